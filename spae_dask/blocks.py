@@ -1,0 +1,114 @@
+"""Row blocks: how every source of data looks to the engine.
+
+A source is a matrix X of ``n`` rows and ``d`` columns that is read in contiguous row blocks. The engine knows nothing
+else about it. A source that can be read in another process is small when pickled and opens its store where it is read.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+Block = npt.NDArray[np.generic] | sp.csr_array
+
+
+@runtime_checkable
+class RowBlocks(Protocol):
+    """A matrix that is read in row blocks.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        ``(n, d)``.
+    dtype : numpy.dtype
+        Type of the entries as read.
+    bounds : sequence of int
+        Row bounds of the blocks, ``0 = bounds[0] < ... < bounds[-1] = n``; block ``i`` holds the rows
+        ``bounds[i]`` to ``bounds[i + 1] - 1``.
+    read_nbytes : int
+        Bytes held beside the block itself while one block is being read, such as a decoded chunk.
+    in_process : bool
+        True if the data live in this process's memory only, so that no other process can read them.
+    """
+
+    @property
+    def shape(self) -> tuple[int, int]: ...
+
+    @property
+    def dtype(self) -> np.dtype[np.generic]: ...
+
+    @property
+    def bounds(self) -> Sequence[int]: ...
+
+    @property
+    def read_nbytes(self) -> int: ...
+
+    @property
+    def in_process(self) -> bool: ...
+
+    def read(self, i: int) -> Block:
+        """Block ``i``: an array ``(rows, d)`` or CSR rows."""
+        ...
+
+    def describe(self) -> str:
+        """Name of the source for messages, such as its path."""
+        ...
+
+
+def uniform_bounds(n_rows: int, rows_per_block: int) -> range | tuple[int, ...]:
+    """Bounds of blocks of ``rows_per_block`` rows; the last one may be shorter.
+
+    A range where it can be one: bounds of 10^6 blocks then pickle into a few bytes.
+    """
+    if n_rows % rows_per_block == 0:
+        return range(0, n_rows + 1, rows_per_block)
+    return (*range(0, n_rows, rows_per_block), n_rows)
+
+
+@dataclass(frozen=True, eq=False)
+class ArrayBlocks:
+    """A numpy array, a memory map or a scipy sparse matrix of this process, cut into row blocks.
+
+    Parameters
+    ----------
+    X : ndarray (n, d) or scipy.sparse.csr_array (n, d)
+        The matrix; it is not copied.
+    rows_per_block : int
+        Rows in a block.
+    name : str
+        How messages call it.
+    """
+
+    X: Block
+    rows_per_block: int
+    name: str = "the array"
+    read_nbytes: int = 0
+    in_process: bool = True
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """``(n, d)``."""
+        n, d = self.X.shape
+        return int(n), int(d)
+
+    @property
+    def dtype(self) -> np.dtype[np.generic]:
+        """Type of the entries."""
+        return np.dtype(self.X.dtype)
+
+    @property
+    def bounds(self) -> Sequence[int]:
+        """Row bounds of the blocks."""
+        return uniform_bounds(self.shape[0], self.rows_per_block)
+
+    def read(self, i: int) -> Block:
+        """Rows of block ``i``, as a view where the array allows it."""
+        start = i * self.rows_per_block
+        return self.X[start : start + self.rows_per_block]
+
+    def describe(self) -> str:
+        """Name for messages."""
+        return self.name

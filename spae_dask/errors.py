@@ -1,0 +1,57 @@
+"""Every exception and warning of the package; imports nothing.
+
+Each class is also the built-in exception a caller would expect to catch, so ``except ValueError`` and
+``except OSError`` keep working. A message says what was given, what is allowed and what to do.
+"""
+
+
+class SpaeError(Exception):
+    """Root of all errors raised on purpose by this package."""
+
+
+class InvalidInput(SpaeError, ValueError):
+    """The data or a parameter cannot be used as given."""
+
+
+class NonFiniteInput(InvalidInput):
+    """The data hold NaN or infinite entries and the policy is to refuse them."""
+
+
+class NotFound(InvalidInput, FileNotFoundError):
+    """A named store, array or file does not exist."""
+
+
+class OutputExists(InvalidInput, FileExistsError):
+    """The output is already there and may not be overwritten."""
+
+
+class MemoryBudgetExceeded(SpaeError, RuntimeError):
+    """The plan needs more memory than the budget allows; nothing was read."""
+
+
+class StorageError(SpaeError, OSError):
+    """Reading or writing a store failed, or what came back is not what was written."""
+
+
+class PassFailed(SpaeError, RuntimeError):
+    """A sweep over the data could not be finished for a reason that is not the data's."""
+
+
+class ClusterUnavailable(SpaeError, RuntimeError):
+    """No scheduler, or no worker, answered in time."""
+
+
+class SpaeWarning(UserWarning):
+    """Root of all warnings issued by this package."""
+
+
+class MissingChunksWarning(SpaeWarning):
+    """Chunks absent from the store were read as the fill value."""
+
+
+class RankDeficientWarning(SpaeWarning):
+    """Fewer components or columns than asked for carry anything."""
+
+
+class PrecisionWarning(SpaeWarning):
+    """A reported number has fewer correct digits than usual."""
