@@ -6,7 +6,7 @@ else about it. A source that can be read in another process is small when pickle
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -112,3 +112,15 @@ class ArrayBlocks:
     def describe(self) -> str:
         """Name for messages."""
         return self.name
+
+
+@runtime_checkable
+class LazyRowBlocks(RowBlocks, Protocol):
+    """Row blocks that are results of a task graph, such as those of a dask array.
+
+    A runner on dask hands them to its own tasks as dependencies, so that what they share is computed once.
+    """
+
+    def lazy_blocks(self) -> list[Any]:
+        """One ``dask.delayed.Delayed`` a block."""
+        ...

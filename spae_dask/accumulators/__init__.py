@@ -1,1 +1,32 @@
-"""TODO."""
+"""Mergeable summaries of X, one statistic a file.
+
+Every quantity the method needs from X is a small summary that can be built block by block and merged. See
+``DESIGN.md`` in this folder for the laws each one keeps.
+"""
+
+from spae_dask.accumulators.base import Accumulator, State, Together
+from spae_dask.accumulators.cross import CrossProducts, Products
+from spae_dask.accumulators.gram import Gram, Scatter
+from spae_dask.accumulators.imputed import Imputed
+from spae_dask.accumulators.moments import ColumnMoments, Moments
+from spae_dask.accumulators.nonfinite import NonFinite, NonFiniteEntries
+from spae_dask.accumulators.residual import Residual
+from spae_dask.accumulators.triangular import CenteredTriangle, Triangular
+
+__all__ = [
+    "Accumulator",
+    "CenteredTriangle",
+    "ColumnMoments",
+    "CrossProducts",
+    "Gram",
+    "Imputed",
+    "Moments",
+    "NonFinite",
+    "NonFiniteEntries",
+    "Products",
+    "Residual",
+    "Scatter",
+    "State",
+    "Together",
+    "Triangular",
+]

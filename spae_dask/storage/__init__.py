@@ -1,1 +1,1 @@
-"""TODO."""
+"""Sources and results: one format library a file. Import what you need from its module."""

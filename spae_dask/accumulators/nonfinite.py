@@ -1,0 +1,114 @@
+"""Where X holds NaN or infinite entries: how many by column, and the first positions."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from spae_dask.accumulators.base import Rows, State, panel_rows_for
+
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class NonFiniteEntries:
+    """Entries that are not finite numbers.
+
+    Attributes
+    ----------
+    nan_by_column, inf_by_column : ndarray (d,) of int64
+        Counts.
+    first : ndarray (p, 2) of int64
+        Row and column of the first few, by row, then column.
+    """
+
+    nan_by_column: Ints
+    inf_by_column: Ints
+    first: Ints
+
+    @property
+    def n_nan(self) -> int:
+        """NaN entries in all."""
+        return int(self.nan_by_column.sum())
+
+    @property
+    def n_inf(self) -> int:
+        """Infinite entries in all."""
+        return int(self.inf_by_column.sum())
+
+
+def all_finite(rows: Rows) -> bool:
+    """Whether every entry is finite; the usual answer costs one fast sum."""
+    if rows.dtype.kind not in "fc":
+        return True
+    with np.errstate(over="ignore", invalid="ignore"):
+        # a NaN or an infinity survives any sum; a finite overflow is told apart by the second look
+        return bool(np.isfinite(rows.sum())) or bool(np.isfinite(rows).all())
+
+
+@dataclass(frozen=True)
+class NonFinite:
+    """Recipe that counts and locates NaN and infinite entries.
+
+    One pass; integers and booleans cost nothing.
+
+    Parameters
+    ----------
+    n_features : int
+        d.
+    n_first : int
+        How many positions to keep.
+    """
+
+    n_features: int
+    n_first: int = 10
+
+    @property
+    def state_nbytes(self) -> int:
+        """Two counters a column and the positions."""
+        return 16 * (self.n_features + self.n_first)
+
+    @property
+    def panel_rows(self) -> int:
+        """Whatever stays in cache."""
+        return panel_rows_for(self.n_features, at_least=1)
+
+    @property
+    def work_nbytes(self) -> int:
+        """One byte an entry, in the worst case."""
+        return self.n_features * self.panel_rows
+
+    @property
+    def flops_per_row(self) -> float:
+        """One addition an entry."""
+        return float(self.n_features)
+
+    def zero(self) -> State:
+        """Nothing found."""
+        return {
+            "nan": np.zeros(self.n_features, dtype=np.int64),
+            "inf": np.zeros(self.n_features, dtype=np.int64),
+            "first": np.zeros((0, 2), dtype=np.int64),
+        }
+
+    def update(self, state: State, rows: Rows, first_row: int) -> State:
+        """Look at the rows; closer only where something is not finite."""
+        if all_finite(rows):
+            return state
+        state["nan"] += np.isnan(rows).sum(axis=0)
+        state["inf"] += np.isinf(rows).sum(axis=0)
+        room = self.n_first - len(state["first"])
+        if room > 0:
+            found = np.argwhere(~np.isfinite(rows))[:room] + np.array([first_row, 0])
+            state["first"] = np.concatenate([state["first"], found])
+        return state
+
+    def merge(self, a: State, b: State) -> State:
+        """Add counts; the first positions of both, in row order."""
+        first = np.concatenate([a["first"], b["first"]])
+        order = np.lexsort((first[:, 1], first[:, 0]))[: self.n_first]
+        return {"nan": a["nan"] + b["nan"], "inf": a["inf"] + b["inf"], "first": first[order]}
+
+    def result(self, state: State) -> NonFiniteEntries:
+        """Counts and positions."""
+        return NonFiniteEntries(state["nan"].copy(), state["inf"].copy(), state["first"].copy())

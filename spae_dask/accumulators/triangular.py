@@ -1,0 +1,120 @@
+"""R factor of the centered matrix, by a running QR (TSQR with the centring row).
+
+Each batch of rows is centered about its own mean; the difference of the two means enters as one more row,
+``sqrt(n1 n2 / (n1 + n2)) (mean1 - mean2)``, which is the pairwise formula of Chan, Golub & LeVeque (1983) written as
+a stack of rows. So the centered R never comes from a difference.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from spae_dask.accumulators.base import Floats, Rows, State, panel_rows_for
+from spae_dask.linalg.triangular import add_rows, positive_diagonal, stack_triangles
+
+
+@dataclass(frozen=True, eq=False)
+class CenteredTriangle:
+    """Triangular summary of the rows of X.
+
+    Attributes
+    ----------
+    count : int
+        Number of rows.
+    mean : ndarray (d,)
+        Column means.
+    triangle : ndarray (d, d)
+        R, upper triangular with nonnegative diagonal, ``R'R = (X - mean)'(X - mean)``.
+    """
+
+    count: int
+    mean: Floats
+    triangle: Floats
+
+    def about(self, origin: Floats) -> Floats:
+        """Core (d + 1, d) of X about ``origin``: one more row under R."""
+        offset = np.sqrt(self.count) * (self.mean - origin)
+        core: Floats = np.vstack([self.triangle, offset])
+        return core
+
+
+@dataclass(frozen=True)
+class Triangular:
+    """Recipe for the R factor of X.
+
+    One pass; 2 d^2 multiply-adds per row.
+
+    Parameters
+    ----------
+    n_features : int
+        d.
+    """
+
+    n_features: int
+
+    @property
+    def state_nbytes(self) -> int:
+        """A d x d triangle (stored square) and the mean."""
+        return 8 * self.n_features * (self.n_features + 1) + 8
+
+    @property
+    def panel_rows(self) -> int:
+        """About d rows: then the Householder panels are neither flat nor out of cache."""
+        return panel_rows_for(self.n_features, at_least=min(1024, max(256, self.n_features)))
+
+    @property
+    def work_nbytes(self) -> int:
+        """The centered column-major copy of the rows."""
+        return 8 * self.n_features * (self.panel_rows + 1)
+
+    @property
+    def flops_per_row(self) -> float:
+        """Householder QR of the rows under a triangle."""
+        return 2.0 * self.n_features * self.n_features + 3.0 * self.n_features
+
+    def zero(self) -> State:
+        """No rows."""
+        d = self.n_features
+        return {
+            "count": np.zeros((), dtype=np.int64),
+            "mean": np.zeros(d),
+            "triangle": np.zeros((d, d), order="F"),
+        }
+
+    def update(self, state: State, rows: Rows, first_row: int) -> State:  # noqa: ARG002 - rows are exchangeable
+        """Stack the centered rows and the centring row under the triangle."""
+        m, d = rows.shape
+        if m == 0:
+            return state
+        n = int(state["count"])
+        mean = rows.mean(axis=0, dtype=np.float64)
+        stacked = np.empty((m + 1, d), order="F")
+        np.subtract(rows, mean, out=stacked[:m], dtype=np.float64)
+        step = mean - state["mean"]
+        stacked[m] = np.sqrt(n * m / (n + m)) * step
+        add_rows(state["triangle"], stacked)
+        state["mean"] += step * (m / (n + m))
+        state["count"] += m
+        return state
+
+    def merge(self, a: State, b: State) -> State:
+        """Stack two triangles and their centring row."""
+        if a["count"] == 0 or b["count"] == 0:
+            only = b if a["count"] == 0 else a
+            return {name: array.copy(order="F") for name, array in only.items()}
+        n_a, n_b = int(a["count"]), int(b["count"])
+        step = b["mean"] - a["mean"]
+        row = np.array(np.sqrt(n_a * n_b / (n_a + n_b)) * step[None, :], order="F")
+        return {
+            "count": np.array(n_a + n_b, dtype=np.int64),
+            "mean": a["mean"] + step * (n_b / (n_a + n_b)),
+            "triangle": add_rows(stack_triangles(a["triangle"], b["triangle"]), row),
+        }
+
+    def result(self, state: State) -> CenteredTriangle:
+        """Mean and R; of no rows, zeros."""
+        return CenteredTriangle(
+            count=int(state["count"]),
+            mean=state["mean"].copy(),
+            triangle=positive_diagonal(state["triangle"]),
+        )

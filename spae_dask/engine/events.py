@@ -1,0 +1,65 @@
+"""What a runner tells whoever watches. Watching is not working: a runner emits records and never prints."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class PassStarted:
+    """A sweep over the data begins.
+
+    Attributes
+    ----------
+    name : str
+        What the sweep is for.
+    n_spans, n_rows, nbytes : int
+        Its size: spans, rows and decoded bytes.
+    """
+
+    name: str
+    n_spans: int
+    n_rows: int
+    nbytes: int
+
+
+@dataclass(frozen=True)
+class RowsDone:
+    """Rows have been read and summarised.
+
+    Attributes
+    ----------
+    n_rows, nbytes : int
+        How many since the last such record.
+    """
+
+    n_rows: int
+    nbytes: int
+
+
+@dataclass(frozen=True)
+class PassEnded:
+    """A sweep has ended and its states are merged.
+
+    Attributes
+    ----------
+    name : str
+        As in ``PassStarted``.
+    seconds : float
+        Wall time.
+    read_seconds, compute_seconds : float
+        Time spent waiting for blocks and updating states, summed over tasks.
+    """
+
+    name: str
+    seconds: float
+    read_seconds: float
+    compute_seconds: float
+
+
+Event = PassStarted | RowsDone | PassEnded
+Watcher = Callable[[Event], None]
+
+
+def ignore(event: Event) -> None:
+    """Watch nothing."""
+    del event

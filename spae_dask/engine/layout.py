@@ -1,0 +1,72 @@
+"""How one pass of one accumulator over one source is cut up, and what it will hold. Pure."""
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from spae_dask.accumulators.base import Accumulator
+from spae_dask.blocks import LazyRowBlocks, RowBlocks
+from spae_dask.engine.memory import Footprint
+from spae_dask.engine.spans import Span, cut_spans, fan_in_for, merge_levels
+
+
+@dataclass
+class Tally:
+    """Passes made and bytes read so far."""
+
+    passes: int = 0
+    nbytes: int = 0
+
+    def add(self, nbytes: int) -> None:
+        """One more pass of so many decoded bytes."""
+        self.passes += 1
+        self.nbytes += nbytes
+
+
+@dataclass(frozen=True)
+class PassLayout:
+    """The cut of a pass.
+
+    Attributes
+    ----------
+    spans : tuple of Span
+        One task each.
+    fan_in : int
+        States merged by one task; 1 if nothing is merged.
+    nbytes : int
+        Decoded bytes read.
+    flops : float
+        Floating point operations.
+    footprint : Footprint
+        Bytes held.
+    """
+
+    spans: tuple[Span, ...]
+    fan_in: int
+    nbytes: int
+    flops: float
+    footprint: Footprint
+
+    @classmethod
+    def of(cls, source: RowBlocks, accumulator: Accumulator[Any]) -> "PassLayout":
+        """Lay out a pass; depends on the data's shape and the state's size only."""
+        n, d = source.shape
+        row_nbytes = d * source.dtype.itemsize
+        lazy = isinstance(source, LazyRowBlocks)
+        bounds = source.bounds
+        # a task is handed the blocks of a lazy source all at once, so its span must stay small
+        spans = cut_spans(bounds, row_nbytes, 0 if lazy else accumulator.state_nbytes)
+        fan_in = fan_in_for(accumulator.state_nbytes) if len(spans) > 1 else 1
+        largest = max(stop - start for start, stop in pairwise(bounds)) * row_nbytes
+        held = max(span.last_block - span.first_block for span in spans)
+        depth = len(merge_levels(len(spans), fan_in)) if fan_in > 1 else 0
+        footprint = Footprint(
+            block_nbytes=largest,
+            n_blocks_held=held if lazy else min(held, 1 if source.in_process else 2),
+            read_nbytes=source.read_nbytes,
+            work_nbytes=accumulator.work_nbytes,
+            state_nbytes=accumulator.state_nbytes,
+            n_states_waiting=min(len(spans), (fan_in - 1) * depth + 1) if fan_in > 1 else 0,
+            fan_in=fan_in,
+        )
+        return cls(spans, fan_in, n * row_nbytes, accumulator.flops_per_row * n, footprint)

@@ -1,0 +1,79 @@
+"""Projected bytes of tasks and workers, and the refusal of what does not fit. Pure."""
+
+from dataclasses import dataclass
+
+from spae_dask.errors import MemoryBudgetExceeded
+
+ALLOCATOR_SLACK = 1.1
+"""Measured resident memory over the sum of the arrays: fragments that the allocator keeps."""
+
+TASK_OVERHEAD = 6 << 20
+"""Bytes of a thread's arena, its reader's buffers and BLAS work space."""
+
+BUDGET_SHARE = 0.6
+"""Share of a worker's memory limit that plans may use: dask's workers start to spill at 0.6."""
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """Bytes a pass holds.
+
+    Attributes
+    ----------
+    block_nbytes : int
+        Largest decoded row block.
+    n_blocks_held : int
+        Blocks one task holds at once: 2 with prefetch.
+    read_nbytes : int
+        Held by a reader beside its block.
+    work_nbytes : int
+        Scratch of an update.
+    state_nbytes : int
+        One state.
+    n_states_waiting : int
+        States that wait on one worker to be merged, at most.
+    fan_in : int
+        States merged by one task.
+    """
+
+    block_nbytes: int
+    n_blocks_held: int
+    read_nbytes: int
+    work_nbytes: int
+    state_nbytes: int
+    n_states_waiting: int
+    fan_in: int
+
+    @property
+    def task_nbytes(self) -> int:
+        """Peak of one span task: blocks, one read under way, scratch and its state."""
+        blocks = self.n_blocks_held * self.block_nbytes + self.read_nbytes
+        return blocks + self.work_nbytes + self.state_nbytes + TASK_OVERHEAD
+
+    def worker_nbytes(self, tasks: int) -> int:
+        """Peak of a worker that runs ``tasks`` span tasks at once, above its idle size."""
+        # a merge holds what it has merged so far beside the states that wait
+        merging = self.state_nbytes * (self.n_states_waiting + 2) if self.fan_in > 1 else 0
+        return int(ALLOCATOR_SLACK * (tasks * self.task_nbytes + merging))
+
+
+def tasks_that_fit(footprint: Footprint, threads: int, budget: int) -> int:
+    """Span tasks a worker may run at once within ``budget``: at most ``threads``, 0 if not even one fits."""
+    return next((tasks for tasks in range(threads, 0, -1) if footprint.worker_nbytes(tasks) <= budget), 0)
+
+
+def refuse(what: str, needed: int, budget: int, remedies: list[str]) -> MemoryBudgetExceeded:
+    """The error for a plan that does not fit: what was given, what would fit, what to do."""
+    return MemoryBudgetExceeded(
+        f"{what} needs {format_nbytes(needed)}, but only {format_nbytes(budget)} may be used. "
+        f"Nothing was read. What would fit: {'; or '.join(remedies)}."
+    )
+
+
+def format_nbytes(nbytes: float) -> str:
+    """Bytes for people, in binary units: ``1536`` is ``1.5 KiB``."""
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+        if abs(nbytes) < 1024 or unit == "TiB":
+            break
+        nbytes /= 1024
+    return f"{nbytes:.0f} {unit}" if unit == "B" or nbytes >= 100 else f"{nbytes:.1f} {unit}"

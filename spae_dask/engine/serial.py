@@ -1,0 +1,82 @@
+"""The reference runner: a loop over spans, then the merge tree, in this thread."""
+
+import time
+from typing import Any, TypeVar
+
+from spae_dask.accumulators.base import Accumulator
+from spae_dask.blocks import RowBlocks
+from spae_dask.engine.events import PassEnded, PassStarted, RowsDone, Watcher, ignore
+from spae_dask.engine.layout import PassLayout, Tally
+from spae_dask.engine.spans import Span, merge_levels
+from spae_dask.engine.sweep import Swept, merge_swept, sweep
+from spae_dask.engine.threads import one_blas_thread
+from spae_dask.engine.work import SpanWork
+
+Result = TypeVar("Result")
+
+
+class SerialRunner:
+    """Runs passes over ``source`` one span after another.
+
+    Parameters
+    ----------
+    source : RowBlocks
+        The matrix.
+    watch : callable
+        Receives events.
+
+    Attributes
+    ----------
+    tally : Tally
+        Passes made and bytes read so far.
+    """
+
+    def __init__(self, source: RowBlocks, watch: Watcher = ignore) -> None:
+        self.source = source
+        self.watch = watch
+        self.tally = Tally()
+
+    def run_pass(self, accumulator: Accumulator[Result], name: str = "pass") -> Result:
+        """Sweep the source once and return what ``accumulator`` makes of it."""
+        layout = PassLayout.of(self.source, accumulator)
+        began = time.perf_counter()
+        self.watch(PassStarted(name, len(layout.spans), self.source.shape[0], layout.nbytes))
+        with one_blas_thread():
+            swept = [
+                sweep(self.source, accumulator, span, prefetch=False, watch=self._rows_done) for span in layout.spans
+            ]
+            result = accumulator.result(_merge_tree(accumulator, swept, layout.fan_in).state)
+        self.tally.add(layout.nbytes)
+        total = merge_seconds(swept)
+        self.watch(PassEnded(name, time.perf_counter() - began, *total))
+        return result
+
+    def run_spans(self, work: SpanWork[Result], spans: tuple[Span, ...], name: str = "pass") -> list[Result]:
+        """Run ``work`` on every span and return the results in order."""
+        began = time.perf_counter()
+        n_rows = sum(span.n_rows for span in spans)
+        row_nbytes = self.source.shape[1] * self.source.dtype.itemsize
+        self.watch(PassStarted(name, len(spans), n_rows, n_rows * row_nbytes))
+        results = []
+        with one_blas_thread():
+            for span in spans:
+                results.append(work(self.source, span))
+                self._rows_done(span.n_rows, span.n_rows * row_nbytes)
+        self.tally.add(n_rows * row_nbytes)
+        seconds = time.perf_counter() - began
+        self.watch(PassEnded(name, seconds, 0.0, seconds))
+        return results
+
+    def _rows_done(self, n_rows: int, nbytes: int) -> None:
+        self.watch(RowsDone(n_rows, nbytes))
+
+
+def _merge_tree(accumulator: Accumulator[Any], swept: list[Swept], fan_in: int) -> Swept:
+    for groups in merge_levels(len(swept), fan_in):
+        swept = [merge_swept(accumulator, [swept[i] for i in group]) for group in groups]
+    return swept[0]
+
+
+def merge_seconds(swept: list[Swept]) -> tuple[float, float]:
+    """Read and compute seconds, summed."""
+    return sum(s.read_seconds for s in swept), sum(s.compute_seconds for s in swept)

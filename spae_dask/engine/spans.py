@@ -1,0 +1,84 @@
+"""Spans and the merge tree: how a pass is cut into tasks. Pure; the same data and state always give the same cut.
+
+Spans never depend on the number of workers, and states are merged in a fixed tree over span numbers, so a result has
+the same bits on one worker and on a hundred.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+MIN_SPAN_NBYTES = 32 << 20
+"""Decoded bytes below which a span is not worth a task of its own."""
+
+MAX_SPANS = 4096
+"""Most spans in a pass: bounds the task graph whatever the number of chunks."""
+
+STATE_WORTH = 8
+"""A span holds at least this many times the bytes of a state, so that merging stays cheap beside reading."""
+
+
+@dataclass(frozen=True)
+class Span:
+    """A run of consecutive row blocks that one task sweeps into one state.
+
+    Attributes
+    ----------
+    first_block, last_block : int
+        Blocks ``first_block`` to ``last_block - 1``.
+    first_row, last_row : int
+        Rows ``first_row`` to ``last_row - 1``.
+    """
+
+    first_block: int
+    last_block: int
+    first_row: int
+    last_row: int
+
+    @property
+    def n_rows(self) -> int:
+        """Rows in the span."""
+        return self.last_row - self.first_row
+
+
+def cut_spans(bounds: Sequence[int], row_nbytes: int, state_nbytes: int) -> tuple[Span, ...]:
+    """Cut row blocks into spans of about equal bytes.
+
+    Parameters
+    ----------
+    bounds : sequence of int
+        Row bounds of the blocks, ``n_blocks + 1`` of them.
+    row_nbytes : int
+        Decoded bytes of a row.
+    state_nbytes : int
+        Bytes of the state a span is swept into.
+
+    Returns
+    -------
+    tuple of Span
+        In row order; together they cover every block exactly once.
+    """
+    n_blocks, n_rows = len(bounds) - 1, bounds[-1]
+    total = n_rows * row_nbytes
+    span_nbytes = max(MIN_SPAN_NBYTES, STATE_WORTH * state_nbytes, -(-total // MAX_SPANS))
+    n_spans = max(1, min(n_blocks, total // span_nbytes))
+    cuts = [n_blocks * i // n_spans for i in range(n_spans + 1)]
+    return tuple(Span(first, last, bounds[first], bounds[last]) for first, last in pairwise(cuts))
+
+
+def fan_in_for(state_nbytes: int) -> int:
+    """States merged by one task: many small ones, two big ones."""
+    return 2 if state_nbytes > (32 << 20) else 8
+
+
+def merge_levels(n_states: int, fan_in: int) -> list[list[tuple[int, ...]]]:
+    """Levels of the merge tree: for each level, which states of the level below each merge takes.
+
+    The last level has one merge; of a single state there are no levels.
+    """
+    levels = []
+    while n_states > 1:
+        groups = [tuple(range(i, min(i + fan_in, n_states))) for i in range(0, n_states, fan_in)]
+        levels.append(groups)
+        n_states = len(groups)
+    return levels

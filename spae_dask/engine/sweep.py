@@ -1,0 +1,113 @@
+"""The work of one task: read the blocks of a span in turn, update one state, drop each block."""
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import scipy.sparse as sp
+
+from spae_dask.accumulators.base import Accumulator, Rows, State
+from spae_dask.blocks import Block, RowBlocks
+from spae_dask.engine.spans import Span
+
+BlockWatcher = Callable[[int, int], None]
+"""Told the rows and bytes of every finished block."""
+
+
+@dataclass(frozen=True)
+class Swept:
+    """The state of some rows and where the time went.
+
+    Attributes
+    ----------
+    state : dict of arrays
+        The accumulator's state.
+    read_seconds, compute_seconds : float
+        Waiting for blocks, and updating.
+    """
+
+    state: State
+    read_seconds: float = 0.0
+    compute_seconds: float = 0.0
+
+
+def sweep(
+    source: RowBlocks, accumulator: Accumulator[Any], span: Span, prefetch: bool, watch: BlockWatcher | None = None
+) -> Swept:
+    """Sweep the blocks of ``span`` into one state.
+
+    With ``prefetch`` the next block is read while the present one is summarised; two blocks are then held.
+    """
+    numbers = range(span.first_block, span.last_block)
+    blocks = read_ahead(source, numbers) if prefetch and len(numbers) > 1 else map(source.read, numbers)
+    return sweep_blocks(blocks, accumulator, span.first_row, watch)
+
+
+def sweep_blocks(
+    blocks: Iterable[Block], accumulator: Accumulator[Any], first_row: int, watch: BlockWatcher | None = None
+) -> Swept:
+    """Sweep consecutive blocks, the first of which starts at ``first_row``, into one state."""
+    state = accumulator.zero()
+    read = compute = 0.0
+    iterator = iter(blocks)
+    while True:
+        began = time.perf_counter()
+        block = next(iterator, None)
+        arrived = time.perf_counter()
+        read += arrived - began
+        if block is None:
+            return Swept(state, read, compute)
+        state = update_by_panels(accumulator, state, block, first_row)
+        first_row += block.shape[0]
+        compute += time.perf_counter() - arrived
+        if watch is not None:
+            watch(block.shape[0], block_nbytes(block))
+        del block  # before the next one is asked for: a task holds one block, or two with prefetch
+
+
+def update_by_panels(accumulator: Accumulator[Any], state: State, block: Block, first_row: int) -> State:
+    """Feed a block to ``accumulator`` in panels that stay in cache; sparse rows are made dense a panel at a time."""
+    step = accumulator.panel_rows
+    for start in range(0, block.shape[0], step):
+        state = accumulator.update(state, dense_rows(block, start, start + step), first_row + start)
+    return state
+
+
+def dense_rows(block: Block, start: int, stop: int) -> Rows:
+    """Rows ``start`` to ``stop - 1`` of a block, dense."""
+    rows = block[start:stop]
+    dense: Rows = rows.toarray() if sp.issparse(rows) else rows
+    return dense
+
+
+def block_nbytes(block: Block) -> int:
+    """Bytes of a dense block, or of the three arrays of a CSR one."""
+    if sp.issparse(block):
+        return int(block.data.nbytes + block.indices.nbytes + block.indptr.nbytes)
+    return int(block.nbytes)
+
+
+def read_ahead(source: RowBlocks, numbers: range) -> Iterator[Block]:
+    """Blocks in order, each read in another thread while the one before is worked on."""
+    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="spae-read") as reader:
+        coming: Future[Block] = reader.submit(source.read, numbers[0])
+        for number in numbers[1:]:
+            block = coming.result()
+            coming = reader.submit(source.read, number)
+            yield block
+            del block
+        yield coming.result()
+
+
+def merge_swept(accumulator: Accumulator[Any], parts: list[Swept]) -> Swept:
+    """Merge states in the order given."""
+    state = parts[0].state
+    for part in parts[1:]:
+        state = accumulator.merge(state, part.state)
+    return Swept(
+        state,
+        sum(part.read_seconds for part in parts),
+        sum(part.compute_seconds for part in parts),
+    )

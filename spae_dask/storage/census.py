@@ -1,0 +1,67 @@
+"""Which chunks of a Zarr array are stored.
+
+A chunk that is not there reads as the fill value: legitimate when a writer skipped an all-zero chunk, a disaster when
+a file was lost. Nobody but the owner of the data can tell the two apart, so they are counted and named.
+"""
+
+from dataclasses import dataclass
+
+from zarr.core.sync import sync
+
+from spae_dask.storage.zarr_blocks import ZarrArray, ZarrBlocks
+
+N_NAMED = 5
+
+
+@dataclass(frozen=True)
+class ChunkCensus:
+    """Stored objects (chunks, or shards) of an array.
+
+    Attributes
+    ----------
+    n_expected, n_missing : int
+        Objects a full array has, and how many of them are absent.
+    first_missing : tuple of str
+        Keys of the first few absent ones.
+    fill_value : object
+        What they read as.
+    """
+
+    n_expected: int
+    n_missing: int
+    first_missing: tuple[str, ...]
+    fill_value: object
+
+    def describe(self) -> str:
+        """One line for people."""
+        if not self.n_missing:
+            return f"all {self.n_expected} chunks are stored"
+        named = ", ".join(self.first_missing) + (", ..." if self.n_missing > len(self.first_missing) else "")
+        missing = f"{self.n_missing} of {self.n_expected} chunks are not stored"
+        return f"{missing} and read as {self.fill_value!r} (first: {named})"
+
+
+def take_census(source: ZarrBlocks) -> ChunkCensus | None:
+    """Count the stored objects of an array by listing its store once; ``None`` if the store cannot be listed."""
+    array = source.array
+    if not array.store.supports_listing:
+        return None
+    stored = sync(_list_keys(array))
+    n_expected = n_missing = 0
+    first: list[str] = []
+    for _, key in source.stored_keys():
+        n_expected += 1
+        if key not in stored:
+            n_missing += 1
+            if len(first) < N_NAMED:
+                first.append(key)
+    return ChunkCensus(n_expected, n_missing, tuple(first), _plain(array.fill_value))
+
+
+def _plain(value: object) -> object:
+    return value.item() if hasattr(value, "item") else value
+
+
+async def _list_keys(array: ZarrArray) -> set[str]:
+    prefix = f"{array.path}/" if array.path else ""
+    return {key.removeprefix(prefix) async for key in array.store.list_prefix(prefix)}

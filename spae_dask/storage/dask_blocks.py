@@ -1,0 +1,81 @@
+"""Row blocks of a dask array, dense or of CSR blocks."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import dask
+import dask.array as da
+import numpy as np
+import scipy.sparse as sp
+from dask.delayed import delayed
+
+from spae_dask.blocks import Block
+from spae_dask.errors import InvalidInput
+
+
+@dataclass(frozen=True, eq=False)
+class DaskBlocks:
+    """A dask array read in row blocks: its own row chunks, full width.
+
+    Parameters
+    ----------
+    array : dask.array.Array
+        Two-dimensional, of known chunks. Chunks that cut the columns are put together row chunk by row chunk, within
+        the task graph.
+    """
+
+    array: da.Array
+    read_nbytes: int = 0
+    in_process: bool = False
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """``(n, d)``."""
+        n, d = self.array.shape
+        return int(n), int(d)
+
+    @property
+    def dtype(self) -> np.dtype[np.generic]:
+        """Type of the entries."""
+        dtype: np.dtype[np.generic] = np.dtype(self.array.dtype)
+        return dtype
+
+    @cached_property
+    def bounds(self) -> tuple[int, ...]:
+        """Row bounds of the blocks; empty chunks are left out."""
+        ends = np.cumsum([rows for rows in self.array.chunks[0] if rows > 0])
+        return (0, *(int(end) for end in ends))
+
+    def lazy_blocks(self) -> list[Any]:
+        """One delayed block each; work that blocks share stays shared."""
+        width = self.array.rechunk({1: -1}) if self.array.numblocks[1] > 1 else self.array
+        blocks = width.to_delayed(optimize_graph=True).reshape(-1)
+        kept = [block for block, rows in zip(blocks, self.array.chunks[0], strict=True) if rows > 0]
+        return [delayed(as_rows, pure=False)(block) for block in kept]
+
+    def read(self, i: int) -> Block:
+        """Compute block ``i`` in this thread."""
+        (block,) = dask.compute(self.lazy_blocks()[i], scheduler="synchronous")
+        return block
+
+    def describe(self) -> str:
+        """Its repr, which says shape and chunks."""
+        return f"dask array {self.array.shape} of chunks {self.array.chunksize}"
+
+
+def as_rows(block: Any) -> Block:
+    """A computed chunk as dense rows or CSR rows."""
+    if sp.issparse(block):
+        return sp.csr_array(block)
+    return np.asarray(block)
+
+
+def checked_dask_array(array: da.Array) -> da.Array:
+    """Refuse chunks of unknown length: the plan needs the number of rows."""
+    if any(np.isnan(rows) for rows in array.chunks[0]) or any(np.isnan(columns) for columns in array.chunks[1]):
+        raise InvalidInput(
+            "the dask array has chunks of unknown length, as arrays made from dataframes or boolean masks have. "
+            "Call x.compute_chunk_sizes() first; it costs one read of the data."
+        )
+    return array

@@ -1,0 +1,191 @@
+"""One door for every kind of data: what is given becomes row blocks. Format libraries are imported when used."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from spae_dask.blocks import ArrayBlocks, RowBlocks
+from spae_dask.errors import InvalidInput, NotFound
+
+BLOCK_NBYTES = 4 << 20
+"""Bytes of a row block of an array in memory: blocks are views, so they only set how often progress is told."""
+
+READABLE = "a Zarr store (path, URL or zarr.Array), an .npy file, a numpy array, a scipy.sparse matrix or a dask array"
+
+
+def open_matrix(x: Any, *, array: str | None = None) -> RowBlocks:
+    """Open a matrix for reading in row blocks; nothing but metadata is read.
+
+    Parameters
+    ----------
+    x : object
+        A path or URL of a Zarr array, of a Zarr group or of an ``.npy`` file; a ``zarr.Array``; a numpy array or memory
+        map (n, d); a scipy.sparse matrix; a dask array; anything ``numpy.asarray`` makes a 2-d array of.
+    array : str, optional
+        Which member, if ``x`` is a Zarr group.
+
+    Returns
+    -------
+    RowBlocks
+        What ``SparseEncoder.fit``, ``plan`` and ``evaluate`` accept as well.
+
+    Raises
+    ------
+    NotFound
+        If there is nothing at that path.
+    InvalidInput
+        If it is not two-dimensional, is empty, or does not hold real numbers.
+    """
+    blocks = _dispatch(x, array)
+    n, d = blocks.shape
+    check_real(blocks.dtype, blocks.describe())
+    if n == 0 or d == 0:
+        raise InvalidInput(
+            f"{blocks.describe()} has shape ({n}, {d}): found array with {n} sample(s) and {d} feature(s), "
+            "and a minimum of 1 of each is required. There is nothing to compute on."
+        )
+    return blocks
+
+
+def _dispatch(x: Any, array: str | None) -> RowBlocks:
+    if isinstance(x, str | Path):
+        return _open_path(str(x), array)
+    if array is not None:
+        raise InvalidInput(f"array={array!r} names a member of a Zarr group, but a {type(x).__name__} was given.")
+    if isinstance(x, np.ndarray):
+        return _in_memory(x)
+    if sp.issparse(x):
+        check_two_dimensional(x.ndim, x.shape, "the sparse matrix")
+        return _in_memory(sp.csr_array(x))
+    if isinstance(x, RowBlocks):
+        return x
+    kind = type(x).__module__.partition(".")[0]
+    if kind == "dask" and "dask.array" in sys.modules and isinstance(x, sys.modules["dask.array"].Array):
+        return _open_dask(x)
+    if kind == "zarr":
+        return _open_zarr_object(x, array, "the Zarr array")
+    return _in_memory(_as_array(x))
+
+
+def _as_array(x: Any) -> np.ndarray[Any, Any]:
+    try:
+        return np.asarray(x)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"a {type(x).__name__} cannot be read as a matrix ({error}). Give {READABLE}.") from error
+
+
+def _in_memory(x: Any) -> ArrayBlocks:
+    check_two_dimensional(x.ndim, x.shape, f"the {'sparse matrix' if sp.issparse(x) else 'array'}")
+    if x.dtype == object:
+        x = _numbers_of_objects(x)
+    n, d = x.shape
+    return ArrayBlocks(x, rows_per_block=max(1, min(n, BLOCK_NBYTES // max(1, d * x.dtype.itemsize))))
+
+
+def _numbers_of_objects(x: Any) -> np.ndarray[Any, Any]:
+    """Python numbers in an object array, as tables of mixed number types give them."""
+    try:
+        return np.asarray(x, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(
+            f"the array holds Python objects that are not all numbers ({error}). argument must be a string or a real "
+            "number: convert or drop the columns that are not numeric first."
+        ) from error
+
+
+def _open_dask(x: Any) -> RowBlocks:
+    from spae_dask.storage.dask_blocks import DaskBlocks, checked_dask_array
+
+    check_two_dimensional(x.ndim, x.shape, "the dask array")
+    return DaskBlocks(checked_dask_array(x))
+
+
+def _open_path(path: str, array: str | None) -> RowBlocks:
+    if path.endswith(".npy"):
+        from spae_dask.storage.npy_blocks import NpyBlocks
+
+        blocks = NpyBlocks(str(Path(path).resolve()))
+        check_two_dimensional(blocks.ndim, blocks._mapped.shape, path)
+        return blocks
+    if path.endswith((".csv", ".csv.gz", ".tsv", ".parquet", ".h5ad", ".nc", ".h5")):
+        raise InvalidInput(f"{path} is not read directly. Convert it once: `spae ingest {path} DATA.zarr`.")
+    return _open_zarr_path(path, array)
+
+
+def _open_zarr_path(path: str, array: str | None) -> RowBlocks:
+    import zarr
+
+    where = path if "://" in path else str(Path(path).resolve())
+    if "://" not in path and not Path(where).exists():
+        raise NotFound(f"there is nothing at {path}. Give the path of {READABLE}.")
+    try:
+        node = zarr.open(where, mode="r")
+    except FileNotFoundError as error:
+        raise NotFound(f"{path} is not a Zarr array or group. Give the path of {READABLE}.") from error
+    except ImportError as error:
+        raise InvalidInput(
+            f"{path} needs a library that is not installed ({error}). Install `spae-dask[http]` for http and https."
+        ) from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise InvalidInput(f"the Zarr metadata of {path} cannot be understood: {error}") from error
+    return _open_zarr_object(node, array, path)
+
+
+def _open_zarr_object(node: Any, array: str | None, name: str) -> RowBlocks:
+    import zarr
+
+    from spae_dask.storage.zarr_blocks import ZarrBlocks
+
+    if isinstance(node, zarr.Group):
+        node = _member(node, array, name)
+    elif array is not None:
+        raise InvalidInput(f"{name} is an array, so it has no member {array!r}. Leave the member name out.")
+    check_two_dimensional(node.ndim, node.shape, name)
+    return ZarrBlocks(node)
+
+
+def _member(group: Any, array: str | None, name: str) -> Any:
+    """The named array of a group, or its only two-dimensional one."""
+    members = {key: (child.shape, child.dtype) for key, child in sorted(group.arrays())}
+    if array is not None:
+        try:
+            member = group[array]
+        except KeyError:
+            member = None
+        if member is None or not hasattr(member, "ndim"):
+            raise NotFound(f"the group {name} has no array {array!r}; it has {_listed(members)}.")
+        return member
+    matrices = [key for key, (shape, _) in members.items() if len(shape) == 2]
+    if len(matrices) == 1:
+        return group[matrices[0]]
+    raise InvalidInput(
+        f"{name} is a Zarr group with {len(matrices)} two-dimensional arrays; it has {_listed(members)}. "
+        f"Name one: {name}/NAME (or array=NAME)."
+    )
+
+
+def _listed(members: dict[str, tuple[tuple[int, ...], Any]]) -> str:
+    return ", ".join(f"{key} {shape} {dtype}" for key, (shape, dtype) in members.items()) or "no arrays"
+
+
+def check_two_dimensional(ndim: int, shape: tuple[int, ...], name: str) -> None:
+    """Refuse anything but a matrix."""
+    if ndim != 2:
+        raise InvalidInput(
+            f"{name} has {ndim} dimension(s), shape {tuple(shape)}. Expected 2D array: rows are samples, columns are "
+            "features. Reshape your data: one sample is x.reshape(1, -1), one feature is x.reshape(-1, 1)."
+        )
+
+
+def check_real(dtype: np.dtype[Any], name: str) -> None:
+    """Refuse types that are not real numbers."""
+    if dtype.kind == "c":
+        raise InvalidInput(f"{name} is {dtype}. Complex data not supported: give real and imaginary parts as columns.")
+    if dtype.kind not in "fiub":
+        raise InvalidInput(
+            f"{name} holds {dtype}, not numbers. Allowed are floats, integers and booleans of any size: "
+            "convert or drop the columns that are not numeric."
+        )

@@ -1,0 +1,152 @@
+"""Row blocks of a two-dimensional Zarr array, format 2 or 3, chunked in any way."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import zarr
+from zarr.storage import MemoryStore
+
+from spae_dask.blocks import uniform_bounds
+from spae_dask.errors import StorageError
+
+TARGET_BLOCK_NBYTES = 16 << 20
+"""Decoded bytes of a row block: large beside the price of a read, small beside a worker's memory."""
+
+MAX_BLOCK_NBYTES = 256 << 20
+"""A row of chunks larger than this is read in parts, its chunks decoded once for each part."""
+
+Coordinates = tuple[int, ...]
+
+ZarrArray: TypeAlias = "zarr.Array[Any]"
+
+
+@dataclass(frozen=True, eq=False)
+class ZarrBlocks:
+    """A Zarr array read in row blocks aligned with its chunks.
+
+    Parameters
+    ----------
+    array : zarr.Array
+        Two-dimensional, real.
+    target_nbytes : int
+        Decoded bytes of a block, where the chunks leave the choice.
+    """
+
+    array: ZarrArray
+    target_nbytes: int = TARGET_BLOCK_NBYTES
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """``(n, d)``."""
+        n, d = self.array.shape
+        return int(n), int(d)
+
+    @property
+    def dtype(self) -> np.dtype[np.generic]:
+        """Type of the entries."""
+        return np.dtype(self.array.dtype)
+
+    @cached_property
+    def rows_per_block(self) -> int:
+        """Whole rows of chunks up to the target; a part of one where a single row of chunks is too large."""
+        n, d = self.shape
+        row_nbytes = d * self.dtype.itemsize
+        chunk_rows = min(self.array.chunks[0], n)
+        band = chunk_rows * row_nbytes
+        if band <= MAX_BLOCK_NBYTES or self.n_chunk_columns == 1:
+            # a full-width chunk is decoded whole however few of its rows are wanted
+            return int(min(n, chunk_rows * max(1, self.target_nbytes // band)))
+        return max(1, chunk_rows // -(-band // MAX_BLOCK_NBYTES))
+
+    @property
+    def bounds(self) -> range | tuple[int, ...]:
+        """Row bounds of the blocks."""
+        return uniform_bounds(self.shape[0], self.rows_per_block)
+
+    @property
+    def n_chunk_columns(self) -> int:
+        """Chunks across the columns."""
+        return int(-(-self.shape[1] // self.array.chunks[1]))
+
+    @property
+    def decodes_per_chunk(self) -> int:
+        """How many times a pass decodes each chunk: 1 unless a row of chunks is read in parts."""
+        return int(max(1, -(-min(self.array.chunks[0], self.shape[0]) // self.rows_per_block)))
+
+    @property
+    def read_nbytes(self) -> int:
+        """Decoded chunks in flight: as many as Zarr decodes at once, each beside its encoded form."""
+        at_once = int(zarr.config.get("async.concurrency") or 1)
+        chunk_nbytes = int(np.prod(self.array.chunks)) * self.dtype.itemsize
+        rows_of_chunks = max(1, self.rows_per_block // self.array.chunks[0])
+        return chunk_nbytes * min(at_once, rows_of_chunks * self.n_chunk_columns)
+
+    @property
+    def in_process(self) -> bool:
+        """True for an array kept in a dictionary of this process."""
+        return isinstance(self.array.store, MemoryStore)
+
+    def describe(self) -> str:
+        """Where the array is."""
+        return str(self.array.store_path).removeprefix("file://")
+
+    def read(self, i: int) -> npt.NDArray[np.generic]:
+        """Rows of block ``i``.
+
+        Raises
+        ------
+        StorageError
+            If a chunk cannot be read or decoded; it is named.
+        """
+        start = i * self.rows_per_block
+        stop = min(start + self.rows_per_block, self.shape[0])
+        try:
+            return np.asarray(self.array[start:stop])
+        except Exception as error:  # codecs and stores raise what they please
+            raise self._explain(start, stop, error) from error
+
+    def _explain(self, start: int, stop: int, error: Exception) -> StorageError:
+        """Which chunk of the block is to blame."""
+        for coordinates in self._chunks_of_rows(start, stop):
+            try:
+                self.array[self._region(coordinates)]
+            except Exception as found:
+                key = self.array.metadata.encode_chunk_key(coordinates)
+                return StorageError(
+                    f"chunk {key!r} of {self.describe()} (rows {self._region(coordinates)[0].start} to "
+                    f"{self._region(coordinates)[0].stop - 1}) cannot be read: {type(found).__name__}: {found}. "
+                    "Restore the chunk from a copy of the data, or write the store again."
+                )
+        return StorageError(
+            f"rows {start} to {stop - 1} of {self.describe()} could not be read "
+            f"({type(error).__name__}: {error}), although each of their chunks now can. Run again."
+        )
+
+    @property
+    def stored_unit(self) -> tuple[int, int]:
+        """Rows and columns of one stored object: a shard if there are shards, else a chunk."""
+        rows, columns = self.array.shards or self.array.chunks
+        return int(rows), int(columns)
+
+    def stored_keys(self) -> Iterator[tuple[Coordinates, str]]:
+        """Grid coordinates and store key, below the array, of every object the array may have."""
+        (n, d), (rows, columns) = self.shape, self.stored_unit
+        for coordinates in product(range(-(-n // rows)), range(-(-d // columns))):
+            yield coordinates, self.array.metadata.encode_chunk_key(coordinates)
+
+    def _chunks_of_rows(self, start: int, stop: int) -> Iterator[Coordinates]:
+        rows = self.stored_unit[0]
+        yield from product(range(start // rows, -(-stop // rows)), range(-(-self.shape[1] // self.stored_unit[1])))
+
+    def _region(self, coordinates: Coordinates) -> tuple[slice, slice]:
+        (n, d), (rows, columns) = self.shape, self.stored_unit
+        i, j = coordinates
+        return (
+            slice(i * rows, min((i + 1) * rows, n)),
+            slice(j * columns, min((j + 1) * columns, d)),
+        )
