@@ -1,3 +1,41 @@
-"""Sparse PCA with a certificate, on matrices that do not fit in memory."""
+"""Sparse PCA with a certificate, on matrices that do not fit in memory.
+
+>>> from spae_dask import SparseEncoder
+>>> encoder = SparseEncoder(n_components=10, n_nonzero=12)   # then .fit(x), .certificate_, .transform(x)
+
+Public names are imported when first used, so that the numerical rooms can be imported without dask or scikit-learn.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from spae_dask.estimators.column_selector import ColumnSelector
+    from spae_dask.estimators.evaluation import evaluate
+    from spae_dask.estimators.planning import plan
+    from spae_dask.estimators.saved import load_encoder
+    from spae_dask.estimators.sparse_encoder import SparseEncoder
+    from spae_dask.storage.open import open_matrix
 
 __version__ = "0.1.0"
+
+_HOME = {
+    "ColumnSelector": "spae_dask.estimators.column_selector",
+    "SparseEncoder": "spae_dask.estimators.sparse_encoder",
+    "evaluate": "spae_dask.estimators.evaluation",
+    "load_encoder": "spae_dask.estimators.saved",
+    "open_matrix": "spae_dask.storage.open",
+    "plan": "spae_dask.estimators.planning",
+}
+
+__all__ = ["ColumnSelector", "SparseEncoder", "__version__", "evaluate", "load_encoder", "open_matrix", "plan"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'spae_dask' has no attribute {name!r}; it has {', '.join(sorted(__all__))}")
+    return getattr(import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,1 +1,1 @@
-"""TODO."""
+"""Connectors: context managers that yield a ``distributed.Client`` and clean up after themselves."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from zarr.core.sync import sync
 
+from spae_dask.blocks import RowBlocks
 from spae_dask.storage.zarr_blocks import ZarrArray, ZarrBlocks
 
 N_NAMED = 5
@@ -65,3 +66,8 @@ def _plain(value: object) -> object:
 async def _list_keys(array: ZarrArray) -> set[str]:
     prefix = f"{array.path}/" if array.path else ""
     return {key.removeprefix(prefix) async for key in array.store.list_prefix(prefix)}
+
+
+def missing_chunks(source: RowBlocks) -> ChunkCensus | None:
+    """Census of the array behind ``source``; ``None`` if it is not a Zarr array or cannot be listed."""
+    return take_census(source) if isinstance(source, ZarrBlocks) else None

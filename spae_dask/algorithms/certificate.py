@@ -1,0 +1,95 @@
+"""What is known about the loss of an encoder, and how it is known."""
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """Loss of an encoder H against PCA's, on the data it was computed from.
+
+    Attributes
+    ----------
+    loss : float
+        ``min over G of ||X - X H G||^2``, X centered and scaled as the fit was told.
+    pca_loss : float
+        ``||X - X_k||^2``, the least any k-dimensional linear encoder can lose.
+    ratio : float
+        ``loss / pca_loss``, the information loss, at least 1. 1.0 if both are zero to rounding.
+    pca_loss_kind : str
+        ``"exact"``, ``"certified lower bound"`` or ``"estimate"``.
+    total : float
+        ``||X||^2``.
+    explained : float
+        ``1 - loss / total``.
+    symmetric_explained, symmetric_ratio : float
+        ``||X H H^+||^2``, and that over ``||X_k||^2``.
+    bound : float or None
+        Upper bound on ``ratio`` that a theorem promised before the data were seen.
+    theorem : str
+        Which theorem, and whether its bound holds in expectation only; or why there is none.
+    n_components, n_nonzero : int
+        k, and the most nonzeros a component has.
+    combined_nonzero : int
+        Features that any component uses.
+    loss_error : float
+        Estimated absolute rounding error of ``loss`` and ``pca_loss``.
+    passes, bytes_read : int
+        Reads of the data, and decoded bytes read in all.
+    eps : float or None
+        The wanted excess, if the number of nonzeros was chosen for one.
+    decoder_loss : float or None
+        ``||X - X H G||^2`` with the encoder's own decoder and mean, where an encoder is evaluated on other data.
+    """
+
+    loss: float
+    pca_loss: float
+    ratio: float
+    pca_loss_kind: str
+    total: float
+    explained: float
+    symmetric_explained: float
+    symmetric_ratio: float
+    bound: float | None
+    theorem: str
+    n_components: int
+    n_nonzero: int
+    combined_nonzero: int
+    loss_error: float
+    passes: int
+    bytes_read: int
+    eps: float | None = None
+    decoder_loss: float | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """The fields by name, for JSON."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        """A table for the terminal."""
+        lines = [
+            f"information loss   {self.ratio:.6f} x PCA's" + self._excess(),
+            f"loss               {self.loss:.6g} of {self.total:.6g}  ({self.explained:.4%} explained)",
+            f"PCA's loss         {self.pca_loss:.6g}  ({self.pca_loss_kind})",
+            f"symmetric variance {self.symmetric_ratio:.6f} of PCA's",
+            f"nonzeros           {self.n_nonzero} a component at most, {self.combined_nonzero} features in all, "
+            f"{self.n_components} component{'s' if self.n_components != 1 else ''}",
+            f"theory             {self._theory()}",
+            f"read               {self.passes} pass{'es' if self.passes != 1 else ''}, {self.bytes_read:,} bytes",
+        ]
+        if self.decoder_loss is not None:
+            share = self.decoder_loss / self.total if self.total > 0 else 0.0
+            lines.insert(
+                3,
+                f"with own decoder   {self.decoder_loss:.6g}  ({1 - share:.4%} explained, as it was fitted)",
+            )
+        return "\n".join(lines)
+
+    def _excess(self) -> str:
+        if not math.isfinite(self.ratio):
+            return "  (PCA loses nothing at this many components)"
+        return f"  ({self.ratio - 1:.3%} more than the least possible)"
+
+    def _theory(self) -> str:
+        return self.theorem if self.bound is None else f"at most {self.bound:.4g} x PCA's: {self.theorem}"

@@ -1,0 +1,236 @@
+"""One read: from the data to a core, a small matrix L with L'L = X'X, and the columns' means and scales."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from spae_dask.accumulators import (
+    Accumulator,
+    CenteredTriangle,
+    ColumnMoments,
+    Gram,
+    Imputed,
+    Moments,
+    NonFinite,
+    NonFiniteEntries,
+    Scatter,
+    Together,
+    Triangular,
+)
+from spae_dask.errors import InvalidInput, NonFiniteInput
+from spae_dask.linalg.loss import total_variance
+from spae_dask.linalg.scaling import unit_columns
+from spae_dask.linalg.spectral import core_from_gram
+
+Floats = npt.NDArray[np.float64]
+Result = TypeVar("Result")
+
+CONSTANT = 4 * float(np.finfo(np.float64).eps)
+"""A column whose standard deviation is below this share of its mean is constant up to the rounding of its entries."""
+
+
+class RunPass(Protocol):
+    """One sweep over the data: given an accumulator, returns what it makes of all rows."""
+
+    def __call__(self, accumulator: Accumulator[Result], name: str = ...) -> Result: ...
+
+
+@dataclass(frozen=True, eq=False)
+class CoreSummary:
+    """All that a fit needs of the data.
+
+    Attributes
+    ----------
+    n_samples : int
+        Rows seen.
+    core : ndarray (m, d)
+        L with ``L'L = X'X``, X centered and scaled.
+    mean : ndarray (d,)
+        Subtracted from X; zeros if not centered.
+    scale : ndarray (d,)
+        X is divided by it; ones if not scaled.
+    constant : ndarray of int
+        Columns without variance.
+    fill : ndarray (d,) or None
+        What stood for NaN; None if NaN was refused.
+    strategy : str
+        How the core was made, which decides what rounding did to it.
+    """
+
+    n_samples: int
+    core: Floats
+    mean: Floats
+    scale: Floats
+    constant: npt.NDArray[np.intp]
+    fill: Floats | None
+    strategy: str
+
+    def loss_error(self, loss: float) -> float:
+        """Estimated absolute rounding error of a loss computed on the core.
+
+        A Gram matrix errs by d u ||X||^2. A triangular factor errs by d u ||X|| in every singular value, which moves
+        a small sum of squares far less.
+        """
+        total = total_variance(self.core)
+        unit: float = self.core.shape[1] * float(np.finfo(np.float64).eps)
+        if self.strategy == "gram":
+            return unit * total
+        return 2 * unit * math.sqrt(total) * math.sqrt(loss) + unit**2 * total
+
+
+def choose_strategy(wanted: str, dtype: np.dtype[Any]) -> tuple[str, str]:
+    """Strategy for one read, and why.
+
+    A float64 Gram matrix loses nothing that float32, half or small integer data still held; float64 data may hold
+    more, which a triangular factor keeps.
+    """
+    if wanted != "auto":
+        return wanted, "asked for"
+    if dtype.kind == "f" and dtype.itemsize >= 8:
+        return "tsqr", "float64 data may hold directions that a Gram matrix would round away"
+    if dtype.kind in "iu" and dtype.itemsize >= 8:
+        return "tsqr", "64-bit integers may hold directions that a Gram matrix would round away"
+    return "gram", f"a float64 Gram matrix keeps all that {dtype} data hold, at half the work of a QR"
+
+
+def core_passes(strategy: str, n_features: int, missing: str) -> Sequence[tuple[str, Accumulator[Any]]]:
+    """Names and recipes of the passes :func:`read_core` makes, for planning; fill values are placeholders."""
+    fill = None if missing == "error" else np.zeros(n_features)
+    last = ("core", _core_recipe(strategy, n_features, fill))
+    return [("column means", _means_recipe(n_features)), last] if missing == "mean" else [last]
+
+
+def read_core(
+    run_pass: RunPass, n_features: int, *, strategy: str, center: bool, scale: bool, missing: str
+) -> CoreSummary:
+    """Summarise the data into a core.
+
+    Passes: 1; 2 with ``missing="mean"``, since the column means must be known before gaps are filled with them.
+
+    Parameters
+    ----------
+    run_pass : callable
+        Sweeps the data.
+    n_features : int
+        d.
+    strategy : {"gram", "tsqr"}
+        Gram matrix or triangular factor.
+    center, scale : bool
+        Whether to center, and to divide columns by their standard deviations (divisor n - 1).
+    missing : {"error", "mean", "zero"}
+        What NaN means.
+
+    Raises
+    ------
+    NonFiniteInput
+        If there are NaN entries and ``missing="error"``, or infinite entries.
+    InvalidInput
+        If squares of the entries overflow.
+    """
+    fill = None
+    if missing == "mean":
+        found = run_pass(_means_recipe(n_features), "column means")
+        moments: ColumnMoments = found["moments"]
+        _refuse_infinite(found["nonfinite"])
+        fill = moments.mean
+    elif missing == "zero":
+        fill = np.zeros(n_features)
+    found = run_pass(_core_recipe(strategy, n_features, fill), "core")
+    refuse_non_finite(found["nonfinite"])
+    return replace(_summary(found["core"], center=center, scale=scale), fill=fill)
+
+
+def refuse_non_finite(entries: NonFiniteEntries) -> None:
+    """Raise ``NonFiniteInput`` if anything was not a finite number."""
+    if entries.n_nan:
+        raise NonFiniteInput(_nan_message(entries))
+    _refuse_infinite(entries)
+
+
+def _means_recipe(n_features: int) -> Accumulator[Any]:
+    return Together({"nonfinite": NonFinite(n_features), "moments": Moments(n_features)})
+
+
+def _core_recipe(strategy: str, n_features: int, fill: Floats | None) -> Accumulator[Any]:
+    core = Gram(n_features) if strategy == "gram" else Triangular(n_features)
+    recipe = Together({"nonfinite": NonFinite(n_features), "core": core})
+    return recipe if fill is None else Imputed(recipe, fill)
+
+
+def _summary(found: Scatter | CenteredTriangle, *, center: bool, scale: bool) -> CoreSummary:
+    """Center and scale by algebra on the summary; X itself is never rewritten."""
+    d = found.mean.size
+    deviation = _variation(found) / np.sqrt(max(found.count - 1, 1))
+    is_constant = deviation <= CONSTANT * np.abs(found.mean)
+    divisor = np.where(is_constant, 1.0, deviation) if scale else np.ones(d)
+    summary = summary_about(found, found.mean.copy() if center else np.zeros(d), divisor)
+    # centered, a constant column is zero; what is left of it is the rounding of its entries
+    core = np.where(is_constant, 0.0, summary.core) if center else summary.core
+    return replace(summary, core=core, constant=np.flatnonzero(is_constant))
+
+
+def summary_about(found: Scatter | CenteredTriangle, origin: Floats, scale: Floats) -> CoreSummary:
+    """Core of the data about ``origin`` and divided by ``scale``, both (d,)."""
+    centered = np.array_equal(origin, found.mean)
+    if isinstance(found, Scatter):
+        gram = found.scatter if centered else found.about(origin)
+        _refuse_overflow(gram)
+        core, strategy = core_from_gram(gram), "gram"
+    else:
+        _refuse_overflow(found.triangle)
+        core, strategy = found.triangle if centered else found.about(origin), "tsqr"
+    return CoreSummary(
+        n_samples=found.count,
+        core=core / scale,
+        mean=origin,
+        scale=scale,
+        constant=np.zeros(0, dtype=np.intp),
+        fill=None,
+        strategy=strategy,
+    )
+
+
+def _variation(found: Scatter | CenteredTriangle) -> Floats:
+    """Lengths (d,) of the centered columns."""
+    if isinstance(found, Scatter):
+        return np.sqrt(np.clip(np.diag(found.scatter), 0.0, None))
+    return unit_columns(found.triangle)[1]
+
+
+def _refuse_overflow(values: Floats) -> None:
+    if not np.isfinite(values).all():
+        column = int(np.argwhere(~np.isfinite(values))[0][-1])
+        raise InvalidInput(
+            f"squares of the entries of column {column} overflow float64: its values are too large (about 1e150 or "
+            "more). Divide the data by a constant and run again; the encoder does not change."
+        )
+
+
+def _refuse_infinite(entries: NonFiniteEntries) -> None:
+    if entries.n_inf:
+        column = int(np.flatnonzero(entries.inf_by_column)[0])
+        raise NonFiniteInput(
+            f"Input X contains infinity: {entries.n_inf} infinite entries in {np.count_nonzero(entries.inf_by_column)} "
+            f"column(s), the first column being {column}{_first(entries)}. No value can stand for an infinite "
+            "one: mend the data, or drop the column."
+        )
+
+
+def _nan_message(entries: NonFiniteEntries) -> str:
+    columns = np.flatnonzero(entries.nan_by_column)
+    return (
+        f"Input X contains NaN: {entries.n_nan} NaN entries in {columns.size} column(s), the first column being "
+        f"{int(columns[0])}{_first(entries)}. Pass missing='mean' (one more read of the data) or missing='zero', "
+        "or mend the data; `spae check` lists them."
+    )
+
+
+def _first(entries: NonFiniteEntries) -> str:
+    if not len(entries.first):
+        return ""
+    row, column = entries.first[0]
+    return f"; the first non-finite entry is at row {row}, column {column}"

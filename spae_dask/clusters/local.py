@@ -1,0 +1,30 @@
+"""Worker processes on this machine."""
+
+import logging
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from distributed import Client, LocalCluster
+
+DASHBOARD = "127.0.0.1:0"
+"""The dashboard listens on the loopback interface, on a free port."""
+
+
+@contextmanager
+def local_cluster(n_workers: int, memory_limit: int) -> Iterator[Client]:
+    """Start ``n_workers`` single-threaded processes, each limited to ``memory_limit`` bytes; stop them at the end."""
+    with (
+        tempfile.TemporaryDirectory(prefix="spae-workers-") as scratch,
+        LocalCluster(
+            n_workers=n_workers,
+            threads_per_worker=1,
+            processes=True,
+            memory_limit=memory_limit,
+            dashboard_address=DASHBOARD,
+            local_directory=scratch,
+            silence_logs=logging.CRITICAL,
+        ) as cluster,
+        Client(cluster) as client,
+    ):
+        yield client

@@ -1,0 +1,68 @@
+"""Applying an encoder: codes of rows, and rows of codes. Only the selected columns are looked at."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from spae_dask.errors import NonFiniteInput
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class RowEncoder:
+    """The map ``x -> (x - mean) / scale @ H``, restricted to the columns that H uses.
+
+    Parameters
+    ----------
+    columns : ndarray (r,) of int
+        Selected columns, ascending.
+    H_selected : ndarray (r, k)
+        Their rows of H.
+    mean, scale : ndarray (r,)
+        Their means and scales.
+    fill : ndarray (r,) or None
+        Values for NaN entries; None refuses them.
+    """
+
+    columns: npt.NDArray[np.intp]
+    H_selected: Floats
+    mean: Floats
+    scale: Floats
+    fill: Floats | None = None
+
+    def encode(self, rows: Any, first_row: int = 0) -> Floats:
+        """Codes (m, k) of full-width rows (m, d), dense or sparse."""
+        return self.encode_selected(rows[:, self.columns], first_row)
+
+    def encode_selected(self, rows: Any, first_row: int = 0) -> Floats:
+        """Codes (m, k) of the selected columns (m, r) of some rows.
+
+        Raises
+        ------
+        NonFiniteInput
+            If an entry is infinite, or NaN without a fill value; row and column are named.
+        """
+        values: Floats = (rows.toarray() if sp.issparse(rows) else np.asarray(rows)).astype(np.float64)
+        if self.fill is not None:
+            values = np.where(np.isnan(values), self.fill, values)
+        codes = ((values - self.mean) / self.scale) @ self.H_selected
+        if not np.isfinite(codes).all() and not np.isfinite(values).all():
+            row, column = np.argwhere(~np.isfinite(values))[0]
+            what = "NaN" if np.isnan(values[row, column]) else "infinity"
+            raise NonFiniteInput(
+                f"Input X contains {what} at row {first_row + int(row)}, column {int(self.columns[column])}, which the "
+                "encoder uses. Mend the data, or fit with missing='mean' or missing='zero' to fill NaN."
+            )
+        return codes
+
+
+def decode_codes(codes: Floats, G: Floats, mean: Floats, scale: Floats) -> Floats:
+    """Rows ``codes @ G * scale + mean`` (m, d)."""
+    rows: Floats = codes @ G
+    rows *= scale
+    rows += mean
+    return rows

@@ -1,0 +1,115 @@
+"""Feature selection: the r columns that keep the most of what PCA keeps."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator
+from sklearn.feature_selection import SelectorMixin
+from sklearn.utils.validation import check_is_fitted
+
+from spae_dask.algorithms.problem import Problem
+from spae_dask.algorithms.sparse_encoder import encode_core
+from spae_dask.blocks import ArrayBlocks
+from spae_dask.engine.events import Event
+from spae_dask.engine.threads import one_blas_thread
+from spae_dask.estimators.applying import check_names, check_width, lazy_array
+from spae_dask.estimators.fitting import read, seed_of, warn_of_certificate
+from spae_dask.estimators.runtime import feature_names
+from spae_dask.storage.open import open_matrix
+
+
+class ColumnSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
+    """Selects columns of a matrix so that k codes made of them lose little more than PCA does.
+
+    The columns are those of ``SparseEncoder(method="batch")``; ``transform`` keeps them as they are.
+
+    Parameters
+    ----------
+    n_columns : int, default 2
+        r.
+    n_components : int, default 2
+        k, the number of principal components whose content the columns should keep.
+    selection, center, scale, strategy, missing, random_state, memory_limit, progress
+        As for ``SparseEncoder``.
+
+    Attributes
+    ----------
+    selected_idx_ : ndarray (r,) of int
+        Columns in the order chosen.
+    certificate_ : Certificate
+        Loss of the best k-component encoder on these columns, against PCA's.
+    plan_ : Plan
+        What the fit was expected to read, hold and take.
+    n_features_in_, n_samples_seen_ : int
+        Sizes.
+    """
+
+    def __init__(
+        self,
+        n_columns: int = 2,
+        *,
+        n_components: int = 2,
+        selection: str = "dual-set",
+        center: bool = True,
+        scale: bool = False,
+        strategy: str = "auto",
+        missing: str = "error",
+        random_state: Any = 0,
+        memory_limit: int | str | None = None,
+        progress: Callable[[Event], None] | None = None,
+    ) -> None:
+        self.n_columns = n_columns
+        self.n_components = n_components
+        self.selection = selection
+        self.center = center
+        self.scale = scale
+        self.strategy = strategy
+        self.missing = missing
+        self.random_state = random_state
+        self.memory_limit = memory_limit
+        self.progress = progress
+
+    def fit(self, X: Any, y: Any = None) -> "ColumnSelector":  # noqa: ARG002 - scikit-learn's signature
+        """Read the data once and choose the columns."""
+        source = open_matrix(X)
+        problem = Problem(
+            n_components=self.n_components,
+            n_nonzero=self.n_columns,
+            selection=self.selection,
+            center=self.center,
+            scale=self.scale,
+            strategy=self.strategy,
+            missing=self.missing,
+            seed=seed_of(self.random_state),
+        )
+        reading = read(source, problem, self.memory_limit, self.progress)
+        with one_blas_thread():
+            fitted = encode_core(problem, reading.summary, passes=reading.passes, bytes_read=reading.nbytes)
+        warn_of_certificate(fitted.certificate, int(fitted.H.any(axis=0).sum()), reading.plan.strategy)
+        self.selected_idx_ = fitted.chosen
+        self.certificate_ = fitted.certificate
+        self.plan_ = reading.plan
+        self.n_features_in_ = source.shape[1]
+        self.n_samples_seen_ = fitted.n_samples
+        names = feature_names(X)
+        if names is not None:
+            self.feature_names_in_ = np.array(names, dtype=object)
+        return self
+
+    def _get_support_mask(self) -> npt.NDArray[np.bool_]:
+        check_is_fitted(self)
+        mask = np.zeros(self.n_features_in_, dtype=bool)
+        mask[self.selected_idx_] = True
+        return mask
+
+    def transform(self, X: Any) -> Any:
+        """The selected columns of X, ascending: an array for arrays, lazily for dask and Zarr input."""
+        check_is_fitted(self)
+        check_names(self, X)
+        source = open_matrix(X)
+        check_width(source.shape, self.n_features_in_, self)
+        columns = np.flatnonzero(self._get_support_mask())
+        rows: Any = source.X if isinstance(source, ArrayBlocks) else lazy_array(source)
+        return rows[:, columns]

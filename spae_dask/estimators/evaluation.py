@@ -1,0 +1,71 @@
+"""Exact loss of a fitted encoder on any data."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from sklearn.utils.validation import check_is_fitted
+
+from spae_dask.algorithms.certificate import Certificate
+from spae_dask.algorithms.core import choose_strategy
+from spae_dask.algorithms.evaluation import evaluate_encoder, evaluation_recipe
+from spae_dask.engine.events import Event
+from spae_dask.engine.threads import one_blas_thread
+from spae_dask.estimators.applying import check_width
+from spae_dask.estimators.fitting import warn_of_missing_chunks
+from spae_dask.estimators.planning import finish_nbytes, plan_passes
+from spae_dask.estimators.runtime import active_client, runner_for
+from spae_dask.estimators.sparse_encoder import SparseEncoder
+from spae_dask.storage.open import open_matrix
+
+
+def evaluate(
+    x: Any,
+    encoder: SparseEncoder,
+    *,
+    strategy: str = "auto",
+    memory_limit: int | str | None = None,
+    progress: Callable[[Event], None] | None = None,
+) -> Certificate:
+    """Measure the loss of an encoder on data, held-out data too. One pass.
+
+    Parameters
+    ----------
+    x : object
+        Anything :func:`spae_dask.open_matrix` opens, with the encoder's number of columns.
+    encoder : SparseEncoder
+        Fitted, or loaded.
+    strategy : {"auto", "gram", "tsqr"}
+        As for ``SparseEncoder``.
+    memory_limit : int or str, optional
+        Bytes a process may use in all.
+    progress : callable, optional
+        Called with the engine's events.
+
+    Returns
+    -------
+    Certificate
+        ``loss`` with the decoder that is best for ``x`` and ``decoder_loss`` with the encoder's own, X taken about the
+        encoder's mean and scale; ``pca_loss`` is that of ``x`` about the same mean.
+    """
+    check_is_fitted(encoder)
+    source = open_matrix(x)
+    d = encoder.n_features_in_
+    check_width(source.shape, d, encoder)
+    chosen, reason = choose_strategy(strategy, source.dtype)
+    codec = encoder.codec()
+    client = active_client(source)
+    plan = plan_passes(
+        source,
+        [("evaluate", evaluation_recipe(chosen, codec))],
+        client,
+        memory_limit,
+        strategy=chosen,
+        reason=reason,
+        finish_nbytes=finish_nbytes(d),
+    )
+    warn_of_missing_chunks(source)
+    runner = runner_for(source, client, plan, progress)
+    with one_blas_thread():
+        certificate = evaluate_encoder(runner.run_pass, codec, strategy=chosen)
+    return replace(certificate, bytes_read=runner.tally.nbytes)

@@ -1,0 +1,98 @@
+"""What every estimator does to fit: open, plan, run, warn. The estimators themselves only store what comes back."""
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+from spae_dask.algorithms.certificate import Certificate
+from spae_dask.algorithms.core import CoreSummary, read_core
+from spae_dask.algorithms.problem import Problem
+from spae_dask.blocks import RowBlocks
+from spae_dask.engine.events import Watcher
+from spae_dask.engine.plan import Plan
+from spae_dask.engine.threads import one_blas_thread
+from spae_dask.errors import MissingChunksWarning, PrecisionWarning, RankDeficientWarning
+from spae_dask.estimators.planning import plan_problem
+from spae_dask.estimators.runtime import active_client, runner_for
+from spae_dask.storage.census import missing_chunks
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """A core that has been read, and what that took.
+
+    Attributes
+    ----------
+    source : RowBlocks
+        The data.
+    plan : Plan
+        As made before the first byte.
+    summary : CoreSummary
+        The core.
+    passes, nbytes : int
+        Reads made and decoded bytes.
+    """
+
+    source: RowBlocks
+    plan: Plan
+    summary: CoreSummary
+    passes: int
+    nbytes: int
+
+
+def read(source: RowBlocks, problem: Problem, memory_limit: int | str | None, watch: Watcher | None) -> Reading:
+    """Plan, warn of chunks that are not there, and read the core."""
+    client = active_client(source)
+    plan = plan_problem(source, problem, client, memory_limit)
+    warn_of_missing_chunks(source)
+    runner = runner_for(source, client, plan, watch)
+    with one_blas_thread():
+        summary = read_core(
+            runner.run_pass,
+            source.shape[1],
+            strategy=plan.strategy,
+            center=problem.center,
+            scale=problem.scale,
+            missing=problem.missing,
+        )
+    return Reading(source, plan, summary, runner.tally.passes, runner.tally.nbytes)
+
+
+def warn_of_missing_chunks(source: RowBlocks) -> None:
+    """Warn if chunks are not stored: they read as the fill value, whether or not that was meant."""
+    census = missing_chunks(source)
+    if census is not None and census.n_missing:
+        warnings.warn(
+            f"{source.describe()}: {census.describe()}. That is right if the writer left out chunks that hold "
+            "nothing but this value, and wrong if files were lost.",
+            MissingChunksWarning,
+            stacklevel=4,
+        )
+
+
+def warn_of_certificate(certificate: Certificate, n_found: int, strategy: str) -> None:
+    """Warn if components are empty, or if the loss has few correct digits."""
+    k = certificate.n_components
+    if n_found < k:
+        warnings.warn(
+            f"only {n_found} of {k} components carry anything: the data, or the columns chosen, have rank {n_found}. "
+            f"The other {k - n_found} are zero.",
+            RankDeficientWarning,
+            stacklevel=4,
+        )
+    if strategy == "gram" and 0 < certificate.loss < 1e3 * certificate.loss_error and certificate.pca_loss > 0:
+        warnings.warn(
+            f"the loss, {certificate.loss:.3g}, is known to about {certificate.loss_error:.1g} only, because a Gram "
+            "matrix rounds small directions away. Use strategy='tsqr' for more digits.",
+            PrecisionWarning,
+            stacklevel=4,
+        )
+
+
+def seed_of(random_state: Any) -> int:
+    """A seed for this package's generators from what scikit-learn calls ``random_state``."""
+    if random_state is None:
+        return 0
+    if hasattr(random_state, "randint"):
+        return int(random_state.randint(2**31 - 1))
+    return int(random_state)

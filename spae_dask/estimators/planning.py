@@ -1,0 +1,122 @@
+"""The plan of a fit, from metadata alone."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from distributed import Client
+
+from spae_dask.accumulators import Accumulator
+from spae_dask.algorithms.core import choose_strategy, core_passes
+from spae_dask.algorithms.problem import Problem
+from spae_dask.blocks import LazyRowBlocks, RowBlocks
+from spae_dask.engine.memory import format_nbytes
+from spae_dask.engine.plan import Plan, make_plan
+from spae_dask.estimators.runtime import active_client, resources_for
+from spae_dask.storage.open import open_matrix
+
+FINISH_MATRICES = 6
+"""d x d float64 matrices alive at the peak of the final linear algebra: the state, the core, and an SVD's own."""
+
+
+def finish_nbytes(n_features: int) -> int:
+    """Peak of the final linear algebra on ``n_features`` features, in the calling process."""
+    return FINISH_MATRICES * 8 * n_features * n_features
+
+
+def plan(
+    x: Any,
+    n_components: int = 2,
+    *,
+    n_nonzero: int | None = None,
+    strategy: str = "auto",
+    missing: str = "error",
+    memory_limit: int | str | None = None,
+) -> Plan:
+    """Say what a fit would read, hold and take, before reading anything.
+
+    Parameters
+    ----------
+    x : object
+        Anything :func:`open_matrix` opens.
+    n_components : int
+        k.
+    n_nonzero : int, optional
+        r.
+    strategy : {"auto", "gram", "tsqr"}
+        As for ``SparseEncoder``.
+    missing : {"error", "mean", "zero"}
+        As for ``SparseEncoder``.
+    memory_limit : int or str, optional
+        Bytes a process may use in all, such as ``"2GB"``; the workers' limits, or this machine's memory, if not given.
+
+    Returns
+    -------
+    Plan
+        Prints as a table.
+
+    Raises
+    ------
+    MemoryBudgetExceeded
+        If it does not fit; the message says what would.
+    InvalidInput
+        If the data or the parameters cannot be used.
+    """
+    source = open_matrix(x)
+    problem = Problem(n_components, n_nonzero, strategy=strategy, missing=missing)
+    return plan_problem(source, problem, active_client(source), memory_limit)
+
+
+def plan_problem(source: RowBlocks, problem: Problem, client: Client | None, memory_limit: int | str | None) -> Plan:
+    """Plan a checked problem on given resources."""
+    n, d = source.shape
+    problem.check(n, d)
+    strategy, reason = choose_strategy(problem.strategy, source.dtype)
+    return plan_passes(
+        source,
+        core_passes(strategy, d, problem.missing),
+        client,
+        memory_limit,
+        strategy=strategy,
+        reason=reason,
+        finish_nbytes=finish_nbytes(d),
+    )
+
+
+def plan_passes(
+    source: RowBlocks,
+    passes: Sequence[tuple[str, Accumulator[Any]]],
+    client: Client | None,
+    memory_limit: int | str | None,
+    *,
+    strategy: str = "rows",
+    reason: str,
+    finish_nbytes: int,
+) -> Plan:
+    """Plan any passes over ``source`` on the resources at hand."""
+    return make_plan(
+        source,
+        passes,
+        resources_for(client, memory_limit),
+        strategy=strategy,
+        reason=reason,
+        finish_nbytes=finish_nbytes,
+        notes=layout_notes(source),
+    )
+
+
+def layout_notes(source: RowBlocks) -> list[str]:
+    """What a user should know about how the data are laid out."""
+    notes = []
+    decodes = getattr(source, "decodes_per_chunk", 1)
+    if decodes > 1:
+        notes.append(
+            f"each chunk is decoded {decodes} times a pass, because a row of chunks is too large to hold; "
+            "`spae ingest` writes the data again in row chunks"
+        )
+    if source.in_process and not isinstance(source, LazyRowBlocks):
+        notes.append("the data are in this process's memory and are summed by its own threads")
+    n_blocks = len(source.bounds) - 1
+    largest = max(source.bounds[1] - source.bounds[0], 1) * source.shape[1] * source.dtype.itemsize
+    if n_blocks > 100_000:
+        notes.append(f"{n_blocks:,} row blocks of {format_nbytes(largest)}: larger chunks would read faster")
+    return notes

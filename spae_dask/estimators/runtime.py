@@ -1,0 +1,75 @@
+"""Where a run happens: the active dask client if there is one, else threads of this process."""
+
+from typing import Any
+
+from dask.system import CPU_COUNT
+from dask.utils import parse_bytes
+from distributed import Client
+from distributed.system import MEMORY_LIMIT
+
+from spae_dask.blocks import RowBlocks
+from spae_dask.engine.distributed import DaskRunner
+from spae_dask.engine.events import Watcher, ignore
+from spae_dask.engine.plan import Plan, Resources
+from spae_dask.errors import ClusterUnavailable, InvalidInput
+
+
+def active_client(source: RowBlocks) -> Client | None:
+    """The client that passes over ``source`` run on.
+
+    None without an active client, and for data that live in this process only: shipping them to workers would cost
+    more than summing them here.
+    """
+    if source.in_process:
+        return None
+    try:
+        return Client.current()
+    except ValueError:
+        return None
+
+
+def resources_for(client: Client | None, memory_limit: int | str | None) -> Resources:
+    """What may be used: the smallest worker counts, and ``memory_limit`` if it is smaller still."""
+    wanted = parse_memory(memory_limit)
+    if client is None:
+        limit = MEMORY_LIMIT if wanted is None else wanted
+        return Resources("threads of this process", 1, int(CPU_COUNT), int(limit))
+    workers = client.scheduler_info(n_workers=-1)["workers"].values()
+    if not workers:
+        raise ClusterUnavailable(f"the scheduler at {client.scheduler.address} has no workers. Start some, or wait.")
+    limits = [w["memory_limit"] or MEMORY_LIMIT for w in workers]
+    limit = min(limits) if wanted is None else min(*limits, wanted)
+    where = f"dask workers of {client.scheduler.address}"
+    return Resources(where, len(workers), min(w["nthreads"] for w in workers), int(limit))
+
+
+def parse_memory(memory_limit: int | str | None) -> int | None:
+    """Bytes of ``4000000000``, ``"4GB"`` or ``"4GiB"``.
+
+    Raises
+    ------
+    InvalidInput
+        If it is not a positive number of bytes.
+    """
+    if memory_limit is None:
+        return None
+    try:
+        nbytes = int(parse_bytes(memory_limit))
+    except (ValueError, TypeError) as error:
+        raise InvalidInput(f"memory limit {memory_limit!r} is not understood: write 4GB or 512MiB.") from error
+    if nbytes <= 0:
+        raise InvalidInput(f"memory limit {memory_limit!r} is not allowed: it must be more than 0 bytes.")
+    return nbytes
+
+
+def runner_for(source: RowBlocks, client: Client | None, plan: Plan, watch: Watcher | None) -> DaskRunner:
+    """A runner that keeps to the plan."""
+    return DaskRunner(source, client, plan.tasks_per_worker, watch or ignore)
+
+
+def feature_names(X: Any) -> list[str] | None:
+    """Column names of a table, if all are strings."""
+    columns = getattr(X, "columns", None)
+    if columns is None or not all(isinstance(name, str) for name in columns):
+        return None
+    return [str(name) for name in columns]

@@ -1,0 +1,285 @@
+"""Sparse PCA with a certificate, in scikit-learn's shape."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from spae_dask.accumulators import CrossProducts, NonFinite, Together
+from spae_dask.algorithms.core import refuse_non_finite
+from spae_dask.algorithms.evaluation import Codec
+from spae_dask.algorithms.problem import Problem
+from spae_dask.algorithms.sparse_encoder import FittedEncoder, encode_core
+from spae_dask.encoding.codes import RowEncoder, decode_codes
+from spae_dask.engine.events import Event
+from spae_dask.engine.threads import one_blas_thread
+from spae_dask.estimators.applying import apply_rows, check_names, check_width
+from spae_dask.estimators.fitting import read, seed_of, warn_of_certificate
+from spae_dask.estimators.planning import plan_passes
+from spae_dask.estimators.runtime import active_client, feature_names, runner_for
+from spae_dask.storage.open import open_matrix
+
+
+class SparseEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Sparse linear encoder whose loss against PCA is measured, for matrices that need not fit in memory.
+
+    Finds H (d, k), with at most r nonzeros a column, and a decoder G (k, d), such that X H G is nearly as good as the
+    best rank-k approximation of X, and reports how nearly. The data are read once (twice with ``missing="mean"``) in
+    row blocks, on the active dask client if there is one, else on threads of this process.
+
+    Parameters
+    ----------
+    n_components : int, default 2
+        k.
+    n_nonzero : int, optional
+        r, the most nonzeros a component may have. If not given, the smallest found whose loss is at most
+        ``1 + eps`` times PCA's.
+    eps : float, default 0.1
+        Used only if ``n_nonzero`` is not given.
+    method : {"batch"}, default "batch"
+        ``"batch"`` is the paper's: all components use the same r columns.
+    selection : {"dual-set", "adaptive", "adaptive-derandomized", "greedy", "full-greedy", "leverage", "pivoted-qr", \
+"exchange"}, default "dual-set"
+        How the columns are chosen.
+    center, scale : bool, default True and False
+        Take X about its column means; divide columns by their standard deviations (divisor n - 1; columns without
+        variance are left alone and never selected).
+    strategy : {"auto", "gram", "tsqr"}, default "auto"
+        What the read leaves behind: a float64 Gram matrix, or a triangular factor, which keeps more digits of float64
+        data at twice the work.
+    precision : {"exact"}, default "exact"
+        All sums are in float64.
+    missing : {"error", "mean", "zero"}, default "error"
+        What NaN means: refuse it, or fill it with the column's mean (one more read) or with zero.
+    orthonormal : bool, default False
+        The batch encoder's columns are orthonormal in any case.
+    random_state : int, RandomState or None, default 0
+        Seed of randomized selections; None is 0, so that a fit can always be repeated.
+    memory_limit : int or str, optional
+        Bytes a process may use in all, such as ``"2GB"``. A fit that would need more is refused before it reads.
+    checkpoint : None
+        Reserved.
+    progress : callable, optional
+        Called with the engine's events.
+
+    Attributes
+    ----------
+    components_ : ndarray (k, d)
+        H transposed: unit rows, at most r nonzeros each, the entry of largest magnitude positive. Rows are zero where
+        the data have rank below k.
+    decoder_ : ndarray (k, d)
+        G, the optimal decoder.
+    mean_, scale_ : ndarray (d,)
+        Codes of x are ``(x - mean_) / scale_ @ components_.T``.
+    selected_features_ : ndarray of int
+        Features that any component uses, ascending.
+    explained_variance_ratio_ : ndarray (k,)
+        Share of the total explained by each component beyond those before it; sums to ``1 - loss / total``.
+    singular_values_ : ndarray
+        Of X centered and scaled, all of them: PCA's loss for any k.
+    constant_features_ : ndarray of int
+        Features without variance.
+    fill_ : ndarray (d,) or None
+        What stands for NaN entries; None if they are refused.
+    certificate_ : Certificate
+        The loss against PCA's and how it is known.
+    plan_ : Plan
+        What the fit was expected to read, hold and take.
+    n_components_, n_features_in_, n_samples_seen_ : int
+        Sizes.
+    feature_names_in_ : ndarray of str
+        Only if the data had names.
+
+    References
+    ----------
+    Magdon-Ismail, M. and Boutsidis, C. (2016). Optimal sparse linear encoders and sparse PCA. NIPS.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from spae_dask import SparseEncoder
+    >>> x = np.random.default_rng(0).normal(size=(500, 3)) @ np.random.default_rng(1).normal(size=(3, 20))
+    >>> encoder = SparseEncoder(n_components=2, n_nonzero=4).fit(x)
+    >>> encoder.components_.shape, int((encoder.components_ != 0).sum(axis=1).max())
+    ((2, 20), 4)
+    """
+
+    def __init__(
+        self,
+        n_components: int = 2,
+        *,
+        n_nonzero: int | None = None,
+        eps: float = 0.1,
+        method: str = "batch",
+        selection: str = "dual-set",
+        center: bool = True,
+        scale: bool = False,
+        strategy: str = "auto",
+        precision: str = "exact",
+        missing: str = "error",
+        orthonormal: bool = False,
+        random_state: Any = 0,
+        memory_limit: int | str | None = None,
+        checkpoint: str | None = None,
+        progress: Callable[[Event], None] | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.n_nonzero = n_nonzero
+        self.eps = eps
+        self.method = method
+        self.selection = selection
+        self.center = center
+        self.scale = scale
+        self.strategy = strategy
+        self.precision = precision
+        self.missing = missing
+        self.orthonormal = orthonormal
+        self.random_state = random_state
+        self.memory_limit = memory_limit
+        self.checkpoint = checkpoint
+        self.progress = progress
+
+    def fit(self, X: Any, y: Any = None) -> "SparseEncoder":  # noqa: ARG002 - scikit-learn's signature
+        """Read the data once, choose columns, build and certify the encoder.
+
+        Parameters
+        ----------
+        X : object
+            Anything :func:`spae_dask.open_matrix` opens, n rows and d columns.
+        y : None
+            Ignored.
+
+        Raises
+        ------
+        InvalidInput
+            If the data or a parameter cannot be used.
+        MemoryBudgetExceeded
+            If the plan does not fit; nothing is read then.
+        StorageError
+            If a chunk cannot be read.
+        """
+        source, problem = open_matrix(X), self._problem()
+        reading = read(source, problem, self.memory_limit, self.progress)
+        with one_blas_thread():
+            fitted = encode_core(problem, reading.summary, passes=reading.passes, bytes_read=reading.nbytes)
+        warn_of_certificate(fitted.certificate, int(fitted.H.any(axis=0).sum()), reading.plan.strategy)
+        self.plan_ = reading.plan
+        self._store(fitted, feature_names(X))
+        return self
+
+    def _problem(self) -> Problem:
+        return Problem(
+            n_components=self.n_components,
+            n_nonzero=self.n_nonzero,
+            eps=self.eps,
+            method=self.method,
+            selection=self.selection,
+            center=self.center,
+            scale=self.scale,
+            strategy=self.strategy,
+            precision=self.precision,
+            missing=self.missing,
+            seed=seed_of(self.random_state),
+        )
+
+    def _store(self, fitted: FittedEncoder, names: list[str] | None) -> None:
+        self.components_ = fitted.H.T.copy()
+        self.decoder_ = fitted.G
+        self.mean_ = fitted.mean
+        self.scale_ = fitted.scale
+        self.selected_features_ = fitted.selected
+        self.explained_variance_ratio_ = fitted.explained_ratio
+        self.singular_values_ = fitted.spectrum
+        self.constant_features_ = fitted.constant
+        self.fill_ = fitted.fill
+        self.certificate_ = fitted.certificate
+        self.n_components_ = fitted.H.shape[1]
+        self.n_samples_seen_ = fitted.n_samples
+        self.n_features_in_ = fitted.H.shape[0]
+        if names is not None:
+            self.feature_names_in_ = np.array(names, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.components_.shape[0])
+
+    def codec(self) -> Codec:
+        """Encoder, decoder, means and scales: what evaluating on other data takes."""
+        check_is_fitted(self)
+        return Codec(self.components_.T, self.decoder_, self.mean_, self.scale_, self.fill_)
+
+    def row_encoder(self) -> RowEncoder:
+        """The encoder restricted to its selected columns: small, picklable, what workers need."""
+        check_is_fitted(self)
+        columns = self.selected_features_
+        return RowEncoder(
+            columns=columns,
+            H_selected=self.components_[:, columns].T,
+            mean=self.mean_[columns],
+            scale=self.scale_[columns],
+            fill=None if self.fill_ is None else self.fill_[columns],
+        )
+
+    def transform(self, X: Any) -> Any:
+        """Codes ``(x - mean_) / scale_ @ components_.T`` of the rows of X; only selected columns are used.
+
+        Parameters
+        ----------
+        X : object
+            Rows of d features.
+
+        Returns
+        -------
+        ndarray or dask array (n, k)
+            A lazy dask array for dask and Zarr input. float32 for float32 input, else float64.
+        """
+        check_is_fitted(self)
+        check_names(self, X)
+        return apply_rows(self.row_encoder(), X, self.n_features_in_, refuse_nan=self.fill_ is None)
+
+    def inverse_transform(self, X: Any) -> Any:
+        """Rows (n, d) reconstructed from codes (n, k): ``codes @ decoder_ * scale_ + mean_``."""
+        check_is_fitted(self)
+        codes = np.asarray(X, dtype=np.float64)
+        check_width(codes.shape, self.n_components_, self)
+        return decode_codes(codes, self.decoder_, self.mean_, self.scale_)
+
+    def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002 - scikit-learn's signature
+        """Share of the variance of X about ``mean_`` that the encoder and its decoder explain. One pass.
+
+        1 is perfect; 0 is no better than the mean. On the data of the fit it is ``certificate_.explained``.
+        """
+        check_is_fitted(self)
+        source = open_matrix(X)
+        check_width(source.shape, self.n_features_in_, self)
+        codec, d = self.codec(), self.n_features_in_
+        no_columns = np.zeros(0, dtype=np.intp)
+        recipe = codec.filled(
+            Together(
+                {
+                    "nonfinite": NonFinite(d),
+                    "residual": codec.residual(),
+                    "total": CrossProducts(no_columns, self.mean_, self.scale_),
+                }
+            )
+        )
+        client = active_client(source)
+        plan = plan_passes(source, [("score", recipe)], client, self.memory_limit, reason="row by row", finish_nbytes=0)
+        found = runner_for(source, client, plan, self.progress).run_pass(recipe, "score")
+        refuse_non_finite(found["nonfinite"])
+        total = float(found["total"].column_norms.sum())
+        return float(1.0 - found["residual"] / total) if total > 0 else 1.0
+
+    def get_support(self, indices: bool = False) -> npt.NDArray[Any]:
+        """Features that any component uses: a mask (d,), or ascending indices."""
+        check_is_fitted(self)
+        if indices:
+            return self.selected_features_.copy()
+        mask = np.zeros(self.n_features_in_, dtype=bool)
+        mask[self.selected_features_] = True
+        return mask
