@@ -23,6 +23,25 @@ class Tally:
         self.nbytes += nbytes
 
 
+def write_footprint(source: RowBlocks, unit_nbytes: int, n_selected: int) -> Footprint:
+    """Bytes a task holds that encodes row blocks of ``source`` and writes units of ``unit_nbytes``."""
+    block_rows = _largest_block(source)
+    return Footprint(
+        block_nbytes=block_rows * source.shape[1] * source.dtype.itemsize,
+        n_blocks_held=1,
+        read_nbytes=source.read_nbytes,
+        # the selected columns as read, in float64 and scaled; the unit being filled, as stored and as read back
+        work_nbytes=3 * 8 * block_rows * n_selected + 3 * unit_nbytes,
+        state_nbytes=0,
+        n_states_waiting=0,
+        fan_in=1,
+    )
+
+
+def _largest_block(source: RowBlocks) -> int:
+    return max(stop - start for start, stop in pairwise(source.bounds))
+
+
 @dataclass(frozen=True)
 class PassLayout:
     """The cut of a pass.
@@ -57,7 +76,7 @@ class PassLayout:
         # a task is handed the blocks of a lazy source all at once, so its span must stay small
         spans = cut_spans(bounds, row_nbytes, 0 if lazy else accumulator.state_nbytes)
         fan_in = fan_in_for(accumulator.state_nbytes) if len(spans) > 1 else 1
-        largest = max(stop - start for start, stop in pairwise(bounds)) * row_nbytes
+        largest = _largest_block(source) * row_nbytes
         held = max(span.last_block - span.first_block for span in spans)
         depth = len(merge_levels(len(spans), fan_in)) if fan_in > 1 else 0
         footprint = Footprint(

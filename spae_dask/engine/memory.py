@@ -10,8 +10,11 @@ ALLOCATOR_SLACK = 1.1
 TASK_OVERHEAD = 6 << 20
 """Bytes of a thread's arena, its reader's buffers and BLAS work space."""
 
-BUDGET_SHARE = 0.6
-"""Share of a worker's memory limit that plans may use: dask's workers start to spill at 0.6."""
+IDLE_NBYTES = 200 << 20
+"""Resident size of a process that has imported the numerical libraries and does nothing."""
+
+LIMIT_SHARE = 0.7
+"""Share of a process's memory limit that may be in use: dask's workers spill above it, and pause at 0.8."""
 
 
 @dataclass(frozen=True)
@@ -62,10 +65,20 @@ def tasks_that_fit(footprint: Footprint, threads: int, budget: int) -> int:
     return next((tasks for tasks in range(threads, 0, -1) if footprint.worker_nbytes(tasks) <= budget), 0)
 
 
+def usable(memory_limit: int) -> int:
+    """Bytes above the idle size that a plan may use in a process limited to ``memory_limit``."""
+    return max(0, int(LIMIT_SHARE * memory_limit) - IDLE_NBYTES)
+
+
+def worker_limit_for(nbytes: int) -> int:
+    """The smallest memory limit under which ``nbytes`` above the idle size may be used, rounded up to a MiB."""
+    return (int((nbytes + IDLE_NBYTES) / LIMIT_SHARE) // (1 << 20) + 1) << 20
+
+
 def refuse(what: str, needed: int, budget: int, remedies: list[str]) -> MemoryBudgetExceeded:
     """The error for a plan that does not fit: what was given, what would fit, what to do."""
     return MemoryBudgetExceeded(
-        f"{what} needs {format_nbytes(needed)}, but only {format_nbytes(budget)} may be used. "
+        f"{what} needs {format_nbytes(needed)}, but only {format_nbytes(budget)} may be used beside an idle process. "
         f"Nothing was read. What would fit: {'; or '.join(remedies)}."
     )
 

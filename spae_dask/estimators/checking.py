@@ -1,0 +1,162 @@
+"""What is wrong, or odd, with data: one pass, before a fit fails on them."""
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from spae_dask.accumulators import Accumulator, ColumnMoments, Moments, NonFinite, NonFiniteEntries, Together
+from spae_dask.algorithms.core import CONSTANT
+from spae_dask.engine.events import Event
+from spae_dask.estimators.planning import layout_notes, plan_passes
+from spae_dask.estimators.runtime import active_client, runner_for
+from spae_dask.storage.census import ChunkCensus, missing_chunks
+from spae_dask.storage.open import open_matrix
+
+N_NAMED = 10
+"""Columns and positions named in full."""
+
+
+@dataclass(frozen=True)
+class DataCheck:
+    """State of a matrix.
+
+    Attributes
+    ----------
+    source, dtype, layout : str
+        What was looked at, and how it is cut into row blocks.
+    shape : tuple of int
+        ``(n, d)``.
+    expected_chunks, missing_chunks : int or None
+        Chunks a full Zarr array has, and how many are not stored; None if there is no store to look into.
+    first_missing : tuple of str
+        Keys of the first few of them.
+    n_nan, n_inf : int
+        Entries that are NaN, or infinite.
+    nan_columns, inf_columns : tuple of (int, int)
+        Column and count, for the first columns that have any.
+    first_non_finite : tuple of (int, int)
+        Row and column of the first few such entries.
+    n_constant : int
+        Columns without variance.
+    constant_columns : tuple of int
+        The first of them.
+    smallest, largest : float or None
+        Range of all finite entries.
+    problems, notes : tuple of str
+        In words: what a fit will refuse or should not be trusted with, and what to know.
+    """
+
+    source: str
+    dtype: str
+    layout: str
+    shape: tuple[int, int]
+    expected_chunks: int | None
+    missing_chunks: int | None
+    first_missing: tuple[str, ...]
+    n_nan: int
+    n_inf: int
+    nan_columns: tuple[tuple[int, int], ...]
+    inf_columns: tuple[tuple[int, int], ...]
+    first_non_finite: tuple[tuple[int, int], ...]
+    n_constant: int
+    constant_columns: tuple[int, ...]
+    smallest: float | None
+    largest: float | None
+    problems: tuple[str, ...]
+    notes: tuple[str, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """The fields by name, for JSON."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        """A table for the terminal."""
+        n, d = self.shape
+        lines = [f"data      {self.source}: {n:,} x {d:,} {self.dtype}", f"layout    {self.layout}"]
+        if self.smallest is not None:
+            lines.append(f"range     {self.smallest:g} to {self.largest:g}")
+        lines.extend(f"problem   {problem}" for problem in self.problems)
+        lines.extend(f"note      {note}" for note in self.notes)
+        if not self.problems:
+            lines.append("result    nothing is wrong with it")
+        return "\n".join(lines)
+
+
+def check(
+    x: Any, *, memory_limit: int | str | None = None, progress: Callable[[Event], None] | None = None
+) -> DataCheck:
+    """Look at every entry once: missing chunks, NaN, infinite entries, constant columns. One pass.
+
+    Parameters
+    ----------
+    x : object
+        Anything :func:`spae_dask.open_matrix` opens.
+    memory_limit : int or str, optional
+        Bytes a process may use in all.
+    progress : callable, optional
+        Called with the engine's events.
+    """
+    source = open_matrix(x)
+    d = source.shape[1]
+    recipe: Accumulator[Any] = Together({"nonfinite": NonFinite(d, N_NAMED), "moments": Moments(d)})
+    client = active_client(source)
+    plan = plan_passes(source, [("check", recipe)], client, memory_limit, reason="every entry once", finish_nbytes=0)
+    census = missing_chunks(source)
+    found = runner_for(source, client, plan, progress).run_pass(recipe, "check")
+    entries: NonFiniteEntries = found["nonfinite"]
+    moments: ColumnMoments = found["moments"]
+    still = np.flatnonzero(moments.standard_deviation <= CONSTANT * np.abs(moments.mean))
+    any_finite = bool((moments.count > 0).any())
+    rows = source.bounds[1] - source.bounds[0]
+    return DataCheck(
+        source=source.describe(),
+        dtype=str(source.dtype),
+        layout=f"{len(source.bounds) - 1:,} row blocks of {rows:,} rows",
+        shape=source.shape,
+        expected_chunks=census.n_expected if census else None,
+        missing_chunks=census.n_missing if census else None,
+        first_missing=census.first_missing if census else (),
+        n_nan=entries.n_nan,
+        n_inf=entries.n_inf,
+        nan_columns=_counted(entries.nan_by_column),
+        inf_columns=_counted(entries.inf_by_column),
+        first_non_finite=tuple((int(row), int(column)) for row, column in entries.first),
+        n_constant=still.size,
+        constant_columns=tuple(int(column) for column in still[:N_NAMED]),
+        smallest=float(moments.minimum.min()) if any_finite else None,
+        largest=float(moments.maximum.max()) if any_finite else None,
+        problems=tuple(_problems(census, entries)),
+        notes=(*_constant_note(still), *layout_notes(source)),
+    )
+
+
+def _counted(by_column: np.ndarray[Any, Any]) -> tuple[tuple[int, int], ...]:
+    return tuple((int(column), int(by_column[column])) for column in np.flatnonzero(by_column)[:N_NAMED])
+
+
+def _problems(census: ChunkCensus | None, entries: NonFiniteEntries) -> list[str]:
+    problems = []
+    if census is not None and census.n_missing:
+        problems.append(census.describe())
+    for name, count, by_column, remedy in (
+        ("NaN", entries.n_nan, entries.nan_by_column, "fit with missing='mean' or missing='zero', or mend the data"),
+        ("infinite", entries.n_inf, entries.inf_by_column, "mend the data"),
+    ):
+        if count:
+            columns = np.flatnonzero(by_column)
+            listed = ", ".join(f"{c} ({by_column[c]:,})" for c in columns[:N_NAMED])
+            more = ", ..." if columns.size > N_NAMED else ""
+            problems.append(f"{count:,} {name} entries in {columns.size} columns: {listed}{more}; {remedy}")
+    if len(entries.first):
+        places = ", ".join(f"({row}, {column})" for row, column in entries.first)
+        problems.append(f"first non-finite entries (row, column): {places}")
+    return problems
+
+
+def _constant_note(still: np.ndarray[Any, Any]) -> list[str]:
+    if not still.size:
+        return []
+    listed = ", ".join(map(str, still[:N_NAMED])) + (", ..." if still.size > N_NAMED else "")
+    return [f"{still.size} constant columns, which are never selected: {listed}"]

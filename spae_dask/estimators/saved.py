@@ -1,0 +1,120 @@
+"""A fitted encoder on disk and back."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils.validation import check_is_fitted
+
+from spae_dask import __version__
+from spae_dask.algorithms.certificate import Certificate
+from spae_dask.errors import InvalidInput
+from spae_dask.estimators.sparse_encoder import SparseEncoder
+from spae_dask.storage.artifact import EncoderArtifact, read_encoder, write_encoder
+from spae_dask.storage.fingerprint import fingerprint
+from spae_dask.storage.open import open_matrix
+
+NOT_STORED = ("memory_limit", "checkpoint", "progress")
+"""Parameters that say where a fit ran, not what it found."""
+
+
+def save_encoder(encoder: SparseEncoder, path: str | Path, *, source: Any = None, overwrite: bool = False) -> None:
+    """Write a fitted encoder as a Zarr group; it appears whole or not at all.
+
+    Parameters
+    ----------
+    encoder : SparseEncoder
+        Fitted.
+    path : str or Path
+        Where; usually ends in ``.zarr``.
+    source : object, optional
+        The data it was fitted on, to be fingerprinted for the record.
+    overwrite : bool
+        Whether an encoder of that name may be replaced.
+    """
+    check_is_fitted(encoder)
+    H = sp.csc_array(encoder.components_.T)
+    H.sort_indices()
+    parameters = {name: value for name, value in encoder.get_params().items() if name not in NOT_STORED}
+    if not isinstance(parameters["random_state"], int | None):
+        parameters["random_state"] = repr(parameters["random_state"])
+    names = getattr(encoder, "feature_names_in_", None)
+    artifact = EncoderArtifact(
+        indptr=H.indptr,
+        indices=H.indices,
+        values=H.data,
+        decoder=encoder.decoder_,
+        mean=encoder.mean_,
+        scale=encoder.scale_,
+        fill=np.zeros(0) if encoder.fill_ is None else encoder.fill_,
+        spectrum=encoder.singular_values_,
+        certificate=encoder.certificate_.as_dict(),
+        parameters=parameters,
+        provenance=_provenance(encoder, source),
+        feature_names=None if names is None else tuple(names),
+    )
+    write_encoder(path, artifact, overwrite=overwrite)
+
+
+def _provenance(encoder: SparseEncoder, source: Any) -> dict[str, Any]:
+    plan = encoder.plan_
+    record = {
+        "spae_dask": __version__,
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "strategy": plan.strategy,
+        "seed": encoder.random_state if isinstance(encoder.random_state, int) else None,
+        "source": plan.source,
+        "shape": list(plan.shape),
+        "dtype": plan.dtype,
+        "n_samples": encoder.n_samples_seen_,
+        "constant_features": [int(column) for column in encoder.constant_features_],
+        "explained_variance_ratio": [float(share) for share in encoder.explained_variance_ratio_],
+    }
+    if source is not None:
+        record["data_fingerprint"] = fingerprint(open_matrix(source))
+    return record
+
+
+def load_encoder(path: str | Path) -> SparseEncoder:
+    """Read an encoder that :func:`save_encoder` or ``spae fit`` wrote.
+
+    Returns
+    -------
+    SparseEncoder
+        Fitted; ``plan_`` is not stored, ``provenance_`` holds where it came from.
+
+    Raises
+    ------
+    NotFound
+        If there is nothing at ``path``.
+    InvalidInput
+        If it is not an encoder this version can read.
+    StorageError
+        If it is damaged.
+    """
+    artifact = read_encoder(path)
+    known = {name: artifact.parameters[name] for name in SparseEncoder().get_params() if name in artifact.parameters}
+    encoder = SparseEncoder(**known)
+    encoder.components_ = artifact.H.toarray().T
+    encoder.decoder_ = artifact.decoder
+    encoder.mean_ = artifact.mean
+    encoder.scale_ = artifact.scale
+    encoder.fill_ = artifact.fill if artifact.fill.size else None
+    encoder.singular_values_ = artifact.spectrum
+    encoder.selected_features_ = np.flatnonzero(encoder.components_.any(axis=0))
+    encoder.n_components_, encoder.n_features_in_ = encoder.components_.shape
+    try:
+        encoder.certificate_ = Certificate(**artifact.certificate)
+        encoder.explained_variance_ratio_ = np.array(artifact.provenance["explained_variance_ratio"], dtype=np.float64)
+        encoder.constant_features_ = np.array(artifact.provenance["constant_features"], dtype=np.intp)
+        encoder.n_samples_seen_ = int(artifact.provenance["n_samples"])
+    except (TypeError, KeyError, ValueError) as error:
+        raise InvalidInput(
+            f"the encoder at {path} lacks part of its record ({error}). Fit again, or restore a whole copy."
+        ) from error
+    encoder.provenance_ = dict(artifact.provenance)
+    if artifact.feature_names is not None:
+        encoder.feature_names_in_ = np.array(artifact.feature_names, dtype=object)
+    return encoder

@@ -1,0 +1,122 @@
+"""Codes of a matrix written to a Zarr store that may be larger than memory."""
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from sklearn.utils.validation import check_is_fitted
+
+from spae_dask import __version__
+from spae_dask.engine.distributed import DaskRunner
+from spae_dask.engine.events import Event, ignore
+from spae_dask.engine.layout import write_footprint
+from spae_dask.engine.plan import tasks_or_refuse
+from spae_dask.engine.write import WriteRows, unit_spans
+from spae_dask.errors import PassFailed
+from spae_dask.estimators.applying import check_width, code_dtype
+from spae_dask.estimators.fitting import warn_of_missing_chunks
+from spae_dask.estimators.runtime import active_client, resources_for
+from spae_dask.estimators.sparse_encoder import SparseEncoder
+from spae_dask.storage.open import open_matrix
+from spae_dask.storage.publish import publish, refuse_same
+from spae_dask.storage.zarr_sink import create_sink, unit_rows_for
+
+
+@dataclass(frozen=True)
+class WriteReport:
+    """What was written.
+
+    Attributes
+    ----------
+    path : str
+        The store.
+    shape : tuple of int
+        ``(n, k)``.
+    dtype : str
+        Of the codes.
+    chunk_rows, n_chunks : int
+        Rows of a chunk, and how many chunks.
+    rows_verified : int
+        Rows read back and found equal.
+    """
+
+    path: str
+    shape: tuple[int, int]
+    dtype: str
+    chunk_rows: int
+    n_chunks: int
+    rows_verified: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """The fields by name, for JSON."""
+        return asdict(self)
+
+    def describe(self) -> str:
+        """One line for people."""
+        n, k = self.shape
+        return (
+            f"{self.path}: codes {n:,} x {k} {self.dtype} in {self.n_chunks:,} chunks of {self.chunk_rows:,} rows, "
+            f"{self.rows_verified:,} rows read back and verified"
+        )
+
+
+def transform_to_zarr(
+    x: Any,
+    encoder: SparseEncoder,
+    path: str,
+    *,
+    overwrite: bool = False,
+    memory_limit: int | str | None = None,
+    progress: Callable[[Event], None] | None = None,
+) -> WriteReport:
+    """Write the codes of all rows of ``x``. One pass; nothing n-sized is held anywhere.
+
+    Every chunk is written whole by one task, read back and compared; the store appears under its name when all are
+    done, or not at all.
+
+    Parameters
+    ----------
+    x : object
+        Anything :func:`spae_dask.open_matrix` opens.
+    encoder : SparseEncoder
+        Fitted, or loaded.
+    path : str
+        Where the Zarr array (n, k) shall appear.
+    overwrite : bool
+        Whether a store of that name may be replaced.
+    memory_limit : int or str, optional
+        Bytes a process may use in all.
+    progress : callable, optional
+        Called with the engine's events.
+
+    Raises
+    ------
+    OutputExists
+        If something is there and ``overwrite`` is False.
+    InvalidInput
+        If the output is the input, or the data do not fit the encoder.
+    StorageError
+        If writing fails, or a chunk reads back differently.
+    """
+    check_is_fitted(encoder)
+    source = open_matrix(x)
+    check_width(source.shape, encoder.n_features_in_, encoder)
+    refuse_same(source.describe(), path)
+    n, k = source.shape[0], encoder.n_components_
+    dtype = code_dtype(source.dtype)
+    unit = unit_rows_for(n, k * dtype.itemsize, source.bounds[1] - source.bounds[0])
+    spans = unit_spans(source.bounds, source.shape[1] * source.dtype.itemsize, unit)
+    client = active_client(source)
+    row_encoder = encoder.row_encoder()
+    footprint = write_footprint(source, unit * k * dtype.itemsize, row_encoder.columns.size)
+    resources = resources_for(client, memory_limit)
+    tasks = tasks_or_refuse(f"one task of writing codes of {source.describe()}", footprint, resources)
+    runner = DaskRunner(source, client, tasks, progress or ignore)
+    with publish(path, overwrite=overwrite) as work:
+        attributes = {"spae": {"kind": "codes", "version": __version__, "source": source.describe()}}
+        sink = create_sink(str(work), (n, k), dtype, unit, attributes)
+        warn_of_missing_chunks(source)
+        verified = sum(runner.run_spans(WriteRows(row_encoder, sink), spans, "transform"))
+        if verified != n:
+            raise PassFailed(f"{verified} of {n} rows were written: please report this, with the shape and the chunks")
+    return WriteReport(str(path), (n, k), str(dtype), unit, -(-n // unit), verified)
