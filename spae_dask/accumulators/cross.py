@@ -109,7 +109,8 @@ class CrossProducts:
 
     def merge(self, a: State, b: State) -> State:
         """Sums add."""
-        return {name: a[name] + b[name] for name in a}
+        # asarray: the sum of two 0-d arrays is a numpy scalar, which cannot be updated in place
+        return {name: np.asarray(a[name] + b[name]) for name in a}
 
     def result(self, state: State) -> Products:
         """The products; C'C is read out of C'X."""

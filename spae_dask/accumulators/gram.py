@@ -1,8 +1,8 @@
 """Centered Gram matrix (scatter) about a shift, accumulated in float64.
 
 Every state counts from its own shift, the mean of the first rows it sees, so that neither a large mean nor float32
-input cancels; states are merged by the pairwise formula of Chan, Golub & LeVeque (1983), which only ever adds
-positive semidefinite matrices.
+input cancels; states are merged by the pairwise formula of Chan, Golub & LeVeque (1983), whose corrections are as
+small as the distance of a state's mean from its shift.
 """
 
 from dataclasses import dataclass
@@ -89,10 +89,11 @@ class Gram:
             return state
         if state["count"] == 0:
             state["shift"][...] = rows.mean(axis=0, dtype=np.float64)
-        shifted = np.subtract(rows, state["shift"], dtype=np.float64)
+        # row-major whatever the rows are, so that its transpose is what BLAS takes without a copy
+        shifted = np.subtract(rows, state["shift"], dtype=np.float64, order="C")
         state["sum"] += shifted.sum(axis=0)
-        gram = dsyrk(1.0, shifted.T, beta=1.0, c=state["gram"], overwrite_c=1)
-        assert gram is state["gram"] or np.shares_memory(gram, state["gram"]), "dsyrk copied its target"
+        # in place, unless the state was stored and came back row-major: then BLAS returns a column-major copy
+        state["gram"] = dsyrk(1.0, shifted.T, beta=1.0, c=state["gram"], overwrite_c=1)
         state["count"] += rows.shape[0]
         return state
 

@@ -99,7 +99,10 @@ class NonFinite:
         state["inf"] += np.isinf(rows).sum(axis=0)
         room = self.n_first - len(state["first"])
         if room > 0:
-            found = np.argwhere(~np.isfinite(rows))[:room] + np.array([first_row, 0])
+            bad = ~np.isfinite(rows)
+            at = np.flatnonzero(bad.any(axis=1))[:room]  # so that positions are listed for a few rows only
+            row, column = np.nonzero(bad[at])
+            found = np.stack([first_row + at[row], column], axis=1)[:room]
             state["first"] = np.concatenate([state["first"], found])
         return state
 

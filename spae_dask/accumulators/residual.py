@@ -70,7 +70,7 @@ class Residual:
 
     def merge(self, a: State, b: State) -> State:
         """Sums add."""
-        return {"loss": a["loss"] + b["loss"]}
+        return {"loss": np.asarray(a["loss"] + b["loss"])}
 
     def result(self, state: State) -> float:
         """The squared Frobenius norm of the residual."""

@@ -92,7 +92,8 @@ class Triangular:
         np.subtract(rows, mean, out=stacked[:m], dtype=np.float64)
         step = mean - state["mean"]
         stacked[m] = np.sqrt(n * m / (n + m)) * step
-        add_rows(state["triangle"], stacked)
+        # in place, unless the state was stored and came back row-major: then LAPACK returns a column-major copy
+        state["triangle"] = add_rows(state["triangle"], stacked)
         state["mean"] += step * (m / (n + m))
         state["count"] += m
         return state

@@ -1,0 +1,65 @@
+"""Rows of random sketch matrices, regenerated from a seed and a row range.
+
+A row sketch is W = S X with S (s, n) random. Column i of S, which multiplies row i of X, depends on the seed and on i
+alone: whoever reads row i, in whatever block, draws the same numbers. The generator is counter based (Philox, Salmon et
+al. 2011), so that any range of rows is reached at once, and every row takes a fixed number of draws.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+
+DRAWS_PER_STEP = 4
+"""64-bit numbers Philox makes at each value of its counter."""
+
+
+def _raw(seed: int, stream: int, first_row: int, n_rows: int, draws_per_row: int) -> npt.NDArray[np.uint64]:
+    """Raw 64-bit draws (n_rows, draws_per_row) of the rows; ``draws_per_row`` is a multiple of 4."""
+    generator = np.random.Philox(key=np.array([seed, stream], dtype=np.uint64))
+    generator.advance(first_row * (draws_per_row // DRAWS_PER_STEP))
+    raw: npt.NDArray[np.uint64] = generator.random_raw(n_rows * draws_per_row)
+    return raw.reshape(n_rows, draws_per_row)
+
+
+def gaussian_rows(seed: int, stream: int, first_row: int, n_rows: int, size: int) -> Floats:
+    """Columns ``first_row`` to ``first_row + n_rows - 1`` of a Gaussian S, as rows.
+
+    Parameters
+    ----------
+    seed : int
+        Of the run.
+    stream : int
+        Different sketches of a run use different streams.
+    first_row, n_rows : int
+        Range of rows of X.
+    size : int
+        s, rows of S.
+
+    Returns
+    -------
+    ndarray (n_rows, s)
+        Independent normal entries of variance 1/s (Box & Muller 1958, which takes a fixed number of draws).
+    """
+    pairs = -(-size // 2)
+    draws = -(-2 * pairs // DRAWS_PER_STEP) * DRAWS_PER_STEP
+    raw = _raw(seed, stream, first_row, n_rows, draws)[:, : 2 * pairs]
+    # 53 random bits, in (0, 1]: the logarithm is finite
+    uniform = ((raw >> np.uint64(11)) + np.uint64(1)) * 2.0**-53
+    radius = np.sqrt(-2.0 / size * np.log(uniform[:, :pairs]))
+    angle = 2.0 * np.pi * uniform[:, pairs:]
+    return np.concatenate([radius * np.cos(angle), radius * np.sin(angle)], axis=1)[:, :size]
+
+
+def sign_rows(seed: int, stream: int, first_row: int, n_rows: int, size: int) -> Floats:
+    """Like :func:`gaussian_rows`, with entries ``+-1/sqrt(s)``: sub-Gaussian, one random bit each.
+
+    Returns
+    -------
+    ndarray (n_rows, s)
+    """
+    words = -(-size // (64 * DRAWS_PER_STEP)) * DRAWS_PER_STEP
+    raw = _raw(seed, stream, first_row, n_rows, words)
+    bits = np.unpackbits(raw.astype("<u8").view(np.uint8).reshape(n_rows, -1), axis=1, count=size)
+    signs: Floats = (2.0 * bits - 1.0) / np.sqrt(size)
+    return signs
