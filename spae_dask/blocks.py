@@ -6,13 +6,16 @@ else about it. A source that can be read in another process is small when pickle
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from functools import lru_cache
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-Block = npt.NDArray[np.generic] | sp.csr_array
+from spae_dask.errors import InvalidInput
+
+Block: TypeAlias = npt.NDArray[np.generic] | sp.csr_array
 
 
 @runtime_checkable
@@ -58,10 +61,12 @@ class RowBlocks(Protocol):
         ...
 
 
+@lru_cache(maxsize=16)
 def uniform_bounds(n_rows: int, rows_per_block: int) -> range | tuple[int, ...]:
     """Bounds of blocks of ``rows_per_block`` rows; the last one may be shorter.
 
-    A range where it can be one: bounds of 10^6 blocks then pickle into a few bytes.
+    A range where it can be one: bounds of 10^6 blocks then pickle into a few bytes. Remembered, because sources are
+    asked for their bounds block by block.
     """
     if n_rows % rows_per_block == 0:
         return range(0, n_rows + 1, rows_per_block)
@@ -112,6 +117,15 @@ class ArrayBlocks:
     def describe(self) -> str:
         """Name for messages."""
         return self.name
+
+
+def check_unmasked(block: object) -> None:
+    """Refuse masked entries: arithmetic would take what is under the mask for data."""
+    if isinstance(block, np.ma.MaskedArray) and block.mask.any():
+        raise InvalidInput(
+            f"the masked array hides {int(block.mask.sum())} entries, and a mask is not carried along. "
+            "Make them NaN: x.astype(float).filled(numpy.nan)."
+        )
 
 
 @runtime_checkable

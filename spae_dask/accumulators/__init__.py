@@ -6,11 +6,14 @@ Every quantity the method needs from X is a small summary that can be built bloc
 
 from spae_dask.accumulators.base import Accumulator, State, Together
 from spae_dask.accumulators.cross import CrossProducts, Products
+from spae_dask.accumulators.frequent import FrequentDirections, FrequentSketch
 from spae_dask.accumulators.gram import Gram, Scatter
 from spae_dask.accumulators.imputed import Imputed
 from spae_dask.accumulators.moments import ColumnMoments, Moments
 from spae_dask.accumulators.nonfinite import NonFinite, NonFiniteEntries
-from spae_dask.accumulators.residual import Residual
+from spae_dask.accumulators.projection import ProjectedRows, Projection
+from spae_dask.accumulators.residual import Residual, ResidualColumns
+from spae_dask.accumulators.row_sketch import RowSketch, SketchedRows
 from spae_dask.accumulators.triangular import CenteredTriangle, Triangular
 
 __all__ = [
@@ -18,14 +21,21 @@ __all__ = [
     "CenteredTriangle",
     "ColumnMoments",
     "CrossProducts",
+    "FrequentDirections",
+    "FrequentSketch",
     "Gram",
     "Imputed",
     "Moments",
     "NonFinite",
     "NonFiniteEntries",
     "Products",
+    "ProjectedRows",
+    "Projection",
     "Residual",
+    "ResidualColumns",
+    "RowSketch",
     "Scatter",
+    "SketchedRows",
     "State",
     "Together",
     "Triangular",

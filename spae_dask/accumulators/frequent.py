@@ -22,19 +22,35 @@ class FrequentSketch:
         B.
     shrunk : float
         Sum of all that was taken off the squared singular values.
-    total : float
-        ``||X - mean||^2``.
+    squared_deviations : ndarray (d,)
+        Squared norms of the centered columns.
     """
 
     count: int
     mean: Floats
     sketch: Floats
     shrunk: float
-    total: float
+    squared_deviations: Floats
 
-    def optimum_interval(self, k: int) -> tuple[float, float]:
-        """Certified bounds on the loss of the best rank-k approximation of the centered X."""
-        return optimum_interval(self.sketch, self.shrunk, self.total, k)
+    def optimum_interval(
+        self, k: int, origin: Floats | None = None, scale: Floats | None = None
+    ) -> tuple[float, float]:
+        """Certified bounds on the loss of the best rank-k approximation of X.
+
+        Parameters
+        ----------
+        k : int
+            Rank.
+        origin : ndarray (d,), optional
+            What X is taken about, if not its mean: one more row under the sketch, exactly.
+        scale : ndarray (d,), optional
+            Divides the columns. The bounds then widen by the smallest scale, squared.
+        """
+        divisor = np.ones(self.mean.size) if scale is None else scale
+        offset = np.zeros(self.mean.size) if origin is None else np.sqrt(self.count) * (self.mean - origin)
+        sketch = np.vstack([self.sketch, offset]) / divisor
+        total = float(np.sum((self.squared_deviations + offset**2) / divisor**2))
+        return optimum_interval(sketch, self.shrunk / float(np.min(divisor)) ** 2, total, k)
 
 
 @dataclass(frozen=True)
@@ -58,7 +74,7 @@ class FrequentDirections:
     @property
     def state_nbytes(self) -> int:
         """L by d, a mean, and three numbers."""
-        return 8 * (self.size * self.n_features + self.n_features + 4)
+        return 8 * (self.size * self.n_features + 2 * self.n_features + 3)
 
     @property
     def panel_rows(self) -> int:
@@ -83,7 +99,7 @@ class FrequentDirections:
             "mean": np.zeros(self.n_features),
             "sketch": np.zeros((self.size, self.n_features)),
             "shrunk": np.zeros(()),
-            "total": np.zeros(()),
+            "squared": np.zeros(self.n_features),
         }
 
     def update(self, state: State, rows: Rows, first_row: int) -> State:  # noqa: ARG002 - rows are exchangeable
@@ -97,7 +113,7 @@ class FrequentDirections:
             "mean": mean,
             "rows": centered,
             "shrunk": np.zeros(()),
-            "total": np.vdot(centered, centered),
+            "squared": np.einsum("ij,ij->j", centered, centered),
         }
         for name, array in self._stack(state, state["sketch"][: int(state["kept"])], new).items():
             state[name][...] = array
@@ -123,7 +139,7 @@ class FrequentDirections:
             "mean": a["mean"] + step * (n_b / (n_a + n_b)),
             "sketch": sketch,
             "shrunk": a["shrunk"] + b["shrunk"] + delta,
-            "total": a["total"] + b["total"] + (centring @ centring if n_a else 0.0),
+            "squared": a["squared"] + b["squared"] + (centring**2 if n_a else 0.0),
         }
 
     def result(self, state: State) -> FrequentSketch:
@@ -133,5 +149,5 @@ class FrequentDirections:
             mean=state["mean"].copy(),
             sketch=state["sketch"][: int(state["kept"])].copy(),
             shrunk=float(state["shrunk"]),
-            total=float(state["total"]),
+            squared_deviations=state["squared"].copy(),
         )

@@ -43,8 +43,9 @@ class ColumnMoments:
     @property
     def standard_deviation(self) -> Floats:
         """Root mean squared deviation with divisor ``count - 1``; 0 for constant columns."""
-        result: Floats = np.sqrt(self.squared_deviations / np.maximum(self.count - 1, 1))
-        return result
+        variance = self.squared_deviations / np.maximum(self.count - 1, 1)
+        # the mean of a constant column is rounded, so its squared deviations are not quite zero
+        return np.where(self.constant, 0.0, np.sqrt(variance))
 
 
 @dataclass(frozen=True)
@@ -133,9 +134,11 @@ class Moments:
 
     def result(self, state: State) -> ColumnMoments:
         """The moments."""
+        # a mean lies within the range, whatever rounding did to it: that of a constant column is the constant
+        mean = np.clip(state["mean"], state["min"], state["max"])
         return ColumnMoments(
             count=state["count"].copy(),
-            mean=state["mean"].copy(),
+            mean=np.where(state["count"] > 0, mean, 0.0),
             squared_deviations=state["m2"].copy(),
             minimum=state["min"].copy(),
             maximum=state["max"].copy(),

@@ -87,10 +87,13 @@ class Triangular:
         if m == 0:
             return state
         n = int(state["count"])
-        mean = rows.mean(axis=0, dtype=np.float64)
         stacked = np.empty((m + 1, d), order="F")
-        np.subtract(rows, mean, out=stacked[:m], dtype=np.float64)
-        step = mean - state["mean"]
+        # about the first row, so that a constant column is zero to the last bit and a large mean costs no digits
+        first = rows[0].astype(np.float64)
+        np.subtract(rows, first, out=stacked[:m], dtype=np.float64)
+        offset = stacked[:m].mean(axis=0)
+        stacked[:m] -= offset
+        step = (first - state["mean"]) + offset
         stacked[m] = np.sqrt(n * m / (n + m)) * step
         # in place, unless the state was stored and came back row-major: then LAPACK returns a column-major copy
         state["triangle"] = add_rows(state["triangle"], stacked)

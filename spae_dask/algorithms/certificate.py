@@ -35,6 +35,8 @@ class Certificate:
         Features that any component uses.
     loss_error : float
         Estimated absolute rounding error of ``loss`` and ``pca_loss``.
+    pca_loss_upper : float or None
+        A loss PCA is known to reach, where ``pca_loss`` is a lower bound only.
     passes, bytes_read : int
         Reads of the data, and decoded bytes read in all.
     eps : float or None
@@ -59,6 +61,7 @@ class Certificate:
     loss_error: float
     passes: int
     bytes_read: int
+    pca_loss_upper: float | None = None
     eps: float | None = None
     decoder_loss: float | None = None
 

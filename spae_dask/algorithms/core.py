@@ -101,7 +101,7 @@ def core_passes(strategy: str, n_features: int, missing: str) -> Sequence[tuple[
     """Names and recipes of the passes :func:`read_core` makes, for planning; fill values are placeholders."""
     fill = None if missing == "error" else np.zeros(n_features)
     last = ("core", _core_recipe(strategy, n_features, fill))
-    return [("column means", _means_recipe(n_features)), last] if missing == "mean" else [last]
+    return [("column means", means_recipe(n_features)), last] if missing == "mean" else [last]
 
 
 def read_core(
@@ -131,17 +131,20 @@ def read_core(
     InvalidInput
         If squares of the entries overflow.
     """
-    fill = None
-    if missing == "mean":
-        found = run_pass(_means_recipe(n_features), "column means")
-        moments: ColumnMoments = found["moments"]
-        _refuse_infinite(found["nonfinite"])
-        fill = moments.mean
-    elif missing == "zero":
-        fill = np.zeros(n_features)
+    fill = missing_fill(run_pass, n_features, missing)
     found = run_pass(_core_recipe(strategy, n_features, fill), "core")
     refuse_non_finite(found["nonfinite"])
     return replace(_summary(found["core"], center=center, scale=scale), fill=fill)
+
+
+def missing_fill(run_pass: RunPass, n_features: int, missing: str) -> Floats | None:
+    """Values for NaN entries, one a column; None refuses them. One pass with ``missing="mean"``, else none."""
+    if missing == "mean":
+        found = run_pass(means_recipe(n_features), "column means")
+        moments: ColumnMoments = found["moments"]
+        _refuse_infinite(found["nonfinite"])
+        return moments.mean
+    return np.zeros(n_features) if missing == "zero" else None
 
 
 def refuse_non_finite(entries: NonFiniteEntries) -> None:
@@ -151,7 +154,8 @@ def refuse_non_finite(entries: NonFiniteEntries) -> None:
     _refuse_infinite(entries)
 
 
-def _means_recipe(n_features: int) -> Accumulator[Any]:
+def means_recipe(n_features: int) -> Accumulator[Any]:
+    """Recipe of the extra pass of ``missing="mean"``."""
     return Together({"nonfinite": NonFinite(n_features), "moments": Moments(n_features)})
 
 
@@ -165,7 +169,7 @@ def _summary(found: Scatter | CenteredTriangle, *, center: bool, scale: bool) ->
     """Center and scale by algebra on the summary; X itself is never rewritten."""
     d = found.mean.size
     deviation = _variation(found) / np.sqrt(max(found.count - 1, 1))
-    is_constant = deviation <= CONSTANT * np.abs(found.mean)
+    is_constant = constant_columns(deviation, found.mean)
     divisor = np.where(is_constant, 1.0, deviation) if scale else np.ones(d)
     summary = summary_about(found, found.mean.copy() if center else np.zeros(d), divisor)
     # centered, a constant column is zero; what is left of it is the rounding of its entries
@@ -192,6 +196,12 @@ def summary_about(found: Scatter | CenteredTriangle, origin: Floats, scale: Floa
         fill=None,
         strategy=strategy,
     )
+
+
+def constant_columns(deviation: Floats, mean: Floats) -> npt.NDArray[np.bool_]:
+    """Columns (d,) whose standard deviation is no more than the rounding of their mean."""
+    still: npt.NDArray[np.bool_] = deviation <= CONSTANT * np.abs(mean)
+    return still
 
 
 def _variation(found: Scatter | CenteredTriangle) -> Floats:

@@ -9,6 +9,7 @@ from spae_dask.algorithms.certificate import Certificate
 from spae_dask.algorithms.certify import certify
 from spae_dask.algorithms.core import CoreSummary, Floats
 from spae_dask.algorithms.problem import Problem
+from spae_dask.algorithms.smallest import smallest_r
 from spae_dask.encoding import BatchEncoder, encode_batch, theorem_bound
 from spae_dask.linalg.loss import sequential_explained
 from spae_dask.linalg.spectral import right_singular
@@ -69,7 +70,7 @@ def encode_core(problem: Problem, summary: CoreSummary, *, passes: int, bytes_re
     if r is None:
         r = smallest_r(core, k, problem.eps, lambda size: encode(size).H)
     encoded = encode(r)
-    H, G = _padded(encoded.H.T, k).T, _padded(encoded.G, k)
+    H, G = padded(encoded.H.T, k).T, padded(encoded.G, k)
     bound, theorem = theorem_bound(problem.selection, k, r)[:2]
     explained = sequential_explained(core, H)
     certificate = certify(
@@ -97,8 +98,8 @@ def encode_core(problem: Problem, summary: CoreSummary, *, passes: int, bytes_re
     )
 
 
-def _padded(rows: Floats, k: int) -> Floats:
+def padded(rows: Floats, k: int) -> Floats:
     """Rows (k' <= k, d) with zero rows below, so that there are always k components."""
     padded = np.zeros((k, rows.shape[1]))
     padded[: rows.shape[0]] = rows
-    return padded
+    return padded + 0.0  # no negative zeros, which only look odd

@@ -1,1 +1,5 @@
-"""TODO."""
+"""From a core to a sparse encoder H and its decoder G, one construction a file."""
+
+from spae_dask.encoding.batch import BatchEncoder, encode_batch, encoder_from_columns, theorem_bound
+
+__all__ = ["BatchEncoder", "encode_batch", "encoder_from_columns", "theorem_bound"]

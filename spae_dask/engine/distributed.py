@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Callable
 from concurrent.futures import CancelledError
 from typing import Any, TypeVar
+from weakref import WeakValueDictionary
 
 import dask
 from dask.delayed import Delayed, delayed
@@ -23,22 +24,22 @@ from spae_dask.engine.layout import PassLayout, Tally
 from spae_dask.engine.spans import Span, merge_levels
 from spae_dask.engine.sweep import BlockWatcher, Swept, merge_swept, sweep, sweep_blocks
 from spae_dask.engine.threads import one_blas_thread
-from spae_dask.engine.work import SpanWork
+from spae_dask.engine.work import HeldBlocks, SpanWork
 from spae_dask.errors import ClusterUnavailable, PassFailed
 
 Result = TypeVar("Result")
 
-_GATES: dict[str, threading.BoundedSemaphore] = {}
+_GATES: WeakValueDictionary[str, threading.BoundedSemaphore] = WeakValueDictionary()
 _GATES_LOCK = threading.Lock()
 
 
 def _gate(token: str, tasks: int) -> threading.BoundedSemaphore:
     """Semaphore of one run in this process: lets ``tasks`` span tasks hold their blocks and states at once."""
     with _GATES_LOCK:
-        if token not in _GATES:
-            _GATES.clear()  # of runs that are over
-            _GATES[token] = threading.BoundedSemaphore(tasks)
-        return _GATES[token]
+        gate = _GATES.get(token)
+        if gate is None:  # nobody holds it or waits for it
+            gate = _GATES[token] = threading.BoundedSemaphore(tasks)
+        return gate
 
 
 class DaskRunner:
@@ -80,7 +81,7 @@ class DaskRunner:
         dones = [_call(_seconds, f"done-{token}-{i:05d}", top) for i, top in enumerate(tops)]
         for level, groups in enumerate(merge_levels(len(tops), layout.fan_in)):
             tops = [
-                _call(merge_swept, f"merge-{token}-{level}-{i:05d}", recipe, [tops[j] for j in group])
+                _call(_merge_task, f"merge-{token}-{level}-{i:05d}", recipe, *(tops[j] for j in group))
                 for i, group in enumerate(groups)
             ]
         row_nbytes = layout.nbytes // self.source.shape[0]
@@ -91,15 +92,20 @@ class DaskRunner:
     def run_spans(self, work: SpanWork[Result], spans: tuple[Span, ...], name: str = "pass") -> list[Result]:
         """Run ``work`` on every span and return the (small) results in order."""
         token = f"{name.replace(' ', '-')}-{uuid.uuid4().hex[:8]}"
-        source = delayed(self.source, name=f"source-{token}", traverse=False)
+        lazy = self.source.lazy_blocks() if isinstance(self.source, LazyRowBlocks) else None
+        seen = self.source if lazy is None else HeldBlocks.like(self.source)
+        source = delayed(seen, name=f"source-{token}", traverse=False)
         node = delayed(work, name=f"work-{token}", traverse=False)
+        gate = (token, self.tasks_per_worker)
         outs = [
-            _call(_work_task, f"{token}-{i:05d}", source, node, span, token, self.tasks_per_worker)
+            _call(_work_task, f"{token}-{i:05d}", source, node, span, gate)
+            if lazy is None
+            else _call(_work_lazy_task, f"{token}-{i:05d}", source, node, span, gate, *_blocks_of(span, lazy))
             for i, span in enumerate(spans)
         ]
         dones = [_call(_no_seconds, f"done-{token}-{i:05d}", out) for i, out in enumerate(outs)]
         row_nbytes = self.source.shape[1] * self.source.dtype.itemsize
-        gathered = _call(_as_list, f"gather-{token}", outs)
+        gathered = _call(_as_list, f"gather-{token}", *outs)
         return list(self._run(name, spans, row_nbytes, gathered, dones))
 
     def _sweeps(self, recipe: Delayed, layout: PassLayout, token: str) -> list[Delayed]:
@@ -112,11 +118,11 @@ class DaskRunner:
                 _call(
                     _sweep_lazy_task,
                     f"sweep-{token}-{i:05d}",
-                    blocks[span.first_block : span.last_block],
                     recipe,
                     span,
                     gate,
                     watch,
+                    *_blocks_of(span, blocks),
                 )
                 for i, span in enumerate(layout.spans)
             ]
@@ -174,7 +180,12 @@ class DaskRunner:
 
 
 def _call(function: Callable[..., Any], key: str, *args: Any) -> Delayed:
+    # no argument is a list of delayed objects: dask would copy the whole graph below each of them
     return delayed(function, pure=False)(*args, dask_key_name=key)
+
+
+def _blocks_of(span: Span, blocks: list[Delayed]) -> list[Delayed]:
+    return blocks[span.first_block : span.last_block]
 
 
 def _sweep_task(
@@ -190,15 +201,27 @@ def _sweep_task(
 
 
 def _sweep_lazy_task(
-    blocks: list[Block], recipe: Accumulator[Any], span: Span, gate: tuple[str, int], watch: BlockWatcher | None
+    recipe: Accumulator[Any], span: Span, gate: tuple[str, int], watch: BlockWatcher | None, *blocks: Block
 ) -> Swept:
     with _gate(*gate), one_blas_thread():
         return sweep_blocks(blocks, recipe, span.first_row, watch)
 
 
-def _work_task(source: RowBlocks, work: SpanWork[Result], span: Span, token: str, tasks: int) -> Result:
-    with _gate(token, tasks), one_blas_thread():
+def _merge_task(recipe: Accumulator[Any], *parts: Swept) -> Swept:
+    with one_blas_thread():
+        return merge_swept(recipe, parts)
+
+
+def _work_task(source: RowBlocks, work: SpanWork[Result], span: Span, gate: tuple[str, int]) -> Result:
+    with _gate(*gate), one_blas_thread():
         return work(source, span)
+
+
+def _work_lazy_task(
+    source: HeldBlocks, work: SpanWork[Result], span: Span, gate: tuple[str, int], *blocks: Block
+) -> Result:
+    with _gate(*gate), one_blas_thread():
+        return work(source.holding(blocks, span.first_block), span)
 
 
 def _seconds(swept: Swept) -> tuple[float, float]:
@@ -209,5 +232,5 @@ def _no_seconds(_: Any) -> tuple[float, float]:
     return 0.0, 0.0
 
 
-def _as_list(results: list[Any]) -> list[Any]:
-    return results
+def _as_list(*results: Any) -> list[Any]:
+    return list(results)

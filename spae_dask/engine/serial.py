@@ -1,4 +1,4 @@
-"""The reference runner: a loop over spans, then the merge tree, in this thread."""
+"""The reference runner: spans one after another, merged in the tree as they come, in this thread."""
 
 import time
 from typing import Any, TypeVar
@@ -42,14 +42,20 @@ class SerialRunner:
         began = time.perf_counter()
         self.watch(PassStarted(name, len(layout.spans), self.source.shape[0], layout.nbytes))
         with one_blas_thread():
-            swept = [
-                sweep(self.source, accumulator, span, prefetch=False, watch=self._rows_done) for span in layout.spans
-            ]
-            result = accumulator.result(_merge_tree(accumulator, swept, layout.fan_in).state)
+            depth = len(merge_levels(len(layout.spans), layout.fan_in))
+            swept = self._sweep_tree(accumulator, layout, depth, 0)
+            result = accumulator.result(swept.state)
         self.tally.add(layout.nbytes)
-        total = merge_seconds(swept)
-        self.watch(PassEnded(name, time.perf_counter() - began, *total))
+        self.watch(PassEnded(name, time.perf_counter() - began, swept.read_seconds, swept.compute_seconds))
         return result
+
+    def _sweep_tree(self, accumulator: Accumulator[Any], layout: PassLayout, level: int, first: int) -> Swept:
+        """The state at ``level`` of the merge tree that starts at span ``first``: two states a level are held."""
+        if level == 0:
+            return sweep(self.source, accumulator, layout.spans[first], prefetch=False, watch=self._rows_done)
+        stride = layout.fan_in ** (level - 1)
+        firsts = range(first, min(first + stride * layout.fan_in, len(layout.spans)), stride)
+        return merge_swept(accumulator, (self._sweep_tree(accumulator, layout, level - 1, i) for i in firsts))
 
     def run_spans(self, work: SpanWork[Result], spans: tuple[Span, ...], name: str = "pass") -> list[Result]:
         """Run ``work`` on every span and return the results in order."""
@@ -69,14 +75,3 @@ class SerialRunner:
 
     def _rows_done(self, n_rows: int, nbytes: int) -> None:
         self.watch(RowsDone(n_rows, nbytes))
-
-
-def _merge_tree(accumulator: Accumulator[Any], swept: list[Swept], fan_in: int) -> Swept:
-    for groups in merge_levels(len(swept), fan_in):
-        swept = [merge_swept(accumulator, [swept[i] for i in group]) for group in groups]
-    return swept[0]
-
-
-def merge_seconds(swept: list[Swept]) -> tuple[float, float]:
-    """Read and compute seconds, summed."""
-    return sum(s.read_seconds for s in swept), sum(s.compute_seconds for s in swept)

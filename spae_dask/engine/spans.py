@@ -4,6 +4,7 @@ Spans never depend on the number of workers, and states are merged in a fixed tr
 the same bits on one worker and on a hundred.
 """
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -56,13 +57,14 @@ def cut_spans(bounds: Sequence[int], row_nbytes: int, state_nbytes: int) -> tupl
     Returns
     -------
     tuple of Span
-        In row order; together they cover every block exactly once.
+        In row order; together they cover every block exactly once. None is larger than an equal share and one block.
     """
     n_blocks, n_rows = len(bounds) - 1, bounds[-1]
     total = n_rows * row_nbytes
     span_nbytes = max(MIN_SPAN_NBYTES, STATE_WORTH * state_nbytes, -(-total // MAX_SPANS))
     n_spans = max(1, min(n_blocks, total // span_nbytes))
-    cuts = [n_blocks * i // n_spans for i in range(n_spans + 1)]
+    # by rows, not by blocks: the chunks of a dask array may be of any lengths
+    cuts = sorted({bisect_left(bounds, n_rows * i // n_spans) for i in range(n_spans + 1)})
     return tuple(Span(first, last, bounds[first], bounds[last]) for first, last in pairwise(cuts))
 
 

@@ -4,8 +4,10 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
+import numpy as np
 import scipy.sparse as sp
 
 from spae_dask.accumulators.base import Accumulator, Rows, State
@@ -31,6 +33,10 @@ class Swept:
     state: State
     read_seconds: float = 0.0
     compute_seconds: float = 0.0
+
+    def __sizeof__(self) -> int:
+        """With the arrays, so that a scheduler knows what moving or keeping it costs."""
+        return object.__sizeof__(self) + sum(array.nbytes for array in self.state.values())
 
 
 def sweep(
@@ -59,7 +65,8 @@ def sweep_blocks(
         read += arrived - began
         if block is None:
             return Swept(state, read, compute)
-        state = update_by_panels(accumulator, state, block, first_row)
+        with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is counted, and refused after the pass
+            state = update_by_panels(accumulator, state, block, first_row)
         first_row += block.shape[0]
         compute += time.perf_counter() - arrived
         if watch is not None:
@@ -77,16 +84,17 @@ def update_by_panels(accumulator: Accumulator[Any], state: State, block: Block, 
 
 def dense_rows(block: Block, start: int, stop: int) -> Rows:
     """Rows ``start`` to ``stop - 1`` of a block, dense."""
-    rows = block[start:stop]
+    rows: Any = block[start:stop]
     dense: Rows = rows.toarray() if sp.issparse(rows) else rows
     return dense
 
 
 def block_nbytes(block: Block) -> int:
     """Bytes of a dense block, or of the three arrays of a CSR one."""
-    if sp.issparse(block):
-        return int(block.data.nbytes + block.indices.nbytes + block.indptr.nbytes)
-    return int(block.nbytes)
+    held: Any = block
+    if sp.issparse(held):
+        return int(held.data.nbytes + held.indices.nbytes + held.indptr.nbytes)
+    return int(held.nbytes)
 
 
 def read_ahead(source: RowBlocks, numbers: range) -> Iterator[Block]:
@@ -101,13 +109,11 @@ def read_ahead(source: RowBlocks, numbers: range) -> Iterator[Block]:
         yield coming.result()
 
 
-def merge_swept(accumulator: Accumulator[Any], parts: list[Swept]) -> Swept:
-    """Merge states in the order given."""
-    state = parts[0].state
-    for part in parts[1:]:
-        state = accumulator.merge(state, part.state)
-    return Swept(
-        state,
-        sum(part.read_seconds for part in parts),
-        sum(part.compute_seconds for part in parts),
-    )
+def merge_swept(accumulator: Accumulator[Any], parts: Iterable[Swept]) -> Swept:
+    """Merge states in the order given; of an iterator only two are held at once."""
+
+    def merge_two(a: Swept, b: Swept) -> Swept:
+        state = accumulator.merge(a.state, b.state)
+        return Swept(state, a.read_seconds + b.read_seconds, a.compute_seconds + b.compute_seconds)
+
+    return reduce(merge_two, parts)

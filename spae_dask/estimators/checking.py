@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from spae_dask.accumulators import Accumulator, ColumnMoments, Moments, NonFinite, NonFiniteEntries, Together
-from spae_dask.algorithms.core import CONSTANT
+from spae_dask.algorithms.core import constant_columns
 from spae_dask.engine.events import Event
 from spae_dask.estimators.planning import layout_notes, plan_passes
 from spae_dask.estimators.runtime import active_client, runner_for
@@ -107,7 +107,7 @@ def check(
     found = runner_for(source, client, plan, progress).run_pass(recipe, "check")
     entries: NonFiniteEntries = found["nonfinite"]
     moments: ColumnMoments = found["moments"]
-    still = np.flatnonzero(moments.standard_deviation <= CONSTANT * np.abs(moments.mean))
+    still = np.flatnonzero(constant_columns(moments.standard_deviation, moments.mean))
     any_finite = bool((moments.count > 0).any())
     rows = source.bounds[1] - source.bounds[0]
     return DataCheck(

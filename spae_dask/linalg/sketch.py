@@ -13,6 +13,9 @@ Floats = npt.NDArray[np.float64]
 DRAWS_PER_STEP = 4
 """64-bit numbers Philox makes at each value of its counter."""
 
+EXPONENTIAL_STREAM = 1 << 32
+"""Stream of exponential draws, beyond those sketches use."""
+
 
 def _raw(seed: int, stream: int, first_row: int, n_rows: int, draws_per_row: int) -> npt.NDArray[np.uint64]:
     """Raw 64-bit draws (n_rows, draws_per_row) of the rows; ``draws_per_row`` is a multiple of 4."""
@@ -63,3 +66,10 @@ def sign_rows(seed: int, stream: int, first_row: int, n_rows: int, size: int) ->
     bits = np.unpackbits(raw.astype("<u8").view(np.uint8).reshape(n_rows, -1), axis=1, count=size)
     signs: Floats = (2.0 * bits - 1.0) / np.sqrt(size)
     return signs
+
+
+def exponential_draws(seed: int, first_row: int, n_rows: int) -> Floats:
+    """Standard exponential numbers (n_rows,), one a row of X, keyed like the sketches but apart from all of them."""
+    raw = _raw(seed, EXPONENTIAL_STREAM, first_row, n_rows, DRAWS_PER_STEP)[:, 0]
+    draws: Floats = -np.log(((raw >> np.uint64(11)) + np.uint64(1)) * 2.0**-53)
+    return draws

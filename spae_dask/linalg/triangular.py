@@ -30,7 +30,7 @@ def add_rows(triangle: Floats, rows: Floats) -> Floats:
     Returns
     -------
     ndarray (d, d)
-        The updated factor, in the memory of ``triangle``.
+        The updated factor, in the memory of ``triangle`` if that is column-major.
     """
     return _tpqrt(0, triangle, rows)
 

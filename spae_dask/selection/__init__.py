@@ -1,1 +1,63 @@
-"""TODO."""
+"""Column subset selection on a core: ``(core, k, r, rng) -> r distinct indices in the order chosen``.
+
+A core L stands for X wherever only X'X matters, ``L'L = X'X``. Selections compare by the loss they lead to,
+``||X - X_{C,k}||^2`` for the chosen columns C, see :func:`spae_dask.linalg.loss.columns_loss`.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Protocol
+
+import numpy as np
+
+from spae_dask.errors import InvalidInput
+from spae_dask.linalg.scaling import FloatArray, IntArray
+from spae_dask.selection import (
+    adaptive,
+    derandomized,
+    dual_set,
+    exchange,
+    full_greedy,
+    leverage,
+    pivoting,
+    targeted_greedy,
+)
+
+
+class Selection(Protocol):
+    """Choose r of the d columns of a core for rank k."""
+
+    def __call__(self, core: FloatArray, k: int, r: int, rng: np.random.Generator, /) -> IntArray:
+        """Indices ``(r,)``, distinct, in order chosen; fewer only if there are fewer nonzero columns."""
+        ...
+
+
+SELECTIONS: Mapping[str, Selection] = MappingProxyType(
+    {
+        "dual-set": dual_set.dual_set,
+        "adaptive": adaptive.adaptive,
+        "adaptive-derandomized": derandomized.adaptive_derandomized,
+        "greedy": targeted_greedy.targeted_greedy,
+        "full-greedy": full_greedy.full_greedy,
+        "leverage": leverage.leverage,
+        "pivoted-qr": pivoting.pivoted_qr,
+        "exchange": exchange.exchange,
+    }
+)
+"""Selections by the names users give."""
+
+
+def selection_named(name: str) -> Selection:
+    """Selection of a given name.
+
+    Raises
+    ------
+    InvalidInput
+        If there is none of that name.
+    """
+    if name not in SELECTIONS:
+        raise InvalidInput(f"selection = {name!r} is not known; use one of {', '.join(map(repr, SELECTIONS))}")
+    return SELECTIONS[name]
+
+
+__all__ = ["SELECTIONS", "Selection", "selection_named"]

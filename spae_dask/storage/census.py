@@ -13,6 +13,8 @@ from spae_dask.storage.zarr_blocks import ZarrArray, ZarrBlocks
 
 N_NAMED = 5
 
+METADATA_KEYS = ("zarr.json", ".zarray")
+
 
 @dataclass(frozen=True)
 class ChunkCensus:
@@ -48,6 +50,8 @@ def take_census(source: ZarrBlocks) -> ChunkCensus | None:
     if not array.store.supports_listing:
         return None
     stored = sync(_list_keys(array))
+    if not stored.intersection(METADATA_KEYS):
+        return None  # a plain web server says it lists, and gives nothing: not even the metadata just read
     n_expected = n_missing = 0
     first: list[str] = []
     for _, key in source.stored_keys():

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from dask.delayed import delayed
 
-from spae_dask.blocks import Block
+from spae_dask.blocks import Block, check_unmasked
 from spae_dask.errors import InvalidInput
 
 
@@ -55,9 +55,13 @@ class DaskBlocks:
         return [delayed(as_rows, pure=False)(block) for block in kept]
 
     def read(self, i: int) -> Block:
-        """Compute block ``i`` in this thread."""
-        (block,) = dask.compute(self.lazy_blocks()[i], scheduler="synchronous")
+        """Compute block ``i`` where dask computes by default; what it shares with others is computed anew."""
+        (block,) = dask.compute(self._lazy[i])
         return block
+
+    @cached_property
+    def _lazy(self) -> list[Any]:
+        return self.lazy_blocks()
 
     def describe(self) -> str:
         """Its repr, which says shape and chunks."""
@@ -68,6 +72,7 @@ def as_rows(block: Any) -> Block:
     """A computed chunk as dense rows or CSR rows."""
     if sp.issparse(block):
         return sp.csr_array(block)
+    check_unmasked(block)
     return np.asarray(block)
 
 

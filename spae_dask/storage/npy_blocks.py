@@ -1,9 +1,11 @@
-"""Row blocks of an ``.npy`` file, through a memory map that is opened where it is read."""
+"""Row blocks of an ``.npy`` file, each through a memory map of its own.
+
+Pages of a map that stays open count as memory of the process, so that its size would grow with what it has read.
+"""
 
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,11 +28,9 @@ class NpyBlocks:
 
     path: str
     target_nbytes: int = 8 << 20
-    read_nbytes: int = 0
     in_process: bool = False
 
-    @cached_property
-    def _mapped(self) -> npt.NDArray[np.generic]:
+    def _map(self) -> npt.NDArray[np.generic]:
         path = Path(self.path)
         if not path.exists():
             raise NotFound(f"there is no file {self.path}. Give the path of an existing .npy file.")
@@ -43,25 +43,26 @@ class NpyBlocks:
             ) from error
         return array
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Without the open map: another process opens its own."""
-        return {name: value for name, value in self.__dict__.items() if name != "_mapped"}
+    @cached_property
+    def _header(self) -> tuple[tuple[int, ...], np.dtype[np.generic]]:
+        mapped = self._map()
+        return mapped.shape, mapped.dtype
 
     @property
-    def ndim(self) -> int:
-        """Dimensions of the stored array, for checks before it is used."""
-        return self._mapped.ndim
+    def stored_shape(self) -> tuple[int, ...]:
+        """Shape of the stored array, for checks before it is used."""
+        return self._header[0]
 
     @property
     def shape(self) -> tuple[int, int]:
         """``(n, d)``."""
-        n, d = self._mapped.shape
+        n, d = self.stored_shape
         return int(n), int(d)
 
     @property
     def dtype(self) -> np.dtype[np.generic]:
         """Type of the entries."""
-        return self._mapped.dtype
+        return self._header[1]
 
     @property
     def rows_per_block(self) -> int:
@@ -74,10 +75,15 @@ class NpyBlocks:
         """Row bounds of the blocks."""
         return uniform_bounds(self.shape[0], self.rows_per_block)
 
+    @property
+    def read_nbytes(self) -> int:
+        """The pages of the map that one block touches."""
+        return self.rows_per_block * self.shape[1] * self.dtype.itemsize
+
     def read(self, i: int) -> npt.NDArray[np.generic]:
         """Rows of block ``i``, copied out of the map so that what a task holds is what the plan counted."""
         start = i * self.rows_per_block
-        return np.array(self._mapped[start : start + self.rows_per_block], order="C")
+        return np.array(self._map()[start : start + self.rows_per_block], order="C")
 
     def describe(self) -> str:
         """The path."""

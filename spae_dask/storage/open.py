@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from spae_dask.blocks import ArrayBlocks, RowBlocks
-from spae_dask.errors import InvalidInput, NotFound
+from spae_dask.blocks import ArrayBlocks, RowBlocks, check_unmasked
+from spae_dask.errors import InvalidInput, NotFound, StorageError
 
 BLOCK_NBYTES = 4 << 20
 """Bytes of a row block of an array in memory: blocks are views, so they only set how often progress is told."""
@@ -56,7 +56,9 @@ def _dispatch(x: Any, array: str | None) -> RowBlocks:
     if array is not None:
         raise InvalidInput(f"array={array!r} names a member of a Zarr group, but a {type(x).__name__} was given.")
     if isinstance(x, np.ndarray):
-        return _in_memory(x)
+        check_unmasked(x)
+        # not asarray: a memory map stays one
+        return _in_memory(x.data if isinstance(x, np.ma.MaskedArray) else x)
     if sp.issparse(x):
         check_two_dimensional(x.ndim, x.shape, "the sparse matrix")
         return _in_memory(sp.csr_array(x))
@@ -104,11 +106,12 @@ def _open_dask(x: Any) -> RowBlocks:
 
 
 def _open_path(path: str, array: str | None) -> RowBlocks:
+    path = path.removeprefix("file://")  # by its plain path, so that no URL layer sits between
     if path.endswith(".npy"):
         from spae_dask.storage.npy_blocks import NpyBlocks
 
         blocks = NpyBlocks(str(Path(path).resolve()))
-        check_two_dimensional(blocks.ndim, blocks._mapped.shape, path)
+        check_two_dimensional(len(blocks.stored_shape), blocks.stored_shape, path)
         return blocks
     if path.endswith((".csv", ".csv.gz", ".tsv", ".parquet", ".h5ad", ".nc", ".h5")):
         raise InvalidInput(f"{path} is not read directly. Convert it once: `spae ingest {path} DATA.zarr`.")
@@ -131,6 +134,11 @@ def _open_zarr_path(path: str, array: str | None) -> RowBlocks:
         ) from error
     except (ValueError, KeyError, TypeError) as error:
         raise InvalidInput(f"the Zarr metadata of {path} cannot be understood: {error}") from error
+    except Exception as error:  # stores raise what they please: no connection, no permission
+        raise StorageError(
+            f"{path} cannot be opened: {type(error).__name__}: {error}. Check the address, that the server answers, "
+            "and your permissions."
+        ) from error
     return _open_zarr_object(node, array, path)
 
 

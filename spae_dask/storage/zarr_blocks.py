@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import zarr
-from zarr.storage import MemoryStore
+from zarr.storage import FsspecStore, MemoryStore
 
 from spae_dask.blocks import uniform_bounds
 from spae_dask.errors import StorageError
@@ -93,6 +93,9 @@ class ZarrBlocks:
 
     def describe(self) -> str:
         """Where the array is."""
+        store = self.array.store
+        if isinstance(store, FsspecStore):
+            return f"{store.fs.unstrip_protocol(store.path)}/{self.array.path}".rstrip("/")
         return str(self.array.store_path).removeprefix("file://")
 
     def read(self, i: int) -> npt.NDArray[np.generic]:
@@ -107,6 +110,8 @@ class ZarrBlocks:
         stop = min(start + self.rows_per_block, self.shape[0])
         try:
             return np.asarray(self.array[start:stop])
+        except MemoryError:
+            raise
         except Exception as error:  # codecs and stores raise what they please
             raise self._explain(start, stop, error) from error
 

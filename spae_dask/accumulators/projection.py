@@ -1,0 +1,118 @@
+"""X seen through a few directions Q: a triangular factor of XQ, and X'XQ.
+
+The factor is made by a running QR of the n x s matrix XQ, block by block (distributed TSQR), so the singular values of
+XQ keep the digits that those of its Gram matrix would lose; XQ itself is never stored.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from spae_dask.accumulators.base import Floats, Rows, State, panel_rows_for
+from spae_dask.linalg.triangular import add_rows, positive_diagonal, stack_triangles
+
+
+@dataclass(frozen=True, eq=False)
+class ProjectedRows:
+    """Products of X (about a mean, scaled) with directions Q.
+
+    Attributes
+    ----------
+    count : int
+        Rows seen.
+    triangle : ndarray (s, s)
+        R with ``R'R = (XQ)'XQ``.
+    cross : ndarray (d, s)
+        ``X'XQ``.
+    column_norms : ndarray (d,)
+        Squared norms of the columns of X.
+    """
+
+    count: int
+    triangle: Floats
+    cross: Floats
+    column_norms: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Projection:
+    """Recipe for products with directions. One pass; 4 d s operations a row.
+
+    Parameters
+    ----------
+    Q : ndarray (d, s)
+        Directions.
+    mean : ndarray (d,)
+        Subtracted from every row.
+    scale : ndarray (d,) or None
+        Divides every centered row.
+    """
+
+    Q: Floats
+    mean: Floats
+    scale: Floats | None = None
+
+    @property
+    def state_nbytes(self) -> int:
+        """A triangle (stored square), d by s, a d-vector and the count."""
+        d, s = self.Q.shape
+        return int(8 * (s * s + d * s + d + 1))
+
+    @property
+    def panel_rows(self) -> int:
+        """Whatever stays in cache, but enough for a matrix product."""
+        return panel_rows_for(self.mean.size, at_least=64)
+
+    @property
+    def work_nbytes(self) -> int:
+        """The centered rows, their projection twice, and one product."""
+        d, s = self.Q.shape
+        return int(8 * (self.panel_rows * (d + 2 * s) + d * s))
+
+    @property
+    def flops_per_row(self) -> float:
+        """Two products and a QR."""
+        d, s = self.Q.shape
+        return float(4 * d * s + 2 * s * s + 4 * d)
+
+    def zero(self) -> State:
+        """No rows."""
+        d, s = self.Q.shape
+        return {
+            "count": np.zeros((), dtype=np.int64),
+            "triangle": np.zeros((s, s), order="F"),
+            "cross": np.zeros((d, s)),
+            "norms": np.zeros(d),
+        }
+
+    def update(self, state: State, rows: Rows, first_row: int) -> State:  # noqa: ARG002 - rows are exchangeable
+        """Add these rows."""
+        if rows.shape[0] == 0:
+            return state
+        centered = np.subtract(rows, self.mean, dtype=np.float64)
+        if self.scale is not None:
+            centered /= self.scale
+        projected = centered @ self.Q
+        state["cross"] += centered.T @ projected
+        state["norms"] += np.einsum("ij,ij->j", centered, centered)
+        add_rows(state["triangle"], np.array(projected, order="F"))
+        state["count"] += rows.shape[0]
+        return state
+
+    def merge(self, a: State, b: State) -> State:
+        """Sums add, triangles stack."""
+        return {
+            "count": a["count"] + b["count"],
+            "triangle": stack_triangles(a["triangle"], b["triangle"]),
+            "cross": a["cross"] + b["cross"],
+            "norms": a["norms"] + b["norms"],
+        }
+
+    def result(self, state: State) -> ProjectedRows:
+        """The products."""
+        return ProjectedRows(
+            count=int(state["count"]),
+            triangle=positive_diagonal(state["triangle"]),
+            cross=state["cross"].copy(),
+            column_norms=state["norms"].copy(),
+        )

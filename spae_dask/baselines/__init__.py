@@ -1,0 +1,1 @@
+"""Other people's sparse PCA, to be compared with: truncated power, generalised power, and their deflations."""

@@ -1,0 +1,88 @@
+"""Zou's adjusted variance: what each component explains beyond the ones before it.
+
+Zou, Hastie & Tibshirani, "Sparse principal component analysis", JCGS 15 (2006), section 3.4. Codes of sparse
+components are correlated, so their variances may not be added. With ``X H = Q R``, component j is credited with
+``R_jj²``, the part of its variance that is orthogonal to the codes of the components before it. R is the Cholesky
+factor of ``H'X'XH``, without pivoting, since the order of the components matters.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+from spae_dask.baselines.inputs import scaled_core
+from spae_dask.errors import InvalidInput
+from spae_dask.linalg.scaling import FloatArray
+
+# below this part of a component's own variance what sticks out is rounding
+DEPENDENT = 1e-12
+
+
+def adjusted_variance(H: npt.ArrayLike, gram: npt.ArrayLike) -> FloatArray:
+    """Variance of each component's codes that the components before it do not have.
+
+    Parameters
+    ----------
+    H : array_like, shape (d, k)
+        Encoder; its columns count as they are, so give unit vectors.
+    gram : array_like, shape (d, d)
+        X'X, or a covariance or correlation matrix; the answer is in its units.
+
+    Returns
+    -------
+    ndarray, shape (k,)
+        ``R_jj²``; 0 for a zero component and for one whose codes depend on those before it.
+
+    Raises
+    ------
+    InvalidInput
+        If the shapes do not fit or `gram` is not symmetric.
+    NonFiniteInput
+        If `gram` holds NaN or infinite entries.
+
+    References
+    ----------
+    Zou, Hastie & Tibshirani, JCGS 15 (2006) 265-286.
+    """
+    H = np.asarray(H, dtype=np.float64)
+    A, scale = scaled_core(gram, gram=True)
+    if H.ndim != 2 or len(H) != len(A):
+        raise InvalidInput(f"H has shape {H.shape} and gram {A.shape}; give H with one row a column of gram")
+    k = H.shape[1]
+    S = H.T @ A @ H
+    rest = S.copy()  # the Schur complement after the components so far
+    adjusted = np.zeros(k)
+    for j in range(k):
+        pivot = float(rest[j, j])
+        if not pivot > DEPENDENT * float(S[j, j]):
+            continue  # nothing new: leaving it out changes nothing for the later ones
+        adjusted[j] = pivot
+        row = rest[j] / np.sqrt(pivot)
+        rest -= np.outer(row, row)
+    return adjusted * scale
+
+
+def cumulative_variance(H: npt.ArrayLike, gram: npt.ArrayLike) -> FloatArray:
+    """Share of the total variance that the first j components explain, for every j.
+
+    Parameters
+    ----------
+    H : array_like, shape (d, k)
+        Encoder of unit columns.
+    gram : array_like, shape (d, d)
+        X'X, or a covariance or correlation matrix.
+
+    Returns
+    -------
+    ndarray, shape (k,)
+        Running sum of `adjusted_variance` over the trace of `gram`; 0 where that trace is 0.
+
+    Raises
+    ------
+    InvalidInput, NonFiniteInput
+        As for `adjusted_variance`.
+    """
+    A, _ = scaled_core(gram, gram=True)
+    explained = np.cumsum(adjusted_variance(H, A))
+    total = float(np.trace(A))
+    share: FloatArray = explained / total if total > 0 else np.zeros_like(explained)
+    return share

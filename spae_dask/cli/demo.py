@@ -1,0 +1,39 @@
+"""``spae demo``: a real hyperspectral image from raw file to report."""
+
+from typing import Annotated
+
+import typer
+
+from spae_dask.cli import options
+from spae_dask.cli.session import session
+
+
+def demo(
+    output: Annotated[
+        str,
+        typer.Option("-o", "--output", metavar="DIR", help="Folder for all files.", rich_help_panel=options.OUTPUT),
+    ] = "spae-demo",
+    force: Annotated[
+        bool,
+        typer.Option(
+            "--force",
+            "-f",
+            help="Write into DIR even if it holds files that are not a demo's; only files of the same names are replaced.",
+            rich_help_panel=options.OUTPUT,
+        ),
+    ] = False,
+    as_json: options.JsonOption = False,
+    quiet: options.QuietOption = False,
+    verbose: options.VerboseOption = 0,
+    debug: options.DebugOption = False,
+) -> None:
+    """Try it on a real hyperspectral image, from raw file to report, in under a minute.
+
+    Shows each step as the command that does it. Needs `pip install "spae-dask[demo]"`. An earlier demo in DIR is
+    replaced.
+    """
+    with session("demo", as_json=as_json, quiet=quiet, verbose=verbose, debug=debug) as screen:
+        from spae_dask.cli.demo_steps import run_demo
+
+        outcome = run_demo(output, force=force, say=screen.note)
+        screen.result(outcome.describe(), outcome.as_dict())

@@ -1,0 +1,41 @@
+"""``spae evaluate``: the exact loss of an encoder on data."""
+
+from spae_dask.cli import options
+from spae_dask.cli.session import session
+
+EXAMPLES = """Examples:
+
+  spae evaluate TEST.zarr ENC.zarr
+  spae evaluate TEST.zarr ENC.zarr --json | jq .certificate.ratio
+"""
+
+
+def evaluate(
+    data: options.DataArgument,
+    encoder: options.EncoderArgument,
+    array: options.ArrayOption = None,
+    strict: options.StrictOption = False,
+    strategy: options.StrategyOption = options.Strategy.auto,
+    cluster: options.ClusterOption = None,
+    memory: options.MemoryOption = None,
+    as_json: options.JsonOption = False,
+    quiet: options.QuietOption = False,
+    verbose: options.VerboseOption = 0,
+    debug: options.DebugOption = False,
+) -> None:
+    """Measure what ENCODER loses on DATA, held-out data too, against PCA of the same data.
+
+    One read. DATA are taken about the mean the encoder was fitted with.
+    """
+    with session("evaluate", as_json=as_json, quiet=quiet, verbose=verbose, debug=debug, strict=strict) as screen:
+        from spae_dask.cli.place import Place
+        from spae_dask.estimators.evaluation import evaluate as evaluate_encoder
+        from spae_dask.estimators.saved import load_encoder
+        from spae_dask.storage.open import open_matrix
+
+        source, fitted = open_matrix(data, array=array), load_encoder(encoder)
+        with Place(cluster, memory).ready(source, screen):
+            certificate = evaluate_encoder(
+                source, fitted, strategy=strategy.value, memory_limit=memory, progress=screen.progress
+            )
+        screen.result(str(certificate), {"data": data, "encoder": encoder, "certificate": certificate.as_dict()})

@@ -1,0 +1,119 @@
+"""``spae ingest``: other formats, or badly chunked stores, to a Zarr array that reads fast."""
+
+import shlex
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from spae_dask.cli import options
+from spae_dask.cli.session import session
+
+EXAMPLES = """Examples:
+
+  spae ingest table.csv X.zarr
+  spae ingest matrix.npy X.zarr --dtype float32
+  spae ingest badly_chunked.zarr X.zarr --codec zstd-bitshuffle
+"""
+
+
+class Codec(StrEnum):
+    """How chunks are compressed."""
+
+    lz4_shuffle = "lz4-shuffle"
+    lz4_bitshuffle = "lz4-bitshuffle"
+    zstd_bitshuffle = "zstd-bitshuffle"
+    none = "none"
+
+
+def ingest(
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="SOURCE", help="An .npy, .csv or .tsv file (also .gz), or a Zarr array.", show_default=False
+        ),
+    ],
+    destination: Annotated[
+        str, typer.Argument(metavar="DESTINATION", help="The Zarr array to write.", show_default=False)
+    ],
+    array: options.ArrayOption = None,
+    header: Annotated[
+        bool | None,
+        typer.Option(
+            "--header/--no-header",
+            help="Whether the first row of a text file holds names. Default: it does if it is not all numbers.",
+            show_default=False,
+            rich_help_panel=options.DATA,
+        ),
+    ] = None,
+    dtype: Annotated[
+        str | None,
+        typer.Option(
+            "--dtype", metavar="TYPE", help="Such as float32. Default: as it is.", rich_help_panel=options.DATA
+        ),
+    ] = None,
+    chunks: Annotated[
+        tuple[int, int] | None,
+        typer.Option(
+            "--chunks",
+            metavar="ROWS COLUMNS",
+            help="Of a chunk. Default: all columns, about 8 MiB.",
+            rich_help_panel=options.OUTPUT,
+        ),
+    ] = None,
+    codec: Annotated[
+        Codec | None,
+        typer.Option(
+            "--codec",
+            metavar="NAME",
+            help="lz4-shuffle, lz4-bitshuffle, zstd-bitshuffle or none. Default: chosen by type.",
+            show_default=False,
+            rich_help_panel=options.OUTPUT,
+        ),
+    ] = None,
+    memory: Annotated[
+        str | None,
+        typer.Option(
+            "--memory",
+            metavar="BYTES",
+            callback=options.check_memory,
+            help="What this process may use, such as 2GB. Default: 256 MiB beside the program itself.",
+            show_default=False,
+            rich_help_panel=options.WHERE,
+        ),
+    ] = None,
+    force: options.ForceOption = False,
+    as_json: options.JsonOption = False,
+    quiet: options.QuietOption = False,
+    verbose: options.VerboseOption = 0,
+    debug: options.DebugOption = False,
+) -> None:
+    """Write SOURCE as a Zarr array whose chunks and codec are made for reading rows fast.
+
+    One read. What was written is read back and compared. The array appears
+    under its name whole, or not at all.
+    """
+    with session("ingest", as_json=as_json, quiet=quiet, verbose=verbose, debug=debug) as screen:
+        from spae_dask.cli.place import check_paths, refuse_tiny
+        from spae_dask.estimators.runtime import parse_memory
+        from spae_dask.storage.ingest import BUDGET
+        from spae_dask.storage.ingest import ingest as ingest_matrix
+
+        check_paths(destination, [source], force=force)
+        limit = parse_memory(memory)
+        screen.progress.begin("ingest")
+        report = ingest_matrix(
+            source,
+            destination,
+            chunks=chunks,
+            codec=None if codec is None else codec.value,
+            array=array,
+            dtype=dtype,
+            header=header,
+            overwrite=force,
+            budget=BUDGET if limit is None else refuse_tiny(limit),
+            watch=screen.progress.stand_at,
+        )
+        screen.progress.end()
+        screen.result(report.describe(), {"source": source, "destination": destination, "ingest": report.as_dict()})
+        screen.note(f"next     spae check {shlex.quote(destination)}")

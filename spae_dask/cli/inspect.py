@@ -1,0 +1,91 @@
+"""``spae inspect``: what an encoder is made of, and where it comes from."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from spae_dask.cli import options
+from spae_dask.cli.session import session
+
+if TYPE_CHECKING:
+    from spae_dask.estimators.sparse_encoder import SparseEncoder
+
+EXAMPLES = """Examples:
+
+  spae inspect ENC.zarr
+  spae inspect ENC.zarr --json | jq '.components[0].features[].name'
+"""
+
+
+def inspect(
+    encoder: options.EncoderArgument,
+    top: Annotated[
+        int,
+        typer.Option("--top", metavar="N", min=1, help="Features shown of each component.", rich_help_panel="Screen"),
+    ] = 8,
+    as_json: options.JsonOption = False,
+    quiet: options.QuietOption = False,
+    verbose: options.VerboseOption = 0,
+    debug: options.DebugOption = False,
+) -> None:
+    """Show an encoder: certificate, components by feature, parameters and provenance."""
+    with session("inspect", as_json=as_json, quiet=quiet, verbose=verbose, debug=debug) as screen:
+        from spae_dask.estimators.saved import load_encoder
+
+        fitted = load_encoder(encoder)
+        components = features_by_component(fitted)
+        parameters = {name: value for name, value in fitted.get_params().items() if name not in NOT_OF_INTEREST}
+        screen.result(
+            "\n\n".join(
+                [
+                    str(fitted.certificate_),
+                    _component_table(components, top),
+                    _listed("parameters", parameters),
+                    _listed("provenance", {k: v for k, v in fitted.provenance_.items() if not isinstance(v, list)}),
+                ]
+            ),
+            {
+                "encoder": encoder,
+                "certificate": fitted.certificate_.as_dict(),
+                "components": components,
+                "parameters": parameters,
+                "provenance": fitted.provenance_,
+            },
+        )
+
+
+NOT_OF_INTEREST = ("memory_limit", "checkpoint", "progress")
+"""Parameters that say where a fit ran."""
+
+
+def features_by_component(encoder: "SparseEncoder") -> list[dict[str, Any]]:
+    """Of each component: its share of the variance, and its features by falling magnitude of their coefficients."""
+    names = getattr(encoder, "feature_names_in_", None)
+    found = []
+    for row, share in zip(encoder.components_, encoder.explained_variance_ratio_, strict=True):
+        columns = sorted((int(c) for c in row.nonzero()[0]), key=lambda c: (-abs(row[c]), c))
+        features = [
+            {"column": c, "name": None if names is None else str(names[c]), "coefficient": float(row[c])}
+            for c in columns
+        ]
+        found.append({"explained": float(share), "features": features})
+    return found
+
+
+def _component_table(components: list[dict[str, Any]], top: int) -> str:
+    lines = ["component  explained  features, largest coefficient first"]
+    for number, component in enumerate(components, start=1):
+        features = component["features"]
+        shown = [f"{_name(each)} {each['coefficient']:+.4f}" for each in features[:top]]
+        more = f", and {len(features) - top} more (--top {len(features)})" if len(features) > top else ""
+        lines.append(f"{number:<9}  {component['explained']:>9.2%}  {', '.join(shown) or 'none'}{more}")
+    return "\n".join(lines)
+
+
+def _name(feature: dict[str, Any]) -> str:
+    return str(feature["name"]) if feature["name"] is not None else f"[{feature['column']}]"
+
+
+def _listed(title: str, values: dict[str, Any]) -> str:
+    width = max((len(name) for name in values), default=0)
+    return "\n".join([title, *(f"  {name:<{width}}  {value}" for name, value in values.items())])

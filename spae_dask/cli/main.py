@@ -1,0 +1,90 @@
+"""The command ``spae``. Importing this imports no numerical library: help and usage errors come at once."""
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import Annotated, NoReturn
+
+import typer
+from typer.main import get_command
+
+from spae_dask import __version__
+from spae_dask.cli import check, demo, evaluate, fit, ingest, inspect, plan, transform
+from spae_dask.cli.exits import UsageError
+from spae_dask.cli.screen import Screen
+
+app = typer.Typer(
+    name="spae",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Exit codes: 0 done, 2 usage, 3 bad input, 4 does not fit the memory, 5 storage, 6 cluster, "
+    "130 interrupted, 143 terminated. Start with `spae demo`, or with `spae check DATA`.",
+)
+
+DEMO_EXAMPLES = """Examples:
+
+  spae demo
+  spae demo -o somewhere/else --json
+"""
+
+VERBS: dict[str, tuple[Callable[..., None], str]] = {
+    "demo": (demo.demo, DEMO_EXAMPLES),
+    "ingest": (ingest.ingest, ingest.EXAMPLES),
+    "check": (check.check, check.EXAMPLES),
+    "plan": (plan.plan, plan.EXAMPLES),
+    "fit": (fit.fit, fit.EXAMPLES),
+    "transform": (transform.transform, transform.EXAMPLES),
+    "evaluate": (evaluate.evaluate, evaluate.EXAMPLES),
+    "inspect": (inspect.inspect, inspect.EXAMPLES),
+}
+"""In the order of use, which is the order of the help."""
+
+for _name, (_verb, _examples) in VERBS.items():
+    app.command(_name, epilog=_examples)(_verb)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"spae {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def spae(
+    version: Annotated[
+        bool, typer.Option("--version", "-V", help="Print the version.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Sparse PCA with a certificate, on matrices that do not fit in memory."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and give back its exit code; nothing is raised for what a user can do wrong.
+
+    Parameters
+    ----------
+    argv : sequence of str, optional
+        The words after ``spae``; those of this process if not given.
+    """
+    words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        code = get_command(app)(args=words or ["--help"], prog_name="spae", standalone_mode=False)
+    except (UsageError, typer.Abort) as error:
+        screen = Screen(as_json="--json" in words, quiet=True, verbose=0)
+        code = screen.fail(error, debug=False)
+        screen.close()
+    return int(code or 0)
+
+
+def run() -> NoReturn:
+    """Run the command of this process, and end the process."""
+    try:
+        code = main()
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # whoever read our output has left, as `head` does; the interpreter must not fail again when it flushes
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 141
+    sys.exit(code)

@@ -1,0 +1,188 @@
+"""The arguments and options that several verbs share, each declared once. Light: nothing heavy is imported."""
+
+import re
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+WHAT, DATA, WHERE, OUTPUT, SCREEN = (
+    "What to find",
+    "Data",
+    "Where it runs",
+    "Output",
+    "Screen",
+)
+"""Panels of the help."""
+
+
+class Method(StrEnum):
+    """How the encoder is built."""
+
+    batch = "batch"
+
+
+class Selection(StrEnum):
+    """How its columns are chosen."""
+
+    dual_set = "dual-set"
+    adaptive = "adaptive"
+    adaptive_derandomized = "adaptive-derandomized"
+    greedy = "greedy"
+    full_greedy = "full-greedy"
+    leverage = "leverage"
+    pivoted_qr = "pivoted-qr"
+    exchange = "exchange"
+
+
+class Strategy(StrEnum):
+    """What a read leaves behind."""
+
+    auto = "auto"
+    gram = "gram"
+    tsqr = "tsqr"
+
+
+class Missing(StrEnum):
+    """What NaN means."""
+
+    error = "error"
+    mean = "mean"
+    zero = "zero"
+
+
+def check_cluster(given: str | None) -> str | None:
+    """Refuse what no connector understands, before anything is imported or read."""
+    if given is None or re.fullmatch(r"none|local(:[1-9]\d*)?|(tcp|tls)://\S+:\d+", given):
+        return given
+    raise typer.BadParameter(f"{given!r} is none of none, local, local:N, tcp://HOST:PORT and tls://HOST:PORT")
+
+
+def check_memory(given: str | None) -> str | None:
+    """Refuse what is not a number of bytes."""
+    if given is None or (
+        re.fullmatch(r"\d+(\.\d*)?\s*([kKMGTP]i?)?[bB]?", given) and float(re.match(r"[\d.]+", given)[0]) > 0  # type: ignore[index]
+    ):
+        return given
+    raise typer.BadParameter(f"{given!r} is not a number of bytes above 0: write 2GB, 512MiB or 2000000000")
+
+
+DataArgument = Annotated[
+    str,
+    typer.Argument(metavar="DATA", help="A Zarr array or group (path or URL), or an .npy file.", show_default=False),
+]
+EncoderArgument = Annotated[
+    str,
+    typer.Argument(metavar="ENCODER", help="An encoder that `spae fit -o` wrote.", show_default=False),
+]
+ArrayOption = Annotated[
+    str | None,
+    typer.Option("--array", metavar="NAME", help="Which member, if DATA is a Zarr group.", rich_help_panel=DATA),
+]
+MissingOption = Annotated[
+    Missing,
+    typer.Option(
+        "--missing",
+        help="What NaN means: refuse it, or fill it with the column's mean (one more read) or with zero.",
+        rich_help_panel=DATA,
+    ),
+]
+StrictOption = Annotated[
+    bool,
+    typer.Option("--strict", help="Chunks that are not stored are an error, not a warning.", rich_help_panel=DATA),
+]
+
+ComponentsOption = Annotated[
+    int,
+    typer.Option(
+        "-k", "--components", metavar="K", help="Number of components.", show_default=False, rich_help_panel=WHAT
+    ),
+]
+NonzeroOption = Annotated[
+    int | None,
+    typer.Option("-r", "--nonzeros", metavar="R", help="The most features a component may use.", rich_help_panel=WHAT),
+]
+EpsOption = Annotated[
+    float | None,
+    typer.Option(
+        "--eps",
+        metavar="E",
+        help="In place of -r: the fewest features found that lose at most 1 + E times what PCA loses.",
+        rich_help_panel=WHAT,
+    ),
+]
+MethodOption = Annotated[Method, typer.Option("--method", metavar="NAME", help="How the encoder is built: batch.", rich_help_panel=WHAT)]
+SelectionOption = Annotated[
+    Selection, typer.Option(
+        "--selection",
+        metavar="NAME",
+        help="How its columns are chosen: dual-set, adaptive, adaptive-derandomized, greedy, full-greedy, leverage, "
+        "pivoted-qr or exchange.",
+        rich_help_panel=WHAT,
+    ),
+
+]
+CenterOption = Annotated[
+    bool, typer.Option("--center/--no-center", help="Take the data about their column means.", rich_help_panel=WHAT)
+]
+ScaleOption = Annotated[
+    bool,
+    typer.Option("--scale", help="Divide columns by their standard deviations.", rich_help_panel=WHAT),
+]
+SeedOption = Annotated[int, typer.Option("--seed", metavar="N", help="Seed of everything random.", rich_help_panel=WHAT)]
+StrategyOption = Annotated[
+    Strategy,
+    typer.Option(
+        "--strategy",
+        help="What the read leaves behind: a Gram matrix, or a triangular factor (more digits of float64 data).",
+        rich_help_panel=WHERE,
+    ),
+]
+ClusterOption = Annotated[
+    str | None,
+    typer.Option(
+        "--cluster",
+        metavar="WHERE",
+        callback=check_cluster,
+        help="none (threads of this process), local or local:N (N processes; one a core), or the address of a running "
+        "Dask scheduler, tcp://HOST:PORT or tls://HOST:PORT. Default: local, but none for data under 64 MiB, because "
+        "starting processes takes longer than reading those.",
+        show_default=False,
+        rich_help_panel=WHERE,
+    ),
+]
+MemoryOption = Annotated[
+    str | None,
+    typer.Option(
+        "--memory",
+        metavar="BYTES",
+        callback=check_memory,
+        help="What each process may use, such as 2GB. What does not fit is refused before it starts. "
+        "Default: the machine's memory, shared out.",
+        show_default=False,
+        rich_help_panel=WHERE,
+    ),
+]
+
+ForceOption = Annotated[
+    bool, typer.Option("--force", "-f", help="Replace the output if it exists.", rich_help_panel=OUTPUT)
+]
+JsonOption = Annotated[
+    bool,
+    typer.Option("--json", help="Print one JSON object on stdout, and nothing else there.", rich_help_panel=SCREEN),
+]
+QuietOption = Annotated[
+    bool, typer.Option("--quiet", "-q", help="Only the result, warnings and errors.", rich_help_panel=SCREEN)
+]
+VerboseOption = Annotated[
+    int,
+    typer.Option(
+        "--verbose",
+        "-v",
+        count=True,
+        help="Log what happens on stderr; -vv for all of it.",
+        show_default=False,
+        rich_help_panel=SCREEN,
+    ),
+]
+DebugOption = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.", rich_help_panel=SCREEN)]

@@ -1,0 +1,79 @@
+"""Where a command runs, and what must be so before it does."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from spae_dask.blocks import RowBlocks
+from spae_dask.cli.logs import logs_on
+from spae_dask.cli.screen import Screen
+from spae_dask.clusters.connect import connect
+from spae_dask.engine.memory import IDLE_NBYTES, TASK_OVERHEAD, format_nbytes, usable, worker_limit_for
+from spae_dask.errors import MemoryBudgetExceeded
+from spae_dask.estimators.runtime import parse_memory
+from spae_dask.storage.publish import check_output, refuse_same
+
+SMALL_NBYTES = 64 << 20
+"""Decoded bytes below which processes take longer to start than the data to read."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where to run.
+
+    Parameters
+    ----------
+    cluster, memory : str or None
+        As given on the command line.
+    """
+
+    cluster: str | None
+    memory: str | None
+
+    def where(self, source: RowBlocks) -> str:
+        """What was asked for, or what suits the size of the data."""
+        n, d = source.shape
+        small = n * d * source.dtype.itemsize < SMALL_NBYTES
+        return self.cluster or ("none" if small else "local")
+
+    @contextmanager
+    def ready(self, source: RowBlocks, screen: Screen) -> Iterator[None]:
+        """Have the active Dask client that suits, for a ``with`` block; none for work in this process."""
+        limit = parse_memory(self.memory)
+        where = self.where(source)
+        if where.startswith("local") and limit is not None:
+            refuse_tiny(limit)
+        with logs_on(screen), connect(where, limit) as client:
+            if client is not None:
+                screen.note(f"cluster   {client.scheduler.address}, dashboard {client.dashboard_link}")
+            yield
+
+
+def refuse_tiny(limit: int) -> int:
+    """Bytes above its idle size that a process limited to ``limit`` may use.
+
+    Raises
+    ------
+    MemoryBudgetExceeded
+        If that is less than any work takes.
+    """
+    free = usable(limit)
+    if free < TASK_OVERHEAD:
+        raise MemoryBudgetExceeded(
+            f"a process that may use {format_nbytes(limit)} cannot work: idle it takes {format_nbytes(IDLE_NBYTES)}. "
+            f"Nothing was read. The least that could fit: --memory {worker_limit_for(TASK_OVERHEAD) >> 20}MiB."
+        )
+    return free
+
+
+def check_paths(output: str, sources: Sequence[str], *, force: bool) -> None:
+    """Refuse an output that is one of the inputs, exists, or cannot be written, before anything is read.
+
+    Raises
+    ------
+    InvalidInput, OutputExists, StorageError
+        As ``refuse_same`` and ``check_output`` do.
+    """
+    for source in sources:
+        refuse_same(source, output)
+    check_output(output, overwrite=force)

@@ -1,0 +1,192 @@
+"""Progress on stderr: a bar on a terminal, a line every few seconds elsewhere."""
+
+import time
+from collections.abc import Callable
+from typing import Protocol, TextIO
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
+
+from spae_dask.engine.events import Event, PassStarted, RowsDone
+from spae_dask.engine.memory import format_nbytes
+
+SECONDS_BETWEEN_LINES = 5.0
+
+Clock = Callable[[], float]
+
+
+class Display(Protocol):
+    """Shows a meter while rows come in, and a line when they have all come."""
+
+    def update(self, meter: "Meter") -> None: ...
+
+    def end(self, line: str) -> None: ...
+
+    def stop(self) -> None:
+        """Give the terminal back."""
+        ...
+
+
+class Meter:
+    """Counts rows and bytes, and knows the rates: a watcher of the engine's events.
+
+    Parameters
+    ----------
+    display : Display
+        Who shows it.
+    clock : callable
+        Seconds, from any origin.
+    """
+
+    def __init__(self, display: Display, clock: Clock = time.monotonic) -> None:
+        self.display = display
+        self.clock = clock
+        self.begin("")
+
+    def __call__(self, event: Event) -> None:
+        """Take an event of the engine."""
+        if isinstance(event, PassStarted):
+            self.begin(event.name, event.n_rows)
+        elif isinstance(event, RowsDone):
+            self.add(event.n_rows, event.nbytes)
+        else:
+            self.end()
+
+    def begin(self, name: str, n_rows: int | None = None) -> None:
+        """Rows will come in, ``n_rows`` of them if that is known."""
+        self.name, self.n_rows = name, n_rows
+        self.rows = self.nbytes = 0
+        self.began = self.clock()
+
+    def add(self, rows: int, nbytes: int = 0) -> None:
+        """Some have."""
+        self.rows += rows
+        self.nbytes += nbytes
+        self.display.update(self)
+
+    def stand_at(self, rows: int, n_rows: int | None) -> None:
+        """So many have so far, of so many if that is known by now."""
+        self.n_rows = n_rows
+        self.add(rows - self.rows)
+
+    def end(self) -> None:
+        """All have."""
+        amount = f", {format_nbytes(self.nbytes)}" if self.nbytes else ""
+        took = format_seconds(self.seconds)
+        self.display.end(f"{self.name}: {self.rows:,} rows{amount} in {took} ({self.speed})")
+
+    @property
+    def seconds(self) -> float:
+        """Since the beginning."""
+        return max(self.clock() - self.began, 1e-3)
+
+    @property
+    def speed(self) -> str:
+        """Averages since the beginning."""
+        speed = f"{self.rows / self.seconds:,.0f} rows/s"
+        return f"{speed}, {format_nbytes(self.nbytes / self.seconds)}/s" if self.nbytes else speed
+
+    @property
+    def status(self) -> str:
+        """The averages, and the time that is left at these."""
+        if not self.n_rows or not self.rows:
+            return self.speed
+        left = self.seconds * (self.n_rows - self.rows) / self.rows
+        return f"{self.speed}, {format_seconds(left)} left"
+
+
+class Silence:
+    """Shows nothing."""
+
+    def update(self, meter: Meter) -> None:
+        """Nothing."""
+
+    def end(self, line: str) -> None:
+        """Nothing."""
+
+    def stop(self) -> None:
+        """Nothing to give back."""
+
+
+class Lines:
+    """A plain line, at most one every few seconds, and one at the end.
+
+    Parameters
+    ----------
+    stream : text stream
+        Where to.
+    clock : callable
+        Seconds, from any origin.
+    """
+
+    def __init__(self, stream: TextIO, clock: Clock = time.monotonic) -> None:
+        self.stream = stream
+        self.clock = clock
+        self._last: tuple[float, float] | None = None
+
+    def update(self, meter: Meter) -> None:
+        """Print where the meter stands, unless that was done a moment ago."""
+        began, said = self._last or (None, 0.0)
+        if began != meter.began:
+            said = meter.began
+        if (now := self.clock()) - said >= SECONDS_BETWEEN_LINES:
+            said = now
+            of = f"{meter.rows / meter.n_rows:.0%}, {meter.rows:,} of {meter.n_rows:,}" if meter.n_rows else meter.rows
+            self.end(f"{meter.name}: {of} rows, {meter.status}")
+        self._last = (meter.began, said)
+
+    def end(self, line: str) -> None:
+        """Print a line."""
+        print(line, file=self.stream, flush=True)
+
+    def stop(self) -> None:
+        """Nothing to give back."""
+
+
+class Bar:
+    """A bar that redraws itself, and one line at the end.
+
+    Parameters
+    ----------
+    console : rich.console.Console
+        Of a terminal.
+    """
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self._progress: Progress | None = None
+
+    def update(self, meter: Meter) -> None:
+        """Move the bar, which starts with the first rows."""
+        if self._progress is None:
+            columns = (
+                TextColumn("{task.description}"),
+                BarColumn(),
+                TaskProgressColumn(),
+                TextColumn("{task.fields[s]}"),
+            )
+            self._progress = Progress(*columns, console=self.console, transient=True)
+            self._progress.add_task("", s="")
+            self._progress.start()
+        task = self._progress.task_ids[0]
+        self._progress.update(task, description=meter.name, total=meter.n_rows, completed=meter.rows, s=meter.status)
+
+    def end(self, line: str) -> None:
+        """Put a line in the bar's place."""
+        self.stop()
+        self.console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+    def stop(self) -> None:
+        """Take the bar away."""
+        if self._progress is not None:
+            self._progress.stop()
+        self._progress = None
+
+
+def format_seconds(seconds: float) -> str:
+    """Seconds for people: ``0.4 s``, ``75 s``, ``12 min``, ``3.4 h``."""
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

@@ -1,0 +1,114 @@
+"""What a command shows: results on stdout, everything else on stderr; or one JSON object on stdout."""
+
+import json
+import math
+import sys
+import traceback
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from spae_dask.cli.exits import exit_code, explain, in_options
+from spae_dask.cli.progress import Bar, Display, Lines, Meter, Silence
+
+
+class Screen:
+    """Standard output and standard error of one command.
+
+    Parameters
+    ----------
+    as_json : bool
+        Whether stdout gets one JSON object, when the command ends, and nothing else.
+    quiet : bool
+        Whether progress, the plan and hints are left out.
+    verbose : int
+        How often ``-v`` was given.
+
+    Attributes
+    ----------
+    progress : Meter
+        Who watches the engine.
+    document : dict
+        What the JSON object will hold.
+    """
+
+    def __init__(self, *, as_json: bool, quiet: bool, verbose: int) -> None:
+        self.as_json = as_json
+        self.quiet = quiet
+        self.verbose = verbose
+        self.document: dict[str, Any] = {}
+        self.warnings: list[str] = []
+        self._out = Console(file=sys.stdout)
+        self._err = Console(file=sys.stderr, stderr=True)
+        on_terminal = sys.stderr.isatty() and not self._err.is_dumb_terminal
+        self._display: Display = Silence() if quiet else Bar(self._err) if on_terminal else Lines(sys.stderr)
+        self.progress = Meter(self._display)
+
+    def note(self, text: str) -> None:
+        """Say something by the way, on stderr, unless told to be quiet."""
+        if not self.quiet:
+            self._print(self._err, Text(printable(text)))
+
+    def result(self, text: str, document: Mapping[str, Any]) -> None:
+        """Give the command's result, in words and as JSON values."""
+        self.document |= document
+        if not self.as_json:
+            self._print(self._out, Text(printable(text)))
+
+    def warn(self, message: str) -> None:
+        """Print a warning, once."""
+        message = in_options(message)
+        if message not in self.warnings:
+            self.warnings.append(message)
+            self._print(self._err, Text.assemble(("warning:", "bold yellow"), " ", printable(message)))
+
+    def log(self, line: str) -> None:
+        """Print a line of a log."""
+        self._print(self._err, Text(printable(line), style="dim"))
+
+    def fail(self, error: BaseException, *, debug: bool) -> int:
+        """Report an error and give back the exit code."""
+        self.stop()
+        code, message = exit_code(error), explain(error)
+        if debug:
+            self._print(self._err, Text("".join(traceback.format_exception(error)).rstrip()))
+        self._print(self._err, Text.assemble(("error:", "bold red"), " ", printable(message)))
+        self.document["error"] = {"class": type(error).__name__, "message": message, "exit_code": code}
+        return code
+
+    def stop(self) -> None:
+        """End the progress bar."""
+        self._display.stop()
+
+    def close(self) -> None:
+        """Print the JSON object, if that is what was asked for."""
+        self.stop()
+        if self.as_json:
+            document = to_json(self.document | {"warnings": self.warnings})
+            print(json.dumps(document, indent=2, allow_nan=False), flush=True)  # noqa: T201 - the command's output
+
+    def _print(self, console: Console, text: Text) -> None:
+        # soft_wrap: a line that is piped, searched or copied must not be cut to some width
+        console.print(text, soft_wrap=True, highlight=False, markup=False)
+
+
+def printable(text: str) -> str:
+    """``text`` with control characters escaped, so that no name in a file can steer the terminal."""
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() or each == "\n" else repr(each)[1:-1] for each in text)
+
+
+def to_json(value: Any) -> Any:
+    """JSON of Python and numpy values; numbers it lacks become ``"NaN"``, ``"Infinity"`` and ``"-Infinity"``."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, Mapping):
+        return {str(key): to_json(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [to_json(each) for each in value]
+    return value

@@ -1,0 +1,65 @@
+"""What every verb does around its one call: signals and warnings in, an exit code out."""
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import typer
+
+from spae_dask.cli.exits import interruptible
+from spae_dask.cli.screen import Screen
+from spae_dask.errors import MissingChunksWarning, SpaeWarning
+
+
+@contextmanager
+def session(
+    command: str, *, as_json: bool, quiet: bool, verbose: int, debug: bool, strict: bool = False
+) -> Iterator[Screen]:
+    """Yield the screen of a command, and end the command with the right exit code whatever happens.
+
+    Parameters
+    ----------
+    command : str
+        The verb, for the record.
+    as_json, quiet, verbose, debug
+        The options that all verbs share.
+    strict : bool
+        Whether chunks that are not stored are an error.
+
+    Raises
+    ------
+    typer.Exit
+        If the command failed; it has been reported.
+    """
+    screen = Screen(as_json=as_json, quiet=quiet, verbose=verbose)
+    screen.document["command"] = command
+    code = 0
+    try:
+        with interruptible(), _warnings(screen, strict=strict):
+            yield screen
+    except BrokenPipeError:
+        raise  # nobody reads any more, so there is nobody to tell
+    except BaseException as error:
+        code = screen.fail(error, debug=debug)
+    screen.close()
+    if code:
+        raise typer.Exit(code)
+
+
+@contextmanager
+def _warnings(screen: Screen, *, strict: bool) -> Iterator[None]:
+    """Show the package's own warnings; those of other libraries are for ``-v``."""
+
+    def show(message: Warning | str, category: type[Warning], *_: Any) -> None:
+        if issubclass(category, SpaeWarning):
+            screen.warn(str(message))
+        elif screen.verbose:
+            screen.log(f"{category.__name__}: {message}")
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", SpaeWarning)
+        if strict:
+            warnings.simplefilter("error", MissingChunksWarning)
+        warnings.showwarning = show  # type: ignore[assignment]  # of its arguments it takes two
+        yield

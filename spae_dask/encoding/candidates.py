@@ -1,0 +1,73 @@
+"""Candidate columns for a core too wide to search all of it.
+
+The search runs once, without restarts, on a few rows that stand for the core: a Gaussian sketch, on which losses are
+right to about ``sqrt(r / rows)`` (see Clarkson & Woodruff 2013). The supports it ends with become candidates, and with
+them, for each column of H, the columns that would next be added to its support. The search proper then runs on the
+candidates alone, with nothing sketched.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from spae_dask.encoding.column_cycle import ColumnCycle
+from spae_dask.encoding.pursuit import addition_gains
+from spae_dask.encoding.reduced_core import reduce_core
+from spae_dask.encoding.single_column import best_on_support
+from spae_dask.linalg.scaling import FloatArray, IntArray
+
+# Search all columns if there are no more than this, or no more than twice as many as all supports hold.
+SEARCH_ALL = 1000
+# Rows of the sketch: ten for every nonzero of a column, and not so few that V_k is lost.
+_ROWS_PER_NONZERO = 10
+_FEWEST_ROWS = 200
+
+
+def propose_candidates(
+    scaled: FloatArray, budgets: Sequence[int], start_H: FloatArray | None, rng: np.random.Generator
+) -> IntArray:
+    """Columns worth searching.
+
+    Parameters
+    ----------
+    scaled : ndarray (m, d)
+        Core, scaled so that squares are harmless.
+    budgets : sequence of int
+        Nonzeros allowed in each column of H.
+    start_H : ndarray (d, k), optional
+        Encoder to start from; its support is among the candidates.
+    rng : Generator
+        Draws the sketch.
+
+    Returns
+    -------
+    candidates : ndarray (c,)
+        Ascending indices of nonzero columns; all of them if there are few.
+    """
+    nonzero = np.flatnonzero(np.any(scaled != 0.0, axis=0))
+    limit = max(SEARCH_ALL, 2 * sum(budgets))
+    if nonzero.size <= limit:
+        return nonzero
+    rows = max(_FEWEST_ROWS, _ROWS_PER_NONZERO * max(budgets) + len(budgets))
+    if rows < scaled.shape[0]:
+        sketch = rng.standard_normal((rows, scaled.shape[0])) @ scaled / np.sqrt(rows)
+    else:
+        sketch = scaled
+    cycle = ColumnCycle(reduce_core(sketch, nonzero), budgets, rng)
+    state = cycle.climb(cycle.empty() if start_H is None else cycle.state_of(start_H))
+    chosen = set() if start_H is None else set(nonzero[np.any(start_H[nonzero] != 0.0, axis=1)].tolist())
+    rankings = []
+    for j, column in enumerate(state.columns):
+        if column is None:
+            continue
+        chosen.update(nonzero[list(column.selected)].tolist())
+        problem = cycle.reduced.problem(state.codes(without=j))
+        solution = best_on_support(problem, column.selected)
+        if solution is not None:
+            gains = addition_gains(problem, problem.powered(solution.code), solution)
+            rankings.append(nonzero[np.argsort(-gains, kind="stable")])
+    for place in zip(*rankings, strict=True):  # the columns of H take turns
+        if len(chosen) >= limit:
+            break
+        chosen.update(int(i) for i in place)
+    return np.array(sorted(chosen), dtype=np.intp)

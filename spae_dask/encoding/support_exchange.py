@@ -1,0 +1,152 @@
+"""Supports by exchange: replace one column of a support while the gain grows.
+
+Taking column i out of a support leaves the span T, whose best code u gains lambda. Bringing column j in adds the
+direction q of its residual outside T, and the gain of the new support is at least the larger Ritz value of span{u, q},
+
+    (lambda + c)/2 + sqrt(((lambda - c)/2)^2 + b^2),   c = ||D'q||^2,  b = u'DD'q.
+
+With ``P_T = QQ' - gg'`` for one unit vector g of the span of Q per column i, all the swaps (i, j) are ranked by a few
+matrix products. The gains of the best ranked are then computed exactly, each as the top eigenvalue of ``DD'`` on T
+bordered by q.
+"""
+
+import numpy as np
+import scipy.linalg
+
+from spae_dask.encoding.pursuit import WORTHWHILE, pursue
+from spae_dask.encoding.single_column import DEPENDENT, ColumnProblem, ColumnSolution, best_on_support
+from spae_dask.linalg.scaling import FloatArray
+
+# Swaps whose gain is computed exactly, of all ranked.
+_EXACT_TRIALS = 8
+
+
+def best_swap(problem: ColumnProblem, solution: ColumnSolution) -> tuple[tuple[int, ...], float]:
+    """Find the exchange of one column that gains the most, among those ranked best.
+
+    Parameters
+    ----------
+    problem : ColumnProblem
+        The one-column problem.
+    solution : ColumnSolution
+        Support to improve.
+
+    Returns
+    -------
+    selected : tuple of int
+        The support after the swap.
+    gain : float
+        What it gains, to rounding; 0 if no column can come in.
+    """
+    Q, inner = solution.Q, solution.inner
+    s = len(solution.selected)
+    inside = Q.T @ problem.columns
+    products = (problem.factor.T @ Q).T @ problem.images
+    mixed = inner @ inside
+    # of every column j outside the span of Q: squared length, energy, and products with DD'Q
+    lengths2 = 1.0 - np.sum(inside**2, axis=0)
+    energies = problem.energies - np.sum((2.0 * products - mixed) * inside, axis=0)
+    products -= mixed
+    # row i of g: the direction lost from the span of Q when column i leaves
+    g = scipy.linalg.solve_triangular(solution.R, np.eye(s), check_finite=False)
+    g /= np.sqrt(np.sum(g**2, axis=1))[:, None]
+    g_inner = g @ inner
+    without = _project_out(inner, g, g_inner)
+    eigenvalues, vectors = np.linalg.eigh(without)
+    top, u = eigenvalues[:, -1:], vectors[:, :, -1]
+    # the same three of column j, outside T_i instead of outside the span of Q
+    along = g @ inside
+    lengths2 = np.maximum(lengths2, 0.0) + along**2
+    energies = energies + along * (2.0 * (g @ products) + along * np.sum(g_inner * g, axis=1)[:, None])
+    cross = u @ products + np.sum(u * g_inner, axis=1)[:, None] * along
+    barred = (lengths2 <= DEPENDENT**2) | ~problem.live
+    barred[:, solution.selected] = True
+    lengths2[barred] = 1.0
+    c = np.maximum(energies, 0.0) / lengths2
+    half = 0.5 * (top - c)
+    ritz = 0.5 * (top + c) + np.sqrt(half**2 + cross**2 / lengths2)
+    ritz[barred] = 0.0
+    i, j = _largest(ritz, _EXACT_TRIALS)
+    border = products[:, j].T + along[i, j][:, None] * g_inner[i]
+    border -= np.sum(border * g[i], axis=1)[:, None] * g[i]
+    bordered = np.zeros((i.size, s + 1, s + 1))
+    bordered[:, :s, :s] = without[i]
+    bordered[:, s, :s] = border / np.sqrt(lengths2[i, j])[:, None]
+    bordered[:, s, s] = c[i, j]
+    gains = np.where(barred[i, j], 0.0, np.linalg.eigvalsh(bordered, UPLO="L")[:, -1])
+    best = int(np.argmax(gains))
+    swapped = list(solution.selected)
+    swapped[i[best]] = int(j[best])
+    return tuple(swapped), float(gains[best])
+
+
+def _project_out(inner: FloatArray, g: FloatArray, g_inner: FloatArray) -> FloatArray:
+    """``(I - gg') inner (I - gg')`` for every row g, ``(s, s, s)``."""
+    left = inner - g[:, :, None] * g_inner[:, None, :]
+    left -= (left @ g[:, :, None]) * g[:, None, :]
+    return left
+
+
+def _largest(ritz: FloatArray, count: int) -> tuple[np.ndarray[tuple[int], np.dtype[np.intp]], ...]:
+    """Row and column of the largest entries, in index order."""
+    flat = ritz.ravel()
+    first = max(flat.size - count, 0)
+    chosen = np.sort(np.argpartition(flat, first)[first:])
+    return np.divmod(chosen, ritz.shape[1])
+
+
+def exchange(problem: ColumnProblem, solution: ColumnSolution) -> ColumnSolution:
+    """Swap single columns while the gain grows.
+
+    Parameters
+    ----------
+    problem : ColumnProblem
+        The one-column problem.
+    solution : ColumnSolution
+        Where to start.
+
+    Returns
+    -------
+    ColumnSolution
+        Gains at least as much as the start; no swap ranked among the best gains more than a relative 1e-7.
+    """
+    while True:
+        worthwhile = solution.gain * (1.0 + WORTHWHILE)
+        swapped, gain = best_swap(problem, solution)
+        trial = best_on_support(problem, swapped) if gain > worthwhile else None
+        if trial is None or trial.gain <= worthwhile:
+            return solution
+        solution = trial
+
+
+def kick(problem: ColumnProblem, solution: ColumnSolution, r: int, rng: np.random.Generator) -> ColumnSolution:
+    """Drop a random part of a support, refill it with other columns and exchange; keep the better of the two.
+
+    Exchange stops at supports that no single swap improves; this steps over the nearest ridge.
+
+    Parameters
+    ----------
+    problem : ColumnProblem
+        The one-column problem.
+    solution : ColumnSolution
+        A support exchange cannot improve.
+    r : int
+        Columns in a support.
+    rng : Generator
+        Draws what is dropped.
+
+    Returns
+    -------
+    ColumnSolution
+        Gains at least as much as the start.
+    """
+    s = len(solution.selected)
+    dropped = set(rng.choice(s, int(rng.integers(1, s // 2 + 2)), replace=False).tolist()) if s > 1 else {0}
+    kept = [j for i, j in enumerate(solution.selected) if i not in dropped]
+    barred = [j for i, j in enumerate(solution.selected) if i in dropped]
+    refilled = pursue(problem, problem.powered(solution.code), r, kept=kept, barred=barred)
+    trial = best_on_support(problem, refilled)
+    if trial is None:
+        return solution
+    trial = exchange(problem, trial)
+    return trial if trial.gain > solution.gain * (1.0 + WORTHWHILE) else solution

@@ -1,0 +1,139 @@
+"""Projection on the span of columns: orthonormal basis, residual, residual norms, best decoder.
+
+The basis comes from Householder QR with column pivoting of the *unit-scaled* columns, so that a column counts as
+dependent when it is so relative to its own length, whatever the units it is measured in.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg
+
+from spae_dask.linalg.scaling import FloatArray, IntArray, squared_columns, unit_columns
+
+# A unit column whose part outside the span of the others is shorter than this is dependent on them.
+DEPENDENT = 1e-12
+# Squared residuals below this share of the squared column are what rounding leaves of zero.
+RESIDUAL_FLOOR = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnBasis:
+    """Orthonormal basis of the span of the columns of C, with the way back to coefficients.
+
+    Attributes
+    ----------
+    Q : ndarray (m, q)
+        Orthonormal columns spanning C; ``q`` is the numerical rank of the unit-scaled C.
+    kept : ndarray (q,)
+        Columns of C that carry the basis, in pivot order; the others depend on them.
+    R : ndarray (q, q)
+        Upper triangle with ``C[:, kept] / norms[kept] = Q R``.
+    norms : ndarray (r,)
+        Lengths of the columns of C.
+    """
+
+    Q: FloatArray
+    kept: IntArray
+    R: FloatArray
+    norms: FloatArray
+
+    def coefficients(self, U: FloatArray) -> FloatArray:
+        """Coefficients ``T (r, p)`` with ``C T = Q U`` for ``U (q, p)``; zero rows for columns not kept.
+
+        A coefficient that would move a vector of ``Q U`` by less than rounding does is set to 0: on a column of size
+        1e-100 beside others of size 1 it is noise, and it would be the largest number in T.
+        """
+        T = np.zeros((self.norms.size, U.shape[1]))
+        if self.kept.size:
+            solved = scipy.linalg.solve_triangular(self.R, U, check_finite=False)
+            rounding = 2.0 * self.kept.size * np.finfo(np.float64).eps * np.sqrt(squared_columns(U))
+            solved[np.abs(solved) <= rounding] = 0.0
+            T[self.kept] = solved / self.norms[self.kept][:, None]
+        return T
+
+
+def column_basis(C: FloatArray) -> ColumnBasis:
+    """Factor the columns of C by column-pivoted Householder QR.
+
+    Parameters
+    ----------
+    C : ndarray (m, r)
+        Any finite columns: dependent, zero and wildly scaled ones included.
+
+    Returns
+    -------
+    ColumnBasis
+        With as many basis vectors as there are columns independent to a relative 1e-12.
+    """
+    unit, norms = unit_columns(C)
+    if unit.size == 0:
+        return ColumnBasis(np.zeros((C.shape[0], 0)), np.zeros(0, dtype=np.intp), np.zeros((0, 0)), norms)
+    Q, R, pivots = scipy.linalg.qr(unit, mode="economic", pivoting=True, check_finite=False)
+    q = int(np.count_nonzero(np.abs(np.diagonal(R)) > DEPENDENT))
+    return ColumnBasis(Q[:, :q], pivots[:q].astype(np.intp), R[:q, :q], norms)
+
+
+def orthonormal_basis(C: FloatArray) -> FloatArray:
+    """Orthonormal basis ``(m, q)`` of the span of the columns of ``C (m, r)``; see :func:`column_basis`."""
+    return column_basis(C).Q
+
+
+def residual(core: FloatArray, Q: FloatArray) -> FloatArray:
+    """Part of the core outside the span of Q, ``(I - QQ') core``.
+
+    Parameters
+    ----------
+    core : ndarray (m, d)
+        Any matrix.
+    Q : ndarray (m, q)
+        Orthonormal columns.
+
+    Returns
+    -------
+    B : ndarray (m, d)
+        Projected twice, so that ``Q.T @ B`` is zero to rounding of the columns of B and not only of the core's.
+    """
+    if Q.shape[1] == 0:
+        return core.copy()
+    B = core - Q @ (Q.T @ core)
+    B -= Q @ (Q.T @ B)
+    return B
+
+
+def residual_norms(core: FloatArray, Q: FloatArray) -> FloatArray:
+    """Squared lengths of the residual's columns, exactly 0 where only rounding is left.
+
+    Parameters
+    ----------
+    core : ndarray (m, d)
+        Any matrix whose squares neither overflow nor vanish, see :func:`~spae_dask.linalg.scaling.unit_scaled`.
+    Q : ndarray (m, q)
+        Orthonormal columns.
+
+    Returns
+    -------
+    ndarray (d,)
+        ``||b_j||^2``; values below ``1e-12 ||l_j||^2`` are returned as 0.
+    """
+    norms = squared_columns(residual(core, Q))
+    return np.where(norms > RESIDUAL_FLOOR * squared_columns(core), norms, 0.0)
+
+
+def optimal_decoder(core: FloatArray, H: FloatArray) -> FloatArray:
+    """Decoder that minimises ``||X - X H G||^2`` for a given encoder, ``G = (XH)^+ X``.
+
+    Parameters
+    ----------
+    core : ndarray (m, d)
+        Core of X.
+    H : ndarray (d, k)
+        Any encoder; columns whose codes are zero or depend on other codes get zero rows in G.
+
+    Returns
+    -------
+    G : ndarray (k, d)
+        The decoder.
+    """
+    basis = column_basis(core @ H)
+    return basis.coefficients(basis.Q.T @ core)

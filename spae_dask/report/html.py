@@ -1,0 +1,176 @@
+"""One self-contained HTML page of titled sections: no script, no style sheet, no image from elsewhere."""
+
+import base64
+import io
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from spae_dask.report.extra import missing_library
+from spae_dask.report.figures import styled
+from spae_dask.report.themes import DARK, LIGHT, Theme
+
+try:
+    from jinja2 import Environment, StrictUndefined
+    from markupsafe import Markup
+    from matplotlib.figure import Figure
+    from matplotlib.image import imsave
+except ImportError as error:
+    raise missing_library(error.name or "jinja2") from error
+
+TEMPLATE = "page.html.jinja"
+
+
+@dataclass(frozen=True)
+class Section:
+    """A titled part of a page.
+
+    Attributes
+    ----------
+    title : str
+        Its heading.
+    html : Markup
+        Its content, made with the functions of this module.
+    """
+
+    title: str
+    html: Markup
+
+
+@dataclass(frozen=True)
+class Page:
+    """A whole page.
+
+    Attributes
+    ----------
+    title : str
+        Of the document, and its heading.
+    summary : Markup
+        What a reader in a hurry should know.
+    sections : tuple of Section
+        In order.
+    footer : Markup
+        Who made this, and when.
+    """
+
+    title: str
+    summary: Markup
+    sections: tuple[Section, ...]
+    footer: Markup
+
+
+def render(page: Page) -> str:
+    """The page as one HTML document."""
+    source = files("spae_dask.report").joinpath(TEMPLATE).read_text(encoding="utf-8")
+    template = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    ).from_string(source)
+    return template.render(page=page, light=LIGHT, dark=DARK)
+
+
+def joined(*parts: Markup | str) -> Markup:
+    """Parts one after the other; plain strings are escaped."""
+    return Markup("\n").join(parts)
+
+
+def paragraph(text: Markup | str, *values: Any) -> Markup:
+    """A paragraph; ``{}`` in the text take the values in order, escaped unless they are Markup."""
+    return Markup("<p>{}</p>").format(filled(text, *values))
+
+
+def filled(text: Markup | str, *values: Any) -> Markup:
+    """The text, which is trusted, with its ``{}`` taken by values, which are not."""
+    return Markup(text).format(*values)
+
+
+def number(value: float, text: str) -> Markup:
+    """A number as readers see it, and in full for programs: ``<data value="1.0986...">1.099</data>``."""
+    shown = text.replace("-", "\N{MINUS SIGN}") if text.startswith("-") else text
+    return Markup('<data value="{}">{}</data>').format(repr(float(value)), shown)
+
+
+def table(caption: Markup | str, head: Sequence[Markup | str], rows: Sequence[Sequence[Markup | str]]) -> Markup:
+    """A table whose first row and first column are headings.
+
+    Parameters
+    ----------
+    caption : str
+        What it shows.
+    head : sequence of str
+        Column headings.
+    rows : sequence of sequences of str
+        Each starts with the heading of the row.
+    """
+    top = Markup("").join(Markup('<th scope="col">{}</th>').format(cell) for cell in head)
+    body = Markup("\n").join(
+        Markup('<tr><th scope="row">{}</th>{}</tr>').format(
+            row[0], Markup("").join(Markup("<td>{}</td>").format(cell) for cell in row[1:])
+        )
+        for row in rows
+    )
+    return Markup(
+        '<div class="wide"><table>\n<caption>{}</caption>\n<thead><tr>{}</tr></thead>\n<tbody>\n{}\n</tbody>\n'
+        "</table></div>"
+    ).format(caption, top, body)
+
+
+def definitions(pairs: Sequence[tuple[str, Markup | str]]) -> Markup:
+    """A list of terms and what is to be said of each."""
+    items = (Markup("<dt>{}</dt><dd>{}</dd>").format(term, text) for term, text in pairs)
+    return Markup("<dl>\n{}\n</dl>").format(Markup("\n").join(items))
+
+
+def commands(lines: Sequence[str]) -> Markup:
+    """Shell commands, to be copied."""
+    return Markup("<pre><code>{}</code></pre>").format("\n".join(lines))
+
+
+def themed_figure(draw: Callable[[Theme], Figure], *, alt: str, caption: Markup | str) -> Markup:
+    """A figure drawn twice, for paper and for dark screens; browsers show the one that fits.
+
+    Parameters
+    ----------
+    draw : callable
+        Makes the figure in a theme.
+    alt : str
+        What it shows, for those who cannot see it.
+    caption : str
+        What to see in it.
+    """
+    light, dark = (_svg(draw(theme), theme) for theme in (LIGHT, DARK))
+    return Markup(
+        '<figure><picture><source media="screen and (prefers-color-scheme: dark)" srcset="{}">'
+        '<img src="{}" alt="{}"></picture><figcaption>{}</figcaption></figure>'
+    ).format(dark, light, alt, caption)
+
+
+def pixel_pictures(pictures: Sequence[tuple[npt.NDArray[np.uint8], str, Markup | str]]) -> Markup:
+    """Small images side by side, enlarged pixel by pixel: arrays (h, w, 3), their alt texts and their captions."""
+    parts = [
+        Markup(
+            '<figure><img class="pixels" src="{}" width="{}" height="{}" alt="{}"><figcaption>{}</figcaption></figure>'
+        ).format(_png(pixels), pixels.shape[1], pixels.shape[0], alt, caption)
+        for pixels, alt, caption in pictures
+    ]
+    return Markup('<div class="row">{}</div>').format(Markup("\n").join(parts))
+
+
+def _svg(figure: Figure, theme: Theme) -> str:
+    buffer = io.BytesIO()
+    with styled(theme):
+        figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
+    return _data_uri("image/svg+xml", buffer.getvalue())
+
+
+def _png(pixels: npt.NDArray[np.uint8]) -> str:
+    buffer = io.BytesIO()
+    imsave(buffer, pixels, format="png", metadata={"Software": ""})
+    return _data_uri("image/png", buffer.getvalue())
+
+
+def _data_uri(kind: str, content: bytes) -> str:
+    return f"data:{kind};base64,{base64.b64encode(content).decode('ascii')}"

@@ -1,0 +1,208 @@
+"""Sections any report about an encoder can use, made from what fitting, planning and evaluating give back."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from dask.utils import format_bytes
+
+from spae_dask.algorithms.certificate import Certificate
+from spae_dask.report.figures import loadings_map
+from spae_dask.report.html import (
+    Markup,
+    Section,
+    commands,
+    definitions,
+    filled,
+    joined,
+    number,
+    paragraph,
+    table,
+    themed_figure,
+)
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Step:
+    """Something that was done.
+
+    Attributes
+    ----------
+    command : str
+        How it is asked for.
+    seconds : float
+        What it took.
+    reads : str
+        What it read, for people.
+    """
+
+    command: str
+    seconds: float
+    reads: str
+
+
+def share(part: float, whole: float) -> Markup:
+    """A part as a percentage of the whole; zero of nothing."""
+    value = part / whole if whole > 0 else 0.0
+    return number(value, f"{value:.3%}")
+
+
+def times(value: float) -> Markup:
+    """A ratio."""
+    return number(value, f"{value:.4f}")
+
+
+def loss_table(certificates: Sequence[tuple[str, Certificate]], own_pca: Sequence[float | None] = ()) -> Markup:
+    """Losses of an encoder on one or more sets of data, beside PCA's.
+
+    Parameters
+    ----------
+    certificates : sequence of (str, Certificate)
+        Name of the data and what was measured on them.
+    own_pca : sequence of float or None
+        Loss, on each of the data, of the PCA fitted on the first of them; left out if not given.
+    """
+    all_of = [certificate for _, certificate in certificates]
+    k = all_of[0].n_components
+
+    def row(name: Markup | str, cells: Sequence[Markup | str]) -> list[Markup | str]:
+        return [name, *cells]
+
+    rows = [
+        row("PCA, the least any encoder can lose", [share(c.pca_loss, c.total) for c in all_of]),
+        row("sparse encoder", [share(c.loss, c.total) for c in all_of]),
+        row(
+            Markup("<strong>information loss</strong>, the second over the first"),
+            [Markup("<strong>{}</strong>").format(times(c.ratio)) for c in all_of],
+        ),
+    ]
+    if any(c.decoder_loss is not None for c in all_of):
+        rows.append(row("sparse encoder, with the decoder it was fitted with", [_own_decoder(c) for c in all_of]))
+    if own_pca:
+        losses = [
+            "" if loss is None else share(loss, c.total) for loss, c in zip(own_pca, all_of, strict=True)
+        ]
+        rows.append(row("PCA, with the components it was fitted with", losses))
+    if any(c.bound is not None for c in all_of):
+        bounds = ["" if c.bound is None else number(c.bound, f"at most {c.bound:.2f}") for c in all_of]
+        rows.append(row("information loss the theorem promised beforehand", bounds))
+    caption = (
+        f"Share of the variance lost by {k} codes per row. The first two rows allow each the best decoder for the data "
+        "in the column."
+    )
+    return table(caption, ["", *(name for name, _ in certificates)], rows)
+
+
+def _own_decoder(certificate: Certificate) -> Markup | str:
+    loss = certificate.decoder_loss
+    return share(certificate.loss if loss is None else loss, certificate.total)
+
+
+def components_table(explained: Floats, spectrum: Floats) -> Markup:
+    """Share of the variance each component adds, for the encoder and for PCA.
+
+    Parameters
+    ----------
+    explained : ndarray (k,)
+        Sequential shares of the encoder.
+    spectrum : ndarray
+        All singular values of the data, descending.
+    """
+    energy = spectrum**2
+    total = float(energy.sum())
+    pca = energy[: explained.size] / total if total > 0 else np.zeros(explained.size)
+    pca = np.pad(pca, (0, explained.size - pca.size))
+    rows = [
+        [
+            str(j + 1),
+            share(explained[j], 1.0),
+            share(explained[: j + 1].sum(), 1.0),
+            share(pca[j], 1.0),
+            share(pca[: j + 1].sum(), 1.0),
+        ]
+        for j in range(explained.size)
+    ]
+    return table(
+        "Share of the variance of the training data that each component adds to those before it.",
+        ["component", "encoder", "so far", "PCA", "so far"],
+        rows,
+    )
+
+
+def components_section(
+    components: Floats, explained: Floats, spectrum: Floats, feature_labels: Sequence[str]
+) -> Section:
+    """The components: heat map of their loadings and what each explains.
+
+    Parameters
+    ----------
+    components : ndarray (k, m)
+        Restricted to the features any component uses.
+    explained, spectrum : ndarray
+        As for :func:`components_table`.
+    feature_labels : sequence of str
+        Names of those m features.
+    """
+    names = [f"{j + 1}" for j in range(components.shape[0])]
+    nonzero = int((components != 0).sum())
+    picture = themed_figure(
+        lambda theme: loadings_map(components, feature_labels, [f"component {n}" for n in names], theme=theme),
+        alt=f"Heat map of the loadings of {len(names)} components on {len(feature_labels)} features: "
+        + "; ".join(_strongest(components[j], feature_labels, names[j]) for j in range(len(names))),
+        caption=f"Loadings. Each row is a component of unit length; its code is the sum of these multiples of the "
+        f"features, about their means. {nonzero} numbers are all the encoder consists of.",
+    )
+    return Section("The components", joined(picture, components_table(explained, spectrum)))
+
+
+def _strongest(loadings: Floats, labels: Sequence[str], name: str) -> str:
+    at = int(np.abs(loadings).argmax())
+    return f"component {name} weighs {labels[at]} most, by {loadings[at]:.2f}"
+
+
+def cost_table(steps: Sequence[Step]) -> Markup:
+    """What each step read and took."""
+    total = sum(step.seconds for step in steps)
+    rows = [
+        [Markup("<code>{}</code>").format(step.command), step.reads, number(step.seconds, f"{step.seconds:.2f} s")]
+        for step in steps
+    ]
+    return table("What each step read and took.", ["step", "read", "time"], [*rows, ["all", "", number(total, f"{total:.2f} s")]])
+
+
+def memory_list(*, worker_nbytes: int, finish_nbytes: int, limit_nbytes: int, peak_nbytes: int) -> Markup:
+    """Memory projected before the fit and measured after the run."""
+    return definitions(
+        [
+            ("projected", filled("{} for the pass and {} for the final linear algebra, beside the libraries; the plan "
+                                 "refuses what does not fit the {} there are",
+                                 _bytes(worker_nbytes), _bytes(finish_nbytes), _bytes(limit_nbytes))),
+            ("measured", filled("{} at the peak of the whole process, libraries and this page's figures included",
+                                _bytes(peak_nbytes))),
+        ]
+    )  # fmt: skip
+
+
+def _bytes(nbytes: int) -> Markup:
+    return number(nbytes, format_bytes(nbytes))
+
+
+def provenance_section(facts: Sequence[tuple[str, str]], lines: Sequence[str], note: Markup | str = "") -> Section:
+    """Where all this came from and how to get it again.
+
+    Parameters
+    ----------
+    facts : sequence of (str, str)
+        Versions, digests, seeds.
+    lines : sequence of str
+        Shell commands.
+    note : str
+        Said above the commands.
+    """
+    parts = [definitions(facts)]
+    if note:
+        parts.append(paragraph(Markup("{}"), note))
+    return Section("Provenance, and how to reproduce this", joined(*parts, commands(lines)))

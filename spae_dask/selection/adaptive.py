@@ -1,0 +1,94 @@
+"""Adaptive selection: a deterministic start, then columns sampled by what the start leaves of them.
+
+Boutsidis, Drineas & Magdon-Ismail (2014), Theorem 5, as used by Magdon-Ismail & Boutsidis (2015), Theorem 2 (ii): r_1
+columns within a factor c of PCA, then s = r - r_1 columns drawn with probability proportional to the squared length of
+their residual give ``E ||X - X_{C,k}||^2 <= (1 + c k / s) ||X - X_k||^2`` (Deshpande, Rademacher, Vempala & Wang 2006).
+The papers take r_1 = 5k, hence ``1 + 5k/(r - 5k)`` for r > 5k. Here r_1 is the one of smallest bound for the given k
+and r, so the bound is never worse and exists for every r > k.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from spae_dask.linalg.project import orthonormal_basis, residual_norms
+from spae_dask.linalg.scaling import FloatArray, IntArray
+from spae_dask.selection.dual_set import dual_set_start
+from spae_dask.selection.problem import Problem, distinct, pose
+from spae_dask.selection.targeted_greedy import fill
+
+
+class Split(NamedTuple):
+    """Columns of the start, and the factor on the loss of PCA this start and the sampled rest guarantee."""
+
+    start: int
+    bound: float
+
+
+def best_split(k: int, r: int) -> Split:
+    """How many of r columns the start should have.
+
+    Parameters
+    ----------
+    k : int
+        Rank to approximate.
+    r : int
+        Columns in all, more than k.
+
+    Returns
+    -------
+    Split
+        Pivoting with k columns (factor k + 1) or dual-set with more, whichever bounds the expected loss best.
+    """
+    best = Split(k, 1.0 + (k + 1.0) * k / (r - k))
+    if k > 1:
+        starts = np.arange(k + 1, r)
+        factors = 1.0 + 1.0 / (1.0 - np.sqrt(k / starts)) ** 2
+        bounds = 1.0 + factors * k / (r - starts)
+        if starts.size and np.min(bounds) < best.bound:
+            at = int(np.argmin(bounds))
+            best = Split(int(starts[at]), float(bounds[at]))
+    return best
+
+
+def start_columns(problem: Problem, r: int) -> IntArray:
+    """Start of at most r distinct columns: pivoting for r <= k, else dual-set; none if X is zero."""
+    if problem.k == 0:
+        return np.zeros(0, dtype=np.intp)
+    return dual_set_start(problem, r)
+
+
+def adaptive(core: FloatArray, k: int, r: int, rng: np.random.Generator) -> IntArray:
+    """Choose r columns: a deterministic start, one adaptive round, the rest by targeted greedy.
+
+    The round draws with replacement, which is what the theorem covers; draws that repeat leave room for the fill, which
+    can only lower the loss. For r <= k there is no round and nothing is random.
+
+    Parameters
+    ----------
+    core : ndarray (m, d)
+        Core of X.
+    k : int
+        Rank to approximate; the rank of X if that is smaller.
+    r : int
+        Columns to choose.
+    rng : Generator
+        Source of the draws.
+
+    Returns
+    -------
+    selected : ndarray (r,)
+        Distinct indices in order chosen; fewer only if X has fewer nonzero columns.
+    """
+    problem = pose(core, k, r)
+    if problem.k == 0 or problem.r <= problem.k:
+        return fill(problem.core, problem.V_k, start_columns(problem, problem.r), problem.r)
+    split = best_split(problem.k, problem.r)
+    start = start_columns(problem, split.start)
+    left = residual_norms(problem.core, orthonormal_basis(problem.core[:, start]))
+    left[start] = 0.0
+    total = float(np.sum(left))
+    drawn = np.zeros(0, dtype=np.intp)
+    if total > 0.0:
+        drawn = rng.choice(left.size, size=problem.r - split.start, replace=True, p=left / total).astype(np.intp)
+    return fill(problem.core, problem.V_k, distinct(np.concatenate([start, drawn])), problem.r)

@@ -1,0 +1,47 @@
+"""Leverage: the r columns with the longest rows of V_k (Drineas, Mahoney & Muthukrishnan 2008, without sampling).
+
+Deterministic and cheap, with no guarantee: twins score the same and are both taken.
+"""
+
+import numpy as np
+
+from spae_dask.linalg.scaling import FloatArray, IntArray
+from spae_dask.selection.problem import pose
+
+
+def leverage_scores(V_k: FloatArray) -> FloatArray:
+    """Squared row lengths ``(d,)`` of ``V_k (d, k)``; they sum to k."""
+    scores: FloatArray = np.einsum("ij,ij->i", V_k, V_k)
+    return scores
+
+
+def leverage(
+    core: FloatArray,
+    k: int,
+    r: int,
+    rng: np.random.Generator | None = None,  # noqa: ARG001  (a selection is handed one; this one needs none)
+) -> IntArray:
+    """Choose the r columns of largest leverage.
+
+    Parameters
+    ----------
+    core : ndarray (m, d)
+        Core of X.
+    k : int
+        Number of singular vectors; the rank if that is smaller.
+    r : int
+        Columns to choose.
+    rng : Generator, optional
+        Not used: the selection is deterministic.
+
+    Returns
+    -------
+    selected : ndarray (r,)
+        Distinct indices by descending leverage, ties (to 12 digits) by index; fewer than r only if X has fewer
+        nonzero columns.
+    """
+    problem = pose(core, k, r)
+    # leverages lie in [0, 1], so twelve decimals make equal those that differ by rounding
+    scores = np.round(leverage_scores(problem.V_k), 12)
+    scores[~problem.nonzero] = -1.0
+    return np.argsort(-scores, kind="stable")[: problem.r].astype(np.intp)

@@ -1,0 +1,89 @@
+"""What every selection starts from: the scaled core, its top singular vectors, and how many columns it can give."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from spae_dask.errors import InvalidInput
+from spae_dask.linalg.scaling import BoolArray, FloatArray, IntArray, squared_columns, unit_scaled
+from spae_dask.linalg.spectral import leading_subspace
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Column selection posed on a core.
+
+    Attributes
+    ----------
+    core : ndarray (m, d)
+        The core, divided by a power of two so that squares are harmless.
+    V_k : ndarray (d, k')
+        Its top right singular vectors; ``k'`` is k or the rank, whichever is smaller.
+    r : int
+        Columns to choose: what was asked for, or the number of nonzero columns if that is smaller.
+    nonzero : ndarray (d,) of bool
+        Columns that may be chosen.
+    """
+
+    core: FloatArray
+    V_k: FloatArray
+    r: int
+    nonzero: BoolArray
+
+    @property
+    def k(self) -> int:
+        """Number of singular vectors."""
+        return int(self.V_k.shape[1])
+
+    def residual_of_pca(self) -> tuple[FloatArray, FloatArray]:
+        """``E = L - L V_k V_k'`` and its squared column lengths; exactly zero if the rank is at most k.
+
+        The lengths are what the barrier methods weigh; ``sum(e) <= 1e-28 ||L||^2`` is rounding noise.
+        """
+        E = self.core - (self.core @ self.V_k) @ self.V_k.T
+        e = squared_columns(E)
+        if np.sum(e) <= 1e-28 * np.sum(squared_columns(self.core)):
+            return np.zeros_like(E), np.zeros_like(e)
+        return E, e
+
+
+def pose(core: FloatArray, k: int, r: int) -> Problem:
+    """Check the arguments of a selection and compute what all of them need.
+
+    Parameters
+    ----------
+    core : ndarray (m, d)
+        Core of X.
+    k : int
+        Rank to approximate, at least 1.
+    r : int
+        Columns to choose, at least 1.
+
+    Raises
+    ------
+    InvalidInput
+        If k or r is below 1.
+    """
+    if k < 1 or r < 1:
+        raise InvalidInput(f"column selection needs k >= 1 and r >= 1; got k = {k}, r = {r}")
+    scaled, _ = unit_scaled(core)
+    nonzero = np.any(scaled != 0.0, axis=0)
+    available = int(np.count_nonzero(nonzero))
+    V_k = leading_subspace(scaled, k) if available else np.zeros((scaled.shape[1], 0))
+    return Problem(scaled, V_k, min(r, available), nonzero)
+
+
+def lowest_best(score: FloatArray, allowed: BoolArray) -> int:
+    """Lowest index among the allowed ones whose score equals the largest to a relative 1e-12.
+
+    Twins, such as duplicated columns, score the same up to rounding; without the tolerance the last bit would choose.
+    """
+    best = float(np.max(score[allowed]))
+    return int(np.argmax(allowed & (score >= best - 1e-12 * abs(best))))
+
+
+def distinct(columns: IntArray) -> IntArray:
+    """Drop repeats, keeping the first of each."""
+    _, first = np.unique(columns, return_index=True)
+    kept: IntArray = columns[np.sort(first)]
+    return kept

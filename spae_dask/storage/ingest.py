@@ -1,0 +1,232 @@
+"""Any supported table or matrix, once, into a Zarr array with chunks and a codec made for reading rows fast."""
+
+import shutil
+import warnings
+import zlib
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import zarr
+from dask.utils import format_bytes
+
+from spae_dask.errors import InvalidInput, MemoryBudgetExceeded, SpaeWarning, StorageError
+from spae_dask.storage.bands import regroup, share_of
+from spae_dask.storage.census import take_census
+from spae_dask.storage.chunking import CHUNK_NBYTES, MAX_OBJECTS, Layout, choose_layout
+from spae_dask.storage.codecs import CODECS, choose_codec
+from spae_dask.storage.incoming import Incoming, open_incoming
+from spae_dask.storage.ingest_report import IngestReport
+from spae_dask.storage.open import check_real
+from spae_dask.storage.publish import check_output, publish, refuse_same
+from spae_dask.storage.zarr_blocks import ZarrBlocks
+
+BUDGET = 256 << 20
+"""Bytes held at once, beside the libraries themselves."""
+
+Rows = npt.NDArray[Any]
+Watch = Callable[[int, int | None], None]
+
+
+def ingest(
+    source: Any,
+    destination: str | Path,
+    *,
+    chunks: tuple[int, int] | None = None,
+    codec: str | None = None,
+    array: str | None = None,
+    dtype: Any = None,
+    header: bool | None = None,
+    overwrite: bool = False,
+    budget: int = BUDGET,
+    watch: Watch | None = None,
+) -> IngestReport:
+    """Write a matrix as a Zarr v3 array that is fast to read by rows.
+
+    One pass over the source within ``budget`` bytes. Every chunk is read back and compared before the array appears
+    under its name, whole or not at all.
+
+    Parameters
+    ----------
+    source : object
+        Path of an ``.npy``, ``.csv`` or ``.tsv`` file (the latter two also as ``.gz``) or of a Zarr array with chunks
+        of any kind; or anything dense that :func:`spae_dask.open_matrix` opens.
+    destination : str or Path
+        Local path of the new store.
+    chunks : tuple of int, optional
+        Rows and columns of a chunk; by default full-width chunks of about 8 MiB.
+    codec : str, optional
+        One of ``lz4-shuffle``, ``lz4-bitshuffle``, ``zstd-bitshuffle``, ``none``; by default chosen by type.
+    array : str, optional
+        Which member, if the source is a Zarr group.
+    dtype : numpy type, optional
+        Type to store; by default the source's own (float64 for text). Rounding to a shorter float is allowed, a change
+        of value to fit an integer or an overflow is not.
+    header : bool, optional
+        Whether the first row of a text file holds names, which become the attribute ``feature_names``.
+    overwrite : bool
+        Whether a store at ``destination`` may be replaced.
+    budget : int
+        Most bytes to hold at once.
+    watch : callable, optional
+        Called with the rows done so far and the rows in all (None if not known) after each step.
+
+    Returns
+    -------
+    IngestReport
+
+    Raises
+    ------
+    InvalidInput, NotFound, OutputExists
+        Before anything is written, for sources, options or destinations that cannot be; and for cells that are no
+        numbers.
+    MemoryBudgetExceeded
+        If a chunk of the source, or one asked for, is too large for the budget.
+    StorageError
+        If the source cannot be read, the output cannot be written, or what was written does not read back the same.
+    """
+    path = check_output(destination, overwrite=overwrite)
+    incoming = open_incoming(source, array=array, header=header, budget=budget)
+    refuse_same(incoming.name, path)
+    kept = _storable(incoming.dtype if dtype is None else dtype, incoming.name)
+    codec_name, reason = choose_codec(kept, codec)
+    layout = _layout(incoming, kept, chunks, budget)
+    unit_rows, row_nbytes = layout.unit[0], incoming.d * kept.itemsize
+    steps = regroup(
+        map(partial(_converted, dtype=kept, name=incoming.name), incoming.bands),
+        unit_rows * max(1, share_of(budget) // (unit_rows * row_nbytes)),
+    )
+    with publish(path, overwrite=overwrite) as work:
+        _warn_of_disk(path, incoming.rows_expected * row_nbytes)
+        output = zarr.create_array(
+            work,
+            shape=(incoming.n_rows or 0, incoming.d),
+            dtype=kept,
+            chunks=layout.chunks,
+            shards=layout.shards,
+            compressors=CODECS[codec_name],
+            # a chunk that gets lost shall be noticed, and an all-zero one is stored like any other
+            fill_value=np.nan if kept.kind == "f" else 0,
+            config={"write_empty_chunks": True},
+            dimension_names=("sample", "feature"),
+            attributes=incoming.attributes,
+            zarr_format=3,
+        )
+        n = _write(output, steps, incoming.n_rows, path, watch)
+        _check_complete(work, path)
+        stored_nbytes = sum(each.stat().st_size for each in work.rglob("*") if each.is_file())
+    return IngestReport(
+        source=incoming.name,
+        path=str(path),
+        shape=(n, incoming.d),
+        dtype=str(kept),
+        chunks=layout.chunks,
+        shards=layout.shards,
+        codec=codec_name,
+        reason=reason,
+        n_objects=layout.n_objects((n, incoming.d)),
+        nbytes=n * row_nbytes,
+        stored_nbytes=stored_nbytes,
+        decodes_per_chunk=incoming.decodes_per_chunk,
+    )
+
+
+def _storable(dtype: Any, name: str) -> np.dtype[Any]:
+    """The type as it is stored: native byte order, known to Zarr."""
+    try:
+        kept = np.dtype(dtype)
+    except TypeError as error:
+        raise InvalidInput(f"dtype={dtype!r} is not a type of numbers ({error}). Give one like 'float32'.") from error
+    check_real(kept, name)
+    if kept.itemsize > 8:
+        raise InvalidInput(f"{name} is {kept}, which Zarr does not store. Convert it: dtype='float64'.")
+    native: np.dtype[Any] = kept.newbyteorder("=")
+    return native
+
+
+def _layout(incoming: Incoming, dtype: np.dtype[Any], chunks: tuple[int, int] | None, budget: int) -> Layout:
+    share = share_of(budget)
+    shape = (incoming.rows_expected, incoming.d)
+    layout = choose_layout(
+        shape, dtype.itemsize, chunks=chunks, max_chunk_nbytes=min(CHUNK_NBYTES, share), max_shard_nbytes=share
+    )
+    nbytes = layout.unit[0] * incoming.d * dtype.itemsize
+    if nbytes > share:
+        raise MemoryBudgetExceeded(
+            f"chunks of {layout.unit[0]:,} row(s) are written full width and take {format_bytes(nbytes)}; under a "
+            f"budget of {format_bytes(budget)} they may take {format_bytes(share)}. Nothing was written. Take chunks "
+            f"of fewer rows, or a budget of {format_bytes(-(-nbytes * budget // share))}."
+        )
+    if layout.n_objects(shape) > MAX_OBJECTS:
+        warnings.warn(
+            f"{layout.n_objects(shape):,} objects will be stored, which file systems and quotas may not like; "
+            "a larger budget allows larger shards",
+            SpaeWarning,
+            stacklevel=3,
+        )
+    return layout
+
+
+def _warn_of_disk(path: Path, nbytes: int) -> None:
+    free = shutil.disk_usage(path.parent).free
+    if free < nbytes:
+        warnings.warn(
+            f"{path}: the disk has {format_bytes(free)} free, and the matrix takes {format_bytes(nbytes)} before "
+            "compression. If it does not fit, nothing will be left behind.",
+            SpaeWarning,
+            stacklevel=3,
+        )
+
+
+def _converted(rows: Rows, dtype: np.dtype[Any], name: str) -> Rows:
+    """The rows in the type to be stored; refused if an integer would change or a float overflow."""
+    if rows.dtype == dtype:
+        return rows
+    with np.errstate(all="ignore"):
+        converted = rows.astype(dtype)
+    changed = np.isinf(converted) & ~np.isinf(rows) if dtype.kind == "f" else converted != rows
+    if changed.any():
+        row, column = np.argwhere(changed)[0]
+        raise InvalidInput(
+            f"{name} holds {rows[row, column]} (column {column}), which {dtype} cannot hold. Take a wider type with "
+            "dtype=..., or leave it out to keep the source's own."
+        )
+    return converted
+
+
+def _write(output: Any, steps: Iterator[Rows], n_rows: int | None, path: Path, watch: Watch | None) -> int:
+    """Write the rows step by step, each read back and compared by checksum; returns how many there were."""
+    done = 0
+    for rows in steps:
+        end = done + len(rows)
+        if n_rows is None:
+            output.resize((end, rows.shape[1]))
+        output[done:end] = rows
+        if _checksum(rows) != _checksum(output[done:end]):
+            raise StorageError(
+                f"rows {done} to {end - 1} of {path} read back differently from what was written. Nothing was left "
+                "under that name. Check the disk and run again, or give a path on another disk."
+            )
+        done = end
+        del rows  # or its band would be held while the next one is read
+        if watch is not None:
+            watch(done, n_rows)
+    assert n_rows in (None, done), f"{done} of {n_rows} rows came; please report this, with the source's chunks"
+    return done
+
+
+def _checksum(rows: Rows) -> int:
+    # of the bytes, since NaN equals NaN here and -0.0 is not 0.0
+    return zlib.crc32(np.ascontiguousarray(rows).data)
+
+
+def _check_complete(work: Path, path: Path) -> None:
+    census = take_census(ZarrBlocks(zarr.open_array(work, mode="r")))
+    if census is not None and census.n_missing:
+        raise StorageError(
+            f"{path}: {census.describe()} after writing. Nothing was left under that name. Check the disk and run "
+            "again."
+        )

@@ -1,0 +1,74 @@
+"""What an ingest wrote, and why so."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from dask.utils import format_bytes
+
+
+@dataclass(frozen=True)
+class IngestReport:
+    """What was written, and why so.
+
+    Attributes
+    ----------
+    source, path : str
+        Where from and where to.
+    shape : tuple of int
+        ``(n, d)``.
+    dtype : str
+        Type of the entries.
+    chunks, shards : tuple of int
+        Rows and columns of a chunk, and of a shard if there are shards.
+    codec, reason : str
+        Name of the codec, and why it was taken.
+    n_objects : int
+        Stored chunks or shards.
+    nbytes, stored_nbytes : int
+        Bytes of the matrix, decoded and as stored.
+    decodes_per_chunk : int
+        How often each chunk of the source had to be decoded to stay within the budget.
+    """
+
+    source: str
+    path: str
+    shape: tuple[int, int]
+    dtype: str
+    chunks: tuple[int, int]
+    shards: tuple[int, int] | None
+    codec: str
+    reason: str
+    n_objects: int
+    nbytes: int
+    stored_nbytes: int
+    decodes_per_chunk: int
+
+    @property
+    def ratio(self) -> float:
+        """How many times smaller the stored matrix is."""
+        return self.nbytes / self.stored_nbytes
+
+    def as_dict(self) -> dict[str, Any]:
+        """The fields by name and the ratio, for JSON."""
+        return {**asdict(self), "ratio": self.ratio}
+
+    def describe(self) -> str:
+        """A few lines for people."""
+        (n, d), (rows, columns) = self.shape, self.chunks
+        chunk = format_bytes(rows * columns * np.dtype(self.dtype).itemsize)
+        gathered = f", gathered in shards of {self.shards[0]:,} x {self.shards[1]:,}" if self.shards else ""
+        lines = [
+            f"{self.source} -> {self.path}",
+            f"  matrix   {n:,} x {d:,} {self.dtype}, {format_bytes(self.nbytes)}",
+            f"  chunks   {rows:,} x {columns:,}, {chunk} each{gathered}",
+            f"  codec    {self.codec}: {self.reason}",
+            f"  stored   {format_bytes(self.stored_nbytes)} in {self.n_objects:,} objects, {self.ratio:.2f} times "
+            "smaller; every one was read back and compared",
+        ]
+        if self.decodes_per_chunk > 1:
+            lines.append(
+                f"  note     the source's chunks are tall, and each was decoded {self.decodes_per_chunk} times; "
+                "a larger budget reads less"
+            )
+        return "\n".join(lines)

@@ -1,0 +1,59 @@
+"""Records as JSON and back, infinities and NaN included.
+
+JSON has no numbers that are not finite: they are the strings ``"Infinity"``, ``"-Infinity"`` and ``"NaN"``, as in
+Zarr's own metadata, and come back as floats. Tuples come back as lists.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from spae_dask.errors import InvalidInput
+
+NON_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+
+
+def to_json(value: Any, where: str) -> Any:
+    """JSON values for plain Python and numpy ones.
+
+    Parameters
+    ----------
+    value : object
+        None, bool, int, float, str, numpy scalar or array, list, tuple or mapping with string keys, nested in any way.
+    where : str
+        What a message calls it.
+
+    Raises
+    ------
+    InvalidInput
+        If it holds anything else.
+    """
+    if isinstance(value, np.generic | np.ndarray):
+        value = value.tolist()
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        if math.isfinite(value):
+            return value
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, list | tuple):
+        return [to_json(each, f"{where}[{i}]") for i, each in enumerate(value)]
+    if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
+        return {key: to_json(each, f"{where}[{key!r}]") for key, each in value.items()}
+    raise InvalidInput(
+        f"{where} is a {type(value).__name__}, which JSON cannot hold. Allowed are None, booleans, numbers, strings, "
+        "lists and dictionaries with string keys."
+    )
+
+
+def from_json(value: Any) -> Any:
+    """The values that `to_json` was given, save that tuples are lists."""
+    if isinstance(value, str):
+        return NON_FINITE.get(value, value)
+    if isinstance(value, list):
+        return [from_json(each) for each in value]
+    if isinstance(value, dict):
+        return {key: from_json(each) for key, each in value.items()}
+    return value

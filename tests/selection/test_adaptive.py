@@ -1,0 +1,63 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spae_dask.selection.adaptive import adaptive, best_split
+from tests import oracles
+from tests.matrices import factor_model, lower_bound_matrix, power_law
+
+
+@given(st.integers(1, 30), st.integers(1, 400))
+def test_the_split_never_promises_less_than_the_papers(k, extra):
+    r = k + extra
+    split = best_split(k, r)
+
+    assert k <= split.start < r
+    if r > 5 * k:
+        assert split.bound <= 1 + 5 * k / (r - 5 * k)
+
+
+@pytest.mark.parametrize(("eps", "columns_per_rank"), [(0.5, 13.5), (0.2, 24.9), (0.1, 41.4)])
+def test_the_split_needs_the_columns_it_should(eps, columns_per_rank):
+    k = 200
+    assert best_split(k, int(columns_per_rank * k * 1.01)).bound <= 1 + eps
+    assert best_split(k, int(columns_per_rank * k * 0.99)).bound >= 1 + eps
+
+
+def test_for_one_vector_the_start_is_one_column_within_a_factor_two():
+    assert best_split(1, 11) == (1, pytest.approx(1.2))
+
+
+def test_the_mean_loss_is_within_the_bound():
+    X = lower_bound_matrix(2, 12, 0.3)
+    k, r = 2, 9
+
+    losses = [oracles.columns_loss(X, adaptive(X, k, r, np.random.default_rng(seed)), k) for seed in range(200)]
+
+    assert len(set(losses)) > 1
+    assert 1.0 < np.mean(losses) / oracles.pca_loss(X, k) <= best_split(k, r).bound
+
+
+def test_the_same_generator_gives_the_same_columns():
+    X = factor_model(np.random.default_rng(0), 30, 25, 3, 0.5)
+
+    draws = [adaptive(X, 2, 12, np.random.default_rng(seed)).tolist() for seed in (1, 1, 2)]
+
+    assert draws[0] == draws[1] != draws[2]
+
+
+def test_columns_are_drawn_by_what_the_start_leaves_of_them():
+    # Two strong columns make the start; of the rest one has 90 % of the residual and is all but certain to be drawn.
+    X = np.diag([10.0, 9.0, 0.3, 0.3, 0.3, 0.3, 3.0, 0.3])
+
+    drawn = [adaptive(X, 2, 5, np.random.default_rng(seed)).tolist() for seed in range(40)]
+
+    assert all(sorted(selected[:2]) == [0, 1] for selected in drawn)
+    assert sum(6 in selected[2:] for selected in drawn) >= 38
+
+
+def test_no_more_columns_than_vectors_leave_nothing_to_chance():
+    X = power_law(np.random.default_rng(1), 15, 12)
+
+    assert adaptive(X, 4, 4, np.random.default_rng(1)).tolist() == adaptive(X, 4, 4, np.random.default_rng(2)).tolist()
