@@ -13,6 +13,10 @@ class InvalidInput(SpaeError, ValueError):
     """The data or a parameter cannot be used as given."""
 
 
+class NotNumbers(InvalidInput, TypeError):
+    """The data are of a type that does not stand for real numbers."""
+
+
 class NonFiniteInput(InvalidInput):
     """The data hold NaN or infinite entries and the policy is to refuse them."""
 

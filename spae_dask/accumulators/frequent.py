@@ -138,7 +138,7 @@ class FrequentDirections:
             "kept": np.array(kept.shape[0], dtype=np.int64),
             "mean": a["mean"] + step * (n_b / (n_a + n_b)),
             "sketch": sketch,
-            "shrunk": a["shrunk"] + b["shrunk"] + delta,
+            "shrunk": np.asarray(a["shrunk"] + b["shrunk"] + delta),
             "squared": a["squared"] + b["squared"] + (centring**2 if n_a else 0.0),
         }
 

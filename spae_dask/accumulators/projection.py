@@ -95,14 +95,14 @@ class Projection:
         projected = centered @ self.Q
         state["cross"] += centered.T @ projected
         state["norms"] += np.einsum("ij,ij->j", centered, centered)
-        add_rows(state["triangle"], np.array(projected, order="F"))
+        state["triangle"] = add_rows(state["triangle"], np.array(projected, order="F"))
         state["count"] += rows.shape[0]
         return state
 
     def merge(self, a: State, b: State) -> State:
         """Sums add, triangles stack."""
         return {
-            "count": a["count"] + b["count"],
+            "count": np.asarray(a["count"] + b["count"]),
             "triangle": stack_triangles(a["triangle"], b["triangle"]),
             "cross": a["cross"] + b["cross"],
             "norms": a["norms"] + b["norms"],

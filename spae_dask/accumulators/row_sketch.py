@@ -110,7 +110,7 @@ class RowSketch:
         if a["count"] == 0 or b["count"] == 0:
             return {name: array.copy() for name, array in (b if a["count"] == 0 else a).items()}
         return {
-            "count": a["count"] + b["count"],
+            "count": np.asarray(a["count"] + b["count"]),
             "shift": a["shift"].copy(),
             "sketch": a["sketch"] + b["sketch"] + np.outer(b["ones"], b["shift"] - a["shift"]),
             "ones": a["ones"] + b["ones"],

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from spae_dask.accumulators.base import Floats, Rows, State, panel_rows_for
-from spae_dask.linalg.triangular import add_rows, positive_diagonal, stack_triangles
+from spae_dask.linalg.triangular import add_rows, block_size, positive_diagonal, stack_triangles
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,8 +64,8 @@ class Triangular:
 
     @property
     def work_nbytes(self) -> int:
-        """The centered column-major copy of the rows."""
-        return 8 * self.n_features * (self.panel_rows + 1)
+        """The centered column-major copy of the rows, and LAPACK's block reflectors with their scratch."""
+        return 8 * self.n_features * (self.panel_rows + 1 + 2 * block_size(self.n_features))
 
     @property
     def flops_per_row(self) -> float:

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from spae_dask.errors import InvalidInput
 from spae_dask.selection import SELECTIONS
 
@@ -52,28 +54,30 @@ class Problem:
         InvalidInput
             Naming the parameter, what was given and the allowed range.
         """
-        _check_choice("method", self.method, METHODS)
-        _check_choice("selection", self.selection, tuple(SELECTIONS))
-        _check_choice("strategy", self.strategy, STRATEGIES)
-        _check_choice("missing", self.missing, MISSING)
-        _check_choice("precision", self.precision, PRECISIONS)
+        check_choice("method", self.method, METHODS)
+        check_choice("selection", self.selection, tuple(SELECTIONS))
+        check_choice("strategy", self.strategy, STRATEGIES)
+        check_choice("missing", self.missing, MISSING)
+        check_choice("precision", self.precision, PRECISIONS)
         if n_samples < 2:
             raise InvalidInput(
                 f"the data have n_samples = {n_samples} row(s); a fit needs at least 2 to see any variation."
             )
-        _check_integer("n_components", self.n_components, n_features)
+        check_count("n_components", self.n_components, n_features)
         if self.n_nonzero is not None:
-            _check_integer("n_nonzero", self.n_nonzero, n_features)
-        elif not (isinstance(self.eps, float | int) and 0 < self.eps < float("inf")):
+            check_count("n_nonzero", self.n_nonzero, n_features)
+        elif not (isinstance(self.eps, float | int | np.floating) and 0 < self.eps < float("inf")):
             raise InvalidInput(f"eps={self.eps!r} is not allowed: give a positive number, such as 0.05 for 5 %.")
 
 
-def _check_choice(name: str, given: object, allowed: Sequence[str]) -> None:
+def check_choice(name: str, given: object, allowed: Sequence[str]) -> None:
+    """Refuse a parameter that is not one of the names allowed."""
     if given not in allowed:
         raise InvalidInput(f"{name}={given!r} is not allowed: choose one of {', '.join(map(repr, allowed))}.")
 
 
-def _check_integer(name: str, given: object, n_features: int) -> None:
+def check_count(name: str, given: object, n_features: int) -> None:
+    """Refuse a parameter that is not a whole number from 1 to the number of features."""
     if isinstance(given, bool) or not hasattr(given, "__index__") or not 1 <= int(given.__index__()) <= n_features:
         raise InvalidInput(
             f"{name}={given!r} is not allowed: give a whole number from 1 to {n_features}, the number of features."

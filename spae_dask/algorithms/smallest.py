@@ -1,7 +1,7 @@
 """The smallest number of nonzeros whose loss is near enough to PCA's, found on a core: no data are read.
 
-Magdon-Ismail & Boutsidis (2015), Theorem 1 with r of order k / eps promises that some r is enough; the data usually need
-far fewer. Doubling r brackets the answer and bisection closes the bracket. Along a nested path of columns (greedy
+Magdon-Ismail & Boutsidis (2015), Theorem 1 with r of order k / eps promises that some r is enough; the data usually
+need far fewer. Doubling r brackets the answer and bisection closes the bracket. Along a nested path of columns (greedy
 selections) losses never rise with r and the answer is the smallest of the path; other selections may reach the target
 at a smaller r that is not looked at. The loss of the answer is always measured.
 """

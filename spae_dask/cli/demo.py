@@ -18,7 +18,7 @@ def demo(
         typer.Option(
             "--force",
             "-f",
-            help="Write into DIR even if it holds files that are not a demo's; only files of the same names are replaced.",
+            help="Write into DIR even if it holds other files; only those of the same names are replaced.",
             rich_help_panel=options.OUTPUT,
         ),
     ] = False,

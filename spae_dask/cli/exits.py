@@ -1,14 +1,11 @@
-"""How a command ends: from an error or a signal to an exit code and one paragraph."""
+"""How a command ends: from an error to an exit code and one paragraph."""
 
-import os
 import re
 import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
-from types import FrameType
 
 import typer
 
+from spae_dask.cli.signals import Interrupted
 from spae_dask.errors import (
     ClusterUnavailable,
     InvalidInput,
@@ -37,8 +34,6 @@ EXIT_CODES: tuple[tuple[type[BaseException], int], ...] = (
 FAULT = 1
 """Exit code of an error that nobody foresaw."""
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
 OPTION_OF = {
     "n_components": "-k",
     "n_nonzero": "-r",
@@ -57,25 +52,6 @@ OPTION_OF = {
 _ARGUMENT = re.compile(rf"\b({'|'.join(OPTION_OF)})=('[^']*'|[^\s,;:()]*[^\s,;:().])")
 
 
-class Interrupted(KeyboardInterrupt):
-    """A signal asked to stop.
-
-    Parameters
-    ----------
-    signum : int
-        Which.
-    """
-
-    def __init__(self, signum: int) -> None:
-        super().__init__(signum)
-        self.signum = signum
-
-    def __str__(self) -> str:
-        """In words."""
-        name = signal.Signals(self.signum).name
-        return f"interrupted ({name}). An output appears under its name only when it is whole."
-
-
 def exit_code(error: BaseException) -> int:
     """The exit code for ``error``."""
     if isinstance(error, KeyboardInterrupt):
@@ -83,10 +59,15 @@ def exit_code(error: BaseException) -> int:
     return next((code for kind, code in EXIT_CODES if isinstance(error, kind)), FAULT)
 
 
-def explain(error: BaseException) -> str:
-    """The paragraph for ``error``, with arguments spelled as options of the command line."""
+def class_name(error: BaseException) -> str:
+    """The name of the error's class for records; the parser's own many classes are one."""
+    return "UsageError" if isinstance(error, UsageError) else type(error).__name__
+
+
+def explain(error: BaseException, command: str) -> str:
+    """The paragraph for ``error`` of ``spae COMMAND``, with arguments spelled as options of the command line."""
     if isinstance(error, UsageError):
-        return _explain_usage(error)
+        return _explain_usage(error, command)
     if exit_code(error) == FAULT:
         return (
             f"this should not have happened: {type(error).__name__}: {error}. "
@@ -102,41 +83,13 @@ def in_options(text: str) -> str:
     return _ARGUMENT.sub(lambda found: f"{OPTION_OF[found[1]]} {found[2].strip(chr(39))}", text)
 
 
-def _explain_usage(error: Exception) -> str:
+def _explain_usage(error: Exception, command: str) -> str:
     """What the parser says, with a suggestion and the way to the help."""
     context = getattr(error, "ctx", None)
-    command = context.command_path if context is not None else "spae"
+    path = context.command_path if context is not None else f"spae {command}".rstrip()
     meant = getattr(error, "possibilities", None)
     said: str = getattr(error, "message", str(error)) if meant else error.format_message()  # type: ignore[attr-defined]
-    said = " ".join(said.split()).rstrip(".")
+    said = " ".join(said.split()).replace("Value error, ", "").rstrip(".")
     if meant:
         said += f". Did you mean {' or '.join(sorted(meant))}?"
-    return f"{said}{'' if said.endswith('?') else '.'} See `{command} --help`."
-
-
-@contextmanager
-def interruptible() -> Iterator[None]:
-    """Turn signals into :class:`Interrupted` in the main thread, once; a second signal ends the process at once.
-
-    A signal that the parent process made this one ignore, as ``nohup`` does, stays ignored.
-    """
-    received: list[int] = []
-
-    def interrupt(signum: int, frame: FrameType | None) -> None:
-        del frame
-        if received:
-            os._exit(128 + signum)
-        received.append(signum)
-        os.write(2, b"\nstopping and cleaning up; once more to stop at once\n")
-        raise Interrupted(signum)
-
-    before = {each: signal.getsignal(each) for each in SIGNALS}
-    for each, handler in before.items():
-        if handler is not signal.SIG_IGN:
-            signal.signal(each, interrupt)
-    try:
-        yield
-    finally:
-        if not received:
-            for each, handler in before.items():
-                signal.signal(each, handler)
+    return f"{said}{'' if said.endswith('?') else '.'} See `{path} --help`."

@@ -8,7 +8,7 @@ import distributed  # noqa: F401 - sets up handlers of its own when imported, wh
 
 from spae_dask.cli.screen import Screen
 
-LOGGERS = ("spae_dask", "distributed", "distributed.client")
+LOGGERS = ("spae_dask", "distributed", "distributed.client", "asyncio")
 LEVELS = (logging.CRITICAL, logging.INFO, logging.DEBUG)
 """By how often ``-v`` is given. Without it errors are told by the command itself, once."""
 

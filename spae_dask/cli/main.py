@@ -71,6 +71,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     try:
         code = get_command(app)(args=words or ["--help"], prog_name="spae", standalone_mode=False)
+        if not words:
+            code = 2
     except (UsageError, typer.Abort) as error:
         screen = Screen(as_json="--json" in words, quiet=True, verbose=0)
         code = screen.fail(error, debug=False)

@@ -55,7 +55,7 @@ def check_cluster(given: str | None) -> str | None:
     """Refuse what no connector understands, before anything is imported or read."""
     if given is None or re.fullmatch(r"none|local(:[1-9]\d*)?|(tcp|tls)://\S+:\d+", given):
         return given
-    raise typer.BadParameter(f"{given!r} is none of none, local, local:N, tcp://HOST:PORT and tls://HOST:PORT")
+    raise typer.BadParameter(f"{given!r} is not understood: give none, local, local:N, tcp://HOST:PORT or tls://HOST:PORT")
 
 
 def check_memory(given: str | None) -> str | None:

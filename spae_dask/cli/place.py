@@ -41,9 +41,11 @@ class Place:
         """Have the active Dask client that suits, for a ``with`` block; none for work in this process."""
         limit = parse_memory(self.memory)
         where = self.where(source)
-        if where.startswith("local") and limit is not None:
+        starts = where.startswith("local")
+        if starts and limit is not None:
             refuse_tiny(limit)
-        with logs_on(screen), connect(where, limit) as client:
+        with logs_on(screen), screen.signals.held(starts=starts) as release, connect(where, limit) as client:
+            release()
             if client is not None:
                 screen.note(f"cluster   {client.scheduler.address}, dashboard {client.dashboard_link}")
             yield

@@ -46,15 +46,15 @@ class Meter:
     def __call__(self, event: Event) -> None:
         """Take an event of the engine."""
         if isinstance(event, PassStarted):
-            self.begin(event.name, event.n_rows)
+            self.begin(event.name, event.n_rows, event.nbytes)
         elif isinstance(event, RowsDone):
             self.add(event.n_rows, event.nbytes)
         else:
             self.end()
 
-    def begin(self, name: str, n_rows: int | None = None) -> None:
-        """Rows will come in, ``n_rows`` of them if that is known."""
-        self.name, self.n_rows = name, n_rows
+    def begin(self, name: str, n_rows: int | None = None, total_nbytes: int = 0) -> None:
+        """Rows will come in, so many if that is known, which take so many bytes."""
+        self.name, self.n_rows, self.total_nbytes = name, n_rows, total_nbytes
         self.rows = self.nbytes = 0
         self.began = self.clock()
 
@@ -71,6 +71,7 @@ class Meter:
 
     def end(self) -> None:
         """All have."""
+        self.rows, self.nbytes = self.n_rows or self.rows, self.total_nbytes or self.nbytes
         amount = f", {format_nbytes(self.nbytes)}" if self.nbytes else ""
         took = format_seconds(self.seconds)
         self.display.end(f"{self.name}: {self.rows:,} rows{amount} in {took} ({self.speed})")

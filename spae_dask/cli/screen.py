@@ -10,8 +10,9 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from spae_dask.cli.exits import exit_code, explain, in_options
+from spae_dask.cli.exits import class_name, exit_code, explain, in_options
 from spae_dask.cli.progress import Bar, Display, Lines, Meter, Silence
+from spae_dask.cli.signals import Signals
 
 
 class Screen:
@@ -30,6 +31,8 @@ class Screen:
     ----------
     progress : Meter
         Who watches the engine.
+    signals : Signals
+        What may interrupt.
     document : dict
         What the JSON object will hold.
     """
@@ -38,6 +41,7 @@ class Screen:
         self.as_json = as_json
         self.quiet = quiet
         self.verbose = verbose
+        self.signals = Signals()
         self.document: dict[str, Any] = {}
         self.warnings: list[str] = []
         self._out = Console(file=sys.stdout)
@@ -71,11 +75,11 @@ class Screen:
     def fail(self, error: BaseException, *, debug: bool) -> int:
         """Report an error and give back the exit code."""
         self.stop()
-        code, message = exit_code(error), explain(error)
+        code, message = exit_code(error), explain(error, self.document.get("command", ""))
         if debug:
             self._print(self._err, Text("".join(traceback.format_exception(error)).rstrip()))
         self._print(self._err, Text.assemble(("error:", "bold red"), " ", printable(message)))
-        self.document["error"] = {"class": type(error).__name__, "message": message, "exit_code": code}
+        self.document["error"] = {"class": class_name(error), "message": message, "exit_code": code}
         return code
 
     def stop(self) -> None:

@@ -7,7 +7,6 @@ from typing import Any
 
 import typer
 
-from spae_dask.cli.exits import interruptible
 from spae_dask.cli.screen import Screen
 from spae_dask.errors import MissingChunksWarning, SpaeWarning
 
@@ -36,7 +35,7 @@ def session(
     screen.document["command"] = command
     code = 0
     try:
-        with interruptible(), _warnings(screen, strict=strict):
+        with screen.signals, _warnings(screen, strict=strict):
             yield screen
     except BrokenPipeError:
         raise  # nobody reads any more, so there is nobody to tell

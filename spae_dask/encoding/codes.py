@@ -49,7 +49,8 @@ class RowEncoder:
         values: Floats = (rows.toarray() if sp.issparse(rows) else np.asarray(rows)).astype(np.float64)
         if self.fill is not None:
             values = np.where(np.isnan(values), self.fill, values)
-        codes = ((values - self.mean) / self.scale) @ self.H_selected
+        with np.errstate(invalid="ignore"):  # infinity times zero: refused below
+            codes = ((values - self.mean) / self.scale) @ self.H_selected
         if not np.isfinite(codes).all() and not np.isfinite(values).all():
             row, column = np.argwhere(~np.isfinite(values))[0]
             what = "NaN" if np.isnan(values[row, column]) else "infinity"

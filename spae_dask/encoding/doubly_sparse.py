@@ -1,9 +1,10 @@
 """Doubly sparse auto-encoder C Phi R: codes made of few columns of X, decoded into few rows of X.
 
-Boutsidis & Woodruff, *Optimal CUR matrix decompositions* (2014/2017). Given columns C = X[:, S] and rows R = X[I, :], the
-best rank-k middle factor follows from ``N = (Q_C' X Q_R)_k``, and the error is exactly ``||X||^2 - ||N||^2``. With
-``N = U Sigma V'`` the encoder is ``W_c U`` (C W_c = Q_C), nonzero on S only, and the decoder ``Sigma V' Q_R'``, a mix of
-the rows I only. Rows only have to span the k x d matrix ``(Q_C'X)_k``, so targeted greedy on a pool of them does well.
+Boutsidis & Woodruff, *Optimal CUR matrix decompositions* (2014/2017). Given columns C = X[:, S] and rows R = X[I, :],
+the best rank-k middle factor follows from ``N = (Q_C' X Q_R)_k``, and the error is exactly ``||X||^2 - ||N||^2``. With
+``N = U Sigma V'`` the encoder is ``W_c U`` (C W_c = Q_C), nonzero on S only, and the decoder ``Sigma V' Q_R'``, a mix
+of the rows I only. Rows only have to span the k x d matrix ``(Q_C'X)_k``, so targeted greedy on a pool of them does
+well.
 """
 
 from dataclasses import dataclass

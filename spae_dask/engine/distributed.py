@@ -22,7 +22,7 @@ from spae_dask.blocks import Block, LazyRowBlocks, RowBlocks
 from spae_dask.engine.events import PassEnded, PassStarted, RowsDone, Watcher, ignore
 from spae_dask.engine.layout import PassLayout, Tally
 from spae_dask.engine.spans import Span, merge_levels
-from spae_dask.engine.sweep import BlockWatcher, Swept, merge_swept, sweep, sweep_blocks
+from spae_dask.engine.sweep import BlockWatcher, Swept, merge_swept, sweep, sweep_blocks, unchecked
 from spae_dask.engine.threads import one_blas_thread
 from spae_dask.engine.work import HeldBlocks, SpanWork
 from spae_dask.errors import ClusterUnavailable, PassFailed
@@ -86,7 +86,7 @@ class DaskRunner:
             ]
         row_nbytes = layout.nbytes // self.source.shape[0]
         swept = self._run(name, layout.spans, row_nbytes, tops[0], dones)
-        with one_blas_thread():
+        with one_blas_thread(), unchecked():
             return accumulator.result(swept.state)
 
     def run_spans(self, work: SpanWork[Result], spans: tuple[Span, ...], name: str = "pass") -> list[Result]:

@@ -8,7 +8,7 @@ from spae_dask.blocks import RowBlocks
 from spae_dask.engine.events import PassEnded, PassStarted, RowsDone, Watcher, ignore
 from spae_dask.engine.layout import PassLayout, Tally
 from spae_dask.engine.spans import Span, merge_levels
-from spae_dask.engine.sweep import Swept, merge_swept, sweep
+from spae_dask.engine.sweep import Swept, merge_swept, sweep, unchecked
 from spae_dask.engine.threads import one_blas_thread
 from spae_dask.engine.work import SpanWork
 
@@ -44,7 +44,8 @@ class SerialRunner:
         with one_blas_thread():
             depth = len(merge_levels(len(layout.spans), layout.fan_in))
             swept = self._sweep_tree(accumulator, layout, depth, 0)
-            result = accumulator.result(swept.state)
+            with unchecked():
+                result = accumulator.result(swept.state)
         self.tally.add(layout.nbytes)
         self.watch(PassEnded(name, time.perf_counter() - began, swept.read_seconds, swept.compute_seconds))
         return result

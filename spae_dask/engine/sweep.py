@@ -18,6 +18,11 @@ BlockWatcher = Callable[[int, int], None]
 """Told the rows and bytes of every finished block."""
 
 
+def unchecked() -> np.errstate:
+    """Silence numpy on infinities and overflow: they are counted in every pass, and refused when it is over."""
+    return np.errstate(over="ignore", invalid="ignore")
+
+
 @dataclass(frozen=True)
 class Swept:
     """The state of some rows and where the time went.
@@ -65,7 +70,7 @@ def sweep_blocks(
         read += arrived - began
         if block is None:
             return Swept(state, read, compute)
-        with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is counted, and refused after the pass
+        with unchecked():
             state = update_by_panels(accumulator, state, block, first_row)
         first_row += block.shape[0]
         compute += time.perf_counter() - arrived
@@ -113,7 +118,8 @@ def merge_swept(accumulator: Accumulator[Any], parts: Iterable[Swept]) -> Swept:
     """Merge states in the order given; of an iterator only two are held at once."""
 
     def merge_two(a: Swept, b: Swept) -> Swept:
-        state = accumulator.merge(a.state, b.state)
+        with unchecked():
+            state = accumulator.merge(a.state, b.state)
         return Swept(state, a.read_seconds + b.read_seconds, a.compute_seconds + b.compute_seconds)
 
     return reduce(merge_two, parts)

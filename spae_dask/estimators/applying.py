@@ -2,47 +2,54 @@
 
 from itertools import pairwise
 from typing import Any
+from uuid import uuid4
 
 import dask.array as da
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
+from dask.base import tokenize
 from sklearn.utils.validation import validate_data
 
+from spae_dask.accumulators import NonFinite
+from spae_dask.accumulators.nonfinite import all_finite
+from spae_dask.algorithms.core import refuse_non_finite
 from spae_dask.blocks import ArrayBlocks, LazyRowBlocks, RowBlocks
-from spae_dask.encoding.codes import RowEncoder
+from spae_dask.encoding.codes import RowEncoder, decode_codes
+from spae_dask.engine.serial import SerialRunner
 from spae_dask.errors import InvalidInput, NonFiniteInput
 from spae_dask.storage.open import open_matrix
 
 
-def apply_rows(encoder: RowEncoder, X: Any, n_features: int, *, refuse_nan: bool) -> Any:
-    """Codes of the rows of X.
+def open_rows(estimator: Any, X: Any) -> RowBlocks:
+    """Open rows to apply a fitted estimator to; their columns must be those of its fit, in number and in name."""
+    source = open_matrix(X)
+    check_width(source.shape, estimator.n_features_in_, estimator)
+    if isinstance(X, np.ndarray) or sp.issparse(X) or hasattr(X, "columns"):
+        validate_data(estimator, X, reset=False, skip_check_array=True)
+    return source
 
-    Parameters
-    ----------
-    encoder : RowEncoder
-        Selected columns and their coefficients.
-    X : object
-        Anything ``open_matrix`` opens, of ``n_features`` columns.
-    n_features : int
-        d.
-    refuse_nan : bool
-        Whether NaN anywhere in an array in memory is an error, as scikit-learn has it; lazy input is checked in the
-        selected columns, when it is computed.
+
+def encode_rows(source: RowBlocks, encoder: RowEncoder) -> Any:
+    """Codes (n, k) of all rows of ``source``.
 
     Returns
     -------
-    ndarray (n, k), or a dask array of the same row chunks for lazy input
+    ndarray, or a dask array of the same row chunks for lazy input
+        float32 for float32 input, else float64. NaN and infinity anywhere in an array in memory are refused at once, as
+        scikit-learn has it (NaN only if the encoder has no values to fill in); in lazy input the selected columns are
+        checked, when they are computed.
     """
-    source = open_matrix(X)
-    check_width(source.shape, n_features, "SparseEncoder")
-    dtype = code_dtype(source.dtype)
+    dtype, k = code_dtype(source.dtype), encoder.H_selected.shape[1]
     if isinstance(source, ArrayBlocks):
-        if refuse_nan:
-            _refuse_nan(source.X)
-        return encoder.encode(source.X).astype(dtype, copy=False)
+        if encoder.fill is None:
+            refuse_non_finite_array(source)
+        codes = np.empty((source.shape[0], k), dtype=dtype)
+        for number, (start, stop) in enumerate(pairwise(source.bounds)):
+            codes[start:stop] = encoder.encode(source.read(number), start)
+        return codes
     selected = lazy_array(source)[:, encoder.columns].rechunk({1: -1})
-    k = encoder.H_selected.shape[1]
+    numbers = (encoder.H_selected, encoder.mean, encoder.scale, encoder.fill)
     return selected.map_blocks(
         _encode_chunk,
         encoder,
@@ -50,12 +57,36 @@ def apply_rows(encoder: RowEncoder, X: Any, n_features: int, *, refuse_nan: bool
         chunks=(selected.chunks[0], (k,)),
         dtype=dtype,
         meta=np.empty((0, 0), dtype=dtype),
-        name="encode-" + da.core.tokenize(selected.name, encoder.columns, encoder.H_selected),
+        name="encode-" + tokenize(selected.name, str(dtype), *numbers),
     )
 
 
-def _encode_chunk(rows: Any, encoder: RowEncoder, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    return encoder.encode_selected(rows).astype(dtype, copy=False)
+def _encode_chunk(
+    rows: Any, encoder: RowEncoder, dtype: np.dtype[Any], block_id: tuple[int, ...] = (0,)
+) -> npt.NDArray[Any]:
+    try:
+        return encoder.encode_selected(rows).astype(dtype, copy=False)
+    except NonFiniteInput as error:
+        raise NonFiniteInput(f"in row chunk {block_id[0]}, counting its rows from 0: {error}") from error
+
+
+def decode_rows(codes: RowBlocks, G: npt.NDArray[Any], mean: npt.NDArray[Any], scale: npt.NDArray[Any]) -> Any:
+    """Rows (n, d) of codes (n, k): an array for arrays, a dask array of the same row chunks for lazy input."""
+    k, d = G.shape
+    if codes.shape[1] != k:
+        raise InvalidInput(f"the codes have {codes.shape[1]} columns, not {k}: give what transform returned.")
+    if isinstance(codes, ArrayBlocks):
+        return _decode_chunk(codes.X, G, mean, scale)
+    lazy = lazy_array(codes).rechunk({1: -1})
+    return lazy.map_blocks(
+        _decode_chunk, G, mean, scale, chunks=(lazy.chunks[0], (d,)), dtype=np.float64, meta=np.empty((0, 0))
+    )
+
+
+def _decode_chunk(
+    codes: Any, G: npt.NDArray[Any], mean: npt.NDArray[Any], scale: npt.NDArray[Any]
+) -> npt.NDArray[np.float64]:
+    return decode_codes(codes.toarray() if sp.issparse(codes) else codes, G, mean, scale)
 
 
 def lazy_array(source: RowBlocks) -> da.Array:
@@ -69,41 +100,33 @@ def lazy_array(source: RowBlocks) -> da.Array:
         chunks=(tuple(stop - start for start, stop in pairwise(bounds)), (source.shape[1],)),
         dtype=source.dtype,
         meta=np.empty((0, 0), dtype=source.dtype),
+        # a store may change under the same address, so no two reads of it pass for the same
+        name=f"rows-{uuid4().hex}",
     )
 
 
-def _read_block(source: RowBlocks, block_info: Any = None) -> Any:
-    return source.read(block_info[None]["chunk-location"][0])
+def _read_block(source: RowBlocks, block_id: tuple[int, ...] = (0,)) -> Any:
+    return source.read(block_id[0])
 
 
 def code_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """float32 stays float32; everything else becomes float64."""
-    return np.dtype(np.float32 if dtype == np.float32 else np.float64)
+    return np.dtype(np.float32 if dtype.kind == "f" and dtype.itemsize == 4 else np.float64)
 
 
 def check_width(shape: tuple[int, ...], expected: int, estimator: Any) -> None:
-    """Refuse anything but a matrix of ``expected`` columns."""
-    name = estimator if isinstance(estimator, str) else type(estimator).__name__
-    if len(shape) != 2:
-        raise InvalidInput(f"Expected 2D array of {expected} columns, got shape {shape}. Reshape your data.")
+    """Refuse a matrix that has not the columns of the fit."""
     if shape[1] != expected:
         raise InvalidInput(
-            f"X has {shape[1]} features, but {name} is expecting {expected} features as input: "
-            "give the columns the encoder was fitted on, in the same order."
+            f"X has {shape[1]} features, but {type(estimator).__name__} is expecting {expected} features as input: "
+            "give the columns it was fitted on, in the same order."
         )
 
 
-def check_names(estimator: Any, X: Any) -> None:
-    """scikit-learn's checks of column count and names, for arrays and tables in memory."""
-    if isinstance(X, np.ndarray) or sp.issparse(X) or hasattr(X, "columns"):
-        validate_data(estimator, X, reset=False, skip_check_array=True)
-
-
-def _refuse_nan(X: Any) -> None:
-    values = X.data if sp.issparse(X) else X
-    if values.dtype.kind == "f" and not np.isfinite(values).all():
-        what = "NaN" if np.isnan(values).any() else "infinity"
-        raise NonFiniteInput(
-            f"Input X contains {what}: {int((~np.isfinite(values)).sum())} entries. Mend the data, or fit with "
-            "missing='mean' or missing='zero' to fill NaN."
-        )
+def refuse_non_finite_array(source: ArrayBlocks) -> None:
+    """Raise ``NonFiniteInput`` if an array in memory holds NaN or infinity."""
+    for number in range(len(source.bounds) - 1):
+        block: Any = source.read(number)
+        if not all_finite(block.data if sp.issparse(block) else block):
+            # seen again in full, to name the place
+            refuse_non_finite(SerialRunner(source).run_pass(NonFinite(source.shape[1])))

@@ -9,14 +9,14 @@ from sklearn.base import BaseEstimator
 from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from spae_dask.algorithms.problem import Problem
+from spae_dask.algorithms.problem import Problem, check_count
 from spae_dask.algorithms.sparse_encoder import encode_core
 from spae_dask.blocks import ArrayBlocks
 from spae_dask.engine.events import Event
 from spae_dask.engine.threads import one_blas_thread
-from spae_dask.estimators.applying import check_names, check_width, lazy_array
+from spae_dask.estimators.applying import lazy_array, open_rows, refuse_non_finite_array
 from spae_dask.estimators.fitting import read, seed_of, warn_of_certificate
-from spae_dask.estimators.runtime import feature_names
+from spae_dask.estimators.runtime import store_names
 from spae_dask.storage.open import open_matrix
 
 
@@ -74,6 +74,7 @@ class ColumnSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
     def fit(self, X: Any, y: Any = None) -> "ColumnSelector":  # noqa: ARG002 - scikit-learn's signature
         """Read the data once and choose the columns."""
         source = open_matrix(X)
+        check_count("n_columns", self.n_columns, source.shape[1])
         problem = Problem(
             n_components=self.n_components,
             n_nonzero=self.n_columns,
@@ -93,10 +94,14 @@ class ColumnSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         self.plan_ = reading.plan
         self.n_features_in_ = source.shape[1]
         self.n_samples_seen_ = fitted.n_samples
-        names = feature_names(X)
-        if names is not None:
-            self.feature_names_in_ = np.array(names, dtype=object)
+        store_names(self, X)
         return self
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = self.missing != "error"
+        return tags
 
     def _get_support_mask(self) -> npt.NDArray[np.bool_]:
         check_is_fitted(self)
@@ -105,11 +110,16 @@ class ColumnSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         return mask
 
     def transform(self, X: Any) -> Any:
-        """The selected columns of X, ascending: an array for arrays, lazily for dask and Zarr input."""
+        """The selected columns of X, ascending: an array for arrays, lazily for dask and Zarr input.
+
+        NaN and infinity in an array in memory are refused unless ``missing`` says what NaN means; they are not filled.
+        """
         check_is_fitted(self)
-        check_names(self, X)
-        source = open_matrix(X)
-        check_width(source.shape, self.n_features_in_, self)
+        source = open_rows(self, X)
         columns = np.flatnonzero(self._get_support_mask())
-        rows: Any = source.X if isinstance(source, ArrayBlocks) else lazy_array(source)
+        if not isinstance(source, ArrayBlocks):
+            return lazy_array(source)[:, columns]
+        if self.missing == "error":
+            refuse_non_finite_array(source)
+        rows: Any = source.X
         return rows[:, columns]

@@ -4,6 +4,8 @@ import warnings
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from spae_dask.algorithms.certificate import Certificate
 from spae_dask.algorithms.core import CoreSummary, read_core
 from spae_dask.algorithms.problem import Problem
@@ -11,7 +13,7 @@ from spae_dask.blocks import RowBlocks
 from spae_dask.engine.events import Watcher
 from spae_dask.engine.plan import Plan
 from spae_dask.engine.threads import one_blas_thread
-from spae_dask.errors import MissingChunksWarning, PrecisionWarning, RankDeficientWarning
+from spae_dask.errors import InvalidInput, MissingChunksWarning, PrecisionWarning, RankDeficientWarning
 from spae_dask.estimators.planning import plan_problem
 from spae_dask.estimators.runtime import active_client, runner_for
 from spae_dask.storage.census import missing_chunks
@@ -44,7 +46,7 @@ def read(source: RowBlocks, problem: Problem, memory_limit: int | str | None, wa
     """Plan, warn of chunks that are not there, and read the core."""
     client = active_client(source)
     plan = plan_problem(source, problem, client, memory_limit)
-    warn_of_missing_chunks(source)
+    warn_of_missing_chunks(source, stacklevel=4)
     runner = runner_for(source, client, plan, watch)
     with one_blas_thread():
         summary = read_core(
@@ -58,15 +60,18 @@ def read(source: RowBlocks, problem: Problem, memory_limit: int | str | None, wa
     return Reading(source, plan, summary, runner.tally.passes, runner.tally.nbytes)
 
 
-def warn_of_missing_chunks(source: RowBlocks) -> None:
-    """Warn if chunks are not stored: they read as the fill value, whether or not that was meant."""
+def warn_of_missing_chunks(source: RowBlocks, stacklevel: int = 3) -> None:
+    """Warn if chunks are not stored: they read as the fill value, whether or not that was meant.
+
+    ``stacklevel`` is that of the user's line, as ``warnings.warn`` counts.
+    """
     census = missing_chunks(source)
     if census is not None and census.n_missing:
         warnings.warn(
             f"{source.describe()}: {census.describe()}. That is right if the writer left out chunks that hold "
             "nothing but this value, and wrong if files were lost.",
             MissingChunksWarning,
-            stacklevel=4,
+            stacklevel=stacklevel,
         )
 
 
@@ -78,14 +83,14 @@ def warn_of_certificate(certificate: Certificate, n_found: int, strategy: str) -
             f"only {n_found} of {k} components carry anything: the data, or the columns chosen, have rank {n_found}. "
             f"The other {k - n_found} are zero.",
             RankDeficientWarning,
-            stacklevel=4,
+            stacklevel=3,
         )
     if strategy == "gram" and 0 < certificate.loss < 1e3 * certificate.loss_error and certificate.pca_loss > 0:
         warnings.warn(
             f"the loss, {certificate.loss:.3g}, is known to about {certificate.loss_error:.1g} only, because a Gram "
             "matrix rounds small directions away. Use strategy='tsqr' for more digits.",
             PrecisionWarning,
-            stacklevel=4,
+            stacklevel=3,
         )
 
 
@@ -93,6 +98,13 @@ def seed_of(random_state: Any) -> int:
     """A seed for this package's generators from what scikit-learn calls ``random_state``."""
     if random_state is None:
         return 0
-    if hasattr(random_state, "randint"):
+    if isinstance(random_state, np.random.RandomState):
         return int(random_state.randint(2**31 - 1))
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(2**31 - 1))
+    if isinstance(random_state, bool) or not hasattr(random_state, "__index__") or random_state.__index__() < 0:
+        raise InvalidInput(
+            f"random_state={random_state!r} is not allowed: give a whole number of at least 0, a numpy Generator or "
+            "RandomState, or None, which is 0."
+        )
     return int(random_state)

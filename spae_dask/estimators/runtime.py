@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 from dask.system import CPU_COUNT
 from dask.utils import parse_bytes
 from distributed import Client
@@ -67,9 +68,10 @@ def runner_for(source: RowBlocks, client: Client | None, plan: Plan, watch: Watc
     return DaskRunner(source, client, plan.tasks_per_worker, watch or ignore)
 
 
-def feature_names(X: Any) -> list[str] | None:
-    """Column names of a table, if all are strings."""
+def store_names(estimator: Any, X: Any) -> None:
+    """Set ``feature_names_in_`` to the column names of a table, if all are strings; else remove it."""
     columns = getattr(X, "columns", None)
-    if columns is None or not all(isinstance(name, str) for name in columns):
-        return None
-    return [str(name) for name in columns]
+    if columns is not None and all(isinstance(name, str) for name in columns):
+        estimator.feature_names_in_ = np.array([str(name) for name in columns], dtype=object)
+    elif hasattr(estimator, "feature_names_in_"):
+        del estimator.feature_names_in_

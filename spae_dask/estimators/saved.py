@@ -38,8 +38,7 @@ def save_encoder(encoder: SparseEncoder, path: str | Path, *, source: Any = None
     H = sp.csc_array(encoder.components_.T)
     H.sort_indices()
     parameters = {name: value for name, value in encoder.get_params().items() if name not in NOT_STORED}
-    if not isinstance(parameters["random_state"], int | None):
-        parameters["random_state"] = repr(parameters["random_state"])
+    parameters["random_state"] = encoder.seed_
     names = getattr(encoder, "feature_names_in_", None)
     artifact = EncoderArtifact(
         indptr=H.indptr,
@@ -59,12 +58,14 @@ def save_encoder(encoder: SparseEncoder, path: str | Path, *, source: Any = None
 
 
 def _provenance(encoder: SparseEncoder, source: Any) -> dict[str, Any]:
+    if not hasattr(encoder, "plan_"):  # loaded: where it came from stays as it was recorded
+        return dict(encoder.provenance_)
     plan = encoder.plan_
     record = {
         "spae_dask": __version__,
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "strategy": plan.strategy,
-        "seed": encoder.random_state if isinstance(encoder.random_state, int) else None,
+        "seed": encoder.seed_,
         "source": plan.source,
         "shape": list(plan.shape),
         "dtype": plan.dtype,
@@ -102,6 +103,7 @@ def load_encoder(path: str | Path) -> SparseEncoder:
     encoder.mean_ = artifact.mean
     encoder.scale_ = artifact.scale
     encoder.fill_ = artifact.fill if artifact.fill.size else None
+    encoder.seed_ = encoder.random_state
     encoder.singular_values_ = artifact.spectrum
     encoder.selected_features_ = np.flatnonzero(encoder.components_.any(axis=0))
     encoder.n_components_, encoder.n_features_in_ = encoder.components_.shape

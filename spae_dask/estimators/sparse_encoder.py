@@ -13,13 +13,14 @@ from spae_dask.algorithms.core import refuse_non_finite
 from spae_dask.algorithms.evaluation import Codec
 from spae_dask.algorithms.problem import Problem
 from spae_dask.algorithms.sparse_encoder import FittedEncoder, encode_core
-from spae_dask.encoding.codes import RowEncoder, decode_codes
+from spae_dask.encoding.codes import RowEncoder
 from spae_dask.engine.events import Event
 from spae_dask.engine.threads import one_blas_thread
-from spae_dask.estimators.applying import apply_rows, check_names, check_width
-from spae_dask.estimators.fitting import read, seed_of, warn_of_certificate
+from spae_dask.errors import InvalidInput
+from spae_dask.estimators.applying import decode_rows, encode_rows, open_rows
+from spae_dask.estimators.fitting import read, seed_of, warn_of_certificate, warn_of_missing_chunks
 from spae_dask.estimators.planning import plan_passes
-from spae_dask.estimators.runtime import active_client, feature_names, runner_for
+from spae_dask.estimators.runtime import active_client, runner_for, store_names
 from spae_dask.storage.open import open_matrix
 
 
@@ -56,7 +57,7 @@ class SparseEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         What NaN means: refuse it, or fill it with the column's mean (one more read) or with zero.
     orthonormal : bool, default False
         The batch encoder's columns are orthonormal in any case.
-    random_state : int, RandomState or None, default 0
+    random_state : int, Generator, RandomState or None, default 0
         Seed of randomized selections; None is 0, so that a fit can always be repeated.
     memory_limit : int or str, optional
         Bytes a process may use in all, such as ``"2GB"``. A fit that would need more is refused before it reads.
@@ -90,6 +91,8 @@ class SparseEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         What the fit was expected to read, hold and take.
     n_components_, n_features_in_, n_samples_seen_ : int
         Sizes.
+    seed_ : int
+        Seed that was used: ``random_state``, or drawn from it.
     feature_names_in_ : ndarray of str
         Only if the data had names.
 
@@ -101,7 +104,8 @@ class SparseEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     --------
     >>> import numpy as np
     >>> from spae_dask import SparseEncoder
-    >>> x = np.random.default_rng(0).normal(size=(500, 3)) @ np.random.default_rng(1).normal(size=(3, 20))
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.normal(size=(500, 3)) @ rng.normal(size=(3, 20)) + 0.1 * rng.normal(size=(500, 20))
     >>> encoder = SparseEncoder(n_components=2, n_nonzero=4).fit(x)
     >>> encoder.components_.shape, int((encoder.components_ != 0).sum(axis=1).max())
     ((2, 20), 4)
@@ -166,11 +170,22 @@ class SparseEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         with one_blas_thread():
             fitted = encode_core(problem, reading.summary, passes=reading.passes, bytes_read=reading.nbytes)
         warn_of_certificate(fitted.certificate, int(fitted.H.any(axis=0).sum()), reading.plan.strategy)
-        self.plan_ = reading.plan
-        self._store(fitted, feature_names(X))
+        self.plan_, self.seed_ = reading.plan, problem.seed
+        self._store(fitted)
+        store_names(self, X)
         return self
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = self.missing != "error"
+        return tags
+
     def _problem(self) -> Problem:
+        if self.checkpoint is not None:
+            raise InvalidInput(
+                f"checkpoint={self.checkpoint!r} is not allowed: this version keeps none. Leave it None."
+            )
         return Problem(
             n_components=self.n_components,
             n_nonzero=self.n_nonzero,
@@ -185,7 +200,7 @@ class SparseEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             seed=seed_of(self.random_state),
         )
 
-    def _store(self, fitted: FittedEncoder, names: list[str] | None) -> None:
+    def _store(self, fitted: FittedEncoder) -> None:
         self.components_ = fitted.H.T.copy()
         self.decoder_ = fitted.G
         self.mean_ = fitted.mean
@@ -199,10 +214,6 @@ class SparseEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         self.n_components_ = fitted.H.shape[1]
         self.n_samples_seen_ = fitted.n_samples
         self.n_features_in_ = fitted.H.shape[0]
-        if names is not None:
-            self.feature_names_in_ = np.array(names, dtype=object)
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
 
     @property
     def _n_features_out(self) -> int:
@@ -239,15 +250,12 @@ class SparseEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             A lazy dask array for dask and Zarr input. float32 for float32 input, else float64.
         """
         check_is_fitted(self)
-        check_names(self, X)
-        return apply_rows(self.row_encoder(), X, self.n_features_in_, refuse_nan=self.fill_ is None)
+        return encode_rows(open_rows(self, X), self.row_encoder())
 
     def inverse_transform(self, X: Any) -> Any:
-        """Rows (n, d) reconstructed from codes (n, k): ``codes @ decoder_ * scale_ + mean_``."""
+        """Rows (n, d) reconstructed from codes (n, k): ``codes @ decoder_ * scale_ + mean_``; lazy for lazy codes."""
         check_is_fitted(self)
-        codes = np.asarray(X, dtype=np.float64)
-        check_width(codes.shape, self.n_components_, self)
-        return decode_codes(codes, self.decoder_, self.mean_, self.scale_)
+        return decode_rows(open_matrix(X), self.decoder_, self.mean_, self.scale_)
 
     def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002 - scikit-learn's signature
         """Share of the variance of X about ``mean_`` that the encoder and its decoder explain. One pass.
@@ -255,8 +263,7 @@ class SparseEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         1 is perfect; 0 is no better than the mean. On the data of the fit it is ``certificate_.explained``.
         """
         check_is_fitted(self)
-        source = open_matrix(X)
-        check_width(source.shape, self.n_features_in_, self)
+        source = open_rows(self, X)
         codec, d = self.codec(), self.n_features_in_
         no_columns = np.zeros(0, dtype=np.intp)
         recipe = codec.filled(
@@ -270,6 +277,7 @@ class SparseEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         )
         client = active_client(source)
         plan = plan_passes(source, [("score", recipe)], client, self.memory_limit, reason="row by row", finish_nbytes=0)
+        warn_of_missing_chunks(source)
         found = runner_for(source, client, plan, self.progress).run_pass(recipe, "score")
         refuse_non_finite(found["nonfinite"])
         total = float(found["total"].column_norms.sum())

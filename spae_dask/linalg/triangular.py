@@ -12,7 +12,7 @@ from scipy.linalg.lapack import dtpqrt
 Floats = npt.NDArray[np.float64]
 
 
-def _block_size(d: int) -> int:
+def block_size(d: int) -> int:
     """Panel width of tpqrt that measured fastest: narrow for few columns, 32 for many."""
     return int(min(d, max(8, min(32, d // 16))))
 
@@ -42,7 +42,7 @@ def stack_triangles(upper: Floats, lower: Floats) -> Floats:
 
 def _tpqrt(trapezoid_rows: int, triangle: Floats, rows: Floats) -> Floats:
     updated, _, _, info = dtpqrt(
-        trapezoid_rows, _block_size(triangle.shape[0]), triangle, rows, overwrite_a=1, overwrite_b=1
+        trapezoid_rows, block_size(triangle.shape[0]), triangle, rows, overwrite_a=1, overwrite_b=1
     )
     assert info == 0, f"tpqrt refused its argument {-info}"
     result: Floats = updated

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,10 @@ except ImportError as error:
 Floats = npt.NDArray[np.float64]
 
 MAX_LABELLED = 24
-"""Features named, or values written, in one figure; more would not be readable."""
+"""Features named along an axis, or values written into cells, in one figure; more would not be readable."""
+
+MAX_UPRIGHT = 60
+"""Features named by upright labels below a heat map."""
 
 
 @contextmanager
@@ -114,7 +118,7 @@ def feature_profile(
 def _pieces(positions: Floats, regions: Sequence[tuple[float, float, str]]) -> list[slice]:
     """Runs of sorted positions between the regions."""
     cuts = sorted({int(np.searchsorted(positions, start)) for start, _, _ in regions} | {0, positions.size})
-    return [slice(a, b) for a, b in zip(cuts, cuts[1:], strict=False) if b > a]
+    return [slice(a, b) for a, b in pairwise(cuts) if b > a]
 
 
 def _label_above(axes: Axes, positions: Floats, labels: Sequence[str], theme: Theme) -> None:
@@ -132,7 +136,7 @@ def _label_above(axes: Axes, positions: Floats, labels: Sequence[str], theme: Th
 
 
 def _spread_out(positions: Floats, *, gap: float, low: float, high: float) -> Floats:
-    """Ascending places near ``positions``, at least ``gap`` apart: overlapping groups are spread about their middles."""
+    """Ascending places near ``positions``, at least ``gap`` apart: groups that touch are spread about their middle."""
     groups: list[list[float]] = []  # each is [sum of wanted places, count]
     for position in positions:
         groups.append([float(position), 1])
@@ -141,10 +145,9 @@ def _spread_out(positions: Floats, *, gap: float, low: float, high: float) -> Fl
             if s2 / n2 - s1 / n1 >= gap * (n1 + n2) / 2:
                 break
             groups[-2:] = [[s1 + s2, n1 + n2]]
-    places = [
-        total / count + gap * (i - (count - 1) / 2) for total, count in groups for i in range(int(count))
-    ]
-    return np.clip(np.array(places), low, high)
+    places = [total / count + gap * (i - (count - 1) / 2) for total, count in groups for i in range(int(count))]
+    apart: Floats = np.clip(np.array(places), low, high)
+    return apart
 
 
 def loadings_map(
@@ -163,38 +166,50 @@ def loadings_map(
     """
     k, m = loadings.shape
     with styled(theme):
-        figure = Figure(figsize=(9.2, 1.35 + 0.38 * k), layout="constrained")
+        figure = Figure(figsize=(9.2, (1.35 if m <= 14 else 1.8) + 0.38 * k), layout="constrained")
         axes = figure.add_subplot()
         largest = float(np.abs(loadings).max()) or 1.0
         colours = LinearSegmentedColormap.from_list("signed", theme.diverging)
-        image = axes.imshow(
-            np.ma.masked_equal(loadings, 0.0), cmap=colours, vmin=-largest, vmax=largest, aspect="auto"
-        )
-        few = m <= MAX_LABELLED
-        axes.set_xticks(range(m), feature_labels if few else [""] * m, rotation=0 if m <= 14 else 90)
+        shown = np.ma.masked_equal(loadings, 0.0)
+        image = axes.pcolormesh(np.arange(m), np.arange(k), shown, cmap=colours, vmin=-largest, vmax=largest)
+        axes.invert_yaxis()
+        names = feature_labels if m <= MAX_UPRIGHT else [""] * m
+        axes.set_xticks(range(m), names, rotation=0 if m <= 14 else 90, fontsize=9.5 if m <= MAX_LABELLED else 8)
         axes.set_yticks(range(k), component_labels)
         axes.set_xticks(np.arange(m + 1) - 0.5, minor=True)
         axes.set_yticks(np.arange(k + 1) - 0.5, minor=True)
         axes.grid(which="minor", color=theme.paper, lw=1.5)
         axes.tick_params(which="both", length=0)
         axes.spines[:].set_visible(False)
-        if few:
-            _write_values(axes, loadings, image, theme)
-        bar = figure.colorbar(image, ax=axes, pad=0.015, fraction=0.03, ticks=[-largest, 0, largest], format="%.2f")
-        bar.outline.set_visible(False)  # type: ignore[operator]
+        if m <= MAX_LABELLED:
+            _write_values(axes, loadings, image)
+        bar = figure.colorbar(image, ax=axes, pad=0.015, fraction=0.03, ticks=[-largest, 0, largest])
+        bar.set_ticklabels([signed(-largest), "0", signed(largest)])
+        bar.outline.set_visible(False)
     return figure
 
 
-def _write_values(axes: Axes, loadings: Floats, image: Any, theme: Theme) -> None:
-    dark, light = sorted((theme.ink, theme.paper), key=_luminance)
+def _write_values(axes: Axes, loadings: Floats, image: Any) -> None:
     for (i, j), value in np.ndenumerate(loadings):
         if value:
-            ink = dark if _luminance(image.cmap(image.norm(value))) > 0.36 else light
-            axes.text(j, i, f"{value:.2f}".replace("-", "\N{MINUS SIGN}"), ha="center", va="center", color=ink, fontsize=8.5)
+            cell = image.cmap(image.norm(value))
+            ink = max(("#000000", "#ffffff"), key=lambda colour: contrast(colour, cell))
+            axes.text(j, i, signed(value), ha="center", va="center", color=ink, fontsize=8.5)
+
+
+def signed(value: float) -> str:
+    """Two decimals, with a proper minus sign."""
+    return f"{value:.2f}".replace("-", "\N{MINUS SIGN}")
+
+
+def contrast(colour: Any, other: Any) -> float:
+    """Contrast ratio of two colours, 1 to 21, as the web's accessibility guidelines define it."""
+    dark, light = sorted((_luminance(colour), _luminance(other)))
+    return (light + 0.05) / (dark + 0.05)
 
 
 def _luminance(colour: Any) -> float:
-    """Relative luminance, as the web's contrast rules define it (0 black, 1 white)."""
+    """Relative luminance: 0 black, 1 white."""
     linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(colour)]
     return float(np.dot(linear, (0.2126, 0.7152, 0.0722)))
 
@@ -225,7 +240,7 @@ def error_maps(
         figure = Figure(figsize=(9.2, 8.4 / len(maps) + 0.25), layout="constrained")
         all_axes = np.atleast_1d(figure.subplots(1, len(maps)))
         for axes, (title, values) in zip(all_axes, maps, strict=True):
-            image = axes.imshow(values, cmap=colours, vmin=0, vmax=highest, interpolation="nearest")
+            image = axes.imshow(values, cmap=colours, vmin=0, vmax=highest, interpolation="none")
             axes.set_title(title, fontsize=9.5, loc="left")
             axes.set_xticks([])
             axes.set_yticks([])
@@ -233,13 +248,17 @@ def error_maps(
             if outline is not None:
                 _draw_edges(axes, outline, theme)
         bar = figure.colorbar(image, ax=list(all_axes), pad=0.015, fraction=0.03, extend="max", label=label)
-        bar.outline.set_visible(False)  # type: ignore[operator]
+        bar.outline.set_visible(False)
     return figure
 
 
 def _draw_edges(axes: Axes, mask: npt.NDArray[np.bool_], theme: Theme) -> None:
-    """Lines between pixels inside and outside the mask."""
-    rows, columns = np.nonzero(mask[:, 1:] != mask[:, :-1])
-    axes.vlines(columns + 0.5, rows - 0.5, rows + 0.5, color=theme.pca, lw=1.1)
-    rows, columns = np.nonzero(mask[1:] != mask[:-1])
-    axes.hlines(rows + 0.5, columns - 0.5, columns + 0.5, color=theme.pca, lw=1.1)
+    """A line between every two neighbours of which one is in the mask, all drawn as one path with gaps."""
+    row, column = np.nonzero(mask[:, 1:] != mask[:, :-1])
+    gap = np.full(row.size, np.nan)
+    across = np.stack([column + 0.5, column + 0.5, gap]), np.stack([row - 0.5, row + 0.5, gap])
+    row, column = np.nonzero(mask[1:] != mask[:-1])
+    gap = np.full(row.size, np.nan)
+    along = np.stack([column - 0.5, column + 0.5, gap]), np.stack([row + 0.5, row + 0.5, gap])
+    x, y = (np.concatenate([a.ravel("F"), b.ravel("F")]) for a, b in zip(across, along, strict=True))
+    axes.plot(x, y, color=theme.pca, lw=1.1, scalex=False, scaley=False, label="outline")

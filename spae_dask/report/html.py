@@ -5,7 +5,7 @@ import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
-from typing import Any
+from typing import Any, LiteralString
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,22 @@ try:
     from matplotlib.image import imsave
 except ImportError as error:
     raise missing_library(error.name or "jinja2") from error
+
+__all__ = [
+    "Markup",
+    "Page",
+    "Section",
+    "commands",
+    "definitions",
+    "filled",
+    "joined",
+    "number",
+    "paragraph",
+    "pixel_pictures",
+    "render",
+    "table",
+    "themed_figure",
+]
 
 TEMPLATE = "page.html.jinja"
 
@@ -77,14 +93,14 @@ def joined(*parts: Markup | str) -> Markup:
     return Markup("\n").join(parts)
 
 
-def paragraph(text: Markup | str, *values: Any) -> Markup:
-    """A paragraph; ``{}`` in the text take the values in order, escaped unless they are Markup."""
+def paragraph(text: LiteralString, *values: Any) -> Markup:
+    """A paragraph of the text, filled in as :func:`filled` does."""
     return Markup("<p>{}</p>").format(filled(text, *values))
 
 
-def filled(text: Markup | str, *values: Any) -> Markup:
-    """The text, which is trusted, with its ``{}`` taken by values, which are not."""
-    return Markup(text).format(*values)
+def filled(text: LiteralString, *values: Any) -> Markup:
+    """HTML with its ``{}`` taken by the values, which are escaped unless they are Markup."""
+    return Markup(text).format(*values)  # noqa: S704 - the text is written in this package, values are escaped
 
 
 def number(value: float, text: str) -> Markup:
@@ -113,8 +129,8 @@ def table(caption: Markup | str, head: Sequence[Markup | str], rows: Sequence[Se
         for row in rows
     )
     return Markup(
-        '<div class="wide"><table>\n<caption>{}</caption>\n<thead><tr>{}</tr></thead>\n<tbody>\n{}\n</tbody>\n'
-        "</table></div>"
+        '<div class="wide" tabindex="0"><table>\n<caption>{}</caption>\n'
+        "<thead><tr>{}</tr></thead>\n<tbody>\n{}\n</tbody>\n</table></div>"
     ).format(caption, top, body)
 
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from dask.utils import format_bytes
 
 from spae_dask.algorithms.certificate import Certificate
+from spae_dask.engine.memory import format_nbytes
 from spae_dask.report.figures import loadings_map
 from spae_dask.report.html import (
     Markup,
@@ -17,7 +17,6 @@ from spae_dask.report.html import (
     filled,
     joined,
     number,
-    paragraph,
     table,
     themed_figure,
 )
@@ -55,48 +54,40 @@ def times(value: float) -> Markup:
     return number(value, f"{value:.4f}")
 
 
-def loss_table(certificates: Sequence[tuple[str, Certificate]], own_pca: Sequence[float | None] = ()) -> Markup:
+def loss_table(certificates: Sequence[tuple[str, Certificate]], own_pca: Sequence[float] = ()) -> Markup:
     """Losses of an encoder on one or more sets of data, beside PCA's.
 
     Parameters
     ----------
     certificates : sequence of (str, Certificate)
         Name of the data and what was measured on them.
-    own_pca : sequence of float or None
-        Loss, on each of the data, of the PCA fitted on the first of them; left out if not given.
+    own_pca : sequence of float
+        Loss, on each of the data, of the PCA fitted on the first of them; the row is left out if not given.
     """
     all_of = [certificate for _, certificate in certificates]
-    k = all_of[0].n_components
-
-    def row(name: Markup | str, cells: Sequence[Markup | str]) -> list[Markup | str]:
-        return [name, *cells]
-
-    rows = [
-        row("PCA, the least any encoder can lose", [share(c.pca_loss, c.total) for c in all_of]),
-        row("sparse encoder", [share(c.loss, c.total) for c in all_of]),
-        row(
-            Markup("<strong>information loss</strong>, the second over the first"),
-            [Markup("<strong>{}</strong>").format(times(c.ratio)) for c in all_of],
-        ),
+    kinds = ", ".join(sorted({c.pca_loss_kind for c in all_of}))
+    ratios = [Markup("<strong>{}</strong>").format(times(c.ratio)) for c in all_of]
+    rows: list[list[Markup | str]] = [
+        [f"PCA, the least any encoder can lose ({kinds})", *(share(c.pca_loss, c.total) for c in all_of)],
+        ["sparse encoder", *(share(c.loss, c.total) for c in all_of)],
+        [Markup("<strong>information loss</strong>, the second over the first"), *ratios],
     ]
     if any(c.decoder_loss is not None for c in all_of):
-        rows.append(row("sparse encoder, with the decoder it was fitted with", [_own_decoder(c) for c in all_of]))
+        rows.append(["sparse encoder, with the decoder it was fitted with", *map(_own_decoder, all_of)])
     if own_pca:
-        losses = [
-            "" if loss is None else share(loss, c.total) for loss, c in zip(own_pca, all_of, strict=True)
-        ]
-        rows.append(row("PCA, with the components it was fitted with", losses))
+        losses = [share(loss, c.total) for loss, c in zip(own_pca, all_of, strict=True)]
+        rows.append(["PCA, with the components it was fitted with", *losses])
     if any(c.bound is not None for c in all_of):
         bounds = ["" if c.bound is None else number(c.bound, f"at most {c.bound:.2f}") for c in all_of]
-        rows.append(row("information loss the theorem promised beforehand", bounds))
+        rows.append(["information loss the theorem promised beforehand", *bounds])
     caption = (
-        f"Share of the variance lost by {k} codes per row. The first two rows allow each the best decoder for the data "
-        "in the column."
+        f"Share of the variance lost by {all_of[0].n_components} codes per row. The first two rows allow each the best "
+        "decoder for the data in the column."
     )
     return table(caption, ["", *(name for name, _ in certificates)], rows)
 
 
-def _own_decoder(certificate: Certificate) -> Markup | str:
+def _own_decoder(certificate: Certificate) -> Markup:
     loss = certificate.decoder_loss
     return share(certificate.loss if loss is None else loss, certificate.total)
 
@@ -127,7 +118,7 @@ def components_table(explained: Floats, spectrum: Floats) -> Markup:
     ]
     return table(
         "Share of the variance of the training data that each component adds to those before it.",
-        ["component", "encoder", "so far", "PCA", "so far"],
+        ["component", "encoder", "encoder so far", "PCA", "PCA so far"],
         rows,
     )
 
@@ -153,7 +144,7 @@ def components_section(
         alt=f"Heat map of the loadings of {len(names)} components on {len(feature_labels)} features: "
         + "; ".join(_strongest(components[j], feature_labels, names[j]) for j in range(len(names))),
         caption=f"Loadings. Each row is a component of unit length; its code is the sum of these multiples of the "
-        f"features, about their means. {nonzero} numbers are all the encoder consists of.",
+        f"features, about their means. These {nonzero} numbers and the means are all that encoding takes.",
     )
     return Section("The components", joined(picture, components_table(explained, spectrum)))
 
@@ -167,30 +158,38 @@ def cost_table(steps: Sequence[Step]) -> Markup:
     """What each step read and took."""
     total = sum(step.seconds for step in steps)
     rows = [
-        [Markup("<code>{}</code>").format(step.command), step.reads, number(step.seconds, f"{step.seconds:.2f} s")]
+        [
+            Markup("<code>{}</code>").format(step.command),
+            step.reads,
+            number(step.seconds, f"{step.seconds:.2f} s"),
+        ]
         for step in steps
     ]
-    return table("What each step read and took.", ["step", "read", "time"], [*rows, ["all", "", number(total, f"{total:.2f} s")]])
+    return table(
+        "What each step read and took.",
+        ["step", "read", "time"],
+        [*rows, ["together", "", number(total, f"{total:.2f} s")]],
+    )
 
 
 def memory_list(*, worker_nbytes: int, finish_nbytes: int, limit_nbytes: int, peak_nbytes: int) -> Markup:
     """Memory projected before the fit and measured after the run."""
-    return definitions(
-        [
-            ("projected", filled("{} for the pass and {} for the final linear algebra, beside the libraries; the plan "
-                                 "refuses what does not fit the {} there are",
-                                 _bytes(worker_nbytes), _bytes(finish_nbytes), _bytes(limit_nbytes))),
-            ("measured", filled("{} at the peak of the whole process, libraries and this page's figures included",
-                                _bytes(peak_nbytes))),
-        ]
-    )  # fmt: skip
+    projected = filled(
+        "{} for the pass and {} for the final linear algebra, beside the libraries; the plan refuses what does not fit "
+        "the {} there are",
+        *map(_bytes, (worker_nbytes, finish_nbytes, limit_nbytes)),
+    )
+    measured = filled(
+        "{} at the peak of the whole process, with all libraries and the dense PCA for comparison", _bytes(peak_nbytes)
+    )
+    return definitions([("projected", projected), ("measured", measured)])
 
 
 def _bytes(nbytes: int) -> Markup:
-    return number(nbytes, format_bytes(nbytes))
+    return number(nbytes, format_nbytes(nbytes))
 
 
-def provenance_section(facts: Sequence[tuple[str, str]], lines: Sequence[str], note: Markup | str = "") -> Section:
+def provenance_section(facts: Sequence[tuple[str, str]], lines: Sequence[str]) -> Section:
     """Where all this came from and how to get it again.
 
     Parameters
@@ -199,10 +198,5 @@ def provenance_section(facts: Sequence[tuple[str, str]], lines: Sequence[str], n
         Versions, digests, seeds.
     lines : sequence of str
         Shell commands.
-    note : str
-        Said above the commands.
     """
-    parts = [definitions(facts)]
-    if note:
-        parts.append(paragraph(Markup("{}"), note))
-    return Section("Provenance, and how to reproduce this", joined(*parts, commands(lines)))
+    return Section("Provenance, and how to reproduce this", joined(definitions(facts), commands(lines)))

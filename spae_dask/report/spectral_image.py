@@ -54,15 +54,19 @@ def composite_bands(wavelengths: Floats, avoid: npt.NDArray[np.intp]) -> tuple[i
     return red, green, blue
 
 
-def composite(image: npt.NDArray[Any], bands: tuple[int, int, int], reference: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
-    """False-colour picture (h, w, 3) of three bands, each stretched between the 1st and 99th percentile of ``reference``.
+def composite(
+    image: npt.NDArray[Any], bands: tuple[int, int, int], reference: npt.NDArray[Any]
+) -> npt.NDArray[np.uint8]:
+    """False-colour picture (h, w, 3) of three bands.
 
-    Pictures with the same reference can be compared by eye.
+    Each is stretched between its 1st and 99th percentile in ``reference``, so that pictures with the same reference can
+    be compared by eye.
     """
     shown, scale = image[..., list(bands)].astype(np.float64), reference[..., list(bands)]
     low, high = np.percentile(scale.reshape(-1, 3), (1, 99), axis=0)
     unit = np.clip((shown - low) / np.maximum(high - low, np.finfo(float).tiny), 0, 1)
-    return np.round(255 * unit**0.8).astype(np.uint8)
+    pixels: npt.NDArray[np.uint8] = np.round(255 * unit**0.8).astype(np.uint8)
+    return pixels
 
 
 def pixel_errors(image: npt.NDArray[Any], reconstruction: Floats) -> Floats:

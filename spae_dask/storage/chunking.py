@@ -82,9 +82,10 @@ def choose_layout(
     n_tall, n_wide = -(-n // rows), -(-d // columns)
     if n_tall * n_wide <= MAX_OBJECTS:
         return Layout((rows, columns))
-    wanted = -(-n_tall * n_wide // MAX_OBJECTS)
-    tall = min(wanted, n_tall, max(1, max_shard_nbytes // (rows * d * itemsize)))
-    wide = min(-(-wanted // tall), n_wide)
+    # rows first, as far as the memory allows, then columns
+    tall = -(-n_tall // max(1, MAX_OBJECTS // n_wide))
+    tall = min(tall, max(1, max_shard_nbytes // (rows * d * itemsize)))
+    wide = -(-n_wide // max(1, MAX_OBJECTS // -(-n_tall // tall)))
     if tall * wide == 1:
         return Layout((rows, columns))
     return Layout((rows, columns), (rows * tall, columns * wide))

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from spae_dask.blocks import ArrayBlocks, RowBlocks, check_unmasked
-from spae_dask.errors import InvalidInput, NotFound, StorageError
+from spae_dask.errors import InvalidInput, NotFound, NotNumbers, StorageError
 
 BLOCK_NBYTES = 4 << 20
 """Bytes of a row block of an array in memory: blocks are views, so they only set how often progress is told."""
@@ -44,8 +44,8 @@ def open_matrix(x: Any, *, array: str | None = None) -> RowBlocks:
     check_real(blocks.dtype, blocks.describe())
     if n == 0 or d == 0:
         raise InvalidInput(
-            f"{blocks.describe()} has shape ({n}, {d}): found array with {n} sample(s) and {d} feature(s), "
-            "and a minimum of 1 of each is required. There is nothing to compute on."
+            f"{blocks.describe()} is empty: found array with {'0 sample(s)' if n == 0 else '0 feature(s)'} "
+            f"(shape=({n}, {d})) while a minimum of 1 is required. There is nothing to compute on."
         )
     return blocks
 
@@ -92,7 +92,7 @@ def _numbers_of_objects(x: Any) -> np.ndarray[Any, Any]:
     try:
         return np.asarray(x, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise InvalidInput(
+        raise NotNumbers(
             f"the array holds Python objects that are not all numbers ({error}). argument must be a string or a real "
             "number: convert or drop the columns that are not numeric first."
         ) from error
@@ -193,7 +193,7 @@ def check_real(dtype: np.dtype[Any], name: str) -> None:
     if dtype.kind == "c":
         raise InvalidInput(f"{name} is {dtype}. Complex data not supported: give real and imaginary parts as columns.")
     if dtype.kind not in "fiub":
-        raise InvalidInput(
+        raise NotNumbers(
             f"{name} holds {dtype}, not numbers. Allowed are floats, integers and booleans of any size: "
             "convert or drop the columns that are not numeric."
         )

@@ -41,7 +41,7 @@ def _stop() -> int:
 
 
 class PeakAboveIdle:
-    """Context manager: while it is open, every worker of ``client`` is sampled; then ``nbytes`` has the largest peak."""
+    """While this is open, every worker of ``client`` is sampled; afterwards ``nbytes`` has the largest peak."""
 
     def __init__(self, client: Client) -> None:
         self.client = client

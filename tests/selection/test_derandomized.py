@@ -42,7 +42,9 @@ def test_the_estimator_is_what_it_says():
     p = np.sum(B**2, axis=0) / np.sum(B**2)
     D = sum(np.outer(B[:, j], V_k[j]) / p[j] - B @ V_k for j in found.columns)
     assert found.squared[-1] == pytest.approx(np.sum(D**2), rel=1e-10)
-    mean_square = sum(p[j] * np.sum((np.outer(B[:, j], V_k[j]) / p[j] - B @ V_k) ** 2) for j in np.flatnonzero(p > 1e-12))
+    mean_square = sum(
+        p[j] * np.sum((np.outer(B[:, j], V_k[j]) / p[j] - B @ V_k) ** 2) for j in np.flatnonzero(p > 1e-12)
+    )
     assert found.variance == pytest.approx(mean_square, rel=1e-9)
 
 

@@ -61,6 +61,14 @@ def test_columns_inside_the_subspace_cost_nothing():
     assert bound == pytest.approx(oracles.pca_loss(X, 3), rel=1e-12)
 
 
+def test_of_columns_that_cost_nothing_the_one_of_most_leverage_is_taken():
+    U = orthonormal(np.random.default_rng(4), 20, 2)
+    X = np.stack([1e-6 * U[:, 0], 9.0 * U[:, 0], U[:, 1]], axis=1)
+    V_k = right_singular(X, 1)[1]
+
+    assert pivot_columns(V_k, X - X @ V_k @ V_k.T)[0].tolist() == [1]
+
+
 def test_independent_rows_span_a_low_rank_matrix():
     X = low_rank(np.random.default_rng(2), 20, 15, 4)
 

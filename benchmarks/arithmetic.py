@@ -1,0 +1,60 @@
+"""How long a pass's floating point operations take at this machine's BLAS rate, everything else away.
+
+``dsyrk`` for a Gram matrix and ``tpqrt`` for a triangular factor, on rows that lie in cache, one single-threaded call
+after another in as many threads as a pass uses.
+"""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Literal
+
+import numpy as np
+from scipy.linalg.blas import dsyrk
+from scipy.linalg.lapack import dtpqrt
+
+from benchmarks.timing import Timed, timed
+from spae_dask.engine.threads import one_blas_thread
+
+Strategy = Literal["gram", "tsqr"]
+
+PANEL_ROWS = 256
+"""Rows that lie in cache."""
+
+SHARE = 4
+"""Only this part of the operations is done; the time is multiplied."""
+
+
+def arithmetic_seconds(strategy: Strategy, n_features: int, flops: float, threads: int) -> Timed:
+    """Seconds that ``flops`` operations take on ``threads`` threads."""
+    calls = max(1, round(flops / SHARE / threads / _flops_per_call(strategy, n_features)))
+    done = calls * threads * _flops_per_call(strategy, n_features)
+    kernels = [_kernel(strategy, n_features) for _ in range(threads)]
+
+    def turn() -> None:
+        with one_blas_thread(), ThreadPoolExecutor(threads) as pool:
+            list(pool.map(lambda kernel: [kernel() for _ in range(calls)], kernels))
+
+    return timed(turn).times(flops / done)
+
+
+def _flops_per_call(strategy: Strategy, d: int) -> float:
+    return float(PANEL_ROWS * d * (d + 1)) if strategy == "gram" else 2.0 * PANEL_ROWS * d * d
+
+
+def _kernel(strategy: Strategy, d: int) -> Callable[[], None]:
+    rows = np.random.default_rng(0).standard_normal((PANEL_ROWS, d))
+    summary = np.zeros((d, d), order="F")
+    if strategy == "gram":
+
+        def add_products() -> None:
+            dsyrk(1.0, rows.T, beta=1.0, c=summary, overwrite_c=1)
+
+        return add_products
+    column_major, scratch = np.asfortranarray(rows), np.empty_like(rows, order="F")
+    width = max(8, min(24, d // 16))  # of the panels: the fastest of 8, 12, 16, 24, 32, 48 at d = 64, 128, 512
+
+    def add_rows() -> None:
+        np.copyto(scratch, column_major)
+        dtpqrt(0, width, summary, scratch, overwrite_a=1, overwrite_b=1)
+
+    return add_rows

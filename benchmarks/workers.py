@@ -1,0 +1,55 @@
+"""One worker process against two, where arithmetic is what takes the time."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from time import process_time
+
+from distributed import Client
+from distributed.system import MEMORY_LIMIT
+
+from benchmarks.problems import SensorCounts
+from benchmarks.table import Line
+from benchmarks.timing import take_turns, timed
+from spae_dask import open_matrix
+from spae_dask.accumulators import CenteredTriangle, Triangular
+from spae_dask.clusters.local import local_cluster
+from spae_dask.engine.distributed import DaskRunner
+
+
+def triangle_on(client: Client, path: Path) -> CenteredTriangle:
+    """R factor of the store on single-threaded workers."""
+    source = open_matrix(path)
+    return DaskRunner(source, client, 1).run_pass(Triangular(source.shape[1]))
+
+
+def workers_cpu(client: Client) -> float:
+    """Processor seconds of all workers so far."""
+    return float(sum(client.run(process_time).values()))
+
+
+@dataclass(frozen=True)
+class TwoWorkers:
+    """The same pass on both clusters, in turns; the idle one waits.
+
+    Parameters
+    ----------
+    problem : SensorCounts
+        The store.
+    at_least : float
+        Target for the speed-up.
+    """
+
+    problem: SensorCounts
+    at_least: float = 1.8
+
+    def run(self, scratch: Path, repetitions: int) -> list[Line]:
+        """Start two clusters and take turns."""
+        path = self.problem.make(scratch)
+        with local_cluster(1, MEMORY_LIMIT // 3) as one, local_cluster(2, MEMORY_LIMIT // 3) as two:
+            sides = {
+                name: lambda c=client: timed(lambda: triangle_on(c, path), lambda: workers_cpu(c))
+                for name, client in (("one", one), ("two", two))
+            }
+            turns = take_turns(sides, repetitions)
+        case = f"tsqr, d = {self.problem.n_features}, {self.problem.codec}, {self.problem.nbytes >> 20} MiB"
+        return [Line("1 worker process / 2", case, turns["two"], turns["one"], at_least=self.at_least)]

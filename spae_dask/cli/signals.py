@@ -1,0 +1,134 @@
+"""Ctrl-C and its like: one interrupt in the main thread, raised where it can be cleaned up after.
+
+Three things are taken care of. Processes that are being started are not left half-started. Workers do not die of a
+Ctrl-C, which a terminal sends to all processes of its group, before this process can close them. And an interrupt is
+not lost because the system gave it to another thread while the main one waits for a lock.
+"""
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from multiprocessing import resource_tracker
+from types import FrameType, TracebackType
+from typing import Any
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+FROM_TERMINAL = (signal.SIGINT, signal.SIGHUP)
+
+SECONDS_TO_WAKE = 0.3
+"""After which the main thread is told of a signal once more."""
+
+FAREWELL = b"\nstopping and cleaning up; once more to stop at once\n"
+
+
+class Interrupted(KeyboardInterrupt):
+    """A signal asked to stop.
+
+    Parameters
+    ----------
+    signum : int
+        Which.
+    """
+
+    def __init__(self, signum: int) -> None:
+        super().__init__(signum)
+        self.signum = signum
+
+    def __str__(self) -> str:
+        """In words."""
+        name = signal.Signals(self.signum).name
+        return f"interrupted ({name}). An output appears under its name only when it is whole."
+
+
+class Signals:
+    """Context manager under which a first signal raises :class:`Interrupted`, and a second ends the process at once.
+
+    A signal that the parent process made this one ignore, as ``nohup`` does, stays ignored. Outside the main thread it
+    does nothing.
+    """
+
+    def __init__(self) -> None:
+        self._received: int | None = None
+        self._raised = False
+        self._held = False
+        self._waking = False
+        self._main = threading.current_thread() is threading.main_thread()
+
+    def __enter__(self) -> "Signals":
+        """Install the handlers."""
+        if self._main:
+            self._read_end, self._write_end = os.pipe()
+            os.set_blocking(self._write_end, False)
+            self._old_wakeup = signal.set_wakeup_fd(self._write_end, warn_on_full_buffer=False)
+            self._waker = threading.Thread(target=self._wake_main, daemon=True)
+            self._waker.start()
+            self._before: dict[int, Any] = {each: signal.getsignal(each) for each in SIGNALS}
+            for each, handler in self._before.items():
+                if handler is not signal.SIG_IGN:
+                    signal.signal(each, self._handle)
+        return self
+
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        """Put the old handlers back, unless a signal was received: a second one shall still end the process."""
+        if not self._main:
+            return
+        if self._received is None:
+            for each, handler in self._before.items():
+                signal.signal(each, handler)
+        signal.set_wakeup_fd(self._old_wakeup)
+        os.write(self._write_end, b"\0")
+        self._waker.join()
+        os.close(self._write_end)
+        os.close(self._read_end)
+
+    def _handle(self, signum: int, frame: FrameType | None) -> None:
+        del frame
+        if self._received is not None:
+            if self._waking:
+                self._waking = False
+                return
+            os._exit(128 + signum)
+        self._received = signum
+        os.write(2, FAREWELL)
+        self._raise()
+
+    def _raise(self) -> None:
+        if self._received is not None and not self._held and not self._raised:
+            self._raised = True
+            raise Interrupted(self._received)
+
+    def _wake_main(self) -> None:
+        """Send a signal to the main thread again if its handler has not run a moment after it came."""
+        main = threading.main_thread().ident
+        assert main is not None
+        while (signum := os.read(self._read_end, 1)[0]) != 0:
+            slept = threading.Event()
+            while not slept.wait(SECONDS_TO_WAKE) and self._received is None:
+                self._waking = True
+                signal.pthread_kill(main, signum)
+
+    @contextmanager
+    def held(self, *, starts: bool) -> Iterator[Callable[[], None]]:
+        """Hold signals back in the ``with`` block, if it starts processes, until the function it is given is called.
+
+        Processes started meanwhile ignore the terminal for good: what is blocked in a thread is blocked in the threads
+        and processes it starts.
+        """
+        if not (self._main and starts):
+            yield lambda: None
+            return
+        resource_tracker.ensure_running()  # which, started later, would unblock the signals
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, FROM_TERMINAL)
+        self._held = True
+
+        def release() -> None:
+            self._held = False
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            self._raise()
+
+        try:
+            yield release
+        finally:
+            release()

@@ -1,0 +1,69 @@
+"""What a demo found out, to be told on its page."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from spae_dask.algorithms.certificate import Certificate
+from spae_dask.datasets.indian_pines import IndianPines
+from spae_dask.engine.plan import Plan
+from spae_dask.report.sections import Step
+from spae_dask.report.spectral_image import DensePCA
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class DemoResults:
+    """All the page tells.
+
+    Attributes
+    ----------
+    data : IndianPines
+        The image.
+    in_training : ndarray (h, w) of bool
+        Pixels the encoder was fitted on; the others were held out.
+    side : int
+        Side of the squares of the split, in pixels.
+    training, held_out : Certificate
+        Losses on either part.
+    plan : Plan
+        Of the fit.
+    components, explained, spectrum : ndarray (k, d), (k,), (min(n, d),)
+        As fitted.
+    decoded : ndarray (h, w, d)
+        The whole image, from its codes.
+    pca : DensePCA
+        Fitted on the training pixels.
+    steps : sequence of Step
+        What was done.
+    peak_nbytes : int
+        Peak memory of the process.
+    facts : sequence of (str, str)
+        Provenance.
+    commands : sequence of str
+        How to do it again.
+    """
+
+    data: IndianPines
+    in_training: npt.NDArray[np.bool_]
+    side: int
+    training: Certificate
+    held_out: Certificate
+    plan: Plan
+    components: Floats
+    explained: Floats
+    spectrum: Floats
+    decoded: Floats
+    pca: DensePCA
+    steps: Sequence[Step]
+    peak_nbytes: int
+    facts: Sequence[tuple[str, str]]
+    commands: Sequence[str]
+
+    @property
+    def selected(self) -> npt.NDArray[np.intp]:
+        """Bands any component uses, ascending."""
+        return np.flatnonzero(self.components.any(axis=0))

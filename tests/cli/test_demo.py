@@ -1,0 +1,249 @@
+"""The whole demo, once, and what it leaves behind: files, numbers, the page, and the page in a browser."""
+
+import json
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from spae_dask import load_encoder
+from spae_dask.cli.demo_folder import FILES, MARKER, STORES, prepare
+from spae_dask.cli.main import main
+from spae_dask.datasets.indian_pines import checkerboard, load_indian_pines
+from spae_dask.errors import OutputExists, StorageError
+from tests.report.page_reader import read_page
+
+BROWSER = next(
+    (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None
+)
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory):
+    """Folder of a demo that has been run, its JSON, and what it said."""
+    folder = tmp_path_factory.mktemp("demo run") / "spae demo"
+    with pytest.MonkeyPatch.context() as patch:
+        out, err = Captured(), Captured()
+        patch.setattr("sys.stdout", out)
+        patch.setattr("sys.stderr", err)
+        code = main(["demo", "--output", str(folder), "--json"])
+    assert code == 0, err.text
+    return Demo(folder, json.loads(out.text), err.text)
+
+
+class Captured:
+    """A text stream that is kept."""
+
+    def __init__(self):
+        self.text = ""
+
+    def write(self, text):
+        self.text += text
+        return len(text)
+
+    def flush(self):
+        pass
+
+    def isatty(self):
+        return False
+
+
+class Demo:
+    def __init__(self, folder, document, said):
+        self.folder = folder
+        self.document = document
+        self.said = said
+        self.html = (folder / "report.html").read_text(encoding="utf-8")
+        self.page = read_page(self.html)
+
+
+def test_it_leaves_all_its_files_and_no_others(demo):
+    assert sorted(path.name for path in demo.folder.iterdir()) == sorted([*FILES, *STORES, MARKER])
+
+
+def test_it_takes_less_than_a_minute(demo):
+    assert demo.document["seconds"] < 60
+
+
+def test_it_shows_each_command_and_what_came_of_it(demo):
+    shown = [line.removeprefix("$ ") for line in demo.said.splitlines() if line.startswith("$ ")]
+    assert shown == demo.document["commands"]
+    assert [shlex.split(command)[1] for command in shown] == [
+        "ingest", "ingest", "check", "plan", "fit", "transform", "evaluate",
+    ]  # fmt: skip
+    assert f"information loss   {demo.document['training']['ratio']:.6f}" in demo.said
+
+
+def test_the_halves_of_the_image_are_the_colours_of_a_chessboard(demo):
+    data = load_indian_pines()
+    inside = checkerboard((145, 145), 29).ravel()
+    np.testing.assert_array_equal(np.load(demo.folder / "training.npy"), data.pixels[inside])
+    np.testing.assert_array_equal(np.load(demo.folder / "held-out.npy"), data.pixels[~inside])
+
+
+def test_losses_are_those_of_dense_algebra_on_the_pixels(demo):
+    encoder = load_encoder(demo.folder / "encoder.zarr")
+    H = encoder.components_.T
+    for part in ("training", "held_out"):
+        X = np.load(demo.folder / f"{part.replace('_', '-')}.npy") - encoder.mean_
+        G = np.linalg.lstsq(X @ H, X, rcond=None)[0]
+        sigma = np.linalg.svd(X, compute_uv=False)
+        certificate = demo.document[part]
+        assert certificate["loss"] == pytest.approx(np.linalg.norm(X - X @ H @ G) ** 2, rel=1e-9)
+        assert certificate["pca_loss"] == pytest.approx((sigma[5:] ** 2).sum(), rel=1e-9)
+    assert demo.document["held_out"]["decoder_loss"] == pytest.approx(
+        np.linalg.norm(X - X @ H @ encoder.decoder_) ** 2, rel=1e-9
+    )
+    assert (H != 0).sum(axis=0).max() <= 10
+
+
+def test_the_encoder_is_worth_showing(demo):
+    assert demo.document["training"]["ratio"] < 1.15
+    assert demo.document["held_out"]["ratio"] < 1.15
+    assert demo.document["training"]["ratio"] < demo.document["training"]["bound"]
+
+
+def test_the_page_is_well_formed_and_needs_nothing_from_elsewhere(demo):
+    assert demo.page.errors == []
+    assert len(demo.page.headings) == 7
+    assert len(demo.page.alts) == 6
+    assert min(len(alt) for alt in demo.page.alts) > 40
+
+
+def test_the_page_tells_the_certificates_numbers_in_full(demo):
+    told = {value for value, _ in demo.page.numbers}
+    training, held_out = demo.document["training"], demo.document["held_out"]
+    for certificate in (training, held_out):
+        assert certificate["ratio"] in told
+        assert certificate["loss"] / certificate["total"] in told
+        assert certificate["pca_loss"] / certificate["total"] in told
+    assert held_out["decoder_loss"] / held_out["total"] in told
+    assert training["bound"] in told
+    assert training["bytes_read"] in told
+
+
+def test_the_page_rounds_its_numbers_correctly(demo):
+    shown = {text: value for value, text in demo.page.numbers}
+    ratio = demo.document["training"]["ratio"]
+    assert shown[f"{ratio:.4f}"] == ratio
+    for text, value in shown.items():
+        if text.endswith("%"):
+            assert abs(float(text.rstrip("%").replace("\N{MINUS SIGN}", "-")) / 100 - value) < 0.006
+
+
+def test_the_page_names_the_bands_and_the_commands(demo):
+    data = load_indian_pines()
+    for band in demo.document["selected"]:
+        assert f"{data.wavelengths[band]:.0f} nm (column {band}, channel {data.channels[band]})" in demo.page.text
+    for command in demo.document["commands"]:
+        assert command in demo.page.text
+
+
+def test_the_commands_typed_one_by_one_give_the_same(demo, tmp_path, capsys):
+    for name in ("image", "training", "held-out"):
+        shutil.copy(demo.folder / f"{name}.npy", tmp_path)
+    for command in demo.document["commands"]:
+        words = [word.replace(str(demo.folder), str(tmp_path)) for word in shlex.split(command)]
+        assert main([*words[1:], "--json"]) == 0
+        document = json.loads(capsys.readouterr().out)
+        if words[1] == "fit":
+            assert document["certificate"] == demo.document["training"]
+    assert document["certificate"] == demo.document["held_out"]
+
+
+def test_a_second_run_replaces_the_first_and_keeps_what_is_not_its_own(demo, tmp_path, capsys):
+    folder = tmp_path / "copy"
+    shutil.copytree(demo.folder, folder)
+    (folder / "notes.txt").write_text("mine")
+    (folder / "report.html").write_text("old")
+    assert main(["demo", "-o", str(folder), "--quiet"]) == 0
+    said = capsys.readouterr()
+    assert said.err == ""
+    assert f"report    {folder / 'report.html'}" in said.out
+    assert (folder / "notes.txt").read_text() == "mine"
+    assert read_page((folder / "report.html").read_text(encoding="utf-8")).errors == []
+
+
+def test_a_folder_with_other_files_is_refused_and_untouched(tmp_path, capsys):
+    (tmp_path / "report.html").write_text("mine")
+    assert main(["demo", "-o", str(tmp_path)]) == 3
+    assert "--force" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
+    assert (tmp_path / "report.html").read_text() == "mine"
+
+
+def test_force_makes_room_for_the_demos_names_and_spares_the_others(tmp_path):
+    (tmp_path / "report.html").write_text("mine")
+    (tmp_path / "thesis.tex").write_text("mine")
+    prepare(tmp_path, force=True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [MARKER, "thesis.tex"]
+
+
+def test_folders_that_no_demo_made_are_never_deleted(tmp_path):
+    (tmp_path / "codes.zarr").mkdir()
+    (tmp_path / "codes.zarr" / "precious.txt").write_text("mine")
+    with pytest.raises(OutputExists, match="no demo made"):
+        prepare(tmp_path, force=True)
+    assert (tmp_path / "codes.zarr" / "precious.txt").exists()
+
+
+def test_a_link_is_removed_and_what_it_leads_to_is_not(tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "zarr.json").write_text("{}")
+    folder = tmp_path / "demo"
+    folder.mkdir()
+    (folder / "codes.zarr").symlink_to(tmp_path / "elsewhere")
+    prepare(folder, force=True)
+    assert (tmp_path / "elsewhere" / "zarr.json").exists()
+    assert not (folder / "codes.zarr").is_symlink()
+
+
+def test_a_file_in_place_of_the_folder_is_refused(tmp_path):
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(OutputExists, match="is a file"):
+        prepare(tmp_path / "file", force=True)
+    with pytest.raises(StorageError, match="cannot be written to"):
+        prepare(tmp_path / "file" / "below", force=False)
+
+
+def in_browser(page: Path, *options: str) -> bytes:
+    """Standard output of a headless browser that has loaded the page."""
+    command = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", *options, page.as_uri()]
+    profile = f"--user-data-dir={page.parent / 'profile'}"
+    return subprocess.run([*command, profile], check=True, capture_output=True, timeout=120).stdout
+
+
+needs_browser = pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine to look at the page with")
+
+
+@needs_browser
+@pytest.mark.parametrize(("scheme", "dark"), [(1, False), (0, True)], ids=["light", "dark"])
+def test_a_browser_shows_the_page_in_both_colour_schemes(demo, tmp_path, scheme, dark):
+    from matplotlib.image import imread
+
+    page = tmp_path / "page.html"
+    page.write_text(demo.html, encoding="utf-8")
+    picture = tmp_path / "page.png"
+    in_browser(
+        page, f"--blink-settings=preferredColorScheme={scheme}", "--window-size=1000,1600", f"--screenshot={picture}"
+    )
+    pixels = imread(picture)[..., :3]
+    corner = pixels[:20, :20].reshape(-1, 3)
+    assert (corner == corner[0]).all()
+    assert (corner[0].mean() < 0.2) == dark
+    assert len(np.unique((pixels * 15).astype(int).reshape(-1, 3), axis=0)) > 200, "no pictures to be seen"
+    written = (np.abs(pixels[:800] - corner[0]).max(axis=-1) > 0.5).mean()
+    assert 0.02 < written < 0.9, "no text to be seen"
+
+
+@needs_browser
+@pytest.mark.parametrize("width", [800, 1000])
+def test_the_page_is_not_wider_than_the_window(demo, tmp_path, width):
+    page = tmp_path / "page.html"
+    script = "<script>document.title = document.documentElement.scrollWidth</script></body>"
+    page.write_text(demo.html.replace("</body>", script), encoding="utf-8")
+    dom = in_browser(page, f"--window-size={width},900", "--dump-dom").decode()
+    assert int(dom.partition("<title>")[2].partition("</title>")[0]) <= width

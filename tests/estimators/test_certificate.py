@@ -1,0 +1,174 @@
+"""Everything a fit states about its loss, against a dense SVD of the data."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from spae_dask import SparseEncoder, evaluate
+from tests import oracles
+from tests.estimators.sources import spread, zarr_array
+from tests.reference_data import colon, eisen, lymphoma, pitprops, pitprops_factor
+
+REL = 1e-9
+
+CASES = {
+    "pitprops": (pitprops, 2, 5, False),
+    "pitprops factor": (pitprops_factor, 3, 6, False),
+    "colon": (colon, 2, 10, False),
+    "lymphoma": (lymphoma, 3, 8, False),
+    "eisen": (eisen, 4, 12, True),
+    "rows with a mean": (lambda: spread(np.random.default_rng(1), 400, 30), 3, 7, True),
+    "wide": (lambda: spread(np.random.default_rng(2), 20, 50), 3, 7, True),
+}
+
+
+@pytest.fixture(scope="module", params=["gram", "tsqr"])
+def strategy(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+@pytest.fixture(scope="module", params=CASES)
+def fitted(request: pytest.FixtureRequest, strategy: str) -> tuple[SparseEncoder, Any, Any]:
+    """Encoder, data as given, and data centered as the fit was told."""
+    make, k, r, center = CASES[request.param]
+    X = make()
+    encoder = SparseEncoder(k, n_nonzero=r, center=center, selection="greedy", strategy=strategy).fit(X)
+    return encoder, X, X - X.mean(axis=0) if center else X
+
+
+def test_losses_are_those_of_a_dense_svd(fitted: tuple[SparseEncoder, Any, Any]) -> None:
+    encoder, _, X = fitted
+    certificate, H, k = encoder.certificate_, encoder.components_.T, encoder.n_components
+    loss, best = oracles.encoder_loss(X, H), oracles.pca_loss(X, k)
+    assert certificate.loss == pytest.approx(loss, rel=REL)
+    assert certificate.pca_loss == pytest.approx(best, rel=REL)
+    assert certificate.total == pytest.approx(float(np.sum(X**2)), rel=REL)
+    assert certificate.ratio == pytest.approx(loss / best, rel=REL)
+    assert certificate.explained == pytest.approx(1 - loss / np.sum(X**2), rel=REL)
+    inside = float(np.sum((X @ H @ np.linalg.pinv(H)) ** 2))
+    assert certificate.symmetric_explained == pytest.approx(inside, rel=REL)
+    assert certificate.symmetric_ratio == pytest.approx(inside / (np.sum(X**2) - best), rel=REL)
+    assert certificate.pca_loss_kind == "exact"
+
+
+def test_loss_is_that_of_the_best_rank_k_approximation_from_the_columns(
+    fitted: tuple[SparseEncoder, Any, Any],
+) -> None:
+    encoder, _, X = fitted
+    best = oracles.columns_loss(X, encoder.selected_features_, encoder.n_components)
+    assert encoder.certificate_.loss == pytest.approx(best, rel=REL)
+
+
+def test_ratio_is_at_least_one_and_within_the_theorem(fitted: tuple[SparseEncoder, Any, Any]) -> None:
+    encoder, X, _ = fitted
+    assert encoder.certificate_.ratio >= 1
+    params = encoder.get_params() | {"selection": "dual-set"}
+    promised = SparseEncoder(**params).fit(X).certificate_
+    assert promised.bound is not None
+    assert 1 <= promised.ratio <= promised.bound
+    assert "dual-set" in promised.theorem
+
+
+def test_encoder_has_orthonormal_columns_of_exactly_r_nonzeros(fitted: tuple[SparseEncoder, Any, Any]) -> None:
+    encoder, _, _ = fitted
+    k, r = encoder.n_components, encoder.n_nonzero
+    np.testing.assert_allclose(encoder.components_ @ encoder.components_.T, np.eye(k), atol=1e-12)
+    assert np.count_nonzero(encoder.components_, axis=1).tolist() == [r] * k
+    assert encoder.certificate_.n_nonzero == encoder.certificate_.combined_nonzero == r
+    assert np.flatnonzero(encoder.components_.any(axis=0)).tolist() == encoder.selected_features_.tolist()
+
+
+def test_decoder_attains_the_loss(fitted: tuple[SparseEncoder, Any, Any]) -> None:
+    encoder, _, X = fitted
+    residual = X - X @ encoder.components_.T @ encoder.decoder_
+    assert float(np.sum(residual**2)) == pytest.approx(encoder.certificate_.loss, rel=REL)
+
+
+def test_explained_ratios_are_sequential_and_sum_to_what_is_explained(
+    fitted: tuple[SparseEncoder, Any, Any],
+) -> None:
+    encoder, _, X = fitted
+    losses = [oracles.encoder_loss(X, encoder.components_[:j].T) for j in range(1, encoder.n_components + 1)]
+    shares = -np.diff([np.sum(X**2), *losses]) / np.sum(X**2)
+    np.testing.assert_allclose(encoder.explained_variance_ratio_, shares, rtol=1e-7, atol=1e-12)
+    assert encoder.explained_variance_ratio_.sum() == pytest.approx(encoder.certificate_.explained, rel=REL)
+
+
+def test_singular_values_are_those_of_the_data(fitted: tuple[SparseEncoder, Any, Any]) -> None:
+    encoder, _, X = fitted
+    sigma = np.linalg.svd(X, compute_uv=False)
+    head = encoder.singular_values_[: encoder.n_components + 1]
+    np.testing.assert_allclose(head, sigma[: encoder.n_components + 1], rtol=REL)
+
+
+def test_evaluating_on_the_data_of_the_fit_agrees_with_the_certificate(
+    fitted: tuple[SparseEncoder, Any, Any], strategy: str
+) -> None:
+    encoder, X, _ = fitted
+    again = evaluate(X, encoder, strategy=strategy)
+    assert again.loss == pytest.approx(encoder.certificate_.loss, rel=REL)
+    assert again.decoder_loss == pytest.approx(encoder.certificate_.loss, rel=REL)
+    assert again.pca_loss == pytest.approx(encoder.certificate_.pca_loss, rel=REL)
+    assert again.ratio == pytest.approx(encoder.certificate_.ratio, rel=REL)
+    assert again.bound is None
+    assert again.passes == 1
+    assert again.bytes_read == X.nbytes
+
+
+def test_score_on_the_data_of_the_fit_is_what_is_explained(fitted: tuple[SparseEncoder, Any, Any]) -> None:
+    encoder, X, _ = fitted
+    assert encoder.score(X) == pytest.approx(encoder.certificate_.explained, rel=REL)
+
+
+def test_inverse_transform_of_the_codes_leaves_the_loss(fitted: tuple[SparseEncoder, Any, Any]) -> None:
+    encoder, X, _ = fitted
+    back = encoder.inverse_transform(encoder.transform(X))
+    assert float(np.sum((X - back) ** 2)) == pytest.approx(encoder.certificate_.loss, rel=REL)
+
+
+@pytest.mark.parametrize("scale", [False, True])
+def test_scaled_columns_are_certified_as_scaled(scale: bool, tmp_path: Path) -> None:
+    X = spread(np.random.default_rng(3), 500, 20)
+    zarr_array(tmp_path / "x.zarr", X, (100, 20))
+    encoder = SparseEncoder(3, n_nonzero=6, scale=scale).fit(tmp_path / "x.zarr")
+    seen = (X - X.mean(axis=0)) / (X.std(axis=0, ddof=1) if scale else 1)
+    loss, best = oracles.encoder_loss(seen, encoder.components_.T), oracles.pca_loss(seen, 3)
+    assert encoder.certificate_.loss == pytest.approx(loss, rel=REL)
+    assert encoder.certificate_.pca_loss == pytest.approx(best, rel=REL)
+    np.testing.assert_allclose(encoder.transform(X), seen @ encoder.components_.T, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("strategy", ["gram", "tsqr"])
+@pytest.mark.parametrize("scale", [False, True])
+def test_evaluation_of_held_out_rows_is_that_of_a_dense_svd_about_the_encoders_mean(strategy: str, scale: bool) -> None:
+    X = spread(np.random.default_rng(4), 300, 25)
+    encoder = SparseEncoder(2, n_nonzero=5, scale=scale).fit(X[:150])
+    held_out = (X[150:] - encoder.mean_) / encoder.scale_
+    H, G = encoder.components_.T, encoder.decoder_
+    found = evaluate(X[150:], encoder, strategy=strategy)
+    assert found.loss == pytest.approx(oracles.encoder_loss(held_out, H), rel=REL)
+    assert found.decoder_loss == pytest.approx(float(np.sum((held_out - held_out @ H @ G) ** 2)), rel=REL)
+    assert found.pca_loss == pytest.approx(oracles.pca_loss(held_out, 2), rel=REL)
+    assert found.total == pytest.approx(float(np.sum(held_out**2)), rel=REL)
+    assert found.decoder_loss >= found.loss >= found.pca_loss
+    assert encoder.score(X[150:]) == pytest.approx(1 - found.decoder_loss / found.total, rel=REL)
+
+
+def test_gram_and_tsqr_agree() -> None:
+    X = spread(np.random.default_rng(5), 2000, 30)
+    gram, tsqr = (SparseEncoder(3, n_nonzero=6, strategy=name).fit(X) for name in ("gram", "tsqr"))
+    assert gram.selected_features_.tolist() == tsqr.selected_features_.tolist()
+    np.testing.assert_allclose(gram.components_, tsqr.components_, atol=1e-9)
+    assert gram.certificate_.loss == pytest.approx(tsqr.certificate_.loss, rel=REL)
+
+
+def test_certificate_and_plan_print_as_tables_and_become_dictionaries() -> None:
+    encoder = SparseEncoder(2, n_nonzero=4).fit(spread(np.random.default_rng(6), 100, 8))
+    text = str(encoder.certificate_)
+    for word in ("information loss", "PCA's loss", "nonzeros", "theory", "1 pass"):
+        assert word in text
+    assert encoder.certificate_.as_dict()["ratio"] == encoder.certificate_.ratio
+    assert "strategy  tsqr" in str(encoder.plan_)
+    assert encoder.plan_.as_dict()["bytes_read"] == encoder.certificate_.bytes_read == 100 * 8 * 8

@@ -1,0 +1,120 @@
+"""The same store gives the same bits on a plain loop, on threads, and on one and two worker processes."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from distributed import Client
+
+from spae_dask import SparseEncoder
+from spae_dask.algorithms.core import read_core
+from spae_dask.algorithms.problem import Problem
+from spae_dask.algorithms.sparse_encoder import encode_core
+from spae_dask.engine import spans
+from spae_dask.engine.serial import SerialRunner
+from spae_dask.engine.threads import one_blas_thread
+from spae_dask.storage.open import open_matrix
+from spae_dask.storage.zarr_blocks import ZarrBlocks
+from tests.estimators.sources import spread, zarr_array
+
+SPAN = 64 << 10
+KEPT = ("components_", "decoder_", "mean_", "scale_", "singular_values_", "explained_variance_ratio_")
+PARAMETERS = {
+    "gram": {"strategy": "gram"},
+    "tsqr": {"strategy": "tsqr", "scale": True},
+    "mean": {"strategy": "gram", "missing": "mean"},
+    "drawn columns": {"strategy": "tsqr", "selection": "adaptive", "random_state": 3},
+}
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZarrBlocks]:
+    """About 30 spans: their size is set for this module."""
+    X = spread(np.random.default_rng(0), 15_000, 17)
+    X[7, 3] = X[12_345, 5] = 40.0
+    path: Path = tmp_path_factory.mktemp("bits") / "x.zarr"
+    array = zarr_array(path, X, (300, 9))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(spans, "MIN_SPAN_NBYTES", SPAN)
+        patch.setattr(spans, "STATE_WORTH", 1)
+        yield ZarrBlocks(array, target_nbytes=SPAN // 2)
+
+
+@pytest.fixture(scope="module")
+def gappy(source: ZarrBlocks, tmp_path_factory: pytest.TempPathFactory) -> ZarrBlocks:
+    X = source.array[...]
+    X[np.random.default_rng(1).random(X.shape) < 0.01] = np.nan
+    array = zarr_array(tmp_path_factory.mktemp("gappy") / "x.zarr", X, (300, 9))
+    return ZarrBlocks(array, target_nbytes=SPAN // 2)
+
+
+def bits(encoder: SparseEncoder) -> dict[str, bytes]:
+    return {name: getattr(encoder, name).tobytes() for name in KEPT}
+
+
+@pytest.fixture(scope="module")
+def on_threads(source: ZarrBlocks, gappy: ZarrBlocks) -> dict[str, SparseEncoder]:
+    found = {}
+    for name, parameters in PARAMETERS.items():
+        data = gappy if name == "mean" else source
+        found[name] = SparseEncoder(3, n_nonzero=6, **parameters).fit(data)
+    return found
+
+
+@pytest.fixture(scope="module", params=["one_worker", "two_workers"])
+def client(request: pytest.FixtureRequest) -> Client:
+    return request.getfixturevalue(request.param)
+
+
+def test_there_are_many_spans_to_merge(on_threads: dict[str, SparseEncoder]) -> None:
+    for encoder in on_threads.values():
+        assert all(each.n_spans > 20 for each in encoder.plan_.passes)
+
+
+@pytest.mark.parametrize("name", PARAMETERS)
+def test_a_loop_over_spans_gives_the_bits_of_threads(
+    name: str, source: ZarrBlocks, gappy: ZarrBlocks, on_threads: dict[str, SparseEncoder]
+) -> None:
+    wanted = on_threads[name]
+    problem = Problem(
+        3,
+        6,
+        selection=wanted.selection,
+        strategy=wanted.strategy,
+        scale=wanted.scale,
+        missing=wanted.missing,
+        seed=wanted.seed_,
+    )
+    runner = SerialRunner(gappy if name == "mean" else source)
+    summary = read_core(
+        runner.run_pass, 17, strategy=wanted.strategy, center=True, scale=wanted.scale, missing=wanted.missing
+    )
+    with one_blas_thread():
+        found = encode_core(problem, summary, passes=runner.tally.passes, bytes_read=runner.tally.nbytes)
+    assert found.H.T.tobytes() == wanted.components_.tobytes()
+    assert found.G.tobytes() == wanted.decoder_.tobytes()
+    assert found.certificate == wanted.certificate_
+
+
+@pytest.mark.parametrize("name", PARAMETERS)
+def test_worker_processes_give_the_bits_of_threads(
+    name: str, client: Client, source: ZarrBlocks, gappy: ZarrBlocks, on_threads: dict[str, SparseEncoder]
+) -> None:
+    wanted = on_threads[name]
+    encoder = SparseEncoder(**wanted.get_params()).fit(gappy if name == "mean" else source)
+    assert client.scheduler.address in encoder.plan_.resources.where
+    assert bits(encoder) == bits(wanted)
+    assert encoder.certificate_ == wanted.certificate_
+
+
+def test_fitting_twice_gives_the_same_bits(source: ZarrBlocks, on_threads: dict[str, SparseEncoder]) -> None:
+    encoder = SparseEncoder(**on_threads["drawn columns"].get_params())
+    assert bits(encoder.fit(source)) == bits(encoder.fit(source)) == bits(on_threads["drawn columns"])
+
+
+def test_arrays_in_memory_stay_in_this_process(client: Client) -> None:
+    X = spread(np.random.default_rng(2), 50, 6)
+    encoder = SparseEncoder(2, n_nonzero=3).fit(X)
+    assert "threads" in encoder.plan_.resources.where
+    assert open_matrix(X).in_process

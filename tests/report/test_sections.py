@@ -1,0 +1,102 @@
+"""Sections tell the numbers they are given, for encoders and data of any kind."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from spae_dask.algorithms.certificate import Certificate
+from spae_dask.report.html import Markup, Page, Section, render
+from spae_dask.report.sections import (
+    Step,
+    components_section,
+    components_table,
+    cost_table,
+    loss_table,
+    memory_list,
+    provenance_section,
+)
+from tests.report.page_reader import read_page
+
+CERTIFICATE = Certificate(
+    loss=12.0, pca_loss=10.0, ratio=1.2, pca_loss_kind="exact", total=100.0, explained=0.88, symmetric_explained=80.0,
+    symmetric_ratio=0.9, bound=5.0, theorem="Theorem 1", n_components=2, n_nonzero=3, combined_nonzero=4,
+    loss_error=1e-9, passes=1, bytes_read=1000,
+)  # fmt: skip
+
+
+def read(*parts):
+    sections = [part if isinstance(part, Section) else Section("Part", part) for part in parts]
+    page = read_page(render(Page("Page", Markup(""), tuple(sections), Markup(""))))
+    assert page.errors == []
+    return page
+
+
+def test_the_loss_table_gives_shares_ratio_and_bound():
+    (table,) = read(loss_table([("training", CERTIFICATE)])).tables
+    assert table.columns == ["", "training"]
+    assert table.rows == {
+        "PCA, the least any encoder can lose (exact)": ["10.000%"],
+        "sparse encoder": ["12.000%"],
+        "information loss, the second over the first": ["1.2000"],
+        "information loss the theorem promised beforehand": ["at most 5.00"],
+    }
+
+
+def test_the_loss_table_adds_rows_for_own_decoders_and_a_fitted_pca():
+    held_out = replace(CERTIFICATE, decoder_loss=15.0, bound=None)
+    page = read(loss_table([("training", CERTIFICATE), ("held out", held_out)], [10.0, 11.0]))
+    (table,) = page.tables
+    assert table.rows["sparse encoder, with the decoder it was fitted with"] == ["12.000%", "15.000%"]
+    assert table.rows["PCA, with the components it was fitted with"] == ["10.000%", "11.000%"]
+    assert table.rows["information loss the theorem promised beforehand"] == ["at most 5.00", ""]
+
+
+def test_the_loss_table_says_how_pcas_loss_is_known_and_stands_an_infinite_ratio():
+    odd = replace(CERTIFICATE, pca_loss_kind="estimate", pca_loss=0.0, ratio=np.inf, total=0.0)
+    (table,) = read(loss_table([("all", odd)])).tables
+    assert table.rows["PCA, the least any encoder can lose (estimate)"] == ["0.000%"]
+    assert table.rows["information loss, the second over the first"] == ["inf"]
+
+
+def test_the_components_table_adds_up_and_compares_with_pca():
+    spectrum = np.sqrt([60.0, 30.0, 10.0])
+    (table,) = read(components_table(np.array([0.5, 0.25]), spectrum)).tables
+    assert table.rows == {
+        "1": ["50.000%", "50.000%", "60.000%", "60.000%"],
+        "2": ["25.000%", "75.000%", "30.000%", "90.000%"],
+    }
+
+
+def test_the_components_table_stands_more_components_than_singular_values_and_no_variance():
+    assert len(read(components_table(np.array([1.0, 0.0]), np.array([3.0]))).tables[0].rows) == 2
+    assert read(components_table(np.array([0.0]), np.array([0.0]))).tables[0].rows["1"][3] == "0.000%"
+
+
+def test_the_components_section_describes_its_picture_in_words():
+    components = np.array([[0.6, 0.0, 0.8], [0.0, -1.0, 0.0]])
+    page = read(components_section(components, np.array([0.5, 0.2]), np.ones(4), ["red", "<b>green", "blue"]))
+    assert "component 1 weighs blue most, by 0.80" in page.alts[0]
+    assert "component 2 weighs <b>green most, by -1.00" in page.alts[0]
+    assert "These 3 numbers" in page.text
+
+
+def test_the_cost_table_adds_the_seconds():
+    steps = [Step("spae one", 1.25, "1 GB"), Step("spae two", 0.5, "nothing")]
+    page = read(cost_table(steps))
+    assert page.tables[0].rows == {
+        "spae one": ["1 GB", "1.25 s"],
+        "spae two": ["nothing", "0.50 s"],
+        "together": ["", "1.75 s"],
+    }
+
+
+def test_memory_is_told_as_projected_and_as_measured():
+    page = read(memory_list(worker_nbytes=1 << 20, finish_nbytes=2 << 20, limit_nbytes=1 << 30, peak_nbytes=3 << 20))
+    assert [value for value, _ in page.numbers] == [1 << 20, 2 << 20, 1 << 30, 3 << 20]
+
+
+@pytest.mark.parametrize("command", ["spae fit 'a b.zarr' -k 2", "spae fit <x> && y"])
+def test_commands_can_be_copied_as_they_are(command):
+    page = read(provenance_section([("seed", "0")], [command, "spae next"]))
+    assert f"{command}\nspae next" in page.text
