@@ -75,11 +75,14 @@ def explain(error: BaseException, command: str) -> str:
         )
     if isinstance(error, MemoryError):
         return f"out of memory ({error}). Try a smaller --memory, which makes fewer tasks run at once."
+    if isinstance(error, MissingChunksWarning):
+        return f"{in_options(str(error))} --strict does not allow it."
     return in_options(str(error))
 
 
 def in_options(text: str) -> str:
     """``n_components=0`` becomes ``-k 0``, and ``missing='mean'`` becomes ``--missing mean``."""
+    text = text.replace(" (overwrite=True)", "")
     return _ARGUMENT.sub(lambda found: f"{OPTION_OF[found[1]]} {found[2].strip(chr(39))}", text)
 
 

@@ -88,7 +88,7 @@ def fit(
 
         planned()  # refuses what no process could do before any is started
         with place.ready(source, screen):
-            screen.note(main_lines(planned()))
+            screen.note(main_lines(place.named(planned(), source)))
             encoder = SparseEncoder(
                 components,
                 n_nonzero=nonzeros,

@@ -1,14 +1,20 @@
 """Where a command runs, and what must be so before it does."""
 
+import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+from dask.system import CPU_COUNT
+from distributed import Client, LocalCluster
+from distributed.system import MEMORY_LIMIT
 
 from spae_dask.blocks import RowBlocks
 from spae_dask.cli.logs import logs_on
 from spae_dask.cli.screen import Screen
 from spae_dask.clusters.connect import connect
 from spae_dask.engine.memory import IDLE_NBYTES, TASK_OVERHEAD, format_nbytes, usable, worker_limit_for
+from spae_dask.engine.plan import Plan
 from spae_dask.errors import MemoryBudgetExceeded
 from spae_dask.estimators.runtime import parse_memory
 from spae_dask.storage.publish import check_output, refuse_same
@@ -49,6 +55,35 @@ class Place:
             if client is not None:
                 screen.note(f"cluster   {client.scheduler.address}, dashboard {client.dashboard_link}")
             yield
+
+    @contextmanager
+    def imagined(self, source: RowBlocks, screen: Screen) -> Iterator[None]:
+        """As ``ready``, for a plan: threads stand in for the processes that a run would start."""
+        where = self.where(source)
+        if not where.startswith("local"):
+            with self.ready(source, screen):
+                yield
+            return
+        n_workers = int(where.partition(":")[2] or CPU_COUNT)
+        with (
+            logs_on(screen),
+            LocalCluster(
+                n_workers=n_workers,
+                threads_per_worker=1,
+                processes=False,
+                memory_limit=parse_memory(self.memory) or MEMORY_LIMIT // n_workers,
+                dashboard_address="127.0.0.1:0",
+                silence_logs=logging.CRITICAL,
+            ) as cluster,
+            Client(cluster),
+        ):
+            yield
+
+    def named(self, plan: Plan, source: RowBlocks) -> Plan:
+        """The plan, saying where it would run rather than what stood in for it."""
+        if not self.where(source).startswith("local"):
+            return plan
+        return replace(plan, resources=replace(plan.resources, where="processes of this machine"))
 
 
 def refuse_tiny(limit: int) -> int:

@@ -37,7 +37,8 @@ def plan(
         from spae_dask.storage.open import open_matrix
 
         source = open_matrix(data, array=array)
-        with Place(cluster, memory).ready(source, screen):
+        place = Place(cluster, memory)
+        with place.imagined(source, screen):
             found = plan_fit(
                 source,
                 components,
@@ -46,4 +47,5 @@ def plan(
                 missing=missing.value,
                 memory_limit=memory,
             )
+        found = place.named(found, source)
         screen.result(str(found), {"data": data, "plan": found.as_dict()})

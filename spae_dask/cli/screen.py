@@ -59,7 +59,7 @@ class Screen:
         """Give the command's result, in words and as JSON values."""
         self.document |= document
         if not self.as_json:
-            self._print(self._out, Text(printable(text)))
+            self._print(self._out, Text(printable(in_options(text))))
 
     def warn(self, message: str) -> None:
         """Print a warning, once."""

@@ -49,10 +49,9 @@ def propose_candidates(
     if nonzero.size <= limit:
         return nonzero
     rows = max(_FEWEST_ROWS, _ROWS_PER_NONZERO * max(budgets) + len(budgets))
+    sketch = scaled
     if rows < scaled.shape[0]:
         sketch = rng.standard_normal((rows, scaled.shape[0])) @ scaled / np.sqrt(rows)
-    else:
-        sketch = scaled
     cycle = ColumnCycle(reduce_core(sketch, nonzero), budgets, rng)
     state = cycle.climb(cycle.empty() if start_H is None else cycle.state_of(start_H))
     chosen = set() if start_H is None else set(nonzero[np.any(start_H[nonzero] != 0.0, axis=1)].tolist())

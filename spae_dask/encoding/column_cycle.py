@@ -209,6 +209,7 @@ class ColumnCycle:
         for j, column in enumerate(state.columns):
             if column is not None:
                 rows = list(column.selected)
-                h = column.coefficients[:, None] / self.reduced.lengths[rows][:, None]
-                H[self.reduced.candidates[rows], j] = unit_columns(h)[0][:, 0]
-        return H
+                lengths = self.reduced.lengths[rows]
+                # ratios of lengths, since a coefficient itself may be too large to hold
+                H[self.reduced.candidates[rows], j] = column.coefficients * (np.min(lengths) / lengths)
+        return unit_columns(H)[0]

@@ -25,7 +25,7 @@ from spae_dask.linalg.spectral import fix_signs
 
 # Rounds of rebuilding, and kicks of every support at the end; more for small k, where they cost little.
 _ROUNDS, _ROUNDS_TIMES_K = 4, 24
-_KICKS, _KICKS_TIMES_K = 10, 60
+_KICKS, _KICKS_TIMES_K = 6, 60
 # A loss of this share of the total is zero to rounding.
 _EXACT = 1e-28
 
@@ -112,7 +112,7 @@ def encode_polished(
     stages = _search(cycle, start, effort)
     H = _in_order(scaled, cycle.encoder(stages[-1], scaled.shape[1]), budgets)
     losses = [stage.loss for stage in stages]
-    if start_H is not None and encoder_loss(scaled, H) > encoder_loss(scaled, start_H):  # by rounding
+    if start is not None and encoder_loss(scaled, H) > encoder_loss(scaled, start):  # by rounding
         H = _in_order(scaled, start, budgets)
     supports = tuple(np.flatnonzero(h) for h in H.T)
     unit = scale * scale
@@ -168,8 +168,8 @@ def _padded(start_H: FloatArray, d: int, budgets: Sequence[int]) -> FloatArray:
 
 def _in_order(scaled: FloatArray, H: FloatArray, budgets: Sequence[int]) -> FloatArray:
     """Unit columns with signs fixed, without zero ones, by explained variance where budgets are equal."""
-    made = np.flatnonzero(np.any(H != 0.0, axis=0))
-    waiting = [int(made[j]) for j in explained_order(scaled, H[:, made])]
+    made = np.flatnonzero(np.any(H != 0.0, axis=0)).tolist()
+    waiting = [made[j] for j in explained_order(scaled, H[:, made])]
     order = []
     for place in made:
         order.append(next(j for j in waiting if budgets[j] == budgets[place]))

@@ -12,6 +12,7 @@ import numpy as np
 
 from spae_dask.encoding.single_column import DEPENDENT, ColumnProblem, ColumnSolution, best_on_support
 from spae_dask.linalg.scaling import FloatArray
+from spae_dask.selection.problem import lowest_best
 
 # What a new support must gain, relative to the gain so far, for the search to go on.
 WORTHWHILE = 1e-7
@@ -59,9 +60,9 @@ def pursue(
     for step in range(len(selected), r):
         free &= left > DEPENDENT**2
         explained = np.divide(products**2, left, out=np.zeros_like(left), where=free)
-        j = int(np.argmax(explained))
-        if explained[j] <= 0.0:
+        if not np.any(explained > 0.0):
             break
+        j = lowest_best(explained, free)
         q = columns[:, j]
         for _ in range(2):  # twice is enough
             q = q - (basis[:step] @ q) @ basis[:step]
@@ -97,7 +98,9 @@ def addition_gains(problem: ColumnProblem, target: FloatArray, solution: ColumnS
     Q = solution.Q
     left = 1.0 - np.sum((Q.T @ problem.columns) ** 2, axis=0)
     products = (target - Q @ (target @ Q)) @ problem.columns
-    return np.divide(products**2, left, out=np.zeros_like(left), where=problem.live & (left > DEPENDENT**2))
+    free = problem.live & (left > DEPENDENT**2)
+    gains: FloatArray = np.divide(products**2, left, out=np.zeros_like(left), where=free)
+    return gains
 
 
 def power_pursuit(problem: ColumnProblem, solution: ColumnSolution, r: int) -> ColumnSolution:

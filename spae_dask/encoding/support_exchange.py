@@ -15,10 +15,11 @@ import scipy.linalg
 
 from spae_dask.encoding.pursuit import WORTHWHILE, pursue
 from spae_dask.encoding.single_column import DEPENDENT, ColumnProblem, ColumnSolution, best_on_support
-from spae_dask.linalg.scaling import FloatArray
+from spae_dask.linalg.scaling import FloatArray, IntArray
+from spae_dask.selection.problem import lowest_best
 
 # Swaps whose gain is computed exactly, of all ranked.
-_EXACT_TRIALS = 8
+_EXACT_TRIALS = 4
 _POWER_STEPS = 3
 
 
@@ -74,7 +75,7 @@ def best_swap(problem: ColumnProblem, solution: ColumnSolution) -> tuple[tuple[i
     bordered[:, s, :s] = border / np.sqrt(lengths2[i, j])[:, None]
     bordered[:, s, s] = c[i, j]
     gains = np.where(barred[i, j], 0.0, np.linalg.eigvalsh(bordered, UPLO="L")[:, -1])
-    best = int(np.argmax(gains))
+    best = lowest_best(gains, np.ones(gains.size, dtype=np.bool_))
     swapped = list(solution.selected)
     swapped[i[best]] = int(j[best])
     return tuple(swapped), float(gains[best])
@@ -101,7 +102,7 @@ def _project_out(inner: FloatArray, g: FloatArray, g_inner: FloatArray) -> Float
     return left
 
 
-def _largest(ritz: FloatArray, count: int) -> tuple[np.ndarray[tuple[int], np.dtype[np.intp]], ...]:
+def _largest(ritz: FloatArray, count: int) -> tuple[IntArray, IntArray]:
     """Row and column of the largest entries, in index order."""
     flat = ritz.ravel()
     first = max(flat.size - count, 0)

@@ -47,10 +47,10 @@ def _svd(core: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def _gram_svd(core: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Singular values to about ``sqrt(u)`` of the largest, else 0, and eigenvectors of the smaller Gram matrix."""
+    """Singular values to about ``sqrt(u)`` of the largest, 0 below, and eigenvectors of the smaller Gram matrix."""
     wide = core.shape[0] < core.shape[1]
     eigenvalues, vectors = scipy.linalg.eigh(core @ core.T if wide else core.T @ core, driver="evd")
-    noise = eigenvalues.size * np.finfo(np.float64).eps * eigenvalues[-1]
+    noise = 8.0 * np.finfo(np.float64).eps * eigenvalues[-1]
     sigma = np.sqrt(np.where(eigenvalues > noise, eigenvalues, 0.0))
     return sigma[::-1], vectors[:, ::-1]
 
@@ -58,16 +58,16 @@ def _gram_svd(core: FloatArray) -> tuple[FloatArray, FloatArray]:
 def right_singular(core: FloatArray, k: int | None = None) -> tuple[FloatArray, FloatArray]:
     """All singular values and the first right singular vectors of a core.
 
-    An SVD, so small singular values are accurate to rounding of the largest one. Only for cores of more than
-    ``SVD_LIMIT`` rows and columns, and only if the spectrum beyond ``k`` holds more than 1e-6 of the total, the
-    cheaper eigenvectors of the smaller Gram matrix are used; they then cost no digit that matters.
+    An SVD, so small singular values are accurate to rounding of the largest one. Only when vectors are asked for of a
+    core of more than ``SVD_LIMIT`` rows and columns, and the spectrum beyond ``k`` holds more than 1e-4 of the total,
+    are they the cheaper eigenvectors of the smaller Gram matrix; the loss of PCA then still has ten digits.
 
     Parameters
     ----------
     core : ndarray (m, d)
         Wide or tall.
     k : int, optional
-        Number of vectors; all ``min(m, d)`` if None.
+        Number of vectors; all ``min(m, d)`` if None, 0 for singular values alone, always by SVD.
 
     Returns
     -------
@@ -78,9 +78,11 @@ def right_singular(core: FloatArray, k: int | None = None) -> tuple[FloatArray, 
     """
     scaled, scale = unit_scaled(core)
     width = min(scaled.shape) if k is None else min(k, *scaled.shape)
+    if k == 0:
+        return scipy.linalg.svdvals(scaled, check_finite=False) * scale, np.zeros((scaled.shape[1], 0))
     if k is not None and min(scaled.shape) > SVD_LIMIT:
         sigma, vectors = _gram_svd(scaled)
-        if np.sum(sigma[width:] ** 2) > 1e-6 * np.sum(sigma**2):
+        if np.sum(sigma[width:] ** 2) > 1e-4 * np.sum(sigma**2):
             if scaled.shape[0] < scaled.shape[1]:
                 # v = L'u / sigma; one QR makes the columns orthonormal to the last digit
                 vectors = np.linalg.qr(scaled.T @ vectors[:, :width])[0]

@@ -154,7 +154,6 @@ def write_encoder(path: str | Path, artifact: EncoderArtifact, *, overwrite: boo
                 dtype=array.dtype,
                 chunks=(rows, *(max(1, length) for length in array.shape[1:])),
                 fill_value=-1 if array.dtype.kind == "i" else math.nan,  # no lost chunk shall read as zeros
-                config={"write_empty_chunks": True},
             )[...] = array
         try:
             read_encoder(work)

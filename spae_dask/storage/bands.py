@@ -96,8 +96,7 @@ def plan_zarr_bands(blocks: ZarrBlocks, budget: int) -> ZarrBands:
     row_nbytes = d * blocks.dtype.itemsize
     if chunk_rows * row_nbytes <= BAND * share:
         return ZarrBands(blocks, min(n, chunk_rows * (BAND * share // (chunk_rows * row_nbytes))), 1, at_once)
-    n_parts = -(-chunk_rows * row_nbytes // (BAND * share))
-    rows = max(1, chunk_rows // n_parts)
+    rows = max(1, BAND * share // row_nbytes)
     return ZarrBands(blocks, rows, -(-chunk_rows // rows), at_once)
 
 

@@ -5,15 +5,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import zarr
 from distributed import Client
 
 from spae_dask import SparseEncoder
 from spae_dask.algorithms.core import read_core
 from spae_dask.algorithms.problem import Problem
 from spae_dask.algorithms.sparse_encoder import encode_core
-from spae_dask.engine import spans
+from spae_dask.engine import spans, write
 from spae_dask.engine.serial import SerialRunner
 from spae_dask.engine.threads import one_blas_thread
+from spae_dask.estimators import writing
+from spae_dask.estimators.writing import transform_to_zarr
 from spae_dask.storage.open import open_matrix
 from spae_dask.storage.zarr_blocks import ZarrBlocks
 from tests.estimators.sources import spread, zarr_array
@@ -30,9 +33,9 @@ PARAMETERS = {
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZarrBlocks]:
-    """About 30 spans: their size is set for this module."""
-    X = spread(np.random.default_rng(0), 15_000, 17)
-    X[7, 3] = X[12_345, 5] = 40.0
+    """About 20 spans: their size is set for this module."""
+    X = spread(np.random.default_rng(0), 10_000, 17)
+    X[7, 3] = X[9_876, 5] = 40.0
     path: Path = tmp_path_factory.mktemp("bits") / "x.zarr"
     array = zarr_array(path, X, (300, 9))
     with pytest.MonkeyPatch.context() as patch:
@@ -69,7 +72,7 @@ def client(request: pytest.FixtureRequest) -> Client:
 
 def test_there_are_many_spans_to_merge(on_threads: dict[str, SparseEncoder]) -> None:
     for encoder in on_threads.values():
-        assert all(each.n_spans > 20 for each in encoder.plan_.passes)
+        assert all(each.n_spans > 15 for each in encoder.plan_.passes)
 
 
 @pytest.mark.parametrize("name", PARAMETERS)
@@ -106,6 +109,24 @@ def test_worker_processes_give_the_bits_of_threads(
     assert client.scheduler.address in encoder.plan_.resources.where
     assert bits(encoder) == bits(wanted)
     assert encoder.certificate_ == wanted.certificate_
+
+
+def test_worker_processes_write_and_verify_the_codes_that_threads_write(
+    client: Client,
+    source: ZarrBlocks,
+    on_threads: dict[str, SparseEncoder],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(writing, "unit_rows_for", lambda n_rows, row_nbytes, rows_per_block: 1100)
+    monkeypatch.setattr(write, "MIN_SPAN_NBYTES", SPAN)
+    assert transform_to_zarr(source, on_threads["gram"], str(tmp_path / "workers.zarr")).rows_verified == 10_000
+    with monkeypatch.context() as patch:
+        patch.setattr(writing, "active_client", lambda source: None)
+        transform_to_zarr(source, on_threads["gram"], str(tmp_path / "threads.zarr"))
+    one, other = (zarr.open_array(tmp_path / f"{name}.zarr")[...] for name in ("workers", "threads"))
+    assert one.tobytes() == other.tobytes()
+    np.testing.assert_allclose(one, on_threads["gram"].transform(source.array[...]), rtol=1e-10, atol=1e-12)
 
 
 def test_fitting_twice_gives_the_same_bits(source: ZarrBlocks, on_threads: dict[str, SparseEncoder]) -> None:

@@ -67,6 +67,17 @@ def test_large_cores_with_a_tiny_tail_keep_their_small_singular_values(monkeypat
     np.testing.assert_allclose(found[5:35], sigma[5:], rtol=1e-8)
 
 
+@pytest.mark.parametrize("shape", [(50, 40), (40, 50)])
+def test_singular_values_alone_are_those_of_the_svd_however_large_the_core(monkeypatch, shape):
+    monkeypatch.setattr(spectral, "SVD_LIMIT", 10)
+    sigma = np.concatenate([[1.0], 1e-6 * np.arange(30, 0, -1.0) / 30])
+
+    found, nothing = right_singular(with_spectrum(np.random.default_rng(3), *shape, sigma), 0)
+
+    np.testing.assert_allclose(found[:31], sigma, rtol=1e-8)
+    assert nothing.shape == (shape[1], 0)
+
+
 def test_no_more_vectors_than_the_core_has_rows():
     sigma, V = right_singular(np.ones((2, 6)), 5)
 
@@ -134,7 +145,7 @@ def test_core_from_gram_drops_directions_that_are_rounding():
 
 
 def test_core_from_gram_keeps_the_direction_of_a_tiny_column():
-    # A plain eigendecomposition leaves rounding of the large columns in the tiny one, pointing along the first component.
+    # A plain eigendecomposition leaves rounding of the large columns in the tiny one, along the first component.
     X = np.random.default_rng(11).standard_normal((30, 5)) * np.array([1e6, 1.0, 1.0, 1e-9, 1.0])
 
     core = core_from_gram(X.T @ X)

@@ -109,6 +109,8 @@ def test_the_store_is_plain_zarr_v3_and_json(stored):
     group = zarr.open_group(stored, mode="r")
     assert group.metadata.zarr_format == 3
     assert sorted(group.array_keys()) == sorted(STORED)
+    # what a lost chunk reads as is nothing that could be mistaken for an entry
+    assert all(np.isnan(array.fill_value) or array.fill_value == -1 for _, array in group.arrays())
     attributes = json.loads((stored / "zarr.json").read_text(), parse_constant=pytest.fail)["attributes"]
     assert attributes["format"] == "spae-encoder"
     assert attributes["format_version"] == 1
@@ -230,6 +232,10 @@ def test_metadata_that_contradict_each_other_are_refused_before_anything_is_read
         with pytest.raises(InvalidInput, match=r"contradicts itself|must be"):
             read_encoder(stored)
         (stored / name / "zarr.json").write_text(before)
+    for name in ("values", "indices"):
+        edit(stored / name / "zarr.json", {"shape": [K * D + 1]})
+    with pytest.raises(InvalidInput, match="91 values for 30 x 3 entries"):
+        read_encoder(stored)
     edit(stored / "mean" / "zarr.json", {"data_type": "float32"})
     with pytest.raises(InvalidInput, match="'mean' is"):
         read_encoder(stored)

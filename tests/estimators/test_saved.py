@@ -1,0 +1,149 @@
+"""A saved encoder is the fitted one, bit for bit, in both Zarr formats."""
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import dask.array as da
+import numpy as np
+import pytest
+import zarr
+
+from spae_dask import SparseEncoder, evaluate, load_encoder
+from spae_dask.errors import InvalidInput, OutputExists
+from spae_dask.estimators.saved import save_encoder
+from tests.estimators.sources import FloatArray, spread
+
+ARRAYS = (
+    "components_",
+    "decoder_",
+    "mean_",
+    "scale_",
+    "singular_values_",
+    "explained_variance_ratio_",
+    "selected_features_",
+    "constant_features_",
+)
+
+
+@pytest.fixture(scope="module")
+def X() -> FloatArray:
+    return spread(np.random.default_rng(0), 120, 9)
+
+
+def assert_same(found: SparseEncoder, wanted: SparseEncoder) -> None:
+    for name in ARRAYS:
+        one, other = getattr(found, name), getattr(wanted, name)
+        assert one.dtype == other.dtype
+        assert one.shape == other.shape
+        assert one.tobytes() == other.tobytes()
+    assert found.certificate_ == wanted.certificate_
+    assert found.n_samples_seen_ == wanted.n_samples_seen_
+    assert (found.n_components_, found.n_features_in_) == (wanted.n_components_, wanted.n_features_in_)
+    assert (found.fill_ is None) == (wanted.fill_ is None)
+    if wanted.fill_ is not None:
+        assert found.fill_.tobytes() == wanted.fill_.tobytes()
+
+
+def in_format_2(path: Path) -> Path:
+    """A copy in Zarr format 2, as older tools would make it."""
+    source = zarr.open_group(path, mode="r")
+    copy = zarr.create_group(path.with_suffix(".v2.zarr"), zarr_format=2, attributes=dict(source.attrs))
+    for name, array in source.arrays():
+        copy.create_array(name, shape=array.shape, dtype=array.dtype, chunks=array.chunks)[...] = array[...]
+    return path.with_suffix(".v2.zarr")
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"n_nonzero": 4},
+        {"n_nonzero": 4, "scale": True, "strategy": "gram"},
+        {"n_nonzero": 3, "missing": "mean", "selection": "adaptive", "random_state": np.int64(7)},
+        {"eps": np.float32(0.2), "center": False},
+        {"n_nonzero": np.int32(4), "random_state": np.random.default_rng(1)},
+    ],
+    ids=str,
+)
+def test_loading_gives_back_what_was_saved(
+    X: FloatArray, tmp_path: Path, parameters: dict[str, Any], zarr_format: int
+) -> None:
+    fitted = SparseEncoder(2, **parameters).fit(X)
+    save_encoder(fitted, tmp_path / "e.zarr", source=X)
+    path = in_format_2(tmp_path / "e.zarr") if zarr_format == 2 else tmp_path / "e.zarr"
+    loaded = load_encoder(path)
+    assert_same(loaded, fitted)
+    assert loaded.transform(X).tobytes() == fitted.transform(X).tobytes()
+    np.testing.assert_array_equal(loaded.transform(da.from_array(X, chunks=50)), fitted.transform(X))
+    assert loaded.score(X) == fitted.score(X)
+    assert evaluate(X, loaded) == evaluate(X, fitted)
+    assert loaded.get_feature_names_out().tolist() == fitted.get_feature_names_out().tolist()
+    assert loaded.seed_ == fitted.seed_
+
+
+def test_a_loaded_encoder_can_be_fitted_again_to_the_same_bits(X: FloatArray, tmp_path: Path) -> None:
+    fitted = SparseEncoder(2, n_nonzero=4, selection="adaptive", random_state=np.random.default_rng(2)).fit(X)
+    save_encoder(fitted, tmp_path / "e.zarr")
+    assert_same(load_encoder(tmp_path / "e.zarr").fit(X), fitted)
+
+
+def test_a_loaded_encoder_can_be_saved_again_with_its_provenance(X: FloatArray, tmp_path: Path) -> None:
+    fitted = SparseEncoder(2, n_nonzero=4).fit(X)
+    save_encoder(fitted, tmp_path / "e.zarr", source=X)
+    first = load_encoder(tmp_path / "e.zarr")
+    save_encoder(first, tmp_path / "again.zarr")
+    second = load_encoder(tmp_path / "again.zarr")
+    assert_same(second, fitted)
+    assert second.provenance_ == first.provenance_
+    assert len(first.provenance_["data_fingerprint"]) == 64
+    assert first.provenance_["strategy"] == "tsqr"
+    assert first.provenance_["shape"] == [120, 9]
+
+
+def test_components_without_content_survive(X: FloatArray, tmp_path: Path) -> None:
+    flat = np.outer(X[:, 0], np.arange(1, 6))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fitted = SparseEncoder(3, n_nonzero=3).fit(flat)
+    save_encoder(fitted, tmp_path / "e.zarr")
+    assert_same(load_encoder(tmp_path / "e.zarr"), fitted)
+
+
+def test_names_are_kept(X: FloatArray, tmp_path: Path) -> None:
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame(X, columns=[f"gène {j}" for j in range(9)])
+    save_encoder(SparseEncoder(2, n_nonzero=4).fit(frame), tmp_path / "e.zarr")
+    loaded = load_encoder(tmp_path / "e.zarr")
+    assert loaded.feature_names_in_.tolist() == list(frame.columns)
+    loaded.transform(frame)
+
+
+def test_nothing_about_the_machine_or_the_watcher_is_stored(X: FloatArray, tmp_path: Path) -> None:
+    fitted = SparseEncoder(2, n_nonzero=4, memory_limit="2GB", progress=lambda event: None).fit(X)
+    save_encoder(fitted, str(tmp_path / "e.zarr"))
+    loaded = load_encoder(str(tmp_path / "e.zarr"))
+    assert loaded.memory_limit is None
+    assert loaded.progress is None
+    assert loaded.n_nonzero == 4
+
+
+def test_an_encoder_is_not_written_over_by_accident(X: FloatArray, tmp_path: Path) -> None:
+    one, other = (SparseEncoder(2, n_nonzero=r).fit(X) for r in (3, 4))
+    save_encoder(one, tmp_path / "e.zarr")
+    with pytest.raises(OutputExists):
+        save_encoder(other, tmp_path / "e.zarr")
+    assert_same(load_encoder(tmp_path / "e.zarr"), one)
+    save_encoder(other, tmp_path / "e.zarr", overwrite=True)
+    assert_same(load_encoder(tmp_path / "e.zarr"), other)
+    assert [path.name for path in tmp_path.iterdir()] == ["e.zarr"]
+
+
+def test_a_record_with_a_part_missing_is_refused(X: FloatArray, tmp_path: Path) -> None:
+    save_encoder(SparseEncoder(2, n_nonzero=4).fit(X), tmp_path / "e.zarr")
+    group = zarr.open_group(tmp_path / "e.zarr", mode="r+")
+    record = dict(group.attrs["provenance"])
+    del record["n_samples"]
+    group.attrs["provenance"] = record
+    with pytest.raises(InvalidInput, match="lacks part of its record.*n_samples"):
+        load_encoder(tmp_path / "e.zarr")
