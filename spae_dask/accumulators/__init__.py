@@ -13,6 +13,7 @@ from spae_dask.accumulators.moments import ColumnMoments, Moments
 from spae_dask.accumulators.nonfinite import NonFinite, NonFiniteEntries
 from spae_dask.accumulators.projection import ProjectedRows, Projection
 from spae_dask.accumulators.residual import Residual, ResidualColumns
+from spae_dask.accumulators.row_pool import PooledRows, RowPool
 from spae_dask.accumulators.row_sketch import RowSketch, SketchedRows
 from spae_dask.accumulators.triangular import CenteredTriangle, Triangular
 
@@ -28,11 +29,13 @@ __all__ = [
     "Moments",
     "NonFinite",
     "NonFiniteEntries",
+    "PooledRows",
     "Products",
     "ProjectedRows",
     "Projection",
     "Residual",
     "ResidualColumns",
+    "RowPool",
     "RowSketch",
     "Scatter",
     "SketchedRows",

@@ -2,6 +2,7 @@
 
 import re
 import signal
+from difflib import get_close_matches
 
 import typer
 
@@ -33,6 +34,9 @@ EXIT_CODES: tuple[tuple[type[BaseException], int], ...] = (
 
 FAULT = 1
 """Exit code of an error that nobody foresaw."""
+
+BROKEN_PIPE = 128 + signal.SIGPIPE
+"""Exit code of a command whose output nobody reads to the end, as of any other program."""
 
 OPTION_OF = {
     "n_components": "-k",
@@ -94,5 +98,6 @@ def _explain_usage(error: Exception, command: str) -> str:
     said: str = getattr(error, "message", str(error)) if meant else error.format_message()  # type: ignore[attr-defined]
     said = " ".join(said.split()).replace("Value error, ", "").rstrip(".")
     if meant:
-        said += f". Did you mean {' or '.join(sorted(meant))}?"
+        (closest,) = get_close_matches(getattr(error, "option_name", ""), meant, n=1, cutoff=0)
+        said += f". Did you mean {closest}?"
     return f"{said}{'' if said.endswith('?') else '.'} See `{path} --help`."

@@ -1,6 +1,5 @@
 """The command ``spae``. Importing this imports no numerical library: help and usage errors come at once."""
 
-import os
 import sys
 from collections.abc import Callable, Sequence
 from typing import Annotated, NoReturn
@@ -10,8 +9,8 @@ from typer.main import get_command
 
 from spae_dask import __version__
 from spae_dask.cli import check, demo, evaluate, fit, ingest, inspect, plan, transform
-from spae_dask.cli.exits import UsageError
-from spae_dask.cli.screen import Screen
+from spae_dask.cli.exits import BROKEN_PIPE, UsageError
+from spae_dask.cli.screen import Screen, forget_stdout
 
 app = typer.Typer(
     name="spae",
@@ -86,7 +85,6 @@ def run() -> NoReturn:
         code = main()
         sys.stdout.flush()
     except BrokenPipeError:
-        # whoever read our output has left, as `head` does; the interpreter must not fail again when it flushes
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 141
+        forget_stdout()
+        code = BROKEN_PIPE
     sys.exit(code)

@@ -55,7 +55,16 @@ def check_cluster(given: str | None) -> str | None:
     """Refuse what no connector understands, before anything is imported or read."""
     if given is None or re.fullmatch(r"none|local(:[1-9]\d*)?|(tcp|tls)://\S+:\d+", given):
         return given
-    raise typer.BadParameter(f"{given!r} is not understood: give none, local, local:N, tcp://HOST:PORT or tls://HOST:PORT")
+    raise typer.BadParameter(
+        f"{given!r} is not understood: give none, local, local:N, tcp://HOST:PORT or tls://HOST:PORT"
+    )
+
+
+def check_eps(given: float | None) -> float | None:
+    """Refuse what is no excess."""
+    if given is None or 0 < given < float("inf"):
+        return given
+    raise typer.BadParameter(f"{given} is not a positive number: 0.05 allows 5 % more loss than PCA's")
 
 
 def check_memory(given: str | None) -> str | None:
@@ -107,20 +116,23 @@ EpsOption = Annotated[
     typer.Option(
         "--eps",
         metavar="E",
+        callback=check_eps,
         help="In place of -r: the fewest features found that lose at most 1 + E times what PCA loses.",
         rich_help_panel=WHAT,
     ),
 ]
-MethodOption = Annotated[Method, typer.Option("--method", metavar="NAME", help="How the encoder is built: batch.", rich_help_panel=WHAT)]
+MethodOption = Annotated[
+    Method, typer.Option("--method", metavar="NAME", help="How the encoder is built: batch.", rich_help_panel=WHAT)
+]
 SelectionOption = Annotated[
-    Selection, typer.Option(
+    Selection,
+    typer.Option(
         "--selection",
         metavar="NAME",
         help="How its columns are chosen: dual-set, adaptive, adaptive-derandomized, greedy, full-greedy, leverage, "
         "pivoted-qr or exchange.",
         rich_help_panel=WHAT,
     ),
-
 ]
 CenterOption = Annotated[
     bool, typer.Option("--center/--no-center", help="Take the data about their column means.", rich_help_panel=WHAT)
@@ -129,7 +141,9 @@ ScaleOption = Annotated[
     bool,
     typer.Option("--scale", help="Divide columns by their standard deviations.", rich_help_panel=WHAT),
 ]
-SeedOption = Annotated[int, typer.Option("--seed", metavar="N", help="Seed of everything random.", rich_help_panel=WHAT)]
+SeedOption = Annotated[
+    int, typer.Option("--seed", metavar="N", help="Seed of everything random.", rich_help_panel=WHAT)
+]
 StrategyOption = Annotated[
     Strategy,
     typer.Option(

@@ -57,6 +57,8 @@ class Meter:
         self.name, self.n_rows, self.total_nbytes = name, n_rows, total_nbytes
         self.rows = self.nbytes = 0
         self.began = self.clock()
+        if name:
+            self.display.update(self)
 
     def add(self, rows: int, nbytes: int = 0) -> None:
         """Some have."""
@@ -90,7 +92,9 @@ class Meter:
     @property
     def status(self) -> str:
         """The averages, and the time that is left at these."""
-        if not self.n_rows or not self.rows:
+        if not self.rows:
+            return "starting"
+        if not self.n_rows:
             return self.speed
         left = self.seconds * (self.n_rows - self.rows) / self.rows
         return f"{self.speed}, {format_seconds(left)} left"

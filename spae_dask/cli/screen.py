@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import sys
 import traceback
 from collections.abc import Mapping
@@ -35,6 +36,8 @@ class Screen:
         What may interrupt.
     document : dict
         What the JSON object will hold.
+    left : bool
+        Whether the reader of stdout has left, as `head` does.
     """
 
     def __init__(self, *, as_json: bool, quiet: bool, verbose: int) -> None:
@@ -44,7 +47,7 @@ class Screen:
         self.signals = Signals()
         self.document: dict[str, Any] = {}
         self.warnings: list[str] = []
-        self._out = Console(file=sys.stdout)
+        self.left = False
         self._err = Console(file=sys.stderr, stderr=True)
         on_terminal = sys.stderr.isatty() and not self._err.is_dumb_terminal
         self._display: Display = Silence() if quiet else Bar(self._err) if on_terminal else Lines(sys.stderr)
@@ -59,7 +62,7 @@ class Screen:
         """Give the command's result, in words and as JSON values."""
         self.document |= document
         if not self.as_json:
-            self._print(self._out, Text(printable(in_options(text))))
+            self._put(printable(in_options(text)))
 
     def warn(self, message: str) -> None:
         """Print a warning, once."""
@@ -91,11 +94,23 @@ class Screen:
         self.stop()
         if self.as_json:
             document = to_json(self.document | {"warnings": self.warnings})
-            print(json.dumps(document, indent=2, allow_nan=False), flush=True)  # noqa: T201 - the command's output
+            self._put(json.dumps(document, indent=2, allow_nan=False))
+
+    def _put(self, text: str) -> None:
+        try:
+            print(text, flush=True)
+        except BrokenPipeError:
+            forget_stdout()
+            self.left = True
 
     def _print(self, console: Console, text: Text) -> None:
         # soft_wrap: a line that is piped, searched or copied must not be cut to some width
         console.print(text, soft_wrap=True, highlight=False, markup=False)
+
+
+def forget_stdout() -> None:
+    """Let what is still written to a pipe without a reader vanish, so that the interpreter does not fail on it."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def printable(text: str) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 import typer
 
+from spae_dask.cli.exits import BROKEN_PIPE
 from spae_dask.cli.screen import Screen
 from spae_dask.errors import MissingChunksWarning, SpaeWarning
 
@@ -37,13 +38,11 @@ def session(
     try:
         with screen.signals, _warnings(screen, strict=strict):
             yield screen
-    except BrokenPipeError:
-        raise  # nobody reads any more, so there is nobody to tell
     except BaseException as error:
         code = screen.fail(error, debug=debug)
     screen.close()
-    if code:
-        raise typer.Exit(code)
+    if code or screen.left:
+        raise typer.Exit(code or BROKEN_PIPE)
 
 
 @contextmanager

@@ -68,5 +68,5 @@ def reduce_core(scaled: FloatArray, candidates: IntArray) -> ReducedCore:
     Q = column_basis(unit).Q
     inside = Q.T @ scaled
     outside = residual(scaled, Q)
-    R: FloatArray = np.linalg.qr(inside.T, mode="r")
+    R = np.asarray(np.linalg.qr(inside.T, mode="r"))
     return ReducedCore(candidates, lengths, Q.T @ unit, R.T, float(np.vdot(outside, outside)))

@@ -77,15 +77,19 @@ class PassLayout:
         spans = cut_spans(bounds, row_nbytes, 0 if lazy else accumulator.state_nbytes)
         fan_in = fan_in_for(accumulator.state_nbytes) if len(spans) > 1 else 1
         largest = _largest_block(source) * row_nbytes
-        held = max(span.last_block - span.first_block for span in spans)
+        if lazy:  # all the blocks of a span
+            held = -(-max(span.n_rows for span in spans) * row_nbytes // largest)
+        else:  # one, and the next one coming
+            held = min(max(span.last_block - span.first_block for span in spans), 1 if source.in_process else 2)
         depth = len(merge_levels(len(spans), fan_in)) if fan_in > 1 else 0
         footprint = Footprint(
             block_nbytes=largest,
-            n_blocks_held=held if lazy else min(held, 1 if source.in_process else 2),
+            n_blocks_held=held,
             read_nbytes=source.read_nbytes,
             work_nbytes=accumulator.work_nbytes,
             state_nbytes=accumulator.state_nbytes,
             n_states_waiting=min(len(spans), (fan_in - 1) * depth + 1) if fan_in > 1 else 0,
             fan_in=fan_in,
+            n_spans=len(spans),
         )
         return cls(spans, fan_in, n * row_nbytes, accumulator.flops_per_row * n, footprint)

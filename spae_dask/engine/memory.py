@@ -37,6 +37,8 @@ class Footprint:
         States that wait on one worker to be merged, at most.
     fan_in : int
         States merged by one task.
+    n_spans : int or None
+        Tasks there are in all, if that is known.
     """
 
     block_nbytes: int
@@ -46,6 +48,7 @@ class Footprint:
     state_nbytes: int
     n_states_waiting: int
     fan_in: int
+    n_spans: int | None = None
 
     @property
     def task_nbytes(self) -> int:
@@ -57,7 +60,8 @@ class Footprint:
         """Peak of a worker that runs ``tasks`` span tasks at once, above its idle size."""
         # a merge holds what it has merged so far beside the states that wait
         merging = self.state_nbytes * (self.n_states_waiting + 2) if self.fan_in > 1 else 0
-        return int(ALLOCATOR_SLACK * (tasks * self.task_nbytes + merging))
+        at_once = tasks if self.n_spans is None else min(tasks, self.n_spans)
+        return int(ALLOCATOR_SLACK * (at_once * self.task_nbytes + merging))
 
 
 def tasks_that_fit(footprint: Footprint, threads: int, budget: int) -> int:

@@ -57,13 +57,13 @@ def cut_spans(bounds: Sequence[int], row_nbytes: int, state_nbytes: int) -> tupl
     Returns
     -------
     tuple of Span
-        In row order; together they cover every block exactly once. None is larger than an equal share and one block.
+        In row order; together they cover every block exactly once. None is longer than an equal share and one block.
     """
-    n_blocks, n_rows = len(bounds) - 1, bounds[-1]
+    n_rows = bounds[-1]
     total = n_rows * row_nbytes
     span_nbytes = max(MIN_SPAN_NBYTES, STATE_WORTH * state_nbytes, -(-total // MAX_SPANS))
-    n_spans = max(1, min(n_blocks, total // span_nbytes))
-    # by rows, not by blocks: the chunks of a dask array may be of any lengths
+    n_spans = max(1, total // span_nbytes)
+    # by rows, not by blocks: the chunks of a dask array may be of any lengths; cuts that meet in a long one are one
     cuts = sorted({bisect_left(bounds, n_rows * i // n_spans) for i in range(n_spans + 1)})
     return tuple(Span(first, last, bounds[first], bounds[last]) for first, last in pairwise(cuts))
 

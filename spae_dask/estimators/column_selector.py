@@ -1,5 +1,6 @@
 """Feature selection: the r columns that keep the most of what PCA keeps."""
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,7 @@ from spae_dask.algorithms.sparse_encoder import encode_core
 from spae_dask.blocks import ArrayBlocks
 from spae_dask.engine.events import Event
 from spae_dask.engine.threads import one_blas_thread
+from spae_dask.errors import RankDeficientWarning
 from spae_dask.estimators.applying import lazy_array, open_rows, refuse_non_finite_array
 from spae_dask.estimators.fitting import read, seed_of, warn_of_certificate
 from spae_dask.estimators.runtime import store_names
@@ -89,6 +91,12 @@ class ColumnSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         with one_blas_thread():
             fitted = encode_core(problem, reading.summary, passes=reading.passes, bytes_read=reading.nbytes)
         warn_of_certificate(fitted.certificate, int(fitted.H.any(axis=0).sum()), reading.plan.strategy)
+        if fitted.chosen.size < self.n_columns:
+            warnings.warn(
+                f"only {fitted.chosen.size} of {self.n_columns} columns are selected: no others carry anything.",
+                RankDeficientWarning,
+                stacklevel=2,
+            )
         self.selected_idx_ = fitted.chosen
         self.certificate_ = fitted.certificate
         self.plan_ = reading.plan

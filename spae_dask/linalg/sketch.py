@@ -63,7 +63,7 @@ def sign_rows(seed: int, stream: int, first_row: int, n_rows: int, size: int) ->
     """
     words = -(-size // (64 * DRAWS_PER_STEP)) * DRAWS_PER_STEP
     raw = _raw(seed, stream, first_row, n_rows, words)
-    bits = np.unpackbits(raw.astype("<u8").view(np.uint8).reshape(n_rows, -1), axis=1, count=size)
+    bits = np.unpackbits(raw.astype("<u8").view(np.uint8).reshape(n_rows, 8 * words), axis=1, count=size)
     signs: Floats = (2.0 * bits - 1.0) / np.sqrt(size)
     return signs
 

@@ -14,7 +14,7 @@ import zarr
 from dask.utils import format_bytes
 
 from spae_dask.errors import InvalidInput, MemoryBudgetExceeded, SpaeWarning, StorageError
-from spae_dask.storage.bands import regroup, share_of
+from spae_dask.storage.bands import SHARES, UNIT, regroup, share_of
 from spae_dask.storage.census import take_census
 from spae_dask.storage.chunking import CHUNK_NBYTES, MAX_OBJECTS, Layout, choose_layout
 from spae_dask.storage.codecs import CODECS, choose_codec
@@ -151,14 +151,14 @@ def _layout(incoming: Incoming, dtype: np.dtype[Any], chunks: tuple[int, int] | 
     share = share_of(budget)
     shape = (incoming.rows_expected, incoming.d)
     layout = choose_layout(
-        shape, dtype.itemsize, chunks=chunks, max_chunk_nbytes=min(CHUNK_NBYTES, share), max_shard_nbytes=share
+        shape, dtype.itemsize, chunks=chunks, max_chunk_nbytes=min(CHUNK_NBYTES, share), max_shard_nbytes=UNIT * share
     )
     nbytes = layout.unit[0] * incoming.d * dtype.itemsize
-    if nbytes > share:
+    if nbytes > UNIT * share:
         raise MemoryBudgetExceeded(
             f"chunks of {layout.unit[0]:,} row(s) are written full width and take {format_bytes(nbytes)}; under a "
-            f"budget of {format_bytes(budget)} they may take {format_bytes(share)}. Nothing was written. Take chunks "
-            f"of fewer rows, or a budget of {format_bytes(-(-nbytes * budget // share))}."
+            f"budget of {format_bytes(budget)} they may take {format_bytes(UNIT * share)}. Nothing was written. Take "
+            f"chunks of fewer rows, or a budget of {format_bytes(-(-nbytes * SHARES // UNIT))}."
         )
     if layout.n_objects(shape) > MAX_OBJECTS:
         warnings.warn(

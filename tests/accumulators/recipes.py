@@ -21,11 +21,12 @@ from spae_dask.accumulators import (
     Projection,
     Residual,
     ResidualColumns,
+    RowPool,
     RowSketch,
     Together,
     Triangular,
 )
-from spae_dask.linalg.sketch import gaussian_rows, sign_rows
+from spae_dask.linalg.sketch import exponential_draws, gaussian_rows, sign_rows
 
 Wide = NDArray[np.longdouble]
 Facts = dict[str, Any]
@@ -162,6 +163,14 @@ def _sketch_oracle(draw: Callable[..., NDArray[np.float64]]) -> Callable[[Wide],
     return oracle
 
 
+def _pool_oracle(X: Wide) -> Facts:
+    scaled, columns = _scaled(X), chosen(X.shape[1])
+    weights = np.sum((scaled[:, columns] @ directions(columns.size)) ** 2, axis=1)
+    keys = exponential_draws(11, 0, len(X))[weights > 0] / weights[weights > 0]
+    numbers = np.flatnonzero(weights > 0)[np.argsort(keys, kind="stable")[:3]]
+    return {"numbers": numbers, "rows": scaled[numbers]}
+
+
 def _frequent_oracle(X: Wide) -> Facts:
     centered = _about_mean(X)
     return {
@@ -246,6 +255,13 @@ RECIPES = (
         lambda d: RowSketch(d, 4, seed=5, stream=1, kind="sign"),
         lambda r: {"count": r.count, "about": r.about(origin(r.shift.size))},
         _sketch_oracle(sign_rows),
+    ),
+    Recipe(
+        "RowPool",
+        lambda d: RowPool(3, chosen(d), directions(chosen(d).size), origin(d), scale(d), seed=11),
+        lambda r: {"numbers": r.numbers, "rows": r.rows},
+        _pool_oracle,
+        exact_nbytes=False,
     ),
     Recipe(
         # with as many rows as columns nothing is ever shrunk, so the laws hold exactly

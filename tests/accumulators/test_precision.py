@@ -74,18 +74,14 @@ def test_a_mean_that_drifts_far_from_where_a_span_began_keeps_the_small_directio
 
 
 @both
-def test_one_stray_first_row_does_not_cost_the_digits_of_all_the_others(recipe: str) -> None:
-    # a source whose first block is one row: the shift of the whole span is then that row
+def test_a_stray_first_row_does_not_cost_the_digits_of_all_the_others(recipe: str) -> None:
     rng = np.random.default_rng(3)
-    X = rng.standard_normal((3000, 4))
-    X[0] = 1e6
-    runner = SerialRunner(ArrayBlocks(X, rows_per_block=1))
-    accumulator = Gram(4) if recipe == "gram" else Triangular(4)
-    result = runner.run_pass(accumulator)
-    found = result.scatter if recipe == "gram" else result.triangle.T @ result.triangle
-    expected = exact_scatter(X)
-    # the stray row carries 1e12 of variance: what is left of the rest is what float64 holds beside it
-    assert np.max(np.abs(found - expected)) < 1e-11 * np.max(expected)
+    X = rng.standard_normal((30_000, 4))
+    X[0] = 1e5
+    expected, found = exact_scatter(X), scatter_by(recipe, X)
+    # what float64 holds beside the 1e10 of that one row; the other directions keep eight digits
+    assert np.max(np.abs(found - expected)) < 1e-13 * np.max(expected)
+    np.testing.assert_allclose(np.linalg.eigvalsh(found)[:3], np.linalg.eigvalsh(expected)[:3], rtol=1e-7)
 
 
 @both
@@ -121,7 +117,7 @@ def test_moments_do_not_cancel_when_the_mean_is_ten_to_the_eighth_times_the_spre
     rng = np.random.default_rng(6)
     X = 1e8 + rng.standard_normal((5000, 3))
     moments = SerialRunner(ArrayBlocks(X, 37)).run_pass(Moments(3))
-    np.testing.assert_allclose(moments.squared_deviations, np.diag(exact_scatter(X)), rtol=1e-9)
+    np.testing.assert_allclose(moments.squared_deviations, np.diag(exact_scatter(X)), rtol=1e-8)
 
 
 @both

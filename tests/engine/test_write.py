@@ -1,6 +1,7 @@
 """Rows are written in whole units, each by one task, and what does not read back the same is refused."""
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,8 @@ from spae_dask.engine.spans import Span
 from spae_dask.engine.write import WriteRows, unit_spans
 from spae_dask.errors import StorageError
 
+FLOAT64 = np.dtype(np.float64)
+
 
 @dataclass
 class Shelf:
@@ -24,7 +27,7 @@ class Shelf:
     n_rows: int
     unit_rows: int
     n_columns: int = 2
-    dtype: np.dtype[Any] = np.dtype(np.float64)
+    dtype: np.dtype[Any] = FLOAT64
     writes: list[tuple[int, int]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -74,7 +77,7 @@ def test_spans_cover_all_rows_in_whole_units_and_name_the_blocks_that_hold_them(
     source, spans = spans_of(*layout)
     assert spans[0].first_row == 0
     assert spans[-1].last_row == n
-    for before, after in zip(spans, spans[1:], strict=False):
+    for before, after in pairwise(spans):
         assert before.last_row == after.first_row
     for span in spans:
         assert span.first_row % unit == 0

@@ -13,6 +13,7 @@ import zarr
 from spae_dask.blocks import uniform_bounds
 
 FloatArray = npt.NDArray[np.float64]
+FLOAT32 = np.dtype(np.float32)
 
 
 def zarr_array(
@@ -41,7 +42,7 @@ class Unreadable:
 
     shape: tuple[int, int]
     rows_per_block: int
-    dtype: np.dtype[Any] = np.dtype(np.float32)
+    dtype: np.dtype[Any] = FLOAT32
     read_nbytes: int = 0
     in_process: bool = False
 

@@ -1,7 +1,6 @@
 """The selector keeps scikit-learn's contract of feature selectors, and the columns of the batch encoder."""
 
 import sys
-from typing import Any
 
 import dask.array as da
 import numpy as np
@@ -77,16 +76,6 @@ def test_names_go_with_the_columns(selector: ColumnSelector) -> None:
     assert selector.get_feature_names_out().tolist() == [f"x{j}" for j in columns]
     names = [f"gene {j}" for j in range(9)]
     assert selector.get_feature_names_out(names).tolist() == [names[j] for j in columns]
-
-
-class Table:
-    """As much of a data frame as names need, without pandas."""
-
-    def __init__(self, values: Any, names: list[str]) -> None:
-        self.values, self.columns = values, names
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        return np.array(self.values, dtype=dtype)
 
 
 def test_names_of_a_refit_do_not_linger() -> None:

@@ -72,7 +72,8 @@ def test_npy_files_and_memory_maps(tmp_path: Path, order: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "dtype", ["int8", "uint8", "int16", "uint16", "int32", "int64", "float16", "float32", "float64", "longdouble", ">f4"]
+    "dtype",
+    ["int8", "uint8", "int16", "uint16", "int32", "int64", "float16", "float32", "float64", "longdouble", ">f4"],
 )
 @pytest.mark.parametrize("kind", ["numpy", "dask", "zarr"])
 def test_every_real_type(dtype: str, kind: str) -> None:

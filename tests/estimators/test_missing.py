@@ -15,7 +15,7 @@ from tests.estimators.sources import FloatArray, Watched, spread, zarr_array
 
 
 @pytest.fixture
-def X() -> FloatArray:
+def X() -> FloatArray:  # noqa: N802 - the paper's name
     return spread(np.random.default_rng(0), 900, 7)
 
 
@@ -110,9 +110,7 @@ def test_a_constant_column_with_gaps_stays_constant(X: FloatArray) -> None:
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 @pytest.mark.parametrize("used", [True, False])
-def test_arrays_in_memory_are_refused_at_transform_wherever_the_entry_is(
-    X: FloatArray, bad: float, used: bool
-) -> None:
+def test_arrays_in_memory_are_refused_at_transform_wherever_the_entry_is(X: FloatArray, bad: float, used: bool) -> None:
     encoder, selector = SparseEncoder(2, n_nonzero=3).fit(X), ColumnSelector(3).fit(X)
     selected = encoder.selected_features_
     column = int(selected[0] if used else np.setdiff1d(np.arange(7), selected)[0])

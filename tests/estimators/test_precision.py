@@ -90,5 +90,5 @@ def test_units_of_measurement_do_not_change_the_columns(factor: float, strategy:
 def test_entries_whose_squares_overflow_are_refused_with_a_remedy() -> None:
     X = spread(np.random.default_rng(4), 50, 4)
     X[:, 2] *= 1e200
-    with pytest.raises(ValueError, match="column 2 overflow float64.*Divide the data by a constant"):
+    with pytest.raises(ValueError, match=r"column 2 overflow float64.*Divide the data by a constant"):
         SparseEncoder(1, n_nonzero=2, strategy="gram").fit(X)

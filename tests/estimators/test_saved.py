@@ -27,7 +27,7 @@ ARRAYS = (
 
 
 @pytest.fixture(scope="module")
-def X() -> FloatArray:
+def X() -> FloatArray:  # noqa: N802 - the paper's name
     return spread(np.random.default_rng(0), 120, 9)
 
 
@@ -145,5 +145,5 @@ def test_a_record_with_a_part_missing_is_refused(X: FloatArray, tmp_path: Path) 
     record = dict(group.attrs["provenance"])
     del record["n_samples"]
     group.attrs["provenance"] = record
-    with pytest.raises(InvalidInput, match="lacks part of its record.*n_samples"):
+    with pytest.raises(InvalidInput, match=r"lacks part of its record.*n_samples"):
         load_encoder(tmp_path / "e.zarr")

@@ -108,7 +108,7 @@ def test_a_full_disk_leaves_nothing_behind(
 
     whole = ZarrSink.write
     monkeypatch.setattr(ZarrSink, "write", full)
-    with pytest.raises(StorageError, match="No space left on device.*Free some space"):
+    with pytest.raises(StorageError, match=r"No space left on device.*Free some space"):
         transform_to_zarr(X, encoder, str(tmp_path / "z.zarr"))
     assert list(tmp_path.iterdir()) == []
 

@@ -1,0 +1,81 @@
+"""Ways to build an encoder on a core, by name: what ``method`` means."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from spae_dask.algorithms.core import Floats
+from spae_dask.algorithms.problem import Problem
+from spae_dask.encoding import encode_batch, theorem_bound
+from spae_dask.encoding.budgets import budgets_of
+from spae_dask.encoding.iterative import encode_iterative
+from spae_dask.encoding.polished import encode_polished
+
+Sizes = int | tuple[int, ...]
+"""Nonzeros a column may have: the same for all, or one number each."""
+
+
+@dataclass(frozen=True, eq=False)
+class Encoded:
+    """An encoder made on a core.
+
+    Attributes
+    ----------
+    H, G : ndarray (d, k'), (k', d)
+        Encoder and optimal decoder; k' < k where the core has no more to give.
+    chosen : ndarray of int
+        Features used: in the order chosen where they are shared by all components, else ascending.
+    bound, theorem : float or None, str
+        What theory promised of the loss, or why it promised nothing.
+    """
+
+    H: Floats
+    G: Floats
+    chosen: npt.NDArray[np.intp]
+    bound: float | None
+    theorem: str
+
+
+Method = Callable[[Problem, Floats, Sizes, float], Encoded]
+"""``(problem, core, r, effort)``; an effort below 1 asks for a quicker, rougher answer where there is one."""
+
+
+def batch(problem: Problem, core: Floats, r: Sizes, effort: float) -> Encoded:  # noqa: ARG001 - it has one effort
+    """The paper's: all components on the same r columns."""
+    size = min(budgets_of(problem.n_components, r))
+    rng = np.random.default_rng(problem.seed)
+    made = encode_batch(core, problem.n_components, size, selection=problem.selection, rng=rng)
+    bound, theorem, in_expectation = theorem_bound(problem.selection, problem.n_components, size)
+    return Encoded(made.H, made.G, made.selected, bound, f"in expectation; {theorem}" if in_expectation else theorem)
+
+
+def iterative(problem: Problem, core: Floats, r: Sizes, effort: float) -> Encoded:  # noqa: ARG001 - it has one effort
+    """The paper's: one component after another, each on columns of what those before it left."""
+    rng = np.random.default_rng(problem.seed)
+    made = encode_iterative(core, problem.n_components, r, selection=problem.selection, rng=rng)
+    theorem = (
+        "Magdon-Ismail & Boutsidis 2015, adaptive iterative theorem: for component sizes 1 + ceil(2j/eps), every prefix "
+        "of l components loses at most (e l)^eps times PCA's loss plus eps l^(1 + eps) ||X_l - X_1||^2"
+    )
+    return Encoded(made.H, made.G, np.flatnonzero(made.H.any(axis=1)), None, theorem)
+
+
+def polished(problem: Problem, core: Floats, r: Sizes, effort: float) -> Encoded:
+    """Ours: starts from the paper's batch encoder and only ever lowers its loss, so it keeps the paper's bound."""
+    if problem.shared_support:
+        return batch(problem.with_selection("exchange"), core, r, effort)
+    start = batch(problem, core, r, effort)
+    rng = np.random.default_rng(problem.seed)
+    made = encode_polished(core, problem.n_components, r, start_H=start.H, rng=rng, effort=effort)
+    theorem = start.theorem if start.bound is None else f"{start.theorem}; polishing starts there and only improves"
+    return Encoded(made.H, made.G, np.flatnonzero(made.H.any(axis=1)), start.bound, theorem)
+
+
+METHODS: Mapping[str, Method] = {
+    "polished": polished,
+    "batch": batch,
+    "iterative": iterative,
+    "doubly-sparse": batch,  # its columns; the rows are chosen by a pass of their own
+}

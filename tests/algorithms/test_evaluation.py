@@ -1,0 +1,44 @@
+"""Evaluating an encoder row by row agrees with the algebra on the core."""
+
+import numpy as np
+import pytest
+
+from spae_dask.algorithms.evaluation import Codec, evaluate_encoder
+from spae_dask.errors import NonFiniteInput
+from tests import oracles
+from tests.algorithms.passes import runner
+from tests.matrices import factor_model
+
+X = factor_model(np.random.default_rng(0), 80, 9, 3, 0.4)
+
+
+def codec(*, fill: np.ndarray | None = None) -> Codec:
+    rng = np.random.default_rng(1)
+    H = rng.standard_normal((9, 2)) * (rng.random((9, 1)) < 0.6)
+    return Codec(H, rng.standard_normal((2, 9)), rng.standard_normal(9), 1 + rng.random(9), fill)
+
+
+@pytest.mark.parametrize("strategy", ["gram", "tsqr"])
+@pytest.mark.parametrize("n", [1, 5, 80])
+def test_any_encoder_and_decoder_are_measured(strategy: str, n: int) -> None:
+    given = codec()
+    found = evaluate_encoder(runner(X[:n]).run_pass, given, strategy=strategy)
+    seen = (X[:n] - given.mean) / given.scale
+    assert found.decoder_loss == pytest.approx(float(np.sum((seen - seen @ given.H @ given.G) ** 2)), rel=1e-10)
+    loss = oracles.encoder_loss(seen, given.H)
+    assert found.loss == pytest.approx(loss, rel=1e-9, abs=1e-12 * found.total)
+    assert found.pca_loss == pytest.approx(oracles.pca_loss(seen, 2), rel=1e-9, abs=1e-12 * found.total)
+    assert found.total == pytest.approx(float(np.sum(seen**2)), rel=1e-10)
+
+
+def test_gaps_are_filled_with_the_values_of_the_fit() -> None:
+    rows = X.copy()
+    rows[np.random.default_rng(2).random(X.shape) < 0.1] = np.nan
+    fill = np.arange(9.0)
+    filled = np.where(np.isnan(rows), fill, rows)
+    one = evaluate_encoder(runner(rows).run_pass, codec(fill=fill), strategy="tsqr")
+    other = evaluate_encoder(runner(filled).run_pass, codec(), strategy="tsqr")
+    assert one.decoder_loss == pytest.approx(other.decoder_loss, rel=1e-12)
+    assert one.loss == pytest.approx(other.loss, rel=1e-9)
+    with pytest.raises(NonFiniteInput):
+        evaluate_encoder(runner(rows).run_pass, codec(), strategy="tsqr")

@@ -1,0 +1,63 @@
+"""The smallest r for a wanted excess: the smallest of the path for nested selections, and always one that holds."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spae_dask.algorithms.smallest import smallest_r
+from spae_dask.encoding import encode_batch
+from tests import oracles
+from tests.matrices import FloatArray, factor_model, low_rank, power_law
+
+
+def encoder(core: FloatArray, k: int, selection: str, asked: list[int]) -> object:
+    def encode(r: int) -> FloatArray:
+        asked.append(r)
+        return encode_batch(core, k, r, selection=selection, rng=np.random.default_rng(0)).H
+
+    return encode
+
+
+@given(
+    st.integers(0, 10**6),
+    st.integers(1, 4),
+    st.sampled_from([2.0, 0.5, 0.1, 0.01, 1e-6]),
+    st.sampled_from(["greedy", "dual-set", "pivoted-qr"]),
+)
+def test_the_answer_reaches_what_is_wanted(seed: int, k: int, eps: float, selection: str) -> None:
+    core = factor_model(np.random.default_rng(seed), 30, 20, 3, 0.5)
+    encode = encoder(core, k, selection, [])
+    r = smallest_r(core, k, eps, encode)
+    best = oracles.pca_loss(core, k)
+    assert k <= r <= 20
+    assert oracles.encoder_loss(core, encode(r)) <= (1 + eps) * best * (1 + 1e-9)
+    if selection == "greedy" and r > k:
+        assert oracles.encoder_loss(core, encode(r - 1)) > (1 + eps) * best
+        worse = [oracles.encoder_loss(core, encode(smaller)) for smaller in range(k, r)]
+        assert min(worse) > (1 + eps) * best
+
+
+@pytest.mark.parametrize("eps", [0.5, 0.01])
+def test_few_sizes_are_tried(eps: float) -> None:
+    core = power_law(np.random.default_rng(0), 60, 60, 0.5)
+    asked: list[int] = []
+    smallest_r(core, 2, eps, encoder(core, 2, "greedy", asked))
+    assert len(asked) <= 2 * int(np.log2(60)) + 2
+
+
+def test_data_of_low_rank_need_no_more_columns_than_their_rank() -> None:
+    core = low_rank(np.random.default_rng(1), 30, 12, 3)
+    assert smallest_r(core, 3, 0.1, encoder(core, 3, "greedy", [])) == 3
+    assert smallest_r(core, 5, 0.1, encoder(core, 5, "greedy", [])) == 5
+
+
+def test_zero_data_need_one() -> None:
+    core = np.zeros((4, 5))
+    assert smallest_r(core, 2, 0.1, encoder(core, 2, "greedy", [])) == 1
+
+
+def test_zero_columns_are_not_counted_as_available() -> None:
+    core = np.zeros((10, 8))
+    core[:, :3] = np.random.default_rng(2).standard_normal((10, 3))
+    assert smallest_r(core, 2, 1e-12, encoder(core, 2, "greedy", [])) == 3

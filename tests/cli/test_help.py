@@ -1,0 +1,67 @@
+"""Help, version, and the promise that they come at once."""
+
+import subprocess
+import sys
+
+import pytest
+
+import spae_dask
+from spae_dask.algorithms import problem
+from spae_dask.cli import ingest, main, options
+from spae_dask.selection import SELECTIONS
+from spae_dask.storage.codecs import CODECS
+
+
+@pytest.mark.parametrize("verb", list(main.VERBS))
+def test_each_help_has_examples_that_are_commands(spae, verb):
+    ended = spae(verb, "--help")
+    assert ended.code == 0
+    after = ended.out.split("Examples:")[1]
+    assert f" spae {verb} " in after
+    assert "--json" in ended.out
+
+
+def test_the_help_lists_all_verbs_and_exit_codes(spae):
+    out = spae("--help").out
+    for verb in main.VERBS:
+        assert f" {verb} " in out
+    assert "Exit codes: 0 done, 2 usage, 3 bad input, 4 does not fit" in " ".join(out.split())
+
+
+def test_fit_options_are_grouped(spae):
+    out = spae("fit", "--help").out
+    for panel in (options.WHAT, options.DATA, options.WHERE, options.OUTPUT, options.SCREEN):
+        assert f"─ {panel} ─" in out
+
+
+@pytest.mark.parametrize("flag", ["--version", "-V"])
+def test_version(spae, flag):
+    assert spae(flag).out == f"spae {spae_dask.__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("offered", "known"),
+    [
+        (options.Method, problem.METHODS),
+        (options.Selection, SELECTIONS),
+        (options.Strategy, problem.STRATEGIES),
+        (options.Missing, problem.MISSING),
+        (ingest.Codec, CODECS),
+    ],
+)
+def test_the_choices_offered_are_those_the_library_knows(offered, known):
+    assert {each.value for each in offered} == set(known)
+
+
+@pytest.mark.parametrize("name", ["method", "selection"])
+def test_choices_that_the_help_spells_out_are_complete(name):
+    annotated = {"method": options.MethodOption, "selection": options.SelectionOption}[name]
+    enum, option = annotated.__origin__, annotated.__metadata__[0]
+    for choice in enum:
+        assert choice.value in option.help
+
+
+def test_help_imports_no_numerical_library():
+    heavy = ("numpy", "scipy", "dask", "distributed", "zarr", "sklearn")
+    code = f"import sys, spae_dask.cli.main; print([m for m in {heavy} if m in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "[]\n"

@@ -1,0 +1,43 @@
+"""Where a command runs makes no difference to what it finds."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import zarr
+
+from spae_dask.cli.place import SMALL_NBYTES, Place
+from tests.cli.conftest import write_zarr
+
+
+def a_source(n: int, d: int) -> SimpleNamespace:
+    return SimpleNamespace(shape=(n, d), dtype=np.dtype("f4"))
+
+
+@pytest.mark.parametrize(
+    ("given", "n", "where"),
+    [
+        (None, SMALL_NBYTES // 4 - 1, "none"),
+        (None, SMALL_NBYTES // 4, "local"),
+        ("none", SMALL_NBYTES, "none"),
+        ("local:3", 1, "local:3"),
+    ],
+)
+def test_processes_are_started_by_default_where_they_are_worth_it(given, n, where):
+    assert Place(given, None).where(a_source(n, 1)) == where
+
+
+def test_components_have_the_same_bytes_wherever_they_are_found(spae_process, tmp_path):
+    rng = np.random.default_rng(3)
+    # 96 MiB, so that there are three spans to be merged
+    store = write_zarr(tmp_path / "x.zarr", rng.normal(size=(196_608, 128)).astype(np.float32), chunk_rows=16_384)
+    found = []
+    for where in ("none", "local:1", "local:2"):
+        encoder = tmp_path / f"{where.replace(':', '')}.zarr"
+        process = spae_process("fit", store, "-k", 3, "-r", 5, "-o", encoder, "--cluster", where, "--json")
+        out, err = process.communicate(timeout=120)
+        assert process.returncode == 0, err
+        assert '"spans": 3' in out.replace("n_spans", "spans")
+        group = zarr.open_group(encoder, mode="r")
+        found.append([group[name][...].tobytes() for name in ("indptr", "indices", "values", "decoder", "mean")])
+    assert found[0] == found[1] == found[2]

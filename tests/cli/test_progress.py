@@ -1,0 +1,90 @@
+"""Progress: what is said, and how often."""
+
+import io
+
+import pytest
+from rich.console import Console
+
+from spae_dask.cli.progress import Bar, Lines, Meter, Silence, format_seconds
+from spae_dask.engine.events import PassEnded, PassStarted, RowsDone
+
+
+class Clock:
+    """Tells the time it is told."""
+
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def run_pass(meter: Meter, clock: Clock, steps: int, seconds: float) -> None:
+    meter(PassStarted("core", 4, 1000 * steps, 8 * 1000 * steps))
+    for _ in range(steps):
+        clock.now += seconds
+        meter(RowsDone(1000, 8000))
+    meter(PassEnded("core", steps * seconds, 0.0, 0.0))
+
+
+def test_lines_come_every_five_seconds_and_at_the_end():
+    clock, stream = Clock(), io.StringIO()
+    run_pass(Meter(Lines(stream, clock), clock), clock, steps=12, seconds=1.0)
+    assert stream.getvalue().splitlines() == [
+        "core: 42%, 5,000 of 12,000 rows, 1,000 rows/s, 7.8 KiB/s, 7.0 s left",
+        "core: 83%, 10,000 of 12,000 rows, 1,000 rows/s, 7.8 KiB/s, 2.0 s left",
+        "core: 12,000 rows, 93.8 KiB in 12 s (1,000 rows/s, 7.8 KiB/s)",
+    ]
+
+
+def test_a_second_pass_starts_its_own_count():
+    clock, stream = Clock(), io.StringIO()
+    meter = Meter(Lines(stream, clock), clock)
+    for _ in range(2):
+        run_pass(meter, clock, steps=3, seconds=2.0)
+    assert [line.split(",")[0] for line in stream.getvalue().splitlines()] == ["core: 100%", "core: 3"] * 2
+
+
+def test_an_end_without_steps_still_counts_all_rows():
+    clock, stream = Clock(), io.StringIO()
+    meter = Meter(Lines(stream, clock), clock)
+    meter(PassStarted("transform", 1, 500, 4000))
+    clock.now += 2
+    meter(PassEnded("transform", 2.0, 0.0, 0.0))
+    assert stream.getvalue() == "transform: 500 rows, 3.9 KiB in 2.0 s (250 rows/s, 2.0 KiB/s)\n"
+
+
+def test_rows_of_an_unknown_number_have_no_share():
+    clock, stream = Clock(), io.StringIO()
+    meter = Meter(Lines(stream, clock), clock)
+    meter.begin("ingest")
+    for done in (1000, 2000):
+        clock.now += 6
+        meter.stand_at(done, None)
+    meter.end()
+    assert stream.getvalue().splitlines() == [
+        "ingest: 1000 rows, 167 rows/s",
+        "ingest: 2000 rows, 167 rows/s",
+        "ingest: 2,000 rows in 12 s (167 rows/s)",
+    ]
+
+
+def test_the_bar_shows_rates_and_leaves_one_line():
+    clock, stream = Clock(), io.StringIO()
+    console = Console(file=stream, force_terminal=True, width=120)
+    run_pass(Meter(Bar(console), clock), clock, steps=4, seconds=1.0)
+    shown = stream.getvalue()
+    assert "1,000 rows/s, 7.8 KiB/s, 0.0 s left" in shown
+    assert "100%" in shown
+    assert shown.endswith("core: 4,000 rows, 31.2 KiB in 4.0 s (1,000 rows/s, 7.8 KiB/s)\n")
+    assert "\x1b[?25h" in shown, "the cursor is shown again"
+
+
+def test_silence_is_silent(capsys):
+    clock = Clock()
+    run_pass(Meter(Silence(), clock), clock, steps=2, seconds=9.0)
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(("seconds", "said"), [(0.44, "0.4 s"), (75.4, "75 s"), (720.0, "12 min"), (12_240.0, "3.4 h")])
+def test_seconds_for_people(seconds, said):
+    assert format_seconds(seconds) == said

@@ -1,0 +1,109 @@
+"""What reaches the terminal, the pipe and the object."""
+
+import json
+import os
+import pty
+import re
+import subprocess
+import warnings
+
+import numpy as np
+import pytest
+
+from spae_dask.cli.screen import Screen, printable, to_json
+from spae_dask.cli.session import session
+from spae_dask.errors import SpaeWarning
+from tests.cli.conftest import SPAE, environment
+
+ANSI = re.compile(r"\x1b\[")
+COLOUR = re.compile(r"\x1b\[[0-9;]*[34][0-7][;m]|\x1b\[38;")
+
+
+def on_a_terminal(*argv: str, **env: str) -> str:
+    """What a command writes to a terminal."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [*SPAE, *argv], stdin=theirs, stdout=theirs, stderr=theirs, env=environment(**env), close_fds=True
+    )
+    os.close(theirs)
+    written = b""
+    while True:
+        try:
+            piece = os.read(ours, 4096)
+        except OSError:  # Linux says so when the other end is closed
+            break
+        if not piece:
+            break
+        written += piece
+    os.close(ours)
+    process.wait()
+    return written.decode()
+
+
+def test_a_terminal_gets_colours():
+    assert COLOUR.search(on_a_terminal("fit", "--bogus"))
+
+
+def test_no_color_is_honoured():
+    assert not COLOUR.search(on_a_terminal("fit", "--bogus", NO_COLOR="1"))
+    assert not COLOUR.search(on_a_terminal("fit", "--help", NO_COLOR="1"))
+
+
+def test_a_terminal_gets_a_bar_on_stderr(store):
+    shown = on_a_terminal("check", str(store))
+    assert "━" in shown
+    assert "rows/s" in shown
+
+
+def test_a_pipe_gets_no_escape_codes(spae_process, store):
+    out, err = spae_process("check", store).communicate(timeout=60)
+    assert "nothing is wrong" in out
+    assert "rows/s" in err
+    assert not ANSI.search(out + err)
+
+
+def test_the_entry_point_prints_one_json_object_and_nothing_else(spae_process, store):
+    process = spae_process("check", store, "--json", "-vv")
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert json.loads(out)["check"]["problems"] == []
+    assert "rows/s" in err
+
+
+def test_a_reader_that_leaves_is_no_error(spae_process, encoder):
+    process = spae_process("inspect", encoder)
+    process.stdout.close()
+    assert process.wait(timeout=60) == 141
+    assert process.stderr.read() == ""
+
+
+def test_names_cannot_steer_the_terminal():
+    assert printable("gene\x1b[31m\rA\nB é") == "gene\\x1b[31m\\rA\nB é"
+
+
+def test_json_of_what_the_library_returns():
+    value = {"a": np.arange(2), "b": (np.float64(1.5), float("nan")), "c": [-np.inf, None, True], 3: np.int64(4)}
+    assert to_json(value) == {"a": [0, 1], "b": [1.5, "NaN"], "c": ["-Infinity", None, True], "3": 4}
+
+
+def test_the_same_warning_is_given_once(capsys):
+    screen = Screen(as_json=False, quiet=True, verbose=0)
+    for _ in range(2):
+        screen.warn("use missing='mean'")
+    assert capsys.readouterr().err == "warning: use --missing mean\n"
+
+
+@pytest.mark.parametrize(("verbose", "shown"), [(0, ""), (1, "RuntimeWarning: odd\n")])
+def test_warnings_of_other_libraries_are_for_verbose(capsys, verbose, shown):
+    with session("check", as_json=False, quiet=False, verbose=verbose, debug=False):
+        warnings.simplefilter("always")
+        warnings.warn("odd", RuntimeWarning, stacklevel=1)
+    assert capsys.readouterr().err == shown
+
+
+def test_warnings_are_what_they_were_after_a_command():
+    before = warnings.showwarning, list(warnings.filters)
+    with session("check", as_json=False, quiet=False, verbose=0, debug=False, strict=True) as screen:
+        warnings.warn("ours", SpaeWarning, stacklevel=1)
+    assert screen.warnings == ["ours"]
+    assert (warnings.showwarning, list(warnings.filters)) == before

@@ -1,0 +1,188 @@
+"""What each verb prints and writes: words for people, or one JSON object."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zarr
+
+from spae_dask import load_encoder
+from tests.cli.conftest import D, K, N, R, planted, write_zarr
+
+
+def test_fit_prints_the_certificate_on_stdout_and_all_else_on_stderr(spae, store, tmp_path):
+    ended = spae("fit", store, "-k", K, "-r", R, "-o", tmp_path / "e.zarr")
+    assert ended.code == 0
+    assert ended.out == f"{load_encoder(tmp_path / 'e.zarr').certificate_}\n"
+    lines = ended.err.splitlines()
+    assert lines[0].startswith("data      ")
+    assert any(line.startswith(f"core: {N:,} rows, ") for line in lines)
+    assert lines[-1].split() == ["spae", "transform", str(store), str(tmp_path / "e.zarr"), "-o", "CODES.zarr"]
+
+
+def test_fit_as_json_is_one_object_with_certificate_plan_and_columns(spae, store, tmp_path):
+    ended = spae("fit", store, "-k", K, "-r", R, "-o", tmp_path / "e.zarr", "--json")
+    document = ended.document
+    assert ended.code == 0
+    assert document["command"] == "fit"
+    assert document["certificate"]["n_nonzero"] == R
+    assert document["certificate"]["ratio"] >= 1
+    assert document["plan"]["shape"] == [N, D]
+    assert document["selected_features"] == load_encoder(tmp_path / "e.zarr").selected_features_.tolist()
+    assert document["warnings"] == []
+    assert "error" not in document
+
+
+def test_fit_passes_every_option_on(spae, store, tmp_path):
+    options = ["--selection", "leverage", "--strategy", "tsqr", "--missing", "mean", "--no-center", "--scale"]
+    ended = spae("fit", store, "-k", 3, "--eps", 0.25, "--seed", 7, *options, "-o", tmp_path / "e.zarr", "--json")
+    assert ended.code == 0
+    found = load_encoder(tmp_path / "e.zarr").get_params()
+    wanted = {
+        "n_components": 3,
+        "n_nonzero": None,
+        "eps": 0.25,
+        "random_state": 7,
+        "selection": "leverage",
+        "strategy": "tsqr",
+        "missing": "mean",
+        "center": False,
+        "scale": True,
+    }
+    assert {name: found[name] for name in wanted} == wanted
+    assert ended.document["certificate"]["ratio"] <= 1.25
+
+
+def test_fit_reads_the_member_of_a_group_that_is_named(spae, tmp_path):
+    group = zarr.create_group(str(tmp_path / "g.zarr"))
+    group.create_array("a", data=planted(0))
+    group.create_array("b", data=planted(1))
+    ended = spae("fit", tmp_path / "g.zarr", "--array", "b", "-k", K, "-r", R, "-o", tmp_path / "e.zarr")
+    assert ended.code == 0
+    np.testing.assert_allclose(load_encoder(tmp_path / "e.zarr").mean_, planted(1).mean(axis=0), rtol=1e-5)
+    assert ended.err.splitlines()[-1].endswith("-o CODES.zarr --array b")
+
+
+def test_quiet_leaves_only_the_result(spae, store, tmp_path):
+    ended = spae("fit", store, "-k", K, "-r", R, "-o", tmp_path / "e.zarr", "-q")
+    assert ended.err == ""
+    assert ended.out.startswith("information loss")
+
+
+def test_transform_writes_the_codes(spae, store, encoder, tmp_path):
+    ended = spae("transform", store, encoder, "-o", tmp_path / "z.zarr", "--json")
+    assert ended.code == 0
+    assert ended.document["codes"]["shape"] == [N, K]
+    assert ended.document["codes"]["rows_verified"] == N
+    fitted = load_encoder(encoder)
+    by_hand = (planted().astype(np.float64) - fitted.mean_) @ fitted.components_.T
+    np.testing.assert_allclose(zarr.open_array(tmp_path / "z.zarr")[...], by_hand, rtol=0, atol=1e-4)
+
+
+def test_evaluate_measures_held_out_data(spae, encoder, tmp_path):
+    held_out = write_zarr(tmp_path / "t.zarr", planted(seed=9))
+    ended = spae("evaluate", held_out, encoder, "--json")
+    certificate = ended.document["certificate"]
+    fitted = load_encoder(encoder)
+    X = planted(seed=9).astype(np.float64) - fitted.mean_
+    own = np.sum((X - X @ fitted.components_.T @ fitted.decoder_) ** 2)
+    assert ended.code == 0
+    assert certificate["decoder_loss"] == pytest.approx(own, rel=1e-6)
+    assert certificate["pca_loss"] == pytest.approx(np.sum(np.linalg.svd(X, compute_uv=False)[K:] ** 2), rel=1e-6)
+
+
+def test_plan_reads_nothing_and_names_the_passes(spae, tmp_path):
+    empty = tmp_path / "x.zarr"
+    zarr.create_array(str(empty), shape=(10**9, 100), chunks=(10**5, 100), dtype="f4")
+    ended = spae("plan", empty, "-k", K, "-r", R, "--cluster", "none", "--json")
+    assert ended.code == 0
+    assert ended.document["plan"]["bytes_read"] == 4 * 10**11
+    assert spae("plan", empty, "-k", K).out.startswith("data      ")
+
+
+def test_plan_for_local_processes_starts_none_and_counts_them(spae, store):
+    resources = spae("plan", store, "-k", K, "--cluster", "local:3", "--memory", "1GB", "--json").document["plan"][
+        "resources"
+    ]
+    assert resources == {
+        "where": "processes of this machine",
+        "n_workers": 3,
+        "threads": 1,
+        "memory_limit": 1_000_000_000,
+    }
+
+
+def test_check_counts_and_exits_with_0(spae, tmp_path):
+    values = planted()
+    values[7, 3] = np.nan
+    values[:, 5] = 1.0
+    ended = spae("check", write_zarr(tmp_path / "x.zarr", values), "--json")
+    check = ended.document["check"]
+    assert ended.code == 0
+    assert (check["n_nan"], check["n_constant"], check["constant_columns"]) == (1, 1, [5])
+    assert check["first_non_finite"] == [[7, 3]]
+
+
+def test_ingest_writes_what_was_read_and_its_names_reach_the_components(spae, tmp_path):
+    names = [f"gene {i}" for i in range(D)]
+    table = tmp_path / "t.csv"
+    np.savetxt(table, planted(), delimiter=",", header=",".join(names), comments="", fmt="%.6g")
+    ended = spae("ingest", table, tmp_path / "x.zarr", "--chunks", 1000, D, "--codec", "none", "--json")
+    assert ended.code == 0
+    assert ended.document["ingest"]["chunks"] == [1000, D]
+    np.testing.assert_allclose(zarr.open_array(tmp_path / "x.zarr")[...], planted(), rtol=1e-5)
+    assert spae("fit", tmp_path / "x.zarr", "-k", 1, "-r", 2, "-o", tmp_path / "e.zarr").code == 0
+    features = spae("inspect", tmp_path / "e.zarr", "--json").document["components"][0]["features"]
+    assert {each["name"] for each in features} <= set(names)
+
+
+def test_ingest_keeps_within_the_memory_it_is_given(spae, tmp_path):
+    np.save(tmp_path / "x.npy", planted())
+    ended = spae("ingest", tmp_path / "x.npy", tmp_path / "x.zarr", "--memory", "100MB")
+    assert ended.code == 4
+    assert "--memory 295MiB" in ended.err
+    assert spae("ingest", tmp_path / "x.npy", tmp_path / "x.zarr", "--memory", "295MiB").code == 0
+
+
+def test_inspect_lists_features_by_falling_magnitude(spae, encoder):
+    fitted = load_encoder(encoder)
+    ended = spae("inspect", encoder, "--json")
+    assert ended.code == 0
+    for row, component in zip(fitted.components_, ended.document["components"], strict=True):
+        columns = [each["column"] for each in component["features"]]
+        assert columns == [c for c in np.argsort(-np.abs(row), kind="stable") if row[c]]
+        assert [each["coefficient"] for each in component["features"]] == row[columns].tolist()
+    assert ended.document["parameters"]["n_nonzero"] == R
+    assert ended.document["provenance"]["n_samples"] == N
+
+
+def test_inspect_shows_the_top_features_and_counts_the_rest(spae, encoder):
+    out = spae("inspect", encoder, "--top", 1).out
+    row = load_encoder(encoder).components_[0]
+    largest = np.argmax(np.abs(row))
+    assert f"[{largest}] {row[largest]:+.4f}, and {np.count_nonzero(row) - 1} more" in out
+    for heading in ("information loss", "component  explained", "parameters", "provenance"):
+        assert heading in out
+
+
+def test_numbers_that_json_lacks_are_strings(spae, tmp_path):
+    exact = planted()
+    exact[:, 2:] = 0  # rank 2: PCA loses nothing, and one column loses something
+    ended = spae("fit", write_zarr(tmp_path / "x.zarr", exact), "-k", 2, "-r", 1, "-o", tmp_path / "e.zarr", "--json")
+    assert ended.code == 0
+    assert json.loads(ended.out, parse_constant=pytest.fail)["certificate"]["ratio"] == "Infinity"
+
+
+def test_force_replaces_the_output(spae, store, encoder, tmp_path):
+    assert spae("fit", store, "-k", 1, "-r", 1, "-o", encoder, "--force").code == 0
+    assert load_encoder(encoder).components_.shape == (1, D)
+
+
+def test_warnings_are_lines_on_stderr_and_entries_in_the_object(spae, store, tmp_path):
+    Path(store, "c", "2", "0").unlink()
+    ended = spae("fit", store, "-k", K, "-r", R, "-o", tmp_path / "e.zarr", "--json", "-q")
+    assert ended.code == 0
+    (warning,) = ended.document["warnings"]
+    assert ended.err == f"warning: {warning}\n"
+    assert "1 of 6 chunks are not stored" in warning

@@ -1,0 +1,97 @@
+"""What a pass is projected to hold, against a simulation of one worker."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spae_dask.accumulators import Gram
+from spae_dask.blocks import ArrayBlocks
+from spae_dask.engine.layout import PassLayout, Tally
+from spae_dask.engine.memory import Footprint, format_nbytes, tasks_that_fit
+from spae_dask.engine.spans import merge_levels
+from tests.engine.sources import Counted
+
+
+@given(n_spans=st.integers(1, 300), fan_in=st.sampled_from([2, 3, 8]))
+def test_states_that_wait_on_one_worker_are_no_more_than_projected(n_spans: int, fan_in: int) -> None:
+    # one worker sweeps the spans in order and merges a group as soon as it is complete
+    levels = merge_levels(n_spans, fan_in)
+    waiting = {(-1, i): False for i in range(n_spans)}
+    most = 0
+    for i in range(n_spans):
+        waiting[-1, i] = True
+        most = max(most, sum(waiting.values()))
+        for level, groups in enumerate(levels):
+            for number, group in enumerate(groups):
+                children = [(level - 1, j) for j in group]
+                if all(waiting.get(child, False) for child in children):
+                    for child in children:
+                        waiting[child] = False
+                    waiting[level, number] = True
+    depth = len(levels)
+    assert most <= min(n_spans, (fan_in - 1) * depth + 1)
+
+
+@pytest.mark.parametrize("n_rows", [1, 10_000, 4_000_000])
+def test_a_layout_covers_the_data_and_counts_its_bytes(n_rows: int) -> None:
+    source = Counted(n_rows, 64, rows_per_block=5000)
+    layout = PassLayout.of(source, Gram(64))
+    assert layout.nbytes == n_rows * 64 * 4
+    assert layout.spans[-1].last_row == n_rows
+    assert layout.footprint.block_nbytes == min(n_rows, 5000) * 64 * 4
+    assert layout.footprint.state_nbytes == Gram(64).state_nbytes
+    assert (layout.fan_in > 1) == (len(layout.spans) > 1)
+
+
+def test_the_footprint_of_a_task_does_not_grow_with_the_rows() -> None:
+    small, large = (PassLayout.of(Counted(n, 64, 5000), Gram(64)) for n in (4_000_000, 4_000_000_000))
+    assert large.footprint.task_nbytes == small.footprint.task_nbytes
+    # the states that wait grow by the depth of the tree only
+    assert large.footprint.worker_nbytes(4) < 1.2 * small.footprint.worker_nbytes(4)
+
+
+def test_arrays_of_this_process_are_read_without_prefetch() -> None:
+    layout = PassLayout.of(ArrayBlocks(np.zeros((1000, 3)), 10), Gram(3))
+    assert layout.footprint.n_blocks_held == 1
+
+
+def test_more_tasks_than_spans_never_run() -> None:
+    one_span = PassLayout.of(Counted(1000, 64, 100), Gram(64)).footprint
+    assert one_span.worker_nbytes(8) == one_span.worker_nbytes(1)
+
+
+@given(budget=st.integers(1 << 20, 1 << 30))
+def test_the_number_of_tasks_is_the_most_that_fits(budget: int) -> None:
+    footprint = PassLayout.of(Counted(40_000_000, 64, 50_000), Gram(64)).footprint
+    tasks = tasks_that_fit(footprint, 16, budget)
+    assert tasks == 0 or footprint.worker_nbytes(tasks) <= budget
+    assert tasks == 16 or footprint.worker_nbytes(tasks + 1) > budget
+
+
+@pytest.mark.parametrize(
+    ("nbytes", "text"),
+    [
+        (0, "0 B"),
+        (1023, "1023 B"),
+        (1536, "1.5 KiB"),
+        (150 << 20, "150 MiB"),
+        (3 << 40, "3.0 TiB"),
+        (1 << 60, "1048576 TiB"),
+    ],
+)
+def test_bytes_are_written_for_people(nbytes: int, text: str) -> None:
+    assert format_nbytes(nbytes) == text
+
+
+def test_a_tally_adds_up() -> None:
+    tally = Tally()
+    tally.add(3)
+    tally.add(4)
+    assert (tally.passes, tally.nbytes) == (2, 7)
+
+
+def test_a_footprint_without_merges_counts_no_waiting_states() -> None:
+    layout = PassLayout.of(Counted(1000, 64, 100), Gram(64))
+    assert isinstance(layout.footprint, Footprint)
+    assert layout.footprint.n_states_waiting == 0

@@ -1,0 +1,92 @@
+"""The cut of a pass into spans and the tree that merges them."""
+
+import time
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spae_dask.blocks import uniform_bounds
+from spae_dask.engine.spans import MAX_SPANS, MIN_SPAN_NBYTES, STATE_WORTH, cut_spans, fan_in_for, merge_levels
+from tests.strategies import block_bounds
+
+sizes = st.one_of(st.integers(1, 100), st.integers(MIN_SPAN_NBYTES // 100, 50 * MIN_SPAN_NBYTES))
+
+
+@given(bounds=block_bounds(), row_nbytes=sizes, state_nbytes=st.integers(0, 4 * MIN_SPAN_NBYTES))
+def test_spans_cover_every_block_exactly_once_in_order(
+    bounds: tuple[int, ...], row_nbytes: int, state_nbytes: int
+) -> None:
+    spans = cut_spans(bounds, row_nbytes, state_nbytes)
+    assert [block for span in spans for block in range(span.first_block, span.last_block)] == list(
+        range(len(bounds) - 1)
+    )
+    for span in spans:
+        assert (span.first_row, span.last_row) == (bounds[span.first_block], bounds[span.last_block])
+        assert span.n_rows > 0
+    assert sum(span.n_rows for span in spans) == bounds[-1]
+
+
+@given(bounds=block_bounds(), row_nbytes=sizes, state_nbytes=st.integers(0, 4 * MIN_SPAN_NBYTES))
+def test_no_span_is_larger_than_its_share_and_one_block(
+    bounds: tuple[int, ...], row_nbytes: int, state_nbytes: int
+) -> None:
+    # a task of a dask array holds all the blocks of its span: a hoard of large ones must not end up in one span
+    total = bounds[-1] * row_nbytes
+    share = 2 * max(MIN_SPAN_NBYTES, STATE_WORTH * state_nbytes, -(-total // MAX_SPANS))
+    largest = max(stop - start for start, stop in pairwise(bounds)) * row_nbytes
+    assert all(span.n_rows * row_nbytes <= share + largest for span in cut_spans(bounds, row_nbytes, state_nbytes))
+
+
+def test_large_blocks_among_many_small_ones_are_spread_over_the_spans() -> None:
+    rows = [1] * 5000 + [10_000] * 10
+    bounds = [0]
+    for n in rows:
+        bounds.append(bounds[-1] + n)
+    spans = cut_spans(bounds, MIN_SPAN_NBYTES // 10_000, 0)
+    assert max(span.n_rows for span in spans) <= 20_000
+
+
+@given(bounds=block_bounds(), row_nbytes=sizes)
+def test_spans_of_a_big_state_are_worth_it(bounds: tuple[int, ...], row_nbytes: int) -> None:
+    state_nbytes = MIN_SPAN_NBYTES
+    n_spans = len(cut_spans(bounds, row_nbytes, state_nbytes))
+    assert n_spans == 1 or n_spans * STATE_WORTH * state_nbytes <= bounds[-1] * row_nbytes
+
+
+@pytest.mark.parametrize("n_rows", [10**9, 10**9 + 7])
+def test_a_million_blocks_are_cut_into_bounded_spans_in_a_moment(n_rows: int) -> None:
+    began = time.process_time()
+    spans = cut_spans(uniform_bounds(n_rows, 1000), 512, 0)
+    assert time.process_time() - began < 5.0
+    assert MAX_SPANS / 2 < len(spans) <= MAX_SPANS
+    assert spans[-1].last_row == n_rows
+
+
+@pytest.mark.parametrize(("n_rows", "step"), [(10, 10), (10, 3), (10, 1), (1, 1), (7, 100)])
+def test_uniform_bounds_end_with_the_last_row(n_rows: int, step: int) -> None:
+    bounds = list(uniform_bounds(n_rows, step))
+    assert (bounds[0], bounds[-1]) == (0, n_rows)
+    assert all(0 < b - a <= step for a, b in pairwise(bounds))
+    assert len(bounds) == -(-n_rows // step) + 1
+
+
+@given(n_states=st.integers(1, 600), fan_in=st.integers(2, 9))
+def test_the_merge_tree_takes_every_state_once_and_keeps_their_order(n_states: int, fan_in: int) -> None:
+    level = [[i] for i in range(n_states)]
+    for groups in merge_levels(n_states, fan_in):
+        taken = [i for group in groups for i in group]
+        assert taken == list(range(len(level)))
+        assert all(1 <= len(group) <= fan_in for group in groups)
+        level = [[leaf for i in group for leaf in level[i]] for group in groups]
+    assert level == [list(range(n_states))]
+
+
+def test_a_single_state_is_not_merged() -> None:
+    assert merge_levels(1, 8) == []
+
+
+def test_big_states_are_merged_two_at_a_time() -> None:
+    assert fan_in_for(1 << 10) == 8
+    assert fan_in_for(1 << 30) == 2
