@@ -27,7 +27,7 @@ def open_cluster() -> Iterator[ClusterOpener]:
     with ExitStack() as stack:
 
         def start(n_workers: int, **options: Any) -> Client:
-            defaults = {"threads_per_worker": 1, "processes": True, "dashboard_address": None}
+            defaults = {"threads_per_worker": 1, "processes": True, "dashboard_address": ":0"}
             cluster = stack.enter_context(LocalCluster(n_workers=n_workers, **(defaults | options)))
             client = stack.enter_context(Client(cluster))
             client.wait_for_workers(n_workers, timeout=60)

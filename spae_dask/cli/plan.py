@@ -42,7 +42,7 @@ def plan(
             found = plan_fit(
                 source,
                 components,
-                n_nonzero=nonzeros,
+                n_nonzero=options.nonzeros_of(nonzeros),
                 strategy=strategy.value,
                 missing=missing.value,
                 memory_limit=memory,

@@ -98,7 +98,8 @@ class Screen:
 
     def _put(self, text: str) -> None:
         try:
-            print(text, flush=True)
+            sys.stdout.write(f"{text}\n")
+            sys.stdout.flush()
         except BrokenPipeError:
             forget_stdout()
             self.left = True

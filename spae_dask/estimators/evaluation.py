@@ -12,12 +12,11 @@ from spae_dask.algorithms.evaluation import evaluate_encoder, evaluation_recipe
 from spae_dask.algorithms.problem import STRATEGIES, check_choice
 from spae_dask.engine.events import Event
 from spae_dask.engine.threads import one_blas_thread
-from spae_dask.estimators.applying import check_width
+from spae_dask.estimators.applying import open_rows
 from spae_dask.estimators.fitting import warn_of_missing_chunks
 from spae_dask.estimators.planning import finish_nbytes, plan_passes
 from spae_dask.estimators.runtime import active_client, runner_for
 from spae_dask.estimators.sparse_encoder import SparseEncoder
-from spae_dask.storage.open import open_matrix
 
 
 def evaluate(
@@ -50,9 +49,8 @@ def evaluate(
         encoder's mean and scale; ``pca_loss`` is that of ``x`` about the same mean.
     """
     check_is_fitted(encoder)
-    source = open_matrix(x)
+    source = open_rows(encoder, x)
     d = encoder.n_features_in_
-    check_width(source.shape, d, encoder)
     check_choice("strategy", strategy, STRATEGIES)
     chosen, reason = choose_strategy(strategy, source.dtype)
     codec = encoder.codec()

@@ -13,11 +13,10 @@ from spae_dask.engine.layout import write_footprint
 from spae_dask.engine.plan import tasks_or_refuse
 from spae_dask.engine.write import WriteRows, unit_spans
 from spae_dask.errors import PassFailed
-from spae_dask.estimators.applying import check_width, code_dtype
+from spae_dask.estimators.applying import code_dtype, open_rows
 from spae_dask.estimators.fitting import warn_of_missing_chunks
 from spae_dask.estimators.runtime import active_client, resources_for
 from spae_dask.estimators.sparse_encoder import SparseEncoder
-from spae_dask.storage.open import open_matrix
 from spae_dask.storage.publish import publish, refuse_same
 from spae_dask.storage.zarr_sink import create_sink, unit_rows_for
 
@@ -99,8 +98,7 @@ def transform_to_zarr(
         If writing fails, or a chunk reads back differently.
     """
     check_is_fitted(encoder)
-    source = open_matrix(x)
-    check_width(source.shape, encoder.n_features_in_, encoder)
+    source = open_rows(encoder, x)
     refuse_same(source.describe(), path)
     n, k = source.shape[0], encoder.n_components_
     dtype = code_dtype(source.dtype)

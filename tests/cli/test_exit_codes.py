@@ -33,6 +33,7 @@ def failed(ended, code: int, *words: str) -> None:
         (["fit", "x.zarr", "-k", "2", "-r", "2", "-o", "e", "--selecton", "greedy"], "Did you mean --selection?"),
         (["fit", "x.zarr", "-k", "2", "-r", "2", "-o", "e", "--selection", "best"], "dual-set"),
         (["fit", "x.zarr", "-k", "two", "-r", "2", "-o", "e"], "-k"),
+        (["fit", "x.zarr", "-k", "2", "-r", "3;4", "-o", "e"], "-r"),
         (["fit", "x.zarr", "-k", "2", "-o", "e"], "exactly one"),
         (["fit", "x.zarr", "-k", "2", "-r", "2", "--eps", "0.1", "-o", "e"], "exactly one"),
         (["fit", "x.zarr", "-k", "2", "--eps", "-0.1", "-o", "e"], "--eps"),

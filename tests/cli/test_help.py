@@ -1,5 +1,6 @@
 """Help, version, and the promise that they come at once."""
 
+import inspect
 import subprocess
 import sys
 
@@ -7,7 +8,7 @@ import pytest
 
 import spae_dask
 from spae_dask.algorithms import problem
-from spae_dask.cli import ingest, main, options
+from spae_dask.cli import fit, ingest, main, options
 from spae_dask.selection import SELECTIONS
 from spae_dask.storage.codecs import CODECS
 
@@ -51,6 +52,18 @@ def test_version(spae, flag):
 )
 def test_the_choices_offered_are_those_the_library_knows(offered, known):
     assert {each.value for each in offered} == set(known)
+
+
+@pytest.mark.parametrize("name", ["method", "selection", "center", "scale", "strategy", "missing"])
+def test_defaults_are_the_library_s(name):
+    library = inspect.signature(spae_dask.SparseEncoder).parameters[name].default
+    assert inspect.signature(fit.fit).parameters[name].default == library
+
+
+@pytest.mark.parametrize(("given", "taken"), [(None, None), ("12", 12), ("12,8,8", (12, 8, 8))])
+def test_nonzeros_are_one_number_or_several(given, taken):
+    assert options.check_nonzeros(given) == given
+    assert options.nonzeros_of(given) == taken
 
 
 @pytest.mark.parametrize("name", ["method", "selection"])

@@ -287,13 +287,13 @@ class TestZarr:
     @pytest.mark.parametrize(
         ("budget", "layout"),
         [
-            (8, {"chunks": (50, 100)}),
-            (8, {"chunks": (10_000, 1)}),
-            (4, {"chunks": (10_000, 25)}),
+            (16, {"chunks": (50, 100)}),
+            (16, {"chunks": (10_000, 1)}),
+            (8, {"chunks": (10_000, 25)}),
             (13, {"chunks": (10_000, 100)}),
             (13, {"chunks": (10_000, 100), "compressors": None}),
-            (8, {"chunks": (999, 17)}),
-            (8, {"chunks": (50, 50), "shards": (1000, 100)}),
+            (16, {"chunks": (999, 17)}),
+            (16, {"chunks": (50, 50), "shards": (1000, 100)}),
         ],
         ids=["tiny rows", "columns", "few columns", "one giant", "one giant, plain", "crooked", "shards"],
     )
@@ -307,7 +307,8 @@ class TestZarr:
             peak = tracemalloc.get_traced_memory()[1]
         finally:
             tracemalloc.stop()
-        assert peak <= budget * MIB
+        # what the allocator keeps beside the arrays is about as much again, less for a single chunk
+        assert peak <= (1.0 if layout["chunks"] == x.shape else 0.6) * budget * MIB
         np.testing.assert_array_equal(stored(tmp_path / "out.zarr"), x)
 
     def test_a_chunk_too_large_for_the_budget_is_refused_with_the_budget_that_would_do(self, tmp_path):
@@ -327,7 +328,7 @@ class TestZarr:
             return await get(self, key, prototype, byte_range)
 
         monkeypatch.setattr(zarr.storage.LocalStore, "get", counting)
-        report = ingest(tmp_path / "in.zarr", tmp_path / "out.zarr", budget=MIB // 2)
+        report = ingest(tmp_path / "in.zarr", tmp_path / "out.zarr", budget=MIB)
         assert report.decodes_per_chunk == reads.count("c/0/15") == reads.count("c/1/15")
         assert report.decodes_per_chunk == 4
         assert "decoded 4 times" in report.describe()

@@ -1,0 +1,84 @@
+"""One interrupt, in the main thread, at a good moment."""
+
+import os
+import signal
+import threading
+import time
+
+import pytest
+
+from spae_dask.cli.exits import exit_code
+from spae_dask.cli.signals import SIGNALS, Interrupted, Signals
+
+
+@pytest.fixture(autouse=True)
+def handlers():
+    """Put back what a signal that was received leaves in place."""
+    before = {each: signal.getsignal(each) for each in SIGNALS}
+    yield
+    for each, handler in before.items():
+        signal.signal(each, handler)
+
+
+@pytest.mark.parametrize("signum", SIGNALS)
+def test_a_signal_raises_and_has_its_exit_code(signum):
+    with Signals(), pytest.raises(Interrupted) as caught:
+        os.kill(os.getpid(), signum)
+        time.sleep(5)
+    assert exit_code(caught.value) == 128 + signum
+
+
+def test_handlers_are_put_back():
+    before = signal.getsignal(signal.SIGTERM)
+    with Signals():
+        assert signal.getsignal(signal.SIGTERM) != before
+    assert signal.getsignal(signal.SIGTERM) == before
+
+
+def test_a_signal_that_is_ignored_stays_ignored():
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    with Signals():
+        assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_processes_start_waits_until_they_have(signum):
+    steps = []
+    with Signals() as signals, pytest.raises(Interrupted), signals.held(starts=True) as release:
+        os.kill(os.getpid(), signum)
+        time.sleep(0.1)
+        steps.append("started")
+        release()
+        steps.append("never")
+    assert steps == ["started"]
+
+
+def test_a_signal_that_another_thread_was_given_still_wakes_the_main_one():
+    other = threading.Thread(target=time.sleep, args=(3,))
+    other.start()
+
+    def give() -> None:
+        time.sleep(0.2)
+        signal.pthread_kill(other.ident, signal.SIGTERM)
+
+    threading.Thread(target=give).start()
+    began = time.monotonic()
+    with Signals(), pytest.raises(Interrupted):
+        threading.Event().wait()  # without a limit: nothing but a signal of its own ends it
+    assert time.monotonic() - began < 2
+    other.join()
+
+
+def test_outside_the_main_thread_nothing_is_touched():
+    before = signal.getsignal(signal.SIGTERM)
+    seen = []
+
+    def run() -> None:
+        with Signals() as signals, signals.held(starts=True) as release:
+            seen.append(signal.getsignal(signal.SIGTERM))
+            release()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    assert seen == [before]

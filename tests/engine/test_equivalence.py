@@ -1,0 +1,190 @@
+"""One plan, the same bits: in a loop, on threads, on one worker process and on two."""
+
+import pickle
+from typing import Any
+
+import dask.array as da
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import zarr
+from distributed import Client
+from numpy.typing import NDArray
+
+from spae_dask.accumulators import Accumulator, Gram, Together, Triangular
+from spae_dask.blocks import ArrayBlocks, RowBlocks
+from spae_dask.engine.distributed import DaskRunner
+from spae_dask.engine.layout import PassLayout
+from spae_dask.engine.serial import SerialRunner
+from spae_dask.engine.spans import Span, cut_spans
+from spae_dask.storage.dask_blocks import DaskBlocks
+from spae_dask.storage.zarr_blocks import ZarrBlocks
+from tests.accumulators.recipes import RECIPES, Recipe
+from tests.conftest import ClusterOpener
+
+N, D = 4013, 24
+
+
+@pytest.fixture(scope="module", name="X")
+def _X() -> NDArray[np.float32]:
+    rng = np.random.default_rng(0)
+    return (50.0 + rng.standard_normal((N, D)) * np.linspace(1, 9, D)).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def store(X: NDArray[np.float32], tmp_path_factory: pytest.TempPathFactory) -> ZarrBlocks:
+    path = tmp_path_factory.mktemp("equivalence") / "x.zarr"
+    return ZarrBlocks(zarr.create_array(path, data=X, chunks=(100, 11)), target_nbytes=1)
+
+
+@pytest.fixture(autouse=True)
+def small_spans(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two blocks a span: the cut is made where the runner is, workers are told."""
+    monkeypatch.setattr("spae_dask.engine.spans.MIN_SPAN_NBYTES", 200 * D * 4)
+    monkeypatch.setattr("spae_dask.engine.spans.STATE_WORTH", 1)
+
+
+@pytest.fixture(scope="module")
+def clients(open_cluster: ClusterOpener) -> dict[str, Client]:
+    return {"one worker": open_cluster(1), "two workers of two threads": open_cluster(2, threads_per_worker=2)}
+
+
+def bits(result: Any) -> Any:
+    """Everything in a result, to the last bit."""
+    if isinstance(result, dict):
+        return {name: bits(value) for name, value in result.items()}
+    if hasattr(result, "__dict__"):
+        return {name: bits(value) for name, value in vars(result).items()}
+    array = np.asarray(result)
+    return array.dtype.str, array.shape, array.tobytes()
+
+
+def runners(source: RowBlocks, clients: dict[str, Client]) -> dict[str, DaskRunner]:
+    on_threads = {f"{n} threads": DaskRunner(source, None, n) for n in (1, 2, 3)}
+    return on_threads | {name: DaskRunner(source, client, 2) for name, client in clients.items()}
+
+
+def summaries(d: int) -> Accumulator[Any]:
+    return Together({"gram": Gram(d), "triangular": Triangular(d)})
+
+
+def test_the_store_is_cut_into_many_spans_and_levels(store: ZarrBlocks) -> None:
+    layout = PassLayout.of(store, Gram(D))
+    assert len(layout.spans) >= 15
+    assert layout.fan_in < len(layout.spans)
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.name)
+def test_every_runner_gives_the_bits_of_the_loop(recipe: Recipe, store: ZarrBlocks, clients: dict[str, Client]) -> None:
+    accumulator = recipe.make(D)
+    expected = bits(SerialRunner(store).run_pass(accumulator))
+    for name, runner in runners(store, clients).items():
+        assert bits(runner.run_pass(accumulator)) == expected, name
+
+
+def test_the_loop_gives_the_scatter_of_the_matrix(store: ZarrBlocks, X: NDArray[np.float32]) -> None:
+    wide = X.astype(np.longdouble)
+    expected = ((wide - wide.mean(axis=0)).T @ (wide - wide.mean(axis=0))).astype(float)
+    result = SerialRunner(store).run_pass(summaries(D))
+    np.testing.assert_allclose(result["gram"].scatter, expected, rtol=1e-11, atol=1e-11 * np.max(expected))
+    triangle = result["triangular"].triangle
+    np.testing.assert_allclose(triangle.T @ triangle, expected, rtol=1e-11, atol=1e-11 * np.max(expected))
+
+
+def test_the_same_run_twice_gives_the_same_bits(store: ZarrBlocks, clients: dict[str, Client]) -> None:
+    runner = DaskRunner(store, clients["two workers of two threads"], 1)
+    assert bits(runner.run_pass(summaries(D))) == bits(runner.run_pass(summaries(D)))
+
+
+def lazy_sources(X: NDArray[np.float32]) -> dict[str, tuple[da.Array, NDArray[Any]]]:
+    x = da.from_array(X, chunks=(100, D))
+    counts = np.where(X > 55, np.rint(X), 0).astype(np.float32)
+    sparse = da.from_array(counts, chunks=(100, D))
+    return {
+        "row chunks": (x, X),
+        "centered": (x - x.mean(axis=0), X - X.mean(axis=0)),
+        "column chunks": (da.from_array(X, chunks=(100, 7)), X),
+        "square chunks": (da.from_array(X, chunks=(13, 13)), X),
+        "chunks of all sizes": (da.from_array(X, chunks=((1, 2000, 1, 0, 999, 1012), (D,))), X),
+        "csr_matrix": (sparse.map_blocks(sp.csr_matrix), counts),
+        "csr_array": (sparse.map_blocks(sp.csr_array), counts),
+        "csc_array": (sparse.map_blocks(sp.csc_array), counts),
+        "persisted": (x.persist(), X),
+        "persisted column chunks": (da.from_array(X, chunks=(100, 7)).persist(), X),
+    }
+
+
+@pytest.mark.parametrize("kind", lazy_sources(np.zeros((N, D), dtype=np.float32)))
+def test_dask_arrays_give_the_bits_of_the_loop_and_the_scatter_of_their_values(
+    kind: str, X: NDArray[np.float32], clients: dict[str, Client]
+) -> None:
+    lazy, values = lazy_sources(X)[kind]
+    source = DaskBlocks(lazy)
+    expected = SerialRunner(source).run_pass(summaries(D))
+    wide = values.astype(np.longdouble)
+    scatter = ((wide - wide.mean(axis=0)).T @ (wide - wide.mean(axis=0))).astype(float)
+    np.testing.assert_allclose(expected["gram"].scatter, scatter, rtol=1e-5, atol=1e-6 * np.max(scatter))
+    # what was persisted with one client can be read with that client only
+    where = {"two workers of two threads"} if kind.startswith("persisted") else set(clients)
+    chosen = {name: client for name, client in clients.items() if name in where}
+    all_runners = runners(source, chosen)
+    for name, runner in all_runners.items():
+        if kind.startswith("persisted") and "threads" in name and runner.client is None:
+            continue
+        assert bits(runner.run_pass(summaries(D))) == bits(expected), name
+
+
+def test_sparse_rows_of_this_process_give_the_bits_of_their_dense_twin(X: NDArray[np.float32]) -> None:
+    counts = np.where(X > 55, np.rint(X), 0).astype(np.float32)
+    dense, sparse = (ArrayBlocks(x, 100) for x in (counts, sp.csr_array(counts)))
+    expected = bits(SerialRunner(dense).run_pass(summaries(D)))
+    assert bits(SerialRunner(sparse).run_pass(summaries(D))) == expected
+    assert bits(DaskRunner(sparse, None, 2).run_pass(summaries(D))) == expected
+
+
+class Checksum:
+    """Span work: the sum of every block of the span, and where it was."""
+
+    def __call__(self, source: RowBlocks, span: Span) -> list[tuple[int, float]]:
+        return [
+            (source.bounds[i], float(np.asarray(source.read(i).sum(), dtype=np.float64)))
+            for i in range(span.first_block, span.last_block)
+        ]
+
+
+@pytest.mark.parametrize("kind", ["zarr", "row chunks", "centered", "column chunks", "csr_array", "persisted"])
+def test_work_on_spans_comes_back_in_order_and_the_same_from_every_runner(
+    kind: str, store: ZarrBlocks, X: NDArray[np.float32], clients: dict[str, Client]
+) -> None:
+    source: RowBlocks = store if kind == "zarr" else DaskBlocks(lazy_sources(X)[kind][0])
+    spans = cut_spans(source.bounds, D * 4, 0)
+    expected = SerialRunner(source).run_spans(Checksum(), spans)
+    assert [start for part in expected for start, _ in part] == list(source.bounds[:-1])
+    for name, runner in runners(source, clients).items():
+        if kind == "persisted" and name != "two workers of two threads":
+            continue
+        assert runner.run_spans(Checksum(), spans) == expected, name
+
+
+def test_what_the_blocks_of_a_dask_array_share_is_computed_once(X: NDArray[np.float32]) -> None:
+    computed = []
+
+    def expensive(block: NDArray[np.float32]) -> NDArray[np.float32]:
+        computed.append(len(block))
+        return block
+
+    x = da.from_array(X, chunks=(100, D)).map_blocks(expensive, dtype=np.float32, meta=np.empty((0, 0), np.float32))
+    computed.clear()
+    runner = DaskRunner(DaskBlocks(x - x.mean(axis=0)), None, 2)
+    runner.run_pass(Gram(D))
+    assert sum(computed) == N
+    computed.clear()
+    runner.run_spans(Checksum(), cut_spans(runner.source.bounds, D * 4, 0))
+    assert sum(computed) == N
+
+
+def test_a_source_is_small_when_pickled_and_reads_the_same(store: ZarrBlocks) -> None:
+    store.read(0)
+    pickled = pickle.dumps(store)
+    assert len(pickled) < 10_000
+    np.testing.assert_array_equal(pickle.loads(pickled).read(3), store.read(3))
