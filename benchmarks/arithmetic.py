@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 from scipy.linalg.blas import dsyrk
 from scipy.linalg.lapack import dtpqrt
 
@@ -28,11 +29,11 @@ def arithmetic_seconds(strategy: Strategy, n_features: int, flops: float, thread
     """Seconds that ``flops`` operations take on ``threads`` threads."""
     calls = max(1, round(flops / SHARE / threads / _flops_per_call(strategy, n_features)))
     done = calls * threads * _flops_per_call(strategy, n_features)
-    kernels = [_kernel(strategy, n_features) for _ in range(threads)]
+    kernels = [kernel(strategy, n_features)[0] for _ in range(threads)]
 
     def turn() -> None:
         with one_blas_thread(), ThreadPoolExecutor(threads) as pool:
-            list(pool.map(lambda kernel: [kernel() for _ in range(calls)], kernels))
+            list(pool.map(lambda add: [add() for _ in range(calls)], kernels))
 
     return timed(turn).times(flops / done)
 
@@ -41,7 +42,8 @@ def _flops_per_call(strategy: Strategy, d: int) -> float:
     return float(PANEL_ROWS * d * (d + 1)) if strategy == "gram" else 2.0 * PANEL_ROWS * d * d
 
 
-def _kernel(strategy: Strategy, d: int) -> Callable[[], None]:
+def kernel(strategy: Strategy, d: int) -> tuple[Callable[[], None], npt.NDArray[np.float64]]:
+    """One call's work, and the (d, d) summary it adds to: the upper triangle of a Gram matrix, or of R."""
     rows = np.random.default_rng(0).standard_normal((PANEL_ROWS, d))
     summary = np.zeros((d, d), order="F")
     if strategy == "gram":
@@ -49,7 +51,7 @@ def _kernel(strategy: Strategy, d: int) -> Callable[[], None]:
         def add_products() -> None:
             dsyrk(1.0, rows.T, beta=1.0, c=summary, overwrite_c=1)
 
-        return add_products
+        return add_products, summary
     column_major, scratch = np.asfortranarray(rows), np.empty_like(rows, order="F")
     width = max(8, min(24, d // 16))  # of the panels: the fastest of 8, 12, 16, 24, 32, 48 at d = 64, 128, 512
 
@@ -57,4 +59,4 @@ def _kernel(strategy: Strategy, d: int) -> Callable[[], None]:
         np.copyto(scratch, column_major)
         dtpqrt(0, width, summary, scratch, overwrite_a=1, overwrite_b=1)
 
-    return add_rows
+    return add_rows, summary

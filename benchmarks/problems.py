@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import dask.array as da
 import numpy as np
@@ -10,7 +11,7 @@ import zarr
 from dask.delayed import delayed
 from zarr.codecs import BloscCodec
 
-CODECS = {"zstd": "auto", "lz4": BloscCodec(cname="lz4", clevel=5, shuffle="shuffle")}
+CODECS: dict[str, Any] = {"zstd": "auto", "lz4": BloscCodec(cname="lz4", clevel=5, shuffle="shuffle")}
 """What the chunks are compressed with: Zarr's own default, and what decodes fastest."""
 
 RANK = 8

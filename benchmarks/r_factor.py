@@ -41,7 +41,7 @@ def dasks(x: da.Array) -> npt.NDArray[np.floating[Any]]:
     """R of the columns as they are."""
     with one_blas_thread():
         (triangle,) = dask.compute(da.linalg.qr(x)[1], scheduler="threads", num_workers=THREADS)
-    return triangle
+    return np.asarray(triangle)
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,9 @@ class RFactorTime:
     def run(self, scratch: Path, repetitions: int) -> list[Line]:  # noqa: ARG002 - nothing is stored
         """Take turns."""
         x = self.problem.in_memory()
-        turns = take_turns({"dask": lambda: timed(lambda: dasks(x)), "ours": lambda: timed(lambda: ours(x))}, repetitions)
+        turns = take_turns(
+            {"dask": lambda: timed(lambda: dasks(x)), "ours": lambda: timed(lambda: ours(x))}, repetitions
+        )
         case = f"d = {x.shape[1]}, {x.shape[0]:,} rows, {x.numblocks[0]} blocks in memory"
         return [Line("da.linalg.qr / R factor", case, turns["ours"], turns["dask"], at_least=self.at_least)]
 
@@ -86,10 +88,10 @@ class RFactorMemory:
         """Measure each in a process of its own."""
         lines = []
         for side, at_most in (("ours", self.at_most), ("dasks", None)):
-            peaks = [peak_mib(side, self.few, factor) for factor in (1, MORE_ROWS)]
+            few, many = (peak_mib(side, self.few, factor) for factor in (1, MORE_ROWS))
             case = f"d = {self.few.n_features}, {self.few.n_blocks} blocks of {self.few.block_nbytes >> 20} MiB"
             what = f"{'R factor' if side == 'ours' else 'da.linalg.qr'}: peak memory of {MORE_ROWS} n rows / n rows"
-            lines.append(MemoryLine(what, case, *peaks, at_most=at_most))
+            lines.append(MemoryLine(what, case, few, many, at_most))
         return lines
 
 

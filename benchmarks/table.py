@@ -10,6 +10,7 @@ BEGIN, END = "<!-- results begin -->", "<!-- results end -->"
 """What is between them in a Markdown file is written by a benchmark."""
 
 HEAD = "| what | case | ours | other | ratio by the clock | of processor time | target | met |"
+RULE = "|" + "---|" * 8
 
 
 @dataclass(frozen=True)
@@ -95,15 +96,14 @@ class MemoryLine:
         return [self.what, self.case, f"{self.many:.0f} MiB", f"{self.few:.0f} MiB", ratio, "", target, met]
 
 
-def markdown_table(lines: Sequence[Line | MemoryLine]) -> str:
-    """All lines as a table."""
-    rule = "|" + "---|" * (HEAD.count("|") - 1)
-    return "\n".join([HEAD, rule, *(f"| {' | '.join(line.cells())} |" for line in lines)])
+def markdown_row(line: Line | MemoryLine) -> str:
+    """One row of a table."""
+    return f"| {' | '.join(line.cells())} |"
 
 
-def write_markdown(path: Path, machine: Sequence[str], table: str) -> None:
+def write_markdown(path: Path, machine: Sequence[str], rows: Sequence[str]) -> None:
     """Put machine and table between the marks of an existing file, or make a file of nothing else."""
-    results = "\n".join([BEGIN, *(f"- {line}" for line in machine), "", table, END])
+    results = "\n".join([BEGIN, *(f"- {line}" for line in machine), "", HEAD, RULE, *rows, END])
     if path.exists() and BEGIN in (text := path.read_text()):
         before, rest = text.split(BEGIN, 1)
         results = before + results + rest.split(END, 1)[1]

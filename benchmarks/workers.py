@@ -1,5 +1,6 @@
 """One worker process against two, where arithmetic is what takes the time."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from time import process_time
@@ -9,7 +10,7 @@ from distributed.system import MEMORY_LIMIT
 
 from benchmarks.problems import SensorCounts
 from benchmarks.table import Line
-from benchmarks.timing import take_turns, timed
+from benchmarks.timing import Timed, take_turns, timed
 from spae_dask import open_matrix
 from spae_dask.accumulators import CenteredTriangle, Triangular
 from spae_dask.clusters.local import local_cluster
@@ -46,10 +47,14 @@ class TwoWorkers:
         """Start two clusters and take turns."""
         path = self.problem.make(scratch)
         with local_cluster(1, MEMORY_LIMIT // 3) as one, local_cluster(2, MEMORY_LIMIT // 3) as two:
-            sides = {
-                name: lambda c=client: timed(lambda: triangle_on(c, path), lambda: workers_cpu(c))
-                for name, client in (("one", one), ("two", two))
-            }
-            turns = take_turns(sides, repetitions)
+            return self.compare(path, one, two, repetitions)
+
+    def compare(self, path: Path, one: Client, two: Client, repetitions: int) -> list[Line]:
+        """Take turns."""
+
+        def side(client: Client) -> Callable[[], Timed]:
+            return lambda: timed(lambda: triangle_on(client, path), lambda: workers_cpu(client))
+
+        turns = take_turns({"one": side(one), "two": side(two)}, repetitions)
         case = f"tsqr, d = {self.problem.n_features}, {self.problem.codec}, {self.problem.nbytes >> 20} MiB"
         return [Line("1 worker process / 2", case, turns["two"], turns["one"], at_least=self.at_least)]

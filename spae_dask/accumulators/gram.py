@@ -64,8 +64,8 @@ class Gram:
 
     @property
     def work_nbytes(self) -> int:
-        """The shifted float64 copy of the rows."""
-        return 8 * self.n_features * self.panel_rows
+        """The shifted float64 copy of the rows, and a one for each of them."""
+        return 8 * (self.n_features + 1) * self.panel_rows
 
     @property
     def flops_per_row(self) -> float:

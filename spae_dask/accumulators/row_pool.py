@@ -72,7 +72,7 @@ class RowPool:
     def work_nbytes(self) -> int:
         """The chosen columns of the rows with the draws, and the pool put together with the rows that may enter."""
         r, k = self.T.shape
-        return 8 * (self.panel_rows * (2 * r + k + 8) + 3 * self.size * (self.mean.size + 2))
+        return int(8 * (self.panel_rows * (2 * r + k + 8) + 3 * self.size * (self.mean.size + 2)))
 
     @property
     def flops_per_row(self) -> float:

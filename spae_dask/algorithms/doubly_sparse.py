@@ -16,6 +16,19 @@ from spae_dask.linalg.loss import sequential_explained
 POOL = 10
 """Rows sampled by leverage for every row to be chosen."""
 
+ROWS_PER_COMPONENT = 4
+"""Rows chosen for each component, if their number is not given: more hardly lower the loss."""
+
+
+def rows_wanted(problem: Problem) -> int:
+    """Rows to choose."""
+    return ROWS_PER_COMPONENT * problem.n_components if problem.n_rows is None else problem.n_rows
+
+
+def pool_size(problem: Problem) -> int:
+    """Rows to sample."""
+    return POOL * rows_wanted(problem)
+
 
 @dataclass(frozen=True, eq=False)
 class FittedRows:
@@ -33,9 +46,7 @@ class FittedRows:
     rows: npt.NDArray[np.int64]
 
 
-def choose_rows(
-    problem: Problem, summary: CoreSummary, run_pass: RunPass, columns_only: FittedEncoder, n_rows: int
-) -> FittedRows:
+def choose_rows(problem: Problem, summary: CoreSummary, run_pass: RunPass, columns_only: FittedEncoder) -> FittedRows:
     """Choose rows for the columns of a batch encoder, and rebuild encoder and decoder on both.
 
     Passes: 1, beside that of the core: rows are sampled by leverage into a pool, and targeted greedy chooses from it
@@ -51,12 +62,10 @@ def choose_rows(
         Sweeps the data.
     columns_only : FittedEncoder
         The batch encoder on the chosen columns.
-    n_rows : int
-        Rows to choose.
     """
+    n_rows = rows_wanted(problem)
     core, k, columns = summary.core, problem.n_components, columns_only.chosen
-    recipe = row_pool(problem, summary, columns, n_rows)
-    pooled: PooledRows = run_pass(recipe, "rows")
+    pooled: PooledRows = run_pass(row_pool(problem, summary, columns), "rows")
     made = encode_doubly_sparse(core, columns, pooled.rows, k, n_rows)
     H, G = padded(made.H.T, k).T, padded(made.G, k)
     before = columns_only.certificate
@@ -81,10 +90,8 @@ def choose_rows(
     return FittedRows(fitted, np.sort(pooled.numbers[made.rows]))
 
 
-def row_pool(
-    problem: Problem, summary: CoreSummary, columns: npt.NDArray[np.intp], n_rows: int
-) -> RowPool | Imputed[PooledRows]:
+def row_pool(problem: Problem, summary: CoreSummary, columns: npt.NDArray[np.intp]) -> RowPool | Imputed[PooledRows]:
     """Recipe of the pass."""
     T = leverage_coefficients(summary.core, columns, problem.n_components)
-    pool = RowPool(POOL * n_rows, columns, T, summary.mean, summary.scale, seed=problem.seed)
+    pool = RowPool(pool_size(problem), columns, T, summary.mean, summary.scale, seed=problem.seed)
     return pool if summary.fill is None else Imputed(pool, summary.fill)

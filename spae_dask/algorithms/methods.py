@@ -1,7 +1,7 @@
 """Ways to build an encoder on a core, by name: what ``method`` means."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -56,8 +56,8 @@ def iterative(problem: Problem, core: Floats, r: Sizes, effort: float) -> Encode
     rng = np.random.default_rng(problem.seed)
     made = encode_iterative(core, problem.n_components, r, selection=problem.selection, rng=rng)
     theorem = (
-        "Magdon-Ismail & Boutsidis 2015, adaptive iterative theorem: for component sizes 1 + ceil(2j/eps), every prefix "
-        "of l components loses at most (e l)^eps times PCA's loss plus eps l^(1 + eps) ||X_l - X_1||^2"
+        "Magdon-Ismail & Boutsidis 2015, adaptive iterative theorem: with 1 + ceil(2j/eps) nonzeros in component j, "
+        "l components lose at most (e l)^eps times PCA's loss plus eps l^(1 + eps) ||X_l - X_1||^2"
     )
     return Encoded(made.H, made.G, np.flatnonzero(made.H.any(axis=1)), None, theorem)
 
@@ -65,7 +65,7 @@ def iterative(problem: Problem, core: Floats, r: Sizes, effort: float) -> Encode
 def polished(problem: Problem, core: Floats, r: Sizes, effort: float) -> Encoded:
     """Ours: starts from the paper's batch encoder and only ever lowers its loss, so it keeps the paper's bound."""
     if problem.shared_support:
-        return batch(problem.with_selection("exchange"), core, r, effort)
+        return batch(replace(problem, selection="exchange"), core, r, effort)
     start = batch(problem, core, r, effort)
     rng = np.random.default_rng(problem.seed)
     made = encode_polished(core, problem.n_components, r, start_H=start.H, rng=rng, effort=effort)

@@ -81,6 +81,11 @@ class PaperOptions:
     split: str = "best"
 
 
+def paper_options(problem: Problem) -> PaperOptions:
+    """The options a problem states."""
+    return PaperOptions(problem.power_iterations, problem.n_repeats)
+
+
 @dataclass(frozen=True, eq=False)
 class Sketched:
     """What the first pass leaves: means, scales, the total, a core that stands in for X, and bounds on PCA's loss."""
@@ -120,8 +125,7 @@ def fit_paper(problem: Problem, run_pass: RunPass, n_features: int, options: Pap
     FittedEncoder
         ``certificate.pca_loss`` is a certified lower bound, by Frequent Directions; the loss itself is exact.
     """
-    assert problem.n_nonzero is not None
-    k, r = problem.n_components, problem.n_nonzero
+    k, r = problem.n_components, problem.shared_size
     sketched = _sketch(problem, run_pass, n_features)
     Z, sigma = _directions(sketched, run_pass, k, options.power_iterations)
     left = run_pass(sketched.recipe(_residual_of(Z, sketched)), "residual norms")
@@ -135,7 +139,7 @@ def fit_paper(problem: Problem, run_pass: RunPass, n_features: int, options: Pap
 
 def paper_passes(problem: Problem, n_features: int, options: PaperOptions) -> list[tuple[str, Accumulator[Any]]]:
     """Names and recipes of the passes, for planning; numbers in the recipes are placeholders."""
-    d, k, r = n_features, problem.n_components, problem.n_nonzero or n_features
+    d, k, r = n_features, problem.n_components, problem.shared_size
     ones, s = np.ones(d), min(n_features, problem.n_components + OVERSAMPLING)
     width = min(d, r + (options.n_repeats - 1) * max(0, r - k))
     columns = np.arange(d)

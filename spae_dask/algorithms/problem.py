@@ -8,8 +8,10 @@ import numpy as np
 from spae_dask.errors import InvalidInput
 from spae_dask.selection import SELECTIONS
 
-METHODS = ("batch",)
-STRATEGIES = ("auto", "gram", "tsqr")
+METHODS = ("polished", "batch", "iterative", "doubly-sparse")
+SHARED = ("batch", "doubly-sparse")
+"""Methods whose components all use the same columns."""
+STRATEGIES = ("auto", "gram", "tsqr", "paper")
 MISSING = ("error", "mean", "zero")
 PRECISIONS = ("exact",)
 
@@ -22,20 +24,27 @@ class Problem:
     ----------
     n_components : int
         k, columns of the encoder.
-    n_nonzero : int or None
-        r, the most nonzeros a column of the encoder may have; ``None`` for the smallest that reaches ``eps``.
+    n_nonzero : int, sequence of int or None
+        r, the most nonzeros a column of the encoder may have, or one number a column; ``None`` for the smallest that
+        reaches ``eps``.
     eps : float
         Wanted relative excess over PCA's loss; used only if ``n_nonzero`` is None.
     method, selection, strategy, precision, missing : str
         As documented on ``SparseEncoder``.
     center, scale : bool
         Whether X is taken about its column means, and its columns divided by their standard deviations.
+    orthonormal, shared_support : bool
+        As documented on ``SparseEncoder``.
+    n_rows : int or None
+        Rows of a doubly sparse encoder; ``None`` for four a component.
+    n_repeats, power_iterations : int
+        Of the paper's own pipeline.
     seed : int
         Seed of everything random.
     """
 
     n_components: int
-    n_nonzero: int | None = None
+    n_nonzero: int | Sequence[int] | None = None
     eps: float = 0.1
     method: str = "batch"
     selection: str = "dual-set"
@@ -44,6 +53,11 @@ class Problem:
     strategy: str = "auto"
     precision: str = "exact"
     missing: str = "error"
+    orthonormal: bool = False
+    shared_support: bool = False
+    n_rows: int | None = None
+    n_repeats: int = 1
+    power_iterations: int = 0
     seed: int = 0
 
     def check(self, n_samples: int, n_features: int) -> None:
@@ -64,10 +78,54 @@ class Problem:
                 f"the data have n_samples = {n_samples} row(s); a fit needs at least 2 to see any variation."
             )
         check_count("n_components", self.n_components, n_features)
-        if self.n_nonzero is not None:
-            check_count("n_nonzero", self.n_nonzero, n_features)
-        elif not (isinstance(self.eps, float | int | np.floating) and 0 < self.eps < float("inf")):
-            raise InvalidInput(f"eps={self.eps!r} is not allowed: give a positive number, such as 0.05 for 5 %.")
+        self._check_sizes(n_features)
+        if self.n_rows is not None:
+            check_count("n_rows", self.n_rows, n_samples, "samples")
+        check_count("n_repeats", self.n_repeats, 1000, "repeats that make sense")
+        if self.power_iterations != 0:
+            check_count("power_iterations", self.power_iterations, 20, "passes that make sense")
+        if self.strategy == "paper" and (self.method != "batch" or self.n_nonzero is None):
+            raise InvalidInput(
+                "strategy='paper' is the paper's own pipeline for its batch encoder: it takes method='batch' and a "
+                f"given n_nonzero; given were method={self.method!r} and n_nonzero={self.n_nonzero!r}."
+            )
+
+    def _check_sizes(self, n_features: int) -> None:
+        """Check ``n_nonzero``, or ``eps`` if it is used."""
+        r = self.n_nonzero
+        if r is None:
+            if not (isinstance(self.eps, float | int | np.floating) and 0 < self.eps < float("inf")):
+                raise InvalidInput(f"eps={self.eps!r} is not allowed: give a positive number, such as 0.05 for 5 %.")
+        elif isinstance(r, tuple | list | np.ndarray):
+            if len(r) != self.n_components:
+                raise InvalidInput(
+                    f"n_nonzero={list(r)} has {len(r)} numbers for n_components={self.n_components}: give one number, "
+                    "or one for each component."
+                )
+            if self.method in SHARED and len(set(r)) > 1:
+                raise InvalidInput(
+                    f"n_nonzero={list(r)} differs between components, but with method={self.method!r} all use the same "
+                    "columns: give one number, or use method='polished' or 'iterative'."
+                )
+            for each in r:
+                check_count("n_nonzero", each, n_features)
+        else:
+            check_count("n_nonzero", r, n_features)
+
+    @property
+    def shared_size(self) -> int:
+        """Columns that all components share, where ``n_nonzero`` is given: the least of its numbers."""
+        sizes = self.sizes
+        assert sizes is not None, "n_nonzero is not given"
+        return min(sizes) if isinstance(sizes, tuple) else sizes
+
+    @property
+    def sizes(self) -> int | tuple[int, ...] | None:
+        """``n_nonzero`` as a number, or a tuple of one a component."""
+        r = self.n_nonzero
+        if r is None or isinstance(r, int | np.integer):
+            return None if r is None else int(r)
+        return tuple(int(each) for each in r)
 
 
 def check_choice(name: str, given: object, allowed: Sequence[str]) -> None:
@@ -76,9 +134,9 @@ def check_choice(name: str, given: object, allowed: Sequence[str]) -> None:
         raise InvalidInput(f"{name}={given!r} is not allowed: choose one of {', '.join(map(repr, allowed))}.")
 
 
-def check_count(name: str, given: object, n_features: int) -> None:
-    """Refuse a parameter that is not a whole number from 1 to the number of features."""
-    if isinstance(given, bool) or not hasattr(given, "__index__") or not 1 <= int(given.__index__()) <= n_features:
+def check_count(name: str, given: object, largest: int, of_what: str = "features") -> None:
+    """Refuse a parameter that is not a whole number from 1 to ``largest``, the number of ``of_what``."""
+    if isinstance(given, bool) or not hasattr(given, "__index__") or not 1 <= int(given.__index__()) <= largest:
         raise InvalidInput(
-            f"{name}={given!r} is not allowed: give a whole number from 1 to {n_features}, the number of features."
+            f"{name}={given!r} is not allowed: give a whole number from 1 to {largest}, the number of {of_what}."
         )

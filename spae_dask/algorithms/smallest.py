@@ -15,7 +15,13 @@ from spae_dask.linalg.loss import encoder_loss, rounding_error, total_variance
 from spae_dask.linalg.spectral import pca_loss, right_singular
 
 
-def smallest_r(core: Floats, k: int, eps: float, encode: Callable[[int], Floats]) -> int:
+def loss_target(core: Floats, k: int, eps: float) -> float:
+    """The most an encoder may lose: ``1 + eps`` times what PCA loses with k components, and rounding."""
+    wanted = (1 + eps) * pca_loss(right_singular(core, 0)[0], k)
+    return wanted + rounding_error(wanted, total_variance(core))
+
+
+def smallest_r(core: Floats, k: int, eps: float, encode: Callable[[int], Floats], floor: int | None = None) -> int:
     """Find a small r such that the encoder of r nonzeros loses at most ``1 + eps`` times what PCA loses.
 
     Parameters
@@ -28,27 +34,24 @@ def smallest_r(core: Floats, k: int, eps: float, encode: Callable[[int], Floats]
         Wanted relative excess, positive.
     encode : callable
         From r to an encoder H (d, k) with at most r nonzeros a column.
+    floor : int, optional
+        Fewest nonzeros worth a try; k if not given, as where all components share their columns.
 
     Returns
     -------
     int
-        At least k, or the number of nonzero columns if that is smaller; so many are always enough.
+        At least ``floor``, or the number of nonzero columns if that is smaller; so many are always enough.
     """
-    best = pca_loss(right_singular(core, 0)[0], k)
-    wanted = (1 + eps) * best
-    wanted += rounding_error(wanted, total_variance(core))
+    target = loss_target(core, k, eps)
     available = max(1, int(np.count_nonzero(core.any(axis=0))))
-
-    def reached(r: int) -> bool:
-        return encoder_loss(core, encode(r)) <= wanted
-
-    too_few, enough = 0, min(k, available)
-    while enough < available and not reached(enough):
+    least = min(k if floor is None else floor, available)
+    too_few, enough = 0, least
+    while enough < available and encoder_loss(core, encode(enough)) > target:
         too_few, enough = enough, min(2 * enough, available)
-    too_few = max(too_few, min(k, available) - 1)
+    too_few = max(too_few, least - 1)
     while enough - too_few > 1:
         middle = (too_few + enough) // 2
-        if reached(middle):
+        if encoder_loss(core, encode(middle)) <= target:
             enough = middle
         else:
             too_few = middle

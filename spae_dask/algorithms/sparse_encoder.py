@@ -8,10 +8,11 @@ import numpy.typing as npt
 from spae_dask.algorithms.certificate import Certificate
 from spae_dask.algorithms.certify import certify
 from spae_dask.algorithms.core import CoreSummary, Floats
-from spae_dask.algorithms.problem import Problem
-from spae_dask.algorithms.smallest import smallest_r
-from spae_dask.encoding import BatchEncoder, encode_batch, theorem_bound
-from spae_dask.linalg.loss import sequential_explained
+from spae_dask.algorithms.methods import METHODS, Encoded
+from spae_dask.algorithms.problem import SHARED, Problem
+from spae_dask.algorithms.smallest import loss_target, smallest_r
+from spae_dask.encoding.orthonormal import orthonormalize
+from spae_dask.linalg.loss import encoder_loss, sequential_explained
 from spae_dask.linalg.spectral import right_singular
 
 
@@ -60,24 +61,19 @@ class FittedEncoder:
 
 
 def encode_core(problem: Problem, summary: CoreSummary, *, passes: int, bytes_read: int) -> FittedEncoder:
-    """Choose columns, build the encoder and certify it, all on a core; no data are read."""
+    """Build the encoder by the problem's method and certify it, all on a core; no data are read."""
     core, k = summary.core, problem.n_components
-
-    def encode(r: int) -> BatchEncoder:
-        return encode_batch(core, k, r, selection=problem.selection, rng=np.random.default_rng(problem.seed))
-
-    r = problem.n_nonzero
-    if r is None:
-        r = smallest_r(core, k, problem.eps, lambda size: encode(size).H)
-    encoded = encode(r)
-    H, G = padded(encoded.H.T, k).T, padded(encoded.G, k)
-    bound, theorem = theorem_bound(problem.selection, k, r)[:2]
+    encoded = (
+        _smallest(problem, core) if problem.sizes is None else METHODS[problem.method](problem, core, problem.sizes, 1)
+    )
+    H, G = orthonormalize(core, encoded.H) if problem.orthonormal else (encoded.H, encoded.G)
+    H, G = padded(H.T, k).T, padded(G, k)
     explained = sequential_explained(core, H)
     certificate = certify(
         summary,
         H,
-        bound=bound,
-        theorem=theorem,
+        bound=encoded.bound,
+        theorem=encoded.theorem,
         passes=passes,
         bytes_read=bytes_read,
         eps=problem.eps if problem.n_nonzero is None else None,
@@ -88,7 +84,7 @@ def encode_core(problem: Problem, summary: CoreSummary, *, passes: int, bytes_re
         mean=summary.mean,
         scale=summary.scale,
         selected=np.flatnonzero(H.any(axis=1)),
-        chosen=encoded.selected,
+        chosen=encoded.chosen,
         explained_ratio=explained / certificate.total if certificate.total > 0 else np.zeros(k),
         spectrum=right_singular(core, 0)[0],
         constant=summary.constant,
@@ -96,6 +92,24 @@ def encode_core(problem: Problem, summary: CoreSummary, *, passes: int, bytes_re
         n_samples=summary.n_samples,
         certificate=certificate,
     )
+
+
+def _smallest(problem: Problem, core: Floats) -> Encoded:
+    """Encoder of the fewest nonzeros found whose loss is within ``1 + eps`` of PCA's.
+
+    The search uses quick encoders; full effort then tries to do with fewer still.
+    """
+    encode = METHODS[problem.method]
+    floor = problem.n_components if problem.method in SHARED else 1
+    r = smallest_r(core, problem.n_components, problem.eps, lambda size: encode(problem, core, size, 0).H, floor)
+    best = encode(problem, core, r, 1)
+    target = loss_target(core, problem.n_components, problem.eps)
+    while problem.method == "polished" and r > 1:
+        fewer = encode(problem, core, r - 1, 1)
+        if encoder_loss(core, fewer.H) > target:
+            break
+        best, r = fewer, r - 1
+    return best
 
 
 def padded(rows: Floats, k: int) -> Floats:

@@ -104,8 +104,8 @@ class Signals:
         main = threading.main_thread().ident
         assert main is not None
         while (signum := os.read(self._read_end, 1)[0]) != 0:
-            slept = threading.Event()
-            while not slept.wait(SECONDS_TO_WAKE) and self._received is None:
+            never = threading.Event()
+            while signum in SIGNALS and not never.wait(SECONDS_TO_WAKE) and self._received is None:
                 self._waking = True
                 signal.pthread_kill(main, signum)
 

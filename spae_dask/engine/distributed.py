@@ -97,10 +97,9 @@ class DaskRunner:
         source = delayed(seen, name=f"source-{token}", traverse=False)
         node = delayed(work, name=f"work-{token}", traverse=False)
         gate = (token, self.tasks_per_worker)
+        watch = self._emit_rows if self.client is None else None
         outs = [
-            _call(_work_task, f"{token}-{i:05d}", source, node, span, gate)
-            if lazy is None
-            else _call(_work_lazy_task, f"{token}-{i:05d}", source, node, span, gate, *_blocks_of(span, lazy))
+            _call(_work_task, f"{token}-{i:05d}", source, node, span, gate, watch, *_blocks_of(span, lazy))
             for i, span in enumerate(spans)
         ]
         dones = [_call(_no_seconds, f"done-{token}-{i:05d}", out) for i, out in enumerate(outs)]
@@ -157,7 +156,8 @@ class DaskRunner:
         rows_of = {future.key: span.n_rows for future, span in zip(futures[1:], spans, strict=True)}
         seconds = []
         try:
-            for future, value in as_completed(futures[1:], with_results=True):
+            # by default the loop of the client made last would be taken, and two threads would write to one socket
+            for future, value in as_completed(futures[1:], loop=client.loop, with_results=True):
                 seconds.append(value)
                 self._emit(RowsDone(rows_of[future.key], rows_of[future.key] * row_nbytes))
             return futures[0].result(), seconds
@@ -184,8 +184,8 @@ def _call(function: Callable[..., Any], key: str, *args: Any) -> Delayed:
     return delayed(function, pure=False)(*args, dask_key_name=key)
 
 
-def _blocks_of(span: Span, blocks: list[Delayed]) -> list[Delayed]:
-    return blocks[span.first_block : span.last_block]
+def _blocks_of(span: Span, blocks: list[Delayed] | None) -> list[Delayed]:
+    return [] if blocks is None else blocks[span.first_block : span.last_block]
 
 
 def _sweep_task(
@@ -212,16 +212,21 @@ def _merge_task(recipe: Accumulator[Any], *parts: Swept) -> Swept:
         return merge_swept(recipe, parts)
 
 
-def _work_task(source: RowBlocks, work: SpanWork[Result], span: Span, gate: tuple[str, int]) -> Result:
-    with _gate(*gate), one_blas_thread():
-        return work(source, span)
-
-
-def _work_lazy_task(
-    source: HeldBlocks, work: SpanWork[Result], span: Span, gate: tuple[str, int], *blocks: Block
+def _work_task(
+    source: RowBlocks,
+    work: SpanWork[Result],
+    span: Span,
+    gate: tuple[str, int],
+    watch: BlockWatcher | None,
+    *blocks: Block,
 ) -> Result:
+    if isinstance(source, HeldBlocks):
+        source = source.holding(blocks, span.first_block)
     with _gate(*gate), one_blas_thread():
-        return work(source.holding(blocks, span.first_block), span)
+        result = work(source, span)
+    if watch is not None:
+        watch(span.n_rows, span.n_rows * source.shape[1] * source.dtype.itemsize)
+    return result
 
 
 def _seconds(swept: Swept) -> tuple[float, float]:

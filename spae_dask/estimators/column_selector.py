@@ -11,13 +11,11 @@ from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from spae_dask.algorithms.problem import Problem, check_count
-from spae_dask.algorithms.sparse_encoder import encode_core
 from spae_dask.blocks import ArrayBlocks
 from spae_dask.engine.events import Event
-from spae_dask.engine.threads import one_blas_thread
 from spae_dask.errors import RankDeficientWarning
 from spae_dask.estimators.applying import lazy_array, open_rows, refuse_non_finite_array
-from spae_dask.estimators.fitting import read, seed_of, warn_of_certificate
+from spae_dask.estimators.fitting import fit, seed_of
 from spae_dask.estimators.runtime import store_names
 from spae_dask.storage.open import open_matrix
 
@@ -87,10 +85,8 @@ class ColumnSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
             missing=self.missing,
             seed=seed_of(self.random_state),
         )
-        reading = read(source, problem, self.memory_limit, self.progress)
-        with one_blas_thread():
-            fitted = encode_core(problem, reading.summary, passes=reading.passes, bytes_read=reading.nbytes)
-        warn_of_certificate(fitted.certificate, int(fitted.H.any(axis=0).sum()), reading.plan.strategy)
+        made = fit(source, problem, self.memory_limit, self.progress)
+        fitted = made.fitted
         if fitted.chosen.size < self.n_columns:
             warnings.warn(
                 f"only {fitted.chosen.size} of {self.n_columns} columns are selected: no others carry anything.",
@@ -99,7 +95,7 @@ class ColumnSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
             )
         self.selected_idx_ = fitted.chosen
         self.certificate_ = fitted.certificate
-        self.plan_ = reading.plan
+        self.plan_ = made.plan
         self.n_features_in_ = source.shape[1]
         self.n_samples_seen_ = fitted.n_samples
         store_names(self, X)

@@ -1,14 +1,18 @@
 """What every estimator does to fit: open, plan, run, warn. The estimators themselves only store what comes back."""
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from spae_dask.algorithms.certificate import Certificate
-from spae_dask.algorithms.core import CoreSummary, read_core
+from spae_dask.algorithms.core import read_core
+from spae_dask.algorithms.doubly_sparse import choose_rows
+from spae_dask.algorithms.paper import fit_paper, paper_options
 from spae_dask.algorithms.problem import Problem
+from spae_dask.algorithms.sparse_encoder import FittedEncoder, encode_core
 from spae_dask.blocks import RowBlocks
 from spae_dask.engine.events import Watcher
 from spae_dask.engine.plan import Plan
@@ -20,44 +24,49 @@ from spae_dask.storage.census import missing_chunks
 
 
 @dataclass(frozen=True, eq=False)
-class Reading:
-    """A core that has been read, and what that took.
+class Fit:
+    """A fitted encoder and what it took.
 
     Attributes
     ----------
-    source : RowBlocks
-        The data.
+    fitted : FittedEncoder
+        The encoder.
+    rows : ndarray of int64 or None
+        Rows of a doubly sparse encoder.
     plan : Plan
         As made before the first byte.
-    summary : CoreSummary
-        The core.
-    passes, nbytes : int
-        Reads made and decoded bytes.
     """
 
-    source: RowBlocks
+    fitted: FittedEncoder
+    rows: npt.NDArray[np.int64] | None
     plan: Plan
-    summary: CoreSummary
-    passes: int
-    nbytes: int
 
 
-def read(source: RowBlocks, problem: Problem, memory_limit: int | str | None, watch: Watcher | None) -> Reading:
-    """Plan, warn of chunks that are not there, and read the core."""
-    client = active_client(source)
+def fit(source: RowBlocks, problem: Problem, memory_limit: int | str | None, watch: Watcher | None) -> Fit:
+    """Plan, read and fit an encoder by the problem's strategy and method, and warn of what is odd about it."""
+    client, rows = active_client(source), None
     plan = plan_problem(source, problem, client, memory_limit)
     warn_of_missing_chunks(source, stacklevel=4)
     runner = runner_for(source, client, plan, watch)
     with one_blas_thread():
-        summary = read_core(
-            runner.run_pass,
-            source.shape[1],
-            strategy=plan.strategy,
-            center=problem.center,
-            scale=problem.scale,
-            missing=problem.missing,
-        )
-    return Reading(source, plan, summary, runner.tally.passes, runner.tally.nbytes)
+        if problem.strategy == "paper":
+            fitted = fit_paper(problem, runner.run_pass, source.shape[1], paper_options(problem))
+        else:
+            summary = read_core(
+                runner.run_pass,
+                source.shape[1],
+                strategy=plan.strategy,
+                center=problem.center,
+                scale=problem.scale,
+                missing=problem.missing,
+            )
+            fitted = encode_core(problem, summary, passes=0, bytes_read=0)
+            if problem.method == "doubly-sparse":
+                chosen = choose_rows(problem, summary, runner.run_pass, fitted)
+                fitted, rows = chosen.fitted, chosen.rows
+    certificate = replace(fitted.certificate, passes=runner.tally.passes, bytes_read=runner.tally.nbytes)
+    warn_of_certificate(certificate, int(fitted.H.any(axis=0).sum()), plan.strategy)
+    return Fit(replace(fitted, certificate=certificate), rows, plan)
 
 
 def warn_of_missing_chunks(source: RowBlocks, stacklevel: int = 3) -> None:
@@ -83,14 +92,14 @@ def warn_of_certificate(certificate: Certificate, n_found: int, strategy: str) -
             f"only {n_found} of {k} components carry anything: the data, or the columns chosen, have rank {n_found}. "
             f"The other {k - n_found} are zero.",
             RankDeficientWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
     if strategy == "gram" and 0 < certificate.loss < 1e3 * certificate.loss_error and certificate.pca_loss > 0:
         warnings.warn(
             f"the loss, {certificate.loss:.3g}, is known to about {certificate.loss_error:.1g} only, because a Gram "
             "matrix rounds small directions away. Use strategy='tsqr' for more digits.",
             PrecisionWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
 
 

@@ -3,10 +3,13 @@
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from distributed import Client
 
-from spae_dask.accumulators import Accumulator
+from spae_dask.accumulators import Accumulator, Imputed, RowPool
 from spae_dask.algorithms.core import choose_strategy, core_passes
+from spae_dask.algorithms.doubly_sparse import pool_size
+from spae_dask.algorithms.paper import OVERSAMPLING, paper_options, paper_passes
 from spae_dask.algorithms.problem import Problem
 from spae_dask.blocks import LazyRowBlocks, RowBlocks
 from spae_dask.engine.memory import format_nbytes
@@ -23,11 +26,17 @@ def finish_nbytes(n_features: int) -> int:
     return FINISH_MATRICES * 8 * n_features * n_features
 
 
+def thin_finish_nbytes(problem: Problem, n_features: int) -> int:
+    """Peak of the final linear algebra of the paper's pipeline: a few matrices of as many rows as columns chosen."""
+    return FINISH_MATRICES * 8 * n_features * (problem.shared_size + problem.n_components + OVERSAMPLING)
+
+
 def plan(
     x: Any,
     n_components: int = 2,
     *,
-    n_nonzero: int | None = None,
+    n_nonzero: int | Sequence[int] | None = None,
+    method: str = "batch",
     strategy: str = "auto",
     missing: str = "error",
     memory_limit: int | str | None = None,
@@ -40,9 +49,11 @@ def plan(
         Anything :func:`open_matrix` opens.
     n_components : int
         k.
-    n_nonzero : int, optional
+    n_nonzero : int or sequence of int, optional
         r.
-    strategy : {"auto", "gram", "tsqr"}
+    method : str
+        As for ``SparseEncoder``.
+    strategy : {"auto", "gram", "tsqr", "paper"}
         As for ``SparseEncoder``.
     missing : {"error", "mean", "zero"}
         As for ``SparseEncoder``.
@@ -62,7 +73,7 @@ def plan(
         If the data or the parameters cannot be used.
     """
     source = open_matrix(x)
-    problem = Problem(n_components, n_nonzero, strategy=strategy, missing=missing)
+    problem = Problem(n_components, n_nonzero, method=method, strategy=strategy, missing=missing)
     return plan_problem(source, problem, active_client(source), memory_limit)
 
 
@@ -73,13 +84,26 @@ def plan_problem(source: RowBlocks, problem: Problem, client: Client | None, mem
     strategy, reason = choose_strategy(problem.strategy, source.dtype)
     return plan_passes(
         source,
-        core_passes(strategy, d, problem.missing),
+        passes_of(problem, strategy, d),
         client,
         memory_limit,
         strategy=strategy,
         reason=reason,
-        finish_nbytes=finish_nbytes(d),
+        finish_nbytes=thin_finish_nbytes(problem, d) if strategy == "paper" else finish_nbytes(d),
     )
+
+
+def passes_of(problem: Problem, strategy: str, n_features: int) -> list[tuple[str, Accumulator[Any]]]:
+    """Names and recipes of all passes of a fit, for planning; numbers in the recipes are placeholders."""
+    if strategy == "paper":
+        return paper_passes(problem, n_features, paper_options(problem))
+    passes = list(core_passes(strategy, n_features, problem.missing))
+    if problem.method == "doubly-sparse":
+        size = n_features if problem.sizes is None else problem.shared_size
+        placeholder, columns = np.zeros(n_features), np.arange(size)
+        pool = RowPool(pool_size(problem), columns, np.zeros((size, problem.n_components)), placeholder, placeholder)
+        passes.append(("rows", pool if problem.missing == "error" else Imputed(pool, placeholder)))
+    return passes
 
 
 def plan_passes(

@@ -1,6 +1,6 @@
 """Sparse PCA with a certificate, in scikit-learn's shape."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,13 +12,12 @@ from spae_dask.accumulators import CrossProducts, NonFinite, Together
 from spae_dask.algorithms.core import refuse_non_finite
 from spae_dask.algorithms.evaluation import Codec
 from spae_dask.algorithms.problem import Problem
-from spae_dask.algorithms.sparse_encoder import FittedEncoder, encode_core
+from spae_dask.algorithms.sparse_encoder import FittedEncoder
 from spae_dask.encoding.codes import RowEncoder
 from spae_dask.engine.events import Event
-from spae_dask.engine.threads import one_blas_thread
 from spae_dask.errors import InvalidInput
 from spae_dask.estimators.applying import decode_rows, encode_rows, open_rows
-from spae_dask.estimators.fitting import read, seed_of, warn_of_certificate, warn_of_missing_chunks
+from spae_dask.estimators.fitting import fit, seed_of, warn_of_missing_chunks
 from spae_dask.estimators.planning import plan_passes
 from spae_dask.estimators.runtime import active_client, runner_for, store_names
 from spae_dask.storage.open import open_matrix
@@ -35,28 +34,40 @@ class SparseEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     ----------
     n_components : int, default 2
         k.
-    n_nonzero : int, optional
-        r, the most nonzeros a component may have. If not given, the smallest found whose loss is at most
-        ``1 + eps`` times PCA's.
+    n_nonzero : int or sequence of int, optional
+        r, the most nonzeros a component may have: one number, or one for each component (the paper's r_1, ..., r_k). If
+        not given, the smallest found whose loss is at most ``1 + eps`` times PCA's.
     eps : float, default 0.1
         Used only if ``n_nonzero`` is not given.
-    method : {"batch"}, default "batch"
-        ``"batch"`` is the paper's: all components use the same r columns.
+    method : {"polished", "batch", "iterative", "doubly-sparse"}, default "polished"
+        ``"polished"`` starts from the paper's batch encoder, so it keeps its bound, and then searches each component's
+        own r columns; by far the lowest loss. ``"batch"`` and ``"iterative"`` are the paper's: all components on the
+        same r columns, or one component after another. ``"doubly-sparse"`` also makes the decoder of few rows of X, at
+        the price of one more read.
     selection : {"dual-set", "adaptive", "adaptive-derandomized", "greedy", "full-greedy", "leverage", "pivoted-qr", \
 "exchange"}, default "dual-set"
-        How the columns are chosen.
+        How the paper's methods choose columns; the polished encoder starts from them.
     center, scale : bool, default True and False
         Take X about its column means; divide columns by their standard deviations (divisor n - 1; columns without
         variance are left alone and never selected).
-    strategy : {"auto", "gram", "tsqr"}, default "auto"
+    strategy : {"auto", "gram", "tsqr", "paper"}, default "auto"
         What the read leaves behind: a float64 Gram matrix, or a triangular factor, which keeps more digits of float64
-        data at twice the work.
+        data at twice the work. ``"paper"`` is the paper's own pipeline for its batch encoder: five passes or more, each
+        with a thin state, for any number of columns.
     precision : {"exact"}, default "exact"
         All sums are in float64.
     missing : {"error", "mean", "zero"}, default "error"
         What NaN means: refuse it, or fill it with the column's mean (one more read) or with zero.
     orthonormal : bool, default False
-        The batch encoder's columns are orthonormal in any case.
+        Make the components orthonormal. Loss and combined support stay as they are, but a component may then use every
+        feature of the combined support.
+    shared_support : bool, default False
+        With ``method="polished"``: all components on the same r columns, chosen by exchange.
+    n_rows : int, optional
+        Rows of the doubly sparse encoder; four a component if not given.
+    n_repeats, power_iterations : int, default 1 and 0
+        With ``strategy="paper"``: sampling rounds, of which the best is kept, and extra passes that sharpen the
+        projection.
     random_state : int, Generator, RandomState or None, default 0
         Seed of randomized selections; None is 0, so that a fit can always be repeated.
     memory_limit : int or str, optional
@@ -85,6 +96,8 @@ class SparseEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         Features without variance.
     fill_ : ndarray (d,) or None
         What stands for NaN entries; None if they are refused.
+    selected_rows_ : ndarray of int64
+        Rows the decoder is made of, only with ``method="doubly-sparse"``.
     certificate_ : Certificate
         The loss against PCA's and how it is known.
     plan_ : Plan
@@ -115,7 +128,7 @@ class SparseEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         self,
         n_components: int = 2,
         *,
-        n_nonzero: int | None = None,
+        n_nonzero: int | Sequence[int] | None = None,
         eps: float = 0.1,
         method: str = "batch",
         selection: str = "dual-set",
@@ -125,6 +138,10 @@ class SparseEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         precision: str = "exact",
         missing: str = "error",
         orthonormal: bool = False,
+        shared_support: bool = False,
+        n_rows: int | None = None,
+        n_repeats: int = 1,
+        power_iterations: int = 0,
         random_state: Any = 0,
         memory_limit: int | str | None = None,
         checkpoint: str | None = None,
@@ -141,6 +158,10 @@ class SparseEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         self.precision = precision
         self.missing = missing
         self.orthonormal = orthonormal
+        self.shared_support = shared_support
+        self.n_rows = n_rows
+        self.n_repeats = n_repeats
+        self.power_iterations = power_iterations
         self.random_state = random_state
         self.memory_limit = memory_limit
         self.checkpoint = checkpoint
@@ -166,12 +187,13 @@ class SparseEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             If a chunk cannot be read.
         """
         source, problem = open_matrix(X), self._problem()
-        reading = read(source, problem, self.memory_limit, self.progress)
-        with one_blas_thread():
-            fitted = encode_core(problem, reading.summary, passes=reading.passes, bytes_read=reading.nbytes)
-        warn_of_certificate(fitted.certificate, int(fitted.H.any(axis=0).sum()), reading.plan.strategy)
-        self.plan_, self.seed_ = reading.plan, problem.seed
-        self._store(fitted)
+        made = fit(source, problem, self.memory_limit, self.progress)
+        self.plan_, self.seed_ = made.plan, problem.seed
+        self._store(made.fitted)
+        if made.rows is not None:
+            self.selected_rows_ = made.rows
+        elif hasattr(self, "selected_rows_"):
+            del self.selected_rows_
         store_names(self, X)
         return self
 
@@ -197,6 +219,11 @@ class SparseEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             strategy=self.strategy,
             precision=self.precision,
             missing=self.missing,
+            orthonormal=self.orthonormal,
+            shared_support=self.shared_support,
+            n_rows=self.n_rows,
+            n_repeats=self.n_repeats,
+            power_iterations=self.power_iterations,
             seed=seed_of(self.random_state),
         )
 

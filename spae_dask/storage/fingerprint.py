@@ -1,6 +1,7 @@
 """A short name for the data behind a result: their metadata and a sample of their content."""
 
 import hashlib
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -20,7 +21,7 @@ def fingerprint(source: RowBlocks) -> str:
     digest = hashlib.sha256(repr((source.shape, source.dtype.str, n_blocks, source.bounds[1])).encode())
     if not isinstance(source, LazyRowBlocks):
         for number in sorted({0, n_blocks // 2, n_blocks - 1}):
-            rows = source.read(number)[:SAMPLE_ROWS]
+            rows: Any = source.read(number)[:SAMPLE_ROWS]
             dense = rows.toarray() if sp.issparse(rows) else rows
             digest.update(np.ascontiguousarray(dense).tobytes())
     return digest.hexdigest()

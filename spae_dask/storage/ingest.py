@@ -25,7 +25,7 @@ from spae_dask.storage.publish import check_output, publish, refuse_same
 from spae_dask.storage.zarr_blocks import ZarrBlocks
 
 BUDGET = 256 << 20
-"""Bytes held at once, beside the libraries themselves."""
+"""Bytes a process may take for an ingest, beside what the libraries themselves take."""
 
 Rows = npt.NDArray[Any]
 Watch = Callable[[int, int | None], None]
@@ -70,7 +70,7 @@ def ingest(
     overwrite : bool
         Whether a store at ``destination`` may be replaced.
     budget : int
-        Most bytes to hold at once.
+        Most bytes to take at once, beside the libraries; about half of it is planned for arrays.
     watch : callable, optional
         Called with the rows done so far and the rows in all (None if not known) after each step.
 

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from spae_dask.cli.exits import exit_code
-from spae_dask.cli.signals import SIGNALS, Interrupted, Signals
+from spae_dask.cli.signals import SECONDS_TO_WAKE, SIGNALS, Interrupted, Signals
 
 
 @pytest.fixture(autouse=True)
@@ -22,9 +22,12 @@ def handlers():
 
 @pytest.mark.parametrize("signum", SIGNALS)
 def test_a_signal_raises_and_has_its_exit_code(signum):
-    with Signals(), pytest.raises(Interrupted) as caught:
+    def be_signalled() -> None:
         os.kill(os.getpid(), signum)
         time.sleep(5)
+
+    with Signals(), pytest.raises(Interrupted) as caught:
+        be_signalled()
     assert exit_code(caught.value) == 128 + signum
 
 
@@ -44,12 +47,17 @@ def test_a_signal_that_is_ignored_stays_ignored():
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_while_processes_start_waits_until_they_have(signum):
     steps = []
-    with Signals() as signals, pytest.raises(Interrupted), signals.held(starts=True) as release:
-        os.kill(os.getpid(), signum)
-        time.sleep(0.1)
-        steps.append("started")
-        release()
-        steps.append("never")
+
+    def start(signals: Signals) -> None:
+        with signals.held(starts=True) as release:
+            os.kill(os.getpid(), signum)
+            time.sleep(0.1)
+            steps.append("started")
+            release()
+            steps.append("never")
+
+    with Signals() as signals, pytest.raises(Interrupted):
+        start(signals)
     assert steps == ["started"]
 
 
@@ -67,6 +75,16 @@ def test_a_signal_that_another_thread_was_given_still_wakes_the_main_one():
         threading.Event().wait()  # without a limit: nothing but a signal of its own ends it
     assert time.monotonic() - began < 2
     other.join()
+
+
+def test_other_signals_are_nobody_s_business_here():
+    counted = []
+    before = signal.signal(signal.SIGUSR1, lambda *_: counted.append(1))
+    with Signals():
+        os.kill(os.getpid(), signal.SIGUSR1)
+        time.sleep(3 * SECONDS_TO_WAKE)
+    signal.signal(signal.SIGUSR1, before)
+    assert counted == [1]
 
 
 def test_outside_the_main_thread_nothing_is_touched():

@@ -10,10 +10,16 @@ import numpy as np
 import numpy.typing as npt
 import zarr
 
+from spae_dask import SparseEncoder
 from spae_dask.blocks import uniform_bounds
 
 FloatArray = npt.NDArray[np.float64]
 FLOAT32 = np.dtype(np.float32)
+
+
+def batch_encoder(n_components: int = 2, **parameters: Any) -> SparseEncoder:
+    """The paper's batch encoder, whose properties many tests state; fewer would hold for the default method."""
+    return SparseEncoder(n_components, **({"method": "batch"} | parameters))
 
 
 def zarr_array(

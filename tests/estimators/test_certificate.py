@@ -8,7 +8,7 @@ import pytest
 
 from spae_dask import SparseEncoder, evaluate
 from tests import oracles
-from tests.estimators.sources import spread, zarr_array
+from tests.estimators.sources import batch_encoder, spread, zarr_array
 from tests.reference_data import colon, eisen, lymphoma, pitprops, pitprops_factor
 
 REL = 1e-9
@@ -34,7 +34,7 @@ def fitted(request: pytest.FixtureRequest, strategy: str) -> tuple[SparseEncoder
     """Encoder, data as given, and data centered as the fit was told."""
     make, k, r, center = CASES[request.param]
     X = make()
-    encoder = SparseEncoder(k, n_nonzero=r, center=center, selection="greedy", strategy=strategy).fit(X)
+    encoder = batch_encoder(k, n_nonzero=r, center=center, selection="greedy", strategy=strategy).fit(X)
     return encoder, X, X - X.mean(axis=0) if center else X
 
 
@@ -132,7 +132,7 @@ def test_inverse_transform_of_the_codes_leaves_the_loss(fitted: tuple[SparseEnco
 def test_scaled_columns_are_certified_as_scaled(scale: bool, tmp_path: Path) -> None:
     X = spread(np.random.default_rng(3), 500, 20)
     zarr_array(tmp_path / "x.zarr", X, (100, 20))
-    encoder = SparseEncoder(3, n_nonzero=6, scale=scale).fit(tmp_path / "x.zarr")
+    encoder = batch_encoder(3, n_nonzero=6, scale=scale).fit(tmp_path / "x.zarr")
     seen = (X - X.mean(axis=0)) / (X.std(axis=0, ddof=1) if scale else 1)
     loss, best = oracles.encoder_loss(seen, encoder.components_.T), oracles.pca_loss(seen, 3)
     assert encoder.certificate_.loss == pytest.approx(loss, rel=REL)
@@ -144,7 +144,7 @@ def test_scaled_columns_are_certified_as_scaled(scale: bool, tmp_path: Path) -> 
 @pytest.mark.parametrize("scale", [False, True])
 def test_evaluation_of_held_out_rows_is_that_of_a_dense_svd_about_the_encoders_mean(strategy: str, scale: bool) -> None:
     X = spread(np.random.default_rng(4), 300, 25)
-    encoder = SparseEncoder(2, n_nonzero=5, scale=scale).fit(X[:150])
+    encoder = batch_encoder(2, n_nonzero=5, scale=scale).fit(X[:150])
     held_out = (X[150:] - encoder.mean_) / encoder.scale_
     H, G = encoder.components_.T, encoder.decoder_
     found = evaluate(X[150:], encoder, strategy=strategy)
@@ -158,14 +158,14 @@ def test_evaluation_of_held_out_rows_is_that_of_a_dense_svd_about_the_encoders_m
 
 def test_gram_and_tsqr_agree() -> None:
     X = spread(np.random.default_rng(5), 2000, 30)
-    gram, tsqr = (SparseEncoder(3, n_nonzero=6, strategy=name).fit(X) for name in ("gram", "tsqr"))
+    gram, tsqr = (batch_encoder(3, n_nonzero=6, strategy=name).fit(X) for name in ("gram", "tsqr"))
     assert gram.selected_features_.tolist() == tsqr.selected_features_.tolist()
     np.testing.assert_allclose(gram.components_, tsqr.components_, atol=1e-9)
     assert gram.certificate_.loss == pytest.approx(tsqr.certificate_.loss, rel=REL)
 
 
 def test_certificate_and_plan_print_as_tables_and_become_dictionaries() -> None:
-    encoder = SparseEncoder(2, n_nonzero=4).fit(spread(np.random.default_rng(6), 100, 8))
+    encoder = batch_encoder(2, n_nonzero=4).fit(spread(np.random.default_rng(6), 100, 8))
     text = str(encoder.certificate_)
     for word in ("information loss", "PCA's loss", "nonzeros", "theory", "1 pass"):
         assert word in text

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from zarr.storage import MemoryStore
 
 from spae_dask import SparseEncoder, evaluate
-from tests.estimators.sources import FloatArray, spread, zarr_array
+from tests.estimators.sources import FloatArray, batch_encoder, spread, zarr_array
 
 few = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
@@ -30,7 +30,7 @@ def cuts(draw: st.DrawFn, length: int) -> tuple[int, ...]:
 
 
 def fitted(X: Any, strategy: str) -> SparseEncoder:
-    return SparseEncoder(2, n_nonzero=3, strategy=strategy).fit(X)
+    return batch_encoder(2, n_nonzero=3, strategy=strategy).fit(X)
 
 
 def assert_same(found: SparseEncoder, wanted: SparseEncoder) -> None:

@@ -11,10 +11,10 @@ from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import make_pipeline
 from zarr.storage import MemoryStore
 
-from spae_dask import ColumnSelector, SparseEncoder
+from spae_dask import ColumnSelector
 from spae_dask.errors import RankDeficientWarning
 from tests import oracles
-from tests.estimators.sources import spread, zarr_array
+from tests.estimators.sources import batch_encoder, spread, zarr_array
 
 X = spread(np.random.default_rng(0), 150, 9)
 SELECTIONS = ["dual-set", "adaptive", "adaptive-derandomized", "greedy", "full-greedy", "leverage", "pivoted-qr"]
@@ -30,7 +30,7 @@ def test_columns_are_distinct_as_many_as_asked_and_those_of_the_encoder(selectio
     parameters = {"n_components": 2, "selection": selection, "scale": True}
     selector = ColumnSelector(4, **parameters).fit(X)
     assert len(set(selector.selected_idx_.tolist())) == 4
-    encoder = SparseEncoder(n_nonzero=4, **parameters).fit(X)
+    encoder = batch_encoder(n_nonzero=4, **parameters).fit(X)
     assert sorted(selector.selected_idx_.tolist()) == encoder.selected_features_.tolist()
     assert selector.certificate_ == encoder.certificate_
 
@@ -81,7 +81,7 @@ def test_names_go_with_the_columns(selector: ColumnSelector) -> None:
 def test_names_of_a_refit_do_not_linger() -> None:
     pd = pytest.importorskip("pandas")
     names = [f"gene {j}" for j in range(9)]
-    for estimator in (ColumnSelector(3), SparseEncoder(2, n_nonzero=3)):
+    for estimator in (ColumnSelector(3), batch_encoder(2, n_nonzero=3)):
         estimator.fit(pd.DataFrame(X, columns=names))
         assert estimator.feature_names_in_.tolist() == names
         with pytest.raises(ValueError, match="feature names"):
@@ -96,7 +96,7 @@ def test_frames_come_and_go_as_frames() -> None:
     kept = ColumnSelector(3).set_output(transform="pandas").fit_transform(frame)
     assert list(kept.index) == list(frame.index)
     pd.testing.assert_frame_equal(kept, frame[list(kept.columns)])
-    codes = SparseEncoder(2, n_nonzero=3).set_output(transform="pandas").fit_transform(frame)
+    codes = batch_encoder(2, n_nonzero=3).set_output(transform="pandas").fit_transform(frame)
     assert list(codes.columns) == ["sparseencoder0", "sparseencoder1"]
     assert list(codes.index) == list(frame.index)
 

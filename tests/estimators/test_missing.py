@@ -9,9 +9,9 @@ import pytest
 import scipy.sparse as sp
 from zarr.storage import MemoryStore
 
-from spae_dask import ColumnSelector, SparseEncoder, evaluate
+from spae_dask import ColumnSelector, evaluate
 from spae_dask.errors import NonFiniteInput
-from tests.estimators.sources import FloatArray, Watched, spread, zarr_array
+from tests.estimators.sources import FloatArray, Watched, batch_encoder, spread, zarr_array
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def test_the_first_place_and_the_number_are_named(
     for row, column in ((611, 5), (611, 2), (899, 2)):
         X[row, column] = bad
     with pytest.raises(NonFiniteInput) as caught:
-        SparseEncoder(2, n_nonzero=3, strategy=strategy).fit(containers(X)[kind])
+        batch_encoder(2, n_nonzero=3, strategy=strategy).fit(containers(X)[kind])
     text = str(caught.value)
     assert words in text
     assert "in 2 column(s)" in text
@@ -58,7 +58,7 @@ def test_the_first_place_and_the_number_are_named(
 def test_infinity_is_never_filled(X: FloatArray, missing: str) -> None:
     X[3, 4] = np.inf
     with pytest.raises(NonFiniteInput, match="row 3, column 4"):
-        SparseEncoder(2, n_nonzero=3, missing=missing).fit(X)
+        batch_encoder(2, n_nonzero=3, missing=missing).fit(X)
 
 
 @pytest.mark.parametrize("kind", ["numpy", "dask", "zarr", "watched", "sparse"])
@@ -70,8 +70,8 @@ def test_filling_agrees_with_filling_by_hand(X: FloatArray, kind: str, strategy:
         filled = np.where(np.isnan(gappy), values, gappy)
         parameters = {"n_components": 2, "n_nonzero": 3, "strategy": strategy, "scale": scale}
         given = containers(gappy)[kind]
-        found = SparseEncoder(**parameters, missing=missing).fit(given)
-        wanted = SparseEncoder(**parameters).fit(filled)
+        found = batch_encoder(**parameters, missing=missing).fit(given)
+        wanted = batch_encoder(**parameters).fit(filled)
         np.testing.assert_allclose(found.fill_, values, rtol=1e-12)
         assert found.selected_features_.tolist() == wanted.selected_features_.tolist()
         np.testing.assert_allclose(found.components_, wanted.components_, atol=1e-9)
@@ -84,7 +84,7 @@ def test_filling_agrees_with_filling_by_hand(X: FloatArray, kind: str, strategy:
 @pytest.mark.parametrize(("missing", "passes"), [("error", 1), ("zero", 1), ("mean", 2)])
 def test_only_the_mean_costs_one_more_read(X: FloatArray, missing: str, passes: int) -> None:
     source = Watched(X, rows_per_block=100)
-    encoder = SparseEncoder(2, n_nonzero=3, missing=missing).fit(source)
+    encoder = batch_encoder(2, n_nonzero=3, missing=missing).fit(source)
     assert len(source.reads) == 9 * passes
     assert encoder.certificate_.passes == len(encoder.plan_.passes) == passes
     assert encoder.certificate_.bytes_read == encoder.plan_.bytes_read == passes * X.nbytes
@@ -92,7 +92,7 @@ def test_only_the_mean_costs_one_more_read(X: FloatArray, missing: str, passes: 
 
 def test_a_column_of_nothing_but_gaps_is_constant_and_never_selected(X: FloatArray) -> None:
     X[:, 2] = np.nan
-    encoder = SparseEncoder(2, n_nonzero=6, missing="mean", scale=True).fit(X)
+    encoder = batch_encoder(2, n_nonzero=6, missing="mean", scale=True).fit(X)
     assert encoder.constant_features_.tolist() == [2]
     assert 2 not in encoder.selected_features_
     assert encoder.inverse_transform(encoder.transform(X)).shape == X.shape
@@ -102,7 +102,7 @@ def test_a_constant_column_with_gaps_stays_constant(X: FloatArray) -> None:
     X[:, 4] = 0.1
     X[::3, 4] = np.nan
     for strategy in ("gram", "tsqr"):
-        encoder = SparseEncoder(2, n_nonzero=6, missing="mean", scale=True, strategy=strategy).fit(X)
+        encoder = batch_encoder(2, n_nonzero=6, missing="mean", scale=True, strategy=strategy).fit(X)
         assert encoder.constant_features_.tolist() == [4]
         assert encoder.fill_ is not None
         assert encoder.fill_[4] == 0.1
@@ -111,7 +111,7 @@ def test_a_constant_column_with_gaps_stays_constant(X: FloatArray) -> None:
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 @pytest.mark.parametrize("used", [True, False])
 def test_arrays_in_memory_are_refused_at_transform_wherever_the_entry_is(X: FloatArray, bad: float, used: bool) -> None:
-    encoder, selector = SparseEncoder(2, n_nonzero=3).fit(X), ColumnSelector(3).fit(X)
+    encoder, selector = batch_encoder(2, n_nonzero=3).fit(X), ColumnSelector(3).fit(X)
     selected = encoder.selected_features_
     column = int(selected[0] if used else np.setdiff1d(np.arange(7), selected)[0])
     X[17, column] = bad
@@ -123,7 +123,7 @@ def test_arrays_in_memory_are_refused_at_transform_wherever_the_entry_is(X: Floa
 
 @pytest.mark.parametrize(("bad", "word"), [(np.nan, "NaN"), (np.inf, "infinity"), (-np.inf, "infinity")])
 def test_lazy_rows_are_refused_when_computed_if_the_entry_is_used(X: FloatArray, bad: float, word: str) -> None:
-    encoder = SparseEncoder(2, n_nonzero=3).fit(X)
+    encoder = batch_encoder(2, n_nonzero=3).fit(X)
     selected = encoder.selected_features_
     unused = int(np.setdiff1d(np.arange(7), selected)[0])
     X[17, unused] = bad
@@ -137,7 +137,7 @@ def test_lazy_rows_are_refused_when_computed_if_the_entry_is_used(X: FloatArray,
 
 
 def test_infinity_is_refused_at_transform_even_if_gaps_are_filled(X: FloatArray) -> None:
-    encoder = SparseEncoder(2, n_nonzero=3, missing="mean").fit(X)
+    encoder = batch_encoder(2, n_nonzero=3, missing="mean").fit(X)
     X[17, encoder.selected_features_[0]] = np.inf
     with pytest.raises(NonFiniteInput, match="infinity at row 17"):
         encoder.transform(X)
@@ -145,7 +145,7 @@ def test_infinity_is_refused_at_transform_even_if_gaps_are_filled(X: FloatArray)
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_scoring_and_evaluating_refuse_what_the_fit_refused(X: FloatArray, bad: float) -> None:
-    encoder = SparseEncoder(2, n_nonzero=3).fit(X)
+    encoder = batch_encoder(2, n_nonzero=3).fit(X)
     X[800, 0] = bad
     for call in (encoder.score, lambda rows: evaluate(rows, encoder)):
         with pytest.raises(NonFiniteInput, match="row 800, column 0"):
@@ -155,5 +155,5 @@ def test_scoring_and_evaluating_refuse_what_the_fit_refused(X: FloatArray, bad: 
 def test_integers_and_booleans_have_no_gaps_to_look_for(X: FloatArray) -> None:
     counts = np.abs(X).astype(np.int16)
     for missing in ("mean", "zero"):
-        found = SparseEncoder(2, n_nonzero=3, missing=missing).fit(counts)
-        assert found.components_.tobytes() == SparseEncoder(2, n_nonzero=3).fit(counts).components_.tobytes()
+        found = batch_encoder(2, n_nonzero=3, missing=missing).fit(counts)
+        assert found.components_.tobytes() == batch_encoder(2, n_nonzero=3).fit(counts).components_.tobytes()

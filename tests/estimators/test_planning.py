@@ -9,12 +9,12 @@ import dask.array as da
 import numpy as np
 import pytest
 
-from spae_dask import ColumnSelector, SparseEncoder, evaluate, plan
+from spae_dask import ColumnSelector, evaluate, plan
 from spae_dask.engine import spans
 from spae_dask.engine.events import Event, PassEnded, PassStarted, RowsDone
 from spae_dask.errors import InvalidInput, MissingChunksWarning, PrecisionWarning, RankDeficientWarning
 from spae_dask.estimators.writing import transform_to_zarr
-from tests.estimators.sources import Unreadable, Watched, spread, zarr_array
+from tests.estimators.sources import Unreadable, Watched, batch_encoder, spread, zarr_array
 
 X = spread(np.random.default_rng(0), 400, 8)
 
@@ -61,7 +61,7 @@ def test_less_memory_means_fewer_tasks_at_once_and_never_more_than_the_limit() -
 def test_the_fit_reads_what_the_plan_says() -> None:
     source = Watched(X, rows_per_block=30)
     planned = plan(source, 2, n_nonzero=3)
-    encoder = SparseEncoder(2, n_nonzero=3).fit(source)
+    encoder = batch_encoder(2, n_nonzero=3).fit(source)
     assert encoder.plan_.as_dict() == planned.as_dict()
     assert encoder.certificate_.bytes_read == planned.bytes_read == X.nbytes
 
@@ -76,7 +76,7 @@ def test_no_more_blocks_are_held_at_once_than_planned(monkeypatch: pytest.Monkey
         source = Watched(rows, rows_per_block=4, pause=0.02)
         with monkeypatch.context() as patch:
             patch.setattr("spae_dask.engine.plan.tasks_that_fit", lambda *_, tasks=tasks: tasks)
-            SparseEncoder(1, n_nonzero=1).fit(source)
+            batch_encoder(1, n_nonzero=1).fit(source)
         assert source.most_at_once <= tasks
         assert (source.most_at_once > 1) == (tasks > 1)
 
@@ -102,10 +102,10 @@ def test_whoever_watches_is_told_of_every_row_once(kind: str, tmp_path: Path, mo
         "zarr": lambda: zarr_array(tmp_path / "x.zarr", X, (70, 4)),
     }[kind]()
     for log, call in (
-        (log := Log(), lambda log: SparseEncoder(2, n_nonzero=3, progress=log).fit(given)),
+        (log := Log(), lambda log: batch_encoder(2, n_nonzero=3, progress=log).fit(given)),
         (log := Log(), lambda log: ColumnSelector(3, progress=log).fit(given)),
-        (log := Log(), lambda log: evaluate(given, SparseEncoder(2, n_nonzero=3).fit(X), progress=log)),
-        (log := Log(), lambda log: SparseEncoder(2, n_nonzero=3, progress=log).fit(X).score(given)),
+        (log := Log(), lambda log: evaluate(given, batch_encoder(2, n_nonzero=3).fit(X), progress=log)),
+        (log := Log(), lambda log: batch_encoder(2, n_nonzero=3, progress=log).fit(X).score(given)),
     ):
         call(log)
         passes = [each for each in log.events if isinstance(each, PassStarted)]
@@ -119,13 +119,13 @@ def test_warnings_point_at_the_line_of_the_user(tmp_path: Path) -> None:
     flat = np.outer(X[:, 0], np.arange(1, 6))
     zarr_array(tmp_path / "x.zarr", X, (100, 8))
     (tmp_path / "x.zarr" / "c" / "1" / "0").unlink()
-    encoder = SparseEncoder(2, n_nonzero=3).fit(X)
+    encoder = batch_encoder(2, n_nonzero=3).fit(X)
     near = np.outer(X[:, 0], np.arange(1, 6)) + 1e-6 * np.random.default_rng(2).standard_normal((400, 5))
     calls = [
-        (RankDeficientWarning, lambda: SparseEncoder(2, n_nonzero=2).fit(flat)),
+        (RankDeficientWarning, lambda: batch_encoder(2, n_nonzero=2).fit(flat)),
         (RankDeficientWarning, lambda: ColumnSelector(2, n_components=2).fit(flat)),
-        (PrecisionWarning, lambda: SparseEncoder(1, n_nonzero=2, strategy="gram").fit(near)),
-        (MissingChunksWarning, lambda: SparseEncoder(2, n_nonzero=3).fit(tmp_path / "x.zarr")),
+        (PrecisionWarning, lambda: batch_encoder(1, n_nonzero=2, strategy="gram").fit(near)),
+        (MissingChunksWarning, lambda: batch_encoder(2, n_nonzero=3).fit(tmp_path / "x.zarr")),
         (MissingChunksWarning, lambda: ColumnSelector(3).fit(tmp_path / "x.zarr")),
         (MissingChunksWarning, lambda: evaluate(tmp_path / "x.zarr", encoder)),
         (MissingChunksWarning, lambda: encoder.score(tmp_path / "x.zarr")),

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+import dask.array as da
 import numpy as np
 import pytest
 import zarr
@@ -15,11 +16,12 @@ from spae_dask.algorithms.sparse_encoder import encode_core
 from spae_dask.engine import spans, write
 from spae_dask.engine.serial import SerialRunner
 from spae_dask.engine.threads import one_blas_thread
-from spae_dask.estimators import writing
+from spae_dask.errors import NonFiniteInput, StorageError
+from spae_dask.estimators import fitting, planning, writing
 from spae_dask.estimators.writing import transform_to_zarr
 from spae_dask.storage.open import open_matrix
 from spae_dask.storage.zarr_blocks import ZarrBlocks
-from tests.estimators.sources import spread, zarr_array
+from tests.estimators.sources import batch_encoder, spread, zarr_array
 
 SPAN = 64 << 10
 KEPT = ("components_", "decoder_", "mean_", "scale_", "singular_values_", "explained_variance_ratio_")
@@ -61,7 +63,7 @@ def on_threads(source: ZarrBlocks, gappy: ZarrBlocks) -> dict[str, SparseEncoder
     found = {}
     for name, parameters in PARAMETERS.items():
         data = gappy if name == "mean" else source
-        found[name] = SparseEncoder(3, n_nonzero=6, **parameters).fit(data)
+        found[name] = batch_encoder(3, n_nonzero=6, **parameters).fit(data)
     return found
 
 
@@ -129,6 +131,35 @@ def test_worker_processes_write_and_verify_the_codes_that_threads_write(
     np.testing.assert_allclose(one, on_threads["gram"].transform(source.array[...]), rtol=1e-10, atol=1e-12)
 
 
+def test_a_lazy_array_is_summed_on_workers_with_the_bits_of_threads(client: Client, source: ZarrBlocks) -> None:
+    lazy = da.from_array(source.array[...], chunks=(700, 6))
+    on_workers = batch_encoder(3, n_nonzero=6).fit(lazy)
+    assert client.scheduler.address in on_workers.plan_.resources.where
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(planning, "active_client", lambda source: None)
+        patch.setattr(fitting, "active_client", lambda source: None)
+        on_threads = batch_encoder(3, n_nonzero=6).fit(lazy)
+    assert "threads" in on_threads.plan_.resources.where
+    assert bits(on_workers) == bits(on_threads)
+
+
+def test_workers_name_what_they_could_not_read_or_use(client: Client, tmp_path: Path) -> None:
+    rows = spread(np.random.default_rng(3), 60, 5)
+    zarr_array(tmp_path / "x.zarr", rows, (20, 5))
+    encoder = batch_encoder(2, n_nonzero=3).fit(tmp_path / "x.zarr")
+    (tmp_path / "x.zarr" / "c" / "1" / "0").write_bytes(b"rotten")
+    with pytest.raises(StorageError, match=r"chunk 'c/1/0' .*rows 20 to 39"):
+        batch_encoder(2, n_nonzero=3).fit(tmp_path / "x.zarr")
+    with pytest.raises(StorageError, match=r"chunk 'c/1/0' .*rows 20 to 39"):
+        transform_to_zarr(tmp_path / "x.zarr", encoder, str(tmp_path / "z.zarr"))
+    rows[47, 2] = np.nan
+    zarr_array(tmp_path / "x.zarr", rows, (20, 5))
+    with pytest.raises(NonFiniteInput, match="row 47, column 2"):
+        batch_encoder(2, n_nonzero=3).fit(tmp_path / "x.zarr")
+    assert [each.name for each in tmp_path.iterdir()] == ["x.zarr"]
+    assert client.status == "running"
+
+
 def test_fitting_twice_gives_the_same_bits(source: ZarrBlocks, on_threads: dict[str, SparseEncoder]) -> None:
     encoder = SparseEncoder(**on_threads["drawn columns"].get_params())
     assert bits(encoder.fit(source)) == bits(encoder.fit(source)) == bits(on_threads["drawn columns"])
@@ -136,6 +167,6 @@ def test_fitting_twice_gives_the_same_bits(source: ZarrBlocks, on_threads: dict[
 
 def test_arrays_in_memory_stay_in_this_process(client: Client) -> None:
     X = spread(np.random.default_rng(2), 50, 6)
-    encoder = SparseEncoder(2, n_nonzero=3).fit(X)
+    encoder = batch_encoder(2, n_nonzero=3).fit(X)
     assert "threads" in encoder.plan_.resources.where
     assert open_matrix(X).in_process

@@ -12,7 +12,7 @@ import zarr
 from spae_dask import SparseEncoder, evaluate, load_encoder
 from spae_dask.errors import InvalidInput, OutputExists
 from spae_dask.estimators.saved import save_encoder
-from tests.estimators.sources import FloatArray, spread
+from tests.estimators.sources import FloatArray, batch_encoder, spread
 
 ARRAYS = (
     "components_",
@@ -69,7 +69,7 @@ def in_format_2(path: Path) -> Path:
 def test_loading_gives_back_what_was_saved(
     X: FloatArray, tmp_path: Path, parameters: dict[str, Any], zarr_format: int
 ) -> None:
-    fitted = SparseEncoder(2, **parameters).fit(X)
+    fitted = batch_encoder(2, **parameters).fit(X)
     save_encoder(fitted, tmp_path / "e.zarr", source=X)
     path = in_format_2(tmp_path / "e.zarr") if zarr_format == 2 else tmp_path / "e.zarr"
     loaded = load_encoder(path)
@@ -83,13 +83,13 @@ def test_loading_gives_back_what_was_saved(
 
 
 def test_a_loaded_encoder_can_be_fitted_again_to_the_same_bits(X: FloatArray, tmp_path: Path) -> None:
-    fitted = SparseEncoder(2, n_nonzero=4, selection="adaptive", random_state=np.random.default_rng(2)).fit(X)
+    fitted = batch_encoder(2, n_nonzero=4, selection="adaptive", random_state=np.random.default_rng(2)).fit(X)
     save_encoder(fitted, tmp_path / "e.zarr")
     assert_same(load_encoder(tmp_path / "e.zarr").fit(X), fitted)
 
 
 def test_a_loaded_encoder_can_be_saved_again_with_its_provenance(X: FloatArray, tmp_path: Path) -> None:
-    fitted = SparseEncoder(2, n_nonzero=4).fit(X)
+    fitted = batch_encoder(2, n_nonzero=4).fit(X)
     save_encoder(fitted, tmp_path / "e.zarr", source=X)
     first = load_encoder(tmp_path / "e.zarr")
     save_encoder(first, tmp_path / "again.zarr")
@@ -105,7 +105,7 @@ def test_components_without_content_survive(X: FloatArray, tmp_path: Path) -> No
     flat = np.outer(X[:, 0], np.arange(1, 6))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        fitted = SparseEncoder(3, n_nonzero=3).fit(flat)
+        fitted = batch_encoder(3, n_nonzero=3).fit(flat)
     save_encoder(fitted, tmp_path / "e.zarr")
     assert_same(load_encoder(tmp_path / "e.zarr"), fitted)
 
@@ -113,14 +113,14 @@ def test_components_without_content_survive(X: FloatArray, tmp_path: Path) -> No
 def test_names_are_kept(X: FloatArray, tmp_path: Path) -> None:
     pd = pytest.importorskip("pandas")
     frame = pd.DataFrame(X, columns=[f"gène {j}" for j in range(9)])
-    save_encoder(SparseEncoder(2, n_nonzero=4).fit(frame), tmp_path / "e.zarr")
+    save_encoder(batch_encoder(2, n_nonzero=4).fit(frame), tmp_path / "e.zarr")
     loaded = load_encoder(tmp_path / "e.zarr")
     assert loaded.feature_names_in_.tolist() == list(frame.columns)
     loaded.transform(frame)
 
 
 def test_nothing_about_the_machine_or_the_watcher_is_stored(X: FloatArray, tmp_path: Path) -> None:
-    fitted = SparseEncoder(2, n_nonzero=4, memory_limit="2GB", progress=lambda event: None).fit(X)
+    fitted = batch_encoder(2, n_nonzero=4, memory_limit="2GB", progress=lambda event: None).fit(X)
     save_encoder(fitted, str(tmp_path / "e.zarr"))
     loaded = load_encoder(str(tmp_path / "e.zarr"))
     assert loaded.memory_limit is None
@@ -129,7 +129,7 @@ def test_nothing_about_the_machine_or_the_watcher_is_stored(X: FloatArray, tmp_p
 
 
 def test_an_encoder_is_not_written_over_by_accident(X: FloatArray, tmp_path: Path) -> None:
-    one, other = (SparseEncoder(2, n_nonzero=r).fit(X) for r in (3, 4))
+    one, other = (batch_encoder(2, n_nonzero=r).fit(X) for r in (3, 4))
     save_encoder(one, tmp_path / "e.zarr")
     with pytest.raises(OutputExists):
         save_encoder(other, tmp_path / "e.zarr")
@@ -140,7 +140,7 @@ def test_an_encoder_is_not_written_over_by_accident(X: FloatArray, tmp_path: Pat
 
 
 def test_a_record_with_a_part_missing_is_refused(X: FloatArray, tmp_path: Path) -> None:
-    save_encoder(SparseEncoder(2, n_nonzero=4).fit(X), tmp_path / "e.zarr")
+    save_encoder(batch_encoder(2, n_nonzero=4).fit(X), tmp_path / "e.zarr")
     group = zarr.open_group(tmp_path / "e.zarr", mode="r+")
     record = dict(group.attrs["provenance"])
     del record["n_samples"]

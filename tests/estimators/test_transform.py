@@ -12,14 +12,14 @@ import scipy.sparse as sp
 from zarr.storage import MemoryStore
 
 from spae_dask import ColumnSelector, SparseEncoder
-from tests.estimators.sources import Unreadable, Watched, spread, zarr_array
+from tests.estimators.sources import Unreadable, Watched, batch_encoder, spread, zarr_array
 
 X = spread(np.random.default_rng(0), 200, 9)
 
 
 @pytest.fixture(scope="module")
 def encoder() -> SparseEncoder:
-    return SparseEncoder(3, n_nonzero=4, scale=True).fit(X)
+    return batch_encoder(3, n_nonzero=4, scale=True).fit(X)
 
 
 def by_hand(encoder: SparseEncoder, rows: Any) -> Any:
@@ -55,7 +55,7 @@ def test_float32_stays_float32_and_all_else_becomes_float64(encoder: SparseEncod
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int8])
 def test_lazy_codes_know_their_type_shape_and_chunks_and_compute_nothing(dtype: type) -> None:
-    encoder = SparseEncoder(3, n_nonzero=4).fit(X)
+    encoder = batch_encoder(3, n_nonzero=4).fit(X)
     source = Unreadable((1000, 9), 300, np.dtype(dtype))
     codes = encoder.transform(source)
     assert isinstance(codes, da.Array)
@@ -93,7 +93,7 @@ def test_only_the_blocks_asked_for_are_read(encoder: SparseEncoder) -> None:
 def test_encoders_that_differ_only_in_means_scales_or_fill_do_not_share_results() -> None:
     lazy = da.from_array(X, chunks=(50, 9))
     encoders = [
-        SparseEncoder(1, n_nonzero=1, center=center, scale=scale, missing=missing).fit(X)
+        batch_encoder(1, n_nonzero=1, center=center, scale=scale, missing=missing).fit(X)
         for center, scale, missing in (
             (True, False, "error"),
             (False, False, "error"),
@@ -127,7 +127,7 @@ def test_the_graph_of_lazy_codes_is_small(encoder: SparseEncoder) -> None:
 
 def test_fit_transform_is_fit_then_transform() -> None:
     for parameters in ({}, {"strategy": "gram"}, {"scale": True}, {"selection": "leverage"}):
-        one, other = (SparseEncoder(2, n_nonzero=3, **parameters) for _ in range(2))
+        one, other = (batch_encoder(2, n_nonzero=3, **parameters) for _ in range(2))
         np.testing.assert_array_equal(one.fit_transform(X), other.fit(X).transform(X))
 
 
@@ -152,7 +152,7 @@ def test_arrays_are_not_written_to(encoder: SparseEncoder) -> None:
     rows.flags.writeable = False
     encoder.transform(rows)
     encoder.score(rows)
-    SparseEncoder(2, n_nonzero=3).fit(rows)
+    batch_encoder(2, n_nonzero=3).fit(rows)
     assert rows.tobytes() == X.tobytes()
 
 

@@ -18,14 +18,14 @@ from spae_dask.errors import InvalidInput, NonFiniteInput, OutputExists, Storage
 from spae_dask.estimators import writing
 from spae_dask.estimators.writing import transform_to_zarr
 from spae_dask.storage.zarr_sink import ZarrSink, create_sink, unit_rows_for
-from tests.estimators.sources import spread, zarr_array
+from tests.estimators.sources import batch_encoder, spread, zarr_array
 
 X = spread(np.random.default_rng(0), 500, 8)
 
 
 @pytest.fixture(scope="module")
 def encoder() -> SparseEncoder:
-    return SparseEncoder(2, n_nonzero=3).fit(X)
+    return batch_encoder(2, n_nonzero=3).fit(X)
 
 
 @pytest.fixture

@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 import zarr
 
-from spae_dask import SparseEncoder
 from spae_dask.engine import write
 from spae_dask.errors import InvalidInput, MissingChunksWarning
 from spae_dask.estimators import writing
 from spae_dask.estimators.writing import transform_to_zarr
 from spae_dask.selection import SELECTIONS
-from tests.estimators.sources import spread, zarr_array
+from tests.estimators.sources import batch_encoder, spread, zarr_array
 
 X = spread(np.random.default_rng(0), 50, 8)
 SOLVERS = [{"strategy": strategy} for strategy in ("gram", "tsqr")] + [{"selection": name} for name in SELECTIONS]
@@ -25,8 +24,8 @@ SOLVERS = [{"strategy": strategy} for strategy in ("gram", "tsqr")] + [{"selecti
 def test_fit_then_transform_works_and_is_fit_transform(parameters: dict[str, Any], kind: str) -> None:
     """dask-ml#1023: fit_transform worked and fit().transform raised."""
     given = da.from_array(X, chunks=(20, 5)) if kind == "dask" else X
-    at_once = SparseEncoder(2, n_nonzero=3, **parameters).fit_transform(given)
-    in_turn = SparseEncoder(2, n_nonzero=3, **parameters).fit(given).transform(given)
+    at_once = batch_encoder(2, n_nonzero=3, **parameters).fit_transform(given)
+    in_turn = batch_encoder(2, n_nonzero=3, **parameters).fit(given).transform(given)
     np.testing.assert_allclose(np.asarray(at_once), np.asarray(in_turn), rtol=1e-12)
 
 
@@ -37,7 +36,7 @@ def test_lazy_transform_probes_nothing(dtype: type) -> None:
     lazy = da.from_array(np.ones((1000, 10), dtype), chunks=(100, 10)).map_blocks(
         lambda block: seen.append(block.shape) or block, dtype=dtype, meta=np.empty((0, 0), dtype)
     )
-    encoder = SparseEncoder(2, n_nonzero=3).fit(spread(np.random.default_rng(1), 50, 10))
+    encoder = batch_encoder(2, n_nonzero=3).fit(spread(np.random.default_rng(1), 50, 10))
     codes = encoder.transform(lazy)
     assert (codes.dtype, codes.shape, codes._meta.dtype) == (dtype, (1000, 2), dtype)
     assert seen == []
@@ -49,7 +48,7 @@ def test_the_seed_counts_on_lazy_input_too(selection: str) -> None:
     """xeofs: on dask input the random map was drawn without the seed."""
     lazy = da.from_array(spread(np.random.default_rng(2), 60, 12), chunks=(13, 12))
     one, other = (
-        SparseEncoder(2, n_nonzero=5, selection=selection, random_state=0).fit(lazy).components_ for _ in range(2)
+        batch_encoder(2, n_nonzero=5, selection=selection, random_state=0).fit(lazy).components_ for _ in range(2)
     )
     assert one.tobytes() == other.tobytes()
 
@@ -59,10 +58,10 @@ def test_signs_are_fixed_by_the_largest_entry(kind: str) -> None:
     """cuml#2368, dask-ml PR#737: signs differed between fit_transform and fit then transform."""
     for sign in (1, -1):
         given = da.from_array(sign * X, chunks=(20, 5)) if kind == "dask" else sign * X
-        encoder = SparseEncoder(3, n_nonzero=4).fit(given)
+        encoder = batch_encoder(3, n_nonzero=4).fit(given)
         largest = np.abs(encoder.components_).argmax(axis=1)
         assert (encoder.components_[np.arange(3), largest] > 0).all()
-        again = SparseEncoder(3, n_nonzero=4)
+        again = batch_encoder(3, n_nonzero=4)
         np.testing.assert_array_equal(np.asarray(again.fit_transform(given)), np.asarray(encoder.transform(given)))
 
 
@@ -72,7 +71,7 @@ def test_writing_over_the_store_being_read_is_refused(tmp_path: Path, name: str)
     zarr_array(tmp_path / "x.zarr", X, (20, 8))
     (tmp_path / "folder").mkdir()
     (tmp_path / "link.zarr").symlink_to("x.zarr")
-    encoder = SparseEncoder(2, n_nonzero=3).fit(X)
+    encoder = batch_encoder(2, n_nonzero=3).fit(X)
     with pytest.raises(InvalidInput, match="damaged while it is read"):
         transform_to_zarr(tmp_path / "x.zarr", encoder, f"{tmp_path}/{name}", overwrite=True)
     np.testing.assert_array_equal(zarr.open_array(tmp_path / "x.zarr")[...], X)
@@ -84,7 +83,7 @@ def test_a_lost_chunk_is_counted_and_not_taken_for_data_in_silence(tmp_path: Pat
     zarr_array(tmp_path / "x.zarr", X, (13, 8), zarr_format=zarr_format)
     (tmp_path / "x.zarr" / {2: "2.0", 3: "c/2/0"}[zarr_format]).unlink()
     with pytest.warns(MissingChunksWarning, match=r"1 of 4 chunks are not stored and read as 0\.0"):
-        SparseEncoder(2, n_nonzero=3).fit(tmp_path / "x.zarr")
+        batch_encoder(2, n_nonzero=3).fit(tmp_path / "x.zarr")
 
 
 def test_output_chunks_that_do_not_line_up_with_those_of_the_input_lose_nothing(
@@ -95,7 +94,7 @@ def test_output_chunks_that_do_not_line_up_with_those_of_the_input_lose_nothing(
     zarr_array(tmp_path / "x.zarr", rows, (37, 8), shards=(74, 8))
     monkeypatch.setattr(writing, "unit_rows_for", lambda n_rows, row_nbytes, rows_per_block: 50)
     monkeypatch.setattr(write, "MIN_SPAN_NBYTES", 1)
-    encoder = SparseEncoder(2, n_nonzero=3).fit(rows)
+    encoder = batch_encoder(2, n_nonzero=3).fit(rows)
     report = transform_to_zarr(tmp_path / "x.zarr", encoder, str(tmp_path / "z.zarr"))
     assert (report.chunk_rows, report.n_chunks, report.rows_verified) == (50, 20, 1000)
     np.testing.assert_allclose(zarr.open_array(tmp_path / "z.zarr")[...], encoder.transform(rows), rtol=1e-12)

@@ -9,9 +9,9 @@ import scipy.sparse as sp
 import zarr
 from zarr.storage import MemoryStore
 
-from spae_dask import SparseEncoder, plan
+from spae_dask import plan
 from spae_dask.errors import InvalidInput
-from tests.estimators.sources import spread, zarr_array
+from tests.estimators.sources import batch_encoder, spread, zarr_array
 
 
 @pytest.mark.parametrize("chunks", [(100, 50), (25, 25), (100, 400), (7, 399)])
@@ -23,8 +23,8 @@ def test_arrays_chunked_over_columns_are_taken(chunks: tuple[int, int], kind: st
     def made(chunks: tuple[int, int]) -> Any:
         return da.from_array(X, chunks=chunks) if kind == "dask" else zarr_array(MemoryStore(), X, chunks)
 
-    found = SparseEncoder(2, n_nonzero=5, selection="greedy").fit(made(chunks))
-    wanted = SparseEncoder(2, n_nonzero=5, selection="greedy").fit(made((25, 400)))
+    found = batch_encoder(2, n_nonzero=5, selection="greedy").fit(made(chunks))
+    wanted = batch_encoder(2, n_nonzero=5, selection="greedy").fit(made((25, 400)))
     assert found.selected_features_.tolist() == wanted.selected_features_.tolist()
 
 
@@ -42,9 +42,9 @@ def test_rows_of_unknown_number_are_told_the_remedy() -> None:
     lazy = da.from_array(X, chunks=(10, 6))
     some = lazy[lazy[:, 0] > np.median(X[:, 0])]
     with pytest.raises(InvalidInput, match=r"x\.compute_chunk_sizes\(\)"):
-        SparseEncoder(2, n_nonzero=3).fit(some)
-    found = SparseEncoder(2, n_nonzero=3).fit(some.compute_chunk_sizes())
-    wanted = SparseEncoder(2, n_nonzero=3).fit(X[X[:, 0] > np.median(X[:, 0])])
+        batch_encoder(2, n_nonzero=3).fit(some)
+    found = batch_encoder(2, n_nonzero=3).fit(some.compute_chunk_sizes())
+    wanted = batch_encoder(2, n_nonzero=3).fit(X[X[:, 0] > np.median(X[:, 0])])
     np.testing.assert_allclose(found.components_, wanted.components_, atol=1e-9)
 
 
@@ -54,7 +54,7 @@ def test_a_last_block_smaller_than_k_is_no_special_case(kind: str) -> None:
     X = np.random.default_rng(2).standard_normal((1041, 120)) * np.linspace(1, 3, 120)
     given = da.from_array(X, chunks=(1000, -1)) if kind == "dask" else zarr_array(MemoryStore(), X, (1000, 120))
     parameters = {"n_components": 100, "n_nonzero": 110, "selection": "pivoted-qr"}
-    found, wanted = SparseEncoder(**parameters).fit(given), SparseEncoder(**parameters).fit(X)
+    found, wanted = batch_encoder(**parameters).fit(given), batch_encoder(**parameters).fit(X)
     assert found.selected_features_.tolist() == wanted.selected_features_.tolist()
     assert found.certificate_.loss == pytest.approx(wanted.certificate_.loss, rel=1e-9)
 
@@ -64,7 +64,7 @@ def test_one_seed_gives_one_answer_under_any_chunks(selection: str) -> None:
     """dask#1684, sgkit#421: with the same seed, the result moved with the chunks."""
     X = spread(np.random.default_rng(3), 100, 20)
     fits = [
-        SparseEncoder(3, n_nonzero=6, selection=selection, random_state=0).fit(da.from_array(X, chunks=(rows, -1)))
+        batch_encoder(3, n_nonzero=6, selection=selection, random_state=0).fit(da.from_array(X, chunks=(rows, -1)))
         for rows in (100, 37, 10)
     ]
     for other in fits[1:]:
@@ -79,7 +79,7 @@ def test_blocks_of_sparse_rows_are_reduced(kind: Any, scale: bool) -> None:
     X = np.random.default_rng(4).poisson(0.5, size=(200, 30)).astype(float)
     lazy = da.from_array(X, chunks=(30, -1)).map_blocks(kind)
     parameters = {"n_components": 2, "n_nonzero": 5, "scale": scale}
-    found, wanted = SparseEncoder(**parameters).fit(lazy), SparseEncoder(**parameters).fit(X)
+    found, wanted = batch_encoder(**parameters).fit(lazy), batch_encoder(**parameters).fit(X)
     assert found.selected_features_.tolist() == wanted.selected_features_.tolist()
     np.testing.assert_allclose(found.components_, wanted.components_, atol=1e-8)
     np.testing.assert_allclose(found.transform(lazy).compute(), wanted.transform(X), atol=1e-8)
@@ -91,6 +91,6 @@ def test_sparse_matrices_with_64_bit_indices_are_taken() -> None:
     rows = sp.csr_array(X)
     rows.indices, rows.indptr = rows.indices.astype(np.int64), rows.indptr.astype(np.int64)
     assert rows.indices.dtype == rows.indptr.dtype == np.int64
-    found, wanted = SparseEncoder(2, n_nonzero=3).fit(rows), SparseEncoder(2, n_nonzero=3).fit(X)
+    found, wanted = batch_encoder(2, n_nonzero=3).fit(rows), batch_encoder(2, n_nonzero=3).fit(X)
     np.testing.assert_allclose(found.components_, wanted.components_, atol=1e-9)
     np.testing.assert_allclose(found.transform(rows), wanted.transform(X), atol=1e-9)

@@ -10,18 +10,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spae_dask import SparseEncoder, plan
+from spae_dask import plan
 from spae_dask.accumulators import Gram, Triangular
 from spae_dask.engine import spans
 from spae_dask.errors import MemoryBudgetExceeded
-from tests.estimators.sources import Unreadable, Watched, spread
+from tests.estimators.sources import Unreadable, Watched, batch_encoder, spread
 
 
 def test_a_wide_matrix_is_refused_by_its_bytes_before_it_is_read() -> None:
     """dask#9934: an array of 6 GB took 27 GiB, which nobody was told before."""
     wide = Unreadable((200, 20_000), 200)
     with pytest.raises(MemoryBudgetExceeded, match=r"needs \d.* GiB.*Nothing was read\. What would fit"):
-        SparseEncoder(2, n_nonzero=3, memory_limit="4GB").fit(wide)
+        batch_encoder(2, n_nonzero=3, memory_limit="4GB").fit(wide)
 
 
 @pytest.mark.parametrize(("threads", "limit"), [(8, 700 << 20), (16, 1 << 30)])
@@ -47,7 +47,7 @@ def test_fewer_at_once_means_fewer_blocks_read_at_once(monkeypatch: pytest.Monke
     monkeypatch.setattr(spans, "MIN_SPAN_NBYTES", 1)
     monkeypatch.setattr(spans, "STATE_WORTH", 0)
     source = Watched(spread(np.random.default_rng(0), 60, 4), rows_per_block=5, pause=0.005)
-    encoder = SparseEncoder(1, n_nonzero=2).fit(source)
+    encoder = batch_encoder(1, n_nonzero=2).fit(source)
     assert encoder.plan_.tasks_per_worker == 1
     assert encoder.plan_.passes[0].n_spans == 12
     assert source.most_at_once == 1
@@ -55,7 +55,7 @@ def test_fewer_at_once_means_fewer_blocks_read_at_once(monkeypatch: pytest.Monke
 
 def test_what_every_task_needs_is_not_copied_into_every_task() -> None:
     """dask#11562, distributed#8814: constants in each of many tasks made graphs of gigabytes."""
-    encoder = SparseEncoder(1, n_nonzero=1).fit(spread(np.random.default_rng(1), 20, 3))
+    encoder = batch_encoder(1, n_nonzero=1).fit(spread(np.random.default_rng(1), 20, 3))
     rng = np.random.default_rng(2)
     encoder.components_ = rng.standard_normal((50, 20_000)) * (np.arange(20_000) < 500)
     encoder.mean_, encoder.scale_ = rng.standard_normal(20_000), np.ones(20_000)

@@ -1,0 +1,63 @@
+"""Parameters are checked before anything is read: each message names what was given and what is allowed."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from spae_dask.algorithms.problem import Problem, check_choice, check_count
+from spae_dask.errors import InvalidInput
+
+GOOD = Problem(n_components=3, n_nonzero=5)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"n_components": 0}, r"n_components=0 is not allowed: give a whole number from 1 to 8"),
+        ({"n_components": 9}, r"n_components=9 .* from 1 to 8"),
+        ({"n_nonzero": 9}, r"n_nonzero=9 .* from 1 to 8"),
+        ({"n_nonzero": None, "eps": 0.0}, r"eps=0\.0 is not allowed"),
+        ({"n_nonzero": (5, 5)}, r"2 numbers for n_components=3"),
+        ({"method": "magic"}, r"method='magic' is not allowed: choose one of .*'batch'"),
+        ({"selection": "magic"}, r"selection='magic' .*'dual-set'"),
+        ({"strategy": "magic"}, r"strategy='magic' .*'gram'"),
+        ({"missing": "magic"}, r"missing='magic' .*'mean'"),
+        ({"precision": "magic"}, r"precision='magic' .*'exact'"),
+    ],
+    ids=str,
+)
+def test_what_is_wrong_is_named_with_what_is_right(change: dict[str, Any], words: str) -> None:
+    GOOD.check(100, 8)
+    with pytest.raises(InvalidInput, match=words):
+        replace(GOOD, **change).check(100, 8)
+
+
+def test_one_row_is_too_few() -> None:
+    with pytest.raises(InvalidInput, match="n_samples = 1"):
+        GOOD.check(1, 8)
+
+
+@pytest.mark.parametrize("kind", [int, np.int8, np.int64, np.uint16])
+def test_whole_numbers_of_any_kind_are_numbers(kind: Any) -> None:
+    check_count("n", kind(4), 8)
+    replace(GOOD, n_components=kind(3), n_nonzero=kind(5)).check(100, 8)
+
+
+@pytest.mark.parametrize("kind", [float, str, bool, lambda n: None, lambda n: [n]])
+def test_other_things_are_not(kind: Any) -> None:
+    with pytest.raises(InvalidInput, match="n="):
+        check_count("n", kind(4), 8)
+
+
+def test_names_are_exact() -> None:
+    check_choice("color", "red", ("red", "green"))
+    for given in ("Red", "", None, 3, ["red"]):
+        with pytest.raises(InvalidInput, match=r"color=.* choose one of 'red', 'green'"):
+            check_choice("color", given, ("red", "green"))
+
+
+@pytest.mark.parametrize("eps", [1e-9, 0.1, np.float32(0.5), 3])
+def test_an_excess_may_be_any_positive_number(eps: Any) -> None:
+    replace(GOOD, n_nonzero=None, eps=eps).check(100, 8)
