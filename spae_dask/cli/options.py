@@ -19,7 +19,10 @@ WHAT, DATA, WHERE, OUTPUT, SCREEN = (
 class Method(StrEnum):
     """How the encoder is built."""
 
+    polished = "polished"
     batch = "batch"
+    iterative = "iterative"
+    doubly_sparse = "doubly-sparse"
 
 
 class Selection(StrEnum):
@@ -41,6 +44,7 @@ class Strategy(StrEnum):
     auto = "auto"
     gram = "gram"
     tsqr = "tsqr"
+    paper = "paper"
 
 
 class Missing(StrEnum):
@@ -144,16 +148,67 @@ EpsOption = Annotated[
     ),
 ]
 MethodOption = Annotated[
-    Method, typer.Option("--method", metavar="NAME", help="How the encoder is built: batch.", rich_help_panel=WHAT)
+    Method,
+    typer.Option(
+        "--method",
+        metavar="NAME",
+        help="How the encoder is built: polished (each component on the best R features found for it), batch (the "
+        "paper's: all on the same R), iterative (the paper's: one after another) or doubly-sparse (few rows as well; "
+        "one more read).",
+        rich_help_panel=WHAT,
+    ),
 ]
 SelectionOption = Annotated[
     Selection,
     typer.Option(
         "--selection",
         metavar="NAME",
-        help="How its columns are chosen: dual-set, adaptive, adaptive-derandomized, greedy, full-greedy, leverage, "
-        "pivoted-qr or exchange.",
+        help="How the paper's methods choose columns (polished starts from them): dual-set, adaptive, "
+        "adaptive-derandomized, greedy, full-greedy, leverage, pivoted-qr or exchange.",
         rich_help_panel=WHAT,
+    ),
+]
+OrthonormalOption = Annotated[
+    bool,
+    typer.Option(
+        "--orthonormal",
+        help="Orthonormal components: the same loss and features in all, but each may use all of them.",
+        rich_help_panel=WHAT,
+    ),
+]
+SharedOption = Annotated[
+    bool,
+    typer.Option("--shared-support", help="Polished, but all components on the same R features.", rich_help_panel=WHAT),
+]
+RowsOption = Annotated[
+    int | None,
+    typer.Option(
+        "--rows",
+        metavar="N",
+        min=1,
+        help="Rows a doubly sparse decoder is made of; four a component if not given.",
+        show_default=False,
+        rich_help_panel=WHAT,
+    ),
+]
+RepeatsOption = Annotated[
+    int,
+    typer.Option(
+        "--repeats",
+        metavar="N",
+        min=1,
+        help="With --strategy paper: sampling rounds, of which the best is kept.",
+        rich_help_panel=WHERE,
+    ),
+]
+PowerOption = Annotated[
+    int,
+    typer.Option(
+        "--power-iterations",
+        metavar="N",
+        min=0,
+        help="With --strategy paper: extra passes that sharpen the projection.",
+        rich_help_panel=WHERE,
     ),
 ]
 CenterOption = Annotated[
@@ -170,7 +225,8 @@ StrategyOption = Annotated[
     Strategy,
     typer.Option(
         "--strategy",
-        help="What the read leaves behind: a Gram matrix, or a triangular factor (more digits of float64 data).",
+        help="What the read leaves behind: a Gram matrix, or a triangular factor (more digits of float64 data). "
+        "paper: the paper's own five passes, each with a thin state, for --method batch.",
         rich_help_panel=WHERE,
     ),
 ]

@@ -2,11 +2,13 @@
 
 Three things are taken care of. Processes that are being started are not left half-started. Workers do not die of a
 Ctrl-C, which a terminal sends to all processes of its group, before this process can close them. And an interrupt is
-not lost because the system gave it to another thread while the main one waits for a lock.
+not lost because the system gave it to another thread while the main one waits for a lock, or because it was raised in a
+finalizer or a callback of the garbage collector, where Python drops exceptions.
 """
 
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -54,6 +56,7 @@ class Signals:
         self._raised = False
         self._held = False
         self._waking = False
+        self._over = threading.Event()
         self._main = threading.current_thread() is threading.main_thread()
 
     def __enter__(self) -> "Signals":
@@ -64,6 +67,8 @@ class Signals:
             self._old_wakeup = signal.set_wakeup_fd(self._write_end, warn_on_full_buffer=False)
             self._waker = threading.Thread(target=self._wake_main, daemon=True)
             self._waker.start()
+            self._old_hook = sys.unraisablehook
+            sys.unraisablehook = self._unraisable
             self._before: dict[int, Any] = {each: signal.getsignal(each) for each in SIGNALS}
             for each, handler in self._before.items():
                 if handler is not signal.SIG_IGN:
@@ -77,7 +82,9 @@ class Signals:
         if self._received is None:
             for each, handler in self._before.items():
                 signal.signal(each, handler)
+        sys.unraisablehook = self._old_hook
         signal.set_wakeup_fd(self._old_wakeup)
+        self._over.set()
         os.write(self._write_end, b"\0")
         self._waker.join()
         os.close(self._write_end)
@@ -85,13 +92,13 @@ class Signals:
 
     def _handle(self, signum: int, frame: FrameType | None) -> None:
         del frame
-        if self._received is not None:
-            if self._waking:
-                self._waking = False
-                return
+        if self._received is None:
+            self._received = signum
+            os.write(2, FAREWELL)
+        elif self._waking:
+            self._waking = False
+        else:
             os._exit(128 + signum)
-        self._received = signum
-        os.write(2, FAREWELL)
         self._raise()
 
     def _raise(self) -> None:
@@ -99,15 +106,25 @@ class Signals:
             self._raised = True
             raise Interrupted(self._received)
 
+    def _unraisable(self, dropped: Any) -> None:
+        """Python has dropped an exception: if it was the interrupt, have it raised again."""
+        if not issubclass(dropped.exc_type, Interrupted):
+            self._old_hook(dropped)
+            return
+        self._raised = False
+        os.write(self._write_end, bytes([dropped.exc_value.signum]))
+
     def _wake_main(self) -> None:
-        """Send a signal to the main thread again if its handler has not run a moment after it came."""
+        """Signal the main thread again if, a moment after a signal came, its handler has not run or had no effect."""
         main = threading.main_thread().ident
         assert main is not None
         while (signum := os.read(self._read_end, 1)[0]) != 0:
-            never = threading.Event()
-            while signum in SIGNALS and not never.wait(SECONDS_TO_WAKE) and self._received is None:
+            while signum in SIGNALS and not self._over.wait(SECONDS_TO_WAKE) and self._is_unheard():
                 self._waking = True
                 signal.pthread_kill(main, signum)
+
+    def _is_unheard(self) -> bool:
+        return self._received is None or not (self._raised or self._held)
 
     @contextmanager
     def held(self, *, starts: bool) -> Iterator[Callable[[], None]]:

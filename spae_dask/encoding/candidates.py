@@ -6,6 +6,7 @@ them, for each column of H, the columns that would next be added to its support.
 candidates alone, with nothing sketched.
 """
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -16,8 +17,8 @@ from spae_dask.encoding.reduced_core import reduce_core
 from spae_dask.encoding.single_column import best_on_support
 from spae_dask.linalg.scaling import FloatArray, IntArray
 
-# Search all columns if there are no more than this, or no more than twice as many as all supports hold.
-SEARCH_ALL = 1000
+# Candidates times rows that are searched at a few milliseconds a step; in any case twice what all supports hold.
+SEARCH_ALL = 1_000_000
 # Rows of the sketch: ten for every nonzero of a column, and not so few that V_k is lost.
 _ROWS_PER_NONZERO = 10
 _FEWEST_ROWS = 200
@@ -45,7 +46,7 @@ def propose_candidates(
         Ascending indices of nonzero columns; all of them if there are few.
     """
     nonzero = np.flatnonzero(np.any(scaled != 0.0, axis=0))
-    limit = max(SEARCH_ALL, 2 * sum(budgets))
+    limit = max(SEARCH_ALL // scaled.shape[0], math.isqrt(SEARCH_ALL), 2 * sum(budgets))
     if nonzero.size <= limit:
         return nonzero
     rows = max(_FEWEST_ROWS, _ROWS_PER_NONZERO * max(budgets) + len(budgets))

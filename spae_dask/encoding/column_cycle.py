@@ -20,6 +20,8 @@ from spae_dask.linalg.scaling import FloatArray, unit_columns
 _SWEEP_GAIN = 1e-5
 _SETTLED = 1e-9
 _MOST_SWEEPS = 100
+# Supports exchange starts from in each visit of a column.
+_CLIMBS = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,19 +145,17 @@ class ColumnCycle:
         return state
 
     def _best(self, problem: ColumnProblem, support: tuple[int, ...], r: int) -> ColumnSolution | None:
-        """Best column found from the current support and from pursuit of the best code, each climbed in two ways."""
+        """Best column found by exchange from the two most promising of the pursued supports."""
         best: ColumnSolution | None = None
-        seen: set[frozenset[int]] = set()
-        for start in self._climbed(problem, support, r):
-            if frozenset(start.selected) in seen:
-                continue
+        starts = {frozenset(start.selected): start for start in self._pursued(problem, support, r)}
+        for start in sorted(starts.values(), key=lambda start: -start.gain)[:_CLIMBS]:
             end = exchange(problem, start)
-            seen |= {frozenset(start.selected), frozenset(end.selected)}
             if best is None or end.gain > best.gain:
                 best = end
         return best
 
-    def _climbed(self, problem: ColumnProblem, support: tuple[int, ...], r: int) -> Iterator[ColumnSolution]:
+    def _pursued(self, problem: ColumnProblem, support: tuple[int, ...], r: int) -> Iterator[ColumnSolution]:
+        """The current support and a pursuit of the best code, each also after power-pursuit."""
         target = problem.best_codes(1)[:, 0]
         for selected in (support, pursue(problem, target, r)):
             solution = best_on_support(problem, selected)

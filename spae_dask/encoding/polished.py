@@ -24,7 +24,7 @@ from spae_dask.linalg.scaling import FloatArray, IntArray, unit_columns, unit_sc
 from spae_dask.linalg.spectral import fix_signs
 
 # Rounds of rebuilding, and kicks of every support at the end; more for small k, where they cost little.
-_ROUNDS, _ROUNDS_TIMES_K = 4, 24
+_ROUNDS, _ROUNDS_TIMES_K = 6, 30
 _KICKS, _KICKS_TIMES_K = 6, 60
 # A loss of this share of the total is zero to rounding.
 _EXACT = 1e-28

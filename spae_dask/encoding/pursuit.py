@@ -10,12 +10,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from spae_dask.encoding.single_column import DEPENDENT, ColumnProblem, ColumnSolution, best_on_support
+from spae_dask.encoding.single_column import DEPENDENT, ColumnProblem, ColumnSolution, best_on_support, worthwhile
 from spae_dask.linalg.scaling import FloatArray
 from spae_dask.selection.problem import lowest_best
-
-# What a new support must gain, relative to the gain so far, for the search to go on.
-WORTHWHILE = 1e-7
 
 
 def pursue(
@@ -122,6 +119,6 @@ def power_pursuit(problem: ColumnProblem, solution: ColumnSolution, r: int) -> C
     """
     while True:
         trial = best_on_support(problem, pursue(problem, problem.powered(solution.code), r))
-        if trial is None or trial.gain <= solution.gain * (1.0 + WORTHWHILE):
+        if trial is None or trial.gain <= worthwhile(problem, solution):
             return solution
         solution = trial

@@ -60,6 +60,11 @@ class ColumnProblem:
         """Squared lengths of the images, ``(c,)``."""
         return squared_columns(self.images)
 
+    @cached_property
+    def total(self) -> float:
+        """Loss without this column, ``||D||^2``, but for a part no column can touch."""
+        return float(np.vdot(self.factor, self.factor))
+
     def powered(self, code: FloatArray) -> FloatArray:
         """``DD'u``: a power step, towards codes that gain more."""
         return self.factor @ (code @ self.factor)
@@ -106,8 +111,10 @@ class ColumnSolution:
         The unit vector u.
     Q, R : ndarray (m, s), (s, s)
         QR factors of the unit residual columns of the support.
+    images : ndarray (p, s)
+        ``F'Q``.
     inner : ndarray (s, s)
-        ``Q'DD'Q``.
+        ``Q'DD'Q``, the Gram matrix of the images.
     """
 
     selected: tuple[int, ...]
@@ -115,7 +122,13 @@ class ColumnSolution:
     code: FloatArray
     Q: FloatArray
     R: FloatArray
+    images: FloatArray
     inner: FloatArray
+
+
+def worthwhile(problem: ColumnProblem, solution: ColumnSolution) -> float:
+    """Gain at which a search goes on from a solution: the loss must fall by a millionth, and not by rounding."""
+    return solution.gain + max(1e-6 * (problem.total - solution.gain), 1e-13 * solution.gain)
 
 
 def coefficients_of(solution: ColumnSolution, code: FloatArray, problem: ColumnProblem) -> FloatArray:
@@ -162,4 +175,4 @@ def best_on_support(problem: ColumnProblem, selected: Sequence[int]) -> ColumnSo
     images = problem.factor.T @ Q
     inner = images.T @ images
     eigenvalues, vectors = np.linalg.eigh(inner)
-    return ColumnSolution(selected, float(eigenvalues[-1]), Q @ vectors[:, -1], Q, R, inner)
+    return ColumnSolution(selected, float(eigenvalues[-1]), Q @ vectors[:, -1], Q, R, images, inner)

@@ -13,8 +13,8 @@ bordered by q.
 import numpy as np
 import scipy.linalg
 
-from spae_dask.encoding.pursuit import WORTHWHILE, pursue
-from spae_dask.encoding.single_column import DEPENDENT, ColumnProblem, ColumnSolution, best_on_support
+from spae_dask.encoding.pursuit import pursue
+from spae_dask.encoding.single_column import DEPENDENT, ColumnProblem, ColumnSolution, best_on_support, worthwhile
 from spae_dask.linalg.scaling import FloatArray, IntArray
 from spae_dask.selection.problem import lowest_best
 
@@ -43,7 +43,7 @@ def best_swap(problem: ColumnProblem, solution: ColumnSolution) -> tuple[tuple[i
     Q, inner = solution.Q, solution.inner
     s = len(solution.selected)
     inside = Q.T @ problem.columns
-    products = (problem.factor.T @ Q).T @ problem.images
+    products = solution.images.T @ problem.images
     mixed = inner @ inside
     # of every column j outside the span of Q: squared length, energy, and products with DD'Q
     lengths2 = 1.0 - np.sum(inside**2, axis=0)
@@ -123,13 +123,13 @@ def exchange(problem: ColumnProblem, solution: ColumnSolution) -> ColumnSolution
     Returns
     -------
     ColumnSolution
-        Gains at least as much as the start; no swap ranked among the best gains more than a relative 1e-7.
+        Gains at least as much as the start; no swap ranked among the best lowers the loss by a millionth.
     """
     while True:
-        worthwhile = solution.gain * (1.0 + WORTHWHILE)
+        least = worthwhile(problem, solution)
         swapped, gain = best_swap(problem, solution)
-        trial = best_on_support(problem, swapped) if gain > worthwhile else None
-        if trial is None or trial.gain <= worthwhile:
+        trial = best_on_support(problem, swapped) if gain > least else None
+        if trial is None or trial.gain <= least:
             return solution
         solution = trial
 
@@ -164,4 +164,4 @@ def kick(problem: ColumnProblem, solution: ColumnSolution, r: int, rng: np.rando
     if trial is None:
         return solution
     trial = exchange(problem, trial)
-    return trial if trial.gain > solution.gain * (1.0 + WORTHWHILE) else solution
+    return trial if trial.gain > worthwhile(problem, solution) else solution

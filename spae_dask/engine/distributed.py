@@ -163,8 +163,8 @@ class DaskRunner:
             return futures[0].result(), seconds
         except KilledWorker as error:
             raise PassFailed(
-                f"{name}: the workers that ran task {error.task!r} died {error.allowed_failures + 1} times "
-                f"(last: {error.last_worker}). Most often memory ran out: compare `spae plan` with the workers' limit."
+                f"{name}: workers died {error.allowed_failures + 1} times with task {error.task!r} on them (last: "
+                f"{error.last_worker}). Most often memory ran out: compare `spae plan` with the workers' limit."
             ) from error
         except (TimeoutError, ConnectionError, CancelledError) as error:
             raise ClusterUnavailable(f"{name}: the scheduler stopped answering: {error}") from error

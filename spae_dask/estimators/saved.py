@@ -73,6 +73,8 @@ def _provenance(encoder: SparseEncoder, source: Any) -> dict[str, Any]:
         "constant_features": [int(column) for column in encoder.constant_features_],
         "explained_variance_ratio": [float(share) for share in encoder.explained_variance_ratio_],
     }
+    if hasattr(encoder, "selected_rows_"):
+        record["selected_rows"] = [int(row) for row in encoder.selected_rows_]
     if source is not None:
         record["data_fingerprint"] = fingerprint(open_matrix(source))
     return record
@@ -117,6 +119,8 @@ def load_encoder(path: str | Path) -> SparseEncoder:
             f"the encoder at {path} lacks part of its record ({error}). Fit again, or restore a whole copy."
         ) from error
     encoder.provenance_ = dict(artifact.provenance)
+    if "selected_rows" in artifact.provenance:
+        encoder.selected_rows_ = np.array(artifact.provenance["selected_rows"], dtype=np.int64)
     if artifact.feature_names is not None:
         encoder.feature_names_in_ = np.array(artifact.feature_names, dtype=object)
     return encoder

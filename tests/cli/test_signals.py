@@ -77,6 +77,25 @@ def test_a_signal_that_another_thread_was_given_still_wakes_the_main_one():
     other.join()
 
 
+class Interrupting:
+    """Is signalled when it is dropped, where Python drops exceptions too."""
+
+    def __del__(self) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(0.1)
+
+
+def test_an_interrupt_that_python_drops_is_raised_again():
+    def drop_and_wait() -> None:
+        Interrupting()
+        time.sleep(5)
+
+    began = time.monotonic()
+    with Signals(), pytest.raises(Interrupted):
+        drop_and_wait()
+    assert 0.1 < time.monotonic() - began < 3
+
+
 def test_other_signals_are_nobody_s_business_here():
     counted = []
     before = signal.signal(signal.SIGUSR1, lambda *_: counted.append(1))

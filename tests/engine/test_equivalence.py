@@ -21,6 +21,7 @@ from spae_dask.storage.dask_blocks import DaskBlocks
 from spae_dask.storage.zarr_blocks import ZarrBlocks
 from tests.accumulators.recipes import RECIPES, Recipe
 from tests.conftest import ClusterOpener
+from tests.engine.bits import bits
 
 N, D = 1613, 24
 
@@ -47,16 +48,6 @@ def small_spans(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="module")
 def clients(open_cluster: ClusterOpener) -> dict[str, Client]:
     return {"one worker": open_cluster(1), "two workers of two threads": open_cluster(2, threads_per_worker=2)}
-
-
-def bits(result: Any) -> Any:
-    """Everything in a result, to the last bit."""
-    if isinstance(result, dict):
-        return {name: bits(value) for name, value in result.items()}
-    if hasattr(result, "__dict__"):
-        return {name: bits(value) for name, value in vars(result).items()}
-    array = np.asarray(result)
-    return array.dtype.str, array.shape, array.tobytes()
 
 
 def runners(source: RowBlocks, clients: dict[str, Client]) -> dict[str, DaskRunner]:

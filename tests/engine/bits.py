@@ -1,0 +1,15 @@
+"""Results to the last bit."""
+
+from typing import Any
+
+import numpy as np
+
+
+def bits(result: Any) -> Any:
+    """Everything in a result (numbers, arrays, mappings, dataclasses of these), to be compared by ``==``."""
+    if isinstance(result, dict):
+        return {name: bits(value) for name, value in result.items()}
+    if hasattr(result, "__dict__"):
+        return {name: bits(value) for name, value in vars(result).items()}
+    array = np.asarray(result)
+    return array.dtype.str, array.shape, array.tobytes()
