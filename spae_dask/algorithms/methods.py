@@ -67,6 +67,8 @@ def polished(problem: Problem, core: Floats, r: Sizes, effort: float) -> Encoded
     if problem.shared_support:
         return batch(replace(problem, selection="exchange"), core, r, effort)
     start = batch(problem, core, r, effort)
+    if not start.H.any():  # constant or zero data
+        return start
     rng = np.random.default_rng(problem.seed)
     made = encode_polished(core, problem.n_components, r, start_H=start.H, rng=rng, effort=effort)
     theorem = start.theorem if start.bound is None else f"{start.theorem}; polishing starts there and only improves"

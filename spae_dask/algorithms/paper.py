@@ -248,7 +248,8 @@ def _finish(
     k, d = problem.n_components, sketched.mean.size
     union = np.unique(np.concatenate(chosen))
     products = run_pass(sketched.recipe(CrossProducts(union, sketched.mean, sketched.scale)), "finish")
-    core = candidate_core(products.gram, products.cross)
+    # of constant or zero data no column is chosen
+    core = candidate_core(products.gram, products.cross) if union.size else np.zeros((1, d))
     total = sketched.total
     outside = max(total - float(np.sum(squared_columns(core))), 0.0)
     encoders = [encoder_from_columns(core, columns, k) for columns in chosen]

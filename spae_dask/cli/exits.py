@@ -46,6 +46,11 @@ OPTION_OF = {
     "selection": "--selection",
     "strategy": "--strategy",
     "missing": "--missing",
+    "orthonormal": "--orthonormal",
+    "shared_support": "--shared-support",
+    "n_rows": "--rows",
+    "n_repeats": "--repeats",
+    "power_iterations": "--power-iterations",
     "array": "--array",
     "chunks": "--chunks",
     "codec": "--codec",
@@ -86,8 +91,12 @@ def explain(error: BaseException, command: str) -> str:
 
 def in_options(text: str) -> str:
     """``n_components=0`` becomes ``-k 0``, and ``missing='mean'`` becomes ``--missing mean``."""
-    text = text.replace(" (overwrite=True)", "")
-    return _ARGUMENT.sub(lambda found: f"{OPTION_OF[found[1]]} {found[2].strip(chr(39))}", text)
+    return _ARGUMENT.sub(_spell, text.replace(" (overwrite=True)", ""))
+
+
+def _spell(found: re.Match[str]) -> str:
+    option, value = OPTION_OF[found[1]], found[2].strip("'")
+    return option if value == "True" else f"{option} {value}"
 
 
 def _explain_usage(error: Exception, command: str) -> str:

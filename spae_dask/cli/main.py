@@ -9,7 +9,7 @@ import typer
 from typer.main import get_command
 
 from spae_dask import __version__
-from spae_dask.cli import check, demo, evaluate, fit, ingest, inspect, plan, transform
+from spae_dask.cli import check, demo, evaluate, fit, ingest, inspect, path, plan, transform
 from spae_dask.cli.exits import BROKEN_PIPE, UsageError
 from spae_dask.cli.screen import Screen, forget_stdout
 
@@ -37,6 +37,7 @@ VERBS: dict[str, tuple[Callable[..., None], str]] = {
     "fit": (fit.fit, fit.EXAMPLES),
     "transform": (transform.transform, transform.EXAMPLES),
     "evaluate": (evaluate.evaluate, evaluate.EXAMPLES),
+    "path": (path.path, path.EXAMPLES),
     "inspect": (inspect.inspect, inspect.EXAMPLES),
 }
 """In the order of use, which is the order of the help."""

@@ -2,7 +2,7 @@
 
 import re
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -71,7 +71,7 @@ def check_nonzeros(given: str | None) -> str | None:
     raise typer.BadParameter(f"{given!r} is not a whole number, nor several with commas between them")
 
 
-def nonzeros_of(given: str | None) -> Any:
+def nonzeros_of(given: str | None) -> int | tuple[int, ...] | None:
     """A number, a tuple of numbers, or ``None``, as the library takes them."""
     if given is None:
         return None

@@ -1,10 +1,14 @@
-"""Iterative encoder: one component after another, each on columns of what those before it left.
+"""Iterative encoder: one column of H at a time, each the best rank-1 encoder of what the columns before it leave.
 
-Magdon-Ismail & Boutsidis, *Optimal sparse linear encoders and sparse PCA* (2015), iterative algorithm and its adaptive
-theorem. Component j is the best single code on r_j columns of the residual ``D = X - P_{XH} X``; it acts on the
-original features, so its residual is that of the grown encoder. If every step loses at most ``1 + eps/j`` times what
-the best single code would, then every prefix of l components loses at most ``(e l)^eps`` times PCA's loss plus
-``eps l^(1 + eps) ||X_l - X_1||^2``. To check a run: ``losses[j]`` is the loss of the first j + 1 columns by any road.
+Magdon-Ismail & Boutsidis (2015), section 4 and the theorem on the adaptive iterative encoder. Step j selects r_j
+columns of the residual ``D = (I - UU') X``, U an orthonormal basis of the codes so far, and takes the best encoder on
+them. If every selection is within ``1 + eps/j`` of rank-1 PCA of its residual, then for every prefix of l columns
+
+    loss <= (e l)^eps ||X - X_l||^2 + eps l^(1 + eps) ||X_l - X_1||^2.
+
+The paper takes ``r_j = 5 + ceil(5j/eps)`` and has this in expectation. A start of one column within a factor 2 and the
+derandomised round (:mod:`spae_dask.selection.derandomized`) have it for ``r_j = 1 + ceil(2j/eps)``, deterministically.
+To check a run: ``encoder_loss(core, H[:, :l])`` is ``losses[l - 1]``.
 """
 
 import math
@@ -16,62 +20,54 @@ import numpy as np
 from spae_dask.encoding.batch import encoder_from_columns
 from spae_dask.encoding.budgets import budgets_of
 from spae_dask.errors import InvalidInput
-from spae_dask.linalg.project import optimal_decoder
-from spae_dask.linalg.scaling import FloatArray, squared_columns, unit_scaled
+from spae_dask.linalg.loss import prefix_losses
+from spae_dask.linalg.project import column_basis, optimal_decoder, residual
+from spae_dask.linalg.scaling import FloatArray, IntArray, squared_columns, unit_columns, unit_scaled
 from spae_dask.linalg.spectral import right_singular
 from spae_dask.selection import Selection, selection_named
 
-# A column whose squared residual is below this share of the column is rounding noise.
-_DEAD = 1e-24
-# A code shorter than this share of the core explains nothing.
-_SPENT = 1e-12
+# A residual column below this share of its squared length is what rounding leaves of zero.
+_EXHAUSTED = 1e-24
 
 
 @dataclass(frozen=True, eq=False)
 class IterativeEncoder:
-    """Components in the order they were found.
+    """An encoder whose every prefix is one too.
 
     Attributes
     ----------
     H : ndarray (d, k')
-        Unit columns of at most r_j nonzeros; neither orthogonal nor uncorrelated. ``k' < k`` if nothing was left.
+        Unit columns in the order made; neither orthogonal nor with uncorrelated codes. ``k'`` is less than k only if
+        k' codes already explain everything.
     G : ndarray (k', d)
-        Optimal decoder.
+        Its optimal decoder.
     losses : ndarray (k',)
-        Loss of the first 1, 2, ... columns.
-    singular : ndarray (k',)
-        Largest singular value of the residual each component was made on: a single code could have explained its
-        square.
+        Loss of each prefix of H.
+    pca_steps : ndarray (k',)
+        Loss if rank-1 PCA of the residual had made each column: ``losses[j - 1]`` minus the top squared singular value.
+    supports : tuple of ndarray
+        Columns selected in each step, in order chosen.
     """
 
     H: FloatArray
     G: FloatArray
     losses: FloatArray
-    singular: FloatArray
+    pca_steps: FloatArray
+    supports: tuple[IntArray, ...]
 
-    def step_bounds(self, total: float, eps: float) -> FloatArray:
-        """What the theorem asks of each step, ``(1 + eps/j) (loss_{j-1} - sigma_j^2)``, given the total ``||X||^2``."""
-        before = np.concatenate([[total], self.losses[:-1]])
-        bounds: FloatArray = (1 + eps / np.arange(1, self.losses.size + 1)) * (before - self.singular**2)
-        return bounds
+    @property
+    def loss(self) -> float:
+        """Loss of H."""
+        return float(self.losses[-1])
 
+    def allowed(self, eps: float) -> FloatArray:
+        """Largest loss ``(k',)`` the theorem's proof allows after each step: ``(1 + eps/j)`` times `pca_steps`.
 
-def iterative_sizes(k: int, eps: float, *, sharp: bool = True) -> tuple[int, ...]:
-    """Nonzeros r_1, ..., r_k for which every step keeps to ``1 + eps/j``.
-
-    Parameters
-    ----------
-    k : int
-        Components.
-    eps : float
-        Wanted excess, positive.
-    sharp : bool
-        ``1 + ceil(2j/eps)``, which a single starting column allows, instead of the paper's ``5 + ceil(5j/eps)``.
-    """
-    if k < 1 or not 0 < eps < math.inf:
-        raise InvalidInput(f"iterative sizes need k >= 1 and a positive eps; got k = {k}, eps = {eps}")
-    start, factor = (1, 2) if sharp else (5, 5)
-    return tuple(start + math.ceil(factor * j / eps) for j in range(1, k + 1))
+        The bound on every prefix holds for this run if no entry of `losses` is larger.
+        """
+        j = np.arange(1, self.pca_steps.size + 1)
+        allowed: FloatArray = (1.0 + eps / j) * self.pca_steps
+        return allowed
 
 
 def encode_iterative(
@@ -80,63 +76,100 @@ def encode_iterative(
     r: int | Sequence[int],
     *,
     selection: str | Selection = "adaptive-derandomized",
-    rng: np.random.Generator,
+    rng: np.random.Generator | None = None,
 ) -> IterativeEncoder:
-    """Build the encoder component by component.
+    """Build an encoder column by column.
 
     Parameters
     ----------
     core : ndarray (m, d)
         Core of X.
     k : int
-        Components.
+        Number of codes.
     r : int or sequence of int
-        Nonzeros of each component, or of the first, second, ... one.
+        Nonzeros allowed in each column of H, or in the first, second, ... column; see :func:`iterative_sizes`.
     selection : str or Selection
-        How the columns of a step are chosen, for a single code. ``"adaptive-derandomized"`` carries the theorem.
-    rng : Generator
-        For selections that draw.
+        How the columns of a residual are selected, for rank 1. The default has the guarantee above.
+    rng : Generator, optional
+        For selections that draw; a fixed seed if None.
 
     Returns
     -------
     IterativeEncoder
-        Encoder, decoder and prefix losses.
+        Encoder, decoder and the losses of all prefixes.
+
+    Raises
+    ------
+    InvalidInput
+        If k or r is below 1, r has not one entry per column, or there is no selection of that name.
     """
-    select = selection_named(selection) if isinstance(selection, str) else selection
     scaled, scale = unit_scaled(core)
-    norms = squared_columns(scaled)
+    budgets = budgets_of(k, r)
+    select = selection_named(selection) if isinstance(selection, str) else selection
+    rng = np.random.default_rng(0) if rng is None else rng
+    # fewer rows if X has less than full rank; every column keeps its digits
+    rows = column_basis(scaled).Q.T @ scaled
+    lengths2 = squared_columns(rows)
+    U = np.zeros((rows.shape[0], 0))
     columns: list[FloatArray] = []
-    losses, singular = [], []
-    U = np.zeros((scaled.shape[0], 0))
-    left = scaled
-    for size in budgets_of(k, r):
-        live = np.where(squared_columns(left) > _DEAD * norms, left, 0.0)
-        if not np.any(live):
+    supports: list[IntArray] = []
+    pca_steps: list[float] = []
+    for budget in budgets:
+        D = residual(rows, U)
+        D[:, squared_columns(D) <= _EXHAUSTED * lengths2] = 0.0
+        if not np.any(D):
             break
-        h, u = _step(live, scaled, U, size, select, rng)
-        if u is None:
-            break
-        singular.append(float(right_singular(live, 0)[0][0]) * scale)
-        U = np.column_stack([U, u])
-        # from the core each time: updates of updates would drift
-        left = scaled - U @ (U.T @ scaled)
-        left -= U @ (U.T @ left)
-        columns.append(h)
-        losses.append(float(np.vdot(left, left)) * scale * scale)
+        sigma = right_singular(D, 1)[0]
+        selected = select(D, 1, budget, rng)
+        h = encoder_from_columns(D, selected, 1)[0]
+        code = residual(unit_columns(D @ h)[0], U)
+        U = np.column_stack([U, unit_columns(code)[0]])
+        columns.append(h[:, 0])
+        supports.append(selected)
+        pca_steps.append(float(np.sum(sigma[:0:-1] ** 2)))
     H = np.column_stack(columns) if columns else np.zeros((scaled.shape[1], 0))
-    return IterativeEncoder(H, optimal_decoder(core, H), np.array(losses), np.array(singular))
+    unit = scale * scale
+    return IterativeEncoder(
+        H, optimal_decoder(core, H), prefix_losses(scaled, H) * unit, np.array(pca_steps) * unit, tuple(supports)
+    )
 
 
-def _step(
-    left: FloatArray, core: FloatArray, U: FloatArray, size: int, select: Selection, rng: np.random.Generator
-) -> tuple[FloatArray, FloatArray | None]:
-    """Best single code on chosen columns of the residual: its coefficients, and its direction beside U."""
-    H, _ = encoder_from_columns(left, select(left, 1, size, rng), 1)
-    if H.shape[1] == 0:
-        return np.zeros(core.shape[1]), None
-    h = H[:, 0]
-    u = core @ h
-    for _ in range(2):
-        u = u - U @ (U.T @ u)
-    length = float(np.linalg.norm(u))
-    return (h, None) if length <= _SPENT * float(np.linalg.norm(core)) else (h, u / length)
+def iterative_sizes(k: int, eps: float, *, sharp: bool) -> tuple[int, ...]:
+    """Nonzeros r_1, ..., r_k for which the theorem holds.
+
+    Parameters
+    ----------
+    k : int
+        Number of columns.
+    eps : float
+        Accuracy, positive.
+    sharp : bool
+        ``1 + ceil(2j/eps)``, enough for the default selection; else the paper's ``5 + ceil(5j/eps)``.
+
+    Raises
+    ------
+    InvalidInput
+        If k or eps is not positive.
+    """
+    if k < 1 or not eps > 0.0:
+        raise InvalidInput(f"the sizes of the theorem need k >= 1 and eps > 0; got k = {k}, eps = {eps}")
+    start, rate = (1, 2) if sharp else (5, 5)
+    return tuple(start + math.ceil(rate * j / eps) for j in range(1, k + 1))
+
+
+def iterative_bound(sigma: FloatArray, k: int, eps: float) -> float:
+    """Bound of the theorem on the loss of k columns, ``(e k)^eps ||X - X_k||^2 + eps k^(1 + eps) ||X_k - X_1||^2``.
+
+    Parameters
+    ----------
+    sigma : ndarray
+        Singular values of X, descending.
+    k : int
+        Columns, ``k >= 1``.
+    eps : float
+        Accuracy for which the columns have the sizes of :func:`iterative_sizes`.
+    """
+    tail = float(np.sum(sigma[: k - 1 : -1] ** 2)) if k < sigma.size else 0.0
+    middle = float(np.sum(sigma[1:k] ** 2))
+    bound: float = (math.e * k) ** eps * tail + eps * k ** (1.0 + eps) * middle
+    return bound

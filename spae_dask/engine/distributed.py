@@ -167,6 +167,8 @@ class DaskRunner:
                 f"{error.last_worker}). Most often memory ran out: compare `spae plan` with the workers' limit."
             ) from error
         except (TimeoutError, ConnectionError, CancelledError) as error:
+            if any(future.status == "error" for future in futures):
+                raise  # a task's own, such as that of a dask array's storage
             raise ClusterUnavailable(f"{name}: the scheduler stopped answering: {error}") from error
         finally:
             client.cancel(futures, force=True)

@@ -58,8 +58,8 @@ class Footprint:
 
     def worker_nbytes(self, tasks: int) -> int:
         """Peak of a worker that runs ``tasks`` span tasks at once, above its idle size."""
-        # a merge holds what it has merged so far beside the states that wait
-        merging = self.state_nbytes * (self.n_states_waiting + 2) if self.fan_in > 1 else 0
+        # a merge holds what it has merged so far and what it makes of that and the next, one of them in a task's place
+        merging = self.state_nbytes * (self.n_states_waiting + 1) if self.fan_in > 1 else 0
         at_once = tasks if self.n_spans is None else min(tasks, self.n_spans)
         return int(ALLOCATOR_SLACK * (at_once * self.task_nbytes + merging))
 

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spae_dask.algorithms.certificate import Certificate
-from spae_dask.algorithms.core import read_core
+from spae_dask.algorithms.core import CoreSummary, read_core
 from spae_dask.algorithms.doubly_sparse import choose_rows
 from spae_dask.algorithms.paper import fit_paper, paper_options
 from spae_dask.algorithms.problem import Problem
@@ -33,18 +33,21 @@ class Fit:
         The encoder.
     rows : ndarray of int64 or None
         Rows of a doubly sparse encoder.
+    summary : CoreSummary or None
+        The core it was made on; None with ``strategy="paper"``, which has none.
     plan : Plan
         As made before the first byte.
     """
 
     fitted: FittedEncoder
     rows: npt.NDArray[np.int64] | None
+    summary: CoreSummary | None
     plan: Plan
 
 
 def fit(source: RowBlocks, problem: Problem, memory_limit: int | str | None, watch: Watcher | None) -> Fit:
     """Plan, read and fit an encoder by the problem's strategy and method, and warn of what is odd about it."""
-    client, rows = active_client(source), None
+    client, rows, summary = active_client(source), None, None
     plan = plan_problem(source, problem, client, memory_limit)
     warn_of_missing_chunks(source, stacklevel=4)
     runner = runner_for(source, client, plan, watch)
@@ -66,7 +69,7 @@ def fit(source: RowBlocks, problem: Problem, memory_limit: int | str | None, wat
                 fitted, rows = chosen.fitted, chosen.rows
     certificate = replace(fitted.certificate, passes=runner.tally.passes, bytes_read=runner.tally.nbytes)
     warn_of_certificate(certificate, int(fitted.H.any(axis=0).sum()), plan.strategy)
-    return Fit(replace(fitted, certificate=certificate), rows, plan)
+    return Fit(replace(fitted, certificate=certificate), rows, summary, plan)
 
 
 def warn_of_missing_chunks(source: RowBlocks, stacklevel: int = 3) -> None:

@@ -11,10 +11,12 @@ from sklearn.utils.validation import check_is_fitted
 from spae_dask.accumulators import CrossProducts, NonFinite, Together
 from spae_dask.algorithms.core import refuse_non_finite
 from spae_dask.algorithms.evaluation import Codec
+from spae_dask.algorithms.path import SparsityPath, sparsity_path
 from spae_dask.algorithms.problem import Problem
 from spae_dask.algorithms.sparse_encoder import FittedEncoder
 from spae_dask.encoding.codes import RowEncoder
 from spae_dask.engine.events import Event
+from spae_dask.engine.threads import one_blas_thread
 from spae_dask.errors import InvalidInput
 from spae_dask.estimators.applying import decode_rows, encode_rows, open_rows
 from spae_dask.estimators.fitting import fit, seed_of, warn_of_missing_chunks
@@ -190,6 +192,7 @@ class SparseEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         made = fit(source, problem, self.memory_limit, self.progress)
         self.plan_, self.seed_ = made.plan, problem.seed
         self._store(made.fitted)
+        self._summary = made.summary
         if made.rows is not None:
             self.selected_rows_ = made.rows
         elif hasattr(self, "selected_rows_"):
@@ -309,6 +312,42 @@ class SparseEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         refuse_non_finite(found["nonfinite"])
         total = float(found["total"].column_norms.sum())
         return float(1.0 - found["residual"] / total) if total > 0 else 1.0
+
+    def sparsity_path(self, n_components: Sequence[int], n_nonzero: Sequence[int]) -> SparsityPath:
+        """Loss, symmetric variance and features used for every k and r, by this encoder's method.
+
+        Nothing is read: the core of the last ``fit`` is used. It is kept in this process only, not in pickles or saved
+        encoders.
+
+        Parameters
+        ----------
+        n_components, n_nonzero : sequence of int
+            All k and all r wanted.
+
+        Returns
+        -------
+        SparsityPath
+            Prints as a table; ``pandas.DataFrame(path.records())`` makes one of it.
+
+        Raises
+        ------
+        InvalidInput
+            If there is no core (loaded or unpickled encoders, ``strategy="paper"``), or a k or r is out of range.
+        """
+        check_is_fitted(self)
+        summary = getattr(self, "_summary", None)
+        if summary is None:
+            raise InvalidInput(
+                "this encoder has no core of the data to draw a path from: it was loaded, unpickled or fitted with "
+                "strategy='paper'. Call fit(x) first, or run `spae path DATA -k ... -r ...`."
+            )
+        with one_blas_thread():
+            return sparsity_path(self._problem(), summary, n_components, n_nonzero)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Everything but the core, which is as large as d x d."""
+        state: dict[str, Any] = super().__getstate__()
+        return {name: value for name, value in state.items() if name != "_summary"}
 
     def get_support(self, indices: bool = False) -> npt.NDArray[Any]:
         """Features that any component uses: a mask (d,), or ascending indices."""

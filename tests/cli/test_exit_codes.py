@@ -216,6 +216,7 @@ def test_an_unforeseen_error_says_so():
         ("n_components=0 is not allowed", "-k 0 is not allowed"),
         ("fit with missing='mean' or missing='zero', or mend", "fit with --missing mean or --missing zero, or mend"),
         ("Use strategy='tsqr' for more digits.", "Use --strategy tsqr for more digits."),
+        ("orthonormal=True cannot be", "--orthonormal cannot be"),
         ("eps=0.5, n_nonzero=3.", "--eps 0.5, -r 3."),
         ("my_eps=3 and x=1", "my_eps=3 and x=1"),
     ],

@@ -54,7 +54,10 @@ def test_the_choices_offered_are_those_the_library_knows(offered, known):
     assert {each.value for each in offered} == set(known)
 
 
-@pytest.mark.parametrize("name", ["method", "selection", "center", "scale", "strategy", "missing"])
+DEFAULTS = ["method", "selection", "center", "scale", "strategy", "missing", "orthonormal", "shared_support"]
+
+
+@pytest.mark.parametrize("name", [*DEFAULTS, "power_iterations"])
 def test_defaults_are_the_library_s(name):
     library = inspect.signature(spae_dask.SparseEncoder).parameters[name].default
     assert inspect.signature(fit.fit).parameters[name].default == library

@@ -1,0 +1,111 @@
+"""Loss against sparsity: an encoder for every (k, r), all on one core, hence from one read of the data."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from spae_dask.algorithms.core import CoreSummary
+from spae_dask.algorithms.problem import Problem
+from spae_dask.algorithms.sparse_encoder import encode_core
+from spae_dask.errors import InvalidInput
+
+
+@dataclass(frozen=True)
+class PathPoint:
+    """One encoder of the path.
+
+    Attributes
+    ----------
+    n_components, n_nonzero : int
+        k and r.
+    combined_nonzero : int
+        Features that any component uses.
+    loss, pca_loss, ratio : float
+        Loss, PCA's, and the first over the second.
+    explained : float
+        Share of the total explained.
+    symmetric_ratio : float
+        Symmetric explained variance over that of PCA.
+    bound : float or None
+        What theory promised of the ratio.
+    """
+
+    n_components: int
+    n_nonzero: int
+    combined_nonzero: int
+    loss: float
+    pca_loss: float
+    ratio: float
+    explained: float
+    symmetric_ratio: float
+    bound: float | None
+
+
+@dataclass(frozen=True)
+class SparsityPath:
+    """Points by k, then by r.
+
+    Attributes
+    ----------
+    points : tuple of PathPoint
+        One for each (k, r).
+    method : str
+        Of the encoders.
+    """
+
+    points: tuple[PathPoint, ...]
+    method: str
+
+    def records(self) -> list[dict[str, Any]]:
+        """The points as dictionaries; ``pandas.DataFrame(path.records())`` makes a table of them."""
+        return [asdict(point) for point in self.points]
+
+    def __str__(self) -> str:
+        """A table for the terminal."""
+        lines = [f"{'k':>4} {'r':>6} {'features':>9} {'ratio':>10} {'explained':>10} {'symmetric':>10} {'bound':>8}"]
+        for p in self.points:
+            bound = "-" if p.bound is None else f"{p.bound:.4g}"
+            lines.append(
+                f"{p.n_components:>4} {p.n_nonzero:>6} {p.combined_nonzero:>9} {p.ratio:>10.6f} {p.explained:>10.4%} "
+                f"{p.symmetric_ratio:>10.6f} {bound:>8}"
+            )
+        return "\n".join(lines)
+
+
+def sparsity_path(problem: Problem, summary: CoreSummary, ks: Sequence[int], rs: Sequence[int]) -> SparsityPath:
+    """Encoders of every k and r by the problem's method. No pass: all is done on the core.
+
+    Parameters
+    ----------
+    problem : Problem
+        Gives method, selection and seed.
+    summary : CoreSummary
+        Core of the data.
+    ks, rs : sequence of int
+        Components and nonzeros.
+    """
+    return SparsityPath(tuple(_points(problem, summary, ks, rs)), problem.method)
+
+
+def _points(problem: Problem, summary: CoreSummary, ks: Sequence[int], rs: Sequence[int]) -> Iterator[PathPoint]:
+    if problem.method == "doubly-sparse" or problem.strategy == "paper":
+        raise InvalidInput(
+            "a path needs an encoder that is made on the core alone: method 'polished', 'batch' or 'iterative', and "
+            "not strategy 'paper'."
+        )
+    for k in ks:
+        for r in rs:
+            point = replace(problem, n_components=k, n_nonzero=r)
+            point.check(summary.n_samples, summary.core.shape[1])
+            found = encode_core(point, summary, passes=0, bytes_read=0).certificate
+            yield PathPoint(
+                n_components=k,
+                n_nonzero=r,
+                combined_nonzero=found.combined_nonzero,
+                loss=found.loss,
+                pca_loss=found.pca_loss,
+                ratio=found.ratio,
+                explained=found.explained,
+                symmetric_ratio=found.symmetric_ratio,
+                bound=found.bound,
+            )

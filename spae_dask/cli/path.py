@@ -1,0 +1,124 @@
+"""``spae path``: loss against sparsity, for every k and r, from one read."""
+
+import csv
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from spae_dask.cli import options
+from spae_dask.cli.session import session
+
+EXAMPLES = """Examples:
+
+  spae path X.zarr -k 2,5,10 -r 5,10,20,40
+  spae path X.zarr -k 5 -r 5,10,20 -o path.csv
+  spae path X.zarr -k 5 -r 5,10,20 -o path.png
+"""
+
+
+def path(
+    data: options.DataArgument,
+    components: Annotated[
+        str,
+        typer.Option(
+            "-k",
+            "--components",
+            metavar="K,K,...",
+            callback=options.check_nonzeros,
+            help="Numbers of components.",
+            show_default=False,
+            rich_help_panel=options.WHAT,
+        ),
+    ],
+    nonzeros: Annotated[
+        str,
+        typer.Option(
+            "-r",
+            "--nonzeros",
+            metavar="R,R,...",
+            callback=options.check_nonzeros,
+            help="Numbers of features a component may use.",
+            show_default=False,
+            rich_help_panel=options.WHAT,
+        ),
+    ],
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="FILE",
+            help="Also write the table (.csv) or a figure of it (.png, .svg).",
+            show_default=False,
+            rich_help_panel=options.OUTPUT,
+        ),
+    ] = None,
+    method: options.MethodOption = options.Method.polished,
+    selection: options.SelectionOption = options.Selection.dual_set,
+    center: options.CenterOption = True,
+    scale: options.ScaleOption = False,
+    seed: options.SeedOption = 0,
+    array: options.ArrayOption = None,
+    missing: options.MissingOption = options.Missing.error,
+    cluster: options.ClusterOption = None,
+    memory: options.MemoryOption = None,
+    force: options.ForceOption = False,
+    as_json: options.JsonOption = False,
+    quiet: options.QuietOption = False,
+    verbose: options.VerboseOption = 0,
+    debug: options.DebugOption = False,
+) -> None:
+    """Loss, symmetric variance and features used for every K and R: one read of DATA in all."""
+    with session("path", as_json=as_json, quiet=quiet, verbose=verbose, debug=debug) as screen:
+        from spae_dask.cli.place import Place, check_paths
+        from spae_dask.estimators.sparse_encoder import SparseEncoder
+        from spae_dask.storage.open import open_matrix
+
+        if output is not None:
+            if not output.endswith((".csv", ".png", ".svg")):
+                raise typer.BadParameter(f"{output!r} ends in none of .csv, .png, .svg", param_hint="'-o'")
+            check_paths(output, [data], force=force)
+        ks, rs = ([int(each) for each in text.split(",")] for text in (components, nonzeros))
+        source = open_matrix(data, array=array)
+        place = Place(cluster, memory)
+        encoder = SparseEncoder(
+            min(ks),
+            n_nonzero=max(rs),
+            method="batch",
+            selection=selection.value,
+            center=center,
+            scale=scale,
+            missing=missing.value,
+            random_state=seed,
+            memory_limit=memory,
+            progress=screen.progress,
+        )
+        with place.ready(source, screen):
+            encoder.fit(source)
+        found = encoder.set_params(method=method.value).sparsity_path(ks, rs)
+        if output is not None:
+            write(found, output, force=force)
+        screen.result(str(found), {"data": data, "method": method.value, "points": [asdict(p) for p in found.points]})
+        if output is not None:
+            screen.note(f"wrote {output}")
+
+
+def write(found: object, output: str, *, force: bool) -> None:
+    """Write the table or its figure; it appears whole or not at all."""
+    from spae_dask.algorithms.path import SparsityPath
+    from spae_dask.storage.publish import publish
+
+    assert isinstance(found, SparsityPath)
+    with publish(output, overwrite=force) as work:
+        if output.endswith(".csv"):
+            with Path(work).open("w", newline="") as file:
+                rows = found.records()
+                writer = csv.DictWriter(file, fieldnames=list(rows[0]))
+                writer.writeheader()
+                writer.writerows(rows)
+        else:
+            from spae_dask.report.path_figure import path_figure
+
+            path_figure(found).savefig(work, format=output.rpartition(".")[2], dpi=150)

@@ -1,0 +1,170 @@
+"""Memory of a worker process, sampled in the worker: flat in the rows, and what the plan said.
+
+The stores are larger than the workers' memory limit when decoded. All their chunks hold the same bytes, one file linked
+under many names, so they take no room on disk.
+"""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import dask.array as da
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import zarr
+from distributed import Client
+
+from spae_dask.accumulators import Accumulator, CrossProducts, Gram, Moments, NonFinite, Together, Triangular
+from spae_dask.blocks import RowBlocks
+from spae_dask.engine.distributed import DaskRunner
+from spae_dask.engine.layout import PassLayout
+from spae_dask.storage.open import open_matrix
+from tests.conftest import ClusterOpener
+from tests.engine.resident import PeakAboveIdle
+
+MIB = 1 << 20
+LIMIT = 400 * MIB
+
+
+def linked_store(
+    path: Path, nbytes: int, chunks: tuple[int, int], n_features: int, dtype: str = "float32", compress: bool = True
+) -> Path:
+    """A Zarr array of ``nbytes`` decoded bytes whose chunks are one file."""
+    n = nbytes // (n_features * np.dtype(dtype).itemsize) // chunks[0] * chunks[0]
+    options = {} if compress else {"compressors": None}
+    array = zarr.create_array(path, shape=(n, n_features), chunks=chunks, dtype=dtype, **options)
+    rng = np.random.default_rng(0)
+    array[: chunks[0], : chunks[1]] = rng.integers(0, 4, size=chunks).astype(dtype)
+    first = path / "c" / "0" / "0"
+    for i, j in product(range(n // chunks[0]), range(n_features // chunks[1])):
+        if i or j:
+            (path / "c" / str(i)).mkdir(exist_ok=True)
+            os.link(first, path / "c" / str(i) / str(j))
+    return path
+
+
+def first_pass(d: int) -> Accumulator[Any]:
+    return Together({"gram": Gram(d), "moments": Moments(d), "non-finite": NonFinite(d)})
+
+
+def second_pass(d: int) -> Accumulator[Any]:
+    return CrossProducts(np.arange(0, d, 8), np.zeros(d), np.ones(d), np.ones((d, 10)))
+
+
+@pytest.fixture(scope="module")
+def warm_cluster(open_cluster: ClusterOpener, tmp_path_factory: pytest.TempPathFactory) -> ClusterOpener:
+    """Clusters whose workers have loaded all libraries and run every kind of pass once."""
+    path = linked_store(tmp_path_factory.mktemp("warm") / "x.zarr", 4 * MIB, (1024, 64), 64)
+
+    def start(n_workers: int, threads: int, limit: int = LIMIT) -> Client:
+        client = open_cluster(n_workers, threads_per_worker=threads, memory_limit=limit)
+        for x in (path, da.from_zarr(path, chunks=(1024, 64))):
+            for accumulator in (first_pass(64), second_pass(64), Triangular(64)):
+                DaskRunner(open_matrix(x), client, threads).run_pass(accumulator)
+        return client
+
+    return start
+
+
+@pytest.fixture(scope="module")
+def client(warm_cluster: ClusterOpener) -> Client:
+    return warm_cluster(1, 1)
+
+
+def measured(client: Client, threads: int, source: RowBlocks, accumulator: Accumulator[Any], times: int = 1) -> int:
+    with PeakAboveIdle(client) as peak:
+        for _ in range(times):
+            DaskRunner(source, client, threads).run_pass(accumulator)
+    return peak.nbytes
+
+
+def projected(threads: int, source: RowBlocks, accumulator: Accumulator[Any]) -> int:
+    return PassLayout.of(source, accumulator).footprint.worker_nbytes(threads)
+
+
+def test_sixteen_times_the_rows_take_no_more_memory(client: Client, tmp_path: Path) -> None:
+    small, large = (
+        open_matrix(linked_store(tmp_path / f"{nbytes}.zarr", nbytes, (8192, 64), 64))
+        for nbytes in (48 * MIB, 16 * 48 * MIB)
+    )
+    assert large.shape[0] == 16 * small.shape[0]
+    assert large.shape[0] * 64 * 4 > LIMIT
+    # the small one as often as the large one has spans, so that both have the same chance of a bad moment
+    before = measured(client, 1, small, Gram(64), times=8)
+    after = measured(client, 1, large, Gram(64))
+    assert after <= 1.1 * before
+
+
+@dataclass(frozen=True)
+class Case:
+    """A source and a recipe whose projection is compared with what is measured."""
+
+    name: str
+    make: Callable[[Path], Any]
+    accumulator: Callable[[int], Accumulator[Any]]
+
+
+def row_chunks(folder: Path) -> Path:
+    return linked_store(folder / "x.zarr", 128 * MIB, (4096, 256), 256)
+
+
+def npy_in_column_order(folder: Path) -> Path:
+    X = np.random.default_rng(0).integers(0, 4, (2**16, 256)).astype(np.float32)
+    np.save(folder / "x.npy", np.asfortranarray(X))
+    return folder / "x.npy"
+
+
+CASES = [
+    Case("row chunks, first pass", row_chunks, first_pass),
+    Case("row chunks, second pass", row_chunks, second_pass),
+    Case("row chunks, triangular", row_chunks, Triangular),
+    Case("column chunks", lambda folder: linked_store(folder / "x.zarr", 128 * MIB, (1024, 128), 512), first_pass),
+    Case("wide, a large state", lambda folder: linked_store(folder / "x.zarr", 96 * MIB, (512, 2048), 2048), Gram),
+    Case("int8", lambda folder: linked_store(folder / "x.zarr", 96 * MIB, (16384, 64), 64, "int8"), first_pass),
+    Case("npy, column-major", npy_in_column_order, first_pass),
+    Case("dask array", lambda folder: da.from_zarr(row_chunks(folder)) * 2, first_pass),
+    Case("dask array, column chunks", lambda folder: da.from_zarr(row_chunks(folder)).rechunk((4096, 64)), first_pass),
+    Case(
+        "dask array of CSR blocks",
+        lambda folder: da.from_zarr(row_chunks(folder)).map_blocks(lambda x: sp.csr_array(x * (x > 2))),
+        first_pass,
+    ),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_what_is_measured_is_at_most_what_was_projected_and_at_least_half_of_it(
+    case: Case, client: Client, tmp_path: Path
+) -> None:
+    source = open_matrix(case.make(tmp_path))
+    accumulator = case.accumulator(source.shape[1])
+    peak, plan = measured(client, 1, source, accumulator), projected(1, source, accumulator)
+    assert peak <= plan <= 2 * peak, f"measured {peak / MIB:.1f} MiB, projected {plan / MIB:.1f} MiB"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_store_five_times_the_memory_of_all_workers_is_swept_as_planned(
+    threads: int, warm_cluster: ClusterOpener, tmp_path: Path
+) -> None:
+    limit = 512 * MIB
+    client = warm_cluster(2, threads, limit)
+    source = open_matrix(linked_store(tmp_path / "x.zarr", 5 * 2 * limit, (4096, 256), 256))
+    for accumulator in (first_pass(256), Triangular(256)):
+        peak, plan = measured(client, threads, source, accumulator), projected(threads, source, accumulator)
+        assert peak <= plan <= 2 * peak, f"measured {peak / MIB:.1f} MiB, projected {plan / MIB:.1f} MiB"
+    assert len(client.scheduler_info()["workers"]) == 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_projections_hold_with_two_threads_too(case: Case, warm_cluster: ClusterOpener, tmp_path: Path) -> None:
+    client = warm_cluster(1, 2, 1024 * MIB)
+    source = open_matrix(case.make(tmp_path))
+    accumulator = case.accumulator(source.shape[1])
+    peak, plan = measured(client, 2, source, accumulator, times=2), projected(2, source, accumulator)
+    assert peak <= plan <= 2 * peak, f"measured {peak / MIB:.1f} MiB, projected {plan / MIB:.1f} MiB"
