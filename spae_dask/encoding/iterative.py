@@ -20,11 +20,13 @@ import numpy as np
 from spae_dask.encoding.batch import encoder_from_columns
 from spae_dask.encoding.budgets import budgets_of
 from spae_dask.errors import InvalidInput
-from spae_dask.linalg.loss import prefix_losses
+from spae_dask.linalg.loss import columns_loss, prefix_losses
 from spae_dask.linalg.project import column_basis, optimal_decoder, residual
 from spae_dask.linalg.scaling import FloatArray, IntArray, squared_columns, unit_columns, unit_scaled
 from spae_dask.linalg.spectral import right_singular
 from spae_dask.selection import Selection, selection_named
+from spae_dask.selection.derandomized import adaptive_derandomized
+from spae_dask.selection.targeted_greedy import targeted_greedy
 
 # A residual column below this share of its squared length is what rounding leaves of zero.
 _EXHAUSTED = 1e-24
@@ -70,12 +72,37 @@ class IterativeEncoder:
         return allowed
 
 
+def guaranteed_columns(core: FloatArray, k: int, r: int, rng: np.random.Generator) -> IntArray:
+    """Select by the derandomised round and by targeted greedy, and take whichever leaves less.
+
+    The first has the guarantee, the second is usually better.
+
+    Parameters
+    ----------
+    core : ndarray (m, d)
+        Core of X.
+    k : int
+        Rank to approximate.
+    r : int
+        Columns to choose.
+    rng : Generator
+        Not used: both are deterministic.
+
+    Returns
+    -------
+    selected : ndarray (r,)
+        Distinct indices in order chosen; fewer only if X has fewer nonzero columns.
+    """
+    choices = [select(core, k, r, rng) for select in (adaptive_derandomized, targeted_greedy)]
+    return min(choices, key=lambda selected: columns_loss(core, selected, k).loss)
+
+
 def encode_iterative(
     core: FloatArray,
     k: int,
     r: int | Sequence[int],
     *,
-    selection: str | Selection = "adaptive-derandomized",
+    selection: str | Selection | None = None,
     rng: np.random.Generator | None = None,
 ) -> IterativeEncoder:
     """Build an encoder column by column.
@@ -88,8 +115,8 @@ def encode_iterative(
         Number of codes.
     r : int or sequence of int
         Nonzeros allowed in each column of H, or in the first, second, ... column; see :func:`iterative_sizes`.
-    selection : str or Selection
-        How the columns of a residual are selected, for rank 1. The default has the guarantee above.
+    selection : str or Selection, optional
+        How the columns of a residual are selected, for rank 1; :func:`guaranteed_columns` if None.
     rng : Generator, optional
         For selections that draw; a fixed seed if None.
 
@@ -105,7 +132,7 @@ def encode_iterative(
     """
     scaled, scale = unit_scaled(core)
     budgets = budgets_of(k, r)
-    select = selection_named(selection) if isinstance(selection, str) else selection
+    select = selection_named(selection) if isinstance(selection, str) else selection or guaranteed_columns
     rng = np.random.default_rng(0) if rng is None else rng
     # fewer rows if X has less than full rank; every column keeps its digits
     rows = column_basis(scaled).Q.T @ scaled
