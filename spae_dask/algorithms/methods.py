@@ -12,6 +12,7 @@ from spae_dask.encoding import encode_batch, theorem_bound
 from spae_dask.encoding.budgets import budgets_of
 from spae_dask.encoding.iterative import encode_iterative
 from spae_dask.encoding.polished import encode_polished
+from spae_dask.linalg.loss import encoder_loss
 
 Sizes = int | tuple[int, ...]
 """Nonzeros a column may have: the same for all, or one number each."""
@@ -71,6 +72,8 @@ def polished(problem: Problem, core: Floats, r: Sizes, effort: float) -> Encoded
         return start
     rng = np.random.default_rng(problem.seed)
     made = encode_polished(core, problem.n_components, r, start_H=start.H, rng=rng, effort=effort)
+    if not made.loss < encoder_loss(core, start.H) * (1 - 1e-12):
+        return start  # nothing to gain, so the paper's own encoder stands
     theorem = start.theorem if start.bound is None else f"{start.theorem}; polishing starts there and only improves"
     return Encoded(made.H, made.G, np.flatnonzero(made.H.any(axis=1)), start.bound, theorem)
 

@@ -46,7 +46,7 @@ class Problem:
     n_components: int
     n_nonzero: int | Sequence[int] | None = None
     eps: float = 0.1
-    method: str = "batch"
+    method: str = "polished"
     selection: str = "dual-set"
     center: bool = True
     scale: bool = False
@@ -84,10 +84,11 @@ class Problem:
         check_count("n_repeats", self.n_repeats, 1000, "repeats that make sense")
         if self.power_iterations != 0:
             check_count("power_iterations", self.power_iterations, 20, "passes that make sense")
-        if self.strategy == "paper" and (self.method != "batch" or self.n_nonzero is None):
+        if self.strategy == "paper" and (self.method not in ("batch", "polished") or self.n_nonzero is None):
             raise InvalidInput(
-                "strategy='paper' is the paper's own pipeline for its batch encoder: it takes method='batch' and a "
-                f"given n_nonzero; given were method={self.method!r} and n_nonzero={self.n_nonzero!r}."
+                "strategy='paper' is the paper's own pipeline for its batch encoder, which has no core to polish it on: "
+                "it takes the default method or method='batch', and a given n_nonzero; given were "
+                f"method={self.method!r} and n_nonzero={self.n_nonzero!r}."
             )
 
     def _check_sizes(self, n_features: int) -> None:

@@ -74,12 +74,12 @@ def run_commands(folder: Path, walk: Walk) -> tuple[SparseEncoder, Plan, Certifi
     )
 
     def fit() -> SparseEncoder:
-        fitted = SparseEncoder(K, n_nonzero=R, selection=SELECTION).fit(training)
+        fitted = SparseEncoder(K, n_nonzero=R, method="batch", selection=SELECTION).fit(training)
         save_encoder(fitted, encoder_path, source=training)
         return fitted
 
     walk.step(
-        f"spae fit {typed['training.zarr']} -k {K} -r {R} --selection {SELECTION} -o {typed['encoder.zarr']}",
+        f"spae fit {typed['training.zarr']} -k {K} -r {R} --method batch --selection {SELECTION} -o {typed['encoder.zarr']}",
         fit,
         reads=size["training.npy"],
         show=lambda fitted: str(fitted.certificate_),

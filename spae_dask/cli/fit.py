@@ -36,7 +36,7 @@ def fit(
     ],
     nonzeros: options.NonzeroOption = None,
     eps: options.EpsOption = None,
-    method: options.MethodOption = options.Method.batch,
+    method: options.MethodOption = options.Method.polished,
     selection: options.SelectionOption = options.Selection.dual_set,
     center: options.CenterOption = True,
     scale: options.ScaleOption = False,

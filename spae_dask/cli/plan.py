@@ -16,7 +16,7 @@ def plan(
     nonzeros: options.NonzeroOption = None,
     eps: options.EpsOption = None,
     array: options.ArrayOption = None,
-    method: options.MethodOption = options.Method.batch,
+    method: options.MethodOption = options.Method.polished,
     missing: options.MissingOption = options.Missing.error,
     strategy: options.StrategyOption = options.Strategy.auto,
     cluster: options.ClusterOption = None,

@@ -14,7 +14,7 @@ import numpy as np
 
 from spae_dask.errors import InvalidInput
 from spae_dask.linalg.loss import LossSplit, encoder_loss, explained_order, rounding_error, total_variance
-from spae_dask.linalg.project import column_basis, residual
+from spae_dask.linalg.project import DEPENDENT, ColumnBasis, column_basis, residual
 from spae_dask.linalg.scaling import FloatArray, IntArray, unit_scaled
 from spae_dask.linalg.spectral import column_signs
 from spae_dask.selection import Selection, selection_named
@@ -80,15 +80,32 @@ def _encode(scaled: FloatArray, columns: IntArray, k: int) -> tuple[FloatArray, 
     U, sigma, Wt = np.linalg.svd(basis.Q.T @ scaled, full_matrices=False)
     width = min(k, basis.kept.size)
     # C T = Q U_k are the best codes; rotating T to orthonormal columns changes neither their span nor the loss
-    T = basis.coefficients(U[:, :width])[basis.kept] * sigma[:width]
+    T = _spread(scaled[:, columns], basis, basis.coefficients(U[:, :width])) * sigma[:width]
     balanced, unit = unit_scaled(T)
-    H_kept, stretch, rotation = np.linalg.svd(balanced, full_matrices=False)
+    H_all, stretch, rotation = np.linalg.svd(balanced, full_matrices=False)
     H = np.zeros((scaled.shape[1], width))
-    H[columns[basis.kept]] = H_kept
+    H[columns] = H_all
     G = (stretch * unit)[:, None] * (rotation @ Wt[:width])
     order = explained_order(scaled, H)
     signs = column_signs(H[:, order])
     return H[:, order] * signs, G[order] * signs[:, None], basis.Q, sigma
+
+
+def _spread(C: FloatArray, basis: ColumnBasis, T: FloatArray) -> FloatArray:
+    """Coefficients of the same codes with the least norm, where columns depend on each other: twins share the weight.
+
+    Columns a million times smaller than the largest are left as they are: the least norm would only be rounding there.
+    """
+    if basis.kept.size in (0, C.shape[1]):
+        return T
+    alike = basis.norms > 1e-6 * np.max(basis.norms)
+    if not alike[basis.kept].all():
+        return T
+    codes = C @ T
+    even = np.zeros_like(T)
+    even[alike] = np.linalg.lstsq(C[:, alike], codes, rcond=DEPENDENT)[0]
+    error = float(np.max(np.abs(C @ even - codes), initial=0.0))
+    return even if error <= 1e-12 * float(np.max(np.abs(codes), initial=0.0)) else T
 
 
 def encode_batch(

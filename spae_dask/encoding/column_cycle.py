@@ -146,6 +146,8 @@ class ColumnCycle:
 
     def _best(self, problem: ColumnProblem, support: tuple[int, ...], r: int) -> ColumnSolution | None:
         """Best column found by exchange from the two most promising of the pursued supports."""
+        if not np.any(problem.live):
+            return None
         best: ColumnSolution | None = None
         starts = {frozenset(start.selected): start for start in self._pursued(problem, support, r)}
         for start in sorted(starts.values(), key=lambda start: -start.gain)[:_CLIMBS]:

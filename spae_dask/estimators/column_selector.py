@@ -78,6 +78,7 @@ class ColumnSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         problem = Problem(
             n_components=self.n_components,
             n_nonzero=self.n_columns,
+            method="batch",
             selection=self.selection,
             center=self.center,
             scale=self.scale,
@@ -98,7 +99,7 @@ class ColumnSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         self.plan_ = made.plan
         self.n_features_in_ = source.shape[1]
         self.n_samples_seen_ = fitted.n_samples
-        store_names(self, X)
+        store_names(self, X, source)
         return self
 
     def __sklearn_tags__(self) -> Any:

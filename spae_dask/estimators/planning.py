@@ -36,7 +36,7 @@ def plan(
     n_components: int = 2,
     *,
     n_nonzero: int | Sequence[int] | None = None,
-    method: str = "batch",
+    method: str = "polished",
     strategy: str = "auto",
     missing: str = "error",
     memory_limit: int | str | None = None,

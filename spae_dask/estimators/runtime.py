@@ -68,9 +68,9 @@ def runner_for(source: RowBlocks, client: Client | None, plan: Plan, watch: Watc
     return DaskRunner(source, client, plan.tasks_per_worker, watch or ignore)
 
 
-def store_names(estimator: Any, X: Any) -> None:
-    """Set ``feature_names_in_`` to the column names of a table, if all are strings; else remove it."""
-    columns = getattr(X, "columns", None)
+def store_names(estimator: Any, X: Any, source: RowBlocks) -> None:
+    """Set ``feature_names_in_`` to the column names of a table or a store, if all are strings; else remove it."""
+    columns = getattr(X, "columns", getattr(source, "feature_names", None))
     if columns is not None and all(isinstance(name, str) for name in columns):
         estimator.feature_names_in_ = np.array([str(name) for name in columns], dtype=object)
     elif hasattr(estimator, "feature_names_in_"):

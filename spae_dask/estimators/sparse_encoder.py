@@ -132,7 +132,7 @@ class SparseEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         *,
         n_nonzero: int | Sequence[int] | None = None,
         eps: float = 0.1,
-        method: str = "batch",
+        method: str = "polished",
         selection: str = "dual-set",
         center: bool = True,
         scale: bool = False,
@@ -197,7 +197,7 @@ class SparseEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             self.selected_rows_ = made.rows
         elif hasattr(self, "selected_rows_"):
             del self.selected_rows_
-        store_names(self, X)
+        store_names(self, X, source)
         return self
 
     def __sklearn_tags__(self) -> Any:

@@ -91,6 +91,14 @@ class ZarrBlocks:
         """True for an array kept in a dictionary of this process."""
         return isinstance(self.array.store, MemoryStore)
 
+    @property
+    def feature_names(self) -> tuple[str, ...] | None:
+        """Names of the columns, where the array has an attribute ``feature_names`` that fits: one string a column."""
+        names = self.array.attrs.get("feature_names")
+        if not isinstance(names, list) or len(names) != self.shape[1] or not all(isinstance(n, str) for n in names):
+            return None
+        return tuple(str(name) for name in names)
+
     def describe(self) -> str:
         """Where the array is."""
         store = self.array.store

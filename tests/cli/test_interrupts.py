@@ -89,8 +89,8 @@ def test_ctrl_c_while_workers_start_waits_for_them_and_closes_them(spae_process,
     assert names_in(huge.parent) == {"huge.zarr"}
 
 
-def test_a_second_signal_ends_the_process_at_once(spae_process, huge):
-    process = spae_process(*fit(huge, "local:1"))
+def test_a_second_signal_ends_the_process_at_once(spae_process, huge, tmp_path):
+    process = spae_process(*fit(huge, "local:1"), TMPDIR=str(tmp_path))  # there is no time to clean up
     wait_for_line(process, "warning: ")
     children = psutil.Process(process.pid).children(recursive=True)
     process.send_signal(signal.SIGINT)

@@ -142,7 +142,6 @@ def test_ingest_writes_what_was_read(spae, table, tmp_path):
     np.testing.assert_allclose(zarr.open_array(tmp_path / "x.zarr")[...], planted(), rtol=1e-5)
 
 
-@pytest.mark.xfail(reason="names stored with a Zarr array do not reach the encoder yet")
 def test_names_of_columns_reach_the_components(spae, table, tmp_path):
     assert spae("ingest", table, tmp_path / "x.zarr").code == 0
     assert spae("fit", tmp_path / "x.zarr", "-k", 1, "-r", 2, "-o", tmp_path / "e.zarr").code == 0
