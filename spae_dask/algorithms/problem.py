@@ -86,8 +86,8 @@ class Problem:
             check_count("power_iterations", self.power_iterations, 20, "passes that make sense")
         if self.strategy == "paper" and (self.method not in ("batch", "polished") or self.n_nonzero is None):
             raise InvalidInput(
-                "strategy='paper' is the paper's own pipeline for its batch encoder, which has no core to polish it on: "
-                "it takes the default method or method='batch', and a given n_nonzero; given were "
+                "strategy='paper' is the paper's own pipeline for its batch encoder, with no core to polish it on: it "
+                "takes the default method or method='batch', and a given n_nonzero; given were "
                 f"method={self.method!r} and n_nonzero={self.n_nonzero!r}."
             )
 

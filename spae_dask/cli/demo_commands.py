@@ -79,7 +79,8 @@ def run_commands(folder: Path, walk: Walk) -> tuple[SparseEncoder, Plan, Certifi
         return fitted
 
     walk.step(
-        f"spae fit {typed['training.zarr']} -k {K} -r {R} --method batch --selection {SELECTION} -o {typed['encoder.zarr']}",
+        f"spae fit {typed['training.zarr']} -k {K} -r {R} --method batch --selection {SELECTION} "
+        f"-o {typed['encoder.zarr']}",
         fit,
         reads=size["training.npy"],
         show=lambda fitted: str(fitted.certificate_),

@@ -73,12 +73,12 @@ class PassLayout:
         row_nbytes = d * source.dtype.itemsize
         lazy = isinstance(source, LazyRowBlocks)
         bounds = source.bounds
-        # a task is handed the blocks of a lazy source all at once, so its span must stay small
-        spans = cut_spans(bounds, row_nbytes, 0 if lazy else accumulator.state_nbytes)
+        spans = cut_spans(bounds, row_nbytes, accumulator.state_nbytes, blocks_are_tasks=lazy)
         fan_in = fan_in_for(accumulator.state_nbytes) if len(spans) > 1 else 1
         largest = _largest_block(source) * row_nbytes
-        if lazy:  # all the blocks of a span
+        if lazy:  # a task is handed all the blocks of its span at once; those of the next one may be there already
             held = -(-max(span.n_rows for span in spans) * row_nbytes // largest)
+            held = held if held == 1 else 2 * held
         else:  # one, and the next one coming
             held = min(max(span.last_block - span.first_block for span in spans), 1 if source.in_process else 2)
         depth = len(merge_levels(len(spans), fan_in)) if fan_in > 1 else 0

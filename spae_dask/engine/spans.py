@@ -42,7 +42,9 @@ class Span:
         return self.last_row - self.first_row
 
 
-def cut_spans(bounds: Sequence[int], row_nbytes: int, state_nbytes: int) -> tuple[Span, ...]:
+def cut_spans(
+    bounds: Sequence[int], row_nbytes: int, state_nbytes: int, blocks_are_tasks: bool = False
+) -> tuple[Span, ...]:
     """Cut row blocks into spans of about equal bytes.
 
     Parameters
@@ -53,6 +55,9 @@ def cut_spans(bounds: Sequence[int], row_nbytes: int, state_nbytes: int) -> tupl
         Decoded bytes of a row.
     state_nbytes : int
         Bytes of the state a span is swept into.
+    blocks_are_tasks : bool
+        Whether the blocks are results of tasks of their own. A span is then one block, unless states are larger than
+        blocks: a scheduler computes the blocks of a long span here and there, and well before they are wanted.
 
     Returns
     -------
@@ -61,7 +66,8 @@ def cut_spans(bounds: Sequence[int], row_nbytes: int, state_nbytes: int) -> tupl
     """
     n_rows = bounds[-1]
     total = n_rows * row_nbytes
-    span_nbytes = max(MIN_SPAN_NBYTES, STATE_WORTH * state_nbytes, -(-total // MAX_SPANS))
+    least = state_nbytes if blocks_are_tasks else max(MIN_SPAN_NBYTES, STATE_WORTH * state_nbytes)
+    span_nbytes = max(least, -(-total // MAX_SPANS))
     n_spans = max(1, total // span_nbytes)
     # by rows, not by blocks: the chunks of a dask array may be of any lengths; cuts that meet in a long one are one
     cuts = sorted({bisect_left(bounds, n_rows * i // n_spans) for i in range(n_spans + 1)})

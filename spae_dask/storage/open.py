@@ -53,6 +53,9 @@ def open_matrix(x: Any, *, array: str | None = None) -> RowBlocks:
 def _dispatch(x: Any, array: str | None) -> RowBlocks:
     if isinstance(x, str | Path):
         return _open_path(str(x), array)
+    kind = type(x).__module__.partition(".")[0]
+    if kind == "zarr":
+        return _open_zarr_object(x, array, "the Zarr group" if hasattr(x, "arrays") else "the Zarr array")
     if array is not None:
         raise InvalidInput(f"array={array!r} names a member of a Zarr group, but a {type(x).__name__} was given.")
     if isinstance(x, np.ndarray):
@@ -64,11 +67,8 @@ def _dispatch(x: Any, array: str | None) -> RowBlocks:
         return _in_memory(sp.csr_array(x))
     if isinstance(x, RowBlocks):
         return x
-    kind = type(x).__module__.partition(".")[0]
     if kind == "dask" and "dask.array" in sys.modules and isinstance(x, sys.modules["dask.array"].Array):
         return _open_dask(x)
-    if kind == "zarr":
-        return _open_zarr_object(x, array, "the Zarr array")
     return _in_memory(_as_array(x))
 
 

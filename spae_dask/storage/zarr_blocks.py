@@ -75,15 +75,20 @@ class ZarrBlocks:
 
     @property
     def decodes_per_chunk(self) -> int:
-        """How many times a pass decodes each chunk: 1 unless a row of chunks is read in parts."""
-        return int(max(1, -(-min(self.array.chunks[0], self.shape[0]) // self.rows_per_block)))
+        """How many times a pass decodes each chunk, at most: 1 unless a row of chunks is read in parts."""
+        chunk_rows = min(self.array.chunks[0], self.shape[0])
+        if chunk_rows % self.rows_per_block == 0 or self.rows_per_block % chunk_rows == 0:
+            return int(max(1, chunk_rows // self.rows_per_block))
+        return int(-(-(chunk_rows - 1) // self.rows_per_block) + 1)  # blocks lie across the ends of chunks
 
     @property
     def read_nbytes(self) -> int:
         """Decoded chunks in flight: as many as Zarr decodes at once, each beside its encoded form."""
         at_once = int(zarr.config.get("async.concurrency") or 1)
         chunk_nbytes = int(np.prod(self.array.chunks)) * self.dtype.itemsize
-        rows_of_chunks = max(1, self.rows_per_block // self.array.chunks[0])
+        rows_of_chunks = -(-(self.rows_per_block - 1) // self.array.chunks[0]) + 1
+        if self.rows_per_block % self.array.chunks[0] == 0:
+            rows_of_chunks -= 1
         return chunk_nbytes * min(at_once, rows_of_chunks * self.n_chunk_columns)
 
     @property

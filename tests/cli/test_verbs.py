@@ -181,7 +181,8 @@ def test_inspect_shows_the_top_features_and_counts_the_rest(spae, encoder):
 def test_numbers_that_json_lacks_are_strings(spae, tmp_path):
     exact = planted()
     exact[:, 2:] = 0  # rank 2: PCA loses nothing, and one column loses something
-    ended = spae("fit", write_zarr(tmp_path / "x.zarr", exact), "-k", 2, "-r", 1, "-o", tmp_path / "e.zarr", "--json")
+    words = ("-k", 2, "-r", 1, "--method", "batch", "-o", tmp_path / "e.zarr", "--json")
+    ended = spae("fit", write_zarr(tmp_path / "x.zarr", exact), *words)
     assert ended.code == 0
     assert json.loads(ended.out, parse_constant=pytest.fail)["certificate"]["ratio"] == "Infinity"
 

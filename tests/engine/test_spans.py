@@ -90,3 +90,17 @@ def test_a_single_state_is_not_merged() -> None:
 def test_big_states_are_merged_two_at_a_time() -> None:
     assert fan_in_for(1 << 10) == 8
     assert fan_in_for(1 << 30) == 2
+
+
+@given(bounds=block_bounds(), row_nbytes=sizes)
+def test_blocks_that_are_tasks_are_spans_of_their_own(bounds: tuple[int, ...], row_nbytes: int) -> None:
+    spans = cut_spans(bounds, row_nbytes, 1, blocks_are_tasks=True)
+    rows = [stop - start for start, stop in pairwise(bounds)]
+    assert max(span.n_rows for span in spans) <= max(*rows, 2 * bounds[-1] // len(spans)) + max(rows)
+    if len(set(rows)) == 1:
+        assert len(spans) == len(rows)
+
+
+def test_blocks_that_are_tasks_share_a_span_where_the_state_is_larger() -> None:
+    spans = cut_spans(uniform_bounds(1000, 1), 1000, 10_000, blocks_are_tasks=True)
+    assert [span.n_rows for span in spans] == [10] * 100

@@ -161,7 +161,7 @@ def test_the_papers_pipeline_fits_where_a_matrix_of_all_pairs_would_not() -> Non
     assert plan(wide, 5, n_nonzero=60, method="batch", strategy="paper", memory_limit="4GiB").worker_nbytes < 2**31
 
 
-@pytest.mark.parametrize("parameters", [{"method": "polished"}, {"method": "batch", "n_nonzero": None}])
+@pytest.mark.parametrize("parameters", [{"method": "iterative"}, {"method": "batch", "n_nonzero": None}])
 def test_the_papers_pipeline_refuses_what_it_does_not_cover(parameters: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput, match="strategy='paper'"):
         SparseEncoder(**({"n_components": 2, "n_nonzero": 4, "strategy": "paper"} | parameters)).fit(X)

@@ -85,6 +85,7 @@ def test_a_loop_over_spans_gives_the_bits_of_threads(
     problem = Problem(
         3,
         6,
+        method="batch",
         selection=wanted.selection,
         strategy=wanted.strategy,
         scale=wanted.scale,

@@ -50,7 +50,7 @@ def test_fitted_estimators_survive_pickling(estimator: Any) -> None:
 
 def test_codes_classify_iris_in_a_pipeline() -> None:
     rows, labels = load_iris(return_X_y=True)
-    model = make_pipeline(StandardScaler(), SparseEncoder(2, n_nonzero=2), LogisticRegression())
+    model = make_pipeline(StandardScaler(), SparseEncoder(2, n_nonzero=3), LogisticRegression())
     assert model.fit(rows, labels).score(rows, labels) > 0.9
     assert model[:-1].get_feature_names_out().tolist() == ["sparseencoder0", "sparseencoder1"]
 
