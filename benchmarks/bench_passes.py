@@ -38,7 +38,7 @@ def cases(size: str) -> dict[str, list[Case]]:
         return {
             "fits": [OneReadFit(SensorCounts(32, MIB, "zstd", MIB // 8), s) for s in ("gram", "tsqr")],
             "r-factor": [RFactorTime(GaussianBlocks(32, 8, MIB // 8))],
-            "memory": [RFactorMemory(GaussianBlocks(32, 2, MIB))],
+            "memory": [RFactorMemory(GaussianBlocks(32, 2, MIB), more=2)],
             "workers": [TwoWorkers(SensorCounts(32, MIB, "zstd", MIB // 8))],
         }
     scale = {"quick": 1, "full": 8}[size]
@@ -52,7 +52,7 @@ def cases(size: str) -> dict[str, list[Case]]:
             OneReadFit(SensorCounts(512, 256 * scale * MIB), "tsqr"),
         ],
         "r-factor": [RFactorTime(GaussianBlocks(d, 16 * scale)) for d in (64, 128, 512)],
-        "memory": [RFactorMemory(GaussianBlocks(d, 16)) for d in (64, 512)],
+        "memory": [RFactorMemory(GaussianBlocks(128, 8, 32 * MIB), more={"quick": 4, "full": 16}[size])],
         "workers": [TwoWorkers(SensorCounts(512, 256 * scale * MIB))],
     }
 

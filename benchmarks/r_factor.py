@@ -28,9 +28,6 @@ from spae_dask.storage.dask_blocks import DaskBlocks
 
 THREADS = int(CPU_COUNT)
 
-MORE_ROWS = 16
-"""How many times more rows must not take more memory."""
-
 
 def ours(x: da.Array) -> CenteredTriangle:
     """R of the centered columns, and their means."""
@@ -71,26 +68,29 @@ class RFactorTime:
 
 @dataclass(frozen=True)
 class RFactorMemory:
-    """Peak memory for n rows and for 16 n.
+    """Peak memory for n rows and for a multiple of n.
 
     Parameters
     ----------
     few : GaussianBlocks
-        The array of n rows.
+        The array of n rows: enough of them that every thread has its fill.
+    more : int
+        How many times more rows must not take more memory.
     at_most : float
         Target for the ratio of ours.
     """
 
     few: GaussianBlocks
+    more: int
     at_most: float = 1.1
 
     def run(self, scratch: Path, repetitions: int) -> list[MemoryLine]:  # noqa: ARG002 - nothing is stored or repeated
         """Measure each in a process of its own."""
         lines = []
         for side, at_most in (("ours", self.at_most), ("dasks", None)):
-            few, many = (peak_mib(side, self.few, factor) for factor in (1, MORE_ROWS))
+            few, many = (peak_mib(side, self.few, factor) for factor in (1, self.more))
             case = f"d = {self.few.n_features}, {self.few.n_blocks} blocks of {self.few.block_nbytes >> 20} MiB"
-            what = f"{'R factor' if side == 'ours' else 'da.linalg.qr'}: peak memory of {MORE_ROWS} n rows / n rows"
+            what = f"{'R factor' if side == 'ours' else 'da.linalg.qr'}: peak memory of {self.more} n rows / n rows"
             lines.append(MemoryLine(what, case, few, many, at_most))
         return lines
 

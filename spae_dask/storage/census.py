@@ -5,8 +5,10 @@ a file was lost. Nobody but the owner of the data can tell the two apart, so the
 """
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from zarr.core.sync import sync
+from zarr.storage import LocalStore
 
 from spae_dask.blocks import RowBlocks
 from spae_dask.storage.zarr_blocks import ZarrArray, ZarrBlocks
@@ -50,6 +52,8 @@ def take_census(source: ZarrBlocks) -> ChunkCensus | None:
     if not array.store.supports_listing:
         return None
     stored = sync(_list_keys(array))
+    if array.shards is not None and isinstance(array.store, LocalStore):
+        stored -= _empty_files(array.store.root / array.path, stored)
     if not stored.intersection(METADATA_KEYS):
         return None  # a plain web server says it lists, and gives nothing: not even the metadata just read
     n_expected = n_missing = 0
@@ -65,6 +69,11 @@ def take_census(source: ZarrBlocks) -> ChunkCensus | None:
 
 def _plain(value: object) -> object:
     return value.item() if hasattr(value, "item") else value
+
+
+def _empty_files(folder: Path, keys: set[str]) -> set[str]:
+    """Keys whose file is empty, as a full disk or a crash leaves it: Zarr reads an empty shard as one not stored."""
+    return {key for key in keys if (folder / key).stat().st_size == 0}
 
 
 async def _list_keys(array: ZarrArray) -> set[str]:

@@ -60,8 +60,7 @@ def _dispatch(x: Any, array: str | None) -> RowBlocks:
         raise InvalidInput(f"array={array!r} names a member of a Zarr group, but a {type(x).__name__} was given.")
     if isinstance(x, np.ndarray):
         check_unmasked(x)
-        # not asarray: a memory map stays one
-        return _in_memory(x.data if isinstance(x, np.ma.MaskedArray) else x)
+        return _in_memory(np.asarray(x))  # a plain view, also of a memory map or a numpy.matrix
     if sp.issparse(x):
         check_two_dimensional(x.ndim, x.shape, "the sparse matrix")
         return _in_memory(sp.csr_array(x))

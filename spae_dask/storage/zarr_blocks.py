@@ -76,19 +76,14 @@ class ZarrBlocks:
     @property
     def decodes_per_chunk(self) -> int:
         """How many times a pass decodes each chunk, at most: 1 unless a row of chunks is read in parts."""
-        chunk_rows = min(self.array.chunks[0], self.shape[0])
-        if chunk_rows % self.rows_per_block == 0 or self.rows_per_block % chunk_rows == 0:
-            return int(max(1, chunk_rows // self.rows_per_block))
-        return int(-(-(chunk_rows - 1) // self.rows_per_block) + 1)  # blocks lie across the ends of chunks
+        return _most_touched(self.array.chunks[0], self.rows_per_block, self.shape[0])
 
     @property
     def read_nbytes(self) -> int:
         """Decoded chunks in flight: as many as Zarr decodes at once, each beside its encoded form."""
         at_once = int(zarr.config.get("async.concurrency") or 1)
         chunk_nbytes = int(np.prod(self.array.chunks)) * self.dtype.itemsize
-        rows_of_chunks = -(-(self.rows_per_block - 1) // self.array.chunks[0]) + 1
-        if self.rows_per_block % self.array.chunks[0] == 0:
-            rows_of_chunks -= 1
+        rows_of_chunks = _most_touched(self.rows_per_block, self.array.chunks[0], self.shape[0])
         return chunk_nbytes * min(at_once, rows_of_chunks * self.n_chunk_columns)
 
     @property
@@ -168,3 +163,11 @@ class ZarrBlocks:
             slice(i * rows, min((i + 1) * rows, n)),
             slice(j * columns, min((j + 1) * columns, d)),
         )
+
+
+def _most_touched(length: int, step: int, total: int) -> int:
+    """Intervals of ``step`` that one of ``length`` touches at most, both kinds laid end to end from 0 to ``total``."""
+    length, step = min(length, total), min(step, total)
+    if total in (length, step) or length % step == 0 or step % length == 0:
+        return -(-length // step)
+    return -(-(length - 1) // step) + 1  # some lie across the ends of others

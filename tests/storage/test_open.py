@@ -1,0 +1,277 @@
+"""One door for every kind of data, and what it says to what it cannot take."""
+
+import functools
+import http.server
+import pickle
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import dask.array as da
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import zarr
+
+from spae_dask.blocks import ArrayBlocks, RowBlocks
+from spae_dask.errors import InvalidInput, NotFound, StorageError
+from spae_dask.storage.census import take_census
+from spae_dask.storage.npy_blocks import NpyBlocks
+from spae_dask.storage.open import open_matrix
+from spae_dask.storage.zarr_blocks import ZarrBlocks
+
+X = np.arange(60, dtype=np.float32).reshape(12, 5)
+
+
+def all_rows(blocks: RowBlocks) -> np.ndarray:
+    parts = [blocks.read(i) for i in range(len(blocks.bounds) - 1)]
+    return np.concatenate([part.toarray() if sp.issparse(part) else part for part in parts])
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder that holds X in every way a path can name it."""
+    zarr.create_array(tmp_path / "v2.zarr", data=X, chunks=(5, 3), zarr_format=2)
+    zarr.create_array(tmp_path / "v3.zarr", data=X, chunks=(5, 3))
+    for name, version in (("g2.zarr", 2), ("g3.zarr", 3)):
+        group = zarr.open_group(tmp_path / name, mode="w", zarr_format=version)
+        group.create_array("x", data=X, chunks=(5, 3))
+        group.create_array("time", data=X[:, 0])
+    np.save(tmp_path / "x.npy", X)
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", ["v2.zarr", "v3.zarr", "g2.zarr/x", "g3.zarr/x", "g2.zarr", "g3.zarr", "x.npy"])
+@pytest.mark.parametrize("how", ["path", "text", "trailing slash", "file url", "relative"])
+def test_a_matrix_on_disk_is_opened_by_any_kind_of_path(
+    name: str, how: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if how == "trailing slash" and name == "x.npy":
+        name = "v3.zarr"
+    monkeypatch.chdir(folder)
+    path = folder / name
+    given = {
+        "path": path,
+        "text": str(path),
+        "trailing slash": f"{path}/",
+        "file url": f"file://{path}",
+        "relative": name,
+    }[how]
+    blocks = open_matrix(given)
+    assert blocks.shape == (12, 5)
+    assert str(path) in blocks.describe()
+    monkeypatch.chdir("/")  # whoever reads it may stand elsewhere
+    np.testing.assert_array_equal(all_rows(pickle.loads(pickle.dumps(blocks))), X)
+
+
+def test_the_member_of_a_group_can_be_named_apart(folder: Path) -> None:
+    group = zarr.open_group(folder / "g3.zarr", mode="a")
+    group.create_array("other", data=-X)
+    for given in (folder / "g3.zarr", group):
+        np.testing.assert_array_equal(all_rows(open_matrix(given, array="other")), -X)
+        with pytest.raises(InvalidInput, match=r"2 two-dimensional arrays; it has other .*, time .*, x .*Name one"):
+            open_matrix(given)
+        with pytest.raises(NotFound, match=r"has no array 'z'; it has other"):
+            open_matrix(given, array="z")
+
+
+def kinds() -> dict[str, Any]:
+    return {
+        "ndarray": X,
+        "column-major": np.asfortranarray(X),
+        "view": np.repeat(X, 2, axis=0)[::2],
+        "matrix": np.asmatrix(X),
+        "unmasked": np.ma.masked_array(X, mask=False),
+        "list": X.tolist(),
+        "objects that are numbers": X.astype(object),
+        "zarr array": zarr.create_array({}, data=X, chunks=(5, 2)),
+        "zarr group": _group_of(X),
+        "dask": da.from_array(X, chunks=(5, 2)),
+        "csr_matrix": sp.csr_matrix(X),
+        "csr_array": sp.csr_array(X),
+        "csc_array": sp.csc_array(X),
+        "coo_array": sp.coo_array(X),
+        "row blocks": ArrayBlocks(X, 5),
+        "memory map": None,
+    }
+
+
+def _group_of(values: np.ndarray) -> zarr.Group:
+    group = zarr.open_group({}, mode="w")
+    group.create_array("x", data=values)
+    return group
+
+
+@pytest.mark.parametrize("kind", kinds())
+def test_every_kind_of_matrix_becomes_row_blocks(kind: str, folder: Path) -> None:
+    given = np.load(folder / "x.npy", mmap_mode="r") if kind == "memory map" else kinds()[kind]
+    blocks = open_matrix(given)
+    assert isinstance(blocks, RowBlocks)
+    np.testing.assert_array_equal(all_rows(blocks), X)
+    assert np.shares_memory(all_rows(blocks), X) is False  # concatenated, of course; X itself is untouched
+    np.testing.assert_array_equal(X, np.arange(60, dtype=np.float32).reshape(12, 5))
+
+
+def test_a_memory_map_stays_one_and_an_array_is_not_copied(folder: Path) -> None:
+    mapped = np.load(folder / "x.npy", mmap_mode="r")
+    assert isinstance(open_matrix(mapped).read(0), np.memmap)
+    assert np.shares_memory(open_matrix(X).read(0), X)
+
+
+def test_each_kind_goes_to_its_own_reader(folder: Path) -> None:
+    assert isinstance(open_matrix(folder / "v3.zarr"), ZarrBlocks)
+    assert isinstance(open_matrix(folder / "x.npy"), NpyBlocks)
+    given = ArrayBlocks(X, 5)
+    assert open_matrix(given) is given
+
+
+def test_sparse_indices_of_64_bits_are_accepted() -> None:
+    x = sp.csr_array(X)
+    x.indices, x.indptr = x.indices.astype(np.int64), x.indptr.astype(np.int64)
+    np.testing.assert_array_equal(all_rows(open_matrix(x)), X)
+
+
+def test_duplicate_entries_of_a_sparse_matrix_add_up() -> None:
+    x = sp.coo_array((np.array([1.0, 2.0, 5.0]), (np.array([0, 0, 1]), np.array([1, 1, 0]))), shape=(2, 2))
+    np.testing.assert_array_equal(all_rows(open_matrix(x)), [[0.0, 3.0], [5.0, 0.0]])
+
+
+REFUSED: dict[str, tuple[Any, type[Exception], str]] = {
+    "one dimension": (X[0], InvalidInput, r"1 dimension.*shape \(5,\).*reshape"),
+    "three dimensions": (X[None], InvalidInput, r"3 dimension.*shape \(1, 12, 5\)"),
+    "a number": (3.0, InvalidInput, r"0 dimension"),
+    "nothing": (None, InvalidInput, r"0 dimension"),
+    "no rows": (X[:0], InvalidInput, r"empty.*0 sample"),
+    "no columns": (X[:, :0], InvalidInput, r"empty.*0 feature"),
+    "complex": (X * 1j, InvalidInput, r"complex.*real and imaginary parts"),
+    "text": (X.astype(str), InvalidInput, r"<U\d+, not numbers.*convert or drop"),
+    "objects": (np.array([[1, "a"]], dtype=object), InvalidInput, r"not all numbers.*convert or drop"),
+    "dates": (X.astype("datetime64[s]"), InvalidInput, r"datetime64\[s\], not numbers"),
+    "records": (np.zeros((3, 2), dtype=[("a", int)]), InvalidInput, r"not numbers"),
+    "ragged": ([[1.0, 2.0], [3.0]], InvalidInput, r"a list cannot be read as a matrix"),
+    "masked": (np.ma.masked_less(X, 7.0), InvalidInput, r"hides 7 entries.*filled\(numpy\.nan\)"),
+    "dask of one dimension": (da.from_array(X[0]), InvalidInput, r"the dask array has 1 dimension"),
+    "dask of unknown length": (da.from_array(X)[da.from_array(X)[:, 0] > 9], InvalidInput, r"compute_chunk_sizes"),
+    "dask of text": (da.from_array(X.astype(str)), InvalidInput, r"not numbers"),
+    "dask without rows": (da.from_array(X[:0]), InvalidInput, r"empty.*0 sample"),
+    "sparse of one dimension": (sp.coo_array(X[0]), InvalidInput, r"the sparse matrix has 1 dimension"),
+    "complex sparse": (sp.csr_array(X * 1j), InvalidInput, r"complex"),
+    "zarr of one dimension": (zarr.create_array({}, data=X[0]), InvalidInput, r"1 dimension"),
+    "zarr of three dimensions": (zarr.create_array({}, data=X[None]), InvalidInput, r"3 dimension"),
+    "complex zarr": (zarr.create_array({}, data=X * 1j), InvalidInput, r"complex64.*real and imaginary"),
+    "zarr without rows": (zarr.create_array({}, shape=(0, 5), dtype="f4"), InvalidInput, r"empty.*0 sample"),
+    "an empty group": (zarr.open_group({}, mode="w"), InvalidInput, r"0 two-dimensional arrays; it has no arrays"),
+    "a missing file": ("/nowhere/x.npy", NotFound, r"no file /nowhere/x\.npy"),
+    "a missing store": ("/nowhere/x.zarr", NotFound, r"nothing at /nowhere/x\.zarr\. Give the path of a Zarr store"),
+    "a missing url": ("file:///nowhere/x.zarr", NotFound, r"nothing at /nowhere/x\.zarr"),
+    "no store": ("/dev", NotFound, r"/dev is not a Zarr array or group"),
+    "a table": ("data/cells.h5ad", InvalidInput, r"Convert it once: `spae ingest data/cells\.h5ad DATA\.zarr`"),
+    "an unknown protocol": ("gopher://host/x.zarr", InvalidInput, r"gopher"),
+}
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_what_cannot_be_used_is_refused_with_what_was_given_and_what_to_do(kind: str) -> None:
+    given, error, message = REFUSED[kind]
+    with pytest.raises(error, match=message) as caught:
+        open_matrix(given)
+    assert isinstance(caught.value, ValueError)
+    if error is NotFound:
+        assert isinstance(caught.value, FileNotFoundError)
+
+
+@pytest.mark.parametrize(
+    ("array", "message"),
+    [
+        (X[0], "1 dimension"),
+        (X[None], "3 dimension"),
+        (X * 1j, "complex"),
+        (X.astype(str), "not numbers"),
+        (X[:0], "0 s"),
+    ],
+)
+def test_npy_files_are_held_to_the_same(array: np.ndarray, message: str, tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", array)
+    with pytest.raises(InvalidInput, match=message) as caught:
+        open_matrix(tmp_path / "x.npy")
+    assert "x.npy" in str(caught.value)
+
+
+def test_a_member_name_without_a_group_is_refused(folder: Path) -> None:
+    for given in (X, ArrayBlocks(X, 5), da.from_array(X)):
+        with pytest.raises(InvalidInput, match=r"array='x' names a member of a Zarr group, but a \w+ was given"):
+            open_matrix(given, array="x")
+    with pytest.raises(InvalidInput, match=r"is an array, so it has no member 'x'\. Leave the member name out"):
+        open_matrix(folder / "v3.zarr", array="x")
+
+
+@pytest.mark.parametrize("metadata", [b"{", b"{}", b'{"zarr_format": 9}', b'{"zarr_format": 3, "node_type": "array"}'])
+def test_metadata_that_cannot_be_understood_are_refused(metadata: bytes, tmp_path: Path) -> None:
+    (tmp_path / "x.zarr").mkdir()
+    (tmp_path / "x.zarr" / "zarr.json").write_bytes(metadata)
+    with pytest.raises(InvalidInput, match=r"x\.zarr"):
+        open_matrix(tmp_path / "x.zarr")
+
+
+class _Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *_: Any) -> None: ...
+
+
+class _Bare(_Quiet):
+    """Serves files but no pages that list them, as most web servers do."""
+
+    def list_directory(self, path: Any) -> None:
+        del path
+        self.send_error(404)
+
+
+@pytest.fixture(params=[_Quiet, _Bare], ids=["with listings", "without listings"])
+def server(request: pytest.FixtureRequest, folder: Path) -> Iterator[http.server.ThreadingHTTPServer]:
+    handler = functools.partial(request.param, directory=str(folder))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize("name", ["v2.zarr", "v3.zarr", "g2.zarr/x", "g3.zarr/x"])
+def test_a_store_behind_http_is_read_and_pickled(
+    name: str, server: http.server.ThreadingHTTPServer, request: pytest.FixtureRequest
+) -> None:
+    url = f"http://127.0.0.1:{server.server_port}/{name}"
+    blocks = open_matrix(url)
+    assert blocks.describe() == url
+    np.testing.assert_array_equal(all_rows(blocks), X)
+    np.testing.assert_array_equal(all_rows(pickle.loads(pickle.dumps(blocks))), X)
+    census = take_census(blocks)
+    if "without" in request.node.name:
+        assert census is None
+    else:
+        assert (census.n_expected, census.n_missing) == (6, 0)
+
+
+def test_what_is_not_there_behind_http_is_not_found(server: http.server.ThreadingHTTPServer) -> None:
+    with pytest.raises(NotFound, match=r"http://127\.0\.0\.1:\d+/nothing\.zarr is not a Zarr array"):
+        open_matrix(f"http://127.0.0.1:{server.server_port}/nothing.zarr")
+
+
+def test_a_server_that_does_not_answer_is_a_storage_error() -> None:
+    with pytest.raises(
+        StorageError, match=r"http://127\.0\.0\.1:9/x\.zarr cannot be opened.*Check the address"
+    ) as caught:
+        open_matrix("http://127.0.0.1:9/x.zarr")
+    assert isinstance(caught.value, OSError)
+
+
+def test_a_server_that_goes_away_while_it_is_read_is_a_storage_error(folder: Path) -> None:
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(_Quiet, directory=str(folder))) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        blocks = open_matrix(f"http://127.0.0.1:{server.server_port}/v3.zarr")
+        server.shutdown()
+        thread.join()
+    with pytest.raises(StorageError, match=r"chunk 'c/0/0' of http://127.*cannot be read"):
+        blocks.read(0)
