@@ -12,22 +12,23 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
+from benchmarks.finish import Finish
 from benchmarks.machine import describe_machine
 from benchmarks.one_read_fit import OneReadFit
 from benchmarks.problems import GaussianBlocks, SensorCounts
 from benchmarks.r_factor import RFactorMemory, RFactorTime
-from benchmarks.table import HEAD, RULE, Line, MemoryLine, markdown_row, write_markdown
+from benchmarks.table import HEAD, RULE, AnyLine, markdown_row, write_markdown
 from benchmarks.workers import TwoWorkers
 
 MIB = 1 << 20
 
-GROUPS = ("fits", "r-factor", "memory", "workers")
+GROUPS = ("fits", "finish", "r-factor", "memory", "workers")
 
 
 class Case(Protocol):
     """Something to measure."""
 
-    def run(self, scratch: Path, repetitions: int) -> Sequence[Line | MemoryLine]:
+    def run(self, scratch: Path, repetitions: int) -> Sequence[AnyLine]:
         """Measure, with stores made below ``scratch``."""
         ...
 
@@ -37,6 +38,7 @@ def cases(size: str) -> dict[str, list[Case]]:
     if size == "tiny":  # shows that everything runs; the times mean nothing
         return {
             "fits": [OneReadFit(SensorCounts(32, MIB, "zstd", MIB // 8), s) for s in ("gram", "tsqr")],
+            "finish": [Finish(SensorCounts(32, MIB, "zstd", MIB // 8), "polished", 2, 3)],
             "r-factor": [RFactorTime(GaussianBlocks(32, 8, MIB // 8))],
             "memory": [RFactorMemory(GaussianBlocks(32, 2, MIB), more=2)],
             "workers": [TwoWorkers(SensorCounts(32, MIB, "zstd", MIB // 8))],
@@ -50,6 +52,10 @@ def cases(size: str) -> dict[str, list[Case]]:
             OneReadFit(SensorCounts(512, 512 * scale * MIB, "lz4"), "gram"),
             OneReadFit(SensorCounts(128, 256 * scale * MIB), "tsqr"),
             OneReadFit(SensorCounts(512, 256 * scale * MIB), "tsqr"),
+        ],
+        "finish": [
+            Finish(SensorCounts(500, 16 * MIB), "batch", 10, 12),
+            Finish(SensorCounts(500, 16 * MIB), "polished", 10, 12, at_most=5),
         ],
         "r-factor": [RFactorTime(GaussianBlocks(d, 16 * scale)) for d in (64, 128, 512)],
         "memory": [RFactorMemory(GaussianBlocks(128, 8, 32 * MIB), more={"quick": 4, "full": 16}[size])],

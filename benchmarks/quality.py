@@ -1,9 +1,10 @@
 """Losses of all methods at the same sparsity: the table of quality.md.
 
-Run ``python -m benchmarks.quality --size full`` (about ten minutes), or without ``--size``. Every method gets the same k
-and the same r nonzeros a component, and the same number is measured for each: loss of the encoder with its best decoder,
-over PCA's. scikit-learn's SparsePCA and MiniBatchSparsePCA have no such parameter: their components are cut to their r
-largest entries. TPower and GPower work on the matrix itself where X is one, as in the paper's experiments.
+Run ``python -m benchmarks.quality --size full`` (about ten minutes), or without ``--size``. Every method gets the
+same k and the same r nonzeros a component, and the same number is measured for each: loss of the encoder with its
+best decoder, over PCA's. scikit-learn's SparsePCA and MiniBatchSparsePCA have no such parameter: their components are
+cut to their r largest entries. TPower and GPower work on the matrix itself where X is one, as in the paper's
+experiments.
 """
 
 import argparse

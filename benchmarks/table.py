@@ -12,6 +12,8 @@ BEGIN, END = "<!-- results begin -->", "<!-- results end -->"
 HEAD = "| what | case | ours | other | ratio by the clock | of processor time | target | met |"
 RULE = "|" + "---|" * 8
 
+MET = {None: "", True: "yes", False: "no"}
+
 
 @dataclass(frozen=True)
 class Line:
@@ -58,9 +60,8 @@ class Line:
             target = f"≤ {self.at_most:g}"
         elif self.at_least is not None:
             target = f"≥ {self.at_least:g}"
-        met = {None: "", True: "yes", False: "no"}[self.met]
         ours, other = (f"{typical(turns).wall:.2f} s" for turns in (self.ours, self.other))
-        return [self.what, self.case, ours, other, str(self.wall), f"{self.cpu.median:.2f}", target, met]
+        return [self.what, self.case, ours, other, str(self.wall), f"{self.cpu.median:.2f}", target, MET[self.met]]
 
 
 @dataclass(frozen=True)
@@ -90,13 +91,45 @@ class MemoryLine:
 
     def cells(self) -> list[str]:
         """Text of the table's cells."""
-        met = {None: "", True: "yes", False: "no"}[self.met]
         target = "" if self.at_most is None else f"≤ {self.at_most:g}"
         ratio = f"{self.many / self.few:.2f}"
-        return [self.what, self.case, f"{self.many:.0f} MiB", f"{self.few:.0f} MiB", ratio, "", target, met]
+        return [self.what, self.case, f"{self.many:.0f} MiB", f"{self.few:.0f} MiB", ratio, "", target, MET[self.met]]
 
 
-def markdown_row(line: Line | MemoryLine) -> str:
+@dataclass(frozen=True)
+class SecondsLine:
+    """Seconds of something that is compared with nothing.
+
+    Attributes
+    ----------
+    what, case : str
+        What was run, and on which problem.
+    seconds : float
+        By the clock.
+    at_most : float, optional
+        The target.
+    """
+
+    what: str
+    case: str
+    seconds: float
+    at_most: float | None = None
+
+    @property
+    def met(self) -> bool | None:
+        """Whether the target is met; None without one."""
+        return None if self.at_most is None else self.seconds <= self.at_most
+
+    def cells(self) -> list[str]:
+        """Text of the table's cells."""
+        target = "" if self.at_most is None else f"≤ {self.at_most:g} s"
+        return [self.what, self.case, f"{self.seconds:.2f} s", "", "", "", target, MET[self.met]]
+
+
+AnyLine = Line | MemoryLine | SecondsLine
+
+
+def markdown_row(line: AnyLine) -> str:
     """One row of a table."""
     return f"| {' | '.join(line.cells())} |"
 

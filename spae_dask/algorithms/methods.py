@@ -39,11 +39,27 @@ class Encoded:
     theorem: str
 
 
-Method = Callable[[Problem, Floats, Sizes, float], Encoded]
-"""``(problem, core, r, effort)``; an effort below 1 asks for a quicker, rougher answer where there is one."""
+@dataclass(frozen=True, eq=False)
+class Search:
+    """How hard to search, and from where, for methods that search.
+
+    Attributes
+    ----------
+    effort : float
+        1 is the usual; 0 asks for a quick, rough answer.
+    start : ndarray (d, k'), optional
+        An encoder of no more columns and nonzeros, known already; the answer loses no more.
+    """
+
+    effort: float = 1.0
+    start: Floats | None = None
 
 
-def batch(problem: Problem, core: Floats, r: Sizes, effort: float) -> Encoded:  # noqa: ARG001 - it has one effort
+Method = Callable[[Problem, Floats, Sizes, Search], Encoded]
+"""``(problem, core, r, search)``."""
+
+
+def batch(problem: Problem, core: Floats, r: Sizes, search: Search) -> Encoded:  # noqa: ARG001 - it does not search
     """The paper's: all components on the same r columns."""
     size = min(budgets_of(problem.n_components, r))
     rng = np.random.default_rng(problem.seed)
@@ -52,7 +68,7 @@ def batch(problem: Problem, core: Floats, r: Sizes, effort: float) -> Encoded:  
     return Encoded(made.H, made.G, made.selected, bound, f"in expectation; {theorem}" if in_expectation else theorem)
 
 
-def iterative(problem: Problem, core: Floats, r: Sizes, effort: float) -> Encoded:  # noqa: ARG001 - it has one effort
+def iterative(problem: Problem, core: Floats, r: Sizes, search: Search) -> Encoded:  # noqa: ARG001 - it does not search
     """The paper's: one component after another, each on columns of what those before it left."""
     rng = np.random.default_rng(problem.seed)
     made = encode_iterative(core, problem.n_components, r, selection=problem.selection, rng=rng)
@@ -63,16 +79,25 @@ def iterative(problem: Problem, core: Floats, r: Sizes, effort: float) -> Encode
     return Encoded(made.H, made.G, np.flatnonzero(made.H.any(axis=1)), None, theorem)
 
 
-def polished(problem: Problem, core: Floats, r: Sizes, effort: float) -> Encoded:
+def polished(problem: Problem, core: Floats, r: Sizes, search: Search) -> Encoded:
     """Ours: starts from the paper's batch encoder and only ever lowers its loss, so it keeps the paper's bound."""
     if problem.shared_support:
-        return batch(replace(problem, selection="exchange"), core, r, effort)
-    start = batch(problem, core, r, effort)
+        return batch(replace(problem, selection="exchange"), core, r, search)
+    start = batch(problem, core, r, search)
     if not start.H.any():  # constant or zero data
         return start
     rng = np.random.default_rng(problem.seed)
-    made = encode_polished(core, problem.n_components, r, start_H=start.H, rng=rng, effort=effort)
-    if not made.loss < encoder_loss(core, start.H) * (1 - 1e-12):
+    paper_loss = encoder_loss(core, start.H)
+    known = search.start is not None and encoder_loss(core, search.start) < paper_loss
+    made = encode_polished(
+        core,
+        problem.n_components,
+        r,
+        start_H=search.start if known else start.H,
+        rng=rng,
+        effort=search.effort,
+    )
+    if not made.loss < paper_loss * (1 - 1e-12):
         return start  # nothing to gain, so the paper's own encoder stands
     theorem = start.theorem if start.bound is None else f"{start.theorem}; polishing starts there and only improves"
     return Encoded(made.H, made.G, np.flatnonzero(made.H.any(axis=1)), start.bound, theorem)

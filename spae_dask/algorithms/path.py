@@ -4,10 +4,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from spae_dask.algorithms.core import CoreSummary
+from spae_dask.algorithms.core import CoreSummary, Floats
 from spae_dask.algorithms.problem import Problem
 from spae_dask.algorithms.sparse_encoder import encode_core
 from spae_dask.errors import InvalidInput
+from spae_dask.linalg.loss import encoder_loss
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,8 @@ class SparsityPath:
 def sparsity_path(problem: Problem, summary: CoreSummary, ks: Sequence[int], rs: Sequence[int]) -> SparsityPath:
     """Encoders of every k and r by the problem's method. No pass: all is done on the core.
 
+    Each is shown the encoders of the next smaller k and r, so the loss of polished ones never rises with either.
+
     Parameters
     ----------
     problem : Problem
@@ -93,11 +96,16 @@ def _points(problem: Problem, summary: CoreSummary, ks: Sequence[int], rs: Seque
             "a path needs an encoder that is made on the core alone: method 'polished', 'batch' or 'iterative', and "
             "not strategy 'paper'."
         )
-    for k in ks:
-        for r in rs:
+    narrower: dict[int, Floats] = {}
+    for k in sorted(set(ks)):
+        made: dict[int, Floats] = {}
+        for r in sorted(set(rs)):
             point = replace(problem, n_components=k, n_nonzero=r)
             point.check(summary.n_samples, summary.core.shape[1])
-            found = encode_core(point, summary, passes=0, bytes_read=0).certificate
+            known = [*list(made.values())[-1:], *([narrower[r]] if r in narrower else [])]
+            start = min(known, key=lambda H: encoder_loss(summary.core, H), default=None)
+            fitted = encode_core(point, summary, passes=0, bytes_read=0, start=start)
+            found, made[r] = fitted.certificate, fitted.H[:, fitted.H.any(axis=0)]
             yield PathPoint(
                 n_components=k,
                 n_nonzero=r,
@@ -109,3 +117,4 @@ def _points(problem: Problem, summary: CoreSummary, ks: Sequence[int], rs: Seque
                 symmetric_ratio=found.symmetric_ratio,
                 bound=found.bound,
             )
+        narrower = made

@@ -8,7 +8,7 @@ import numpy.typing as npt
 from spae_dask.algorithms.certificate import Certificate
 from spae_dask.algorithms.certify import certify
 from spae_dask.algorithms.core import CoreSummary, Floats
-from spae_dask.algorithms.methods import METHODS, Encoded
+from spae_dask.algorithms.methods import METHODS, Encoded, Search
 from spae_dask.algorithms.problem import SHARED, Problem
 from spae_dask.algorithms.smallest import loss_target, smallest_r
 from spae_dask.encoding.orthonormal import orthonormalize
@@ -60,11 +60,19 @@ class FittedEncoder:
     certificate: Certificate
 
 
-def encode_core(problem: Problem, summary: CoreSummary, *, passes: int, bytes_read: int) -> FittedEncoder:
-    """Build the encoder by the problem's method and certify it, all on a core; no data are read."""
+def encode_core(
+    problem: Problem, summary: CoreSummary, *, passes: int, bytes_read: int, start: Floats | None = None
+) -> FittedEncoder:
+    """Build the encoder by the problem's method and certify it, all on a core; no data are read.
+
+    ``start`` is an encoder (d, k') of no more columns and nonzeros that is known already; methods that search start
+    from it if it is better than their own start.
+    """
     core, k = summary.core, problem.n_components
     encoded = (
-        _smallest(problem, core) if problem.sizes is None else METHODS[problem.method](problem, core, problem.sizes, 1)
+        _smallest(problem, core)
+        if problem.sizes is None
+        else METHODS[problem.method](problem, core, problem.sizes, Search(start=start))
     )
     H, G = orthonormalize(core, encoded.H) if problem.orthonormal else (encoded.H, encoded.G)
     H, G = padded(H.T, k).T, padded(G, k)
@@ -101,11 +109,13 @@ def _smallest(problem: Problem, core: Floats) -> Encoded:
     """
     encode = METHODS[problem.method]
     floor = problem.n_components if problem.method in SHARED else 1
-    r = smallest_r(core, problem.n_components, problem.eps, lambda size: encode(problem, core, size, 0).H, floor)
-    best = encode(problem, core, r, 1)
+    r = smallest_r(
+        core, problem.n_components, problem.eps, lambda size: encode(problem, core, size, Search(effort=0)).H, floor
+    )
+    best = encode(problem, core, r, Search())
     target = loss_target(core, problem.n_components, problem.eps)
     while problem.method == "polished" and r > 1:
-        fewer = encode(problem, core, r - 1, 1)
+        fewer = encode(problem, core, r - 1, Search())
         if encoder_loss(core, fewer.H) > target:
             break
         best, r = fewer, r - 1

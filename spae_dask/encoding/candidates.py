@@ -46,7 +46,7 @@ def propose_candidates(
         Ascending indices of nonzero columns; all of them if there are few.
     """
     nonzero = np.flatnonzero(np.any(scaled != 0.0, axis=0))
-    limit = max(SEARCH_ALL // scaled.shape[0], math.isqrt(SEARCH_ALL), 2 * sum(budgets))
+    limit = max(SEARCH_ALL // max(scaled.shape[0], 1), math.isqrt(SEARCH_ALL), 2 * sum(budgets))
     if nonzero.size <= limit:
         return nonzero
     rows = max(_FEWEST_ROWS, _ROWS_PER_NONZERO * max(budgets) + len(budgets))

@@ -59,8 +59,8 @@ class IterativeEncoder:
 
     @property
     def loss(self) -> float:
-        """Loss of H."""
-        return float(self.losses[-1])
+        """Loss of H; without columns there was nothing to lose."""
+        return float(self.losses[-1]) if self.losses.size else 0.0
 
     def allowed(self, eps: float) -> FloatArray:
         """Largest loss ``(k',)`` the theorem's proof allows after each step: ``(1 + eps/j)`` times `pca_steps`.

@@ -2,7 +2,8 @@
 
 More nonzeros never need to lose more: a nested selection only widens its span, and a search may start from the encoder
 of a smaller r. So the loss along a path does not rise with r, and the smallest r that meets a target is found by
-doubling and halving. It is smallest for that path; over all encoders the problem is NP-hard.
+doubling and halving. It is smallest for that path; over all encoders the problem is NP-hard. For the batch encoder of
+a nested selection see :mod:`spae_dask.encoding.nested`.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,8 +14,7 @@ import numpy as np
 
 from spae_dask.errors import InvalidInput
 from spae_dask.linalg.loss import information_loss, symmetric_explained, total_variance
-from spae_dask.linalg.project import residual
-from spae_dask.linalg.scaling import FloatArray, IntArray, unit_columns, unit_scaled
+from spae_dask.linalg.scaling import FloatArray
 from spae_dask.linalg.spectral import pca_loss, right_singular
 
 
@@ -97,7 +97,7 @@ def smallest_r(core: FloatArray, k: int, eps: float, encode: Encode[E]) -> Small
     if not eps >= 0.0:
         raise InvalidInput(f"eps = {eps}; the target (1 + eps) times the loss of PCA needs eps >= 0")
     most = max(1, int(np.count_nonzero(np.any(core != 0.0, axis=0))))
-    ratio_of = _ratio(core, k)
+    ratio_of = ratio_to_pca(core, k)
     made: dict[int, E] = {}
 
     def meets(r: int) -> bool:
@@ -118,76 +118,19 @@ def smallest_r(core: FloatArray, k: int, eps: float, encode: Encode[E]) -> Small
     return SmallestR(high, made[high], tried[high], tried[high] <= 1.0 + eps, tried)
 
 
-def _ratio(core: FloatArray, k: int) -> Callable[[float], float]:
-    """Information loss of a loss, for this core and k."""
+def ratio_to_pca(core: FloatArray, k: int) -> Callable[[float], float]:
+    """Function from a loss to the information loss, for one core and k.
+
+    Parameters
+    ----------
+    core : ndarray (m, d)
+        Core of X.
+    k : int
+        Number of codes.
+    """
     least = pca_loss(right_singular(core)[0], k)
     total = total_variance(core)
     return lambda loss: information_loss(loss, least, total)
-
-
-class NestedLosses:
-    """Losses of the best rank-k encoders on the first p of some columns, for any p.
-
-    Parameters
-    ----------
-    core : ndarray (m, d)
-        Core of X.
-    columns : ndarray (r,)
-        Distinct columns in path order.
-    """
-
-    def __init__(self, core: FloatArray, columns: IntArray) -> None:
-        scaled, self._scale = unit_scaled(core)
-        Q, R = np.linalg.qr(unit_columns(scaled[:, columns])[0])
-        # dependent columns widen no span: their basis vectors are arbitrary
-        Q = Q * (np.abs(np.diagonal(R)) > 1e-12)
-        rows = Q.T @ scaled
-        self._gram = rows @ rows.T
-        explained = np.einsum("ij,ij->i", rows, rows)
-        outside = residual(scaled, Q)
-        # summed from the last residual backwards, so that nothing cancels
-        self._left = np.cumsum(np.concatenate([[float(np.vdot(outside, outside))], explained[::-1]]))[::-1]
-
-    def loss(self, k: int, p: int) -> float:
-        """``||X - X_{C,k}||^2`` for the first p columns C."""
-        eigenvalues = np.linalg.eigvalsh(self._gram[:p, :p])
-        truncated = float(np.sum(np.clip(eigenvalues[: max(p - k, 0)], 0.0, None)))
-        return (float(self._left[min(p, self._gram.shape[0])]) + truncated) * self._scale * self._scale
-
-
-def smallest_prefix(core: FloatArray, columns: IntArray, k: int, eps: float) -> int | None:
-    """Fewest first columns whose best rank-k encoder loses at most ``(1 + eps) ||X - X_k||^2``.
-
-    For the batch encoder of a nested selection: one factorisation serves all r.
-
-    Parameters
-    ----------
-    core : ndarray (m, d)
-        Core of X.
-    columns : ndarray (r,)
-        Distinct columns in path order, as targeted greedy selects them.
-    k : int
-        Number of codes.
-    eps : float
-        Accuracy.
-
-    Returns
-    -------
-    int or None
-        None if all of them lose more.
-    """
-    ratio_of = _ratio(core, k)
-    nested = NestedLosses(core, columns)
-    low, high = 0, columns.size
-    if high == 0 or ratio_of(nested.loss(k, high)) > 1.0 + eps:
-        return None
-    while high - low > 1:
-        middle = (low + high) // 2
-        if ratio_of(nested.loss(k, middle)) <= 1.0 + eps:
-            high = middle
-        else:
-            low = middle
-    return high
 
 
 @dataclass(frozen=True)
@@ -237,7 +180,7 @@ def sparsity_path(core: FloatArray, ks: Sequence[int], rs: Sequence[int], encode
     records: list[PathRecord] = []
     narrower: dict[int, E] = {}
     for k in sorted(set(ks)):
-        ratio_of = _ratio(core, k)
+        ratio_of = ratio_to_pca(core, k)
         made: dict[int, E] = {}
         for r in sorted(set(rs)):
             known = [*list(made.values())[-1:], *([narrower[r]] if r in narrower else [])]

@@ -97,8 +97,8 @@ def encode_polished(
 
     Notes
     -----
-    On one CPU about 3 s for d = 500, k = 10, r = 12. Of more than 1000 columns (or twice k r) only candidates are
-    searched, see :mod:`spae_dask.encoding.candidates`.
+    On one CPU about 3 s for d = 500, k = 10, r = 12, and 3 minutes for d = 5000, k = 10, r = 30 and full rank. Cores of
+    more than about a million entries are searched on candidate columns, see :mod:`spae_dask.encoding.candidates`.
     """
     scaled, scale = unit_scaled(core)
     budgets = budgets_of(k, r)

@@ -155,8 +155,16 @@ DAMAGES = [
 ]
 
 
-@pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.name)
-@pytest.mark.parametrize("how", ["overwritten", "cut short", "emptied"])
+# zarr-python reads an emptied shard as one that is not stored: the census is told
+HOW = {
+    damage.name: ("overwritten", "cut short", "emptied")[: 2 if "shards" in damage.options else 3] for damage in DAMAGES
+}
+
+
+@pytest.mark.parametrize(
+    ("damage", "how"),
+    [pytest.param(damage, how, id=f"{damage.name}, {how}") for damage in DAMAGES for how in HOW[damage.name]],
+)
 @pytest.mark.parametrize("target_nbytes", [1, 1 << 24])
 def test_a_damaged_chunk_is_named_with_its_rows_and_what_to_do(
     damage: Damage, how: str, target_nbytes: int, tmp_path: Path
@@ -164,8 +172,6 @@ def test_a_damaged_chunk_is_named_with_its_rows_and_what_to_do(
     rng = np.random.default_rng(0)
     path = tmp_path / "x.zarr"
     array = zarr.create_array(path, data=rng.standard_normal((N, D)), **damage.options)
-    if how == "emptied" and damage.name == "sharded":
-        pytest.skip("zarr-python reads an empty shard as one that is not stored: see the census")
     file = path / damage.file
     whole = file.read_bytes()
     file.write_bytes({"overwritten": b"\xff" * len(whole), "cut short": whole[: len(whole) // 2], "emptied": b""}[how])
