@@ -71,7 +71,9 @@ def batch(problem: Problem, core: Floats, r: Sizes, search: Search) -> Encoded: 
 def iterative(problem: Problem, core: Floats, r: Sizes, search: Search) -> Encoded:  # noqa: ARG001 - it does not search
     """The paper's: one component after another, each on columns of what those before it left."""
     rng = np.random.default_rng(problem.seed)
-    made = encode_iterative(core, problem.n_components, r, selection=problem.selection, rng=rng)
+    # for single codes dual-set is one column and a fill; the iterative theorem has a selection of its own
+    selection = None if problem.selection == "dual-set" else problem.selection
+    made = encode_iterative(core, problem.n_components, r, selection=selection, rng=rng)
     theorem = (
         "Magdon-Ismail & Boutsidis 2015, adaptive iterative theorem: with 1 + ceil(2j/eps) nonzeros in component j, "
         "l components lose at most (e l)^eps times PCA's loss plus eps l^(1 + eps) ||X_l - X_1||^2"

@@ -297,3 +297,14 @@ RECIPES = (
         },
     ),
 )
+
+
+def assert_same_facts(found: Facts, expected: Facts, X: NDArray[Any]) -> None:
+    """Up to the rounding of float64 sums of squares of entries as large as those of X."""
+    finite = np.abs(X[np.isfinite(X)].astype(np.float64)) if X.dtype.kind == "f" else np.abs(X.astype(np.float64))
+    largest = 3.0 + (finite.max() if finite.size else 0.0)  # 3: the origin and the directions of the recipes
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        wanted = np.asarray(value, dtype=np.float64)
+        atol = 1e-13 * len(X) * largest**2
+        np.testing.assert_allclose(np.asarray(found[name]), wanted, rtol=1e-11, atol=atol, err_msg=name)

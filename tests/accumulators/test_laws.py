@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from spae_dask.accumulators import Accumulator, State
 from spae_dask.engine.sweep import update_by_panels
-from tests.accumulators.recipes import RECIPES, Facts, Recipe
+from tests.accumulators.recipes import RECIPES, Recipe, assert_same_facts
 from tests.strategies import csr_matrices, matrices, partitions
 
 every_recipe = pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.name)
@@ -31,17 +31,6 @@ def state_of(accumulator: Accumulator[Any], X: Any, start: int, stop: int) -> St
 
 def merged(accumulator: Accumulator[Any], X: Any, bounds: tuple[int, ...]) -> State:
     return reduce(accumulator.merge, (state_of(accumulator, X, a, b) for a, b in pairwise(bounds)))
-
-
-def assert_same_facts(found: Facts, expected: Facts, X: NDArray[Any]) -> None:
-    """Up to the rounding of float64 sums of squares of entries as large as those of X."""
-    finite = np.abs(X[np.isfinite(X)].astype(np.float64)) if X.dtype.kind == "f" else np.abs(X.astype(np.float64))
-    largest = 3.0 + (finite.max() if finite.size else 0.0)  # 3: the origin and the directions of the recipes
-    assert found.keys() == expected.keys()
-    for name, value in expected.items():
-        wanted = np.asarray(value, dtype=np.float64)
-        atol = 1e-13 * len(X) * largest**2
-        np.testing.assert_allclose(np.asarray(found[name]), wanted, rtol=1e-11, atol=atol, err_msg=name)
 
 
 def frozen_copy(state: State) -> tuple[State, State]:
