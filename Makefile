@@ -35,7 +35,8 @@ format: install
 	$(BIN)/ruff format .
 
 bench: install
-	$(BIN)/python -m benchmarks.bench_passes
+	$(BIN)/python -m benchmarks.bench_passes --markdown benchmarks/README.md
+	$(BIN)/python -m benchmarks.quality --markdown
 
 lock: pyproject.toml
 	$(PYTHON) -m venv .lock-venv

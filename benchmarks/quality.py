@@ -94,7 +94,7 @@ def sklearn_sparse_pca(model: type) -> Encode:
 
 METHODS: dict[str, Encode] = {
     "batch": lambda core, k, r: encode_batch(core, k, r, selection="exchange", rng=np.random.default_rng(0)).H,
-    "iterative": lambda core, k, r: encode_iterative(core, k, r, selection="dual-set", rng=np.random.default_rng(0)).H,
+    "iterative": lambda core, k, r: encode_iterative(core, k, r).H,
     "TPower": lambda core, k, r: tpower(core, r, k),
     "GPower l0": lambda core, k, r: gpower(core, penalty="l0", n_nonzero=r, n_components=k),
     "GPower l1": lambda core, k, r: gpower(core, penalty="l1", n_nonzero=r, n_components=k),
