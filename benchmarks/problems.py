@@ -22,9 +22,10 @@ RANK = 8
 class SensorCounts:
     """A Zarr store of 12-bit digital numbers kept as float32, as sensors and converted integer images have.
 
-    Columns share eight directions and have noise of thirty counts. Zstd makes the chunks about half as large; they
-    decode at about 0.45 GB/s on one core of a 2022 server, the slow end of what was measured for reflectances, rounded
-    temperatures and gene counts (0.45 to 0.85).
+    Columns share eight directions and have noise of thirty counts. Zstd makes the chunks half as large. Of counts of
+    8 to 14 bits, rounded temperatures, rounded smooth fields and logarithms of gene counts, these decode slowest: at
+    0.7 GB/s in a bare codec on a quiet server core, where the others reach 0.8 to 1.0. The faster reading is, the
+    larger is a fit's ratio to it, though the fit itself is faster too.
 
     Parameters
     ----------

@@ -1,5 +1,10 @@
-"""One worker process against two, where arithmetic is what takes the time."""
+"""One worker process against two, where arithmetic is what takes the time.
 
+Each worker is kept on a core of its own where the system allows it. Left alone, the threads of a single worker that
+read ahead would use the second core, and the comparison would be of two cores with two.
+"""
+
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +33,20 @@ def workers_cpu(client: Client) -> float:
     return float(sum(client.run(process_time).values()))
 
 
+def keep_on_one_core_each(client: Client) -> None:
+    """Worker i runs on core i only."""
+    if not hasattr(os, "sched_setaffinity"):
+        return
+    cores = sorted(os.sched_getaffinity(0))
+    for i, address in enumerate(client.scheduler_info(n_workers=-1)["workers"]):
+        client.run(_keep_on, cores[i % len(cores)], workers=[address])
+
+
+def _keep_on(core: int) -> None:
+    for thread in os.listdir("/proc/self/task"):  # new threads inherit it
+        os.sched_setaffinity(int(thread), {core})
+
+
 @dataclass(frozen=True)
 class TwoWorkers:
     """The same pass on both clusters, in turns; the idle one waits.
@@ -47,6 +66,8 @@ class TwoWorkers:
         """Start two clusters and take turns."""
         path = self.problem.make(scratch)
         with local_cluster(1, MEMORY_LIMIT // 3) as one, local_cluster(2, MEMORY_LIMIT // 3) as two:
+            keep_on_one_core_each(one)
+            keep_on_one_core_each(two)
             return self.compare(path, one, two, repetitions)
 
     def compare(self, path: Path, one: Client, two: Client, repetitions: int) -> list[Line]:

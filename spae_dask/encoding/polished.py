@@ -26,6 +26,9 @@ from spae_dask.linalg.spectral import fix_signs
 # Rounds of rebuilding, and kicks of every support at the end; more for small k, where they cost little.
 _ROUNDS, _ROUNDS_TIMES_K = 6, 30
 _KICKS, _KICKS_TIMES_K = 6, 60
+# Up to this rank of the core the usual effort is a few seconds; of a core of higher rank, where every step costs more,
+# in proportion less is searched.
+_USUAL_RANK = 100
 # A loss of this share of the total is zero to rounding.
 _EXACT = 1e-28
 
@@ -83,7 +86,8 @@ def encode_polished(
     rng : Generator, optional
         Draws what is rebuilt and kicked, and a sketch if the core is wide. A fixed seed if None.
     effort : float
-        How much to search on once no single column can be improved; 0 to stop there. Time grows in proportion.
+        How much to search on once no single column can be improved; 0 to stop there. Time grows in proportion. Of cores
+        of rank above 100 less is searched at the same effort.
 
     Returns
     -------
@@ -108,8 +112,9 @@ def encode_polished(
         )
     start = None if start_H is None else _padded(start_H, scaled.shape[1], budgets)
     rng = np.random.default_rng(0) if rng is None else rng
-    cycle = ColumnCycle(reduce_core(scaled, propose_candidates(scaled, budgets, start, rng)), budgets, rng)
-    stages = _search(cycle, start, effort)
+    reduced = reduce_core(scaled, propose_candidates(scaled, budgets, start, rng))
+    cycle = ColumnCycle(reduced, budgets, rng)
+    stages = _search(cycle, start, effort * min(1.0, _USUAL_RANK / max(1, reduced.factor.shape[0])))
     H = _in_order(scaled, cycle.encoder(stages[-1], scaled.shape[1]), budgets)
     losses = [stage.loss for stage in stages]
     if start is not None and encoder_loss(scaled, H) > encoder_loss(scaled, start):  # by rounding

@@ -109,11 +109,11 @@ class Case:
 
 
 def row_chunks(folder: Path) -> Path:
-    return linked_store(folder / "x.zarr", 128 * MIB, (4096, 256), 256)
+    return linked_store(folder / "x.zarr", 64 * MIB, (4096, 256), 256)
 
 
 def lazy_chunks(folder: Path) -> da.Array:
-    return da.from_zarr(linked_store(folder / "x.zarr", 96 * MIB, (8192, 256), 256))
+    return da.from_zarr(linked_store(folder / "x.zarr", 64 * MIB, (8192, 256), 256))
 
 
 def npy_in_column_order(folder: Path) -> Path:
@@ -127,7 +127,7 @@ def sparse_chunks() -> da.Array:
         rng = np.random.default_rng(int(numbers[0, 0]))
         return sp.random_array((len(numbers), 256), density=0.1, format="csr", dtype=np.float32, rng=rng)
 
-    rows = da.arange(12 * 8192, chunks=8192)[:, None]
+    rows = da.arange(6 * 8192, chunks=8192)[:, None]
     return rows.map_blocks(counts, chunks=(rows.chunks[0], (256,)), meta=sp.csr_array((0, 0), dtype=np.float32))
 
 
@@ -135,8 +135,8 @@ CASES = [
     Case("row chunks, first pass", row_chunks, first_pass),
     Case("row chunks, second pass", row_chunks, second_pass),
     Case("row chunks, triangular", row_chunks, Triangular),
-    Case("column chunks", lambda folder: linked_store(folder / "x.zarr", 128 * MIB, (1024, 128), 512), first_pass),
-    Case("wide, a large state", lambda folder: linked_store(folder / "x.zarr", 96 * MIB, (512, 2048), 2048), Gram),
+    Case("column chunks", lambda folder: linked_store(folder / "x.zarr", 64 * MIB, (1024, 128), 512), first_pass),
+    Case("wide, a large state", lambda folder: linked_store(folder / "x.zarr", 64 * MIB, (512, 2048), 2048), Gram),
     Case("int8", lambda folder: linked_store(folder / "x.zarr", 32 * MIB, (16384, 64), 64, "int8"), first_pass),
     Case("npy, column-major", npy_in_column_order, first_pass),
     Case("dask array", lambda folder: lazy_chunks(folder) * 2, first_pass),
@@ -156,6 +156,7 @@ def test_what_is_measured_is_at_most_what_was_projected_and_at_least_half_of_it(
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("threads", [1, 2])
 def test_a_store_five_times_the_memory_of_all_workers_is_swept_as_planned(
     threads: int, warm_cluster: ClusterOpener, tmp_path: Path
