@@ -31,8 +31,9 @@ class DaskBlocks:
 
     @property
     def read_nbytes(self) -> int:
-        """What one block is made of, such as its pieces, beside the blocks that are ready."""
-        return int(max(self.array.chunks[0])) * self.shape[1] * self.dtype.itemsize
+        """What one block is made of, beside those that are ready: its source, and its pieces if columns are cut."""
+        block = int(max(self.array.chunks[0])) * self.shape[1] * self.dtype.itemsize
+        return block if self.array.numblocks[1] == 1 else 2 * block
 
     @property
     def shape(self) -> tuple[int, int]:

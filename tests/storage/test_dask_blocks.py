@@ -76,5 +76,6 @@ def test_it_is_lazy_and_says_what_it_is() -> None:
     blocks = DaskBlocks(da.from_array(X, chunks=(10, 2)))
     assert isinstance(blocks, LazyRowBlocks)
     assert blocks.describe() == "dask array (40, 3) of chunks (10, 2)"
-    assert blocks.read_nbytes == 10 * 3 * 8
+    assert blocks.read_nbytes == 2 * 10 * 3 * 8  # its columns are cut
+    assert DaskBlocks(da.from_array(X, chunks=(10, 3))).read_nbytes == 10 * 3 * 8
     assert not blocks.in_process
