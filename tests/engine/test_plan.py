@@ -1,8 +1,7 @@
 """The plan: bytes and passes from metadata, and the refusal of what does not fit."""
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,38 +10,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spae_dask.accumulators import Gram, Moments, Triangular
-from spae_dask.blocks import uniform_bounds
 from spae_dask.engine.layout import write_footprint
 from spae_dask.engine.memory import IDLE_NBYTES, LIMIT_SHARE, Footprint, format_nbytes, usable, worker_limit_for
 from spae_dask.engine.plan import Plan, Resources, make_plan, tasks_or_refuse
 from spae_dask.errors import MemoryBudgetExceeded
+from tests.estimators.sources import Unreadable
 
 MIB = 1 << 20
-FLOAT32 = np.dtype(np.float32)
 
 
-@dataclass(frozen=True)
-class Metadata:
-    """A source that has a shape and nothing else."""
-
-    shape: tuple[int, int]
-    rows_per_block: int
-    dtype: np.dtype[Any] = FLOAT32
-    read_nbytes: int = 0
-    in_process: bool = False
-
-    @property
-    def bounds(self) -> Sequence[int]:
-        return uniform_bounds(self.shape[0], self.rows_per_block)
-
-    def read(self, i: int) -> Any:
-        raise AssertionError(f"block {i} was read")
-
-    def describe(self) -> str:
-        return "somewhere"
+Metadata = partial(Unreadable, name="somewhere")
 
 
-def planned(source: Metadata, limit: int = 4096 * MIB, workers: int = 1, threads: int = 4, **options: Any) -> Plan:
+def planned(source: Unreadable, limit: int = 4096 * MIB, workers: int = 1, threads: int = 4, **options: Any) -> Plan:
     d = source.shape[1]
     defaults = {"passes": [("core", Gram(d))], "strategy": "gram", "reason": "why not", "finish_nbytes": 0}
     resources = Resources("here", workers, threads, limit)

@@ -51,6 +51,7 @@ class Unreadable:
     dtype: np.dtype[Any] = FLOAT32
     read_nbytes: int = 0
     in_process: bool = False
+    name: str = "a store that must not be read"
 
     @property
     def bounds(self) -> Sequence[int]:
@@ -60,7 +61,7 @@ class Unreadable:
         raise AssertionError(f"block {i} was read")
 
     def describe(self) -> str:
-        return "a store that must not be read"
+        return self.name
 
 
 @dataclass(eq=False)
