@@ -5,6 +5,8 @@ alone: whoever reads row i, in whatever block, draws the same numbers. The gener
 al. 2011), so that any range of rows is reached at once, and every row takes a fixed number of draws.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 import numpy.typing as npt
 
@@ -15,6 +17,12 @@ DRAWS_PER_STEP = 4
 
 EXPONENTIAL_STREAM = 1 << 32
 """Stream of exponential draws, beyond those sketches use."""
+
+SIGN_STREAM = 1 << 33
+"""First of the streams of row signs: one for each stream of a sketch."""
+
+Draw = Callable[[int, int, int, int, int], "Floats"]
+"""``(seed, stream, first_row, n_rows, size)`` to rows of S."""
 
 
 def _raw(seed: int, stream: int, first_row: int, n_rows: int, draws_per_row: int) -> npt.NDArray[np.uint64]:
@@ -66,6 +74,29 @@ def sign_rows(seed: int, stream: int, first_row: int, n_rows: int, size: int) ->
     bits = np.unpackbits(raw.astype("<u8").view(np.uint8).reshape(n_rows, 8 * words), axis=1, count=size)
     signs: Floats = (2.0 * bits - 1.0) / np.sqrt(size)
     return signs
+
+
+def row_signs(seed: int, stream: int, first_row: int, n_rows: int) -> Floats:
+    """Random signs (n_rows,), one a row of X, independent of the sketch of the same stream."""
+    raw = _raw(seed, SIGN_STREAM + stream, first_row, n_rows, DRAWS_PER_STEP)[:, 0]
+    signs: Floats = 1.0 - 2.0 * (raw & np.uint64(1)).astype(np.float64)
+    return signs
+
+
+def grouped_rows(draw: Draw, seed: int, stream: int, first_row: int, n_rows: int, size: int, group: int) -> Floats:
+    """Like ``draw``, with ``group`` consecutive rows of X sharing a row of S up to their signs.
+
+    Returns
+    -------
+    ndarray (n_rows, s)
+        ``sign_i G[i // group]`` with G drawn by ``draw`` and keyed by the number of the group. ``E[S'S] = I`` still,
+        because the signs are independent.
+    """
+    groups = np.arange(first_row, first_row + n_rows) // group
+    first_group = first_row // group
+    G = draw(seed, stream, first_group, -(-(first_row + n_rows) // group) - first_group, size)
+    rows: Floats = row_signs(seed, stream, first_row, n_rows)[:, None] * G[groups - first_group]
+    return rows
 
 
 def exponential_draws(seed: int, first_row: int, n_rows: int) -> Floats:

@@ -5,6 +5,7 @@ The oracles see the whole matrix at once, in extended precision, and share no co
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ from spae_dask.accumulators import (
     Together,
     Triangular,
 )
-from spae_dask.linalg.sketch import exponential_draws, gaussian_rows, sign_rows
+from spae_dask.linalg.sketch import exponential_draws, gaussian_rows, grouped_rows, sign_rows
 
 Wide = NDArray[np.longdouble]
 Facts = dict[str, Any]
@@ -255,6 +256,12 @@ RECIPES = (
         lambda d: RowSketch(d, 4, seed=5, stream=1, kind="sign"),
         lambda r: {"count": r.count, "about": r.about(origin(r.shift.size))},
         _sketch_oracle(sign_rows),
+    ),
+    Recipe(
+        "RowSketch, groups of three",
+        lambda d: RowSketch(d, 4, seed=5, stream=1, kind="gaussian", group=3),
+        lambda r: {"count": r.count, "about": r.about(origin(r.shift.size))},
+        _sketch_oracle(partial(grouped_rows, gaussian_rows, group=3)),
     ),
     Recipe(
         "RowPool",

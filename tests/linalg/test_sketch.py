@@ -1,13 +1,15 @@
 """Sketch rows depend on the seed and the row alone, and have the moments they claim."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spae_dask.linalg.sketch import exponential_draws, gaussian_rows, sign_rows
+from spae_dask.linalg.sketch import exponential_draws, gaussian_rows, grouped_rows, row_signs, sign_rows
 
-DRAWS = pytest.mark.parametrize("draw", [gaussian_rows, sign_rows])
+DRAWS = pytest.mark.parametrize("draw", [gaussian_rows, sign_rows, partial(grouped_rows, gaussian_rows, group=3)])
 
 
 @DRAWS
@@ -28,7 +30,7 @@ def test_seeds_and_streams_give_unrelated_rows(draw):
 
 @DRAWS
 def test_entries_have_mean_zero_variance_one_over_size_and_no_correlation(draw):
-    size, n = 6, 40_000
+    size, n = 6, 120_000
     rows = draw(3, 0, 0, n, size)
     assert np.all(np.abs(rows.mean(axis=0)) < 4 / np.sqrt(size * n))
     assert np.abs(rows.T @ rows * size / n - np.eye(size)).max() < 0.03
@@ -42,6 +44,16 @@ def test_gaussian_entries_have_gaussian_tails():
 
 def test_signs_are_signs():
     assert set(np.unique(sign_rows(1, 0, 5, 100, 4))) == {-0.5, 0.5}
+
+
+def test_rows_of_a_group_share_their_numbers_up_to_fair_independent_signs():
+    rows = grouped_rows(gaussian_rows, 2, 0, 1, 11, 4, group=4)  # rows 1-3, 4-7, 8-11 of X
+    assert np.array_equal(np.abs(rows[0]), np.abs(rows[2]))
+    assert not np.array_equal(np.abs(rows[2]), np.abs(rows[3]))
+    assert np.array_equal(np.abs(rows[3]), np.abs(rows[6]))
+    signs = row_signs(2, 0, 0, 40_000)
+    assert abs(signs.mean()) < 0.02
+    assert abs(np.mean(signs[1:] * signs[:-1])) < 0.02
 
 
 def test_exponential_draws_are_exponential_and_keyed_by_row():
