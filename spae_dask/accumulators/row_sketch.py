@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from scipy.linalg.blas import dgemm
+from scipy.linalg.blas import dgemm, dger
 
 from spae_dask.accumulators.base import Floats, Rows, State, panel_rows_for
 from spae_dask.linalg.sketch import gaussian_rows, grouped_rows, row_signs, sign_rows
@@ -115,7 +115,7 @@ class RowSketch:
         sums, weights = self._summed(rows, first_row)
         first_group = first_row // self.group
         S = DRAW[self.kind](self.seed, self.stream, first_group, sums.shape[0], self.size)
-        sums -= weights[:, None] * state["shift"]
+        sums = dger(-1.0, state["shift"], weights, a=sums.T, overwrite_a=1).T  # sums - weights shift', in place
         # in place where the state was not stored and read back since: then BLAS returns a copy
         state["sketch"] = dgemm(1.0, sums.T, S.T, beta=1.0, c=state["sketch"].T, trans_b=1, overwrite_c=1).T
         state["ones"] += weights @ S
