@@ -184,14 +184,14 @@ def summary_about(found: Scatter | CenteredTriangle, origin: Floats, scale: Floa
     centered = np.array_equal(origin, found.mean)
     if isinstance(found, Scatter):
         gram = found.scatter if centered else found.about(origin)
-        _refuse_overflow(gram)
+        refuse_overflow(gram)
         core, strategy = core_from_gram(gram), "gram"
     else:
-        _refuse_overflow(found.triangle)
+        refuse_overflow(found.triangle)
         core, strategy = found.triangle if centered else found.about(origin), "tsqr"
     core = core / scale
     # every loss is a sum of squares of such entries
-    _refuse_overflow(core, limit=math.sqrt(np.finfo(np.float64).max / core.size))
+    refuse_overflow(core, limit=math.sqrt(np.finfo(np.float64).max / core.size))
     return CoreSummary(
         n_samples=found.count,
         core=core,
@@ -216,7 +216,8 @@ def _variation(found: Scatter | CenteredTriangle) -> Floats:
     return unit_columns(found.triangle)[1]
 
 
-def _refuse_overflow(values: Floats, limit: float = math.inf) -> None:
+def refuse_overflow(values: Floats, limit: float = math.inf) -> None:
+    """Raise ``InvalidInput`` if any of the sums of squares, columns last, is above ``limit`` or not a number."""
     # false for NaN too, which is what infinities less infinities leave
     fine = (np.abs(values) <= limit) & np.isfinite(values)
     if not fine.all():

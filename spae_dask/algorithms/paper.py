@@ -19,32 +19,22 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from spae_dask.accumulators import (
     Accumulator,
-    ColumnMoments,
     CrossProducts,
-    FrequentDirections,
-    FrequentSketch,
     Imputed,
-    Moments,
-    NonFinite,
     Projection,
     ResidualColumns,
-    RowSketch,
-    Together,
 )
 from spae_dask.algorithms.certificate import Certificate
 from spae_dask.algorithms.core import (
     Floats,
     RunPass,
-    constant_columns,
     means_recipe,
-    missing_fill,
-    refuse_non_finite,
 )
 from spae_dask.algorithms.problem import Problem
+from spae_dask.algorithms.sketched import Columns, Sketched, SketchSizes, read_sketch, sketch_recipe
 from spae_dask.algorithms.sparse_encoder import FittedEncoder, padded
 from spae_dask.encoding import encoder_from_columns
 from spae_dask.linalg.candidates import candidate_core
@@ -55,8 +45,6 @@ from spae_dask.selection.dual_set import dual_set_weights
 from spae_dask.selection.pivoting import pivot_columns
 from spae_dask.selection.problem import distinct
 from spae_dask.selection.targeted_greedy import fill
-
-Columns = npt.NDArray[np.intp]
 
 OVERSAMPLING = 10
 """p: rows of the sketch beyond k; ``E ||X - XZZ'||^2 <= (1 + k/(p - 1)) opt_k`` (Halko, Martinsson & Tropp, 10.5)."""
@@ -86,24 +74,6 @@ def paper_options(problem: Problem) -> PaperOptions:
     return PaperOptions(problem.power_iterations, problem.n_repeats)
 
 
-@dataclass(frozen=True, eq=False)
-class Sketched:
-    """What the first pass leaves: means, scales, the total, a core that stands in for X, and bounds on PCA's loss."""
-
-    n_samples: int
-    mean: Floats
-    scale: Floats
-    total: float
-    constant: Columns
-    fill: Floats | None
-    W: Floats
-    frequent: FrequentSketch
-
-    def recipe(self, recipe: Accumulator[Any]) -> Accumulator[Any]:
-        """The recipe on data whose NaN entries are filled, if they are to be."""
-        return recipe if self.fill is None else Imputed(recipe, self.fill)
-
-
 def fit_paper(problem: Problem, run_pass: RunPass, n_features: int, options: PaperOptions) -> FittedEncoder:
     """Fit the batch encoder as the paper does, in thin passes.
 
@@ -126,7 +96,15 @@ def fit_paper(problem: Problem, run_pass: RunPass, n_features: int, options: Pap
         ``certificate.pca_loss`` is a certified lower bound, by Frequent Directions; the loss itself is exact.
     """
     k, r = problem.n_components, problem.shared_size
-    sketched = _sketch(problem, run_pass, n_features)
+    sketched = read_sketch(
+        run_pass,
+        n_features,
+        _sizes(problem, n_features),
+        center=problem.center,
+        scale=problem.scale,
+        missing=problem.missing,
+        seed=problem.seed,
+    )
     Z, sigma = _directions(sketched, run_pass, k, options.power_iterations)
     left = run_pass(sketched.recipe(_residual_of(Z, sketched)), "residual norms")
     start_size = _start_size(Z.shape[1], r, options.split)
@@ -143,7 +121,7 @@ def paper_passes(problem: Problem, n_features: int, options: PaperOptions) -> li
     ones, s = np.ones(d), min(n_features, problem.n_components + OVERSAMPLING)
     width = min(d, r + (options.n_repeats - 1) * max(0, r - k))
     columns = np.arange(d)
-    passes: list[tuple[str, Accumulator[Any]]] = [("sketch", _sketch_recipe(problem, d))]
+    passes: list[tuple[str, Accumulator[Any]]] = [("sketch", sketch_recipe(d, _sizes(problem, d), problem.seed))]
     passes += [("projection", Projection(np.zeros((d, s)), ones, ones))] * (1 + options.power_iterations)
     passes += [
         ("residual norms", ResidualColumns(columns, np.zeros((d, k)), np.zeros((k, d)), ones, ones)),
@@ -155,34 +133,10 @@ def paper_passes(problem: Problem, n_features: int, options: PaperOptions) -> li
     return [("column means", means_recipe(d)), *passes] if problem.missing == "mean" else passes
 
 
-def _sketch_recipe(problem: Problem, d: int) -> Accumulator[Any]:
+def _sizes(problem: Problem, d: int) -> SketchSizes:
+    """A Gaussian sketch for the projection; Frequent Directions for the bound."""
     k = problem.n_components
-    return Together(
-        {
-            "nonfinite": NonFinite(d),
-            "moments": Moments(d),
-            "sketch": RowSketch(d, min(d, k + OVERSAMPLING), seed=problem.seed),
-            "frequent": FrequentDirections(d, min(d, max(4 * k, k + 20))),
-        }
-    )
-
-
-def _sketch(problem: Problem, run_pass: RunPass, d: int) -> Sketched:
-    """Pass 1."""
-    filled = missing_fill(run_pass, d, problem.missing)
-    recipe = _sketch_recipe(problem, d)
-    found = run_pass(recipe if filled is None else Imputed(recipe, filled), "sketch")
-    refuse_non_finite(found["nonfinite"])
-    moments: ColumnMoments = found["moments"]
-    n = int(moments.count[0])
-    constant = constant_columns(moments.standard_deviation, moments.mean)
-    scale = np.where(constant, 1.0, moments.standard_deviation) if problem.scale else np.ones(d)
-    mean = moments.mean if problem.center else np.zeros(d)
-    squares = (moments.squared_deviations + n * (moments.mean - mean) ** 2) / scale**2
-    W = found["sketch"].about(mean) / scale
-    if problem.center:
-        W[:, constant] = 0.0
-    return Sketched(n, mean, scale, float(np.sum(squares)), np.flatnonzero(constant), filled, W, found["frequent"])
+    return SketchSizes(min(d, k + OVERSAMPLING), frequent_rows=min(d, max(4 * k, k + 20)))
 
 
 def _directions(sketched: Sketched, run_pass: RunPass, k: int, power_iterations: int) -> tuple[Floats, Floats]:
@@ -256,7 +210,7 @@ def _finish(
     losses = [outside + encoder_loss(core, H) for H, _ in encoders]
     best = int(np.argmin(losses))
     H, G = padded(encoders[best][0].T, k).T, padded(encoders[best][1], k)
-    lower, upper = sketched.frequent.optimum_interval(k, sketched.mean, sketched.scale)
+    lower, upper = sketched.pca_interval(k)
     upper = min(upper, pca_upper)
     error = 100 * d * float(np.finfo(np.float64).eps) * total
     certificate = Certificate(

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from spae_dask.encoding.column_cycle import ColumnCycle
+from spae_dask.encoding.column_cycle import ColumnCycle, State
 from spae_dask.encoding.pursuit import addition_gains
 from spae_dask.encoding.reduced_core import reduce_core
 from spae_dask.encoding.single_column import best_on_support
@@ -25,7 +25,11 @@ _FEWEST_ROWS = 200
 
 
 def propose_candidates(
-    scaled: FloatArray, budgets: Sequence[int], start_H: FloatArray | None, rng: np.random.Generator
+    scaled: FloatArray,
+    budgets: Sequence[int],
+    start_H: FloatArray | None,
+    rng: np.random.Generator,
+    allowed: IntArray | None = None,
 ) -> IntArray:
     """Columns worth searching.
 
@@ -39,6 +43,8 @@ def propose_candidates(
         Encoder to start from; its support is among the candidates.
     rng : Generator
         Draws the sketch.
+    allowed : ndarray of int, optional
+        The only columns to choose from.
 
     Returns
     -------
@@ -46,6 +52,8 @@ def propose_candidates(
         Ascending indices of nonzero columns; all of them if there are few.
     """
     nonzero = np.flatnonzero(np.any(scaled != 0.0, axis=0))
+    if allowed is not None:
+        nonzero = np.intersect1d(nonzero, allowed)
     limit = max(SEARCH_ALL // max(scaled.shape[0], 1), math.isqrt(SEARCH_ALL), 2 * sum(budgets))
     if nonzero.size <= limit:
         return nonzero
@@ -55,19 +63,37 @@ def propose_candidates(
         sketch = rng.standard_normal((rows, scaled.shape[0])) @ scaled / np.sqrt(rows)
     cycle = ColumnCycle(reduce_core(sketch, nonzero), budgets, rng)
     state = cycle.climb(cycle.empty() if start_H is None else cycle.state_of(start_H))
-    chosen = set() if start_H is None else set(nonzero[np.any(start_H[nonzero] != 0.0, axis=1)].tolist())
+    start = [] if start_H is None else nonzero[np.any(start_H[nonzero] != 0.0, axis=1)].tolist()
+    ranked = dict.fromkeys([*start, *rank_columns(cycle, state).tolist()])
+    return np.array(sorted(list(ranked)[:limit]), dtype=np.intp)
+
+
+def rank_columns(cycle: ColumnCycle, state: State) -> IntArray:
+    """Columns by promise: those of the supports, then those that would next be added to one, columns of H in turns.
+
+    Parameters
+    ----------
+    cycle : ColumnCycle
+        Where the state was found.
+    state : State
+        Columns of H.
+
+    Returns
+    -------
+    ndarray of int
+        Distinct.
+    """
+    candidates = cycle.reduced.candidates
+    supports: list[int] = []
     rankings = []
     for j, column in enumerate(state.columns):
         if column is None:
             continue
-        chosen.update(nonzero[list(column.selected)].tolist())
+        supports.extend(candidates[list(column.selected)].tolist())
         problem = cycle.reduced.problem(state.codes(without=j))
         solution = best_on_support(problem, column.selected)
         if solution is not None:
             gains = addition_gains(problem, problem.powered(solution.code), solution)
-            rankings.append(nonzero[np.argsort(-gains, kind="stable")])
-    for place in zip(*rankings, strict=True):  # the columns of H take turns
-        if len(chosen) >= limit:
-            break
-        chosen.update(int(i) for i in place)
-    return np.array(sorted(chosen), dtype=np.intp)
+            rankings.append(candidates[np.argsort(-gains, kind="stable")].tolist())
+    in_turns = [column for place in zip(*rankings, strict=True) for column in place]
+    return np.array(list(dict.fromkeys([*supports, *in_turns])), dtype=np.intp)

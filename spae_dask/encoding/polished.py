@@ -70,6 +70,7 @@ def encode_polished(
     start_H: FloatArray | None = None,
     rng: np.random.Generator | None = None,
     effort: float = 1.0,
+    allowed: IntArray | None = None,
 ) -> PolishedEncoder:
     """Search for the k columns of at most r nonzeros each that lose least.
 
@@ -88,6 +89,8 @@ def encode_polished(
     effort : float
         How much to search on once no single column can be improved; 0 to stop there. Time grows in proportion. Of cores
         of rank above 100 less is searched at the same effort.
+    allowed : ndarray of int, optional
+        The only columns H may use; ``start_H`` keeps to them. All if None.
 
     Returns
     -------
@@ -112,7 +115,7 @@ def encode_polished(
         )
     start = None if start_H is None else _padded(start_H, scaled.shape[1], budgets)
     rng = np.random.default_rng(0) if rng is None else rng
-    reduced = reduce_core(scaled, propose_candidates(scaled, budgets, start, rng))
+    reduced = reduce_core(scaled, propose_candidates(scaled, budgets, start, rng, allowed))
     cycle = ColumnCycle(reduced, budgets, rng)
     stages = _search(cycle, start, effort * min(1.0, _USUAL_RANK / max(1, reduced.factor.shape[0])))
     H = _in_order(scaled, cycle.encoder(stages[-1], scaled.shape[1]), budgets)

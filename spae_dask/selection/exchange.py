@@ -11,11 +11,11 @@ from math import comb
 
 import numpy as np
 
-from spae_dask.linalg.scaling import FloatArray, IntArray, squared_columns, unit_columns
+from spae_dask.linalg.scaling import FloatArray, IntArray
 from spae_dask.selection.dual_set import dual_set_start
 from spae_dask.selection.full_greedy import FullGain
 from spae_dask.selection.growing import GrowingBasis, grow
-from spae_dask.selection.leverage import leverage_scores
+from spae_dask.selection.pool import promising
 from spae_dask.selection.problem import Problem, pose
 from spae_dask.selection.supports import Supports
 from spae_dask.selection.targeted_greedy import fill, greedy_order
@@ -79,7 +79,7 @@ def search(problem: Problem, supports: Supports) -> list[int]:
         Of the same core.
     """
     starts = list(_starts(problem))
-    candidates = _pool(problem, starts)
+    candidates = promising(problem.core, problem.V_k, np.flatnonzero(problem.nonzero), POOL, starts)
     pairs = comb(problem.r, 2) * candidates.size <= PAIR_RANKINGS
     summits = [_climb(supports, start.tolist(), candidates, pairs) for start in starts]
     return max(summits, key=supports.explained)
@@ -91,17 +91,6 @@ def _starts(problem: Problem) -> Iterator[IntArray]:
     yield fill(core, V_k, dual_set_start(problem, r), r)
     basis = GrowingBasis(core)
     yield grow(basis, FullGain(core, basis.unit), r)
-
-
-def _pool(problem: Problem, starts: list[IntArray]) -> IntArray:
-    """Columns that may enter: all nonzero ones; of many, those of most leverage and best aligned with X V_k."""
-    available = np.flatnonzero(problem.nonzero)
-    if available.size <= POOL:
-        return available
-    aligned = squared_columns((problem.core @ problem.V_k).T @ unit_columns(problem.core)[0])
-    by_leverage = np.argsort(-leverage_scores(problem.V_k), kind="stable")[: POOL // 2]
-    by_alignment = np.argsort(-aligned, kind="stable")[: POOL // 2]
-    return np.unique(np.concatenate([by_leverage, by_alignment, *starts]))
 
 
 def _climb(supports: Supports, chosen: list[int], candidates: IntArray, pairs: bool) -> list[int]:

@@ -1,0 +1,41 @@
+"""The most promising columns of a core that has too many to look at all of them."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from spae_dask.linalg.scaling import FloatArray, IntArray, squared_columns
+from spae_dask.selection.leverage import leverage_scores
+
+
+def promising(
+    core: FloatArray, V_k: FloatArray, available: IntArray, size: int, also: Sequence[IntArray] = ()
+) -> IntArray:
+    """All available columns; of many, those of most leverage and those best aligned with ``X V_k``.
+
+    Parameters
+    ----------
+    core : ndarray (m, d)
+        Core, scaled so that squares are harmless.
+    V_k : ndarray (d, k)
+        Its top right singular vectors.
+    available : ndarray of int
+        Columns to take from, ascending.
+    size : int
+        Take all if there are no more.
+    also : sequence of ndarray of int
+        Columns to take in any case.
+
+    Returns
+    -------
+    ndarray of int
+        Ascending.
+    """
+    if available.size <= size:
+        return available
+    target = (core @ V_k).T
+    norms = squared_columns(core)
+    aligned = np.divide(squared_columns(target @ core), norms, out=np.zeros_like(norms), where=norms > 0.0)
+    by_leverage = np.argsort(-leverage_scores(V_k), kind="stable")[: size // 2]
+    by_alignment = np.argsort(-aligned, kind="stable")[: size // 2]
+    return np.unique(np.concatenate([by_leverage, by_alignment, *also]))
