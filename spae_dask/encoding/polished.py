@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from spae_dask.encoding.batch import encoder_from_columns
 from spae_dask.encoding.budgets import budgets_of
 from spae_dask.encoding.candidates import propose_candidates
 from spae_dask.encoding.column_cycle import ColumnCycle, State
@@ -21,7 +22,8 @@ from spae_dask.errors import InvalidInput
 from spae_dask.linalg.loss import encoder_loss, explained_order
 from spae_dask.linalg.project import optimal_decoder
 from spae_dask.linalg.scaling import FloatArray, IntArray, unit_columns, unit_scaled
-from spae_dask.linalg.spectral import fix_signs
+from spae_dask.linalg.spectral import SVD_LIMIT, fix_signs
+from spae_dask.selection.exchange import exchange
 
 # Rounds of rebuilding, and kicks of every support at the end; more for small k, where they cost little.
 _ROUNDS, _ROUNDS_TIMES_K = 6, 30
@@ -115,6 +117,8 @@ def encode_polished(
         )
     start = None if start_H is None else _padded(start_H, scaled.shape[1], budgets)
     rng = np.random.default_rng(0) if rng is None else rng
+    if len(budgets) == 1 and allowed is None and effort > 0 and min(core.shape) <= SVD_LIMIT:
+        start = _better_start(scaled, start, budgets[0])
     reduced = reduce_core(scaled, propose_candidates(scaled, budgets, start, rng, allowed))
     cycle = ColumnCycle(reduced, budgets, rng)
     stages = _search(cycle, start, effort * min(1.0, _USUAL_RANK / max(1, reduced.factor.shape[0])))
@@ -156,6 +160,12 @@ def _search(cycle: ColumnCycle, start: FloatArray | None, effort: float) -> list
 
 def _better(best: State, trial: State) -> State:
     return trial if trial.loss < best.loss else best
+
+
+def _better_start(scaled: FloatArray, start: FloatArray | None, r: int) -> FloatArray:
+    """Of a single column the support is all there is, and exchange of whole supports searches those harder."""
+    H = _padded(encoder_from_columns(scaled, exchange(scaled, 1, r), 1)[0], scaled.shape[1], (r,))
+    return H if start is None or encoder_loss(scaled, H) < encoder_loss(scaled, start) else start
 
 
 def _padded(start_H: FloatArray, d: int, budgets: Sequence[int]) -> FloatArray:
