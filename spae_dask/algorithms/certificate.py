@@ -35,8 +35,8 @@ class Certificate:
         Features that any component uses.
     loss_error : float
         Estimated absolute rounding error of ``loss`` and ``pca_loss``.
-    pca_loss_upper : float or None
-        A loss PCA is known to reach, where ``pca_loss`` is a lower bound only.
+    pca_loss_lower, pca_loss_upper : float or None
+        Certified bounds on PCA's loss, where ``pca_loss`` is not exact.
     passes, bytes_read : int
         Reads of the data, and decoded bytes read in all.
     eps : float or None
@@ -61,6 +61,7 @@ class Certificate:
     loss_error: float
     passes: int
     bytes_read: int
+    pca_loss_lower: float | None = None
     pca_loss_upper: float | None = None
     eps: float | None = None
     decoder_loss: float | None = None
@@ -87,7 +88,19 @@ class Certificate:
                 3,
                 f"with own decoder   {self.decoder_loss:.6g}  ({1 - share:.4%} explained, as it was fitted)",
             )
+        if self.pca_loss_kind != "exact":
+            lines.insert(3, f"                   {self._interval()}")
         return "\n".join(lines)
+
+    def _interval(self) -> str:
+        """What is certain about PCA's loss, and hence about the ratio."""
+        lower, upper = self.pca_loss_lower or 0.0, self.pca_loss_upper
+        if upper is None:
+            return f"PCA is certain to lose at least {lower:.6g}"
+        if upper <= 0:
+            return "certain: PCA loses nothing"
+        least, most = max(1.0, self.loss / upper), f"{self.loss / lower:.6f}" if lower > 0 else "not bounded"
+        return f"certain: PCA loses {lower:.6g} to {upper:.6g}, so the ratio is {least:.6f} to {most}"
 
     def _excess(self) -> str:
         if not math.isfinite(self.ratio):

@@ -90,6 +90,8 @@ def choose_strategy(wanted: str, dtype: np.dtype[Any]) -> tuple[str, str]:
     """
     if wanted == "paper":
         return wanted, "asked for: the paper's own passes, each with a thin state"
+    if wanted == "sketch":
+        return wanted, "asked for: a sketch proposes candidate columns, a second read settles them exactly"
     if wanted != "auto":
         return wanted, "asked for"
     if dtype.kind == "f" and dtype.itemsize >= 8:

@@ -218,6 +218,7 @@ def _finish(
         pca_loss=lower,
         ratio=information_loss(losses[best], lower, total, error=error),
         pca_loss_kind="certified lower bound",
+        pca_loss_lower=lower,
         pca_loss_upper=upper,
         total=total,
         explained=1 - losses[best] / total if total > 0 else 0.0,

@@ -6,9 +6,12 @@ from typing import Any
 
 from spae_dask.algorithms.core import CoreSummary, Floats
 from spae_dask.algorithms.problem import Problem
-from spae_dask.algorithms.sparse_encoder import encode_core
+from spae_dask.algorithms.settled import Settled
+from spae_dask.algorithms.sparse_encoder import FittedEncoder, encode_core
 from spae_dask.errors import InvalidInput
 from spae_dask.linalg.loss import encoder_loss
+
+Summary = CoreSummary | Settled
 
 
 @dataclass(frozen=True)
@@ -73,7 +76,7 @@ class SparsityPath:
         return "\n".join(lines)
 
 
-def sparsity_path(problem: Problem, summary: CoreSummary, ks: Sequence[int], rs: Sequence[int]) -> SparsityPath:
+def sparsity_path(problem: Problem, summary: Summary, ks: Sequence[int], rs: Sequence[int]) -> SparsityPath:
     """Encoders of every k and r by the problem's method. No pass: all is done on the core.
 
     Each is shown the encoders of the next smaller k and r, so the loss of polished ones never rises with either.
@@ -82,29 +85,33 @@ def sparsity_path(problem: Problem, summary: CoreSummary, ks: Sequence[int], rs:
     ----------
     problem : Problem
         Gives method, selection and seed.
-    summary : CoreSummary
-        Core of the data.
+    summary : CoreSummary or Settled
+        Core of the data, or settled candidates, to which the encoders then keep.
     ks, rs : sequence of int
         Components and nonzeros.
     """
     return SparsityPath(tuple(_points(problem, summary, ks, rs)), problem.method)
 
 
-def _points(problem: Problem, summary: CoreSummary, ks: Sequence[int], rs: Sequence[int]) -> Iterator[PathPoint]:
+def _points(problem: Problem, summary: Summary, ks: Sequence[int], rs: Sequence[int]) -> Iterator[PathPoint]:
     if problem.method == "doubly-sparse" or problem.strategy == "paper":
         raise InvalidInput(
             "a path needs an encoder that is made on the core alone: method 'polished', 'batch' or 'iterative', and "
             "not strategy 'paper'."
+        )
+    if isinstance(summary, Settled) and (problem.method != "polished" or problem.shared_support):
+        raise InvalidInput(
+            "after strategy='sketch' a path keeps to the candidate columns, among which only method='polished' with "
+            "shared_support=False searches; use it, or fit with strategy='gram' or 'tsqr'."
         )
     narrower: dict[int, Floats] = {}
     for k in sorted(set(ks)):
         made: dict[int, Floats] = {}
         for r in sorted(set(rs)):
             point = replace(problem, n_components=k, n_nonzero=r)
-            point.check(summary.n_samples, summary.core.shape[1])
+            point.check(summary.n_samples, summary.mean.size)
             known = [*list(made.values())[-1:], *([narrower[r]] if r in narrower else [])]
-            start = min(known, key=lambda H: encoder_loss(summary.core, H), default=None)
-            fitted = encode_core(point, summary, passes=0, bytes_read=0, start=start)
+            fitted = _encode(point, summary, known)
             found, made[r] = fitted.certificate, fitted.H[:, fitted.H.any(axis=0)]
             yield PathPoint(
                 n_components=k,
@@ -118,3 +125,10 @@ def _points(problem: Problem, summary: CoreSummary, ks: Sequence[int], rs: Seque
                 bound=found.bound,
             )
         narrower = made
+
+
+def _encode(problem: Problem, summary: Summary, known: list[Floats]) -> FittedEncoder:
+    if isinstance(summary, Settled):
+        return summary.fit(problem, known)
+    start = min(known, key=lambda H: encoder_loss(summary.core, H), default=None)
+    return encode_core(problem, summary, passes=0, bytes_read=0, start=start)

@@ -11,7 +11,7 @@ from spae_dask.selection import SELECTIONS
 METHODS = ("polished", "batch", "iterative", "doubly-sparse")
 SHARED = ("batch", "doubly-sparse")
 """Methods whose components all use the same columns."""
-STRATEGIES = ("auto", "gram", "tsqr", "paper")
+STRATEGIES = ("auto", "gram", "tsqr", "sketch", "paper")
 MISSING = ("error", "mean", "zero")
 PRECISIONS = ("exact",)
 
@@ -39,6 +39,10 @@ class Problem:
         Rows of a doubly sparse encoder; ``None`` for four a component.
     n_repeats, power_iterations : int
         Of the paper's own pipeline.
+    certified : bool
+        Whether a sketch also bounds PCA's loss from below by Frequent Directions.
+    n_candidates, sketch_rows : int or None
+        Columns that two reads settle exactly, and rows of their sketch; ``None`` for several times what k and r take.
     seed : int
         Seed of everything random.
     """
@@ -58,6 +62,9 @@ class Problem:
     n_rows: int | None = None
     n_repeats: int = 1
     power_iterations: int = 0
+    certified: bool = False
+    n_candidates: int | None = None
+    sketch_rows: int | None = None
     seed: int = 0
 
     def check(self, n_samples: int, n_features: int) -> None:
@@ -84,7 +91,34 @@ class Problem:
         check_count("n_repeats", self.n_repeats, 1000, "repeats that make sense")
         if self.power_iterations != 0:
             check_count("power_iterations", self.power_iterations, 20, "passes that make sense")
-        if self.strategy == "paper" and (self.method not in ("batch", "polished") or self.n_nonzero is None):
+        if self.n_candidates is not None:
+            check_count("n_candidates", self.n_candidates, n_features)
+        if self.sketch_rows is not None:
+            check_count("sketch_rows", self.sketch_rows, n_samples, "samples")
+        self.check_strategy(self.strategy)
+
+    @property
+    def can_sketch(self) -> bool:
+        """Whether candidate columns are enough for the method: not where it needs rows, or more and more columns."""
+        own_columns = self.method == "polished" and not self.shared_support
+        return own_columns or (self.method != "doubly-sparse" and self.n_nonzero is not None)
+
+    def check_strategy(self, strategy: str) -> None:
+        """Refuse what a strategy cannot do; ``"auto"`` can do everything.
+
+        Raises
+        ------
+        InvalidInput
+            Saying what it can.
+        """
+        if strategy == "sketch" and not self.can_sketch:
+            raise InvalidInput(
+                "strategy='sketch' knows candidate columns only: it takes method 'polished', 'batch' or 'iterative' "
+                "with a given n_nonzero, and an eps with method='polished' and shared_support=False; given were "
+                f"method={self.method!r}, shared_support={self.shared_support} and n_nonzero={self.n_nonzero!r}. "
+                "strategy='gram' and 'tsqr' do all of it, where d x d matrices fit."
+            )
+        if strategy == "paper" and (self.method not in ("batch", "polished") or self.n_nonzero is None):
             raise InvalidInput(
                 "strategy='paper' is the paper's own pipeline for its batch encoder, with no core to polish it on: it "
                 "takes the default method or method='batch', and a given n_nonzero; given were "

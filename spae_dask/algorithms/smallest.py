@@ -42,16 +42,20 @@ def smallest_r(core: Floats, k: int, eps: float, encode: Callable[[int], Floats]
     int
         At least ``floor``, or the number of nonzero columns if that is smaller; so many are always enough.
     """
-    target = loss_target(core, k, eps)
     available = max(1, int(np.count_nonzero(core.any(axis=0))))
     least = min(k if floor is None else floor, available)
+    return smallest_within(loss_target(core, k, eps), lambda r: encoder_loss(core, encode(r)), least, available)
+
+
+def smallest_within(target: float, loss: Callable[[int], float], least: int, most: int) -> int:
+    """A small r from ``least`` to ``most`` whose loss is at most ``target``; ``most`` if none is seen."""
     too_few, enough = 0, least
-    while enough < available and encoder_loss(core, encode(enough)) > target:
-        too_few, enough = enough, min(2 * enough, available)
+    while enough < most and loss(enough) > target:
+        too_few, enough = enough, min(2 * enough, most)
     too_few = max(too_few, least - 1)
     while enough - too_few > 1:
         middle = (too_few + enough) // 2
-        if encoder_loss(core, encode(middle)) <= target:
+        if loss(middle) <= target:
             enough = middle
         else:
             too_few = middle

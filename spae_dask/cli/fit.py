@@ -50,6 +50,9 @@ def fit(
     strategy: options.StrategyOption = options.Strategy.auto,
     repeats: options.RepeatsOption = 1,
     power_iterations: options.PowerOption = 0,
+    certified: options.CertifiedOption = False,
+    candidates: options.CandidatesOption = None,
+    sketch_rows: options.SketchRowsOption = None,
     cluster: options.ClusterOption = None,
     memory: options.MemoryOption = None,
     force: options.ForceOption = False,
@@ -60,9 +63,10 @@ def fit(
 ) -> None:
     """Find a sparse encoder of DATA, and certify what it loses against PCA.
 
-    Needs -k, and exactly one of -r and --eps. The data are read once (twice
-    with --missing mean), within the memory that the plan states before it
-    starts. The encoder appears under its name whole, or not at all.
+    Needs -k, and exactly one of -r and --eps. The data are read once, twice
+    if they have thousands of features, once more with --missing mean, within
+    the memory that the plan states before it starts. The encoder appears
+    under its name whole, or not at all.
     """
     with session("fit", as_json=as_json, quiet=quiet, verbose=verbose, debug=debug, strict=strict) as screen:
         if (nonzeros is None) == (eps is None):
@@ -90,6 +94,10 @@ def fit(
                 strategy=strategy.value,
                 missing=missing.value,
                 memory_limit=memory,
+                shared_support=shared_support,
+                certified=certified,
+                n_candidates=candidates,
+                sketch_rows=sketch_rows,
             )
 
         planned()  # refuses what no process could do before any is started
@@ -110,6 +118,9 @@ def fit(
                 n_rows=rows,
                 n_repeats=repeats,
                 power_iterations=power_iterations,
+                certified=certified,
+                n_candidates=candidates,
+                sketch_rows=sketch_rows,
                 random_state=seed,
                 memory_limit=memory,
                 progress=screen.progress,

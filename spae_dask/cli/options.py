@@ -44,6 +44,7 @@ class Strategy(StrEnum):
     auto = "auto"
     gram = "gram"
     tsqr = "tsqr"
+    sketch = "sketch"
     paper = "paper"
 
 
@@ -226,7 +227,38 @@ StrategyOption = Annotated[
     typer.Option(
         "--strategy",
         help="What the read leaves behind: a Gram matrix, or a triangular factor (more digits of float64 data). "
-        "paper: the paper's own five passes, each with a thin state, for --method batch.",
+        "sketch: two reads, for any number of features. paper: the paper's own five passes, each with a thin state, "
+        "for --method batch.",
+        rich_help_panel=WHERE,
+    ),
+]
+CertifiedOption = Annotated[
+    bool,
+    typer.Option(
+        "--certified",
+        help="With --strategy sketch: a certified lower bound on PCA's loss in place of an estimate from above.",
+        rich_help_panel=WHERE,
+    ),
+]
+CandidatesOption = Annotated[
+    int | None,
+    typer.Option(
+        "--candidates",
+        metavar="N",
+        min=1,
+        help="With --strategy sketch: features that the second read settles exactly. Default: 4 times all nonzeros.",
+        show_default=False,
+        rich_help_panel=WHERE,
+    ),
+]
+SketchRowsOption = Annotated[
+    int | None,
+    typer.Option(
+        "--sketch-rows",
+        metavar="N",
+        min=1,
+        help="With --strategy sketch: rows of the sketch. Default: 20 times the nonzeros of a component, at least 200.",
+        show_default=False,
         rich_help_panel=WHERE,
     ),
 ]

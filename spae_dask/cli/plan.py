@@ -19,6 +19,10 @@ def plan(
     method: options.MethodOption = options.Method.polished,
     missing: options.MissingOption = options.Missing.error,
     strategy: options.StrategyOption = options.Strategy.auto,
+    shared_support: options.SharedOption = False,
+    certified: options.CertifiedOption = False,
+    candidates: options.CandidatesOption = None,
+    sketch_rows: options.SketchRowsOption = None,
     cluster: options.ClusterOption = None,
     memory: options.MemoryOption = None,
     as_json: options.JsonOption = False,
@@ -48,6 +52,10 @@ def plan(
                 strategy=strategy.value,
                 missing=missing.value,
                 memory_limit=memory,
+                shared_support=shared_support,
+                certified=certified,
+                n_candidates=candidates,
+                sketch_rows=sketch_rows,
             )
         found = place.named(found, source)
         screen.result(str(found), {"data": data, "plan": found.as_dict()})

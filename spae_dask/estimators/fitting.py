@@ -12,7 +12,9 @@ from spae_dask.algorithms.core import CoreSummary, read_core
 from spae_dask.algorithms.doubly_sparse import choose_rows
 from spae_dask.algorithms.paper import fit_paper, paper_options
 from spae_dask.algorithms.problem import Problem
+from spae_dask.algorithms.settled import Settled
 from spae_dask.algorithms.sparse_encoder import FittedEncoder, encode_core
+from spae_dask.algorithms.two_reads import fit_two_reads
 from spae_dask.blocks import RowBlocks
 from spae_dask.engine.events import Watcher
 from spae_dask.engine.plan import Plan
@@ -33,27 +35,30 @@ class Fit:
         The encoder.
     rows : ndarray of int64 or None
         Rows of a doubly sparse encoder.
-    summary : CoreSummary or None
-        The core it was made on; None with ``strategy="paper"``, which has none.
+    summary : CoreSummary, Settled or None
+        The core it was made on, or the settled candidates; None with ``strategy="paper"``, which has neither.
     plan : Plan
         As made before the first byte.
     """
 
     fitted: FittedEncoder
     rows: npt.NDArray[np.int64] | None
-    summary: CoreSummary | None
+    summary: CoreSummary | Settled | None
     plan: Plan
 
 
 def fit(source: RowBlocks, problem: Problem, memory_limit: int | str | None, watch: Watcher | None) -> Fit:
     """Plan, read and fit an encoder by the problem's strategy and method, and warn of what is odd about it."""
-    client, rows, summary = active_client(source), None, None
+    client, rows = active_client(source), None
+    summary: CoreSummary | Settled | None = None
     plan = plan_problem(source, problem, client, memory_limit)
     warn_of_missing_chunks(source, stacklevel=4)
     runner = runner_for(source, client, plan, watch)
     with one_blas_thread():
-        if problem.strategy == "paper":
+        if plan.strategy == "paper":
             fitted = fit_paper(problem, runner.run_pass, source.shape[1], paper_options(problem))
+        elif plan.strategy == "sketch":
+            fitted, summary = fit_two_reads(problem, runner.run_pass, source.shape)
         else:
             summary = read_core(
                 runner.run_pass,

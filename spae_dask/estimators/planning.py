@@ -11,11 +11,16 @@ from spae_dask.algorithms.core import choose_strategy, core_passes
 from spae_dask.algorithms.doubly_sparse import pool_size
 from spae_dask.algorithms.paper import OVERSAMPLING, paper_options, paper_passes
 from spae_dask.algorithms.problem import Problem
+from spae_dask.algorithms.two_reads import two_read_finish_nbytes, two_read_passes
 from spae_dask.blocks import LazyRowBlocks, RowBlocks
-from spae_dask.engine.memory import format_nbytes
-from spae_dask.engine.plan import Plan, make_plan
+from spae_dask.engine.memory import format_nbytes, usable
+from spae_dask.engine.plan import Plan, Resources, make_plan
 from spae_dask.estimators.runtime import active_client, resources_for
 from spae_dask.storage.open import open_matrix
+
+CORE_FEATURES = 5000
+"""Up to so many features one read into a d x d core is chosen; beyond, its d operations an entry cost more than the
+second read that a sketch takes."""
 
 FINISH_MATRICES = 6
 """d x d float64 matrices alive at the peak of the final linear algebra: the state, the core, and an SVD's own."""
@@ -40,6 +45,11 @@ def plan(
     strategy: str = "auto",
     missing: str = "error",
     memory_limit: int | str | None = None,
+    eps: float = 0.1,
+    shared_support: bool = False,
+    certified: bool = False,
+    n_candidates: int | None = None,
+    sketch_rows: int | None = None,
 ) -> Plan:
     """Say what a fit would read, hold and take, before reading anything.
 
@@ -53,7 +63,15 @@ def plan(
         r.
     method : str
         As for ``SparseEncoder``.
-    strategy : {"auto", "gram", "tsqr", "paper"}
+    shared_support : bool
+        As for ``SparseEncoder``.
+    eps : float
+        As for ``SparseEncoder``.
+    strategy : {"auto", "gram", "tsqr", "sketch", "paper"}
+        As for ``SparseEncoder``.
+    certified : bool
+        As for ``SparseEncoder``.
+    n_candidates, sketch_rows : int, optional
         As for ``SparseEncoder``.
     missing : {"error", "mean", "zero"}
         As for ``SparseEncoder``.
@@ -73,7 +91,18 @@ def plan(
         If the data or the parameters cannot be used.
     """
     source = open_matrix(x)
-    problem = Problem(n_components, n_nonzero, method=method, strategy=strategy, missing=missing)
+    problem = Problem(
+        n_components,
+        n_nonzero,
+        eps,
+        method=method,
+        strategy=strategy,
+        missing=missing,
+        shared_support=shared_support,
+        certified=certified,
+        n_candidates=n_candidates,
+        sketch_rows=sketch_rows,
+    )
     return plan_problem(source, problem, active_client(source), memory_limit)
 
 
@@ -81,22 +110,43 @@ def plan_problem(source: RowBlocks, problem: Problem, client: Client | None, mem
     """Plan a checked problem on given resources."""
     n, d = source.shape
     problem.check(n, d)
-    strategy, reason = choose_strategy(problem.strategy, source.dtype)
-    return plan_passes(
+    resources = resources_for(client, memory_limit)
+    strategy, reason = _strategy_for(problem, source, resources)
+    problem.check_strategy(strategy)
+    return make_plan(
         source,
-        passes_of(problem, strategy, d),
-        client,
-        memory_limit,
+        passes_of(problem, strategy, (n, d)),
+        resources,
         strategy=strategy,
         reason=reason,
-        finish_nbytes=thin_finish_nbytes(problem, d) if strategy == "paper" else finish_nbytes(d),
+        finish_nbytes=_finish_nbytes(problem, strategy, (n, d)),
+        notes=layout_notes(source),
     )
 
 
-def passes_of(problem: Problem, strategy: str, n_features: int) -> list[tuple[str, Accumulator[Any]]]:
+def _strategy_for(problem: Problem, source: RowBlocks, resources: Resources) -> tuple[str, str]:
+    """A core where d x d matrices are no trouble, since it makes every loss exact and takes one read; else a sketch."""
+    d = source.shape[1]
+    fits = finish_nbytes(d) <= usable(resources.memory_limit)
+    if problem.strategy != "auto" or not problem.can_sketch or (fits and d <= CORE_FEATURES):
+        return choose_strategy(problem.strategy, source.dtype)
+    why = "a read would cost more in arithmetic than two do" if fits else "they would not fit in memory"
+    return "sketch", f"{d:,} features: with d x d matrices {why}"
+
+
+def _finish_nbytes(problem: Problem, strategy: str, shape: tuple[int, int]) -> int:
+    if strategy == "paper":
+        return thin_finish_nbytes(problem, shape[1])
+    return two_read_finish_nbytes(problem, *shape) if strategy == "sketch" else finish_nbytes(shape[1])
+
+
+def passes_of(problem: Problem, strategy: str, shape: tuple[int, int]) -> list[tuple[str, Accumulator[Any]]]:
     """Names and recipes of all passes of a fit, for planning; numbers in the recipes are placeholders."""
+    n_features = shape[1]
     if strategy == "paper":
         return paper_passes(problem, n_features, paper_options(problem))
+    if strategy == "sketch":
+        return two_read_passes(problem, *shape)
     passes = list(core_passes(strategy, n_features, problem.missing))
     if problem.method == "doubly-sparse":
         size = n_features if problem.sizes is None else problem.shared_size

@@ -52,10 +52,12 @@ class SparseEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     center, scale : bool, default True and False
         Take X about its column means; divide columns by their standard deviations (divisor n - 1; columns without
         variance are left alone and never selected).
-    strategy : {"auto", "gram", "tsqr", "paper"}, default "auto"
+    strategy : {"auto", "gram", "tsqr", "sketch", "paper"}, default "auto"
         What the read leaves behind: a float64 Gram matrix, or a triangular factor, which keeps more digits of float64
-        data at twice the work. ``"paper"`` is the paper's own pipeline for its batch encoder: five passes or more, each
-        with a thin state, for any number of columns.
+        data at twice the work. ``"sketch"``, for any number of columns: a sketch proposes candidate columns, a second
+        read settles them; the loss is exact, PCA's is an estimate between certified bounds. ``"paper"`` is the paper's
+        own pipeline for its batch encoder: five passes or more, each with a thin state, for any number of columns.
+        ``"auto"`` takes one read up to 5,000 columns, if that fits in memory, and the sketch beyond.
     precision : {"exact"}, default "exact"
         All sums are in float64.
     missing : {"error", "mean", "zero"}, default "error"
@@ -70,6 +72,12 @@ class SparseEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     n_repeats, power_iterations : int, default 1 and 0
         With ``strategy="paper"``: sampling rounds, of which the best is kept, and extra passes that sharpen the
         projection.
+    certified : bool, default False
+        With ``strategy="sketch"``: report a certified lower bound on PCA's loss, sharpened by Frequent Directions in
+        the first read, in place of an estimate from above.
+    n_candidates, sketch_rows : int, optional
+        With ``strategy="sketch"``: columns that are settled exactly, and rows of the sketch; by default four times all
+        nonzeros, and twenty times those of one component, but at least 200.
     random_state : int, Generator, RandomState or None, default 0
         Seed of randomized selections; None is 0, so that a fit can always be repeated.
     memory_limit : int or str, optional
@@ -144,6 +152,9 @@ class SparseEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         n_rows: int | None = None,
         n_repeats: int = 1,
         power_iterations: int = 0,
+        certified: bool = False,
+        n_candidates: int | None = None,
+        sketch_rows: int | None = None,
         random_state: Any = 0,
         memory_limit: int | str | None = None,
         checkpoint: str | None = None,
@@ -164,6 +175,9 @@ class SparseEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         self.n_rows = n_rows
         self.n_repeats = n_repeats
         self.power_iterations = power_iterations
+        self.certified = certified
+        self.n_candidates = n_candidates
+        self.sketch_rows = sketch_rows
         self.random_state = random_state
         self.memory_limit = memory_limit
         self.checkpoint = checkpoint
@@ -227,6 +241,9 @@ class SparseEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             n_rows=self.n_rows,
             n_repeats=self.n_repeats,
             power_iterations=self.power_iterations,
+            certified=self.certified,
+            n_candidates=self.n_candidates,
+            sketch_rows=self.sketch_rows,
             seed=seed_of(self.random_state),
         )
 

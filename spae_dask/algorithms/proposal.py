@@ -1,0 +1,126 @@
+"""Columns worth settling exactly, found on a row sketch."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from spae_dask.algorithms.core import Floats
+from spae_dask.algorithms.methods import METHODS, Search
+from spae_dask.algorithms.problem import Problem
+from spae_dask.algorithms.sketched import Columns
+from spae_dask.encoding.budgets import budgets_of
+from spae_dask.encoding.candidates import rank_columns
+from spae_dask.encoding.column_cycle import ColumnCycle
+from spae_dask.encoding.polished import encode_polished
+from spae_dask.encoding.reduced_core import reduce_core
+from spae_dask.linalg.candidates import restricted_core
+from spae_dask.linalg.loss import encoder_loss
+from spae_dask.linalg.scaling import unit_scaled
+from spae_dask.linalg.spectral import pca_loss, right_singular
+from spae_dask.selection.pool import promising
+from spae_dask.selection.targeted_greedy import targeted_greedy
+
+POOL = 8192
+"""Columns of the sketch that are searched, when it has more than this."""
+
+SEARCH = 0.5
+"""Effort of the search on a sketch: its noise is not worth more."""
+
+
+@dataclass(frozen=True, eq=False)
+class Proposal:
+    """Candidates, and what the sketch would make of them.
+
+    Attributes
+    ----------
+    columns : ndarray (c,)
+        Candidate columns, ascending.
+    H : ndarray (c, k')
+        Encoder on them by the problem's method, coefficients as on the sketch; ``k'`` is 0 if nothing varies.
+    selected : ndarray of int
+        Positions among the candidates of the columns the paper's method selected, in the order selected.
+    bound, theorem : float or None, str
+        What theory promised of the method, were the sketch exact.
+    """
+
+    columns: Columns
+    H: Floats
+    selected: Columns
+    bound: float | None
+    theorem: str
+
+
+def propose(problem: Problem, W: Floats, V_k: Floats, n_candidates: int) -> Proposal:
+    """Propose candidates.
+
+    The supports of the sketch's own encoder, what would next be added to each of them, a targeted greedy path, and the
+    largest loadings of V_k, in turns.
+
+    Parameters
+    ----------
+    problem : Problem
+        What is asked for.
+    W : ndarray (m, d)
+        Row sketch of X centered and scaled.
+    V_k : ndarray (d, k)
+        Its top right singular vectors.
+    n_candidates : int
+        How many; fewer if fewer columns vary.
+    """
+    k, scaled = problem.n_components, unit_scaled(W)[0]
+    available = np.flatnonzero(np.any(scaled != 0.0, axis=0))
+    if available.size == 0:
+        nothing = np.zeros(0, dtype=np.intp)
+        return Proposal(np.arange(n_candidates), np.zeros((n_candidates, 0)), nothing, None, "nothing varies")
+    sizes = problem.sizes if problem.sizes is not None else _likely_size(problem, scaled, n_candidates)
+    # the paper's method on the whole sketch: its columns are candidates, and polishing starts from its encoder
+    first = METHODS["iterative" if problem.method == "iterative" else "batch"](
+        replace(problem, selection="exchange") if problem.shared_support else problem, scaled, sizes, Search()
+    )
+    selected = np.asarray(first.chosen, dtype=np.intp)
+    pool = promising(scaled, V_k, available, max(POOL, n_candidates), [selected])
+    core, allowed = restricted_core(scaled, pool), np.arange(pool.size)
+    H = np.zeros((core.shape[1], first.H.shape[1]))
+    H[allowed] = first.H[pool]
+    budgets = budgets_of(k, sizes)
+    if problem.method == "polished" and not problem.shared_support:
+        rng = np.random.default_rng(problem.seed)
+        H = encode_polished(core, k, sizes, start_H=H, rng=rng, effort=SEARCH, allowed=allowed).H
+    cycle = ColumnCycle(reduce_core(core, allowed), budgets, np.random.default_rng(problem.seed))
+    padded = np.zeros((core.shape[1], k))
+    padded[:, : H.shape[1]] = H
+    near = rank_columns(cycle, cycle.state_of(padded))
+    needed = np.unique(np.concatenate([np.flatnonzero(H.any(axis=1)), np.searchsorted(pool, selected)]))
+    path = targeted_greedy(scaled[:, pool], k, n_candidates)
+    loadings = (np.argsort(-np.abs(v[pool]), kind="stable") for v in V_k.T)
+    chosen = np.sort(_in_turns(needed, [near, path, *loadings], min(n_candidates, pool.size)))
+    columns = pool[chosen]
+    return Proposal(columns, H[chosen], np.searchsorted(columns, selected), first.bound, first.theorem)
+
+
+def _likely_size(problem: Problem, scaled: Floats, most: int) -> int:
+    """Nonzeros at which quick encoders reach ``eps`` on the sketch, doubled: where to look, not the answer."""
+    k = problem.n_components
+    target = (1 + problem.eps) * pca_loss(right_singular(scaled, 0)[0], k)
+    columns = targeted_greedy(scaled, k, most)
+    core, allowed = restricted_core(scaled, columns), np.arange(columns.size)
+    size = 1
+    while size < columns.size:
+        if encoder_loss(core, encode_polished(core, k, size, effort=0, allowed=allowed).H) <= target:
+            break
+        size *= 2
+    return min(2 * size, columns.size)
+
+
+def _in_turns(first: Columns, rankings: Sequence[Columns], n: int) -> Columns:
+    """All of ``first``, then distinct columns of the rankings in turns, n in all or as many as there are."""
+    chosen = dict.fromkeys(first.tolist())
+    longest = max(ranking.size for ranking in rankings)
+    for place in range(longest):
+        for ranking in rankings:
+            if len(chosen) >= n:
+                return np.array(list(chosen), dtype=np.intp)
+            if place < ranking.size:
+                chosen.setdefault(int(ranking[place]))
+    return np.array(list(chosen), dtype=np.intp)

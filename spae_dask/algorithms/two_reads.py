@@ -1,0 +1,138 @@
+"""Two reads for any number of columns: a sketch proposes candidate columns, exact products of those settle the encoder.
+
+1. ``sketch``: exact means, scales and total, a row sketch W, and, if a certified bound is asked for, Frequent
+   Directions. On W the encoder is found as on a core, and columns several times its supports become candidates.
+2. ``candidates``: C'C, C'X of the candidates C, and X'XZ for the approximate V_k. On the core Q_C'X every loss of an
+   encoder on the candidates is exact, and the encoder is built again there.
+
+Two reads; one more with ``missing="mean"``; with a wanted ``eps`` one more each time the candidates were too few.
+Nothing n-sized and nothing d x d is ever held. A sketch may propose (Clarkson & Woodruff 2013; Cohen et al. 2015), but
+not decide: the loss on W of columns that were chosen on W is too small, by about r over its rows.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from spae_dask.accumulators import Accumulator, CrossProducts, Imputed
+from spae_dask.algorithms.core import RunPass, means_recipe
+from spae_dask.algorithms.problem import Problem
+from spae_dask.algorithms.proposal import POOL, propose
+from spae_dask.algorithms.settled import Settled, settle
+from spae_dask.algorithms.sketched import Sketched, SketchSizes, read_sketch, sketch_recipe
+from spae_dask.algorithms.sparse_encoder import FittedEncoder
+from spae_dask.encoding.budgets import budgets_of
+from spae_dask.linalg.spectral import right_singular
+
+OVERSAMPLING = 10
+"""Directions beyond k in the second read: PCA's loss is then known to a few digits more."""
+
+FEWEST_ROWS, ROWS_PER_COMPONENT, ROWS_PER_NONZERO = 200, 20, 20
+"""Rows of the sketch: many times what one component may use, or it is fitted to its noise."""
+
+FEWEST_CANDIDATES, CANDIDATES_PER_NONZERO = 64, 4
+"""Candidates: several times what all supports hold."""
+
+FEWEST_BUCKETS = 8
+"""Groups of rows for each row of the sketch, at least: their part of its error is then a small one."""
+
+UNKNOWN_NONZERO = 20
+"""Nonzeros a component is planned to have where ``eps`` is given; a sketch too small costs a read, not the answer."""
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What the two reads keep, from the shape of the data alone."""
+
+    sketch: SketchSizes
+    n_candidates: int
+    n_directions: int
+
+
+def sizes_of(problem: Problem, n_samples: int, n_features: int) -> Sizes:
+    """Sizes for a problem; ``problem.sketch_rows`` and ``problem.n_candidates`` overrule them."""
+    k = problem.n_components
+    budgets = budgets_of(k, UNKNOWN_NONZERO if problem.sizes is None else problem.sizes)
+    rows = problem.sketch_rows or max(FEWEST_ROWS, ROWS_PER_COMPONENT * k, ROWS_PER_NONZERO * max(budgets))
+    group = next(g for g in (8, 4, 2, 1) if g == 1 or n_samples >= FEWEST_BUCKETS * g * rows)
+    candidates = problem.n_candidates or max(FEWEST_CANDIDATES, CANDIDATES_PER_NONZERO * sum(budgets))
+    frequent = min(n_features, max(4 * k, k + 20)) if problem.certified else 0
+    return Sizes(
+        SketchSizes(rows, group, frequent),
+        min(n_features, max(candidates, max(budgets), k)),
+        min(n_features, k + OVERSAMPLING),
+    )
+
+
+def two_read_passes(problem: Problem, n_samples: int, n_features: int) -> list[tuple[str, Accumulator[Any]]]:
+    """Names and recipes of the passes, for planning; numbers in the recipes are placeholders."""
+    d, sizes = n_features, sizes_of(problem, n_samples, n_features)
+    ones = np.ones(d)
+    # broadcast: a placeholder of d numbers a direction would be as large as the thing itself
+    Z = np.broadcast_to(0.0, (d, sizes.n_directions))
+    products = CrossProducts(np.arange(sizes.n_candidates), ones, ones, Z)
+    passes: list[tuple[str, Accumulator[Any]]] = [("sketch", sketch_recipe(d, sizes.sketch, problem.seed))]
+    passes.append(("candidates", products))
+    if problem.missing != "error":
+        passes = [(name, Imputed(recipe, ones)) for name, recipe in passes]
+    return [("column means", means_recipe(d)), *passes] if problem.missing == "mean" else passes
+
+
+def two_read_finish_nbytes(problem: Problem, n_samples: int, n_features: int) -> int:
+    """Peak of the linear algebra between and after the reads, in the calling process."""
+    sizes = sizes_of(problem, n_samples, n_features)
+    rows, c, p = sizes.sketch.rows, sizes.n_candidates, sizes.n_directions
+    searched = 6 * rows * (min(n_features, POOL) + rows)
+    # the merged state, the result's copy of it, and what the search or the certificate holds beside them
+    wide = max(3 * rows, 2 * c + 3 * p) * n_features
+    return 8 * (wide + max(searched, 12 * (c + p) ** 2))
+
+
+def fit_two_reads(problem: Problem, run_pass: RunPass, shape: tuple[int, int]) -> tuple[FittedEncoder, Settled]:
+    """Fit an encoder in two reads.
+
+    Parameters
+    ----------
+    problem : Problem
+        What is asked for, checked.
+    run_pass : callable
+        Sweeps the data.
+    shape : tuple of int
+        ``(n, d)``.
+
+    Returns
+    -------
+    FittedEncoder
+        Its loss is exact. PCA's is an estimate from above with certified bounds beside it, or a certified lower bound
+        with ``problem.certified``.
+    Settled
+        The candidates' core, for further encoders on them.
+    """
+    n, d = shape
+    sizes = sizes_of(problem, n, d)
+    sketched = read_sketch(
+        run_pass,
+        d,
+        sizes.sketch,
+        center=problem.center,
+        scale=problem.scale,
+        missing=problem.missing,
+        seed=problem.seed,
+    )
+    n_candidates = sizes.n_candidates
+    while True:
+        settled = _second_read(problem, run_pass, sketched, n_candidates, sizes.n_directions)
+        fitted = settled.fit(problem)
+        if problem.n_nonzero is not None or settled.reaches(problem, fitted) or n_candidates == d:
+            return fitted, settled
+        n_candidates = min(d, 2 * n_candidates)
+
+
+def _second_read(
+    problem: Problem, run_pass: RunPass, sketched: Sketched, n_candidates: int, n_directions: int
+) -> Settled:
+    Z = right_singular(sketched.W, n_directions)[1]
+    proposal = propose(problem, sketched.W, Z[:, : problem.n_components], n_candidates)
+    recipe = sketched.recipe(CrossProducts(proposal.columns, sketched.mean, sketched.scale, Z))
+    return settle(sketched, proposal, run_pass(recipe, "candidates"), Z)

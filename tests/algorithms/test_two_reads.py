@@ -1,0 +1,154 @@
+"""Two reads: candidates proposed on a sketch, everything reported about them exact."""
+
+import numpy as np
+import pytest
+
+from spae_dask.algorithms.core import read_core
+from spae_dask.algorithms.problem import Problem
+from spae_dask.algorithms.sparse_encoder import encode_core
+from spae_dask.algorithms.two_reads import fit_two_reads, sizes_of, two_read_passes
+from spae_dask.blocks import ArrayBlocks
+from spae_dask.engine.serial import SerialRunner
+from spae_dask.errors import InvalidInput, NonFiniteInput
+from tests.matrices import power_law
+from tests.oracles import encoder_loss, pca_loss
+
+
+def fit(X, problem, rows_per_block=61):
+    runner = SerialRunner(ArrayBlocks(X, rows_per_block))
+    fitted, settled = fit_two_reads(problem, runner.run_pass, X.shape)
+    return fitted, settled, runner.tally.passes
+
+
+@pytest.fixture(scope="module")
+def X():  # noqa: N802 - the data
+    """Two thousand rows of eight sparse factors in noise, about a large mean."""
+    rng = np.random.default_rng(3)
+    loadings = rng.standard_normal((8, 150)) * (rng.random((8, 150)) < 0.2) * np.linspace(3, 1, 8)[:, None]
+    return 50 + rng.standard_normal((2000, 8)) @ loadings + rng.standard_normal((2000, 150))
+
+
+@pytest.mark.parametrize(("k", "r"), [(1, 4), (3, 6), (4, 1), (2, (9, 2))])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"center": False},
+        {"scale": True},
+        {"method": "iterative"},
+        {"method": "batch", "certified": True},
+        {"shared_support": True, "orthonormal": True},
+    ],
+)
+def test_the_loss_is_exact_and_pca_is_bracketed(X, k, r, options):
+    if isinstance(r, tuple) and ("shared_support" in options or options.get("method") == "batch"):
+        r = max(r)
+    fitted, _, passes = fit(X, Problem(k, r, strategy="sketch", n_candidates=60, **options))
+    found = fitted.certificate
+    Xc = (X - fitted.mean) / fitted.scale
+    assert found.loss == pytest.approx(encoder_loss(Xc, fitted.H), rel=1e-9)
+    assert np.sum((Xc - Xc @ fitted.H @ fitted.G) ** 2) == pytest.approx(found.loss, rel=1e-9)
+    assert found.total == pytest.approx(np.sum(Xc**2), rel=1e-11)
+    assert found.pca_loss_lower <= pca_loss(Xc, k) * (1 + 1e-10)
+    assert pca_loss(Xc, k) <= found.pca_loss_upper * (1 + 1e-10)
+    assert found.pca_loss_upper <= found.loss
+    assert found.pca_loss == (found.pca_loss_lower if options.get("certified") else found.pca_loss_upper)
+    assert fitted.explained_ratio.sum() == pytest.approx(found.explained, abs=1e-9)
+    assert passes == 2
+    if not options.get("orthonormal"):
+        budgets = np.broadcast_to(r, k)
+        assert np.all(np.count_nonzero(fitted.H, axis=0) <= budgets)
+
+
+def test_the_estimate_of_pca_is_within_a_thousandth(X):
+    fitted, _, _ = fit(X, Problem(3, 5, strategy="sketch"))
+    assert fitted.certificate.pca_loss == pytest.approx(pca_loss(X - X.mean(axis=0), 3), rel=1e-3)
+
+
+@pytest.mark.parametrize(("k", "r"), [(2, 5), (5, 8)])
+def test_its_excess_is_near_that_of_the_exact_core(X, k, r):
+    fitted, _, _ = fit(X, Problem(k, r, strategy="sketch"))
+    run_pass = SerialRunner(ArrayBlocks(X, 500)).run_pass
+    core = read_core(run_pass, X.shape[1], strategy="tsqr", center=True, scale=False, missing="error")
+    exact = encode_core(Problem(k, r), core, passes=1, bytes_read=0).certificate
+    ratio = fitted.certificate.loss / exact.pca_loss
+    assert ratio - 1 <= 1.25 * (exact.ratio - 1)
+
+
+@pytest.mark.parametrize("rows_per_block", [1, 7, 2000])
+def test_the_same_columns_whatever_the_blocks(X, rows_per_block):
+    problem = Problem(3, 5, strategy="sketch", n_candidates=40)
+    here, there = fit(X, problem)[0], fit(X, problem, rows_per_block)[0]
+    assert np.array_equal(here.selected, there.selected)
+    assert np.array_equal(here.H != 0, there.H != 0)
+    assert here.certificate.loss == pytest.approx(there.certificate.loss, rel=1e-10)
+
+
+def test_a_wanted_excess_is_reached_and_more_candidates_are_read_if_they_must(X):
+    for n_candidates, most_passes in ((150, 2), (3, 9)):
+        problem = Problem(3, None, eps=0.02, strategy="sketch", n_candidates=n_candidates)
+        fitted, _, passes = fit(X, problem)
+        assert fitted.certificate.loss <= 1.02 * fitted.certificate.pca_loss * (1 + 1e-9)
+        assert passes <= most_passes
+        assert fitted.certificate.eps == 0.02
+
+
+def test_further_encoders_on_the_candidates_cost_no_read_and_lose_no_more_than_known_ones(X):
+    _, settled, _ = fit(X, Problem(3, 8, strategy="sketch"))
+    few = settled.fit(Problem(2, 4))
+    more = settled.fit(Problem(3, 4), [few.H])
+    assert few.certificate.loss == pytest.approx(encoder_loss(X - X.mean(axis=0), few.H), rel=1e-9)
+    assert more.certificate.loss <= few.certificate.loss * (1 + 1e-12)
+
+
+@pytest.mark.parametrize(("missing", "passes"), [("zero", 2), ("mean", 3)])
+def test_gaps_are_filled_as_they_are_told(missing, passes):
+    rng = np.random.default_rng(0)
+    X = power_law(rng, 300, 30) + 2
+    X[rng.random(X.shape) < 0.05] = np.nan
+    problem = Problem(2, 4, strategy="sketch", missing=missing)
+    fitted, _, made = fit(X, problem)
+    fill = np.nanmean(X, axis=0) if missing == "mean" else np.zeros(30)
+    filled = np.where(np.isnan(X), fill, X)
+    assert fitted.certificate.loss == pytest.approx(encoder_loss(filled - filled.mean(axis=0), fitted.H), rel=1e-9)
+    assert made == passes == len(two_read_passes(problem, *X.shape))
+    with pytest.raises(NonFiniteInput, match="missing="):
+        fit(X, Problem(2, 4, strategy="sketch"))
+
+
+def test_constant_low_rank_and_duplicated_columns_give_what_there_is():
+    constant, _, _ = fit(np.full((50, 6), 3.0), Problem(2, 2, strategy="sketch"))
+    assert constant.certificate.loss == 0
+    assert not constant.H.any()
+    rng = np.random.default_rng(1)
+    low = rng.standard_normal((400, 2)) @ rng.standard_normal((2, 20))
+    X = np.hstack([low, low[:, :5], np.zeros((400, 3))])
+    fitted, _, _ = fit(X, Problem(4, 3, strategy="sketch"))
+    assert fitted.certificate.loss <= 1e-9 * fitted.certificate.total
+    assert fitted.certificate.ratio == 1.0
+    assert np.all(np.isfinite(fitted.H))
+    assert not fitted.H[25:].any()
+
+
+@pytest.mark.parametrize("scale", [1e-100, 1e100])
+def test_the_unit_of_measurement_changes_nothing_but_the_loss(X, scale):
+    problem = Problem(3, 5, strategy="sketch")
+    plain, scaled = fit(X, problem)[0], fit(X * scale, problem)[0]
+    assert np.array_equal(plain.selected, scaled.selected)
+    assert scaled.certificate.ratio == pytest.approx(plain.certificate.ratio, rel=1e-9)
+
+
+def test_what_candidates_cannot_do_is_refused_with_what_they_can():
+    for wrong in ({"method": "doubly-sparse", "n_nonzero": 3}, {"method": "batch"}, {"shared_support": True}):
+        with pytest.raises(InvalidInput, match="method 'polished', 'batch' or 'iterative'"):
+            Problem(2, strategy="sketch", **wrong).check(100, 20)
+
+
+def test_sizes_grow_with_what_is_asked_and_are_the_users_to_set():
+    small, large = (sizes_of(Problem(k, r), 10**6, 20_000) for k, r in ((2, 5), (10, 30)))
+    assert small.sketch.rows < large.sketch.rows
+    assert small.n_candidates < large.n_candidates
+    asked = sizes_of(Problem(2, 5, n_candidates=77, sketch_rows=55), 10**6, 20_000)
+    assert (asked.n_candidates, asked.sketch.rows) == (77, 55)
+    assert sizes_of(Problem(2, 5), 300, 20_000).sketch.group == 1
+    assert sizes_of(Problem(2, 5), 300, 12).n_candidates == 12
