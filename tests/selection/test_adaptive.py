@@ -3,9 +3,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spae_dask.datasets.lower_bound import lower_bound_matrix
 from spae_dask.selection.adaptive import adaptive, best_split, sufficient_columns
 from tests import oracles
-from tests.matrices import factor_model, lower_bound_matrix, power_law
+from tests.matrices import factor_model, power_law
 
 
 @given(st.integers(1, 30), st.integers(1, 400))
