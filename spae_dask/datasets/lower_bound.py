@@ -29,8 +29,7 @@ def lower_bound_matrix(n_blocks: int, block_columns: int, alpha: float) -> npt.N
         Its best approximation of rank ``n_blocks`` loses ``n_blocks (b - 1) alpha^2``.
     """
     block = np.vstack([np.ones(block_columns), alpha * np.eye(block_columns)])
-    matrix: npt.NDArray[np.float64] = np.kron(np.eye(n_blocks), block)
-    return matrix
+    return np.kron(np.eye(n_blocks), block).astype(np.float64, copy=False)
 
 
 def lower_bound_loss(counts: npt.ArrayLike, block_columns: int, alpha: float) -> float:
