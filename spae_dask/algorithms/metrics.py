@@ -6,6 +6,7 @@ orthonormal, how correlated the codes are, and Zou's adjusted variance. To check
 ``numpy.linalg.lstsq`` and ``numpy.corrcoef`` on ``X @ H``.
 """
 
+import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -129,7 +130,7 @@ def encoder_metrics(core: npt.ArrayLike, H: npt.ArrayLike) -> EncoderMetrics:
     Raises
     ------
     InvalidInput
-        If the shapes do not fit.
+        If the shapes do not fit, or squares of the core's entries overflow.
     NonFiniteInput
         If an entry is NaN or infinite.
 
@@ -137,30 +138,34 @@ def encoder_metrics(core: npt.ArrayLike, H: npt.ArrayLike) -> EncoderMetrics:
     --------
     >>> import numpy as np
     >>> x = np.array([[2.0, 0.0], [-2.0, 0.0], [0.0, 1.0], [0.0, -1.0]])
-    >>> encoder_metrics(x, [[0.0], [1.0]]).information_loss
+    >>> round(encoder_metrics(x, [[0.0], [1.0]]).information_loss, 6)
     4.0
     """
-    scaled, scale = unit_scaled(core)
-    weights = _checked(H, scaled.shape[1])
-    if scaled.shape[0] > 2 * scaled.shape[1]:  # a tall X: its triangular factor has the same losses
-        scaled = np.asarray(np.linalg.qr(scaled, mode="r"))
-    k = weights.shape[1]
-    total, loss = total_variance(scaled), encoder_loss(scaled, weights)
-    best, symmetric = pca_loss(right_singular(scaled, 0)[0], k), symmetric_explained(scaled, weights)
-    codes = unit_codes(scaled, weights)
-    adjusted, correlation = sequential_variances(codes.T @ codes), code_correlation(codes)
+    matrix = np.asarray(core, dtype=np.float64)
+    total = total_variance(matrix)
+    if not math.isfinite(total):
+        raise InvalidInput(
+            "squares of the entries of the core overflow float64: its values are too large (about 1e150 or more). "
+            "Divide it by a constant; no ratio changes."
+        )
+    weights = _checked(H, matrix.shape[1])
+    if matrix.shape[0] > 2 * matrix.shape[1]:  # a tall X: its triangular factor has the same losses
+        matrix = np.asarray(np.linalg.qr(matrix, mode="r"))
+    k, loss = weights.shape[1], encoder_loss(matrix, weights)
+    best, symmetric = pca_loss(right_singular(matrix, 0)[0], k), symmetric_explained(matrix, weights)
+    adjusted, correlation = _of_codes(matrix, weights)
     n_nonzero = np.count_nonzero(weights, axis=0)
     return EncoderMetrics(
-        loss=loss * scale * scale,
-        pca_loss=best * scale * scale,
-        total=total * scale * scale,
+        loss=loss,
+        pca_loss=best,
+        total=total,
         information_loss=information_loss(loss, best, total),
         loss_share=_share(loss, total),
-        symmetric_explained=symmetric * scale * scale,
+        symmetric_explained=symmetric,
         symmetric_ratio=symmetric / (total - best) if total > best else 1.0,
         symmetric_share=_share(symmetric, total),
-        prefix_losses=tuple((prefix_losses(scaled, weights) * scale * scale).tolist()),
-        adjusted_variance=tuple((adjusted * scale * scale).tolist()),
+        prefix_losses=tuple(prefix_losses(matrix, weights).tolist()),
+        adjusted_variance=tuple(adjusted.tolist()),
         adjusted_share=_share(float(np.sum(adjusted)), total),
         n_nonzero=tuple(n_nonzero.tolist()),
         mean_nonzero=float(np.mean(n_nonzero)),
@@ -182,6 +187,13 @@ def _checked(H: npt.ArrayLike, d: int) -> FloatArray:
         column = int(np.flatnonzero(~np.isfinite(weights).all(axis=0))[0])
         raise NonFiniteInput(f"the encoder H holds NaN or infinite entries, the first in column {column}; give numbers")
     return weights
+
+
+def _of_codes(core: FloatArray, H: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Adjusted variances (k,) and correlations (k, k)."""
+    scaled, scale = unit_scaled(core)
+    codes = unit_codes(scaled, H)
+    return sequential_variances(codes.T @ codes) * scale * scale, code_correlation(codes)
 
 
 def _share(part: float, total: float) -> float:

@@ -188,6 +188,16 @@ def test_entries_that_are_not_finite_are_refused() -> None:
         encoder_metrics(np.full((4, D), np.inf), np.ones((D, 2)))
 
 
+def test_entries_whose_squares_overflow_are_refused_and_those_that_nearly_do_are_measured() -> None:
+    X, H = centered(np.random.default_rng(7), 30), np.eye(D, 2)
+    with pytest.raises(InvalidInput, match="squares of the entries of the core overflow"):
+        encoder_metrics(X * 1e160, H)
+    plain, huge = encoder_metrics(X, H), encoder_metrics(X * 2.0**480, H)
+    assert huge.adjusted_variance == tuple(np.ldexp(plain.adjusted_variance, 960))
+    for name in ("information_loss", "loss_share", "symmetric_ratio", "score_correlation"):
+        np.testing.assert_allclose(getattr(huge, name), getattr(plain, name), rtol=1e-12)
+
+
 def test_it_is_a_public_name() -> None:
     assert spae_dask.encoder_metrics is encoder_metrics
     assert "encoder_metrics" in dir(spae_dask)
