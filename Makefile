@@ -37,6 +37,7 @@ format: install
 bench: install
 	$(BIN)/python -m benchmarks.bench_passes --markdown benchmarks/README.md
 	$(BIN)/python -m benchmarks.quality --markdown
+	$(BIN)/python -m benchmarks.lower_bound --markdown
 
 lock: pyproject.toml
 	$(PYTHON) -m venv .lock-venv

@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from spae_dask.algorithms.metrics import encoder_metrics
     from spae_dask.estimators.column_selector import ColumnSelector
     from spae_dask.estimators.evaluation import evaluate
     from spae_dask.estimators.planning import plan
@@ -22,13 +23,23 @@ __version__ = "0.1.0"
 _HOME = {
     "ColumnSelector": "spae_dask.estimators.column_selector",
     "SparseEncoder": "spae_dask.estimators.sparse_encoder",
+    "encoder_metrics": "spae_dask.algorithms.metrics",
     "evaluate": "spae_dask.estimators.evaluation",
     "load_encoder": "spae_dask.estimators.saved",
     "open_matrix": "spae_dask.storage.open",
     "plan": "spae_dask.estimators.planning",
 }
 
-__all__ = ["ColumnSelector", "SparseEncoder", "__version__", "evaluate", "load_encoder", "open_matrix", "plan"]
+__all__ = [
+    "ColumnSelector",
+    "SparseEncoder",
+    "__version__",
+    "encoder_metrics",
+    "evaluate",
+    "load_encoder",
+    "open_matrix",
+    "plan",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -41,23 +41,6 @@ def heavy_tailed(rng: np.random.Generator, m: int, d: int) -> FloatArray:
     return rng.standard_normal((m, d)) * np.exp(2.0 * rng.standard_normal(d))
 
 
-def lower_bound_matrix(k: int, block: int, alpha: float) -> FloatArray:
-    """Block-diagonal worst case of column selection (Boutsidis, Drineas, Magdon-Ismail 2014, section 9.2).
-
-    ``k`` blocks; one is ``(block + 1, block)`` with columns ``e_0 + alpha e_j``. The loss of every choice of columns
-    is known in closed form, see :func:`lower_bound_loss`.
-    """
-    one = np.vstack([np.ones(block), alpha * np.eye(block)])
-    return np.kron(np.eye(k), one)
-
-
-def lower_bound_loss(counts: npt.ArrayLike, block: int, alpha: float) -> float:
-    """Squared error of the best rank-k approximation from ``counts[i] >= 1`` columns of block ``i``."""
-    r = np.asarray(counts, dtype=np.float64)
-    a = alpha**2
-    return float(np.sum((block - 1) * a + (block - r) * a / (r + a)))
-
-
 def awkward(rng: np.random.Generator) -> dict[str, FloatArray]:
     """Small matrices that break careless code, by name."""
     plain = rng.standard_normal((12, 7))

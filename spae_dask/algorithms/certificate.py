@@ -4,6 +4,8 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from spae_dask.algorithms.metrics import EncoderMetrics
+
 
 @dataclass(frozen=True)
 class Certificate:
@@ -41,8 +43,12 @@ class Certificate:
         Reads of the data, and decoded bytes read in all.
     eps : float or None
         The wanted excess, if the number of nonzeros was chosen for one.
+    theory_n_nonzero, theory_n_nonzero_sharp : int or None
+        The nonzeros for which theory promises that excess beforehand, see ``spae_dask.algorithms.theory.Target``.
     decoder_loss : float or None
         ``||X - X H G||^2`` with the encoder's own decoder and mean, where an encoder is evaluated on other data.
+    metrics : EncoderMetrics or None
+        All else that is measured of an encoder, where it is evaluated on other data.
     """
 
     loss: float
@@ -64,7 +70,10 @@ class Certificate:
     pca_loss_lower: float | None = None
     pca_loss_upper: float | None = None
     eps: float | None = None
+    theory_n_nonzero: int | None = None
+    theory_n_nonzero_sharp: int | None = None
     decoder_loss: float | None = None
+    metrics: EncoderMetrics | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """The fields by name, for JSON."""
@@ -82,6 +91,8 @@ class Certificate:
             f"theory             {self._theory()}",
             f"read               {self.passes} pass{'es' if self.passes != 1 else ''}, {self.bytes_read:,} bytes",
         ]
+        if self.eps is not None:
+            lines.insert(5, f"wanted             {self._wanted()}")
         if self.decoder_loss is not None:
             share = self.decoder_loss / self.total if self.total > 0 else 0.0
             lines.insert(
@@ -90,7 +101,16 @@ class Certificate:
             )
         if self.pca_loss_kind != "exact":
             lines.insert(3, f"                   {self._interval()}")
+        if self.metrics is not None:
+            lines.append(self.metrics.details())
         return "\n".join(lines)
+
+    def _wanted(self) -> str:
+        wanted = f"eps = {self.eps:g}: r = {self.n_nonzero} found"
+        if self.theory_n_nonzero is None:
+            return wanted
+        sharp = "" if self.theory_n_nonzero_sharp is None else f", {self.theory_n_nonzero_sharp} with sharper constants"
+        return f"{wanted}; theory's r for this eps: {self.theory_n_nonzero}{sharp}"
 
     def _interval(self) -> str:
         """What is certain about PCA's loss, and hence about the ratio."""

@@ -1,11 +1,14 @@
 """From a core and an encoder to the certificate."""
 
-import numpy as np
+from dataclasses import replace
 
 from spae_dask.algorithms.certificate import Certificate
 from spae_dask.algorithms.core import CoreSummary, Floats
-from spae_dask.linalg.loss import encoder_loss, information_loss, symmetric_explained, total_variance
-from spae_dask.linalg.spectral import pca_loss, right_singular
+from spae_dask.algorithms.metrics import encoder_metrics
+from spae_dask.algorithms.theory import Target
+from spae_dask.linalg.loss import information_loss
+
+NO_TARGET = Target()
 
 
 def certify(
@@ -16,8 +19,9 @@ def certify(
     theorem: str,
     passes: int,
     bytes_read: int,
-    eps: float | None = None,
+    target: Target = NO_TARGET,
     decoder_loss: float | None = None,
+    keep_metrics: bool = False,
 ) -> Certificate:
     """Measure the loss of an encoder on a core.
 
@@ -31,34 +35,36 @@ def certify(
         What theory promised.
     passes, bytes_read : int
         What the core cost.
-    eps, decoder_loss : float or None
+    target : Target
+        The excess that was wanted, if the number of nonzeros was chosen for one.
+    decoder_loss : float or None
         See ``Certificate``.
+    keep_metrics : bool
+        Whether the certificate is to hold all metrics of the encoder.
     """
-    k = H.shape[1]
-    sigma, _ = right_singular(summary.core, 0)
-    total = total_variance(summary.core)
-    loss = encoder_loss(summary.core, H)
-    best = pca_loss(sigma, k)
-    symmetric = symmetric_explained(summary.core, H)
-    error = summary.loss_error(loss)
-    kept = total - best
+    found = encoder_metrics(summary.core, H)
+    error = summary.loss_error(found.loss)
+    ratio = information_loss(found.loss, found.pca_loss, found.total, error=error)
     return Certificate(
-        loss=loss,
-        pca_loss=best,
-        ratio=information_loss(loss, best, total, error=error),
+        loss=found.loss,
+        pca_loss=found.pca_loss,
+        ratio=ratio,
         pca_loss_kind="exact",
-        total=total,
-        explained=1 - loss / total if total > 0 else 0.0,
-        symmetric_explained=symmetric,
-        symmetric_ratio=symmetric / kept if kept > 0 else 1.0,
+        total=found.total,
+        explained=1 - found.loss / found.total if found.total > 0 else 0.0,
+        symmetric_explained=found.symmetric_explained,
+        symmetric_ratio=found.symmetric_ratio,
         bound=bound,
         theorem=theorem,
-        n_components=k,
-        n_nonzero=int(np.count_nonzero(H, axis=0).max(initial=0)),
-        combined_nonzero=int(np.count_nonzero(H.any(axis=1))),
+        n_components=H.shape[1],
+        n_nonzero=max(found.n_nonzero),
+        combined_nonzero=found.combined_nonzero,
         loss_error=error,
         passes=passes,
         bytes_read=bytes_read,
-        eps=eps,
+        eps=target.eps,
+        theory_n_nonzero=target.theory_n_nonzero,
+        theory_n_nonzero_sharp=target.theory_n_nonzero_sharp,
         decoder_loss=decoder_loss,
+        metrics=replace(found, information_loss=ratio) if keep_metrics else None,
     )

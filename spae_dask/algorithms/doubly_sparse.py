@@ -10,6 +10,7 @@ from spae_dask.algorithms.certify import certify
 from spae_dask.algorithms.core import CoreSummary, RunPass
 from spae_dask.algorithms.problem import Problem
 from spae_dask.algorithms.sparse_encoder import FittedEncoder, padded
+from spae_dask.algorithms.theory import target_of
 from spae_dask.encoding.doubly_sparse import encode_doubly_sparse, leverage_coefficients
 from spae_dask.linalg.loss import sequential_explained
 
@@ -76,7 +77,7 @@ def choose_rows(problem: Problem, summary: CoreSummary, run_pass: RunPass, colum
         theorem="Boutsidis & Woodruff 2014, C Phi R: measured exactly; the sampled rows carry no bound of their own",
         passes=before.passes + 1,
         bytes_read=before.bytes_read,
-        eps=before.eps,
+        target=target_of(problem),
         decoder_loss=made.loss,
     )
     fitted = replace(

@@ -53,7 +53,7 @@ def evaluate_encoder(run_pass: RunPass, codec: Codec, *, strategy: str) -> Certi
 
     X is taken about the encoder's mean and scale, as ``transform`` does. ``loss`` allows the decoder that is best for
     these data; ``decoder_loss`` uses the encoder's own and is summed over the rows, with no algebra in between. On the
-    data of the fit the two agree.
+    data of the fit the two agree. ``metrics`` are of the encoder on these data as well.
 
     Passes: 1.
 
@@ -76,4 +76,5 @@ def evaluate_encoder(run_pass: RunPass, codec: Codec, *, strategy: str) -> Certi
         passes=1,
         bytes_read=0,
         decoder_loss=found["residual"],
+        keep_metrics=True,
     )

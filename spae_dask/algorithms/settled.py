@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from spae_dask.algorithms.proposal import Proposal
 from spae_dask.algorithms.sketched import Sketched
 from spae_dask.algorithms.smallest import smallest_within
 from spae_dask.algorithms.sparse_encoder import FittedEncoder, padded
+from spae_dask.algorithms.theory import target_of
 from spae_dask.encoding.batch import encoder_from_columns
 from spae_dask.encoding.budgets import budgets_of
 from spae_dask.encoding.iterative import encode_iterative
@@ -213,7 +214,7 @@ class Settled:
             loss_error=self._error,
             passes=0,
             bytes_read=0,
-            eps=problem.eps if problem.n_nonzero is None else None,
+            **asdict(target_of(problem)),
         )
 
 

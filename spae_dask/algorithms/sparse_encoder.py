@@ -11,6 +11,7 @@ from spae_dask.algorithms.core import CoreSummary, Floats
 from spae_dask.algorithms.methods import METHODS, Encoded, Search
 from spae_dask.algorithms.problem import SHARED, Problem
 from spae_dask.algorithms.smallest import loss_target, smallest_r
+from spae_dask.algorithms.theory import target_of
 from spae_dask.encoding.orthonormal import orthonormalize
 from spae_dask.linalg.loss import encoder_loss, sequential_explained
 from spae_dask.linalg.spectral import right_singular
@@ -84,7 +85,7 @@ def encode_core(
         theorem=encoded.theorem,
         passes=passes,
         bytes_read=bytes_read,
-        eps=problem.eps if problem.n_nonzero is None else None,
+        target=target_of(problem),
     )
     return FittedEncoder(
         H=H,

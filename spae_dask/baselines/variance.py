@@ -1,9 +1,7 @@
 """Zou's adjusted variance: what each component explains beyond the ones before it.
 
-Zou, Hastie & Tibshirani, "Sparse principal component analysis", JCGS 15 (2006), section 3.4. Codes of sparse
-components are correlated, so their variances may not be added. With ``X H = Q R``, component j is credited with
-``R_jj²``, the part of its variance that is orthogonal to the codes of the components before it. R is the Cholesky
-factor of ``H'X'XH``, without pivoting, since the order of the components matters.
+Zou, Hastie & Tibshirani, "Sparse principal component analysis", JCGS 15 (2006), section 3.4; the mathematics
+are in :mod:`spae_dask.linalg.codes`, here they are given ``X'X`` for any H.
 """
 
 import numpy as np
@@ -11,10 +9,8 @@ import numpy.typing as npt
 
 from spae_dask.baselines.inputs import scaled_core
 from spae_dask.errors import InvalidInput
+from spae_dask.linalg.codes import sequential_variances
 from spae_dask.linalg.scaling import FloatArray
-
-# below this part of a component's own variance what sticks out is rounding
-DEPENDENT = 1e-12
 
 
 def adjusted_variance(H: npt.ArrayLike, gram: npt.ArrayLike) -> FloatArray:
@@ -47,18 +43,7 @@ def adjusted_variance(H: npt.ArrayLike, gram: npt.ArrayLike) -> FloatArray:
     A, scale = scaled_core(gram, gram=True)
     if H.ndim != 2 or len(H) != len(A):
         raise InvalidInput(f"H has shape {H.shape} and gram {A.shape}; give H with one row a column of gram")
-    k = H.shape[1]
-    S = H.T @ A @ H
-    rest = S.copy()  # the Schur complement after the components so far
-    adjusted = np.zeros(k)
-    for j in range(k):
-        pivot = float(rest[j, j])
-        if not pivot > DEPENDENT * float(S[j, j]):
-            continue  # nothing new: leaving it out changes nothing for the later ones
-        adjusted[j] = pivot
-        row = rest[j] / np.sqrt(pivot)
-        rest -= np.outer(row, row)
-    return adjusted * scale
+    return sequential_variances(H.T @ A @ H) * scale
 
 
 def cumulative_variance(H: npt.ArrayLike, gram: npt.ArrayLike) -> FloatArray:

@@ -7,6 +7,7 @@ EXAMPLES = """Examples:
 
   spae evaluate TEST.zarr ENC.zarr
   spae evaluate TEST.zarr ENC.zarr --json | jq .certificate.ratio
+  spae evaluate TEST.zarr ENC.zarr --json | jq .certificate.metrics
 """
 
 
@@ -25,7 +26,9 @@ def evaluate(
 ) -> None:
     """Measure what ENCODER loses on DATA, held-out data too, against PCA of the same data.
 
-    One read. DATA are taken about the mean the encoder was fitted with.
+    One read. DATA are taken about the mean the encoder was fitted with. Also
+    shown: loss after each component, symmetric and adjusted variance,
+    nonzeros, and how correlated the codes are.
     """
     with session("evaluate", as_json=as_json, quiet=quiet, verbose=verbose, debug=debug, strict=strict) as screen:
         from spae_dask.cli.place import Place

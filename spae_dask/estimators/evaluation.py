@@ -46,7 +46,8 @@ def evaluate(
     -------
     Certificate
         ``loss`` with the decoder that is best for ``x`` and ``decoder_loss`` with the encoder's own, X taken about the
-        encoder's mean and scale; ``pca_loss`` is that of ``x`` about the same mean.
+        encoder's mean and scale; ``pca_loss`` is that of ``x`` about the same mean. ``metrics`` holds what
+        :func:`spae_dask.encoder_metrics` measures, correlations of the codes among them.
     """
     check_is_fitted(encoder)
     source = open_rows(encoder, x)

@@ -7,6 +7,7 @@ The papers take r_1 = 5k, hence ``1 + 5k/(r - 5k)`` for r > 5k. Here r_1 is the 
 and r, so the bound is never worse and exists for every r > k.
 """
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -49,6 +50,34 @@ def best_split(k: int, r: int) -> Split:
             at = int(np.argmin(bounds))
             best = Split(int(starts[at]), float(bounds[at]))
     return best
+
+
+def sufficient_columns(k: int, eps: float, *, sharp: bool) -> int:
+    """Fewest columns for which the theorem promises ``1 + eps`` times the loss of PCA, in expectation.
+
+    Parameters
+    ----------
+    k : int
+        Rank to approximate, ``k >= 1``.
+    eps : float
+        Wanted excess, positive.
+    sharp : bool
+        With the start that needs the fewest, as :func:`best_split` chooses it; else the papers' ``5k + 5k/eps``.
+    """
+    if not sharp:
+        return 5 * k + math.ceil(5 * k / eps)
+
+    def columns(start: int) -> float:
+        return start + (1.0 + 1.0 / (1.0 - math.sqrt(k / start)) ** 2) * k / eps
+
+    # convex in the start: bisect for the first that is not improved on by the next
+    low, high = k + 1, 2 * k + 2
+    while columns(high + 1) < columns(high):
+        high *= 2
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (middle + 1, high) if columns(middle + 1) < columns(middle) else (low, middle)
+    return math.ceil(min(columns(low), k + (k + 1) * k / eps))
 
 
 def start_columns(problem: Problem, r: int) -> IntArray:

@@ -31,6 +31,24 @@ def test_any_encoder_and_decoder_are_measured(strategy: str, n: int) -> None:
     assert found.total == pytest.approx(float(np.sum(seen**2)), rel=1e-10)
 
 
+@pytest.mark.parametrize("strategy", ["gram", "tsqr"])
+def test_all_metrics_are_those_of_the_rows_as_the_encoder_sees_them(strategy: str) -> None:
+    given = codec()
+    found = evaluate_encoder(runner(X).run_pass, given, strategy=strategy)
+    seen = (X - given.mean) / given.scale
+    Z = seen @ given.H
+    assert found.metrics is not None
+    assert found.metrics.information_loss == found.ratio
+    assert found.metrics.loss == found.loss
+    assert found.metrics.prefix_losses[0] == pytest.approx(oracles.encoder_loss(seen, given.H[:, :1]), rel=1e-9)
+    # the mean is the encoder's, not that of these rows
+    assert found.metrics.score_correlation[0][1] == pytest.approx(
+        Z[:, 0] @ Z[:, 1] / np.linalg.norm(Z[:, 0]) / np.linalg.norm(Z[:, 1]), abs=1e-9
+    )
+    assert found.metrics.details() in str(found)
+    assert found.as_dict()["metrics"] == found.metrics.as_dict()
+
+
 def test_gaps_are_filled_with_the_values_of_the_fit() -> None:
     rows = X.copy()
     rows[np.random.default_rng(2).random(X.shape) < 0.1] = np.nan

@@ -5,10 +5,11 @@ import pytest
 
 from spae_dask.algorithms.problem import Problem
 from spae_dask.algorithms.sparse_encoder import encode_core
+from spae_dask.datasets.lower_bound import lower_bound_loss, lower_bound_matrix
 from spae_dask.selection import SELECTIONS
 from tests import oracles
 from tests.algorithms.passes import core_of
-from tests.matrices import awkward, lower_bound_loss, lower_bound_matrix
+from tests.matrices import awkward
 
 AWKWARD = awkward(np.random.default_rng(0))
 

@@ -92,6 +92,30 @@ def test_evaluate_measures_held_out_data(spae, encoder, tmp_path):
     assert certificate["pca_loss"] == pytest.approx(np.sum(np.linalg.svd(X, compute_uv=False)[K:] ** 2), rel=1e-6)
 
 
+def test_evaluate_shows_all_metrics(spae, encoder, tmp_path):
+    held_out = write_zarr(tmp_path / "t.zarr", planted(seed=9))
+    metrics = spae("evaluate", held_out, encoder, "--json").document["certificate"]["metrics"]
+    fitted = load_encoder(encoder)
+    Z = (planted(seed=9).astype(np.float64) - fitted.mean_) @ fitted.components_.T
+    cosines = Z.T @ Z / np.outer(*[np.linalg.norm(Z, axis=0)] * 2)
+    np.testing.assert_allclose(metrics["score_correlation"], cosines, atol=1e-6)
+    assert metrics["n_nonzero"] == np.count_nonzero(fitted.components_, axis=1).tolist()
+    out = spae("evaluate", held_out, encoder).out
+    assert f"score correlation  {metrics['largest_correlation']:.4f} at most" in out
+    assert len(out.splitlines()[-K:][0].split()) == 5
+
+
+def test_fit_to_an_excess_says_how_many_nonzeros_theory_asks_for(spae, store, tmp_path):
+    ended = spae("fit", store, "-k", K, "--eps", 0.1, "-o", tmp_path / "e.zarr", "--json")
+    certificate = ended.document["certificate"]
+    assert (certificate["theory_n_nonzero"], certificate["theory_n_nonzero_sharp"]) == (110, 62)
+    assert certificate["metrics"] is None
+    found = f"r = {certificate['n_nonzero']} found; theory's r for this eps: 110, 62 with sharper constants"
+    assert found in spae("inspect", tmp_path / "e.zarr").out
+    again = spae("fit", store, "-k", K, "--eps", 0.1, "-o", tmp_path / "e.zarr", "--force")
+    assert found in again.out
+
+
 def test_plan_reads_nothing_and_names_the_passes(spae, tmp_path):
     empty = tmp_path / "x.zarr"
     zarr.create_array(str(empty), shape=(10**9, 100), chunks=(10**5, 100), dtype="f4")

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spae_dask.datasets.lower_bound import lower_bound_matrix
 from spae_dask.encoding.iterative import (
     encode_iterative,
     guaranteed_columns,
@@ -14,7 +15,7 @@ from spae_dask.encoding.iterative import (
 from spae_dask.errors import InvalidInput
 from spae_dask.selection import SELECTIONS
 from tests import oracles, reference_data
-from tests.matrices import awkward, factor_model, heavy_tailed, low_rank, lower_bound_matrix, power_law
+from tests.matrices import awkward, factor_model, heavy_tailed, low_rank, power_law
 
 
 def matrices():

@@ -1,8 +1,12 @@
 """Sources of data for the tests of runners; importable by worker processes."""
 
+import os
 from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
 
 import numpy as np
+import zarr
 from numpy.typing import NDArray
 
 from spae_dask.blocks import uniform_bounds
@@ -38,3 +42,20 @@ class Counted:
 
     def describe(self) -> str:
         return "counted numbers"
+
+
+def linked_store(
+    path: Path, nbytes: int, chunks: tuple[int, int], n_features: int, dtype: str = "float32", compress: bool = True
+) -> Path:
+    """A Zarr array of ``nbytes`` decoded bytes, all its chunks one file that is linked under many names."""
+    n = nbytes // (n_features * np.dtype(dtype).itemsize) // chunks[0] * chunks[0]
+    options = {} if compress else {"compressors": None}
+    array = zarr.create_array(path, shape=(n, n_features), chunks=chunks, dtype=dtype, **options)
+    rng = np.random.default_rng(0)
+    array[: chunks[0], : chunks[1]] = rng.integers(0, 4, size=chunks).astype(dtype)
+    first = path / "c" / "0" / "0"
+    for i, j in product(range(n // chunks[0]), range(n_features // chunks[1])):
+        if i or j:
+            (path / "c" / str(i)).mkdir(exist_ok=True)
+            os.link(first, path / "c" / str(i) / str(j))
+    return path

@@ -1,13 +1,10 @@
 """Memory of a worker process, sampled in the worker: flat in the rows, and what the plan said.
 
-The stores are larger than the workers' memory limit when decoded. All their chunks hold the same bytes, one file linked
-under many names, so they take no room on disk.
+The stores are larger than the workers' memory limit when decoded, and take no room on disk.
 """
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +12,6 @@ import dask.array as da
 import numpy as np
 import pytest
 import scipy.sparse as sp
-import zarr
 from distributed import Client
 
 from spae_dask.accumulators import Accumulator, CrossProducts, Gram, Moments, NonFinite, Together, Triangular
@@ -25,26 +21,10 @@ from spae_dask.engine.layout import PassLayout
 from spae_dask.storage.open import open_matrix
 from tests.conftest import ClusterOpener
 from tests.engine.resident import PeakAboveIdle
+from tests.engine.sources import linked_store
 
 MIB = 1 << 20
 LIMIT = 400 * MIB
-
-
-def linked_store(
-    path: Path, nbytes: int, chunks: tuple[int, int], n_features: int, dtype: str = "float32", compress: bool = True
-) -> Path:
-    """A Zarr array of ``nbytes`` decoded bytes whose chunks are one file."""
-    n = nbytes // (n_features * np.dtype(dtype).itemsize) // chunks[0] * chunks[0]
-    options = {} if compress else {"compressors": None}
-    array = zarr.create_array(path, shape=(n, n_features), chunks=chunks, dtype=dtype, **options)
-    rng = np.random.default_rng(0)
-    array[: chunks[0], : chunks[1]] = rng.integers(0, 4, size=chunks).astype(dtype)
-    first = path / "c" / "0" / "0"
-    for i, j in product(range(n // chunks[0]), range(n_features // chunks[1])):
-        if i or j:
-            (path / "c" / str(i)).mkdir(exist_ok=True)
-            os.link(first, path / "c" / str(i) / str(j))
-    return path
 
 
 def first_pass(d: int) -> Accumulator[Any]:

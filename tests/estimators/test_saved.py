@@ -1,6 +1,7 @@
 """A saved encoder is the fitted one, bit for bit, in both Zarr formats."""
 
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -147,3 +148,16 @@ def test_a_record_with_a_part_missing_is_refused(X: FloatArray, tmp_path: Path) 
     group.attrs["provenance"] = record
     with pytest.raises(InvalidInput, match=r"lacks part of its record.*n_samples"):
         load_encoder(tmp_path / "e.zarr")
+
+
+def test_a_record_of_an_older_version_is_read_without_what_it_did_not_know(X: FloatArray, tmp_path: Path) -> None:
+    wanted = batch_encoder(2, eps=0.2).fit(X)
+    save_encoder(wanted, tmp_path / "e.zarr")
+    assert load_encoder(tmp_path / "e.zarr").certificate_.theory_n_nonzero == 60
+    newer = ("theory_n_nonzero", "theory_n_nonzero_sharp", "metrics")
+    group = zarr.open_group(tmp_path / "e.zarr", mode="r+")
+    record = dict(group.attrs["certificate"])
+    group.attrs["certificate"] = {name: value for name, value in record.items() if name not in newer}
+    found = load_encoder(tmp_path / "e.zarr").certificate_
+    assert found == replace(wanted.certificate_, theory_n_nonzero=None, theory_n_nonzero_sharp=None)
+    assert "wanted             eps = 0.2: r = " in str(found)

@@ -3,9 +3,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spae_dask.selection.adaptive import adaptive, best_split
+from spae_dask.datasets.lower_bound import lower_bound_matrix
+from spae_dask.selection.adaptive import adaptive, best_split, sufficient_columns
 from tests import oracles
-from tests.matrices import factor_model, lower_bound_matrix, power_law
+from tests.matrices import factor_model, power_law
 
 
 @given(st.integers(1, 30), st.integers(1, 400))
@@ -23,6 +24,33 @@ def test_the_split_needs_the_columns_it_should(eps, columns_per_rank):
     k = 200
     assert best_split(k, int(columns_per_rank * k * 1.01)).bound <= 1 + eps
     assert best_split(k, int(columns_per_rank * k * 0.99)).bound >= 1 + eps
+
+
+@pytest.mark.parametrize(
+    ("eps", "sharp", "papers", "one"),
+    [
+        (1, 9, 10, 3),
+        (0.5, 13.5, 15, 5),
+        (0.2, 24.9, 30, 11),
+        (0.1, 41.4, 55, 21),
+        (0.05, 71.2, 105, 41),
+        (0.01, 279.6, 505, 201),
+    ],
+)
+def test_sufficient_columns_for_each_vector_are_those_worked_out_by_hand(eps, sharp, papers, one):
+    k = 1000
+    assert sufficient_columns(k, eps, sharp=True) / k == pytest.approx(sharp, abs=0.051)
+    assert sufficient_columns(k, eps, sharp=False) == papers * k
+    assert sufficient_columns(1, eps, sharp=True) == one
+
+
+@given(st.integers(1, 12), st.floats(0.02, 4))
+def test_sufficient_columns_are_the_fewest_whose_split_promises_enough(k, eps):
+    r = sufficient_columns(k, eps, sharp=True)
+
+    assert best_split(k, r).bound <= (1 + eps) * (1 + 1e-9)
+    assert r == k + 1 or best_split(k, r - 1).bound > (1 + eps) * (1 - 1e-9)
+    assert r <= sufficient_columns(k, eps, sharp=False)
 
 
 def test_for_one_vector_the_start_is_one_column_within_a_factor_two():

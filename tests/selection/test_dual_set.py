@@ -3,11 +3,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spae_dask.datasets.lower_bound import lower_bound_loss, lower_bound_matrix
 from spae_dask.errors import InvalidInput
 from spae_dask.linalg.spectral import right_singular
 from spae_dask.selection.dual_set import best_unused, dual_set, dual_set_weights
 from tests import oracles
-from tests.matrices import factor_model, heavy_tailed, lower_bound_loss, lower_bound_matrix, power_law
+from tests.matrices import factor_model, heavy_tailed, power_law
 
 TIE_RULES = {
     "best unused": best_unused,

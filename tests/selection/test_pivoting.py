@@ -4,10 +4,11 @@ import scipy.linalg
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spae_dask.datasets.lower_bound import lower_bound_loss, lower_bound_matrix
 from spae_dask.linalg.spectral import right_singular
 from spae_dask.selection.pivoting import independent_rows, pivot_columns, pivoted_qr
 from tests import oracles
-from tests.matrices import heavy_tailed, low_rank, lower_bound_loss, lower_bound_matrix, orthonormal, power_law
+from tests.matrices import heavy_tailed, low_rank, orthonormal, power_law
 
 
 @settings(max_examples=80)
