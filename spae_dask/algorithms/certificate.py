@@ -37,6 +37,13 @@ class Certificate:
         Features that any component uses.
     loss_error : float
         Estimated absolute rounding error of ``loss`` and ``pca_loss``.
+    loss_kind : str
+        ``"exact"``; ``"certified interval"``, where a sketch of all rows bounds the loss; or ``"estimate"``, where not
+        all rows were seen.
+    loss_lower, loss_upper : float or None
+        Ends of the interval of the loss, where it is not exact.
+    confidence : float or None
+        Probability that the interval holds, where it is not certain.
     pca_loss_lower, pca_loss_upper : float or None
         Certified bounds on PCA's loss, where ``pca_loss`` is not exact.
     passes, bytes_read : int
@@ -67,6 +74,10 @@ class Certificate:
     loss_error: float
     passes: int
     bytes_read: int
+    loss_kind: str = "exact"
+    loss_lower: float | None = None
+    loss_upper: float | None = None
+    confidence: float | None = None
     pca_loss_lower: float | None = None
     pca_loss_upper: float | None = None
     eps: float | None = None
@@ -83,7 +94,8 @@ class Certificate:
         """A table for the terminal."""
         lines = [
             f"information loss   {self.ratio:.6f} x PCA's" + self._excess(),
-            f"loss               {self.loss:.6g} of {self.total:.6g}  ({self.explained:.4%} explained)",
+            f"loss               {self.loss:.6g} of {self.total:.6g}  ({self.explained:.4%} explained)"
+            + self._loss_interval(),
             f"PCA's loss         {self.pca_loss:.6g}  ({self.pca_loss_kind})",
             f"symmetric variance {self.symmetric_ratio:.6f} of PCA's",
             f"nonzeros           {self.n_nonzero} a component at most, {self.combined_nonzero} features in all, "
@@ -104,6 +116,13 @@ class Certificate:
         if self.metrics is not None:
             lines.append(self.metrics.details())
         return "\n".join(lines)
+
+    def _loss_interval(self) -> str:
+        """How far from the truth the loss may be, where it was not computed from all rows."""
+        if self.loss_kind == "exact" or self.loss_lower is None or self.loss_upper is None:
+            return ""
+        sure = "certain" if self.confidence is None else f"{self.confidence:.0%} confidence"
+        return f"\n                   {self.loss_kind}: {self.loss_lower:.6g} to {self.loss_upper:.6g}, {sure}"
 
     def _wanted(self) -> str:
         wanted = f"eps = {self.eps:g}: r = {self.n_nonzero} found"
