@@ -10,6 +10,9 @@ from spae_dask.algorithms.core import Floats
 from spae_dask.linalg.scaling import unit_columns
 from spae_dask.linalg.spectral import fix_signs
 
+FEW = 24
+"""Features of which even those that no method uses have a row in the table."""
+
 
 def point_records(points: Iterable[ComparisonPoint]) -> list[dict[str, Any]]:
     """A dictionary a point: what was asked for, and the four numbers the paper compares by."""
@@ -50,7 +53,7 @@ def encoder_records(points: Iterable[ComparisonPoint], features: Sequence[str]) 
                 "information_loss": p.information_loss,
                 "symmetric_ratio": p.symmetric_ratio,
                 "component": j + 1,
-                "feature": features[i],
+                "feature": features[int(i)],
                 "coefficient": float(H[i, j]),
             }
             for j in range(H.shape[1])
@@ -72,7 +75,7 @@ def encoder_table(points: Sequence[ComparisonPoint], features: Sequence[str]) ->
     points : sequence of ComparisonPoint
         One a method, all on the same data with the same k and r.
     features : sequence of str
-        Names of the columns of those; rows that no method uses are left out.
+        Names of the columns of those; where they are many, rows that no method uses are left out.
     """
     first, k = points[0], points[0].n_components
     encoders = [shown(p.H) for p in points]
@@ -84,7 +87,7 @@ def encoder_table(points: Sequence[ComparisonPoint], features: Sequence[str]) ->
         " " * name_width + "".join(f"  {p.method:>{width}}" for p in points),
     ]
     for i, name in enumerate(features):
-        if any(H[i].any() for H in encoders):
+        if len(features) <= FEW or any(H[i].any() for H in encoders):
             cells = ["".join(f"{value:6.2f}" if value else "     ." for value in H[i]) for H in encoders]
             lines.append(f"{name:<{name_width}}" + "".join(f"  {cell:>{width}}" for cell in cells))
     lines.append("")
