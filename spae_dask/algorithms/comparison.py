@@ -19,9 +19,14 @@ from spae_dask.algorithms.core import Floats
 from spae_dask.algorithms.methods import METHODS, Search
 from spae_dask.algorithms.problem import Problem, check_choice
 from spae_dask.baselines.gpower import gpower
+from spae_dask.baselines.inputs import scaled_core
 from spae_dask.baselines.tpower import tpower
+from spae_dask.errors import InvalidInput
 from spae_dask.linalg.loss import encoder_loss, information_loss, symmetric_explained, total_variance
 from spae_dask.linalg.spectral import core_from_gram, pca_loss, right_singular
+
+NEGATIVE = 1e-8
+"""Part of the largest eigenvalue that a negative one may reach by the rounding of published matrices."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,8 +103,15 @@ def matrix_subject(
     Raises
     ------
     InvalidInput, NonFiniteInput
-        If A is not square, or clearly not positive semidefinite, or not finite.
+        If A is not square, not symmetric, clearly not positive semidefinite, or not finite.
     """
+    scaled, _ = scaled_core(matrix, gram=True)
+    eigenvalues = np.linalg.eigvalsh(scaled)
+    if eigenvalues[0] < -NEGATIVE * max(eigenvalues[-1], -eigenvalues[0]):
+        raise InvalidInput(
+            f"the matrix {name} is not positive semidefinite: its smallest eigenvalue is {eigenvalues[0]:.3g} and "
+            f"its largest {eigenvalues[-1]:.3g}, relative to its entries. Give a correlation or covariance matrix."
+        )
     factor = core_from_gram(matrix)
     names = tuple(map(str, range(len(matrix)))) if features is None else tuple(features)
     return Subject(name, matrix if x_is == "matrix" else factor, factor, names)
@@ -149,7 +161,7 @@ def compare(
     selection: str = "dual-set",
     seed: int = 0,
 ) -> Iterator[ComparisonPoint]:
-    """Yield a point for every r, ascending, and every method, in the order given.
+    """A point for every r, ascending, and every method, in the order given; all is checked before the first is made.
 
     As on a sparsity path, polished encoders are shown the one of the next smaller r, so their loss never rises with r.
 
@@ -179,10 +191,15 @@ def compare(
     problem = Problem(k, selection=selection, seed=seed)
     for r in rs:
         replace(problem, n_nonzero=r).check(max(2, len(subject.core)), d)
+    return _points(subject, methods, problem, sorted(set(rs)))
+
+
+def _points(subject: Subject, methods: Sequence[str], problem: Problem, rs: Sequence[int]) -> Iterator[ComparisonPoint]:
+    k = problem.n_components
     sigma = right_singular(subject.core, 0)[0]
     total, best = total_variance(subject.core), pca_loss(sigma, k)
     smaller: dict[str, Floats] = {}
-    for r in sorted(set(rs)):
+    for r in rs:
         for method in methods:
             # baselines have no Problem of their own: of theirs only k and r are used
             named = replace(problem, n_nonzero=r, method=method)

@@ -20,16 +20,25 @@ def compare(step: Compare, work: Work) -> Result:
     """Run every method on every matrix for every r; write the table, the encoders and the figure."""
     points: list[ComparisonPoint] = []
     table = ""
-    for number, matrix in enumerate(step.matrix):
+    subjects = [
+        _subject(step, matrix, work.files[("matrix", number, "source")], work)
+        for number, matrix in enumerate(step.matrix)
+    ]
+    runs = [
+        compare_methods(
+            subject,
+            step.methods,
+            step.n_components,
+            step.sizes_of(matrix),
+            selection=step.selection,
+            seed=step.seed,
+        )
+        for subject, matrix in zip(subjects, step.matrix, strict=True)
+    ]
+    for subject, matrix, run in zip(subjects, step.matrix, runs, strict=True):
         began = time.perf_counter()
-        subject = _subject(step, matrix, work.files[("matrix", number, "source")], work)
-        sizes = step.sizes_of(matrix)
         with one_blas_thread():
-            found = list(
-                compare_methods(
-                    subject, step.methods, step.n_components, sizes, selection=step.selection, seed=step.seed
-                )
-            )
+            found = list(run)
         points += found
         if step.encoders is not None and step.encoders.matrix == matrix.name:
             shown = [point for point in found if point.n_nonzero == step.encoders.n_nonzero]
@@ -38,7 +47,7 @@ def compare(step: Compare, work: Work) -> Result:
             with publish(work.outputs[".encoders.txt"], overwrite=True) as unfinished:
                 unfinished.write_text(f"{table}\n", encoding="utf-8")
         work.machinery.say(
-            f"{matrix.name}: {len(step.methods)} methods at {len(set(sizes))} sparsities "
+            f"{matrix.name}: {len(step.methods)} methods at {len(found) // len(step.methods)} sparsities "
             f"in {time.perf_counter() - began:.1f} s"
         )
     records = point_records(points)

@@ -9,7 +9,7 @@ from spae_dask.pipelines import schema
 from spae_dask.pipelines.data_steps import imagined_plan
 from spae_dask.pipelines.pipeline import Node, Pipeline
 from spae_dask.pipelines.record import begin, read_record, reason_to_run
-from spae_dask.pipelines.runner import UP_TO_DATE, Tell, naming, outcome_of, refuse_foreign
+from spae_dask.pipelines.runner import UP_TO_DATE, Tell, naming, outcome_of, refuse_file, refuse_foreign
 from spae_dask.pipelines.work import Result, Where
 
 
@@ -33,11 +33,13 @@ def dry_run(pipeline: Pipeline, where: Where, *, force: bool, tell: Tell) -> Non
         After all steps were told: the first that would fail, such as ``MemoryBudgetExceeded`` for a plan that does not
         fit.
     """
+    refuse_file(pipeline.output)
     known: dict[str, str] = {}
     waits: set[str] = set()
     first: SpaeError | None = None
     for node in pipeline.nodes:
-        now, last = begin(node, known), read_record(node.record)
+        with naming(pipeline, node):
+            now, last = begin(node, known), read_record(node.record)
         known[node.step.name] = now.fingerprint
         reason = "--force" if force else reason_to_run(node, now, last)
         if reason is not None:

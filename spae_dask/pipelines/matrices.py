@@ -2,6 +2,7 @@
 
 import zipfile
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from types import MappingProxyType
 
 import numpy as np
@@ -72,7 +73,7 @@ def load_covariance(
 
 def _unpacked(source: str) -> Floats:
     try:
-        with np.load(source, allow_pickle=False) as stored:
+        with Path(source).open("rb") as file, np.load(file, allow_pickle=False) as stored:
             if len(stored.files) != 1:
                 raise InvalidInput(f"{source} holds {len(stored.files)} arrays: give a file of one.")
             found = np.asarray(stored[stored.files[0]], dtype=np.float64)

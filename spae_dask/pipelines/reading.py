@@ -157,11 +157,12 @@ def _step(path: KeyPath, table: dict[str, Any]) -> Step | list[Problem]:
 def _said(error: Any, model: type[BaseModel]) -> str:
     """What pydantic found, in the words of this package."""
     if error["type"] == "missing":
-        return "it is missing."
+        return "it is missing from the table that starts here."
     if error["type"] == "extra_forbidden":
         return _unknown(error["loc"], model)
     said = re.sub(r"^Input should (be|have) (?=greater|less)", "give a number ", error["msg"])
     said = re.sub(r"^(Value error, |Input should (be|have) )", lambda m: "" if "V" in m[0] else "give ", said)
+    said = said.replace("a valid integer", "a whole number").replace("a valid boolean", "true or false")
     said = f"{said[:1].lower()}{said[1:]}{'' if said.endswith(('.', '?')) else '.'}"
     if not error["loc"] or isinstance(error["input"], dict):
         return said

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from spae_dask import __version__
-from spae_dask.errors import SpaeError
+from spae_dask.errors import StorageError
 from spae_dask.pipelines.matrices import BUILT_IN
 from spae_dask.pipelines.pipeline import Node
 from spae_dask.storage.fingerprint import fingerprint, path_fingerprint
@@ -72,7 +72,7 @@ def begin(node: Node, known: Mapping[str, str]) -> Record:
 
     Raises
     ------
-    InvalidInput, StorageError, OSError
+    InvalidInput, StorageError
         If an input cannot be read.
     """
     inputs = {
@@ -87,7 +87,14 @@ def begin(node: Node, known: Mapping[str, str]) -> Record:
 def _fingerprint(file: str) -> str:
     if file in BUILT_IN:
         return f"built in: {file}"
-    return fingerprint(open_matrix(file)) if "://" in file else path_fingerprint(file)
+    if "://" in file:
+        return fingerprint(open_matrix(file))
+    try:
+        return path_fingerprint(file)
+    except OSError as error:
+        raise StorageError(
+            f"{file} cannot be read: {error.strerror}. Check that it is there, and yours to read."
+        ) from error
 
 
 def finish(record: Record, node: Node, result: Mapping[str, Any], seconds: float) -> Record:
@@ -144,6 +151,6 @@ def reason_to_run(node: Node, now: Record, last: Record | None) -> str | None:
                 return f"{path.name} is not as the step left it"
         except FileNotFoundError:
             return f"{path.name} is gone"
-        except (OSError, SpaeError):
+        except OSError:
             return f"{path.name} cannot be read"
     return None

@@ -83,6 +83,7 @@ def run_pipeline(pipeline: Pipeline, machinery: Machinery, *, force: bool, tell:
     SpaeError
         If a step fails: an error of the same class that names the step and its line.
     """
+    refuse_file(pipeline.output)
     if not force:
         for node in pipeline.nodes:
             refuse_foreign(node)
@@ -153,11 +154,21 @@ def naming(pipeline: Pipeline, node: Node) -> Iterator[None]:
         raise type(error)(f"{pipeline.path}, line {node.line}, step {label(node)}: {error}") from error
 
 
+def refuse_file(folder: Path) -> None:
+    """Refuse a folder for the results that is something else.
+
+    Raises
+    ------
+    OutputExists
+        If it is.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise OutputExists(f"{folder} is a file. Give 'output' (or --output) the name of a folder.")
+
+
 def _make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
-    except FileExistsError as error:
-        raise OutputExists(f"{folder} is a file. Give 'output' (or --output) the name of a folder.") from error
     except OSError as error:
         raise StorageError(
             f"the folder {folder} cannot be made: {error.strerror}. Give another 'output', or --output."

@@ -59,7 +59,7 @@ class Step(BaseModel):
 
     def parameters(self) -> dict[str, Any]:
         """All that decides the outcome, save the inputs."""
-        return self.model_dump(exclude={"name", "kind", "data", "encoder", "source"}, mode="json")
+        return self.model_dump(exclude={"name", "kind", "data", "encoder", "source"})
 
 
 class OnData(Step):
@@ -208,7 +208,11 @@ class Encoders(BaseModel):
 
 
 class Compare(Step):
-    """Methods side by side, as in the paper's experiments."""
+    """Methods side by side, as in the paper's experiments.
+
+    What a matrix's file holds, ``x_is`` tells: a correlation or covariance matrix that is X itself (``"matrix"``, as in
+    the paper) or X'X (``"factor"``), or the rows of X, which are taken about their mean (``"data"``).
+    """
 
     matrix: list[Matrix] = Field(min_length=1)
     x_is: values.XIs = "matrix"

@@ -52,7 +52,8 @@ def comparison_figure(points: Sequence[ComparisonPoint], theme: Theme = LIGHT) -
     methods = list(dict.fromkeys(p.method for p in points))
     percents = [loss_percent(p) for p in points]
     with styled(theme):
-        figure = Figure(figsize=(3.1 * len(subjects) + 0.6, 6.4), layout="constrained")
+        width = max(5.2, 3.1 * len(subjects) + 0.6)  # inches; the least holds the title
+        figure = Figure(figsize=(width, 6.4), layout="constrained")
         panels = figure.subplots(2, len(subjects), sharex="col", sharey="row", squeeze=False)
         for column, subject in enumerate(subjects):
             losses, variances = panels[:, column]
@@ -67,6 +68,9 @@ def comparison_figure(points: Sequence[ComparisonPoint], theme: Theme = LIGHT) -
                 _draw(variances, drawn, [p.symmetric_ratio for p in drawn], method)
             variances.set_xlabel("average nonzeros of a column")
             variances.xaxis.set_major_locator(MaxNLocator(integer=True))
+            used = [p.mean_column_nonzero for p in points if p.subject == subject]
+            margin = max(0.5, 0.03 * (max(used) - min(used)))
+            variances.set_xlim(min(used) - margin, max(used) + margin)
             for axes in (losses, variances):
                 axes.grid(axis="y", color=theme.line, lw=0.6)
                 axes.set_axisbelow(True)
@@ -79,7 +83,7 @@ def comparison_figure(points: Sequence[ComparisonPoint], theme: Theme = LIGHT) -
         panels[0, 0].yaxis.set_major_formatter(FuncFormatter(_percent))
         panels[0, 0].set_ylabel("loss beyond PCA's\n(lower is better)")
         panels[1, 0].set_ylabel("symmetric variance / PCA's\n(higher is better)")
-        panels[1, 0].set_ylim(0, 1.02)
+        panels[1, 0].set_ylim(0, 1.03)
         baselines = " and ".join(dict.fromkeys(m.partition("-")[0] for m in methods if "Power" in m))
         if baselines:  # or one wonders why they lead here and nowhere else
             panels[1, 0].set_title(f"maximized by {baselines}", fontsize=9, loc="left", color=theme.quiet)
@@ -87,7 +91,8 @@ def comparison_figure(points: Sequence[ComparisonPoint], theme: Theme = LIGHT) -
             f"Sparse encoders of k = {points[0].n_components} components against PCA", x=0.01, ha="left", fontsize=12
         )
         handles, labels = panels[0, 0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=len(methods), frameon=False)
+        a_row = min(len(methods), int(width // 1.4))
+        figure.legend(handles, labels, loc="outside lower center", ncols=a_row, frameon=False)
     return figure
 
 
@@ -105,5 +110,5 @@ def _draw(axes: Axes, points: Sequence[ComparisonPoint], values: Sequence[float]
     ours = method == "polished"
     axes.plot(
         [p.mean_column_nonzero for p in points], values, color=color, marker=marker, ls=line, label=method,
-        lw=2.0 if ours else 1.2, ms=5.5 if ours else 4.5, zorder=3 if ours else 2, clip_on=False,
+        lw=2.0 if ours else 1.2, ms=5.5 if ours else 4.5, zorder=3 if ours else 2,
     )  # fmt: skip
