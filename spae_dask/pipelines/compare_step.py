@@ -18,47 +18,52 @@ from spae_dask.storage.publish import publish
 
 def compare(step: Compare, work: Work) -> Result:
     """Run every method on every matrix for every r; write the table, the encoders and the figure."""
-    points: list[ComparisonPoint] = []
-    table = ""
+    if step.figure:  # first, since the libraries it needs may be missing
+        from spae_dask.report.comparison_figure import comparison_figure
+        from spae_dask.report.saving import save_figure
     subjects = [
         _subject(step, matrix, work.files[("matrix", number, "source")], work)
         for number, matrix in enumerate(step.matrix)
     ]
+    points = _points(step, subjects, work)
+    text = _write_encoders(step, subjects, points, work)
+    write_csv(point_records(points), work.outputs[".csv"])
+    for kind in step.figure:
+        save_figure(comparison_figure(points), work.outputs[f".{kind}"], overwrite=True)
+    return Result(text, {"points": point_records(points)})
+
+
+def _points(step: Compare, subjects: list[Subject], work: Work) -> list[ComparisonPoint]:
+    """All encoders; every matrix is checked before the first is worked on."""
     runs = [
-        compare_methods(
-            subject,
-            step.methods,
-            step.n_components,
-            step.sizes_of(matrix),
-            selection=step.selection,
-            seed=step.seed,
-        )
-        for subject, matrix in zip(subjects, step.matrix, strict=True)
+        compare_methods(subject, step.methods, step.n_components, sizes, selection=step.selection, seed=step.seed)
+        for subject, sizes in zip(subjects, map(step.sizes_of, step.matrix), strict=True)
     ]
-    for subject, matrix, run in zip(subjects, step.matrix, runs, strict=True):
+    points: list[ComparisonPoint] = []
+    for subject, run in zip(subjects, runs, strict=True):
         began = time.perf_counter()
         with one_blas_thread():
             found = list(run)
         points += found
-        if step.encoders is not None and step.encoders.matrix == matrix.name:
-            shown = [point for point in found if point.n_nonzero == step.encoders.n_nonzero]
-            table = encoder_table(shown, subject.features)
-            write_csv(encoder_records(shown, subject.features), work.outputs[".encoders.csv"])
-            with publish(work.outputs[".encoders.txt"], overwrite=True) as unfinished:
-                unfinished.write_text(f"{table}\n", encoding="utf-8")
         work.machinery.say(
-            f"{matrix.name}: {len(step.methods)} methods at {len(found) // len(step.methods)} sparsities "
+            f"{subject.name}: {len(step.methods)} methods at {len(found) // len(step.methods)} sparsities "
             f"in {time.perf_counter() - began:.1f} s"
         )
-    records = point_records(points)
-    write_csv(records, work.outputs[".csv"])
-    if step.figure:
-        from spae_dask.report.comparison_figure import comparison_figure
-        from spae_dask.report.saving import save_figure
+    return points
 
-        for kind in step.figure:
-            save_figure(comparison_figure(points), work.outputs[f".{kind}"], overwrite=True)
-    return Result(table, {"points": records})
+
+def _write_encoders(step: Compare, subjects: list[Subject], points: list[ComparisonPoint], work: Work) -> str:
+    """Write the encoders that were asked for, coefficient by coefficient; their table, or nothing."""
+    wanted = step.encoders
+    if wanted is None:
+        return ""
+    (subject,) = [each for each in subjects if each.name == wanted.matrix]
+    shown = [p for p in points if (p.subject, p.n_nonzero) == (wanted.matrix, wanted.n_nonzero)]
+    table = encoder_table(shown, subject.features)
+    write_csv(encoder_records(shown, subject.features), work.outputs[".encoders.csv"])
+    with publish(work.outputs[".encoders.txt"], overwrite=True) as unfinished:
+        unfinished.write_text(f"{table}\n", encoding="utf-8")
+    return table
 
 
 def _subject(step: Compare, matrix: Matrix, source: str, work: Work) -> Subject:

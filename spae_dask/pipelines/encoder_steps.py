@@ -77,6 +77,9 @@ def evaluate(step: Evaluate, work: Work) -> Result:
 
 def path(step: Path, work: Work) -> Result:
     """Draw loss against sparsity, for every k and r, from one read."""
+    if step.figure:  # first, since the libraries it needs may be missing
+        from spae_dask.report.path_figure import path_figure
+        from spae_dask.report.saving import save_figure
     source, where = open_matrix(work.data, array=step.array), work.machinery.where
     encoder = SparseEncoder(
         min(step.n_components),
@@ -94,10 +97,6 @@ def path(step: Path, work: Work) -> Result:
         encoder.fit(source)
     found = encoder.set_params(method=step.method).sparsity_path(step.n_components, step.n_nonzero)
     write_csv(found.records(), work.outputs[".csv"])
-    if step.figure:
-        from spae_dask.report.path_figure import path_figure
-        from spae_dask.report.saving import save_figure
-
-        for kind in step.figure:
-            save_figure(path_figure(found), work.outputs[f".{kind}"], overwrite=True)
+    for kind in step.figure:
+        save_figure(path_figure(found), work.outputs[f".{kind}"], overwrite=True)
     return Result(str(found), {"method": step.method, "points": [asdict(point) for point in found.points]})

@@ -98,10 +98,11 @@ def read_pipeline(path: str | Path, *, output: str | Path | None = None) -> Pipe
             if each.value.startswith("@"):
                 made_by[each.key] = each.value[1:]
         outputs = {suffix: folder / f"{step.name}{suffix}" for suffix in step.suffixes}
-        for key in files.keys() - made_by.keys():
-            if files[key] not in BUILT_IN:
-                problems += _overlaps(number, key, files[key], [*outputs.values(), folder / f"{step.name}{RECORD}"])
-        nodes.append(Node(step, file.line(("step", number)), files, made_by, outputs, folder / f"{step.name}{RECORD}"))
+        record = folder / f"{step.name}{RECORD}"
+        for key, source in files.items():
+            if key not in made_by and source not in BUILT_IN:
+                problems += _overlaps(number, key, source, [*outputs.values(), record])
+        nodes.append(Node(step, file.line(("step", number)), files, made_by, outputs, record))
     if problems:
         raise file.error(problems)
     return Pipeline(Path(path), folder, tuple(nodes))

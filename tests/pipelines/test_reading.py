@@ -1,11 +1,16 @@
 """Errors of a pipeline file name the file, the line, the key, what was given and what is allowed."""
 
 import os
+import re
 
+import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from spae_dask.errors import InvalidInput, NotFound, StorageError
 from spae_dask.pipelines.pipeline import read_pipeline
+from tests.pipelines.conftest import Folder
 
 GOOD = """output = "out"
 
@@ -159,3 +164,28 @@ def test_an_output_inside_an_input_is_refused(folder):
     (folder.path / "store.zarr").mkdir()
     with pytest.raises(InvalidInput, match=r"line 6: step\[1\].source: .* would be damaged"):
         read_pipeline(folder.path / "p.toml")
+
+
+PIECES = st.sampled_from(
+    ["", "\n", "[", "]", "{}", "[[step]]", "[step]", '""', "'''", "= 1", "= []", "= {a.b = [1]}", "@", "\x00", "é",
+     'kind = "path"', 'kind = "compare"', "n_components", "1e400", "nan", "-1", '"\\ud800"', "step = 1", "a.b.c = 1"]
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def anywhere(tmp_path_factory):
+    folder = Folder(tmp_path_factory.mktemp("fuzz"))
+    np.save(folder.path / "x.npy", np.eye(3))
+    return folder
+
+
+@given(st.lists(st.tuples(st.integers(0, len(GOOD)), st.integers(0, 30), PIECES), min_size=1, max_size=3))
+@settings(max_examples=150)
+def test_a_file_with_anything_in_it_is_read_or_refused_with_a_line(anywhere, edits):
+    text = GOOD
+    for at, length, piece in edits:
+        text = text[:at] + piece + text[at + length :]
+    try:
+        read_pipeline(anywhere.write(text))
+    except InvalidInput as error:
+        assert re.search(r"line \d+: ", str(error))  # noqa: PT017 - most are refused, some are not

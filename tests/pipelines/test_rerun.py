@@ -186,6 +186,14 @@ def test_an_output_folder_that_is_a_file_is_refused(folder):
             run()
 
 
+def test_a_path_has_its_figures(folder):
+    folder.write(
+        CHAIN.replace("n_components = [1]", 'n_components = [1]\nfigure = ["png"]').replace("@matrix", "x.npy")
+    )
+    folder.run()
+    assert (folder.out / "path.png").read_bytes().startswith(b"\x89PNG")
+
+
 def interrupting(monkeypatch, kind, error):
     """Have steps of a kind do their work, and then raise."""
     whole = KINDS[kind].run

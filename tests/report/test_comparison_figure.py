@@ -13,8 +13,7 @@ def point(subject, method, r, loss, mean=None):
     return ComparisonPoint(subject, method, 2, r, loss, 0.5, mean or float(r), r, np.ones((7, 2)))
 
 
-@pytest.fixture
-def figure():
+def drawn():
     return comparison_figure(
         [
             point("a", "polished", 2, 1.5),
@@ -26,6 +25,11 @@ def figure():
     )
 
 
+@pytest.fixture
+def figure():
+    return drawn()
+
+
 def test_panels_are_two_rows_of_a_column_a_matrix(figure):
     assert [axes.get_title(loc="left") for axes in figure.axes[:2]] == ["a (7 variables)", "b (7 variables)"]
     assert len(figure.axes) == 4
@@ -34,9 +38,9 @@ def test_panels_are_two_rows_of_a_column_a_matrix(figure):
 
 
 def test_lines_hold_excess_in_percent_by_average_sparsity(figure):
-    drawn = {line.get_label(): line.get_xydata().tolist() for line in figure.axes[0].lines}
-    assert drawn["polished"] == [[2, 50], [3, SMALLEST_PERCENT]]
-    assert drawn["TPower"] == [[1.5, pytest.approx(60)], [2, pytest.approx(90)]]
+    lines = {line.get_label(): line.get_xydata().tolist() for line in figure.axes[0].lines}
+    assert lines["polished"] == [[2, 50], [3, SMALLEST_PERCENT]]
+    assert lines["TPower"] == [[1.5, pytest.approx(60)], [2, pytest.approx(90)]]
 
 
 def test_a_wide_spread_has_a_log_scale_and_a_narrow_one_starts_at_zero(figure):
@@ -52,8 +56,8 @@ def test_methods_differ_in_more_than_colour_and_stand_out_from_paper():
 
 
 @pytest.mark.parametrize("kind", ["svg", "png"])
-def test_the_same_figure_is_the_same_bytes(figure, tmp_path, kind):
+def test_the_same_figure_is_the_same_bytes(tmp_path, kind):
     paths = [tmp_path / f"{name}.{kind}" for name in "ab"]
     for path in paths:
-        save_figure(figure, path, overwrite=False)
+        save_figure(drawn(), path, overwrite=False)
     assert paths[0].read_bytes() == paths[1].read_bytes()
