@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install demo test test-slow lint format bench lock clean
+.PHONY: install demo paper test test-slow lint format bench lock clean
 
 install: $(STAMP)
 
@@ -17,6 +17,9 @@ $(STAMP): requirements.lock pyproject.toml
 
 demo: install
 	$(BIN)/spae demo --output spae-demo --force
+
+paper: install
+	$(BIN)/spae run pipelines/paper.toml
 
 test: install
 	$(BIN)/python -m pytest -m "not slow"
@@ -46,4 +49,4 @@ lock: pyproject.toml
 	rm -rf .lock-venv
 
 clean:
-	rm -rf $(VENV) spae-demo dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) spae-demo pipelines/results dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis

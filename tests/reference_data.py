@@ -1,4 +1,7 @@
-"""Published matrices and results the tests compare with; provenance in ``tests/data/README.md``."""
+"""Published matrices and results the tests compare with.
+
+Provenance is in ``tests/data/README.md`` and ``pipelines/data/README.md``.
+"""
 
 import csv
 from functools import cache
@@ -10,11 +13,12 @@ import numpy.typing as npt
 from spae_dask.datasets import load_pitprops
 
 FOLDER = Path(__file__).parent / "data"
+PAPER = Path(__file__).parent.parent / "pipelines" / "data"
 FloatArray = npt.NDArray[np.float64]
 
 
-def _symmetric(name: str) -> FloatArray:
-    with np.load(FOLDER / f"{name}.npz", allow_pickle=False) as stored:
+def _symmetric(path: Path) -> FloatArray:
+    with np.load(path, allow_pickle=False) as stored:
         triangle = stored["upper_triangle"]
     d = int((np.sqrt(8 * triangle.size + 1) - 1) / 2)
     full = np.zeros((d, d))
@@ -27,19 +31,19 @@ def _symmetric(name: str) -> FloatArray:
 @cache
 def colon() -> FloatArray:
     """The 500 x 500 colon matrix, rank 62."""
-    return _symmetric("colon_cov500")
+    return _symmetric(PAPER / "colon_cov500.npz")
 
 
 @cache
 def lymphoma() -> FloatArray:
     """The 500 x 500 lymphoma matrix, rank 62."""
-    return _symmetric("lymphoma_cov500")
+    return _symmetric(PAPER / "lymphoma_cov500.npz")
 
 
 @cache
 def eisen() -> FloatArray:
     """The 118 x 118 yeast matrix, rank 78."""
-    return _symmetric("eisen_cov118")
+    return _symmetric(FOLDER / "eisen_cov118.npz")
 
 
 @cache

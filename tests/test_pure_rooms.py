@@ -7,7 +7,19 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 
-BLOCKED = ("anndata", "dask", "distributed", "fsspec", "pandas", "rich", "sklearn", "typer", "xarray", "zarr")
+BLOCKED = (
+    "anndata",
+    "dask",
+    "distributed",
+    "fsspec",
+    "pandas",
+    "pydantic",
+    "rich",
+    "sklearn",
+    "typer",
+    "xarray",
+    "zarr",
+)
 
 BLOCK = textwrap.dedent(
     f"""

@@ -58,6 +58,9 @@ OPTION_OF = {
 }
 """How the command line spells the arguments that messages of the library name."""
 
+KEYED = ("run",)
+"""Commands whose parameters are keys of a file, spelled as the library spells its arguments."""
+
 _ARGUMENT = re.compile(rf"\b({'|'.join(OPTION_OF)})=('[^']*'|[^\s,;:()]*[^\s,;:().])")
 
 
@@ -85,13 +88,14 @@ def explain(error: BaseException, command: str) -> str:
     if isinstance(error, MemoryError):
         return f"out of memory ({error}). Try a smaller --memory, which makes fewer tasks run at once."
     if isinstance(error, MissingChunksWarning):
-        return f"{in_options(str(error))} --strict does not allow it."
-    return in_options(str(error))
+        return f"{in_options(str(error), command)} --strict does not allow it."
+    return in_options(str(error), command)
 
 
-def in_options(text: str) -> str:
-    """``n_components=0`` becomes ``-k 0``, and ``missing='mean'`` becomes ``--missing mean``."""
-    return _ARGUMENT.sub(_spell, text.replace(" (overwrite=True)", ""))
+def in_options(text: str, command: str = "") -> str:
+    """``n_components=0`` becomes ``-k 0``, and ``missing='mean'`` becomes ``--missing mean``, save for `spae run`."""
+    text = text.replace(" (overwrite=True)", "")
+    return text if command in KEYED else _ARGUMENT.sub(_spell, text)
 
 
 def _spell(found: re.Match[str]) -> str:

@@ -94,7 +94,8 @@ def ingest(
     under its name whole, or not at all.
     """
     with session("ingest", as_json=as_json, quiet=quiet, verbose=verbose, debug=debug) as screen:
-        from spae_dask.cli.place import check_paths, refuse_tiny
+        from spae_dask.cli.place import check_paths
+        from spae_dask.engine.memory import refuse_tiny
         from spae_dask.estimators.runtime import parse_memory
         from spae_dask.storage.ingest import BUDGET
         from spae_dask.storage.ingest import ingest as ingest_matrix

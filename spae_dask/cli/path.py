@@ -1,8 +1,6 @@
 """``spae path``: loss against sparsity, for every k and r, from one read."""
 
-import csv
 from dataclasses import asdict
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -108,17 +106,13 @@ def path(
 def write(found: object, output: str, *, force: bool) -> None:
     """Write the table or its figure; it appears whole or not at all."""
     from spae_dask.algorithms.path import SparsityPath
-    from spae_dask.storage.publish import publish
+    from spae_dask.pipelines.files import write_csv
 
     assert isinstance(found, SparsityPath)
-    with publish(output, overwrite=force) as work:
-        if output.endswith(".csv"):
-            with Path(work).open("w", newline="") as file:
-                rows = found.records()
-                writer = csv.DictWriter(file, fieldnames=list(rows[0]))
-                writer.writeheader()
-                writer.writerows(rows)
-        else:
-            from spae_dask.report.path_figure import path_figure
+    if output.endswith(".csv"):
+        write_csv(found.records(), output, overwrite=force)
+    else:
+        from spae_dask.report.path_figure import path_figure
+        from spae_dask.report.saving import save_figure
 
-            path_figure(found).savefig(work, format=output.rpartition(".")[2], dpi=150)
+        save_figure(path_figure(found), output, overwrite=force)

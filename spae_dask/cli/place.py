@@ -14,9 +14,8 @@ from spae_dask.blocks import RowBlocks
 from spae_dask.cli.logs import logs_on
 from spae_dask.cli.screen import Screen
 from spae_dask.clusters.connect import connect
-from spae_dask.engine.memory import IDLE_NBYTES, TASK_OVERHEAD, format_nbytes, usable, worker_limit_for
+from spae_dask.engine.memory import refuse_tiny
 from spae_dask.engine.plan import Plan
-from spae_dask.errors import MemoryBudgetExceeded
 from spae_dask.estimators.runtime import parse_memory
 from spae_dask.storage.publish import check_output, refuse_same
 
@@ -86,23 +85,6 @@ class Place:
         if not self.where(source).startswith("local"):
             return plan
         return replace(plan, resources=replace(plan.resources, where="processes of this machine"))
-
-
-def refuse_tiny(limit: int) -> int:
-    """Bytes above its idle size that a process limited to ``limit`` may use.
-
-    Raises
-    ------
-    MemoryBudgetExceeded
-        If that is less than any work takes.
-    """
-    free = usable(limit)
-    if free < TASK_OVERHEAD:
-        raise MemoryBudgetExceeded(
-            f"a process that may use {format_nbytes(limit)} cannot work: idle it takes {format_nbytes(IDLE_NBYTES)}. "
-            f"Nothing was read. The least that could fit: --memory {worker_limit_for(TASK_OVERHEAD) >> 20}MiB."
-        )
-    return free
 
 
 def check_paths(output: str, sources: Sequence[str], *, force: bool) -> None:

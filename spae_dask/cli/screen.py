@@ -62,11 +62,11 @@ class Screen:
         """Give the command's result, in words and as JSON values."""
         self.document |= document
         if not self.as_json:
-            self._put(printable(in_options(text)))
+            self._put(printable(in_options(text, self.document.get("command", ""))))
 
     def warn(self, message: str) -> None:
         """Print a warning, once."""
-        message = in_options(message)
+        message = in_options(message, self.document.get("command", ""))
         if message not in self.warnings:
             self.warnings.append(message)
             self._print(self._err, Text.assemble(("warning:", "bold yellow"), " ", printable(message)))

@@ -87,6 +87,23 @@ def refuse(what: str, needed: int, budget: int, remedies: list[str]) -> MemoryBu
     )
 
 
+def refuse_tiny(limit: int) -> int:
+    """Bytes above its idle size that a process limited to ``limit`` may use.
+
+    Raises
+    ------
+    MemoryBudgetExceeded
+        If that is less than any work takes.
+    """
+    free = usable(limit)
+    if free < TASK_OVERHEAD:
+        raise MemoryBudgetExceeded(
+            f"a process that may use {format_nbytes(limit)} cannot work: idle it takes {format_nbytes(IDLE_NBYTES)}. "
+            f"Nothing was read. The least that could fit: --memory {worker_limit_for(TASK_OVERHEAD) >> 20}MiB."
+        )
+    return free
+
+
 def format_nbytes(nbytes: float) -> str:
     """Bytes for people, in binary units: ``1536`` is ``1.5 KiB``."""
     for unit in ("B", "KiB", "MiB", "GiB", "TiB"):

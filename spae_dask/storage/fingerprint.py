@@ -1,6 +1,9 @@
 """A short name for the data behind a result: their metadata and a sample of their content."""
 
 import hashlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,6 +12,9 @@ import scipy.sparse as sp
 from spae_dask.blocks import LazyRowBlocks, RowBlocks
 
 SAMPLE_ROWS = 64
+
+WHOLE_NBYTES = 64 << 20
+"""Files of up to so many bytes in all are known by their content, larger ones by name, size and time of change."""
 
 
 def fingerprint(source: RowBlocks) -> str:
@@ -25,3 +31,35 @@ def fingerprint(source: RowBlocks) -> str:
             dense = rows.toarray() if sp.issparse(rows) else rows
             digest.update(np.ascontiguousarray(dense).tobytes())
     return digest.hexdigest()
+
+
+def path_fingerprint(path: str | Path) -> str:
+    """SHA-256 of a file or a directory: of all bytes of all files if they are few, else of sizes and times of change.
+
+    Notices any change of small ones, wherever it is, and of large ones all that touches a file.
+
+    Raises
+    ------
+    OSError
+        If there is nothing, or it cannot be read.
+    """
+    root = Path(path)
+    found = [(str(each.relative_to(root)), each, each.stat()) for each in _files(root)]
+    whole = sum(stat.st_size for _, _, stat in found) <= WHOLE_NBYTES
+    digest = hashlib.sha256(b"content" if whole else b"times")
+    for name, each, stat in found:
+        told = name, stat.st_size, 0 if whole else stat.st_mtime_ns
+        digest.update(repr(told).encode())
+        if whole:
+            digest.update(each.read_bytes())
+    return digest.hexdigest()
+
+
+def _files(root: Path) -> Iterator[Path]:
+    """All files below a directory in a fixed order; the root itself if it is a file."""
+    if not root.is_dir():
+        yield root
+        return
+    for folder, folders, names in os.walk(root):
+        folders.sort()
+        yield from (Path(folder, name) for name in sorted(names))

@@ -1,0 +1,75 @@
+"""Steps about a matrix before anything is fitted to it: ingest, check, plan."""
+
+from spae_dask.blocks import RowBlocks
+from spae_dask.engine.memory import refuse_tiny
+from spae_dask.engine.plan import Plan as FitPlan
+from spae_dask.errors import InvalidInput
+from spae_dask.estimators.checking import check as check_data
+from spae_dask.estimators.planning import plan as plan_fit
+from spae_dask.estimators.runtime import parse_memory
+from spae_dask.pipelines.files import write_json
+from spae_dask.pipelines.schema import Check, Fit, Ingest, Plan
+from spae_dask.pipelines.work import Result, Where, Work
+from spae_dask.storage.ingest import BUDGET
+from spae_dask.storage.ingest import ingest as ingest_matrix
+from spae_dask.storage.open import open_matrix
+
+
+def ingest(step: Ingest, work: Work) -> Result:
+    """Write a matrix as a Zarr array that reads fast."""
+    progress, limit = work.machinery.progress, parse_memory(work.machinery.where.memory)
+    progress.begin(step.name)
+    report = ingest_matrix(
+        work.files[("source",)],
+        work.outputs[".zarr"],
+        chunks=step.chunks,
+        codec=step.codec,
+        array=step.array,
+        dtype=step.dtype,
+        header=step.header,
+        overwrite=True,
+        budget=BUDGET if limit is None else refuse_tiny(limit),
+        watch=progress.stand_at,
+    )
+    progress.end()
+    return Result(report.describe(), {"ingest": report.as_dict()})
+
+
+def check(step: Check, work: Work) -> Result:
+    """Look at every entry once."""
+    source, where = open_matrix(work.data, array=step.array), work.machinery.where
+    with where.ready(source):
+        found = check_data(source, memory_limit=where.memory, progress=work.machinery.progress)
+    write_json(found.as_dict(), work.outputs[".json"])
+    if step.strict and found.problems:
+        raise InvalidInput(
+            f"{work.data} has {len(found.problems)} problem(s), and 'strict' allows none: {'; '.join(found.problems)}."
+        )
+    return Result(str(found), {"check": found.as_dict()})
+
+
+def plan(step: Plan, work: Work) -> Result:
+    """Say what a fit would take, and refuse what would not fit."""
+    found = imagined_plan(step, work.data, work.machinery.where)
+    write_json(found.as_dict(), work.outputs[".json"])
+    return Result(str(found), {"plan": found.as_dict()})
+
+
+def imagined_plan(step: Plan | Fit, data: str, where: Where) -> FitPlan:
+    """The plan of a fit where it would run, for which no process is started."""
+    source = open_matrix(data, array=step.array)
+    with where.imagined(source):
+        return where.named(plan_of(step, source, where), source)
+
+
+def plan_of(step: Plan | Fit, source: RowBlocks, where: Where) -> FitPlan:
+    """The plan of a fit on the active dask client, or in this process."""
+    return plan_fit(
+        source,
+        step.n_components,
+        n_nonzero=step.n_nonzero,
+        method=step.method,
+        strategy=step.strategy,
+        missing=step.missing,
+        memory_limit=where.memory,
+    )

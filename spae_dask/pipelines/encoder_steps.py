@@ -1,0 +1,102 @@
+"""Steps about encoders: fit, transform, evaluate, path."""
+
+from dataclasses import asdict
+
+from spae_dask.estimators.evaluation import evaluate as evaluate_encoder
+from spae_dask.estimators.saved import load_encoder, save_encoder
+from spae_dask.estimators.sparse_encoder import SparseEncoder
+from spae_dask.estimators.writing import transform_to_zarr
+from spae_dask.pipelines.data_steps import plan_of
+from spae_dask.pipelines.files import write_csv, write_json
+from spae_dask.pipelines.schema import Evaluate, Fit, Path, Transform
+from spae_dask.pipelines.work import Result, Work
+from spae_dask.storage.open import open_matrix
+
+
+def fit(step: Fit, work: Work) -> Result:
+    """Find a sparse encoder and certify its loss."""
+    source, where = open_matrix(work.data, array=step.array), work.machinery.where
+    plan_of(step, source, where)  # refuses what no process could do before any is started
+    with where.ready(source):
+        encoder = SparseEncoder(
+            step.n_components,
+            n_nonzero=step.n_nonzero,
+            eps=0.1 if step.eps is None else step.eps,
+            method=step.method,
+            selection=step.selection,
+            center=step.center,
+            scale=step.scale,
+            strategy=step.strategy,
+            missing=step.missing,
+            orthonormal=step.orthonormal,
+            shared_support=step.shared_support,
+            n_rows=step.n_rows,
+            n_repeats=step.n_repeats,
+            power_iterations=step.power_iterations,
+            random_state=step.seed,
+            memory_limit=where.memory,
+            progress=work.machinery.progress,
+        ).fit(source)
+    save_encoder(encoder, work.outputs[".zarr"], source=source, overwrite=True)
+    certificate = encoder.certificate_
+    selected = encoder.selected_features_.tolist()
+    return Result(str(certificate), {"certificate": certificate.as_dict(), "selected_features": selected})
+
+
+def transform(step: Transform, work: Work) -> Result:
+    """Write the codes of all rows."""
+    source, where = open_matrix(work.data, array=step.array), work.machinery.where
+    encoder = load_encoder(work.files[("encoder",)])
+    with where.ready(source):
+        written = transform_to_zarr(
+            source,
+            encoder,
+            str(work.outputs[".zarr"]),
+            overwrite=True,
+            memory_limit=where.memory,
+            progress=work.machinery.progress,
+        )
+    return Result(written.describe(), {"codes": written.as_dict()})
+
+
+def evaluate(step: Evaluate, work: Work) -> Result:
+    """Measure the loss of an encoder on data."""
+    source, where = open_matrix(work.data, array=step.array), work.machinery.where
+    encoder = load_encoder(work.files[("encoder",)])
+    with where.ready(source):
+        certificate = evaluate_encoder(
+            source,
+            encoder,
+            strategy=step.strategy,
+            memory_limit=where.memory,
+            progress=work.machinery.progress,
+        )
+    write_json(certificate.as_dict(), work.outputs[".json"])
+    return Result(str(certificate), {"certificate": certificate.as_dict()})
+
+
+def path(step: Path, work: Work) -> Result:
+    """Draw loss against sparsity, for every k and r, from one read."""
+    if step.figure:  # first, since the libraries it needs may be missing
+        from spae_dask.report.path_figure import path_figure
+        from spae_dask.report.saving import save_figure
+    source, where = open_matrix(work.data, array=step.array), work.machinery.where
+    encoder = SparseEncoder(
+        min(step.n_components),
+        n_nonzero=max(step.n_nonzero),
+        method="batch",
+        selection=step.selection,
+        center=step.center,
+        scale=step.scale,
+        missing=step.missing,
+        random_state=step.seed,
+        memory_limit=where.memory,
+        progress=work.machinery.progress,
+    )
+    with where.ready(source):
+        encoder.fit(source)
+    found = encoder.set_params(method=step.method).sparsity_path(step.n_components, step.n_nonzero)
+    write_csv(found.records(), work.outputs[".csv"])
+    for kind in step.figure:
+        save_figure(path_figure(found), work.outputs[f".{kind}"], overwrite=True)
+    return Result(str(found), {"method": step.method, "points": [asdict(point) for point in found.points]})

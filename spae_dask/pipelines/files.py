@@ -1,0 +1,35 @@
+"""Tables and records on disk; each appears whole or not at all."""
+
+import csv
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from spae_dask.storage.json_values import to_json
+from spae_dask.storage.publish import publish
+
+
+def write_json(document: Mapping[str, Any], path: Path) -> None:
+    """Write one JSON object."""
+    with publish(path, overwrite=True) as work:
+        text = json.dumps(to_json(document, path.name), indent=2, allow_nan=False)
+        work.write_text(f"{text}\n", encoding="utf-8")
+
+
+def write_csv(records: Sequence[Mapping[str, Any]], path: str | Path, *, overwrite: bool = True) -> None:
+    """Write records with the same keys as a table with a header.
+
+    Parameters
+    ----------
+    records : sequence of mappings
+        At least one.
+    path : str or Path
+        Where to.
+    overwrite : bool
+        Whether a file there may be replaced.
+    """
+    with publish(path, overwrite=overwrite) as work, work.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, fieldnames=list(records[0]))
+        writer.writeheader()
+        writer.writerows(records)

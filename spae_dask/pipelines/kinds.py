@@ -1,0 +1,40 @@
+"""What steps there are. A new kind is a model, a function, and a line here."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from spae_dask.pipelines import compare_step, data_steps, encoder_steps, schema
+from spae_dask.pipelines.work import Result, Work
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of step.
+
+    Attributes
+    ----------
+    model : type
+        How its table is written.
+    run : callable
+        ``(step, work)``: writes all of ``work.outputs``, each whole or not at all.
+    """
+
+    model: type[schema.Step]
+    run: Callable[[Any, Work], Result]
+
+
+KINDS: Mapping[str, Kind] = MappingProxyType(
+    {
+        "ingest": Kind(schema.Ingest, data_steps.ingest),
+        "check": Kind(schema.Check, data_steps.check),
+        "plan": Kind(schema.Plan, data_steps.plan),
+        "fit": Kind(schema.Fit, encoder_steps.fit),
+        "transform": Kind(schema.Transform, encoder_steps.transform),
+        "evaluate": Kind(schema.Evaluate, encoder_steps.evaluate),
+        "path": Kind(schema.Path, encoder_steps.path),
+        "compare": Kind(schema.Compare, compare_step.compare),
+    }
+)
+"""By the name that ``kind`` gives, in the order of use."""

@@ -1,0 +1,158 @@
+"""A pipeline whose steps are tied to one another, to their input files and to their outputs."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from spae_dask.errors import InvalidInput
+from spae_dask.pipelines.matrices import BUILT_IN
+from spae_dask.pipelines.reading import PipelineFile, Problem, read_steps
+from spae_dask.pipelines.schema import Compare, Input, Step
+from spae_dask.pipelines.toml_lines import KeyPath
+from spae_dask.pipelines.values import did_you_mean
+from spae_dask.storage.publish import local_path, refuse_same
+
+RECORD = ".step.json"
+"""Ending of the name of the record beside a step's outputs."""
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    """A step in its place.
+
+    Attributes
+    ----------
+    step : Step
+        Its table.
+    line : int
+        Where that starts.
+    files : Mapping
+        Path or URL (or name, if built in) of each input, by the key that names it.
+    made_by : Mapping
+        Name of the earlier step that writes it, of those inputs that one does.
+    outputs : Mapping
+        Path of each output, by suffix.
+    record : Path
+        Where what is known of its last run is kept.
+    """
+
+    step: Step
+    line: int
+    files: Mapping[KeyPath, str]
+    made_by: Mapping[KeyPath, str]
+    outputs: Mapping[str, Path]
+    record: Path
+
+
+@dataclass(frozen=True, eq=False)
+class Pipeline:
+    """Steps in the order of the file, which is the order they run in.
+
+    Attributes
+    ----------
+    path, output : Path
+        The file, and the folder for all results.
+    nodes : tuple of Node
+        The steps.
+    """
+
+    path: Path
+    output: Path
+    nodes: tuple[Node, ...]
+
+
+def read_pipeline(path: str | Path, *, output: str | Path | None = None) -> Pipeline:
+    """Read and check a pipeline; no data are read, nothing is written.
+
+    Parameters
+    ----------
+    path : str or Path
+        The TOML file. Inputs it names are relative to its folder.
+    output : str or Path, optional
+        Folder for the results, in place of the one the file names.
+
+    Raises
+    ------
+    InvalidInput
+        With the line of every key that is wrong: unknown keys, values that are not allowed, inputs that do not exist.
+    NotFound, StorageError
+        If the file cannot be read.
+    """
+    file = PipelineFile(Path(path))
+    steps = read_steps(file)
+    home = local_path(path).parent
+    folder = local_path(home / file.table["output"] if output is None else output)
+    problems: list[Problem] = []
+    nodes: list[Node] = []
+    for number, step in enumerate(steps):
+        files: dict[KeyPath, str] = {}
+        made_by: dict[KeyPath, str] = {}
+        earlier = {node.step.name: node for node in nodes}
+        for each in step.inputs:
+            try:
+                found = _resolve(each, step, steps, earlier, home, folder)
+            except InvalidInput as error:
+                problems.append(Problem(("step", number, *each.key), str(error)))
+                continue
+            files[each.key] = found
+            if each.value.startswith("@"):
+                made_by[each.key] = each.value[1:]
+        outputs = {suffix: folder / f"{step.name}{suffix}" for suffix in step.suffixes}
+        record = folder / f"{step.name}{RECORD}"
+        for key, source in files.items():
+            if key not in made_by and source not in BUILT_IN:
+                problems += _overlaps(number, key, source, [*outputs.values(), record])
+        nodes.append(Node(step, file.line(("step", number)), files, made_by, outputs, record))
+    if problems:
+        raise file.error(problems)
+    return Pipeline(Path(path), folder, tuple(nodes))
+
+
+def _resolve(
+    given: Input, step: Step, steps: tuple[Step, ...], earlier: Mapping[str, Node], home: Path, folder: Path
+) -> str:
+    """Path or URL of an input, or the name of built-in data."""
+    if given.value.startswith("@"):
+        return str(_made(given, steps, earlier))
+    if isinstance(step, Compare) and given.value in BUILT_IN:
+        return given.value
+    if "://" in given.value and not given.value.startswith("file://"):
+        return given.value
+    path = home / given.value.removeprefix("file://")
+    for other in steps:
+        if path.resolve() in (folder / f"{other.name}{suffix}" for suffix in other.suffixes):
+            raise InvalidInput(f"{given.value!r} is written by a step of this pipeline: write '@{other.name}'.")
+    if not path.exists():
+        built_in = f" Built in are {', '.join(BUILT_IN)}." if isinstance(step, Compare) else ""
+        raise InvalidInput(
+            f"there is nothing at {path}. Give a path, relative to the folder of this file, or @NAME for what the "
+            f"earlier step of that name writes.{built_in}"
+        )
+    return str(path)
+
+
+def _made(given: Input, steps: tuple[Step, ...], earlier: Mapping[str, Node]) -> Path:
+    """What an earlier step writes."""
+    name = given.value[1:]
+    able = [each for each, node in earlier.items() if node.step.makes == given.wants]
+    if name in able:
+        node = earlier[name]
+        return node.outputs[node.step.suffix]
+    if name in earlier:
+        what = f"writes no {given.wants}"
+    else:
+        what = "does not come before this one" if name in {each.name for each in steps} else "does not exist"
+    listed = ", ".join(f"'@{each}'" for each in able) or "none"
+    raise InvalidInput(
+        f"{given.value!r} is not allowed: that step {what}. Earlier steps that write a suitable output: {listed}."
+        f"{did_you_mean(name, able)}"
+    )
+
+
+def _overlaps(number: int, key: KeyPath, source: str, outputs: list[Path]) -> list[Problem]:
+    for output in outputs:
+        try:
+            refuse_same(source, output)
+        except InvalidInput as error:
+            return [Problem(("step", number, *key), str(error))]
+    return []

@@ -1,0 +1,175 @@
+"""Runs a pipeline: each step in turn, unless its outputs are there and would come out the same."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from spae_dask.errors import OutputExists, SpaeError, StorageError
+from spae_dask.pipelines.kinds import KINDS
+from spae_dask.pipelines.pipeline import Node, Pipeline
+from spae_dask.pipelines.record import Record, begin, finish, read_record, reason_to_run, write_record
+from spae_dask.pipelines.work import Machinery, Result, Work
+from spae_dask.storage.publish import check_output
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a step.
+
+    Attributes
+    ----------
+    name, kind : str
+        The step.
+    line : int
+        Where its table starts.
+    status : str
+        ``"ran"``, ``"skipped"``, ``"failed"`` or ``"interrupted"``; in a dry run ``"to run"`` or ``"to skip"``.
+    reason : str
+        Why it ran, or was skipped.
+    seconds : float
+        How long it took; in a dry run, and of a skipped step, when it last ran.
+    outputs : tuple of str
+        Paths of what it writes.
+    result : dict
+        What it reports.
+    text : str
+        The same for people; empty for a skipped step.
+    """
+
+    name: str
+    kind: str
+    line: int
+    status: str
+    reason: str
+    seconds: float
+    outputs: tuple[str, ...]
+    result: dict[str, Any] = field(default_factory=dict)
+    text: str = ""
+
+    def as_dict(self) -> dict[str, Any]:
+        """The fields by name, for JSON."""
+        return {name: value for name, value in vars(self).items() if name != "text"}
+
+
+Tell = Callable[[Outcome], None]
+
+UP_TO_DATE = "up to date"
+
+
+def run_pipeline(pipeline: Pipeline, machinery: Machinery, *, force: bool, tell: Tell) -> None:
+    """Run all steps that need to.
+
+    A step leaves a record beside its outputs, first that it began and then what it made of what; a run that ended in
+    the middle of a step goes on with that step. Steps later than one that failed are not run.
+
+    Parameters
+    ----------
+    pipeline : Pipeline
+        What to run.
+    machinery : Machinery
+        What to run it with.
+    force : bool
+        Run every step, and replace outputs that no run of this pipeline wrote.
+    tell : callable
+        Called with each outcome as it is known, a failure's too.
+
+    Raises
+    ------
+    OutputExists
+        Before anything is run, if an output exists that no earlier run wrote, and ``force`` is False.
+    SpaeError
+        If a step fails: an error of the same class that names the step and its line.
+    """
+    refuse_file(pipeline.output)
+    if not force:
+        for node in pipeline.nodes:
+            refuse_foreign(node)
+    _make_folder(pipeline.output)
+    known: dict[str, str] = {}
+    for number, node in enumerate(pipeline.nodes, start=1):
+        with naming(pipeline, node):
+            now, last = begin(node, known), read_record(node.record)
+            known[node.step.name] = now.fingerprint
+            reason = "--force" if force else reason_to_run(node, now, last)
+            heading = f"step {number} of {len(pipeline.nodes)}, {label(node)}"
+            if reason is None:
+                assert last is not None
+                machinery.say(f"{heading}: {UP_TO_DATE}")
+                tell(outcome_of(node, "skipped", UP_TO_DATE, last.seconds, last.result))
+                continue
+            machinery.say(f"{heading}: runs, {reason}")
+            tell(_run(node, now, reason, machinery, tell))
+
+
+def refuse_foreign(node: Node) -> None:
+    """Refuse to replace what no run of the step wrote.
+
+    Raises
+    ------
+    OutputExists
+        If something bears the name of an output or of the record, and there is no record that the step wrote it.
+    """
+    if read_record(node.record) is None:
+        for path in (*node.outputs.values(), node.record):
+            if path.parent.is_dir():
+                check_output(path, overwrite=False)
+
+
+def _run(node: Node, now: Record, reason: str, machinery: Machinery, tell: Tell) -> Outcome:
+    """Run one step between its two records."""
+    write_record(now, node.record)
+    began = time.perf_counter()
+    try:
+        made: Result = KINDS[node.step.kind].run(node.step, Work(node.files, node.outputs, machinery))
+    except BaseException as error:
+        status = "failed" if isinstance(error, Exception) else "interrupted"
+        tell(outcome_of(node, status, reason, time.perf_counter() - began, {}))
+        raise
+    seconds = time.perf_counter() - began
+    write_record(finish(now, node, made.document, seconds), node.record)
+    return outcome_of(node, "ran", reason, seconds, made.document, made.text)
+
+
+def outcome_of(node: Node, status: str, reason: str, seconds: float, result: dict[str, Any], text: str = "") -> Outcome:
+    """What became of a step."""
+    outputs = tuple(map(str, node.outputs.values()))
+    return Outcome(node.step.name, node.step.kind, node.line, status, reason, seconds, outputs, result, text)
+
+
+def label(node: Node) -> str:
+    """``fit`` or, if it has a name of its own, ``encoder (fit)``."""
+    step = node.step
+    return step.name if step.name == step.kind else f"{step.name} ({step.kind})"
+
+
+@contextmanager
+def naming(pipeline: Pipeline, node: Node) -> Iterator[None]:
+    """Have an error of this package say in which step it arose; its class stays, and with it the exit code."""
+    try:
+        yield
+    except SpaeError as error:
+        raise type(error)(f"{pipeline.path}, line {node.line}, step {label(node)}: {error}") from error
+
+
+def refuse_file(folder: Path) -> None:
+    """Refuse a folder for the results that is something else.
+
+    Raises
+    ------
+    OutputExists
+        If it is.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise OutputExists(f"{folder} is a file. Give 'output' (or --output) the name of a folder.")
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageError(
+            f"the folder {folder} cannot be made: {error.strerror}. Give another 'output', or --output."
+        ) from error

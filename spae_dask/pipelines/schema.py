@@ -1,0 +1,262 @@
+"""The steps of a pipeline as their tables are written: one model a kind, with the names and defaults of the library."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from spae_dask.algorithms.comparison import COMPARED
+from spae_dask.pipelines import values
+from spae_dask.pipelines.toml_lines import KeyPath
+
+Makes = Literal["matrix", "encoder"]
+
+
+@dataclass(frozen=True)
+class Input:
+    """What a step reads.
+
+    Attributes
+    ----------
+    key : tuple
+        Where in the step's table it is named.
+    value : str
+        As written: a path, a URL, or ``@`` and the name of an earlier step.
+    wants : {"matrix", "encoder"}
+        What it must be.
+    """
+
+    key: KeyPath
+    value: str
+    wants: Makes
+
+
+class Step(BaseModel):
+    """What all steps have. Outputs are named after the step: its name and a suffix.
+
+    A kind may say what it ``makes`` for later steps, and whether it is run ``always``, because its outcome depends on
+    where it runs.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    makes: ClassVar[Makes | None] = None
+    always: ClassVar[bool] = False
+    suffix: ClassVar[str] = ".json"
+
+    kind: str
+    name: values.Name
+
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        """What the step reads."""
+        return ()
+
+    @property
+    def suffixes(self) -> tuple[str, ...]:
+        """Endings of the names of all that it writes; the first is what ``@NAME`` stands for."""
+        return (self.suffix,)
+
+    def parameters(self) -> dict[str, Any]:
+        """All that decides the outcome, save the inputs."""
+        return self.model_dump(exclude={"name", "kind", "data", "encoder", "source"})
+
+
+class OnData(Step):
+    """A step that reads a matrix."""
+
+    data: values.Text
+    array: values.Text | None = None
+
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        """The data."""
+        return (Input(("data",), self.data, "matrix"),)
+
+
+class Ingest(Step):
+    """``spae ingest``: any matrix to a Zarr array that reads fast."""
+
+    makes: ClassVar[Makes | None] = "matrix"
+    suffix: ClassVar[str] = ".zarr"
+
+    source: values.Text
+    array: values.Text | None = None
+    header: bool | None = None
+    dtype: values.Type | None = None
+    chunks: values.Chunks | None = None
+    codec: values.Codec | None = None
+
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        """The source."""
+        return (Input(("source",), self.source, "matrix"),)
+
+
+class Check(OnData):
+    """``spae check``: what is wrong with data."""
+
+    strict: bool = False
+
+
+class Plan(OnData):
+    """``spae plan``: refuses what would not fit."""
+
+    always: ClassVar[bool] = True
+
+    n_components: values.Count
+    n_nonzero: values.Sizes | None = None
+    method: values.Method = "polished"
+    strategy: values.Strategy = "auto"
+    missing: values.Missing = "error"
+
+
+class Fit(OnData):
+    """``spae fit``: an encoder and its certificate."""
+
+    makes: ClassVar[Makes | None] = "encoder"
+    suffix: ClassVar[str] = ".zarr"
+
+    n_components: values.Count
+    n_nonzero: values.Sizes | None = None
+    eps: values.Excess | None = None
+    method: values.Method = "polished"
+    selection: values.Selection = "dual-set"
+    center: bool = True
+    scale: bool = False
+    strategy: values.Strategy = "auto"
+    missing: values.Missing = "error"
+    orthonormal: bool = False
+    shared_support: bool = False
+    n_rows: values.Count | None = None
+    n_repeats: values.Count = 1
+    power_iterations: int = Field(default=0, ge=0)
+    seed: values.Seed = 0
+
+    @model_validator(mode="after")
+    def _one_size(self) -> "Fit":
+        if (self.n_nonzero is None) == (self.eps is None):
+            raise ValueError(
+                "give exactly one of 'n_nonzero', the most features a component may use, and 'eps', how much more than "
+                "PCA it may lose."
+            )
+        return self
+
+
+class OnEncoder(OnData):
+    """A step that applies an encoder to a matrix."""
+
+    encoder: values.Text
+
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        """The data and the encoder."""
+        return (*super().inputs, Input(("encoder",), self.encoder, "encoder"))
+
+
+class Transform(OnEncoder):
+    """``spae transform``: the codes of all rows."""
+
+    makes: ClassVar[Makes | None] = "matrix"
+    suffix: ClassVar[str] = ".zarr"
+
+
+class Evaluate(OnEncoder):
+    """``spae evaluate``: the loss of an encoder on data."""
+
+    strategy: values.CoreStrategy = "auto"
+
+
+class Path(OnData):
+    """``spae path``: loss for every k and r."""
+
+    n_components: values.Counts
+    n_nonzero: values.Counts
+    method: values.CoreMethod = "polished"
+    selection: values.Selection = "dual-set"
+    center: bool = True
+    scale: bool = False
+    missing: values.Missing = "error"
+    seed: values.Seed = 0
+    figure: values.Formats = ()
+
+    @property
+    def suffixes(self) -> tuple[str, ...]:
+        """A table, and figures."""
+        return (".csv", *(f".{each}" for each in self.figure))
+
+
+class Matrix(BaseModel):
+    """One of the matrices of a comparison."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    name: values.Text
+    source: values.Text
+    array: values.Text | None = None
+    n_nonzero: values.Counts | None = None
+    """In place of the step's."""
+
+
+class Encoders(BaseModel):
+    """Which encoders of a comparison are written out, coefficient by coefficient."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    matrix: values.Text
+    n_nonzero: values.Count
+
+
+class Compare(Step):
+    """Methods side by side, as in the paper's experiments.
+
+    What a matrix's file holds, ``x_is`` tells: a correlation or covariance matrix that is X itself (``"matrix"``, as in
+    the paper) or X'X (``"factor"``), or the rows of X, which are taken about their mean (``"data"``).
+    """
+
+    matrix: list[Matrix] = Field(min_length=1)
+    x_is: values.XIs = "matrix"
+    methods: values.ComparedMethods = tuple(COMPARED)
+    n_components: values.Count
+    n_nonzero: values.Counts
+    selection: values.Selection = "dual-set"
+    seed: values.Seed = 0
+    encoders: Encoders | None = None
+    figure: values.Formats = values.FORMATS
+
+    @model_validator(mode="after")
+    def _names_are_known(self) -> "Compare":
+        names = [each.name for each in self.matrix]
+        if len(set(names)) < len(names):
+            raise ValueError("two of its matrices have the same name.")
+        if self.encoders is not None:
+            if self.encoders.matrix not in names:
+                raise ValueError(f"'encoders.matrix' is {self.encoders.matrix!r}: give one of {', '.join(names)}.")
+            if self.encoders.n_nonzero not in self.sizes_of(self.matrix[names.index(self.encoders.matrix)]):
+                raise ValueError(
+                    f"'encoders.n_nonzero' is {self.encoders.n_nonzero}, which is not among the 'n_nonzero' of "
+                    f"{self.encoders.matrix}."
+                )
+        return self
+
+    def sizes_of(self, matrix: Matrix) -> tuple[int, ...]:
+        """Nonzeros a column may have, on one of the matrices."""
+        return matrix.n_nonzero or self.n_nonzero
+
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        """The matrices."""
+        return tuple(Input(("matrix", i, "source"), each.source, "matrix") for i, each in enumerate(self.matrix))
+
+    @property
+    def suffixes(self) -> tuple[str, ...]:
+        """The points; the encoders, for machines and for people; figures."""
+        encoders = () if self.encoders is None else (".encoders.csv", ".encoders.txt")
+        return (".csv", *encoders, *(f".{each}" for each in self.figure))
+
+    def parameters(self) -> dict[str, Any]:
+        """All that decides the outcome, save the content of the matrices."""
+        found = super().parameters()
+        for each in found["matrix"]:
+            del each["source"]
+        return found
