@@ -15,6 +15,12 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
 
+WIDE = 4
+"""Rows so many times longer than there are of them are shrunk by their small Gram matrix, three times faster."""
+
+SAFE = 1e-8
+"""Share of the largest eigenvalue above which the others keep half their digits in a Gram matrix."""
+
 
 def shrink(rows: Floats, size: int) -> tuple[Floats, float]:
     """Reduce rows (m, d) to at most ``size`` orthogonal ones.
@@ -28,12 +34,31 @@ def shrink(rows: Floats, size: int) -> tuple[Floats, float]:
     """
     if rows.shape[0] <= size:
         return rows, 0.0
+    if rows.shape[1] >= WIDE * rows.shape[0]:
+        quick = _shrink_by_gram(rows, size)
+        if quick is not None:
+            return quick
     _, sigma, Vt = np.linalg.svd(rows, full_matrices=False)
     if sigma.size <= size:
         return sigma[:, None] * Vt, 0.0
     delta = float(sigma[size] ** 2)
     kept = np.sqrt(np.clip(sigma[:size] ** 2 - delta, 0.0, None))
     return kept[:, None] * Vt[:size], delta
+
+
+def _shrink_by_gram(rows: Floats, size: int) -> tuple[Floats, float] | None:
+    """The same from the eigenvectors U of ``rows rows'``, in two products; None where that would lose digits.
+
+    The sketch is ``T rows`` with ``T = (I - delta / lambda)^(1/2) U'`` on the leading eigenvectors. Whatever rounding
+    does to lambda, by u lambda_1, ``X'X - B'B`` is between 0 and delta up to that over the smallest lambda kept.
+    """
+    eigenvalues, vectors = np.linalg.eigh(rows @ rows.T)
+    eigenvalues, vectors = eigenvalues[::-1], vectors[:, ::-1]
+    delta = float(eigenvalues[size])
+    if not delta > SAFE * eigenvalues[0]:
+        return None
+    factors = np.sqrt(1.0 - delta / eigenvalues[:size])
+    return (vectors[:, :size] * factors).T @ rows, delta
 
 
 def optimum_interval(sketch: Floats, shrunk: float, total: float, k: int) -> tuple[float, float]:

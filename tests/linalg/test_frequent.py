@@ -23,11 +23,16 @@ def random_tree(accumulator, X, rng):
     return accumulator.result(states[0])
 
 
-@given(seed=st.integers(0, 10**6), size=st.integers(2, 10), offset=st.sampled_from([0.0, 50.0]))
-def test_all_five_invariants_hold_under_any_merge_tree(seed, size, offset):
+@given(
+    seed=st.integers(0, 10**6),
+    size=st.integers(2, 10),
+    offset=st.sampled_from([0.0, 50.0]),
+    d=st.sampled_from([12, 300]),
+)
+def test_all_five_invariants_hold_under_any_merge_tree(seed, size, offset, d):
     rng = np.random.default_rng(seed)
-    X = power_law(rng, 60, 12, decay=0.7)[rng.permutation(60)] + offset
-    found = random_tree(FrequentDirections(12, size), X, rng)
+    X = power_law(rng, 60, d, decay=0.7)[rng.permutation(60)] + offset
+    found = random_tree(FrequentDirections(d, size), X, rng)
     centered = X - X.mean(axis=0)
     squares = np.linalg.svd(centered, compute_uv=False) ** 2
     total, B = squares.sum(), found.sketch
@@ -44,6 +49,17 @@ def test_all_five_invariants_hold_under_any_merge_tree(seed, size, offset):
         lower, upper = found.optimum_interval(k)
         assert lower <= opt + rounding
         assert opt <= upper + rounding
+
+
+@pytest.mark.parametrize("decay", [0.3, 2.0, 12.0])
+def test_wide_rows_are_shrunk_like_narrow_ones(decay):
+    rng = np.random.default_rng(1)
+    rows = power_law(rng, 20, 200, decay=decay)
+    sketch, delta = shrink(rows, 8)
+    sigma = np.linalg.svd(rows, compute_uv=False)
+    assert delta == pytest.approx(sigma[8] ** 2, rel=1e-6)
+    wanted = np.sqrt(sigma[:8] ** 2 - sigma[8] ** 2)
+    assert np.linalg.svd(sketch, compute_uv=False) == pytest.approx(wanted, rel=1e-7)
 
 
 def test_the_interval_holds_about_another_origin_and_scale():
