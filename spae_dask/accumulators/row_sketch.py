@@ -4,9 +4,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+import scipy.sparse as sp
 
 from spae_dask.accumulators.base import Floats, Rows, State, panel_rows_for
+from spae_dask.accumulators.sparse import PRODUCTS_UP_TO
 from spae_dask.linalg.sketch import gaussian_rows, sign_rows
+from spae_dask.linalg.sparse_rows import counted_from, counted_nbytes, mean_of_stored_columns
 
 DRAW: dict[str, Callable[[int, int, int, int, int], Floats]] = {"gaussian": gaussian_rows, "sign": sign_rows}
 
@@ -103,6 +106,36 @@ class RowSketch:
         state["sketch"] += S.T @ shifted
         state["ones"] += S.sum(axis=0)
         state["count"] += rows.shape[0]
+        return state
+
+    @property
+    def sparse_up_to(self) -> float:
+        """As of any product."""
+        return PRODUCTS_UP_TO
+
+    def sparse_flops_per_row(self, density: float) -> float:
+        """As dense, a stored entry."""
+        return 2.0 * self.size * self.n_features * density + 30.0 * self.size
+
+    def sparse_work_nbytes(self, n_rows: int, n_stored: int) -> int:
+        """The counted rows, their part of S with its draws, and two products."""
+        part = n_rows * self.size + 5 * min(n_rows, self.panel_rows) * self.size
+        return counted_nbytes(n_rows, n_stored, self.n_features) + 8 * (part + 2 * self.size * self.n_features)
+
+    def update_sparse(self, state: State, rows: sp.csr_array, first_row: int) -> State:
+        """Add the sketch of sparse rows; a first one counts from the mean of its mostly stored columns, else from 0."""
+        m = rows.shape[0]
+        if m == 0:
+            return state
+        if state["count"] == 0:
+            state["shift"][...] = mean_of_stored_columns(rows)
+        S, step = np.empty((m, self.size)), self.panel_rows
+        for start in range(0, m, step):  # in parts, because drawing takes several times the room of what is drawn
+            part = S[start : start + step]
+            part[...] = DRAW[self.kind](self.seed, self.stream, first_row + start, len(part), self.size)
+        state["sketch"] += counted_from(rows, state["shift"]).transposed_times(S).T
+        state["ones"] += S.sum(axis=0)
+        state["count"] += m
         return state
 
     def merge(self, a: State, b: State) -> State:

@@ -11,7 +11,7 @@ from spae_dask.algorithms.core import choose_strategy, core_passes
 from spae_dask.algorithms.doubly_sparse import pool_size
 from spae_dask.algorithms.paper import OVERSAMPLING, paper_options, paper_passes
 from spae_dask.algorithms.problem import Problem
-from spae_dask.blocks import LazyRowBlocks, RowBlocks
+from spae_dask.blocks import LazyRowBlocks, RowBlocks, nbytes_of_rows
 from spae_dask.engine.memory import format_nbytes
 from spae_dask.engine.plan import Plan, make_plan
 from spae_dask.estimators.runtime import active_client, resources_for
@@ -140,7 +140,7 @@ def layout_notes(source: RowBlocks) -> list[str]:
     if source.in_process and not isinstance(source, LazyRowBlocks):
         notes.append("the data are in this process's memory and are summed by its own threads")
     n_blocks = len(source.bounds) - 1
-    largest = max(source.bounds[1] - source.bounds[0], 1) * source.shape[1] * source.dtype.itemsize
     if n_blocks > 100_000:
-        notes.append(f"{n_blocks:,} row blocks of {format_nbytes(largest)}: larger chunks would read faster")
+        typical = nbytes_of_rows(source, source.bounds[1])
+        notes.append(f"{n_blocks:,} row blocks of {format_nbytes(typical)}: larger chunks would read faster")
     return notes

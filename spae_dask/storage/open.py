@@ -13,19 +13,22 @@ from spae_dask.errors import InvalidInput, NotFound, NotNumbers, StorageError
 BLOCK_NBYTES = 4 << 20
 """Bytes of a row block of an array in memory: blocks are views, so they only set how often progress is told."""
 
-READABLE = "a Zarr store (path, URL or zarr.Array), an .npy file, a numpy array, a scipy.sparse matrix or a dask array"
+READABLE = (
+    "a Zarr store (path, URL or zarr.Array) of an array, a CSR matrix or an AnnData object, an .npy file, a numpy array, "
+    "a scipy.sparse matrix or a dask array"
+)
 
 
 def open_matrix(x: Any, *, array: str | None = None) -> RowBlocks:
-    """Open a matrix for reading in row blocks; nothing but metadata is read.
+    """Open a matrix for reading in row blocks; nothing but metadata is read (of CSR matrices on disk, row pointers).
 
     Parameters
     ----------
     x : object
-        A path or URL of a Zarr array, of a Zarr group or of an ``.npy`` file; a ``zarr.Array``; a numpy array or memory
-        map (n, d); a scipy.sparse matrix; a dask array; anything ``numpy.asarray`` makes a 2-d array of.
+        A path or URL of a Zarr array, of a Zarr group, of an AnnData store (``X``, or the path of a layer) or of an
+        ``.npy`` file; a ``zarr.Array`` or ``zarr.Group``; a numpy array or memory map (n, d); a scipy.sparse matrix; a dask array; anything ``numpy.asarray`` makes a 2-d array of.
     array : str, optional
-        Which member, if ``x`` is a Zarr group.
+        Which member, if ``x`` is a Zarr group, such as ``layers/counts``.
 
     Returns
     -------
@@ -83,7 +86,10 @@ def _in_memory(x: Any) -> ArrayBlocks:
     if x.dtype == object:
         x = _numbers_of_objects(x)
     n, d = x.shape
-    return ArrayBlocks(x, rows_per_block=max(1, min(n, BLOCK_NBYTES // max(1, d * x.dtype.itemsize))))
+    row_nbytes = d * x.dtype.itemsize
+    if sp.issparse(x):
+        row_nbytes = -(-x.nnz * (x.data.itemsize + x.indices.itemsize) // max(1, n)) + x.indptr.itemsize
+    return ArrayBlocks(x, rows_per_block=max(1, min(n, BLOCK_NBYTES // max(1, row_nbytes))))
 
 
 def _numbers_of_objects(x: Any) -> np.ndarray[Any, Any]:
@@ -144,10 +150,22 @@ def _open_zarr_path(path: str, array: str | None) -> RowBlocks:
 def _open_zarr_object(node: Any, array: str | None, name: str) -> RowBlocks:
     import zarr
 
+    from spae_dask.storage.encoded import encoding_of, open_anndata, open_matrix_group
     from spae_dask.storage.zarr_blocks import ZarrBlocks
 
     if isinstance(node, zarr.Group):
+        encoding = encoding_of(node)
+        if encoding == "anndata":
+            blocks = open_anndata(node, array, name)
+            if not isinstance(blocks, ZarrBlocks):
+                return blocks
+            check_two_dimensional(blocks.array.ndim, blocks.array.shape, f"{name}/{array or 'X'}")
+            return blocks
+        if encoding in ("csr_matrix", "csc_matrix") and array is None:
+            return open_matrix_group(node, name)
         node = _member(node, array, name)
+        if isinstance(node, zarr.Group):
+            return open_matrix_group(node, f"{name}/{array}")
     elif array is not None:
         raise InvalidInput(f"{name} is an array, so it has no member {array!r}. Leave the member name out.")
     check_two_dimensional(node.ndim, node.shape, name)

@@ -142,12 +142,18 @@ def test_dask_arrays_give_the_bits_of_the_loop_and_the_scatter_of_their_values(
         assert bits(runner.run_pass(summaries(D))) == bits(expected), name
 
 
-def test_sparse_rows_of_this_process_give_the_bits_of_their_dense_twin(X: NDArray[np.float32]) -> None:
-    counts = np.where(X > 55, np.rint(X), 0).astype(np.float32)
+@pytest.mark.parametrize("level", [55, 62])  # about a tenth and a hundredth of the entries are left
+def test_sparse_rows_of_this_process_give_the_same_bits_everywhere_and_the_numbers_of_their_dense_twin(
+    X: NDArray[np.float32], level: int
+) -> None:
+    counts = np.where(level < X, np.rint(X), 0).astype(np.float32)
     dense, sparse = (ArrayBlocks(x, 100) for x in (counts, sp.csr_array(counts)))
-    expected = bits(SerialRunner(dense).run_pass(summaries(D)))
-    assert bits(SerialRunner(sparse).run_pass(summaries(D))) == expected
-    assert bits(DaskRunner(sparse, None, 2).run_pass(summaries(D))) == expected
+    found = SerialRunner(sparse).run_pass(summaries(D))
+    assert bits(DaskRunner(sparse, None, 2).run_pass(summaries(D))) == bits(found)
+    expected = SerialRunner(dense).run_pass(summaries(D))
+    size = np.max(expected["gram"].scatter)
+    np.testing.assert_allclose(found["gram"].scatter, expected["gram"].scatter, atol=1e-13 * size)
+    np.testing.assert_allclose(found["triangular"].triangle, expected["triangular"].triangle, atol=1e-13 * size)
 
 
 class Checksum:
