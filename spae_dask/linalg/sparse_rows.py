@@ -4,11 +4,11 @@
 entry by entry from the columns of which more than three quarters are stored, which adds at most a third to the entries;
 for all others it stays in ``rest`` and is dealt with by algebra.
 
-Neither part cancels. Let a quarter of a column x of m entries, or more, be zeros, and R = sum (x_i - c)^2 for any c. The
-zeros alone give R >= (m/4) c^2; and since ``x^2 <= 2 (x - c)^2 + 2 c^2`` on the others, which are at most three times as
-many, sum x_i^2 <= 6 R. So what algebra subtracts, sums of x_i^2 and m c^2, is no larger than a few times what is left,
-and three bits are lost at most. Where it would cancel is a column that is mostly stored, such as a constant of 10^8 with
-noise: there it is not used.
+Neither part cancels. Let a quarter of a column x of m entries, or more, be zeros, and R = sum (x_i - c)^2 for any c.
+The zeros alone give R >= (m/4) c^2; and since ``x^2 <= 2 (x - c)^2 + 2 c^2`` on the others, which are at most three
+times as many, sum x_i^2 <= 6 R. So what algebra subtracts, sums of x_i^2 and m c^2, is no larger than a few times what
+is left, and three bits are lost at most. Where it would cancel is a column that is mostly stored, such as a constant of
+10^8 with noise: there it is not used.
 """
 
 from dataclasses import dataclass

@@ -14,7 +14,7 @@ from spae_dask.blocks import StoredEntries
 from spae_dask.errors import InvalidInput
 from spae_dask.storage.csr_cut import Pointers, cut_rows
 from spae_dask.storage.runs import read_run
-from spae_dask.storage.zarr_blocks import MAX_BLOCK_NBYTES, TARGET_BLOCK_NBYTES, ZarrArray, place_of
+from spae_dask.storage.zarr_blocks import MAX_BLOCK_NBYTES, TARGET_BLOCK_NBYTES, ZarrArray, names_of, place_of
 
 CHUNKS_PER_BLOCK = 8
 """A block ends in the middle of a chunk, which is decoded again for the next one: that is an eighth more."""
@@ -27,9 +27,9 @@ POINTERS_AT_ONCE = 1 << 20
 class CsrBlocks:
     """A CSR matrix on disk, read in blocks of whole rows of about equal stored bytes.
 
-    Choosing the blocks takes one read of the row pointers, at most 8 bytes a row, of which those at the bounds are kept:
-    a few seconds for 10^8 rows. It is done once, and goes along when the source is pickled. Reading a block decodes the
-    chunks of row pointers it lies in; if those are large beside a block, it is they that take the time.
+    Choosing the blocks takes one read of the row pointers, at most 8 bytes a row, of which those at the bounds are
+    kept: a few seconds for 10^8 rows. It is done once, and goes along when the source is pickled. Reading a block
+    decodes the chunks of row pointers it lies in; if those are large beside a block, it is they that take the time.
 
     Parameters
     ----------
@@ -58,7 +58,12 @@ class CsrBlocks:
     @property
     def entry_nbytes(self) -> int:
         """Bytes of an entry in memory: value and column."""
-        return int(self.dtype.itemsize + self.indices.dtype.itemsize)
+        return int(self.dtype.itemsize + self.index_dtype.itemsize)
+
+    @property
+    def index_dtype(self) -> np.dtype[np.generic]:
+        """Type of columns and row pointers of a block, whatever they are stored as."""
+        return np.dtype(np.int32 if self.shape[1] < 2**31 else np.int64)
 
     @property
     def pointer_nbytes(self) -> int:
@@ -72,11 +77,11 @@ class CsrBlocks:
 
     @property
     def read_nbytes(self) -> int:
-        """Decoded chunks in flight, of values, columns and pointers in turn; and the block as it was before checks."""
+        """Decoded chunks in flight, of values or of columns; row pointers; and what is converted as it is read."""
         at_once = int(zarr.config.get("async.concurrency") or 1)
         largest = max(array.chunks[0] * array.dtype.itemsize for array in (self.data, self.indices))
         in_flight = min(at_once, CHUNKS_PER_BLOCK + 2) * int(largest)
-        return in_flight + 2 * self.pointer_nbytes + self.target_nbytes
+        return in_flight + 2 * self.pointer_nbytes + self._block_entries * int(self.indices.dtype.itemsize + 1)
 
     @property
     def in_process(self) -> bool:
@@ -103,7 +108,7 @@ class CsrBlocks:
     def stored(self) -> StoredEntries:
         """Bytes of the blocks."""
         bounds, entries = self._cut
-        pointer = int(self.indptr.dtype.itemsize)
+        pointer = int(self.index_dtype.itemsize)
         offsets = tuple(self.entry_nbytes * e + pointer * b for b, e in zip(bounds, entries, strict=True))
         return StoredEntries(offsets, entries[-1] / (self.shape[0] * self.shape[1]))
 
@@ -122,9 +127,7 @@ class CsrBlocks:
         """Row bounds of the blocks, and the entries before each of them."""
         bounds, entries = cut_rows(self._pointers(), self._block_entries)
         if entries[-1] != self.data.shape[0]:
-            raise self._corrupt(
-                f"its row pointers end at {entries[-1]:,}, and {self.data.shape[0]:,} values are stored"
-            )
+            raise self._corrupt(f"its row pointers end at {entries[-1]:,}, its values at {self.data.shape[0]:,}")
         return bounds, entries
 
     def _pointers(self) -> Iterator[tuple[int, Pointers]]:
@@ -169,7 +172,10 @@ class CsrBlocks:
                 f"row {row} has an entry in column {columns[at]}, and there are {self.shape[1]} columns"
             )
         values = read_run(self.data, first, last).astype(self.dtype, copy=False)
-        block = sp.csr_array((values, columns, pointers), shape=(stop - start, self.shape[1]))
+        index = self.index_dtype
+        block = sp.csr_array(
+            (values, columns.astype(index, copy=False), pointers.astype(index)), shape=(stop - start, self.shape[1])
+        )
         block.sum_duplicates()
         return block
 
@@ -201,11 +207,12 @@ def open_csr(group: Any, name: str, feature_names: tuple[str, ...] | None = None
     missing = [key for key, array in arrays.items() if getattr(array, "ndim", None) != 1]
     shape = group.attrs.get("shape")
     if missing or not _is_shape(shape):
-        lacks = (
-            f"one-dimensional {', '.join(missing)}" if missing else f"attribute shape of two integers (it is {shape!r})"
-        )
+        arrays_missing = f"one-dimensional array {', '.join(missing)}"
+        lacks = arrays_missing if missing else f"attribute shape of two integers (it is {shape!r})"
         raise InvalidInput(f"{name} calls itself a csr_matrix but lacks the {lacks}. Write it again, or ask its maker.")
     n, d = (int(length) for length in shape)
+    if feature_names is None:
+        feature_names = names_of(group.attrs.get("feature_names"), d)
     blocks = CsrBlocks(arrays["data"], arrays["indices"], arrays["indptr"], (n, d), feature_names)
     lengths = {key: array.shape[0] for key, array in arrays.items()}
     if lengths["data"] != lengths["indices"]:

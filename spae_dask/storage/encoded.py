@@ -2,12 +2,16 @@
 
 from typing import Any
 
+import numpy as np
 import zarr
 
 from spae_dask.blocks import RowBlocks
 from spae_dask.errors import InvalidInput, NotFound
 from spae_dask.storage.csr_blocks import open_csr
 from spae_dask.storage.zarr_blocks import ZarrBlocks
+
+SPARSE = ("csr_matrix", "csc_matrix")
+"""Encodings of a single sparse matrix."""
 
 
 def encoding_of(node: Any) -> str | None:
@@ -53,11 +57,10 @@ def open_anndata(root: Any, member: str | None, name: str) -> RowBlocks:
     """
     path = member or "X"
     node = root.get(path)
-    is_sparse = isinstance(node, zarr.Group) and encoding_of(node) in ("csr_matrix", "csc_matrix")
+    is_sparse = isinstance(node, zarr.Group) and encoding_of(node) in SPARSE
     if not is_sparse and not isinstance(node, zarr.Array):
-        raise NotFound(
-            f"the AnnData store {name} has no matrix {path!r}; it has {', '.join(_matrices(root)) or 'none'}."
-        )
+        has = ", ".join(_matrices(root)) or "none"
+        raise NotFound(f"the AnnData store {name} has no matrix {path!r}; it has {has}.")
     shape = node.shape if isinstance(node, zarr.Array) else node.attrs.get("shape", ())
     names = _names_of_var(root, shape[1]) if len(shape) == 2 else None
     return open_matrix_group(node, f"{name}/{path}", names) if is_sparse else ZarrBlocks(node, names=names)
@@ -78,4 +81,4 @@ def _names_of_var(root: Any, n_features: int) -> tuple[str, ...] | None:
     column = var.get(str(var.attrs.get("_index", "_index")))
     if not isinstance(column, zarr.Array) or column.shape != (n_features,):
         return None
-    return tuple(str(each) for each in column[:])
+    return tuple(str(each) for each in np.asarray(column[:]))

@@ -14,8 +14,8 @@ BLOCK_NBYTES = 4 << 20
 """Bytes of a row block of an array in memory: blocks are views, so they only set how often progress is told."""
 
 READABLE = (
-    "a Zarr store (path, URL or zarr.Array) of an array, a CSR matrix or an AnnData object, an .npy file, a numpy array, "
-    "a scipy.sparse matrix or a dask array"
+    "a Zarr store (path, URL or zarr.Array) of an array, a CSR matrix or an AnnData object, an .npy file, a numpy "
+    "array, a scipy.sparse matrix or a dask array"
 )
 
 
@@ -25,8 +25,9 @@ def open_matrix(x: Any, *, array: str | None = None) -> RowBlocks:
     Parameters
     ----------
     x : object
-        A path or URL of a Zarr array, of a Zarr group, of an AnnData store (``X``, or the path of a layer) or of an
-        ``.npy`` file; a ``zarr.Array`` or ``zarr.Group``; a numpy array or memory map (n, d); a scipy.sparse matrix; a dask array; anything ``numpy.asarray`` makes a 2-d array of.
+        A path or URL of a Zarr array, of a Zarr group, of an AnnData store (its ``X``) or of an ``.npy`` file; a
+        ``zarr.Array`` or ``zarr.Group``; a numpy array or memory map (n, d); a scipy.sparse matrix; a dask array;
+        anything ``numpy.asarray`` makes a 2-d array of.
     array : str, optional
         Which member, if ``x`` is a Zarr group, such as ``layers/counts``.
 
@@ -150,7 +151,7 @@ def _open_zarr_path(path: str, array: str | None) -> RowBlocks:
 def _open_zarr_object(node: Any, array: str | None, name: str) -> RowBlocks:
     import zarr
 
-    from spae_dask.storage.encoded import encoding_of, open_anndata, open_matrix_group
+    from spae_dask.storage.encoded import SPARSE, encoding_of, open_anndata, open_matrix_group
     from spae_dask.storage.zarr_blocks import ZarrBlocks
 
     if isinstance(node, zarr.Group):
@@ -161,7 +162,7 @@ def _open_zarr_object(node: Any, array: str | None, name: str) -> RowBlocks:
                 return blocks
             check_two_dimensional(blocks.array.ndim, blocks.array.shape, f"{name}/{array or 'X'}")
             return blocks
-        if encoding in ("csr_matrix", "csc_matrix") and array is None:
+        if encoding in SPARSE and array is None:
             return open_matrix_group(node, name)
         node = _member(node, array, name)
         if isinstance(node, zarr.Group):
@@ -173,14 +174,16 @@ def _open_zarr_object(node: Any, array: str | None, name: str) -> RowBlocks:
 
 
 def _member(group: Any, array: str | None, name: str) -> Any:
-    """The named array of a group, or its only two-dimensional one."""
+    """The named array or sparse matrix of a group, or its only two-dimensional array."""
+    from spae_dask.storage.encoded import SPARSE, encoding_of
+
     members = {key: (child.shape, child.dtype) for key, child in sorted(group.arrays())}
     if array is not None:
         try:
             member = group[array]
         except KeyError:
             member = None
-        if member is None or not hasattr(member, "ndim"):
+        if not (hasattr(member, "ndim") or (hasattr(member, "attrs") and encoding_of(member) in SPARSE)):
             raise NotFound(f"the group {name} has no array {array!r}; it has {_listed(members)}.")
         return member
     matrices = [key for key, (shape, _) in members.items() if len(shape) == 2]

@@ -97,12 +97,7 @@ class ZarrBlocks:
     @property
     def feature_names(self) -> tuple[str, ...] | None:
         """Names of the columns: those given, or the array's attribute ``feature_names`` if that is one string each."""
-        if self.names is not None:
-            return self.names
-        names = self.array.attrs.get("feature_names")
-        if not isinstance(names, list) or len(names) != self.shape[1] or not all(isinstance(n, str) for n in names):
-            return None
-        return tuple(str(name) for name in names)
+        return self.names or names_of(self.array.attrs.get("feature_names"), self.shape[1])
 
     def describe(self) -> str:
         """Where the array is."""
@@ -165,6 +160,13 @@ class ZarrBlocks:
             slice(i * rows, min((i + 1) * rows, n)),
             slice(j * columns, min((j + 1) * columns, d)),
         )
+
+
+def names_of(listed: object, n_features: int) -> tuple[str, ...] | None:
+    """Names of columns from an attribute of a store, if it holds a string for each."""
+    if not isinstance(listed, list) or len(listed) != n_features or not all(isinstance(n, str) for n in listed):
+        return None
+    return tuple(listed)
 
 
 def place_of(array: ZarrArray) -> str:
