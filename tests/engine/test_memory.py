@@ -22,6 +22,7 @@ from spae_dask.accumulators import Accumulator, CrossProducts, Gram, Moments, No
 from spae_dask.blocks import RowBlocks
 from spae_dask.engine.distributed import DaskRunner
 from spae_dask.engine.layout import PassLayout
+from spae_dask.storage.ingest import ingest
 from spae_dask.storage.open import open_matrix
 from tests.conftest import ClusterOpener
 from tests.engine.resident import PeakAboveIdle
@@ -131,6 +132,13 @@ def sparse_chunks() -> da.Array:
     return rows.map_blocks(counts, chunks=(rows.chunks[0], (256,)), meta=sp.csr_array((0, 0), dtype=np.float32))
 
 
+def csr_group(folder: Path) -> Path:
+    rng = np.random.default_rng(0)
+    X = sp.random_array((2**17, 512), density=0.08, format="csr", dtype=np.float32, rng=rng)
+    ingest(X, folder / "x.zarr")
+    return folder / "x.zarr"
+
+
 CASES = [
     Case("row chunks, first pass", row_chunks, first_pass),
     Case("row chunks, second pass", row_chunks, second_pass),
@@ -141,6 +149,8 @@ CASES = [
     Case("npy, column-major", npy_in_column_order, first_pass),
     Case("dask array", lambda folder: lazy_chunks(folder) * 2, first_pass),
     Case("dask array, column chunks", lambda folder: lazy_chunks(folder).rechunk((8192, 64)), first_pass),
+    Case("CSR group, first pass", csr_group, first_pass),
+    Case("CSR group, second pass", csr_group, second_pass),
     Case("dask array of CSR blocks", lambda _: sparse_chunks(), first_pass),
 ]
 
