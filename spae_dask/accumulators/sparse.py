@@ -89,8 +89,8 @@ def flops_per_sparse_row(accumulator: Accumulator[Any], density: float) -> float
 
 
 def sparse_scratch(accumulator: Accumulator[Any], n_rows: int, n_stored: int, n_features: int) -> int:
-    """Most bytes one sparse panel takes: dense if it must be, and any may turn out to be fuller than the average."""
+    """Most bytes a sparse panel and its update take; made dense if need be, as any may be fuller than the average."""
     nbytes = accumulator.work_nbytes + 8 * accumulator.panel_rows * n_features
     if isinstance(accumulator, SparseAccumulator):
         nbytes = max(nbytes, accumulator.sparse_work_nbytes(n_rows, n_stored))
-    return nbytes
+    return nbytes + 16 * n_stored + 8 * n_rows

@@ -36,7 +36,8 @@ def write_footprint(source: RowBlocks, unit_nbytes: int, n_selected: int) -> Foo
     block_rows = largest_block_rows(source)
     return Footprint(
         block_nbytes=largest_block_nbytes(source),
-        n_blocks_held=1,
+        # sparse rows are copied out of their block; dense ones are seen through a view
+        n_blocks_held=1 if stored_entries(source) is None else 2,
         read_nbytes=source.read_nbytes,
         # the selected columns as read, in float64 and scaled; the unit being filled, as stored and as read back
         work_nbytes=3 * 8 * block_rows * n_selected + 3 * unit_nbytes,

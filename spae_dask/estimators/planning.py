@@ -134,7 +134,7 @@ def layout_notes(source: RowBlocks) -> list[str]:
     decodes = getattr(source, "decodes_per_chunk", 1)
     if decodes > 1:
         notes.append(
-            f"each chunk is decoded {decodes} times a pass, because a row of chunks is too large to hold; "
+            f"each chunk is decoded {decodes} times a pass, because a chunk, or a row of chunks, is too large to hold; "
             "`spae ingest` writes the data again in row chunks"
         )
     stored = stored_entries(source)

@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from spae_dask import SparseEncoder, evaluate, open_matrix, plan
+from spae_dask import ColumnSelector, SparseEncoder, evaluate, open_matrix, plan
 from spae_dask.errors import NonFiniteInput
 from spae_dask.estimators.checking import check
 from spae_dask.estimators.writing import transform_to_zarr
@@ -110,6 +110,15 @@ def test_codes_and_losses_on_sparse_rows_are_those_of_dense_rows(tmp_path: Path,
     report = transform_to_zarr(given, encoder, str(tmp_path / "z.zarr"))
     assert report.rows_verified == 1500
     np.testing.assert_allclose(open_matrix(tmp_path / "z.zarr").read(0)[:100], expected[:100], atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_selected_columns_of_sparse_rows_stay_sparse(tmp_path: Path, kind: str) -> None:
+    selector = ColumnSelector(4).fit(X)
+    found = selector.transform(sources(tmp_path, X)[kind])
+    found = found if kind == "scipy" else found.compute()
+    assert sp.issparse(found)
+    np.testing.assert_array_equal(found.toarray(), X[:, selector.get_support()])
 
 
 def test_names_of_an_anndata_store_are_those_of_the_encoder(tmp_path: Path) -> None:
