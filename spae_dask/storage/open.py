@@ -151,52 +151,19 @@ def _open_zarr_path(path: str, array: str | None) -> RowBlocks:
 def _open_zarr_object(node: Any, array: str | None, name: str) -> RowBlocks:
     import zarr
 
-    from spae_dask.storage.encoded import SPARSE, encoding_of, open_anndata, open_matrix_group
     from spae_dask.storage.zarr_blocks import ZarrBlocks
+    from spae_dask.storage.zarr_groups import Member, choose_member, open_sparse_group
 
     if isinstance(node, zarr.Group):
-        encoding = encoding_of(node)
-        if encoding == "anndata":
-            blocks = open_anndata(node, array, name)
-            if not isinstance(blocks, ZarrBlocks):
-                return blocks
-            check_two_dimensional(blocks.array.ndim, blocks.array.shape, f"{name}/{array or 'X'}")
-            return blocks
-        if encoding in SPARSE and array is None:
-            return open_matrix_group(node, name)
-        node = _member(node, array, name)
-        if isinstance(node, zarr.Group):
-            return open_matrix_group(node, f"{name}/{array}")
+        member = choose_member(node, array, name)
     elif array is not None:
         raise InvalidInput(f"{name} is an array, so it has no member {array!r}. Leave the member name out.")
-    check_two_dimensional(node.ndim, node.shape, name)
-    return ZarrBlocks(node)
-
-
-def _member(group: Any, array: str | None, name: str) -> Any:
-    """The named array or sparse matrix of a group, or its only two-dimensional array."""
-    from spae_dask.storage.encoded import SPARSE, encoding_of
-
-    members = {key: (child.shape, child.dtype) for key, child in sorted(group.arrays())}
-    if array is not None:
-        try:
-            member = group[array]
-        except KeyError:
-            member = None
-        if not (hasattr(member, "ndim") or (hasattr(member, "attrs") and encoding_of(member) in SPARSE)):
-            raise NotFound(f"the group {name} has no array {array!r}; it has {_listed(members)}.")
-        return member
-    matrices = [key for key, (shape, _) in members.items() if len(shape) == 2]
-    if len(matrices) == 1:
-        return group[matrices[0]]
-    raise InvalidInput(
-        f"{name} is a Zarr group with {len(matrices)} two-dimensional arrays; it has {_listed(members)}. "
-        f"Name one: {name}/NAME (or array=NAME)."
-    )
-
-
-def _listed(members: dict[str, tuple[tuple[int, ...], Any]]) -> str:
-    return ", ".join(f"{key} {shape} {dtype}" for key, (shape, dtype) in members.items()) or "no arrays"
+    else:
+        member = Member(node, name)
+    if isinstance(member.node, zarr.Group):
+        return open_sparse_group(member)
+    check_two_dimensional(member.node.ndim, member.node.shape, member.name)
+    return ZarrBlocks(member.node, names=member.feature_names)
 
 
 def check_two_dimensional(ndim: int, shape: tuple[int, ...], name: str) -> None:

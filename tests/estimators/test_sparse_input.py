@@ -10,7 +10,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from spae_dask import ColumnSelector, SparseEncoder, evaluate, open_matrix, plan
+from spae_dask.encoding.codes import RowEncoder
 from spae_dask.errors import NonFiniteInput
+from spae_dask.estimators.applying import encode_rows
 from spae_dask.estimators.checking import check
 from spae_dask.estimators.writing import transform_to_zarr
 from tests.oracles import encoder_loss, pca_loss
@@ -136,10 +138,27 @@ def test_a_plan_counts_what_is_stored(tmp_path: Path, kind: str) -> None:
     assert any("stored" in note for note in planned.notes)
 
 
+def test_large_chunks_of_row_pointers_are_noted(tmp_path: Path) -> None:
+    n = 2_200_000
+    x = sp.csr_array((n, 3), dtype=np.float32)
+    csr_store(tmp_path / "x", x, indptr=np.zeros(n + 1, dtype=np.int64), pointer_chunk=n + 1)
+    assert any("of row pointers beside its own" in note for note in plan(tmp_path / "x", 2, n_nonzero=2).notes)
+
+
 def test_a_plan_of_lazy_sparse_blocks_says_what_it_assumes() -> None:
     planned = plan(lazy(X), 2, n_nonzero=4)
     assert any("25% of their entries are assumed to be stored" in note for note in planned.notes)
     assert planned.bytes_read < X.nbytes
+
+
+def test_codes_take_the_selected_columns_of_rows_that_are_too_wide_to_be_made_dense() -> None:
+    n, d = 20_000, 10**6  # 80 GB dense
+    rng = np.random.default_rng(0)
+    x = sp.csr_array((rng.random(n).astype(np.float32), rng.choice([7, 500, d - 1], n), np.arange(n + 1)), shape=(n, d))
+    columns = np.array([7, d - 1])
+    encoder = RowEncoder(columns, np.array([[1.0], [2.0]]), np.array([0.1, 0.2]), np.array([2.0, 4.0]))
+    expected = (x[:, columns].toarray() - [0.1, 0.2]) / [2.0, 4.0] @ [[1.0], [2.0]]
+    np.testing.assert_allclose(encode_rows(open_matrix(x), encoder), expected, atol=1e-6)
 
 
 def test_a_matrix_whose_dense_form_fits_nowhere_is_planned_and_swept() -> None:

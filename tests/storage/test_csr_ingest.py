@@ -94,6 +94,14 @@ def test_a_block_too_large_for_the_budget_is_refused_before_it_is_read(tmp_path:
     assert not (tmp_path / "out.zarr").exists()
 
 
+@pytest.mark.parametrize("array", ["indices", "indptr"])
+def test_a_chunk_of_a_written_group_that_gets_lost_is_noticed(small_chunks: None, tmp_path: Path, array: str) -> None:
+    ingest(X, tmp_path / "out.zarr")
+    (tmp_path / "out.zarr" / array / "c" / "1").unlink()
+    with pytest.raises(InvalidInput, match="not a valid CSR matrix"):
+        written(tmp_path / "out.zarr")
+
+
 def test_progress_is_told_by_rows(tmp_path: Path) -> None:
     seen: list[tuple[int, int | None]] = []
     ingest(lazy(), tmp_path / "out.zarr", watch=lambda done, total: seen.append((done, total)))
