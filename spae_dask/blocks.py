@@ -6,7 +6,8 @@ else about it. A source that can be read in another process is small when pickle
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from itertools import pairwise
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -35,6 +36,8 @@ class RowBlocks(Protocol):
         Bytes held beside the block itself while one block is being read, such as a decoded chunk.
     in_process : bool
         True if the data live in this process's memory only, so that no other process can read them.
+    stored : StoredEntries, optional
+        What the blocks hold if they are CSR rows; sources of dense rows need not have it (see ``stored_entries``).
     """
 
     @property
@@ -59,6 +62,53 @@ class RowBlocks(Protocol):
     def describe(self) -> str:
         """Name of the source for messages, such as its path."""
         ...
+
+
+@dataclass(frozen=True, eq=False)
+class StoredEntries:
+    """What the CSR blocks of a source hold, as far as it is known before they are read.
+
+    Attributes
+    ----------
+    offsets : sequence of int
+        Bytes (values, column numbers and row pointers) of all blocks before each bound of the source.
+    density : float
+        Share of the n x d entries that are stored.
+    """
+
+    offsets: Sequence[int]
+    density: float
+
+
+def stored_entries(source: RowBlocks) -> StoredEntries | None:
+    """What is known of the stored entries of a source of CSR rows; None if its rows are dense."""
+    stored: StoredEntries | None = getattr(source, "stored", None)
+    return stored
+
+
+def total_nbytes(source: RowBlocks) -> int:
+    """Bytes of all blocks, as they are in memory."""
+    stored = stored_entries(source)
+    n, d = source.shape
+    return n * d * source.dtype.itemsize if stored is None else int(stored.offsets[-1])
+
+
+def nbytes_of_rows(source: RowBlocks, n_rows: int) -> int:
+    """Bytes of some of its rows: their share of all."""
+    return total_nbytes(source) * n_rows // source.shape[0]
+
+
+def largest_block_nbytes(source: RowBlocks) -> int:
+    """Bytes of the largest block."""
+    stored = stored_entries(source)
+    if stored is None:
+        return largest_block_rows(source) * source.shape[1] * source.dtype.itemsize
+    return int(max(stop - start for start, stop in pairwise(stored.offsets)))
+
+
+def largest_block_rows(source: RowBlocks) -> int:
+    """Rows of the longest block."""
+    return max(stop - start for start, stop in pairwise(source.bounds))
 
 
 @lru_cache(maxsize=16)
@@ -108,6 +158,18 @@ class ArrayBlocks:
     def bounds(self) -> Sequence[int]:
         """Row bounds of the blocks."""
         return uniform_bounds(self.shape[0], self.rows_per_block)
+
+    @cached_property
+    def stored(self) -> StoredEntries | None:
+        """Of a sparse matrix, what it holds."""
+        X: Any = self.X
+        if not sp.issparse(X):
+            return None
+        bounds = np.asarray(self.bounds)
+        entry_nbytes = X.data.itemsize + X.indices.itemsize
+        offsets = X.indptr[bounds].astype(np.int64) * entry_nbytes + bounds * X.indptr.itemsize
+        n, d = self.shape
+        return StoredEntries(tuple(offsets.tolist()), X.nnz / max(1, n * d))
 
     def read(self, i: int) -> Block:
         """Rows of block ``i``, as a view where the array allows it."""

@@ -46,7 +46,8 @@ def matrices(
 
 @st.composite
 def csr_matrices(draw: st.DrawFn, max_rows: int = 40, max_columns: int = 6) -> sp.csr_array:
-    """CSR rows, some of them empty."""
+    """CSR rows, some of them empty; columns that are nearly empty, and such as are nearly full."""
     dense = draw(matrices(max_rows=max_rows, max_columns=max_columns, dtypes=("float32", "float64", "int8")))
     rng = np.random.default_rng(draw(st.integers(0, 2**16)))
-    return sp.csr_array(np.where(rng.random(dense.shape) < 0.4, dense, dense.dtype.type(0)))
+    filled = rng.random(dense.shape) < rng.choice([0.05, 0.4, 0.95], dense.shape[1])
+    return sp.csr_array(np.where(filled, dense, dense.dtype.type(0)))

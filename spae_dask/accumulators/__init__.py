@@ -4,7 +4,7 @@ Every quantity the method needs from X is a small summary that can be built bloc
 ``DESIGN.md`` in this folder for the laws each one keeps.
 """
 
-from spae_dask.accumulators.base import Accumulator, State, Together
+from spae_dask.accumulators.base import Accumulator, State
 from spae_dask.accumulators.cross import CrossProducts, Products
 from spae_dask.accumulators.frequent import FrequentDirections, FrequentSketch
 from spae_dask.accumulators.gram import Gram, Scatter
@@ -15,6 +15,8 @@ from spae_dask.accumulators.projection import ProjectedRows, Projection
 from spae_dask.accumulators.residual import Residual, ResidualColumns
 from spae_dask.accumulators.row_pool import PooledRows, RowPool
 from spae_dask.accumulators.row_sketch import RowSketch, SketchedRows
+from spae_dask.accumulators.sparse import SparseAccumulator
+from spae_dask.accumulators.together import Together
 from spae_dask.accumulators.triangular import CenteredTriangle, Triangular
 
 __all__ = [
@@ -39,6 +41,7 @@ __all__ = [
     "RowSketch",
     "Scatter",
     "SketchedRows",
+    "SparseAccumulator",
     "State",
     "Together",
     "Triangular",

@@ -1,15 +1,19 @@
 """Cross products of chosen columns with all of X, about a known mean: C'C, C'X and, on request, X'XZ.
 
 They decide the loss of any encoder supported on those columns exactly (algorithm book: "finish"). The mean is
-subtracted from the rows, not from the products: ``C'X - n mean_S mean'`` would cancel.
+subtracted from the rows, not from the products: ``C'X - n mean_S mean'`` would cancel. Of sparse rows it is subtracted
+from the products of those columns alone that are mostly zero, where it cannot (``linalg/sparse_rows.py``).
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 
 from spae_dask.accumulators.base import Floats, Rows, State, panel_rows_for
+from spae_dask.accumulators.sparse import PRODUCTS_UP_TO
+from spae_dask.linalg.sparse_rows import counted_from, counted_nbytes
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,6 +108,31 @@ class CrossProducts:
         if self.Z is not None:
             state["directions"] += centered.T @ (centered @ self.Z)
         state["norms"] += np.einsum("ij,ij->j", centered, centered)
+        state["count"] += rows.shape[0]
+        return state
+
+    @property
+    def sparse_up_to(self) -> float:
+        """As of any product."""
+        return PRODUCTS_UP_TO
+
+    def sparse_flops_per_row(self, density: float) -> float:
+        """As dense, a stored entry."""
+        return density * self.flops_per_row
+
+    def sparse_work_nbytes(self, n_rows: int, n_stored: int) -> int:
+        """The counted rows, the chosen columns among them twice and their directions, and two products."""
+        r, d, k = self._shape
+        dense = n_rows * (2 * r + 2 * k) + 2 * d * max(r, k)
+        return counted_nbytes(n_rows, n_stored, d) + 16 * n_stored + 8 * dense
+
+    def update_sparse(self, state: State, rows: sp.csr_array, first_row: int) -> State:  # noqa: ARG002
+        """Add the products of sparse rows."""
+        about = counted_from(rows, self.mean, self.scale)
+        state["cross"] += about.transposed_times(about.columns(self.columns)).T
+        if self.Z is not None:
+            state["directions"] += about.transposed_times(about.times(self.Z))
+        state["norms"] += about.squared_norms
         state["count"] += rows.shape[0]
         return state
 

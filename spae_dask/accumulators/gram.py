@@ -8,9 +8,14 @@ small as the distance of a state's mean from its shift.
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg.blas import dsyrk
+import scipy.sparse as sp
+from scipy.linalg.blas import dsyr2, dsyrk
 
 from spae_dask.accumulators.base import Floats, Rows, State, panel_rows_for
+from spae_dask.linalg.sparse_rows import counted_from, counted_nbytes, mean_of_stored_columns
+
+STRIP = 1 << 20
+"""Entries of the product of sparse rows that are made at once."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,6 +104,41 @@ class Gram:
         state["count"] += rows.shape[0]
         return state
 
+    @property
+    def sparse_up_to(self) -> float:
+        """A sparse product is twice as fast as BLAS at this density, and as fast at one and a half times it."""
+        return 0.06
+
+    def sparse_flops_per_row(self, density: float) -> float:
+        """Every pair of stored entries, both ways round."""
+        stored = density * self.n_features
+        return 2.0 * stored * stored + 3.0 * stored
+
+    def sparse_work_nbytes(self, n_rows: int, n_stored: int) -> int:
+        """The counted rows and their transpose, and a strip of the product, sparse and dense."""
+        d = self.n_features
+        return counted_nbytes(n_rows, n_stored, d) + 16 * n_stored + 24 * min(d * d, max(STRIP, d))
+
+    def update_sparse(self, state: State, rows: sp.csr_array, first_row: int) -> State:  # noqa: ARG002
+        """Add sparse rows; a first one counts from the mean of its mostly stored columns, and from 0 in all others."""
+        m, d = rows.shape
+        if m == 0:
+            return state
+        if state["count"] == 0:
+            state["shift"][...] = mean_of_stored_columns(rows)
+        about = counted_from(rows, state["shift"])
+        transposed, width = about.rows.T.tocsr(), max(1, STRIP // d)
+        for start in range(0, d, width):
+            _add_columns(state["gram"], transposed[start : start + width] @ about.rows, start)
+        sums = about.sums
+        if about.rest.any():  # the state was begun by dense rows, or by others of this column
+            # (Y - 1 c')'(Y - 1 c') = Y'Y - c w' - w c' with w = Y'1 - m c / 2, and Y'1 = sums + m c
+            w = sums + (m / 2) * about.rest
+            state["gram"] = dsyr2(-1.0, about.rest, w, a=state["gram"], overwrite_a=1)
+        state["sum"] += sums
+        state["count"] += m
+        return state
+
     def merge(self, a: State, b: State) -> State:
         """Pairwise update of Chan, Golub & LeVeque, eq. (2.1), in matrix form."""
         if a["count"] == 0 or b["count"] == 0:
@@ -128,3 +168,13 @@ class Gram:
         upper = np.triu(state["gram"] - n * np.outer(offset, offset))
         scatter = upper + np.triu(upper, 1).T
         return Scatter(count=n, mean=state["shift"] + offset, scatter=scatter)
+
+
+def _add_columns(gram: Floats, product: sp.csr_array, start: int) -> None:
+    """Add rows ``start``, ... of a sparse symmetric matrix, as columns, to the upper triangle of ``gram``."""
+    columns = slice(start, start + product.shape[0])
+    if 8 * product.nnz > product.shape[0] * product.shape[1]:
+        gram[: columns.stop, columns] += product.toarray()[:, : columns.stop].T
+    else:
+        entries = product.tocoo()
+        gram[entries.col, start + entries.row] += entries.data

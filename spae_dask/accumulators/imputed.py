@@ -4,9 +4,11 @@ from dataclasses import dataclass
 from typing import Generic
 
 import numpy as np
+import scipy.sparse as sp
 
 from spae_dask.accumulators.base import Accumulator, Floats, Result_co, Rows, State
 from spae_dask.accumulators.nonfinite import all_finite
+from spae_dask.accumulators.sparse import SparseAccumulator, flops_per_sparse_row, update_csr
 
 
 def fill_missing(rows: Rows, fill: Floats) -> Rows:
@@ -58,6 +60,27 @@ class Imputed(Generic[Result_co]):
     def update(self, state: State, rows: Rows, first_row: int) -> State:
         """Fill, then update ``inner``."""
         return self.inner.update(state, fill_missing(rows, self.fill), first_row)
+
+    @property
+    def sparse_up_to(self) -> float:
+        """Sparse rows are always taken: ``inner`` has them as it likes."""
+        return 1.0
+
+    def sparse_flops_per_row(self, density: float) -> float:
+        """One look at each stored entry beside the work of ``inner``."""
+        return flops_per_sparse_row(self.inner, density) + density * self.fill.size
+
+    def sparse_work_nbytes(self, n_rows: int, n_stored: int) -> int:
+        """The filled values, as they are made, beside the work of ``inner`` if it takes sparse rows."""
+        inner = self.inner.sparse_work_nbytes(n_rows, n_stored) if isinstance(self.inner, SparseAccumulator) else 0
+        return inner + 24 * n_stored
+
+    def update_sparse(self, state: State, rows: sp.csr_array, first_row: int) -> State:
+        """Fill stored entries, then update ``inner``: an entry that is not stored is a zero, and never missing."""
+        if not all_finite(rows.data):
+            values = np.where(np.isnan(rows.data), self.fill[rows.indices], rows.data)
+            rows = sp.csr_array((values, rows.indices, rows.indptr), shape=rows.shape)
+        return update_csr(self.inner, state, rows, first_row)
 
     def merge(self, a: State, b: State) -> State:
         """That of ``inner``."""

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 
 from spae_dask.accumulators.base import Rows, State, panel_rows_for
 
@@ -104,6 +105,31 @@ class NonFinite:
             row, column = np.nonzero(bad[at])
             found = np.stack([first_row + at[row], column], axis=1)[:room]
             state["first"] = np.concatenate([state["first"], found])
+        return state
+
+    @property
+    def sparse_up_to(self) -> float:
+        """Never slower."""
+        return 1.0
+
+    def sparse_flops_per_row(self, density: float) -> float:
+        """One addition a stored entry."""
+        return density * self.n_features
+
+    def sparse_work_nbytes(self, n_rows: int, n_stored: int) -> int:
+        """Masks, and the places of all stored entries in the worst case."""
+        return 44 * n_stored + 8 * n_rows + 16 * self.n_features
+
+    def update_sparse(self, state: State, rows: sp.csr_array, first_row: int) -> State:
+        """Look at the stored entries."""
+        if all_finite(rows.data):
+            return state
+        for name, found in (("nan", np.isnan(rows.data)), ("inf", np.isinf(rows.data))):
+            state[name] += np.bincount(rows.indices[found], minlength=self.n_features)
+        at = np.flatnonzero(~np.isfinite(rows.data))[: self.n_first - len(state["first"])]
+        row = np.searchsorted(rows.indptr, at, side="right") - 1
+        found = np.stack([first_row + row, rows.indices[at].astype(np.int64)], axis=1)
+        state["first"] = np.concatenate([state["first"], found])
         return state
 
     def merge(self, a: State, b: State) -> State:

@@ -7,8 +7,11 @@ XQ keep the digits that those of its Gram matrix would lose; XQ itself is never 
 from dataclasses import dataclass
 
 import numpy as np
+import scipy.sparse as sp
 
 from spae_dask.accumulators.base import Floats, Rows, State, panel_rows_for
+from spae_dask.accumulators.sparse import PRODUCTS_UP_TO
+from spae_dask.linalg.sparse_rows import counted_from, counted_nbytes
 from spae_dask.linalg.triangular import add_rows, positive_diagonal, stack_triangles
 
 
@@ -95,6 +98,33 @@ class Projection:
         projected = centered @ self.Q
         state["cross"] += centered.T @ projected
         state["norms"] += np.einsum("ij,ij->j", centered, centered)
+        state["triangle"] = add_rows(state["triangle"], np.array(projected, order="F"))
+        state["count"] += rows.shape[0]
+        return state
+
+    @property
+    def sparse_up_to(self) -> float:
+        """As of any product."""
+        return PRODUCTS_UP_TO
+
+    def sparse_flops_per_row(self, density: float) -> float:
+        """Products as dense, a stored entry, and a QR."""
+        d, s = self.Q.shape
+        return float(density * (4 * d * s + 4 * d) + 2 * s * s)
+
+    def sparse_work_nbytes(self, n_rows: int, n_stored: int) -> int:
+        """The counted rows, their projection twice, and two products."""
+        d, s = self.Q.shape
+        return int(counted_nbytes(n_rows, n_stored, d) + 8 * (2 * n_rows * s + 2 * d * s))
+
+    def update_sparse(self, state: State, rows: sp.csr_array, first_row: int) -> State:  # noqa: ARG002
+        """Add sparse rows."""
+        if rows.shape[0] == 0:
+            return state
+        about = counted_from(rows, self.mean, self.scale)
+        projected = about.times(self.Q)
+        state["cross"] += about.transposed_times(projected)
+        state["norms"] += about.squared_norms
         state["triangle"] = add_rows(state["triangle"], np.array(projected, order="F"))
         state["count"] += rows.shape[0]
         return state

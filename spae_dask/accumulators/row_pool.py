@@ -7,9 +7,11 @@ Spirakis 2006). The weight is the row leverage ``||(C T)_i||^2``: rows for C Phi
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 
 from spae_dask.accumulators.base import Floats, Rows, State, panel_rows_for
 from spae_dask.linalg.sketch import exponential_draws
@@ -89,7 +91,28 @@ class RowPool:
 
     def update(self, state: State, rows: Rows, first_row: int) -> State:
         """Let in the rows whose keys are small enough."""
-        chosen = np.subtract(rows[:, self.columns], self.mean[self.columns], dtype=np.float64)
+        return self._let_in(state, rows, rows[:, self.columns], first_row)
+
+    @property
+    def sparse_up_to(self) -> float:
+        """Few entries are looked at either way."""
+        return 1.0
+
+    def sparse_flops_per_row(self, density: float) -> float:  # noqa: ARG002 - the chosen columns are made dense
+        """As dense."""
+        return self.flops_per_row
+
+    def sparse_work_nbytes(self, n_rows: int, n_stored: int) -> int:
+        """As dense, and the chosen and the entering rows on their way."""
+        r, k = self.T.shape
+        return int(8 * (n_rows * (2 * r + k + 8) + 5 * self.size * (self.mean.size + 2)) + 16 * n_stored)
+
+    def update_sparse(self, state: State, rows: sp.csr_array, first_row: int) -> State:
+        """Let in the sparse rows whose keys are small enough."""
+        return self._let_in(state, rows, rows[:, self.columns].toarray(), first_row)
+
+    def _let_in(self, state: State, rows: Rows | sp.csr_array, columns: Rows, first_row: int) -> State:
+        chosen = np.subtract(columns, self.mean[self.columns], dtype=np.float64)
         if self.scale is not None:
             chosen /= self.scale[self.columns]
         weights = np.sum((chosen @ self.T) ** 2, axis=1)
@@ -99,7 +122,8 @@ class RowPool:
         entering = np.flatnonzero(keys < bar)
         # of many, only as many as the pool holds can stay
         entering = entering[np.argsort(keys[entering], kind="stable")[: self.size]]
-        values = np.subtract(rows[entering], self.mean, dtype=np.float64)
+        taken: Any = rows[entering]
+        values = np.subtract(taken.toarray() if sp.issparse(taken) else taken, self.mean, dtype=np.float64)
         if self.scale is not None:
             values /= self.scale
         new: State = {"keys": keys[entering], "numbers": first_row + entering, "rows": values}

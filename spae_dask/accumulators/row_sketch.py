@@ -10,10 +10,13 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
+import scipy.sparse as sp
 from scipy.linalg.blas import dgemm, dger
 
 from spae_dask.accumulators.base import Floats, Rows, State, panel_rows_for
+from spae_dask.accumulators.sparse import PRODUCTS_UP_TO
 from spae_dask.linalg.sketch import gaussian_rows, grouped_rows, row_signs, sign_rows
+from spae_dask.linalg.sparse_rows import counted_from, counted_nbytes, mean_of_stored_columns
 
 DRAW: dict[str, Callable[[int, int, int, int, int], Floats]] = {"gaussian": gaussian_rows, "sign": sign_rows}
 
@@ -136,12 +139,42 @@ class RowSketch:
             sums[i] = signs[start:stop] @ rows[start:stop].astype(np.float64)
         return sums, np.add.reduceat(signs, bounds[:-1])
 
-    def rows_of_sketch(self, first_row: int, n_rows: int) -> Floats:
+    def _rows_of_sketch(self, first_row: int, n_rows: int) -> Floats:
         """Columns of S that multiply these rows of X, as rows ``(n_rows, s)``."""
         if self.group == 1:
             return DRAW[self.kind](self.seed, self.stream, first_row, n_rows, self.size)
         draw = DRAW[self.kind]
         return grouped_rows(draw, self.seed, self.stream, first_row, n_rows, self.size, self.group)
+
+    @property
+    def sparse_up_to(self) -> float:
+        """As of any product."""
+        return PRODUCTS_UP_TO
+
+    def sparse_flops_per_row(self, density: float) -> float:
+        """As dense, a stored entry."""
+        return 2.0 * self.size * self.n_features * density + 30.0 * self.size
+
+    def sparse_work_nbytes(self, n_rows: int, n_stored: int) -> int:
+        """The counted rows, their part of S with its draws, and two products."""
+        part = n_rows * self.size + 5 * min(n_rows, self.panel_rows) * self.size
+        return counted_nbytes(n_rows, n_stored, self.n_features) + 8 * (part + 2 * self.size * self.n_features)
+
+    def update_sparse(self, state: State, rows: sp.csr_array, first_row: int) -> State:
+        """Add the sketch of sparse rows; a first one counts from the mean of its mostly stored columns, else from 0."""
+        m = rows.shape[0]
+        if m == 0:
+            return state
+        if state["count"] == 0:
+            state["shift"][...] = mean_of_stored_columns(rows)
+        S, step = np.empty((m, self.size)), self.panel_rows
+        for start in range(0, m, step):  # in parts, because drawing takes several times the room of what is drawn
+            part = S[start : start + step]
+            part[...] = self._rows_of_sketch(first_row + start, len(part))
+        state["sketch"] += counted_from(rows, state["shift"]).transposed_times(S).T
+        state["ones"] += S.sum(axis=0)
+        state["count"] += m
+        return state
 
     def merge(self, a: State, b: State) -> State:
         """Move ``b`` to the shift of ``a``; then sums add."""

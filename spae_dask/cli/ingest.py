@@ -14,6 +14,7 @@ EXAMPLES = """Examples:
   spae ingest table.csv X.zarr
   spae ingest matrix.npy X.zarr --dtype float32
   spae ingest badly_chunked.zarr X.zarr --codec zstd-bitshuffle
+  spae ingest cells.zarr X.zarr --array layers/counts
 """
 
 
@@ -30,7 +31,9 @@ def ingest(
     source: Annotated[
         str,
         typer.Argument(
-            metavar="SOURCE", help="An .npy, .csv or .tsv file (also .gz), or a Zarr array.", show_default=False
+            metavar="SOURCE",
+            help="An .npy, .csv or .tsv file (also .gz), a Zarr array or a CSR group.",
+            show_default=False,
         ),
     ],
     destination: Annotated[
@@ -91,7 +94,7 @@ def ingest(
     """Write SOURCE as a Zarr array whose chunks and codec are made for reading rows fast.
 
     One read. What was written is read back and compared. The array appears
-    under its name whole, or not at all.
+    under its name whole, or not at all. A sparse SOURCE stays sparse.
     """
     with session("ingest", as_json=as_json, quiet=quiet, verbose=verbose, debug=debug) as screen:
         from spae_dask.cli.place import check_paths

@@ -98,7 +98,9 @@ def check_memory(given: str | None) -> str | None:
 
 DataArgument = Annotated[
     str,
-    typer.Argument(metavar="DATA", help="A Zarr array or group (path or URL), or an .npy file.", show_default=False),
+    typer.Argument(
+        metavar="DATA", help="A Zarr array, group or AnnData store (path or URL), or an .npy file.", show_default=False
+    ),
 ]
 EncoderArgument = Annotated[
     str,
@@ -106,7 +108,12 @@ EncoderArgument = Annotated[
 ]
 ArrayOption = Annotated[
     str | None,
-    typer.Option("--array", metavar="NAME", help="Which member, if DATA is a Zarr group.", rich_help_panel=DATA),
+    typer.Option(
+        "--array",
+        metavar="NAME",
+        help="Which member, if DATA is a Zarr group, such as layers/counts.",
+        rich_help_panel=DATA,
+    ),
 ]
 MissingOption = Annotated[
     Missing,

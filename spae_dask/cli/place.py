@@ -10,7 +10,7 @@ from dask.system import CPU_COUNT
 from distributed import Client, LocalCluster
 from distributed.system import MEMORY_LIMIT
 
-from spae_dask.blocks import RowBlocks
+from spae_dask.blocks import RowBlocks, total_nbytes
 from spae_dask.cli.logs import logs_on
 from spae_dask.cli.screen import Screen
 from spae_dask.clusters.connect import connect
@@ -38,9 +38,7 @@ class Place:
 
     def where(self, source: RowBlocks) -> str:
         """What was asked for, or what suits the size of the data."""
-        n, d = source.shape
-        small = n * d * source.dtype.itemsize < SMALL_NBYTES
-        return self.cluster or ("none" if small else "local")
+        return self.cluster or ("none" if total_nbytes(source) < SMALL_NBYTES else "local")
 
     @contextmanager
     def ready(self, source: RowBlocks, screen: Screen) -> Iterator[None]:

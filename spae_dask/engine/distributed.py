@@ -18,7 +18,7 @@ from distributed import Client, as_completed
 from distributed.scheduler import KilledWorker
 
 from spae_dask.accumulators.base import Accumulator
-from spae_dask.blocks import Block, LazyRowBlocks, RowBlocks
+from spae_dask.blocks import Block, LazyRowBlocks, RowBlocks, nbytes_of_rows
 from spae_dask.engine.events import PassEnded, PassStarted, RowsDone, Watcher, ignore
 from spae_dask.engine.layout import PassLayout, Tally
 from spae_dask.engine.spans import Span, merge_levels
@@ -84,8 +84,7 @@ class DaskRunner:
                 _call(_merge_task, f"merge-{token}-{level}-{i:05d}", recipe, *(tops[j] for j in group))
                 for i, group in enumerate(groups)
             ]
-        row_nbytes = layout.nbytes // self.source.shape[0]
-        swept = self._run(name, layout.spans, row_nbytes, tops[0], dones)
+        swept = self._run(name, layout.spans, tops[0], dones)
         with one_blas_thread(), unchecked():
             return accumulator.result(swept.state)
 
@@ -103,9 +102,8 @@ class DaskRunner:
             for i, span in enumerate(spans)
         ]
         dones = [_call(_no_seconds, f"done-{token}-{i:05d}", out) for i, out in enumerate(outs)]
-        row_nbytes = self.source.shape[1] * self.source.dtype.itemsize
         gathered = _call(_as_list, f"gather-{token}", *outs)
-        return list(self._run(name, spans, row_nbytes, gathered, dones))
+        return list(self._run(name, spans, gathered, dones))
 
     def _sweeps(self, recipe: Delayed, layout: PassLayout, token: str) -> list[Delayed]:
         """One delayed state a span."""
@@ -132,10 +130,11 @@ class DaskRunner:
             for i, span in enumerate(layout.spans)
         ]
 
-    def _run(self, name: str, spans: tuple[Span, ...], row_nbytes: int, root: Delayed, dones: list[Delayed]) -> Any:
+    def _run(self, name: str, spans: tuple[Span, ...], root: Delayed, dones: list[Delayed]) -> Any:
         """Compute ``root`` while telling the watcher which spans are done."""
         n_rows = sum(span.n_rows for span in spans)
-        self._emit(PassStarted(name, len(spans), n_rows, n_rows * row_nbytes))
+        nbytes = nbytes_of_rows(self.source, n_rows)
+        self._emit(PassStarted(name, len(spans), n_rows, nbytes))
         began = time.perf_counter()
         if self.client is None:
             with one_blas_thread():
@@ -143,14 +142,14 @@ class DaskRunner:
                     root, *dones, scheduler="threads", num_workers=self.tasks_per_worker, optimize_graph=False
                 )
         else:
-            result, seconds = self._run_on_cluster(self.client, name, spans, row_nbytes, root, dones)
-        self.tally.add(n_rows * row_nbytes)
+            result, seconds = self._run_on_cluster(self.client, name, spans, root, dones)
+        self.tally.add(nbytes)
         read, compute = (sum(s[i] for s in seconds) for i in (0, 1))
         self._emit(PassEnded(name, time.perf_counter() - began, read, compute))
         return result
 
     def _run_on_cluster(
-        self, client: Client, name: str, spans: tuple[Span, ...], row_nbytes: int, root: Delayed, dones: list[Delayed]
+        self, client: Client, name: str, spans: tuple[Span, ...], root: Delayed, dones: list[Delayed]
     ) -> tuple[Any, list[tuple[float, float]]]:
         futures = client.compute([root, *dones], optimize_graph=False)
         rows_of = {future.key: span.n_rows for future, span in zip(futures[1:], spans, strict=True)}
@@ -159,7 +158,8 @@ class DaskRunner:
             # by default the loop of the client made last would be taken, and two threads would write to one socket
             for future, value in as_completed(futures[1:], loop=client.loop, with_results=True):
                 seconds.append(value)
-                self._emit(RowsDone(rows_of[future.key], rows_of[future.key] * row_nbytes))
+                n_rows = rows_of[future.key]
+                self._emit(RowsDone(n_rows, nbytes_of_rows(self.source, n_rows)))
             return futures[0].result(), seconds
         except KilledWorker as error:
             raise PassFailed(
@@ -227,7 +227,7 @@ def _work_task(
     with _gate(*gate), one_blas_thread():
         result = work(source, span)
     if watch is not None:
-        watch(span.n_rows, span.n_rows * source.shape[1] * source.dtype.itemsize)
+        watch(span.n_rows, nbytes_of_rows(source, span.n_rows))
     return result
 
 

@@ -1,11 +1,19 @@
 """How one pass of one accumulator over one source is cut up, and what it will hold. Pure."""
 
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 from spae_dask.accumulators.base import Accumulator
-from spae_dask.blocks import LazyRowBlocks, RowBlocks
+from spae_dask.accumulators.sparse import PANEL_ROWS, PANEL_STORED, flops_per_sparse_row, sparse_scratch
+from spae_dask.blocks import (
+    LazyRowBlocks,
+    RowBlocks,
+    largest_block_nbytes,
+    largest_block_rows,
+    nbytes_of_rows,
+    stored_entries,
+    total_nbytes,
+)
 from spae_dask.engine.memory import Footprint
 from spae_dask.engine.spans import Span, cut_spans, fan_in_for, merge_levels
 
@@ -25,10 +33,11 @@ class Tally:
 
 def write_footprint(source: RowBlocks, unit_nbytes: int, n_selected: int) -> Footprint:
     """Bytes a task holds that encodes row blocks of ``source`` and writes units of ``unit_nbytes``."""
-    block_rows = _largest_block(source)
+    block_rows = largest_block_rows(source)
     return Footprint(
-        block_nbytes=block_rows * source.shape[1] * source.dtype.itemsize,
-        n_blocks_held=1,
+        block_nbytes=largest_block_nbytes(source),
+        # sparse rows are copied out of their block; dense ones are seen through a view
+        n_blocks_held=1 if stored_entries(source) is None else 2,
         read_nbytes=source.read_nbytes,
         # the selected columns as read, in float64 and scaled; the unit being filled, as stored and as read back
         work_nbytes=3 * 8 * block_rows * n_selected + 3 * unit_nbytes,
@@ -36,10 +45,6 @@ def write_footprint(source: RowBlocks, unit_nbytes: int, n_selected: int) -> Foo
         n_states_waiting=0,
         fan_in=1,
     )
-
-
-def _largest_block(source: RowBlocks) -> int:
-    return max(stop - start for start, stop in pairwise(source.bounds))
 
 
 @dataclass(frozen=True)
@@ -68,28 +73,39 @@ class PassLayout:
 
     @classmethod
     def of(cls, source: RowBlocks, accumulator: Accumulator[Any]) -> "PassLayout":
-        """Lay out a pass; depends on the data's shape and the state's size only."""
+        """Lay out a pass; depends on the data's shape, what of it is stored, and the state's size only."""
         n, d = source.shape
-        row_nbytes = d * source.dtype.itemsize
+        stored = stored_entries(source)
         lazy = isinstance(source, LazyRowBlocks)
-        bounds = source.bounds
-        spans = cut_spans(bounds, row_nbytes, accumulator.state_nbytes, blocks_are_tasks=lazy)
+        spans = cut_spans(
+            source.bounds,
+            d * source.dtype.itemsize,
+            accumulator.state_nbytes,
+            blocks_are_tasks=lazy,
+            offsets=None if stored is None else stored.offsets,
+        )
         fan_in = fan_in_for(accumulator.state_nbytes) if len(spans) > 1 else 1
-        largest = _largest_block(source) * row_nbytes
+        largest = largest_block_nbytes(source)
         if lazy:  # a task is handed all the blocks of its span at once; those of the next one may be there already
-            held = -(-max(span.n_rows for span in spans) * row_nbytes // largest)
+            held = -(-nbytes_of_rows(source, max(span.n_rows for span in spans)) // largest)
             held = held if held == 1 else 2 * held
         else:  # one, and the next one coming
             held = min(max(span.last_block - span.first_block for span in spans), 1 if source.in_process else 2)
         depth = len(merge_levels(len(spans), fan_in)) if fan_in > 1 else 0
+        work, flops = accumulator.work_nbytes, accumulator.flops_per_row
+        if stored is not None:
+            panel_rows = min(PANEL_ROWS, largest_block_rows(source))
+            panel_stored = min(max(PANEL_STORED, d), round(panel_rows * d * stored.density))
+            work = sparse_scratch(accumulator, panel_rows, panel_stored, d)
+            flops = flops_per_sparse_row(accumulator, stored.density)
         footprint = Footprint(
             block_nbytes=largest,
             n_blocks_held=held,
             read_nbytes=source.read_nbytes,
-            work_nbytes=accumulator.work_nbytes,
+            work_nbytes=work,
             state_nbytes=accumulator.state_nbytes,
             n_states_waiting=min(len(spans), (fan_in - 1) * depth + 1) if fan_in > 1 else 0,
             fan_in=fan_in,
             n_spans=len(spans),
         )
-        return cls(spans, fan_in, n * row_nbytes, accumulator.flops_per_row * n, footprint)
+        return cls(spans, fan_in, total_nbytes(source), flops * n, footprint)

@@ -133,7 +133,7 @@ class Plan:
         n, d = self.shape
         at_once = f"{self.tasks_per_worker} of {self.resources.threads} threads at once"
         lines = [
-            f"data      {self.source}: {n:,} x {d:,} {self.dtype}, {format_nbytes(n * d * _itemsize(self))} decoded",
+            f"data      {self.source}: {n:,} x {d:,} {self.dtype}, {format_nbytes(self.passes[0].nbytes)} decoded",
             f"strategy  {self.strategy}: {self.reason}",
             f"passes    {len(self.passes)} ({', '.join(p.name for p in self.passes)}), "
             f"{format_nbytes(self.bytes_read)} read in {sum(p.n_spans for p in self.passes)} spans",
@@ -237,11 +237,6 @@ def _plan_pass(source: RowBlocks, name: str, recipe: Accumulator[Any], resources
         worker_nbytes=layout.footprint.worker_nbytes(tasks),
         flops=layout.flops,
     )
-
-
-def _itemsize(plan: Plan) -> int:
-    n, d = plan.shape
-    return max(1, plan.passes[0].nbytes // (n * d))
 
 
 def _format_seconds(seconds: float) -> str:

@@ -4,7 +4,7 @@ import time
 from typing import Any, TypeVar
 
 from spae_dask.accumulators.base import Accumulator
-from spae_dask.blocks import RowBlocks
+from spae_dask.blocks import RowBlocks, nbytes_of_rows
 from spae_dask.engine.events import PassEnded, PassStarted, RowsDone, Watcher, ignore
 from spae_dask.engine.layout import PassLayout, Tally
 from spae_dask.engine.spans import Span, merge_levels
@@ -62,14 +62,14 @@ class SerialRunner:
         """Run ``work`` on every span and return the results in order."""
         began = time.perf_counter()
         n_rows = sum(span.n_rows for span in spans)
-        row_nbytes = self.source.shape[1] * self.source.dtype.itemsize
-        self.watch(PassStarted(name, len(spans), n_rows, n_rows * row_nbytes))
+        nbytes = nbytes_of_rows(self.source, n_rows)
+        self.watch(PassStarted(name, len(spans), n_rows, nbytes))
         results = []
         with one_blas_thread():
             for span in spans:
                 results.append(work(self.source, span))
-                self._rows_done(span.n_rows, span.n_rows * row_nbytes)
-        self.tally.add(n_rows * row_nbytes)
+                self._rows_done(span.n_rows, nbytes_of_rows(self.source, span.n_rows))
+        self.tally.add(nbytes)
         seconds = time.perf_counter() - began
         self.watch(PassEnded(name, seconds, 0.0, seconds))
         return results

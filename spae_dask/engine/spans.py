@@ -43,7 +43,11 @@ class Span:
 
 
 def cut_spans(
-    bounds: Sequence[int], row_nbytes: int, state_nbytes: int, blocks_are_tasks: bool = False
+    bounds: Sequence[int],
+    row_nbytes: int,
+    state_nbytes: int,
+    blocks_are_tasks: bool = False,
+    offsets: Sequence[int] | None = None,
 ) -> tuple[Span, ...]:
     """Cut row blocks into spans of about equal bytes.
 
@@ -58,19 +62,22 @@ def cut_spans(
     blocks_are_tasks : bool
         Whether the blocks are results of tasks of their own. A span is then one block, unless states are larger than
         blocks: a scheduler computes the blocks of a long span here and there, and well before they are wanted.
+    offsets : sequence of int, optional
+        Bytes before each bound, where rows are not all of ``row_nbytes``.
 
     Returns
     -------
     tuple of Span
         In row order; together they cover every block exactly once. None is longer than an equal share and one block.
     """
-    n_rows = bounds[-1]
-    total = n_rows * row_nbytes
+    # by rows or bytes, not by blocks: the chunks of a dask array may be of any lengths
+    places, unit_nbytes = (bounds, row_nbytes) if offsets is None else (offsets, 1)
+    total = places[-1] * unit_nbytes
     least = state_nbytes if blocks_are_tasks else max(MIN_SPAN_NBYTES, STATE_WORTH * state_nbytes)
     span_nbytes = max(least, -(-total // MAX_SPANS))
     n_spans = max(1, total // span_nbytes)
-    # by rows, not by blocks: the chunks of a dask array may be of any lengths; cuts that meet in a long one are one
-    cuts = sorted({bisect_left(bounds, n_rows * i // n_spans) for i in range(n_spans + 1)})
+    # cuts that meet in a long block are one
+    cuts = sorted({bisect_left(places, places[-1] * i // n_spans) for i in range(n_spans + 1)})
     return tuple(Span(first, last, bounds[first], bounds[last]) for first, last in pairwise(cuts))
 
 

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from spae_dask.accumulators.base import Accumulator, Rows, State
+from spae_dask.accumulators.base import Accumulator, State
+from spae_dask.accumulators.sparse import SparseAccumulator, sparse_panels, update_csr, update_dense
 from spae_dask.blocks import Block, RowBlocks
 from spae_dask.engine.spans import Span
 
@@ -80,18 +81,30 @@ def sweep_blocks(
 
 
 def update_by_panels(accumulator: Accumulator[Any], state: State, block: Block, first_row: int) -> State:
-    """Feed a block to ``accumulator`` in panels that stay in cache; sparse rows are made dense a panel at a time."""
+    """Feed a block to ``accumulator`` in panels that stay in cache; sparse rows as it takes them."""
+    if sp.issparse(block):
+        return _update_by_sparse_panels(accumulator, state, in_canonical_form(block), first_row)
     step = accumulator.panel_rows
     for start in range(0, block.shape[0], step):
-        state = accumulator.update(state, dense_rows(block, start, start + step), first_row + start)
+        state = accumulator.update(state, block[start : start + step], first_row + start)
     return state
 
 
-def dense_rows(block: Block, start: int, stop: int) -> Rows:
-    """Rows ``start`` to ``stop - 1`` of a block, dense."""
-    rows: Any = block[start:stop]
-    dense: Rows = rows.toarray() if sp.issparse(rows) else rows
-    return dense
+def _update_by_sparse_panels(accumulator: Accumulator[Any], state: State, block: sp.csr_array, first_row: int) -> State:
+    if not isinstance(accumulator, SparseAccumulator):
+        return update_dense(accumulator, state, block, first_row)
+    for start, stop in sparse_panels(block.indptr):
+        state = update_csr(accumulator, state, block[start:stop], first_row + start)
+    return state
+
+
+def in_canonical_form(block: sp.csr_array) -> sp.csr_array:
+    """The rows with their columns sorted and none twice; a copy if they were not."""
+    if block.has_canonical_format:
+        return block
+    block = block.copy()
+    block.sum_duplicates()
+    return block
 
 
 def block_nbytes(block: Block) -> int:

@@ -6,7 +6,7 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
-from spae_dask.blocks import Block, RowBlocks
+from spae_dask.blocks import Block, RowBlocks, StoredEntries, stored_entries
 from spae_dask.engine.spans import Span
 
 Result_co = TypeVar("Result_co", covariant=True)
@@ -27,7 +27,7 @@ class HeldBlocks:
 
     Parameters
     ----------
-    shape, dtype, bounds, name
+    shape, dtype, bounds, name, stored
         Those of the lazy source.
     blocks : tuple of Block
         Blocks ``first_block``, ``first_block + 1``, ...
@@ -39,6 +39,7 @@ class HeldBlocks:
     dtype: np.dtype[np.generic]
     bounds: Sequence[int]
     name: str
+    stored: StoredEntries | None = None
     blocks: tuple[Block, ...] = ()
     first_block: int = 0
     read_nbytes: int = 0
@@ -47,7 +48,7 @@ class HeldBlocks:
     @classmethod
     def like(cls, source: RowBlocks) -> "HeldBlocks":
         """With no blocks yet."""
-        return cls(source.shape, source.dtype, source.bounds, source.describe())
+        return cls(source.shape, source.dtype, source.bounds, source.describe(), stored_entries(source))
 
     def holding(self, blocks: tuple[Block, ...], first_block: int) -> "HeldBlocks":
         """With these blocks."""

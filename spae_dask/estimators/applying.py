@@ -14,7 +14,7 @@ from sklearn.utils.validation import validate_data
 from spae_dask.accumulators import NonFinite
 from spae_dask.accumulators.nonfinite import all_finite
 from spae_dask.algorithms.core import refuse_non_finite
-from spae_dask.blocks import ArrayBlocks, LazyRowBlocks, RowBlocks
+from spae_dask.blocks import ArrayBlocks, LazyRowBlocks, RowBlocks, stored_entries
 from spae_dask.encoding.codes import RowEncoder, decode_codes
 from spae_dask.engine.serial import SerialRunner
 from spae_dask.errors import InvalidInput, NonFiniteInput
@@ -94,12 +94,13 @@ def lazy_array(source: RowBlocks) -> da.Array:
     if isinstance(source, LazyRowBlocks):
         return source.array  # type: ignore[attr-defined]
     bounds = tuple(source.bounds)
+    kind = np.empty if stored_entries(source) is None else sp.csr_array
     return da.map_blocks(
         _read_block,
         source,
         chunks=(tuple(stop - start for start, stop in pairwise(bounds)), (source.shape[1],)),
         dtype=source.dtype,
-        meta=np.empty((0, 0), dtype=source.dtype),
+        meta=kind((0, 0), dtype=source.dtype),
         # a store may change under the same address, so no two reads of it pass for the same
         name=f"rows-{uuid4().hex}",
     )

@@ -12,7 +12,7 @@ from spae_dask.algorithms.doubly_sparse import pool_size
 from spae_dask.algorithms.paper import OVERSAMPLING, paper_options, paper_passes
 from spae_dask.algorithms.problem import Problem
 from spae_dask.algorithms.two_reads import two_read_finish_nbytes, two_read_passes
-from spae_dask.blocks import LazyRowBlocks, RowBlocks
+from spae_dask.blocks import LazyRowBlocks, RowBlocks, nbytes_of_rows, stored_entries
 from spae_dask.engine.memory import format_nbytes, usable
 from spae_dask.engine.plan import Plan, Resources, make_plan
 from spae_dask.estimators.runtime import active_client, resources_for
@@ -184,13 +184,24 @@ def layout_notes(source: RowBlocks) -> list[str]:
     decodes = getattr(source, "decodes_per_chunk", 1)
     if decodes > 1:
         notes.append(
-            f"each chunk is decoded {decodes} times a pass, because a row of chunks is too large to hold; "
+            f"each chunk is decoded {decodes} times a pass, because a chunk, or a row of chunks, is too large to hold; "
             "`spae ingest` writes the data again in row chunks"
         )
+    stored = stored_entries(source)
+    if stored is not None and isinstance(source, LazyRowBlocks):
+        notes.append(f"blocks are sparse; {stored.density:.0%} of their entries are assumed to be stored")
+    elif stored is not None:
+        notes.append(f"rows are sparse: {stored.density:.2%} of the entries are stored, and only those are read")
     if source.in_process and not isinstance(source, LazyRowBlocks):
         notes.append("the data are in this process's memory and are summed by its own threads")
     n_blocks = len(source.bounds) - 1
-    largest = max(source.bounds[1] - source.bounds[0], 1) * source.shape[1] * source.dtype.itemsize
+    pointer_nbytes = getattr(source, "pointer_nbytes", 0)
+    if n_blocks > 1 and pointer_nbytes > 16 << 20:
+        notes.append(
+            f"each of {n_blocks:,} blocks decodes {format_nbytes(pointer_nbytes)} of row pointers beside its own; "
+            "`spae ingest` writes them again in small chunks"
+        )
     if n_blocks > 100_000:
-        notes.append(f"{n_blocks:,} row blocks of {format_nbytes(largest)}: larger chunks would read faster")
+        typical = nbytes_of_rows(source, source.bounds[1])
+        notes.append(f"{n_blocks:,} row blocks of {format_nbytes(typical)}: larger chunks would read faster")
     return notes

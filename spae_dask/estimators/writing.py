@@ -7,6 +7,7 @@ from typing import Any
 from sklearn.utils.validation import check_is_fitted
 
 from spae_dask import __version__
+from spae_dask.blocks import nbytes_of_rows
 from spae_dask.engine.distributed import DaskRunner
 from spae_dask.engine.events import Event, ignore
 from spae_dask.engine.layout import write_footprint
@@ -103,7 +104,7 @@ def transform_to_zarr(
     n, k = source.shape[0], encoder.n_components_
     dtype = code_dtype(source.dtype)
     unit = unit_rows_for(n, k * dtype.itemsize, source.bounds[1] - source.bounds[0])
-    spans = unit_spans(source.bounds, source.shape[1] * source.dtype.itemsize, unit)
+    spans = unit_spans(source.bounds, max(1, nbytes_of_rows(source, 1)), unit)
     client = active_client(source)
     row_encoder = encoder.row_encoder()
     footprint = write_footprint(source, unit * k * dtype.itemsize, row_encoder.columns.size)

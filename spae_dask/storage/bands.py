@@ -130,7 +130,10 @@ def block_bands(blocks: RowBlocks, budget: int) -> Iterator[npt.NDArray[Any]]:
 def _dense(blocks: RowBlocks, i: int) -> npt.NDArray[Any]:
     block = blocks.read(i)
     if sp.issparse(block):
-        raise InvalidInput(f"{blocks.describe()} is sparse, and only dense matrices are written to Zarr arrays.")
+        raise InvalidInput(
+            f"{blocks.describe()} has sparse blocks, and does not say so before they are read. Give the "
+            "dask array a sparse meta: x.map_blocks(scipy.sparse.csr_array, meta=scipy.sparse.csr_array((0, 0)))."
+        )
     return np.asarray(block)
 
 

@@ -4,6 +4,7 @@ A chunk that is not there reads as the fill value: legitimate when a writer skip
 a file was lost. Nobody but the owner of the data can tell the two apart, so they are counted and named.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from zarr.core.sync import sync
 from zarr.storage import LocalStore
 
 from spae_dask.blocks import RowBlocks
+from spae_dask.storage.csr_blocks import CsrBlocks
 from spae_dask.storage.zarr_blocks import ZarrArray, ZarrBlocks
 
 N_NAMED = 5
@@ -48,7 +50,29 @@ class ChunkCensus:
 
 def take_census(source: ZarrBlocks) -> ChunkCensus | None:
     """Count the stored objects of an array by listing its store once; ``None`` if the store cannot be listed."""
-    array = source.array
+    return _census_of(source.array, (key for _, key in source.stored_keys()))
+
+
+def census_of_csr(source: CsrBlocks) -> ChunkCensus | None:
+    """The same for the three arrays of a CSR matrix together."""
+    found = {}
+    for name, array in source.arrays.items():
+        length = (array.shards or array.chunks)[0]
+        numbers = range(-(-array.shape[0] // length))
+        census = _census_of(array, (array.metadata.encode_chunk_key((number,)) for number in numbers))
+        if census is None:
+            return None
+        found[name] = census
+    first = [f"{name}/{key}" for name, census in found.items() for key in census.first_missing]
+    return ChunkCensus(
+        sum(census.n_expected for census in found.values()),
+        sum(census.n_missing for census in found.values()),
+        tuple(first[:N_NAMED]),
+        next((census.fill_value for census in found.values() if census.n_missing), 0),
+    )
+
+
+def _census_of(array: ZarrArray, keys: Iterable[str]) -> ChunkCensus | None:
     if not array.store.supports_listing:
         return None
     stored = sync(_list_keys(array))
@@ -58,7 +82,7 @@ def take_census(source: ZarrBlocks) -> ChunkCensus | None:
         return None  # a plain web server says it lists, and gives nothing: not even the metadata just read
     n_expected = n_missing = 0
     first: list[str] = []
-    for _, key in source.stored_keys():
+    for key in keys:
         n_expected += 1
         if key not in stored:
             n_missing += 1
@@ -82,5 +106,7 @@ async def _list_keys(array: ZarrArray) -> set[str]:
 
 
 def missing_chunks(source: RowBlocks) -> ChunkCensus | None:
-    """Census of the array behind ``source``; ``None`` if it is not a Zarr array or cannot be listed."""
+    """Census of the arrays behind ``source``; ``None`` if they are not in a Zarr store or cannot be listed."""
+    if isinstance(source, CsrBlocks):
+        return census_of_csr(source)
     return take_census(source) if isinstance(source, ZarrBlocks) else None

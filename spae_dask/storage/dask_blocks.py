@@ -10,8 +10,11 @@ import numpy as np
 import scipy.sparse as sp
 from dask.delayed import delayed
 
-from spae_dask.blocks import Block, check_unmasked
+from spae_dask.blocks import Block, StoredEntries, check_unmasked, largest_block_nbytes
 from spae_dask.errors import InvalidInput
+
+ASSUMED_DENSITY = 0.25
+"""Share of entries taken to be stored in sparse blocks: more than in any matrix that gains by being sparse."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,8 +25,8 @@ class DaskBlocks:
     ----------
     array : dask.array.Array
         Two-dimensional, of known chunks. Chunks that cut the columns are put together row chunk by row chunk, within
-        the task graph. CSR blocks are planned for as if they were dense, which is more than they take while fewer
-        than half of their entries are stored.
+        the task graph. How much CSR blocks store is not known before they are computed; it is planned for as
+        `ASSUMED_DENSITY`, if the array's meta says that they are sparse.
     """
 
     array: da.Array
@@ -32,7 +35,7 @@ class DaskBlocks:
     @property
     def read_nbytes(self) -> int:
         """What one block is made of, beside those that are ready: its source, and its pieces if columns are cut."""
-        block = int(max(self.array.chunks[0])) * self.shape[1] * self.dtype.itemsize
+        block = largest_block_nbytes(self)
         return block if self.array.numblocks[1] == 1 else 2 * block
 
     @property
@@ -52,6 +55,14 @@ class DaskBlocks:
         """Row bounds of the blocks; empty chunks are left out."""
         ends = np.cumsum([rows for rows in self.array.chunks[0] if rows > 0])
         return (0, *(int(end) for end in ends))
+
+    @cached_property
+    def stored(self) -> StoredEntries | None:
+        """What sparse blocks are taken to hold, with column numbers of 32 bits; None if the meta is dense."""
+        if not sp.issparse(self.array._meta):
+            return None
+        row_nbytes = int(ASSUMED_DENSITY * self.shape[1] * (self.dtype.itemsize + 4)) + 4
+        return StoredEntries(tuple(row_nbytes * bound for bound in self.bounds), ASSUMED_DENSITY)
 
     def lazy_blocks(self) -> list[Any]:
         """One delayed block each; work that blocks share stays shared."""

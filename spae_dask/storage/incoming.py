@@ -1,4 +1,7 @@
-"""Sources of `ingest`: every one becomes a stream of dense bands of rows with the little that is known about it."""
+"""Sources of `ingest`: each becomes a stream of dense bands of rows with the little that is known about it.
+
+Sparse ones stay as they are.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -10,10 +13,10 @@ from warnings import warn
 import numpy as np
 import numpy.typing as npt
 
-from spae_dask.blocks import RowBlocks
+from spae_dask.blocks import RowBlocks, StoredEntries, stored_entries
 from spae_dask.errors import InvalidInput, MissingChunksWarning
 from spae_dask.storage.bands import BAND, block_bands, plan_zarr_bands, share_of
-from spae_dask.storage.census import take_census
+from spae_dask.storage.census import missing_chunks
 from spae_dask.storage.csv_rows import SUFFIXES, open_csv
 from spae_dask.storage.npy_blocks import NpyBlocks
 from spae_dask.storage.open import open_matrix
@@ -44,6 +47,8 @@ class Incoming:
         What the output takes over.
     decodes_per_chunk : int
         How often each chunk of the source is decoded.
+    sparse : (RowBlocks, StoredEntries), optional
+        The source itself, if its rows are sparse; there are no bands then.
     """
 
     name: str
@@ -54,6 +59,7 @@ class Incoming:
     bands: Iterator[npt.NDArray[Any]]
     attributes: dict[str, Any] = field(default_factory=dict)
     decodes_per_chunk: int = 1
+    sparse: tuple[RowBlocks, StoredEntries] | None = None
 
 
 def open_incoming(source: Any, *, array: str | None, header: bool | None, budget: int) -> Incoming:
@@ -106,16 +112,21 @@ def _from_text(path: Path, header: bool | None, budget: int) -> Incoming:
 
 def _from_blocks(blocks: RowBlocks, budget: int) -> Incoming:
     n, d = blocks.shape
+    census = missing_chunks(blocks)
+    if census is not None and census.n_missing:
+        warn(
+            f"{blocks.describe()}: {census.describe()}. They are written as such; if they were lost, restore them.",
+            MissingChunksWarning,
+            stacklevel=4,
+        )
+    stored = stored_entries(blocks)
+    if stored is not None:
+        return Incoming(blocks.describe(), n, n, d, blocks.dtype, iter(()), sparse=(blocks, stored))
     if isinstance(blocks, ZarrBlocks):
-        census = take_census(blocks)
-        if census is not None and census.n_missing:
-            warn(
-                f"{blocks.describe()}: {census.describe()}. They are written as such; if they were lost, restore them.",
-                MissingChunksWarning,
-                stacklevel=4,
-            )
         bands = plan_zarr_bands(blocks, budget)
         kept = {key: value for key, value in blocks.array.attrs.items() if key != "_ARRAY_DIMENSIONS"}
+        if blocks.names is not None:
+            kept["feature_names"] = list(blocks.names)
         return Incoming(blocks.describe(), n, n, d, blocks.dtype, iter(bands), kept, bands.n_parts)
     if isinstance(blocks, NpyBlocks):
         # long bands, so that a file in Fortran order is read in long runs

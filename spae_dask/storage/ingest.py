@@ -18,8 +18,9 @@ from spae_dask.storage.bands import SHARES, UNIT, regroup, share_of
 from spae_dask.storage.census import take_census
 from spae_dask.storage.chunking import CHUNK_NBYTES, MAX_OBJECTS, Layout, choose_layout
 from spae_dask.storage.codecs import CODECS, choose_codec
+from spae_dask.storage.csr_ingest import convert, ingest_csr
 from spae_dask.storage.incoming import Incoming, open_incoming
-from spae_dask.storage.ingest_report import IngestReport
+from spae_dask.storage.ingest_report import IngestReport, SparseIngestReport
 from spae_dask.storage.open import check_real
 from spae_dask.storage.publish import check_output, publish, refuse_same
 from spae_dask.storage.zarr_blocks import ZarrBlocks
@@ -43,8 +44,8 @@ def ingest(
     overwrite: bool = False,
     budget: int = BUDGET,
     watch: Watch | None = None,
-) -> IngestReport:
-    """Write a matrix as a Zarr v3 array that is fast to read by rows.
+) -> IngestReport | SparseIngestReport:
+    """Write a matrix as a Zarr v3 array that is fast to read by rows; a sparse one as a group of its CSR arrays.
 
     One pass over the source within ``budget`` bytes. Every chunk is read back and compared before the array appears
     under its name, whole or not at all.
@@ -53,11 +54,11 @@ def ingest(
     ----------
     source : object
         Path of an ``.npy``, ``.csv`` or ``.tsv`` file (the latter two also as ``.gz``) or of a Zarr array with chunks
-        of any kind; or anything dense that :func:`spae_dask.open_matrix` opens.
+        of any kind; or anything else that :func:`spae_dask.open_matrix` opens.
     destination : str or Path
         Local path of the new store.
     chunks : tuple of int, optional
-        Rows and columns of a chunk; by default full-width chunks of about 8 MiB.
+        Rows and columns of a chunk of a dense matrix; by default full-width chunks of about 8 MiB.
     codec : str, optional
         One of ``lz4-shuffle``, ``lz4-bitshuffle``, ``zstd-bitshuffle``, ``none``; by default chosen by type.
     array : str, optional
@@ -76,7 +77,7 @@ def ingest(
 
     Returns
     -------
-    IngestReport
+    IngestReport or SparseIngestReport
 
     Raises
     ------
@@ -92,6 +93,12 @@ def ingest(
     incoming = open_incoming(source, array=array, header=header, budget=budget)
     refuse_same(incoming.name, path)
     kept = _storable(incoming.dtype if dtype is None else dtype, incoming.name)
+    if incoming.sparse is not None:
+        if chunks is not None:
+            raise InvalidInput(f"chunks={chunks} are for dense matrices; {incoming.name} is sparse. Leave them out.")
+        return ingest_csr(
+            *incoming.sparse, path, codec=codec, dtype=kept, overwrite=overwrite, budget=budget, watch=watch
+        )
     codec_name, reason = choose_codec(kept, codec)
     layout = _layout(incoming, kept, chunks, budget)
     unit_rows, row_nbytes = layout.unit[0], incoming.d * kept.itemsize
@@ -183,12 +190,8 @@ def _warn_of_disk(path: Path, nbytes: int) -> None:
 
 def _converted(rows: Rows, dtype: np.dtype[Any], name: str) -> Rows:
     """The rows in the type to be stored; refused if an integer would change or a float overflow."""
-    if rows.dtype == dtype:
-        return rows
-    with np.errstate(all="ignore"):
-        converted = rows.astype(dtype)
-    changed = np.isinf(converted) & ~np.isinf(rows) if dtype.kind == "f" else converted != rows
-    if changed.any():
+    converted, changed = convert(rows, dtype)
+    if changed is not None and changed.any():
         row, column = np.argwhere(changed)[0]
         raise InvalidInput(
             f"{name} holds {rows[row, column]} (column {column}), which {dtype} cannot hold. Take a wider type with "

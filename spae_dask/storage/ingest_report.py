@@ -72,3 +72,65 @@ class IngestReport:
                 "a larger budget reads less"
             )
         return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class SparseIngestReport:
+    """What was written of a sparse matrix.
+
+    Attributes
+    ----------
+    source, path : str
+        Where from and where to.
+    shape : tuple of int
+        ``(n, d)``.
+    dtype : str
+        Type of the entries.
+    n_entries : int
+        Stored entries.
+    chunk_entries : int
+        Entries of a chunk.
+    codec, reason : str
+        Name of the codec of the values, and why it was taken.
+    n_objects : int
+        Stored chunks or shards of all three arrays.
+    nbytes, read_nbytes, stored_nbytes : int
+        Bytes of the three arrays, of those of the source, and as stored.
+    """
+
+    source: str
+    path: str
+    shape: tuple[int, int]
+    dtype: str
+    n_entries: int
+    chunk_entries: int
+    codec: str
+    reason: str
+    n_objects: int
+    nbytes: int
+    read_nbytes: int
+    stored_nbytes: int
+
+    @property
+    def ratio(self) -> float:
+        """How many times smaller the stored arrays are."""
+        return self.nbytes / self.stored_nbytes
+
+    def as_dict(self) -> dict[str, Any]:
+        """The fields by name and the ratio, for JSON."""
+        return {**asdict(self), "ratio": self.ratio}
+
+    def describe(self) -> str:
+        """A few lines for people."""
+        n, d = self.shape
+        return "\n".join(
+            [
+                f"{self.source} -> {self.path}",
+                f"  matrix   {n:,} x {d:,} {self.dtype}, sparse: {self.n_entries:,} entries "
+                f"({self.n_entries / (n * d):.2%}), {format_bytes(self.nbytes)}",
+                f"  chunks   {self.chunk_entries:,} entries each",
+                f"  codec    {self.codec}: {self.reason}",
+                f"  stored   {format_bytes(self.stored_nbytes)} in {self.n_objects:,} objects, {self.ratio:.2f} times "
+                "smaller; every one was read back and compared",
+            ]
+        )

@@ -13,19 +13,23 @@ from spae_dask.errors import InvalidInput, NotFound, NotNumbers, StorageError
 BLOCK_NBYTES = 4 << 20
 """Bytes of a row block of an array in memory: blocks are views, so they only set how often progress is told."""
 
-READABLE = "a Zarr store (path, URL or zarr.Array), an .npy file, a numpy array, a scipy.sparse matrix or a dask array"
+READABLE = (
+    "a Zarr store (path, URL or zarr.Array) of an array, a CSR matrix or an AnnData object, an .npy file, a numpy "
+    "array, a scipy.sparse matrix or a dask array"
+)
 
 
 def open_matrix(x: Any, *, array: str | None = None) -> RowBlocks:
-    """Open a matrix for reading in row blocks; nothing but metadata is read.
+    """Open a matrix for reading in row blocks; nothing but metadata is read (of CSR matrices on disk, row pointers).
 
     Parameters
     ----------
     x : object
-        A path or URL of a Zarr array, of a Zarr group or of an ``.npy`` file; a ``zarr.Array``; a numpy array or memory
-        map (n, d); a scipy.sparse matrix; a dask array; anything ``numpy.asarray`` makes a 2-d array of.
+        A path or URL of a Zarr array, of a Zarr group, of an AnnData store (its ``X``) or of an ``.npy`` file; a
+        ``zarr.Array`` or ``zarr.Group``; a numpy array or memory map (n, d); a scipy.sparse matrix; a dask array;
+        anything ``numpy.asarray`` makes a 2-d array of.
     array : str, optional
-        Which member, if ``x`` is a Zarr group.
+        Which member, if ``x`` is a Zarr group, such as ``layers/counts``.
 
     Returns
     -------
@@ -83,7 +87,10 @@ def _in_memory(x: Any) -> ArrayBlocks:
     if x.dtype == object:
         x = _numbers_of_objects(x)
     n, d = x.shape
-    return ArrayBlocks(x, rows_per_block=max(1, min(n, BLOCK_NBYTES // max(1, d * x.dtype.itemsize))))
+    row_nbytes = d * x.dtype.itemsize
+    if sp.issparse(x):
+        row_nbytes = -(-x.nnz * (x.data.itemsize + x.indices.itemsize) // max(1, n)) + x.indptr.itemsize
+    return ArrayBlocks(x, rows_per_block=max(1, min(n, BLOCK_NBYTES // max(1, row_nbytes))))
 
 
 def _numbers_of_objects(x: Any) -> np.ndarray[Any, Any]:
@@ -145,37 +152,18 @@ def _open_zarr_object(node: Any, array: str | None, name: str) -> RowBlocks:
     import zarr
 
     from spae_dask.storage.zarr_blocks import ZarrBlocks
+    from spae_dask.storage.zarr_groups import Member, choose_member, open_sparse_group
 
     if isinstance(node, zarr.Group):
-        node = _member(node, array, name)
+        member = choose_member(node, array, name)
     elif array is not None:
         raise InvalidInput(f"{name} is an array, so it has no member {array!r}. Leave the member name out.")
-    check_two_dimensional(node.ndim, node.shape, name)
-    return ZarrBlocks(node)
-
-
-def _member(group: Any, array: str | None, name: str) -> Any:
-    """The named array of a group, or its only two-dimensional one."""
-    members = {key: (child.shape, child.dtype) for key, child in sorted(group.arrays())}
-    if array is not None:
-        try:
-            member = group[array]
-        except KeyError:
-            member = None
-        if member is None or not hasattr(member, "ndim"):
-            raise NotFound(f"the group {name} has no array {array!r}; it has {_listed(members)}.")
-        return member
-    matrices = [key for key, (shape, _) in members.items() if len(shape) == 2]
-    if len(matrices) == 1:
-        return group[matrices[0]]
-    raise InvalidInput(
-        f"{name} is a Zarr group with {len(matrices)} two-dimensional arrays; it has {_listed(members)}. "
-        f"Name one: {name}/NAME (or array=NAME)."
-    )
-
-
-def _listed(members: dict[str, tuple[tuple[int, ...], Any]]) -> str:
-    return ", ".join(f"{key} {shape} {dtype}" for key, (shape, dtype) in members.items()) or "no arrays"
+    else:
+        member = Member(node, name)
+    if isinstance(member.node, zarr.Group):
+        return open_sparse_group(member)
+    check_two_dimensional(member.node.ndim, member.node.shape, member.name)
+    return ZarrBlocks(member.node, names=member.feature_names)
 
 
 def check_two_dimensional(ndim: int, shape: tuple[int, ...], name: str) -> None:

@@ -35,10 +35,13 @@ class ZarrBlocks:
         Two-dimensional, real.
     target_nbytes : int
         Decoded bytes of a block, where the chunks leave the choice.
+    names : tuple of str, optional
+        Names of the columns, where they are stored apart from the array.
     """
 
     array: ZarrArray
     target_nbytes: int = TARGET_BLOCK_NBYTES
+    names: tuple[str, ...] | None = None
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -93,18 +96,12 @@ class ZarrBlocks:
 
     @property
     def feature_names(self) -> tuple[str, ...] | None:
-        """Names of the columns, where the array has an attribute ``feature_names`` that fits: one string a column."""
-        names = self.array.attrs.get("feature_names")
-        if not isinstance(names, list) or len(names) != self.shape[1] or not all(isinstance(n, str) for n in names):
-            return None
-        return tuple(str(name) for name in names)
+        """Names of the columns: those given, or the array's attribute ``feature_names`` if that is one string each."""
+        return self.names or names_of(self.array.attrs.get("feature_names"), self.shape[1])
 
     def describe(self) -> str:
         """Where the array is."""
-        store = self.array.store
-        if isinstance(store, FsspecStore):
-            return f"{store.fs.unstrip_protocol(store.path)}/{self.array.path}".rstrip("/")
-        return str(self.array.store_path).removeprefix("file://")
+        return place_of(self.array)
 
     def read(self, i: int) -> npt.NDArray[np.generic]:
         """Rows of block ``i``.
@@ -163,6 +160,21 @@ class ZarrBlocks:
             slice(i * rows, min((i + 1) * rows, n)),
             slice(j * columns, min((j + 1) * columns, d)),
         )
+
+
+def names_of(listed: object, n_features: int) -> tuple[str, ...] | None:
+    """Names of columns from an attribute of a store, if it holds a string for each."""
+    if not isinstance(listed, list) or len(listed) != n_features or not all(isinstance(n, str) for n in listed):
+        return None
+    return tuple(listed)
+
+
+def place_of(array: ZarrArray) -> str:
+    """Path or URL of an array."""
+    store = array.store
+    if isinstance(store, FsspecStore):
+        return f"{store.fs.unstrip_protocol(store.path)}/{array.path}".rstrip("/")
+    return str(array.store_path).removeprefix("file://")
 
 
 def _most_touched(length: int, step: int, total: int) -> int:

@@ -9,6 +9,7 @@ import zarr
 
 from spae_dask import load_encoder
 from tests.cli.conftest import D, K, N, R, planted, write_zarr
+from tests.storage.anndata_stores import anndata_store, sparse_counts
 
 
 def test_fit_prints_the_certificate_on_stdout_and_all_else_on_stderr(spae, store, tmp_path):
@@ -223,3 +224,39 @@ def test_warnings_are_lines_on_stderr_and_entries_in_the_object(spae, store, tmp
     (warning,) = ended.document["warnings"]
     assert ended.err == f"warning: {warning}\n"
     assert "1 of 6 chunks are not stored" in warning
+
+
+def test_every_verb_takes_a_sparse_layer_of_an_anndata_store(spae, tmp_path):
+    counts = sparse_counts(n=300)
+    names = [f"gene-{j}" for j in range(12)]
+    data = anndata_store(tmp_path / "cells.zarr", counts.toarray(), names, {"counts": counts})
+    layer, encoder = ["--array", "layers/counts"], tmp_path / "e.zarr"
+    fitted = spae("fit", data, *layer, "-k", 2, "-r", 3, "--method", "batch", "-o", encoder, "--json")
+    assert fitted.code == 0
+    assert load_encoder(encoder).feature_names_in_.tolist() == names
+    assert fitted.document["plan"]["bytes_read"] < 300 * 12 * 4
+    for verb in (
+        ["check", data, *layer],
+        ["plan", data, *layer, "-k", 2, "-r", 3],
+        ["path", data, *layer, "-k", "1,2", "-r", "2,3"],
+        ["evaluate", data, encoder, *layer],
+        ["transform", data, encoder, *layer, "-o", tmp_path / "z.zarr"],
+        ["ingest", data, tmp_path / "x.zarr", *layer],
+        ["evaluate", tmp_path / "x.zarr", encoder],
+    ):
+        ended = spae(*verb)
+        assert ended.code == 0, ended.err
+    made = load_encoder(encoder)
+    expected = (counts.toarray() - made.mean_) / made.scale_ @ made.components_.T
+    np.testing.assert_allclose(zarr.open_array(tmp_path / "z.zarr")[:], expected, atol=1e-6)
+
+
+def test_a_damaged_sparse_matrix_is_bad_input_and_one_by_columns_too(spae, tmp_path):
+    counts = sparse_counts(n=300)
+    data = anndata_store(tmp_path / "cells.zarr", counts, [])
+    zarr.open_group(data)["X"]["indptr"][40] = 10**6
+    ended = spae("plan", data, "-k", 2, "-r", 3)
+    assert (ended.code, "not a valid CSR matrix" in ended.err) == (3, True)
+    zarr.open_group(data)["X"].attrs["encoding-type"] = "csc_matrix"
+    ended = spae("check", data)
+    assert (ended.code, "stored by columns" in ended.err) == (3, True)

@@ -1,6 +1,8 @@
 """One plan, the same bits: in a loop, on threads, on one worker process and on two."""
 
 import pickle
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import dask.array as da
@@ -11,17 +13,19 @@ import zarr
 from distributed import Client
 from numpy.typing import NDArray
 
-from spae_dask.accumulators import Accumulator, Gram, Together, Triangular
+from spae_dask.accumulators import Accumulator, CrossProducts, Gram, RowSketch, Together, Triangular
 from spae_dask.blocks import ArrayBlocks, RowBlocks
 from spae_dask.engine.distributed import DaskRunner
 from spae_dask.engine.layout import PassLayout
 from spae_dask.engine.serial import SerialRunner
 from spae_dask.engine.spans import Span, cut_spans
+from spae_dask.storage.csr_blocks import open_csr
 from spae_dask.storage.dask_blocks import DaskBlocks
 from spae_dask.storage.zarr_blocks import ZarrBlocks
 from tests.accumulators.recipes import RECIPES, Recipe, assert_same_facts
 from tests.conftest import ClusterOpener
 from tests.engine.bits import bits
+from tests.storage.anndata_stores import csr_store
 
 N, D = 1613, 24
 
@@ -142,12 +146,47 @@ def test_dask_arrays_give_the_bits_of_the_loop_and_the_scatter_of_their_values(
         assert bits(runner.run_pass(summaries(D))) == bits(expected), name
 
 
-def test_sparse_rows_of_this_process_give_the_bits_of_their_dense_twin(X: NDArray[np.float32]) -> None:
-    counts = np.where(X > 55, np.rint(X), 0).astype(np.float32)
+@pytest.mark.parametrize("level", [55, 62])  # about a tenth and a hundredth of the entries are left
+def test_sparse_rows_of_this_process_give_the_same_bits_everywhere_and_the_numbers_of_their_dense_twin(
+    X: NDArray[np.float32], level: int
+) -> None:
+    counts = np.where(level < X, np.rint(X), 0).astype(np.float32)
     dense, sparse = (ArrayBlocks(x, 100) for x in (counts, sp.csr_array(counts)))
-    expected = bits(SerialRunner(dense).run_pass(summaries(D)))
-    assert bits(SerialRunner(sparse).run_pass(summaries(D))) == expected
-    assert bits(DaskRunner(sparse, None, 2).run_pass(summaries(D))) == expected
+    found = SerialRunner(sparse).run_pass(summaries(D))
+    assert bits(DaskRunner(sparse, None, 2).run_pass(summaries(D))) == bits(found)
+    expected = SerialRunner(dense).run_pass(summaries(D))
+    size = np.max(expected["gram"].scatter)
+    np.testing.assert_allclose(found["gram"].scatter, expected["gram"].scatter, atol=1e-13 * size)
+    np.testing.assert_allclose(found["triangular"].triangle, expected["triangular"].triangle, atol=1e-13 * size)
+
+
+def test_a_sparse_group_on_disk_gives_the_same_bits_on_every_runner_and_the_numbers_of_its_dense_twin(
+    X: NDArray[np.float32], clients: dict[str, Client], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("spae_dask.engine.spans.MIN_SPAN_NBYTES", 1000)
+    monkeypatch.setattr("spae_dask.engine.spans.STATE_WORTH", 0)
+    counts = np.where(X > 62, np.rint(X), 0).astype(np.float32)
+    group = open_csr(csr_store(tmp_path / "x", sp.csr_array(counts), chunk=16, pointer_chunk=200), "x")
+    source = replace(group, target_nbytes=1)
+    passes = Together(
+        {
+            "all": summaries(D),
+            "sketch": RowSketch(D, 5, seed=2),
+            "cross": CrossProducts(np.arange(3), np.linspace(0, 1, D), np.ones(D), np.eye(D)[:, :2]),
+        }
+    )
+    layout = PassLayout.of(source, passes)
+    assert len(layout.spans) > 8
+    assert layout.nbytes < counts.nbytes / 4
+    found = SerialRunner(source).run_pass(passes)
+    for name, runner in runners(source, clients).items():
+        assert bits(runner.run_pass(passes)) == bits(found), name
+    expected = SerialRunner(ArrayBlocks(counts, 100)).run_pass(passes)
+    for name in ("gram", "cross", "column_norms"):
+        wanted = getattr(expected["cross"], name)
+        np.testing.assert_allclose(getattr(found["cross"], name), wanted, atol=1e-13 * np.abs(wanted).max())
+    zero = np.zeros(D)
+    np.testing.assert_allclose(found["sketch"].about(zero), expected["sketch"].about(zero), atol=1e-9)
 
 
 class Checksum:

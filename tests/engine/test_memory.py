@@ -18,6 +18,7 @@ from spae_dask.accumulators import Accumulator, CrossProducts, Gram, Moments, No
 from spae_dask.blocks import RowBlocks
 from spae_dask.engine.distributed import DaskRunner
 from spae_dask.engine.layout import PassLayout
+from spae_dask.storage.ingest import ingest
 from spae_dask.storage.open import open_matrix
 from tests.conftest import ClusterOpener
 from tests.engine.resident import PeakAboveIdle
@@ -105,10 +106,17 @@ def npy_in_column_order(folder: Path) -> Path:
 def sparse_chunks() -> da.Array:
     def counts(numbers: np.ndarray) -> sp.csr_array:
         rng = np.random.default_rng(int(numbers[0, 0]))
-        return sp.random_array((len(numbers), 256), density=0.1, format="csr", dtype=np.float32, rng=rng)
+        return sp.random_array((len(numbers), 256), density=0.25, format="csr", dtype=np.float32, rng=rng)
 
     rows = da.arange(6 * 8192, chunks=8192)[:, None]
     return rows.map_blocks(counts, chunks=(rows.chunks[0], (256,)), meta=sp.csr_array((0, 0), dtype=np.float32))
+
+
+def csr_group(folder: Path) -> Path:
+    rng = np.random.default_rng(0)
+    X = sp.random_array((2**17, 512), density=0.08, format="csr", dtype=np.float32, rng=rng)
+    ingest(X, folder / "x.zarr")
+    return folder / "x.zarr"
 
 
 CASES = [
@@ -121,6 +129,8 @@ CASES = [
     Case("npy, column-major", npy_in_column_order, first_pass),
     Case("dask array", lambda folder: lazy_chunks(folder) * 2, first_pass),
     Case("dask array, column chunks", lambda folder: lazy_chunks(folder).rechunk((8192, 64)), first_pass),
+    Case("CSR group, first pass", csr_group, first_pass),
+    Case("CSR group, second pass", csr_group, second_pass),
     Case("dask array of CSR blocks", lambda _: sparse_chunks(), first_pass),
 ]
 

@@ -3,6 +3,7 @@
 import time
 from itertools import pairwise
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -37,6 +38,18 @@ def test_no_span_is_larger_than_its_share_and_one_block(
     share = 2 * max(MIN_SPAN_NBYTES, STATE_WORTH * state_nbytes, -(-total // MAX_SPANS))
     largest = max(stop - start for start, stop in pairwise(bounds)) * row_nbytes
     assert all(span.n_rows * row_nbytes <= share + largest for span in cut_spans(bounds, row_nbytes, state_nbytes))
+
+
+@given(bounds=block_bounds(), state_nbytes=st.integers(0, 4 * MIN_SPAN_NBYTES), seed=st.integers(0, 99))
+def test_rows_of_unequal_bytes_are_cut_by_bytes(bounds: tuple[int, ...], state_nbytes: int, seed: int) -> None:
+    sizes = np.random.default_rng(seed).integers(1, 5 * MIN_SPAN_NBYTES, len(bounds) - 1)
+    offsets = (0, *np.cumsum(sizes).tolist())
+    spans = cut_spans(bounds, 1, state_nbytes, offsets=offsets)
+    assert [span.first_block for span in spans] + [len(sizes)] == [0] + [span.last_block for span in spans]
+    assert all(span.first_row == bounds[span.first_block] for span in spans)
+    share = 2 * max(MIN_SPAN_NBYTES, STATE_WORTH * state_nbytes)
+    for span in spans:
+        assert offsets[span.last_block] - offsets[span.first_block] <= share + sizes.max()
 
 
 def test_large_blocks_among_many_small_ones_are_spread_over_the_spans() -> None:

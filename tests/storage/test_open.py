@@ -128,6 +128,14 @@ def test_sparse_indices_of_64_bits_are_accepted() -> None:
     np.testing.assert_array_equal(all_rows(open_matrix(x)), X)
 
 
+def test_blocks_of_a_sparse_matrix_are_cut_by_what_it_stores() -> None:
+    # 100,000 rows of 10,000 columns, an entry each: 3.7 GiB dense, 1.6 MB stored
+    x = sp.csr_array((np.ones(100_000, np.float32), np.zeros(100_000, np.int32), np.arange(100_001)), (100_000, 10_000))
+    blocks = open_matrix(x)
+    assert len(blocks.bounds) == 2
+    assert open_matrix(sp.csr_array(np.ones((3000, 1000)))).bounds[1] < 3000
+
+
 def test_duplicate_entries_of_a_sparse_matrix_add_up() -> None:
     x = sp.coo_array((np.array([1.0, 2.0, 5.0]), (np.array([0, 0, 1]), np.array([1, 1, 0]))), shape=(2, 2))
     np.testing.assert_array_equal(all_rows(open_matrix(x)), [[0.0, 3.0], [5.0, 0.0]])

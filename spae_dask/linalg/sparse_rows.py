@@ -1,0 +1,110 @@
+"""Sparse rows counted from a point, without filling in their zeros.
+
+``X - 1 origin'`` has no zeros left. It is kept as ``rows - 1 rest'`` with sparse ``rows``: the origin is subtracted
+entry by entry from the columns of which more than three quarters are stored, which adds at most a third to the entries;
+for all others it stays in ``rest`` and is dealt with by algebra.
+
+Neither part cancels. Let a quarter of a column x of m entries, or more, be zeros, and R = sum (x_i - c)^2 for any c.
+The zeros alone give R >= (m/4) c^2; and since ``x^2 <= 2 (x - c)^2 + 2 c^2`` on the others, which are at most three
+times as many, sum x_i^2 <= 6 R. So what algebra subtracts, sums of x_i^2 and m c^2, is no larger than a few times what
+is left, and three bits are lost at most. Where it would cancel is a column that is mostly stored, such as a constant of
+10^8 with noise: there it is not used.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+Floats = npt.NDArray[np.float64]
+
+ENTRY_NBYTES = 16
+"""Bytes of a stored entry: its value in float64 and its column, in 64 bits at most."""
+
+
+@dataclass(frozen=True, eq=False)
+class CountedRows:
+    """Rows ``X - 1 origin'`` (m, d), perhaps scaled, kept as ``rows - 1 rest'``.
+
+    Attributes
+    ----------
+    rows : scipy.sparse.csr_array (m, d) of float64
+        The rows, about the origin in the columns that are mostly stored.
+    rest : ndarray (d,)
+        What is still to be subtracted from each row; zero in those columns.
+    """
+
+    rows: sp.csr_array
+    rest: Floats
+
+    @property
+    def sums(self) -> Floats:
+        """Column sums (d,)."""
+        sums: Floats = column_sums(self.rows) - self.rows.shape[0] * self.rest
+        return sums
+
+    @property
+    def squared_norms(self) -> Floats:
+        """Squared column norms (d,)."""
+        m, d = self.rows.shape
+        squares = np.bincount(self.rows.indices, weights=self.rows.data**2, minlength=d)
+        norms: Floats = squares - self.rest * (2.0 * column_sums(self.rows) - m * self.rest)
+        return norms
+
+    def columns(self, numbers: npt.NDArray[np.intp]) -> Floats:
+        """Chosen columns (m, r), dense."""
+        chosen: Floats = self.rows[:, numbers].toarray()
+        chosen -= self.rest[numbers]
+        return chosen
+
+    def times(self, Q: Floats) -> Floats:
+        """Product (m, k) with a dense matrix (d, k)."""
+        product: Floats = self.rows @ Q
+        product -= self.rest @ Q
+        return product
+
+    def transposed_times(self, Y: Floats) -> Floats:
+        """Product (d, k) of the transpose with a dense matrix (m, k)."""
+        product: Floats = self.rows.T @ Y
+        if self.rest.any():
+            product -= np.outer(self.rest, Y.sum(axis=0))
+        return product
+
+
+def counted_from(rows: sp.csr_array, origin: Floats, scale: Floats | None = None) -> CountedRows:
+    """CSR rows (m, d) in canonical form about ``origin`` (d,) and, if given, divided by ``scale`` (d,)."""
+    mostly_stored = _mostly_stored(rows)
+    values, rest = rows.astype(np.float64), np.where(mostly_stored, 0.0, origin)
+    at = np.flatnonzero(mostly_stored & (origin != 0))
+    if at.size:
+        m, d = rows.shape
+        numbers = np.tile(at.astype(rows.indices.dtype), m)
+        repeated = (np.tile(origin[at], m), numbers, np.arange(0, m * at.size + 1, at.size))
+        values = values - sp.csr_array(repeated, shape=(m, d))
+    if scale is not None:
+        values.data /= scale[values.indices]
+        rest = rest / scale
+    return CountedRows(values, rest)
+
+
+def mean_of_stored_columns(rows: sp.csr_array) -> Floats:
+    """Means (d,) of columns that are mostly stored, zero for all others: the best that rows can be counted from."""
+    return np.where(_mostly_stored(rows), column_sums(rows) / rows.shape[0], 0.0)
+
+
+def column_sums(rows: sp.csr_array) -> Floats:
+    """Column sums (d,) in float64."""
+    # of no entries at all, bincount makes integers
+    return np.bincount(rows.indices, weights=rows.data, minlength=rows.shape[1]).astype(np.float64, copy=False)
+
+
+def counted_nbytes(n_rows: int, n_stored: int, n_features: int) -> int:
+    """Most bytes :func:`counted_from` and the sums take: the entries, the origin, their difference; a few vectors."""
+    return 4 * ENTRY_NBYTES * n_stored + 24 * n_rows + 64 * n_features
+
+
+def _mostly_stored(rows: sp.csr_array) -> npt.NDArray[np.bool_]:
+    stored = np.bincount(rows.indices, minlength=rows.shape[1])
+    mostly: npt.NDArray[np.bool_] = 4 * stored > 3 * rows.shape[0]
+    return mostly

@@ -1,0 +1,115 @@
+"""Which matrix of a Zarr group is meant: a member of a plain group or of an AnnData store, or the group itself."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import zarr
+
+from spae_dask.blocks import RowBlocks
+from spae_dask.errors import InvalidInput, NotFound
+from spae_dask.storage.csr_blocks import open_csr
+
+SPARSE = ("csr_matrix", "csc_matrix")
+"""Encodings of a group that is a single sparse matrix, as AnnData writes them."""
+
+
+@dataclass(frozen=True, eq=False)
+class Member:
+    """What was chosen.
+
+    Attributes
+    ----------
+    node : zarr.Array or zarr.Group
+        An array, or a group that is a sparse matrix.
+    name : str
+        How messages call it.
+    feature_names : tuple of str, optional
+        Names of the columns, where they are stored beside it.
+    """
+
+    node: Any
+    name: str
+    feature_names: tuple[str, ...] | None = None
+
+
+def choose_member(group: Any, array: str | None, name: str) -> Member:
+    """The matrix meant by a group and, perhaps, the path of a member such as ``layers/counts``.
+
+    Raises
+    ------
+    NotFound
+        If there is no such member, or it is no matrix.
+    InvalidInput
+        If a plain group has not exactly one two-dimensional array, and none was named.
+    """
+    if array is None and _is_sparse(group):
+        return Member(group, name)
+    if group.attrs.get("encoding-type") == "anndata":
+        node = _matrix_at(group, array or "X")
+        if node is None:
+            has = ", ".join(_matrices(group)) or "none"
+            raise NotFound(f"the AnnData store {name} has no matrix {array or 'X'!r}; it has {has}.")
+        return Member(node, f"{name}/{array or 'X'}", _names_of_var(group, node))
+    members = {key: (child.shape, child.dtype) for key, child in sorted(group.arrays())}
+    if array is not None:
+        node = _matrix_at(group, array)
+        if node is None:
+            raise NotFound(f"the group {name} has no array {array!r}; it has {_listed(members)}.")
+        return Member(node, f"{name}/{array}" if _is_sparse(node) else name)
+    matrices = [key for key, (shape, _) in members.items() if len(shape) == 2]
+    if len(matrices) == 1:
+        return Member(group[matrices[0]], name)
+    raise InvalidInput(
+        f"{name} is a Zarr group with {len(matrices)} two-dimensional arrays; it has {_listed(members)}. "
+        f"Name one: {name}/NAME (or array=NAME)."
+    )
+
+
+def open_sparse_group(member: Member) -> RowBlocks:
+    """Row blocks of a group that is a sparse matrix.
+
+    Raises
+    ------
+    InvalidInput
+        If it is stored by columns, or is damaged.
+    """
+    if member.node.attrs["encoding-type"] == "csc_matrix":
+        raise InvalidInput(
+            f"{member.name} is a csc_matrix: it is stored by columns, and rows are what is read. Convert it once with "
+            "the library that made it: adata.X = adata.X.tocsr(), then adata.write_zarr(...)."
+        )
+    return open_csr(member.node, member.name, member.feature_names)
+
+
+def _is_sparse(node: Any) -> bool:
+    return isinstance(node, zarr.Group) and node.attrs.get("encoding-type") in SPARSE
+
+
+def _matrix_at(group: Any, path: str) -> Any:
+    """An array or a sparse matrix below a group; None if there is nothing, or something else."""
+    node = group.get(path)
+    return node if isinstance(node, zarr.Array) or _is_sparse(node) else None
+
+
+def _listed(members: dict[str, tuple[tuple[int, ...], Any]]) -> str:
+    return ", ".join(f"{key} {shape} {dtype}" for key, (shape, dtype) in members.items()) or "no arrays"
+
+
+def _matrices(root: Any) -> list[str]:
+    """Paths of the matrices of an AnnData store with a column for every variable."""
+    layers = root.get("layers")
+    inner = sorted(f"layers/{key}" for key in layers) if isinstance(layers, zarr.Group) else []
+    return [*(["X"] if "X" in root else []), *inner]
+
+
+def _names_of_var(root: Any, matrix: Any) -> tuple[str, ...] | None:
+    """The index of ``var``, whose attribute ``_index`` says which of its columns that is, if it fits the matrix."""
+    shape = matrix.shape if isinstance(matrix, zarr.Array) else matrix.attrs.get("shape")
+    var = root.get("var")
+    if not isinstance(var, zarr.Group) or not isinstance(shape, list | tuple) or len(shape) != 2:
+        return None
+    column = var.get(str(var.attrs.get("_index", "_index")))
+    if not isinstance(column, zarr.Array) or column.shape != (shape[1],):
+        return None
+    return tuple(str(each) for each in np.asarray(column[:]))
