@@ -5,6 +5,10 @@ order.
 """
 
 import os
+
+# before numpy is imported: a search makes thousands of small products, on which the threads of a BLAS only wait
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any

@@ -6,12 +6,16 @@ from the products of those columns alone that are mostly zero, where it cannot (
 """
 
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
+from scipy.linalg.blas import dgemm
 
 from spae_dask.accumulators.base import Floats, Rows, State, panel_rows_for
+from spae_dask.accumulators.single import single_deviations, single_origin, single_panel_rows
 from spae_dask.accumulators.sparse import PRODUCTS_UP_TO
 from spae_dask.linalg.sparse_rows import counted_from, counted_nbytes
 
@@ -55,12 +59,32 @@ class CrossProducts:
         Divides every centered row.
     Z : ndarray (d, k) or None
         Directions.
+    single : bool
+        Multiply in float32, see :mod:`spae_dask.accumulators.single`; sums are in float64 all the same.
     """
 
     columns: npt.NDArray[np.intp]
     mean: Floats
     scale: Floats | None = None
     Z: Floats | None = None
+    single: bool = False
+
+    @cached_property
+    def _origin(self) -> Floats:
+        """What rows are counted from: the mean, or near it what float32 can hold; the result is moved to the mean."""
+        return single_origin(self.mean) if self.single else self.mean
+
+    @cached_property
+    def _directions(self) -> Floats:
+        """Directions (d, k) as they multiply rows."""
+        if self.Z is None:
+            return np.zeros((self.mean.size, 0))
+        return self.Z / self.scale[:, None] if self.single and self.scale is not None else self.Z
+
+    @property
+    def _row_scale(self) -> Floats | None:
+        """What rows are divided by; in float32 it is the result that is divided, once."""
+        return None if self.single else self.scale
 
     @property
     def _shape(self) -> tuple[int, int, int]:
@@ -68,26 +92,28 @@ class CrossProducts:
 
     @property
     def state_nbytes(self) -> int:
-        """r x d, d x k and a d-vector."""
+        """r x d, d x k and two d-vectors."""
         r, d, k = self._shape
-        return 8 * (r * d + d * k + d) + 8
+        return 8 * (r * d + d * k + 2 * d) + 8
 
     @property
     def panel_rows(self) -> int:
         """Whatever stays in cache, but enough for a matrix product."""
-        return panel_rows_for(self.mean.size, at_least=64)
+        rows = panel_rows_for(self.mean.size, at_least=64)
+        return single_panel_rows(rows) if self.single else rows
 
     @property
     def work_nbytes(self) -> int:
-        """The centered rows, the chosen columns among them, and one product."""
+        """The counted rows and their squares, the chosen columns among them, and a product."""
         r, d, k = self._shape
-        return 8 * (self.panel_rows * (2 * d + r + k) + r * d + d * k)
+        return 8 * (self.panel_rows * (2 * d + r + k) + d * k + (r * d if self.single else 0))
 
     @property
     def flops_per_row(self) -> float:
-        """Two products."""
+        """Two products; in float32 for half the price."""
         r, d, k = self._shape
-        return 2.0 * d * (r + 2 * k) + 4.0 * d
+        products = 2.0 * d * (r + 2 * k)
+        return (products / 2 if self.single else products) + 4.0 * d
 
     def zero(self) -> State:
         """No rows."""
@@ -97,18 +123,31 @@ class CrossProducts:
             "cross": np.zeros((r, d)),
             "directions": np.zeros((d, k)),
             "norms": np.zeros(d),
+            "sums": np.zeros(d),
         }
 
     def update(self, state: State, rows: Rows, first_row: int) -> State:  # noqa: ARG002 - rows are exchangeable
         """Add the products of these rows."""
-        centered = np.subtract(rows, self.mean, dtype=np.float64)
-        if self.scale is not None:
-            centered /= self.scale
-        state["cross"] += centered[:, self.columns].T @ centered
+        m = rows.shape[0]
+        if m == 0:
+            return state
+        counted: Any = single_deviations(rows, self._origin) if self.single else None
+        if counted is None:
+            counted = np.subtract(rows, self._origin, dtype=np.float64, order="C")
+            if self._row_scale is not None:
+                counted /= self._row_scale
+        chosen = counted[:, self.columns]
+        if self.columns.size and counted.dtype == np.float64:
+            # in place, unless the state was stored and came back read-only
+            cross = dgemm(1.0, counted.T, chosen.T, beta=1.0, c=state["cross"].T, trans_b=1, overwrite_c=1)
+            state["cross"] = cross.T
+        else:
+            state["cross"] += chosen.T @ counted
         if self.Z is not None:
-            state["directions"] += centered.T @ (centered @ self.Z)
-        state["norms"] += np.einsum("ij,ij->j", centered, centered)
-        state["count"] += rows.shape[0]
+            state["directions"] += counted.T @ (counted @ self._directions.astype(counted.dtype))
+        state["norms"] += np.einsum("ij,ij->j", counted, counted)
+        state["sums"] += np.ones(m, dtype=counted.dtype) @ counted
+        state["count"] += m
         return state
 
     @property
@@ -128,11 +167,12 @@ class CrossProducts:
 
     def update_sparse(self, state: State, rows: sp.csr_array, first_row: int) -> State:  # noqa: ARG002
         """Add the products of sparse rows."""
-        about = counted_from(rows, self.mean, self.scale)
+        about = counted_from(rows, self._origin, self._row_scale)
         state["cross"] += about.transposed_times(about.columns(self.columns)).T
         if self.Z is not None:
-            state["directions"] += about.transposed_times(about.times(self.Z))
+            state["directions"] += about.transposed_times(about.times(self._directions))
         state["norms"] += about.squared_norms
+        state["sums"] += about.sums
         state["count"] += rows.shape[0]
         return state
 
@@ -142,12 +182,22 @@ class CrossProducts:
         return {name: np.asarray(a[name] + b[name]) for name in a}
 
     def result(self, state: State) -> Products:
-        """The products; C'C is read out of C'X."""
-        gram = state["cross"][:, self.columns]
+        """The products about the mean, scaled; C'C is read out of C'X."""
+        n, sums = int(state["count"]), state["sums"]
+        cross, directions, norms = state["cross"].copy(), state["directions"].copy(), state["norms"].copy()
+        offset = self.mean - self._origin
+        if offset.any():
+            # (Y - 1 o')'(Y - 1 o') = Y'Y - o w' - w o' with w = Y'1 - n o / 2; the offset is a rounding of the mean
+            w = sums - (n / 2) * offset
+            cross -= np.outer(offset[self.columns], w) + np.outer(w[self.columns], offset)
+            directions -= np.outer(offset, w @ self._directions) + np.outer(w, offset @ self._directions)
+            norms -= 2 * offset * w
+        if self.single and self.scale is not None:
+            cross /= self.scale
+            cross /= self.scale[self.columns, None]
+            directions /= self.scale[:, None]
+            norms /= self.scale**2
+        gram = cross[:, self.columns]
         return Products(
-            count=int(state["count"]),
-            gram=(gram + gram.T) / 2,
-            cross=state["cross"].copy(),
-            directions=state["directions"].copy(),
-            column_norms=state["norms"].copy(),
+            count=n, gram=(gram + gram.T) / 2, cross=cross, directions=directions, column_norms=np.maximum(norms, 0.0)
         )

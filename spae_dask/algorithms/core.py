@@ -21,6 +21,7 @@ from spae_dask.accumulators import (
     Together,
     Triangular,
 )
+from spae_dask.accumulators.single import RELATIVE_ERROR
 from spae_dask.errors import InvalidInput, NonFiniteInput
 from spae_dask.linalg.loss import total_variance
 from spae_dask.linalg.scaling import unit_columns
@@ -57,7 +58,7 @@ class CoreSummary:
         Columns without variance.
     fill : ndarray (d,) or None
         What stood for NaN; None if NaN was refused.
-    strategy : str
+    strategy, precision : str
         How the core was made, which decides what rounding did to it.
     """
 
@@ -68,21 +69,24 @@ class CoreSummary:
     constant: npt.NDArray[np.intp]
     fill: Floats | None
     strategy: str
+    precision: str = "exact"
 
     def loss_error(self, loss: float) -> float:
         """Estimated absolute rounding error of a loss computed on the core.
 
         A Gram matrix errs by d u ||X||^2. A triangular factor errs by d u ||X|| in every singular value, which moves
-        a small sum of squares far less.
+        a small sum of squares far less. Float32 products err by their own share of the total.
         """
         total = total_variance(self.core)
         unit: float = self.core.shape[1] * float(np.finfo(np.float64).eps)
+        if self.precision == "fast":
+            return RELATIVE_ERROR * total
         if self.strategy == "gram":
             return unit * total
         return 2 * unit * math.sqrt(total) * math.sqrt(loss) + unit**2 * total
 
 
-def choose_strategy(wanted: str, dtype: np.dtype[Any]) -> tuple[str, str]:
+def choose_strategy(wanted: str, dtype: np.dtype[Any], precision: str = "exact") -> tuple[str, str]:
     """Strategy for one read, and why.
 
     A float64 Gram matrix loses nothing that float32, half or small integer data still held; float64 data may hold
@@ -94,6 +98,8 @@ def choose_strategy(wanted: str, dtype: np.dtype[Any]) -> tuple[str, str]:
         return wanted, "asked for: a sketch proposes candidate columns, a second read settles them exactly"
     if wanted != "auto":
         return wanted, "asked for"
+    if precision == "fast":
+        return "gram", "products in float32, as asked for, summed in float64"
     if dtype.kind == "f" and dtype.itemsize >= 8:
         return "tsqr", "float64 data may hold directions that a Gram matrix would round away"
     if dtype.kind in "iu" and dtype.itemsize >= 8:
@@ -101,15 +107,24 @@ def choose_strategy(wanted: str, dtype: np.dtype[Any]) -> tuple[str, str]:
     return "gram", f"a float64 Gram matrix keeps all that {dtype} data hold, at half the work of a QR"
 
 
-def core_passes(strategy: str, n_features: int, missing: str) -> Sequence[tuple[str, Accumulator[Any]]]:
+def core_passes(
+    strategy: str, n_features: int, missing: str, precision: str = "exact"
+) -> Sequence[tuple[str, Accumulator[Any]]]:
     """Names and recipes of the passes :func:`read_core` makes, for planning; fill values are placeholders."""
     fill = None if missing == "error" else np.zeros(n_features)
-    last = ("core", _core_recipe(strategy, n_features, fill))
+    last = ("core", _core_recipe(strategy, n_features, fill, precision))
     return [("column means", means_recipe(n_features)), last] if missing == "mean" else [last]
 
 
 def read_core(
-    run_pass: RunPass, n_features: int, *, strategy: str, center: bool, scale: bool, missing: str
+    run_pass: RunPass,
+    n_features: int,
+    *,
+    strategy: str,
+    center: bool,
+    scale: bool,
+    missing: str,
+    precision: str = "exact",
 ) -> CoreSummary:
     """Summarise the data into a core.
 
@@ -127,6 +142,8 @@ def read_core(
         Whether to center, and to divide columns by their standard deviations (divisor n - 1).
     missing : {"error", "mean", "zero"}
         What NaN means.
+    precision : {"exact", "fast"}
+        Whether a Gram matrix multiplies in float64 or in float32.
 
     Raises
     ------
@@ -136,9 +153,9 @@ def read_core(
         If squares of the entries overflow.
     """
     fill = missing_fill(run_pass, n_features, missing)
-    found = run_pass(_core_recipe(strategy, n_features, fill), "core")
+    found = run_pass(_core_recipe(strategy, n_features, fill, precision), "core")
     refuse_non_finite(found["nonfinite"])
-    return replace(_summary(found["core"], center=center, scale=scale), fill=fill)
+    return replace(_summary(found["core"], center=center, scale=scale), fill=fill, precision=precision)
 
 
 def missing_fill(run_pass: RunPass, n_features: int, missing: str) -> Floats | None:
@@ -163,8 +180,8 @@ def means_recipe(n_features: int) -> Accumulator[Any]:
     return Together({"nonfinite": NonFinite(n_features), "moments": Moments(n_features)})
 
 
-def _core_recipe(strategy: str, n_features: int, fill: Floats | None) -> Accumulator[Any]:
-    core = Gram(n_features) if strategy == "gram" else Triangular(n_features)
+def _core_recipe(strategy: str, n_features: int, fill: Floats | None, precision: str) -> Accumulator[Any]:
+    core = Gram(n_features, single=precision == "fast") if strategy == "gram" else Triangular(n_features)
     recipe = Together({"nonfinite": NonFinite(n_features), "core": core})
     return recipe if fill is None else Imputed(recipe, fill)
 

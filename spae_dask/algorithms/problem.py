@@ -13,7 +13,7 @@ SHARED = ("batch", "doubly-sparse")
 """Methods whose components all use the same columns."""
 STRATEGIES = ("auto", "gram", "tsqr", "sketch", "paper")
 MISSING = ("error", "mean", "zero")
-PRECISIONS = ("exact",)
+PRECISIONS = ("exact", "fast")
 
 
 @dataclass(frozen=True)
@@ -111,6 +111,11 @@ class Problem:
         InvalidInput
             Saying what it can.
         """
+        if self.precision == "fast" and strategy not in ("auto", "gram", "sketch"):
+            raise InvalidInput(
+                f"precision='fast' multiplies in float32, which strategy={strategy!r} does not do: use strategy "
+                "'auto', 'gram' or 'sketch', or precision='exact'."
+            )
         if strategy == "sketch" and not self.can_sketch:
             raise InvalidInput(
                 "strategy='sketch' knows candidate columns only: it takes method 'polished', 'batch' or 'iterative' "

@@ -7,8 +7,9 @@ from dataclasses import asdict, dataclass, replace
 import numpy as np
 
 from spae_dask.accumulators import Products
+from spae_dask.accumulators.single import RELATIVE_ERROR
 from spae_dask.algorithms.certificate import Certificate
-from spae_dask.algorithms.core import Floats
+from spae_dask.algorithms.core import Floats, refuse_overflow
 from spae_dask.algorithms.problem import Problem
 from spae_dask.algorithms.proposal import Proposal
 from spae_dask.algorithms.sketched import Sketched
@@ -61,6 +62,8 @@ class Settled:
         Singular values of X within the span of the candidates and of X Z: lower bounds on those of X, and close.
     beyond : float
         Total outside that span.
+    single : bool
+        Whether products were made in float32.
     """
 
     sketched: Sketched
@@ -71,6 +74,7 @@ class Settled:
     outside: float
     spectrum: Floats
     beyond: float
+    single: bool
 
     def pca_interval(self, k: int) -> tuple[float, float]:
         """Certified bounds on ``||X - X_k||^2``.
@@ -115,8 +119,8 @@ class Settled:
 
     @property
     def _error(self) -> float:
-        unit: float = 100 * math.sqrt(self.cross.shape[1]) * float(np.finfo(np.float64).eps)
-        return unit * self.sketched.total
+        exact: float = 100 * math.sqrt(self.cross.shape[1]) * float(np.finfo(np.float64).eps)
+        return (RELATIVE_ERROR if self.single else exact) * self.sketched.total
 
     def _smallest(self, problem: Problem) -> Floats:
         """Encoder of the fewest nonzeros found that reaches ``eps``; of all candidates if none does."""
@@ -218,7 +222,7 @@ class Settled:
         )
 
 
-def settle(sketched: Sketched, proposal: Proposal, products: Products, Z: Floats) -> Settled:
+def settle(sketched: Sketched, proposal: Proposal, products: Products, Z: Floats, *, single: bool) -> Settled:
     """Make the candidates' core from their products.
 
     Parameters
@@ -231,8 +235,11 @@ def settle(sketched: Sketched, proposal: Proposal, products: Products, Z: Floats
         C'C, C'X and X'XZ.
     Z : ndarray (d, p)
         The directions.
+    single : bool
+        Whether products were made in float32.
     """
     gram, cross = products.gram, products.cross
+    refuse_overflow(gram)
     # of directions beyond the rank of X only rounding is left, which at unit length would look like more of X
     along = np.einsum("ij,ij->j", Z, products.directions) > NEGLIGIBLE * sketched.total
     Z, directions = Z[:, along], products.directions[:, along].T
@@ -255,6 +262,7 @@ def settle(sketched: Sketched, proposal: Proposal, products: Products, Z: Floats
         outside=max(sketched.total - total_variance(core), 0.0),
         spectrum=spectrum,
         beyond=max(sketched.total - float(np.sum(spectrum**2)), 0.0),
+        single=single,
     )
 
 

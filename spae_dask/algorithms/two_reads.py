@@ -71,7 +71,7 @@ def two_read_passes(problem: Problem, n_samples: int, n_features: int) -> list[t
     ones = np.ones(d)
     # broadcast: a placeholder of d numbers a direction would be as large as the thing itself
     Z = np.broadcast_to(0.0, (d, sizes.n_directions))
-    products = CrossProducts(np.arange(sizes.n_candidates), ones, ones, Z)
+    products = CrossProducts(np.arange(sizes.n_candidates), ones, ones, Z, single=problem.precision == "fast")
     passes: list[tuple[str, Accumulator[Any]]] = [("sketch", sketch_recipe(d, sizes.sketch, problem.seed))]
     passes.append(("candidates", products))
     if problem.missing != "error":
@@ -134,5 +134,6 @@ def _second_read(
 ) -> Settled:
     Z = right_singular(sketched.W, n_directions)[1]
     proposal = propose(problem, sketched.W, Z[:, : problem.n_components], n_candidates)
-    recipe = sketched.recipe(CrossProducts(proposal.columns, sketched.mean, sketched.scale, Z))
-    return settle(sketched, proposal, run_pass(recipe, "candidates"), Z)
+    single = problem.precision == "fast"
+    products = CrossProducts(proposal.columns, sketched.mean, sketched.scale, Z, single=single)
+    return settle(sketched, proposal, run_pass(sketched.recipe(products), "candidates"), Z, single=single)

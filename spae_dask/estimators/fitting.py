@@ -67,13 +67,14 @@ def fit(source: RowBlocks, problem: Problem, memory_limit: int | str | None, wat
                 center=problem.center,
                 scale=problem.scale,
                 missing=problem.missing,
+                precision=problem.precision,
             )
             fitted = encode_core(problem, summary, passes=0, bytes_read=0)
             if problem.method == "doubly-sparse":
                 chosen = choose_rows(problem, summary, runner.run_pass, fitted)
                 fitted, rows = chosen.fitted, chosen.rows
     certificate = replace(fitted.certificate, passes=runner.tally.passes, bytes_read=runner.tally.nbytes)
-    warn_of_certificate(certificate, int(fitted.H.any(axis=0).sum()), plan.strategy)
+    warn_of_certificate(certificate, int(fitted.H.any(axis=0).sum()), plan.strategy, problem.precision)
     return Fit(replace(fitted, certificate=certificate), rows, summary, plan)
 
 
@@ -92,7 +93,7 @@ def warn_of_missing_chunks(source: RowBlocks, stacklevel: int = 3) -> None:
         )
 
 
-def warn_of_certificate(certificate: Certificate, n_found: int, strategy: str) -> None:
+def warn_of_certificate(certificate: Certificate, n_found: int, strategy: str, precision: str) -> None:
     """Warn if components are empty, or if the loss has few correct digits."""
     k = certificate.n_components
     if n_found < k:
@@ -102,10 +103,15 @@ def warn_of_certificate(certificate: Certificate, n_found: int, strategy: str) -
             RankDeficientWarning,
             stacklevel=4,
         )
-    if strategy == "gram" and 0 < certificate.loss < 1e3 * certificate.loss_error and certificate.pca_loss > 0:
+    lossy = strategy == "gram" or precision == "fast"
+    if lossy and 0 < certificate.loss < 1e3 * certificate.loss_error and certificate.pca_loss > 0:
         warnings.warn(
-            f"the loss, {certificate.loss:.3g}, is known to about {certificate.loss_error:.1g} only, because a Gram "
-            "matrix rounds small directions away. Use strategy='tsqr' for more digits.",
+            f"the loss, {certificate.loss:.3g}, is known to about {certificate.loss_error:.1g} only, because "
+            + (
+                "products are made in float32. Use precision='exact' for more digits."
+                if precision == "fast"
+                else "a Gram matrix rounds small directions away. Use strategy='tsqr' for more digits."
+            ),
             PrecisionWarning,
             stacklevel=4,
         )

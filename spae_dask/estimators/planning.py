@@ -50,6 +50,7 @@ def plan(
     certified: bool = False,
     n_candidates: int | None = None,
     sketch_rows: int | None = None,
+    precision: str = "exact",
 ) -> Plan:
     """Say what a fit would read, hold and take, before reading anything.
 
@@ -72,6 +73,8 @@ def plan(
     certified : bool
         As for ``SparseEncoder``.
     n_candidates, sketch_rows : int, optional
+        As for ``SparseEncoder``.
+    precision : {"exact", "fast"}
         As for ``SparseEncoder``.
     missing : {"error", "mean", "zero"}
         As for ``SparseEncoder``.
@@ -102,6 +105,7 @@ def plan(
         certified=certified,
         n_candidates=n_candidates,
         sketch_rows=sketch_rows,
+        precision=precision,
     )
     return plan_problem(source, problem, active_client(source), memory_limit)
 
@@ -129,7 +133,7 @@ def _strategy_for(problem: Problem, source: RowBlocks, resources: Resources) -> 
     d = source.shape[1]
     fits = finish_nbytes(d) <= usable(resources.memory_limit)
     if problem.strategy != "auto" or not problem.can_sketch or (fits and d <= CORE_FEATURES):
-        return choose_strategy(problem.strategy, source.dtype)
+        return choose_strategy(problem.strategy, source.dtype, problem.precision)
     why = "a read would cost more in arithmetic than two do" if fits else "they would not fit in memory"
     return "sketch", f"{d:,} features: with d x d matrices {why}"
 
@@ -147,7 +151,7 @@ def passes_of(problem: Problem, strategy: str, shape: tuple[int, int]) -> list[t
         return paper_passes(problem, n_features, paper_options(problem))
     if strategy == "sketch":
         return two_read_passes(problem, *shape)
-    passes = list(core_passes(strategy, n_features, problem.missing))
+    passes = list(core_passes(strategy, n_features, problem.missing, problem.precision))
     if problem.method == "doubly-sparse":
         size = n_features if problem.sizes is None else problem.shared_size
         placeholder, columns = np.zeros(n_features), np.arange(size)
