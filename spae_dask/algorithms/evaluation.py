@@ -1,14 +1,31 @@
 """Exact loss of a given encoder on given data, in one pass."""
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from spae_dask.accumulators import Accumulator, Gram, Imputed, NonFinite, Residual, Together, Triangular
+from spae_dask.accumulators import (
+    Accumulator,
+    CrossProducts,
+    FrequentDirections,
+    FrequentSketch,
+    Gram,
+    Imputed,
+    NonFinite,
+    Products,
+    Residual,
+    Together,
+    Triangular,
+)
 from spae_dask.algorithms.certificate import Certificate
 from spae_dask.algorithms.certify import certify
 from spae_dask.algorithms.core import Floats, RunPass, refuse_non_finite, summary_about
+from spae_dask.linalg.candidates import candidate_core
+from spae_dask.linalg.loss import encoder_loss, information_loss, symmetric_explained, total_variance
+
+MEASURED = "measured on the data given; no theorem is involved"
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,10 +59,19 @@ class Codec:
 
 
 def evaluation_recipe(strategy: str, codec: Codec) -> Accumulator[Any]:
-    """Recipe of the pass: the core of the data, and the residual of the encoder on the rows themselves."""
-    d = codec.mean.size
-    core: Accumulator[Any] = Gram(d) if strategy == "gram" else Triangular(d)
-    return codec.filled(Together({"nonfinite": NonFinite(d), "core": core, "residual": codec.residual()}))
+    """Recipe of the pass.
+
+    The residual of the encoder on the rows themselves; and the core of the data, or, where d x d is too large, products
+    of the encoder's own columns and a Frequent Directions sketch.
+    """
+    d, k = codec.mean.size, codec.H.shape[1]
+    parts: dict[str, Accumulator[Any]] = {"nonfinite": NonFinite(d), "residual": codec.residual()}
+    if strategy == "sketch":
+        parts["products"] = CrossProducts(np.flatnonzero(codec.H.any(axis=1)), codec.mean, codec.scale)
+        parts["frequent"] = FrequentDirections(d, min(d, max(4 * k, k + 20)))
+    else:
+        parts["core"] = Gram(d) if strategy == "gram" else Triangular(d)
+    return codec.filled(Together(parts))
 
 
 def evaluate_encoder(run_pass: RunPass, codec: Codec, *, strategy: str) -> Certificate:
@@ -53,7 +79,7 @@ def evaluate_encoder(run_pass: RunPass, codec: Codec, *, strategy: str) -> Certi
 
     X is taken about the encoder's mean and scale, as ``transform`` does. ``loss`` allows the decoder that is best for
     these data; ``decoder_loss`` uses the encoder's own and is summed over the rows, with no algebra in between. On the
-    data of the fit the two agree. ``metrics`` are of the encoder on these data as well.
+    data of the fit the two agree. ``metrics`` are of the encoder on these data as well, but not with a sketch.
 
     Passes: 1.
 
@@ -63,18 +89,54 @@ def evaluate_encoder(run_pass: RunPass, codec: Codec, *, strategy: str) -> Certi
         Sweeps the data.
     codec : Codec
         The encoder.
-    strategy : {"gram", "tsqr"}
-        How the core of the data is made.
+    strategy : {"gram", "tsqr", "sketch"}
+        How the core of the data is made. With ``"sketch"`` there is none: the loss is exact all the same, and PCA's a
+        certified lower bound.
     """
     found = run_pass(evaluation_recipe(strategy, codec), "evaluate")
     refuse_non_finite(found["nonfinite"])
+    if strategy == "sketch":
+        return _certify_products(codec, found["products"], found["frequent"], found["residual"])
     return certify(
         summary_about(found["core"], codec.mean, codec.scale),
         codec.H,
         bound=None,
-        theorem="measured on the data given; no theorem is involved",
+        theorem=MEASURED,
         passes=1,
         bytes_read=0,
         decoder_loss=found["residual"],
         keep_metrics=True,
+    )
+
+
+def _certify_products(codec: Codec, products: Products, frequent: FrequentSketch, decoder_loss: float) -> Certificate:
+    """Certificate from the products of the encoder's columns, on whose core ``Q_C'X`` its loss is exact."""
+    k, total = codec.H.shape[1], float(np.sum(products.column_norms))
+    core = candidate_core(products.gram, products.cross) if products.gram.size else np.zeros((1, codec.mean.size))
+    outside = max(total - total_variance(core), 0.0)
+    loss = outside + encoder_loss(core, codec.H)
+    lower, upper = frequent.optimum_interval(k, codec.mean, codec.scale)
+    upper = min(upper, loss)
+    symmetric = symmetric_explained(core, codec.H)
+    error = 100 * math.sqrt(codec.mean.size) * float(np.finfo(np.float64).eps) * total
+    return Certificate(
+        loss=loss,
+        pca_loss=lower,
+        ratio=information_loss(loss, lower, total, error=error),
+        pca_loss_kind="certified lower bound",
+        pca_loss_lower=lower,
+        pca_loss_upper=upper,
+        total=total,
+        explained=1 - loss / total if total > 0 else 0.0,
+        symmetric_explained=symmetric,
+        symmetric_ratio=symmetric / (total - lower) if total > lower else 1.0,
+        bound=None,
+        theorem=MEASURED,
+        n_components=k,
+        n_nonzero=int(np.count_nonzero(codec.H, axis=0).max(initial=0)),
+        combined_nonzero=int(np.count_nonzero(codec.H.any(axis=1))),
+        loss_error=error,
+        passes=1,
+        bytes_read=0,
+        decoder_loss=decoder_loss,
     )

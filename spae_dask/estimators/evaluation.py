@@ -7,15 +7,14 @@ from typing import Any
 from sklearn.utils.validation import check_is_fitted
 
 from spae_dask.algorithms.certificate import Certificate
-from spae_dask.algorithms.core import choose_strategy
 from spae_dask.algorithms.evaluation import evaluate_encoder, evaluation_recipe
-from spae_dask.algorithms.problem import STRATEGIES, check_choice
+from spae_dask.algorithms.problem import check_choice
 from spae_dask.engine.events import Event
 from spae_dask.engine.threads import one_blas_thread
 from spae_dask.estimators.applying import open_rows
 from spae_dask.estimators.fitting import warn_of_missing_chunks
-from spae_dask.estimators.planning import finish_nbytes, plan_passes
-from spae_dask.estimators.runtime import active_client, runner_for
+from spae_dask.estimators.planning import finish_nbytes, plan_passes, strategy_for
+from spae_dask.estimators.runtime import active_client, resources_for, runner_for
 from spae_dask.estimators.sparse_encoder import SparseEncoder
 
 
@@ -35,8 +34,8 @@ def evaluate(
         Anything :func:`spae_dask.open_matrix` opens, with the encoder's number of columns.
     encoder : SparseEncoder
         Fitted, or loaded.
-    strategy : {"auto", "gram", "tsqr"}
-        As for ``SparseEncoder``.
+    strategy : {"auto", "gram", "tsqr", "sketch"}
+        As for ``SparseEncoder``. With ``"sketch"``, for any number of columns, PCA's loss is a certified lower bound.
     memory_limit : int or str, optional
         Bytes a process may use in all.
     progress : callable, optional
@@ -52,10 +51,9 @@ def evaluate(
     check_is_fitted(encoder)
     source = open_rows(encoder, x)
     d = encoder.n_features_in_
-    check_choice("strategy", strategy, STRATEGIES)
-    chosen, reason = choose_strategy(strategy, source.dtype)
-    codec = encoder.codec()
-    client = active_client(source)
+    check_choice("strategy", strategy, ("auto", "gram", "tsqr", "sketch"))
+    client, codec = active_client(source), encoder.codec()
+    chosen, reason = strategy_for(strategy, source, resources_for(client, memory_limit))
     plan = plan_passes(
         source,
         [("evaluate", evaluation_recipe(chosen, codec))],
@@ -63,7 +61,7 @@ def evaluate(
         memory_limit,
         strategy=chosen,
         reason=reason,
-        finish_nbytes=finish_nbytes(d),
+        finish_nbytes=finish_nbytes(d) if chosen != "sketch" else 3 * evaluation_recipe(chosen, codec).state_nbytes,
     )
     warn_of_missing_chunks(source)
     runner = runner_for(source, client, plan, progress)

@@ -115,7 +115,10 @@ def plan_problem(source: RowBlocks, problem: Problem, client: Client | None, mem
     n, d = source.shape
     problem.check(n, d)
     resources = resources_for(client, memory_limit)
-    strategy, reason = _strategy_for(problem, source, resources)
+    if problem.strategy == "auto" and not problem.can_sketch:
+        strategy, reason = choose_strategy(problem.strategy, source.dtype, problem.precision)
+    else:
+        strategy, reason = strategy_for(problem.strategy, source, resources, problem.precision)
     problem.check_strategy(strategy)
     return make_plan(
         source,
@@ -128,12 +131,12 @@ def plan_problem(source: RowBlocks, problem: Problem, client: Client | None, mem
     )
 
 
-def _strategy_for(problem: Problem, source: RowBlocks, resources: Resources) -> tuple[str, str]:
+def strategy_for(wanted: str, source: RowBlocks, resources: Resources, precision: str = "exact") -> tuple[str, str]:
     """A core where d x d matrices are no trouble, since it makes every loss exact and takes one read; else a sketch."""
     d = source.shape[1]
     fits = finish_nbytes(d) <= usable(resources.memory_limit)
-    if problem.strategy != "auto" or not problem.can_sketch or (fits and d <= CORE_FEATURES):
-        return choose_strategy(problem.strategy, source.dtype, problem.precision)
+    if wanted != "auto" or (fits and d <= CORE_FEATURES):
+        return choose_strategy(wanted, source.dtype, precision)
     why = "a read would cost more in arithmetic than two do" if fits else "they would not fit in memory"
     return "sketch", f"{d:,} features: with d x d matrices {why}"
 

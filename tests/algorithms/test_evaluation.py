@@ -60,3 +60,20 @@ def test_gaps_are_filled_with_the_values_of_the_fit() -> None:
     assert one.loss == pytest.approx(other.loss, rel=1e-9)
     with pytest.raises(NonFiniteInput):
         evaluate_encoder(runner(rows).run_pass, codec(), strategy="tsqr")
+
+
+@pytest.mark.parametrize("n", [1, 5, 80])
+def test_without_a_core_the_loss_is_as_exact_and_pca_is_bracketed(n: int) -> None:
+    given = codec()
+    found = evaluate_encoder(runner(X[:n]).run_pass, given, strategy="sketch")
+    exact = evaluate_encoder(runner(X[:n]).run_pass, given, strategy="tsqr")
+    rounding = 1e-11 * exact.total
+    assert found.loss == pytest.approx(exact.loss, rel=1e-9, abs=rounding)
+    assert found.decoder_loss == pytest.approx(exact.decoder_loss, rel=1e-12)
+    assert found.total == pytest.approx(exact.total, rel=1e-12)
+    assert found.symmetric_explained == pytest.approx(exact.symmetric_explained, rel=1e-9, abs=rounding)
+    assert found.pca_loss_lower is not None
+    assert found.pca_loss_upper is not None
+    assert found.pca_loss == found.pca_loss_lower <= exact.pca_loss + rounding
+    assert exact.pca_loss <= found.pca_loss_upper + rounding
+    assert found.combined_nonzero == exact.combined_nonzero
