@@ -9,6 +9,7 @@ from spae_dask.accumulators.cross import CrossProducts, Products
 from spae_dask.accumulators.frequent import FrequentDirections, FrequentSketch
 from spae_dask.accumulators.gram import Gram, Scatter
 from spae_dask.accumulators.imputed import Imputed
+from spae_dask.accumulators.kept import Kept
 from spae_dask.accumulators.moments import ColumnMoments, Moments
 from spae_dask.accumulators.nonfinite import NonFinite, NonFiniteEntries
 from spae_dask.accumulators.projection import ProjectedRows, Projection
@@ -16,6 +17,7 @@ from spae_dask.accumulators.residual import Residual, ResidualColumns
 from spae_dask.accumulators.row_pool import PooledRows, RowPool
 from spae_dask.accumulators.row_sketch import RowSketch, SketchedRows
 from spae_dask.accumulators.triangular import CenteredTriangle, Triangular
+from spae_dask.accumulators.unit_losses import UnitLosses, UnitSums
 
 __all__ = [
     "Accumulator",
@@ -26,6 +28,7 @@ __all__ = [
     "FrequentSketch",
     "Gram",
     "Imputed",
+    "Kept",
     "Moments",
     "NonFinite",
     "NonFiniteEntries",
@@ -42,4 +45,6 @@ __all__ = [
     "State",
     "Together",
     "Triangular",
+    "UnitLosses",
+    "UnitSums",
 ]
