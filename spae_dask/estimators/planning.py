@@ -11,11 +11,13 @@ from spae_dask.algorithms.core import choose_strategy, core_passes
 from spae_dask.algorithms.doubly_sparse import pool_size
 from spae_dask.algorithms.paper import OVERSAMPLING, paper_options, paper_passes
 from spae_dask.algorithms.problem import Problem
+from spae_dask.algorithms.sample import sample_passes
 from spae_dask.algorithms.two_reads import two_read_finish_nbytes, two_read_passes
 from spae_dask.blocks import LazyRowBlocks, RowBlocks
 from spae_dask.engine.memory import format_nbytes, usable
 from spae_dask.engine.plan import Plan, Resources, make_plan
 from spae_dask.estimators.runtime import active_client, resources_for
+from spae_dask.estimators.sampling import refuse_large_core, sample_notes
 from spae_dask.storage.open import open_matrix
 
 CORE_FEATURES = 5000
@@ -24,6 +26,9 @@ second read that a sketch takes."""
 
 FINISH_MATRICES = 6
 """d x d float64 matrices alive at the peak of the final linear algebra: the state, the core, and an SVD's own."""
+
+KEPT_MATRICES = 4
+"""More of them that a sample keeps: the states of what was seen before and now, and both as cores."""
 
 
 def finish_nbytes(n_features: int) -> int:
@@ -50,6 +55,7 @@ def plan(
     certified: bool = False,
     n_candidates: int | None = None,
     sketch_rows: int | None = None,
+    tolerance: float | None = None,
 ) -> Plan:
     """Say what a fit would read, hold and take, before reading anything.
 
@@ -67,11 +73,13 @@ def plan(
         As for ``SparseEncoder``.
     eps : float
         As for ``SparseEncoder``.
-    strategy : {"auto", "gram", "tsqr", "sketch", "paper"}
+    strategy : {"auto", "gram", "tsqr", "sketch", "sample", "paper"}
         As for ``SparseEncoder``.
     certified : bool
         As for ``SparseEncoder``.
     n_candidates, sketch_rows : int, optional
+        As for ``SparseEncoder``.
+    tolerance : float, optional
         As for ``SparseEncoder``.
     missing : {"error", "mean", "zero"}
         As for ``SparseEncoder``.
@@ -102,6 +110,7 @@ def plan(
         certified=certified,
         n_candidates=n_candidates,
         sketch_rows=sketch_rows,
+        tolerance=tolerance,
     )
     return plan_problem(source, problem, active_client(source), memory_limit)
 
@@ -113,14 +122,19 @@ def plan_problem(source: RowBlocks, problem: Problem, client: Client | None, mem
     resources = resources_for(client, memory_limit)
     strategy, reason = _strategy_for(problem, source, resources)
     problem.check_strategy(strategy)
+    finish = _finish_nbytes(problem, strategy, (n, d))
+    notes = layout_notes(source)
+    if strategy == "sample":
+        refuse_large_core(d, finish, resources)
+        notes = [*sample_notes(source, problem.seed), *notes]
     return make_plan(
         source,
-        passes_of(problem, strategy, (n, d)),
+        passes_of(problem, strategy, source),
         resources,
         strategy=strategy,
         reason=reason,
-        finish_nbytes=_finish_nbytes(problem, strategy, (n, d)),
-        notes=layout_notes(source),
+        finish_nbytes=finish,
+        notes=notes,
     )
 
 
@@ -128,8 +142,8 @@ def _strategy_for(problem: Problem, source: RowBlocks, resources: Resources) -> 
     """A core where d x d matrices are no trouble, since it makes every loss exact and takes one read; else a sketch."""
     d = source.shape[1]
     fits = finish_nbytes(d) <= usable(resources.memory_limit)
-    if problem.strategy != "auto" or not problem.can_sketch or (fits and d <= CORE_FEATURES):
-        return choose_strategy(problem.strategy, source.dtype)
+    if problem.strategy != "auto" or problem.samples or not problem.can_sketch or (fits and d <= CORE_FEATURES):
+        return choose_strategy("sample" if problem.samples else problem.strategy, source.dtype)
     why = "a read would cost more in arithmetic than two do" if fits else "they would not fit in memory"
     return "sketch", f"{d:,} features: with d x d matrices {why}"
 
@@ -137,16 +151,22 @@ def _strategy_for(problem: Problem, source: RowBlocks, resources: Resources) -> 
 def _finish_nbytes(problem: Problem, strategy: str, shape: tuple[int, int]) -> int:
     if strategy == "paper":
         return thin_finish_nbytes(problem, shape[1])
-    return two_read_finish_nbytes(problem, *shape) if strategy == "sketch" else finish_nbytes(shape[1])
+    if strategy == "sketch":
+        return two_read_finish_nbytes(problem, *shape)
+    # beside the core that is fitted: the state it is of, and the two parts it was merged from, one above the other
+    beside = 8 * KEPT_MATRICES * shape[1] ** 2 if strategy == "sample" else 0
+    return finish_nbytes(shape[1]) + beside
 
 
-def passes_of(problem: Problem, strategy: str, shape: tuple[int, int]) -> list[tuple[str, Accumulator[Any]]]:
+def passes_of(problem: Problem, strategy: str, source: RowBlocks) -> list[tuple[str, Accumulator[Any]]]:
     """Names and recipes of all passes of a fit, for planning; numbers in the recipes are placeholders."""
-    n_features = shape[1]
+    shape, n_features = source.shape, source.shape[1]
     if strategy == "paper":
         return paper_passes(problem, n_features, paper_options(problem))
     if strategy == "sketch":
         return two_read_passes(problem, *shape)
+    if strategy == "sample":
+        return sample_passes(problem, choose_strategy("auto", source.dtype)[0], n_features)
     passes = list(core_passes(strategy, n_features, problem.missing))
     if problem.method == "doubly-sparse":
         size = n_features if problem.sizes is None else problem.shared_size
