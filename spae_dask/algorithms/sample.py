@@ -177,19 +177,22 @@ def fit_sample(
         state = found["core"] if known is None else core.merge(known.state, found["core"])
         summary = summarize(core.result(state), center=problem.center, scale=problem.scale)
         summary = replace(summary, fill=None if problem.missing == "error" else np.zeros(n_features))
-        refitted = encode_core(problem, summary, passes=1, bytes_read=0)
+        refitted: FittedEncoder | None = None
         if measured is not None:
             units: UnitSums = found["losses"]
             draw = Draw(last - first, order.size - first, int(lengths[first:].sum()))
             parts = core.result(measured.state), core.result(found["core"])
             weighted = weighted_core(*parts, draw, summary, measured.fitted, center=problem.center)
             fitted = certified_again(problem, measured.fitted, weighted)
-            now = estimate(measured.fitted, fitted, refitted, units, draw, confidence, int(bounds[-1]))
+            now = estimate(measured.fitted, fitted, units, draw, confidence, int(bounds[-1]))
             unlike = between_blocks(units, draw.of_rows / draw.of_blocks)
+            if now.left_to_gain > problem.sample_tolerance:
+                refitted = encode_core(problem, summary, passes=1, bytes_read=0)
+                now = now.against(refitted.certificate.ratio)
             report(now)
             if now.left_to_gain <= problem.sample_tolerance:
                 return SampledFit(replace(fitted, certificate=now.certificate), None, unlike)
-        known = _Known(state, summary, refitted)
+        known = _Known(state, summary, refitted or encode_core(problem, summary, passes=1, bytes_read=0))
     assert known is not None, "there is at least one round"
     return SampledFit(known.fitted, known.summary, unlike)
 

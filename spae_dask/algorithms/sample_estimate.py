@@ -48,8 +48,8 @@ class Estimate:
     ratio, lower, upper : float
         Its loss over PCA's on all rows, and the interval of that.
     left_to_gain : float
-        The most that reading on may take off the ratio: ``upper`` less what the encoder fitted on all that has been
-        seen reaches there, which is optimistic.
+        The most that reading on may take off the ratio: ``upper`` less what is optimistic for any encoder, 1 or, if it
+        was found, what the encoder fitted on all that has been seen reaches there.
     certificate : Certificate
         All of it.
     """
@@ -60,6 +60,13 @@ class Estimate:
     upper: float
     left_to_gain: float
     certificate: Certificate
+
+    def against(self, attainable: float) -> "Estimate":
+        """With ``left_to_gain`` against what is attainable at best."""
+        if not math.isfinite(self.upper):
+            return self
+        left = self.upper - min(attainable, self.ratio)
+        return replace(self, left_to_gain=left, certificate=replace(self.certificate, left_to_gain=left))
 
 
 def losses_of(fitted: FittedEncoder, summary: CoreSummary, lengths: Ints) -> UnitLosses:
@@ -113,7 +120,6 @@ def certified_again(problem: Problem, fitted: FittedEncoder, summary: CoreSummar
 def estimate(
     before: FittedEncoder,
     fitted: FittedEncoder,
-    refitted: FittedEncoder,
     units: UnitSums,
     draw: Draw,
     confidence: float,
@@ -121,8 +127,7 @@ def estimate(
 ) -> Estimate:
     """Interval of the encoder's loss, of PCA's and of their ratio, see the head of this file.
 
-    ``before`` and ``fitted`` are the same encoder, certified on the blocks it was fitted on and on the weighted core;
-    ``refitted`` is made of all that has been seen.
+    ``before`` and ``fitted`` are the same encoder, certified on the blocks it was fitted on and on the weighted core.
     """
     found = fitted.certificate
     inner = np.array([found.loss, found.pca_loss])
@@ -137,7 +142,7 @@ def estimate(
         reach = draw.half_width(units, units.losses - ratio * units.pca_losses, confidence) / middle[1]
         reach += abs(inner[0] / inner[1] - outer[0] / outer[1])
         lower, upper = max(1.0, float(ratio - reach)), float(ratio + reach)
-    left = upper - min(refitted.certificate.ratio, found.ratio) if math.isfinite(upper) else math.inf
+    left = upper - 1  # no ratio is less than 1
     fraction = fitted.n_samples / n_samples
     certificate = replace(
         found,

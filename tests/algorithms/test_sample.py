@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from spae_dask.algorithms import sample
 from spae_dask.algorithms.core import read_core
 from spae_dask.algorithms.evaluation import Codec, evaluate_encoder
 from spae_dask.algorithms.problem import Problem
@@ -251,3 +252,12 @@ def test_the_certificate_says_in_words_what_was_not_read() -> None:
     assert "certain" not in text
     assert "% of the rows" in text
     assert "reading on could take" in text
+
+
+def test_no_second_encoder_is_made_where_the_first_is_certain_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+    monkeypatch.setattr(sample, "encode_core", lambda *a, **more: made.append(a) or encode_core(*a, **more))
+    X = rows_of(np.random.default_rng(14), 1000, 20)
+    certificate = Reader(X, 20).fit(problem_of(100.0)).fitted.certificate
+    assert len(made) == 1
+    assert certificate.left_to_gain == certificate.ratio_upper - 1
