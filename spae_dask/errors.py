@@ -59,3 +59,7 @@ class RankDeficientWarning(SpaeWarning):
 
 class PrecisionWarning(SpaeWarning):
     """A reported number has fewer correct digits than usual."""
+
+
+class UnlikeBlocksWarning(SpaeWarning):
+    """Row blocks differ far more than blocks of shuffled rows do, so few of them do not stand for all."""

@@ -9,6 +9,7 @@ from spae_dask.accumulators.cross import CrossProducts, Products
 from spae_dask.accumulators.frequent import FrequentDirections, FrequentSketch
 from spae_dask.accumulators.gram import Gram, Scatter
 from spae_dask.accumulators.imputed import Imputed
+from spae_dask.accumulators.kept import Kept
 from spae_dask.accumulators.moments import ColumnMoments, Moments
 from spae_dask.accumulators.nonfinite import NonFinite, NonFiniteEntries
 from spae_dask.accumulators.projection import ProjectedRows, Projection
@@ -18,6 +19,7 @@ from spae_dask.accumulators.row_sketch import RowSketch, SketchedRows
 from spae_dask.accumulators.sparse import SparseAccumulator
 from spae_dask.accumulators.together import Together
 from spae_dask.accumulators.triangular import CenteredTriangle, Triangular
+from spae_dask.accumulators.unit_losses import UnitLosses, UnitSums
 
 __all__ = [
     "Accumulator",
@@ -28,6 +30,7 @@ __all__ = [
     "FrequentSketch",
     "Gram",
     "Imputed",
+    "Kept",
     "Moments",
     "NonFinite",
     "NonFiniteEntries",
@@ -45,4 +48,6 @@ __all__ = [
     "State",
     "Together",
     "Triangular",
+    "UnitLosses",
+    "UnitSums",
 ]

@@ -45,7 +45,14 @@ class Certificate:
     confidence : float or None
         Probability that the interval holds, where it is not certain.
     pca_loss_lower, pca_loss_upper : float or None
-        Certified bounds on PCA's loss, where ``pca_loss`` is not exact.
+        Bounds on PCA's loss, where ``pca_loss`` is not exact: certified, or with the probability ``confidence``.
+    ratio_lower, ratio_upper : float or None
+        Ends of the interval of the ratio, where not all rows were seen. Narrower than those of the losses suggest,
+        because the two losses rise and fall together.
+    fraction_read : float
+        Share of the rows seen.
+    left_to_gain : float or None
+        Where not all rows were seen: the most that an encoder fitted on all of them may take off the ratio.
     passes, bytes_read : int
         Reads of the data, and decoded bytes read in all.
     eps : float or None
@@ -83,6 +90,10 @@ class Certificate:
     eps: float | None = None
     theory_n_nonzero: int | None = None
     theory_n_nonzero_sharp: int | None = None
+    ratio_lower: float | None = None
+    ratio_upper: float | None = None
+    fraction_read: float = 1.0
+    left_to_gain: float | None = None
     decoder_loss: float | None = None
     metrics: EncoderMetrics | None = None
 
@@ -93,7 +104,7 @@ class Certificate:
     def __str__(self) -> str:
         """A table for the terminal."""
         lines = [
-            f"information loss   {self.ratio:.6f} x PCA's" + self._excess(),
+            f"information loss   {self.ratio:.6f} x PCA's" + self._excess() + self._ratio_interval(),
             f"loss               {self.loss:.6g} of {self.total:.6g}  ({self.explained:.4%} explained)"
             + self._loss_interval(),
             f"PCA's loss         {self.pca_loss:.6g}  ({self.pca_loss_kind})",
@@ -101,7 +112,8 @@ class Certificate:
             f"nonzeros           {self.n_nonzero} a component at most, {self.combined_nonzero} features in all, "
             f"{self.n_components} component{'s' if self.n_components != 1 else ''}",
             f"theory             {self._theory()}",
-            f"read               {self.passes} pass{'es' if self.passes != 1 else ''}, {self.bytes_read:,} bytes",
+            f"read               {self.passes} pass{'es' if self.passes != 1 else ''}, {self.bytes_read:,} bytes"
+            + self._unread(),
         ]
         if self.eps is not None:
             lines.insert(5, f"wanted             {self._wanted()}")
@@ -116,6 +128,22 @@ class Certificate:
         if self.metrics is not None:
             lines.append(self.metrics.details())
         return "\n".join(lines)
+
+    def _ratio_interval(self) -> str:
+        """Where the ratio lies on all rows, where not all were seen."""
+        if self.ratio_lower is None or self.ratio_upper is None or self.confidence is None:
+            return ""
+        ends = f"{self.ratio_lower:.6f} to {self.ratio_upper:.6f}"
+        return f"\n                   estimate: {ends}, {self.confidence:.0%} confidence"
+
+    def _unread(self) -> str:
+        """How much of the data was left unread, and what reading it could bring."""
+        if self.left_to_gain is None:
+            return ""
+        return (
+            f", {self.fraction_read:.2%} of the rows\n                   reading on could take "
+            f"{self.left_to_gain:.6f} off the information loss, at most"
+        )
 
     def _loss_interval(self) -> str:
         """How far from the truth the loss may be, where it was not computed from all rows."""
@@ -134,6 +162,8 @@ class Certificate:
     def _interval(self) -> str:
         """What is certain about PCA's loss, and hence about the ratio."""
         lower, upper = self.pca_loss_lower or 0.0, self.pca_loss_upper
+        if self.confidence is not None and upper is not None:
+            return f"estimate: {lower:.6g} to {upper:.6g}, {self.confidence:.0%} confidence"
         if upper is None:
             return f"PCA is certain to lose at least {lower:.6g}"
         if upper <= 0:

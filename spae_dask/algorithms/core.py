@@ -94,6 +94,9 @@ def choose_strategy(wanted: str, dtype: np.dtype[Any], precision: str = "exact")
     """
     if wanted == "paper":
         return wanted, "asked for: the paper's own passes, each with a thin state"
+    if wanted == "sample":
+        core = choose_strategy("auto", dtype)[0]
+        return wanted, f"asked for: row blocks in random order, summed into a {core} core until enough are read"
     if wanted == "sketch":
         return wanted, "asked for: a sketch proposes candidate columns, a second read settles them exactly"
     if wanted != "auto":
@@ -155,7 +158,7 @@ def read_core(
     fill = missing_fill(run_pass, n_features, missing)
     found = run_pass(_core_recipe(strategy, n_features, fill, precision), "core")
     refuse_non_finite(found["nonfinite"])
-    return replace(_summary(found["core"], center=center, scale=scale), fill=fill, precision=precision)
+    return replace(summarize(found["core"], center=center, scale=scale), fill=fill, precision=precision)
 
 
 def missing_fill(run_pass: RunPass, n_features: int, missing: str) -> Floats | None:
@@ -180,13 +183,17 @@ def means_recipe(n_features: int) -> Accumulator[Any]:
     return Together({"nonfinite": NonFinite(n_features), "moments": Moments(n_features)})
 
 
+def core_recipe(strategy: str, n_features: int, precision: str = "exact") -> Gram | Triangular:
+    """Recipe of the core alone."""
+    return Gram(n_features, single=precision == "fast") if strategy == "gram" else Triangular(n_features)
+
+
 def _core_recipe(strategy: str, n_features: int, fill: Floats | None, precision: str) -> Accumulator[Any]:
-    core = Gram(n_features, single=precision == "fast") if strategy == "gram" else Triangular(n_features)
-    recipe = Together({"nonfinite": NonFinite(n_features), "core": core})
+    recipe = Together({"nonfinite": NonFinite(n_features), "core": core_recipe(strategy, n_features, precision)})
     return recipe if fill is None else Imputed(recipe, fill)
 
 
-def _summary(found: Scatter | CenteredTriangle, *, center: bool, scale: bool) -> CoreSummary:
+def summarize(found: Scatter | CenteredTriangle, *, center: bool, scale: bool) -> CoreSummary:
     """Center and scale by algebra on the summary; X itself is never rewritten."""
     d = found.mean.size
     deviation = _variation(found) / np.sqrt(max(found.count - 1, 1))

@@ -11,7 +11,11 @@ from spae_dask.selection import SELECTIONS
 METHODS = ("polished", "batch", "iterative", "doubly-sparse")
 SHARED = ("batch", "doubly-sparse")
 """Methods whose components all use the same columns."""
-STRATEGIES = ("auto", "gram", "tsqr", "sketch", "paper")
+STRATEGIES = ("auto", "gram", "tsqr", "sketch", "sample", "paper")
+EVALUATIONS = ("auto", "gram", "tsqr", "sketch")
+"""Those that make a core of all rows."""
+TOLERANCE = 0.01
+"""Of ``strategy="sample"``, where none is given."""
 MISSING = ("error", "mean", "zero")
 PRECISIONS = ("exact", "fast")
 
@@ -43,6 +47,8 @@ class Problem:
         Whether a sketch also bounds PCA's loss from below by Frequent Directions.
     n_candidates, sketch_rows : int or None
         Columns that two reads settle exactly, and rows of their sketch; ``None`` for several times what k and r take.
+    tolerance : float or None
+        How much of PCA's loss may be left to gain when a sample is enough; given, it makes ``strategy="auto"`` sample.
     seed : int
         Seed of everything random.
     """
@@ -65,6 +71,7 @@ class Problem:
     certified: bool = False
     n_candidates: int | None = None
     sketch_rows: int | None = None
+    tolerance: float | None = None
     seed: int = 0
 
     def check(self, n_samples: int, n_features: int) -> None:
@@ -95,7 +102,18 @@ class Problem:
             check_count("n_candidates", self.n_candidates, n_features)
         if self.sketch_rows is not None:
             check_count("sketch_rows", self.sketch_rows, n_samples, "samples")
-        self.check_strategy(self.strategy)
+        self._check_tolerance()
+        self.check_strategy("sample" if self.samples else self.strategy)
+
+    @property
+    def samples(self) -> bool:
+        """Whether as few row blocks are read as the tolerance allows."""
+        return self.strategy == "sample" or (self.strategy == "auto" and self.tolerance is not None)
+
+    @property
+    def sample_tolerance(self) -> float:
+        """``tolerance``, or what stands for it."""
+        return TOLERANCE if self.tolerance is None else float(self.tolerance)
 
     @property
     def can_sketch(self) -> bool:
@@ -123,11 +141,35 @@ class Problem:
                 f"method={self.method!r}, shared_support={self.shared_support} and n_nonzero={self.n_nonzero!r}. "
                 "strategy='gram' and 'tsqr' do all of it, where d x d matrices fit."
             )
+        if strategy == "sample" and self.missing == "mean":
+            raise InvalidInput(
+                "missing='mean' needs the means of all rows before the first is used, and strategy='sample' does not "
+                "read all rows. Pass missing='zero', or strategy='auto' without a tolerance."
+            )
+        if strategy == "sample" and self.method == "doubly-sparse":
+            raise InvalidInput(
+                "method='doubly-sparse' chooses among all rows, and strategy='sample' does not read all rows. Pass "
+                "another method, or strategy='auto' without a tolerance."
+            )
         if strategy == "paper" and (self.method not in ("batch", "polished") or self.n_nonzero is None):
             raise InvalidInput(
                 "strategy='paper' is the paper's own pipeline for its batch encoder, with no core to polish it on: it "
                 "takes the default method or method='batch', and a given n_nonzero; given were "
                 f"method={self.method!r} and n_nonzero={self.n_nonzero!r}."
+            )
+
+    def _check_tolerance(self) -> None:
+        given = self.tolerance
+        if given is None:
+            return
+        if isinstance(given, bool) or not (isinstance(given, float | int | np.number) and 0 < given < float("inf")):
+            raise InvalidInput(
+                f"tolerance={given!r} is not allowed: give a positive number, such as 0.01 for 1 % of PCA's loss."
+            )
+        if not self.samples:
+            raise InvalidInput(
+                f"tolerance={given!r} tells strategy='sample' when to stop, and strategy={self.strategy!r} reads all "
+                "rows. Leave out one of the two."
             )
 
     def _check_sizes(self, n_features: int) -> None:

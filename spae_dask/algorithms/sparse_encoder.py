@@ -1,6 +1,6 @@
 """The main job on a core: choose columns, build the encoder, certify it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -69,14 +69,24 @@ def encode_core(
     ``start`` is an encoder (d, k') of no more columns and nonzeros that is known already; methods that search start
     from it if it is better than their own start.
     """
-    core, k = summary.core, problem.n_components
+    core = summary.core
     encoded = (
         _smallest(problem, core)
         if problem.sizes is None
         else METHODS[problem.method](problem, core, problem.sizes, Search(start=start))
     )
-    H, G = orthonormalize(core, encoded.H) if problem.orthonormal else (encoded.H, encoded.G)
-    H, G = padded(H.T, k).T, padded(G, k)
+    if problem.orthonormal:
+        H, G = orthonormalize(core, encoded.H)
+        encoded = replace(encoded, H=H, G=G)
+    return certified_encoder(problem, summary, encoded, passes=passes, bytes_read=bytes_read)
+
+
+def certified_encoder(
+    problem: Problem, summary: CoreSummary, encoded: Encoded, *, passes: int, bytes_read: int
+) -> FittedEncoder:
+    """Certify an encoder on a core, its columns filled up to k with zero ones."""
+    core, k = summary.core, problem.n_components
+    H, G = padded(encoded.H.T, k).T, padded(encoded.G, k)
     explained = sequential_explained(core, H)
     certificate = certify(
         summary,

@@ -45,6 +45,7 @@ OPTION_OF = {
     "method": "--method",
     "selection": "--selection",
     "strategy": "--strategy",
+    "tolerance": "--tolerance",
     "missing": "--missing",
     "orthonormal": "--orthonormal",
     "shared_support": "--shared-support",

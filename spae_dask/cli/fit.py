@@ -12,6 +12,7 @@ EXAMPLES = """Examples:
 
   spae fit X.zarr -k 10 -r 12 -o ENC.zarr
   spae fit X.zarr -k 10 --eps 0.05 -o ENC.zarr --cluster local:8 --memory 4GB
+  spae fit X.zarr -k 10 -r 12 -o ENC.zarr --tolerance 0.01
   spae fit X.zarr -k 10 -r 12 -o ENC.zarr --cluster tcp://10.0.0.5:8786
   spae fit X.zarr -k 10 -r 12 -o ENC.zarr --force --json > fit.json
 """
@@ -54,6 +55,7 @@ def fit(
     certified: options.CertifiedOption = False,
     candidates: options.CandidatesOption = None,
     sketch_rows: options.SketchRowsOption = None,
+    tolerance: options.ToleranceOption = None,
     cluster: options.ClusterOption = None,
     memory: options.MemoryOption = None,
     force: options.ForceOption = False,
@@ -65,9 +67,9 @@ def fit(
     """Find a sparse encoder of DATA, and certify what it loses against PCA.
 
     Needs -k, and exactly one of -r and --eps. The data are read once, twice
-    if they have thousands of features, once more with --missing mean, within
-    the memory that the plan states before it starts. The encoder appears
-    under its name whole, or not at all.
+    if they have thousands of features, once more with --missing mean, in part
+    with --tolerance, within the memory that the plan states before it starts.
+    The encoder appears under its name whole, or not at all.
     """
     with session("fit", as_json=as_json, quiet=quiet, verbose=verbose, debug=debug, strict=strict) as screen:
         if (nonzeros is None) == (eps is None):
@@ -100,6 +102,7 @@ def fit(
                 certified=certified,
                 n_candidates=candidates,
                 sketch_rows=sketch_rows,
+                tolerance=tolerance,
             )
 
         planned()  # refuses what no process could do before any is started
@@ -124,6 +127,7 @@ def fit(
                 certified=certified,
                 n_candidates=candidates,
                 sketch_rows=sketch_rows,
+                tolerance=tolerance,
                 random_state=seed,
                 memory_limit=memory,
                 progress=screen.progress,
@@ -139,9 +143,11 @@ def fit(
                 "plan": encoder.plan_.as_dict(),
             },
         )
-        screen.note(f"wrote              {output}")
-        screen.note(f"next               spae inspect {shlex.quote(output)}")
         member = "" if array is None else f" --array {shlex.quote(array)}"
+        screen.note(f"wrote              {output}")
+        if encoder.certificate_.fraction_read < 1:
+            screen.note(f"exact              spae evaluate {shlex.quote(data)} {shlex.quote(output)}{member}")
+        screen.note(f"next               spae inspect {shlex.quote(output)}")
         screen.note(
             f"                   spae transform {shlex.quote(data)} {shlex.quote(output)} -o CODES.zarr{member}"
         )

@@ -45,6 +45,7 @@ class Strategy(StrEnum):
     gram = "gram"
     tsqr = "tsqr"
     sketch = "sketch"
+    sample = "sample"
     paper = "paper"
 
 
@@ -92,6 +93,13 @@ def check_eps(given: float | None) -> float | None:
     if given is None or 0 < given < float("inf"):
         return given
     raise typer.BadParameter(f"{given} is not a positive number: 0.05 allows 5 % more loss than PCA's")
+
+
+def check_tolerance(given: float | None) -> float | None:
+    """Refuse what is no tolerance."""
+    if given is None or 0 < given < float("inf"):
+        return given
+    raise typer.BadParameter(f"{given} is not a positive number: 0.01 leaves 1 % of PCA's loss at most to gain")
 
 
 def check_memory(given: str | None) -> str | None:
@@ -241,7 +249,8 @@ StrategyOption = Annotated[
     typer.Option(
         "--strategy",
         help="What the read leaves behind: a Gram matrix, or a triangular factor (more digits of float64 data). "
-        "sketch: two reads, for any number of features. paper: the paper's own five passes, each with a thin state, "
+        "sketch: two reads, for any number of features. sample: no more row blocks than --tolerance takes. "
+        "paper: the paper's own five passes, each with a thin state, "
         "for --method batch.",
         rich_help_panel=WHERE,
     ),
@@ -281,6 +290,18 @@ SketchRowsOption = Annotated[
         metavar="N",
         min=1,
         help="With --strategy sketch: rows of the sketch. Default: 20 times the nonzeros of a component, at least 200.",
+        show_default=False,
+        rich_help_panel=WHERE,
+    ),
+]
+ToleranceOption = Annotated[
+    float | None,
+    typer.Option(
+        "--tolerance",
+        metavar="T",
+        callback=check_tolerance,
+        help="Read row blocks in random order until at most T times PCA's loss is left to gain; the certificate is "
+        "then an estimate. With --strategy sample: 0.01.",
         show_default=False,
         rich_help_panel=WHERE,
     ),

@@ -24,6 +24,7 @@ def plan(
     certified: options.CertifiedOption = False,
     candidates: options.CandidatesOption = None,
     sketch_rows: options.SketchRowsOption = None,
+    tolerance: options.ToleranceOption = None,
     cluster: options.ClusterOption = None,
     memory: options.MemoryOption = None,
     as_json: options.JsonOption = False,
@@ -58,6 +59,7 @@ def plan(
                 certified=certified,
                 n_candidates=candidates,
                 sketch_rows=sketch_rows,
+                tolerance=tolerance,
             )
         found = place.named(found, source)
         screen.result(str(found), {"data": data, "plan": found.as_dict()})

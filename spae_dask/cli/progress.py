@@ -7,7 +7,7 @@ from typing import Protocol, TextIO
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 
-from spae_dask.engine.events import Event, PassStarted, RowsDone
+from spae_dask.engine.events import Estimated, Event, PassStarted, RowsDone
 from spae_dask.engine.memory import format_nbytes
 
 SECONDS_BETWEEN_LINES = 5.0
@@ -49,6 +49,9 @@ class Meter:
             self.begin(event.name, event.n_rows, event.nbytes)
         elif isinstance(event, RowsDone):
             self.add(event.n_rows, event.nbytes)
+        elif isinstance(event, Estimated):
+            interval = f"({event.lower:.4f} to {event.upper:.4f})"
+            self.display.end(f"{100 * event.fraction_read:.3g} % read: ratio {event.ratio:.4f} {interval}")
         else:
             self.end()
 

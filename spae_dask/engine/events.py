@@ -56,7 +56,25 @@ class PassEnded:
     compute_seconds: float
 
 
-Event = PassStarted | RowsDone | PassEnded
+@dataclass(frozen=True)
+class Estimated:
+    """What is known of the encoder so far, on the way to the answer.
+
+    Attributes
+    ----------
+    fraction_read : float
+        Share of the rows read.
+    ratio, lower, upper : float
+        Its loss over PCA's, and the interval of that.
+    """
+
+    fraction_read: float
+    ratio: float
+    lower: float
+    upper: float
+
+
+Event = PassStarted | RowsDone | PassEnded | Estimated
 Watcher = Callable[[Event], None]
 
 

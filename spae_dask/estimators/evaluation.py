@@ -8,7 +8,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from spae_dask.algorithms.certificate import Certificate
 from spae_dask.algorithms.evaluation import evaluate_encoder, evaluation_recipe
-from spae_dask.algorithms.problem import check_choice
+from spae_dask.algorithms.problem import EVALUATIONS, check_choice
 from spae_dask.engine.events import Event
 from spae_dask.engine.threads import one_blas_thread
 from spae_dask.estimators.applying import open_rows
@@ -51,7 +51,7 @@ def evaluate(
     check_is_fitted(encoder)
     source = open_rows(encoder, x)
     d = encoder.n_features_in_
-    check_choice("strategy", strategy, ("auto", "gram", "tsqr", "sketch"))
+    check_choice("strategy", strategy, EVALUATIONS)
     client, codec = active_client(source), encoder.codec()
     chosen, reason = strategy_for(strategy, source, resources_for(client, memory_limit))
     plan = plan_passes(

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spae_dask.algorithms.certificate import Certificate
-from spae_dask.algorithms.core import CoreSummary, read_core
+from spae_dask.algorithms.core import CoreSummary, choose_strategy, read_core
 from spae_dask.algorithms.doubly_sparse import choose_rows
 from spae_dask.algorithms.paper import fit_paper, paper_options
 from spae_dask.algorithms.problem import Problem
@@ -16,12 +16,13 @@ from spae_dask.algorithms.settled import Settled
 from spae_dask.algorithms.sparse_encoder import FittedEncoder, encode_core
 from spae_dask.algorithms.two_reads import fit_two_reads
 from spae_dask.blocks import RowBlocks
-from spae_dask.engine.events import Watcher
+from spae_dask.engine.events import Watcher, ignore
 from spae_dask.engine.plan import Plan
 from spae_dask.engine.threads import one_blas_thread
 from spae_dask.errors import InvalidInput, MissingChunksWarning, PrecisionWarning, RankDeficientWarning
 from spae_dask.estimators.planning import plan_problem
 from spae_dask.estimators.runtime import active_client, runner_for
+from spae_dask.estimators.sampling import fit_by_sample, warn_of_unlike_blocks
 from spae_dask.storage.census import missing_chunks
 
 
@@ -36,7 +37,8 @@ class Fit:
     rows : ndarray of int64 or None
         Rows of a doubly sparse encoder.
     summary : CoreSummary, Settled or None
-        The core it was made on, or the settled candidates; None with ``strategy="paper"``, which has neither.
+        The core it was made on, or the settled candidates; None with ``strategy="paper"``, which has neither, and for
+        a sample.
     plan : Plan
         As made before the first byte.
     """
@@ -54,11 +56,16 @@ def fit(source: RowBlocks, problem: Problem, memory_limit: int | str | None, wat
     plan = plan_problem(source, problem, client, memory_limit)
     warn_of_missing_chunks(source, stacklevel=4)
     runner = runner_for(source, client, plan, watch)
+    tally = runner.tally
     with one_blas_thread():
         if plan.strategy == "paper":
             fitted = fit_paper(problem, runner.run_pass, source.shape[1], paper_options(problem))
         elif plan.strategy == "sketch":
             fitted, summary = fit_two_reads(problem, runner.run_pass, source.shape)
+        elif plan.strategy == "sample":
+            sampled, tally = fit_by_sample(source, problem, client, plan, watch or ignore)
+            fitted, summary = sampled.fitted, sampled.summary
+            warn_of_unlike_blocks(sampled, stacklevel=4)
         else:
             summary = read_core(
                 runner.run_pass,
@@ -73,8 +80,9 @@ def fit(source: RowBlocks, problem: Problem, memory_limit: int | str | None, wat
             if problem.method == "doubly-sparse":
                 chosen = choose_rows(problem, summary, runner.run_pass, fitted)
                 fitted, rows = chosen.fitted, chosen.rows
-    certificate = replace(fitted.certificate, passes=runner.tally.passes, bytes_read=runner.tally.nbytes)
-    warn_of_certificate(certificate, int(fitted.H.any(axis=0).sum()), plan.strategy, problem.precision)
+    certificate = replace(fitted.certificate, passes=tally.passes, bytes_read=tally.nbytes)
+    core = choose_strategy("auto", source.dtype)[0] if plan.strategy == "sample" else plan.strategy
+    warn_of_certificate(certificate, int(fitted.H.any(axis=0).sum()), core, problem.precision)
     return Fit(replace(fitted, certificate=certificate), rows, summary, plan)
 
 

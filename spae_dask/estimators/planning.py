@@ -11,11 +11,13 @@ from spae_dask.algorithms.core import choose_strategy, core_passes
 from spae_dask.algorithms.doubly_sparse import pool_size
 from spae_dask.algorithms.paper import OVERSAMPLING, paper_options, paper_passes
 from spae_dask.algorithms.problem import Problem
+from spae_dask.algorithms.sample import sample_passes
 from spae_dask.algorithms.two_reads import two_read_finish_nbytes, two_read_passes
 from spae_dask.blocks import LazyRowBlocks, RowBlocks, nbytes_of_rows, stored_entries
 from spae_dask.engine.memory import format_nbytes, usable
 from spae_dask.engine.plan import Plan, Resources, make_plan
 from spae_dask.estimators.runtime import active_client, resources_for
+from spae_dask.estimators.sampling import refuse_large_core, sample_notes
 from spae_dask.storage.open import open_matrix
 
 CORE_FEATURES = 5000
@@ -24,6 +26,9 @@ second read that a sketch takes."""
 
 FINISH_MATRICES = 6
 """d x d float64 matrices alive at the peak of the final linear algebra: the state, the core, and an SVD's own."""
+
+KEPT_MATRICES = 4
+"""More of them that a sample keeps: the states of what was seen before and now, and both as cores."""
 
 
 def finish_nbytes(n_features: int) -> int:
@@ -51,6 +56,7 @@ def plan(
     n_candidates: int | None = None,
     sketch_rows: int | None = None,
     precision: str = "exact",
+    tolerance: float | None = None,
 ) -> Plan:
     """Say what a fit would read, hold and take, before reading anything.
 
@@ -68,13 +74,15 @@ def plan(
         As for ``SparseEncoder``.
     eps : float
         As for ``SparseEncoder``.
-    strategy : {"auto", "gram", "tsqr", "sketch", "paper"}
+    strategy : {"auto", "gram", "tsqr", "sketch", "sample", "paper"}
         As for ``SparseEncoder``.
     certified : bool
         As for ``SparseEncoder``.
     n_candidates, sketch_rows : int, optional
         As for ``SparseEncoder``.
     precision : {"exact", "fast"}
+        As for ``SparseEncoder``.
+    tolerance : float, optional
         As for ``SparseEncoder``.
     missing : {"error", "mean", "zero"}
         As for ``SparseEncoder``.
@@ -106,6 +114,7 @@ def plan(
         n_candidates=n_candidates,
         sketch_rows=sketch_rows,
         precision=precision,
+        tolerance=tolerance,
     )
     return plan_problem(source, problem, active_client(source), memory_limit)
 
@@ -115,19 +124,25 @@ def plan_problem(source: RowBlocks, problem: Problem, client: Client | None, mem
     n, d = source.shape
     problem.check(n, d)
     resources = resources_for(client, memory_limit)
-    if problem.strategy == "auto" and not problem.can_sketch:
-        strategy, reason = choose_strategy(problem.strategy, source.dtype, problem.precision)
+    if problem.samples or (problem.strategy == "auto" and not problem.can_sketch):
+        wanted = "sample" if problem.samples else "auto"
+        strategy, reason = choose_strategy(wanted, source.dtype, problem.precision)
     else:
         strategy, reason = strategy_for(problem.strategy, source, resources, problem.precision)
     problem.check_strategy(strategy)
+    finish = _finish_nbytes(problem, strategy, (n, d))
+    notes = layout_notes(source)
+    if strategy == "sample":
+        refuse_large_core(d, finish, resources)
+        notes = [*sample_notes(source, problem.seed), *notes]
     return make_plan(
         source,
-        passes_of(problem, strategy, (n, d)),
+        passes_of(problem, strategy, source),
         resources,
         strategy=strategy,
         reason=reason,
-        finish_nbytes=_finish_nbytes(problem, strategy, (n, d)),
-        notes=layout_notes(source),
+        finish_nbytes=finish,
+        notes=notes,
     )
 
 
@@ -144,16 +159,22 @@ def strategy_for(wanted: str, source: RowBlocks, resources: Resources, precision
 def _finish_nbytes(problem: Problem, strategy: str, shape: tuple[int, int]) -> int:
     if strategy == "paper":
         return thin_finish_nbytes(problem, shape[1])
-    return two_read_finish_nbytes(problem, *shape) if strategy == "sketch" else finish_nbytes(shape[1])
+    if strategy == "sketch":
+        return two_read_finish_nbytes(problem, *shape)
+    # beside the core that is fitted: the state it is of, and the two parts it was merged from, one above the other
+    beside = 8 * KEPT_MATRICES * shape[1] ** 2 if strategy == "sample" else 0
+    return finish_nbytes(shape[1]) + beside
 
 
-def passes_of(problem: Problem, strategy: str, shape: tuple[int, int]) -> list[tuple[str, Accumulator[Any]]]:
+def passes_of(problem: Problem, strategy: str, source: RowBlocks) -> list[tuple[str, Accumulator[Any]]]:
     """Names and recipes of all passes of a fit, for planning; numbers in the recipes are placeholders."""
-    n_features = shape[1]
+    shape, n_features = source.shape, source.shape[1]
     if strategy == "paper":
         return paper_passes(problem, n_features, paper_options(problem))
     if strategy == "sketch":
         return two_read_passes(problem, *shape)
+    if strategy == "sample":
+        return sample_passes(problem, choose_strategy("auto", source.dtype)[0], n_features)
     passes = list(core_passes(strategy, n_features, problem.missing, problem.precision))
     if problem.method == "doubly-sparse":
         size = n_features if problem.sizes is None else problem.shared_size

@@ -52,7 +52,7 @@ class SparseEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     center, scale : bool, default True and False
         Take X about its column means; divide columns by their standard deviations (divisor n - 1; columns without
         variance are left alone and never selected).
-    strategy : {"auto", "gram", "tsqr", "sketch", "paper"}, default "auto"
+    strategy : {"auto", "gram", "tsqr", "sketch", "sample", "paper"}, default "auto"
         What the read leaves behind: a float64 Gram matrix, or a triangular factor, which keeps more digits of float64
         data at twice the work. ``"sketch"``, for any number of columns: a sketch proposes candidate columns, a second
         read settles them; the loss is exact, PCA's is an estimate between certified bounds. ``"paper"`` is the paper's
@@ -80,8 +80,17 @@ class SparseEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     n_candidates, sketch_rows : int, optional
         With ``strategy="sketch"``: columns that are settled exactly, and rows of the sketch; by default four times all
         nonzeros, and twenty times those of one component, but at least 200.
+    tolerance : float, optional
+        Read no more row blocks than this takes, and with ``strategy="auto"`` choose ``"sample"``, whose default is
+        0.01. Blocks are visited in random order. After 1 %, 2 %, 4 %, ... of them the encoder is fitted on what was
+        seen, and the blocks seen next tell its ratio to PCA's loss on all rows, as a 95 % interval over blocks. The fit
+        stops when the upper end of that interval is at most ``tolerance`` above 1, or above the ratio that the encoder
+        fitted on all rows seen so far reaches on them, which is optimistic: so much, in units of PCA's loss, an encoder
+        fitted on all rows could lose less, at most. The certificate is an estimate then, and ``evaluate`` makes it
+        exact by one read. If it never stops, each block has been read once and the answer is exact. A dask array whose
+        blocks depend on all rows, such as ``x - x.mean(axis=0)``, is computed anew in every round: persist it.
     random_state : int, Generator, RandomState or None, default 0
-        Seed of randomized selections; None is 0, so that a fit can always be repeated.
+        Seed of randomized selections and of the order of blocks; None is 0, so that a fit can always be repeated.
     memory_limit : int or str, optional
         Bytes a process may use in all, such as ``"2GB"``. A fit that would need more is refused before it reads.
     checkpoint : None
@@ -157,6 +166,7 @@ class SparseEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         certified: bool = False,
         n_candidates: int | None = None,
         sketch_rows: int | None = None,
+        tolerance: float | None = None,
         random_state: Any = 0,
         memory_limit: int | str | None = None,
         checkpoint: str | None = None,
@@ -180,6 +190,7 @@ class SparseEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         self.certified = certified
         self.n_candidates = n_candidates
         self.sketch_rows = sketch_rows
+        self.tolerance = tolerance
         self.random_state = random_state
         self.memory_limit = memory_limit
         self.checkpoint = checkpoint
@@ -246,6 +257,7 @@ class SparseEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             certified=self.certified,
             n_candidates=self.n_candidates,
             sketch_rows=self.sketch_rows,
+            tolerance=self.tolerance,
             seed=seed_of(self.random_state),
         )
 
@@ -351,14 +363,15 @@ class SparseEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         Raises
         ------
         InvalidInput
-            If there is no core (loaded or unpickled encoders, ``strategy="paper"``), or a k or r is out of range.
+            If there is no core of all rows (loaded or unpickled encoders, ``strategy="paper"``, a sample), or a k or r
+            is out of range.
         """
         check_is_fitted(self)
         summary = getattr(self, "_summary", None)
         if summary is None:
             raise InvalidInput(
-                "this encoder has no core of the data to draw a path from: it was loaded, unpickled or fitted with "
-                "strategy='paper'. Call fit(x) first, or run `spae path DATA -k ... -r ...`."
+                "this encoder has no core of the data to draw a path from: it was loaded, unpickled, fitted with "
+                "strategy='paper', or on a sample. Call fit(x) first, or run `spae path DATA -k ... -r ...`."
             )
         with one_blas_thread():
             return sparsity_path(self._problem(), summary, n_components, n_nonzero)

@@ -6,6 +6,7 @@ The oracles see the whole matrix at once, in extended precision, and share no co
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from spae_dask.accumulators import (
     FrequentDirections,
     Gram,
     Imputed,
+    Kept,
     Moments,
     NonFinite,
     Projection,
@@ -26,6 +28,7 @@ from spae_dask.accumulators import (
     RowSketch,
     Together,
     Triangular,
+    UnitLosses,
 )
 from spae_dask.linalg.sketch import exponential_draws, gaussian_rows, grouped_rows, sign_rows
 
@@ -183,6 +186,43 @@ def _frequent_oracle(X: Wide) -> Facts:
     }
 
 
+UNITS = (0, 3, 4, 9, 1 << 40)
+"""Row bounds of the sampling units; the last one takes all that is left."""
+
+
+def _levels(d: int) -> NDArray[np.float64]:
+    return 1.0 + np.arange(min(d, 2) + 2) / 3
+
+
+def _basis(d: int) -> NDArray[np.float64]:
+    return np.linalg.qr(directions(d, min(d, 2)))[0]
+
+
+def _unit_losses(d: int) -> UnitLosses:
+    columns, H_selected, G = _residual(d)
+    return UnitLosses(np.array(UNITS), columns, H_selected, G, _basis(d), _levels(d), origin(d), scale(d))
+
+
+def _unit_oracle(X: Wide) -> Facts:
+    d = X.shape[1]
+    columns, H_selected, G = _residual(d)
+    rows, V = _scaled(X), _basis(d)
+    losses = np.sum((rows - rows[:, columns] @ H_selected @ G) ** 2, axis=1)
+    pca_losses = np.sum((rows - rows @ V @ V.T) ** 2, axis=1)
+    numbers = np.column_stack([rows @ V, losses, pca_losses]) / _levels(d)
+    sums = np.array([numbers[a:b].sum(axis=0) for a, b in pairwise(UNITS)])
+    return {
+        "rows": np.diff(UNITS),
+        "sums": sums,
+        "squares": np.sqrt(np.sum(numbers**2, axis=0)),
+        "losses": [losses[a:b].sum() for a, b in pairwise(UNITS)],
+    }
+
+
+def _scatter_found(found: Any) -> Facts:
+    return {"count": found.count, "mean": found.mean, "scatter": found.scatter}
+
+
 RECIPES = (
     Recipe("Gram", Gram, lambda r: {"count": r.count, "mean": r.mean, "scatter": r.scatter}, _scatter_facts),
     Recipe(
@@ -288,6 +328,19 @@ RECIPES = (
         lambda d: Imputed(Gram(d), origin(d)),
         lambda r: {"count": r.count, "mean": r.mean, "scatter": r.scatter},
         lambda X: _scatter_facts(_filled(X)),
+    ),
+    Recipe(
+        "Kept Gram",
+        lambda d: Kept(Gram(d)),
+        lambda state: _scatter_found(Gram(state["shift"].size).result(state)),
+        _scatter_facts,
+    ),
+    Recipe(
+        "UnitLosses",
+        _unit_losses,
+        # the root, so that all facts are of the size of squares
+        lambda r: {"rows": r.rows, "sums": r.sums, "squares": np.sqrt(r.squares), "losses": r.losses},
+        _unit_oracle,
     ),
     Recipe(
         "Together",

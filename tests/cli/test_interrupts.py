@@ -51,6 +51,13 @@ def test_ctrl_c_in_a_fit_in_process(spae_process, huge):
     assert names_in(huge.parent) == {"huge.zarr"}
 
 
+def test_ctrl_c_in_a_sample(spae_process, huge):
+    process = spae_process(*fit(huge, "none"), "--strategy", "sample")
+    interrupt_in_pass(process, signal.SIGINT, group=False)
+    assert process.returncode == 130
+    assert names_in(huge.parent) == {"huge.zarr"}
+
+
 def test_ctrl_c_at_a_terminal_reaches_the_workers_too_and_they_still_close_quietly(spae_process, huge):
     process = spae_process(*fit(huge, "local:2"))
     interrupt_in_pass(process, signal.SIGINT, group=True)

@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from spae_dask.cli.progress import Bar, Lines, Meter, Silence, format_seconds
-from spae_dask.engine.events import PassEnded, PassStarted, RowsDone
+from spae_dask.engine.events import Estimated, PassEnded, PassStarted, RowsDone
 
 
 class Clock:
@@ -34,6 +34,12 @@ def test_lines_come_every_five_seconds_and_at_the_end():
         "core: 83%, 10,000 of 12,000 rows, 1,000 rows/s, 7.8 KiB/s, 2.0 s left",
         "core: 12,000 rows, 93.8 KiB in 12 s (1,000 rows/s, 7.8 KiB/s)",
     ]
+
+
+def test_an_estimate_is_a_line_of_its_own():
+    stream = io.StringIO()
+    Meter(Lines(stream, Clock()), Clock())(Estimated(0.12, 1.0123, 1.0091, 1.01549))
+    assert stream.getvalue() == "12 % read: ratio 1.0123 (1.0091 to 1.0155)\n"
 
 
 def test_a_second_pass_starts_its_own_count():

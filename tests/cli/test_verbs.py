@@ -55,6 +55,25 @@ def test_fit_passes_every_option_on(spae, store, tmp_path):
     assert ended.document["certificate"]["ratio"] <= 1.25
 
 
+def test_a_tolerance_reads_a_sample_and_names_the_command_that_makes_it_exact(spae, tmp_path, monkeypatch):
+    from spae_dask.storage import zarr_blocks
+
+    store = write_zarr(tmp_path / "x.zarr", planted(), chunk_rows=10)
+    monkeypatch.setattr(zarr_blocks.ZarrBlocks, "rows_per_block", 10)
+    ended = spae("fit", store, "-k", K, "-r", R, "--tolerance", 0.2, "-o", tmp_path / "e.zarr", "--cluster", "none")
+    assert ended.code == 0
+    lines = ended.err.splitlines()
+    assert any(line.startswith("note      at most one read") for line in lines)
+    assert any(line.startswith("5.33 % read: ratio 1.") for line in lines)
+    assert f"exact              spae evaluate {store} {tmp_path / 'e.zarr'}" in lines
+    assert "95% confidence" in ended.out
+    assert load_encoder(tmp_path / "e.zarr").get_params()["tolerance"] == 0.2
+    assert "% of the rows" in spae("inspect", tmp_path / "e.zarr").out
+    refused = spae("fit", store, "-k", K, "-r", R, "--tolerance", 0, "-o", tmp_path / "f.zarr")
+    assert refused.code == 2
+    assert "positive number" in refused.err
+
+
 def test_fit_reads_the_member_of_a_group_that_is_named(spae, tmp_path):
     group = zarr.create_group(str(tmp_path / "g.zarr"))
     group.create_array("a", data=planted(0))

@@ -1,0 +1,161 @@
+"""What some blocks tell of an encoder that was fitted on others: its loss over PCA's on all rows, as an interval.
+
+The encoder was fitted on blocks S; the new ones, U, are a random sample of all the others. So
+``S'S + w U'U`` estimates X'X without bias, w being the rows outside S over those of U, and on a core of it the loss of
+the encoder and PCA's are found as on any core. Both are minima over what they fit to the sample, so both are a little
+too small. With the decoder and the directions that were fitted on S, both are a little too large. The interval is
+centered between the two ratios and reaches, on either side, by their distance and by the sampling error of ``loss -
+ratio x PCA's loss`` over blocks: at the optimum, first-order changes of the decoder and of the directions do not matter
+(envelope theorem), so this is linear in the blocks (Taylor linearisation). The confidence is shared among all rounds
+(Bonferroni), so that it holds for the round that stops.
+"""
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from spae_dask.accumulators import CenteredTriangle, Scatter, UnitLosses, UnitSums
+from spae_dask.algorithms.certificate import Certificate
+from spae_dask.algorithms.core import CoreSummary, summary_about
+from spae_dask.algorithms.methods import Encoded
+from spae_dask.algorithms.problem import Problem
+from spae_dask.algorithms.sampling_error import Draw
+from spae_dask.algorithms.sparse_encoder import FittedEncoder, certified_encoder
+from spae_dask.linalg.project import optimal_decoder
+from spae_dask.linalg.spectral import right_singular
+
+Ints = npt.NDArray[np.int64]
+
+CONFIDENCE = 0.95
+"""That the interval of the ratio holds, in whichever round the fit stops."""
+
+MOST_UNITS = 1024
+"""Most units whose losses are kept apart; of more blocks, several make one."""
+
+SEEN_ONLY = "stopped before all rows were read: theory speaks of the rows an encoder is fitted on only"
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a round knows of the encoder before it.
+
+    Attributes
+    ----------
+    fraction_read : float
+        Share of the rows read.
+    ratio, lower, upper : float
+        Its loss over PCA's on all rows, and the interval of that.
+    left_to_gain : float
+        The most that reading on may take off the ratio: ``upper`` less what is optimistic for any encoder, 1 or, if it
+        was found, what the encoder fitted on all that has been seen reaches there.
+    certificate : Certificate
+        All of it.
+    """
+
+    fraction_read: float
+    ratio: float
+    lower: float
+    upper: float
+    left_to_gain: float
+    certificate: Certificate
+
+    def against(self, attainable: float) -> "Estimate":
+        """With ``left_to_gain`` against what is attainable at best."""
+        if not math.isfinite(self.upper):
+            return self
+        left = self.upper - min(attainable, self.ratio)
+        return replace(self, left_to_gain=left, certificate=replace(self.certificate, left_to_gain=left))
+
+
+def losses_of(fitted: FittedEncoder, summary: CoreSummary, lengths: Ints) -> UnitLosses:
+    """Recipe that measures an encoder on blocks of such lengths, in the order read."""
+    n_units = min(lengths.size, MOST_UNITS)
+    cuts = np.arange(n_units + 1) * lengths.size // n_units
+    n = summary.n_samples
+    sigma, V = right_singular(summary.core, fitted.H.shape[1])
+    losses = np.array([fitted.certificate.loss, fitted.certificate.pca_loss]) / n
+    levels = np.concatenate([np.maximum(sigma[: V.shape[1]], 1e-12 * sigma[0]) / math.sqrt(n), losses])
+    return UnitLosses(
+        bounds=np.concatenate([[0], np.cumsum(lengths)])[cuts],
+        columns=fitted.selected,
+        H_selected=fitted.H[fitted.selected],
+        G=fitted.G,
+        V=V,
+        levels=np.where(levels > 0, levels, 1.0),
+        mean=fitted.mean,
+        scale=fitted.scale,
+    )
+
+
+def weighted_core(
+    seen: Scatter | CenteredTriangle,
+    new: Scatter | CenteredTriangle,
+    draw: Draw,
+    summary: CoreSummary,
+    fitted: FittedEncoder,
+    *,
+    center: bool,
+) -> CoreSummary:
+    """Core that stands for all rows: those seen before, and the new ones as often as they stand for others.
+
+    About the mean of all of them, whose core is ``summary``, in the scale of the encoder that is measured.
+    """
+    weight = draw.of_rows / new.count
+    parts = [summary_about(part, summary.mean, fitted.scale) for part in (seen, new)]
+    core = np.vstack([parts[0].core, math.sqrt(weight) * parts[1].core])
+    if center:  # what is left of a constant column is the rounding of its entries
+        core[:, summary.constant] = 0.0
+    return replace(parts[0], core=core, n_samples=summary.n_samples, constant=summary.constant, fill=summary.fill)
+
+
+def certified_again(problem: Problem, fitted: FittedEncoder, summary: CoreSummary) -> FittedEncoder:
+    """The same encoder with the decoder that is best on another core, and certified on that."""
+    G = optimal_decoder(summary.core, fitted.H)
+    encoded = Encoded(fitted.H, G, fitted.chosen, None, SEEN_ONLY)
+    return certified_encoder(problem, summary, encoded, passes=1, bytes_read=0)
+
+
+def estimate(
+    before: FittedEncoder,
+    fitted: FittedEncoder,
+    units: UnitSums,
+    draw: Draw,
+    confidence: float,
+    n_samples: int,
+) -> Estimate:
+    """Interval of the encoder's loss, of PCA's and of their ratio, see the head of this file.
+
+    ``before`` and ``fitted`` are the same encoder, certified on the blocks it was fitted on and on the weighted core.
+    """
+    found = fitted.certificate
+    inner = np.array([found.loss, found.pca_loss])
+    outer = np.array([before.certificate.loss, before.certificate.pca_loss])
+    outer += [draw.total(units, units.losses), draw.total(units, units.pca_losses)]
+    middle, apart = (inner + outer) / 2, np.abs(inner - outer)
+    error = apart + [draw.half_width(units, values, confidence) for values in (units.losses, units.pca_losses)]
+    least, most = np.clip(middle - error, 0.0, None), middle + error
+    lower, upper = 1.0, 1.0 if found.ratio == 1.0 and found.loss <= found.loss_error else math.inf
+    if min(inner[1], outer[1]) > found.loss_error:
+        ratio = middle[0] / middle[1]
+        reach = draw.half_width(units, units.losses - ratio * units.pca_losses, confidence) / middle[1]
+        reach += abs(inner[0] / inner[1] - outer[0] / outer[1])
+        lower, upper = max(1.0, float(ratio - reach)), float(ratio + reach)
+    left = upper - 1  # no ratio is less than 1
+    fraction = fitted.n_samples / n_samples
+    certificate = replace(
+        found,
+        loss_kind="estimate",
+        loss_lower=float(least[0]),
+        loss_upper=float(most[0]),
+        pca_loss_kind="estimate",
+        pca_loss_lower=float(least[1]),
+        pca_loss_upper=float(most[1]),
+        confidence=CONFIDENCE,
+        ratio_lower=lower,
+        ratio_upper=upper,
+        fraction_read=fraction,
+        left_to_gain=left,
+    )
+    return Estimate(fraction, found.ratio, lower, upper, left, certificate)

@@ -1,0 +1,103 @@
+"""A fit on randomly chosen row blocks: what the plan says of it, and its rounds run on dask."""
+
+import warnings
+
+import numpy as np
+import numpy.typing as npt
+from distributed import Client
+
+from spae_dask.accumulators import Accumulator
+from spae_dask.algorithms.core import choose_strategy
+from spae_dask.algorithms.problem import Problem
+from spae_dask.algorithms.sample import Result, SampledFit, block_order, fit_sample, round_ends
+from spae_dask.algorithms.sample_estimate import Estimate
+from spae_dask.blocks import RowBlocks
+from spae_dask.engine.chosen import choose_blocks
+from spae_dask.engine.distributed import DaskRunner
+from spae_dask.engine.events import Estimated, Watcher
+from spae_dask.engine.layout import PassLayout, Tally
+from spae_dask.engine.memory import format_nbytes, refuse, usable, worker_limit_for
+from spae_dask.engine.plan import Plan, Resources, tasks_or_refuse
+from spae_dask.errors import UnlikeBlocksWarning
+
+UNLIKE = 0.1
+"""Share of variance between blocks from which they are called unlike."""
+
+
+def refuse_large_core(n_features: int, finish_nbytes: int, resources: Resources) -> None:
+    """Refuse a core that does not fit, naming the strategy that has none.
+
+    Raises
+    ------
+    MemoryBudgetExceeded
+        If the final linear algebra does not fit this process.
+    """
+    budget = usable(resources.memory_limit)
+    if finish_nbytes > budget:
+        limit = format_nbytes(worker_limit_for(finish_nbytes))
+        remedies = [f"a memory limit of {limit}", "strategy='sketch', for any number of features, without a tolerance"]
+        what = f"strategy='sample' keeps d x d matrices, and on {n_features} features it"
+        raise refuse(what, finish_nbytes, budget, remedies)
+
+
+def sample_notes(source: RowBlocks, seed: int) -> list[str]:
+    """How a sample of ``source`` is read."""
+    lengths = np.diff(np.asarray(source.bounds))[block_order(seed, len(source.bounds) - 1)]
+    ends = round_ends(lengths, source.shape[1])
+    if len(ends) == 1:
+        return [f"{ends[0]:,} row blocks are too few to learn from some about others: all are read, once"]
+    shares = ", ".join(f"{100 * end / ends[-1]:.2g} %" for end in ends[1:-1])
+    return [
+        f"at most one read, and bytes and time are those of all of it: the {ends[-1]:,} row blocks are visited in "
+        f"random order, and the fit stops after {shares} of them if that is enough"
+    ]
+
+
+def fit_by_sample(
+    source: RowBlocks, problem: Problem, client: Client | None, plan: Plan, watch: Watcher
+) -> tuple[SampledFit, Tally]:
+    """Fit by the problem's tolerance, telling the watcher what each round knows.
+
+    Returns
+    -------
+    SampledFit
+        The encoder.
+    Tally
+        Of one pass, and the bytes of the blocks read.
+    """
+    tally = Tally(passes=1)
+
+    def read(numbers: npt.NDArray[np.intp], recipe: Accumulator[Result], name: str) -> Result:
+        chosen = choose_blocks(source, numbers)
+        footprint = PassLayout.of(chosen, recipe).footprint
+        tasks = tasks_or_refuse(f"one task of {name} over {source.describe()}", footprint, plan.resources)
+        runner = DaskRunner(chosen, client, tasks, watch)
+        result = runner.run_pass(recipe, name)
+        tally.nbytes += runner.tally.nbytes
+        return result
+
+    def report(now: Estimate) -> None:
+        watch(Estimated(now.fraction_read, now.ratio, now.lower, now.upper))
+
+    core = choose_strategy("auto", source.dtype)[0]
+    bounds = np.asarray(source.bounds, dtype=np.int64)
+    return fit_sample(problem, read, bounds, source.shape[1], strategy=core, report=report), tally
+
+
+def warn_of_unlike_blocks(found: SampledFit, stacklevel: int) -> None:
+    """Warn if blocks differ much, as those of sorted data do."""
+    if found.between_blocks < UNLIKE:
+        return
+    consequence = (
+        "The interval counts blocks, not rows, and so allows for that; but what is in a few blocks only may not have "
+        "been seen. strategy='auto' without a tolerance reads all rows."
+        if found.summary is None
+        else "A sample was not enough, and all rows were read; strategy='auto' without a tolerance does that at once."
+    )
+    warnings.warn(
+        f"row blocks differ: {found.between_blocks:.0%} of the variance of a leading score or loss lies between them, "
+        f"as in sorted data. {consequence} Shuffle the rows when they are stored, or give a larger tolerance, to read "
+        "less.",
+        UnlikeBlocksWarning,
+        stacklevel=stacklevel,
+    )
