@@ -14,6 +14,7 @@ EXAMPLES = """Examples:
 def check(
     data: options.DataArgument,
     array: options.ArrayOption = None,
+    missing_value: options.MissingValueOption = None,
     strict: options.StrictOption = False,
     cluster: options.ClusterOption = None,
     memory: options.MemoryOption = None,
@@ -33,7 +34,7 @@ def check(
 
         source = open_matrix(data, array=array)
         with Place(cluster, memory).ready(source, screen):
-            found = check_data(source, memory_limit=memory, progress=screen.progress)
+            found = check_data(source, missing_value=missing_value, memory_limit=memory, progress=screen.progress)
         screen.result(str(found), {"data": data, "check": found.as_dict()})
         if strict and found.problems:
             raise InvalidInput(f"{data} has {len(found.problems)} problem(s), and --strict allows none.")

@@ -138,6 +138,16 @@ MissingOption = Annotated[
         rich_help_panel=DATA,
     ),
 ]
+MissingValueOption = Annotated[
+    float | None,
+    typer.Option(
+        "--missing-value",
+        metavar="X",
+        help="A number that stands for missing beside NaN, such as -1 in genotypes; --missing says what becomes of it.",
+        show_default=False,
+        rich_help_panel=DATA,
+    ),
+]
 StrictOption = Annotated[
     bool,
     typer.Option("--strict", help="Chunks that are not stored are an error, not a warning.", rich_help_panel=DATA),

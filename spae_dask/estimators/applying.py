@@ -19,6 +19,7 @@ from spae_dask.encoding.codes import RowEncoder, decode_codes
 from spae_dask.engine.serial import SerialRunner
 from spae_dask.errors import InvalidInput, NonFiniteInput
 from spae_dask.storage.open import open_matrix
+from spae_dask.storage.sentinel import with_missing
 
 
 def open_rows(estimator: Any, X: Any) -> RowBlocks:
@@ -27,7 +28,7 @@ def open_rows(estimator: Any, X: Any) -> RowBlocks:
     check_width(source.shape, estimator.n_features_in_, estimator)
     if isinstance(X, np.ndarray) or sp.issparse(X) or hasattr(X, "columns"):
         validate_data(estimator, X, reset=False, skip_check_array=True)
-    return source
+    return with_missing(source, getattr(estimator, "missing_value", None))
 
 
 def encode_rows(source: RowBlocks, encoder: RowEncoder) -> Any:

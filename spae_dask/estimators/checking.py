@@ -13,6 +13,7 @@ from spae_dask.estimators.planning import layout_notes, plan_passes
 from spae_dask.estimators.runtime import active_client, runner_for
 from spae_dask.storage.census import ChunkCensus, missing_chunks
 from spae_dask.storage.open import open_matrix
+from spae_dask.storage.sentinel import with_missing
 
 N_NAMED = 10
 """Columns and positions named in full."""
@@ -85,7 +86,11 @@ class DataCheck:
 
 
 def check(
-    x: Any, *, memory_limit: int | str | None = None, progress: Callable[[Event], None] | None = None
+    x: Any,
+    *,
+    missing_value: float | None = None,
+    memory_limit: int | str | None = None,
+    progress: Callable[[Event], None] | None = None,
 ) -> DataCheck:
     """Look at every entry once: missing chunks, NaN, infinite entries, constant columns. One pass.
 
@@ -93,12 +98,14 @@ def check(
     ----------
     x : object
         Anything :func:`spae_dask.open_matrix` opens.
+    missing_value : float, optional
+        A number that stands for missing beside NaN; it is then counted as NaN.
     memory_limit : int or str, optional
         Bytes a process may use in all.
     progress : callable, optional
         Called with the engine's events.
     """
-    source = open_matrix(x)
+    source = with_missing(open_matrix(x), missing_value)
     d = source.shape[1]
     recipe: Accumulator[Any] = Together({"nonfinite": NonFinite(d, N_NAMED), "moments": Moments(d)})
     client = active_client(source)

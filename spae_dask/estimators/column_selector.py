@@ -18,6 +18,7 @@ from spae_dask.estimators.applying import lazy_array, open_rows, refuse_non_fini
 from spae_dask.estimators.fitting import fit, seed_of
 from spae_dask.estimators.runtime import store_names
 from spae_dask.storage.open import open_matrix
+from spae_dask.storage.sentinel import with_missing
 
 
 class ColumnSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
@@ -31,7 +32,7 @@ class ColumnSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         r.
     n_components : int, default 2
         k, the number of principal components whose content the columns should keep.
-    selection, center, scale, strategy, missing, random_state, memory_limit, progress
+    selection, center, scale, strategy, missing, missing_value, random_state, memory_limit, progress
         As for ``SparseEncoder``.
 
     Attributes
@@ -56,6 +57,7 @@ class ColumnSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         scale: bool = False,
         strategy: str = "auto",
         missing: str = "error",
+        missing_value: float | None = None,
         random_state: Any = 0,
         memory_limit: int | str | None = None,
         progress: Callable[[Event], None] | None = None,
@@ -67,13 +69,14 @@ class ColumnSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         self.scale = scale
         self.strategy = strategy
         self.missing = missing
+        self.missing_value = missing_value
         self.random_state = random_state
         self.memory_limit = memory_limit
         self.progress = progress
 
     def fit(self, X: Any, y: Any = None) -> "ColumnSelector":  # noqa: ARG002 - scikit-learn's signature
         """Read the data once and choose the columns."""
-        source = open_matrix(X)
+        source = with_missing(open_matrix(X), self.missing_value)
         check_count("n_columns", self.n_columns, source.shape[1])
         problem = Problem(
             n_components=self.n_components,

@@ -19,6 +19,7 @@ from spae_dask.engine.plan import Plan, Resources, make_plan
 from spae_dask.estimators.runtime import active_client, resources_for
 from spae_dask.estimators.sampling import refuse_large_core, sample_notes
 from spae_dask.storage.open import open_matrix
+from spae_dask.storage.sentinel import with_missing
 
 CORE_FEATURES = 5000
 """Up to so many features one read into a d x d core is chosen; beyond, its d operations an entry cost more than the
@@ -56,6 +57,7 @@ def plan(
     n_candidates: int | None = None,
     sketch_rows: int | None = None,
     precision: str = "exact",
+    missing_value: float | None = None,
     tolerance: float | None = None,
 ) -> Plan:
     """Say what a fit would read, hold and take, before reading anything.
@@ -82,6 +84,8 @@ def plan(
         As for ``SparseEncoder``.
     precision : {"exact", "fast"}
         As for ``SparseEncoder``.
+    missing_value : float, optional
+        As for ``SparseEncoder``.
     tolerance : float, optional
         As for ``SparseEncoder``.
     missing : {"error", "mean", "zero"}
@@ -101,7 +105,7 @@ def plan(
     InvalidInput
         If the data or the parameters cannot be used.
     """
-    source = open_matrix(x)
+    source = with_missing(open_matrix(x), missing_value)
     problem = Problem(
         n_components,
         n_nonzero,

@@ -23,6 +23,7 @@ from spae_dask.estimators.fitting import fit, seed_of, warn_of_missing_chunks
 from spae_dask.estimators.planning import plan_passes
 from spae_dask.estimators.runtime import active_client, runner_for, store_names
 from spae_dask.storage.open import open_matrix
+from spae_dask.storage.sentinel import with_missing
 
 
 class SparseEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -64,6 +65,9 @@ class SparseEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         the total.
     missing : {"error", "mean", "zero"}, default "error"
         What NaN means: refuse it, or fill it with the column's mean (one more read) or with zero.
+    missing_value : float, optional
+        A number that stands for missing beside NaN, such as -1 in integer genotypes: in ``fit`` and wherever the
+        encoder is applied. A stored matrix is converted block by block, to float32 where that holds its type.
     orthonormal : bool, default False
         Make the components orthonormal. Loss and combined support stay as they are, but a component may then use every
         feature of the combined support.
@@ -158,6 +162,7 @@ class SparseEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         strategy: str = "auto",
         precision: str = "exact",
         missing: str = "error",
+        missing_value: float | None = None,
         orthonormal: bool = False,
         shared_support: bool = False,
         n_rows: int | None = None,
@@ -182,6 +187,7 @@ class SparseEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         self.strategy = strategy
         self.precision = precision
         self.missing = missing
+        self.missing_value = missing_value
         self.orthonormal = orthonormal
         self.shared_support = shared_support
         self.n_rows = n_rows
@@ -215,7 +221,7 @@ class SparseEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         StorageError
             If a chunk cannot be read.
         """
-        source, problem = open_matrix(X), self._problem()
+        source, problem = with_missing(open_matrix(X), self.missing_value), self._problem()
         made = fit(source, problem, self.memory_limit, self.progress)
         self.plan_, self.seed_ = made.plan, problem.seed
         self._store(made.fitted)

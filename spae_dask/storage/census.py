@@ -13,6 +13,7 @@ from zarr.storage import LocalStore
 
 from spae_dask.blocks import RowBlocks
 from spae_dask.storage.csr_blocks import CsrBlocks
+from spae_dask.storage.sentinel import SentinelBlocks
 from spae_dask.storage.zarr_blocks import ZarrArray, ZarrBlocks
 
 N_NAMED = 5
@@ -107,6 +108,8 @@ async def _list_keys(array: ZarrArray) -> set[str]:
 
 def missing_chunks(source: RowBlocks) -> ChunkCensus | None:
     """Census of the arrays behind ``source``; ``None`` if they are not in a Zarr store or cannot be listed."""
+    if isinstance(source, SentinelBlocks):
+        source = source.source
     if isinstance(source, CsrBlocks):
         return census_of_csr(source)
     return take_census(source) if isinstance(source, ZarrBlocks) else None

@@ -1,0 +1,94 @@
+"""A number that stands for missing is treated like NaN, in every kind of source and wherever the encoder goes."""
+
+import pickle
+
+import dask.array as da
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import zarr
+
+from spae_dask import SparseEncoder, evaluate, load_encoder, plan
+from spae_dask.errors import InvalidInput, NonFiniteInput
+from spae_dask.estimators.checking import check
+from spae_dask.estimators.saved import save_encoder
+from spae_dask.storage.open import open_matrix
+from spae_dask.storage.sentinel import with_missing
+
+
+@pytest.fixture(scope="module")
+def genotypes():
+    """Calls 0, 1, 2 of 400 samples at 15 variants, a twentieth missing: -1."""
+    rng = np.random.default_rng(0)
+    ancestry = rng.random((400, 2)) @ rng.random((2, 15))
+    calls = rng.binomial(2, np.clip(ancestry / 2, 0, 1)).astype(np.int8)
+    calls[rng.random(calls.shape) < 0.05] = -1
+    return calls
+
+
+def as_nan(calls):
+    return np.where(calls == -1, np.nan, calls.astype(np.float64))
+
+
+@pytest.fixture(params=["numpy", "npy", "zarr", "dask", "csr"])
+def source(request, genotypes, tmp_path):
+    if request.param == "npy":
+        np.save(tmp_path / "x.npy", genotypes)
+        return str(tmp_path / "x.npy")
+    if request.param == "zarr":
+        zarr.create_array(tmp_path / "x.zarr", data=genotypes, chunks=(37, 6))
+        return str(tmp_path / "x.zarr")
+    return {
+        "numpy": genotypes,
+        "dask": da.from_array(genotypes, chunks=(90, 15)),
+        "csr": sp.csr_array(genotypes),
+    }.get(request.param)
+
+
+@pytest.mark.parametrize("missing", ["mean", "zero"])
+@pytest.mark.parametrize("strategy", ["gram", "sketch"])
+def test_the_fit_and_the_codes_are_those_of_nan(genotypes, source, missing, strategy):
+    options = {"n_nonzero": 3, "missing": missing, "strategy": strategy}
+    wanted = SparseEncoder(2, **options).fit(as_nan(genotypes))
+    found = SparseEncoder(2, missing_value=-1, **options).fit(source)
+    assert np.array_equal(found.selected_features_, wanted.selected_features_)
+    assert found.certificate_.loss == pytest.approx(wanted.certificate_.loss, rel=1e-9)
+    codes = np.asarray(found.transform(source), dtype=np.float64)
+    assert codes == pytest.approx(np.asarray(wanted.transform(as_nan(genotypes))), abs=1e-6)
+    assert evaluate(source, found).loss == pytest.approx(wanted.certificate_.loss, rel=1e-6)
+
+
+def test_without_leave_missing_calls_are_refused_where_they_are(source, genotypes):
+    row, column = np.argwhere(genotypes == -1)[0]
+    with pytest.raises(NonFiniteInput, match=f"row {row}, column {column}"):
+        SparseEncoder(2, n_nonzero=3, missing_value=-1).fit(source)
+
+
+def test_a_saved_encoder_knows_it_and_check_counts_it(genotypes, source, tmp_path):
+    encoder = SparseEncoder(2, n_nonzero=3, missing="mean", missing_value=-1).fit(source)
+    save_encoder(encoder, tmp_path / "e.zarr")
+    loaded = load_encoder(tmp_path / "e.zarr")
+    assert loaded.missing_value == -1
+    assert np.array_equal(np.asarray(loaded.transform(source)), np.asarray(encoder.transform(source)))
+    assert check(source, missing_value=-1).n_nan == np.count_nonzero(genotypes == -1)
+    assert plan(source, 2, n_nonzero=3, missing="mean", missing_value=-1).dtype == "float32"
+
+
+def test_stores_are_marked_block_by_block_in_any_process(genotypes, tmp_path):
+    zarr.create_array(tmp_path / "x.zarr", data=genotypes, chunks=(37, 6))
+    marked = pickle.loads(pickle.dumps(with_missing(open_matrix(str(tmp_path / "x.zarr")), -1)))
+    blocks = [marked.read(i) for i in range(len(marked.bounds) - 1)]
+    assert np.array_equal(np.concatenate(blocks), as_nan(genotypes).astype(np.float32), equal_nan=True)
+    assert marked.decodes_per_chunk == 1
+    assert marked.read_nbytes > open_matrix(str(tmp_path / "x.zarr")).read_nbytes
+
+
+@pytest.mark.parametrize("wrong", [-200, 0.5, float("nan"), "x", True])
+def test_a_number_that_cannot_occur_is_refused(genotypes, wrong):
+    with pytest.raises(InvalidInput, match="missing_value"):
+        SparseEncoder(2, n_nonzero=3, missing_value=wrong).fit(genotypes)
+
+
+def test_wide_integers_keep_their_digits():
+    X = np.array([[2**40 + 1, -1], [2**40 + 3, 5], [7, 9]], dtype=np.int64)
+    assert with_missing(open_matrix(X), -1).read(0)[0, 0] == 2**40 + 1
