@@ -69,10 +69,13 @@ def path(
     verbose: options.VerboseOption = 0,
     debug: options.DebugOption = False,
 ) -> None:
-    """Loss, symmetric variance and features used for every K and R: one read of DATA in all."""
+    """Loss, symmetric variance and features used for every K and R.
+
+    One read of DATA in all; two if they have thousands of features.
+    """
     with session("path", as_json=as_json, quiet=quiet, verbose=verbose, debug=debug) as screen:
         from spae_dask.cli.place import Place, check_paths
-        from spae_dask.estimators.sparse_encoder import SparseEncoder
+        from spae_dask.estimators.paths import fit_path
         from spae_dask.storage.open import open_matrix
 
         if output is not None:
@@ -82,22 +85,21 @@ def path(
         ks, rs = ([int(each) for each in text.split(",")] for text in (components, nonzeros))
         source = open_matrix(data, array=array)
         place = Place(cluster, memory)
-        encoder = SparseEncoder(
-            min(ks),
-            n_nonzero=max(rs),
-            method="batch",
-            selection=selection.value,
-            center=center,
-            scale=scale,
-            missing=missing.value,
-            missing_value=missing_value,
-            random_state=seed,
-            memory_limit=memory,
-            progress=screen.progress,
-        )
         with place.ready(source, screen):
-            encoder.fit(source)
-        found = encoder.set_params(method=method.value).sparsity_path(ks, rs)
+            found = fit_path(
+                source,
+                ks,
+                rs,
+                method=method.value,
+                selection=selection.value,
+                center=center,
+                scale=scale,
+                missing=missing.value,
+                missing_value=missing_value,
+                random_state=seed,
+                memory_limit=memory,
+                progress=screen.progress,
+            )
         if output is not None:
             write(found, output, force=force)
         screen.result(str(found), {"data": data, "method": method.value, "points": [asdict(p) for p in found.points]})

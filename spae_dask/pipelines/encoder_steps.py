@@ -3,6 +3,7 @@
 from dataclasses import asdict
 
 from spae_dask.estimators.evaluation import evaluate as evaluate_encoder
+from spae_dask.estimators.paths import fit_path
 from spae_dask.estimators.saved import load_encoder, save_encoder
 from spae_dask.estimators.sparse_encoder import SparseEncoder
 from spae_dask.estimators.writing import transform_to_zarr
@@ -81,21 +82,20 @@ def path(step: Path, work: Work) -> Result:
         from spae_dask.report.path_figure import path_figure
         from spae_dask.report.saving import save_figure
     source, where = open_matrix(work.data, array=step.array), work.machinery.where
-    encoder = SparseEncoder(
-        min(step.n_components),
-        n_nonzero=max(step.n_nonzero),
-        method="batch",
-        selection=step.selection,
-        center=step.center,
-        scale=step.scale,
-        missing=step.missing,
-        random_state=step.seed,
-        memory_limit=where.memory,
-        progress=work.machinery.progress,
-    )
     with where.ready(source):
-        encoder.fit(source)
-    found = encoder.set_params(method=step.method).sparsity_path(step.n_components, step.n_nonzero)
+        found = fit_path(
+            source,
+            step.n_components,
+            step.n_nonzero,
+            method=step.method,
+            selection=step.selection,
+            center=step.center,
+            scale=step.scale,
+            missing=step.missing,
+            random_state=step.seed,
+            memory_limit=where.memory,
+            progress=work.machinery.progress,
+        )
     write_csv(found.records(), work.outputs[".csv"])
     for kind in step.figure:
         save_figure(path_figure(found), work.outputs[f".{kind}"], overwrite=True)

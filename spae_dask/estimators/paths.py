@@ -1,0 +1,39 @@
+"""Loss against sparsity from as few reads as the data allow: what ``spae path`` and pipelines do."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from spae_dask.algorithms.path import SparsityPath
+from spae_dask.blocks import RowBlocks
+from spae_dask.estimators.planning import plan
+from spae_dask.estimators.sparse_encoder import SparseEncoder
+
+
+def fit_path(source: RowBlocks, ks: Sequence[int], rs: Sequence[int], *, method: str, **options: Any) -> SparsityPath:
+    """Encoders of every k and r: one read of ``source``, two where they have too many columns for a core.
+
+    Parameters
+    ----------
+    source : RowBlocks
+        The data.
+    ks, rs : sequence of int
+        Components and nonzeros.
+    method : str
+        Of the encoders.
+    **options
+        Of ``SparseEncoder``.
+
+    Raises
+    ------
+    InvalidInput
+        If a k or r is out of range, or the method cannot keep to candidate columns where it must.
+    """
+    planned = {name: options[name] for name in ("missing", "missing_value", "memory_limit") if name in options}
+    if plan(source, max(ks), n_nonzero=max(rs), method=method, **planned).strategy == "sketch":
+        # candidates are proposed for one k and r: those of the largest serve the others
+        encoder = SparseEncoder(max(ks), n_nonzero=max(rs), method=method, **options).fit(source)
+    else:
+        # of a core any encoder will do, and this one is made in no time
+        encoder = SparseEncoder(min(ks), n_nonzero=max(rs), method="batch", **options).fit(source)
+    path: SparsityPath = encoder.set_params(method=method).sparsity_path(ks, rs)
+    return path

@@ -1,0 +1,37 @@
+"""Paths from one read of narrow data, and from two of wide data."""
+
+import numpy as np
+import pytest
+
+from spae_dask.errors import InvalidInput
+from spae_dask.estimators.paths import fit_path
+from spae_dask.storage.open import open_matrix
+from tests.matrices import factor_model
+from tests.oracles import pca_loss
+
+
+@pytest.mark.parametrize(("features_of_a_core", "passes"), [(5000, 1), (10, 2)])
+def test_every_k_and_r_from_as_few_reads_as_can_be(monkeypatch, features_of_a_core, passes):
+    monkeypatch.setattr("spae_dask.estimators.planning.CORE_FEATURES", features_of_a_core)
+    X = factor_model(np.random.default_rng(0), 300, 40, 4, 0.5)
+    rows = []
+
+    def watch(event):
+        rows.append(getattr(event, "n_rows", 0) if type(event).__name__ == "RowsDone" else 0)
+
+    found = fit_path(open_matrix(X), [1, 3], [2, 5], method="polished", progress=watch)
+    assert sum(rows) == passes * 300
+    ratios = {(point.n_components, point.n_nonzero): point.ratio for point in found.points}
+    assert list(ratios) == [(1, 2), (1, 5), (3, 2), (3, 5)]
+    assert ratios[1, 5] <= ratios[1, 2]
+    assert ratios[3, 5] <= ratios[3, 2]
+    best = pca_loss(X - X.mean(axis=0), 3)
+    assert found.points[-1].pca_loss == pytest.approx(best, rel=1e-2)
+    assert found.points[-1].loss <= 1.2 * best
+
+
+def test_methods_that_cannot_keep_to_candidates_say_so(monkeypatch):
+    monkeypatch.setattr("spae_dask.estimators.planning.CORE_FEATURES", 10)
+    X = factor_model(np.random.default_rng(0), 100, 20, 2, 0.5)
+    with pytest.raises(InvalidInput, match="candidate columns"):
+        fit_path(open_matrix(X), [2], [3], method="batch")
