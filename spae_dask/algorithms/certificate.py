@@ -6,6 +6,9 @@ from typing import Any
 
 from spae_dask.algorithms.metrics import EncoderMetrics
 
+WORTH_SAYING = 1e-7
+"""Share of the loss above which its rounding error is printed."""
+
 
 @dataclass(frozen=True)
 class Certificate:
@@ -115,8 +118,11 @@ class Certificate:
             f"read               {self.passes} pass{'es' if self.passes != 1 else ''}, {self.bytes_read:,} bytes"
             + self._unread(),
         ]
+        if self.loss_error > WORTH_SAYING * self.loss > 0:
+            share = self.loss_error / self.loss
+            lines.insert(3, f"rounding           of both losses at most {self.loss_error:.2g}, {share:.2g} of the loss")
         if self.eps is not None:
-            lines.insert(5, f"wanted             {self._wanted()}")
+            lines.insert(-2, f"wanted             {self._wanted()}")
         if self.decoder_loss is not None:
             share = self.decoder_loss / self.total if self.total > 0 else 0.0
             lines.insert(
@@ -169,7 +175,8 @@ class Certificate:
         if upper <= 0:
             return "certain: PCA loses nothing"
         least, most = max(1.0, self.loss / upper), f"{self.loss / lower:.6f}" if lower > 0 else "not bounded"
-        return f"certain: PCA loses {lower:.6g} to {upper:.6g}, so the ratio is {least:.6f} to {most}"
+        more = "; certified=True may narrow that" if self.pca_loss_kind == "estimate" else ""
+        return f"certain: PCA loses {lower:.6g} to {upper:.6g}, so the ratio is {least:.6f} to {most}{more}"
 
     def _excess(self) -> str:
         if not math.isfinite(self.ratio):
