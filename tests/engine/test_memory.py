@@ -5,6 +5,7 @@ The stores are larger than the workers' memory limit when decoded, and take no r
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import scipy.sparse as sp
 from distributed import Client
 
 from spae_dask.accumulators import Accumulator, CrossProducts, Gram, Moments, NonFinite, Together, Triangular
+from spae_dask.algorithms.sketched import SketchSizes, sketch_recipe
 from spae_dask.blocks import RowBlocks
 from spae_dask.engine.distributed import DaskRunner
 from spae_dask.engine.layout import PassLayout
@@ -119,12 +121,25 @@ def csr_group(folder: Path) -> Path:
     return folder / "x.zarr"
 
 
+def wide(folder: Path) -> Path:
+    return linked_store(folder / "x.zarr", 64 * MIB, (512, 2048), 2048)
+
+
+def candidates(d: int, *, single: bool) -> CrossProducts:
+    Z = np.linalg.qr(np.random.default_rng(0).standard_normal((d, 15)))[0]
+    return CrossProducts(np.arange(0, d, 8), np.zeros(d), np.ones(d), Z, single=single)
+
+
 CASES = [
     Case("row chunks, first pass", row_chunks, first_pass),
     Case("row chunks, second pass", row_chunks, second_pass),
     Case("row chunks, triangular", row_chunks, Triangular),
     Case("column chunks", lambda folder: linked_store(folder / "x.zarr", 64 * MIB, (1024, 128), 512), first_pass),
-    Case("wide, a large state", lambda folder: linked_store(folder / "x.zarr", 64 * MIB, (512, 2048), 2048), Gram),
+    Case("wide, a large state", wide, Gram),
+    Case("wide, float32 products", wide, partial(Gram, single=True)),
+    Case("wide, first of two reads", wide, lambda d: sketch_recipe(d, SketchSizes(300, 8, 40), 0)),
+    Case("wide, second of two reads", wide, partial(candidates, single=False)),
+    Case("wide, second of two reads, float32", wide, partial(candidates, single=True)),
     Case("int8", lambda folder: linked_store(folder / "x.zarr", 32 * MIB, (16384, 64), 64, "int8"), first_pass),
     Case("npy, column-major", npy_in_column_order, first_pass),
     Case("dask array", lambda folder: lazy_chunks(folder) * 2, first_pass),
