@@ -59,3 +59,7 @@ class RankDeficientWarning(SpaeWarning):
 
 class PrecisionWarning(SpaeWarning):
     """A reported number has fewer correct digits than usual."""
+
+
+class NewStreamWarning(SpaeWarning):
+    """``partial_fit`` starts a stream that does not hold the rows of an earlier fit."""

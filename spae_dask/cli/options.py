@@ -45,6 +45,7 @@ class Strategy(StrEnum):
     gram = "gram"
     tsqr = "tsqr"
     sketch = "sketch"
+    stream = "stream"
     paper = "paper"
 
 
@@ -227,7 +228,8 @@ StrategyOption = Annotated[
     typer.Option(
         "--strategy",
         help="What the read leaves behind: a Gram matrix, or a triangular factor (more digits of float64 data). "
-        "sketch: two reads, for any number of features. paper: the paper's own five passes, each with a thin state, "
+        "sketch: two reads, for any number of features. stream: one read for any number, losses in certified "
+        "intervals. paper: the paper's own five passes, each with a thin state, "
         "for --method batch.",
         rich_help_panel=WHERE,
     ),
@@ -236,7 +238,7 @@ CertifiedOption = Annotated[
     bool,
     typer.Option(
         "--certified",
-        help="With --strategy sketch: a certified lower bound on PCA's loss in place of an estimate from above.",
+        help="With --strategy sketch or stream: a certified lower bound on PCA's loss in place of an estimate.",
         rich_help_panel=WHERE,
     ),
 ]
@@ -246,7 +248,8 @@ CandidatesOption = Annotated[
         "--candidates",
         metavar="N",
         min=1,
-        help="With --strategy sketch: features that the second read settles exactly. Default: 4 times all nonzeros.",
+        help="With --strategy sketch: features that the second read settles exactly. Default: 4 times all nonzeros. "
+        "With stream: features that are searched. Default: 8 times all nonzeros, at least 256.",
         show_default=False,
         rich_help_panel=WHERE,
     ),
@@ -257,7 +260,8 @@ SketchRowsOption = Annotated[
         "--sketch-rows",
         metavar="N",
         min=1,
-        help="With --strategy sketch: rows of the sketch. Default: 20 times the nonzeros of a component, at least 200.",
+        help="With --strategy sketch: rows of the sketch. Default: 20 times the nonzeros of a component, at least 200. "
+        "With stream: 4 times the components, at least 128; more make its intervals narrower.",
         show_default=False,
         rich_help_panel=WHERE,
     ),

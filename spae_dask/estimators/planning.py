@@ -1,6 +1,7 @@
 """The plan of a fit, from metadata alone."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,12 @@ from spae_dask.algorithms.core import choose_strategy, core_passes
 from spae_dask.algorithms.doubly_sparse import pool_size
 from spae_dask.algorithms.paper import OVERSAMPLING, paper_options, paper_passes
 from spae_dask.algorithms.problem import Problem
+from spae_dask.algorithms.streaming import stream_finish_nbytes, stream_recipe
 from spae_dask.algorithms.two_reads import two_read_finish_nbytes, two_read_passes
 from spae_dask.blocks import LazyRowBlocks, RowBlocks
-from spae_dask.engine.memory import format_nbytes, usable
+from spae_dask.engine.memory import format_nbytes, refuse, usable, worker_limit_for
 from spae_dask.engine.plan import Plan, Resources, make_plan
+from spae_dask.errors import InvalidInput
 from spae_dask.estimators.runtime import active_client, resources_for
 from spae_dask.storage.open import open_matrix
 
@@ -67,7 +70,7 @@ def plan(
         As for ``SparseEncoder``.
     eps : float
         As for ``SparseEncoder``.
-    strategy : {"auto", "gram", "tsqr", "sketch", "paper"}
+    strategy : {"auto", "gram", "tsqr", "sketch", "stream", "paper"}
         As for ``SparseEncoder``.
     certified : bool
         As for ``SparseEncoder``.
@@ -124,6 +127,41 @@ def plan_problem(source: RowBlocks, problem: Problem, client: Client | None, mem
     )
 
 
+def plan_stream(problem: Problem, source: RowBlocks, memory_limit: int | str | None) -> tuple[str, Accumulator[Any]]:
+    """Strategy and recipe for rows that come a batch at a time, in this process; ``source`` is the first batch.
+
+    Raises
+    ------
+    InvalidInput
+        If the problem cannot be solved on rows that are seen once.
+    MemoryBudgetExceeded
+        If what would be kept does not fit.
+    """
+    d = source.shape[1]
+    problem.check(None, d)
+    if problem.strategy in ("sketch", "paper") or problem.method == "doubly-sparse" or problem.missing == "mean":
+        raise InvalidInput(
+            f"partial_fit sees every row once, and strategy={problem.strategy!r}, method={problem.method!r} with "
+            f"missing={problem.missing!r} needs to read again: it takes strategy 'auto', 'stream', 'gram' or 'tsqr', "
+            "method 'polished', 'batch' or 'iterative', and missing 'error' or 'zero'. fit does all of it."
+        )
+    resources = resources_for(None, memory_limit)
+    strategy = _strategy_for(problem, source, resources)[0]
+    strategy = "stream" if strategy == "sketch" else strategy
+    # gaps are filled before rows are added
+    ((_, recipe),) = passes_of(replace(problem, missing="error"), strategy, source.shape)
+    # the state, a copy that the rows still waiting are added to, and its result
+    needed = 3 * recipe.state_nbytes + max(recipe.work_nbytes, _finish_nbytes(problem, strategy, source.shape))
+    if needed > usable(resources.memory_limit):
+        raise refuse(
+            f"a stream of {d} features",
+            needed,
+            usable(resources.memory_limit),
+            [f"a memory limit of {format_nbytes(worker_limit_for(needed))}", "fewer features"],
+        )
+    return strategy, recipe
+
+
 def _strategy_for(problem: Problem, source: RowBlocks, resources: Resources) -> tuple[str, str]:
     """A core where d x d matrices are no trouble, since it makes every loss exact and takes one read; else a sketch."""
     d = source.shape[1]
@@ -137,6 +175,8 @@ def _strategy_for(problem: Problem, source: RowBlocks, resources: Resources) -> 
 def _finish_nbytes(problem: Problem, strategy: str, shape: tuple[int, int]) -> int:
     if strategy == "paper":
         return thin_finish_nbytes(problem, shape[1])
+    if strategy == "stream":
+        return stream_finish_nbytes(problem, shape[1])
     return two_read_finish_nbytes(problem, *shape) if strategy == "sketch" else finish_nbytes(shape[1])
 
 
@@ -147,6 +187,8 @@ def passes_of(problem: Problem, strategy: str, shape: tuple[int, int]) -> list[t
         return paper_passes(problem, n_features, paper_options(problem))
     if strategy == "sketch":
         return two_read_passes(problem, *shape)
+    if strategy == "stream":
+        return [("stream", stream_recipe(problem, n_features))]
     passes = list(core_passes(strategy, n_features, problem.missing))
     if problem.method == "doubly-sparse":
         size = n_features if problem.sizes is None else problem.shared_size
