@@ -68,7 +68,7 @@ def stream_finish_nbytes(problem: Problem, n_features: int) -> int:
         c = min(d, c << MOST_DOUBLINGS)
     stand_in = rows + min(d, DIAGONAL)
     searched = 8 * stand_in * (min(d, POOL) + stand_in)
-    # the sketch, the stand-in and its scaled copy, the candidates' products; and what searching or settling holds beside
+    # sketch, stand-in and its scaled copy, the candidates' products; and what searching or settling holds beside
     return 8 * ((2 * rows + 2 * stand_in + 2 * c + 3 * p) * d + max(searched, 12 * (c + p) ** 2))
 
 
