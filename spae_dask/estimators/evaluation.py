@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 from spae_dask.algorithms.certificate import Certificate
 from spae_dask.algorithms.core import choose_strategy
 from spae_dask.algorithms.evaluation import evaluate_encoder, evaluation_recipe
-from spae_dask.algorithms.problem import STRATEGIES, check_choice
+from spae_dask.algorithms.problem import check_choice
 from spae_dask.engine.events import Event
 from spae_dask.engine.threads import one_blas_thread
 from spae_dask.estimators.applying import open_rows
@@ -52,7 +52,7 @@ def evaluate(
     check_is_fitted(encoder)
     source = open_rows(encoder, x)
     d = encoder.n_features_in_
-    check_choice("strategy", strategy, STRATEGIES)
+    check_choice("strategy", strategy, ("auto", "gram", "tsqr"))
     chosen, reason = choose_strategy(strategy, source.dtype)
     codec = encoder.codec()
     client = active_client(source)
