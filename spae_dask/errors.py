@@ -63,3 +63,7 @@ class PrecisionWarning(SpaeWarning):
 
 class UnlikeBlocksWarning(SpaeWarning):
     """Row blocks differ far more than blocks of shuffled rows do, so few of them do not stand for all."""
+
+
+class NewStreamWarning(SpaeWarning):
+    """``partial_fit`` starts a stream that does not hold the rows of an earlier fit."""

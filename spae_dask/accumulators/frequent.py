@@ -6,6 +6,7 @@ import numpy as np
 
 from spae_dask.accumulators.base import Floats, Rows, State, panel_rows_for
 from spae_dask.linalg.frequent import optimum_interval, shrink
+from spae_dask.linalg.scaling import squared_columns
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,13 +45,31 @@ class FrequentSketch:
         origin : ndarray (d,), optional
             What X is taken about, if not its mean: one more row under the sketch, exactly.
         scale : ndarray (d,), optional
-            Divides the columns. The bounds then widen by the smallest scale, squared.
+            Divides the columns. The bounds then widen by the k smallest scales, squared.
         """
+        origin = self.mean if origin is None else origin
         divisor = np.ones(self.mean.size) if scale is None else scale
-        offset = np.zeros(self.mean.size) if origin is None else np.sqrt(self.count) * (self.mean - origin)
-        sketch = np.vstack([self.sketch, offset]) / divisor
-        total = float(np.sum((self.squared_deviations + offset**2) / divisor**2))
-        return optimum_interval(sketch, self.shrunk / float(np.min(divisor)) ** 2, total, k)
+        sketch, left = self.about(origin, divisor)
+        # the k largest eigenvalues of what is missing are at most those of its bound, shrunk / scale^2
+        shrunk = self.shrunk * float(np.mean(np.sort(divisor**-2)[::-1][:k]))
+        return optimum_interval(sketch, shrunk, float(np.vdot(sketch, sketch) + np.sum(left)), k)
+
+    def about(self, origin: Floats, scale: Floats) -> tuple[Floats, Floats]:
+        """Sketch B of X about ``origin`` and divided by ``scale``, both (d,), and what it misses of every column.
+
+        Returns
+        -------
+        sketch : ndarray (at most l + 1, d)
+            B; another origin than the mean is one more row, exactly.
+        left : ndarray (d,)
+            ``||x_j||^2 - ||b_j||^2``, the diagonal of ``X'X - B'B``; zero where only rounding is left.
+        """
+        # a difference of squares: below 1e-12 of the column it is rounding
+        left = self.squared_deviations - squared_columns(self.sketch)
+        left = np.where(left > 1e-12 * self.squared_deviations, left, 0.0) if self.shrunk > 0.0 else 0.0 * left
+        offset = np.sqrt(self.count) * (self.mean - origin)
+        sketch = np.vstack([self.sketch, offset]) if offset.any() else self.sketch
+        return sketch / scale, left / scale**2
 
 
 @dataclass(frozen=True)

@@ -174,8 +174,13 @@ class Certificate:
             return f"PCA is certain to lose at least {lower:.6g}"
         if upper <= 0:
             return "certain: PCA loses nothing"
-        least, most = max(1.0, self.loss / upper), f"{self.loss / lower:.6f}" if lower > 0 else "not bounded"
-        more = "; certified=True may narrow that" if self.pca_loss_kind == "estimate" else ""
+        least_loss, most_loss = self.loss, self.loss
+        if self.confidence is None and self.loss_lower is not None and self.loss_upper is not None:
+            least_loss, most_loss = self.loss_lower, self.loss_upper
+        least, most = max(1.0, least_loss / upper), f"{most_loss / lower:.6f}" if lower > 0 else "not bounded"
+        more = (
+            "; certified=True may narrow that" if self.pca_loss_kind == "estimate" and self.loss_kind == "exact" else ""
+        )
         return f"certain: PCA loses {lower:.6g} to {upper:.6g}, so the ratio is {least:.6f} to {most}{more}"
 
     def _excess(self) -> str:

@@ -99,6 +99,11 @@ def choose_strategy(wanted: str, dtype: np.dtype[Any], precision: str = "exact")
         return wanted, f"asked for: row blocks in random order, summed into a {core} core until enough are read"
     if wanted == "sketch":
         return wanted, "asked for: a sketch proposes candidate columns, a second read settles them exactly"
+    if wanted == "stream":
+        return (
+            wanted,
+            "asked for: one read into a sketch whose size does not depend on n, losses in certified intervals",
+        )
     if wanted != "auto":
         return wanted, "asked for"
     if precision == "fast":
@@ -171,10 +176,10 @@ def missing_fill(run_pass: RunPass, n_features: int, missing: str) -> Floats | N
     return np.zeros(n_features) if missing == "zero" else None
 
 
-def refuse_non_finite(entries: NonFiniteEntries) -> None:
-    """Raise ``NonFiniteInput`` if anything was not a finite number."""
+def refuse_non_finite(entries: NonFiniteEntries, *, once: bool = False) -> None:
+    """Raise ``NonFiniteInput`` if anything was not a finite number; ``once`` if the data cannot be read again."""
     if entries.n_nan:
-        raise NonFiniteInput(_nan_message(entries))
+        raise NonFiniteInput(_nan_message(entries, once))
     _refuse_infinite(entries)
 
 
@@ -264,12 +269,17 @@ def _refuse_infinite(entries: NonFiniteEntries) -> None:
         )
 
 
-def _nan_message(entries: NonFiniteEntries) -> str:
+def _nan_message(entries: NonFiniteEntries, once: bool) -> str:
     columns = np.flatnonzero(entries.nan_by_column)
+    remedy = (
+        "Pass missing='zero', or mend the data."
+        if once
+        else "Pass missing='mean' (one more read of the data) or missing='zero', or mend the data; `spae check` lists "
+        "them."
+    )
     return (
         f"Input X contains NaN: {entries.n_nan} NaN entries in {columns.size} column(s), the first column being "
-        f"{int(columns[0])}{_first(entries)}. Pass missing='mean' (one more read of the data) or missing='zero', "
-        "or mend the data; `spae check` lists them."
+        f"{int(columns[0])}{_first(entries)}. {remedy}"
     )
 
 

@@ -8,10 +8,11 @@ from spae_dask.algorithms.core import CoreSummary, Floats
 from spae_dask.algorithms.problem import Problem
 from spae_dask.algorithms.settled import Settled
 from spae_dask.algorithms.sparse_encoder import FittedEncoder, encode_core
+from spae_dask.algorithms.streaming import Streamed
 from spae_dask.errors import InvalidInput
 from spae_dask.linalg.loss import encoder_loss
 
-Summary = CoreSummary | Settled
+Summary = CoreSummary | Settled | Streamed
 
 
 @dataclass(frozen=True)
@@ -85,8 +86,8 @@ def sparsity_path(problem: Problem, summary: Summary, ks: Sequence[int], rs: Seq
     ----------
     problem : Problem
         Gives method, selection and seed.
-    summary : CoreSummary or Settled
-        Core of the data, or settled candidates, to which the encoders then keep.
+    summary : CoreSummary, Settled or Streamed
+        Core of the data, or settled candidates, to which the encoders then keep; losses on the last are estimates.
     ks, rs : sequence of int
         Components and nonzeros.
     """
@@ -99,10 +100,10 @@ def _points(problem: Problem, summary: Summary, ks: Sequence[int], rs: Sequence[
             "a path needs an encoder that is made on the core alone: method 'polished', 'batch' or 'iterative', and "
             "not strategy 'paper'."
         )
-    if isinstance(summary, Settled) and (problem.method != "polished" or problem.shared_support):
+    if not isinstance(summary, CoreSummary) and (problem.method != "polished" or problem.shared_support):
         raise InvalidInput(
-            "after strategy='sketch' a path keeps to the candidate columns, among which only method='polished' with "
-            "shared_support=False searches; use it, or fit with strategy='gram' or 'tsqr'."
+            "after strategy='sketch' or 'stream' a path keeps to the candidate columns, among which only "
+            "method='polished' with shared_support=False searches; use it, or fit with strategy='gram' or 'tsqr'."
         )
     narrower: dict[int, Floats] = {}
     for k in sorted(set(ks)):
@@ -128,7 +129,7 @@ def _points(problem: Problem, summary: Summary, ks: Sequence[int], rs: Sequence[
 
 
 def _encode(problem: Problem, summary: Summary, known: list[Floats]) -> FittedEncoder:
-    if isinstance(summary, Settled):
-        return summary.fit(problem, known)
-    start = min(known, key=lambda H: encoder_loss(summary.core, H), default=None)
-    return encode_core(problem, summary, passes=0, bytes_read=0, start=start)
+    if isinstance(summary, CoreSummary):
+        start = min(known, key=lambda H: encoder_loss(summary.core, H), default=None)
+        return encode_core(problem, summary, passes=0, bytes_read=0, start=start)
+    return summary.fit(problem, known)

@@ -1,5 +1,6 @@
 """What is asked for: the parameters of a fit, checked before anything is read."""
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,7 +12,7 @@ from spae_dask.selection import SELECTIONS
 METHODS = ("polished", "batch", "iterative", "doubly-sparse")
 SHARED = ("batch", "doubly-sparse")
 """Methods whose components all use the same columns."""
-STRATEGIES = ("auto", "gram", "tsqr", "sketch", "sample", "paper")
+STRATEGIES = ("auto", "gram", "tsqr", "sketch", "stream", "sample", "paper")
 EVALUATIONS = ("auto", "gram", "tsqr", "sketch")
 """Those that make a core of all rows."""
 TOLERANCE = 0.01
@@ -44,9 +45,9 @@ class Problem:
     n_repeats, power_iterations : int
         Of the paper's own pipeline.
     certified : bool
-        Whether a sketch also bounds PCA's loss from below by Frequent Directions.
+        Whether a sketch reports a lower bound on PCA's loss, by Frequent Directions, in place of an estimate.
     n_candidates, sketch_rows : int or None
-        Columns that two reads settle exactly, and rows of their sketch; ``None`` for several times what k and r take.
+        Columns that a sketch proposes, and its rows; ``None`` for several times what k and r take.
     tolerance : float or None
         How much of PCA's loss may be left to gain when a sample is enough; given, it makes ``strategy="auto"`` sample.
     seed : int
@@ -74,8 +75,15 @@ class Problem:
     tolerance: float | None = None
     seed: int = 0
 
-    def check(self, n_samples: int, n_features: int) -> None:
+    def check(self, n_samples: int | None, n_features: int) -> None:
         """Refuse parameters that no matrix, or not this one, allows.
+
+        Parameters
+        ----------
+        n_samples : int or None
+            n; None for a stream, which does not know.
+        n_features : int
+            d.
 
         Raises
         ------
@@ -87,21 +95,22 @@ class Problem:
         check_choice("strategy", self.strategy, STRATEGIES)
         check_choice("missing", self.missing, MISSING)
         check_choice("precision", self.precision, PRECISIONS)
-        if n_samples < 2:
+        n_most = sys.maxsize if n_samples is None else n_samples
+        if n_most < 2:
             raise InvalidInput(
                 f"the data have n_samples = {n_samples} row(s); a fit needs at least 2 to see any variation."
             )
         check_count("n_components", self.n_components, n_features)
         self._check_sizes(n_features)
         if self.n_rows is not None:
-            check_count("n_rows", self.n_rows, n_samples, "samples")
+            check_count("n_rows", self.n_rows, n_most, "samples")
         check_count("n_repeats", self.n_repeats, 1000, "repeats that make sense")
         if self.power_iterations != 0:
             check_count("power_iterations", self.power_iterations, 20, "passes that make sense")
         if self.n_candidates is not None:
             check_count("n_candidates", self.n_candidates, n_features)
         if self.sketch_rows is not None:
-            check_count("sketch_rows", self.sketch_rows, n_samples, "samples")
+            check_count("sketch_rows", self.sketch_rows, n_most, "samples")
         self._check_tolerance()
         self.check_strategy("sample" if self.samples else self.strategy)
 
@@ -134,11 +143,11 @@ class Problem:
                 f"precision='fast' multiplies in float32, which strategy={strategy!r} does not do: use strategy "
                 "'auto', 'gram' or 'sketch', or precision='exact'."
             )
-        if strategy == "sketch" and not self.can_sketch:
+        if strategy in ("sketch", "stream") and not self.can_sketch:
             raise InvalidInput(
-                "strategy='sketch' knows candidate columns only: it takes method 'polished', 'batch' or 'iterative' "
-                "with a given n_nonzero, and an eps with method='polished' and shared_support=False; given were "
-                f"method={self.method!r}, shared_support={self.shared_support} and n_nonzero={self.n_nonzero!r}. "
+                f"strategy={strategy!r} knows candidate columns only: it takes method 'polished', 'batch' or "
+                "'iterative' with a given n_nonzero, and an eps with method='polished' and shared_support=False; given "
+                f"were method={self.method!r}, shared_support={self.shared_support} and n_nonzero={self.n_nonzero!r}. "
                 "strategy='gram' and 'tsqr' do all of it, where d x d matrices fit."
             )
         if strategy == "sample" and self.missing == "mean":
@@ -150,6 +159,11 @@ class Problem:
             raise InvalidInput(
                 "method='doubly-sparse' chooses among all rows, and strategy='sample' does not read all rows. Pass "
                 "another method, or strategy='auto' without a tolerance."
+            )
+        if strategy == "stream" and self.missing == "mean":
+            raise InvalidInput(
+                "strategy='stream' reads the data once, and missing='mean' must know the means before it fills gaps "
+                "with them: use missing='zero', strategy='sketch', or mend the data."
             )
         if strategy == "paper" and (self.method not in ("batch", "polished") or self.n_nonzero is None):
             raise InvalidInput(

@@ -36,7 +36,7 @@ class SketchSizes:
     Attributes
     ----------
     rows : int
-        Rows of the row sketch W.
+        Rows of the row sketch W; 0 for none.
     group : int
         Rows of X that are summed before they are sketched, see ``RowSketch``.
     frequent_rows : int
@@ -95,8 +95,9 @@ def sketch_recipe(n_features: int, sizes: SketchSizes, seed: int) -> Accumulator
     parts: dict[str, Accumulator[Any]] = {
         "nonfinite": NonFinite(n_features),
         "moments": Moments(n_features),
-        "sketch": RowSketch(n_features, sizes.rows, seed=seed, group=sizes.group),
     }
+    if sizes.rows:
+        parts["sketch"] = RowSketch(n_features, sizes.rows, seed=seed, group=sizes.group)
     if sizes.frequent_rows:
         parts["frequent"] = FrequentDirections(n_features, sizes.frequent_rows)
     return Together(parts)
@@ -147,7 +148,7 @@ def read_sketch(
     mean = moments.mean if center else np.zeros(n_features)
     squares = (moments.squared_deviations + n * (moments.mean - mean) ** 2) / divisor**2
     refuse_overflow(squares, limit=np.finfo(np.float64).max / n_features)
-    W = found["sketch"].about(mean)
+    W = found["sketch"].about(mean) if sizes.rows else np.zeros((0, n_features))
     W /= divisor
     if center:
         W[:, constant] = 0.0

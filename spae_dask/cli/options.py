@@ -46,6 +46,7 @@ class Strategy(StrEnum):
     tsqr = "tsqr"
     sketch = "sketch"
     sample = "sample"
+    stream = "stream"
     paper = "paper"
 
 
@@ -259,9 +260,9 @@ StrategyOption = Annotated[
     typer.Option(
         "--strategy",
         help="What the read leaves behind: a Gram matrix, or a triangular factor (more digits of float64 data). "
-        "sketch: two reads, for any number of features. sample: no more row blocks than --tolerance takes. "
-        "paper: the paper's own five passes, each with a thin state, "
-        "for --method batch.",
+        "sketch: two reads, for any number of features. stream: one read for any number, losses in certified "
+        "intervals. sample: no more row blocks than --tolerance takes. paper: the paper's own five passes, each with a "
+        "thin state, for --method batch.",
         rich_help_panel=WHERE,
     ),
 ]
@@ -278,7 +279,7 @@ CertifiedOption = Annotated[
     bool,
     typer.Option(
         "--certified",
-        help="With --strategy sketch: a certified lower bound on PCA's loss in place of an estimate from above.",
+        help="With --strategy sketch or stream: a certified lower bound on PCA's loss in place of an estimate.",
         rich_help_panel=WHERE,
     ),
 ]
@@ -288,7 +289,8 @@ CandidatesOption = Annotated[
         "--candidates",
         metavar="N",
         min=1,
-        help="With --strategy sketch: features that the second read settles exactly. Default: 4 times all nonzeros.",
+        help="With --strategy sketch: features that the second read settles exactly. Default: 4 times all nonzeros. "
+        "With stream: features that are searched. Default: 8 times all nonzeros, at least 256.",
         show_default=False,
         rich_help_panel=WHERE,
     ),
@@ -299,7 +301,8 @@ SketchRowsOption = Annotated[
         "--sketch-rows",
         metavar="N",
         min=1,
-        help="With --strategy sketch: rows of the sketch. Default: 20 times the nonzeros of a component, at least 200.",
+        help="With --strategy sketch: rows of the sketch. Default: 20 times the nonzeros of a component, at least 200. "
+        "With stream: 4 times the components, at least 128; more make its intervals narrower.",
         show_default=False,
         rich_help_panel=WHERE,
     ),

@@ -17,7 +17,7 @@ from dask.delayed import Delayed, delayed
 from distributed import Client, as_completed
 from distributed.scheduler import KilledWorker
 
-from spae_dask.accumulators.base import Accumulator
+from spae_dask.accumulators.base import Accumulator, State
 from spae_dask.blocks import Block, LazyRowBlocks, RowBlocks, nbytes_of_rows
 from spae_dask.engine.events import PassEnded, PassStarted, RowsDone, Watcher, ignore
 from spae_dask.engine.layout import PassLayout, Tally
@@ -74,6 +74,12 @@ class DaskRunner:
 
     def run_pass(self, accumulator: Accumulator[Result], name: str = "pass") -> Result:
         """Sweep the source once and return what ``accumulator`` makes of it."""
+        state = self.run_state(accumulator, name)
+        with one_blas_thread(), unchecked():
+            return accumulator.result(state)
+
+    def run_state(self, accumulator: Accumulator[Any], name: str = "pass") -> State:
+        """Sweep the source once and return the state of all its rows, to which more can be added."""
         layout = PassLayout.of(self.source, accumulator)
         token = f"{name.replace(' ', '-')}-{uuid.uuid4().hex[:8]}"
         recipe = delayed(accumulator, name=f"recipe-{token}", traverse=False)
@@ -84,9 +90,8 @@ class DaskRunner:
                 _call(_merge_task, f"merge-{token}-{level}-{i:05d}", recipe, *(tops[j] for j in group))
                 for i, group in enumerate(groups)
             ]
-        swept = self._run(name, layout.spans, tops[0], dones)
-        with one_blas_thread(), unchecked():
-            return accumulator.result(swept.state)
+        swept: Swept = self._run(name, layout.spans, tops[0], dones)
+        return swept.state
 
     def run_spans(self, work: SpanWork[Result], spans: tuple[Span, ...], name: str = "pass") -> list[Result]:
         """Run ``work`` on every span and return the (small) results in order."""

@@ -8,15 +8,17 @@ import numpy as np
 import numpy.typing as npt
 
 from spae_dask.algorithms.certificate import Certificate
-from spae_dask.algorithms.core import CoreSummary, choose_strategy, read_core
+from spae_dask.algorithms.core import CoreSummary, RunPass, choose_strategy, read_core
 from spae_dask.algorithms.doubly_sparse import choose_rows
 from spae_dask.algorithms.paper import fit_paper, paper_options
 from spae_dask.algorithms.problem import Problem
 from spae_dask.algorithms.settled import Settled
 from spae_dask.algorithms.sparse_encoder import FittedEncoder, encode_core
+from spae_dask.algorithms.streaming import Streamed, fit_stream, stream_recipe
 from spae_dask.algorithms.two_reads import fit_two_reads
 from spae_dask.blocks import RowBlocks
 from spae_dask.engine.events import Watcher, ignore
+from spae_dask.engine.feed import Feed
 from spae_dask.engine.plan import Plan
 from spae_dask.engine.threads import one_blas_thread
 from spae_dask.errors import InvalidInput, MissingChunksWarning, PrecisionWarning, RankDeficientWarning
@@ -36,54 +38,67 @@ class Fit:
         The encoder.
     rows : ndarray of int64 or None
         Rows of a doubly sparse encoder.
-    summary : CoreSummary, Settled or None
+    summary : CoreSummary, Settled, Streamed or None
         The core it was made on, or the settled candidates; None with ``strategy="paper"``, which has neither, and for
         a sample.
     plan : Plan
         As made before the first byte.
+    feed : Feed or None
+        With ``strategy="stream"``: what the rows left, to which more can be added.
     """
 
     fitted: FittedEncoder
     rows: npt.NDArray[np.int64] | None
-    summary: CoreSummary | Settled | None
+    summary: CoreSummary | Settled | Streamed | None
     plan: Plan
+    feed: Feed | None = None
 
 
 def fit(source: RowBlocks, problem: Problem, memory_limit: int | str | None, watch: Watcher | None) -> Fit:
     """Plan, read and fit an encoder by the problem's strategy and method, and warn of what is odd about it."""
-    client, rows = active_client(source), None
-    summary: CoreSummary | Settled | None = None
+    client, rows, feed = active_client(source), None, None
+    summary: CoreSummary | Settled | Streamed | None = None
     plan = plan_problem(source, problem, client, memory_limit)
     warn_of_missing_chunks(source, stacklevel=4)
     runner = runner_for(source, client, plan, watch)
-    tally = runner.tally
+    tally, feed = runner.tally, None
+    n, d = source.shape
     with one_blas_thread():
         if plan.strategy == "paper":
-            fitted = fit_paper(problem, runner.run_pass, source.shape[1], paper_options(problem))
+            fitted = fit_paper(problem, runner.run_pass, d, paper_options(problem))
         elif plan.strategy == "sketch":
             fitted, summary = fit_two_reads(problem, runner.run_pass, source.shape)
         elif plan.strategy == "sample":
             sampled, tally = fit_by_sample(source, problem, client, plan, watch or ignore)
             fitted, summary = sampled.fitted, sampled.summary
             warn_of_unlike_blocks(sampled, stacklevel=4)
+        elif plan.strategy == "stream":
+            recipe = stream_recipe(problem, d)
+            feed = Feed(recipe, runner.run_state(recipe, "stream"), n)
+            fitted, summary = fit_stream(problem, feed.run_pass, d)
         else:
-            summary = read_core(
-                runner.run_pass,
-                source.shape[1],
-                strategy=plan.strategy,
-                center=problem.center,
-                scale=problem.scale,
-                missing=problem.missing,
-                precision=problem.precision,
-            )
-            fitted = encode_core(problem, summary, passes=0, bytes_read=0)
+            fitted, summary = fit_core(problem, plan.strategy, runner.run_pass, d)
             if problem.method == "doubly-sparse":
                 chosen = choose_rows(problem, summary, runner.run_pass, fitted)
                 fitted, rows = chosen.fitted, chosen.rows
     certificate = replace(fitted.certificate, passes=tally.passes, bytes_read=tally.nbytes)
     core = choose_strategy("auto", source.dtype)[0] if plan.strategy == "sample" else plan.strategy
     warn_of_certificate(certificate, int(fitted.H.any(axis=0).sum()), core, problem.precision)
-    return Fit(replace(fitted, certificate=certificate), rows, summary, plan)
+    return Fit(replace(fitted, certificate=certificate), rows, summary, plan, feed)
+
+
+def fit_core(problem: Problem, strategy: str, run_pass: RunPass, n_features: int) -> tuple[FittedEncoder, CoreSummary]:
+    """Read a core by ``strategy``, "gram" or "tsqr", and fit the encoder on it."""
+    summary = read_core(
+        run_pass,
+        n_features,
+        strategy=strategy,
+        center=problem.center,
+        scale=problem.scale,
+        missing=problem.missing,
+        precision=problem.precision,
+    )
+    return encode_core(problem, summary, passes=0, bytes_read=0), summary
 
 
 def warn_of_missing_chunks(source: RowBlocks, stacklevel: int = 3) -> None:

@@ -1,6 +1,7 @@
 """The plan of a fit, from metadata alone."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,12 @@ from spae_dask.algorithms.doubly_sparse import pool_size
 from spae_dask.algorithms.paper import OVERSAMPLING, paper_options, paper_passes
 from spae_dask.algorithms.problem import Problem
 from spae_dask.algorithms.sample import sample_passes
+from spae_dask.algorithms.streaming import stream_finish_nbytes, stream_recipe
 from spae_dask.algorithms.two_reads import two_read_finish_nbytes, two_read_passes
 from spae_dask.blocks import LazyRowBlocks, RowBlocks, nbytes_of_rows, stored_entries
-from spae_dask.engine.memory import format_nbytes, usable
+from spae_dask.engine.memory import format_nbytes, refuse, usable, worker_limit_for
 from spae_dask.engine.plan import Plan, Resources, make_plan
+from spae_dask.errors import InvalidInput
 from spae_dask.estimators.runtime import active_client, resources_for
 from spae_dask.estimators.sampling import refuse_large_core, sample_notes
 from spae_dask.storage.open import open_matrix
@@ -76,7 +79,7 @@ def plan(
         As for ``SparseEncoder``.
     eps : float
         As for ``SparseEncoder``.
-    strategy : {"auto", "gram", "tsqr", "sketch", "sample", "paper"}
+    strategy : {"auto", "gram", "tsqr", "sketch", "stream", "sample", "paper"}
         As for ``SparseEncoder``.
     certified : bool
         As for ``SparseEncoder``.
@@ -150,6 +153,46 @@ def plan_problem(source: RowBlocks, problem: Problem, client: Client | None, mem
     )
 
 
+def plan_stream(problem: Problem, source: RowBlocks, memory_limit: int | str | None) -> tuple[str, Accumulator[Any]]:
+    """Strategy and recipe for rows that come a batch at a time, in this process; ``source`` is the first batch.
+
+    Raises
+    ------
+    InvalidInput
+        If the problem cannot be solved on rows that are seen once.
+    MemoryBudgetExceeded
+        If what would be kept does not fit.
+    """
+    d = source.shape[1]
+    problem.check(None, d)
+    if (
+        problem.strategy in ("sketch", "sample", "paper")
+        or problem.samples
+        or problem.method == "doubly-sparse"
+        or problem.missing == "mean"
+    ):
+        raise InvalidInput(
+            f"partial_fit sees every row once, and strategy={problem.strategy!r}, method={problem.method!r} with "
+            f"missing={problem.missing!r} needs to read again: it takes strategy 'auto', 'stream', 'gram' or 'tsqr', "
+            "method 'polished', 'batch' or 'iterative', and missing 'error' or 'zero'. fit does all of it."
+        )
+    resources = resources_for(None, memory_limit)
+    strategy = strategy_for(problem.strategy, source, resources, problem.precision)[0]
+    strategy = "stream" if strategy == "sketch" else strategy
+    # gaps are filled before rows are added
+    ((_, recipe),) = passes_of(replace(problem, missing="error"), strategy, source)
+    # the state, a copy that the rows still waiting are added to, and its result
+    needed = 3 * recipe.state_nbytes + max(recipe.work_nbytes, _finish_nbytes(problem, strategy, source.shape))
+    if needed > usable(resources.memory_limit):
+        raise refuse(
+            f"a stream of {d} features",
+            needed,
+            usable(resources.memory_limit),
+            [f"a memory limit of {format_nbytes(worker_limit_for(needed))}", "fewer features"],
+        )
+    return strategy, recipe
+
+
 def strategy_for(wanted: str, source: RowBlocks, resources: Resources, precision: str = "exact") -> tuple[str, str]:
     """A core where d x d matrices are no trouble, since it makes every loss exact and takes one read; else a sketch."""
     d = source.shape[1]
@@ -163,6 +206,8 @@ def strategy_for(wanted: str, source: RowBlocks, resources: Resources, precision
 def _finish_nbytes(problem: Problem, strategy: str, shape: tuple[int, int]) -> int:
     if strategy == "paper":
         return thin_finish_nbytes(problem, shape[1])
+    if strategy == "stream":
+        return stream_finish_nbytes(problem, shape[1])
     if strategy == "sketch":
         return two_read_finish_nbytes(problem, *shape)
     # beside the core that is fitted: the state it is of, and the two parts it was merged from, one above the other
@@ -179,6 +224,8 @@ def passes_of(problem: Problem, strategy: str, source: RowBlocks) -> list[tuple[
         return two_read_passes(problem, *shape)
     if strategy == "sample":
         return sample_passes(problem, choose_strategy("auto", source.dtype)[0], n_features)
+    if strategy == "stream":
+        return [("stream", stream_recipe(problem, n_features))]
     passes = list(core_passes(strategy, n_features, problem.missing, problem.precision))
     if problem.method == "doubly-sparse":
         size = n_features if problem.sizes is None else problem.shared_size

@@ -58,17 +58,15 @@ def save_encoder(encoder: SparseEncoder, path: str | Path, *, source: Any = None
 
 
 def _provenance(encoder: SparseEncoder, source: Any) -> dict[str, Any]:
-    if not hasattr(encoder, "plan_"):  # loaded: where it came from stays as it was recorded
+    if hasattr(encoder, "provenance_") and not hasattr(
+        encoder, "plan_"
+    ):  # loaded: where it came from stays as it was recorded
         return dict(encoder.provenance_)
-    plan = encoder.plan_
     record = {
         "spae_dask": __version__,
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "strategy": plan.strategy,
+        **_origin(encoder),
         "seed": encoder.seed_,
-        "source": plan.source,
-        "shape": list(plan.shape),
-        "dtype": plan.dtype,
         "n_samples": encoder.n_samples_seen_,
         "constant_features": [int(column) for column in encoder.constant_features_],
         "explained_variance_ratio": [float(share) for share in encoder.explained_variance_ratio_],
@@ -78,6 +76,24 @@ def _provenance(encoder: SparseEncoder, source: Any) -> dict[str, Any]:
     if source is not None:
         record["data_fingerprint"] = fingerprint(open_matrix(source))
     return record
+
+
+def _origin(encoder: SparseEncoder) -> dict[str, Any]:
+    if hasattr(encoder, "plan_"):
+        plan = encoder.plan_
+        return {
+            "strategy": plan.strategy,
+            "source": plan.source,
+            "shape": list(plan.shape),
+            "dtype": plan.dtype,
+        }
+    assert encoder._stream is not None, "without a plan it was loaded, or learned from a stream"
+    return {
+        "strategy": encoder._stream.strategy,
+        "source": "rows given to partial_fit",
+        "shape": [encoder.n_samples_seen_, encoder.n_features_in_],
+        "dtype": "float64",
+    }
 
 
 def load_encoder(path: str | Path) -> SparseEncoder:

@@ -22,11 +22,12 @@ from spae_dask.estimators.applying import decode_rows, encode_rows, open_rows
 from spae_dask.estimators.fitting import fit, seed_of, warn_of_missing_chunks
 from spae_dask.estimators.planning import plan_passes
 from spae_dask.estimators.runtime import active_client, runner_for, store_names
+from spae_dask.estimators.streams import RowStream, StreamingMixin
 from spae_dask.storage.open import open_matrix
 from spae_dask.storage.sentinel import with_missing
 
 
-class SparseEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class SparseEncoder(StreamingMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Sparse linear encoder whose loss against PCA is measured, for matrices that need not fit in memory.
 
     Finds H (d, k), with at most r nonzeros a column, and a decoder G (k, d), such that X H G is nearly as good as the
@@ -53,10 +54,13 @@ class SparseEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     center, scale : bool, default True and False
         Take X about its column means; divide columns by their standard deviations (divisor n - 1; columns without
         variance are left alone and never selected).
-    strategy : {"auto", "gram", "tsqr", "sketch", "sample", "paper"}, default "auto"
+    strategy : {"auto", "gram", "tsqr", "sketch", "stream", "sample", "paper"}, default "auto"
         What the read leaves behind: a float64 Gram matrix, or a triangular factor, which keeps more digits of float64
         data at twice the work. ``"sketch"``, for any number of columns: a sketch proposes candidate columns, a second
-        read settles them; the loss is exact, PCA's is an estimate between certified bounds. ``"paper"`` is the paper's
+        read settles them; the loss is exact, PCA's is an estimate between certified bounds. ``"stream"``, for any
+        number of columns, and rows that come by once: Frequent Directions and exact column norms; the loss, too, is an
+        estimate between certified bounds, and ``partial_fit`` goes on from it. Up to a few hundred columns ``"gram"``
+        and ``"tsqr"`` cost no more and are exact. ``"paper"`` is the paper's
         own pipeline for its batch encoder: five passes or more, each with a thin state, for any number of columns.
         ``"auto"`` takes one read up to 5,000 columns, if that fits in memory, and the sketch beyond.
     precision : {"exact", "fast"}, default "exact"
@@ -79,11 +83,13 @@ class SparseEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         With ``strategy="paper"``: sampling rounds, of which the best is kept, and extra passes that sharpen the
         projection.
     certified : bool, default False
-        With ``strategy="sketch"``: report a certified lower bound on PCA's loss, sharpened by Frequent Directions in
-        the first read, in place of an estimate from above.
+        With ``strategy="sketch"`` or ``"stream"``: report a certified lower bound on PCA's loss, by Frequent
+        Directions, in place of an estimate.
     n_candidates, sketch_rows : int, optional
         With ``strategy="sketch"``: columns that are settled exactly, and rows of the sketch; by default four times all
-        nonzeros, and twenty times those of one component, but at least 200.
+        nonzeros, and twenty times those of one component, but at least 200. With ``"stream"``: columns that are
+        searched, eight times all nonzeros and at least 256; rows of Frequent Directions, four times the components and
+        at least 128, and the more, the narrower the certified intervals.
     tolerance : float, optional
         Read no more row blocks than this takes, and with ``strategy="auto"`` choose ``"sample"``, whose default is
         0.01. Blocks are visited in random order. After 1 %, 2 %, 4 %, ... of them the encoder is fitted on what was
@@ -126,7 +132,7 @@ class SparseEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     certificate_ : Certificate
         The loss against PCA's and how it is known.
     plan_ : Plan
-        What the fit was expected to read, hold and take.
+        What the fit was expected to read, hold and take; not after ``partial_fit``.
     n_components_, n_features_in_, n_samples_seen_ : int
         Sizes.
     seed_ : int
@@ -226,6 +232,9 @@ class SparseEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         self.plan_, self.seed_ = made.plan, problem.seed
         self._store(made.fitted)
         self._summary = made.summary
+        self._stream = None
+        if made.feed is not None:
+            self._stream = RowStream("stream", made.feed, problem.seed, made.fitted.certificate.bytes_read)
         if made.rows is not None:
             self.selected_rows_ = made.rows
         elif hasattr(self, "selected_rows_"):
@@ -383,7 +392,7 @@ class SparseEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             return sparsity_path(self._problem(), summary, n_components, n_nonzero)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Everything but the core, which is as large as d x d."""
+        """Everything but the core, which is as large as d x d; a stream is kept, or it could not go on."""
         state: dict[str, Any] = super().__getstate__()
         return {name: value for name, value in state.items() if name != "_summary"}
 

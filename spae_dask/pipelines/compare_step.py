@@ -5,6 +5,7 @@ import time
 from spae_dask.algorithms.comparison import ComparisonPoint, Subject, matrix_subject
 from spae_dask.algorithms.comparison import compare as compare_methods
 from spae_dask.algorithms.comparison_tables import encoder_records, encoder_table, point_records
+from spae_dask.algorithms.core import CoreSummary
 from spae_dask.algorithms.problem import Problem
 from spae_dask.engine.threads import one_blas_thread
 from spae_dask.estimators.fitting import fit
@@ -76,6 +77,6 @@ def _subject(step: Compare, matrix: Matrix, source: str, work: Work) -> Subject:
     problem = Problem(step.n_components, max(step.sizes_of(matrix)), method="batch", selection=step.selection)
     with where.ready(blocks):
         summary = fit(blocks, problem, where.memory, work.machinery.progress).summary
-    assert summary is not None
+    assert isinstance(summary, CoreSummary), "batch, from a core"
     names = getattr(blocks, "feature_names", None) or tuple(map(str, range(blocks.shape[1])))
     return Subject(matrix.name, summary.core, summary.core, tuple(names))

@@ -1,0 +1,229 @@
+"""One read, never again: Frequent Directions and exact column norms, and all that follows from them.
+
+What the read leaves of X is a sketch B of l rows and the squared length of every column, hence the diagonal of
+``E = X'X - B'B``, of which Frequent Directions certifies ``0 <= E <= shrunk I``. The encoder is found, and its decoder
+fitted, on the model ``B'B + diag(E)``: what a factor analyst would take, and one of the matrices that X'X may be. So
+the loss it shows lies in the certified interval of :mod:`spae_dask.linalg.encoder_interval`, and usually near the true
+one: a row sketch of as many rows knows losses to a few percent and pays for choosing columns on its noise, while this
+has none of its own. Nothing is random but the search.
+
+From there it is the second half of :mod:`spae_dask.algorithms.two_reads`, with the model in place of the second read.
+
+The sizes do not depend on n, which a stream does not know. Where d is not much more than l, a Gram matrix or
+a triangular factor costs the same and is exact: ``strategy="gram"`` or ``"tsqr"`` are better there.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from spae_dask.accumulators import Accumulator, Imputed, Products
+from spae_dask.algorithms.certificate import Certificate
+from spae_dask.algorithms.core import Floats, RunPass
+from spae_dask.algorithms.problem import Problem
+from spae_dask.algorithms.proposal import POOL, propose
+from spae_dask.algorithms.settled import Settled, settle
+from spae_dask.algorithms.sketched import Sketched, SketchSizes, read_sketch, sketch_recipe
+from spae_dask.algorithms.sparse_encoder import FittedEncoder
+from spae_dask.encoding.budgets import budgets_of
+from spae_dask.linalg.encoder_interval import encoder_interval
+from spae_dask.linalg.loss import information_loss
+from spae_dask.linalg.sketch import sign_rows
+from spae_dask.linalg.spectral import right_singular
+
+FEWEST_ROWS, ROWS_PER_COMPONENT = 128, 4
+"""Rows of the sketch: its bounds are ``shrunk <= opt_k / (l + 1 - k)``, and usually far better."""
+
+DIAGONAL = 512
+"""Rows that stand for the diagonal where columns are proposed: exactly up to so many columns, else by random signs."""
+
+FEWEST_CANDIDATES, CANDIDATES_PER_NONZERO = 256, 8
+"""Candidate columns: more than two reads take, since they cost arithmetic only."""
+
+OVERSAMPLING = 20
+"""Directions beyond k in which PCA is looked for."""
+
+UNKNOWN_NONZERO = 20
+"""Nonzeros a component is planned to have where ``eps`` is given; more candidates are taken if they were too few."""
+
+MOST_DOUBLINGS = 3
+"""Times the candidates are doubled for a wanted ``eps``."""
+
+IN_ONE_READ = "columns are found in one read, on a sketch of all rows: no bound is known before the data are seen"
+
+
+def stream_recipe(problem: Problem, n_features: int) -> Accumulator[Any]:
+    """Recipe of the read; the same whatever the number of rows."""
+    recipe = sketch_recipe(n_features, _sizes(problem, n_features), problem.seed)
+    return recipe if problem.missing == "error" else Imputed(recipe, np.zeros(n_features))
+
+
+def stream_finish_nbytes(problem: Problem, n_features: int) -> int:
+    """Peak of the linear algebra after the read, in the calling process."""
+    d, rows = n_features, _sizes(problem, n_features).frequent_rows
+    c, p = _n_candidates(problem, d), min(d, problem.n_components + OVERSAMPLING)
+    if problem.n_nonzero is None:
+        c = min(d, c << MOST_DOUBLINGS)
+    stand_in = rows + min(d, DIAGONAL)
+    searched = 8 * stand_in * (min(d, POOL) + stand_in)
+    # sketch, stand-in and its scaled copy, the candidates' products; and what searching or settling holds beside
+    return 8 * ((2 * rows + 2 * stand_in + 2 * c + 3 * p) * d + max(searched, 12 * (c + p) ** 2))
+
+
+def fit_stream(problem: Problem, run_pass: RunPass, n_features: int) -> tuple[FittedEncoder, "Streamed"]:
+    """Fit an encoder in one read.
+
+    Parameters
+    ----------
+    problem : Problem
+        What is asked for, checked.
+    run_pass : callable
+        Sweeps the data, or knows what came of sweeping them with :func:`stream_recipe`.
+    n_features : int
+        d.
+
+    Returns
+    -------
+    FittedEncoder
+        Its loss is an estimate between certified bounds, and so is PCA's.
+    Streamed
+        The candidates, for further encoders on them.
+    """
+    sketched = read_sketch(
+        run_pass,
+        n_features,
+        _sizes(problem, n_features),
+        center=problem.center,
+        scale=problem.scale,
+        missing=problem.missing,
+        seed=problem.seed,
+    )
+    n_candidates = _n_candidates(problem, n_features)
+    for _ in range(MOST_DOUBLINGS + 1):
+        streamed = _settled_on_model(problem, sketched, n_candidates)
+        fitted = streamed.fit(problem)
+        if problem.n_nonzero is not None or streamed.reaches(problem, fitted) or n_candidates == n_features:
+            break
+        n_candidates = min(n_features, 2 * n_candidates)
+    return fitted, streamed
+
+
+@dataclass(frozen=True, eq=False)
+class Streamed:
+    """What one read leaves: the model, settled on candidate columns, and the bounds that hold for X itself.
+
+    Attributes
+    ----------
+    settled : Settled
+        Of the model ``B'B + diag(E)``.
+    sketch : ndarray (l, d)
+        B, centered and scaled.
+    left : ndarray (d,)
+        The diagonal of E.
+    """
+
+    settled: Settled
+    sketch: Floats
+    left: Floats
+
+    @property
+    def n_samples(self) -> int:
+        """Rows seen."""
+        return self.settled.n_samples
+
+    @property
+    def mean(self) -> Floats:
+        """Subtracted from X (d,)."""
+        return self.settled.mean
+
+    def fit(self, problem: Problem, known: Sequence[Floats] = ()) -> FittedEncoder:
+        """Build the encoder of a problem on the candidates, and certify it; no data are read.
+
+        ``known`` are encoders (d, k') on the candidates; the answer loses no more on the model than those of no more
+        columns and nonzeros.
+        """
+        fitted = self.settled.fit(_on_model(problem), known)
+        return replace(fitted, certificate=self._certificate(problem, fitted))
+
+    def reaches(self, problem: Problem, fitted: FittedEncoder) -> bool:
+        """Whether an encoder is estimated to lose no more than ``1 + eps`` times what PCA is estimated to."""
+        return self.settled.reaches(_on_model(problem), fitted)
+
+    def _certificate(self, problem: Problem, fitted: FittedEncoder) -> Certificate:
+        """The model's certificate with the bounds that are certain of X."""
+        first, found, frequent = self.settled.sketched, fitted.certificate, self.settled.sketched.frequent
+        assert frequent is not None, "a stream keeps Frequent Directions"
+        error, total = found.loss_error, found.total
+        lower, upper = encoder_interval(self.sketch, self.left, frequent.shrunk, first.scale, fitted.H, fitted.G)
+        lower, upper = max(lower - error, 0.0), min(upper + error, total)
+        pca_lower, pca_upper = first.pca_interval(problem.n_components)
+        loss = float(np.clip(found.loss, lower, upper))
+        pca_estimate = min(max(found.pca_loss, pca_lower), loss)
+        pca = pca_lower if problem.certified else pca_estimate
+        return replace(
+            found,
+            loss=loss,
+            loss_kind="certified interval",
+            loss_lower=lower,
+            loss_upper=upper,
+            explained=1 - loss / total if total > 0 else 0.0,
+            pca_loss=pca,
+            pca_loss_kind="certified lower bound" if problem.certified else "estimate",
+            pca_loss_lower=max(pca_lower - error, 0.0),
+            pca_loss_upper=min(pca_upper + error, upper),
+            ratio=information_loss(loss, pca, total, error=error),
+            symmetric_ratio=found.symmetric_explained / (total - pca) if total > pca else 1.0,
+            theorem=IN_ONE_READ,
+        )
+
+
+def _on_model(problem: Problem) -> Problem:
+    """The problem as the model sees it: PCA's loss on it is known, so a wanted excess is over that."""
+    return replace(problem, certified=False)
+
+
+def _sizes(problem: Problem, n_features: int) -> SketchSizes:
+    k = problem.n_components
+    rows = problem.sketch_rows or max(FEWEST_ROWS, ROWS_PER_COMPONENT * k)
+    return SketchSizes(rows=0, frequent_rows=min(n_features, rows))
+
+
+def _n_candidates(problem: Problem, n_features: int) -> int:
+    k = problem.n_components
+    budgets = budgets_of(k, UNKNOWN_NONZERO if problem.sizes is None else problem.sizes)
+    wanted = problem.n_candidates or max(FEWEST_CANDIDATES, CANDIDATES_PER_NONZERO * sum(budgets))
+    return min(n_features, max(wanted, max(budgets), k))
+
+
+def _settled_on_model(problem: Problem, sketched: Sketched, n_candidates: int) -> Streamed:
+    """Propose candidates on the model, and settle them by its products in place of those of X."""
+    assert sketched.frequent is not None, "a stream keeps Frequent Directions"
+    B, left = sketched.frequent.about(sketched.mean, sketched.scale)
+    if problem.center:
+        B[:, sketched.constant], left[sketched.constant] = 0.0, 0.0
+    stand_in = _stand_in(B, left, problem.seed)
+    k = problem.n_components
+    Z = right_singular(stand_in, min(B.shape[1], k + OVERSAMPLING))[1]
+    proposal = propose(problem, stand_in, Z[:, :k], n_candidates)
+    columns = proposal.columns
+    cross = B[:, columns].T @ B
+    cross[np.arange(columns.size), columns] += left[columns]
+    products = Products(
+        count=sketched.n_samples,
+        gram=cross[:, columns],
+        cross=cross,
+        directions=B.T @ (B @ Z) + left[:, None] * Z,
+        column_norms=np.einsum("ij,ij->j", B, B) + left,
+    )
+    return Streamed(settle(sketched, proposal, products, Z, single=False), B, left)
+
+
+def _stand_in(B: Floats, left: Floats, seed: int) -> Floats:
+    """Core of the model, (m, d); of many columns the diagonal is drawn together by random signs."""
+    if not left.any():
+        return B
+    if left.size <= DIAGONAL:
+        return np.vstack([B, np.diag(np.sqrt(left))])
+    return np.vstack([B, sign_rows(seed, 0, 0, left.size, DIAGONAL).T * np.sqrt(left)])

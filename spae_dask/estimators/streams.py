@@ -1,0 +1,220 @@
+"""``partial_fit``: rows handed over a batch at a time, and the encoder of all of them when it is asked for."""
+
+import warnings
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from spae_dask.accumulators import Imputed, NonFinite
+from spae_dask.accumulators.imputed import fill_missing
+from spae_dask.algorithms.core import CoreSummary, refuse_non_finite, refuse_overflow
+from spae_dask.algorithms.problem import Problem
+from spae_dask.algorithms.settled import Settled
+from spae_dask.algorithms.sparse_encoder import FittedEncoder
+from spae_dask.algorithms.streaming import Streamed, fit_stream
+from spae_dask.blocks import Block, RowBlocks
+from spae_dask.engine.feed import Feed
+from spae_dask.engine.sweep import update_by_panels
+from spae_dask.engine.threads import one_blas_thread
+from spae_dask.errors import InvalidInput, NewStreamWarning, NonFiniteInput
+from spae_dask.estimators.applying import open_rows
+from spae_dask.estimators.fitting import fit_core, warn_of_certificate
+from spae_dask.estimators.planning import plan_stream
+from spae_dask.estimators.runtime import store_names
+from spae_dask.storage.open import open_matrix
+from spae_dask.storage.sentinel import with_missing
+
+LARGEST = float(np.finfo(np.float64).max) * 2.0**-60
+"""Squares of entries up to this add up to a finite number, whatever the length of the stream."""
+
+LEARNED = (
+    "components_",
+    "decoder_",
+    "mean_",
+    "scale_",
+    "selected_features_",
+    "explained_variance_ratio_",
+    "singular_values_",
+    "constant_features_",
+    "fill_",
+    "certificate_",
+    "n_components_",
+    "_summary",
+)
+"""Attributes that a stream learns when one of them is first asked for."""
+
+OF_ONE_FIT = ("plan_", "selected_rows_", "provenance_")
+"""Attributes that tell how a fit was made, which a stream has none of."""
+
+
+class RowStream:
+    """All rows so far, summarized.
+
+    Parameters
+    ----------
+    strategy : {"stream", "gram", "tsqr"}
+        What is kept of them.
+    feed : Feed
+        It, which forgets nothing but the rows themselves.
+    seed : int
+        Of everything random.
+    nbytes : int
+        Decoded bytes of the rows so far.
+    """
+
+    def __init__(self, strategy: str, feed: Feed, seed: int, nbytes: int = 0) -> None:
+        self.strategy = strategy
+        self.feed = feed
+        self.seed = seed
+        self.nbytes = nbytes
+
+    def add(self, source: RowBlocks, missing: str) -> None:
+        """Add a batch, which is held in memory, or refuse all of it.
+
+        Raises
+        ------
+        NonFiniteInput, InvalidInput
+            If there is NaN that nothing stands for, or an entry too large; the stream is then as before.
+        """
+        # all of them before any is added, so that nothing is added of a batch that is refused
+        blocks = [source.read(i) for i in range(len(source.bounds) - 1)]
+        self._refuse(blocks, source.shape[1], missing)
+        for block in blocks:
+            self.feed.add(_zero_filled(block) if missing == "zero" else block)
+            held: Any = block
+            self.nbytes += int(np.prod(held.shape)) * held.dtype.itemsize
+
+    def _refuse(self, blocks: list[Block], d: int, missing: str) -> None:
+        entries = NonFinite(d)
+        recipe = Imputed(entries, np.zeros(d)) if missing == "zero" else entries
+        state, first_row, largest = recipe.zero(), self.feed.n_rows, np.zeros(d)
+        for block in blocks:
+            state = update_by_panels(recipe, state, block, first_row)
+            first_row += block.shape[0]
+            largest = np.fmax(largest, _largest(block))
+        try:
+            refuse_non_finite(entries.result(state), once=True)
+        except NonFiniteInput as error:
+            raise NonFiniteInput(
+                f"{error} Rows are counted from the start of the stream. Nothing of this batch was added."
+            ) from None
+        with np.errstate(over="ignore"):
+            refuse_overflow(largest**2, limit=LARGEST)
+
+    def fit(self, problem: Problem, d: int) -> tuple[FittedEncoder, CoreSummary | Streamed]:
+        """The encoder of all rows so far."""
+        problem = replace(problem, seed=self.seed)
+        fitted: FittedEncoder
+        summary: CoreSummary | Streamed
+        with one_blas_thread():
+            if self.strategy == "stream":
+                fitted, summary = fit_stream(problem, self.feed.run_pass, d)
+            else:
+                fitted, summary = fit_core(problem, self.strategy, self.feed.run_pass, d)
+        certificate = replace(fitted.certificate, passes=1, bytes_read=self.nbytes)
+        warn_of_certificate(certificate, int(fitted.H.any(axis=0).sum()), self.strategy, problem.precision)
+        return replace(fitted, certificate=certificate), summary
+
+
+class StreamingMixin:
+    """``partial_fit`` for an estimator with ``_problem()``, ``_store(fitted)`` and ``memory_limit``."""
+
+    missing_value: float | None
+    _stream: RowStream | None
+    _summary: CoreSummary | Settled | Streamed | None
+
+    def partial_fit(self, X: Any, y: Any = None) -> Any:  # noqa: ARG002 - scikit-learn's signature
+        """Add rows to a stream; the encoder is built when it, or anything learned, is first asked for.
+
+        What is kept depends on the sequence of rows only: the same bits for any batches, of one row or of many. It is
+        pickled with the encoder, so that a stream can go on elsewhere; ``sklearn.clone`` leaves it out. With
+        ``strategy="auto"`` that is an exact d x d summary, as for ``fit``, and that of ``strategy="stream"`` where
+        ``fit`` would read twice. A stream goes on from ``fit`` with ``strategy="stream"``, the rows of the fit being
+        its first; any other ``fit`` ends it.
+
+        Parameters
+        ----------
+        X : object
+            Anything :func:`spae_dask.open_matrix` opens, any number of rows, d columns. It is held in memory: for more
+            than that, ``fit``.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        SparseEncoder
+            Itself.
+
+        Raises
+        ------
+        InvalidInput
+            If a parameter, the number of features, their names or an entry cannot be used. The stream is as before.
+        MemoryBudgetExceeded
+            If what is kept does not fit in memory.
+        """
+        stream: RowStream | None = self.__dict__.get("_stream")
+        problem: Problem = self._problem()
+        source = with_missing(open_matrix(X), self.missing_value) if stream is None else open_rows(self, X)
+        strategy, recipe = plan_stream(problem, source, self.memory_limit)
+        if stream is None:
+            added = RowStream(strategy, Feed(recipe), problem.seed)
+            added.add(source, problem.missing)
+            if "components_" in self.__dict__:
+                warnings.warn(
+                    "this encoder was fitted before, and nothing is left of those rows to add to: a new stream starts "
+                    "here. One goes on from fit with strategy='stream'.",
+                    NewStreamWarning,
+                    stacklevel=2,
+                )
+            store_names(self, X, source)
+            self._stream = stream = added
+        else:
+            if problem.strategy not in ("auto", stream.strategy):
+                raise InvalidInput(
+                    f"strategy={problem.strategy!r} is not that of this stream, which is {stream.strategy!r}: set it "
+                    "back, or start another stream with sklearn.base.clone(encoder)."
+                )
+            stream.add(source, problem.missing)
+        for name in (*LEARNED, *OF_ONE_FIT):
+            self.__dict__.pop(name, None)
+        self.n_samples_seen_, self.n_features_in_ = stream.feed.n_rows, source.shape[1]
+        self.seed_ = stream.seed
+        return self
+
+    def __sklearn_is_fitted__(self) -> bool:
+        stream: RowStream | None = self.__dict__.get("_stream")
+        return "components_" in self.__dict__ or (stream is not None and stream.feed.n_rows > 1)
+
+    def __getattr__(self, name: str) -> Any:
+        """What the stream has taught, learned now."""
+        stream: RowStream | None = self.__dict__.get("_stream")
+        if name not in LEARNED or stream is None:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        if stream.feed.n_rows < 2:
+            raise AttributeError(f"{name!r} is not known yet: the stream has 1 row, and a fit needs at least 2.")
+        fitted, summary = stream.fit(self._problem(), self.n_features_in_)
+        self._store(fitted)
+        self._summary = summary
+        return self.__dict__[name]
+
+
+def _largest(block: Block) -> npt.NDArray[np.float64]:
+    """Largest magnitude of every column, (d,); NaN aside."""
+    held: Any = block
+    if sp.issparse(held):
+        most = abs(held.astype(np.float64)).max(axis=0).toarray().ravel()
+    else:
+        most = np.fmax(*(np.abs(each.reduce(held, axis=0).astype(np.float64)) for each in (np.fmax, np.fmin)))
+    return np.asarray(np.nan_to_num(most), dtype=np.float64)
+
+
+def _zero_filled(block: Block) -> Block:
+    held: Any = block
+    if not sp.issparse(held):
+        return fill_missing(held, np.zeros(held.shape[1]))
+    filled = held.copy()
+    filled.data = np.where(np.isnan(filled.data), 0, filled.data)
+    return filled

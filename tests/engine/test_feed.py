@@ -1,0 +1,73 @@
+"""A feed of rows: the bits of one running state, whatever the batches."""
+
+import pickle
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+
+from spae_dask.accumulators import FrequentDirections, Moments, RowSketch, Together, Triangular
+from spae_dask.engine.feed import Feed
+from spae_dask.engine.sweep import update_by_panels
+from tests.strategies import partitions
+
+D = 1500
+RECIPE = Together({"moments": Moments(D), "frequent": FrequentDirections(D, 20), "sketch": RowSketch(D, 5)})
+X = np.random.default_rng(0).standard_normal((2 * RECIPE.panel_rows + 31, D)).astype(np.float32)
+
+
+def bits(found):
+    arrays = (*vars(found["moments"]).values(), *vars(found["frequent"]).values(), *vars(found["sketch"]).values())
+    return [np.asarray(array).tobytes() for array in arrays]
+
+
+@pytest.fixture(scope="module")
+def wanted():
+    """The same rows in panels, by hand."""
+    return bits(RECIPE.result(update_by_panels(RECIPE, RECIPE.zero(), X.astype(np.float64), 0)))
+
+
+@given(bounds=partitions(len(X)))
+def test_any_batches_give_the_bits_of_panels(bounds, wanted):
+    feed = Feed(RECIPE)
+    for start, stop in pairwise(bounds):
+        feed.add(X[start:stop])
+    assert feed.n_rows == len(X)
+    assert bits(feed.run_pass(RECIPE)) == wanted
+
+
+def test_single_rows_sparse_rows_looking_and_pickling_change_nothing(wanted):
+    feed = Feed(RECIPE)
+    for row in X[:40]:
+        feed.add(row[None, :])
+    feed.run_pass(RECIPE)
+    feed.add(sp.csr_array(X[40:200]))
+    feed = pickle.loads(pickle.dumps(feed))
+    feed.add(X[200:])
+    assert bits(feed.run_pass(RECIPE)) == bits(feed.run_pass(RECIPE)) == wanted
+
+
+def test_a_batch_may_be_overwritten_once_it_was_added(wanted):
+    feed, buffer = Feed(RECIPE), np.empty((7, D))
+    for start in range(0, len(X), 7):
+        rows = X[start : start + 7]
+        buffer[: len(rows)] = rows
+        feed.add(buffer[: len(rows)])
+    assert bits(feed.run_pass(RECIPE)) == wanted
+
+
+def test_it_goes_on_from_a_state_that_it_leaves_alone():
+    recipe = Triangular(D // 100)
+    rows = X[:, : D // 100]
+    state = recipe.update(recipe.zero(), rows[:100], 0)
+    kept = {name: array.copy() for name, array in state.items()}
+    for array in state.values():
+        array.flags.writeable = False
+    feed = Feed(recipe, state, 100)
+    feed.add(rows[100:])
+    found, centered = feed.run_pass(recipe), rows - rows.mean(axis=0, dtype=np.float64)
+    assert found.count == feed.n_rows == len(rows)
+    np.testing.assert_allclose(found.triangle.T @ found.triangle, centered.T @ centered, rtol=1e-9, atol=1e-9)
+    assert all(np.array_equal(kept[name], state[name]) for name in kept)
