@@ -89,6 +89,12 @@ class Case:
     name: str
     make: Callable[[Path], Any]
     accumulator: Callable[[int], Accumulator[Any]]
+    most: float = 2.0
+    """Most the projection may be, over what is measured."""
+
+
+SPARSE = 2.4
+"""Of sparse rows scratch is projected for any pattern of entries; these ones, spread evenly, take half of it."""
 
 
 def row_chunks(folder: Path) -> Path:
@@ -144,20 +150,20 @@ CASES = [
     Case("npy, column-major", npy_in_column_order, first_pass),
     Case("dask array", lambda folder: lazy_chunks(folder) * 2, first_pass),
     Case("dask array, column chunks", lambda folder: lazy_chunks(folder).rechunk((8192, 64)), first_pass),
-    Case("CSR group, first pass", csr_group, first_pass),
-    Case("CSR group, second pass", csr_group, second_pass),
-    Case("dask array of CSR blocks", lambda _: sparse_chunks(), first_pass),
+    Case("CSR group, first pass", csr_group, first_pass, SPARSE),
+    Case("CSR group, second pass", csr_group, second_pass, SPARSE),
+    Case("dask array of CSR blocks", lambda _: sparse_chunks(), first_pass, SPARSE),
 ]
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_what_is_measured_is_at_most_what_was_projected_and_at_least_half_of_it(
+def test_what_is_measured_is_at_most_what_was_projected_and_not_much_less(
     case: Case, client: Client, tmp_path: Path
 ) -> None:
     source = open_matrix(case.make(tmp_path))
     accumulator = case.accumulator(source.shape[1])
     peak, plan = measured(client, 1, source, accumulator), projected(1, source, accumulator)
-    assert peak <= plan <= 2 * peak, f"measured {peak / MIB:.1f} MiB, projected {plan / MIB:.1f} MiB"
+    assert peak <= plan <= case.most * peak, f"measured {peak / MIB:.1f} MiB, projected {plan / MIB:.1f} MiB"
 
 
 @pytest.mark.slow
@@ -182,4 +188,4 @@ def test_projections_hold_with_two_threads_too(case: Case, warm_cluster: Cluster
     source = open_matrix(case.make(tmp_path))
     accumulator = case.accumulator(source.shape[1])
     peak, plan = measured(client, 2, source, accumulator, times=2), projected(2, source, accumulator)
-    assert peak <= plan <= 2 * peak, f"measured {peak / MIB:.1f} MiB, projected {plan / MIB:.1f} MiB"
+    assert peak <= plan <= case.most * peak, f"measured {peak / MIB:.1f} MiB, projected {plan / MIB:.1f} MiB"
