@@ -82,11 +82,13 @@ class CoreSummary:
         return 2 * unit * math.sqrt(total) * math.sqrt(loss) + unit**2 * total
 
 
-def choose_strategy(wanted: str, dtype: np.dtype[Any]) -> tuple[str, str]:
+def choose_strategy(wanted: str, dtype: np.dtype[Any], *, sparse: bool = False) -> tuple[str, str]:
     """Strategy for one read, and why.
 
     A float64 Gram matrix loses nothing that float32, half or small integer data still held; float64 data may hold
-    more, which a triangular factor keeps.
+    more, which a triangular factor keeps. Of sparse rows a Gram matrix takes the stored entries alone, where a
+    triangular factor must see each zero: hundreds of times the work for digits that counts and their logarithms, which
+    is what sparse rows mostly hold, do not have.
     """
     if wanted == "paper":
         return wanted, "asked for: the paper's own passes, each with a thin state"
@@ -94,6 +96,8 @@ def choose_strategy(wanted: str, dtype: np.dtype[Any]) -> tuple[str, str]:
         return wanted, "asked for: a sketch proposes candidate columns, a second read settles them exactly"
     if wanted != "auto":
         return wanted, "asked for"
+    if sparse:
+        return "gram", "a Gram matrix takes sparse rows as they are; a QR would take each of their zeros as well"
     if dtype.kind == "f" and dtype.itemsize >= 8:
         return "tsqr", "float64 data may hold directions that a Gram matrix would round away"
     if dtype.kind in "iu" and dtype.itemsize >= 8:

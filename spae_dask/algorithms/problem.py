@@ -103,26 +103,34 @@ class Problem:
         own_columns = self.method == "polished" and not self.shared_support
         return own_columns or (self.method != "doubly-sparse" and self.n_nonzero is not None)
 
+    def cannot(self, strategy: str) -> str | None:
+        """Why a strategy cannot do this; None if it can, as ``"auto"`` can everything."""
+        if strategy == "sketch" and not self.can_sketch:
+            return (
+                "it knows candidate columns only, and takes method 'polished', 'batch' or 'iterative' with a given "
+                "n_nonzero, and an eps with method='polished' and shared_support=False"
+            )
+        if strategy == "paper" and (self.method not in ("batch", "polished") or self.n_nonzero is None):
+            return (
+                "it is the paper's own pipeline for its batch encoder, with no core to polish it on, and takes the "
+                "default method or method='batch', and a given n_nonzero"
+            )
+        return None
+
     def check_strategy(self, strategy: str) -> None:
-        """Refuse what a strategy cannot do; ``"auto"`` can do everything.
+        """Refuse what a strategy cannot do.
 
         Raises
         ------
         InvalidInput
             Saying what it can.
         """
-        if strategy == "sketch" and not self.can_sketch:
+        cannot = self.cannot(strategy)
+        if cannot is not None:
             raise InvalidInput(
-                "strategy='sketch' knows candidate columns only: it takes method 'polished', 'batch' or 'iterative' "
-                "with a given n_nonzero, and an eps with method='polished' and shared_support=False; given were "
-                f"method={self.method!r}, shared_support={self.shared_support} and n_nonzero={self.n_nonzero!r}. "
+                f"strategy={strategy!r} cannot do this: {cannot}; given were method={self.method!r}, "
+                f"shared_support={self.shared_support} and n_nonzero={self.n_nonzero!r}. "
                 "strategy='gram' and 'tsqr' do all of it, where d x d matrices fit."
-            )
-        if strategy == "paper" and (self.method not in ("batch", "polished") or self.n_nonzero is None):
-            raise InvalidInput(
-                "strategy='paper' is the paper's own pipeline for its batch encoder, with no core to polish it on: it "
-                "takes the default method or method='batch', and a given n_nonzero; given were "
-                f"method={self.method!r} and n_nonzero={self.n_nonzero!r}."
             )
 
     def _check_sizes(self, n_features: int) -> None:

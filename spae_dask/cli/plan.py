@@ -6,6 +6,7 @@ from spae_dask.cli.session import session
 EXAMPLES = """Examples:
 
   spae plan X.zarr -k 10 -r 12
+  spae plan X.zarr -k 10 -r 12 --no-calibrate
   spae plan X.zarr -k 10 -r 12 --cluster local:4 --memory 2GB || echo "too large"
 """
 
@@ -23,6 +24,7 @@ def plan(
     certified: options.CertifiedOption = False,
     candidates: options.CandidatesOption = None,
     sketch_rows: options.SketchRowsOption = None,
+    calibrate: options.CalibrateOption = True,
     cluster: options.ClusterOption = None,
     memory: options.MemoryOption = None,
     as_json: options.JsonOption = False,
@@ -30,10 +32,12 @@ def plan(
     verbose: options.VerboseOption = 0,
     debug: options.DebugOption = False,
 ) -> None:
-    """Say what a fit would read, hold and take, from metadata alone.
+    """Say what a fit would read, hold and take, and what each strategy would.
 
-    Takes the options of `spae fit` that matter for it. Exits with 4 if it does
-    not fit the memory, and says what would.
+    Takes the options of `spae fit` that matter for it. Bytes and memory come
+    from metadata; for the times at most 64 MiB of DATA are read (or one block),
+    and the arithmetic is tried on them, in about a second. Exits with 4 if the
+    fit does not fit the memory, and says what would.
     """
     del eps  # accepted so that a fit can be planned by changing one word; it costs nothing beside the read
     with session("plan", as_json=as_json, quiet=quiet, verbose=verbose, debug=debug) as screen:
@@ -43,7 +47,7 @@ def plan(
 
         source = open_matrix(data, array=array)
         place = Place(cluster, memory)
-        with place.imagined(source, screen):
+        with place.imagined(source, screen) as resources:
             found = plan_fit(
                 source,
                 components,
@@ -56,6 +60,8 @@ def plan(
                 certified=certified,
                 n_candidates=candidates,
                 sketch_rows=sketch_rows,
+                calibrate=calibrate,
+                resources=resources,
             )
         found = place.named(found, source)
         screen.result(str(found), {"data": data, "plan": found.as_dict()})

@@ -10,13 +10,15 @@ from spae_dask.algorithms.certificate import Certificate
 from spae_dask.algorithms.core import choose_strategy
 from spae_dask.algorithms.evaluation import evaluate_encoder, evaluation_recipe
 from spae_dask.algorithms.problem import STRATEGIES, check_choice
+from spae_dask.blocks import stored_entries
 from spae_dask.engine.events import Event
 from spae_dask.engine.threads import one_blas_thread
 from spae_dask.estimators.applying import open_rows
 from spae_dask.estimators.fitting import warn_of_missing_chunks
-from spae_dask.estimators.planning import finish_nbytes, plan_passes
+from spae_dask.estimators.planning import plan_passes
 from spae_dask.estimators.runtime import active_client, runner_for
 from spae_dask.estimators.sparse_encoder import SparseEncoder
+from spae_dask.estimators.strategies import finish_nbytes
 
 
 def evaluate(
@@ -53,7 +55,7 @@ def evaluate(
     source = open_rows(encoder, x)
     d = encoder.n_features_in_
     check_choice("strategy", strategy, STRATEGIES)
-    chosen, reason = choose_strategy(strategy, source.dtype)
+    chosen, reason = choose_strategy(strategy, source.dtype, sparse=stored_entries(source) is not None)
     codec = encoder.codec()
     client = active_client(source)
     plan = plan_passes(
