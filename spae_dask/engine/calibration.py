@@ -75,6 +75,8 @@ class Calibration:
         Processor and clock seconds of reading a decoded byte, see ``PassWork``.
     updates : tuple of UpdateRate
         Arithmetic of the passes that were measured.
+    untried : tuple of str
+        Strategies of passes that were not, as too large or too slow to try.
     """
 
     nbytes: int
@@ -84,6 +86,7 @@ class Calibration:
     reading: float
     waiting: float
     updates: tuple[UpdateRate, ...]
+    untried: tuple[str, ...] = ()
 
     def work(self, strategy: str, name: str, nbytes: int, nominal: PassWork) -> PassWork:
         """Work of a pass over ``nbytes`` decoded bytes; arithmetic that was not measured stays nominal."""
@@ -94,10 +97,11 @@ class Calibration:
     def __str__(self) -> str:
         """What was read, and how fast it came."""
         took = f"in {self.seconds:.1f} s on {self.threads} thread{'' if self.threads == 1 else 's'}"
+        rest = f"; arithmetic of {', '.join(self.untried)} at nominal rates, too large to try" if self.untried else ""
         if not self.nbytes:
-            return f"measured {took}; the data are in memory already"
+            return f"measured {took}; the data are in memory already{rest}"
         speed = f"{format_nbytes(1 / self.reading)}/s of processor time" if self.reading > 0 else "no time to speak of"
-        return f"measured {took}; {format_nbytes(self.nbytes)} read for it in {self.n_reads} blocks, {speed}"
+        return f"measured {took}; {format_nbytes(self.nbytes)} read for it in {self.n_reads} blocks, {speed}{rest}"
 
 
 def calibrate(
@@ -132,13 +136,17 @@ def calibrate(
     began = clock()
     block, read = _time_reads(source, threads, clock, cpu_clock)
     updates: dict[tuple[str, str], UpdateRate] = {}
+    untried: dict[str, None] = {}
     started = clock()
     for strategy, members in passes.items():
         for name, recipe in members:
-            if (strategy, name) in updates or clock() - started > MOST_SECONDS:
+            if (strategy, name) in updates:
                 continue
-            rate = update_rate(recipe, block, threads, room, clock)
-            if rate is not None:
+            in_time = clock() - started < MOST_SECONDS
+            rate = update_rate(recipe, block, threads, room, clock) if in_time else None
+            if rate is None:
+                untried[strategy] = None
+            else:
                 updates[strategy, name] = UpdateRate(strategy, name, rate)
     return Calibration(
         nbytes=read.nbytes,
@@ -148,6 +156,7 @@ def calibrate(
         reading=read.reading,
         waiting=read.waiting,
         updates=tuple(updates.values()),
+        untried=tuple(untried),
     )
 
 
@@ -189,7 +198,8 @@ def update_rate(
     """Seconds a byte of ``block`` takes in one of ``threads`` threads; None if it would take too long or too much room.
 
     The rows timed are whole panels where that takes no longer than ``TURN``, else as much of one as ``LONGEST_TURN``
-    allows. Everything is done once before it is timed, so that memory is there and libraries are awake.
+    allows, with the rest added in proportion. Everything is done once before it is timed, so that memory is there and
+    libraries are awake.
     """
     threads = min(threads, min(room, MOST_STATE_NBYTES) // max(1, recipe.state_nbytes + recipe.work_nbytes))
     panel, flops = recipe.panel_rows, recipe.flops_per_row
@@ -214,10 +224,14 @@ def update_rate(
 
     with one_blas_thread(), ThreadPoolExecutor(threads) as pool:
         turn(few)
-        row_seconds = max(turn(few) / few, 1e-12)
+        first = max(turn(few), 1e-9)
+        row_seconds = first / few
         whole = math.floor(TURN / (row_seconds * panel)) * panel
         part = min(panel, math.floor(LONGEST_TURN / row_seconds))
         n_rows = min(block.shape[0], max(whole, part, few))
         turns = TURNS if n_rows * row_seconds < 2 * TURN else 1
         best = min(turn(n_rows) for _ in range(turns))
+    if few < n_rows < panel:  # what a panel costs whatever its rows, such as touching the state, is paid once
+        more = max(0.0, best - first) / (n_rows - few) * (panel - n_rows)
+        best, n_rows = min(best + more, best * panel / n_rows), panel
     return best / block_nbytes(block[:n_rows])
