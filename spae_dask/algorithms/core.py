@@ -86,16 +86,20 @@ class CoreSummary:
         return 2 * unit * math.sqrt(total) * math.sqrt(loss) + unit**2 * total
 
 
-def choose_strategy(wanted: str, dtype: np.dtype[Any], precision: str = "exact") -> tuple[str, str]:
+def choose_strategy(
+    wanted: str, dtype: np.dtype[Any], precision: str = "exact", *, sparse: bool = False
+) -> tuple[str, str]:
     """Strategy for one read, and why.
 
     A float64 Gram matrix loses nothing that float32, half or small integer data still held; float64 data may hold
-    more, which a triangular factor keeps.
+    more, which a triangular factor keeps. Of sparse rows a Gram matrix takes the stored entries alone, where a
+    triangular factor must see each zero: hundreds of times the work for digits that counts and their logarithms, which
+    is what sparse rows mostly hold, do not have.
     """
     if wanted == "paper":
         return wanted, "asked for: the paper's own passes, each with a thin state"
     if wanted == "sample":
-        core = choose_strategy("auto", dtype)[0]
+        core = choose_strategy("auto", dtype, sparse=sparse)[0]
         return wanted, f"asked for: row blocks in random order, summed into a {core} core until enough are read"
     if wanted == "sketch":
         return wanted, "asked for: a sketch proposes candidate columns, a second read settles them exactly"
@@ -108,6 +112,8 @@ def choose_strategy(wanted: str, dtype: np.dtype[Any], precision: str = "exact")
         return wanted, "asked for"
     if precision == "fast":
         return "gram", "products in float32, as asked for, summed in float64"
+    if sparse:
+        return "gram", "a Gram matrix takes sparse rows as they are; a QR would take each of their zeros as well"
     if dtype.kind == "f" and dtype.itemsize >= 8:
         return "tsqr", "float64 data may hold directions that a Gram matrix would round away"
     if dtype.kind in "iu" and dtype.itemsize >= 8:

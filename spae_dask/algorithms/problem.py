@@ -130,46 +130,43 @@ class Problem:
         own_columns = self.method == "polished" and not self.shared_support
         return own_columns or (self.method != "doubly-sparse" and self.n_nonzero is not None)
 
+    def cannot(self, strategy: str) -> str | None:
+        """Why a strategy cannot do this; None if it can, as ``"auto"`` can everything."""
+        if self.precision == "fast" and strategy not in ("auto", "gram", "sketch"):
+            return "precision='fast' multiplies in float32, which strategy 'auto', 'gram' and 'sketch' do"
+        if strategy in ("sketch", "stream") and not self.can_sketch:
+            return (
+                "it knows candidate columns only, and takes method 'polished', 'batch' or 'iterative' with a given "
+                "n_nonzero, and an eps with method='polished' and shared_support=False"
+            )
+        if strategy in ("stream", "sample") and self.missing == "mean":
+            return (
+                "missing='mean' must know the means of all rows before it fills gaps with them, and it sees each row "
+                "once, at most: missing='zero' can be had"
+            )
+        if strategy == "sample" and self.method == "doubly-sparse":
+            return "method='doubly-sparse' chooses among all rows, and it does not read all rows"
+        if strategy == "paper" and (self.method not in ("batch", "polished") or self.n_nonzero is None):
+            return (
+                "it is the paper's own pipeline for its batch encoder, with no core to polish it on, and takes the "
+                "default method or method='batch', and a given n_nonzero"
+            )
+        return None
+
     def check_strategy(self, strategy: str) -> None:
-        """Refuse what a strategy cannot do; ``"auto"`` can do everything.
+        """Refuse what a strategy cannot do.
 
         Raises
         ------
         InvalidInput
             Saying what it can.
         """
-        if self.precision == "fast" and strategy not in ("auto", "gram", "sketch"):
+        cannot = self.cannot(strategy)
+        if cannot is not None:
             raise InvalidInput(
-                f"precision='fast' multiplies in float32, which strategy={strategy!r} does not do: use strategy "
-                "'auto', 'gram' or 'sketch', or precision='exact'."
-            )
-        if strategy in ("sketch", "stream") and not self.can_sketch:
-            raise InvalidInput(
-                f"strategy={strategy!r} knows candidate columns only: it takes method 'polished', 'batch' or "
-                "'iterative' with a given n_nonzero, and an eps with method='polished' and shared_support=False; given "
-                f"were method={self.method!r}, shared_support={self.shared_support} and n_nonzero={self.n_nonzero!r}. "
-                "strategy='gram' and 'tsqr' do all of it, where d x d matrices fit."
-            )
-        if strategy == "sample" and self.missing == "mean":
-            raise InvalidInput(
-                "missing='mean' needs the means of all rows before the first is used, and strategy='sample' does not "
-                "read all rows. Pass missing='zero', or strategy='auto' without a tolerance."
-            )
-        if strategy == "sample" and self.method == "doubly-sparse":
-            raise InvalidInput(
-                "method='doubly-sparse' chooses among all rows, and strategy='sample' does not read all rows. Pass "
-                "another method, or strategy='auto' without a tolerance."
-            )
-        if strategy == "stream" and self.missing == "mean":
-            raise InvalidInput(
-                "strategy='stream' reads the data once, and missing='mean' must know the means before it fills gaps "
-                "with them: use missing='zero', strategy='sketch', or mend the data."
-            )
-        if strategy == "paper" and (self.method not in ("batch", "polished") or self.n_nonzero is None):
-            raise InvalidInput(
-                "strategy='paper' is the paper's own pipeline for its batch encoder, with no core to polish it on: it "
-                "takes the default method or method='batch', and a given n_nonzero; given were "
-                f"method={self.method!r} and n_nonzero={self.n_nonzero!r}."
+                f"strategy={strategy!r} cannot do this: {cannot}; given were method={self.method!r}, "
+                f"shared_support={self.shared_support}, n_nonzero={self.n_nonzero!r}, missing={self.missing!r} and "
+                f"precision={self.precision!r}. strategy='gram' does all of it, where d x d matrices fit."
             )
 
     def _check_tolerance(self) -> None:

@@ -20,6 +20,10 @@ EXAMPLES = """Examples:
 PLAN_LINES = ("data", "strategy", "passes", "where", "memory", "time", "note")
 """Lines of the plan worth seeing before a fit; `spae plan` shows all."""
 
+WORTH_CALIBRATING = 20.0
+"""Seconds of a fit, at nominal rates, from which on a second is spent on telling its time better. Nothing but the time
+shown depends on it."""
+
 
 def fit(
     data: options.DataArgument,
@@ -89,7 +93,7 @@ def fit(
         source = open_matrix(data, array=array)
         place = Place(cluster, memory)
 
-        def planned() -> Plan:
+        def planned(*, calibrate: bool = False) -> Plan:
             return plan(
                 source,
                 components,
@@ -105,11 +109,12 @@ def fit(
                 n_candidates=candidates,
                 sketch_rows=sketch_rows,
                 tolerance=tolerance,
+                calibrate=calibrate,
             )
 
-        planned()  # refuses what no process could do before any is started
+        long = planned().seconds > WORTH_CALIBRATING  # refuses what no process could do before any is started
         with place.ready(source, screen):
-            screen.note(main_lines(place.named(planned(), source)))
+            screen.note(main_lines(place.named(planned(calibrate=long), source)))
             encoder = SparseEncoder(
                 components,
                 n_nonzero=options.nonzeros_of(nonzeros),

@@ -7,7 +7,7 @@ from types import TracebackType
 from spae_dask.blocks import RowBlocks
 from spae_dask.cli.place import Place
 from spae_dask.cli.screen import Screen
-from spae_dask.engine.plan import Plan
+from spae_dask.engine.plan import Plan, Resources
 
 
 class HeldPlace:
@@ -55,10 +55,10 @@ class HeldPlace:
         yield
 
     @contextmanager
-    def imagined(self, source: RowBlocks) -> Iterator[None]:
-        """As ``ready``, for a plan; what stands in for processes is not held."""
-        with nullcontext() if self._held else self.place.imagined(source, self.screen):
-            yield
+    def imagined(self, source: RowBlocks) -> Iterator[Resources | None]:
+        """For a plan: the processes that a run would start; None where the active client, or this process, does it."""
+        with nullcontext() if self._held else self.place.imagined(source, self.screen) as resources:
+            yield resources
 
     def named(self, plan: Plan, source: RowBlocks) -> Plan:
         """The plan, saying where it would run."""

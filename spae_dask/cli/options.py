@@ -319,6 +319,14 @@ ToleranceOption = Annotated[
         rich_help_panel=WHERE,
     ),
 ]
+CalibrateOption = Annotated[
+    bool,
+    typer.Option(
+        "--calibrate/--no-calibrate",
+        help="Measure rates on a few blocks, or go by nominal ones and read nothing.",
+        rich_help_panel=WHERE,
+    ),
+]
 ClusterOption = Annotated[
     str | None,
     typer.Option(

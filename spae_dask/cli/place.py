@@ -1,13 +1,11 @@
 """Where a command runs, and what must be so before it does."""
 
-import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 
 from dask.system import CPU_COUNT
-from distributed import Client, LocalCluster
 from distributed.system import MEMORY_LIMIT
 
 from spae_dask.blocks import RowBlocks, total_nbytes
@@ -15,12 +13,14 @@ from spae_dask.cli.logs import logs_on
 from spae_dask.cli.screen import Screen
 from spae_dask.clusters.connect import connect
 from spae_dask.engine.memory import refuse_tiny
-from spae_dask.engine.plan import Plan
+from spae_dask.engine.plan import Plan, Resources
 from spae_dask.estimators.runtime import parse_memory
 from spae_dask.storage.publish import check_output, refuse_same
 
 SMALL_NBYTES = 64 << 20
 """Decoded bytes below which processes take longer to start than the data to read."""
+
+HERE = "processes of this machine"
 
 
 @dataclass(frozen=True)
@@ -56,33 +56,22 @@ class Place:
             yield
 
     @contextmanager
-    def imagined(self, source: RowBlocks, screen: Screen) -> Iterator[None]:
-        """As ``ready``, for a plan: threads stand in for the processes that a run would start."""
+    def imagined(self, source: RowBlocks, screen: Screen) -> Iterator[Resources | None]:
+        """For a plan: the processes that a run would start, none of which is; else None, with ``ready``'s client."""
         where = self.where(source)
-        if not where.startswith("local"):
+        if where.startswith("local"):
+            n_workers = int(where.partition(":")[2] or CPU_COUNT)
+            limit = parse_memory(self.memory) or MEMORY_LIMIT // n_workers
+            yield Resources(HERE, n_workers, 1, limit, int(CPU_COUNT))
+        else:
             with self.ready(source, screen):
-                yield
-            return
-        n_workers = int(where.partition(":")[2] or CPU_COUNT)
-        with (
-            logs_on(screen),
-            LocalCluster(
-                n_workers=n_workers,
-                threads_per_worker=1,
-                processes=False,
-                memory_limit=parse_memory(self.memory) or MEMORY_LIMIT // n_workers,
-                dashboard_address="127.0.0.1:0",
-                silence_logs=logging.CRITICAL,
-            ) as cluster,
-            Client(cluster),
-        ):
-            yield
+                yield None
 
     def named(self, plan: Plan, source: RowBlocks) -> Plan:
-        """The plan, saying where it would run rather than what stood in for it."""
+        """The plan, saying where it would run rather than at which address."""
         if not self.where(source).startswith("local"):
             return plan
-        return replace(plan, resources=replace(plan.resources, where="processes of this machine"))
+        return replace(plan, resources=replace(plan.resources, where=HERE))
 
 
 def check_paths(output: str, sources: Sequence[str], *, force: bool) -> None:

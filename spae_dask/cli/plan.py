@@ -6,6 +6,7 @@ from spae_dask.cli.session import session
 EXAMPLES = """Examples:
 
   spae plan X.zarr -k 10 -r 12
+  spae plan X.zarr -k 10 -r 12 --no-calibrate
   spae plan X.zarr -k 10 -r 12 --cluster local:4 --memory 2GB || echo "too large"
 """
 
@@ -26,6 +27,7 @@ def plan(
     candidates: options.CandidatesOption = None,
     sketch_rows: options.SketchRowsOption = None,
     tolerance: options.ToleranceOption = None,
+    calibrate: options.CalibrateOption = True,
     cluster: options.ClusterOption = None,
     memory: options.MemoryOption = None,
     as_json: options.JsonOption = False,
@@ -33,10 +35,12 @@ def plan(
     verbose: options.VerboseOption = 0,
     debug: options.DebugOption = False,
 ) -> None:
-    """Say what a fit would read, hold and take, from metadata alone.
+    """Say what a fit would read, hold and take, and what each strategy would.
 
-    Takes the options of `spae fit` that matter for it. Exits with 4 if it does
-    not fit the memory, and says what would.
+    Takes the options of `spae fit` that matter for it. Bytes and memory come
+    from metadata; for the times at most 64 MiB of DATA are read (or one block),
+    and the arithmetic is tried on them, in about a second. Exits with 4 if the
+    fit does not fit the memory, and says what would.
     """
     del eps  # accepted so that a fit can be planned by changing one word; it costs nothing beside the read
     with session("plan", as_json=as_json, quiet=quiet, verbose=verbose, debug=debug) as screen:
@@ -46,7 +50,7 @@ def plan(
 
         source = open_matrix(data, array=array)
         place = Place(cluster, memory)
-        with place.imagined(source, screen):
+        with place.imagined(source, screen) as resources:
             found = plan_fit(
                 source,
                 components,
@@ -62,6 +66,8 @@ def plan(
                 n_candidates=candidates,
                 sketch_rows=sketch_rows,
                 tolerance=tolerance,
+                calibrate=calibrate,
+                resources=resources,
             )
         found = place.named(found, source)
         screen.result(str(found), {"data": data, "plan": found.as_dict()})

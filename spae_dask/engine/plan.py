@@ -1,19 +1,10 @@
-"""What a run will read, hold and take, computed before the first byte; and the refusal of what does not fit. Pure."""
+"""A run as it is planned: what it will read, hold and take, and what other strategies would. Pure."""
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from spae_dask.accumulators.base import Accumulator
-from spae_dask.blocks import RowBlocks
-from spae_dask.engine.layout import PassLayout
-from spae_dask.engine.memory import Footprint, format_nbytes, refuse, tasks_that_fit, usable, worker_limit_for
-
-READ_RATE = 0.25e9
-"""Decoded bytes a second and thread of a compressed store: nominal, for a first idea of the time."""
-
-FLOP_RATE = 15e9
-"""Float64 operations a second and thread: nominal."""
+from spae_dask.engine.calibration import Calibration
+from spae_dask.engine.plan_text import plan_text
 
 
 @dataclass(frozen=True)
@@ -28,12 +19,21 @@ class Resources:
         Processes, and threads in each.
     memory_limit : int
         Bytes a process may use in all.
+    cores : int or None
+        Cores they share, where that is known to be fewer than threads in all.
     """
 
     where: str
     n_workers: int
     threads: int
     memory_limit: int
+    cores: int | None = None
+
+    @property
+    def busy_cores(self) -> int:
+        """Cores that can be busy at once."""
+        n_threads = self.n_workers * self.threads
+        return n_threads if self.cores is None else min(self.cores, n_threads)
 
 
 @dataclass(frozen=True)
@@ -51,11 +51,13 @@ class PassPlan:
     block_nbytes, state_nbytes, task_nbytes : int
         The largest row block, one state, and the peak of one task.
     tasks_per_worker : int
-        Span tasks that run at once in a process: fewer than its threads if memory is short.
+        Span tasks that run at once in a process: fewer than its threads if memory is short, 0 if not one fits.
     worker_nbytes : int
-        Projected peak of a process above its idle size.
+        Projected peak of a process above its idle size, with one task at least.
     flops : float
         Floating point operations.
+    seconds, thread_seconds : float
+        Predicted time there, and on one core.
     """
 
     name: str
@@ -67,6 +69,53 @@ class PassPlan:
     tasks_per_worker: int
     worker_nbytes: int
     flops: float
+    seconds: float
+    thread_seconds: float
+
+
+@dataclass(frozen=True)
+class Finish:
+    """The final linear algebra, in the calling process.
+
+    Attributes
+    ----------
+    nbytes : int
+        Projected peak.
+    seconds : float
+        Predicted time, on one core.
+    """
+
+    nbytes: int
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """One strategy's price.
+
+    Attributes
+    ----------
+    strategy : str
+        Its name.
+    pca_loss : str
+        How PCA's loss is known by it.
+    n_passes, bytes_read, worker_nbytes, finish_nbytes : int or None
+        As of a plan; None if the strategy cannot do the problem.
+    seconds, thread_seconds : float or None
+        Predicted time in all, there and on one core.
+    refusal : str or None
+        Why it cannot be taken.
+    """
+
+    strategy: str
+    pca_loss: str
+    n_passes: int | None = None
+    bytes_read: int | None = None
+    worker_nbytes: int | None = None
+    finish_nbytes: int | None = None
+    seconds: float | None = None
+    thread_seconds: float | None = None
+    refusal: str | None = None
 
 
 @dataclass(frozen=True)
@@ -87,8 +136,12 @@ class Plan:
         Where.
     finish_nbytes : int
         Projected peak of the final linear algebra, in the calling process.
-    seconds : float
-        Projected time at nominal rates of reading and arithmetic.
+    finish_seconds : float
+        Predicted time of it.
+    calibration : Calibration or None
+        What was measured for the times; None if they are at nominal rates, for which nothing was read.
+    alternatives : tuple of Alternative
+        Prices of all strategies, the chosen one among them.
     notes : tuple of str
         What a user should know about the layout of the data.
     """
@@ -101,8 +154,15 @@ class Plan:
     passes: tuple[PassPlan, ...]
     resources: Resources
     finish_nbytes: int
-    seconds: float
+    finish_seconds: float
+    calibration: Calibration | None
+    alternatives: tuple[Alternative, ...]
     notes: tuple[str, ...]
+
+    @property
+    def seconds(self) -> float:
+        """Predicted time in all; starting processes is not in it."""
+        return sum(p.seconds for p in self.passes) + self.finish_seconds
 
     @property
     def bytes_read(self) -> int:
@@ -125,123 +185,10 @@ class Plan:
             "bytes_read": self.bytes_read,
             "worker_nbytes": self.worker_nbytes,
             "tasks_per_worker": self.tasks_per_worker,
+            "seconds": self.seconds,
         }
         return asdict(self) | totals
 
     def __str__(self) -> str:
         """A table for the terminal."""
-        n, d = self.shape
-        at_once = f"{self.tasks_per_worker} of {self.resources.threads} threads at once"
-        lines = [
-            f"data      {self.source}: {n:,} x {d:,} {self.dtype}, {format_nbytes(self.passes[0].nbytes)} decoded",
-            f"strategy  {self.strategy}: {self.reason}",
-            f"passes    {len(self.passes)} ({', '.join(p.name for p in self.passes)}), "
-            f"{format_nbytes(self.bytes_read)} read in {sum(p.n_spans for p in self.passes)} spans",
-            f"where     {self.resources.where}: {self.resources.n_workers} x {self.resources.threads} threads",
-            f"memory    {format_nbytes(self.worker_nbytes)} a process above its idle size, {at_once}; "
-            f"limit {format_nbytes(self.resources.memory_limit)}",
-            f"task      blocks of {format_nbytes(self.passes[-1].block_nbytes)}, "
-            f"state {format_nbytes(self.passes[-1].state_nbytes)}, {format_nbytes(self.passes[-1].task_nbytes)} in all",
-            f"finish    {format_nbytes(self.finish_nbytes)} in this process",
-            f"time      about {_format_seconds(self.seconds)} at nominal rates",
-        ]
-        return "\n".join(lines + [f"note      {note}" for note in self.notes])
-
-
-def make_plan(
-    source: RowBlocks,
-    passes: Sequence[tuple[str, Accumulator[Any]]],
-    resources: Resources,
-    *,
-    strategy: str,
-    reason: str,
-    finish_nbytes: int,
-    notes: Sequence[str] = (),
-) -> Plan:
-    """Plan the given passes over ``source``.
-
-    Parameters
-    ----------
-    source : RowBlocks
-        The data; only metadata is looked at.
-    passes : sequence of (str, Accumulator)
-        Names and recipes.
-    resources : Resources
-        Where it would run.
-    strategy, reason : str
-        For the record.
-    finish_nbytes : int
-        Peak of the final linear algebra.
-    notes : sequence of str
-        Remarks on the source's layout.
-
-    Raises
-    ------
-    MemoryBudgetExceeded
-        If one task at a time does not fit a process, or the final linear algebra does not.
-    """
-    planned = tuple(_plan_pass(source, name, recipe, resources) for name, recipe in passes)
-    if finish_nbytes > usable(resources.memory_limit):
-        raise refuse(
-            f"the final linear algebra on {source.shape[1]} features",
-            finish_nbytes,
-            usable(resources.memory_limit),
-            [f"a memory limit of {format_nbytes(worker_limit_for(finish_nbytes))}", "fewer features"],
-        )
-    n_threads = resources.n_workers * min(p.tasks_per_worker for p in planned)
-    seconds = sum(p.nbytes / READ_RATE + p.flops / FLOP_RATE for p in planned) / max(1, n_threads)
-    return Plan(
-        source=source.describe(),
-        dtype=str(source.dtype),
-        shape=source.shape,
-        strategy=strategy,
-        reason=reason,
-        passes=planned,
-        resources=resources,
-        finish_nbytes=finish_nbytes,
-        seconds=seconds,
-        notes=tuple(notes),
-    )
-
-
-def tasks_or_refuse(what: str, footprint: Footprint, resources: Resources) -> int:
-    """Tasks a process may run at once within its memory limit.
-
-    Raises
-    ------
-    MemoryBudgetExceeded
-        If not even one fits; the message says what would.
-    """
-    budget = usable(resources.memory_limit)
-    tasks = tasks_that_fit(footprint, resources.threads, budget)
-    if tasks == 0:
-        needed = footprint.worker_nbytes(1)
-        remedies = [f"a memory limit of {format_nbytes(worker_limit_for(needed))} a process"]
-        if footprint.block_nbytes > footprint.state_nbytes:
-            remedies.append("smaller chunks (`spae ingest` writes the data again with good ones)")
-        raise refuse(what, needed, budget, remedies)
-    return tasks
-
-
-def _plan_pass(source: RowBlocks, name: str, recipe: Accumulator[Any], resources: Resources) -> PassPlan:
-    layout = PassLayout.of(source, recipe)
-    tasks = tasks_or_refuse(f"one task of pass {name!r} over {source.describe()}", layout.footprint, resources)
-    return PassPlan(
-        name=name,
-        nbytes=layout.nbytes,
-        n_spans=len(layout.spans),
-        block_nbytes=layout.footprint.block_nbytes,
-        state_nbytes=layout.footprint.state_nbytes,
-        task_nbytes=layout.footprint.task_nbytes,
-        tasks_per_worker=tasks,
-        worker_nbytes=layout.footprint.worker_nbytes(tasks),
-        flops=layout.flops,
-    )
-
-
-def _format_seconds(seconds: float) -> str:
-    if seconds < 90:
-        return f"{max(1, round(seconds))} s"
-    if seconds < 5400:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.1f} h"
+        return plan_text(self)

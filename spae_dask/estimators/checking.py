@@ -9,7 +9,8 @@ import numpy as np
 from spae_dask.accumulators import Accumulator, ColumnMoments, Moments, NonFinite, NonFiniteEntries, Together
 from spae_dask.algorithms.core import constant_columns
 from spae_dask.engine.events import Event
-from spae_dask.estimators.planning import layout_notes, plan_passes
+from spae_dask.estimators.layout_notes import layout_notes
+from spae_dask.estimators.planning import plan_passes
 from spae_dask.estimators.runtime import active_client, runner_for
 from spae_dask.storage.census import ChunkCensus, missing_chunks
 from spae_dask.storage.open import open_matrix

@@ -13,9 +13,10 @@ from spae_dask.engine.events import Event
 from spae_dask.engine.threads import one_blas_thread
 from spae_dask.estimators.applying import open_rows
 from spae_dask.estimators.fitting import warn_of_missing_chunks
-from spae_dask.estimators.planning import finish_nbytes, plan_passes, strategy_for
+from spae_dask.estimators.planning import plan_passes
 from spae_dask.estimators.runtime import active_client, resources_for, runner_for
 from spae_dask.estimators.sparse_encoder import SparseEncoder
+from spae_dask.estimators.strategies import core_or_sketch, finish_nbytes
 
 
 def evaluate(
@@ -53,7 +54,7 @@ def evaluate(
     d = encoder.n_features_in_
     check_choice("strategy", strategy, EVALUATIONS)
     client, codec = active_client(source), encoder.codec()
-    chosen, reason = strategy_for(strategy, source, resources_for(client, memory_limit))
+    chosen, reason = core_or_sketch(strategy, source, resources_for(client, memory_limit))
     plan = plan_passes(
         source,
         [("evaluate", evaluation_recipe(chosen, codec))],

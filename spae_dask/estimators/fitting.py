@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spae_dask.algorithms.certificate import Certificate
-from spae_dask.algorithms.core import CoreSummary, RunPass, choose_strategy, read_core
+from spae_dask.algorithms.core import CoreSummary, RunPass, read_core
 from spae_dask.algorithms.doubly_sparse import choose_rows
 from spae_dask.algorithms.paper import fit_paper, paper_options
 from spae_dask.algorithms.problem import Problem
@@ -24,7 +24,7 @@ from spae_dask.engine.threads import one_blas_thread
 from spae_dask.errors import InvalidInput, MissingChunksWarning, PrecisionWarning, RankDeficientWarning
 from spae_dask.estimators.planning import plan_problem
 from spae_dask.estimators.runtime import active_client, runner_for
-from spae_dask.estimators.sampling import fit_by_sample, warn_of_unlike_blocks
+from spae_dask.estimators.sampling import core_of_sample, fit_by_sample, warn_of_unlike_blocks
 from spae_dask.storage.census import missing_chunks
 
 
@@ -82,7 +82,7 @@ def fit(source: RowBlocks, problem: Problem, memory_limit: int | str | None, wat
                 chosen = choose_rows(problem, summary, runner.run_pass, fitted)
                 fitted, rows = chosen.fitted, chosen.rows
     certificate = replace(fitted.certificate, passes=tally.passes, bytes_read=tally.nbytes)
-    core = choose_strategy("auto", source.dtype)[0] if plan.strategy == "sample" else plan.strategy
+    core = core_of_sample(source) if plan.strategy == "sample" else plan.strategy
     warn_of_certificate(certificate, int(fitted.H.any(axis=0).sum()), core, problem.precision)
     return Fit(replace(fitted, certificate=certificate), rows, summary, plan, feed)
 

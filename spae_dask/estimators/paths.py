@@ -29,7 +29,7 @@ def fit_path(source: RowBlocks, ks: Sequence[int], rs: Sequence[int], *, method:
         If a k or r is out of range, or the method cannot keep to candidate columns where it must.
     """
     planned = {name: options[name] for name in ("missing", "missing_value", "memory_limit") if name in options}
-    if plan(source, max(ks), n_nonzero=max(rs), method=method, **planned).strategy == "sketch":
+    if plan(source, max(ks), n_nonzero=max(rs), method=method, calibrate=False, **planned).strategy == "sketch":
         # candidates are proposed for one k and r: those of the largest serve the others
         encoder = SparseEncoder(max(ks), n_nonzero=max(rs), method=method, **options).fit(source)
     else:

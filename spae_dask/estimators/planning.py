@@ -1,48 +1,27 @@
-"""The plan of a fit, from metadata alone."""
+"""The plan of a fit, from metadata and, for its times, a few blocks."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
+from dask.system import CPU_COUNT
 from distributed import Client
 
-from spae_dask.accumulators import Accumulator, Imputed, RowPool
-from spae_dask.algorithms.core import choose_strategy, core_passes
-from spae_dask.algorithms.doubly_sparse import pool_size
-from spae_dask.algorithms.paper import OVERSAMPLING, paper_options, paper_passes
+from spae_dask.accumulators import Accumulator
 from spae_dask.algorithms.problem import Problem
-from spae_dask.algorithms.sample import sample_passes
-from spae_dask.algorithms.streaming import stream_finish_nbytes, stream_recipe
-from spae_dask.algorithms.two_reads import two_read_finish_nbytes, two_read_passes
-from spae_dask.blocks import LazyRowBlocks, RowBlocks, nbytes_of_rows, stored_entries
+from spae_dask.blocks import LazyRowBlocks, RowBlocks
+from spae_dask.engine.calibration import Calibration
+from spae_dask.engine.calibration import calibrate as calibrate_source
 from spae_dask.engine.memory import format_nbytes, refuse, usable, worker_limit_for
-from spae_dask.engine.plan import Plan, Resources, make_plan
-from spae_dask.errors import InvalidInput
+from spae_dask.engine.plan import Alternative, Finish, Plan, Resources
+from spae_dask.engine.planner import make_plan
+from spae_dask.errors import InvalidInput, MemoryBudgetExceeded
+from spae_dask.estimators.layout_notes import layout_notes
 from spae_dask.estimators.runtime import active_client, resources_for
 from spae_dask.estimators.sampling import refuse_large_core, sample_notes
+from spae_dask.estimators.strategies import STRATEGIES, choose, core_or_sketch, price_all, standing
 from spae_dask.storage.open import open_matrix
 from spae_dask.storage.sentinel import with_missing
-
-CORE_FEATURES = 5000
-"""Up to so many features one read into a d x d core is chosen; beyond, its d operations an entry cost more than the
-second read that a sketch takes."""
-
-FINISH_MATRICES = 6
-"""d x d float64 matrices alive at the peak of the final linear algebra: the state, the core, and an SVD's own."""
-
-KEPT_MATRICES = 4
-"""More of them that a sample keeps: the states of what was seen before and now, and both as cores."""
-
-
-def finish_nbytes(n_features: int) -> int:
-    """Peak of the final linear algebra on ``n_features`` features, in the calling process."""
-    return FINISH_MATRICES * 8 * n_features * n_features
-
-
-def thin_finish_nbytes(problem: Problem, n_features: int) -> int:
-    """Peak of the final linear algebra of the paper's pipeline: a few matrices of as many rows as columns chosen."""
-    return FINISH_MATRICES * 8 * n_features * (problem.shared_size + problem.n_components + OVERSAMPLING)
 
 
 def plan(
@@ -62,8 +41,14 @@ def plan(
     precision: str = "exact",
     missing_value: float | None = None,
     tolerance: float | None = None,
+    calibrate: bool = True,
+    resources: Resources | None = None,
 ) -> Plan:
-    """Say what a fit would read, hold and take, before reading anything.
+    """Say what a fit would read, hold and take, and what each strategy would.
+
+    Bytes and memory come from metadata. For the times a few blocks are read, 64 MiB at most (unless one block is
+    larger), and the arithmetic of each strategy is tried on one of them, in about a second. The strategy is that of a
+    fit, which never depends on measured rates; the plan says if another one is much faster here, and how to get it.
 
     Parameters
     ----------
@@ -95,6 +80,11 @@ def plan(
         As for ``SparseEncoder``.
     memory_limit : int or str, optional
         Bytes a process may use in all, such as ``"2GB"``; the workers' limits, or this machine's memory, if not given.
+    calibrate : bool
+        Whether rates are measured. If not, times are at nominal rates and nothing is read; so it is for dask arrays,
+        whose blocks are not computed to plan with.
+    resources : Resources, optional
+        Where a run would be, if not on the active client or in this process; ``memory_limit`` is then not looked at.
 
     Returns
     -------
@@ -107,6 +97,8 @@ def plan(
         If it does not fit; the message says what would.
     InvalidInput
         If the data or the parameters cannot be used.
+    StorageError
+        If a block that is read for the times cannot be.
     """
     source = with_missing(open_matrix(x), missing_value)
     problem = Problem(
@@ -123,33 +115,67 @@ def plan(
         precision=precision,
         tolerance=tolerance,
     )
-    return plan_problem(source, problem, active_client(source), memory_limit)
+    client = active_client(source) if resources is None else None
+    return plan_problem(source, problem, client, memory_limit, calibrate=calibrate, resources=resources)
 
 
-def plan_problem(source: RowBlocks, problem: Problem, client: Client | None, memory_limit: int | str | None) -> Plan:
-    """Plan a checked problem on given resources."""
-    n, d = source.shape
-    problem.check(n, d)
-    resources = resources_for(client, memory_limit)
-    if problem.samples or (problem.strategy == "auto" and not problem.can_sketch):
-        wanted = "sample" if problem.samples else "auto"
-        strategy, reason = choose_strategy(wanted, source.dtype, problem.precision)
-    else:
-        strategy, reason = strategy_for(problem.strategy, source, resources, problem.precision)
+def plan_problem(
+    source: RowBlocks,
+    problem: Problem,
+    client: Client | None,
+    memory_limit: int | str | None,
+    *,
+    calibrate: bool = False,
+    resources: Resources | None = None,
+) -> Plan:
+    """Plan a checked problem on given resources; the strategy is the same whether or not rates are measured."""
+    problem.check(*source.shape)
+    there = resources_for(client, memory_limit) if resources is None else resources
+    nominal = price_all(problem, source, there)
+    strategy, why = choose(problem, source, nominal)
     problem.check_strategy(strategy)
-    finish = _finish_nbytes(problem, strategy, (n, d))
-    notes = layout_notes(source)
+    made, notes = STRATEGIES[strategy], layout_notes(source)
     if strategy == "sample":
-        refuse_large_core(d, finish, resources)
+        refuse_large_core(source.shape[1], made.finish(problem, source.shape).nbytes, there)
         notes = [*sample_notes(source, problem.seed), *notes]
-    return make_plan(
+
+    def planned(prices: Sequence[Alternative], calibration: Calibration | None) -> Plan:
+        return make_plan(
+            source,
+            made.passes(problem, source),
+            there,
+            strategy=strategy,
+            reason=f"{why}; {standing(strategy, prices)}",
+            finish=made.finish(problem, source.shape),
+            notes=notes,
+            calibration=calibration,
+            alternatives=prices,
+        )
+
+    try:
+        plan = planned(nominal, None)
+    except MemoryBudgetExceeded as error:
+        others = [each.strategy for each in nominal if each.refusal is None]
+        if not others:
+            raise
+        raise MemoryBudgetExceeded(f"{error} Or strategy={others[0]!r}, which fits.") from None
+    if not calibrate or isinstance(source, LazyRowBlocks):
+        return plan
+    measured = _calibrated(problem, source, plan)
+    prices = price_all(problem, source, there, measured)
+    return planned(prices, measured)
+
+
+def _calibrated(problem: Problem, source: RowBlocks, plan: Plan) -> Calibration:
+    """Rates measured for the strategies that fit, the chosen one's first."""
+    prices = plan.alternatives
+    fit = [each.strategy for each in prices if each.refusal is None and STRATEGIES[each.strategy].tried]
+    fit.sort(key=lambda name: name != plan.strategy)
+    return calibrate_source(
         source,
-        passes_of(problem, strategy, source),
-        resources,
-        strategy=strategy,
-        reason=reason,
-        finish_nbytes=finish,
-        notes=notes,
+        {name: STRATEGIES[name].passes(problem, source) for name in fit},
+        min(int(CPU_COUNT), plan.resources.n_workers * plan.tasks_per_worker),
+        room=usable(plan.resources.memory_limit) // 2,
     )
 
 
@@ -177,12 +203,13 @@ def plan_stream(problem: Problem, source: RowBlocks, memory_limit: int | str | N
             "method 'polished', 'batch' or 'iterative', and missing 'error' or 'zero'. fit does all of it."
         )
     resources = resources_for(None, memory_limit)
-    strategy = strategy_for(problem.strategy, source, resources, problem.precision)[0]
+    strategy = core_or_sketch(problem.strategy, source, resources, problem.precision)[0]
     strategy = "stream" if strategy == "sketch" else strategy
     # gaps are filled before rows are added
-    ((_, recipe),) = passes_of(replace(problem, missing="error"), strategy, source)
+    kept = STRATEGIES[strategy]
+    ((_, recipe),) = kept.passes(replace(problem, missing="error"), source)
     # the state, a copy that the rows still waiting are added to, and its result
-    needed = 3 * recipe.state_nbytes + max(recipe.work_nbytes, _finish_nbytes(problem, strategy, source.shape))
+    needed = 3 * recipe.state_nbytes + max(recipe.work_nbytes, kept.finish(problem, source.shape).nbytes)
     if needed > usable(resources.memory_limit):
         raise refuse(
             f"a stream of {d} features",
@@ -191,48 +218,6 @@ def plan_stream(problem: Problem, source: RowBlocks, memory_limit: int | str | N
             [f"a memory limit of {format_nbytes(worker_limit_for(needed))}", "fewer features"],
         )
     return strategy, recipe
-
-
-def strategy_for(wanted: str, source: RowBlocks, resources: Resources, precision: str = "exact") -> tuple[str, str]:
-    """A core where d x d matrices are no trouble, since it makes every loss exact and takes one read; else a sketch."""
-    d = source.shape[1]
-    fits = finish_nbytes(d) <= usable(resources.memory_limit)
-    if wanted != "auto" or (fits and d <= CORE_FEATURES):
-        return choose_strategy(wanted, source.dtype, precision)
-    why = "a read would cost more in arithmetic than two do" if fits else "they would not fit in memory"
-    return "sketch", f"{d:,} features: with d x d matrices {why}"
-
-
-def _finish_nbytes(problem: Problem, strategy: str, shape: tuple[int, int]) -> int:
-    if strategy == "paper":
-        return thin_finish_nbytes(problem, shape[1])
-    if strategy == "stream":
-        return stream_finish_nbytes(problem, shape[1])
-    if strategy == "sketch":
-        return two_read_finish_nbytes(problem, *shape)
-    # beside the core that is fitted: the state it is of, and the two parts it was merged from, one above the other
-    beside = 8 * KEPT_MATRICES * shape[1] ** 2 if strategy == "sample" else 0
-    return finish_nbytes(shape[1]) + beside
-
-
-def passes_of(problem: Problem, strategy: str, source: RowBlocks) -> list[tuple[str, Accumulator[Any]]]:
-    """Names and recipes of all passes of a fit, for planning; numbers in the recipes are placeholders."""
-    shape, n_features = source.shape, source.shape[1]
-    if strategy == "paper":
-        return paper_passes(problem, n_features, paper_options(problem))
-    if strategy == "sketch":
-        return two_read_passes(problem, *shape)
-    if strategy == "sample":
-        return sample_passes(problem, choose_strategy("auto", source.dtype)[0], n_features)
-    if strategy == "stream":
-        return [("stream", stream_recipe(problem, n_features))]
-    passes = list(core_passes(strategy, n_features, problem.missing, problem.precision))
-    if problem.method == "doubly-sparse":
-        size = n_features if problem.sizes is None else problem.shared_size
-        placeholder, columns = np.zeros(n_features), np.arange(size)
-        pool = RowPool(pool_size(problem), columns, np.zeros((size, problem.n_components)), placeholder, placeholder)
-        passes.append(("rows", pool if problem.missing == "error" else Imputed(pool, placeholder)))
-    return passes
 
 
 def plan_passes(
@@ -252,35 +237,6 @@ def plan_passes(
         resources_for(client, memory_limit),
         strategy=strategy,
         reason=reason,
-        finish_nbytes=finish_nbytes,
+        finish=Finish(finish_nbytes),
         notes=layout_notes(source),
     )
-
-
-def layout_notes(source: RowBlocks) -> list[str]:
-    """What a user should know about how the data are laid out."""
-    notes = []
-    decodes = getattr(source, "decodes_per_chunk", 1)
-    if decodes > 1:
-        notes.append(
-            f"each chunk is decoded {decodes} times a pass, because a chunk, or a row of chunks, is too large to hold; "
-            "`spae ingest` writes the data again in row chunks"
-        )
-    stored = stored_entries(source)
-    if stored is not None and isinstance(source, LazyRowBlocks):
-        notes.append(f"blocks are sparse; {stored.density:.0%} of their entries are assumed to be stored")
-    elif stored is not None:
-        notes.append(f"rows are sparse: {stored.density:.2%} of the entries are stored, and only those are read")
-    if source.in_process and not isinstance(source, LazyRowBlocks):
-        notes.append("the data are in this process's memory and are summed by its own threads")
-    n_blocks = len(source.bounds) - 1
-    pointer_nbytes = getattr(source, "pointer_nbytes", 0)
-    if n_blocks > 1 and pointer_nbytes > 16 << 20:
-        notes.append(
-            f"each of {n_blocks:,} blocks decodes {format_nbytes(pointer_nbytes)} of row pointers beside its own; "
-            "`spae ingest` writes them again in small chunks"
-        )
-    if n_blocks > 100_000:
-        typical = nbytes_of_rows(source, source.bounds[1])
-        notes.append(f"{n_blocks:,} row blocks of {format_nbytes(typical)}: larger chunks would read faster")
-    return notes

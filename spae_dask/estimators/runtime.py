@@ -14,6 +14,9 @@ from spae_dask.engine.events import Watcher, ignore
 from spae_dask.engine.plan import Plan, Resources
 from spae_dask.errors import ClusterUnavailable, InvalidInput
 
+LOOPBACK = "127.0.0.1"
+"""Host of workers that run on this machine, and share its cores."""
+
 
 def active_client(source: RowBlocks) -> Client | None:
     """The client that passes over ``source`` run on.
@@ -41,7 +44,9 @@ def resources_for(client: Client | None, memory_limit: int | str | None) -> Reso
     limits = [w["memory_limit"] or MEMORY_LIMIT for w in workers]
     limit = min(limits) if wanted is None else min(*limits, wanted)
     where = f"dask workers of {client.scheduler.address}"
-    return Resources(where, len(workers), min(w["nthreads"] for w in workers), int(limit))
+    here = all(w["host"] == LOOPBACK for w in workers)
+    cores = int(CPU_COUNT) if here else None
+    return Resources(where, len(workers), min(w["nthreads"] for w in workers), int(limit), cores)
 
 
 def parse_memory(memory_limit: int | str | None) -> int | None:

@@ -11,17 +11,23 @@ from spae_dask.algorithms.core import choose_strategy
 from spae_dask.algorithms.problem import Problem
 from spae_dask.algorithms.sample import Result, SampledFit, block_order, fit_sample, round_ends
 from spae_dask.algorithms.sample_estimate import Estimate
-from spae_dask.blocks import RowBlocks
+from spae_dask.blocks import RowBlocks, stored_entries
 from spae_dask.engine.chosen import choose_blocks
 from spae_dask.engine.distributed import DaskRunner
 from spae_dask.engine.events import Estimated, Watcher
 from spae_dask.engine.layout import PassLayout, Tally
 from spae_dask.engine.memory import format_nbytes, refuse, usable, worker_limit_for
-from spae_dask.engine.plan import Plan, Resources, tasks_or_refuse
+from spae_dask.engine.plan import Plan, Resources
+from spae_dask.engine.planner import tasks_or_refuse
 from spae_dask.errors import UnlikeBlocksWarning
 
 UNLIKE = 0.1
 """Share of variance between blocks from which they are called unlike."""
+
+
+def core_of_sample(source: RowBlocks) -> str:
+    """How the core of what was seen is made, "gram" or "tsqr"."""
+    return choose_strategy("auto", source.dtype, sparse=stored_entries(source) is not None)[0]
 
 
 def refuse_large_core(n_features: int, finish_nbytes: int, resources: Resources) -> None:
@@ -79,7 +85,7 @@ def fit_by_sample(
     def report(now: Estimate) -> None:
         watch(Estimated(now.fraction_read, now.ratio, now.lower, now.upper))
 
-    core = choose_strategy("auto", source.dtype)[0]
+    core = core_of_sample(source)
     bounds = np.asarray(source.bounds, dtype=np.int64)
     return fit_sample(problem, read, bounds, source.shape[1], strategy=core, report=report), tally
 

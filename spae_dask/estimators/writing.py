@@ -11,7 +11,7 @@ from spae_dask.blocks import nbytes_of_rows
 from spae_dask.engine.distributed import DaskRunner
 from spae_dask.engine.events import Event, ignore
 from spae_dask.engine.layout import write_footprint
-from spae_dask.engine.plan import tasks_or_refuse
+from spae_dask.engine.planner import tasks_or_refuse
 from spae_dask.engine.write import WriteRows, unit_spans
 from spae_dask.errors import PassFailed
 from spae_dask.estimators.applying import code_dtype, open_rows

@@ -3,6 +3,7 @@
 from spae_dask.blocks import RowBlocks
 from spae_dask.engine.memory import refuse_tiny
 from spae_dask.engine.plan import Plan as FitPlan
+from spae_dask.engine.plan import Resources
 from spae_dask.errors import InvalidInput
 from spae_dask.estimators.checking import check as check_data
 from spae_dask.estimators.planning import plan as plan_fit
@@ -58,12 +59,12 @@ def plan(step: Plan, work: Work) -> Result:
 def imagined_plan(step: Plan | Fit, data: str, where: Where) -> FitPlan:
     """The plan of a fit where it would run, for which no process is started."""
     source = open_matrix(data, array=step.array)
-    with where.imagined(source):
-        return where.named(plan_of(step, source, where), source)
+    with where.imagined(source) as resources:
+        return where.named(plan_of(step, source, where, resources), source)
 
 
-def plan_of(step: Plan | Fit, source: RowBlocks, where: Where) -> FitPlan:
-    """The plan of a fit on the active dask client, or in this process."""
+def plan_of(step: Plan | Fit, source: RowBlocks, where: Where, resources: Resources | None = None) -> FitPlan:
+    """The plan of a fit, at nominal rates: what a step records must not depend on how busy the machine was."""
     return plan_fit(
         source,
         step.n_components,
@@ -72,4 +73,6 @@ def plan_of(step: Plan | Fit, source: RowBlocks, where: Where) -> FitPlan:
         strategy=step.strategy,
         missing=step.missing,
         memory_limit=where.memory,
+        calibrate=False,
+        resources=resources,
     )

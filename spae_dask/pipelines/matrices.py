@@ -11,8 +11,8 @@ import numpy.typing as npt
 from spae_dask.datasets import load_pitprops
 from spae_dask.engine.memory import format_nbytes
 from spae_dask.errors import InvalidInput, MemoryBudgetExceeded
-from spae_dask.estimators.planning import finish_nbytes
 from spae_dask.estimators.runtime import resources_for
+from spae_dask.estimators.strategies import finish_nbytes
 from spae_dask.storage.open import open_matrix
 
 Floats = npt.NDArray[np.float64]

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from spae_dask.blocks import RowBlocks
 from spae_dask.engine.events import Event
-from spae_dask.engine.plan import Plan
+from spae_dask.engine.plan import Plan, Resources
 from spae_dask.pipelines.toml_lines import KeyPath
 
 
@@ -28,8 +28,8 @@ class Where(Protocol):
         """Have the dask client that suits the data, for a ``with`` block."""
         ...
 
-    def imagined(self, source: RowBlocks) -> AbstractContextManager[None]:
-        """The same for a plan, which starts no processes."""
+    def imagined(self, source: RowBlocks) -> AbstractContextManager[Resources | None]:
+        """For a plan, which starts no processes: those a run would start; None where it has what ``ready`` gives."""
         ...
 
     def named(self, plan: Plan, source: RowBlocks) -> Plan:

@@ -94,6 +94,11 @@ class CsrBlocks:
         return {"data": self.data, "indices": self.indices, "indptr": self.indptr}
 
     @property
+    def n_objects(self) -> int:
+        """Objects the three arrays have if all are stored: shards if there are shards, else chunks."""
+        return sum(int(-(-each.shape[0] // (each.shards or each.chunks)[0])) for each in self.arrays.values())
+
+    @property
     def bounds(self) -> tuple[int, ...]:
         """Row bounds of the blocks.
 

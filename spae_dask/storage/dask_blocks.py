@@ -50,6 +50,11 @@ class DaskBlocks:
         dtype: np.dtype[np.generic] = np.dtype(self.array.dtype)
         return dtype
 
+    @property
+    def n_chunk_columns(self) -> int:
+        """Chunks across the columns."""
+        return int(self.array.numblocks[1])
+
     @cached_property
     def bounds(self) -> tuple[int, ...]:
         """Row bounds of the blocks; empty chunks are left out."""

@@ -143,6 +143,12 @@ class ZarrBlocks:
         rows, columns = self.array.shards or self.array.chunks
         return int(rows), int(columns)
 
+    @property
+    def n_objects(self) -> int:
+        """Objects the array has if all are stored."""
+        (n, d), (rows, columns) = self.shape, self.stored_unit
+        return -(-n // rows) * -(-d // columns)
+
     def stored_keys(self) -> Iterator[tuple[Coordinates, str]]:
         """Grid coordinates and store key, below the array, of every object the array may have."""
         (n, d), (rows, columns) = self.shape, self.stored_unit

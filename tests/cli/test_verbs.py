@@ -8,8 +8,15 @@ import pytest
 import zarr
 
 from spae_dask import load_encoder
+from spae_dask.cli import fit
+from spae_dask.engine.calibration import Calibration
+from spae_dask.estimators import planning
+from spae_dask.estimators.runtime import CPU_COUNT
+from spae_dask.storage.zarr_blocks import ZarrBlocks
 from tests.cli.conftest import D, K, N, R, planted, write_zarr
 from tests.storage.anndata_stores import anndata_store, sparse_counts
+
+CALIBRATION = Calibration(1, 1, 0.1, 1, reading=1e-9, waiting=1e-9, updates=())
 
 
 def test_fit_prints_the_certificate_on_stdout_and_all_else_on_stderr(spae, store, tmp_path):
@@ -145,6 +152,36 @@ def test_plan_reads_nothing_and_names_the_passes(spae, tmp_path):
     assert spae("plan", empty, "-k", K).out.startswith("data      ")
 
 
+def test_plan_prices_every_strategy_and_reads_nothing_if_told_so(spae, store, monkeypatch):
+    asked = ["plan", store, "-k", K, "-r", R, "--cluster", "none"]
+    measured = spae(*asked, "--json").document["plan"]
+    assert measured["calibration"]["nbytes"] > 0
+    monkeypatch.setattr(ZarrBlocks, "read", lambda *_: pytest.fail("read"))
+    ended = spae(*asked, "--no-calibrate", "--json")
+    assert ended.code == 0
+    assert ended.document["plan"]["calibration"] is None
+    assert [each["strategy"] for each in ended.document["plan"]["alternatives"]] == [
+        "gram",
+        "tsqr",
+        "sketch",
+        "stream",
+        "sample",
+        "paper",
+    ]
+    assert "  gram *  " in spae(*asked, "--no-calibrate").out
+
+
+def test_a_fit_is_calibrated_only_if_it_is_long(spae, store, tmp_path, monkeypatch):
+    calls = []
+    monkeypatch.setattr(planning, "calibrate_source", lambda *args, **_: calls.append(args) or CALIBRATION)
+    argv = ["fit", store, "-k", K, "-r", R, "--cluster", "none", "-o", tmp_path / "e.zarr", "--force"]
+    assert "nominal rates" in spae(*argv).err
+    assert not calls
+    monkeypatch.setattr(fit, "WORTH_CALIBRATING", 0.0)
+    assert "measured rates" in spae(*argv).err
+    assert len(calls) == 1
+
+
 def test_plan_for_local_processes_starts_none_and_counts_them(spae, store):
     resources = spae("plan", store, "-k", K, "--cluster", "local:3", "--memory", "1GB", "--json").document["plan"][
         "resources"
@@ -154,6 +191,7 @@ def test_plan_for_local_processes_starts_none_and_counts_them(spae, store):
         "n_workers": 3,
         "threads": 1,
         "memory_limit": 1_000_000_000,
+        "cores": CPU_COUNT,
     }
 
 

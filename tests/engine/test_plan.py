@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from spae_dask.accumulators import Gram, Moments, Triangular
 from spae_dask.engine.layout import write_footprint
 from spae_dask.engine.memory import IDLE_NBYTES, LIMIT_SHARE, Footprint, format_nbytes, usable, worker_limit_for
-from spae_dask.engine.plan import Plan, Resources, make_plan, tasks_or_refuse
+from spae_dask.engine.plan import Finish, Plan, Resources
+from spae_dask.engine.planner import make_plan, tasks_or_refuse
 from spae_dask.errors import MemoryBudgetExceeded
 from tests.estimators.sources import Unreadable
 
@@ -24,7 +25,7 @@ Metadata = partial(Unreadable, name="somewhere")
 
 def planned(source: Unreadable, limit: int = 4096 * MIB, workers: int = 1, threads: int = 4, **options: Any) -> Plan:
     d = source.shape[1]
-    defaults = {"passes": [("core", Gram(d))], "strategy": "gram", "reason": "why not", "finish_nbytes": 0}
+    defaults = {"passes": [("core", Gram(d))], "strategy": "gram", "reason": "why not", "finish": Finish(0)}
     resources = Resources("here", workers, threads, limit)
     return make_plan(source, resources=resources, **(defaults | options))
 
@@ -89,7 +90,7 @@ def test_a_state_too_large_is_not_blamed_on_the_chunks() -> None:
 
 def test_final_algebra_that_does_not_fit_is_refused_too() -> None:
     with pytest.raises(MemoryBudgetExceeded, match=r"final linear algebra on 100 features.*fewer features"):
-        planned(Metadata((1000, 100), 10), finish_nbytes=4096 * MIB)
+        planned(Metadata((1000, 100), 10), finish=Finish(4096 * MIB))
 
 
 @given(st.integers(1, 2000), st.integers(1, 10**6), st.sampled_from(["f4", "f8", "i1"]), st.integers(1, 16))

@@ -189,7 +189,7 @@ def test_the_limit_that_a_refusal_names_does_fit_and_a_smaller_one_does_not() ->
     limit = 300 << 20
     for _ in range(5):
         try:
-            plan(wide, 2, memory_limit=limit)
+            plan(wide, 2, memory_limit=limit, calibrate=False)
             break
         except MemoryBudgetExceeded as error:
             words = str(error).split("a memory limit of ")[1].split()

@@ -10,9 +10,15 @@ from tests.matrices import factor_model
 from tests.oracles import pca_loss
 
 
-@pytest.mark.parametrize(("features_of_a_core", "passes"), [(5000, 1), (10, 2)])
-def test_every_k_and_r_from_as_few_reads_as_can_be(monkeypatch, features_of_a_core, passes):
-    monkeypatch.setattr("spae_dask.estimators.planning.CORE_FEATURES", features_of_a_core)
+def prefer_sketches(monkeypatch):
+    monkeypatch.setattr("spae_dask.estimators.strategies.EXACT_WORTH", 0)
+    monkeypatch.setattr("spae_dask.estimators.strategies.WORTH_WAITING", -1e9)
+
+
+@pytest.mark.parametrize(("wide", "passes"), [(False, 1), (True, 2)])
+def test_every_k_and_r_from_as_few_reads_as_can_be(monkeypatch, wide, passes):
+    if wide:
+        prefer_sketches(monkeypatch)
     X = factor_model(np.random.default_rng(0), 300, 40, 4, 0.5)
     rows = []
 
@@ -31,7 +37,7 @@ def test_every_k_and_r_from_as_few_reads_as_can_be(monkeypatch, features_of_a_co
 
 
 def test_methods_that_cannot_keep_to_candidates_say_so(monkeypatch):
-    monkeypatch.setattr("spae_dask.estimators.planning.CORE_FEATURES", 10)
+    prefer_sketches(monkeypatch)
     X = factor_model(np.random.default_rng(0), 100, 20, 2, 0.5)
     with pytest.raises(InvalidInput, match="candidate columns"):
         fit_path(open_matrix(X), [2], [3], method="batch")

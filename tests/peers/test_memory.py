@@ -23,7 +23,7 @@ def test_a_wide_matrix_is_refused_by_its_bytes_before_it_is_read() -> None:
     with pytest.raises(MemoryBudgetExceeded, match=r"needs \d.* GiB.*Nothing was read\. What would fit"):
         batch_encoder(2, n_nonzero=3, memory_limit="4GB", strategy="gram").fit(wide)
     # left to itself it takes a route that fits, and says why
-    chosen = plan(wide, 2, n_nonzero=3, memory_limit="4GB")
+    chosen = plan(wide, 2, n_nonzero=3, memory_limit="4GB", calibrate=False)
     assert chosen.strategy == "sketch"
     assert "20,000 features" in chosen.reason
     assert chosen.finish_nbytes + chosen.worker_nbytes < 1 << 30
@@ -38,17 +38,17 @@ def test_chunks_times_threads_beyond_the_limit_run_fewer_at_once_or_not_at_all(
     source = Unreadable((10**8, 200), 100_000)
     chunk_nbytes = 100_000 * 200 * 4
     assert threads * chunk_nbytes > 0.8 * limit
-    fewer = plan(source, 2, memory_limit=limit)
+    fewer = plan(source, 2, memory_limit=limit, calibrate=False)
     assert 1 <= fewer.tasks_per_worker < threads
     assert fewer.worker_nbytes < 0.8 * limit
     with pytest.raises(MemoryBudgetExceeded):
-        plan(source, 2, memory_limit=3 * chunk_nbytes)
+        plan(source, 2, memory_limit=3 * chunk_nbytes, calibrate=False)
 
 
 def test_fewer_at_once_means_fewer_blocks_read_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """distributed#6110, in a run."""
     monkeypatch.setattr("spae_dask.estimators.runtime.CPU_COUNT", 8)
-    monkeypatch.setattr("spae_dask.engine.plan.tasks_that_fit", lambda *_: 1)
+    monkeypatch.setattr("spae_dask.engine.planner.tasks_that_fit", lambda *_: 1)
     monkeypatch.setattr(spans, "MIN_SPAN_NBYTES", 1)
     monkeypatch.setattr(spans, "STATE_WORTH", 0)
     source = Watched(spread(np.random.default_rng(0), 60, 4), rows_per_block=5, pause=0.005)

@@ -1,0 +1,184 @@
+"""From passes to a plan, before the first byte of them; and the refusal of what does not fit. Pure."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from spae_dask.accumulators.base import Accumulator
+from spae_dask.blocks import RowBlocks
+from spae_dask.engine.calibration import Calibration
+from spae_dask.engine.layout import PassLayout
+from spae_dask.engine.memory import Footprint, format_nbytes, refuse, tasks_that_fit, usable, worker_limit_for
+from spae_dask.engine.plan import Alternative, Finish, PassPlan, Plan, Resources
+from spae_dask.engine.pricing import nominal_work
+from spae_dask.errors import MemoryBudgetExceeded
+
+
+def make_plan(
+    source: RowBlocks,
+    passes: Sequence[tuple[str, Accumulator[Any]]],
+    resources: Resources,
+    *,
+    strategy: str,
+    reason: str,
+    finish: Finish,
+    notes: Sequence[str] = (),
+    calibration: Calibration | None = None,
+    alternatives: Sequence[Alternative] = (),
+) -> Plan:
+    """Plan the given passes over ``source``.
+
+    Parameters
+    ----------
+    source : RowBlocks
+        The data; only metadata is looked at.
+    passes : sequence of (str, Accumulator)
+        Names and recipes.
+    resources : Resources
+        Where it would run.
+    strategy, reason : str
+        For the record; ``calibration`` knows passes by the strategy's name.
+    finish : Finish
+        The final linear algebra.
+    notes : sequence of str
+        Remarks on the source's layout.
+    calibration : Calibration, optional
+        Measured rates; nominal ones without.
+    alternatives : sequence of Alternative
+        For the record.
+
+    Raises
+    ------
+    MemoryBudgetExceeded
+        If one task at a time does not fit a process, or the final linear algebra does not.
+    """
+    planned = _plan_passes(source, passes, resources, strategy, calibration)
+    refusal = _refusal(source, planned, resources, finish)
+    if refusal is not None:
+        raise refusal
+    least = min(p.tasks_per_worker for p in planned)
+    if least < resources.threads:
+        notes = [*notes, f"of {resources.threads} threads a process, {least} work at once: more do not fit its memory"]
+    return Plan(
+        source=source.describe(),
+        dtype=str(source.dtype),
+        shape=source.shape,
+        strategy=strategy,
+        reason=reason,
+        passes=planned,
+        resources=resources,
+        finish_nbytes=finish.nbytes,
+        finish_seconds=finish.seconds,
+        calibration=calibration,
+        alternatives=tuple(alternatives),
+        notes=tuple(notes),
+    )
+
+
+def price(
+    source: RowBlocks,
+    passes: Sequence[tuple[str, Accumulator[Any]]],
+    resources: Resources,
+    *,
+    strategy: str,
+    pca_loss: str,
+    finish: Finish,
+    calibration: Calibration | None = None,
+) -> Alternative:
+    """What a plan of these passes would come to, whether or not it fits."""
+    planned = _plan_passes(source, passes, resources, strategy, calibration)
+    refusal = _refusal(source, planned, resources, finish)
+    return Alternative(
+        strategy=strategy,
+        pca_loss=pca_loss,
+        n_passes=len(planned),
+        bytes_read=sum(p.nbytes for p in planned),
+        worker_nbytes=max(p.worker_nbytes for p in planned),
+        finish_nbytes=finish.nbytes,
+        seconds=sum(p.seconds for p in planned) + finish.seconds,
+        thread_seconds=sum(p.thread_seconds for p in planned) + finish.seconds,
+        refusal=None
+        if refusal is None
+        else f"does not fit in the {format_nbytes(usable(resources.memory_limit))} that may be used",
+    )
+
+
+def tasks_or_refuse(what: str, footprint: Footprint, resources: Resources) -> int:
+    """Tasks a process may run at once within its memory limit.
+
+    Raises
+    ------
+    MemoryBudgetExceeded
+        If not even one fits; the message says what would.
+    """
+    budget = usable(resources.memory_limit)
+    tasks = tasks_that_fit(footprint, resources.threads, budget)
+    if tasks == 0:
+        blame_chunks = footprint.block_nbytes > footprint.state_nbytes
+        raise _refuse_task(what, footprint.worker_nbytes(1), budget, blame_chunks=blame_chunks)
+    return tasks
+
+
+def _refuse_task(what: str, needed: int, budget: int, *, blame_chunks: bool) -> MemoryBudgetExceeded:
+    remedies = [f"a memory limit of {format_nbytes(worker_limit_for(needed))} a process"]
+    if blame_chunks:
+        remedies.append("smaller chunks (`spae ingest` writes the data again with good ones)")
+    return refuse(what, needed, budget, remedies)
+
+
+def _refusal(
+    source: RowBlocks, passes: Sequence[PassPlan], resources: Resources, finish: Finish
+) -> MemoryBudgetExceeded | None:
+    """The error to raise if the passes, or what comes after them, do not fit."""
+    budget = usable(resources.memory_limit)
+    for each in passes:
+        if each.tasks_per_worker == 0:
+            what = f"one task of pass {each.name!r} over {source.describe()}"
+            return _refuse_task(what, each.worker_nbytes, budget, blame_chunks=each.block_nbytes > each.state_nbytes)
+    if finish.nbytes > budget:
+        return refuse(
+            f"the final linear algebra on {source.shape[1]} features",
+            finish.nbytes,
+            budget,
+            [f"a memory limit of {format_nbytes(worker_limit_for(finish.nbytes))}", "fewer features"],
+        )
+    return None
+
+
+def _plan_passes(
+    source: RowBlocks,
+    passes: Sequence[tuple[str, Accumulator[Any]]],
+    resources: Resources,
+    strategy: str,
+    calibration: Calibration | None,
+) -> tuple[PassPlan, ...]:
+    return tuple(_plan_pass(source, name, recipe, resources, strategy, calibration) for name, recipe in passes)
+
+
+def _plan_pass(
+    source: RowBlocks,
+    name: str,
+    recipe: Accumulator[Any],
+    resources: Resources,
+    strategy: str,
+    calibration: Calibration | None,
+) -> PassPlan:
+    layout = PassLayout.of(source, recipe)
+    footprint = layout.footprint
+    tasks = tasks_that_fit(footprint, resources.threads, usable(resources.memory_limit))
+    at_least_one = max(1, tasks)
+    work = nominal_work(source, layout)
+    if calibration is not None:
+        work = calibration.work(strategy, name, layout.nbytes, work)
+    return PassPlan(
+        name=name,
+        nbytes=layout.nbytes,
+        n_spans=len(layout.spans),
+        block_nbytes=footprint.block_nbytes,
+        state_nbytes=footprint.state_nbytes,
+        task_nbytes=footprint.task_nbytes,
+        tasks_per_worker=tasks,
+        worker_nbytes=footprint.worker_nbytes(at_least_one),
+        flops=layout.flops,
+        seconds=work.seconds(layout, resources.busy_cores, resources.n_workers * at_least_one),
+        thread_seconds=work.thread_seconds,
+    )

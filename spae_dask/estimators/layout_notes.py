@@ -1,0 +1,53 @@
+"""What a user should know about how data are laid out, from metadata alone."""
+
+from spae_dask.blocks import LazyRowBlocks, RowBlocks, nbytes_of_rows, stored_entries, total_nbytes
+from spae_dask.engine.memory import format_nbytes
+
+MANY_OBJECTS, SMALL_OBJECT = 10_000, 1 << 20
+"""So many stored objects smaller than that are told to be slow."""
+
+
+def layout_notes(source: RowBlocks) -> list[str]:
+    """What a user should know about how the data are laid out."""
+    notes = []
+    decodes = getattr(source, "decodes_per_chunk", 1)
+    if decodes > 1:
+        notes.append(
+            f"each chunk is decoded {decodes} times a pass, because a chunk, or a row of chunks, is too large to hold; "
+            "`spae ingest` writes the data again in row chunks"
+        )
+    notes += _object_notes(source)
+    stored = stored_entries(source)
+    if stored is not None and isinstance(source, LazyRowBlocks):
+        notes.append(f"blocks are sparse; {stored.density:.0%} of their entries are assumed to be stored")
+    elif stored is not None:
+        notes.append(f"rows are sparse: {stored.density:.2%} of the entries are stored, and only those are read")
+    if source.in_process and not isinstance(source, LazyRowBlocks):
+        notes.append("the data are in this process's memory and are summed by its own threads")
+    n_blocks = len(source.bounds) - 1
+    pointer_nbytes = getattr(source, "pointer_nbytes", 0)
+    if n_blocks > 1 and pointer_nbytes > 16 << 20:
+        notes.append(
+            f"each of {n_blocks:,} blocks decodes {format_nbytes(pointer_nbytes)} of row pointers beside its own; "
+            "`spae ingest` writes them again in small chunks"
+        )
+    if n_blocks > 100_000:
+        typical = nbytes_of_rows(source, source.bounds[1])
+        notes.append(f"{n_blocks:,} row blocks of {format_nbytes(typical)}: larger chunks would read faster")
+    return notes
+
+
+def _object_notes(source: RowBlocks) -> list[str]:
+    """How many objects are stored, and which of them the codes of an encoder need."""
+    by_columns = getattr(source, "n_chunk_columns", 1) > 1
+    if isinstance(source, LazyRowBlocks):
+        return ["transform computes those column chunks alone that hold features of the encoder"] if by_columns else []
+    n_objects = getattr(source, "n_objects", None)
+    if n_objects is None:
+        return []
+    typical = total_nbytes(source) / n_objects
+    plural = "" if n_objects == 1 else "s"
+    note = f"{n_objects:,} stored object{plural} of about {format_nbytes(typical)} before encoding"
+    if n_objects > MANY_OBJECTS and typical < SMALL_OBJECT:
+        note += ", which is slow on object stores (`spae ingest` writes fewer and larger ones)"
+    return [f"{note}; transform reads all of them{', though chunks are cut by columns' if by_columns else ''}"]

@@ -1,0 +1,247 @@
+"""The table of strategies: what each reads, holds and takes; and which one a fit takes.
+
+A new strategy is one more line of `STRATEGIES`.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from spae_dask.accumulators import Accumulator, Imputed, RowPool
+from spae_dask.algorithms.core import choose_strategy, core_passes
+from spae_dask.algorithms.doubly_sparse import pool_size
+from spae_dask.algorithms.paper import OVERSAMPLING, paper_options, paper_passes
+from spae_dask.algorithms.problem import Problem
+from spae_dask.algorithms.proposal import POOL
+from spae_dask.algorithms.sample import sample_passes
+from spae_dask.algorithms.streaming import stream_finish_nbytes, stream_recipe
+from spae_dask.algorithms.two_reads import UNKNOWN_NONZERO, two_read_finish_nbytes, two_read_passes
+from spae_dask.blocks import RowBlocks, stored_entries
+from spae_dask.encoding.budgets import budgets_of
+from spae_dask.engine.calibration import Calibration
+from spae_dask.engine.memory import usable
+from spae_dask.engine.plan import Alternative, Finish, Resources
+from spae_dask.engine.planner import price
+from spae_dask.engine.pricing import format_seconds
+from spae_dask.estimators.sampling import core_of_sample
+
+Shape = tuple[int, int]
+Passes = Sequence[tuple[str, Accumulator[Any]]]
+
+EXACT_WORTH, WORTH_WAITING = 7, 60.0
+"""A sketch is taken if a core would take so many times its work, and so many seconds more, at nominal rates on one
+core. A core makes PCA's loss exact too, and any other k and r cost no further read. On dense float32 data of many rows
+it comes to 7 times at about 5000 features for 10 nonzeros in all, and at 7000 for 50."""
+
+CORE_FEATURES = 5000
+"""Features up to which a single pass makes a core."""
+
+KEPT_MATRICES = 4
+"""d x d matrices more that a sample keeps: the states of what was seen before and now, and both as cores."""
+
+WORTH_SAYING = 1.5
+"""A strategy so many times faster than the one taken is pointed out; smaller differences are noise."""
+
+FINISH_MATRICES = 6
+"""d x d float64 matrices alive at the peak of the final linear algebra: the state, the core, and an SVD's own."""
+
+CORE_SECONDS = 6e-10
+"""Seconds of the decompositions of a core, times d^3. These four were measured on a server core of 15 Gflop/s."""
+
+POLISH_SECONDS = 2e-4
+"""Seconds of polishing on a core, times d and the nonzeros of all components: within half and twice of what was
+measured for d = 128 to 2000, k = 1 to 10, r = 1 to 30."""
+
+SKETCH_POLISH_SECONDS = 4e-5
+"""The same on a sketch and on its candidates, for d = 2000 to 8000."""
+
+SELECTION_SHARE = 0.1
+"""Part of that time taken by methods that choose columns and do not polish."""
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """What a strategy costs.
+
+    Attributes
+    ----------
+    passes : callable
+        Names and recipes of all passes for ``(problem, source)``; numbers in the recipes are placeholders.
+    finish : callable
+        The final linear algebra, for ``(problem, shape)``.
+    pca_loss : str
+        How PCA's loss is known.
+    rival : bool
+        Whether its encoder is as good as those of the others, so that its time may be held against theirs.
+    tried : bool
+        Whether its arithmetic can be tried on a block with the recipes' placeholders in place.
+    """
+
+    passes: Callable[[Problem, RowBlocks], Passes]
+    finish: Callable[[Problem, Shape], Finish]
+    pca_loss: str
+    rival: bool = True
+    tried: bool = True
+
+
+def finish_nbytes(n_features: int) -> int:
+    """Peak of the final linear algebra on ``n_features`` features, in the calling process."""
+    return FINISH_MATRICES * 8 * n_features * n_features
+
+
+def _core_finish(problem: Problem, shape: Shape) -> Finish:
+    d = shape[1]
+    return Finish(finish_nbytes(d), CORE_SECONDS * d**3 + POLISH_SECONDS * d * _searched(problem))
+
+
+def _sketch_finish(problem: Problem, shape: Shape) -> Finish:
+    seconds = SKETCH_POLISH_SECONDS * min(shape[1], POOL) * _searched(problem)
+    return Finish(two_read_finish_nbytes(problem, *shape), seconds)
+
+
+def _paper_finish(problem: Problem, shape: Shape) -> Finish:
+    """A few matrices of as many rows as columns chosen."""
+    nbytes = FINISH_MATRICES * 8 * shape[1] * (problem.shared_size + problem.n_components + OVERSAMPLING)
+    return Finish(nbytes, SELECTION_SHARE * SKETCH_POLISH_SECONDS * shape[1] * _nonzeros(problem))
+
+
+def _nonzeros(problem: Problem) -> int:
+    return sum(budgets_of(problem.n_components, UNKNOWN_NONZERO if problem.sizes is None else problem.sizes))
+
+
+def _searched(problem: Problem) -> float:
+    return _nonzeros(problem) * (1.0 if problem.method == "polished" else SELECTION_SHARE)
+
+
+def _stream_finish(problem: Problem, shape: Shape) -> Finish:
+    return Finish(stream_finish_nbytes(problem, shape[1]), _sketch_finish(problem, shape).seconds)
+
+
+def _sample_finish(problem: Problem, shape: Shape) -> Finish:
+    """Beside the core that is fitted: the state it is of, and the two parts it was merged from, one after another."""
+    core = _core_finish(problem, shape)
+    return Finish(core.nbytes + 8 * KEPT_MATRICES * shape[1] ** 2, core.seconds)
+
+
+def _core_passes(strategy: str, problem: Problem, source: RowBlocks) -> Passes:
+    d = source.shape[1]
+    passes = list(core_passes(strategy, d, problem.missing, problem.precision))
+    if problem.method == "doubly-sparse":
+        size = d if problem.sizes is None else problem.shared_size
+        placeholder, columns = np.zeros(d), np.arange(size)
+        pool = RowPool(pool_size(problem), columns, np.zeros((size, problem.n_components)), placeholder, placeholder)
+        passes.append(("rows", pool if problem.missing == "error" else Imputed(pool, placeholder)))
+    return passes
+
+
+def _paper_passes(problem: Problem, source: RowBlocks) -> Passes:
+    return paper_passes(problem, source.shape[1], paper_options(problem))
+
+
+def _sample_passes(problem: Problem, source: RowBlocks) -> Passes:
+    return sample_passes(problem, core_of_sample(source), source.shape[1])
+
+
+STRATEGIES = {
+    "gram": Strategy(partial(_core_passes, "gram"), _core_finish, "exact"),
+    "tsqr": Strategy(partial(_core_passes, "tsqr"), _core_finish, "exact, to the most digits"),
+    "sketch": Strategy(lambda problem, source: two_read_passes(problem, *source.shape), _sketch_finish, "estimated"),
+    "stream": Strategy(
+        lambda problem, source: [("stream", stream_recipe(problem, source.shape[1]))],
+        _stream_finish,
+        "estimated, as the loss",
+        rival=False,
+    ),
+    "sample": Strategy(
+        _sample_passes, _sample_finish, "estimated, as the loss; all rows at most", rival=False, tried=False
+    ),
+    "paper": Strategy(_paper_passes, _paper_finish, "bounded from below", rival=False),
+}
+
+
+def price_all(
+    problem: Problem, source: RowBlocks, resources: Resources, calibration: Calibration | None = None
+) -> tuple[Alternative, ...]:
+    """Prices of all strategies for a checked problem, whether or not they can do it and fit."""
+    found = []
+    for name, each in STRATEGIES.items():
+        cannot = problem.cannot(name)
+        if cannot is not None:
+            found.append(Alternative(name, each.pca_loss, refusal=f"cannot do this: {cannot}"))
+            continue
+        passes, finish = each.passes(problem, source), each.finish(problem, source.shape)
+        found.append(
+            price(
+                source,
+                passes,
+                resources,
+                strategy=name,
+                pca_loss=each.pca_loss,
+                finish=finish,
+                calibration=calibration,
+            )
+        )
+    return tuple(found)
+
+
+def choose(problem: Problem, source: RowBlocks, nominal: Sequence[Alternative]) -> tuple[str, str]:
+    """The strategy of a fit, and why.
+
+    Which strategy is taken changes results. So it follows from the problem, the data's shape and type and the memory
+    alone, by work at nominal rates on one core: neither a noisy machine nor the number of workers can change it.
+
+    A core where it fits, since it makes every loss exact; a sketch where that would cost far more, or does not fit.
+
+    Parameters
+    ----------
+    problem : Problem
+        What is asked for.
+    source : RowBlocks
+        The data.
+    nominal : sequence of Alternative
+        Prices of all strategies at nominal rates.
+    """
+    wanted = "sample" if problem.samples else problem.strategy
+    sparse = stored_entries(source) is not None
+    strategy, why = choose_strategy(wanted, source.dtype, problem.precision, sparse=sparse)
+    prices = {each.strategy: each for each in nominal}
+    core, sketch = prices[strategy], prices["sketch"]
+    if wanted != "auto" or sketch.refusal is not None:
+        return strategy, why
+    features = f"{source.shape[1]:,} features"
+    if core.refusal is not None:
+        return "sketch", f"{features}: with d x d matrices it {core.refusal}"
+    one, two = core.thread_seconds or 0.0, sketch.thread_seconds or 0.0
+    if one - two > WORTH_WAITING and one > EXACT_WORTH * two:
+        return "sketch", f"{features}: d x d matrices would cost {one / two:.0f} times as much work, by nominal rates"
+    return strategy, why
+
+
+def core_or_sketch(wanted: str, source: RowBlocks, resources: Resources, precision: str = "exact") -> tuple[str, str]:
+    """For one pass over rows that are seen once: a core up to ``CORE_FEATURES`` features, if it fits; else a sketch."""
+    d = source.shape[1]
+    fits = finish_nbytes(d) <= usable(resources.memory_limit)
+    if wanted != "auto" or (fits and d <= CORE_FEATURES):
+        return choose_strategy(wanted, source.dtype, precision, sparse=stored_entries(source) is not None)
+    return "sketch", f"{d:,} features: d x d matrices {'would cost more' if fits else 'do not fit in memory'}"
+
+
+def standing(strategy: str, prices: Sequence[Alternative]) -> str:
+    """How the strategy taken compares, in time, with the others that fit."""
+    seconds = {each.strategy: each.seconds for each in prices if each.refusal is None and each.seconds is not None}
+    mine = seconds.pop(strategy, None)
+    seconds = {name: each for name, each in seconds.items() if STRATEGIES[name].rival}
+    if mine is None:
+        return "it cannot be taken here"
+    if not seconds:
+        return "no other can be taken here"
+    best = min(seconds, key=seconds.__getitem__)
+    ours, other = format_seconds(mine), format_seconds(seconds[best])
+    if mine > WORTH_SAYING * seconds[best] and ours != other:
+        return f"it takes {ours}, strategy={best!r} would take {other}"
+    if mine <= seconds[best]:
+        return f"it fits and is the fastest: {ours}, against {other} ({best})"
+    return f"it fits and is about as fast as any: {ours}, against {other} ({best})"
