@@ -21,7 +21,7 @@ def test_a_wide_matrix_is_refused_by_its_bytes_before_it_is_read() -> None:
     """dask#9934: an array of 6 GB took 27 GiB, which nobody was told before."""
     wide = Unreadable((200, 20_000), 200)
     with pytest.raises(MemoryBudgetExceeded, match=r"needs \d.* GiB.*Nothing was read\. What would fit"):
-        batch_encoder(2, n_nonzero=3, memory_limit="4GB").fit(wide)
+        batch_encoder(2, n_nonzero=3, strategy="gram", memory_limit="4GB").fit(wide)
 
 
 @pytest.mark.parametrize(("threads", "limit"), [(8, 700 << 20), (16, 1 << 30)])
