@@ -41,6 +41,7 @@ bench: install
 	$(BIN)/python -m benchmarks.bench_passes --markdown benchmarks/README.md
 	$(BIN)/python -m benchmarks.quality --markdown
 	$(BIN)/python -m benchmarks.lower_bound --markdown
+	$(BIN)/python -m benchmarks.plan_accuracy --markdown
 
 lock: pyproject.toml
 	$(PYTHON) -m venv .lock-venv

@@ -17,6 +17,7 @@ import scipy.sparse as sp
 from spae_dask.accumulators.base import Accumulator
 from spae_dask.accumulators.sparse import PANEL_ROWS, density_of, flops_per_sparse_row
 from spae_dask.blocks import ArrayBlocks, Block, RowBlocks, nbytes_of_rows
+from spae_dask.engine.layout import PassLayout
 from spae_dask.engine.memory import format_nbytes
 from spae_dask.engine.pricing import FLOP_RATE, PassWork
 from spae_dask.engine.sweep import block_nbytes, unchecked, update_by_panels
@@ -39,7 +40,8 @@ TURN = 0.03
 """Seconds of arithmetic to time at once, where a panel of rows does not take longer."""
 
 LONGEST_TURN = 0.25
-"""Seconds a panel of rows may take; else fewer rows are timed."""
+"""Seconds a panel of rows may take by a first guess from few of its rows, and half the seconds by a second guess; else
+fewer rows are timed."""
 
 TURNS = 3
 """Turns of which the fastest counts."""
@@ -143,7 +145,8 @@ def calibrate(
             if (strategy, name) in updates:
                 continue
             in_time = clock() - started < MOST_SECONDS
-            rate = update_rate(recipe, block, threads, room, clock) if in_time else None
+            at_once = min(threads, len(PassLayout.of(source, recipe).spans))
+            rate = update_rate(recipe, block, at_once, room, clock) if in_time else None
             if rate is None:
                 untried[strategy] = None
             else:
@@ -231,7 +234,9 @@ def update_rate(
         n_rows = min(block.shape[0], max(whole, part, few))
         turns = TURNS if n_rows * row_seconds < 2 * TURN else 1
         best = min(turn(n_rows) for _ in range(turns))
-    if few < n_rows < panel:  # what a panel costs whatever its rows, such as touching the state, is paid once
-        more = max(0.0, best - first) / (n_rows - few) * (panel - n_rows)
-        best, n_rows = min(best + more, best * panel / n_rows), panel
+        if few < n_rows < panel:  # what a panel costs whatever its rows, such as touching the state, is paid once
+            more = max(0.0, best - first) / (n_rows - few) * (panel - n_rows)
+            best, n_rows = min(best + more, best * panel / n_rows), panel
+            if best < 2 * LONGEST_TURN:
+                best = turn(panel)
     return best / block_nbytes(block[:n_rows])
