@@ -3,31 +3,24 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from spae_dask.accumulators import CrossProducts, NonFinite, Together
-from spae_dask.algorithms.core import refuse_non_finite
-from spae_dask.algorithms.evaluation import Codec
 from spae_dask.algorithms.path import SparsityPath, sparsity_path
 from spae_dask.algorithms.problem import Problem
 from spae_dask.algorithms.sparse_encoder import FittedEncoder
-from spae_dask.encoding.codes import RowEncoder
 from spae_dask.engine.events import Event
 from spae_dask.engine.threads import one_blas_thread
 from spae_dask.errors import InvalidInput
-from spae_dask.estimators.applying import decode_rows, encode_rows, open_rows
-from spae_dask.estimators.fitting import fit, seed_of, warn_of_missing_chunks
-from spae_dask.estimators.planning import plan_passes
-from spae_dask.estimators.runtime import active_client, runner_for, store_names
+from spae_dask.estimators.fitted import FittedMixin
+from spae_dask.estimators.fitting import fit, seed_of
+from spae_dask.estimators.runtime import store_names
 from spae_dask.estimators.streams import RowStream, StreamingMixin
 from spae_dask.storage.open import open_matrix
 from spae_dask.storage.sentinel import with_missing
 
 
-class SparseEncoder(StreamingMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class SparseEncoder(StreamingMixin, FittedMixin, BaseEstimator):  # type: ignore[misc]
     """Sparse linear encoder whose loss against PCA is measured, for matrices that need not fit in memory.
 
     Finds H (d, k), with at most r nonzeros a column, and a decoder G (k, d), such that X H G is nearly as good as the
@@ -291,74 +284,6 @@ class SparseEncoder(StreamingMixin, ClassNamePrefixFeaturesOutMixin, Transformer
         self.n_samples_seen_ = fitted.n_samples
         self.n_features_in_ = fitted.H.shape[0]
 
-    @property
-    def _n_features_out(self) -> int:
-        return int(self.components_.shape[0])
-
-    def codec(self) -> Codec:
-        """Encoder, decoder, means and scales: what evaluating on other data takes."""
-        check_is_fitted(self)
-        return Codec(self.components_.T, self.decoder_, self.mean_, self.scale_, self.fill_)
-
-    def row_encoder(self) -> RowEncoder:
-        """The encoder restricted to its selected columns: small, picklable, what workers need."""
-        check_is_fitted(self)
-        columns = self.selected_features_
-        return RowEncoder(
-            columns=columns,
-            H_selected=self.components_[:, columns].T,
-            mean=self.mean_[columns],
-            scale=self.scale_[columns],
-            fill=None if self.fill_ is None else self.fill_[columns],
-        )
-
-    def transform(self, X: Any) -> Any:
-        """Codes ``(x - mean_) / scale_ @ components_.T`` of the rows of X; only selected columns are used.
-
-        Parameters
-        ----------
-        X : object
-            Rows of d features.
-
-        Returns
-        -------
-        ndarray or dask array (n, k)
-            A lazy dask array for dask and Zarr input. float32 for float32 input, else float64.
-        """
-        check_is_fitted(self)
-        return encode_rows(open_rows(self, X), self.row_encoder())
-
-    def inverse_transform(self, X: Any) -> Any:
-        """Rows (n, d) reconstructed from codes (n, k): ``codes @ decoder_ * scale_ + mean_``; lazy for lazy codes."""
-        check_is_fitted(self)
-        return decode_rows(open_matrix(X), self.decoder_, self.mean_, self.scale_)
-
-    def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002 - scikit-learn's signature
-        """Share of the variance of X about ``mean_`` that the encoder and its decoder explain. One pass.
-
-        1 is perfect; 0 is no better than the mean. On the data of the fit it is ``certificate_.explained``.
-        """
-        check_is_fitted(self)
-        source = open_rows(self, X)
-        codec, d = self.codec(), self.n_features_in_
-        no_columns = np.zeros(0, dtype=np.intp)
-        recipe = codec.filled(
-            Together(
-                {
-                    "nonfinite": NonFinite(d),
-                    "residual": codec.residual(),
-                    "total": CrossProducts(no_columns, self.mean_, self.scale_),
-                }
-            )
-        )
-        client = active_client(source)
-        plan = plan_passes(source, [("score", recipe)], client, self.memory_limit, reason="row by row", finish_nbytes=0)
-        warn_of_missing_chunks(source)
-        found = runner_for(source, client, plan, self.progress).run_pass(recipe, "score")
-        refuse_non_finite(found["nonfinite"])
-        total = float(found["total"].column_norms.sum())
-        return float(1.0 - found["residual"] / total) if total > 0 else 1.0
-
     def sparsity_path(self, n_components: Sequence[int], n_nonzero: Sequence[int]) -> SparsityPath:
         """Loss, symmetric variance and features used for every k and r, by this encoder's method.
 
@@ -395,12 +320,3 @@ class SparseEncoder(StreamingMixin, ClassNamePrefixFeaturesOutMixin, Transformer
         """Everything but the core, which is as large as d x d; a stream is kept, or it could not go on."""
         state: dict[str, Any] = super().__getstate__()
         return {name: value for name, value in state.items() if name != "_summary"}
-
-    def get_support(self, indices: bool = False) -> npt.NDArray[Any]:
-        """Features that any component uses: a mask (d,), or ascending indices."""
-        check_is_fitted(self)
-        if indices:
-            return self.selected_features_.copy()
-        mask = np.zeros(self.n_features_in_, dtype=bool)
-        mask[self.selected_features_] = True
-        return mask

@@ -1,0 +1,111 @@
+"""What a fitted encoder does with rows: encode, decode, and say how much of them it explains."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from spae_dask.accumulators import CrossProducts, NonFinite, Together
+from spae_dask.algorithms.core import refuse_non_finite
+from spae_dask.algorithms.evaluation import Codec
+from spae_dask.encoding.codes import RowEncoder
+from spae_dask.engine.events import Event
+from spae_dask.estimators.applying import decode_rows, encode_rows, open_rows
+from spae_dask.estimators.fitting import warn_of_missing_chunks
+from spae_dask.estimators.planning import plan_passes
+from spae_dask.estimators.runtime import active_client, runner_for
+from spae_dask.storage.open import open_matrix
+
+
+class FittedMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # type: ignore[misc]
+    """``transform`` and its kind, for an estimator with the fitted attributes of ``SparseEncoder``."""
+
+    components_: npt.NDArray[np.float64]
+    decoder_: npt.NDArray[np.float64]
+    mean_: npt.NDArray[np.float64]
+    scale_: npt.NDArray[np.float64]
+    fill_: npt.NDArray[np.float64] | None
+    selected_features_: npt.NDArray[np.intp]
+    n_features_in_: int
+    memory_limit: int | str | None
+    progress: Callable[[Event], None] | None
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.components_.shape[0])
+
+    def codec(self) -> Codec:
+        """Encoder, decoder, means and scales: what evaluating on other data takes."""
+        check_is_fitted(self)
+        return Codec(self.components_.T, self.decoder_, self.mean_, self.scale_, self.fill_)
+
+    def row_encoder(self) -> RowEncoder:
+        """The encoder restricted to its selected columns: small, picklable, what workers need."""
+        check_is_fitted(self)
+        columns = self.selected_features_
+        return RowEncoder(
+            columns=columns,
+            H_selected=self.components_[:, columns].T,
+            mean=self.mean_[columns],
+            scale=self.scale_[columns],
+            fill=None if self.fill_ is None else self.fill_[columns],
+        )
+
+    def transform(self, X: Any) -> Any:
+        """Codes ``(x - mean_) / scale_ @ components_.T`` of the rows of X; only selected columns are used.
+
+        Parameters
+        ----------
+        X : object
+            Rows of d features.
+
+        Returns
+        -------
+        ndarray or dask array (n, k)
+            A lazy dask array for dask and Zarr input. float32 for float32 input, else float64.
+        """
+        check_is_fitted(self)
+        return encode_rows(open_rows(self, X), self.row_encoder())
+
+    def inverse_transform(self, X: Any) -> Any:
+        """Rows (n, d) reconstructed from codes (n, k): ``codes @ decoder_ * scale_ + mean_``; lazy for lazy codes."""
+        check_is_fitted(self)
+        return decode_rows(open_matrix(X), self.decoder_, self.mean_, self.scale_)
+
+    def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002 - scikit-learn's signature
+        """Share of the variance of X about ``mean_`` that the encoder and its decoder explain. One pass.
+
+        1 is perfect; 0 is no better than the mean. On the data of the fit it is ``certificate_.explained``.
+        """
+        check_is_fitted(self)
+        source = open_rows(self, X)
+        codec, d = self.codec(), self.n_features_in_
+        no_columns = np.zeros(0, dtype=np.intp)
+        recipe = codec.filled(
+            Together(
+                {
+                    "nonfinite": NonFinite(d),
+                    "residual": codec.residual(),
+                    "total": CrossProducts(no_columns, self.mean_, self.scale_),
+                }
+            )
+        )
+        client = active_client(source)
+        plan = plan_passes(source, [("score", recipe)], client, self.memory_limit, reason="row by row", finish_nbytes=0)
+        warn_of_missing_chunks(source)
+        found = runner_for(source, client, plan, self.progress).run_pass(recipe, "score")
+        refuse_non_finite(found["nonfinite"])
+        total = float(found["total"].column_norms.sum())
+        return float(1.0 - found["residual"] / total) if total > 0 else 1.0
+
+    def get_support(self, indices: bool = False) -> npt.NDArray[Any]:
+        """Features that any component uses: a mask (d,), or ascending indices."""
+        check_is_fitted(self)
+        if indices:
+            return self.selected_features_.copy()
+        mask = np.zeros(self.n_features_in_, dtype=bool)
+        mask[self.selected_features_] = True
+        return mask
