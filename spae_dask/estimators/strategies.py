@@ -22,7 +22,7 @@ from spae_dask.algorithms.two_reads import UNKNOWN_NONZERO, two_read_finish_nbyt
 from spae_dask.blocks import RowBlocks, stored_entries
 from spae_dask.encoding.budgets import budgets_of
 from spae_dask.engine.calibration import Calibration
-from spae_dask.engine.memory import usable
+from spae_dask.engine.memory import ALLOCATOR_SLACK, usable
 from spae_dask.engine.plan import Alternative, Finish, Resources
 from spae_dask.engine.planner import price
 from spae_dask.engine.pricing import format_seconds
@@ -99,7 +99,7 @@ def _core_finish(problem: Problem, shape: Shape) -> Finish:
 
 def _sketch_finish(problem: Problem, shape: Shape) -> Finish:
     seconds = SKETCH_POLISH_SECONDS * min(shape[1], POOL) * _searched(problem)
-    return Finish(two_read_finish_nbytes(problem, *shape), seconds)
+    return Finish(int(ALLOCATOR_SLACK * two_read_finish_nbytes(problem, *shape)), seconds)
 
 
 def _paper_finish(problem: Problem, shape: Shape) -> Finish:
