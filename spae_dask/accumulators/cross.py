@@ -104,9 +104,10 @@ class CrossProducts:
 
     @property
     def work_nbytes(self) -> int:
-        """The counted rows and their squares, the chosen columns among them, and a product."""
+        """The counted rows, the chosen columns among them twice, and a product."""
         r, d, k = self._shape
-        return 8 * (self.panel_rows * (2 * d + r + k) + d * k + (r * d if self.single else 0))
+        counted = 3 * d // 2 if self.single else d  # in float32, beside float64 if rows are of a wider type
+        return 8 * (self.panel_rows * (counted + 2 * r + k) + d * k + (r * d if self.single else 0))
 
     @property
     def flops_per_row(self) -> float:

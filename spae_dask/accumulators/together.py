@@ -40,8 +40,8 @@ class Together:
 
     @property
     def work_nbytes(self) -> int:
-        """The parts work in turn, so the largest counts."""
-        return max(part.work_nbytes * self.panel_rows // part.panel_rows for part in self.parts.values())
+        """The parts work in turn, each on panels of its own, so the largest counts."""
+        return max(part.work_nbytes for part in self.parts.values())
 
     @property
     def flops_per_row(self) -> float:
@@ -53,10 +53,14 @@ class Together:
         return self._join({name: part.zero() for name, part in self.parts.items()})
 
     def update(self, state: State, rows: Rows, first_row: int) -> State:
-        """Update every part with the same rows while they are in cache."""
-        return self._join(
-            {name: part.update(self._part(state, name), rows, first_row) for name, part in self.parts.items()}
-        )
+        """Update every part with the same rows while they are in cache, in panels that its scratch is meant for."""
+        return self._join({name: self._update(name, self._part(state, name), rows, first_row) for name in self.parts})
+
+    def _update(self, name: str, state: State, rows: Rows, first_row: int) -> State:
+        part = self.parts[name]
+        for start in range(0, rows.shape[0], part.panel_rows):
+            state = part.update(state, rows[start : start + part.panel_rows], first_row + start)
+        return state
 
     @property
     def sparse_up_to(self) -> float:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 
 import numpy as np
 
@@ -254,7 +254,7 @@ def settle(sketched: Sketched, proposal: Proposal, products: Products, Z: Floats
     whole = add_rows(np.asfortranarray(triangle), np.asfortranarray(on_candidates))
     spectrum = right_singular(np.triu(whole) @ basis_weights(joint), 0)[0]
     return Settled(
-        sketched=replace(sketched, W=sketched.W[:0]),
+        sketched=sketched.without_sketch(),
         proposal=proposal,
         cross=cross,
         weights=weights,

@@ -1,6 +1,6 @@
 """The read that leaves a row sketch: exact moments, a core that stands in for X, and bounds on PCA's loss."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -78,6 +78,10 @@ class Sketched:
     fill: Floats | None
     W: Floats
     frequent: FrequentSketch | None
+
+    def without_sketch(self) -> "Sketched":
+        """The same without W, whose memory is then free: a part of it would keep all of it alive."""
+        return replace(self, W=np.zeros((0, self.W.shape[1])))
 
     def recipe(self, recipe: Accumulator[Any]) -> Accumulator[Any]:
         """The recipe on data whose NaN entries are filled, if they are to be."""

@@ -20,9 +20,10 @@ from spae_dask.algorithms.core import RunPass, means_recipe
 from spae_dask.algorithms.problem import Problem
 from spae_dask.algorithms.proposal import POOL, propose
 from spae_dask.algorithms.settled import Settled, settle
-from spae_dask.algorithms.sketched import Sketched, SketchSizes, read_sketch, sketch_recipe
+from spae_dask.algorithms.sketched import SketchSizes, read_sketch, sketch_recipe
 from spae_dask.algorithms.sparse_encoder import FittedEncoder
 from spae_dask.encoding.budgets import budgets_of
+from spae_dask.linalg.scaling import PANEL_COLUMNS
 from spae_dask.linalg.spectral import right_singular
 
 OVERSAMPLING = 10
@@ -84,9 +85,13 @@ def two_read_finish_nbytes(problem: Problem, n_samples: int, n_features: int) ->
     sizes = sizes_of(problem, n_samples, n_features)
     rows, c, p = sizes.sketch.rows, sizes.n_candidates, sizes.n_directions
     searched = 6 * rows * (min(n_features, POOL) + rows)
-    # the merged state, the result's copy of it, and what the search or the certificate holds beside them
-    wide = max(3 * rows, 2 * c + 3 * p) * n_features
-    return 8 * (wide + max(searched, 12 * (c + p) ** 2))
+    # first the sketch, the same scaled, a residual of it made in panels, and directions
+    proposing = 3 * rows + 4 * p
+    panels = 3 * rows * min(n_features, PANEL_COLUMNS)
+    # then the merged products and the result's copy of them, and the sketch if another proposal may follow
+    settling = (4 if problem.precision == "fast" else 2) * c + 5 * p + (rows if problem.n_nonzero is None else 0)
+    wide = max(proposing, settling) * n_features
+    return 8 * (wide + panels + max(searched, 12 * (c + p) ** 2))
 
 
 def fit_two_reads(problem: Problem, run_pass: RunPass, shape: tuple[int, int]) -> tuple[FittedEncoder, Settled]:
@@ -122,18 +127,14 @@ def fit_two_reads(problem: Problem, run_pass: RunPass, shape: tuple[int, int]) -
     )
     n_candidates = sizes.n_candidates
     while True:
-        settled = _second_read(problem, run_pass, sketched, n_candidates, sizes.n_directions)
+        Z = right_singular(sketched.W, sizes.n_directions)[1]
+        proposal = propose(problem, sketched.W, Z[:, : problem.n_components], n_candidates)
+        if problem.n_nonzero is not None:  # no other proposal will follow, and beside a second read W is large
+            sketched = sketched.without_sketch()
+        single = problem.precision == "fast"
+        products = CrossProducts(proposal.columns, sketched.mean, sketched.scale, Z, single=single)
+        settled = settle(sketched, proposal, run_pass(sketched.recipe(products), "candidates"), Z, single=single)
         fitted = settled.fit(problem)
         if problem.n_nonzero is not None or settled.reaches(problem, fitted) or n_candidates == d:
             return fitted, settled
         n_candidates = min(d, 2 * n_candidates)
-
-
-def _second_read(
-    problem: Problem, run_pass: RunPass, sketched: Sketched, n_candidates: int, n_directions: int
-) -> Settled:
-    Z = right_singular(sketched.W, n_directions)[1]
-    proposal = propose(problem, sketched.W, Z[:, : problem.n_components], n_candidates)
-    single = problem.precision == "fast"
-    products = CrossProducts(proposal.columns, sketched.mean, sketched.scale, Z, single=single)
-    return settle(sketched, proposal, run_pass(sketched.recipe(products), "candidates"), Z, single=single)

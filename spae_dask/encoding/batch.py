@@ -15,7 +15,7 @@ import numpy as np
 from spae_dask.errors import InvalidInput
 from spae_dask.linalg.loss import LossSplit, encoder_loss, explained_order, rounding_error, total_variance
 from spae_dask.linalg.project import DEPENDENT, ColumnBasis, column_basis, residual
-from spae_dask.linalg.scaling import FloatArray, IntArray, unit_scaled
+from spae_dask.linalg.scaling import FloatArray, IntArray, squared_columns, unit_scaled
 from spae_dask.linalg.spectral import column_signs
 from spae_dask.selection import Selection, selection_named
 from spae_dask.selection.adaptive import best_split
@@ -135,8 +135,7 @@ def encode_batch(
     selected = select(core, k, r, rng)
     scaled, scale = unit_scaled(core)
     H, G, Q, sigma = _encode(scaled, selected, k)
-    B = residual(scaled, Q)
-    split = LossSplit(float(np.vdot(B, B)), float(np.sum(sigma[k:] ** 2)))
+    split = LossSplit(float(np.sum(squared_columns(residual(scaled, Q)))), float(np.sum(sigma[k:] ** 2)))
     # Equal in exact arithmetic. Where codes are tiny differences of columns, what counts is the H returned.
     actual = encoder_loss(scaled, H)
     if abs(actual - split.loss) > rounding_error(split.loss, total_variance(scaled)):

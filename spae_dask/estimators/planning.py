@@ -14,7 +14,7 @@ from spae_dask.algorithms.problem import Problem
 from spae_dask.algorithms.sample import sample_passes
 from spae_dask.algorithms.two_reads import two_read_finish_nbytes, two_read_passes
 from spae_dask.blocks import LazyRowBlocks, RowBlocks, nbytes_of_rows, stored_entries
-from spae_dask.engine.memory import format_nbytes, usable
+from spae_dask.engine.memory import ALLOCATOR_SLACK, format_nbytes, usable
 from spae_dask.engine.plan import Plan, Resources, make_plan
 from spae_dask.estimators.runtime import active_client, resources_for
 from spae_dask.estimators.sampling import refuse_large_core, sample_notes
@@ -164,7 +164,7 @@ def _finish_nbytes(problem: Problem, strategy: str, shape: tuple[int, int]) -> i
     if strategy == "paper":
         return thin_finish_nbytes(problem, shape[1])
     if strategy == "sketch":
-        return two_read_finish_nbytes(problem, *shape)
+        return int(ALLOCATOR_SLACK * two_read_finish_nbytes(problem, *shape))
     # beside the core that is fitted: the state it is of, and the two parts it was merged from, one above the other
     beside = 8 * KEPT_MATRICES * shape[1] ** 2 if strategy == "sample" else 0
     return finish_nbytes(shape[1]) + beside

@@ -6,13 +6,11 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
+from spae_dask.linalg.scaling import PANEL_COLUMNS
 from spae_dask.linalg.triangular import add_rows
 
 Floats = npt.NDArray[np.float64]
 Columns = npt.NDArray[np.intp]
-
-PANEL_COLUMNS = 4096
-"""Columns of a wide matrix that are copied at a time."""
 
 
 def basis_weights(gram: Floats) -> Floats:

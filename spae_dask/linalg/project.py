@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg
 
-from spae_dask.linalg.scaling import FloatArray, IntArray, squared_columns, unit_columns
+from spae_dask.linalg.scaling import PANEL_COLUMNS, FloatArray, IntArray, squared_columns, unit_columns
 
 # A unit column whose part outside the span of the others is shorter than this is dependent on them.
 DEPENDENT = 1e-12
@@ -96,8 +96,12 @@ def residual(core: FloatArray, Q: FloatArray) -> FloatArray:
     """
     if Q.shape[1] == 0:
         return core.copy()
-    B = core - Q @ (Q.T @ core)
-    B -= Q @ (Q.T @ B)
+    B = np.empty(core.shape)
+    for start in range(0, core.shape[1], PANEL_COLUMNS):  # so that of a wide core nothing is held beside B
+        panel = core[:, start : start + PANEL_COLUMNS]
+        outside = panel - Q @ (Q.T @ panel)
+        outside -= Q @ (Q.T @ outside)
+        B[:, start : start + PANEL_COLUMNS] = outside
     return B
 
 

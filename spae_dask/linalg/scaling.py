@@ -13,6 +13,9 @@ FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.intp]
 BoolArray = npt.NDArray[np.bool_]
 
+PANEL_COLUMNS = 4096
+"""Columns of a wide matrix that are worked on at a time, where what is made of them need not be held as a whole."""
+
 
 def unit_scaled(core: npt.ArrayLike) -> tuple[FloatArray, float]:
     """Divide a matrix by the power of two just above its largest absolute entry.
@@ -25,7 +28,8 @@ def unit_scaled(core: npt.ArrayLike) -> tuple[FloatArray, float]:
     Returns
     -------
     scaled : ndarray (m, d) of float64
-        ``core / scale``, largest absolute entry in ``[1/2, 1)``; a zero matrix is returned as it is.
+        ``core / scale``, largest absolute entry in ``[1/2, 1)``; a matrix that is zero or scaled already is returned
+        as it is.
     scale : float
         A power of two, so the division is exact.
 
@@ -39,7 +43,8 @@ def unit_scaled(core: npt.ArrayLike) -> tuple[FloatArray, float]:
     matrix = np.asarray(core, dtype=np.float64)
     if matrix.ndim != 2:
         raise InvalidInput(f"the core has {matrix.ndim} dimensions; give a matrix of shape (m, d)")
-    largest = float(np.max(np.abs(matrix), initial=0.0))
+    # not of the absolute values: they would be as large as the matrix
+    largest = max(float(np.max(matrix, initial=0.0)), -float(np.min(matrix, initial=0.0)))
     if not np.isfinite(largest):
         raise NonFiniteInput(
             "the core holds NaN or infinite entries; clean the data or set a policy for missing values"
@@ -47,6 +52,8 @@ def unit_scaled(core: npt.ArrayLike) -> tuple[FloatArray, float]:
     if largest == 0.0:
         return matrix, 1.0
     exponent = int(np.frexp(largest)[1])
+    if exponent == 0:
+        return matrix, 1.0
     return np.ldexp(matrix, -exponent), float(np.ldexp(1.0, exponent))
 
 
@@ -65,11 +72,11 @@ def unit_columns(C: FloatArray) -> tuple[FloatArray, FloatArray]:
     norms : ndarray (r,)
         Their lengths in ``C``.
     """
-    largest = np.max(np.abs(C), axis=0, initial=0.0)
+    largest = np.maximum(np.max(C, axis=0, initial=0.0), -np.min(C, axis=0, initial=0.0))
     exponents = np.frexp(largest)[1]
-    balanced = np.ldexp(C, -exponents)
-    lengths = np.sqrt(np.einsum("ij,ij->j", balanced, balanced))
-    unit = balanced / np.where(lengths > 0.0, lengths, 1.0)
+    unit = np.ldexp(C, -exponents)
+    lengths = np.sqrt(squared_columns(unit))
+    unit /= np.where(lengths > 0.0, lengths, 1.0)
     return unit, np.ldexp(lengths, exponents)
 
 

@@ -8,7 +8,14 @@ import numpy as np
 import scipy.linalg
 
 from spae_dask.errors import InvalidInput, NonFiniteInput
+from spae_dask.linalg.candidates import rows_triangle
 from spae_dask.linalg.scaling import FloatArray, unit_scaled
+
+# A core of more columns than this, most of which no vector is wanted of, is not copied, let alone factored, whole.
+WIDE = 8192
+
+# Singular values, over the largest, whose vectors keep ten digits on the way through the triangle.
+WIDE_CUT = 1e-6
 
 # Up to this many rows or columns a full SVD takes seconds; beyond, the smaller Gram matrix is tried first.
 SVD_LIMIT = 1500
@@ -55,6 +62,15 @@ def _gram_svd(core: FloatArray) -> tuple[FloatArray, FloatArray]:
     return sigma[::-1], vectors[:, ::-1]
 
 
+def _wide_svd(core: FloatArray, k: int) -> tuple[FloatArray, FloatArray] | None:
+    """The same of a wide core, with k vectors, by way of its small triangle; None if a vector would lose digits."""
+    U, sigma, _ = np.linalg.svd(rows_triangle([core], np.zeros(0, dtype=np.intp)).T)
+    if not sigma[k - 1] > WIDE_CUT * sigma[0]:
+        return None
+    # v = L'u / sigma; one QR makes the columns orthonormal to the last digit
+    return sigma, np.linalg.qr(core.T @ (U[:, :k] / sigma[:k]))[0]
+
+
 def right_singular(core: FloatArray, k: int | None = None) -> tuple[FloatArray, FloatArray]:
     """All singular values and the first right singular vectors of a core.
 
@@ -87,7 +103,8 @@ def right_singular(core: FloatArray, k: int | None = None) -> tuple[FloatArray, 
                 # v = L'u / sigma; one QR makes the columns orthonormal to the last digit
                 vectors = np.linalg.qr(scaled.T @ vectors[:, :width])[0]
             return sigma * scale, fix_signs(vectors[:, :width])
-    sigma, V = _svd(scaled)
+    wide = scaled.shape[1] > WIDE and width < min(scaled.shape)
+    sigma, V = (_wide_svd(scaled, width) if wide else None) or _svd(scaled)
     return sigma * scale, fix_signs(V[:, :width])
 
 

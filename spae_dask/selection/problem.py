@@ -40,7 +40,8 @@ class Problem:
 
         The lengths are what the barrier methods weigh; ``sum(e) <= 1e-28 ||L||^2`` is rounding noise.
         """
-        E = self.core - (self.core @ self.V_k) @ self.V_k.T
+        E = (self.core @ self.V_k) @ self.V_k.T
+        np.subtract(self.core, E, out=E)
         e = squared_columns(E)
         if np.sum(e) <= 1e-28 * np.sum(squared_columns(self.core)):
             return np.zeros_like(E), np.zeros_like(e)

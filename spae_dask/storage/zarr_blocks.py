@@ -17,6 +17,10 @@ from spae_dask.errors import StorageError
 TARGET_BLOCK_NBYTES = 16 << 20
 """Decoded bytes of a row block: large beside the price of a read, small beside a worker's memory."""
 
+FEWEST_ROWS = 64
+"""Rows that a block of wide ones should have, within `MAX_BLOCK_NBYTES`: a product of fewer waits for the memory of its
+result, which is as wide as they are and higher."""
+
 MAX_BLOCK_NBYTES = 256 << 20
 """A row of chunks larger than this is read in parts, its chunks decoded once for each part."""
 
@@ -33,14 +37,15 @@ class ZarrBlocks:
     ----------
     array : zarr.Array
         Two-dimensional, real.
-    target_nbytes : int
-        Decoded bytes of a block, where the chunks leave the choice.
+    target_nbytes : int, optional
+        Decoded bytes of a block, where the chunks leave the choice: `TARGET_BLOCK_NBYTES` if not given, or as many as
+        `FEWEST_ROWS` take.
     names : tuple of str, optional
         Names of the columns, where they are stored apart from the array.
     """
 
     array: ZarrArray
-    target_nbytes: int = TARGET_BLOCK_NBYTES
+    target_nbytes: int | None = None
     names: tuple[str, ...] | None = None
 
     @property
@@ -63,7 +68,9 @@ class ZarrBlocks:
         band = chunk_rows * row_nbytes
         if band <= MAX_BLOCK_NBYTES or self.n_chunk_columns == 1:
             # a full-width chunk is decoded whole however few of its rows are wanted
-            return int(min(n, chunk_rows * max(1, self.target_nbytes // band)))
+            wide = min(FEWEST_ROWS * row_nbytes, MAX_BLOCK_NBYTES)
+            target = self.target_nbytes or max(TARGET_BLOCK_NBYTES, wide)
+            return int(min(n, chunk_rows * max(1, target // band)))
         return max(1, chunk_rows // -(-band // MAX_BLOCK_NBYTES))
 
     @property

@@ -1,12 +1,14 @@
 """Two reads: candidates proposed on a sketch, everything reported about them exact."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
 from spae_dask.algorithms.core import read_core
 from spae_dask.algorithms.problem import Problem
 from spae_dask.algorithms.sparse_encoder import encode_core
-from spae_dask.algorithms.two_reads import fit_two_reads, sizes_of, two_read_passes
+from spae_dask.algorithms.two_reads import fit_two_reads, sizes_of, two_read_finish_nbytes, two_read_passes
 from spae_dask.blocks import ArrayBlocks
 from spae_dask.engine.serial import SerialRunner
 from spae_dask.errors import InvalidInput, NonFiniteInput
@@ -152,3 +154,31 @@ def test_sizes_grow_with_what_is_asked_and_are_the_users_to_set():
     assert (asked.n_candidates, asked.sketch.rows) == (77, 55)
     assert sizes_of(Problem(2, 5), 300, 20_000).sketch.group == 1
     assert sizes_of(Problem(2, 5), 300, 12).n_candidates == 12
+
+
+@pytest.mark.parametrize("options", [{}, {"precision": "fast"}])
+def test_the_algebra_of_wide_data_takes_no_more_memory_than_planned_and_at_least_half(monkeypatch, options):
+    # few columns are searched, so that what is as wide as the data counts
+    monkeypatch.setattr("spae_dask.algorithms.two_reads.POOL", 300)
+    monkeypatch.setattr("spae_dask.algorithms.proposal.POOL", 300)
+    problem = Problem(2, 3, strategy="sketch", method="batch", **options)
+    wide = np.random.default_rng(5).standard_normal((300, 20_000)).astype(np.float32)
+    source = ArrayBlocks(wide + 3 * wide[:, :1] * wide[:1], 100)
+    peaks = []
+
+    def run_pass(recipe, name="pass"):
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        result = SerialRunner(source).run_pass(recipe, name)
+        tracemalloc.reset_peak()  # what a sweep takes is planned elsewhere
+        return result
+
+    tracemalloc.start()
+    try:
+        _, settled = fit_two_reads(problem, run_pass, source.shape)
+        left, last = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    planned = two_read_finish_nbytes(problem, *source.shape)
+    assert max(last, *peaks) <= planned <= 2 * max(last, *peaks)
+    # what an estimator keeps is the products, not the sketch they were proposed on
+    assert left <= 1.3 * settled.cross.nbytes

@@ -22,6 +22,12 @@ def test_a_zero_matrix_is_left_alone():
     assert not scaled.any()
 
 
+def test_a_matrix_that_is_scaled_already_is_not_copied():
+    X = np.array([[0.25, -0.75]])
+    assert unit_scaled(X)[0] is X
+    assert unit_scaled(X)[1] == 1.0
+
+
 def test_integers_become_floats():
     assert unit_scaled(np.arange(6).reshape(2, 3))[0].dtype == np.float64
 

@@ -58,6 +58,21 @@ def test_large_cores_get_the_same_subspace_from_the_gram_matrix(monkeypatch, sha
     np.testing.assert_allclose(V_gram.T @ V_gram, np.eye(5), atol=1e-14)
 
 
+@pytest.mark.parametrize("smallest", [1.0, 1e-3, 1e-9, 0.0])
+def test_wide_cores_get_the_same_values_and_vectors_from_their_triangle(monkeypatch, smallest):
+    rng = np.random.default_rng(3)
+    left, right = (np.linalg.qr(rng.standard_normal((n, 12)))[0] for n in (12, 300))
+    sigma = np.concatenate([[9.0, 7.0, 5.0, smallest], np.zeros(8)])
+    core = (left * sigma) @ right.T
+    monkeypatch.setattr("spae_dask.linalg.spectral.WIDE", 100)
+    found, V = right_singular(core, 4)
+    np.testing.assert_allclose(found, sigma, atol=1e-14)
+    np.testing.assert_allclose(V.T @ V, np.eye(4), atol=1e-13)
+    sure = 4 if smallest > 0 else 3
+    cosines = np.abs(np.einsum("ij,ij->j", V[:, :sure], right[:, :sure]))
+    np.testing.assert_allclose(cosines, 1, atol=1e-10)
+
+
 def test_large_cores_with_a_tiny_tail_keep_their_small_singular_values(monkeypatch):
     monkeypatch.setattr(spectral, "SVD_LIMIT", 10)
     sigma = np.concatenate([np.ones(5), 1e-6 * np.arange(30, 0, -1.0) / 30])

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from spae_dask.errors import StorageError
-from spae_dask.storage.zarr_blocks import ZarrBlocks
+from spae_dask.storage.zarr_blocks import MAX_BLOCK_NBYTES, ZarrBlocks
 
 N, D = 57, 13
 
@@ -112,6 +112,14 @@ def test_a_block_is_about_as_large_as_the_target(tmp_path: Path) -> None:
     array = zarr.create_array(tmp_path / "x.zarr", data=numbers(), chunks=(4, D))
     blocks = ZarrBlocks(array, target_nbytes=3 * 4 * D * 4 + 7)
     assert blocks.rows_per_block == 12
+
+
+@pytest.mark.parametrize(("d", "rows"), [(1000, 4190), (60_000, 60), (200_000, 60), (3_000_000, 20)])
+def test_wide_rows_come_in_blocks_of_several_within_the_limit(tmp_path: Path, d: int, rows: int) -> None:
+    blocks = ZarrBlocks(zarr.create_array(tmp_path / "x.zarr", shape=(20_000, d), chunks=(10, d), dtype="f4"))
+    assert blocks.rows_per_block == rows
+    assert rows * d * 4 <= MAX_BLOCK_NBYTES
+    assert blocks.decodes_per_chunk == 1
 
 
 def test_a_group_member_is_read_below_its_group(tmp_path: Path) -> None:
