@@ -1,7 +1,8 @@
 """How long a pass's floating point operations take at this machine's BLAS rate, everything else away.
 
-``dsyrk`` for a Gram matrix and ``tpqrt`` for a triangular factor, on rows that lie in cache, one single-threaded call
-after another in as many threads as a pass uses.
+``dsyrk`` for a Gram matrix, ``tpqrt`` for a triangular factor and ``dgemm`` for sketches and cross products, on rows
+that lie in cache, one single-threaded call after another in as many threads as a pass uses. Plans count operations in
+float32 half, so they need no rate of their own.
 """
 
 from collections.abc import Callable
@@ -10,16 +11,19 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg.blas import dsyrk
+from scipy.linalg.blas import dgemm, dsyrk
 from scipy.linalg.lapack import dtpqrt
 
 from benchmarks.timing import Timed, timed
 from spae_dask.engine.threads import one_blas_thread
 
-Strategy = Literal["gram", "tsqr"]
+Strategy = Literal["gram", "tsqr", "sketch"]
 
 PANEL_ROWS = 256
 """Rows that lie in cache."""
+
+SKETCH_ROWS, SKETCH_COLUMNS = 200, 1024
+"""Rows of the sketch, and the columns of a wide matrix that lie in cache with them."""
 
 SHARE = 4
 """Only this part of the operations is done; the time is multiplied."""
@@ -39,11 +43,15 @@ def arithmetic_seconds(strategy: Strategy, n_features: int, flops: float, thread
 
 
 def _flops_per_call(strategy: Strategy, d: int) -> float:
+    if strategy == "sketch":
+        return 2.0 * PANEL_ROWS * SKETCH_ROWS * SKETCH_COLUMNS
     return float(PANEL_ROWS * d * (d + 1)) if strategy == "gram" else 2.0 * PANEL_ROWS * d * d
 
 
 def kernel(strategy: Strategy, d: int) -> tuple[Callable[[], None], npt.NDArray[np.float64]]:
-    """One call's work, and the (d, d) summary it adds to: the upper triangle of a Gram matrix, or of R."""
+    """One call's work, and the summary it adds to: the upper triangle (d, d) of a Gram matrix or of R, or products."""
+    if strategy == "sketch":
+        return _products()
     rows = np.random.default_rng(0).standard_normal((PANEL_ROWS, d))
     summary = np.zeros((d, d), order="F")
     if strategy == "gram":
@@ -60,3 +68,14 @@ def kernel(strategy: Strategy, d: int) -> tuple[Callable[[], None], npt.NDArray[
         dtpqrt(0, width, summary, scratch, overwrite_a=1, overwrite_b=1)
 
     return add_rows, summary
+
+
+def _products() -> tuple[Callable[[], None], npt.NDArray[np.float64]]:
+    rows = np.random.default_rng(0).standard_normal((PANEL_ROWS, SKETCH_COLUMNS))
+    weights = rows[:, :SKETCH_ROWS].copy()
+    summary = np.zeros((SKETCH_COLUMNS, SKETCH_ROWS), order="F")
+
+    def add_products() -> None:
+        dgemm(1.0, rows.T, weights.T, beta=1.0, c=summary, trans_b=1, overwrite_c=1)
+
+    return add_products, summary

@@ -1,4 +1,4 @@
-"""What a pass costs: against bare reading, against arithmetic at BLAS speed, against dask's own QR, on more workers.
+"""What a pass costs: against bare reading, against arithmetic at BLAS speed, against peers, on more workers.
 
 Run from the repository's root::
 
@@ -14,15 +14,16 @@ from typing import Protocol
 
 from benchmarks.finish import Finish
 from benchmarks.machine import describe_machine
-from benchmarks.one_read_fit import OneReadFit
+from benchmarks.peers import Peers
 from benchmarks.problems import GaussianBlocks, SensorCounts
 from benchmarks.r_factor import RFactorMemory, RFactorTime
+from benchmarks.store_fit import StoreFit
 from benchmarks.table import HEAD, RULE, AnyLine, markdown_row, write_markdown
 from benchmarks.workers import TwoWorkers
 
 MIB = 1 << 20
 
-GROUPS = ("fits", "finish", "r-factor", "memory", "workers")
+GROUPS = ("fits", "fast", "two-reads", "peers", "finish", "r-factor", "memory", "workers")
 
 
 class Case(Protocol):
@@ -37,7 +38,10 @@ def cases(size: str) -> dict[str, list[Case]]:
     """Cases of a size, by group."""
     if size == "tiny":  # shows that everything runs; the times mean nothing
         return {
-            "fits": [OneReadFit(SensorCounts(32, MIB, "zstd", MIB // 8), s) for s in ("gram", "tsqr")],
+            "fits": [StoreFit(SensorCounts(32, MIB, "zstd", MIB // 8), s) for s in ("gram", "tsqr")],
+            "fast": [StoreFit(SensorCounts(32, MIB, "zstd", MIB // 8), "gram", precision="fast")],
+            "two-reads": [StoreFit(SensorCounts(300, MIB, "zstd", MIB // 8), "sketch")],
+            "peers": [Peers(SensorCounts(32, MIB, "zstd", MIB // 8), memory=512 * MIB)],
             "finish": [Finish(SensorCounts(32, MIB, "zstd", MIB // 8), "polished", 2, 3)],
             "r-factor": [RFactorTime(GaussianBlocks(32, 8, MIB // 8))],
             "memory": [RFactorMemory(GaussianBlocks(32, 2, MIB), more=2)],
@@ -46,13 +50,19 @@ def cases(size: str) -> dict[str, list[Case]]:
     scale = {"quick": 1, "full": 8}[size]
     return {
         "fits": [
-            OneReadFit(SensorCounts(128, 1024 * scale * MIB), "gram", at_most=1.5),
-            OneReadFit(SensorCounts(512, 1024 * scale * MIB), "gram", at_most=2.3),
-            OneReadFit(SensorCounts(128, 512 * scale * MIB, "lz4"), "gram"),
-            OneReadFit(SensorCounts(512, 512 * scale * MIB, "lz4"), "gram"),
-            OneReadFit(SensorCounts(128, 256 * scale * MIB), "tsqr"),
-            OneReadFit(SensorCounts(512, 256 * scale * MIB), "tsqr"),
+            StoreFit(SensorCounts(128, 1024 * scale * MIB), "gram", at_most=1.5),
+            StoreFit(SensorCounts(512, 1024 * scale * MIB), "gram", at_most=2.3),
+            StoreFit(SensorCounts(128, 512 * scale * MIB, "lz4"), "gram"),
+            StoreFit(SensorCounts(512, 512 * scale * MIB, "lz4"), "gram"),
+            StoreFit(SensorCounts(128, 256 * scale * MIB), "tsqr"),
+            StoreFit(SensorCounts(512, 256 * scale * MIB), "tsqr"),
         ],
+        "fast": [
+            StoreFit(SensorCounts(128, 1024 * scale * MIB), "gram", at_most=1.3, precision="fast"),
+            StoreFit(SensorCounts(512, 1024 * scale * MIB), "gram", at_most=1.75, precision="fast"),
+        ],
+        "two-reads": [StoreFit(SensorCounts(20_000, 1024 * scale * MIB), "sketch", at_most=2.6)],
+        "peers": [Peers(SensorCounts(128, 2048 * scale * MIB))],
         "finish": [
             Finish(SensorCounts(500, 16 * MIB), "batch", 10, 12),
             Finish(SensorCounts(500, 16 * MIB), "polished", 10, 12, at_most=5),

@@ -1,6 +1,8 @@
 """Named problems: matrices that anybody can make again, bit for bit, from their fields alone."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +11,14 @@ import numpy as np
 import numpy.typing as npt
 import zarr
 from dask.delayed import delayed
+from dask.system import CPU_COUNT
 from zarr.codecs import BloscCodec
 
 CODECS: dict[str, Any] = {"zstd": "auto", "lz4": BloscCodec(cname="lz4", clevel=5, shuffle="shuffle")}
 """What the chunks are compressed with: Zarr's own default, and what decodes fastest."""
+
+THREADS = int(CPU_COUNT)
+"""Threads that make a store, read it, or fit it without a cluster."""
 
 RANK = 8
 """Directions that the problems' columns share."""
@@ -36,9 +42,11 @@ class SensorCounts:
     codec : {"zstd", "lz4"}
         See ``CODECS``.
     chunk_nbytes : int
-        Decoded bytes of a chunk; chunks are full width.
+        Decoded bytes of a chunk, of a row of chunks if they are narrow.
     seed : int
-        Of the random numbers; each chunk has its own stream.
+        Of the random numbers; each row of chunks has its own stream.
+    chunk_columns : int, optional
+        Columns of a chunk; chunks are full width if not given.
     """
 
     n_features: int
@@ -46,6 +54,7 @@ class SensorCounts:
     codec: str = "zstd"
     chunk_nbytes: int = 8 << 20
     seed: int = 0
+    chunk_columns: int | None = None
 
     @property
     def chunk_rows(self) -> int:
@@ -54,7 +63,7 @@ class SensorCounts:
 
     @property
     def n_chunks(self) -> int:
-        """Chunks of the store."""
+        """Chunks of the store, or rows of chunks."""
         return self.nbytes // self.chunk_nbytes
 
     @property
@@ -62,27 +71,47 @@ class SensorCounts:
         """``(n, d)``."""
         return self.chunk_rows * self.n_chunks, self.n_features
 
+    def describe(self) -> str:
+        """Shape, chunks and size."""
+        (n, d), columns = self.shape, self.chunk_columns or self.n_features
+        return (
+            f"{n:,} x {d:,} float32, {n * d * 4 / 1e9:.3g} GB, {self.codec} chunks of {self.chunk_rows} x {columns:,}"
+        )
+
+    @cached_property
+    def directions(self) -> npt.NDArray[np.float32]:
+        """What the columns share, (8, d), falling off."""
+        directions = np.random.default_rng(self.seed).standard_normal((RANK, self.n_features))
+        return (directions / np.arange(1, RANK + 1)[:, None]).astype(np.float32)
+
     def chunk(self, i: int) -> npt.NDArray[np.float32]:
         """Rows of chunk ``i``."""
-        directions = np.random.default_rng(self.seed).standard_normal((RANK, self.n_features))
-        directions /= np.arange(1, RANK + 1)[:, None]
         rng = np.random.default_rng([self.seed, i])
-        signal = rng.standard_normal((self.chunk_rows, RANK)) @ directions
-        noise = rng.standard_normal((self.chunk_rows, self.n_features))
-        return np.clip(np.rint(2000 + 600 * signal + 30 * noise), 0, 4095).astype(np.float32)
+        scores = rng.standard_normal((self.chunk_rows, RANK), dtype=np.float32)
+        counts = rng.standard_normal((self.chunk_rows, self.n_features), dtype=np.float32)
+        # in place, because making a store takes longer than any fit of it
+        counts *= 30
+        counts += 2000 + 600 * scores @ self.directions
+        np.rint(counts, out=counts)
+        return np.clip(counts, 0, 4095, out=counts)
 
     def make(self, scratch: Path) -> Path:
         """Write the store below ``scratch``, once, and return where it is."""
         n, d = self.shape
-        path = scratch / f"counts-{n}x{d}-{self.chunk_nbytes}-{self.seed}-{self.codec}.zarr"
+        columns, rows = self.chunk_columns or d, self.chunk_rows
+        path = scratch / f"counts-{n}x{d}-{self.chunk_nbytes}x{columns}-{self.seed}-{self.codec}.zarr"
         if path.exists():
             return path
         unfinished = path.with_suffix(".part")
         array = zarr.create_array(
-            unfinished, shape=self.shape, chunks=(self.chunk_rows, d), dtype="f4", compressors=CODECS[self.codec]
+            unfinished, shape=self.shape, chunks=(rows, columns), dtype="f4", compressors=CODECS[self.codec]
         )
-        for i in range(self.n_chunks):
-            array[i * self.chunk_rows : (i + 1) * self.chunk_rows] = self.chunk(i)
+
+        def write(i: int) -> None:
+            array[i * rows : (i + 1) * rows] = self.chunk(i)
+
+        with ThreadPoolExecutor(THREADS) as pool:
+            list(pool.map(write, range(self.n_chunks)))
         return unfinished.rename(path)
 
 

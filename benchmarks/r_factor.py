@@ -16,17 +16,14 @@ import dask.array as da
 import numpy as np
 import numpy.typing as npt
 import psutil
-from dask.system import CPU_COUNT
 
-from benchmarks.problems import GaussianBlocks
+from benchmarks.problems import THREADS, GaussianBlocks
 from benchmarks.table import Line, MemoryLine
 from benchmarks.timing import take_turns, timed
 from spae_dask.accumulators import CenteredTriangle, Triangular
 from spae_dask.engine.distributed import DaskRunner
 from spae_dask.engine.threads import one_blas_thread
 from spae_dask.storage.dask_blocks import DaskBlocks
-
-THREADS = int(CPU_COUNT)
 
 
 def ours(x: da.Array) -> CenteredTriangle:

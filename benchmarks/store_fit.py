@@ -7,9 +7,8 @@ Both read from the operating system's cache, so what is compared is decoding and
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.plain import read_and_drop
-
 from benchmarks.arithmetic import Strategy, arithmetic_seconds
+from benchmarks.plain import read_and_drop
 from benchmarks.problems import THREADS, SensorCounts
 from benchmarks.table import Line
 from benchmarks.timing import PassClock, Timed, take_turns, timed

@@ -126,7 +126,48 @@ class SecondsLine:
         return [self.what, self.case, f"{self.seconds:.2f} s", "", "", "", target, MET[self.met]]
 
 
-AnyLine = Line | MemoryLine | SecondsLine
+@dataclass(frozen=True)
+class OnceLine:
+    """Another's seconds over ours, once each, each in a process of its own.
+
+    Attributes
+    ----------
+    what, case : str
+        What is divided by what, and on which problem.
+    ours : float
+        By the clock.
+    other : float or None
+        By the clock; None if it did not finish.
+    failure : str
+        Why not.
+    at_least : float, optional
+        The target for the speed-up.
+    """
+
+    what: str
+    case: str
+    ours: float
+    other: float | None
+    failure: str = ""
+    at_least: float | None = None
+
+    @property
+    def met(self) -> bool | None:
+        """Whether the target is met; None without one, or without another to compare with."""
+        if self.at_least is None or self.other is None:
+            return None
+        return self.other / self.ours >= self.at_least
+
+    def cells(self) -> list[str]:
+        """Text of the table's cells."""
+        target = "" if self.at_least is None else f"≥ {self.at_least:g}"
+        other, ratio = (
+            ("", self.failure) if self.other is None else (f"{self.other:.2f} s", f"{self.other / self.ours:.2f}")
+        )
+        return [self.what, self.case, f"{self.ours:.2f} s", other, ratio, "", target, MET[self.met]]
+
+
+AnyLine = Line | MemoryLine | SecondsLine | OnceLine
 
 
 def markdown_row(line: AnyLine) -> str:

@@ -5,17 +5,21 @@ order.
 """
 
 import os
-
-# before numpy is imported: a search makes thousands of small products, on which the threads of a BLAS only wait
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any
 
+import numpy as np  # noqa: F401 - so that its BLAS is there to be limited
 import pytest
+import scipy.linalg  # noqa: F401 - and scipy's own
 from distributed import Client, LocalCluster
 from hypothesis import HealthCheck, settings
+from threadpoolctl import threadpool_limits
+
+# A search makes thousands of small products, on which the threads of a BLAS only wait; and bits depend on their number.
+# Processes that tests start have their own libraries.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+ONE_BLAS_THREAD = threadpool_limits(limits=1, user_api="blas")
 
 settings.register_profile("dev", max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("ci", max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -1,17 +1,19 @@
 """The benchmark's smallest size: what the sides compute, never how fast."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import zarr
 from distributed import Client
 
-from benchmarks.arithmetic import PANEL_ROWS, arithmetic_seconds, kernel
+from benchmarks.arithmetic import PANEL_ROWS, SKETCH_COLUMNS, SKETCH_ROWS, arithmetic_seconds, kernel
 from benchmarks.bench_passes import cases, main
-from benchmarks.one_read_fit import fit, read_and_drop
+from benchmarks.plain import read_and_drop
 from benchmarks.problems import GaussianBlocks, SensorCounts
 from benchmarks.r_factor import dasks, ours, peak_mib
+from benchmarks.store_fit import StoreFit, fit
 from benchmarks.table import BEGIN, END, Line
 from benchmarks.timing import PassClock, Timed
 from benchmarks.workers import TwoWorkers, triangle_on
@@ -65,6 +67,25 @@ def test_the_arithmetic_is_the_gram_matrix_and_the_triangle_of_its_rows() -> Non
         found = upper if strategy == "gram" else np.triu(upper.T @ upper)
         np.testing.assert_allclose(found, np.triu(3 * rows.T @ rows), rtol=1e-10, atol=1e-10)
         assert arithmetic_seconds(strategy, 16, 1e6, 2).wall > 0
+
+
+def test_the_arithmetic_of_a_sketch_is_products_of_its_rows() -> None:
+    rows = np.random.default_rng(0).standard_normal((PANEL_ROWS, SKETCH_COLUMNS))
+    add, summary = kernel("sketch", 20_000)
+    add()
+    np.testing.assert_allclose(summary, rows.T @ rows[:, :SKETCH_ROWS], rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.filterwarnings("ignore::spae_dask.errors.PrecisionWarning")
+@pytest.mark.parametrize("options", [{"strategy": "gram", "precision": "fast"}, {"strategy": "sketch"}])
+def test_a_fit_of_less_arithmetic_or_more_reads_is_compared_with_reading_once(
+    tmp_path: Path, options: dict[str, Any]
+) -> None:
+    whole, passes, limit = StoreFit(SMALL, **options).run(tmp_path, 1)
+    assert whole.other == passes.other
+    reads = 2 if options["strategy"] == "sketch" else 1
+    assert limit.other[0].wall > reads * whole.other[0].wall
+    assert options.get("precision", options["strategy"]) in whole.case
 
 
 def test_both_sides_factor_the_same_array() -> None:
