@@ -183,6 +183,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     machine = describe_machine()
     print("\n".join(machine), HEAD, RULE, sep="\n", flush=True)
     table = [HEAD, RULE]
+    if given.scratch is not None:
+        given.scratch.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="spae-scale-", dir=given.scratch) as scratch:
         for row in rows(given.size, given.only, Path(scratch)):
             table.append(row)

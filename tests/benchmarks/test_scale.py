@@ -99,7 +99,6 @@ def test_a_case_is_fitted_checked_and_described_and_its_store_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(scale, "HERE", tmp_path)
-    (tmp_path / "scratch").mkdir()
     scale.main(["--size", "tiny", "--only", "wide", "--scratch", str(tmp_path / "scratch"), "--markdown"])
     row = capsys.readouterr().out.strip().splitlines()[-1]
     cells = dict(zip(*([c.strip() for c in line.split("|")[1:-1]] for line in (scale.HEAD, row)), strict=True))
