@@ -175,9 +175,9 @@ def test_memory_limits_that_are_none(limit: Any) -> None:
 def test_a_plan_that_does_not_fit_is_refused_before_anything_is_read(rows_per_block: int) -> None:
     wide = Unreadable((10**6, 3000), rows_per_block)
     calls = [
-        lambda limit: batch_encoder(2, n_nonzero=3, memory_limit=limit).fit(wide),
-        lambda limit: ColumnSelector(3, memory_limit=limit).fit(wide),
-        lambda limit: plan(wide, 2, memory_limit=limit),
+        lambda limit: batch_encoder(2, n_nonzero=3, strategy="gram", memory_limit=limit).fit(wide),
+        lambda limit: ColumnSelector(3, strategy="gram", memory_limit=limit).fit(wide),
+        lambda limit: plan(wide, 2, strategy="gram", memory_limit=limit),
     ]
     for call in calls:
         with pytest.raises(MemoryBudgetExceeded, match=r"Nothing was read\. What would fit: a memory limit of"):
@@ -199,7 +199,7 @@ def test_the_limit_that_a_refusal_names_does_fit_and_a_smaller_one_does_not() ->
     else:
         pytest.fail("no limit was ever enough")
     with pytest.raises(MemoryBudgetExceeded):
-        plan(wide, 2, memory_limit=limit // 2)
+        plan(wide, 2, memory_limit=limit // 2, calibrate=False)
 
 
 def test_a_budget_too_small_for_evaluating_scoring_or_writing_is_refused_before_reading(tmp_path: Path) -> None:
