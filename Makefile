@@ -40,7 +40,7 @@ format: install
 bench: install
 	$(BIN)/python -m benchmarks.bench_passes --markdown benchmarks/README.md
 	$(BIN)/python -m benchmarks.scale --size quick
-	$(BIN)/python -m benchmarks.quality --markdown
+	$(BIN)/python -m benchmarks.quality --size full --markdown
 	$(BIN)/python -m benchmarks.lower_bound --markdown
 	$(BIN)/python -m benchmarks.plan_accuracy --markdown
 
