@@ -1,12 +1,14 @@
 """From a core and an encoder to the certificate."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
+
+import numpy as np
 
 from spae_dask.algorithms.certificate import Certificate
 from spae_dask.algorithms.core import CoreSummary, Floats
 from spae_dask.algorithms.metrics import encoder_metrics
 from spae_dask.algorithms.theory import Target
-from spae_dask.linalg.loss import information_loss
+from spae_dask.linalg.loss import information_loss, symmetric_explained
 
 NO_TARGET = Target()
 
@@ -67,4 +69,67 @@ def certify(
         theory_n_nonzero_sharp=target.theory_n_nonzero_sharp,
         decoder_loss=decoder_loss,
         metrics=replace(found, information_loss=ratio) if keep_metrics else None,
+    )
+
+
+def certify_between(
+    core: Floats,
+    H: Floats,
+    loss: float,
+    pca: tuple[float, float],
+    *,
+    total: float,
+    error: float,
+    certified: bool,
+    bound: float | None,
+    theorem: str,
+    passes: int = 0,
+    target: Target = NO_TARGET,
+    decoder_loss: float | None = None,
+) -> Certificate:
+    """Certificate of an encoder whose loss is known and PCA's only between certified bounds.
+
+    Parameters
+    ----------
+    core : ndarray (q, c)
+        Core of columns among which H chooses, in a basis of their span: symmetric variance on it is that of X.
+    H : ndarray (c, k)
+        Encoder on that core.
+    loss : float
+        Its loss on X.
+    pca : tuple of float
+        Certified bounds on PCA's loss.
+    total, error : float
+        ``||X||^2``, and the rounding error of the loss.
+    certified : bool
+        Whether the lower bound stands for PCA's loss, or the upper one, as an estimate.
+    bound, theorem : float or None, str
+        What theory promised.
+    passes, target, decoder_loss
+        As for :func:`certify`.
+    """
+    lower, upper = pca
+    best = lower if certified else upper
+    symmetric = symmetric_explained(core, H)
+    return Certificate(
+        loss=loss,
+        pca_loss=best,
+        ratio=information_loss(loss, best, total, error=error),
+        pca_loss_kind="certified lower bound" if certified else "estimate",
+        pca_loss_lower=lower,
+        pca_loss_upper=upper,
+        total=total,
+        explained=1 - loss / total if total > 0 else 0.0,
+        symmetric_explained=symmetric,
+        symmetric_ratio=symmetric / (total - best) if total > best else 1.0,
+        bound=bound,
+        theorem=theorem,
+        n_components=H.shape[1],
+        n_nonzero=int(np.count_nonzero(H, axis=0).max(initial=0)),
+        combined_nonzero=int(np.count_nonzero(H.any(axis=1))),
+        loss_error=error,
+        passes=passes,
+        bytes_read=0,
+        decoder_loss=decoder_loss,
+        **asdict(target),
     )

@@ -20,10 +20,10 @@ from spae_dask.accumulators import (
     Triangular,
 )
 from spae_dask.algorithms.certificate import Certificate
-from spae_dask.algorithms.certify import certify
+from spae_dask.algorithms.certify import certify, certify_between
 from spae_dask.algorithms.core import Floats, RunPass, refuse_non_finite, summary_about
 from spae_dask.linalg.candidates import candidate_core
-from spae_dask.linalg.loss import encoder_loss, information_loss, symmetric_explained, total_variance
+from spae_dask.linalg.loss import encoder_loss, total_variance
 
 MEASURED = "measured on the data given; no theorem is involved"
 
@@ -116,27 +116,16 @@ def _certify_products(codec: Codec, products: Products, frequent: FrequentSketch
     outside = max(total - total_variance(core), 0.0)
     loss = outside + encoder_loss(core, codec.H)
     lower, upper = frequent.optimum_interval(k, codec.mean, codec.scale)
-    upper = min(upper, loss)
-    symmetric = symmetric_explained(core, codec.H)
-    error = 100 * math.sqrt(codec.mean.size) * float(np.finfo(np.float64).eps) * total
-    return Certificate(
-        loss=loss,
-        pca_loss=lower,
-        ratio=information_loss(loss, lower, total, error=error),
-        pca_loss_kind="certified lower bound",
-        pca_loss_lower=lower,
-        pca_loss_upper=upper,
+    return certify_between(
+        core,
+        codec.H,
+        loss,
+        (lower, min(upper, loss)),
         total=total,
-        explained=1 - loss / total if total > 0 else 0.0,
-        symmetric_explained=symmetric,
-        symmetric_ratio=symmetric / (total - lower) if total > lower else 1.0,
+        error=100 * math.sqrt(codec.mean.size) * float(np.finfo(np.float64).eps) * total,
+        certified=True,
         bound=None,
         theorem=MEASURED,
-        n_components=k,
-        n_nonzero=int(np.count_nonzero(codec.H, axis=0).max(initial=0)),
-        combined_nonzero=int(np.count_nonzero(codec.H.any(axis=1))),
-        loss_error=error,
         passes=1,
-        bytes_read=0,
         decoder_loss=decoder_loss,
     )

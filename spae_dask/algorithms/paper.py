@@ -27,7 +27,7 @@ from spae_dask.accumulators import (
     Projection,
     ResidualColumns,
 )
-from spae_dask.algorithms.certificate import Certificate
+from spae_dask.algorithms.certify import certify_between
 from spae_dask.algorithms.core import (
     Floats,
     RunPass,
@@ -38,7 +38,7 @@ from spae_dask.algorithms.sketched import Columns, Sketched, SketchSizes, read_s
 from spae_dask.algorithms.sparse_encoder import FittedEncoder, padded
 from spae_dask.encoding import encoder_from_columns
 from spae_dask.linalg.candidates import candidate_core
-from spae_dask.linalg.loss import encoder_loss, information_loss, sequential_explained, symmetric_explained
+from spae_dask.linalg.loss import encoder_loss, sequential_explained
 from spae_dask.linalg.scaling import squared_columns
 from spae_dask.selection.adaptive import best_split
 from spae_dask.selection.dual_set import dual_set_weights
@@ -211,27 +211,16 @@ def _finish(
     best = int(np.argmin(losses))
     H, G = padded(encoders[best][0].T, k).T, padded(encoders[best][1], k)
     lower, upper = sketched.pca_interval(k)
-    upper = min(upper, pca_upper)
-    error = 100 * d * float(np.finfo(np.float64).eps) * total
-    certificate = Certificate(
-        loss=losses[best],
-        pca_loss=lower,
-        ratio=information_loss(losses[best], lower, total, error=error),
-        pca_loss_kind="certified lower bound",
-        pca_loss_lower=lower,
-        pca_loss_upper=upper,
+    certificate = certify_between(
+        core,
+        H,
+        losses[best],
+        (lower, min(upper, pca_upper)),
         total=total,
-        explained=1 - losses[best] / total if total > 0 else 0.0,
-        symmetric_explained=symmetric_explained(core, H),
-        symmetric_ratio=symmetric_explained(core, H) / (total - lower) if total > lower else 1.0,
+        error=100 * d * float(np.finfo(np.float64).eps) * total,
+        certified=True,
         bound=bound[0],
         theorem=bound[1],
-        n_components=k,
-        n_nonzero=int(np.count_nonzero(H, axis=0).max(initial=0)),
-        combined_nonzero=int(np.count_nonzero(H.any(axis=1))),
-        loss_error=error,
-        passes=0,
-        bytes_read=0,
     )
     explained = sequential_explained(core, H)
     return FittedEncoder(

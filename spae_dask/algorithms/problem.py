@@ -14,7 +14,7 @@ SHARED = ("batch", "doubly-sparse")
 """Methods whose components all use the same columns."""
 STRATEGIES = ("auto", "gram", "tsqr", "sketch", "stream", "sample", "paper")
 EVALUATIONS = ("auto", "gram", "tsqr", "sketch")
-"""Those that make a core of all rows."""
+"""Those by which an encoder is evaluated, in one read."""
 TOLERANCE = 0.01
 """Of ``strategy="sample"``, where none is given."""
 MISSING = ("error", "mean", "zero")

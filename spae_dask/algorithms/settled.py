@@ -2,13 +2,14 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 
 from spae_dask.accumulators import Products
 from spae_dask.accumulators.single import RELATIVE_ERROR
 from spae_dask.algorithms.certificate import Certificate
+from spae_dask.algorithms.certify import certify_between
 from spae_dask.algorithms.core import Floats, refuse_overflow
 from spae_dask.algorithms.problem import Problem
 from spae_dask.algorithms.proposal import Proposal
@@ -24,9 +25,7 @@ from spae_dask.encoding.polished import encode_polished
 from spae_dask.linalg.candidates import basis_weights, rows_triangle
 from spae_dask.linalg.loss import (
     encoder_loss,
-    information_loss,
     sequential_explained,
-    symmetric_explained,
     total_variance,
 )
 from spae_dask.linalg.project import column_basis
@@ -194,31 +193,17 @@ class Settled:
         )
 
     def _certificate(self, problem: Problem, H: Floats) -> Certificate:
-        total, k = self.sketched.total, problem.n_components
-        loss = self.outside + encoder_loss(self.core, H)
-        lower, upper = self.pca_interval(k)
-        best = lower if problem.certified else upper
-        symmetric = symmetric_explained(self.core, H)
-        return Certificate(
-            loss=loss,
-            pca_loss=best,
-            ratio=information_loss(loss, best, total, error=self._error),
-            pca_loss_kind="certified lower bound" if problem.certified else "estimate",
-            pca_loss_lower=lower,
-            pca_loss_upper=upper,
-            total=total,
-            explained=1 - loss / total if total > 0 else 0.0,
-            symmetric_explained=symmetric,
-            symmetric_ratio=symmetric / (total - best) if total > best else 1.0,
+        return certify_between(
+            self.core,
+            H,
+            self.outside + encoder_loss(self.core, H),
+            self.pca_interval(problem.n_components),
+            total=self.sketched.total,
+            error=self._error,
+            certified=problem.certified,
             bound=None,
             theorem=ON_SKETCH,
-            n_components=k,
-            n_nonzero=int(np.count_nonzero(H, axis=0).max(initial=0)),
-            combined_nonzero=int(np.count_nonzero(H.any(axis=1))),
-            loss_error=self._error,
-            passes=0,
-            bytes_read=0,
-            **asdict(target_of(problem)),
+            target=target_of(problem),
         )
 
 
