@@ -22,12 +22,13 @@ def check(
     quiet: options.QuietOption = False,
     verbose: options.VerboseOption = 0,
     debug: options.DebugOption = False,
+    log_json: options.LogJsonOption = False,
 ) -> None:
     """Look at every entry of DATA once: missing chunks, NaN, infinite entries, constant columns.
 
     Exits with 0 whatever it finds, or, with --strict, with 3 if it finds any problem.
     """
-    with session("check", as_json=as_json, quiet=quiet, verbose=verbose, debug=debug) as screen:
+    with session("check", as_json=as_json, quiet=quiet, verbose=verbose, debug=debug, log_json=log_json) as screen:
         from spae_dask.cli.place import Place
         from spae_dask.estimators.checking import check as check_data
         from spae_dask.storage.open import open_matrix

@@ -26,13 +26,14 @@ def demo(
     quiet: options.QuietOption = False,
     verbose: options.VerboseOption = 0,
     debug: options.DebugOption = False,
+    log_json: options.LogJsonOption = False,
 ) -> None:
     """Try it on a real hyperspectral image, from raw file to report, in under a minute.
 
     Shows each step as the command that does it. Needs `pip install "spae-dask[demo]"`. An earlier demo in DIR is
     replaced.
     """
-    with session("demo", as_json=as_json, quiet=quiet, verbose=verbose, debug=debug) as screen:
+    with session("demo", as_json=as_json, quiet=quiet, verbose=verbose, debug=debug, log_json=log_json) as screen:
         from spae_dask.cli.demo_steps import run_demo
 
         outcome = run_demo(output, force=force, say=screen.note)

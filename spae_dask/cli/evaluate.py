@@ -23,6 +23,7 @@ def evaluate(
     quiet: options.QuietOption = False,
     verbose: options.VerboseOption = 0,
     debug: options.DebugOption = False,
+    log_json: options.LogJsonOption = False,
 ) -> None:
     """Measure what ENCODER loses on DATA, held-out data too, against PCA of the same data.
 
@@ -30,7 +31,9 @@ def evaluate(
     shown: loss after each component, symmetric and adjusted variance,
     nonzeros, and how correlated the codes are.
     """
-    with session("evaluate", as_json=as_json, quiet=quiet, verbose=verbose, debug=debug, strict=strict) as screen:
+    with session(
+        "evaluate", as_json=as_json, quiet=quiet, verbose=verbose, debug=debug, log_json=log_json, strict=strict
+    ) as screen:
         from spae_dask.cli.place import Place
         from spae_dask.estimators.evaluation import evaluate as evaluate_encoder
         from spae_dask.estimators.saved import load_encoder

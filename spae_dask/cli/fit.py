@@ -68,6 +68,7 @@ def fit(
     quiet: options.QuietOption = False,
     verbose: options.VerboseOption = 0,
     debug: options.DebugOption = False,
+    log_json: options.LogJsonOption = False,
 ) -> None:
     """Find a sparse encoder of DATA, and certify what it loses against PCA.
 
@@ -76,7 +77,9 @@ def fit(
     with --tolerance, within the memory that the plan states before it starts.
     The encoder appears under its name whole, or not at all.
     """
-    with session("fit", as_json=as_json, quiet=quiet, verbose=verbose, debug=debug, strict=strict) as screen:
+    with session(
+        "fit", as_json=as_json, quiet=quiet, verbose=verbose, debug=debug, log_json=log_json, strict=strict
+    ) as screen:
         if (nonzeros is None) == (eps is None):
             raise typer.BadParameter(
                 "give exactly one: the most features a component may use, or how much more than PCA it may lose",

@@ -90,13 +90,14 @@ def ingest(
     quiet: options.QuietOption = False,
     verbose: options.VerboseOption = 0,
     debug: options.DebugOption = False,
+    log_json: options.LogJsonOption = False,
 ) -> None:
     """Write SOURCE as a Zarr array whose chunks and codec are made for reading rows fast.
 
     One read. What was written is read back and compared. The array appears
     under its name whole, or not at all. A sparse SOURCE stays sparse.
     """
-    with session("ingest", as_json=as_json, quiet=quiet, verbose=verbose, debug=debug) as screen:
+    with session("ingest", as_json=as_json, quiet=quiet, verbose=verbose, debug=debug, log_json=log_json) as screen:
         from spae_dask.cli.place import check_paths
         from spae_dask.engine.memory import refuse_tiny
         from spae_dask.estimators.runtime import parse_memory

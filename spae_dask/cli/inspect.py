@@ -27,9 +27,10 @@ def inspect(
     quiet: options.QuietOption = False,
     verbose: options.VerboseOption = 0,
     debug: options.DebugOption = False,
+    log_json: options.LogJsonOption = False,
 ) -> None:
     """Show an encoder: certificate, components by feature, parameters and provenance."""
-    with session("inspect", as_json=as_json, quiet=quiet, verbose=verbose, debug=debug) as screen:
+    with session("inspect", as_json=as_json, quiet=quiet, verbose=verbose, debug=debug, log_json=log_json) as screen:
         from spae_dask.estimators.saved import load_encoder
 
         fitted = load_encoder(encoder)

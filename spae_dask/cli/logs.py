@@ -22,7 +22,7 @@ class _ScreenHandler(logging.Handler):
         self.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.screen.log(self.format(record))
+        self.screen.log(self.format(record), record.levelname.lower())
 
 
 @contextmanager

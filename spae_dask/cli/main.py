@@ -16,7 +16,6 @@ from spae_dask.cli.screen import Screen, forget_stdout
 
 app = typer.Typer(
     name="spae",
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -77,7 +76,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if not words:
             code = 2
     except UsageError as error:
-        screen = Screen(as_json="--json" in words, quiet=True, verbose=0)
+        screen = Screen(as_json="--json" in words, quiet=True, verbose=0, log_json="--log-json" in words)
         code = screen.fail(error, debug=False)
         screen.close()
     return int(code or 0)

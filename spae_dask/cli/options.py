@@ -374,4 +374,12 @@ VerboseOption = Annotated[
         rich_help_panel=SCREEN,
     ),
 ]
+LogJsonOption = Annotated[
+    bool,
+    typer.Option(
+        "--log-json",
+        help="Progress, notes, logs, warnings and errors as JSON objects, one a line, on stderr.",
+        rich_help_panel=SCREEN,
+    ),
+]
 DebugOption = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.", rich_help_panel=SCREEN)]

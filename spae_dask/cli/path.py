@@ -68,12 +68,13 @@ def path(
     quiet: options.QuietOption = False,
     verbose: options.VerboseOption = 0,
     debug: options.DebugOption = False,
+    log_json: options.LogJsonOption = False,
 ) -> None:
     """Loss, symmetric variance and features used for every K and R.
 
     One read of DATA in all; two if they have thousands of features.
     """
-    with session("path", as_json=as_json, quiet=quiet, verbose=verbose, debug=debug) as screen:
+    with session("path", as_json=as_json, quiet=quiet, verbose=verbose, debug=debug, log_json=log_json) as screen:
         from spae_dask.cli.place import Place, check_paths
         from spae_dask.estimators.paths import fit_path
         from spae_dask.storage.open import open_matrix

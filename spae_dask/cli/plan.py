@@ -34,6 +34,7 @@ def plan(
     quiet: options.QuietOption = False,
     verbose: options.VerboseOption = 0,
     debug: options.DebugOption = False,
+    log_json: options.LogJsonOption = False,
 ) -> None:
     """Say what a fit would read, hold and take, and what each strategy would.
 
@@ -43,7 +44,7 @@ def plan(
     fit does not fit the memory, and says what would.
     """
     del eps  # accepted so that a fit can be planned by changing one word; it costs nothing beside the read
-    with session("plan", as_json=as_json, quiet=quiet, verbose=verbose, debug=debug) as screen:
+    with session("plan", as_json=as_json, quiet=quiet, verbose=verbose, debug=debug, log_json=log_json) as screen:
         from spae_dask.cli.place import Place
         from spae_dask.estimators.planning import plan as plan_fit
         from spae_dask.storage.open import open_matrix

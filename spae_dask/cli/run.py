@@ -59,6 +59,7 @@ def run(
     quiet: options.QuietOption = False,
     verbose: options.VerboseOption = 0,
     debug: options.DebugOption = False,
+    log_json: options.LogJsonOption = False,
 ) -> None:
     """Run the steps of PIPELINE, except those whose outputs are up to date.
 
@@ -66,7 +67,9 @@ def run(
     After a failure or an interrupt, the next run goes on with the step that was
     not finished.
     """
-    with session("run", as_json=as_json, quiet=quiet, verbose=verbose, debug=debug, strict=strict) as screen:
+    with session(
+        "run", as_json=as_json, quiet=quiet, verbose=verbose, debug=debug, log_json=log_json, strict=strict
+    ) as screen:
         from spae_dask.cli.held_place import HeldPlace
         from spae_dask.cli.place import Place
         from spae_dask.pipelines.dry_run import dry_run as try_pipeline

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from spae_dask.cli.exits import class_name, exit_code, explain, in_options
+from spae_dask.cli.json_log import JsonLog, JsonProgress
 from spae_dask.cli.progress import Bar, Display, Lines, Meter, Silence
 from spae_dask.cli.signals import Signals
 
@@ -27,6 +28,8 @@ class Screen:
         Whether progress, the plan and hints are left out.
     verbose : int
         How often ``-v`` was given.
+    log_json : bool
+        Whether stderr gets one JSON object a line, and nothing else.
 
     Attributes
     ----------
@@ -40,7 +43,7 @@ class Screen:
         Whether the reader of stdout has left, as `head` does.
     """
 
-    def __init__(self, *, as_json: bool, quiet: bool, verbose: int) -> None:
+    def __init__(self, *, as_json: bool, quiet: bool, verbose: int, log_json: bool = False) -> None:
         self.as_json = as_json
         self.quiet = quiet
         self.verbose = verbose
@@ -50,13 +53,20 @@ class Screen:
         self.left = False
         self._err = Console(file=sys.stderr, stderr=True)
         on_terminal = sys.stderr.isatty() and not self._err.is_dumb_terminal
-        self._display: Display = Silence() if quiet else Bar(self._err) if on_terminal else Lines(sys.stderr)
+        self._json = JsonLog(sys.stderr, lambda: str(self.document.get("command", ""))) if log_json else None
+        self._display: Display
+        if quiet:
+            self._display = Silence()
+        elif self._json is not None:
+            self._display = JsonProgress(self._json)
+        else:
+            self._display = Bar(self._err) if on_terminal else Lines(sys.stderr)
         self.progress = Meter(self._display)
 
     def note(self, text: str) -> None:
         """Say something by the way, on stderr, unless told to be quiet."""
         if not self.quiet:
-            self._print(self._err, Text(printable(text)))
+            self._say("info", "note", text, Text(printable(text)))
 
     def result(self, text: str, document: Mapping[str, Any]) -> None:
         """Give the command's result, in words and as JSON values."""
@@ -69,19 +79,22 @@ class Screen:
         message = in_options(message, self.document.get("command", ""))
         if message not in self.warnings:
             self.warnings.append(message)
-            self._print(self._err, Text.assemble(("warning:", "bold yellow"), " ", printable(message)))
+            shown = Text.assemble(("warning:", "bold yellow"), " ", printable(message))
+            self._say("warning", "warning", message, shown)
 
-    def log(self, line: str) -> None:
+    def log(self, line: str, level: str = "debug") -> None:
         """Print a line of a log."""
-        self._print(self._err, Text(printable(line), style="dim"))
+        self._say(level, "log", line, Text(printable(line), style="dim"))
 
     def fail(self, error: BaseException, *, debug: bool) -> int:
         """Report an error and give back the exit code."""
         self.stop()
         code, message = exit_code(error), explain(error, self.document.get("command", ""))
         if debug:
-            self._print(self._err, Text("".join(traceback.format_exception(error)).rstrip()))
-        self._print(self._err, Text.assemble(("error:", "bold red"), " ", printable(message)))
+            trace = "".join(traceback.format_exception(error)).rstrip()
+            self._say("debug", "log", trace, Text(trace))
+        shown = Text.assemble(("error:", "bold red"), " ", printable(message))
+        self._say("error", "error", message, shown)
         self.document["error"] = {"class": class_name(error), "message": message, "exit_code": code}
         return code
 
@@ -104,9 +117,13 @@ class Screen:
             forget_stdout()
             self.left = True
 
-    def _print(self, console: Console, text: Text) -> None:
-        # soft_wrap: a line that is piped, searched or copied must not be cut to some width
-        console.print(text, soft_wrap=True, highlight=False, markup=False)
+    def _say(self, level: str, event: str, message: str, shown: Text) -> None:
+        """Write to stderr: ``message`` as a JSON object if that is wanted, else what is ``shown``."""
+        if self._json is not None:
+            self._json.write(level, event, message)
+        else:
+            # soft_wrap: a line that is piped, searched or copied must not be cut to some width
+            self._err.print(shown, soft_wrap=True, highlight=False, markup=False)
 
 
 def forget_stdout() -> None:

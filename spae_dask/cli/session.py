@@ -14,7 +14,7 @@ from spae_dask.errors import MissingChunksWarning, SpaeWarning
 
 @contextmanager
 def session(
-    command: str, *, as_json: bool, quiet: bool, verbose: int, debug: bool, strict: bool = False
+    command: str, *, as_json: bool, quiet: bool, verbose: int, debug: bool, log_json: bool = False, strict: bool = False
 ) -> Iterator[Screen]:
     """Yield the screen of a command, and end the command with the right exit code whatever happens.
 
@@ -22,7 +22,7 @@ def session(
     ----------
     command : str
         The verb, for the record.
-    as_json, quiet, verbose, debug
+    as_json, quiet, verbose, debug, log_json
         The options that all verbs share.
     strict : bool
         Whether chunks that are not stored are an error.
@@ -32,7 +32,7 @@ def session(
     typer.Exit
         If the command failed; it has been reported.
     """
-    screen = Screen(as_json=as_json, quiet=quiet, verbose=verbose)
+    screen = Screen(as_json=as_json, quiet=quiet, verbose=verbose, log_json=log_json)
     screen.document["command"] = command
     code = 0
     try:

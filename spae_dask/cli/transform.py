@@ -37,13 +37,16 @@ def transform(
     quiet: options.QuietOption = False,
     verbose: options.VerboseOption = 0,
     debug: options.DebugOption = False,
+    log_json: options.LogJsonOption = False,
 ) -> None:
     """Write the codes of all rows of DATA to a Zarr array.
 
     Every chunk is written whole, read back and compared. The array appears
     under its name whole, or not at all.
     """
-    with session("transform", as_json=as_json, quiet=quiet, verbose=verbose, debug=debug, strict=strict) as screen:
+    with session(
+        "transform", as_json=as_json, quiet=quiet, verbose=verbose, debug=debug, log_json=log_json, strict=strict
+    ) as screen:
         from spae_dask.cli.place import Place, check_paths
         from spae_dask.estimators.saved import load_encoder
         from spae_dask.estimators.writing import transform_to_zarr
