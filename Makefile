@@ -46,8 +46,9 @@ bench: install
 
 lock: pyproject.toml
 	$(PYTHON) -m venv .lock-venv
-	.lock-venv/bin/pip install --quiet --upgrade --editable '.[dev]' hatchling
-	.lock-venv/bin/pip freeze --exclude-editable --exclude spae-dask > requirements.lock
+	.lock-venv/bin/pip install --quiet uv
+	.lock-venv/bin/uv pip compile --quiet --upgrade --no-annotate --all-extras --no-header --universal \
+		--group build --output-file requirements.lock pyproject.toml
 	rm -rf .lock-venv
 
 clean:
