@@ -4,7 +4,7 @@ A source is a matrix X of ``n`` rows and ``d`` columns that is read in contiguou
 else about it. A source that can be read in another process is small when pickled and opens its store where it is read.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import pairwise
@@ -38,6 +38,8 @@ class RowBlocks(Protocol):
         True if the data live in this process's memory only, so that no other process can read them.
     stored : StoredEntries, optional
         What the blocks hold if they are CSR rows; sources of dense rows need not have it (see ``stored_entries``).
+    of_columns : callable, optional
+        From columns to row blocks of them alone, where that reads less than all (see ``columns_alone``).
     """
 
     @property
@@ -84,6 +86,12 @@ def stored_entries(source: RowBlocks) -> StoredEntries | None:
     """What is known of the stored entries of a source of CSR rows; None if its rows are dense."""
     stored: StoredEntries | None = getattr(source, "stored", None)
     return stored
+
+
+def columns_alone(source: RowBlocks, columns: npt.NDArray[np.intp]) -> RowBlocks | None:
+    """Row blocks of some columns (ascending) of ``source``, in blocks of their own; None if that would read as much."""
+    of_columns: Callable[[npt.NDArray[np.intp]], RowBlocks | None] | None = getattr(source, "of_columns", None)
+    return None if of_columns is None else of_columns(columns)
 
 
 def total_nbytes(source: RowBlocks) -> int:

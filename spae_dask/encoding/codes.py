@@ -61,6 +61,23 @@ class RowEncoder:
         return codes
 
 
+@dataclass(frozen=True, eq=False)
+class SelectedRowEncoder:
+    """The same map, of rows that have the selected columns only.
+
+    Parameters
+    ----------
+    encoder : RowEncoder
+        The map.
+    """
+
+    encoder: RowEncoder
+
+    def encode(self, rows: Any, first_row: int = 0) -> Floats:
+        """Codes (m, k) of rows (m, r)."""
+        return self.encoder.encode_selected(rows, first_row)
+
+
 def decode_codes(codes: Floats, G: Floats, mean: Floats, scale: Floats) -> Floats:
     """Rows ``codes @ G * scale + mean`` (m, d)."""
     rows: Floats = codes @ G

@@ -14,7 +14,7 @@ from sklearn.utils.validation import validate_data
 from spae_dask.accumulators import NonFinite
 from spae_dask.accumulators.nonfinite import all_finite
 from spae_dask.algorithms.core import refuse_non_finite
-from spae_dask.blocks import ArrayBlocks, LazyRowBlocks, RowBlocks, stored_entries
+from spae_dask.blocks import ArrayBlocks, LazyRowBlocks, RowBlocks, columns_alone, stored_entries
 from spae_dask.encoding.codes import RowEncoder, decode_codes
 from spae_dask.engine.serial import SerialRunner
 from spae_dask.errors import InvalidInput, NonFiniteInput
@@ -49,7 +49,7 @@ def encode_rows(source: RowBlocks, encoder: RowEncoder) -> Any:
         for number, (start, stop) in enumerate(pairwise(source.bounds)):
             codes[start:stop] = encoder.encode(source.read(number), start)
         return codes
-    selected = lazy_array(source)[:, encoder.columns].rechunk({1: -1})
+    selected = lazy_columns(source, encoder.columns).rechunk({1: -1})
     numbers = (encoder.H_selected, encoder.mean, encoder.scale, encoder.fill)
     return selected.map_blocks(
         _encode_chunk,
@@ -88,6 +88,12 @@ def _decode_chunk(
     codes: Any, G: npt.NDArray[Any], mean: npt.NDArray[Any], scale: npt.NDArray[Any]
 ) -> npt.NDArray[np.float64]:
     return decode_codes(codes.toarray() if sp.issparse(codes) else codes, G, mean, scale)
+
+
+def lazy_columns(source: RowBlocks, columns: npt.NDArray[np.intp]) -> da.Array:
+    """A dask array of some columns, ascending; of stores cut by columns, only chunks that hold them are read."""
+    alone = columns_alone(source, columns)
+    return lazy_array(source)[:, columns] if alone is None else lazy_array(alone)
 
 
 def lazy_array(source: RowBlocks) -> da.Array:

@@ -14,7 +14,7 @@ from spae_dask.algorithms.problem import Problem, check_count
 from spae_dask.blocks import ArrayBlocks
 from spae_dask.engine.events import Event
 from spae_dask.errors import RankDeficientWarning
-from spae_dask.estimators.applying import lazy_array, open_rows, refuse_non_finite_array
+from spae_dask.estimators.applying import lazy_columns, open_rows, refuse_non_finite_array
 from spae_dask.estimators.fitting import fit, seed_of
 from spae_dask.estimators.runtime import store_names
 from spae_dask.storage.open import open_matrix
@@ -126,7 +126,7 @@ class ColumnSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         source = open_rows(self, X)
         columns = np.flatnonzero(self._get_support_mask())
         if not isinstance(source, ArrayBlocks):
-            return lazy_array(source)[:, columns]
+            return lazy_columns(source, columns)
         if self.missing == "error":
             refuse_non_finite_array(source)
         rows: Any = source.X

@@ -50,4 +50,6 @@ def _object_notes(source: RowBlocks) -> list[str]:
     note = f"{n_objects:,} stored object{plural} of about {format_nbytes(typical)} before encoding"
     if n_objects > MANY_OBJECTS and typical < SMALL_OBJECT:
         note += ", which is slow on object stores (`spae ingest` writes fewer and larger ones)"
-    return [f"{note}; transform reads all of them{', though chunks are cut by columns' if by_columns else ''}"]
+    return [
+        f"{note}; transform reads {'only those that hold features of the encoder' if by_columns else 'all of them'}"
+    ]

@@ -7,7 +7,8 @@ from typing import Any
 from sklearn.utils.validation import check_is_fitted
 
 from spae_dask import __version__
-from spae_dask.blocks import nbytes_of_rows
+from spae_dask.blocks import columns_alone, nbytes_of_rows
+from spae_dask.encoding.codes import SelectedRowEncoder
 from spae_dask.engine.distributed import DaskRunner
 from spae_dask.engine.events import Event, ignore
 from spae_dask.engine.layout import write_footprint
@@ -99,14 +100,15 @@ def transform_to_zarr(
         If writing fails, or a chunk reads back differently.
     """
     check_is_fitted(encoder)
-    source = open_rows(encoder, x)
-    refuse_same(source.describe(), path)
+    given, row_encoder = open_rows(encoder, x), encoder.row_encoder()
+    refuse_same(given.describe(), path)
+    alone = columns_alone(given, row_encoder.columns)
+    source, row_map = (given, row_encoder) if alone is None else (alone, SelectedRowEncoder(row_encoder))
     n, k = source.shape[0], encoder.n_components_
     dtype = code_dtype(source.dtype)
     unit = unit_rows_for(n, k * dtype.itemsize, source.bounds[1] - source.bounds[0])
     spans = unit_spans(source.bounds, max(1, nbytes_of_rows(source, 1)), unit)
     client = active_client(source)
-    row_encoder = encoder.row_encoder()
     footprint = write_footprint(source, unit * k * dtype.itemsize, row_encoder.columns.size)
     resources = resources_for(client, memory_limit)
     tasks = tasks_or_refuse(f"one task of writing codes of {source.describe()}", footprint, resources)
@@ -114,8 +116,8 @@ def transform_to_zarr(
     with publish(path, overwrite=overwrite) as work:
         attributes = {"spae": {"kind": "codes", "version": __version__, "source": source.describe()}}
         sink = create_sink(str(work), (n, k), dtype, unit, attributes)
-        warn_of_missing_chunks(source)
-        verified = sum(runner.run_spans(WriteRows(row_encoder, sink), spans, "transform"))
+        warn_of_missing_chunks(given)
+        verified = sum(runner.run_spans(WriteRows(row_map, sink), spans, "transform"))
         if verified != n:
             raise PassFailed(f"{verified} of {n} rows were written: please report this, with the shape and the chunks")
     return WriteReport(str(path), (n, k), str(dtype), unit, -(-n // unit), verified)

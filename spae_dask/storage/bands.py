@@ -76,7 +76,7 @@ class ZarrBands:
         try:
             return np.asarray(self.blocks.array[start:stop])
         except Exception as error:  # codecs and stores raise what they please
-            raise self.blocks._explain(start, stop, error) from error
+            raise self.blocks.explain(start, stop, error) from error
 
 
 def plan_zarr_bands(blocks: ZarrBlocks, budget: int) -> ZarrBands:

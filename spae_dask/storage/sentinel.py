@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from spae_dask.blocks import ArrayBlocks, Block, LazyRowBlocks, RowBlocks, largest_block_nbytes
+from spae_dask.blocks import ArrayBlocks, Block, LazyRowBlocks, RowBlocks, columns_alone, largest_block_nbytes
 from spae_dask.errors import InvalidInput
 from spae_dask.storage.dask_blocks import DaskBlocks
 
@@ -133,6 +133,11 @@ class SentinelBlocks:
         """Block ``i``, marked."""
         block: Block = mark_missing(self.source.read(i), self.missing_value)
         return block
+
+    def of_columns(self, columns: npt.NDArray[np.intp]) -> RowBlocks | None:
+        """Some of its columns, marked, if the source can read them alone."""
+        alone = columns_alone(self.source, columns)
+        return None if alone is None else SentinelBlocks(alone, self.missing_value)
 
     def describe(self) -> str:
         """Name of the source."""

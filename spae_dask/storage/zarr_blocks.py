@@ -11,8 +11,9 @@ import numpy.typing as npt
 import zarr
 from zarr.storage import FsspecStore, MemoryStore
 
-from spae_dask.blocks import uniform_bounds
+from spae_dask.blocks import RowBlocks, uniform_bounds
 from spae_dask.errors import StorageError
+from spae_dask.storage.zarr_columns import ZarrColumns
 
 TARGET_BLOCK_NBYTES = 16 << 20
 """Decoded bytes of a row block: large beside the price of a read, small beside a worker's memory."""
@@ -110,6 +111,11 @@ class ZarrBlocks:
         """Where the array is."""
         return place_of(self.array)
 
+    def of_columns(self, columns: npt.NDArray[np.intp]) -> RowBlocks | None:
+        """Some columns alone, ascending, if there are chunks that hold none of them."""
+        chosen = ZarrColumns(self, columns, self.target_nbytes or TARGET_BLOCK_NBYTES)
+        return chosen if chosen.n_chunk_columns < self.n_chunk_columns else None
+
     def read(self, i: int) -> npt.NDArray[np.generic]:
         """Rows of block ``i``.
 
@@ -125,11 +131,15 @@ class ZarrBlocks:
         except MemoryError:
             raise
         except Exception as error:  # codecs and stores raise what they please
-            raise self._explain(start, stop, error) from error
+            raise self.explain(start, stop, error) from error
 
-    def _explain(self, start: int, stop: int, error: Exception) -> StorageError:
-        """Which chunk of the block is to blame."""
+    def explain(
+        self, start: int, stop: int, error: Exception, columns: npt.NDArray[np.intp] | None = None
+    ) -> StorageError:
+        """Which chunk that holds some of these rows, and of these columns, is to blame."""
         for coordinates in self._chunks_of_rows(start, stop):
+            if columns is not None and not np.isin(coordinates[1], columns // self.stored_unit[1]):
+                continue
             try:
                 self.array[self._region(coordinates)]
             except Exception as found:

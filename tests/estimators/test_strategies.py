@@ -196,7 +196,7 @@ def test_the_table_has_a_line_for_each_strategy_and_marks_the_one_taken() -> Non
     ("chunks", "words"),
     [
         ((1000, 100), "100 stored objects of about 391 KiB before encoding; transform reads all of them"),
-        ((1000, 50), "200 stored objects of about 195 KiB before encoding; transform reads all of them, though"),
+        ((1000, 50), "200 stored objects of about 195 KiB before encoding; transform reads only those that hold"),
         ((5, 100), "20,000 stored objects of about 2.0 KiB before encoding, which is slow on object stores"),
     ],
 )
