@@ -58,5 +58,6 @@ def test_the_shell_completes_verbs_and_options(spae_process, typed, offered):
 
 
 def test_the_completion_script_is_for_the_command(spae_process):
-    out, err = spae_process("--show-completion", "bash").communicate(timeout=60)
+    told = {"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}  # the shell is else looked for among the parents
+    out, err = spae_process("--show-completion", "bash", **told).communicate(timeout=60)
     assert "_SPAE_COMPLETE=complete_bash" in out + err
