@@ -45,6 +45,10 @@ class ClusterUnavailable(SpaeError, RuntimeError):
     """No scheduler, or no worker, answered in time."""
 
 
+class PartsMissing(SpaeError, RuntimeError):
+    """Other parts of an array job have to be done first."""
+
+
 class SpaeWarning(UserWarning):
     """Root of all warnings issued by this package."""
 
@@ -67,3 +71,7 @@ class UnlikeBlocksWarning(SpaeWarning):
 
 class NewStreamWarning(SpaeWarning):
     """``partial_fit`` starts a stream that does not hold the rows of an earlier fit."""
+
+
+class CheckpointWarning(SpaeWarning):
+    """A stored state could not be used, and its rows are read again."""
