@@ -16,7 +16,7 @@ from spae_dask.engine.checkpoint import Checkpoint, Share
 from spae_dask.engine.memory import format_nbytes
 from spae_dask.engine.plan import Plan
 from spae_dask.errors import InvalidInput
-from spae_dask.storage.checkpoint_record import Job, begin_or_resume
+from spae_dask.storage.checkpoint_record import Job, begin_or_resume, remember_parts
 from spae_dask.storage.dask_blocks import DaskBlocks
 from spae_dask.storage.fingerprint import fingerprint
 from spae_dask.storage.state_store import States, states_at
@@ -86,6 +86,8 @@ def open_checkpoint(
     versions = {"spae_dask": __version__, "numpy": np.__version__, "scipy": scipy.__version__}
     versions["machine"] = platform.machine()
     begin_or_resume(store, Job(kind, _known_by(source), {**parameters, "strategy": strategy}, versions))
+    if wanted.share is not None and wanted.share.number:
+        remember_parts(store, wanted.share.of)
     return Checkpoint(store, wanted.share)
 
 
