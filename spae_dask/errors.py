@@ -29,6 +29,10 @@ class OutputExists(InvalidInput, FileExistsError):
     """The output is already there and may not be overwritten."""
 
 
+class OtherCheckpoint(InvalidInput):
+    """The checkpoint is of other data, parameters or versions."""
+
+
 class MemoryBudgetExceeded(SpaeError, RuntimeError):
     """The plan needs more memory than the budget allows; nothing was read."""
 

@@ -4,6 +4,7 @@ import shlex
 from typing import TYPE_CHECKING, Any
 
 from spae_dask.cli import options
+from spae_dask.cli.ended import end_checkpoint
 from spae_dask.cli.fit_given import EncoderOutput, FitGiven, takes_fit_options
 from spae_dask.cli.session import session
 
@@ -92,16 +93,6 @@ def write_encoder(
         screen.note(f"exact              spae evaluate {shlex.quote(data)} {shlex.quote(output)}{member}")
     screen.note(f"next               spae inspect {shlex.quote(output)}")
     screen.note(f"                   spae transform {shlex.quote(data)} {shlex.quote(output)} -o CODES.zarr{member}")
-
-
-def end_checkpoint(checkpoint: str, screen: "Screen", *, keep: bool) -> None:
-    """Remove a checkpoint that has served, unless it is to be kept."""
-    from spae_dask.storage.checkpoint_record import remove_checkpoint
-
-    if keep:
-        screen.note(f"kept               {checkpoint}")
-    else:
-        remove_checkpoint(checkpoint)
 
 
 def main_lines(plan: Any) -> str:

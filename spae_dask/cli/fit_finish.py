@@ -3,7 +3,8 @@
 from typing import Any
 
 from spae_dask.cli import options
-from spae_dask.cli.fit import end_checkpoint, write_encoder
+from spae_dask.cli.ended import end_checkpoint
+from spae_dask.cli.fit import write_encoder
 from spae_dask.cli.fit_given import EncoderOutput, FitGiven, takes_fit_options
 from spae_dask.cli.fit_part import command_of_parts
 from spae_dask.cli.session import session

@@ -26,9 +26,7 @@ def check_part(given: str) -> str:
     found = re.fullmatch(r"(\d{1,9})/(\d{1,9})", given)
     if found and 1 <= int(found[1]) <= int(found[2]) <= MOST_PARTS:
         return given
-    raise typer.BadParameter(
-        f"{given!r} is not a part: give I/N, as in 3/8, with I from 1 to N and N up to {MOST_PARTS}"
-    )
+    raise typer.BadParameter(f"{given!r} is not a part: give I/N, as in 3/8, with I from 1 to N, at most {MOST_PARTS}")
 
 
 PartArgument = Annotated[
@@ -66,11 +64,12 @@ def fit_part(part: PartArgument, checkpoint: options.SharedCheckpointOption, **s
 
         source = open_matrix(given.data, array=given.array)
         number, of = map(int, part.split("/"))
-        at = CheckpointAt(checkpoint, Share(number, of))
+        share = Share(number, of)
+        at = CheckpointAt(checkpoint, share)
         with Place("none", given.memory).ready(source, screen):
             encoder = SparseEncoder(**given.fitted, checkpoint=at, progress=screen.progress)
             try:
-                done = fit_share(encoder, source, of)
+                done = fit_share(encoder, source, share)
             except PartsMissing as error:
                 raise PartsMissing(f"{error} Wait for them, or run {command_of_parts(given, checkpoint)}.") from None
         lacking = done.lacking

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from spae_dask.cli import options
+from spae_dask.cli.ended import end_checkpoint
 from spae_dask.cli.session import session
 
 EXAMPLES = """Examples:
@@ -61,6 +62,8 @@ def path(
     array: options.ArrayOption = None,
     missing: options.MissingOption = options.Missing.error,
     missing_value: options.MissingValueOption = None,
+    checkpoint: options.CheckpointOption = None,
+    keep_checkpoint: options.KeepCheckpointOption = False,
     cluster: options.ClusterOption = None,
     memory: options.MemoryOption = None,
     force: options.ForceOption = False,
@@ -98,6 +101,7 @@ def path(
                 missing_value=missing_value,
                 random_state=seed,
                 memory_limit=memory,
+                checkpoint=checkpoint,
                 progress=screen.progress,
             )
         if output is not None:
@@ -105,6 +109,8 @@ def path(
         screen.result(str(found), {"data": data, "method": method.value, "points": [asdict(p) for p in found.points]})
         if output is not None:
             screen.note(f"wrote {output}")
+        if checkpoint is not None:
+            end_checkpoint(checkpoint, screen, keep=keep_checkpoint)
 
 
 def write(found: object, output: str, *, force: bool) -> None:

@@ -102,7 +102,7 @@ class Lacking:
     missing : tuple of int
         Those that are not stored.
     n_swept : int
-        Spans that this process has stored, in all passes.
+        Spans that this process had to sweep as its share, in all passes.
     """
 
     name: str
@@ -221,7 +221,7 @@ class Checkpoint:
     Attributes
     ----------
     n_swept : int
-        Spans swept into it by this process.
+        Spans that this process had to sweep as its share.
     number : int
         Passes begun.
     """

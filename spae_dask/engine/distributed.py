@@ -89,35 +89,38 @@ class DaskRunner:
         """Sweep the source once and return the state of all its rows, to which more can be added."""
         layout = PassLayout.of(self.source, accumulator)
         tree = MergeTree(len(layout.spans), layout.fan_in)
-        self.tally.add(layout.nbytes)
-        if self.checkpoint is None:
-            state: State = self._run_tree(accumulator, name, layout, tree, None).state
-            return state
-        kept = self.checkpoint.begin(name, accumulator, layout, self.source)
-        while True:
+        kept, state = None, None
+        if self.checkpoint is not None:
+            kept = self.checkpoint.begin(name, accumulator, layout, self.source)
+        while state is None:
             try:
-                return self._run_kept(accumulator, name, layout, kept)
+                state = self._run_kept(accumulator, name, layout, tree, kept)
             except LostState as lost:
+                assert self.checkpoint is not None
+                assert kept is not None
                 self.checkpoint.lost(kept, lost, accumulator)
+        self.tally.add(layout.nbytes)
+        return state
 
-    def _run_kept(self, accumulator: Accumulator[Any], name: str, layout: PassLayout, kept: KeptPass) -> State:
+    def _run_kept(
+        self, accumulator: Accumulator[Any], name: str, layout: PassLayout, tree: MergeTree, kept: KeptPass | None
+    ) -> State:
         """Sweep what is not stored, or this process's share of it, and put all states together."""
-        assert self.checkpoint is not None
-        tree, share = kept.tree, self.checkpoint.share
-        stored = kept.stored()
-        missing = set(range(tree.n_spans)) - tree.covered(stored)
-        if share is not None and missing:
-            mine = missing.intersection(share.spans(tree.n_spans))
-            if mine:
-                self._run_tree(accumulator, name, layout, tree, kept, stored, frozenset(mine))
+        stored: frozenset[Node] = frozenset()
+        if kept is not None:
+            assert self.checkpoint is not None
+            share, stored = self.checkpoint.share, kept.stored()
+            missing = set(range(tree.n_spans)) - tree.covered(stored)
+            if share is not None and missing:
+                mine = missing.intersection(share.spans(tree.n_spans))
                 self.checkpoint.n_swept += len(mine)
-            lacking = self.checkpoint.lacking(name, kept)
-            if lacking.missing:
-                raise NotWhole(lacking)
-            stored = kept.stored()
-            missing = set()
+                if mine:
+                    self._run_tree(accumulator, name, layout, tree, kept, stored, frozenset(mine))
+                lacking = self.checkpoint.lacking(name, kept)
+                if lacking.missing:
+                    raise NotWhole(lacking)
+                stored = kept.stored()
         state: State = self._run_tree(accumulator, name, layout, tree, kept, stored).state
-        self.checkpoint.n_swept += len(missing)
         return state
 
     def _run_tree(

@@ -35,17 +35,17 @@ def parts_missing(lacking: Lacking, of: int) -> tuple[int, ...]:
     return tuple(i for i in range(1, of + 1) if not missing.isdisjoint(Share(i, of).spans(lacking.n_spans)))
 
 
-def fit_part(encoder: SparseEncoder, x: Any, of: int) -> PartDone:
+def fit_part(encoder: SparseEncoder, x: Any, share: Share) -> PartDone:
     """Sweep a share of every pass that can be begun; a pass can when the one before it is whole.
 
     Parameters
     ----------
     encoder : SparseEncoder
-        Whose ``checkpoint`` is a ``CheckpointAt`` with a share.
+        Whose ``checkpoint`` is a ``CheckpointAt`` with this share.
     x : object
         Anything :func:`spae_dask.open_matrix` opens.
-    of : int
-        Into how many parts the spans are cut.
+    share : Share
+        Which.
 
     Raises
     ------
@@ -56,14 +56,14 @@ def fit_part(encoder: SparseEncoder, x: Any, of: int) -> PartDone:
         encoder.fit(x)
     except NotWhole as found:
         lacking: Lacking = found.args[0]
-        done = PartDone(lacking, of)
-        if lacking.n_swept == 0:
+        done = PartDone(lacking, share.of)
+        if lacking.n_swept == 0 and share.spans(lacking.n_spans):
             raise PartsMissing(
                 f"there is nothing to do for this part before pass {lacking.number} ({lacking.name}) is whole: "
                 f"{len(lacking.missing)} of {lacking.n_spans} spans are missing, of {listed(done.missing)}."
             ) from None
         return done
-    return PartDone(None, of)
+    return PartDone(None, share.of)
 
 
 def listed(parts: tuple[int, ...]) -> str:

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from spae_dask.errors import InvalidInput, NotFound
+from spae_dask.errors import InvalidInput, NotFound, OtherCheckpoint
 from spae_dask.storage.json_values import from_json, to_json
 from spae_dask.storage.state_store import PARTIAL, States, states_at
 
@@ -101,7 +101,9 @@ def begin_or_resume(store: States, job: Job) -> None:
     Raises
     ------
     InvalidInput
-        If there is something else at its place, or it is of another job; what differs is named.
+        If there is something else at its place.
+    OtherCheckpoint
+        If it is of another job; what differs is named.
     """
     there = read_job(store)
     if there is None:
@@ -122,7 +124,7 @@ def begin_or_resume(store: States, job: Job) -> None:
         if old.get(name) != new.get(name)
     ]
     if changed:
-        raise InvalidInput(
+        raise OtherCheckpoint(
             f"the checkpoint {store.describe()} is of another run: {'; '.join(changed)}. To go on with that run, give "
             "what it was given. Else give this one a checkpoint of its own, or remove the old one: "
             f"`spae checkpoint rm {store.describe()}`."
