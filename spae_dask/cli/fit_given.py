@@ -127,7 +127,8 @@ class FitGiven:
             value = getattr(self, field.name)
             if value == field.default or field.name in {"data", *self.screen}:
                 continue
-            yes, _, no = hints[field.name].__metadata__[0].param_decls[0].partition("/")
+            option = hints[field.name].__metadata__[0]  # in Annotated, typer takes the first name for a default
+            yes, _, no = (option.default, *option.param_decls)[0].partition("/")
             if isinstance(value, bool):
                 words.append(yes if value else no)
             else:

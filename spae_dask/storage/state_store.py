@@ -94,7 +94,7 @@ class LocalStates:
         try:
             with (self.root / path).open("rb") as file:
                 yield file
-        except (FileNotFoundError, StorageError):
+        except (FileNotFoundError, NotADirectoryError, StorageError):
             raise
         except OSError as error:
             raise StorageError(f"{self.root / path} cannot be read: {error.strerror}.{KEPT}") from error
@@ -131,6 +131,8 @@ class LocalStates:
             return list((self.root / folder).iterdir())
         except FileNotFoundError:
             return []
+        except NotADirectoryError:
+            raise
         except OSError as error:
             raise StorageError(f"{self.root / folder} cannot be listed: {error.strerror}.") from error
 
