@@ -34,11 +34,12 @@ def evaluate(
     nonzeros, and how correlated the codes are.
     """
     with session("evaluate", as_json=as_json, quiet=quiet, verbose=verbose, debug=debug, strict=strict) as screen:
-        from spae_dask.cli.place import Place
+        from spae_dask.cli.place import Place, check_checkpoint
         from spae_dask.estimators.evaluation import evaluate as evaluate_encoder
         from spae_dask.estimators.saved import load_encoder
         from spae_dask.storage.open import open_matrix
 
+        check_checkpoint(checkpoint, data)
         source, fitted = open_matrix(data, array=array), load_encoder(encoder)
         with Place(cluster, memory).ready(source, screen):
             certificate = evaluate_encoder(

@@ -51,12 +51,13 @@ def fit(
     given = FitGiven(**shared)
     with session("fit", **given.screen) as screen:
         given.check()
-        from spae_dask.cli.place import Place, check_paths
+        from spae_dask.cli.place import Place, check_checkpoint, check_paths
         from spae_dask.estimators.checkpointing import checkpoint_at, with_note
         from spae_dask.estimators.sparse_encoder import SparseEncoder
         from spae_dask.storage.open import open_matrix
 
         check_paths(output, [given.data], force=force)
+        check_checkpoint(checkpoint, given.data, output)
         source = open_matrix(given.data, array=given.array)
         place = Place(cluster, given.memory)
         long = given.plan(source).seconds > WORTH_CALIBRATING  # refuses what no process could do before any is started

@@ -37,7 +37,7 @@ def fit_finish(
     given = FitGiven(**shared)
     with session("fit-finish", **given.screen) as screen:
         given.check()
-        from spae_dask.cli.place import Place, check_paths
+        from spae_dask.cli.place import Place, check_checkpoint, check_paths
         from spae_dask.engine.checkpoint import Lacking, NotWhole, Share
         from spae_dask.errors import PartsMissing
         from spae_dask.estimators.checkpointing import CheckpointAt
@@ -48,6 +48,7 @@ def fit_finish(
         from spae_dask.storage.state_store import states_at
 
         check_paths(output, [given.data], force=force)
+        check_checkpoint(checkpoint, given.data, output)
         summarize(checkpoint)  # refuses what is no checkpoint, and begins none
         source = open_matrix(given.data, array=given.array)
         at = CheckpointAt(checkpoint, Share(0, 1))

@@ -53,7 +53,7 @@ def fit_part(part: PartArgument, checkpoint: options.SharedCheckpointOption, **s
     given = FitGiven(**shared)
     with session("fit-part", **given.screen) as screen:
         given.check()
-        from spae_dask.cli.place import Place
+        from spae_dask.cli.place import Place, check_checkpoint
         from spae_dask.engine.checkpoint import Share
         from spae_dask.errors import PartsMissing
         from spae_dask.estimators.checkpointing import CheckpointAt
@@ -62,6 +62,7 @@ def fit_part(part: PartArgument, checkpoint: options.SharedCheckpointOption, **s
         from spae_dask.estimators.sparse_encoder import SparseEncoder
         from spae_dask.storage.open import open_matrix
 
+        check_checkpoint(checkpoint, given.data)
         source = open_matrix(given.data, array=given.array)
         number, of = map(int, part.split("/"))
         share = Share(number, of)

@@ -77,7 +77,7 @@ def path(
     One read of DATA in all; two if they have thousands of features.
     """
     with session("path", as_json=as_json, quiet=quiet, verbose=verbose, debug=debug) as screen:
-        from spae_dask.cli.place import Place, check_paths
+        from spae_dask.cli.place import Place, check_checkpoint, check_paths
         from spae_dask.estimators.paths import fit_path
         from spae_dask.storage.open import open_matrix
 
@@ -85,6 +85,7 @@ def path(
             if not output.endswith((".csv", ".png", ".svg")):
                 raise typer.BadParameter(f"{output!r} ends in none of .csv, .png, .svg", param_hint="'-o'")
             check_paths(output, [data], force=force)
+        check_checkpoint(checkpoint, data, output)
         ks, rs = ([int(each) for each in text.split(",")] for text in (components, nonzeros))
         source = open_matrix(data, array=array)
         place = Place(cluster, memory)

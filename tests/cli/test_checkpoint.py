@@ -252,3 +252,17 @@ def test_a_pipeline_says_where_or_that_there_shall_be_none(value, code, spae, tm
         f"checkpoint = {value}\n"
     )
     assert spae("run", tmp_path / "p.toml").code == code
+
+
+@pytest.mark.parametrize("place", ["e.zarr", "e.zarr/kept", "x.zarr", "x.zarr/kept", ".", "x.zarr/zarr.json"])
+def test_a_checkpoint_in_the_place_of_something_else_is_refused_at_once(place, spae, store, tmp_path):
+    before = sorted(tmp_path.rglob("*"))
+    ended = spae("fit", store, "-k", K, "-r", R, "-o", tmp_path / "e.zarr", "--checkpoint", tmp_path / place)
+    assert ended.code == 3
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_checkpoint_that_cannot_be_made_is_an_error_of_storage(spae, store, tmp_path):
+    ended = spae("fit", store, "-k", K, "-r", R, "-o", tmp_path / "e.zarr", "--checkpoint", tmp_path / "no" / "where")
+    assert ended.code == 5
+    assert "cannot be made" in ended.err
