@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
+from pathlib import Path
 
 from dask.system import CPU_COUNT
 from distributed.system import MEMORY_LIMIT
@@ -14,8 +15,11 @@ from spae_dask.cli.screen import Screen
 from spae_dask.clusters.connect import connect
 from spae_dask.engine.memory import refuse_tiny
 from spae_dask.engine.plan import Plan, Resources
+from spae_dask.errors import InvalidInput
 from spae_dask.estimators.runtime import parse_memory
+from spae_dask.storage.checkpoint_record import read_job
 from spae_dask.storage.publish import check_output, refuse_same
+from spae_dask.storage.state_store import LocalStates, states_at
 
 SMALL_NBYTES = 64 << 20
 """Decoded bytes below which processes take longer to start than the data to read."""
@@ -85,3 +89,26 @@ def check_paths(output: str, sources: Sequence[str], *, force: bool) -> None:
     for source in sources:
         refuse_same(source, output)
     check_output(output, overwrite=force)
+
+
+def check_checkpoint(checkpoint: str | None, data: str, output: str | None = None) -> None:
+    """Refuse a checkpoint that is no checkpoint, or is or lies inside the data or the output, before anything is read.
+
+    Raises
+    ------
+    InvalidInput
+        If it is, or if something else is at its place.
+    """
+    if checkpoint is None:
+        return
+    store = states_at(checkpoint)
+    if isinstance(store, LocalStates):
+        refuse_same(data, checkpoint)
+        if output is not None and "://" not in output:
+            written = Path(output).resolve()
+            if written == store.root or written in store.root.parents or store.root in written.parents:
+                raise InvalidInput(
+                    f"the checkpoint {checkpoint} and the output {output} are in one another's place. Give the "
+                    "checkpoint a folder of its own."
+                )
+    read_job(store)

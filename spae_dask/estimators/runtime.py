@@ -9,6 +9,7 @@ from distributed import Client
 from distributed.system import MEMORY_LIMIT
 
 from spae_dask.blocks import RowBlocks
+from spae_dask.engine.checkpoint import Checkpoint
 from spae_dask.engine.distributed import DaskRunner
 from spae_dask.engine.events import Watcher, ignore
 from spae_dask.engine.plan import Plan, Resources
@@ -68,9 +69,15 @@ def parse_memory(memory_limit: int | str | None) -> int | None:
     return nbytes
 
 
-def runner_for(source: RowBlocks, client: Client | None, plan: Plan, watch: Watcher | None) -> DaskRunner:
+def runner_for(
+    source: RowBlocks,
+    client: Client | None,
+    plan: Plan,
+    watch: Watcher | None,
+    checkpoint: Checkpoint | None = None,
+) -> DaskRunner:
     """A runner that keeps to the plan."""
-    return DaskRunner(source, client, plan.tasks_per_worker, watch or ignore)
+    return DaskRunner(source, client, plan.tasks_per_worker, watch or ignore, checkpoint)
 
 
 def store_names(estimator: Any, X: Any, source: RowBlocks) -> None:

@@ -94,10 +94,6 @@ def test_generators_give_a_seed_that_is_kept(make: Any) -> None:
     assert one.components_.tobytes() == again.components_.tobytes()
 
 
-def test_what_is_not_there_yet_is_not_ignored() -> None:
-    assert "checkpoint='folder'" in message(X, checkpoint="folder")
-
-
 @pytest.mark.parametrize(
     ("given", "words"),
     [
