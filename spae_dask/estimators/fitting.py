@@ -16,7 +16,7 @@ from spae_dask.algorithms.settled import Settled
 from spae_dask.algorithms.sparse_encoder import FittedEncoder, encode_core
 from spae_dask.algorithms.streaming import Streamed, fit_stream, stream_recipe
 from spae_dask.algorithms.two_reads import fit_two_reads
-from spae_dask.blocks import RowBlocks
+from spae_dask.blocks import RowBlocks, total_nbytes
 from spae_dask.engine.events import Watcher, ignore
 from spae_dask.engine.feed import Feed
 from spae_dask.engine.plan import Plan
@@ -89,7 +89,12 @@ def fit(
             if problem.method == "doubly-sparse":
                 chosen = choose_rows(problem, summary, runner.run_pass, fitted)
                 fitted, rows = chosen.fitted, chosen.rows
-    certificate = replace(fitted.certificate, passes=tally.passes, bytes_read=tally.nbytes)
+    n_counts = getattr(source, "n_counts", 0)
+    certificate = replace(
+        fitted.certificate,
+        passes=tally.passes + n_counts,
+        bytes_read=tally.nbytes + n_counts * total_nbytes(source),
+    )
     core = core_of_sample(source) if plan.strategy == "sample" else plan.strategy
     warn_of_certificate(certificate, int(fitted.H.any(axis=0).sum()), core, problem.precision)
     return Fit(replace(fitted, certificate=certificate), rows, summary, plan, feed)
