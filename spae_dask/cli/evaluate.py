@@ -21,6 +21,7 @@ def evaluate(
     checkpoint: options.CheckpointOption = None,
     keep_checkpoint: options.KeepCheckpointOption = False,
     cluster: options.ClusterOption = None,
+    performance_report: options.PerformanceOption = None,
     memory: options.MemoryOption = None,
     as_json: options.JsonOption = False,
     quiet: options.QuietOption = False,
@@ -44,7 +45,7 @@ def evaluate(
 
         check_checkpoint(checkpoint, data)
         source, fitted = open_matrix(data, array=array), load_encoder(encoder)
-        with Place(cluster, memory).ready(source, screen):
+        with Place(cluster, memory, performance_report).ready(source, screen):
             certificate = evaluate_encoder(
                 source,
                 fitted,

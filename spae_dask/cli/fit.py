@@ -37,6 +37,7 @@ def fit(
     checkpoint: options.CheckpointOption = None,
     keep_checkpoint: options.KeepCheckpointOption = False,
     cluster: options.ClusterOption = None,
+    performance_report: options.PerformanceOption = None,
     force: options.ForceOption = False,
     **shared: Any,
 ) -> None:
@@ -59,7 +60,7 @@ def fit(
         check_paths(output, [given.data], force=force)
         check_checkpoint(checkpoint, given.data, output)
         source = open_matrix(given.data, array=given.array)
-        place = Place(cluster, given.memory)
+        place = Place(cluster, given.memory, performance_report)
         long = given.plan(source).seconds > WORTH_CALIBRATING  # refuses what no process could do before any is started
         with place.ready(source, screen):
             plan = with_note(given.plan(source, calibrate=long), checkpoint_at(checkpoint))

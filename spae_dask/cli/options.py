@@ -379,6 +379,16 @@ KeepCheckpointOption = Annotated[
     bool,
     typer.Option("--keep-checkpoint", help="Leave the checkpoint when the output is written.", rich_help_panel=WHERE),
 ]
+PerformanceOption = Annotated[
+    str | None,
+    typer.Option(
+        "--performance-report",
+        metavar="FILE",
+        help="Write dask's report of what the cluster did: an HTML file.",
+        show_default=False,
+        rich_help_panel=WHERE,
+    ),
+]
 ForceOption = Annotated[
     bool, typer.Option("--force", "-f", help="Replace the output if it exists.", rich_help_panel=OUTPUT)
 ]

@@ -11,12 +11,14 @@ from distributed.system import MEMORY_LIMIT
 
 from spae_dask.blocks import RowBlocks, total_nbytes
 from spae_dask.cli.logs import logs_on
+from spae_dask.cli.performance import reported
 from spae_dask.cli.screen import Screen
 from spae_dask.clusters.connect import connect
 from spae_dask.engine.memory import refuse_tiny
 from spae_dask.engine.plan import Plan, Resources
 from spae_dask.errors import InvalidInput
 from spae_dask.estimators.runtime import parse_memory
+from spae_dask.settings import setting, text_setting
 from spae_dask.storage.checkpoint_record import read_job
 from spae_dask.storage.publish import check_output, refuse_same
 from spae_dask.storage.state_store import LocalStates, states_at
@@ -34,20 +36,24 @@ class Place:
     Parameters
     ----------
     cluster, memory : str or None
-        As given on the command line.
+        As given on the command line; else the settings ``cluster`` and ``memory-limit`` count.
+    performance : str, optional
+        File for dask's report of what a cluster did; else the setting ``performance-report`` counts.
     """
 
     cluster: str | None
     memory: str | None
+    performance: str | None = None
 
     def where(self, source: RowBlocks) -> str:
         """What was asked for, or what suits the size of the data."""
-        return self.cluster or ("none" if total_nbytes(source) < SMALL_NBYTES else "local")
+        wanted = self.cluster or text_setting("cluster")
+        return wanted or ("none" if total_nbytes(source) < SMALL_NBYTES else "local")
 
     @contextmanager
     def ready(self, source: RowBlocks, screen: Screen) -> Iterator[None]:
         """Have the active Dask client that suits, for a ``with`` block; none for work in this process."""
-        limit = parse_memory(self.memory)
+        limit = parse_memory(self.memory or setting("memory-limit"))
         where = self.where(source)
         starts = where.startswith("local")
         if starts and limit is not None:
@@ -57,7 +63,8 @@ class Place:
             if client is not None:
                 dashboard = f", dashboard {client.dashboard_link}" if find_spec("bokeh") else ""
                 screen.note(f"cluster   {client.scheduler.address}{dashboard}")
-            yield
+            with reported(self.performance or text_setting("performance-report"), client):
+                yield
 
     @contextmanager
     def imagined(self, source: RowBlocks, screen: Screen) -> Iterator[Resources | None]:
@@ -65,7 +72,7 @@ class Place:
         where = self.where(source)
         if where.startswith("local"):
             n_workers = int(where.partition(":")[2] or CPU_COUNT)
-            limit = parse_memory(self.memory) or MEMORY_LIMIT // n_workers
+            limit = parse_memory(self.memory or setting("memory-limit")) or MEMORY_LIMIT // n_workers
             yield Resources(HERE, n_workers, 1, limit, int(CPU_COUNT))
         else:
             with self.ready(source, screen):
