@@ -40,10 +40,10 @@ import pkgutil
 import spae_dask
 from spae_dask import accumulators, algorithms, baselines, encoding, linalg, selection
 
-names = ["spae_dask.errors", "spae_dask.blocks"]
+names = ["spae_dask.errors", "spae_dask.blocks", "spae_dask.markup"]
 names += [f"spae_dask.engine.{name}" for name in (
     "calibration", "chosen", "events", "layout", "memory", "plan", "plan_text", "planner", "pricing", "serial", "spans",
-    "sweep", "threads", "work", "write")]
+    "stopwatch", "sweep", "threads", "work", "write")]
 for room in (accumulators, algorithms, baselines, encoding, linalg, selection):
     names += [module.name for module in pkgutil.walk_packages(room.__path__, room.__name__ + ".")]
 for name in names:
