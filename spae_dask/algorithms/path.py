@@ -165,7 +165,8 @@ def _points(
     for k in sorted(set(ks)):
         made: dict[int, Floats] = {}
         for r in sorted(set(rs)):
-            point = replace(problem, n_components=k, n_nonzero=r)
+            # made orthonormal they would span the same, so all numbers would too, but be too full to start others from
+            point = replace(problem, n_components=k, n_nonzero=r, orthonormal=False)
             point.check(summary.n_samples, summary.mean.size)
             known = [*list(made.values())[-1:], *([narrower[r]] if r in narrower else [])]
             fitted = _encode(point, summary, known, effort)

@@ -7,6 +7,7 @@ import numpy as np
 from spae_dask.algorithms.core import CoreSummary
 from spae_dask.algorithms.path import SparsityPath, Summary, sparsity_path
 from spae_dask.algorithms.problem import SHARED, Problem
+from spae_dask.encoding.budgets import budgets_of
 from spae_dask.engine.threads import one_blas_thread
 from spae_dask.estimators.strategies import STRATEGIES
 
@@ -22,17 +23,19 @@ MOST_POINTS, FEWEST_POINTS = 10, 4
 
 def curve_sizes(r: int, least: int, most: int, n_points: int) -> list[int]:
     """Numbers of nonzeros from ``least`` to twice ``r``, denser where they are small; ``r`` is one of them."""
-    spaced = np.geomspace(least, max(least, min(2 * r, most)), n_points)
+    spaced = np.geomspace(least, max(least, min(max(2 * r, r + BEYOND), most)), n_points)
     return sorted({*(int(each) for each in spaced.round()), r})
 
 
-def sizes_of(problem: Problem, r: int, d: int, n_points: int = MOST_POINTS) -> list[int]:
-    """Sizes of a curve about an encoder of ``r`` nonzeros on ``d`` features."""
+def sizes_of(problem: Problem, found: int, d: int, n_points: int = MOST_POINTS) -> list[int]:
+    """Sizes of a curve about an encoder of ``found`` nonzeros a component on ``d`` features."""
+    # orthonormal components have more nonzeros than were asked for
+    r = found if problem.sizes is None else max(budgets_of(problem.n_components, problem.sizes))
     least = problem.n_components if problem.method in SHARED or problem.shared_support else 1
     return curve_sizes(r, min(least, r), d, n_points)
 
 
-def cheap_curve(problem: Problem, summary: Summary | None, strategy: str, r: int, d: int) -> SparsityPath | None:
+def cheap_curve(problem: Problem, summary: Summary | None, strategy: str, found: int, d: int) -> SparsityPath | None:
     """The curve about an encoder, if what the fit left allows one and it costs little; else None.
 
     Parameters
@@ -43,7 +46,7 @@ def cheap_curve(problem: Problem, summary: Summary | None, strategy: str, r: int
         What the fit left.
     strategy : str
         That of the fit.
-    r, d : int
+    found, d : int
         The most nonzeros of a component, and columns of the data.
     """
     if summary is None or problem.method == "doubly-sparse":
@@ -51,7 +54,7 @@ def cheap_curve(problem: Problem, summary: Summary | None, strategy: str, r: int
     if not isinstance(summary, CoreSummary) and (problem.method != "polished" or problem.shared_support):
         return None
     for n_points in range(MOST_POINTS, FEWEST_POINTS - 1, -1):
-        sizes = sizes_of(problem, r, d, n_points)
+        sizes = sizes_of(problem, found, d, n_points)
         if sum(_seconds(problem, strategy, size, summary.n_samples, d) for size in sizes) <= WORTH_SECONDS:
             with one_blas_thread():
                 return sparsity_path(problem, summary, [problem.n_components], sizes, effort=0.0)

@@ -14,9 +14,12 @@ def cost_section(results: EncoderResults) -> Section:
     c = results.certificate
     planned, measured = (_mapping(results.provenance, name) for name in ("planned", "measured"))
     passes, sweeps = _list(planned, "passes"), _list(measured, "passes")
-    read = filled("{} {}", number(c.passes, f"{c.passes:,}"), "pass" if c.passes == 1 else "passes")
     rows: list[list[Markup | str]] = [
-        ["reads of the data", number(len(passes), f"{len(passes)}") if passes else "", read],
+        [
+            "reads of the data",
+            number(len(passes), f"{len(passes)}") if passes else "",
+            number(c.passes, f"{c.passes:,}"),
+        ],
         ["read, decoded", _bytes(planned.get("bytes_read")), _bytes(c.bytes_read)],
         ["time of the passes", _total(passes, "seconds"), _total(sweeps, "seconds")],
         ["time after them", _seconds(planned.get("finish_seconds")), _rest(measured, sweeps)],
@@ -60,6 +63,10 @@ def _list(record: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
 
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _count(value: int) -> Markup:
+    return number(value, f"{value:,}")
 
 
 def _bytes(value: Any) -> Markup | str:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from spae_dask.algorithms.certificate import Certificate
-from spae_dask.algorithms.path import SparsityPath
+from spae_dask.algorithms.path import PathPoint, SparsityPath
 from spae_dask.report.encoder_results import EncoderResults, Floats
 from spae_dask.report.extra import missing_library
 from spae_dask.report.figures import MAX_UPRIGHT, contrast, draw_loadings
@@ -39,7 +39,9 @@ def on_axes(ax: Axes | None, draw: Draw) -> Axes:
     return axes
 
 
-def draw_loss(axes: Axes, certificate: Certificate, curve: SparsityPath | None, theme: Theme = LIGHT) -> None:
+def draw_loss(
+    axes: Axes, certificate: Certificate, curve: SparsityPath | None, theme: Theme = LIGHT, *, to_bound: bool = False
+) -> None:
     """Share lost against the nonzeros of a component: encoders of other sizes, this one, PCA and the paper's bound.
 
     Parameters
@@ -52,60 +54,79 @@ def draw_loss(axes: Axes, certificate: Certificate, curve: SparsityPath | None, 
         Points of as many components are drawn.
     theme : Theme
         Colours.
+    to_bound : bool
+        Whether the axis reaches up to the bound, which is often far above all encoders, or shows those at their best.
     """
     mine, best = percent(certificate.loss, certificate), percent(certificate.pca_loss, certificate)
-    drawn = [mine, best]
-    bounds = [(certificate.n_nonzero, certificate.bound)]
+    shown = [mine, best]
     if curve is not None:
-        points = sorted((p for p in curve.points if p.n_components == certificate.n_components), key=_size)
+        points = points_of(certificate, curve)
         losses = [100 * max(1 - p.explained, 0.0) for p in points]
-        drawn += losses
-        bounds = [(p.n_nonzero, p.bound) for p in points]
-        axes.plot(
-            list(map(_size, points)), losses, "o-", color=theme.encoder, ms=4, lw=1.6, label=f"{curve.method} encoders"
-        )
-    promised = [(r, bound * best) for r, bound in bounds if bound is not None and bound * best <= 100]
-    if promised:
-        drawn += [loss for _, loss in promised]
-        axes.plot(*zip(*promised, strict=True), "s--", color=theme.quiet, ms=4, lw=1.2, label="the paper's bound")
+        shown += losses
+        r = [p.n_nonzero for p in points]
+        axes.plot(r, losses, "o-", color=theme.encoder, ms=4, lw=1.6, label=f"{curve.method} encoders".strip())
     axes.axhline(best, color=theme.pca, lw=1.4, label="PCA, with all features")
     if certificate.pca_loss_lower is not None and certificate.pca_loss_upper is not None:
         ends = [percent(each, certificate) for each in (certificate.pca_loss_lower, certificate.pca_loss_upper)]
         axes.axhspan(*ends, color=theme.pca, alpha=0.18, lw=0)
-    _draw_own(axes, certificate, mine, theme)
+        shown += ends
+    shown += _draw_own(axes, certificate, mine, theme)
+    bounds = bounds_of(certificate, curve)
+    if bounds and (to_bound or min(loss for _, loss in bounds) <= max(shown)):
+        axes.plot(*zip(*bounds, strict=True), "s--", color=theme.quiet, ms=4, lw=1.2, label="the paper's bound")
+    if bounds and to_bound:
+        shown += [loss for _, loss in bounds]
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set(xlabel="features a component may use", ylabel="lost, % of the total")
-    if min(drawn) > 0 and max(drawn) > SPREAD * min(drawn):
-        axes.set_yscale("log")
-        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-        axes.yaxis.set_minor_formatter(NullFormatter())
-    else:
-        axes.set_ylim(0, 1.08 * max(drawn) or 1.0)
-    axes.yaxis.set_major_formatter(lambda value, _: f"{value:.3g} %")
+    _set_losses(axes, min(shown), max(shown))
     axes.grid(axis="y", color=theme.line, lw=0.6)
     axes.set_axisbelow(True)
     axes.legend(frameon=False)
 
 
-def _draw_own(axes: Axes, certificate: Certificate, mine: float, theme: Theme) -> None:
-    """Mark the encoder itself, and how surely its loss is known."""
-    spread = None
+def _set_losses(axes: Axes, lowest: float, highest: float) -> None:
+    """An axis of losses, from the lowest to the highest, where they spread widely on a log scale."""
+    if lowest > 0 and highest > SPREAD * lowest:
+        axes.set_yscale("log")
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.yaxis.set_minor_formatter(NullFormatter())
+        axes.set_ylim(lowest / 1.15, highest * 1.15)
+    else:
+        margin = 0.08 * (highest - lowest) or 0.1 * highest or 1.0
+        axes.set_ylim(max(lowest - margin, -0.2 * margin), highest + margin)
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:.4g} %")
+
+
+def points_of(certificate: Certificate, curve: SparsityPath) -> list[PathPoint]:
+    """The points of a curve with as many components as an encoder, by nonzeros."""
+    mine = (point for point in curve.points if point.n_components == certificate.n_components)
+    return sorted(mine, key=lambda point: point.n_nonzero)
+
+
+def bounds_of(certificate: Certificate, curve: SparsityPath | None) -> list[tuple[int, float]]:
+    """Sizes, and the losses in percent that theory promised for them; without what exceeds all there is."""
+    best, known = percent(certificate.pca_loss, certificate), {certificate.n_nonzero: certificate.bound}
+    if curve is not None:
+        known |= {point.n_nonzero: point.bound for point in points_of(certificate, curve)}
+    return [(r, bound * best) for r, bound in sorted(known.items()) if bound is not None and bound * best < 100]
+
+
+def _draw_own(axes: Axes, certificate: Certificate, mine: float, theme: Theme) -> list[float]:
+    """Mark the encoder itself, and how surely its loss is known; the losses drawn."""
+    spread, ends = None, []
     if certificate.loss_lower is not None and certificate.loss_upper is not None:
-        low, high = (percent(each, certificate) for each in (certificate.loss_lower, certificate.loss_upper))
-        spread = [[max(mine - low, 0.0)], [max(high - mine, 0.0)]]
+        ends = [percent(each, certificate) for each in (certificate.loss_lower, certificate.loss_upper)]
+        spread = [[max(mine - ends[0], 0.0)], [max(ends[1] - mine, 0.0)]]
     axes.errorbar(
         [certificate.n_nonzero], [mine], yerr=spread, fmt="D", ms=9, color=theme.encoder, mec=theme.paper, mew=1.2,
         capsize=4, label="this encoder", zorder=4,
     )  # fmt: skip
+    return ends
 
 
 def percent(loss: float, certificate: Certificate) -> float:
     """A loss in percent of the total; zero of nothing."""
     return 100 * loss / certificate.total if certificate.total > 0 else 0.0
-
-
-def _size(point: object) -> int:
-    return int(point.n_nonzero)  # type: ignore[attr-defined]
 
 
 def draw_encoder_loadings(axes: Axes, results: EncoderResults, theme: Theme = LIGHT) -> None:

@@ -10,11 +10,13 @@ from spae_dask.algorithms.path import SparsityPath
 from spae_dask.report.cost_section import cost_section
 from spae_dask.report.encoder_axes import (
     MAX_COMPONENTS,
+    bounds_of,
     draw_encoder_loadings,
     draw_explained,
     draw_features,
     draw_loss,
     percent,
+    points_of,
 )
 from spae_dask.report.encoder_results import EncoderResults
 from spae_dask.report.feature_table import features_section
@@ -38,6 +40,11 @@ from spae_dask.report.sections import components_table, loss_table
 from spae_dask.report.themes import Theme
 
 Draw = Callable[[Axes, Theme], None]
+
+BOUNDED = "The paper's bound is what its theorem promises of any data, where that is less than to lose everything."
+UNBOUNDED = (
+    "What the paper's theorems promise of any data, if they speak of this method, is no less than to lose everything."
+)
 
 
 def encoder_page(results: EncoderResults, *, name: str, curve: SparsityPath | None = None, origin: str = "") -> Page:
@@ -93,12 +100,11 @@ def _curve_section(results: EncoderResults, name: str, curve: SparsityPath | Non
         f"Loss against the features a component may use. This encoder uses {c.n_nonzero} and loses {mine:.3g} %; "
         f"PCA, a level line, loses {best:.3g} %."
     )
-    figure = _figure(
-        lambda axes, theme: draw_loss(axes, c, curve, theme),
-        (9.2, 4.0),
+    figure = themed_figure(
+        lambda theme: _loss_figure(results, curve, theme),
         alt=alt,
-        caption="The fewer features a component may use, the more is lost. No encoder can get below PCA; none that the "
-        "paper's theorem speaks of can be above its bound, which is drawn where it says less than everything.",
+        caption="The fewer features a component may use, the more is lost; no encoder can get below PCA. "
+        + (BOUNDED if bounds_of(c, curve) else UNBOUNDED),
     )
     if curve is None:
         told = joined(
@@ -110,6 +116,17 @@ def _curve_section(results: EncoderResults, name: str, curve: SparsityPath | Non
     else:
         told = joined(paragraph("{}", origin), _curve_table(results, curve))
     return Section("Loss against sparsity", joined(figure, told))
+
+
+def _loss_figure(results: EncoderResults, curve: SparsityPath | None, theme: Theme) -> Figure:
+    """The encoders at their best and, where theory promised something, the same losses below its bound."""
+    c = results.certificate
+    n_panels = 2 if bounds_of(c, curve) else 1
+    with styled(theme):
+        figure = Figure(figsize=(9.2, 3.8), layout="constrained")
+        for axes, to_bound in zip(figure.subplots(1, n_panels, squeeze=False)[0], (False, True), strict=False):
+            draw_loss(axes, c, curve, theme, to_bound=to_bound)
+    return figure
 
 
 def _how_to_get(results: EncoderResults, name: str) -> list[str]:
@@ -136,8 +153,7 @@ def _curve_table(results: EncoderResults, curve: SparsityPath) -> Markup:
             number(p.ratio, f"{p.ratio:.4f}"),
             "" if p.bound is None else number(p.bound, f"{p.bound:.2f}"),
         ]
-        for p in sorted(curve.points, key=lambda p: p.n_nonzero)
-        if p.n_components == results.certificate.n_components
+        for p in points_of(results.certificate, curve)
     ]
     head = ["features a component", "features in all", "lost", "times PCA's loss", "bound on that"]
     caption = f"Encoders of {results.certificate.n_components} components by method {curve.method}."

@@ -17,7 +17,7 @@ def headline(results: EncoderResults) -> Markup:
     """What the encoder is and loses, in two or three sentences."""
     c = results.certificate
     made = filled(
-        "{} {} a row, computed from {} of {} features",
+        "Each row becomes {} {}, computed from {} of its {} features",
         c.n_components,
         "number" if c.n_components == 1 else "numbers",
         number(results.selected.size, f"{results.selected.size:,}"),
@@ -25,8 +25,8 @@ def headline(results: EncoderResults) -> Markup:
     )
     if c.total <= 0:
         return filled("{}: the data have no {} at all, so there is nothing to lose.", made, results.what)
-    kept = filled("keep {} of the {}", number(c.explained, f"{c.explained:.2%}"), results.what)
-    return joined(filled("{}, {}. {}", made, kept, _against_pca(c)), _how_sure(c))
+    kept = filled("They keep {} of the {}", number(c.explained, f"{c.explained:.2%}"), results.what)
+    return joined(filled("{}. {}. {}", made, kept, _against_pca(c)), _how_sure(c))
 
 
 def _against_pca(c: Certificate) -> Markup:
@@ -35,9 +35,9 @@ def _against_pca(c: Certificate) -> Markup:
     if c.pca_loss <= 0:
         return filled("They lose nothing but rounding, and no encoder could lose less.")
     return filled(
-        "They lose {} times what PCA loses with all features, the least that any {} linear codes can lose: {} more.",
+        "What they lose is {} times what PCA loses with all features, the least that any {} can lose: {} more.",
         number(c.ratio, f"{c.ratio:.4f}"),
-        c.n_components,
+        "linear code" if c.n_components == 1 else f"{c.n_components} linear codes",
         number(c.ratio - 1, f"{c.ratio - 1:.2%}"),
     )
 

@@ -25,8 +25,6 @@ def record_section(results: EncoderResults) -> Section:
         (name, str(record[key])) for key, name in FACTS if record.get(key) is not None
     ]
     facts += _about_the_data(record)
-    asked = ", ".join(f"{name} = {value!r}" for name, value in parameters.items() if value is not None)
-    facts.append(("parameters", asked))
     command, version = fit_command(parameters, record), record.get("spae_dask")
     install = [f'pip install "spae-dask=={version}"'] if isinstance(version, str) else []
     shell = (
@@ -39,12 +37,14 @@ def record_section(results: EncoderResults) -> Section:
     )
     again = Markup("<h3>To make it again</h3>")
     same = paragraph(
-        "The same data, version and parameters give the same bits, whatever the number of threads, processes or "
-        "machines. The strategy is named because the one taken by itself depends on the memory there is."
+        "The same data, parameters and versions, numerical libraries included, give the same bits, however many "
+        "threads, processes or machines there are. The strategy is named because the one that a fit takes by itself "
+        "depends on the memory there is."
     )
-    return Section(
-        "Where it comes from, and how to make it again", joined(definitions(facts), again, shell, python, same)
-    )
+    asked = definitions([(name, repr(value)) for name, value in parameters.items()])
+    every = Markup("<details><summary>All parameters of the fit</summary>{}</details>").format(asked)
+    html = joined(definitions(facts), every, again, shell, python, same)
+    return Section("Where it comes from, and how to make it again", html)
 
 
 def _about_the_data(record: Mapping[str, Any]) -> list[tuple[str, Markup | str]]:
