@@ -17,6 +17,9 @@ WORTH_SECONDS = 2.0
 QUICK = 0.25
 """Time of a quick search over that of the usual one. Quick encoders lost up to 0.4 % more in trials."""
 
+BEYOND = 5
+"""Nonzeros a curve goes beyond those of a component at least."""
+
 MOST_POINTS, FEWEST_POINTS = 10, 4
 """Points of a curve; of fewer no shape could be seen."""
 
