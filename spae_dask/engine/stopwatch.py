@@ -4,6 +4,7 @@ import resource
 import sys
 import time
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from spae_dask.engine.events import Event, PassEnded, Watcher
@@ -60,5 +61,10 @@ class Stopwatch:
 
 def peak_nbytes() -> int:
     """Peak resident memory of this process so far."""
+    try:
+        status = Path("/proc/self/status").read_text(encoding="ascii")
+        return 1024 * int(status.partition("VmHWM:")[2].split()[0])
+    except (OSError, IndexError, ValueError):  # not Linux; there what follows may count the process that started this
+        pass
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024

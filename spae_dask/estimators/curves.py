@@ -54,7 +54,9 @@ def cheap_curve(problem: Problem, summary: Summary | None, strategy: str, found:
     """
     if summary is None or problem.method == "doubly-sparse":
         return None
-    if not isinstance(summary, CoreSummary) and (problem.method != "polished" or problem.shared_support):
+    if problem.shared_support or problem.selection == "exchange":  # no quick search, and seconds a point
+        return None
+    if not isinstance(summary, CoreSummary) and problem.method != "polished":
         return None
     for n_points in range(MOST_POINTS, FEWEST_POINTS - 1, -1):
         sizes = sizes_of(problem, found, d, n_points)

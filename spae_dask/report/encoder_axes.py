@@ -77,6 +77,7 @@ def draw_loss(
     if bounds and to_bound:
         shown += [loss for _, loss in bounds]
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.set_xlim(0, max(1, 2 * certificate.n_nonzero) if curve is None else None)
     axes.set(xlabel="features a component may use", ylabel="lost, % of the total")
     _set_losses(axes, min(shown), max(shown))
     axes.grid(axis="y", color=theme.line, lw=0.6)

@@ -49,7 +49,8 @@ class EncoderResults:
     @property
     def labels(self) -> list[str]:
         """What the selected features are called: their names, else their numbers, counted from 0."""
-        return [f"[{column}]" for column in self.selected] if self.names is None else list(self.names)
+        names = [""] * self.selected.size if self.names is None else self.names
+        return [name if name.strip() else f"[{column}]" for name, column in zip(names, self.selected, strict=True)]
 
     @property
     def shares(self) -> Floats:
