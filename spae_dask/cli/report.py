@@ -91,7 +91,7 @@ def report(
             with Place(cluster, memory).ready(source, screen):
                 curve, origin = curve_from_data(fitted, source, memory_limit=memory, progress=screen.progress)
         write_report(fitted, encoder, output, curve=curve, origin=origin, overwrite=force)
-        known = curve is not None or fitted.curve_ is not None
+        known = curve is not None or fitted.curve() is not None
         screen.result(
             f"report    {output}, {Path(output).stat().st_size / 1e6:.1f} MB",
             {"encoder": encoder, "report": output, "curve": known},

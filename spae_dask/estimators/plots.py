@@ -7,7 +7,6 @@ from sklearn.utils.validation import check_is_fitted
 from spae_dask.algorithms.path import SparsityPath
 from spae_dask.estimators.curves import cheap_curve
 from spae_dask.estimators.results import results_of
-from spae_dask.estimators.streams import RowStream
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,11 +30,12 @@ class Plots:
     def loss(self, ax: "Axes | None" = None) -> "Axes":
         """Share of the variance lost against the nonzeros of a component, with PCA's loss and the paper's bound.
 
-        Encoders of other sizes are drawn where they are known without a read, see ``curve_``.
+        Encoders of other sizes are drawn where they are known without a read, see ``curve``.
         """
         from spae_dask.report.encoder_axes import draw_loss, on_axes
 
-        certificate, curve = self._encoder.certificate_, self._encoder.curve_
+        check_is_fitted(self._encoder)
+        certificate, curve = self._encoder.certificate_, self._encoder.curve()
         return on_axes(ax, lambda axes, theme: draw_loss(axes, certificate, curve, theme))
 
     def loadings(self, ax: "Axes | None" = None) -> "Axes":
@@ -61,29 +61,32 @@ class Plots:
 
 
 class PlotMixin:
-    """``plot`` and ``curve_`` for an encoder that keeps what its fit left as ``_summary``."""
+    """``plot`` and ``curve`` for an encoder that keeps what its fit left as ``_summary``."""
 
     @property
     def plot(self) -> Plots:
         """Figures: ``plot.loss()``, ``plot.loadings()``, ``plot.explained_variance()`` and ``plot.features()``."""
-        check_is_fitted(self)
         return Plots(self)
 
-    @property
-    def curve_(self) -> SparsityPath | None:
-        """Losses with fewer and more nonzeros, without a read; None where that is not to be had, or would cost much."""
+    def curve(self) -> SparsityPath | None:
+        """Losses of encoders like this one with fewer and more nonzeros; no data are read.
+
+        They are made when they are first asked for, by a quicker search than that of ``fit``, and stored with the
+        encoder. For sizes of your own, by full searches, there is ``sparsity_path``.
+
+        Returns
+        -------
+        SparsityPath or None
+            None where that would take more than seconds, and where a fit leaves nothing to make them from:
+            ``strategy="paper"``, ``method="doubly-sparse"``, and encoders that were stored without.
+        """
         check_is_fitted(self)
         encoder: Any = self
         if "_curve" not in self.__dict__:
-            r = (
-                encoder.certificate_.n_nonzero
-            )  # a stream makes its encoder, and with it _summary, when this is asked for
-            stream: RowStream | None = self.__dict__.get("_stream")
-            strategy = (
-                stream.strategy if stream is not None else encoder.plan_.strategy if "plan_" in vars(self) else ""
-            )
-            summary = self.__dict__.get("_summary")
+            found = encoder.certificate_.n_nonzero  # asked for first: a stream then makes its encoder, and _summary
+            stream, plan, summary = (self.__dict__.get(name) for name in ("_stream", "plan_", "_summary"))
+            strategy = next((each.strategy for each in (stream, plan) if each is not None), "")
             self._curve: SparsityPath | None = cheap_curve(
-                encoder._problem(), summary, strategy, r, encoder.n_features_in_
+                encoder._problem(), summary, strategy, found, encoder.n_features_in_
             )
         return self._curve

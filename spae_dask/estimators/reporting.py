@@ -60,7 +60,7 @@ def write_report(
     from spae_dask.report.html import render
 
     if curve is None:
-        curve, origin = encoder.curve_, WITH_THE_ENCODER
+        curve, origin = encoder.curve(), WITH_THE_ENCODER
     page = render(encoder_page(results_of(encoder), name=name, curve=curve, origin=origin))
     with publish(output, overwrite=overwrite) as work:
         work.write_text(page, encoding="utf-8")

@@ -2,12 +2,21 @@
 
 from typing import Any
 
+from sklearn.utils.validation import check_is_fitted
+
 from spae_dask.estimators.record import parameters_of, provenance_of
 from spae_dask.report.encoder_results import EncoderResults
 
 
 def results_of(encoder: Any) -> EncoderResults:
-    """All that is told of a fitted ``SparseEncoder``, whether it was fitted here or loaded."""
+    """All that is told of a ``SparseEncoder``, whether it was fitted here or loaded.
+
+    Raises
+    ------
+    NotFittedError
+        If it is not fitted.
+    """
+    check_is_fitted(encoder)
     selected = encoder.selected_features_
     names = getattr(encoder, "feature_names_in_", None)
     return EncoderResults(

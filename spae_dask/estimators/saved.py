@@ -46,7 +46,7 @@ def save_encoder(encoder: SparseEncoder, path: str | Path, *, source: Any = None
         parameters=parameters_of(encoder),
         provenance=provenance_of(encoder, source),
         feature_names=None if names is None else tuple(names),
-        curve=None if encoder.curve_ is None else encoder.curve_.as_dict(),
+        curve=None if encoder.curve() is None else encoder.curve().as_dict(),
     )
     write_encoder(path, artifact, overwrite=overwrite)
 

@@ -17,4 +17,4 @@ def report(step: Report, work: Work) -> Result:
         curve, origin = read_path(table, encoder.n_components_), f"The other encoders are those of {table}."
     output = work.outputs[".html"]
     write_report(encoder, file, output, curve=curve, origin=origin, overwrite=True)
-    return Result(f"report    {output}", {"encoder": file, "curve": curve is not None or encoder.curve_ is not None})
+    return Result(f"report    {output}", {"encoder": file, "curve": curve is not None or encoder.curve() is not None})
