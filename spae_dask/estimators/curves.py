@@ -11,7 +11,7 @@ from spae_dask.encoding.budgets import budgets_of
 from spae_dask.engine.threads import one_blas_thread
 from spae_dask.estimators.strategies import STRATEGIES
 
-WORTH_SECONDS = 2.0
+WORTH_SECONDS = 2.5
 """A curve is made with the encoder if it takes no longer, at nominal rates, so that no clock decides about it."""
 
 QUICK = 0.25

@@ -18,6 +18,8 @@ from spae_dask.storage.artifact import EncoderArtifact, read_encoder, write_enco
 def save_encoder(encoder: SparseEncoder, path: str | Path, *, source: Any = None, overwrite: bool = False) -> None:
     """Write a fitted encoder as a Zarr group; it appears whole or not at all.
 
+    Its ``curve``, if it has one, is stored with it, and made now if it was not yet.
+
     Parameters
     ----------
     encoder : SparseEncoder
@@ -32,7 +34,7 @@ def save_encoder(encoder: SparseEncoder, path: str | Path, *, source: Any = None
     check_is_fitted(encoder)
     H = sp.csc_array(encoder.components_.T)
     H.sort_indices()
-    names = getattr(encoder, "feature_names_in_", None)
+    names, curve = getattr(encoder, "feature_names_in_", None), encoder.curve()
     artifact = EncoderArtifact(
         indptr=H.indptr,
         indices=H.indices,
@@ -46,7 +48,7 @@ def save_encoder(encoder: SparseEncoder, path: str | Path, *, source: Any = None
         parameters=parameters_of(encoder),
         provenance=provenance_of(encoder, source),
         feature_names=None if names is None else tuple(names),
-        curve=None if encoder.curve() is None else encoder.curve().as_dict(),
+        curve=None if curve is None else curve.as_dict(),
     )
     write_encoder(path, artifact, overwrite=overwrite)
 
