@@ -42,7 +42,7 @@ def inspect(
                     str(fitted.certificate_),
                     _component_table(components, top),
                     _listed("parameters", parameters),
-                    _listed("provenance", {k: v for k, v in fitted.provenance_.items() if not isinstance(v, list)}),
+                    _listed("provenance", {k: v for k, v in fitted.provenance_.items() if not isinstance(v, NESTED)}),
                 ]
             ),
             {
@@ -54,6 +54,9 @@ def inspect(
             },
         )
 
+
+NESTED = (list, dict)
+"""Entries of the record that are for --json and for reports."""
 
 NOT_OF_INTEREST = ("memory_limit", "checkpoint", "progress")
 """Parameters that say where a fit ran."""

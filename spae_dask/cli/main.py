@@ -21,6 +21,7 @@ from spae_dask.cli import (
     inspect,
     path,
     plan,
+    report,
     transform,
 )
 from spae_dask.cli import run as run_verb
@@ -54,6 +55,7 @@ VERBS: dict[str, tuple[Callable[..., None], str]] = {
     "evaluate": (evaluate.evaluate, evaluate.EXAMPLES),
     "path": (path.path, path.EXAMPLES),
     "inspect": (inspect.inspect, inspect.EXAMPLES),
+    "report": (report.report, report.EXAMPLES),
     "run": (run_verb.run, run_verb.EXAMPLES),
 }
 """In the order of use, which is the order of the help."""

@@ -16,8 +16,8 @@ member            shape       content
 ================  ==========  =============================================================
 
 Attributes: ``format``, ``format_version``, ``certificate``, ``parameters``, ``provenance``, ``feature_names`` (a list,
-or null) and ``sha256``, one digest an array. Numbers in attributes that are not finite become strings, see
-``json_values``.
+or null) and ``sha256``, one digest an array; and, if it was made, ``curve``, an object: losses of encoders of other
+sizes. Numbers in attributes that are not finite become strings, see ``json_values``.
 """
 
 import hashlib
@@ -82,6 +82,8 @@ class EncoderArtifact:
         data, seed, strategy and date.
     feature_names : tuple of str, optional
         Names of the d columns.
+    curve : mapping, optional
+        JSON values: losses of encoders with fewer and more nonzeros, if they were made.
     """
 
     indptr: Integers
@@ -96,6 +98,7 @@ class EncoderArtifact:
     parameters: Mapping[str, Any]
     provenance: Mapping[str, Any]
     feature_names: tuple[str, ...] | None = None
+    curve: Mapping[str, Any] | None = None
 
     @property
     def k(self) -> int:
@@ -141,6 +144,7 @@ def write_encoder(path: str | Path, artifact: EncoderArtifact, *, overwrite: boo
         "format_version": FORMAT_VERSION,
         **{name: to_json(getattr(artifact, name), name) for name in RECORDS},
         "feature_names": None if artifact.feature_names is None else [str(each) for each in artifact.feature_names],
+        "curve": None if artifact.curve is None else to_json(artifact.curve, "curve"),
         "sha256": {name: _digest(array) for name, array in arrays.items()},
     }
     with publish(path, overwrite=overwrite) as work:
@@ -204,6 +208,7 @@ def read_encoder(path: str | Path) -> EncoderArtifact:
         parameters=from_json(attributes["parameters"]),
         provenance=from_json(attributes["provenance"]),
         feature_names=None if feature_names is None else tuple(feature_names),
+        curve=None if attributes["curve"] is None else from_json(attributes["curve"]),
     )
 
 
@@ -244,6 +249,8 @@ def _check_attributes(attributes: dict[str, Any], name: str) -> None:
     names = attributes.setdefault("feature_names", None)
     if names is not None and not (isinstance(names, list) and all(isinstance(each, str) for each in names)):
         raise InvalidInput(damaged(name, "its attribute 'feature_names' is neither null nor a list of names"))
+    if not isinstance(attributes.setdefault("curve", None), dict | None):
+        raise InvalidInput(damaged(name, "its attribute 'curve' is neither null nor an object"))
 
 
 def _members(group: zarr.Group, name: str) -> dict[str, Any]:
