@@ -1,5 +1,6 @@
 """A fitted encoder on disk and back."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,14 @@ NOT_STORED = ("memory_limit", "checkpoint", "progress")
 """Parameters that say where a fit ran, not what it found."""
 
 
-def save_encoder(encoder: SparseEncoder, path: str | Path, *, source: Any = None, overwrite: bool = False) -> None:
+def save_encoder(
+    encoder: SparseEncoder,
+    path: str | Path,
+    *,
+    source: Any = None,
+    overwrite: bool = False,
+    attach: Callable[[Any], None] | None = None,
+) -> None:
     """Write a fitted encoder as a Zarr group; it appears whole or not at all.
 
     Parameters
@@ -33,6 +41,8 @@ def save_encoder(encoder: SparseEncoder, path: str | Path, *, source: Any = None
         The data it was fitted on, to be fingerprinted for the record.
     overwrite : bool
         Whether an encoder of that name may be replaced.
+    attach : callable, optional
+        As for ``write_encoder``.
     """
     check_is_fitted(encoder)
     H = sp.csc_array(encoder.components_.T)
@@ -54,7 +64,7 @@ def save_encoder(encoder: SparseEncoder, path: str | Path, *, source: Any = None
         provenance=_provenance(encoder, source),
         feature_names=None if names is None else tuple(names),
     )
-    write_encoder(path, artifact, overwrite=overwrite)
+    write_encoder(path, artifact, overwrite=overwrite, attach=attach)
 
 
 def _provenance(encoder: SparseEncoder, source: Any) -> dict[str, Any]:

@@ -27,16 +27,22 @@ class DaskBlocks:
         Two-dimensional, of known chunks. Chunks that cut the columns are put together row chunk by row chunk, within
         the task graph. How much CSR blocks store is not known before they are computed; it is planned for as
         `ASSUMED_DENSITY`, if the array's meta says that they are sparse.
+    feature_names : tuple of str, optional
+        Names of the columns.
+    beside_nbytes : int
+        Bytes that its graph is known to hold while it makes one block, beside the block.
     """
 
     array: da.Array
+    feature_names: tuple[str, ...] | None = None
+    beside_nbytes: int = 0
     in_process: bool = False
 
     @property
     def read_nbytes(self) -> int:
         """What one block is made of, beside those that are ready: its source, and its pieces if columns are cut."""
         block = largest_block_nbytes(self)
-        return block if self.array.numblocks[1] == 1 else 2 * block
+        return self.beside_nbytes + (block if self.array.numblocks[1] == 1 else 2 * block)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -100,7 +106,7 @@ def as_rows(block: Any) -> Block:
 
 def checked_dask_array(array: da.Array) -> da.Array:
     """Refuse chunks of unknown length: the plan needs the number of rows."""
-    if any(np.isnan(rows) for rows in array.chunks[0]) or any(np.isnan(columns) for columns in array.chunks[1]):
+    if any(np.isnan(size) for sizes in array.chunks for size in sizes):
         raise InvalidInput(
             "the dask array has chunks of unknown length, as arrays made from dataframes or boolean masks have. "
             "Call x.compute_chunk_sizes() first; it costs one read of the data."
