@@ -136,14 +136,7 @@ def _from_grid(source: Any, variable: str | None, sample_dim: str | Sequence[str
         raise InvalidInput(f'{source} needs xarray, which is not installed. Run `pip install "spae-dask[xarray]"`.')
     from spae_dask.storage.xarray_files import open_grid
 
-    share = share_of(budget)
-    opened = open_grid(
-        str(source).removeprefix("file://"),
-        variable=variable,
-        sample_dim=sample_dim,
-        band_nbytes=share,
-        max_nbytes=BAND * share,
-    )
+    opened = open_grid(str(source).removeprefix("file://"), variable=variable, sample_dim=sample_dim, budget=budget)
     rows = opened.rows
     n, d = rows.shape
     return Incoming(

@@ -171,10 +171,15 @@ class GridRows:
         whole = self.places_per_block * self.place_nbytes
         if self.in_process:
             return 0 if self.cells.all_as_is else whole
+        return 2 * whole + 2 * self.chunks_nbytes
+
+    @property
+    def chunks_nbytes(self) -> int:
+        """Bytes of the chunks of a file that are decoded at once to read a block."""
         chunk = math.prod(self.chunks) * self.variable.dtype.itemsize
         across = math.prod(-(-size // c) for size, c in zip(self.variable.shape[1:], self.chunks[1:], strict=True))
-        in_flight: int = chunk * min(AT_ONCE, across * -(-self.places_per_block // self.chunks[0]))
-        return 2 * whole + 2 * in_flight
+        at_once = 1 if "chunksizes" in self.variable.encoding else AT_ONCE  # HDF5 decodes them one by one
+        return int(chunk) * min(at_once, across * -(-self.places_per_block // self.chunks[0]))
 
     def read(self, i: int) -> npt.NDArray[Any]:
         """Rows of block ``i``.

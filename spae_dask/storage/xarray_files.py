@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 import xarray as xr
 import zarr
+from dask.utils import format_bytes
 
-from spae_dask.errors import InvalidInput, NotFound, StorageError
+from spae_dask.errors import InvalidInput, MemoryBudgetExceeded, NotFound, StorageError
+from spae_dask.storage.bands import READING_ONE, SHARES, block_bands, share_of
 from spae_dask.storage.grid_layout import layout_of
 from spae_dask.storage.xarray_blocks import Cells, GridRows, rows_of
 
@@ -36,9 +38,7 @@ class OpenedGrid:
     notes: tuple[str, ...]
 
 
-def open_grid(
-    path: str, *, variable: str | None, sample_dim: str | Sequence[str] | None, band_nbytes: int, max_nbytes: int
-) -> OpenedGrid:
+def open_grid(path: str, *, variable: str | None, sample_dim: str | Sequence[str] | None, budget: int) -> OpenedGrid:
     """Open one variable of a netCDF file or a Zarr dataset; cells that are NaN throughout are left out.
 
     The first row block is read for that, and all of them if it has such cells: once more than the ingest itself. Packed
@@ -52,8 +52,8 @@ def open_grid(
         Which; not needed if there is one with a dimension of time, or one in all.
     sample_dim : str or sequence of str, optional
         Dimension of the rows; by default the one of time.
-    band_nbytes, max_nbytes : int
-        Bytes of a band of rows that are wanted, and allowed.
+    budget : int
+        Most bytes to take at once.
 
     Raises
     ------
@@ -61,6 +61,8 @@ def open_grid(
         If there is no such file or variable.
     InvalidInput
         If the variable or the dimension must be named, or the variable cannot be a matrix.
+    MemoryBudgetExceeded
+        If a band of rows, or a chunk, is too large; nothing is read then.
     StorageError
         If it cannot be read.
     """
@@ -71,12 +73,15 @@ def open_grid(
         raise InvalidInput(f"the variable {array.name!r} of {path} is {array.dtype}, not numbers. Name another one.")
     arranged = array.transpose(*layout.sample_dims, *layout.feature_dims)
 
+    share = share_of(budget)
+
     def as_rows(cells: Cells) -> GridRows:
         rows = rows_of(arranged, len(layout.sample_dims), cells)
         assert isinstance(rows, GridRows), "files are opened without dask"
-        return replace(rows, name=f"{path}/{array.name}", target_nbytes=band_nbytes, max_nbytes=max_nbytes)
+        return replace(rows, name=f"{path}/{array.name}", target_nbytes=share, max_nbytes=share)
 
     rows = as_rows(Cells(layout.n_cells))
+    _refuse_large(rows, budget)
     kept = cells_with_data(rows)
     if not kept.size:
         raise InvalidInput(f"{rows.describe()} is NaN in every cell at every time: there is nothing to write.")
@@ -87,6 +92,19 @@ def open_grid(
         notes.append(f"{left_out:,} of {layout.n_cells:,} cells are NaN throughout and were left out")
         rows = as_rows(Cells(layout.n_cells, kept))
     return OpenedGrid(rows, layout.cell_names(kept), tuple(notes))
+
+
+def _refuse_large(rows: GridRows, budget: int) -> None:
+    """Refuse chunks, or rows, that do not fit beside what is written."""
+    left = READING_ONE - 3  # the band takes a share, and two while it is put together
+    if 2 * rows.chunks_nbytes > left * share_of(budget):
+        needed = format_bytes(-(-2 * rows.chunks_nbytes * SHARES // left))
+        raise MemoryBudgetExceeded(
+            f"the chunks that are decoded at once to read rows of {rows.describe()} take "
+            f"{format_bytes(rows.chunks_nbytes)}, and {format_bytes(budget)} may be used. Nothing was read. A budget "
+            f"of {needed} would do."
+        )
+    block_bands(rows, budget)
 
 
 def cells_with_data(rows: GridRows) -> np.ndarray[Any, np.dtype[np.intp]]:

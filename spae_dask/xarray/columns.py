@@ -76,12 +76,12 @@ def find_columns(
         passes = 1
         has_data = entries.nan_by_column < source.shape[0] if mask is None else np.ones(kept.size, dtype=bool)
         if moments is not None:
-            deviation = _deviation(moments, source.shape[0], encoder.missing)[has_data]
+            deviation = _deviation(moments, source.shape[0], encoder.missing)
         if not has_data.any():
             raise InvalidInput(
                 f"{source.describe()} is NaN in every cell at every time: there is nothing to compute on."
             )
-        kept = kept[has_data]
+        kept, deviation = kept[has_data], deviation[has_data]
     factor = None
     if weights is not None:
         factor = weights[kept] / deviation
