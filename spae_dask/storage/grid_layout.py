@@ -84,8 +84,8 @@ class GridLayout:
         )
         return made.transpose(*leading, *(dim for dim in self.dims if dim in self.feature_dims))
 
-    def checked(self, array: xr.DataArray) -> xr.DataArray:
-        """The array with its cells last, in this layout's order.
+    def checked(self, array: xr.DataArray) -> tuple[xr.DataArray, tuple[str, ...]]:
+        """The array, and those of its dimensions that are not the grid's: its samples.
 
         Raises
         ------
@@ -106,7 +106,7 @@ class GridLayout:
                 )
             if dim in array.indexes and dim in self.coords.indexes:
                 _refuse_other_places(array, dim, self.coords[dim].values)
-        return array.transpose(..., *self.feature_dims)
+        return array, tuple(str(dim) for dim in array.dims if dim not in self.feature_dims)
 
 
 def layout_of(array: xr.DataArray, sample_dim: str | Sequence[str] | None) -> GridLayout:

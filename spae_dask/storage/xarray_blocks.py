@@ -1,7 +1,7 @@
 """Row blocks of arrays with named dimensions, in memory, of dask blocks, or still in a file."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -88,14 +88,15 @@ class Cells:
 
 @dataclass(frozen=True, eq=False)
 class GridRows:
-    """An array whose sample dimensions come first, read in blocks along the first one.
+    """An array read in blocks along its first sample dimension.
 
     Parameters
     ----------
     variable : xarray.Variable
-        In memory, or lazily indexed in a file; not of dask blocks.
-    n_sample_dims : int
-        How many of its dimensions make the rows; the others are the cells.
+        In memory, or lazily indexed in a file; not of dask blocks. Its dimensions are in any order: blocks are
+        transposed when they are read, since a transposed lazy variable is read entry by entry.
+    sample_dims, feature_dims : tuple of str
+        Dimensions that make the rows, and those that make the cells, the last ones fastest.
     cells : Cells
         Which are columns.
     name : str
@@ -109,7 +110,8 @@ class GridRows:
     """
 
     variable: xr.Variable
-    n_sample_dims: int
+    sample_dims: tuple[str, ...]
+    feature_dims: tuple[str, ...]
     cells: Cells
     name: str
     target_nbytes: int = TARGET_BLOCK_NBYTES
@@ -119,7 +121,7 @@ class GridRows:
     @property
     def shape(self) -> tuple[int, int]:
         """``(n, d)``."""
-        return int(np.prod(self.variable.shape[: self.n_sample_dims])), self.cells.d
+        return math.prod(self.variable.sizes[dim] for dim in self.sample_dims), self.cells.d
 
     @property
     def dtype(self) -> np.dtype[np.generic]:
@@ -133,21 +135,27 @@ class GridRows:
 
     @cached_property
     def chunks(self) -> tuple[int, ...]:
-        """Sizes of a stored chunk, whole dimensions where they are not known."""
+        """Sizes of a stored chunk along sample, then feature dimensions; whole ones where they are not known."""
         stored = self.variable.encoding.get("preferred_chunks") or {}
-        dims = zip(self.variable.dims, self.variable.shape, strict=True)
-        return tuple(min(size, _largest(stored.get(dim, 1 if i == 0 else size))) for i, (dim, size) in enumerate(dims))
+        first = self.sample_dims[0]
+        sizes = {dim: self.variable.sizes[dim] for dim in (*self.sample_dims, *self.feature_dims)}
+        return tuple(min(n, _largest(stored.get(dim, 1 if dim == first else n))) for dim, n in sizes.items())
+
+    @property
+    def _others(self) -> tuple[int, ...]:
+        """Sizes of all dimensions but the first."""
+        return tuple(self.variable.sizes[dim] for dim in (*self.sample_dims[1:], *self.feature_dims))
 
     @property
     def place_nbytes(self) -> int:
         """Bytes of one place along the first dimension, whole grid."""
         itemsize: int = max(self.variable.dtype.itemsize, self.dtype.itemsize)
-        return int(np.prod(self.variable.shape[1:])) * itemsize
+        return math.prod(self._others) * itemsize
 
     @cached_property
     def places_per_block(self) -> int:
         """Places along the first dimension in a block: whole chunks, or an even part of one that is too tall."""
-        size, chunk = self.variable.shape[0], self.chunks[0]
+        size, chunk = self.variable.sizes[self.sample_dims[0]], self.chunks[0]
         most = max(1, self.max_nbytes // self.place_nbytes)
         if chunk > most:
             return -(-chunk // -(-chunk // most))
@@ -156,7 +164,7 @@ class GridRows:
     @property
     def bounds(self) -> range | tuple[int, ...]:
         """Row bounds of the blocks."""
-        inner = int(np.prod(self.variable.shape[1 : self.n_sample_dims]))
+        inner = math.prod(self.variable.sizes[dim] for dim in self.sample_dims[1:])
         return uniform_bounds(self.shape[0], self.places_per_block * inner)
 
     @property
@@ -177,7 +185,7 @@ class GridRows:
     def chunks_nbytes(self) -> int:
         """Bytes of the chunks of a file that are decoded at once to read a block."""
         chunk = math.prod(self.chunks) * self.variable.dtype.itemsize
-        across = math.prod(-(-size // c) for size, c in zip(self.variable.shape[1:], self.chunks[1:], strict=True))
+        across = math.prod(-(-size // c) for size, c in zip(self._others, self.chunks[1:], strict=True))
         at_once = 1 if "chunksizes" in self.variable.encoding else AT_ONCE  # HDF5 decodes them one by one
         return int(chunk) * min(at_once, across * -(-self.places_per_block // self.chunks[0]))
 
@@ -189,17 +197,17 @@ class GridRows:
         StorageError
             If the file cannot be read.
         """
-        start = i * self.places_per_block
+        start, first = i * self.places_per_block, self.sample_dims[0]
         try:
-            block = self.variable[start : start + self.places_per_block].values
+            block = self.variable.isel({first: slice(start, start + self.places_per_block)}).load()
         except (SpaeError, MemoryError):
             raise
         except Exception as error:  # readers raise what they please
             raise StorageError(
-                f"{self.describe()} cannot be read at {self.variable.dims[0]} {start} to "
+                f"{self.describe()} cannot be read at {first} {start} to "
                 f"{start + self.places_per_block - 1}: {type(error).__name__}: {error}. Check the file, or restore it."
             ) from error
-        return self.cells.rows(block)
+        return self.cells.rows(block.transpose(*self.sample_dims, *self.feature_dims).values)
 
     def describe(self) -> str:
         """Name for messages."""
@@ -216,19 +224,21 @@ def in_memory(variable: xr.Variable) -> bool:
     return variable.chunks is None and bool(variable._in_memory)  # xarray says it nowhere else
 
 
-def rows_of(array: xr.DataArray, n_sample_dims: int, cells: Cells) -> GridRows | DaskBlocks:
-    """Row blocks of an array whose sample dimensions come first; nothing is read.
+def rows_of(
+    array: xr.DataArray, sample_dims: tuple[str, ...], feature_dims: tuple[str, ...], cells: Cells
+) -> GridRows | DaskBlocks:
+    """Row blocks of an array with dimensions in any order; nothing is read.
 
-    Dask arrays keep their chunks along the first dimension and give one block for each; chunks of the other dimensions
-    are put together row chunk by row chunk, within the task graph.
+    Dask arrays keep their chunks along the first sample dimension and give one block for each; chunks of the other
+    dimensions are put together row chunk by row chunk, within the task graph.
     """
     variable = array.variable
     if variable.chunks is None:
-        return GridRows(variable, n_sample_dims, cells, place_of(array))
-    lazy = variable.data
+        return GridRows(variable, sample_dims, feature_dims, cells, place_of(array))
+    lazy = variable.transpose(*sample_dims, *feature_dims).data
     if not isinstance(lazy, da.Array):
         raise InvalidInput(f"{told_array(array)} is made of {type(lazy).__name__}, not of numpy or dask arrays.")
-    n_blocks, inner = lazy.numblocks, int(np.prod(lazy.shape[1:n_sample_dims]))
+    n_blocks, inner = lazy.numblocks, math.prod(lazy.shape[1 : len(sample_dims)])
     whole = checked_dask_array(lazy).rechunk(dict.fromkeys(range(1, lazy.ndim), -1))
     if lazy.ndim == 2 and cells.all_as_is:
         return DaskBlocks(lazy)
@@ -270,12 +280,12 @@ def open_data_array(array: object) -> RowBlocks:
     names = None
     if layout.feature_dims[0] in layout.coords.coords:
         names = layout.cell_names(np.arange(layout.n_cells))
-    blocks = rows_of(given, 1, Cells(layout.n_cells))
+    blocks = rows_of(given, layout.sample_dims, layout.feature_dims, Cells(layout.n_cells))
     if isinstance(blocks, DaskBlocks):
         return DaskBlocks(blocks.array, feature_names=names)
     if blocks.in_process:
         return ArrayBlocks(given.values, rows_per_block=blocks.places_per_block, feature_names=names)
-    return GridRows(blocks.variable, 1, blocks.cells, blocks.name, feature_names=names)
+    return replace(blocks, feature_names=names)
 
 
 def place_of(array: xr.DataArray) -> str:

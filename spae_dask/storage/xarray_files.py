@@ -71,12 +71,11 @@ def open_grid(path: str, *, variable: str | None, sample_dim: str | Sequence[str
     layout = layout_of(array, sample_dim)
     if array.dtype.kind not in "fiub":
         raise InvalidInput(f"the variable {array.name!r} of {path} is {array.dtype}, not numbers. Name another one.")
-    arranged = array.transpose(*layout.sample_dims, *layout.feature_dims)
 
     share = share_of(budget)
 
     def as_rows(cells: Cells) -> GridRows:
-        rows = rows_of(arranged, len(layout.sample_dims), cells)
+        rows = rows_of(array, layout.sample_dims, layout.feature_dims, cells)
         assert isinstance(rows, GridRows), "files are opened without dask"
         return replace(rows, name=f"{path}/{array.name}", target_nbytes=share, max_nbytes=share)
 

@@ -14,29 +14,38 @@ from spae_dask.blocks import ArrayBlocks, RowBlocks
 from spae_dask.storage.grid_layout import GridLayout
 from spae_dask.storage.xarray_blocks import Cells, in_memory, rows_of
 
+Dims = tuple[str, ...]
 
-def as_source(array: xr.DataArray, n_sample_dims: int, cells: Cells) -> RowBlocks:
-    """Rows of an array whose sample dimensions come first: in memory a matrix, which is made; else lazy blocks."""
-    if n_sample_dims == 0:
-        return as_source(array.expand_dims("single_sample"), 1, cells)
+
+def as_source(array: xr.DataArray, sample_dims: Dims, feature_dims: Dims, cells: Cells) -> RowBlocks:
+    """Rows of an array with dimensions in any order: in memory a matrix, which is made; else lazy blocks."""
+    array, sample_dims = with_samples(array, sample_dims)
+    source = rows_of(array, sample_dims, feature_dims, cells)
     if not in_memory(array.variable):
-        return rows_of(array, n_sample_dims, cells)
-    n = int(np.prod(array.shape[:n_sample_dims]))
-    return ArrayBlocks(cells.rows(array.values).reshape(n, cells.d), rows_per_block=max(1, n))
+        return source
+    whole = array.variable.transpose(*sample_dims, *feature_dims).values
+    return ArrayBlocks(cells.rows(whole), rows_per_block=source.shape[0])
 
 
-def picked_rows(array: xr.DataArray, n_sample_dims: int, cells: Cells) -> RowBlocks:
+def picked_rows(array: xr.DataArray, sample_dims: Dims, feature_dims: Dims, cells: Cells) -> RowBlocks:
     """Rows of a few cells; of a dask array the chunks without any of them are not computed."""
-    if n_sample_dims == 0:
-        return picked_rows(array.expand_dims("single_sample"), 1, cells)
+    array, sample_dims = with_samples(array, sample_dims)
     lazy = array.variable.data if array.variable.chunks is not None else None
     if not isinstance(lazy, da.Array):
-        return as_source(array, n_sample_dims, cells)
-    places = np.unravel_index(cells.numbers, array.shape[n_sample_dims:])
+        return as_source(array, sample_dims, feature_dims, cells)
+    lazy = array.variable.transpose(*sample_dims, *feature_dims).data
+    places = np.unravel_index(cells.numbers, lazy.shape[len(sample_dims) :])
     # the picked cells come first
-    picked = da.moveaxis(lazy.vindex[(*(slice(None),) * n_sample_dims, *places)], 0, -1)
-    few = xr.DataArray(picked, dims=(*array.dims[:n_sample_dims], "cell"))
-    return rows_of(few, n_sample_dims, Cells(cells.d, None, cells.factor, cells.missing_value))
+    picked = da.moveaxis(lazy.vindex[(*(slice(None),) * len(sample_dims), *places)], 0, -1)
+    few = xr.DataArray(picked, dims=(*sample_dims, "picked_cell"))
+    return rows_of(few, sample_dims, ("picked_cell",), Cells(cells.d, None, cells.factor, cells.missing_value))
+
+
+def with_samples(array: xr.DataArray, sample_dims: Dims) -> tuple[xr.DataArray, Dims]:
+    """A dimension of one sample for an array that has none."""
+    if sample_dims:
+        return array, sample_dims
+    return array.expand_dims("single_sample"), ("single_sample",)
 
 
 def folded(rows: Any, sizes: tuple[int, ...]) -> Any:

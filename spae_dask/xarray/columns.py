@@ -38,7 +38,7 @@ class Columns:
 
 
 def find_columns(
-    arranged: xr.DataArray,
+    array: xr.DataArray,
     layout: GridLayout,
     weights: Floats | None,
     mask: npt.NDArray[np.bool_] | None,
@@ -52,8 +52,7 @@ def find_columns(
 
     Parameters
     ----------
-    arranged : xarray.DataArray
-        Samples first, cells last.
+    array : xarray.DataArray
     layout : GridLayout
     weights : ndarray (n_cells,), optional
     mask : ndarray (n_cells,) of bool, optional
@@ -61,13 +60,12 @@ def find_columns(
     encoder : GridEncoder
         Its parameters ``scale``, ``missing``, ``missing_value``, ``memory_limit`` and ``progress`` are used.
     """
-    n_samples = arranged.ndim - len(layout.shape)
     wanted = np.ones(layout.n_cells, dtype=bool) if mask is None else mask.copy()
     if weights is not None:
         wanted &= weights != 0  # NaN passes, and is refused where there are data
     kept = _numbers(wanted, "the mask and the weights leave none")
     cells = Cells(layout.n_cells, _unless_all(kept, layout.n_cells), missing_value=encoder.missing_value)
-    source = rows_of(arranged, n_samples, cells)
+    source = rows_of(array, layout.sample_dims, layout.feature_dims, cells)
     scaled = encoder.scale and weights is not None
     may_lack = mask is None and source.dtype.kind == "f" and bool(np.isnan(source.read(0)).all(axis=0).any())
     passes, nbytes, deviation = 0, 0, np.ones(kept.size)
@@ -110,7 +108,7 @@ def mask_on(layout: GridLayout, mask: Any) -> npt.NDArray[np.bool_] | None:
             f"the mask is {given}; it must be a DataArray of booleans over ({', '.join(layout.feature_dims)}), True "
             "where there are data, such as da.isel(time=0, drop=True).notnull()."
         )
-    flat: npt.NDArray[np.bool_] = np.asarray(layout.checked(mask).values).reshape(-1)
+    flat: npt.NDArray[np.bool_] = np.asarray(layout.checked(mask)[0].transpose(*layout.feature_dims)).reshape(-1)
     return flat
 
 

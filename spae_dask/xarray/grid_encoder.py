@@ -17,7 +17,7 @@ from spae_dask.estimators.applying import decode_rows, encode_rows
 from spae_dask.estimators.sparse_encoder import SparseEncoder
 from spae_dask.storage.grid_layout import checked_array, coords_along, layout_of, told_array
 from spae_dask.storage.xarray_blocks import Cells, rows_of
-from spae_dask.xarray.arrays import as_source, folded, grid_of_rows, picked_rows
+from spae_dask.xarray.arrays import as_source, folded, grid_of_rows, picked_rows, with_samples
 from spae_dask.xarray.columns import find_columns, mask_on
 from spae_dask.xarray.naming import named_error
 from spae_dask.xarray.saved import load_grid_encoder, save_grid_encoder
@@ -172,15 +172,14 @@ power_iterations, certified, n_candidates, sketch_rows, tolerance, random_state,
         layout = layout_of(da, sample_dim)
         encoder = SparseEncoder(**{name: value for name, value in self.get_params().items() if name not in OF_GRID})
         weights = weights_on(layout, self.weights, self.lat_dim)
-        arranged = da.transpose(*layout.sample_dims, *layout.feature_dims)
-        columns = find_columns(arranged, layout, weights, mask_on(layout, mask), self)
+        columns = find_columns(da, layout, weights, mask_on(layout, mask), self)
         if weights is not None:  # scaled already, or not at all
             encoder.scale = False
-        source = rows_of(arranged, len(layout.sample_dims), columns.cells)
+        source = rows_of(da, layout.sample_dims, layout.feature_dims, columns.cells)
         try:
             encoder.fit(source)
         except NonFiniteInput as error:
-            raise named_error(error, arranged, layout, columns.cells) from error
+            raise named_error(error, da, layout.sample_dims, layout, columns.cells) from error
         encoder.certificate_ = replace(
             encoder.certificate_,
             passes=encoder.certificate_.passes + columns.passes,
@@ -254,21 +253,20 @@ power_iterations, certified, n_candidates, sketch_rows, tolerance, random_state,
             If the grid is another one.
         """
         encoder, layout = self._fitted(), self.layout_
-        arranged = layout.checked(da)
-        sample_dims = tuple(str(dim) for dim in arranged.dims[: -len(layout.shape)])
+        da, sample_dims = layout.checked(da)
         selected = encoder.selected_features_
         inner = encoder.row_encoder()
         names = tuple(encoder.feature_names_in_[selected])
         on_picked = replace(inner, columns=np.arange(selected.size), names=names)
         cells = self.cells_.taken(selected)
-        source = picked_rows(arranged, len(sample_dims), cells)
+        source = picked_rows(da, sample_dims, layout.feature_dims, cells)
         try:
             codes = encode_rows(source, on_picked)
         except NonFiniteInput as error:
-            raise named_error(error, arranged, layout, cells) from error
-        coords = coords_along(arranged, sample_dims)
+            raise named_error(error, da, sample_dims, layout, cells) from error
+        coords = coords_along(da, sample_dims)
         found = xr.DataArray(
-            folded(codes, tuple(arranged.sizes[dim] for dim in sample_dims)),
+            folded(codes, tuple(da.sizes[dim] for dim in sample_dims)),
             dims=(*sample_dims, layout.component_dim),
             coords=coords.coords,
             name="scores",
@@ -289,8 +287,8 @@ power_iterations, certified, n_candidates, sketch_rows, tolerance, random_state,
         encoder, layout = self._fitted(), self.layout_
         dim = layout.component_dim
         scores = self._checked_scores(scores)
-        sample_dims = tuple(str(each) for each in scores.dims[:-1])
-        codes = as_source(scores, len(sample_dims), Cells(encoder.n_components_))
+        sample_dims = tuple(str(each) for each in scores.dims if each != dim)
+        codes = as_source(scores, sample_dims, (dim,), Cells(encoder.n_components_))
         rows = decode_rows(codes, encoder.decoder_, encoder.mean_, encoder.scale_)
         grid = grid_of_rows(rows, tuple(scores.sizes[each] for each in sample_dims), layout, self.cells_)
         coords = coords_along(scores.drop_vars(dim, errors="ignore"), sample_dims)
@@ -302,8 +300,8 @@ power_iterations, certified, n_candidates, sketch_rows, tolerance, random_state,
     def score(self, da: xr.DataArray) -> float:
         """Share of the weighted variance of other data about ``mean()`` that is explained. One pass."""
         encoder, layout = self._fitted(), self.layout_
-        arranged = layout.checked(da)
-        source = rows_of(*_with_samples(arranged, arranged.ndim - len(layout.shape)), self.cells_)
+        da, sample_dims = with_samples(*layout.checked(da))
+        source = rows_of(da, sample_dims, layout.feature_dims, self.cells_)
         return float(encoder.score(source))
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
@@ -359,8 +357,4 @@ power_iterations, certified, n_candidates, sketch_rows, tolerance, random_state,
             raise InvalidInput(f"the components of the scores are {given}, not 1 to {k} in order.")
         if set(scores.dims) & set(self.layout_.feature_dims):
             raise InvalidInput(f"{told_array(scores)} has dimensions of the grid, {scores.dims}; scores have none.")
-        return scores.transpose(..., dim)
-
-
-def _with_samples(array: xr.DataArray, n_sample_dims: int) -> tuple[xr.DataArray, int]:
-    return (array, n_sample_dims) if n_sample_dims else (array.expand_dims("single_sample"), 1)
+        return scores
