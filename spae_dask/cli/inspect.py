@@ -82,7 +82,8 @@ def _component_table(components: list[dict[str, Any]], top: int) -> str:
         features = component["features"]
         shown = [f"{_name(each)} {each['coefficient']:+.4f}" for each in features[:top]]
         more = f", and {len(features) - top} more (--top {len(features)})" if len(features) > top else ""
-        lines.append(f"{number:<9}  {component['explained']:>9.2%}  {', '.join(shown) or 'none'}{more}")
+        between = "; " if any("," in each for each in shown) else ", "
+        lines.append(f"{number:<9}  {component['explained']:>9.2%}  {between.join(shown) or 'none'}{more}")
     return "\n".join(lines)
 
 

@@ -1,5 +1,6 @@
 """A fitted encoder on disk and back."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,14 @@ from spae_dask.estimators.sparse_encoder import SparseEncoder
 from spae_dask.storage.artifact import EncoderArtifact, read_encoder, write_encoder
 
 
-def save_encoder(encoder: SparseEncoder, path: str | Path, *, source: Any = None, overwrite: bool = False) -> None:
+def save_encoder(
+    encoder: SparseEncoder,
+    path: str | Path,
+    *,
+    source: Any = None,
+    overwrite: bool = False,
+    attach: Callable[[Any], None] | None = None,
+) -> None:
     """Write a fitted encoder as a Zarr group; it appears whole or not at all.
 
     Its ``curve``, if it has one, is stored with it, and made now if it was not yet.
@@ -30,6 +38,8 @@ def save_encoder(encoder: SparseEncoder, path: str | Path, *, source: Any = None
         The data it was fitted on, to be fingerprinted for the record.
     overwrite : bool
         Whether an encoder of that name may be replaced.
+    attach : callable, optional
+        As for ``write_encoder``.
     """
     check_is_fitted(encoder)
     H = sp.csc_array(encoder.components_.T)
@@ -50,7 +60,7 @@ def save_encoder(encoder: SparseEncoder, path: str | Path, *, source: Any = None
         feature_names=None if names is None else tuple(names),
         curve=None if curve is None else curve.as_dict(),
     )
-    write_encoder(path, artifact, overwrite=overwrite)
+    write_encoder(path, artifact, overwrite=overwrite, attach=attach)
 
 
 def load_encoder(path: str | Path) -> SparseEncoder:

@@ -83,6 +83,8 @@ class Ingest(Step):
     source: values.Text
     array: values.Text | None = None
     header: bool | None = None
+    variable: values.Text | None = None
+    sample_dim: values.Text | None = None
     dtype: values.Type | None = None
     chunks: values.Chunks | None = None
     codec: values.Codec | None = None

@@ -22,7 +22,7 @@ sizes. Numbers in attributes that are not finite become strings, see ``json_valu
 
 import hashlib
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -120,7 +120,13 @@ class EncoderArtifact:
         return {name: np.ascontiguousarray(getattr(self, name), dtype) for name, (dtype, _) in STORED.items()}
 
 
-def write_encoder(path: str | Path, artifact: EncoderArtifact, *, overwrite: bool = False) -> None:
+def write_encoder(
+    path: str | Path,
+    artifact: EncoderArtifact,
+    *,
+    overwrite: bool = False,
+    attach: Callable[[zarr.Group], None] | None = None,
+) -> None:
     """Write an encoder; it is read back before it appears under its name.
 
     Parameters
@@ -130,6 +136,8 @@ def write_encoder(path: str | Path, artifact: EncoderArtifact, *, overwrite: boo
     artifact : EncoderArtifact
     overwrite : bool
         Replace an encoder (or any Zarr store or file) that is there.
+    attach : callable, optional
+        Writes more members into the group before it appears, which readers of encoders do not look at.
 
     Raises
     ------
@@ -159,6 +167,8 @@ def write_encoder(path: str | Path, artifact: EncoderArtifact, *, overwrite: boo
                 chunks=(rows, *(max(1, length) for length in array.shape[1:])),
                 fill_value=-1 if array.dtype.kind == "i" else math.nan,  # no lost chunk shall read as zeros
             )[...] = array
+        if attach is not None:
+            attach(group)
         try:
             read_encoder(work)
         except SpaeError as error:
