@@ -5,7 +5,6 @@ Sparse ones stay as they are.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -103,7 +102,7 @@ def open_incoming(
         raise InvalidInput(f"header={header} is about the first row of text files, and {source} is none. Leave it out.")
     if name.endswith(NOT_READ):
         raise InvalidInput(
-            f"{source} is of a type that is not read. Allowed are {', '.join(('.npy', *SUFFIXES))} and Zarr arrays: "
+            f"{source} is of a type that is not read. Allowed are {', '.join(('.npy', *SUFFIXES, '.nc'))} and Zarr: "
             "write it as one of these with the library that made it."
         )
     if name.endswith(".npy") and array is not None:
@@ -132,9 +131,12 @@ def _from_grid(source: Any, variable: str | None, sample_dim: str | Sequence[str
             f"variable and sample_dim are about netCDF files and Zarr datasets, and a {type(source).__name__} was "
             "given. Give a path, or leave them out."
         )
-    if find_spec("xarray") is None:
-        raise InvalidInput(f'{source} needs xarray, which is not installed. Run `pip install "spae-dask[xarray]"`.')
-    from spae_dask.storage.xarray_files import open_grid
+    try:
+        from spae_dask.storage.xarray_files import open_grid
+    except ImportError as error:
+        raise InvalidInput(
+            f'{source} needs xarray, which is not installed. Run `pip install "spae-dask[xarray]"`.'
+        ) from error
 
     opened = open_grid(str(source).removeprefix("file://"), variable=variable, sample_dim=sample_dim, budget=budget)
     rows = opened.rows

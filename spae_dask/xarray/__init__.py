@@ -4,15 +4,17 @@
 >>> encoder = GridEncoder(n_components=4, n_nonzero=10, weights="coslat")  # then .fit(da, sample_dim="time")
 """
 
-from importlib.util import find_spec
+from importlib import import_module
 
 from spae_dask.errors import InvalidInput
 
-if find_spec("xarray") is None:
+try:
+    import_module("xarray")
+except ImportError as error:
     raise InvalidInput(
         'grids need xarray, which is not installed. Run `pip install "spae-dask[xarray]"`; everything but grids works '
         "without it."
-    )
+    ) from error
 
 from spae_dask.xarray.grid_encoder import GridEncoder
 
