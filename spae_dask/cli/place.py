@@ -15,7 +15,8 @@ from spae_dask.clusters.connect import connect
 from spae_dask.engine.memory import refuse_tiny
 from spae_dask.engine.plan import Plan, Resources
 from spae_dask.estimators.runtime import parse_memory
-from spae_dask.storage.publish import check_output, refuse_same
+from spae_dask.storage.outputs import check_destination
+from spae_dask.storage.publish import refuse_same
 
 SMALL_NBYTES = 64 << 20
 """Decoded bytes below which processes take longer to start than the data to read."""
@@ -80,8 +81,8 @@ def check_paths(output: str, sources: Sequence[str], *, force: bool) -> None:
     Raises
     ------
     InvalidInput, OutputExists, StorageError
-        As ``refuse_same`` and ``check_output`` do.
+        As ``refuse_same`` and ``check_destination`` do.
     """
     for source in sources:
         refuse_same(source, output)
-    check_output(output, overwrite=force)
+    check_destination(output, overwrite=force)
