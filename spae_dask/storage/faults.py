@@ -25,8 +25,8 @@ class Kind(Enum):
 
 
 CREDENTIALS = {
-    "s3": "They are AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a profile (AWS_PROFILE); a public bucket needs none "
-    "with AWS_SKIP_SIGNATURE=true.",
+    "s3": "They are AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a profile (AWS_PROFILE); a public bucket needs "
+    "none with AWS_SKIP_SIGNATURE=true.",
     "gs": "They are the file GOOGLE_APPLICATION_CREDENTIALS names; a public bucket needs none with "
     "GOOGLE_SKIP_SIGNATURE=true.",
 }

@@ -1,6 +1,8 @@
 """A folder of small objects, each whole or absent: on a disk by write and rename, on an object store as it is."""
 
+import re
 import secrets
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -51,7 +53,8 @@ class LocalObjects:
             work.write_bytes(content)
             work.replace(path)
         except OSError as error:
-            work.unlink(missing_ok=True)
+            with suppress(OSError):
+                work.unlink()
             raise _failed(path, "written", error) from error
 
     def get(self, name: str) -> bytes | None:
@@ -127,7 +130,7 @@ def open_objects(place: str | Path) -> SmallObjects:
 
 
 def _plain(name: str) -> str:
-    assert name and "/" not in name and not name.startswith("."), f"{name!r} is no plain name; please report this"
+    assert re.fullmatch(r"\w[\w.=-]*", name), f"{name!r} is no plain name; please report this"
     return name
 
 
