@@ -29,6 +29,10 @@ class OutputExists(InvalidInput, FileExistsError):
     """The output is already there and may not be overwritten."""
 
 
+class OtherCheckpoint(InvalidInput):
+    """The checkpoint is of other data, parameters or versions."""
+
+
 class MemoryBudgetExceeded(SpaeError, RuntimeError):
     """The plan needs more memory than the budget allows; nothing was read."""
 
@@ -43,6 +47,10 @@ class PassFailed(SpaeError, RuntimeError):
 
 class ClusterUnavailable(SpaeError, RuntimeError):
     """No scheduler, or no worker, answered in time."""
+
+
+class PartsMissing(SpaeError, RuntimeError):
+    """Other parts of an array job have to be done first."""
 
 
 class SpaeWarning(UserWarning):
@@ -67,3 +75,7 @@ class UnlikeBlocksWarning(SpaeWarning):
 
 class NewStreamWarning(SpaeWarning):
     """``partial_fit`` starts a stream that does not hold the rows of an earlier fit."""
+
+
+class CheckpointWarning(SpaeWarning):
+    """A stored state could not be used, and its rows are read again."""

@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import boto3
+
 KEY, SECRET = "test-key-id", "test-secret-that-nobody-may-see"
 
 
@@ -48,9 +50,12 @@ def create_bucket(endpoint: str, name: str) -> None:
 
 def make_public(endpoint: str, path: str) -> None:
     """Let anybody read an object."""
-    allow = urllib.request.Request(f"{endpoint}/{path}?acl", method="PUT", headers={"x-amz-acl": "public-read"})
-    with urllib.request.urlopen(allow, timeout=10):
-        pass
+    name, _, key = path.partition("/")
+    client = boto3.client(
+        "s3", endpoint_url=endpoint, aws_access_key_id=KEY, aws_secret_access_key=SECRET, region_name="us-east-1"
+    )
+    client.put_object_acl(Bucket=name, Key=key, ACL="public-read")
+    client.close()
 
 
 class FlakyProxy(http.server.ThreadingHTTPServer):

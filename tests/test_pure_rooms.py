@@ -42,8 +42,8 @@ from spae_dask import accumulators, algorithms, baselines, encoding, linalg, sel
 
 names = ["spae_dask.errors", "spae_dask.blocks"]
 names += [f"spae_dask.engine.{name}" for name in (
-    "calibration", "chosen", "events", "layout", "memory", "plan", "plan_text", "planner", "pricing", "serial", "spans",
-    "sweep", "threads", "work", "write")]
+    "calibration", "checkpoint", "chosen", "events", "layout", "memory", "merge_tree", "plan", "plan_text", "planner",
+    "pricing", "recipe_digest", "serial", "spans", "state_bytes", "sweep", "tasks", "threads", "work", "write")]
 for room in (accumulators, algorithms, baselines, encoding, linalg, selection):
     names += [module.name for module in pkgutil.walk_packages(room.__path__, room.__name__ + ".")]
 for name in names:

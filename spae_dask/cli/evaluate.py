@@ -1,6 +1,7 @@
 """``spae evaluate``: the exact loss of an encoder on data."""
 
 from spae_dask.cli import options
+from spae_dask.cli.ended import end_checkpoint
 from spae_dask.cli.session import session
 
 EXAMPLES = """Examples:
@@ -17,7 +18,10 @@ def evaluate(
     array: options.ArrayOption = None,
     strict: options.StrictOption = False,
     strategy: options.StrategyOption = options.Strategy.auto,
+    checkpoint: options.CheckpointOption = None,
+    keep_checkpoint: options.KeepCheckpointOption = False,
     cluster: options.ClusterOption = None,
+    performance_report: options.PerformanceOption = None,
     memory: options.MemoryOption = None,
     as_json: options.JsonOption = False,
     quiet: options.QuietOption = False,
@@ -34,14 +38,22 @@ def evaluate(
     with session(
         "evaluate", as_json=as_json, quiet=quiet, verbose=verbose, debug=debug, log_json=log_json, strict=strict
     ) as screen:
-        from spae_dask.cli.place import Place
+        from spae_dask.cli.place import Place, check_checkpoint
         from spae_dask.estimators.evaluation import evaluate as evaluate_encoder
         from spae_dask.estimators.saved import load_encoder
         from spae_dask.storage.open import open_matrix
 
+        check_checkpoint(checkpoint, data)
         source, fitted = open_matrix(data, array=array), load_encoder(encoder)
-        with Place(cluster, memory).ready(source, screen):
+        with Place(cluster, memory, performance_report).ready(source, screen):
             certificate = evaluate_encoder(
-                source, fitted, strategy=strategy.value, memory_limit=memory, progress=screen.progress
+                source,
+                fitted,
+                strategy=strategy.value,
+                memory_limit=memory,
+                checkpoint=checkpoint,
+                progress=screen.progress,
             )
         screen.result(str(certificate), {"data": data, "encoder": encoder, "certificate": certificate.as_dict()})
+        if checkpoint is not None:
+            end_checkpoint(checkpoint, screen, keep=keep_checkpoint)

@@ -12,6 +12,7 @@ from spae_dask.errors import (
     InvalidInput,
     MemoryBudgetExceeded,
     MissingChunksWarning,
+    PartsMissing,
     PassFailed,
     StorageError,
 )
@@ -26,6 +27,7 @@ EXIT_CODES: tuple[tuple[type[BaseException], int], ...] = (
     (StorageError, 5),
     (ClusterUnavailable, 6),
     (PassFailed, 6),
+    (PartsMissing, 75),  # as sysexits.h has it: try again later
     (InvalidInput, 3),
     (MissingChunksWarning, 3),  # an error under --strict
     (OSError, 5),

@@ -1,18 +1,24 @@
 """``spae fit``: the main job."""
 
 import shlex
-from typing import Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from spae_dask.cli import options
+from spae_dask.cli.ended import end_checkpoint
+from spae_dask.cli.fit_given import EncoderOutput, FitGiven, takes_fit_options
 from spae_dask.cli.session import session
+
+if TYPE_CHECKING:
+    from spae_dask.blocks import RowBlocks
+    from spae_dask.cli.screen import Screen
+    from spae_dask.estimators.sparse_encoder import SparseEncoder
 
 EXAMPLES = """Examples:
 
   spae fit X.zarr -k 10 -r 12 -o ENC.zarr
   spae fit X.zarr -k 10 --eps 0.05 -o ENC.zarr --cluster local:8 --memory 4GB
   spae fit X.zarr -k 10 -r 12 -o ENC.zarr --tolerance 0.01
+  spae fit X.zarr -k 10 -r 12 -o ENC.zarr --checkpoint ENC.checkpoint
   spae fit X.zarr -k 10 -r 12 -o ENC.zarr --cluster tcp://10.0.0.5:8786
   spae fit X.zarr -k 10 -r 12 -o ENC.zarr --force --json > fit.json
 """
@@ -25,143 +31,70 @@ WORTH_CALIBRATING = 20.0
 shown depends on it."""
 
 
+@takes_fit_options
 def fit(
-    data: options.DataArgument,
-    components: options.ComponentsOption,
-    output: Annotated[
-        str,
-        typer.Option(
-            "-o",
-            "--output",
-            metavar="ENCODER",
-            help="Where the encoder is written: a Zarr group.",
-            show_default=False,
-            rich_help_panel=options.OUTPUT,
-        ),
-    ],
-    nonzeros: options.NonzeroOption = None,
-    eps: options.EpsOption = None,
-    method: options.MethodOption = options.Method.polished,
-    selection: options.SelectionOption = options.Selection.dual_set,
-    center: options.CenterOption = True,
-    scale: options.ScaleOption = False,
-    orthonormal: options.OrthonormalOption = False,
-    shared_support: options.SharedOption = False,
-    rows: options.RowsOption = None,
-    seed: options.SeedOption = 0,
-    array: options.ArrayOption = None,
-    missing: options.MissingOption = options.Missing.error,
-    missing_value: options.MissingValueOption = None,
-    strict: options.StrictOption = False,
-    strategy: options.StrategyOption = options.Strategy.auto,
-    repeats: options.RepeatsOption = 1,
-    power_iterations: options.PowerOption = 0,
-    precision: options.PrecisionOption = options.Precision.exact,
-    certified: options.CertifiedOption = False,
-    candidates: options.CandidatesOption = None,
-    sketch_rows: options.SketchRowsOption = None,
-    tolerance: options.ToleranceOption = None,
+    output: EncoderOutput,
+    checkpoint: options.CheckpointOption = None,
+    keep_checkpoint: options.KeepCheckpointOption = False,
     cluster: options.ClusterOption = None,
-    memory: options.MemoryOption = None,
+    performance_report: options.PerformanceOption = None,
     force: options.ForceOption = False,
-    as_json: options.JsonOption = False,
-    quiet: options.QuietOption = False,
-    verbose: options.VerboseOption = 0,
-    debug: options.DebugOption = False,
-    log_json: options.LogJsonOption = False,
+    **shared: Any,
 ) -> None:
     """Find a sparse encoder of DATA, and certify what it loses against PCA.
 
     Needs -k, and exactly one of -r and --eps. The data are read once, twice
     if they have thousands of features, once more with --missing mean, in part
     with --tolerance, within the memory that the plan states before it starts.
-    The encoder appears under its name whole, or not at all.
+    The encoder appears under its name whole, or not at all. With --checkpoint
+    the same command, given again after it was killed, goes on where it was.
     """
-    with session(
-        "fit", as_json=as_json, quiet=quiet, verbose=verbose, debug=debug, log_json=log_json, strict=strict
-    ) as screen:
-        if (nonzeros is None) == (eps is None):
-            raise typer.BadParameter(
-                "give exactly one: the most features a component may use, or how much more than PCA it may lose",
-                param_hint="'-r' / '--eps'",
-            )
-        from spae_dask.cli.place import Place, check_paths
-        from spae_dask.engine.plan import Plan
-        from spae_dask.estimators.planning import plan
-        from spae_dask.estimators.saved import save_encoder
+    given = FitGiven(**shared)
+    with session("fit", **given.screen) as screen:
+        given.check()
+        from spae_dask.cli.place import Place, check_checkpoint, check_paths
+        from spae_dask.estimators.checkpointing import checkpoint_at, with_note
         from spae_dask.estimators.sparse_encoder import SparseEncoder
         from spae_dask.storage.open import open_matrix
 
-        check_paths(output, [data], force=force)
-        source = open_matrix(data, array=array)
-        place = Place(cluster, memory)
-
-        def planned(*, calibrate: bool = False) -> Plan:
-            return plan(
-                source,
-                components,
-                n_nonzero=options.nonzeros_of(nonzeros),
-                method=method.value,
-                strategy=strategy.value,
-                missing=missing.value,
-                missing_value=missing_value,
-                memory_limit=memory,
-                shared_support=shared_support,
-                precision=precision.value,
-                certified=certified,
-                n_candidates=candidates,
-                sketch_rows=sketch_rows,
-                tolerance=tolerance,
-                calibrate=calibrate,
-            )
-
-        long = planned().seconds > WORTH_CALIBRATING  # refuses what no process could do before any is started
+        check_paths(output, [given.data], force=force)
+        check_checkpoint(checkpoint, given.data, output)
+        source = open_matrix(given.data, array=given.array)
+        place = Place(cluster, given.memory, performance_report)
+        long = given.plan(source).seconds > WORTH_CALIBRATING  # refuses what no process could do before any is started
         with place.ready(source, screen):
-            screen.note(main_lines(place.named(planned(calibrate=long), source)))
-            encoder = SparseEncoder(
-                components,
-                n_nonzero=options.nonzeros_of(nonzeros),
-                eps=0.1 if eps is None else eps,
-                method=method.value,
-                selection=selection.value,
-                center=center,
-                scale=scale,
-                strategy=strategy.value,
-                missing=missing.value,
-                missing_value=missing_value,
-                orthonormal=orthonormal,
-                shared_support=shared_support,
-                n_rows=rows,
-                n_repeats=repeats,
-                power_iterations=power_iterations,
-                precision=precision.value,
-                certified=certified,
-                n_candidates=candidates,
-                sketch_rows=sketch_rows,
-                tolerance=tolerance,
-                random_state=seed,
-                memory_limit=memory,
-                progress=screen.progress,
-            ).fit(source)
-        save_encoder(encoder, output, source=source, overwrite=force)
-        screen.result(
-            str(encoder.certificate_),
-            {
-                "data": data,
-                "encoder": output,
-                "certificate": encoder.certificate_.as_dict(),
-                "selected_features": encoder.selected_features_,
-                "plan": encoder.plan_.as_dict(),
-            },
-        )
-        member = "" if array is None else f" --array {shlex.quote(array)}"
-        screen.note(f"wrote              {output}")
-        if encoder.certificate_.fraction_read < 1:
-            screen.note(f"exact              spae evaluate {shlex.quote(data)} {shlex.quote(output)}{member}")
-        screen.note(f"next               spae inspect {shlex.quote(output)}")
-        screen.note(
-            f"                   spae transform {shlex.quote(data)} {shlex.quote(output)} -o CODES.zarr{member}"
-        )
+            plan = with_note(given.plan(source, calibrate=long), checkpoint_at(checkpoint))
+            screen.note(main_lines(place.named(plan, source)))
+            encoder = SparseEncoder(**given.fitted, checkpoint=checkpoint, progress=screen.progress).fit(source)
+        write_encoder(encoder, source, output, given, screen, force=force)
+        if checkpoint is not None:
+            end_checkpoint(checkpoint, screen, keep=keep_checkpoint)
+
+
+def write_encoder(
+    encoder: "SparseEncoder", source: "RowBlocks", output: str, given: FitGiven, screen: "Screen", *, force: bool
+) -> None:
+    """Write the encoder that was found, and tell of it and of what can be done with it."""
+    from spae_dask.estimators.saved import save_encoder
+
+    save_encoder(encoder, output, source=source, overwrite=force)
+    data, certificate = given.data, encoder.certificate_
+    screen.result(
+        str(certificate),
+        {
+            "data": data,
+            "encoder": output,
+            "certificate": certificate.as_dict(),
+            "selected_features": encoder.selected_features_,
+            "plan": encoder.plan_.as_dict(),
+        },
+    )
+    member = "" if given.array is None else f" --array {shlex.quote(given.array)}"
+    screen.note(f"wrote              {output}")
+    if certificate.fraction_read < 1:
+        screen.note(f"exact              spae evaluate {shlex.quote(data)} {shlex.quote(output)}{member}")
+    screen.note(f"next               spae inspect {shlex.quote(output)}")
+    screen.note(f"                   spae transform {shlex.quote(data)} {shlex.quote(output)} -o CODES.zarr{member}")
 
 
 def main_lines(plan: Any) -> str:

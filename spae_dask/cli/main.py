@@ -9,7 +9,20 @@ import typer
 from typer.main import get_command
 
 from spae_dask import __version__
-from spae_dask.cli import check, demo, evaluate, fit, ingest, inspect, path, plan, transform
+from spae_dask.cli import (
+    check,
+    checkpoint,
+    demo,
+    evaluate,
+    fit,
+    fit_finish,
+    fit_part,
+    ingest,
+    inspect,
+    path,
+    plan,
+    transform,
+)
 from spae_dask.cli import run as run_verb
 from spae_dask.cli.exits import BROKEN_PIPE, UsageError
 from spae_dask.cli.screen import Screen, forget_stdout
@@ -20,7 +33,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Exit codes: 0 done, 2 usage, 3 bad input, 4 does not fit the memory, 5 storage, 6 cluster, "
-    "130 interrupted, 143 terminated. Start with `spae demo`, or with `spae check DATA`.",
+    "75 other parts come first, 130 interrupted, 143 terminated. Start with `spae demo`, or with `spae check DATA`.",
 )
 
 DEMO_EXAMPLES = """Examples:
@@ -35,6 +48,8 @@ VERBS: dict[str, tuple[Callable[..., None], str]] = {
     "check": (check.check, check.EXAMPLES),
     "plan": (plan.plan, plan.EXAMPLES),
     "fit": (fit.fit, fit.EXAMPLES),
+    "fit-part": (fit_part.fit_part, fit_part.EXAMPLES),
+    "fit-finish": (fit_finish.fit_finish, fit_finish.EXAMPLES),
     "transform": (transform.transform, transform.EXAMPLES),
     "evaluate": (evaluate.evaluate, evaluate.EXAMPLES),
     "path": (path.path, path.EXAMPLES),
@@ -45,6 +60,7 @@ VERBS: dict[str, tuple[Callable[..., None], str]] = {
 
 for _name, (_verb, _examples) in VERBS.items():
     app.command(_name, epilog=_examples)(_verb)
+app.add_typer(checkpoint.app, name="checkpoint")
 
 
 def _print_version(wanted: bool) -> None:

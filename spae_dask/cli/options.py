@@ -353,6 +353,42 @@ MemoryOption = Annotated[
     ),
 ]
 
+CheckpointOption = Annotated[
+    str | None,
+    typer.Option(
+        "--checkpoint",
+        metavar="DIR",
+        help="Keep what is done so far in this folder, which all workers must see, or under this URL (s3://...). The "
+        "same command given again reads only what is missing, and comes to the same bits. Removed when the output is "
+        "written.",
+        show_default=False,
+        rich_help_panel=WHERE,
+    ),
+]
+SharedCheckpointOption = Annotated[
+    str,
+    typer.Option(
+        "--checkpoint",
+        metavar="DIR",
+        help="The folder, which all parts must see, or the URL (s3://...) in which the parts come together.",
+        show_default=False,
+        rich_help_panel=WHERE,
+    ),
+]
+KeepCheckpointOption = Annotated[
+    bool,
+    typer.Option("--keep-checkpoint", help="Leave the checkpoint when the output is written.", rich_help_panel=WHERE),
+]
+PerformanceOption = Annotated[
+    str | None,
+    typer.Option(
+        "--performance-report",
+        metavar="FILE",
+        help="Write dask's report of what the cluster did: an HTML file.",
+        show_default=False,
+        rich_help_panel=WHERE,
+    ),
+]
 ForceOption = Annotated[
     bool, typer.Option("--force", "-f", help="Replace the output if it exists.", rich_help_panel=OUTPUT)
 ]

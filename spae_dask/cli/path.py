@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from spae_dask.cli import options
+from spae_dask.cli.ended import end_checkpoint
 from spae_dask.cli.session import session
 
 EXAMPLES = """Examples:
@@ -61,6 +62,8 @@ def path(
     array: options.ArrayOption = None,
     missing: options.MissingOption = options.Missing.error,
     missing_value: options.MissingValueOption = None,
+    checkpoint: options.CheckpointOption = None,
+    keep_checkpoint: options.KeepCheckpointOption = False,
     cluster: options.ClusterOption = None,
     memory: options.MemoryOption = None,
     force: options.ForceOption = False,
@@ -75,7 +78,7 @@ def path(
     One read of DATA in all; two if they have thousands of features.
     """
     with session("path", as_json=as_json, quiet=quiet, verbose=verbose, debug=debug, log_json=log_json) as screen:
-        from spae_dask.cli.place import Place, check_paths
+        from spae_dask.cli.place import Place, check_checkpoint, check_paths
         from spae_dask.estimators.paths import fit_path
         from spae_dask.storage.open import open_matrix
 
@@ -83,6 +86,7 @@ def path(
             if not output.endswith((".csv", ".png", ".svg")):
                 raise typer.BadParameter(f"{output!r} ends in none of .csv, .png, .svg", param_hint="'-o'")
             check_paths(output, [data], force=force)
+        check_checkpoint(checkpoint, data, output)
         ks, rs = ([int(each) for each in text.split(",")] for text in (components, nonzeros))
         source = open_matrix(data, array=array)
         place = Place(cluster, memory)
@@ -99,6 +103,7 @@ def path(
                 missing_value=missing_value,
                 random_state=seed,
                 memory_limit=memory,
+                checkpoint=checkpoint,
                 progress=screen.progress,
             )
         if output is not None:
@@ -106,6 +111,8 @@ def path(
         screen.result(str(found), {"data": data, "method": method.value, "points": [asdict(p) for p in found.points]})
         if output is not None:
             screen.note(f"wrote {output}")
+        if checkpoint is not None:
+            end_checkpoint(checkpoint, screen, keep=keep_checkpoint)
 
 
 def write(found: object, output: str, *, force: bool) -> None:

@@ -4,19 +4,26 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
+from pathlib import Path
 
 from dask.system import CPU_COUNT
 from distributed.system import MEMORY_LIMIT
 
 from spae_dask.blocks import RowBlocks, total_nbytes
 from spae_dask.cli.logs import logs_on
+from spae_dask.cli.performance import reported
 from spae_dask.cli.screen import Screen
 from spae_dask.clusters.connect import connect
 from spae_dask.engine.memory import refuse_tiny
 from spae_dask.engine.plan import Plan, Resources
+from spae_dask.errors import InvalidInput
 from spae_dask.estimators.runtime import parse_memory
+from spae_dask.settings import setting, text_setting
+from spae_dask.storage.address import is_remote
+from spae_dask.storage.checkpoint_record import read_job
 from spae_dask.storage.outputs import check_destination
 from spae_dask.storage.publish import refuse_same
+from spae_dask.storage.state_store import LocalStates, states_at
 
 SMALL_NBYTES = 64 << 20
 """Decoded bytes below which processes take longer to start than the data to read."""
@@ -31,20 +38,24 @@ class Place:
     Parameters
     ----------
     cluster, memory : str or None
-        As given on the command line.
+        As given on the command line; else the settings ``cluster`` and ``memory-limit`` count.
+    performance : str, optional
+        File for dask's report of what a cluster did; else the setting ``performance-report`` counts.
     """
 
     cluster: str | None
     memory: str | None
+    performance: str | None = None
 
     def where(self, source: RowBlocks) -> str:
         """What was asked for, or what suits the size of the data."""
-        return self.cluster or ("none" if total_nbytes(source) < SMALL_NBYTES else "local")
+        wanted = self.cluster or text_setting("cluster")
+        return wanted or ("none" if total_nbytes(source) < SMALL_NBYTES else "local")
 
     @contextmanager
     def ready(self, source: RowBlocks, screen: Screen) -> Iterator[None]:
         """Have the active Dask client that suits, for a ``with`` block; none for work in this process."""
-        limit = parse_memory(self.memory)
+        limit = parse_memory(self.memory or setting("memory-limit"))
         where = self.where(source)
         starts = where.startswith("local")
         if starts and limit is not None:
@@ -54,7 +65,8 @@ class Place:
             if client is not None:
                 dashboard = f", dashboard {client.dashboard_link}" if find_spec("bokeh") else ""
                 screen.note(f"cluster   {client.scheduler.address}{dashboard}")
-            yield
+            with reported(self.performance or text_setting("performance-report"), client):
+                yield
 
     @contextmanager
     def imagined(self, source: RowBlocks, screen: Screen) -> Iterator[Resources | None]:
@@ -62,7 +74,7 @@ class Place:
         where = self.where(source)
         if where.startswith("local"):
             n_workers = int(where.partition(":")[2] or CPU_COUNT)
-            limit = parse_memory(self.memory) or MEMORY_LIMIT // n_workers
+            limit = parse_memory(self.memory or setting("memory-limit")) or MEMORY_LIMIT // n_workers
             yield Resources(HERE, n_workers, 1, limit, int(CPU_COUNT))
         else:
             with self.ready(source, screen):
@@ -86,3 +98,30 @@ def check_paths(output: str, sources: Sequence[str], *, force: bool) -> None:
     for source in sources:
         refuse_same(source, output)
     check_destination(output, overwrite=force)
+
+
+def check_checkpoint(checkpoint: str | None, data: str, output: str | None = None) -> None:
+    """Refuse a checkpoint that is no checkpoint, or is or lies inside the data or the output, before anything is read.
+
+    Raises
+    ------
+    InvalidInput
+        If it is, or if something else is at its place.
+    """
+    if checkpoint is None:
+        return
+    store = states_at(checkpoint)
+    if is_remote(checkpoint):
+        for other in (data, output):
+            if other is not None:
+                refuse_same(other, checkpoint)
+    if isinstance(store, LocalStates):
+        refuse_same(data, checkpoint)
+        if output is not None and "://" not in output:
+            written = Path(output).resolve()
+            if written == store.root or written in store.root.parents or store.root in written.parents:
+                raise InvalidInput(
+                    f"the checkpoint {checkpoint} and the output {output} are in one another's place. Give the "
+                    "checkpoint a folder of its own."
+                )
+    read_job(store)

@@ -7,7 +7,7 @@ from typing import Protocol, TextIO
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 
-from spae_dask.engine.events import Estimated, Event, PassStarted, RowsDone
+from spae_dask.engine.events import Estimated, Event, PassStarted, Resumed, RowsDone
 from spae_dask.engine.memory import format_nbytes
 
 SECONDS_BETWEEN_LINES = 5.0
@@ -47,6 +47,9 @@ class Meter:
         """Take an event of the engine."""
         if isinstance(event, PassStarted):
             self.begin(event.name, event.n_rows, event.nbytes)
+        elif isinstance(event, Resumed):
+            self.display.end(f"resumed: {event.n_done:,} of {event.n_spans:,} spans already done")
+            self.resume(event.n_rows, event.nbytes)
         elif isinstance(event, RowsDone):
             self.add(event.n_rows, event.nbytes)
         elif isinstance(event, Estimated):
@@ -58,7 +61,7 @@ class Meter:
     def begin(self, name: str, n_rows: int | None = None, total_nbytes: int = 0) -> None:
         """Rows will come in, so many if that is known, which take so many bytes."""
         self.name, self.n_rows, self.total_nbytes = name, n_rows, total_nbytes
-        self.rows = self.nbytes = 0
+        self.rows = self.nbytes = self.rows_before = self.nbytes_before = 0
         self.began = self.clock()
         if name:
             self.display.update(self)
@@ -68,6 +71,11 @@ class Meter:
         self.rows += rows
         self.nbytes += nbytes
         self.display.update(self)
+
+    def resume(self, rows: int, nbytes: int) -> None:
+        """Some had, before it began: they count for how far it is, not for how fast."""
+        self.rows_before, self.nbytes_before = rows, nbytes
+        self.add(rows, nbytes)
 
     def stand_at(self, rows: int, n_rows: int | None) -> None:
         """So many have so far, of so many if that is known by now."""
@@ -79,7 +87,8 @@ class Meter:
         self.rows, self.nbytes = self.n_rows or self.rows, self.total_nbytes or self.nbytes
         amount = f", {format_nbytes(self.nbytes)}" if self.nbytes else ""
         took = format_seconds(self.seconds)
-        self.display.end(f"{self.name}: {self.rows:,} rows{amount} in {took} ({self.speed})")
+        speed = f" ({self.speed})" if self.rows > self.rows_before else ""
+        self.display.end(f"{self.name}: {self.rows:,} rows{amount} in {took}{speed}")
 
     @property
     def seconds(self) -> float:
@@ -89,17 +98,19 @@ class Meter:
     @property
     def speed(self) -> str:
         """Averages since the beginning."""
-        speed = f"{self.rows / self.seconds:,.0f} rows/s"
-        return f"{speed}, {format_nbytes(self.nbytes / self.seconds)}/s" if self.nbytes else speed
+        rows, nbytes = self.rows - self.rows_before, self.nbytes - self.nbytes_before
+        speed = f"{rows / self.seconds:,.0f} rows/s"
+        return f"{speed}, {format_nbytes(nbytes / self.seconds)}/s" if nbytes else speed
 
     @property
     def status(self) -> str:
         """The averages, and the time that is left at these."""
-        if not self.rows:
+        rows = self.rows - self.rows_before
+        if not rows:
             return "starting"
         if not self.n_rows:
             return self.speed
-        left = self.seconds * (self.n_rows - self.rows) / self.rows
+        left = self.seconds * (self.n_rows - self.rows) / rows
         return f"{self.speed}, {format_seconds(left)} left"
 
 

@@ -7,8 +7,7 @@ from contextlib import contextmanager
 
 from distributed import Client, LocalCluster
 
-DASHBOARD = "127.0.0.1:0"
-"""The dashboard listens on the loopback interface, on a free port."""
+from spae_dask.settings import text_setting
 
 
 @contextmanager
@@ -21,7 +20,7 @@ def local_cluster(n_workers: int, memory_limit: int) -> Iterator[Client]:
             threads_per_worker=1,
             processes=True,
             memory_limit=memory_limit,
-            dashboard_address=DASHBOARD,
+            dashboard_address=text_setting("dashboard-address"),
             local_directory=scratch,
             silence_logs=logging.CRITICAL,
         ) as cluster,

@@ -10,7 +10,6 @@ import uuid
 from collections.abc import Callable
 from concurrent.futures import CancelledError
 from typing import Any, TypeVar
-from weakref import WeakValueDictionary
 
 import dask
 from dask.delayed import Delayed, delayed
@@ -18,28 +17,28 @@ from distributed import Client, as_completed
 from distributed.scheduler import KilledWorker
 
 from spae_dask.accumulators.base import Accumulator, State
-from spae_dask.blocks import Block, LazyRowBlocks, RowBlocks, nbytes_of_rows
-from spae_dask.engine.events import PassEnded, PassStarted, RowsDone, Watcher, ignore
+from spae_dask.blocks import LazyRowBlocks, RowBlocks, nbytes_of_rows
+from spae_dask.engine.checkpoint import Checkpoint, KeptPass, LostState, NotWhole
+from spae_dask.engine.events import PassEnded, PassStarted, Resumed, RowsDone, Watcher, ignore
 from spae_dask.engine.layout import PassLayout, Tally
-from spae_dask.engine.spans import Span, merge_levels
-from spae_dask.engine.sweep import BlockWatcher, Swept, merge_swept, sweep, sweep_blocks, unchecked
+from spae_dask.engine.merge_tree import MergeTree, Node
+from spae_dask.engine.spans import Span
+from spae_dask.engine.sweep import unchecked
+from spae_dask.engine.tasks import (
+    as_list,
+    load_task,
+    merge_task,
+    no_seconds,
+    seconds,
+    sweep_lazy_task,
+    sweep_task,
+    work_task,
+)
 from spae_dask.engine.threads import one_blas_thread
 from spae_dask.engine.work import HeldBlocks, SpanWork
 from spae_dask.errors import ClusterUnavailable, PassFailed
 
 Result = TypeVar("Result")
-
-_GATES: WeakValueDictionary[str, threading.BoundedSemaphore] = WeakValueDictionary()
-_GATES_LOCK = threading.Lock()
-
-
-def _gate(token: str, tasks: int) -> threading.BoundedSemaphore:
-    """Semaphore of one run in this process: lets ``tasks`` span tasks hold their blocks and states at once."""
-    with _GATES_LOCK:
-        gate = _GATES.get(token)
-        if gate is None:  # nobody holds it or waits for it
-            gate = _GATES[token] = threading.BoundedSemaphore(tasks)
-        return gate
 
 
 class DaskRunner:
@@ -55,6 +54,8 @@ class DaskRunner:
         Span tasks that run at once in one process.
     watch : callable
         Receives events, from one thread at a time.
+    checkpoint : Checkpoint, optional
+        Keeps the states of spans; a run that was cut short goes on from them.
 
     Attributes
     ----------
@@ -63,8 +64,14 @@ class DaskRunner:
     """
 
     def __init__(
-        self, source: RowBlocks, client: Client | None, tasks_per_worker: int, watch: Watcher = ignore
+        self,
+        source: RowBlocks,
+        client: Client | None,
+        tasks_per_worker: int,
+        watch: Watcher = ignore,
+        checkpoint: Checkpoint | None = None,
     ) -> None:
+        self.checkpoint = checkpoint
         self.source = source
         self.client = client
         self.tasks_per_worker = tasks_per_worker
@@ -81,17 +88,82 @@ class DaskRunner:
     def run_state(self, accumulator: Accumulator[Any], name: str = "pass") -> State:
         """Sweep the source once and return the state of all its rows, to which more can be added."""
         layout = PassLayout.of(self.source, accumulator)
+        tree = MergeTree(len(layout.spans), layout.fan_in)
+        kept, state = None, None
+        if self.checkpoint is not None:
+            kept = self.checkpoint.begin(name, accumulator, layout, self.source)
+        while state is None:
+            try:
+                state = self._run_kept(accumulator, name, layout, tree, kept)
+            except LostState as lost:
+                assert self.checkpoint is not None
+                assert kept is not None
+                self.checkpoint.lost(kept, lost, accumulator)
+        self.tally.add(layout.nbytes)
+        return state
+
+    def _run_kept(
+        self, accumulator: Accumulator[Any], name: str, layout: PassLayout, tree: MergeTree, kept: KeptPass | None
+    ) -> State:
+        """Sweep what is not stored, or this process's share of it, and put all states together."""
+        stored: frozenset[Node] = frozenset()
+        if kept is not None:
+            assert self.checkpoint is not None
+            share, stored = self.checkpoint.share, kept.stored()
+            missing = set(range(tree.n_spans)) - tree.covered(stored)
+            if share is not None and missing:
+                mine = missing.intersection(share.spans(tree.n_spans))
+                self.checkpoint.n_swept += len(mine)
+                if mine:
+                    self._run_tree(accumulator, name, layout, tree, kept, stored, frozenset(mine))
+                lacking = self.checkpoint.lacking(name, kept)
+                if lacking.missing:
+                    raise NotWhole(lacking)
+                stored = kept.stored()
+        state: State = self._run_tree(accumulator, name, layout, tree, kept, stored).state
+        return state
+
+    def _run_tree(
+        self,
+        accumulator: Accumulator[Any],
+        name: str,
+        layout: PassLayout,
+        tree: MergeTree,
+        kept: KeptPass | None,
+        stored: frozenset[Node] = frozenset(),
+        only: frozenset[int] | None = None,
+    ) -> Any:
+        """The state of all rows, from those that are stored and sweeps of the others.
+
+        With ``only`` these spans are swept and merged as far as they go, and what comes of it is stored and not
+        returned.
+        """
         token = f"{name.replace(' ', '-')}-{uuid.uuid4().hex[:8]}"
         recipe = delayed(accumulator, name=f"recipe-{token}", traverse=False)
-        tops = self._sweeps(recipe, layout, token)
-        dones = [_call(_seconds, f"done-{token}-{i:05d}", top) for i, top in enumerate(tops)]
-        for level, groups in enumerate(merge_levels(len(tops), layout.fan_in)):
-            tops = [
-                _call(_merge_task, f"merge-{token}-{level}-{i:05d}", recipe, *(tops[j] for j in group))
-                for i, group in enumerate(groups)
-            ]
-        swept: Swept = self._run(name, layout.spans, tops[0], dones)
-        return swept.state
+        keeper = None if kept is None else delayed(kept, name=f"kept-{token}", traverse=False)
+        done = tree.covered(stored)
+        swept = [i for i in range(tree.n_spans) if i not in done and (only is None or i in only)]
+        sweeps = dict(zip(swept, self._sweeps(recipe, layout, token, swept, keeper), strict=True))
+
+        def state_of(node: Node) -> Delayed:
+            level, number = node
+            if node in stored:
+                return _call(load_task, f"load-{token}-{level}-{number:05d}", keeper, node, recipe)
+            if level == 0:
+                return sweeps[number]
+            parts = [state_of(each) for each in tree.children(node)]
+            return _call(merge_task, f"merge-{token}-{level}-{number:05d}", recipe, keeper, node, *parts)
+
+        dones = [_call(seconds, f"done-{token}-{i:05d}", sweeps[i]) for i in swept]
+        if only is None:
+            root = state_of(tree.root)
+        else:
+            tops = [node for node in tree.tops(done | only) if node not in stored]
+            ends = [_call(no_seconds, f"top-{token}-{i:05d}", state_of(node)) for i, node in enumerate(tops)]
+            root = _call(as_list, f"tops-{token}", *ends)
+        already = sum(layout.spans[i].n_rows for i in done)
+        resumed = Resumed(len(done), tree.n_spans, already, nbytes_of_rows(self.source, already)) if done else None
+        return self._run(name, tuple(layout.spans[i] for i in swept), root, dones, resumed)
 
     def run_spans(self, work: SpanWork[Result], spans: tuple[Span, ...], name: str = "pass") -> list[Result]:
         """Run ``work`` on every span and return the (small) results in order."""
@@ -103,53 +175,59 @@ class DaskRunner:
         gate = (token, self.tasks_per_worker)
         watch = self._emit_rows if self.client is None else None
         outs = [
-            _call(_work_task, f"{token}-{i:05d}", source, node, span, gate, watch, *_blocks_of(span, lazy))
+            _call(work_task, f"{token}-{i:05d}", source, node, span, gate, watch, *_blocks_of(span, lazy))
             for i, span in enumerate(spans)
         ]
-        dones = [_call(_no_seconds, f"done-{token}-{i:05d}", out) for i, out in enumerate(outs)]
-        gathered = _call(_as_list, f"gather-{token}", *outs)
-        return list(self._run(name, spans, gathered, dones))
+        dones = [_call(no_seconds, f"done-{token}-{i:05d}", out) for i, out in enumerate(outs)]
+        gathered = _call(as_list, f"gather-{token}", *outs)
+        results = list(self._run(name, spans, gathered, dones))
+        self.tally.add(nbytes_of_rows(self.source, sum(span.n_rows for span in spans)))
+        return results
 
-    def _sweeps(self, recipe: Delayed, layout: PassLayout, token: str) -> list[Delayed]:
-        """One delayed state a span."""
+    def _sweeps(
+        self, recipe: Delayed, layout: PassLayout, token: str, numbers: list[int], kept: Delayed | None
+    ) -> list[Delayed]:
+        """One delayed state for each of these spans."""
         watch = self._emit_rows if self.client is None else None
         gate = (token, self.tasks_per_worker)
+        spans = [(f"sweep-{token}-{i:05d}", (0, i), layout.spans[i]) for i in numbers]
         if isinstance(self.source, LazyRowBlocks):
             blocks = self.source.lazy_blocks()
             return [
-                _call(
-                    _sweep_lazy_task,
-                    f"sweep-{token}-{i:05d}",
-                    recipe,
-                    span,
-                    gate,
-                    watch,
-                    *_blocks_of(span, blocks),
-                )
-                for i, span in enumerate(layout.spans)
+                _call(sweep_lazy_task, key, recipe, span, gate, watch, kept, node, *_blocks_of(span, blocks))
+                for key, node, span in spans
             ]
         source = delayed(self.source, name=f"source-{token}", traverse=False)
         prefetch = layout.footprint.n_blocks_held > 1
         return [
-            _call(_sweep_task, f"sweep-{token}-{i:05d}", source, recipe, span, prefetch, gate, watch)
-            for i, span in enumerate(layout.spans)
+            _call(sweep_task, key, source, recipe, span, prefetch, gate, watch, kept, node) for key, node, span in spans
         ]
 
-    def _run(self, name: str, spans: tuple[Span, ...], root: Delayed, dones: list[Delayed]) -> Any:
+    def _run(
+        self,
+        name: str,
+        spans: tuple[Span, ...],
+        root: Delayed,
+        dones: list[Delayed],
+        resumed: Resumed | None = None,
+    ) -> Any:
         """Compute ``root`` while telling the watcher which spans are done."""
-        n_rows = sum(span.n_rows for span in spans)
+        n_rows, n_spans = sum(span.n_rows for span in spans), len(spans)
+        if resumed is not None:
+            n_rows, n_spans = n_rows + resumed.n_rows, n_spans + resumed.n_done
         nbytes = nbytes_of_rows(self.source, n_rows)
-        self._emit(PassStarted(name, len(spans), n_rows, nbytes))
+        self._emit(PassStarted(name, n_spans, n_rows, nbytes))
+        if resumed is not None:
+            self._emit(resumed)
         began = time.perf_counter()
         if self.client is None:
             with one_blas_thread():
-                result, *seconds = dask.compute(
+                result, *times = dask.compute(
                     root, *dones, scheduler="threads", num_workers=self.tasks_per_worker, optimize_graph=False
                 )
         else:
-            result, seconds = self._run_on_cluster(self.client, name, spans, root, dones)
-        self.tally.add(nbytes)
-        read, compute = (sum(s[i] for s in seconds) for i in (0, 1))
+            result, times = self._run_on_cluster(self.client, name, spans, root, dones)
+        read, compute = (sum(s[i] for s in times) for i in (0, 1))
         self._emit(PassEnded(name, time.perf_counter() - began, read, compute))
         return result
 
@@ -158,14 +236,14 @@ class DaskRunner:
     ) -> tuple[Any, list[tuple[float, float]]]:
         futures = client.compute([root, *dones], optimize_graph=False)
         rows_of = {future.key: span.n_rows for future, span in zip(futures[1:], spans, strict=True)}
-        seconds = []
+        times = []
         try:
             # by default the loop of the client made last would be taken, and two threads would write to one socket
             for future, value in as_completed(futures[1:], loop=client.loop, with_results=True):
-                seconds.append(value)
+                times.append(value)
                 n_rows = rows_of[future.key]
                 self._emit(RowsDone(n_rows, nbytes_of_rows(self.source, n_rows)))
-            return futures[0].result(), seconds
+            return futures[0].result(), times
         except KilledWorker as error:
             raise PassFailed(
                 f"{name}: workers died {error.allowed_failures + 1} times with task {error.task!r} on them (last: "
@@ -181,7 +259,7 @@ class DaskRunner:
     def _emit_rows(self, n_rows: int, nbytes: int) -> None:
         self._emit(RowsDone(n_rows, nbytes))
 
-    def _emit(self, event: PassStarted | RowsDone | PassEnded) -> None:
+    def _emit(self, event: PassStarted | Resumed | RowsDone | PassEnded) -> None:
         with self._watch_lock:
             self.watch(event)
 
@@ -193,56 +271,3 @@ def _call(function: Callable[..., Any], key: str, *args: Any) -> Delayed:
 
 def _blocks_of(span: Span, blocks: list[Delayed] | None) -> list[Delayed]:
     return [] if blocks is None else blocks[span.first_block : span.last_block]
-
-
-def _sweep_task(
-    source: RowBlocks,
-    recipe: Accumulator[Any],
-    span: Span,
-    prefetch: bool,
-    gate: tuple[str, int],
-    watch: BlockWatcher | None,
-) -> Swept:
-    with _gate(*gate), one_blas_thread():
-        return sweep(source, recipe, span, prefetch, watch)
-
-
-def _sweep_lazy_task(
-    recipe: Accumulator[Any], span: Span, gate: tuple[str, int], watch: BlockWatcher | None, *blocks: Block
-) -> Swept:
-    with _gate(*gate), one_blas_thread():
-        return sweep_blocks(blocks, recipe, span.first_row, watch)
-
-
-def _merge_task(recipe: Accumulator[Any], *parts: Swept) -> Swept:
-    with one_blas_thread():
-        return merge_swept(recipe, parts)
-
-
-def _work_task(
-    source: RowBlocks,
-    work: SpanWork[Result],
-    span: Span,
-    gate: tuple[str, int],
-    watch: BlockWatcher | None,
-    *blocks: Block,
-) -> Result:
-    if isinstance(source, HeldBlocks):
-        source = source.holding(blocks, span.first_block)
-    with _gate(*gate), one_blas_thread():
-        result = work(source, span)
-    if watch is not None:
-        watch(span.n_rows, nbytes_of_rows(source, span.n_rows))
-    return result
-
-
-def _seconds(swept: Swept) -> tuple[float, float]:
-    return swept.read_seconds, swept.compute_seconds
-
-
-def _no_seconds(_: Any) -> tuple[float, float]:
-    return 0.0, 0.0
-
-
-def _as_list(*results: Any) -> list[Any]:
-    return list(results)

@@ -23,6 +23,24 @@ class PassStarted:
 
 
 @dataclass(frozen=True)
+class Resumed:
+    """Part of the sweep that has just begun was done by a run before this one; those rows are not read again.
+
+    Attributes
+    ----------
+    n_done, n_spans : int
+        Spans done, of how many.
+    n_rows, nbytes : int
+        Rows of those, and their decoded bytes.
+    """
+
+    n_done: int
+    n_spans: int
+    n_rows: int
+    nbytes: int
+
+
+@dataclass(frozen=True)
 class RowsDone:
     """Rows have been read and summarised.
 
@@ -74,7 +92,7 @@ class Estimated:
     upper: float
 
 
-Event = PassStarted | RowsDone | PassEnded | Estimated
+Event = PassStarted | Resumed | RowsDone | PassEnded | Estimated
 Watcher = Callable[[Event], None]
 
 

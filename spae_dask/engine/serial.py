@@ -5,9 +5,11 @@ from typing import Any, TypeVar
 
 from spae_dask.accumulators.base import Accumulator
 from spae_dask.blocks import RowBlocks, nbytes_of_rows
-from spae_dask.engine.events import PassEnded, PassStarted, RowsDone, Watcher, ignore
+from spae_dask.engine.checkpoint import Checkpoint, KeptPass, LostState
+from spae_dask.engine.events import PassEnded, PassStarted, Resumed, RowsDone, Watcher, ignore
 from spae_dask.engine.layout import PassLayout, Tally
-from spae_dask.engine.spans import Span, merge_levels
+from spae_dask.engine.merge_tree import MergeTree, Node
+from spae_dask.engine.spans import Span
 from spae_dask.engine.sweep import Swept, merge_swept, sweep, unchecked
 from spae_dask.engine.threads import one_blas_thread
 from spae_dask.engine.work import SpanWork
@@ -24,6 +26,8 @@ class SerialRunner:
         The matrix.
     watch : callable
         Receives events.
+    checkpoint : Checkpoint, optional
+        Keeps the states of spans; a run that was cut short goes on from them.
 
     Attributes
     ----------
@@ -31,9 +35,10 @@ class SerialRunner:
         Passes made and bytes read so far.
     """
 
-    def __init__(self, source: RowBlocks, watch: Watcher = ignore) -> None:
+    def __init__(self, source: RowBlocks, watch: Watcher = ignore, checkpoint: Checkpoint | None = None) -> None:
         self.source = source
         self.watch = watch
+        self.checkpoint = checkpoint
         self.tally = Tally()
 
     def run_pass(self, accumulator: Accumulator[Result], name: str = "pass") -> Result:
@@ -41,22 +46,47 @@ class SerialRunner:
         layout = PassLayout.of(self.source, accumulator)
         began = time.perf_counter()
         self.watch(PassStarted(name, len(layout.spans), self.source.shape[0], layout.nbytes))
+        tree = MergeTree(len(layout.spans), layout.fan_in)
+        kept = None if self.checkpoint is None else self.checkpoint.begin(name, accumulator, layout, self.source)
+        stored = frozenset() if kept is None else kept.stored()
+        if done := tree.covered(stored):
+            n_rows = sum(layout.spans[i].n_rows for i in done)
+            self.watch(Resumed(len(done), tree.n_spans, n_rows, nbytes_of_rows(self.source, n_rows)))
         with one_blas_thread():
-            depth = len(merge_levels(len(layout.spans), layout.fan_in))
-            swept = self._sweep_tree(accumulator, layout, depth, 0)
+            swept = self._state_of(tree.root, tree, accumulator, layout, kept, stored)
             with unchecked():
                 result = accumulator.result(swept.state)
         self.tally.add(layout.nbytes)
         self.watch(PassEnded(name, time.perf_counter() - began, swept.read_seconds, swept.compute_seconds))
         return result
 
-    def _sweep_tree(self, accumulator: Accumulator[Any], layout: PassLayout, level: int, first: int) -> Swept:
-        """The state at ``level`` of the merge tree that starts at span ``first``: two states a level are held."""
-        if level == 0:
-            return sweep(self.source, accumulator, layout.spans[first], prefetch=False, watch=self._rows_done)
-        stride = layout.fan_in ** (level - 1)
-        firsts = range(first, min(first + stride * layout.fan_in, len(layout.spans)), stride)
-        return merge_swept(accumulator, (self._sweep_tree(accumulator, layout, level - 1, i) for i in firsts))
+    def _state_of(
+        self,
+        node: Node,
+        tree: MergeTree,
+        accumulator: Accumulator[Any],
+        layout: PassLayout,
+        kept: KeptPass | None,
+        stored: frozenset[Node],
+    ) -> Swept:
+        """The state of a node of the merge tree: two states a level are held."""
+        if kept is not None and node in stored:
+            try:
+                return kept.load(node, accumulator)
+            except LostState as lost:
+                assert self.checkpoint is not None
+                self.checkpoint.lost(kept, lost, accumulator)
+        level, number = node
+        children = tree.children(node) if level else ()
+        if children:
+            parts = (self._state_of(each, tree, accumulator, layout, kept, stored) for each in children)
+            swept = merge_swept(accumulator, parts)
+        else:
+            swept = sweep(self.source, accumulator, layout.spans[number], prefetch=False, watch=self._rows_done)
+        if kept is not None:
+            kept.save(node, swept)
+            kept.discard(children)
+        return swept
 
     def run_spans(self, work: SpanWork[Result], spans: tuple[Span, ...], name: str = "pass") -> list[Result]:
         """Run ``work`` on every span and return the results in order."""

@@ -18,20 +18,38 @@ from spae_dask.blocks import ArrayBlocks, LazyRowBlocks, RowBlocks, columns_alon
 from spae_dask.encoding.codes import RowEncoder, decode_codes
 from spae_dask.engine.serial import SerialRunner
 from spae_dask.errors import InvalidInput, NonFiniteInput
-from spae_dask.storage.open import open_matrix
-from spae_dask.storage.sentinel import with_missing
+from spae_dask.storage.open import dask_rows, open_matrix
+from spae_dask.storage.sentinel import lazily_marked, with_missing
 
 
 def open_rows(estimator: Any, X: Any) -> RowBlocks:
     """Open rows to apply a fitted estimator to; their columns must be those of its fit, in number and in name."""
     source = open_matrix(X)
-    check_width(source.shape, estimator.n_features_in_, estimator)
-    if isinstance(X, np.ndarray) or sp.issparse(X) or hasattr(X, "columns"):
-        validate_data(estimator, X, reset=False, skip_check_array=True)
+    _check_columns(estimator, X, source.shape[1])
     return with_missing(source, getattr(estimator, "missing_value", None))
 
 
-def encode_rows(source: RowBlocks, encoder: RowEncoder) -> Any:
+def open_lazily(estimator: Any, X: Any) -> RowBlocks | da.Array:
+    """The same where the result will be as lazy as X: rows of dask input need not be counted then."""
+    array = dask_rows(X)
+    if array is None:
+        return open_rows(estimator, X)
+    _check_columns(estimator, X, array.shape[1])
+    return lazily_marked(array, getattr(estimator, "missing_value", None))
+
+
+def _check_columns(estimator: Any, X: Any, n_columns: int) -> None:
+    if n_columns != estimator.n_features_in_:
+        raise InvalidInput(
+            f"X has {n_columns} features, but {type(estimator).__name__} is expecting {estimator.n_features_in_} "
+            "features as input: give the columns it was fitted on, in the same order."
+        )
+    if isinstance(X, np.ndarray) or sp.issparse(X) or hasattr(X, "columns"):
+        # a dask DataFrame shows its names in the empty frame it is described by
+        validate_data(estimator, getattr(X, "_meta", X), reset=False, skip_check_array=True)
+
+
+def encode_rows(source: RowBlocks | da.Array, encoder: RowEncoder) -> Any:
     """Codes (n, k) of all rows of ``source``.
 
     Returns
@@ -71,7 +89,9 @@ def _encode_chunk(
         raise NonFiniteInput(f"in row chunk {block_id[0]}, counting its rows from 0: {error}") from error
 
 
-def decode_rows(codes: RowBlocks, G: npt.NDArray[Any], mean: npt.NDArray[Any], scale: npt.NDArray[Any]) -> Any:
+def decode_rows(
+    codes: RowBlocks | da.Array, G: npt.NDArray[Any], mean: npt.NDArray[Any], scale: npt.NDArray[Any]
+) -> Any:
     """Rows (n, d) of codes (n, k): an array for arrays, a dask array of the same row chunks for lazy input."""
     k, d = G.shape
     if codes.shape[1] != k:
@@ -90,14 +110,16 @@ def _decode_chunk(
     return decode_codes(codes.toarray() if sp.issparse(codes) else codes, G, mean, scale)
 
 
-def lazy_columns(source: RowBlocks, columns: npt.NDArray[np.intp]) -> da.Array:
+def lazy_columns(source: RowBlocks | da.Array, columns: npt.NDArray[np.intp]) -> da.Array:
     """A dask array of some columns, ascending; of stores cut by columns, only chunks that hold them are read."""
-    alone = columns_alone(source, columns)
+    alone = None if isinstance(source, da.Array) else columns_alone(source, columns)
     return lazy_array(source)[:, columns] if alone is None else lazy_array(alone)
 
 
-def lazy_array(source: RowBlocks) -> da.Array:
+def lazy_array(source: RowBlocks | da.Array) -> da.Array:
     """A dask array of the rows of ``source``, in its own row blocks."""
+    if isinstance(source, da.Array):
+        return source
     if isinstance(source, LazyRowBlocks):
         return source.array  # type: ignore[attr-defined]
     bounds = tuple(source.bounds)
@@ -120,15 +142,6 @@ def _read_block(source: RowBlocks, block_id: tuple[int, ...] = (0,)) -> Any:
 def code_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """float32 stays float32; everything else becomes float64."""
     return np.dtype(np.float32 if dtype.kind == "f" and dtype.itemsize == 4 else np.float64)
-
-
-def check_width(shape: tuple[int, ...], expected: int, estimator: Any) -> None:
-    """Refuse a matrix that has not the columns of the fit."""
-    if shape[1] != expected:
-        raise InvalidInput(
-            f"X has {shape[1]} features, but {type(estimator).__name__} is expecting {expected} features as input: "
-            "give the columns it was fitted on, in the same order."
-        )
 
 
 def refuse_non_finite_array(source: ArrayBlocks) -> None:

@@ -14,13 +14,15 @@ from spae_dask.algorithms.problem import Problem, check_count
 from spae_dask.blocks import ArrayBlocks
 from spae_dask.engine.events import Event
 from spae_dask.errors import RankDeficientWarning
-from spae_dask.estimators.applying import lazy_columns, open_rows, refuse_non_finite_array
+from spae_dask.estimators.applying import lazy_columns, open_lazily, refuse_non_finite_array
+from spae_dask.estimators.containers import lazy_frames
 from spae_dask.estimators.fitting import fit, seed_of
 from spae_dask.estimators.runtime import store_names
 from spae_dask.storage.open import open_matrix
 from spae_dask.storage.sentinel import with_missing
 
 
+@lazy_frames
 class ColumnSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
     """Selects columns of a matrix so that k codes made of them lose little more than PCA does.
 
@@ -123,7 +125,7 @@ class ColumnSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         NaN and infinity in an array in memory are refused unless ``missing`` says what NaN means; they are not filled.
         """
         check_is_fitted(self)
-        source = open_rows(self, X)
+        source = open_lazily(self, X)
         columns = np.flatnonzero(self._get_support_mask())
         if not isinstance(source, ArrayBlocks):
             return lazy_columns(source, columns)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
@@ -10,8 +11,10 @@ from spae_dask.algorithms.certificate import Certificate
 from spae_dask.algorithms.evaluation import evaluate_encoder, evaluation_recipe
 from spae_dask.algorithms.problem import EVALUATIONS, check_choice
 from spae_dask.engine.events import Event
+from spae_dask.engine.recipe_digest import digest_of
 from spae_dask.engine.threads import one_blas_thread
 from spae_dask.estimators.applying import open_rows
+from spae_dask.estimators.checkpointing import checkpoint_at, open_checkpoint
 from spae_dask.estimators.fitting import warn_of_missing_chunks
 from spae_dask.estimators.planning import plan_passes
 from spae_dask.estimators.runtime import active_client, resources_for, runner_for
@@ -25,6 +28,7 @@ def evaluate(
     *,
     strategy: str = "auto",
     memory_limit: int | str | None = None,
+    checkpoint: str | Path | None = None,
     progress: Callable[[Event], None] | None = None,
 ) -> Certificate:
     """Measure the loss of an encoder on data, held-out data too. One pass.
@@ -39,6 +43,8 @@ def evaluate(
         As for ``SparseEncoder``. With ``"sketch"``, for any number of columns, PCA's loss is a certified lower bound.
     memory_limit : int or str, optional
         Bytes a process may use in all.
+    checkpoint : str or Path, optional
+        As for ``SparseEncoder``.
     progress : callable, optional
         Called with the engine's events.
 
@@ -65,7 +71,9 @@ def evaluate(
         finish_nbytes=finish_nbytes(d) if chosen != "sketch" else 3 * evaluation_recipe(chosen, codec).state_nbytes,
     )
     warn_of_missing_chunks(source)
-    runner = runner_for(source, client, plan, progress)
+    asked = {"encoder": digest_of(codec)[:24]}
+    kept = open_checkpoint(checkpoint_at(checkpoint), source, "evaluate", chosen, asked)
+    runner = runner_for(source, client, plan, progress, kept)
     with one_blas_thread():
         certificate = evaluate_encoder(runner.run_pass, codec, strategy=chosen)
     return replace(certificate, bytes_read=runner.tally.nbytes)

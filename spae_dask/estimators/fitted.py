@@ -13,13 +13,15 @@ from spae_dask.algorithms.core import refuse_non_finite
 from spae_dask.algorithms.evaluation import Codec
 from spae_dask.encoding.codes import RowEncoder
 from spae_dask.engine.events import Event
-from spae_dask.estimators.applying import decode_rows, encode_rows, open_rows
+from spae_dask.estimators.applying import decode_rows, encode_rows, open_lazily, open_rows
+from spae_dask.estimators.containers import lazy_frames
 from spae_dask.estimators.fitting import warn_of_missing_chunks
 from spae_dask.estimators.planning import plan_passes
 from spae_dask.estimators.runtime import active_client, runner_for
-from spae_dask.storage.open import open_matrix
+from spae_dask.storage.open import dask_rows, open_matrix
 
 
+@lazy_frames
 class FittedMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # type: ignore[misc]
     """``transform`` and its kind, for an estimator with the fitted attributes of ``SparseEncoder``."""
 
@@ -65,15 +67,17 @@ class FittedMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # type: i
         Returns
         -------
         ndarray or dask array (n, k)
-            A lazy dask array for dask and Zarr input. float32 for float32 input, else float64.
+            A lazy dask array for dask and Zarr input, of row chunks of unknown length where those of X are. float32 for
+            float32 input, else float64. With ``set_output(transform="pandas")`` a frame, a dask DataFrame if lazy.
         """
         check_is_fitted(self)
-        return encode_rows(open_rows(self, X), self.row_encoder())
+        return encode_rows(open_lazily(self, X), self.row_encoder())
 
     def inverse_transform(self, X: Any) -> Any:
         """Rows (n, d) reconstructed from codes (n, k): ``codes @ decoder_ * scale_ + mean_``; lazy for lazy codes."""
         check_is_fitted(self)
-        return decode_rows(open_matrix(X), self.decoder_, self.mean_, self.scale_)
+        codes = dask_rows(X)
+        return decode_rows(open_matrix(X) if codes is None else codes, self.decoder_, self.mean_, self.scale_)
 
     def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002 - scikit-learn's signature
         """Share of the variance of X about ``mean_`` that the encoder and its decoder explain. One pass.

@@ -16,12 +16,13 @@ from spae_dask.algorithms.settled import Settled
 from spae_dask.algorithms.sparse_encoder import FittedEncoder, encode_core
 from spae_dask.algorithms.streaming import Streamed, fit_stream, stream_recipe
 from spae_dask.algorithms.two_reads import fit_two_reads
-from spae_dask.blocks import RowBlocks
+from spae_dask.blocks import RowBlocks, total_nbytes
 from spae_dask.engine.events import Watcher, ignore
 from spae_dask.engine.feed import Feed
 from spae_dask.engine.plan import Plan
 from spae_dask.engine.threads import one_blas_thread
 from spae_dask.errors import InvalidInput, MissingChunksWarning, PrecisionWarning, RankDeficientWarning
+from spae_dask.estimators.checkpointing import CheckpointAt, open_checkpoint, parameters_of, with_note
 from spae_dask.estimators.planning import plan_problem
 from spae_dask.estimators.runtime import active_client, runner_for
 from spae_dask.estimators.sampling import core_of_sample, fit_by_sample, warn_of_unlike_blocks
@@ -54,13 +55,20 @@ class Fit:
     feed: Feed | None = None
 
 
-def fit(source: RowBlocks, problem: Problem, memory_limit: int | str | None, watch: Watcher | None) -> Fit:
+def fit(
+    source: RowBlocks,
+    problem: Problem,
+    memory_limit: int | str | None,
+    watch: Watcher | None,
+    wanted: CheckpointAt | None = None,
+) -> Fit:
     """Plan, read and fit an encoder by the problem's strategy and method, and warn of what is odd about it."""
     client, rows, feed = active_client(source), None, None
     summary: CoreSummary | Settled | Streamed | None = None
-    plan = plan_problem(source, problem, client, memory_limit)
+    plan = with_note(plan_problem(source, problem, client, memory_limit), wanted)
+    checkpoint = open_checkpoint(wanted, source, "fit", plan.strategy, parameters_of(problem))
     warn_of_missing_chunks(source, stacklevel=4)
-    runner = runner_for(source, client, plan, watch)
+    runner = runner_for(source, client, plan, watch, checkpoint)
     tally, feed = runner.tally, None
     n, d = source.shape
     with one_blas_thread():
@@ -69,7 +77,7 @@ def fit(source: RowBlocks, problem: Problem, memory_limit: int | str | None, wat
         elif plan.strategy == "sketch":
             fitted, summary = fit_two_reads(problem, runner.run_pass, source.shape)
         elif plan.strategy == "sample":
-            sampled, tally = fit_by_sample(source, problem, client, plan, watch or ignore)
+            sampled, tally = fit_by_sample(source, problem, client, plan, watch or ignore, checkpoint)
             fitted, summary = sampled.fitted, sampled.summary
             warn_of_unlike_blocks(sampled, stacklevel=4)
         elif plan.strategy == "stream":
@@ -81,7 +89,12 @@ def fit(source: RowBlocks, problem: Problem, memory_limit: int | str | None, wat
             if problem.method == "doubly-sparse":
                 chosen = choose_rows(problem, summary, runner.run_pass, fitted)
                 fitted, rows = chosen.fitted, chosen.rows
-    certificate = replace(fitted.certificate, passes=tally.passes, bytes_read=tally.nbytes)
+    n_counts = getattr(source, "n_counts", 0)
+    certificate = replace(
+        fitted.certificate,
+        passes=tally.passes + n_counts,
+        bytes_read=tally.nbytes + n_counts * total_nbytes(source),
+    )
     core = core_of_sample(source) if plan.strategy == "sample" else plan.strategy
     warn_of_certificate(certificate, int(fitted.H.any(axis=0).sum()), core, problem.precision)
     return Fit(replace(fitted, certificate=certificate), rows, summary, plan, feed)

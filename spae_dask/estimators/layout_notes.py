@@ -17,6 +17,8 @@ def layout_notes(source: RowBlocks) -> list[str]:
             "`spae ingest` writes the data again in row chunks"
         )
     notes += _object_notes(source)
+    if getattr(source, "n_counts", 0):
+        notes.append("the number of rows was not known: they were counted before this plan, which is a pass of its own")
     stored = stored_entries(source)
     if stored is not None and isinstance(source, LazyRowBlocks):
         notes.append(f"blocks are sparse; {stored.density:.0%} of their entries are assumed to be stored")

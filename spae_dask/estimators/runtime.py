@@ -9,10 +9,12 @@ from distributed import Client
 from distributed.system import MEMORY_LIMIT
 
 from spae_dask.blocks import RowBlocks
+from spae_dask.engine.checkpoint import Checkpoint
 from spae_dask.engine.distributed import DaskRunner
 from spae_dask.engine.events import Watcher, ignore
 from spae_dask.engine.plan import Plan, Resources
 from spae_dask.errors import ClusterUnavailable, InvalidInput
+from spae_dask.settings import setting
 
 LOOPBACK = "127.0.0.1"
 """Host of workers that run on this machine, and share its cores."""
@@ -34,7 +36,7 @@ def active_client(source: RowBlocks) -> Client | None:
 
 def resources_for(client: Client | None, memory_limit: int | str | None) -> Resources:
     """What may be used: the smallest worker counts, and ``memory_limit`` if it is smaller still."""
-    wanted = parse_memory(memory_limit)
+    wanted = parse_memory(setting("memory-limit") if memory_limit is None else memory_limit)
     if client is None:
         limit = MEMORY_LIMIT if wanted is None else wanted
         return Resources("threads of this process", 1, int(CPU_COUNT), int(limit))
@@ -68,9 +70,15 @@ def parse_memory(memory_limit: int | str | None) -> int | None:
     return nbytes
 
 
-def runner_for(source: RowBlocks, client: Client | None, plan: Plan, watch: Watcher | None) -> DaskRunner:
+def runner_for(
+    source: RowBlocks,
+    client: Client | None,
+    plan: Plan,
+    watch: Watcher | None,
+    checkpoint: Checkpoint | None = None,
+) -> DaskRunner:
     """A runner that keeps to the plan."""
-    return DaskRunner(source, client, plan.tasks_per_worker, watch or ignore)
+    return DaskRunner(source, client, plan.tasks_per_worker, watch or ignore, checkpoint)
 
 
 def store_names(estimator: Any, X: Any, source: RowBlocks) -> None:

@@ -12,6 +12,7 @@ from spae_dask.algorithms.problem import Problem
 from spae_dask.algorithms.sample import Result, SampledFit, block_order, fit_sample, round_ends
 from spae_dask.algorithms.sample_estimate import Estimate
 from spae_dask.blocks import RowBlocks, stored_entries
+from spae_dask.engine.checkpoint import Checkpoint
 from spae_dask.engine.chosen import choose_blocks
 from spae_dask.engine.distributed import DaskRunner
 from spae_dask.engine.events import Estimated, Watcher
@@ -60,7 +61,12 @@ def sample_notes(source: RowBlocks, seed: int) -> list[str]:
 
 
 def fit_by_sample(
-    source: RowBlocks, problem: Problem, client: Client | None, plan: Plan, watch: Watcher
+    source: RowBlocks,
+    problem: Problem,
+    client: Client | None,
+    plan: Plan,
+    watch: Watcher,
+    checkpoint: Checkpoint | None = None,
 ) -> tuple[SampledFit, Tally]:
     """Fit by the problem's tolerance, telling the watcher what each round knows.
 
@@ -77,7 +83,7 @@ def fit_by_sample(
         chosen = choose_blocks(source, numbers)
         footprint = PassLayout.of(chosen, recipe).footprint
         tasks = tasks_or_refuse(f"one task of {name} over {source.describe()}", footprint, plan.resources)
-        runner = DaskRunner(chosen, client, tasks, watch)
+        runner = DaskRunner(chosen, client, tasks, watch, checkpoint)
         result = runner.run_pass(recipe, name)
         tally.nbytes += runner.tally.nbytes
         return result

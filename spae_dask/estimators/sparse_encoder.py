@@ -1,6 +1,7 @@
 """Sparse PCA with a certificate, in scikit-learn's shape."""
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from sklearn.base import BaseEstimator
@@ -12,6 +13,7 @@ from spae_dask.algorithms.sparse_encoder import FittedEncoder
 from spae_dask.engine.events import Event
 from spae_dask.engine.threads import one_blas_thread
 from spae_dask.errors import InvalidInput
+from spae_dask.estimators.checkpointing import CheckpointAt, checkpoint_at
 from spae_dask.estimators.fitted import FittedMixin
 from spae_dask.estimators.fitting import fit, seed_of
 from spae_dask.estimators.runtime import store_names
@@ -96,8 +98,12 @@ class SparseEncoder(StreamingMixin, FittedMixin, BaseEstimator):  # type: ignore
         Seed of randomized selections and of the order of blocks; None is 0, so that a fit can always be repeated.
     memory_limit : int or str, optional
         Bytes a process may use in all, such as ``"2GB"``. A fit that would need more is refused before it reads.
-    checkpoint : None
-        Reserved.
+    checkpoint : str or Path, optional
+        A folder, seen by all workers, or the URL of an object store, where the states of ``fit`` are kept as they come.
+        A fit that was killed, called again with the same data and parameters, reads only what is missing and gives the
+        same bits. States of other data or parameters are refused. They stay there until they are removed
+        (``spae checkpoint rm``): a finished fit called again reads nothing but the sample of rows that data are known
+        by. A ``CheckpointAt`` says as well which part of an array job this process is.
     progress : callable, optional
         Called with the engine's events.
 
@@ -173,7 +179,7 @@ class SparseEncoder(StreamingMixin, FittedMixin, BaseEstimator):  # type: ignore
         tolerance: float | None = None,
         random_state: Any = 0,
         memory_limit: int | str | None = None,
-        checkpoint: str | None = None,
+        checkpoint: str | Path | CheckpointAt | None = None,
         progress: Callable[[Event], None] | None = None,
     ) -> None:
         self.n_components = n_components
@@ -221,7 +227,7 @@ class SparseEncoder(StreamingMixin, FittedMixin, BaseEstimator):  # type: ignore
             If a chunk cannot be read.
         """
         source, problem = with_missing(open_matrix(X), self.missing_value), self._problem()
-        made = fit(source, problem, self.memory_limit, self.progress)
+        made = fit(source, problem, self.memory_limit, self.progress, checkpoint_at(self.checkpoint))
         self.plan_, self.seed_ = made.plan, problem.seed
         self._store(made.fitted)
         self._summary = made.summary
@@ -242,10 +248,6 @@ class SparseEncoder(StreamingMixin, FittedMixin, BaseEstimator):  # type: ignore
         return tags
 
     def _problem(self) -> Problem:
-        if self.checkpoint is not None:
-            raise InvalidInput(
-                f"checkpoint={self.checkpoint!r} is not allowed: this version keeps none. Leave it None."
-            )
         return Problem(
             n_components=self.n_components,
             n_nonzero=self.n_nonzero,

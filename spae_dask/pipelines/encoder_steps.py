@@ -2,6 +2,7 @@
 
 from dataclasses import asdict
 
+from spae_dask.errors import OtherCheckpoint
 from spae_dask.estimators.evaluation import evaluate as evaluate_encoder
 from spae_dask.estimators.paths import fit_path
 from spae_dask.estimators.saved import load_encoder, save_encoder
@@ -11,6 +12,7 @@ from spae_dask.pipelines.data_steps import plan_of
 from spae_dask.pipelines.files import write_csv, write_json
 from spae_dask.pipelines.schema import Evaluate, Fit, Path, Transform
 from spae_dask.pipelines.work import Result, Work
+from spae_dask.storage.checkpoint_record import remove_checkpoint
 from spae_dask.storage.open import open_matrix
 
 
@@ -18,6 +20,7 @@ def fit(step: Fit, work: Work) -> Result:
     """Find a sparse encoder and certify its loss."""
     source, where = open_matrix(work.data, array=step.array), work.machinery.where
     plan_of(step, source, where)  # refuses what no process could do before any is started
+    place = checkpoint_of(step, work)
     with where.ready(source):
         encoder = SparseEncoder(
             step.n_components,
@@ -36,12 +39,30 @@ def fit(step: Fit, work: Work) -> Result:
             power_iterations=step.power_iterations,
             random_state=step.seed,
             memory_limit=where.memory,
+            checkpoint=place,
             progress=work.machinery.progress,
-        ).fit(source)
+        )
+        try:
+            encoder.fit(source)
+        except OtherCheckpoint:
+            if place is None or step.checkpoint is not None:
+                raise
+            remove_checkpoint(place)  # the step's own, of parameters or data that it had before
+            encoder.fit(source)
     save_encoder(encoder, work.outputs[".zarr"], source=source, overwrite=True)
+    if place is not None:
+        remove_checkpoint(place)
     certificate = encoder.certificate_
     selected = encoder.selected_features_.tolist()
     return Result(str(certificate), {"certificate": certificate.as_dict(), "selected_features": selected})
+
+
+def checkpoint_of(step: Fit, work: Work) -> str | None:
+    """Where a fit keeps what it has done so far, in case it is killed."""
+    if step.checkpoint is False:
+        return None
+    name = step.checkpoint or f"{step.name}.checkpoint"
+    return name if "://" in name else str(work.outputs[".zarr"].parent / name)
 
 
 def transform(step: Transform, work: Work) -> Result:

@@ -132,6 +132,12 @@ class Fit(OnData):
     n_repeats: values.Count = 1
     power_iterations: int = Field(default=0, ge=0)
     seed: values.Seed = 0
+    checkpoint: values.Text | Literal[False] | None = None
+    """A folder, from the one of the results, or a URL; ``false`` for none. If not given, NAME.checkpoint there."""
+
+    def parameters(self) -> dict[str, Any]:
+        """Without where the checkpoint is, which decides nothing."""
+        return {name: value for name, value in super().parameters().items() if name != "checkpoint"}
 
     @model_validator(mode="after")
     def _one_size(self) -> "Fit":

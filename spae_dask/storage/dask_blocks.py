@@ -27,10 +27,13 @@ class DaskBlocks:
         Two-dimensional, of known chunks. Chunks that cut the columns are put together row chunk by row chunk, within
         the task graph. How much CSR blocks store is not known before they are computed; it is planned for as
         `ASSUMED_DENSITY`, if the array's meta says that they are sparse.
+    n_counts : int
+        Passes that were made to count its rows.
     """
 
     array: da.Array
     in_process: bool = False
+    n_counts: int = 0
 
     @property
     def read_nbytes(self) -> int:
@@ -98,11 +101,32 @@ def as_rows(block: Any) -> Block:
     return np.asarray(block)
 
 
-def checked_dask_array(array: da.Array) -> da.Array:
-    """Refuse chunks of unknown length: the plan needs the number of rows."""
-    if any(np.isnan(rows) for rows in array.chunks[0]) or any(np.isnan(columns) for columns in array.chunks[1]):
+def has_unknown_rows(array: da.Array) -> bool:
+    """Whether there are row chunks of unknown length, as boolean masks and dataframes leave them."""
+    return bool(np.isnan(array.chunks[0]).any())
+
+
+def counted_rows(array: da.Array) -> da.Array:
+    """The array with the length of every row chunk known: counted, in one pass, if it is not.
+
+    Raises
+    ------
+    InvalidInput
+        If the number of columns is not known.
+    """
+    if np.isnan(array.chunks[1]).any():
         raise InvalidInput(
-            "the dask array has chunks of unknown length, as arrays made from dataframes or boolean masks have. "
-            "Call x.compute_chunk_sizes() first; it costs one read of the data."
+            "the dask array has an unknown number of columns. Call x.compute_chunk_sizes() first; it costs one read of "
+            "the data."
         )
-    return array
+    if not has_unknown_rows(array):
+        return array
+    # one column of chunks tells the lengths; each block is dropped when it is counted
+    blocks = array.blocks[:, 0].to_delayed().reshape(-1)
+    lengths = dask.compute(*(delayed(len_of, pure=False)(block) for block in blocks))
+    return da.Array(array.dask, array.name, (lengths, array.chunks[1]), meta=array._meta)
+
+
+def len_of(block: Any) -> int:
+    """Rows of a computed chunk."""
+    return int(block.shape[0])

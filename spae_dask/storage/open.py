@@ -20,7 +20,7 @@ NOT_ZARR = (".csv", ".csv.gz", ".tsv", ".parquet", ".h5ad", ".nc", ".h5")
 
 READABLE = (
     "a Zarr store (path, URL or zarr.Array) of an array, a CSR matrix or an AnnData object, an .npy file, a numpy "
-    "array, a scipy.sparse matrix or a dask array"
+    "array, a scipy.sparse matrix, a dask array or a dask DataFrame"
 )
 
 
@@ -32,6 +32,7 @@ def open_matrix(x: Any, *, array: str | None = None, storage_options: Mapping[st
     x : object
         A path or URL of a Zarr array, of a Zarr group, of an AnnData store (its ``X``) or of an ``.npy`` file; a
         ``zarr.Array`` or ``zarr.Group``; a numpy array or memory map (n, d); a scipy.sparse matrix; a dask array;
+        a dask DataFrame of numbers (rows of unknown number are counted, which is a pass of its own);
         anything ``numpy.asarray`` makes a 2-d array of.
     array : str, optional
         Which member, if ``x`` is a Zarr group, such as ``layers/counts``.
@@ -67,6 +68,15 @@ def open_matrix(x: Any, *, array: str | None = None, storage_options: Mapping[st
     return blocks
 
 
+def dask_rows(x: Any) -> Any:
+    """The dask array of a dask array or DataFrame, whose rows are not counted; None for anything else."""
+    if dask_kind(x) is None:
+        return None
+    array = _dask_array(x, counted=False)
+    check_real(array.dtype, "the dask array")
+    return array
+
+
 def _dispatch(x: Any, array: str | None, storage_options: Mapping[str, Any] | None) -> RowBlocks:
     if isinstance(x, str) and is_remote(x):
         return _open_address(parse_address(x, storage_options), array)
@@ -85,7 +95,7 @@ def _dispatch(x: Any, array: str | None, storage_options: Mapping[str, Any] | No
         return _in_memory(sp.csr_array(x))
     if isinstance(x, RowBlocks):
         return x
-    if kind == "dask" and "dask.array" in sys.modules and isinstance(x, sys.modules["dask.array"].Array):
+    if dask_kind(x) is not None:
         return _open_dask(x)
     return _in_memory(_as_array(x))
 
@@ -119,11 +129,31 @@ def _numbers_of_objects(x: Any) -> np.ndarray[Any, Any]:
         ) from error
 
 
-def _open_dask(x: Any) -> RowBlocks:
-    from spae_dask.storage.dask_blocks import DaskBlocks, checked_dask_array
+def dask_kind(x: Any) -> str | None:
+    """``"array"`` or ``"dataframe"`` if ``x`` is dask's; nothing is imported to find out."""
+    for kind, name in (("array", "Array"), ("dataframe", "DataFrame")):
+        module = sys.modules.get(f"dask.{kind}")
+        if module is not None and isinstance(x, getattr(module, name)):
+            return kind
+    return None
 
+
+def _open_dask(x: Any) -> RowBlocks:
+    from spae_dask.storage.dask_blocks import DaskBlocks, has_unknown_rows
+
+    unknown = dask_kind(x) == "dataframe" or has_unknown_rows(x)
+    return DaskBlocks(_dask_array(x, counted=True), n_counts=int(unknown))
+
+
+def _dask_array(x: Any, *, counted: bool) -> Any:
+    """A dask array of rows; of unknown length only if they need not be counted."""
+    from spae_dask.storage.dask_blocks import counted_rows
+    from spae_dask.storage.dask_frames import array_of_frame
+
+    if dask_kind(x) == "dataframe":
+        return array_of_frame(x, counted=counted)
     check_two_dimensional(x.ndim, x.shape, "the dask array")
-    return DaskBlocks(checked_dask_array(x))
+    return counted_rows(x) if counted else x
 
 
 def _open_path(path: str, array: str | None) -> RowBlocks:

@@ -11,7 +11,7 @@ import secrets
 import shutil
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -68,6 +68,31 @@ def publish(path: str | Path, *, overwrite: bool) -> Iterator[Path]:
         raise StorageError(_explanation(target, error)) from error
     except BaseException:
         _remove(work, looks=2)
+        raise
+
+
+def replace_file(target: Path, pieces: Iterable[bytes | memoryview]) -> None:
+    """Write a file whole or not at all, in place of what is there, though others may write or remove it meanwhile.
+
+    Raises
+    ------
+    StorageError
+        If it cannot be written.
+    """
+    work = target.with_name(f".{target.name}.partial-{secrets.token_hex(4)}")
+    try:
+        with work.open("wb") as file:
+            for piece in pieces:
+                file.write(piece)
+            file.flush()
+            os.fsync(file.fileno())
+        work.replace(target)
+        _sync(target.parent)
+    except OSError as error:
+        _remove(work, looks=1)
+        raise StorageError(_explanation(target, error)) from error
+    except BaseException:
+        _remove(work, looks=1)
         raise
 
 

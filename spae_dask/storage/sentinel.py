@@ -35,12 +35,17 @@ def with_missing(source: RowBlocks, missing_value: float | None) -> RowBlocks:
         return source
     check_missing_value(missing_value, source)
     if isinstance(source, DaskBlocks):
-        dtype = holding_nan(source.dtype)
-        marked = source.array.map_blocks(mark_missing, missing_value, dtype=dtype)
-        return DaskBlocks(marked)
+        return DaskBlocks(lazily_marked(source.array, missing_value), n_counts=source.n_counts)
     if isinstance(source, ArrayBlocks):
         return ArrayBlocks(mark_missing(source.X, missing_value), source.rows_per_block, source.name)
     return SentinelBlocks(source, float(missing_value))
+
+
+def lazily_marked(array: Any, missing_value: float | None) -> Any:
+    """A dask array with NaN where it has ``missing_value``; itself if that is None."""
+    if missing_value is None:
+        return array
+    return array.map_blocks(mark_missing, missing_value, dtype=holding_nan(array.dtype))
 
 
 def check_missing_value(missing_value: object, source: RowBlocks) -> None:

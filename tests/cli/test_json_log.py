@@ -49,7 +49,7 @@ def test_a_usage_error_is_a_record_too(spae):
     assert "--bogus" in error["message"]
 
 
-@pytest.mark.parametrize(("typed", "offered"), [("fi", ["fit"]), ("fit --strateg", ["--strategy"])])
+@pytest.mark.parametrize(("typed", "offered"), [("insp", ["inspect"]), ("fit --strateg", ["--strategy"])])
 def test_the_shell_completes_verbs_and_options(spae_process, typed, offered):
     words = ["spae", *typed.split()]
     asked = {"_SPAE_COMPLETE": "complete_bash", "COMP_WORDS": " ".join(words), "COMP_CWORD": str(len(words) - 1)}

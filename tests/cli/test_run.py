@@ -166,7 +166,12 @@ def test_an_interrupted_run_has_the_signals_code_and_goes_on_at_the_unfinished_s
     assert process.returncode == 128 + signum
     assert [each["status"] for each in json.loads(out)["steps"]] == ["ran", "interrupted"]
     results = huge.with_name("out")
-    assert {each.name for each in results.iterdir()} == {"small.zarr", "small.step.json", "fit.step.json"}
+    assert {each.name for each in results.iterdir()} == {
+        "small.zarr",
+        "small.step.json",
+        "fit.step.json",
+        "fit.checkpoint",  # what it goes on from
+    }
     pipeline.write_text(HUGE.format(data="@small"))
     document = spae("run", pipeline, "--json").document
     assert [each["status"] for each in document["steps"]] == ["skipped", "ran"]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from spae_dask.blocks import LazyRowBlocks
 from spae_dask.errors import InvalidInput
-from spae_dask.storage.dask_blocks import DaskBlocks, as_rows, checked_dask_array
+from spae_dask.storage.dask_blocks import DaskBlocks, as_rows, counted_rows, has_unknown_rows
 
 X = np.arange(120.0).reshape(40, 3)
 
@@ -51,16 +51,28 @@ def test_sparse_blocks_cut_by_columns_are_put_together() -> None:
     np.testing.assert_array_equal(all_rows(blocks), X)
 
 
-@pytest.mark.parametrize("make", [lambda x: x[x[:, 0] > 30], lambda x: x[:, da.from_array(np.array([1, 0, 1]) > 0)]])
-def test_chunks_of_unknown_length_are_refused_with_the_remedy(make: object) -> None:
-    with pytest.raises(InvalidInput, match=r"unknown length.*compute_chunk_sizes\(\)"):
-        checked_dask_array(make(da.from_array(X, chunks=(10, 3))))
+def test_rows_of_unknown_number_are_counted() -> None:
+    selected = da.from_array(X, chunks=(10, 2))[X[:, 0] > 30]
+    unknown = da.from_array(X, chunks=(10, 2))[da.from_array(X[:, 0], chunks=10) > 30]
+    assert has_unknown_rows(unknown)
+    assert not has_unknown_rows(selected)
+    counted = counted_rows(unknown)
+    assert sum(counted.chunks[0]) == (X[:, 0] > 30).sum()
+    np.testing.assert_array_equal(all_rows(DaskBlocks(counted)), X[X[:, 0] > 30])
 
 
-def test_after_computing_its_chunk_sizes_a_masked_selection_is_read() -> None:
+def test_nothing_is_computed_to_count_what_is_known() -> None:
+    def fail(block: np.ndarray) -> np.ndarray:
+        raise AssertionError("computed")
+
+    known = da.from_array(X, chunks=(10, 3)).map_blocks(fail, dtype=X.dtype, meta=X[:0])
+    assert counted_rows(known) is known
+
+
+def test_an_unknown_number_of_columns_is_refused_with_the_remedy() -> None:
     x = da.from_array(X, chunks=(10, 3))
-    selected = x[x[:, 0] > 30].compute_chunk_sizes()
-    np.testing.assert_array_equal(all_rows(DaskBlocks(checked_dask_array(selected))), X[X[:, 0] > 30])
+    with pytest.raises(InvalidInput, match=r"number of columns.*compute_chunk_sizes\(\)"):
+        counted_rows(x[:, da.from_array(np.array([1, 0, 1]) > 0)])
 
 
 def test_entries_under_a_mask_are_refused_rather_than_taken_for_data() -> None:

@@ -1,0 +1,146 @@
+"""``spae checkpoint``: what runs have left to be gone on from, and how to remove it."""
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from spae_dask.cli import options
+from spae_dask.cli.session import session
+
+if TYPE_CHECKING:
+    from spae_dask.storage.checkpoint_record import CheckpointSummary
+
+app = typer.Typer(
+    help="List and remove checkpoints.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+LS_EXAMPLES = """Examples:
+
+  spae checkpoint ls
+  spae checkpoint ls runs/7 --json
+"""
+
+RM_EXAMPLES = """Examples:
+
+  spae checkpoint rm runs/7
+  spae checkpoint rm runs --older-than 7d --json
+"""
+
+SECONDS = {"m": 60, "h": 3600, "d": 86400}
+
+
+def check_age(given: str | None) -> str | None:
+    """Refuse what is no length of time."""
+    if given is None or re.fullmatch(r"\d{1,6}[mhd]", given):
+        return given
+    raise typer.BadParameter(f"{given!r} is not an age: give a number of minutes, hours or days, as in 30m, 12h, 7d")
+
+
+@app.command("ls", epilog=LS_EXAMPLES)
+def ls(
+    place: Annotated[
+        str,
+        typer.Argument(metavar="DIR", help="A checkpoint, a folder that holds some, or the URL of one."),
+    ] = ".",
+    as_json: options.JsonOption = False,
+    quiet: options.QuietOption = False,
+    verbose: options.VerboseOption = 0,
+    debug: options.DebugOption = False,
+    log_json: options.LogJsonOption = False,
+) -> None:
+    """Show checkpoints: of what data and parameters, how far, how large, how old."""
+    with session(
+        "checkpoint ls", as_json=as_json, quiet=quiet, verbose=verbose, debug=debug, log_json=log_json
+    ) as screen:
+        from spae_dask.errors import InvalidInput, NotFound
+        from spae_dask.storage.checkpoint_record import summarize
+
+        found = []
+        for each in places_in(place):
+            try:
+                found.append(summarize(each))
+            except NotFound:
+                raise
+            except InvalidInput as error:
+                if each == place:
+                    raise
+                screen.warn(str(error))
+        if not found:
+            raise NotFound(f"there is no checkpoint at or below {place}. `spae fit --checkpoint DIR` makes one.")
+        screen.result("\n\n".join(map(told, found)), {"checkpoints": [each.as_dict() for each in found]})
+
+
+@app.command("rm", epilog=RM_EXAMPLES)
+def rm(
+    place: Annotated[
+        str,
+        typer.Argument(
+            metavar="DIR",
+            help="A checkpoint, or its URL; with --older-than also a folder that holds some.",
+            show_default=False,
+        ),
+    ],
+    older_than: Annotated[
+        str | None,
+        typer.Option(
+            "--older-than",
+            metavar="AGE",
+            callback=check_age,
+            help="Only those last written to so long ago: 30m, 12h, 7d.",
+            show_default=False,
+        ),
+    ] = None,
+    as_json: options.JsonOption = False,
+    quiet: options.QuietOption = False,
+    verbose: options.VerboseOption = 0,
+    debug: options.DebugOption = False,
+    log_json: options.LogJsonOption = False,
+) -> None:
+    """Remove checkpoints, and nothing that is no checkpoint."""
+    with session(
+        "checkpoint rm", as_json=as_json, quiet=quiet, verbose=verbose, debug=debug, log_json=log_json
+    ) as screen:
+        from spae_dask.engine.memory import format_nbytes
+        from spae_dask.storage.checkpoint_record import remove_checkpoint, summarize
+
+        doomed = [place]
+        if older_than is not None:
+            age = int(older_than[:-1]) * SECONDS[older_than[-1]]
+            doomed = [each for each in places_in(place) if summarize(each).seconds_old >= age]
+        freed = {each: remove_checkpoint(each) for each in doomed}
+        lines = [f"removed {each}, {format_nbytes(nbytes)}" for each, nbytes in freed.items()]
+        screen.result("\n".join(lines) or f"none is older than {older_than}", {"removed": freed})
+
+
+def places_in(place: str) -> list[str]:
+    """The checkpoint at a place; or those in a local folder that is none itself."""
+    from spae_dask.storage.checkpoint_record import RECORD
+
+    folder = Path(place.removeprefix("file://"))
+    if ("://" in place and not place.startswith("file://")) or (folder / RECORD).exists() or not folder.is_dir():
+        return [place]
+    return [str(each) for each in sorted(folder.iterdir()) if (each / RECORD).is_file()]
+
+
+def told(each: "CheckpointSummary") -> str:
+    """A checkpoint in a few lines."""
+    from spae_dask.cli.progress import format_seconds
+    from spae_dask.engine.memory import format_nbytes
+
+    job, age = each.job, each.seconds_old
+    old = f"{age / 86400:.1f} days" if age > 2 * 86400 else format_seconds(age)
+    parameters = ", ".join(f"{name}={value}" for name, value in job.parameters.items() if value not in (None, False))
+    passes = [f"pass      {p.name}: {p.n_done} of {p.n_spans} spans" for p in each.passes]
+    return "\n".join(
+        [
+            f"{each.place}: {job.kind}, {format_nbytes(each.nbytes)}, last written to {old} ago, begun {each.created}",
+            f"data      {job.data.get('name')}, {job.data.get('shape')} {job.data.get('dtype')}",
+            f"with      {parameters}",
+            *passes,
+        ]
+    )

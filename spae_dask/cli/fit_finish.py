@@ -1,0 +1,71 @@
+"""``spae fit-finish``: from the parts of a fit to its encoder."""
+
+from typing import Any
+
+from spae_dask.cli import options
+from spae_dask.cli.ended import end_checkpoint
+from spae_dask.cli.fit import write_encoder
+from spae_dask.cli.fit_given import EncoderOutput, FitGiven, takes_fit_options
+from spae_dask.cli.fit_part import command_of_parts
+from spae_dask.cli.session import session
+
+EXAMPLES = """Examples:
+
+  spae fit-finish X.zarr -k 10 -r 12 --checkpoint shared/run -o ENC.zarr
+  spae fit-finish X.zarr -k 10 -r 12 --checkpoint shared/run -o ENC.zarr --json
+"""
+
+MOST_COMMANDS = 20
+"""Parts whose commands are written out; the others' differ in the number."""
+
+
+@takes_fit_options
+def fit_finish(
+    output: EncoderOutput,
+    checkpoint: options.SharedCheckpointOption,
+    keep_checkpoint: options.KeepCheckpointOption = False,
+    force: options.ForceOption = False,
+    **shared: Any,
+) -> None:
+    """Put together what `spae fit-part` has swept, and write the encoder.
+
+    DATA and options are those of the parts; the encoder has the bits of a
+    single `spae fit`. No row is swept here: if parts are missing, it ends with
+    75 and names the commands that do them. So it does between two passes, of
+    which the second begins when the first is whole: run all parts again then.
+    """
+    given = FitGiven(**shared)
+    with session("fit-finish", **given.screen) as screen:
+        given.check()
+        from spae_dask.cli.place import Place, check_checkpoint, check_paths
+        from spae_dask.engine.checkpoint import Lacking, NotWhole, Share
+        from spae_dask.errors import PartsMissing
+        from spae_dask.estimators.checkpointing import CheckpointAt
+        from spae_dask.estimators.parts import parts_missing
+        from spae_dask.estimators.sparse_encoder import SparseEncoder
+        from spae_dask.storage.checkpoint_record import parts_of, summarize
+        from spae_dask.storage.open import open_matrix
+        from spae_dask.storage.state_store import states_at
+
+        check_paths(output, [given.data], force=force)
+        check_checkpoint(checkpoint, given.data, output)
+        summarize(checkpoint)  # refuses what is no checkpoint, and begins none
+        source = open_matrix(given.data, array=given.array)
+        at = CheckpointAt(checkpoint, Share(0, 1))
+        with Place("none", given.memory).ready(source, screen):
+            try:
+                encoder = SparseEncoder(**given.fitted, checkpoint=at, progress=screen.progress).fit(source)
+            except NotWhole as found:
+                lacking: Lacking = found.args[0]
+                of = parts_of(states_at(checkpoint))
+                parts = () if of is None else parts_missing(lacking, of)
+                commands = [command_of_parts(given, checkpoint, f"{i}/{of}") for i in parts[:MOST_COMMANDS]]
+                more = f" and {len(parts) - MOST_COMMANDS} more" if len(parts) > MOST_COMMANDS else ""
+                screen.document |= {"pass": lacking.number, "missing_parts": parts}
+                raise PartsMissing(
+                    f"pass {lacking.number} ({lacking.name}) is not whole: {len(lacking.missing)} of {lacking.n_spans} "
+                    f"spans are missing. Run {', '.join(commands) or command_of_parts(given, checkpoint)}{more}, and "
+                    "then this again."
+                ) from None
+        write_encoder(encoder, source, output, given, screen, force=force)
+        end_checkpoint(checkpoint, screen, keep=keep_checkpoint)

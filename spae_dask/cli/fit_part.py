@@ -1,0 +1,105 @@
+"""``spae fit-part``: one part of a fit that an array of jobs does, without a scheduler."""
+
+import re
+import shlex
+from typing import Annotated, Any
+
+import typer
+
+from spae_dask.cli import options
+from spae_dask.cli.fit_given import FitGiven, takes_fit_options
+from spae_dask.cli.session import session
+
+EXAMPLES = """Examples:
+
+  spae fit-part 1/2 X.zarr -k 10 -r 12 --checkpoint shared/run
+  spae fit-part 2/2 X.zarr -k 10 -r 12 --checkpoint shared/run
+  spae fit-finish   X.zarr -k 10 -r 12 --checkpoint shared/run -o ENC.zarr --json
+"""
+
+MOST_PARTS = 4096
+"""No pass has more spans."""
+
+
+def check_part(given: str) -> str:
+    """Refuse what is no part of a whole."""
+    found = re.fullmatch(r"(\d{1,9})/(\d{1,9})", given)
+    if found and 1 <= int(found[1]) <= int(found[2]) <= MOST_PARTS:
+        return given
+    raise typer.BadParameter(f"{given!r} is not a part: give I/N, as in 3/8, with I from 1 to N, at most {MOST_PARTS}")
+
+
+PartArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="I/N", callback=check_part, help="Which part of how many, from 1/N to N/N.", show_default=False
+    ),
+]
+
+
+@takes_fit_options
+def fit_part(part: PartArgument, checkpoint: options.SharedCheckpointOption, **shared: Any) -> None:
+    """Sweep part I of N of DATA into a shared checkpoint, for `spae fit-finish`.
+
+    For arrays of jobs: parts need no scheduler, and nothing of each other but
+    the folder. Each is a process with threads. Parts may run in any order, at
+    once or again: what is stored is not read twice. A fit of several passes
+    (`spae plan` tells) is done in rounds, because a pass begins when the one
+    before it is whole: run all parts once for every pass, then fit-finish.
+
+    Ends with 0 when its share is done, and with 75 if it could do nothing
+    before other parts have done theirs, which are named.
+    """
+    given = FitGiven(**shared)
+    with session("fit-part", **given.screen) as screen:
+        given.check()
+        from spae_dask.cli.place import Place, check_checkpoint
+        from spae_dask.engine.checkpoint import Share
+        from spae_dask.errors import PartsMissing
+        from spae_dask.estimators.checkpointing import CheckpointAt
+        from spae_dask.estimators.parts import fit_part as fit_share
+        from spae_dask.estimators.parts import listed
+        from spae_dask.estimators.sparse_encoder import SparseEncoder
+        from spae_dask.storage.open import open_matrix
+
+        check_checkpoint(checkpoint, given.data)
+        source = open_matrix(given.data, array=given.array)
+        number, of = map(int, part.split("/"))
+        share = Share(number, of)
+        at = CheckpointAt(checkpoint, share)
+        with Place("none", given.memory).ready(source, screen):
+            encoder = SparseEncoder(**given.fitted, checkpoint=at, progress=screen.progress)
+            try:
+                done = fit_share(encoder, source, share)
+            except PartsMissing as error:
+                raise PartsMissing(f"{error} Wait for them, or run {command_of_parts(given, checkpoint)}.") from None
+        lacking = done.lacking
+        if lacking is None:
+            text = f"part {part} is done, and all passes are whole"
+        else:
+            text = (
+                f"part {part} of pass {lacking.number} ({lacking.name}) is done; {len(lacking.missing)} of "
+                f"{lacking.n_spans} spans are missing, of {listed(done.missing)}"
+            )
+        screen.result(
+            text,
+            {
+                "data": given.data,
+                "checkpoint": checkpoint,
+                "part": part,
+                "whole": lacking is None,
+                "pass": None if lacking is None else lacking.number,
+                "missing_parts": done.missing,
+            },
+        )
+        screen.note(f"next      {command_of_finish(given, checkpoint)}")
+
+
+def command_of_parts(given: FitGiven, checkpoint: str, part: str = "I/N") -> str:
+    """The command that does a part."""
+    return f"`spae fit-part {part} {given.words()} --checkpoint {shlex.quote(checkpoint)}`"
+
+
+def command_of_finish(given: FitGiven, checkpoint: str) -> str:
+    """The command that puts the parts together."""
+    return f"spae fit-finish {given.words()} --checkpoint {shlex.quote(checkpoint)} -o ENC.zarr"

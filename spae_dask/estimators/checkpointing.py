@@ -1,0 +1,129 @@
+"""The checkpoint of a run: where it is, what it is of, and what a plan says of it."""
+
+import hashlib
+import platform
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy
+
+from spae_dask import __version__
+from spae_dask.algorithms.problem import Problem
+from spae_dask.blocks import RowBlocks
+from spae_dask.engine.checkpoint import Checkpoint, Share
+from spae_dask.engine.memory import format_nbytes
+from spae_dask.engine.plan import Plan
+from spae_dask.errors import InvalidInput
+from spae_dask.storage.checkpoint_record import Job, begin_or_resume, remember_parts
+from spae_dask.storage.dask_blocks import DaskBlocks
+from spae_dask.storage.fingerprint import fingerprint
+from spae_dask.storage.state_store import States, states_at
+
+Place = str | Path
+
+
+@dataclass(frozen=True)
+class CheckpointAt:
+    """A checkpoint that is asked for.
+
+    Attributes
+    ----------
+    place : str or Path
+        Folder or URL.
+    share : Share or None
+        Which spans to sweep, if not all that are missing.
+    """
+
+    place: Place
+    share: Share | None = None
+
+
+def checkpoint_at(given: object) -> CheckpointAt | None:
+    """What an estimator's parameter ``checkpoint`` asks for.
+
+    Raises
+    ------
+    InvalidInput
+        If it is no folder or URL.
+    """
+    if given is None or isinstance(given, CheckpointAt):
+        return given
+    if not isinstance(given, str | Path) or not str(given):
+        raise InvalidInput(
+            f"checkpoint={given!r} is not allowed: give a folder, or a URL such as 's3://bucket/run', or None."
+        )
+    return CheckpointAt(given)
+
+
+def open_checkpoint(
+    wanted: CheckpointAt | None, source: RowBlocks, kind: str, strategy: str, parameters: dict[str, Any]
+) -> Checkpoint | None:
+    """The checkpoint of a run, begun or to be gone on from; None if none is wanted.
+
+    Parameters
+    ----------
+    wanted : CheckpointAt or None
+        Where.
+    source : RowBlocks
+        The data, of which a sample is read.
+    kind, strategy : str
+        What is run, and the strategy taken.
+    parameters : dict
+        All that decides what comes of it.
+
+    Raises
+    ------
+    InvalidInput
+        If it is the checkpoint of other data or parameters, or no checkpoint.
+    StorageError
+        If it cannot be read or written.
+    """
+    if wanted is None:
+        return None
+    store: States = states_at(wanted.place)
+    versions = {"spae_dask": __version__, "numpy": np.__version__, "scipy": scipy.__version__}
+    versions["machine"] = platform.machine()
+    begin_or_resume(store, Job(kind, _known_by(source), {**parameters, "strategy": strategy}, versions))
+    if wanted.share is not None and wanted.share.number:
+        remember_parts(store, wanted.share.of)
+    return Checkpoint(store, wanted.share)
+
+
+def parameters_of(problem: Problem) -> dict[str, Any]:
+    """Of a fit, those that decide what comes of it."""
+    found = asdict(problem)
+    found["n_nonzero"] = problem.sizes
+    if problem.n_nonzero is not None:
+        del found["eps"]
+    return found
+
+
+def with_note(plan: Plan, wanted: CheckpointAt | None) -> Plan:
+    """The plan, saying what the checkpoint may come to hold."""
+    if wanted is None:
+        return plan
+    usual = sum(each.state_nbytes for each in plan.passes)
+    largest = usual + max((each.n_spans - 1) * each.state_nbytes for each in plan.passes)
+    note = (
+        f"checkpoint in {wanted.place}: {format_nbytes(usual)} when all is done, {format_nbytes(largest)} at most "
+        "on the way, in one file for each span that is not merged yet"
+    )
+    return replace(plan, notes=(*plan.notes, note))
+
+
+def _known_by(source: RowBlocks) -> dict[str, Any]:
+    """What tells these data from others: name, shape, blocks, and a sample of what they hold."""
+    bounds = np.asarray(source.bounds, dtype=np.int64)
+    known = {
+        "name": source.describe(),
+        "shape": list(source.shape),
+        "dtype": source.dtype.str,
+        "row_blocks": f"{bounds.size - 1}, {hashlib.sha256(bounds.tobytes()).hexdigest()[:12]}",
+        "content": fingerprint(source)[:24],
+        "missing_value": getattr(source, "missing_value", None),
+    }
+    if isinstance(source, DaskBlocks):
+        known["graph"] = source.array.name  # made of all that the array is computed from
+    return known

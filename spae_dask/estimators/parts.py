@@ -1,0 +1,76 @@
+"""A fit in parts: processes that know nothing of each other sweep their shares of the spans into one checkpoint."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from spae_dask.engine.checkpoint import Lacking, NotWhole, Share
+from spae_dask.errors import PartsMissing
+from spae_dask.estimators.sparse_encoder import SparseEncoder
+
+
+@dataclass(frozen=True)
+class PartDone:
+    """What is left to do after a part.
+
+    Attributes
+    ----------
+    lacking : Lacking or None
+        What the pass at hand lacks; None if all passes are whole.
+    of : int
+        Into how many parts the spans are cut.
+    """
+
+    lacking: Lacking | None
+    of: int
+
+    @property
+    def missing(self) -> tuple[int, ...]:
+        """Numbers of the parts of which spans are missing."""
+        return () if self.lacking is None else parts_missing(self.lacking, self.of)
+
+
+def parts_missing(lacking: Lacking, of: int) -> tuple[int, ...]:
+    """Numbers of the parts that have spans which a pass lacks."""
+    missing = set(lacking.missing)
+    return tuple(i for i in range(1, of + 1) if not missing.isdisjoint(Share(i, of).spans(lacking.n_spans)))
+
+
+def fit_part(encoder: SparseEncoder, x: Any, share: Share) -> PartDone:
+    """Sweep a share of every pass that can be begun; a pass can when the one before it is whole.
+
+    Parameters
+    ----------
+    encoder : SparseEncoder
+        Whose ``checkpoint`` is a ``CheckpointAt`` with this share.
+    x : object
+        Anything :func:`spae_dask.open_matrix` opens.
+    share : Share
+        Which.
+
+    Raises
+    ------
+    PartsMissing
+        If there was nothing to do before other parts have done theirs.
+    """
+    try:
+        encoder.fit(x)
+    except NotWhole as found:
+        lacking: Lacking = found.args[0]
+        done = PartDone(lacking, share.of)
+        if lacking.n_swept == 0 and share.spans(lacking.n_spans):
+            raise PartsMissing(
+                f"there is nothing to do for this part before pass {lacking.number} ({lacking.name}) is whole: "
+                f"{len(lacking.missing)} of {lacking.n_spans} spans are missing, of {listed(done.missing)}."
+            ) from None
+        return done
+    return PartDone(None, share.of)
+
+
+def listed(parts: tuple[int, ...]) -> str:
+    """``part 3``, or ``parts 3, 5 and 8``; the first few of many."""
+    if len(parts) == 1:
+        return f"part {parts[0]}"
+    few = [str(each) for each in parts[:8]]
+    if len(parts) > len(few):
+        return f"parts {', '.join(few)} and {len(parts) - len(few)} more"
+    return f"parts {', '.join(few[:-1])} and {few[-1]}"

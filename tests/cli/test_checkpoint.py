@@ -1,0 +1,268 @@
+"""Commands that are killed and given again, parts of a fit, and what is done with checkpoints."""
+
+import json
+import os
+import random
+import shlex
+import signal
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zarr
+
+from spae_dask.cli.fit_given import FitGiven
+from spae_dask.cli.options import Missing, Strategy
+from tests.cli.conftest import K, R, planted, write_zarr
+
+
+def arrays(encoder: Path) -> dict[str, bytes]:
+    group = zarr.open_group(encoder, mode="r")
+    return {name: array[...].tobytes() for name, array in group.arrays()}
+
+
+def certificate(encoder: Path) -> object:
+    return zarr.open_group(encoder, mode="r").attrs["certificate"]
+
+
+@pytest.fixture
+def wide(tmp_path: Path) -> Path:
+    """Three spans of 32 MiB."""
+    rng = np.random.default_rng(0)
+    values = (rng.normal(size=(200_000, 3)) @ rng.normal(size=(3, 64)) + rng.normal(size=(200_000, 64))).astype("f8")
+    return write_zarr(tmp_path / "wide.zarr", values, chunk_rows=10_000)
+
+
+def test_a_fit_removes_its_checkpoint_when_the_encoder_is_written(spae, store, tmp_path):
+    ended = spae("fit", store, "-k", K, "-r", R, "-o", tmp_path / "e.zarr", "--checkpoint", tmp_path / "kept")
+    assert ended.code == 0
+    assert "checkpoint in" in ended.err
+    assert not (tmp_path / "kept").exists()
+
+
+def test_a_kept_checkpoint_serves_again_and_says_so(spae, store, tmp_path):
+    words = ["fit", store, "-k", K, "-r", R, "--checkpoint", tmp_path / "kept", "--keep-checkpoint"]
+    assert spae(*words, "-o", tmp_path / "a.zarr").code == 0
+    again = spae(*words, "-o", tmp_path / "b.zarr")
+    assert again.code == 0
+    assert "resumed: 1 of 1 spans already done" in again.err
+    assert arrays(tmp_path / "a.zarr") == arrays(tmp_path / "b.zarr")
+    other = spae(*words, "--seed", 3, "-o", tmp_path / "c.zarr")
+    assert other.code == 3
+    assert "seed was 0, is 3" in other.err
+    assert not (tmp_path / "c.zarr").exists()
+
+
+@pytest.mark.chaos
+@pytest.mark.parametrize("where", ["none", "local:2"])
+def test_a_fit_that_is_killed_at_any_moment_comes_to_the_same_bits(where, spae, spae_process, wide, tmp_path):
+    common = ["fit", wide, "-k", K, "-r", R, "--missing", "mean", "--cluster", where]
+    assert spae(*common, "-o", tmp_path / "whole.zarr", "-q").code == 0
+    draw, kept = random.Random(where), tmp_path / "kept"
+    for n_states in (1, 2, 4):  # of six spans in two passes, whose states are merged as they come
+        process = spae_process(*common, "-o", tmp_path / "e.zarr", "--checkpoint", kept)
+        seen: set[str] = set()
+        while len(seen) < n_states and process.poll() is None:
+            seen |= {each.parent.name + each.name for each in kept.rglob("*.state")}
+            time.sleep(0.005)
+        time.sleep(draw.uniform(0, 0.2))
+        os.killpg(process.pid, signal.SIGKILL)
+        assert process.wait() == -signal.SIGKILL
+        assert not (tmp_path / "e.zarr").exists()
+    last = spae(*common, "-o", tmp_path / "e.zarr", "--checkpoint", kept)
+    assert last.code == 0
+    assert "resumed: " in last.err
+    assert arrays(tmp_path / "e.zarr") == arrays(tmp_path / "whole.zarr")
+    assert certificate(tmp_path / "e.zarr") == certificate(tmp_path / "whole.zarr")
+    assert not (tmp_path / "kept").exists()
+
+
+def test_parts_come_to_the_bits_of_one_fit_in_rounds_that_are_told(spae, wide, tmp_path):
+    common = [wide, "-k", K, "-r", R, "--missing", "mean"]
+    assert spae("fit", *common, "-o", tmp_path / "whole.zarr", "--cluster", "none").code == 0
+    parts = [*common, "--checkpoint", tmp_path / "kept"]
+    finish = ["fit-finish", *parts, "-o", tmp_path / "e.zarr", "--json"]
+    first = spae("fit-part", "2/3", *parts, "--json")
+    assert first.code == 0
+    assert first.document["missing_parts"] == [1, 3]
+    assert (first.document["whole"], first.document["pass"]) == (False, 1)
+    again = spae("fit-part", "2/3", *parts, "--json")
+    assert again.code == 75
+    assert "before pass 1 (column means) is whole" in again.document["error"]["message"]
+    early = spae(*finish)
+    assert early.code == 75
+    assert early.document["missing_parts"] == [1, 3]
+    # the commands that it names are run as they are
+    for command in early.document["error"]["message"].split("`")[1::2]:
+        assert spae(*shlex.split(command)[1:]).code == 0
+    between = spae(*finish)
+    assert between.code == 75
+    assert "pass 2 (core) is not whole" in between.document["error"]["message"]
+    for command in between.document["error"]["message"].split("`")[1::2]:
+        assert spae(*shlex.split(command)[1:]).code == 0
+    done = spae(*finish)
+    assert done.code == 0
+    assert arrays(tmp_path / "e.zarr") == arrays(tmp_path / "whole.zarr")
+    assert certificate(tmp_path / "e.zarr") == certificate(tmp_path / "whole.zarr")
+    assert not (tmp_path / "kept").exists()
+
+
+@pytest.mark.parametrize("part", ["0/3", "4/3", "3", "a/b", "1/0", "-1/3", "1/5000", "1/3/5", ""])
+def test_what_is_no_part_is_a_mistake_of_usage(part, spae, store, tmp_path):
+    ended = (
+        spae("fit-part", "--", part, store)
+        if part.startswith("-")
+        else spae("fit-part", part, store, "-k", K, "-r", R, "--checkpoint", tmp_path / "kept")
+    )
+    assert ended.code == 2
+    assert not (tmp_path / "kept").exists()
+
+
+def test_finishing_what_was_not_begun_is_bad_input_and_begins_nothing(spae, store, tmp_path):
+    words = ["fit-finish", store, "-k", K, "-r", R, "--checkpoint", tmp_path / "kept", "-o", tmp_path / "e.zarr"]
+    ended = spae(*words)
+    assert ended.code == 3
+    assert "there is no checkpoint" in ended.err
+    assert not (tmp_path / "kept").exists()
+
+
+def test_the_words_of_a_command_are_those_that_differ_from_the_defaults():
+    given = FitGiven("my data.zarr", 3, nonzeros="4,5,6", center=False, scale=True, missing=Missing.zero, quiet=True)
+    assert given.words() == "'my data.zarr' -k 3 -r 4,5,6 --no-center --scale --missing zero"
+    assert FitGiven("x", 1, eps=0.5, strategy=Strategy.tsqr, memory="2GB").words() == (
+        "x -k 1 --eps 0.5 --strategy tsqr --memory 2GB"
+    )
+
+
+@pytest.fixture
+def kept(spae, store, tmp_path) -> Path:
+    folder = tmp_path / "kept"
+    words = ["fit", store, "-k", K, "-r", R, "-o", tmp_path / "e.zarr", "--checkpoint", folder, "--keep-checkpoint"]
+    assert spae(*words, "-q").code == 0
+    return folder
+
+
+def test_checkpoints_are_listed(spae, kept, store, tmp_path):
+    for place in (kept, tmp_path):
+        out = spae("checkpoint", "ls", place).out
+        assert f"{kept}: fit, " in out
+        assert str(store) in out
+        assert "core: 1 of 1 spans" in out
+    (found,) = spae("checkpoint", "ls", tmp_path, "--json").document["checkpoints"]
+    assert found["job"]["parameters"]["n_components"] == K
+    assert found["passes"] == [{"name": "core", "n_spans": 1, "n_done": 1}]
+
+
+def test_where_there_is_none_listing_is_bad_input(spae, tmp_path):
+    for place in (tmp_path, tmp_path / "nowhere"):
+        ended = spae("checkpoint", "ls", place)
+        assert ended.code == 3
+        assert "there is no checkpoint" in ended.err
+
+
+def test_a_damaged_one_is_told_of_among_others(spae, kept, tmp_path):
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "checkpoint.json").write_text("{")
+    ended = spae("checkpoint", "ls", tmp_path, "--json")
+    assert ended.code == 0
+    assert len(ended.document["checkpoints"]) == 1
+    assert "damaged" in ended.document["warnings"][0]
+
+
+def test_removing_removes_a_checkpoint_and_nothing_else(spae, kept, tmp_path):
+    assert spae("checkpoint", "rm", tmp_path).code == 3
+    assert spae("checkpoint", "rm", tmp_path / "nowhere").code == 3
+    assert kept.exists()
+    ended = spae("checkpoint", "rm", kept)
+    assert ended.code == 0
+    assert ended.out.startswith(f"removed {kept}, ")
+    assert not kept.exists()
+    assert (tmp_path / "x.zarr").exists()
+
+
+def test_only_old_ones_are_removed_if_that_is_asked_for(spae, kept, tmp_path):
+    young = spae("checkpoint", "rm", tmp_path, "--older-than", "7d")
+    assert young.code == 0
+    assert "none is older than 7d" in young.out
+    assert kept.exists()
+    long_ago = time.time() - 8 * 86400
+    for path in kept.rglob("*"):
+        os.utime(path, (long_ago, long_ago))
+    ended = spae("checkpoint", "rm", tmp_path, "--older-than", "7d", "--json")
+    assert list(ended.document["removed"]) == [str(kept)]
+    assert not kept.exists()
+
+
+@pytest.mark.parametrize("age", ["7", "d", "-1d", "7w", "1.5h"])
+def test_what_is_no_age_is_a_mistake_of_usage(age, spae, kept):
+    assert spae("checkpoint", "rm", kept, f"--older-than={age}").code == 2
+    assert kept.exists()
+
+
+@pytest.mark.parametrize("verb", ["ls", "rm"])
+def test_the_help_of_both_has_examples(verb, spae):
+    out = spae("checkpoint", verb, "--help").out
+    assert f"spae checkpoint {verb}" in out.split("Examples:")[1]
+
+
+def test_evaluate_and_path_take_one_too(spae, store, encoder, tmp_path):
+    folder = tmp_path / "of another verb"
+    for words in (["evaluate", store, encoder], ["path", store, "-k", "1,2", "-r", "2,3"]):
+        without = spae(*words, "--json").document
+        kept = spae(*words, "--checkpoint", folder, "--keep-checkpoint", "--json").document
+        again = spae(*words, "--checkpoint", folder)
+        assert "resumed: 1 of 1 spans" in again.err
+        assert not folder.exists()
+        assert json.dumps(kept) == json.dumps(without)
+
+
+def test_a_step_of_a_pipeline_that_was_killed_goes_on_and_one_that_changed_begins_anew(spae, tmp_path, monkeypatch):
+    np.save(tmp_path / "x.npy", planted())
+    text = '[[step]]\nkind = "fit"\nname = "enc"\ndata = "x.npy"\nn_components = 2\nn_nonzero = {}\n'
+    pipeline = tmp_path / "p.toml"
+    pipeline.write_text('output = "out"\n' + text.format(4))
+
+    def killed(*args: object, **more: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("spae_dask.pipelines.encoder_steps.save_encoder", killed)
+        assert spae("run", pipeline).code == 130
+    assert (tmp_path / "out" / "enc.checkpoint" / "checkpoint.json").exists()
+    again = spae("run", pipeline)
+    assert again.code == 0
+    assert "resumed: 1 of 1 spans already done" in again.err
+    assert not (tmp_path / "out" / "enc.checkpoint").exists()
+    with monkeypatch.context() as patch:
+        patch.setattr("spae_dask.pipelines.encoder_steps.save_encoder", killed)
+        assert spae("run", pipeline, "--force").code == 130
+    pipeline.write_text('output = "out"\n' + text.format(5))
+    changed = spae("run", pipeline)
+    assert changed.code == 0
+    assert "resumed" not in changed.err
+    assert not (tmp_path / "out" / "enc.checkpoint").exists()
+
+
+@pytest.mark.parametrize(("value", "code"), [("false", 0), ('"mine"', 0), ("true", 3), ("7", 3)])
+def test_a_pipeline_says_where_or_that_there_shall_be_none(value, code, spae, tmp_path):
+    np.save(tmp_path / "x.npy", planted())
+    (tmp_path / "p.toml").write_text(
+        'output = "out"\n[[step]]\nkind = "fit"\nname = "enc"\ndata = "x.npy"\nn_components = 2\nn_nonzero = 3\n'
+        f"checkpoint = {value}\n"
+    )
+    assert spae("run", tmp_path / "p.toml").code == code
+
+
+@pytest.mark.parametrize("place", ["e.zarr", "e.zarr/kept", "x.zarr", "x.zarr/kept", ".", "x.zarr/zarr.json"])
+def test_a_checkpoint_in_the_place_of_something_else_is_refused_at_once(place, spae, store, tmp_path):
+    before = sorted(tmp_path.rglob("*"))
+    ended = spae("fit", store, "-k", K, "-r", R, "-o", tmp_path / "e.zarr", "--checkpoint", tmp_path / place)
+    assert ended.code == 3
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_checkpoint_that_cannot_be_made_is_an_error_of_storage(spae, store, tmp_path):
+    ended = spae("fit", store, "-k", K, "-r", R, "-o", tmp_path / "e.zarr", "--checkpoint", tmp_path / "no" / "where")
+    assert ended.code == 5
+    assert "cannot be made" in ended.err

@@ -1,0 +1,163 @@
+"""dask arrays of unknown length and dask DataFrames: counted where that is needed, else never computed."""
+
+import dask
+import dask.array as da
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn import config_context
+
+from spae_dask import ColumnSelector, SparseEncoder, evaluate, plan
+from spae_dask.errors import InvalidInput, NotNumbers
+from tests.estimators.sources import spread
+
+X = spread(np.random.default_rng(3), 300, 6)
+NAMES = list("abcdef")
+KEPT = X[:, 0] > np.median(X[:, 0])
+
+
+def masked(chunks=(70, 6)) -> da.Array:
+    """The rows that are kept, of unknown number."""
+    x = da.from_array(X, chunks=chunks)
+    return x[x[:, 0] > np.median(X[:, 0])]
+
+
+def frame(n_parts: int = 4) -> dd.DataFrame:
+    return dd.from_pandas(pd.DataFrame(X, columns=NAMES), npartitions=n_parts)
+
+
+def never(*_: object, **__: object) -> None:
+    raise AssertionError("computed")
+
+
+@pytest.mark.parametrize("chunks", [(70, 6), (70, 2)])
+def test_a_masked_array_fits_as_its_rows_do(chunks) -> None:
+    lazy = SparseEncoder(2, n_nonzero=3).fit(masked(chunks))
+    lengths = masked((70, 6)).compute_chunk_sizes().chunks[0]
+    eager = SparseEncoder(2, n_nonzero=3).fit(da.from_array(X[KEPT], chunks=(lengths, 6)))
+    assert lazy.components_.tobytes() == eager.components_.tobytes()
+    assert lazy.certificate_.loss == eager.certificate_.loss
+    assert lazy.n_samples_seen_ == KEPT.sum()
+
+
+def test_counting_is_a_pass_and_the_plan_says_so() -> None:
+    found = SparseEncoder(2, n_nonzero=3).fit(masked())
+    assert found.certificate_.passes == 2
+    assert found.certificate_.bytes_read == 2 * X[KEPT].nbytes
+    assert "they were counted before this plan" in str(plan(masked(), 2, n_nonzero=3, calibrate=False))
+
+
+def test_chunks_that_turn_out_empty_are_no_rows() -> None:
+    x = da.from_array(X, chunks=(70, 6))
+    none_of_the_first = x[da.arange(300, chunks=70) >= 70]
+    found = SparseEncoder(2, n_nonzero=3).fit(none_of_the_first)
+    np.testing.assert_allclose(found.components_, SparseEncoder(2, n_nonzero=3).fit(X[70:]).components_, atol=1e-5)
+
+
+def test_an_array_without_any_row_left_is_refused() -> None:
+    x = da.from_array(X, chunks=(70, 6))
+    with pytest.raises(InvalidInput, match=r"0 sample"):
+        SparseEncoder(2, n_nonzero=3).fit(x[x[:, 0] > 1e9])
+
+
+def test_transform_of_unknown_lengths_computes_nothing_and_is_right() -> None:
+    encoder = SparseEncoder(2, n_nonzero=3).fit(X)
+    with dask.config.set(scheduler=never):
+        codes = encoder.transform(masked((70, 2)))
+        back = encoder.inverse_transform(codes)
+    assert np.isnan(codes.chunks[0]).all()
+    assert codes.shape[1] == 2
+    assert (codes.dtype, type(codes._meta)) == (np.float64, np.ndarray)
+    np.testing.assert_allclose(codes.compute(), encoder.transform(X[KEPT]), atol=1e-12)
+    np.testing.assert_allclose(back.compute(), encoder.inverse_transform(encoder.transform(X[KEPT])), atol=1e-12)
+
+
+def test_a_selector_takes_them_too() -> None:
+    selector = ColumnSelector(3).fit(masked())
+    with dask.config.set(scheduler=never):
+        lazy = selector.transform(masked())
+    np.testing.assert_array_equal(lazy.compute(), X[KEPT][:, selector.get_support()])
+
+
+def test_lazy_results_have_the_type_and_shape_they_will_have() -> None:
+    x = da.from_array(X.astype(np.float32), chunks=(70, 6))
+    encoder = SparseEncoder(2, n_nonzero=3).fit(x)
+    with dask.config.set(scheduler=never):
+        codes = encoder.transform(x)
+    assert (codes.shape, codes.dtype, codes.chunks[0]) == ((300, 2), np.float32, (70, 70, 70, 70, 20))
+    made = codes.compute()
+    assert (made.shape, made.dtype) == ((300, 2), np.float32)
+
+
+def test_a_dask_dataframe_fits_as_its_rows_do_and_keeps_its_names() -> None:
+    encoder = SparseEncoder(2, n_nonzero=3).fit(frame())
+    np.testing.assert_allclose(encoder.components_, SparseEncoder(2, n_nonzero=3).fit(X).components_, atol=1e-5)
+    assert encoder.feature_names_in_.tolist() == NAMES
+    assert evaluate(frame(), encoder).ratio == pytest.approx(encoder.certificate_.ratio)
+
+
+def test_columns_of_different_types_become_one_and_nulls_are_missing() -> None:
+    table = pd.DataFrame(X, columns=NAMES)
+    table["a"] = table["a"].astype(np.float32)
+    table["g"] = pd.array(np.arange(300) % 7, dtype="Int32")
+    table.loc[5, "g"] = pd.NA
+    table["h"] = np.arange(300) % 2 == 0
+    lazy = dd.from_pandas(table, npartitions=3)
+    filled = SparseEncoder(2, n_nonzero=3, missing="mean").fit(lazy)
+    values = table.astype(float).to_numpy()
+    assert np.isnan(values).sum() == 1
+    wanted = SparseEncoder(2, n_nonzero=3, missing="mean").fit(values)
+    np.testing.assert_allclose(filled.components_, wanted.components_, atol=1e-7)
+
+
+def test_columns_that_are_no_numbers_are_named() -> None:
+    table = pd.DataFrame(X, columns=NAMES).assign(city="x", day=pd.Timestamp("2020-01-01"))
+    with pytest.raises(NotNumbers, match=r"2 of 8 columns do not hold numbers: 'city' \(.*\), 'day' \(datetime64"):
+        SparseEncoder(2, n_nonzero=3).fit(dd.from_pandas(table, npartitions=2))
+
+
+def test_pandas_output_of_lazy_input_is_a_dask_frame() -> None:
+    encoder = SparseEncoder(2, n_nonzero=3).set_output(transform="pandas").fit(frame())
+    with dask.config.set(scheduler=never):
+        codes = encoder.transform(frame())
+    assert isinstance(codes, dd.DataFrame)
+    assert list(codes.columns) == ["sparseencoder0", "sparseencoder1"]
+    wanted = SparseEncoder(2, n_nonzero=3).set_output(transform="pandas").fit(X).transform(X)
+    pd.testing.assert_frame_equal(codes.compute(), wanted)
+
+
+def test_the_index_of_a_lazy_frame_stays() -> None:
+    table = pd.DataFrame(X, columns=NAMES, index=[f"row{i:03d}" for i in range(300)])
+    encoder = SparseEncoder(2, n_nonzero=3).set_output(transform="pandas").fit(X)
+    codes = encoder.fit_transform(dd.from_pandas(table, npartitions=3))
+    assert codes.compute().index.tolist() == table.index.tolist()
+
+
+def test_the_global_configuration_counts_too() -> None:
+    with config_context(transform_output="pandas"):
+        assert isinstance(SparseEncoder(2, n_nonzero=3).fit_transform(da.from_array(X, chunks=(70, 6))), dd.DataFrame)
+        assert isinstance(SparseEncoder(2, n_nonzero=3).fit_transform(X), pd.DataFrame)
+
+
+def test_polars_holds_eager_results_and_refuses_lazy_ones() -> None:
+    polars = pytest.importorskip("polars")
+    encoder = SparseEncoder(2, n_nonzero=3).set_output(transform="polars")
+    assert isinstance(encoder.fit_transform(X), polars.DataFrame)
+    with pytest.raises(InvalidInput, match=r"cannot hold a lazy result.*'pandas', a dask DataFrame"):
+        encoder.transform(da.from_array(X, chunks=(70, 6)))
+
+
+def test_selected_columns_keep_their_names() -> None:
+    table = pd.DataFrame(X, columns=NAMES)
+    selector = ColumnSelector(3).set_output(transform="pandas").fit(table)
+    names = [name for name, kept in zip(NAMES, selector.get_support(), strict=True) if kept]
+    pd.testing.assert_frame_equal(selector.transform(table), table[names])
+    pd.testing.assert_frame_equal(selector.transform(frame()).compute(), table[names])
+    assert selector.inverse_transform(table[names].to_numpy()).shape == X.shape
+
+
+def test_the_wrong_number_of_columns_is_refused_before_anything_is_counted() -> None:
+    encoder = SparseEncoder(2, n_nonzero=3).fit(X)
+    with dask.config.set(scheduler=never), pytest.raises(InvalidInput, match="X has 5 features"):
+        encoder.transform(masked()[:, :5])
