@@ -1,5 +1,6 @@
 """Against Ceph's S3 gateway: wrong keys are refused, and a gateway killed in the middle of a pass is waited for."""
 
+import logging
 import os
 import shutil
 import signal
@@ -95,15 +96,20 @@ def test_wrong_keys_are_refused_as_such(ceph: str, monkeypatch: pytest.MonkeyPat
     assert "wrong-one" not in str(caught.value)
 
 
-def test_a_gateway_killed_in_the_middle_of_writing_and_reading_is_waited_for(ceph: str, lab: Path) -> None:
+def test_a_gateway_killed_in_the_middle_of_writing_and_reading_is_waited_for(
+    ceph: str, lab: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "spae_dask.storage")
     strike = interrupting(lab, 0.3)
     ingest(X, f"{ceph}/x.zarr", chunks=(100, 16), overwrite=True)  # 400 objects
-    assert strike.is_alive(), "the writing was over before the gateway was killed"
     strike.join()
+    assert any("try 2 of" in record.getMessage() for record in caplog.records), "nothing was interrupted"
+    caplog.clear()
     blocks = open_matrix(f"{ceph}/x.zarr")
     strike = interrupting(lab, 0.0)
     read = np.concatenate([blocks.read(i) for i in range(len(blocks.bounds) - 1)])
     strike.join()
+    assert any("try 2 of" in record.getMessage() for record in caplog.records), "nothing was interrupted"
     np.testing.assert_array_equal(read, X)
 
 
