@@ -7,7 +7,9 @@ order.
 import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import numpy as np  # noqa: F401 - so that its BLAS is there to be limited
 import pytest
@@ -15,6 +17,8 @@ import scipy.linalg  # noqa: F401 - and scipy's own
 from distributed import Client, LocalCluster
 from hypothesis import HealthCheck, settings
 from threadpoolctl import threadpool_limits
+
+from tests.s3_service import KEY, SECRET, create_bucket, moto_process
 
 # A search makes thousands of small products, on which the threads of a BLAS only wait; and bits depend on their number.
 # Processes that tests start have their own libraries.
@@ -42,3 +46,28 @@ def open_cluster() -> Iterator[ClusterOpener]:
             return client
 
         yield start
+
+
+@pytest.fixture(scope="session")
+def s3_endpoint() -> Iterator[str]:
+    """An S3 service; one process for the whole run."""
+    with moto_process() as endpoint:
+        yield endpoint
+
+
+@pytest.fixture
+def bucket(s3_endpoint: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
+    """URL of a new bucket, and an environment that leads to it and to nothing else."""
+    name = f"b{uuid4().hex[:12]}"
+    create_bucket(s3_endpoint, name)
+    for variable, value in {
+        "AWS_ENDPOINT_URL": s3_endpoint,
+        "AWS_ACCESS_KEY_ID": KEY,
+        "AWS_SECRET_ACCESS_KEY": SECRET,
+        "AWS_REGION": "us-east-1",
+        "AWS_EC2_METADATA_DISABLED": "true",
+        "AWS_CONFIG_FILE": str(tmp_path / "no-config"),
+        "AWS_SHARED_CREDENTIALS_FILE": str(tmp_path / "no-credentials"),
+    }.items():
+        monkeypatch.setenv(variable, value)
+    return f"s3://{name}"

@@ -19,8 +19,10 @@ from spae_dask.engine.plan import Plan, Resources
 from spae_dask.errors import InvalidInput
 from spae_dask.estimators.runtime import parse_memory
 from spae_dask.settings import setting, text_setting
+from spae_dask.storage.address import is_remote
 from spae_dask.storage.checkpoint_record import read_job
-from spae_dask.storage.publish import check_output, refuse_same
+from spae_dask.storage.outputs import check_destination
+from spae_dask.storage.publish import refuse_same
 from spae_dask.storage.state_store import LocalStates, states_at
 
 SMALL_NBYTES = 64 << 20
@@ -91,11 +93,11 @@ def check_paths(output: str, sources: Sequence[str], *, force: bool) -> None:
     Raises
     ------
     InvalidInput, OutputExists, StorageError
-        As ``refuse_same`` and ``check_output`` do.
+        As ``refuse_same`` and ``check_destination`` do.
     """
     for source in sources:
         refuse_same(source, output)
-    check_output(output, overwrite=force)
+    check_destination(output, overwrite=force)
 
 
 def check_checkpoint(checkpoint: str | None, data: str, output: str | None = None) -> None:
@@ -109,6 +111,10 @@ def check_checkpoint(checkpoint: str | None, data: str, output: str | None = Non
     if checkpoint is None:
         return
     store = states_at(checkpoint)
+    if is_remote(checkpoint):
+        for other in (data, output):
+            if other is not None:
+                refuse_same(other, checkpoint)
     if isinstance(store, LocalStates):
         refuse_same(data, checkpoint)
         if output is not None and "://" not in output:

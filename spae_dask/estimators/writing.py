@@ -19,7 +19,8 @@ from spae_dask.estimators.applying import code_dtype, open_rows
 from spae_dask.estimators.fitting import warn_of_missing_chunks
 from spae_dask.estimators.runtime import active_client, resources_for
 from spae_dask.estimators.sparse_encoder import SparseEncoder
-from spae_dask.storage.publish import publish, refuse_same
+from spae_dask.storage.outputs import publish_store
+from spae_dask.storage.publish import refuse_same
 from spae_dask.storage.zarr_sink import create_sink, unit_rows_for
 
 
@@ -82,7 +83,7 @@ def transform_to_zarr(
     encoder : SparseEncoder
         Fitted, or loaded.
     path : str
-        Where the Zarr array (n, k) shall appear.
+        Where the Zarr array (n, k) shall appear: a local path, or a URL of s3 or gs.
     overwrite : bool
         Whether a store of that name may be replaced.
     memory_limit : int or str, optional
@@ -113,9 +114,9 @@ def transform_to_zarr(
     resources = resources_for(client, memory_limit)
     tasks = tasks_or_refuse(f"one task of writing codes of {source.describe()}", footprint, resources)
     runner = DaskRunner(source, client, tasks, progress or ignore)
-    with publish(path, overwrite=overwrite) as work:
+    with publish_store(path, overwrite=overwrite) as output:
         attributes = {"spae": {"kind": "codes", "version": __version__, "source": source.describe()}}
-        sink = create_sink(str(work), (n, k), dtype, unit, attributes)
+        sink = create_sink(output.store, (n, k), dtype, unit, attributes)
         warn_of_missing_chunks(given)
         verified = sum(runner.run_spans(WriteRows(row_map, sink), spans, "transform"))
         if verified != n:

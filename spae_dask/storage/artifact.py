@@ -33,9 +33,12 @@ import scipy.sparse as sp
 import zarr
 
 from spae_dask.errors import InvalidInput, NotFound, SpaeError, StorageError
+from spae_dask.storage.address import is_remote, parse_address
 from spae_dask.storage.artifact_checks import check_shapes, check_size, check_values, damaged
 from spae_dask.storage.json_values import from_json, to_json
-from spae_dask.storage.publish import publish
+from spae_dask.storage.outputs import publish_store
+from spae_dask.storage.remote_store import RemoteStore, open_remote, reach
+from spae_dask.storage.unfinished import absent
 
 FORMAT = "spae-encoder"
 FORMAT_VERSION = 1
@@ -132,7 +135,7 @@ def write_encoder(
     Parameters
     ----------
     path : str or Path
-        Local path, usually ending in ``.zarr``.
+        Local path, or URL of s3 or gs, usually ending in ``.zarr``.
     artifact : EncoderArtifact
     overwrite : bool
         Replace an encoder (or any Zarr store or file) that is there.
@@ -142,7 +145,7 @@ def write_encoder(
     Raises
     ------
     OutputExists, InvalidInput, StorageError
-        As `publish`; also InvalidInput if the parts do not fit together.
+        As `publish_store`; also InvalidInput if the parts do not fit together.
     """
     arrays = artifact.arrays()
     check_shapes({name: array.shape for name, array in arrays.items()}, artifact.feature_names, "the encoder")
@@ -155,8 +158,8 @@ def write_encoder(
         "curve": None if artifact.curve is None else to_json(artifact.curve, "curve"),
         "sha256": {name: _digest(array) for name, array in arrays.items()},
     }
-    with publish(path, overwrite=overwrite) as work:
-        group = zarr.create_group(work, zarr_format=3, attributes=attributes)
+    with publish_store(path, overwrite=overwrite) as output:
+        group = zarr.create_group(output.store, zarr_format=3, attributes=attributes)
         for name, array in arrays.items():
             row_nbytes = array.itemsize * math.prod(array.shape[1:])
             rows = max(1, min(array.shape[0], CHUNK_NBYTES // max(1, row_nbytes)))
@@ -170,7 +173,7 @@ def write_encoder(
         if attach is not None:
             attach(group)
         try:
-            read_encoder(work)
+            _read_group(zarr.open_group(output.store, mode="r"), str(path))
         except SpaeError as error:
             raise StorageError(
                 f"the encoder written to {path} does not read back as it was written ({error}). Nothing was left under "
@@ -196,7 +199,10 @@ def read_encoder(path: str | Path) -> EncoderArtifact:
         If a chunk is lost, unreadable or not what was written.
     """
     name = str(path)
-    group = _open_group(name)
+    return _read_group(_open_group(name), name)
+
+
+def _read_group(group: zarr.Group, name: str) -> EncoderArtifact:
     attributes: dict[str, Any] = dict(group.attrs)
     _check_attributes(attributes, name)
     members = _members(group, name)
@@ -223,16 +229,23 @@ def read_encoder(path: str | Path) -> EncoderArtifact:
 
 
 def _open_group(name: str) -> zarr.Group:
-    where: str | Path = name if "://" in name else Path(name).resolve()
+    where: Any = name if "://" in name else Path(name).resolve()
+    if is_remote(name):
+        where = open_remote(parse_address(name))
+        reach(where)
     try:
         return zarr.open_group(where, mode="r")
+    except SpaeError:
+        raise
     except FileNotFoundError as error:
         if isinstance(where, Path) and where.exists():
             raise _not_an_encoder(name, "it is not a Zarr group") from error
+        if isinstance(where, RemoteStore):
+            raise absent(where, "the URL that `spae fit -o` wrote") from error
         raise NotFound(f"there is no encoder at {name}. Give the path that `spae fit -o` wrote.") from error
     except ImportError as error:
         raise InvalidInput(
-            f"{name} needs a library that is not installed ({error}). Install `spae-dask[http]` for http and https."
+            f"{name} needs a library that is not installed ({error}). Install the one that fsspec names for it."
         ) from error
     except Exception as error:  # metadata can be wrong in any way
         raise _not_an_encoder(name, f"{type(error).__name__}: {error}") from error
@@ -270,6 +283,8 @@ def _members(group: zarr.Group, name: str) -> dict[str, Any]:
             member = group[key]
         except KeyError as error:
             raise InvalidInput(damaged(name, f"its array {key!r} is missing")) from error
+        except StorageError:
+            raise
         except Exception as error:  # metadata can be wrong in any way
             raise InvalidInput(damaged(name, f"the metadata of {key!r} cannot be read ({error})")) from error
         if not isinstance(member, zarr.Array):
@@ -284,6 +299,8 @@ def _members(group: zarr.Group, name: str) -> dict[str, Any]:
 def _read(member: Any, key: str, digests: dict[str, Any], name: str) -> npt.NDArray[Any]:
     try:
         array = np.ascontiguousarray(member[...], STORED[key][0])
+    except StorageError:
+        raise
     except Exception as error:  # codecs and stores raise what they please
         raise StorageError(damaged(name, f"{key!r} cannot be read ({type(error).__name__}: {error})")) from error
     if _digest(array) != digests.get(key):

@@ -3,7 +3,6 @@
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from spae_dask.errors import InvalidInput, MemoryBudgetExceeded, StorageError
 from spae_dask.storage.chunking import MAX_OBJECTS
 from spae_dask.storage.codecs import CODECS, choose_codec
 from spae_dask.storage.ingest_report import SparseIngestReport
-from spae_dask.storage.publish import publish
+from spae_dask.storage.outputs import publish_store
 from spae_dask.storage.zarr_blocks import ZarrArray
 
 CHUNK_ENTRIES = 1 << 18
@@ -72,7 +71,7 @@ class RunWriter:
 def ingest_csr(
     blocks: RowBlocks,
     stored: StoredEntries,
-    path: Path,
+    path: str,
     *,
     codec: str | None,
     dtype: np.dtype[Any],
@@ -102,10 +101,12 @@ def ingest_csr(
     kinds = {"data": dtype, "indices": np.dtype(np.int32 if d < 2**31 else np.int64), "indptr": np.dtype(np.int64)}
     sharded = 2 * expected > MAX_OBJECTS * CHUNK_ENTRIES
     names = getattr(blocks, "feature_names", None)
-    with publish(path, overwrite=overwrite) as work:
-        attributes = {"encoding-type": "csr_matrix", "encoding-version": "0.1.0", "shape": [n, d]}
+    with publish_store(path, overwrite=overwrite) as output:
+        attributes: dict[str, Any] = {"encoding-type": "csr_matrix", "encoding-version": "0.1.0", "shape": [n, d]}
         group = zarr.create_group(
-            work, zarr_format=3, attributes=attributes | ({} if names is None else {"feature_names": list(names)})
+            output.store,
+            zarr_format=3,
+            attributes=attributes | ({} if names is None else {"feature_names": list(names)}),
         )
         chosen = {key: choose_codec(kind, codec) for key, kind in kinds.items()}
         writers = {
@@ -125,11 +126,11 @@ def ingest_csr(
             for key, kind in kinds.items()
         }
         n_entries = _write_blocks(blocks, writers, dtype, watch)
-        stored_nbytes = sum(each.stat().st_size for each in work.rglob("*") if each.is_file())
+        stored_nbytes = output.stored_nbytes()
         n_objects = sum(-(-w.array.shape[0] // int((w.array.shards or w.array.chunks)[0])) for w in writers.values())
     return SparseIngestReport(
         source=blocks.describe(),
-        path=str(path),
+        path=path,
         shape=(n, d),
         dtype=str(dtype),
         n_entries=n_entries,

@@ -22,7 +22,8 @@ from spae_dask.storage.csr_ingest import convert, ingest_csr
 from spae_dask.storage.incoming import Incoming, open_incoming
 from spae_dask.storage.ingest_report import IngestReport, SparseIngestReport
 from spae_dask.storage.open import check_real
-from spae_dask.storage.publish import check_output, publish, refuse_same
+from spae_dask.storage.outputs import Output, check_destination, publish_store
+from spae_dask.storage.publish import refuse_same
 from spae_dask.storage.zarr_blocks import ZarrBlocks
 
 BUDGET = 256 << 20
@@ -59,7 +60,7 @@ def ingest(
         of any kind; of a netCDF file or a Zarr dataset, one variable of which becomes a matrix of samples by the cells
         of its grid, those without any data left out; or anything else that :func:`spae_dask.open_matrix` opens.
     destination : str or Path
-        Local path of the new store.
+        Local path of the new store, or its URL on s3 or gs.
     chunks : tuple of int, optional
         Rows and columns of a chunk of a dense matrix; by default full-width chunks of about 8 MiB.
     codec : str, optional
@@ -97,7 +98,8 @@ def ingest(
     StorageError
         If the source cannot be read, the output cannot be written, or what was written does not read back the same.
     """
-    path = check_output(destination, overwrite=overwrite)
+    place = check_destination(destination, overwrite=overwrite)
+    path = str(place)
     incoming = open_incoming(
         source, array=array, header=header, budget=budget, variable=variable, sample_dim=sample_dim
     )
@@ -116,10 +118,11 @@ def ingest(
         map(partial(_converted, dtype=kept, name=incoming.name), incoming.bands),
         unit_rows * max(1, share_of(budget) // (unit_rows * row_nbytes)),
     )
-    with publish(path, overwrite=overwrite) as work:
-        _warn_of_disk(path, incoming.rows_expected * row_nbytes)
-        output = zarr.create_array(
-            work,
+    with publish_store(path, overwrite=overwrite) as output:
+        if isinstance(place, Path):
+            _warn_of_disk(place, incoming.rows_expected * row_nbytes)
+        written = zarr.create_array(
+            output.store,
             shape=(incoming.n_rows or 0, incoming.d),
             dtype=kept,
             chunks=layout.chunks,
@@ -132,12 +135,12 @@ def ingest(
             attributes=incoming.attributes,
             zarr_format=3,
         )
-        n = _write(output, steps, incoming.n_rows, path, watch)
-        _check_complete(work, path)
-        stored_nbytes = sum(each.stat().st_size for each in work.rglob("*") if each.is_file())
+        n = _write(written, steps, incoming.n_rows, path, watch)
+        _check_complete(output, path)
+        stored_nbytes = output.stored_nbytes()
     return IngestReport(
         source=incoming.name,
-        path=str(path),
+        path=path,
         shape=(n, incoming.d),
         dtype=str(kept),
         chunks=layout.chunks,
@@ -211,7 +214,7 @@ def _converted(rows: Rows, dtype: np.dtype[Any], name: str) -> Rows:
     return converted
 
 
-def _write(output: Any, steps: Iterator[Rows], n_rows: int | None, path: Path, watch: Watch | None) -> int:
+def _write(output: Any, steps: Iterator[Rows], n_rows: int | None, path: str, watch: Watch | None) -> int:
     """Write the rows step by step, each read back and compared by checksum; returns how many there were."""
     done = 0
     for rows in steps:
@@ -237,8 +240,8 @@ def _checksum(rows: Rows) -> int:
     return zlib.crc32(np.ascontiguousarray(rows).data)
 
 
-def _check_complete(work: Path, path: Path) -> None:
-    census = take_census(ZarrBlocks(zarr.open_array(work, mode="r")))
+def _check_complete(output: Output, path: str) -> None:
+    census = take_census(ZarrBlocks(zarr.open_array(output.store, mode="r")))
     if census is not None and census.n_missing:
         raise StorageError(
             f"{path}: {census.describe()} after writing. Nothing was left under that name. Check the disk and run "

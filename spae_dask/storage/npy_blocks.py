@@ -3,9 +3,10 @@
 Not through a memory map: its pages count as memory of the process, whose size would grow with what it has read.
 """
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
-from io import RawIOBase
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,10 @@ import numpy.typing as npt
 
 from spae_dask.blocks import uniform_bounds
 from spae_dask.errors import InvalidInput, NotFound, StorageError
+from spae_dask.storage.byte_files import LocalFile, RemoteFile
+
+HEADER_NBYTES = 64 << 10
+"""Read of a remote file before its header is known; numpy's own limit of a header is a sixth of that."""
 
 
 @dataclass(frozen=True)
@@ -32,28 +37,30 @@ class NpyBlocks:
     Parameters
     ----------
     path : str
-        The file.
+        The file, or its URL.
+    remote : RemoteFile, optional
+        The file behind a URL.
     target_nbytes : int
         Bytes of a block.
     """
 
     path: str
+    remote: RemoteFile | None = None
     target_nbytes: int = 8 << 20
     read_nbytes: int = 0
     in_process: bool = False
 
     @cached_property
     def _header(self) -> _Header:
+        if self.remote is not None:
+            return _header_of(self.remote)
         path = Path(self.path)
         if not path.exists():
             raise NotFound(f"there is no file {self.path}. Give the path of an existing .npy file.")
         try:
             mapped = np.load(path, mmap_mode="r", allow_pickle=False)
         except (ValueError, EOFError, OSError) as error:
-            raise InvalidInput(
-                f"{self.path} is not a readable .npy file of numbers ({error}). "
-                "Save the matrix with numpy.save(path, array, allow_pickle=False)."
-            ) from error
+            raise _not_npy(self.path, error) from error
         return _Header(mapped.shape, mapped.dtype, mapped.offset, not mapped.flags.c_contiguous)
 
     @property
@@ -99,10 +106,14 @@ class NpyBlocks:
         # stretches of the file that become stretches of the block: all of it, or a piece of each column
         pieces = [(j * n + start, rows[:, j]) for j in range(d)] if self._header.column_major else [(start * d, rows)]
         try:
-            with open(self.path, "rb", buffering=0) as file:
-                for first_entry, piece in pieces:
-                    file.seek(self._header.offset + first_entry * itemsize)
-                    _fill(file, piece.reshape(-1).view(np.uint8).data)
+            (self.remote or LocalFile(self.path)).fill(
+                [
+                    (self._header.offset + first_entry * itemsize, piece.reshape(-1).view(np.uint8).data)
+                    for first_entry, piece in pieces
+                ]
+            )
+        except StorageError:
+            raise
         except OSError as error:
             raise StorageError(
                 f"rows {start} to {start + len(rows) - 1} of {self.path} cannot be read: {error}. "
@@ -115,9 +126,33 @@ class NpyBlocks:
         return self.path
 
 
-def _fill(file: RawIOBase, room: memoryview) -> None:
-    while room:
-        n = file.readinto(room)
-        if not n:
-            raise OSError("the file ends early")
-        room = room[n:]
+def _header_of(file: RemoteFile) -> _Header:
+    nbytes = file.nbytes()
+    start = bytearray(min(nbytes, HEADER_NBYTES))
+    try:
+        if start:  # no server answers a request for no bytes
+            file.fill([(0, memoryview(start))])
+        text = BytesIO(start)
+        version = np.lib.format.read_magic(text)
+        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, column_major, dtype = read(text)
+    except StorageError:
+        raise
+    except (ValueError, EOFError, OSError) as error:
+        raise _not_npy(file.name, error) from error
+    wanted = text.tell() + math.prod(shape) * dtype.itemsize
+    if dtype.hasobject or nbytes < wanted:
+        why = (
+            "it holds Python objects"
+            if dtype.hasobject
+            else f"it has {nbytes} bytes, and its header calls for {wanted}"
+        )
+        raise _not_npy(file.name, why)
+    return _Header(shape, dtype, text.tell(), column_major and len(shape) > 1)
+
+
+def _not_npy(name: str, why: object) -> InvalidInput:
+    return InvalidInput(
+        f"{name} is not a readable .npy file of numbers ({why}). "
+        "Save the matrix with numpy.save(path, array, allow_pickle=False)."
+    )

@@ -1,6 +1,7 @@
 """One door for every kind of data: what is given becomes row blocks. Format libraries are imported when used."""
 
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -8,10 +9,14 @@ import numpy as np
 import scipy.sparse as sp
 
 from spae_dask.blocks import ArrayBlocks, RowBlocks, check_unmasked
-from spae_dask.errors import InvalidInput, NotFound, NotNumbers, StorageError
+from spae_dask.errors import InvalidInput, NotFound, NotNumbers, SpaeError, StorageError
+from spae_dask.storage.address import Address, is_remote, parse_address
 
 BLOCK_NBYTES = 4 << 20
 """Bytes of a row block of an array in memory: blocks are views, so they only set how often progress is told."""
+
+NOT_ZARR = (".csv", ".csv.gz", ".tsv", ".parquet", ".h5ad", ".nc", ".h5")
+"""Ends of names of files that `spae ingest` reads, or will not."""
 
 READABLE = (
     "a Zarr store (path, URL or zarr.Array) of an array, a CSR matrix or an AnnData object, an .npy file, a numpy "
@@ -19,7 +24,7 @@ READABLE = (
 )
 
 
-def open_matrix(x: Any, *, array: str | None = None) -> RowBlocks:
+def open_matrix(x: Any, *, array: str | None = None, storage_options: Mapping[str, Any] | None = None) -> RowBlocks:
     """Open a matrix for reading in row blocks; nothing but metadata is read (of CSR matrices on disk, row pointers).
 
     Parameters
@@ -32,6 +37,10 @@ def open_matrix(x: Any, *, array: str | None = None) -> RowBlocks:
         anything ``numpy.asarray`` makes a 2-d array of.
     array : str, optional
         Which member, if ``x`` is a Zarr group, such as ``layers/counts``.
+    storage_options : mapping, optional
+        How to reach a URL of s3, gs, http or https: ``anon`` (bool: unsigned requests, for public buckets), and of s3
+        ``endpoint_url``, ``region`` and ``profile`` (str). What is not given is taken from the environment and from
+        AWS's profile files, credentials always.
 
     Returns
     -------
@@ -43,9 +52,13 @@ def open_matrix(x: Any, *, array: str | None = None) -> RowBlocks:
     NotFound
         If there is nothing at that path.
     InvalidInput
-        If it is not two-dimensional, is empty, or does not hold real numbers.
+        If it is not two-dimensional, is empty, or does not hold real numbers; or a URL or option is not allowed.
+    StorageError
+        If a server does not answer, or refuses.
     """
-    blocks = _dispatch(x, array)
+    if storage_options is not None and not (isinstance(x, str) and is_remote(x)):
+        raise InvalidInput("storage_options are for URLs of s3, gs, http and https. Leave them out.")
+    blocks = _dispatch(x, array, storage_options)
     n, d = blocks.shape
     check_real(blocks.dtype, blocks.describe())
     if n == 0 or d == 0:
@@ -65,7 +78,9 @@ def dask_rows(x: Any) -> Any:
     return array
 
 
-def _dispatch(x: Any, array: str | None) -> RowBlocks:
+def _dispatch(x: Any, array: str | None, storage_options: Mapping[str, Any] | None) -> RowBlocks:
+    if isinstance(x, str) and is_remote(x):
+        return _open_address(parse_address(x, storage_options), array)
     if isinstance(x, str | Path):
         return _open_path(str(x), array)
     kind = type(x).__module__.partition(".")[0]
@@ -154,24 +169,52 @@ def _open_path(path: str, array: str | None) -> RowBlocks:
         blocks = NpyBlocks(str(Path(path).resolve()))
         check_two_dimensional(len(blocks.stored_shape), blocks.stored_shape, path)
         return blocks
-    if path.endswith((".csv", ".csv.gz", ".tsv", ".parquet", ".h5ad", ".nc", ".h5")):
+    if path.endswith(NOT_ZARR):
         raise InvalidInput(f"{path} is not read directly. Convert it once: `spae ingest {path} DATA.zarr`.")
     return _open_zarr_path(path, array)
 
 
-def _open_zarr_path(path: str, array: str | None) -> RowBlocks:
-    import zarr
+def _open_address(address: Address, array: str | None) -> RowBlocks:
+    if address.key.endswith(".npy"):
+        from spae_dask.storage.byte_files import remote_file
+        from spae_dask.storage.npy_blocks import NpyBlocks
 
+        blocks = NpyBlocks(address.url, remote_file(address))
+        check_two_dimensional(len(blocks.stored_shape), blocks.stored_shape, address.url)
+        return blocks
+    if address.key.endswith(NOT_ZARR):
+        raise InvalidInput(
+            f"{address} is not read directly, and not from a URL. Download it, and convert it once: `spae ingest`."
+        )
+    from spae_dask.storage.remote_store import open_remote, reach
+    from spae_dask.storage.unfinished import absent
+
+    store = open_remote(address)
+    reach(store)
+    node = _opened(store, address.url, lambda: absent(store, f"the URL of {READABLE}"))
+    return _open_zarr_object(node, array, address.url)
+
+
+def _open_zarr_path(path: str, array: str | None) -> RowBlocks:
     where = path if "://" in path else str(Path(path).resolve())
     if "://" not in path and not Path(where).exists():
         raise NotFound(f"there is nothing at {path}. Give the path of {READABLE}.")
+    node = _opened(where, path, lambda: NotFound(f"{path} is not a Zarr array or group. Give the path of {READABLE}."))
+    return _open_zarr_object(node, array, path)
+
+
+def _opened(where: Any, path: str, absence: Callable[[], NotFound]) -> Any:
+    import zarr
+
     try:
-        node = zarr.open(where, mode="r")
+        return zarr.open(where, mode="r")
+    except SpaeError:
+        raise
     except FileNotFoundError as error:
-        raise NotFound(f"{path} is not a Zarr array or group. Give the path of {READABLE}.") from error
+        raise absence() from error
     except ImportError as error:
         raise InvalidInput(
-            f"{path} needs a library that is not installed ({error}). Install `spae-dask[http]` for http and https."
+            f"{path} needs a library that is not installed ({error}). Install the one that fsspec names for it."
         ) from error
     except (ValueError, KeyError, TypeError) as error:
         raise InvalidInput(f"the Zarr metadata of {path} cannot be understood: {error}") from error
@@ -180,7 +223,6 @@ def _open_zarr_path(path: str, array: str | None) -> RowBlocks:
             f"{path} cannot be opened: {type(error).__name__}: {error}. Check the address, that the server answers, "
             "and your permissions."
         ) from error
-    return _open_zarr_object(node, array, path)
 
 
 def _open_zarr_object(node: Any, array: str | None, name: str) -> RowBlocks:

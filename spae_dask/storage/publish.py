@@ -18,6 +18,7 @@ from pathlib import Path
 from dask.utils import format_bytes
 
 from spae_dask.errors import InvalidInput, OutputExists, SpaeError, SpaeWarning, StorageError
+from spae_dask.storage.address import is_remote, redacted
 
 ZARR_MARKERS = ("zarr.json", ".zarray", ".zgroup")
 """A directory holding one of these is a Zarr store, of format 3 or 2; no other directory is ever replaced."""
@@ -128,8 +129,8 @@ def local_path(path: str | Path) -> Path:
         text = text.removeprefix("file://")
     elif "://" in text or "::" in text:
         raise InvalidInput(
-            f"the output {text} is a URL, and outputs are written to local directories only. Give a path on a disk, "
-            "and copy the finished output where it belongs (for example with `aws s3 sync` or `rclone copy`)."
+            f"the output {redacted(text)} is a URL, and only Zarr stores are written to URLs, of s3:// and gs://. Give "
+            "a path on a disk, and copy the finished output where it belongs (for example with `rclone copy`)."
         )
     if not text:
         raise InvalidInput("the output path is empty. Give the path the output shall have.")
@@ -145,7 +146,7 @@ def refuse_same(source: str | Path, output: str | Path) -> None:
     Parameters
     ----------
     source, output : str or Path
-        Paths or URLs. A remote source cannot be the same as a local output.
+        Paths or URLs. A remote place cannot be the same as a local one.
 
     Raises
     ------
@@ -153,6 +154,14 @@ def refuse_same(source: str | Path, output: str | Path) -> None:
         If they are the same place, or one contains the other.
     """
     text = os.fspath(source)
+    if is_remote(output):
+        there, here = (f"{str(each).rstrip('/')}/" for each in (output, text))
+        if there.startswith(here) or here.startswith(there):
+            raise InvalidInput(
+                f"the output {redacted(str(output))} and the input {redacted(text)} are the same, or one lies inside "
+                "the other; the input would be damaged while it is read. Give another name."
+            )
+        return
     if not text.startswith("file://") and ("://" in text or "::" in text):
         return
     read, written = Path(text.removeprefix("file://")).resolve(), local_path(output)

@@ -128,7 +128,7 @@ class ZarrBlocks:
         stop = min(start + self.rows_per_block, self.shape[0])
         try:
             return np.asarray(self.array[start:stop])
-        except MemoryError:
+        except (MemoryError, StorageError):  # the latter says already what to do
             raise
         except Exception as error:  # codecs and stores raise what they please
             raise self.explain(start, stop, error) from error

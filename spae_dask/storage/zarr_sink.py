@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import zarr
+from zarr.abc.store import Store
 from zarr.codecs import BloscCodec
 
 MIN_UNIT_NBYTES = 1 << 20
@@ -38,8 +39,8 @@ class ZarrSink:
 
     Parameters
     ----------
-    path : str
-        Absolute path of the array's store.
+    store : str or Store
+        Absolute path of the array, or its store; it pickles.
     unit_rows : int
         Rows of its chunks.
     n_columns : int
@@ -48,13 +49,13 @@ class ZarrSink:
         Its type.
     """
 
-    path: str
+    store: str | Store
     unit_rows: int
     n_columns: int
     dtype: np.dtype[Any]
 
     def _open(self) -> Any:
-        return zarr.open_array(self.path, mode="r+")
+        return zarr.open_array(self.store, mode="r+")
 
     def write(self, first_row: int, rows: npt.NDArray[Any]) -> None:
         """Store one whole chunk."""
@@ -68,11 +69,11 @@ class ZarrSink:
 
 
 def create_sink(
-    path: str, shape: tuple[int, int], dtype: np.dtype[Any], unit_rows: int, attributes: Mapping[str, Any]
+    store: str | Store, shape: tuple[int, int], dtype: np.dtype[Any], unit_rows: int, attributes: Mapping[str, Any]
 ) -> ZarrSink:
-    """Create an empty Zarr v3 array (n, k) at ``path`` in row chunks of ``unit_rows``."""
+    """Create an empty Zarr v3 array (n, k) in row chunks of ``unit_rows``."""
     zarr.create_array(
-        path,
+        store,
         shape=shape,
         chunks=(unit_rows, shape[1]),
         dtype=dtype,
@@ -80,4 +81,4 @@ def create_sink(
         dimension_names=("sample", "component"),
         attributes=dict(attributes),
     )
-    return ZarrSink(path, unit_rows, shape[1], np.dtype(dtype))
+    return ZarrSink(store, unit_rows, shape[1], np.dtype(dtype))

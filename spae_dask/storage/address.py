@@ -1,0 +1,132 @@
+"""Where something is on an object store or web server: a URL and how to reach it, never a secret.
+
+An address is what travels to workers, into records and into messages. Credentials are found anew by each process that
+opens it, from its own environment and profile files, so they are nowhere to be leaked from.
+"""
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from spae_dask.errors import InvalidInput
+
+SCHEMES = ("s3", "gs", "http", "https")
+
+WRITABLE = ("s3", "gs")
+"""Schemes of stores that outputs can be written to."""
+
+OPTIONS = ("anon", "endpoint_url", "region", "profile")
+
+
+@dataclass(frozen=True)
+class Address:
+    """A place and how to reach it.
+
+    Attributes
+    ----------
+    url : str
+        Without a slash at the end.
+    scheme, host, key : str
+        Its parts; the host of an object store is the bucket.
+    anon : bool
+        Whether requests are sent unsigned, as public buckets allow.
+    endpoint_url, region, profile : str, optional
+        Of S3: the service, its region, and the profile in AWS's files whose credentials are used.
+    """
+
+    url: str
+    scheme: str
+    host: str
+    key: str
+    anon: bool = False
+    endpoint_url: str | None = None
+    region: str | None = None
+    profile: str | None = None
+
+    def __str__(self) -> str:
+        return self.url
+
+
+def is_remote(text: str | Path) -> bool:
+    """Whether it is a URL of one of `SCHEMES`."""
+    return "::" not in str(text) and str(text).lower().startswith(tuple(f"{scheme}://" for scheme in SCHEMES))
+
+
+def parse_address(url: str, storage_options: Mapping[str, Any] | None = None) -> Address:
+    """The address of a URL; nothing is connected to.
+
+    Parameters
+    ----------
+    url : str
+        Such as ``s3://bucket/x.zarr``.
+    storage_options : mapping, optional
+        ``anon`` (bool), ``endpoint_url``, ``region`` and ``profile`` (str); no secrets.
+
+    Raises
+    ------
+    InvalidInput
+        If the URL holds a password or a query, names no bucket, or an option is not known.
+    """
+    try:
+        parts = urlsplit(url)
+        host = parts.netloc
+    except ValueError as error:
+        raise InvalidInput(f"{redacted(url)} is not a URL. Give one like s3://BUCKET/NAME.zarr.") from error
+    if "@" in host or parts.query or parts.fragment:
+        raise InvalidInput(
+            f"{redacted(url)} holds a user, a password, a query or a fragment, which would end in logs and records. "
+            "Give the URL without it; credentials are taken from the environment or from profile files."
+        )
+    key = parts.path.strip("/")
+    if not host or (parts.scheme.lower() in WRITABLE and not key) or {".", ".."} & set(key.split("/")) or "//" in key:
+        raise InvalidInput(
+            f"{url} does not name a store: give {parts.scheme}://{'BUCKET' if parts.scheme in WRITABLE else 'HOST'}"
+            "/NAME.zarr, without empty parts, '.' and '..'."
+        )
+    scheme = parts.scheme.lower()
+    return Address(f"{scheme}://{host}/{key}".rstrip("/"), scheme, host, key, **_checked(storage_options or {}, url))
+
+
+def redacted(text: str) -> str:
+    """A URL without what may be secret: user, password, query and fragment."""
+    return re.sub(r"[?#].*", "?...", re.sub(r"://[^/?#]*@", "://...@", text, count=1), count=1)
+
+
+def _checked(options: Mapping[str, Any], url: str) -> dict[str, Any]:
+    unknown = [name for name in options if name not in OPTIONS]
+    if unknown:
+        raise InvalidInput(
+            f"storage_options has {', '.join(map(repr, unknown))}; allowed are {', '.join(OPTIONS)}. Secrets are not "
+            "taken as arguments, since these travel to workers: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (or "
+            "GOOGLE_APPLICATION_CREDENTIALS) in the environment of each process, or name a profile."
+        )
+    for name, value in options.items():
+        if not isinstance(value, bool if name == "anon" else str | None):
+            wanted = "True or False" if name == "anon" else "a string"
+            raise InvalidInput(f"storage_options[{name!r}] for {url} is a {type(value).__name__}; give {wanted}.")
+    check_endpoint(options.get("endpoint_url"))
+    return dict(options)
+
+
+def check_endpoint(endpoint: str | None) -> None:
+    """Refuse an endpoint that is no plain URL of a server.
+
+    Raises
+    ------
+    InvalidInput
+        If it has another scheme than http or https, or holds a user or password.
+    """
+    if endpoint is not None and not re.fullmatch(r"https?://[^/?#@\s]+(/[^?#@\s]*)?", endpoint):
+        raise InvalidInput(
+            f"the endpoint {redacted(endpoint)} is not of the form http://HOST:PORT or https://HOST. Correct "
+            "AWS_ENDPOINT_URL (or endpoint_url); credentials do not belong in it."
+        )
+
+
+def says_yes(variable: str) -> bool:
+    """Whether an environment variable is set to something like true."""
+    return os.environ.get(variable, "").strip().lower() in ("1", "true", "yes", "on")

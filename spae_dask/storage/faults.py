@@ -1,0 +1,135 @@
+"""What went wrong with a request to a remote store, in words that say what to do."""
+
+import asyncio
+import re
+from dataclasses import dataclass
+from enum import Enum
+
+from spae_dask.errors import NotFound, SpaeError, StorageError
+from spae_dask.storage.address import Address
+
+
+class Kind(Enum):
+    """Kinds of faults, by what is to be done: text for the cause, and for the remedy."""
+
+    DENIED = "access was denied"
+    BUCKET = "there is no such bucket"
+    BUSY = "the service is overloaded or failing"
+    REGION = "the bucket is in another region"
+    DNS = "the host name is not known"
+    TLS = "the server's certificate was not accepted"
+    TIMEOUT = "the server did not answer in time"
+    CONNECTION = "no connection could be made, or it broke"
+    RANGE = "the server does not answer requests for parts of a file"
+    OTHER = "the request failed"
+
+
+CREDENTIALS = {
+    "s3": "They are AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a profile (AWS_PROFILE); a public bucket needs "
+    "none with AWS_SKIP_SIGNATURE=true.",
+    "gs": "They are the file GOOGLE_APPLICATION_CREDENTIALS names; a public bucket needs none with "
+    "GOOGLE_SKIP_SIGNATURE=true.",
+}
+"""Where each scheme's come from."""
+
+REPEATED = (Kind.BUSY, Kind.DNS, Kind.TIMEOUT, Kind.CONNECTION)
+"""Kinds that may be gone a moment later."""
+
+REMEDIES = {
+    Kind.DENIED: "Check the credentials and what they may do.",
+    Kind.BUCKET: "Check the name of the bucket, AWS_ENDPOINT_URL and the region; buckets are not created here.",
+    Kind.BUSY: "Run again later, or with fewer workers.",
+    Kind.REGION: "Set AWS_REGION to the bucket's region.",
+    Kind.DNS: "Check the address, AWS_ENDPOINT_URL and the network.",
+    Kind.TLS: "Check the address, and that this machine trusts the server's certificate authority (SSL_CERT_FILE).",
+    Kind.TIMEOUT: "Check the network and that the server is well, then run again.",
+    Kind.CONNECTION: "Check the address, AWS_ENDPOINT_URL, that the server answers and the network, then run again.",
+    Kind.RANGE: "Download the file, or serve it from a server that does.",
+    Kind.OTHER: "Check the address, that the server answers, and your permissions.",
+}
+
+SIGNS: tuple[tuple[str, Kind], ...] = (
+    (r"NoSuchBucket", Kind.BUCKET),
+    (r"PermanentRedirect|AuthorizationHeaderMalformed|redirect without LOCATION", Kind.REGION),
+    (r"dns error|failed to lookup|Name or service not known|Cannot connect to host .*name resolution", Kind.DNS),
+    (r"certificate|UnknownIssuer|InvalidCertificate|SSLError|SSL:", Kind.TLS),
+    (r"TimedOut|timed out|[Tt]imeout on|kind: Timeout", Kind.TIMEOUT),
+    (r"[Rr]ange request not supported|RangeNotSupported", Kind.RANGE),
+    (r"Server returned error response|SlowDown|Throttling|TooManyRequests", Kind.BUSY),
+    (
+        r"kind: (Connect|Request|Interrupted|Decode)|HTTP error|[Cc]onnection|disconnected|payload|IncompleteMessage"
+        r"|Cannot connect|error decoding response body|[Ww]rong range",
+        Kind.CONNECTION,
+    ),
+)
+"""What the clients' messages hold for each kind, the first that is found deciding."""
+
+TYPES = {"PermissionDeniedError": Kind.DENIED, "UnauthenticatedError": Kind.DENIED, "PermissionError": Kind.DENIED}
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One failed request.
+
+    Attributes
+    ----------
+    kind : Kind
+    detail : str
+        What the server or the client said, in short and without secrets.
+    """
+
+    kind: Kind
+    detail: str
+
+    @property
+    def passing(self) -> bool:
+        """Whether the same request may succeed a moment later."""
+        return self.kind in REPEATED
+
+    def error(self, address: Address, key: str, done: str, tried: str) -> SpaeError:
+        """The error to raise for a request that failed for good: NotFound for a bucket that is not there."""
+        what = f"{address}/{key}" if key else str(address)
+        at = f" at {address.endpoint_url}" if address.endpoint_url else ""
+        hint = ""
+        if self.kind is Kind.DENIED:
+            unsigned = "The request was not signed: no credentials were found, or none were wanted. "
+            hint = f" {unsigned if address.anon else ''}{CREDENTIALS.get(address.scheme, '')}".rstrip()
+        kind = NotFound if self.kind is Kind.BUCKET else StorageError
+        return kind(
+            f"{what}{at} cannot be {done}: {self.kind.value} ({self.detail}{tried}). {REMEDIES[self.kind]}{hint}"
+        )
+
+
+def fault_of(error: BaseException) -> Fault:
+    """What an exception of a client stands for."""
+    text = str(error)
+    status = getattr(error, "status", None) or _first(r"status code: (\d{3})", text)
+    code = _first(r"<Code>(\w{1,64})</Code>", text)
+    detail = " ".join(str(part) for part in (f"HTTP {status}" if status else "", code or "") if part)
+    kind = TYPES.get(type(error).__name__) or _kind_of_status(int(status or 0)) or _kind_of_text(error, text)
+    if code == "NoSuchBucket":
+        kind = Kind.BUCKET
+    if code in ("PermanentRedirect", "AuthorizationHeaderMalformed"):
+        kind = Kind.REGION
+    return Fault(kind, detail or _first(r"kind: (\w+)", text) or type(error).__name__)
+
+
+def _kind_of_status(status: int) -> Kind | None:
+    if status in (401, 403, 407):
+        return Kind.DENIED
+    if status in (408, 429) or status >= 500:
+        return Kind.BUSY
+    return Kind.REGION if status in (301, 307) else None
+
+
+def _kind_of_text(error: BaseException, text: str) -> Kind:
+    if isinstance(error, asyncio.TimeoutError):
+        return Kind.TIMEOUT
+    text = f"{type(error).__name__} {text}"
+    found = next((kind for sign, kind in SIGNS if re.search(sign, text)), None)
+    return found or (Kind.CONNECTION if isinstance(error, ConnectionError) else Kind.OTHER)
+
+
+def _first(pattern: str, text: str) -> str | None:
+    found = re.search(pattern, text)
+    return None if found is None else found[1]
