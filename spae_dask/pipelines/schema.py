@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from spae_dask.algorithms.comparison import COMPARED
 from spae_dask.pipelines import values
-from spae_dask.pipelines.toml_lines import KeyPath
+from spae_dask.toml.lines import KeyPath
 
 Makes = Literal["matrix", "encoder", "path"]
 
