@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from spae_dask.blocks import uniform_bounds
-from spae_dask.errors import InvalidInput, NotFound, StorageError
+from spae_dask.errors import InvalidInput, NotFound
+from spae_dask.storage.faults import read_failed
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,7 @@ class NpyBlocks:
         Raises
         ------
         StorageError
-            If the file has gone or is shorter than its header says.
+            If the file has gone or is shorter than its header says; StorageFaltered if another try may succeed.
         """
         (n, d), itemsize = self.shape, self.dtype.itemsize
         start = i * self.rows_per_block
@@ -104,9 +105,10 @@ class NpyBlocks:
                     file.seek(self._header.offset + first_entry * itemsize)
                     _fill(file, piece.reshape(-1).view(np.uint8).data)
         except OSError as error:
-            raise StorageError(
-                f"rows {start} to {start + len(rows) - 1} of {self.path} cannot be read: {error}. "
-                "The file was there and whole when it was opened."
+            raise read_failed(
+                f"rows {start} to {start + len(rows) - 1} of {self.path} cannot be read: {error}.",
+                "The file was there and whole when it was opened.",
+                error,
             ) from error
         return rows
 
