@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from distributed import Client
@@ -12,20 +13,22 @@ from spae_dask.engine.watchdog import rows_of
 from spae_dask.errors import PassFailed
 
 LOG_LINES = 3
-"""Last lines of the nannies' logs that a message shows."""
+"""Last lines of the logs that a message shows."""
+
+LINE_LENGTH = 200
 
 LOG_SECONDS = 5.0
 """How long the logs may take to come; without them the message is shorter."""
 
-_TELLING = re.compile(r"killed by|exceeded|exited|memory|restarting", re.IGNORECASE)
+_TELLING = re.compile(r"killed by|exceeded|exited|died|memory|restarting", re.IGNORECASE)
 
 
 def died_too_often(client: Client, name: str, spans: Mapping[str, Span], error: KilledWorker) -> PassFailed:
-    """The error that names the task, its rows, the last worker, and what the nannies wrote last."""
+    """The error that names the task, its rows and the last worker, and shows what was logged last."""
     key = str(error.task)
     rows = f" ({rows_of([spans[key]])})" if key in spans else ""
     lines = _last_lines(client)
-    logs = f" The workers' nannies wrote last: {' | '.join(lines)}" if lines else ""
+    logs = f" The cluster logged last: {' | '.join(lines)}" if lines else ""
     return PassFailed(
         f"{name}: workers died {error.allowed_failures + 1} times with task {key!r}{rows} on them (last: "
         f"{_address(error.last_worker)}). Most often memory ran out: compare `spae plan` with the workers' limit.{logs}"
@@ -37,14 +40,17 @@ def _address(worker: Any) -> str:
 
 
 def _last_lines(client: Client) -> list[str]:
-    """The last lines that tell of an end, oldest first; none where there are no nannies to ask."""
-    try:
-        logs = client.sync(client.scheduler.worker_logs, n=50, nanny=True, callback_timeout=LOG_SECONDS)
-    except Exception:  # an error is being reported already
-        return []
+    """The last lines of the scheduler and of the nannies that are there which tell of an end, oldest first."""
     told: list[str] = []
-    for records in logs.values():
-        if not isinstance(records, str):  # what a worker that cannot be reached comes with
-            told.extend(line for _, line in reversed(records) if _TELLING.search(line))
+    for question in (
+        partial(client.scheduler.logs, n=50),
+        partial(client.scheduler.worker_logs, n=50, nanny=True),
+    ):
+        try:
+            answer = client.sync(question, callback_timeout=LOG_SECONDS)
+        except Exception:  # noqa: S112 - an error is being reported already, and is worth more than its logs
+            continue
+        for records in answer.values() if isinstance(answer, Mapping) else (answer,):
+            told.extend(str(line) for _, line in records if _TELLING.search(str(line)))
     # each begins with its time, so this is their order
-    return [" ".join(line.split()) for line in sorted(told)[-LOG_LINES:]]
+    return [" ".join(line.split())[:LINE_LENGTH] for line in sorted(set(told))[-LOG_LINES:]]

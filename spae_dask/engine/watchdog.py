@@ -31,6 +31,9 @@ NO_WORKERS_SECONDS = 300.0
 """How long a pass waits for a first or a new worker, unless dask's ``distributed.scheduler.no-workers-timeout`` is set:
 long enough for a node to start again, not for a queue."""
 
+RESTART_SECONDS = 15.0
+"""A cluster without workers is told of after this: nannies start theirs again in less."""
+
 SLOW_FACTOR = 10
 SLOW_SECONDS = 60.0
 """Nothing done for this long, and for `SLOW_FACTOR` times what half the spans take at most, is told."""
@@ -125,16 +128,20 @@ class Watchdog:
         limit = no_workers_seconds()
         if self._empty_since is None:
             self._empty_since = now
-            warnings.warn(
-                f"{self.name}: the cluster has no workers. Waiting up to {limit:.0f} seconds for one.",
-                SlowClusterWarning,
-                stacklevel=2,
-            )
-        elif now - self._empty_since > limit:
+        empty = now - self._empty_since
+        if empty > limit:
             raise ClusterUnavailable(
                 f"{self.name}: the cluster at {self.client.scheduler.address} has had no workers for {limit:.0f} "
                 "seconds. Start some and run again; dask's setting distributed.scheduler.no-workers-timeout is how "
                 "long to wait for them."
+            )
+        if empty > RESTART_SECONDS and not self._told:
+            self._told = True
+            warnings.warn(
+                f"{self.name}: the cluster has had no workers for {empty:.0f} seconds. Waiting for one up to "
+                f"{limit:.0f} seconds.",
+                SlowClusterWarning,
+                stacklevel=2,
             )
 
     def _patience(self) -> float:
