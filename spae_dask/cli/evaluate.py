@@ -18,6 +18,7 @@ def evaluate(
     strict: options.StrictOption = False,
     strategy: options.StrategyOption = options.Strategy.auto,
     cluster: options.ClusterOption = None,
+    tls_dir: options.TlsDirOption = None,
     memory: options.MemoryOption = None,
     as_json: options.JsonOption = False,
     quiet: options.QuietOption = False,
@@ -40,7 +41,7 @@ def evaluate(
         from spae_dask.storage.open import open_matrix
 
         source, fitted = open_matrix(data, array=array), load_encoder(encoder)
-        with Place(cluster, memory).ready(source, screen):
+        with Place(cluster, memory, tls_dir).ready(source, screen):
             certificate = evaluate_encoder(
                 source, fitted, strategy=strategy.value, memory_limit=memory, progress=screen.progress
             )

@@ -62,6 +62,7 @@ def fit(
     sketch_rows: options.SketchRowsOption = None,
     tolerance: options.ToleranceOption = None,
     cluster: options.ClusterOption = None,
+    tls_dir: options.TlsDirOption = None,
     memory: options.MemoryOption = None,
     force: options.ForceOption = False,
     as_json: options.JsonOption = False,
@@ -94,7 +95,7 @@ def fit(
 
         check_paths(output, [data], force=force)
         source = open_matrix(data, array=array)
-        place = Place(cluster, memory)
+        place = Place(cluster, memory, tls_dir)
 
         def planned(*, calibrate: bool = False) -> Plan:
             return plan(

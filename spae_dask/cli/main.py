@@ -9,7 +9,7 @@ import typer
 from typer.main import get_command
 
 from spae_dask import __version__
-from spae_dask.cli import check, demo, evaluate, fit, ingest, inspect, path, plan, transform
+from spae_dask.cli import certs, check, demo, evaluate, fit, ingest, inspect, path, plan, transform
 from spae_dask.cli import run as run_verb
 from spae_dask.cli.exits import BROKEN_PIPE, UsageError
 from spae_dask.cli.screen import Screen, forget_stdout
@@ -40,6 +40,7 @@ VERBS: dict[str, tuple[Callable[..., None], str]] = {
     "path": (path.path, path.EXAMPLES),
     "inspect": (inspect.inspect, inspect.EXAMPLES),
     "run": (run_verb.run, run_verb.EXAMPLES),
+    "certs": (certs.certs, certs.EXAMPLES),
 }
 """In the order of use, which is the order of the help."""
 

@@ -62,6 +62,7 @@ def path(
     missing: options.MissingOption = options.Missing.error,
     missing_value: options.MissingValueOption = None,
     cluster: options.ClusterOption = None,
+    tls_dir: options.TlsDirOption = None,
     memory: options.MemoryOption = None,
     force: options.ForceOption = False,
     as_json: options.JsonOption = False,
@@ -85,7 +86,7 @@ def path(
             check_paths(output, [data], force=force)
         ks, rs = ([int(each) for each in text.split(",")] for text in (components, nonzeros))
         source = open_matrix(data, array=array)
-        place = Place(cluster, memory)
+        place = Place(cluster, memory, tls_dir)
         with place.ready(source, screen):
             found = fit_path(
                 source,

@@ -29,12 +29,13 @@ class Place:
 
     Parameters
     ----------
-    cluster, memory : str or None
+    cluster, memory, tls_dir : str or None
         As given on the command line.
     """
 
     cluster: str | None
     memory: str | None
+    tls_dir: str | None = None
 
     def where(self, source: RowBlocks) -> str:
         """What was asked for, or what suits the size of the data."""
@@ -48,7 +49,11 @@ class Place:
         starts = where.startswith("local")
         if starts and limit is not None:
             refuse_tiny(limit)
-        with logs_on(screen), screen.signals.held(starts=starts) as release, connect(where, limit) as client:
+        with (
+            logs_on(screen),
+            screen.signals.held(starts=starts) as release,
+            connect(where, limit, self.tls_dir) as client,
+        ):
             release()
             if client is not None:
                 dashboard = f", dashboard {client.dashboard_link}" if find_spec("bokeh") else ""

@@ -31,6 +31,7 @@ def transform(
     array: options.ArrayOption = None,
     strict: options.StrictOption = False,
     cluster: options.ClusterOption = None,
+    tls_dir: options.TlsDirOption = None,
     memory: options.MemoryOption = None,
     force: options.ForceOption = False,
     as_json: options.JsonOption = False,
@@ -54,7 +55,7 @@ def transform(
 
         check_paths(output, [data, encoder], force=force)
         source, fitted = open_matrix(data, array=array), load_encoder(encoder)
-        with Place(cluster, memory).ready(source, screen):
+        with Place(cluster, memory, tls_dir).ready(source, screen):
             written = transform_to_zarr(
                 source, fitted, output, overwrite=force, memory_limit=memory, progress=screen.progress
             )

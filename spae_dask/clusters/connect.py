@@ -15,7 +15,7 @@ ALLOWED = "none, local, local:N, tcp://HOST:PORT or tls://HOST:PORT"
 
 
 @contextmanager
-def connect(where: str, memory_limit: int | None = None) -> Iterator[Client | None]:
+def connect(where: str, memory_limit: int | None = None, tls_folder: str | None = None) -> Iterator[Client | None]:
     """Yield a client for ``where``; ``None`` for work in this process.
 
     Parameters
@@ -24,19 +24,26 @@ def connect(where: str, memory_limit: int | None = None) -> Iterator[Client | No
         ``"none"``, ``"local"`` (a worker process a core), ``"local:N"``, or the address of a running scheduler.
     memory_limit : int, optional
         Bytes of each worker process that is started here; the machine's memory shared out evenly if not given.
+    tls_folder : str, optional
+        Holds the certificates for a scheduler at ``tls://...``, see ``tls.client_security``.
 
     Raises
     ------
     InvalidInput
-        If ``where`` is none of these.
+        If ``where`` is none of these, or certificates are missing, not usable or for nothing.
     ClusterUnavailable
         If a scheduler does not answer.
     """
     opened: AbstractContextManager[Client | None]
+    if tls_folder is not None and not where.startswith(("tcp://", "tls://")):
+        raise InvalidInput(
+            f"--tls-dir {tls_folder} is for a scheduler at tls://HOST:PORT; --cluster {where} works without "
+            "certificates, on this machine. Leave it out."
+        )
     if where == "none":
         opened = nullcontext(None)
     elif where.startswith(("tcp://", "tls://")):
-        opened = running_scheduler(where)
+        opened = running_scheduler(where, tls_folder)
     else:
         n_workers = _local_workers(where)
         opened = local_cluster(n_workers, memory_limit or MEMORY_LIMIT // n_workers)

@@ -50,7 +50,7 @@ class NpyBlocks:
             raise NotFound(f"there is no file {self.path}. Give the path of an existing .npy file.")
         try:
             mapped = np.load(path, mmap_mode="r", allow_pickle=False)
-        except (ValueError, EOFError, OSError) as error:
+        except Exception as error:  # headers are Python literals, and fail as such in many ways
             raise InvalidInput(
                 f"{self.path} is not a readable .npy file of numbers ({error}). "
                 "Save the matrix with numpy.save(path, array, allow_pickle=False)."
