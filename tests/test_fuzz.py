@@ -4,15 +4,16 @@ import json
 
 import pytest
 
-from benchmarks.fuzzing import KINDS, WRONG, judged
+from benchmarks.fuzzing import KINDS, judged
 
-NUMBER = {"zarr": 30, "zarr2": 30, "csr": 30}
-"""Damaged files of a kind; of those that take no fit there are 60. ``benchmarks/reliability.py`` makes 1,000."""
+NUMBER = {"encoder": 60}
+"""Damaged files of a kind, 30 of the others. ``benchmarks/reliability.py`` makes 1,000."""
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_damaged_file_gives_a_result_or_an_error_of_ours(kind: str) -> None:
-    counts = judged(kind, 0, NUMBER.get(kind, 60))
+    number = NUMBER.get(kind, 30)
+    counts = judged(kind, 0, number)
     assert counts.wrong == [], "\n".join(json.dumps(record) for record in counts.wrong)
-    assert counts.outcomes.total() == NUMBER.get(kind, 60)
-    assert set(counts.outcomes) - {"done", *WRONG}, "some damage must have been noticed"
+    assert counts.outcomes.total() == number
+    assert counts.outcomes["done"] < number, "some damage must have been noticed"
