@@ -17,6 +17,7 @@ def check(
     missing_value: options.MissingValueOption = None,
     strict: options.StrictOption = False,
     cluster: options.ClusterOption = None,
+    tls_dir: options.TlsDirOption = None,
     memory: options.MemoryOption = None,
     as_json: options.JsonOption = False,
     quiet: options.QuietOption = False,
@@ -34,7 +35,7 @@ def check(
         from spae_dask.storage.open import open_matrix
 
         source = open_matrix(data, array=array)
-        with Place(cluster, memory).ready(source, screen):
+        with Place(cluster, memory, tls_dir).ready(source, screen):
             found = check_data(source, missing_value=missing_value, memory_limit=memory, progress=screen.progress)
         screen.result(str(found), {"data": data, "check": found.as_dict()})
         if strict and found.problems:

@@ -22,6 +22,7 @@ def evaluate(
     keep_checkpoint: options.KeepCheckpointOption = False,
     cluster: options.ClusterOption = None,
     performance_report: options.PerformanceOption = None,
+    tls_dir: options.TlsDirOption = None,
     memory: options.MemoryOption = None,
     as_json: options.JsonOption = False,
     quiet: options.QuietOption = False,
@@ -45,7 +46,7 @@ def evaluate(
 
         check_checkpoint(checkpoint, data)
         source, fitted = open_matrix(data, array=array), load_encoder(encoder)
-        with Place(cluster, memory, performance_report).ready(source, screen):
+        with Place(cluster, memory, performance_report, tls_dir).ready(source, screen):
             certificate = evaluate_encoder(
                 source,
                 fitted,

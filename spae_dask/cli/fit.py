@@ -38,6 +38,7 @@ def fit(
     keep_checkpoint: options.KeepCheckpointOption = False,
     cluster: options.ClusterOption = None,
     performance_report: options.PerformanceOption = None,
+    tls_dir: options.TlsDirOption = None,
     force: options.ForceOption = False,
     **shared: Any,
 ) -> None:
@@ -60,7 +61,7 @@ def fit(
         check_paths(output, [given.data], force=force)
         check_checkpoint(checkpoint, given.data, output)
         source = open_matrix(given.data, array=given.array)
-        place = Place(cluster, given.memory, performance_report)
+        place = Place(cluster, given.memory, performance_report, tls_dir)
         long = given.plan(source).seconds > WORTH_CALIBRATING  # refuses what no process could do before any is started
         with place.ready(source, screen):
             plan = with_note(given.plan(source, calibrate=long), checkpoint_at(checkpoint))

@@ -342,6 +342,17 @@ ClusterOption = Annotated[
         rich_help_panel=WHERE,
     ),
 ]
+TlsDirOption = Annotated[
+    str | None,
+    typer.Option(
+        "--tls-dir",
+        metavar="DIR",
+        help="With --cluster tls://...: folder of certificates, as `spae certs` writes it. Default: those that dask's "
+        "own configuration names.",
+        show_default=False,
+        rich_help_panel=WHERE,
+    ),
+]
 MemoryOption = Annotated[
     str | None,
     typer.Option(

@@ -65,6 +65,7 @@ def path(
     checkpoint: options.CheckpointOption = None,
     keep_checkpoint: options.KeepCheckpointOption = False,
     cluster: options.ClusterOption = None,
+    tls_dir: options.TlsDirOption = None,
     memory: options.MemoryOption = None,
     force: options.ForceOption = False,
     as_json: options.JsonOption = False,
@@ -89,7 +90,7 @@ def path(
         check_checkpoint(checkpoint, data, output)
         ks, rs = ([int(each) for each in text.split(",")] for text in (components, nonzeros))
         source = open_matrix(data, array=array)
-        place = Place(cluster, memory)
+        place = Place(cluster, memory, tls_dir)
         with place.ready(source, screen):
             found = fit_path(
                 source,

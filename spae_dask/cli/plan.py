@@ -29,6 +29,7 @@ def plan(
     tolerance: options.ToleranceOption = None,
     calibrate: options.CalibrateOption = True,
     cluster: options.ClusterOption = None,
+    tls_dir: options.TlsDirOption = None,
     memory: options.MemoryOption = None,
     as_json: options.JsonOption = False,
     quiet: options.QuietOption = False,
@@ -50,7 +51,7 @@ def plan(
         from spae_dask.storage.open import open_matrix
 
         source = open_matrix(data, array=array)
-        place = Place(cluster, memory)
+        place = Place(cluster, memory, tls_dir)
         with place.imagined(source, screen) as resources:
             found = plan_fit(
                 source,

@@ -32,6 +32,7 @@ def transform(
     strict: options.StrictOption = False,
     cluster: options.ClusterOption = None,
     performance_report: options.PerformanceOption = None,
+    tls_dir: options.TlsDirOption = None,
     memory: options.MemoryOption = None,
     force: options.ForceOption = False,
     as_json: options.JsonOption = False,
@@ -55,7 +56,7 @@ def transform(
 
         check_paths(output, [data, encoder], force=force)
         source, fitted = open_matrix(data, array=array), load_encoder(encoder)
-        with Place(cluster, memory, performance_report).ready(source, screen):
+        with Place(cluster, memory, performance_report, tls_dir).ready(source, screen):
             written = transform_to_zarr(
                 source, fitted, output, overwrite=force, memory_limit=memory, progress=screen.progress
             )

@@ -16,6 +16,7 @@ from spae_dask.accumulators.nonfinite import all_finite
 from spae_dask.algorithms.core import refuse_non_finite
 from spae_dask.blocks import ArrayBlocks, LazyRowBlocks, RowBlocks, columns_alone, stored_entries
 from spae_dask.encoding.codes import RowEncoder, decode_codes
+from spae_dask.engine.retrying import read_again
 from spae_dask.engine.serial import SerialRunner
 from spae_dask.errors import InvalidInput, NonFiniteInput
 from spae_dask.storage.open import dask_rows, open_matrix
@@ -65,7 +66,7 @@ def encode_rows(source: RowBlocks | da.Array, encoder: RowEncoder) -> Any:
             refuse_non_finite_array(source)
         codes = np.empty((source.shape[0], k), dtype=dtype)
         for number, (start, stop) in enumerate(pairwise(source.bounds)):
-            codes[start:stop] = encoder.encode(source.read(number), start)
+            codes[start:stop] = encoder.encode(read_again(source, number), start)
         return codes
     selected = lazy_columns(source, encoder.columns).rechunk({1: -1})
     numbers = (encoder.H_selected, encoder.mean, encoder.scale, encoder.fill)
@@ -136,7 +137,7 @@ def lazy_array(source: RowBlocks | da.Array) -> da.Array:
 
 
 def _read_block(source: RowBlocks, block_id: tuple[int, ...] = (0,)) -> Any:
-    return source.read(block_id[0])
+    return read_again(source, block_id[0])
 
 
 def code_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
@@ -147,7 +148,7 @@ def code_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
 def refuse_non_finite_array(source: ArrayBlocks) -> None:
     """Raise ``NonFiniteInput`` if an array in memory holds NaN or infinity."""
     for number in range(len(source.bounds) - 1):
-        block: Any = source.read(number)
+        block: Any = read_again(source, number)
         if not all_finite(block.data if sp.issparse(block) else block):
             # seen again in full, to name the place
             refuse_non_finite(SerialRunner(source).run_pass(NonFinite(source.shape[1])))

@@ -1,7 +1,8 @@
 """One door for every kind of data: what is given becomes row blocks. Format libraries are imported when used."""
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,11 @@ BLOCK_NBYTES = 4 << 20
 
 NOT_ZARR = (".csv", ".csv.gz", ".tsv", ".parquet", ".h5ad", ".nc", ".h5")
 """Ends of names of files that `spae ingest` reads, or will not."""
+MAX_BLOCKS = 1 << 24
+"""Row blocks of a Zarr array: their bounds are listed in memory. Blocks are of 16 MiB or more, so this is 256 TiB."""
+
+MAX_LENGTH = (1 << 63) - 1
+"""Of an axis: what indices can count."""
 
 READABLE = (
     "a Zarr store (path, URL or zarr.Array) of an array, a CSR matrix or an AnnData object, an .npy file, a numpy "
@@ -232,15 +238,45 @@ def _open_zarr_object(node: Any, array: str | None, name: str) -> RowBlocks:
     from spae_dask.storage.zarr_groups import Member, choose_member, open_sparse_group
 
     if isinstance(node, zarr.Group):
-        member = choose_member(node, array, name)
+        with _metadata_of_members(name):
+            member = choose_member(node, array, name)
     elif array is not None:
         raise InvalidInput(f"{name} is an array, so it has no member {array!r}. Leave the member name out.")
     else:
         member = Member(node, name)
     if isinstance(member.node, zarr.Group):
-        return open_sparse_group(member)
+        with _metadata_of_members(name):
+            return open_sparse_group(member)
     check_two_dimensional(member.node.ndim, member.node.shape, member.name)
-    return ZarrBlocks(member.node, names=member.feature_names)
+    if not isinstance(member.node.metadata.attributes, dict):
+        raise InvalidInput(
+            f"the Zarr metadata of {member.name} cannot be understood: its attributes are a "
+            f"{type(member.node.metadata.attributes).__name__}, not an object. Restore them, or write the store again."
+        )
+    blocks = ZarrBlocks(member.node, names=member.feature_names)
+    if 0 in blocks.shape:
+        return blocks  # is refused as empty
+    n_blocks = -(-blocks.shape[0] // blocks.rows_per_block)
+    if max(blocks.shape) > MAX_LENGTH or n_blocks > MAX_BLOCKS:
+        raise InvalidInput(
+            f"the Zarr metadata of {member.name} speak of shape {blocks.shape}, which takes {n_blocks:,} row blocks; "
+            f"at most {MAX_BLOCKS:,} are allowed. Either they are damaged, or larger chunks are needed."
+        )
+    return blocks
+
+
+@contextmanager
+def _metadata_of_members(name: str) -> Iterator[None]:
+    """The metadata of a group's members are read only when they are looked for, and can be wrong in any way."""
+    try:
+        yield
+    except (SpaeError, OSError):
+        raise
+    except Exception as error:
+        raise InvalidInput(
+            f"the Zarr metadata of a member of {name} cannot be understood ({type(error).__name__}: {error}). "
+            "Restore it from a copy, or write the store again."
+        ) from error
 
 
 def check_two_dimensional(ndim: int, shape: tuple[int, ...], name: str) -> None:
