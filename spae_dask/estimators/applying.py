@@ -1,5 +1,6 @@
 """Applying a fitted encoder to any kind of input: eager for arrays in memory, lazy for dask and Zarr."""
 
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 from uuid import uuid4
@@ -18,13 +19,22 @@ from spae_dask.blocks import ArrayBlocks, LazyRowBlocks, RowBlocks, columns_alon
 from spae_dask.encoding.codes import RowEncoder, decode_codes
 from spae_dask.engine.serial import SerialRunner
 from spae_dask.errors import InvalidInput, NonFiniteInput
+from spae_dask.storage.frames import is_frame
 from spae_dask.storage.open import open_matrix
 from spae_dask.storage.sentinel import with_missing
+
+N_SHOWN = 5
+"""Names listed in a message."""
 
 
 def open_rows(estimator: Any, X: Any) -> RowBlocks:
     """Open rows to apply a fitted estimator to; their columns must be those of its fit, in number and in name."""
     source = open_matrix(X)
+    if is_frame(X):
+        validate_data(estimator, X, reset=False, skip_check_array=True)
+    names = getattr(source, "feature_names", None)
+    if names is not None:  # of a store, or of a table that scikit-learn does not know
+        check_names(names, estimator)
     check_width(source.shape, estimator.n_features_in_, estimator)
     if isinstance(X, np.ndarray) or sp.issparse(X) or hasattr(X, "columns"):
         validate_data(estimator, X, reset=False, skip_check_array=True)
@@ -129,6 +139,22 @@ def check_width(shape: tuple[int, ...], expected: int, estimator: Any) -> None:
             f"X has {shape[1]} features, but {type(estimator).__name__} is expecting {expected} features as input: "
             "give the columns it was fitted on, in the same order."
         )
+
+
+def check_names(names: Sequence[str], estimator: Any) -> None:
+    """Refuse columns with other names than those of the fit, or in another order, in scikit-learn's words."""
+    expected = list(getattr(estimator, "feature_names_in_", names))
+    if list(names) == expected:
+        return
+    unseen, gone = [n for n in names if n not in set(expected)], [n for n in expected if n not in set(names)]
+    said = "The feature names should match those that were passed during fit.\n"
+    if not unseen and not gone:
+        said += "Feature names must be in the same order as they were in fit.\n"
+    for title, which in (("unseen at fit time", unseen), ("seen at fit time, yet now missing", gone)):
+        if which:
+            shown = [*which[:N_SHOWN], "..."] if len(which) > N_SHOWN else which
+            said += f"Feature names {title}:\n" + "".join(f"- {name}\n" for name in shown)
+    raise InvalidInput(f"{said}Choose the columns of the fit, in its order: --columns NAME,... (columns=[...]).")
 
 
 def refuse_non_finite_array(source: ArrayBlocks) -> None:

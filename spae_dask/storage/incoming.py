@@ -3,7 +3,7 @@
 Sparse ones stay as they are.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
@@ -22,7 +22,8 @@ from spae_dask.storage.npy_blocks import NpyBlocks
 from spae_dask.storage.open import open_matrix
 from spae_dask.storage.zarr_blocks import ZarrBlocks
 
-NOT_READ = (".parquet", ".h5ad", ".nc", ".h5", ".hdf5", ".npz", ".mat", ".xlsx", ".mtx")
+READ = (".npy", *SUFFIXES, ".parquet", ".feather", ".arrow")
+NOT_READ = (".h5ad", ".nc", ".h5", ".hdf5", ".npz", ".mat", ".xlsx", ".mtx")
 
 
 @dataclass(frozen=True)
@@ -62,51 +63,54 @@ class Incoming:
     sparse: tuple[RowBlocks, StoredEntries] | None = None
 
 
-def open_incoming(source: Any, *, array: str | None, header: bool | None, budget: int) -> Incoming:
+def open_incoming(
+    source: Any, *, array: str | None, columns: Sequence[str] | None, header: bool | None, budget: int
+) -> Incoming:
     """Open a source for one reading within a budget; of text the first rows are read, of all else only metadata.
 
     Parameters
     ----------
-    source, array, header, budget
+    source, array, columns, header, budget
         As in :func:`spae_dask.storage.ingest.ingest`.
     """
     name = str(source).lower() if isinstance(source, str | Path) else ""
     if name.endswith(tuple(SUFFIXES)):
         if array is not None:
             raise InvalidInput(f"array={array!r} names a member of a Zarr group, but {source} is a text file.")
-        return _from_text(Path(source), header, budget)
+        return _from_text(Path(source), columns, header, budget)
     if header is not None:
         raise InvalidInput(f"header={header} is about the first row of text files, and {source} is none. Leave it out.")
     if name.endswith(NOT_READ):
         raise InvalidInput(
-            f"{source} is of a type that is not read. Allowed are {', '.join(('.npy', *SUFFIXES))} and Zarr arrays: "
+            f"{source} is of a type that is not read. Allowed are {', '.join(READ)} and Zarr arrays: "
             "write it as one of these with the library that made it."
         )
     if name.endswith(".npy") and array is not None:
         raise InvalidInput(f"array={array!r} names a member of a Zarr group, but {source} is a single array.")
-    return _from_blocks(open_matrix(source, array=array), budget)
+    return _from_blocks(open_matrix(source, array=array, columns=columns), budget)
 
 
-def _from_text(path: Path, header: bool | None, budget: int) -> Incoming:
+def _from_text(path: Path, columns: Sequence[str] | None, header: bool | None, budget: int) -> Incoming:
     """Read until the rows are known to be many, or are known."""
-    table = open_csv(path, header=header)
+    table = open_csv(path, header=header, columns=columns)
+    d = table.d if table.chosen is None else len(table.chosen)
     batches = table.batches()
     head: list[npt.NDArray[np.float64]] = []
     n_rows = 0
-    while n_rows * table.d * 8 < share_of(budget) and (batch := next(batches, None)) is not None:
+    while n_rows * d * 8 < share_of(budget) and (batch := next(batches, None)) is not None:
         head.append(batch)
         n_rows += len(batch)
-    complete = n_rows * table.d * 8 < share_of(budget)
+    complete = n_rows * d * 8 < share_of(budget)
     if n_rows == 0:
         raise InvalidInput(f"{path} has a header but no rows. There is nothing to write.")
     return Incoming(
         name=str(path),
         n_rows=n_rows if complete else None,
         rows_expected=n_rows if complete else max(n_rows, table.rows_expected),
-        d=table.d,
+        d=d,
         dtype=np.dtype(np.float64),
         bands=chain(head, batches),
-        attributes={} if table.feature_names is None else {"feature_names": list(table.feature_names)},
+        attributes={} if table.names_read is None else {"feature_names": list(table.names_read)},
     )
 
 
@@ -131,4 +135,9 @@ def _from_blocks(blocks: RowBlocks, budget: int) -> Incoming:
     if isinstance(blocks, NpyBlocks):
         # long bands, so that a file in Fortran order is read in long runs
         blocks = replace(blocks, target_nbytes=BAND * share_of(budget))
-    return Incoming(blocks.describe(), n, n, d, blocks.dtype, block_bands(blocks, budget))
+    names = getattr(blocks, "feature_names", None)
+    kept = {} if names is None else {"feature_names": list(names)}
+    # tables in files come a few rows at a time, however large their row groups are
+    streamed: Callable[[], Iterator[npt.NDArray[Any]]] | None = getattr(blocks, "bands", None)
+    rows = block_bands(blocks, budget) if streamed is None else streamed()
+    return Incoming(blocks.describe(), n, n, d, blocks.dtype, rows, kept)

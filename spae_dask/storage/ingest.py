@@ -3,7 +3,7 @@
 import shutil
 import warnings
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -39,6 +39,7 @@ def ingest(
     chunks: tuple[int, int] | None = None,
     codec: str | None = None,
     array: str | None = None,
+    columns: Sequence[str] | None = None,
     dtype: Any = None,
     header: bool | None = None,
     overwrite: bool = False,
@@ -53,8 +54,8 @@ def ingest(
     Parameters
     ----------
     source : object
-        Path of an ``.npy``, ``.csv`` or ``.tsv`` file (the latter two also as ``.gz``) or of a Zarr array with chunks
-        of any kind; or anything else that :func:`spae_dask.open_matrix` opens.
+        Path of an ``.npy``, ``.csv`` or ``.tsv`` file (the latter two also as ``.gz``), of Parquet or Arrow files, or
+        of a Zarr array with chunks of any kind; or anything else that :func:`spae_dask.open_matrix` opens.
     destination : str or Path
         Local path of the new store.
     chunks : tuple of int, optional
@@ -63,11 +64,13 @@ def ingest(
         One of ``lz4-shuffle``, ``lz4-bitshuffle``, ``zstd-bitshuffle``, ``none``; by default chosen by type.
     array : str, optional
         Which member, if the source is a Zarr group.
+    columns : sequence of str, optional
+        Which columns of a table, text or not: names, or patterns such as ``expr_*``.
     dtype : numpy type, optional
         Type to store; by default the source's own (float64 for text). Rounding to a shorter float is allowed, a change
         of value to fit an integer or an overflow is not.
     header : bool, optional
-        Whether the first row of a text file holds names, which become the attribute ``feature_names``.
+        Whether the first row of a text file holds names. Those of any table become the attribute ``feature_names``.
     overwrite : bool
         Whether a store at ``destination`` may be replaced.
     budget : int
@@ -90,7 +93,7 @@ def ingest(
         If the source cannot be read, the output cannot be written, or what was written does not read back the same.
     """
     path = check_output(destination, overwrite=overwrite)
-    incoming = open_incoming(source, array=array, header=header, budget=budget)
+    incoming = open_incoming(source, array=array, columns=columns, header=header, budget=budget)
     refuse_same(incoming.name, path)
     kept = _storable(incoming.dtype if dtype is None else dtype, incoming.name)
     if incoming.sparse is not None:

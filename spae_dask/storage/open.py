@@ -1,6 +1,8 @@
 """One door for every kind of data: what is given becomes row blocks. Format libraries are imported when used."""
 
 import sys
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,27 +11,32 @@ import scipy.sparse as sp
 
 from spae_dask.blocks import ArrayBlocks, RowBlocks, check_unmasked
 from spae_dask.errors import InvalidInput, NotFound, NotNumbers, StorageError
+from spae_dask.storage.frames import is_frame, matrix_of
+from spae_dask.storage.table_files import is_table
 
 BLOCK_NBYTES = 4 << 20
 """Bytes of a row block of an array in memory: blocks are views, so they only set how often progress is told."""
 
 READABLE = (
-    "a Zarr store (path, URL or zarr.Array) of an array, a CSR matrix or an AnnData object, an .npy file, a numpy "
-    "array, a scipy.sparse matrix or a dask array"
+    "a Zarr store (path, URL or zarr.Array) of an array, a CSR matrix or an AnnData object, an .npy file, a Parquet "
+    "file or folder, an Arrow file, a numpy array, a scipy.sparse matrix, a DataFrame or a dask array"
 )
 
 
-def open_matrix(x: Any, *, array: str | None = None) -> RowBlocks:
+def open_matrix(x: Any, *, array: str | None = None, columns: Sequence[str] | None = None) -> RowBlocks:
     """Open a matrix for reading in row blocks; nothing but metadata is read (of CSR matrices on disk, row pointers).
 
     Parameters
     ----------
     x : object
-        A path or URL of a Zarr array, of a Zarr group, of an AnnData store (its ``X``) or of an ``.npy`` file; a
-        ``zarr.Array`` or ``zarr.Group``; a numpy array or memory map (n, d); a scipy.sparse matrix; a dask array;
-        anything ``numpy.asarray`` makes a 2-d array of.
+        A path or URL of a Zarr array, of a Zarr group, of an AnnData store (its ``X``), of a Parquet file or folder, or
+        of an Arrow (Feather) file; the path of an ``.npy`` file; a ``zarr.Array`` or ``zarr.Group``; a numpy
+        array or memory map (n, d); a scipy.sparse matrix; a DataFrame of pandas or polars, or a ``pyarrow.Table``; a
+        dask array; anything ``numpy.asarray`` makes a 2-d array of.
     array : str, optional
         Which member, if ``x`` is a Zarr group, such as ``layers/counts``.
+    columns : sequence of str, optional
+        Which columns of a table, in memory or on disk, in that order: names, or patterns such as ``expr_*``.
 
     Returns
     -------
@@ -41,9 +48,10 @@ def open_matrix(x: Any, *, array: str | None = None) -> RowBlocks:
     NotFound
         If there is nothing at that path.
     InvalidInput
-        If it is not two-dimensional, is empty, or does not hold real numbers.
+        If it is not two-dimensional, is empty, does not hold real numbers, or lacks one of the columns. Columns of a
+        table that are no numbers are named.
     """
-    blocks = _dispatch(x, array)
+    blocks = _dispatch(x, array, columns)
     n, d = blocks.shape
     check_real(blocks.dtype, blocks.describe())
     if n == 0 or d == 0:
@@ -54,7 +62,20 @@ def open_matrix(x: Any, *, array: str | None = None) -> RowBlocks:
     return blocks
 
 
-def _dispatch(x: Any, array: str | None) -> RowBlocks:
+def _dispatch(x: Any, array: str | None, columns: Sequence[str] | None) -> RowBlocks:
+    if isinstance(x, str | Path) and is_table(str(x).removeprefix("file://")):
+        return _open_table(str(x).removeprefix("file://"), array, columns)
+    if is_frame(x):
+        if array is not None:
+            raise InvalidInput(f"array={array!r} names a member of a Zarr group, but a {type(x).__name__} was given.")
+        values, names = matrix_of(x, columns)
+        return replace(_in_memory(values), name=f"the {type(x).__name__}", feature_names=names)
+    if columns is not None:
+        what = str(x) if isinstance(x, str | Path) else f"a {type(x).__name__}"
+        raise InvalidInput(
+            f"columns={list(columns)} are chosen by name from tables (Parquet, Arrow, DataFrames), and {what} is none. "
+            "Leave them out, or write the columns wanted with `spae ingest TABLE DATA.zarr --columns ...`."
+        )
     if isinstance(x, str | Path):
         return _open_path(str(x), array)
     kind = type(x).__module__.partition(".")[0]
@@ -111,6 +132,21 @@ def _open_dask(x: Any) -> RowBlocks:
     return DaskBlocks(checked_dask_array(x))
 
 
+def _open_table(path: str, array: str | None, columns: Sequence[str] | None) -> RowBlocks:
+    if array is not None:
+        raise InvalidInput(
+            f"array={array!r} names a member of a Zarr group, and {path} is a table. Columns are chosen with "
+            f"--columns {array} (columns=[{array!r}])."
+        )
+    try:
+        from spae_dask.storage.tabular_blocks import open_table
+    except ModuleNotFoundError as error:
+        raise InvalidInput(
+            f"{path} needs a library that is not installed ({error}). Install it: `pip install 'spae-dask[tabular]'`."
+        ) from error
+    return open_table(path, columns)
+
+
 def _open_path(path: str, array: str | None) -> RowBlocks:
     path = path.removeprefix("file://")  # by its plain path, so that no URL layer sits between
     if path.endswith(".npy"):
@@ -119,7 +155,7 @@ def _open_path(path: str, array: str | None) -> RowBlocks:
         blocks = NpyBlocks(str(Path(path).resolve()))
         check_two_dimensional(len(blocks.stored_shape), blocks.stored_shape, path)
         return blocks
-    if path.endswith((".csv", ".csv.gz", ".tsv", ".parquet", ".h5ad", ".nc", ".h5")):
+    if path.endswith((".csv", ".csv.gz", ".tsv", ".tsv.gz", ".h5ad", ".nc", ".h5")):
         raise InvalidInput(f"{path} is not read directly. Convert it once: `spae ingest {path} DATA.zarr`.")
     return _open_zarr_path(path, array)
 
