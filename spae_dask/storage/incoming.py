@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from spae_dask.blocks import RowBlocks, StoredEntries, stored_entries
 from spae_dask.errors import InvalidInput, MissingChunksWarning
-from spae_dask.storage.bands import BAND, block_bands, plan_zarr_bands, share_of
+from spae_dask.storage.bands import BAND, READING_ONE, block_bands, plan_zarr_bands, share_of
 from spae_dask.storage.census import missing_chunks
 from spae_dask.storage.csv_rows import SUFFIXES, open_csv
 from spae_dask.storage.npy_blocks import NpyBlocks
@@ -138,6 +138,6 @@ def _from_blocks(blocks: RowBlocks, budget: int) -> Incoming:
     names = getattr(blocks, "feature_names", None)
     kept = {} if names is None else {"feature_names": list(names)}
     # tables in files come a few rows at a time, however large their row groups are
-    streamed: Callable[[], Iterator[npt.NDArray[Any]]] | None = getattr(blocks, "bands", None)
-    rows = block_bands(blocks, budget) if streamed is None else streamed()
+    streamed: Callable[[int], Iterator[npt.NDArray[Any]]] | None = getattr(blocks, "bands", None)
+    rows = block_bands(blocks, budget) if streamed is None else streamed(READING_ONE * share_of(budget))
     return Incoming(blocks.describe(), n, n, d, blocks.dtype, rows, kept)

@@ -13,6 +13,9 @@ from spae_dask.storage.table_parts import FileParts
 
 KIND, PART = "Parquet", "row group"
 
+BUFFER_NBYTES = 1 << 18
+"""Bytes of a column chunk read at a time."""
+
 
 def schema_of(file: str) -> pa.Schema:
     """Columns of a file, from its footer."""
@@ -67,7 +70,7 @@ def batches(file: str, first: int, last: int, names: Sequence[str], rows: int) -
 
     Column chunks are decoded page by page, so that little more than one batch is held at once.
     """
-    with opened(file) as source, pq.ParquetFile(source, pre_buffer=False) as table:
+    with opened(file) as source, pq.ParquetFile(source, pre_buffer=False, buffer_size=BUFFER_NBYTES) as table:
         yield from table.iter_batches(
             batch_size=rows, row_groups=list(range(first, last)), columns=list(names), use_threads=False
         )

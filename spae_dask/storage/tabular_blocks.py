@@ -28,7 +28,14 @@ MAX_BLOCK_NBYTES = 128 << 20
 """A row group larger than this is read in parts, and decoded once for each."""
 
 BATCH_NBYTES = 4 << 20
-"""Bytes decoded at a time."""
+"""Bytes of rows decoded at a time."""
+
+COLUMN_NBYTES = 4 << 20
+"""Bytes that a column holds while its rows are decoded, at most: pages as they are stored and decoded, a dictionary."""
+
+DECODING_NBYTES = 32 << 20
+"""Bytes for columns that are decoded at once: a block is read a few columns after another. As many again are planned
+for what the library itself takes."""
 
 READERS: dict[str, ModuleType] = {each.KIND: each for each in (parquet_files, arrow_files)}
 
@@ -76,13 +83,16 @@ class TableBlocks:
 
     @property
     def read_nbytes(self) -> int:
-        """A row group as it is stored, and a batch of its rows."""
-        return self.part_nbytes + 2 * BATCH_NBYTES
+        """The columns that are decoded at once, a batch of their rows, and the library itself."""
+        return 2 * DECODING_NBYTES + 2 * BATCH_NBYTES
 
     @property
-    def rows_per_batch(self) -> int:
-        """Rows decoded at a time."""
-        return max(64, BATCH_NBYTES // max(1, self.shape[1] * self.dtype.itemsize))
+    def columns_at_once(self) -> int:
+        """Columns decoded at once."""
+        if self.kind == "Arrow":  # whole record batches
+            return max(1, DECODING_NBYTES * self.shape[1] // max(1, 2 * self.part_nbytes))
+        column_nbytes = 2 * self.part_nbytes // max(1, self.shape[1])
+        return max(1, DECODING_NBYTES // max(1, min(column_nbytes, COLUMN_NBYTES)))
 
     def read(self, i: int) -> npt.NDArray[np.generic]:
         """Rows of block ``i``, one column after another in memory, as they are in the file.
@@ -94,26 +104,41 @@ class TableBlocks:
         """
         piece = self.pieces[i]
         rows = np.empty((piece.rows, self.shape[1]), self.dtype, order="F")
+        for left in range(0, self.shape[1], self.columns_at_once):
+            right = min(left + self.columns_at_once, self.shape[1])
+            self._read_columns(rows[:, left:right], piece, self.feature_names[left:right])
+        return rows
+
+    def _read_columns(self, rows: npt.NDArray[Any], piece: Piece, names: Sequence[str]) -> None:
         done, seen = 0, 0
-        for batch in self._batches(piece.file, piece.first, piece.last):
+        for batch in self._batches(piece.file, piece.first, piece.last, names):
             start = min(batch.num_rows, max(0, piece.skip - seen))
             taken = batch.slice(start, piece.rows - done)
             seen += batch.num_rows
-            self._fill(rows[done : done + taken.num_rows], taken, piece)
+            self._fill(rows[done : done + taken.num_rows], taken, piece, names)
             done += taken.num_rows
             if done == piece.rows:
-                break
-        if done < piece.rows:
-            raise self._unreadable(piece.file, piece.first, piece.last, f"it has {piece.rows - done} rows fewer")
-        return rows
+                return
+        raise self._unreadable(piece.file, piece.first, piece.last, f"it has {piece.rows - done} rows fewer")
 
-    def bands(self) -> Iterator[npt.NDArray[Any]]:
-        """All rows in order, a batch at a time; each row group is decoded once, however large it is."""
+    def bands(self, room: int) -> Iterator[npt.NDArray[Any]]:
+        """All rows in order, for one reading within ``room`` bytes.
+
+        A few rows of all columns at a time where that fits, so that a row group is decoded once however large it is;
+        else in row blocks of a quarter of the room, for each of which a large one is decoded anew.
+        """
+        column_nbytes = 2 * self.part_nbytes // max(1, self.shape[1])
+        if self.kind == "Parquet":
+            column_nbytes = min(column_nbytes, COLUMN_NBYTES)
+        if column_nbytes * self.shape[1] > room:
+            blocks = open_table(self.path, self.feature_names, target_nbytes=room // 4, most_nbytes=room // 4)
+            yield from (blocks.read(i) for i in range(len(blocks.pieces)))
+            return
         for file, pieces in groupby(self.pieces, key=lambda piece: piece.file):
             last = max(piece.last for piece in pieces)
-            for batch in self._batches(file, 0, last):
+            for batch in self._batches(file, 0, last, self.feature_names):
                 rows = np.empty((batch.num_rows, self.shape[1]), self.dtype)
-                self._fill(rows, batch, Piece(file, 0, last, 0, 0))
+                self._fill(rows, batch, Piece(file, 0, last, 0, 0), self.feature_names)
                 yield rows
 
     def of_columns(self, columns: npt.NDArray[np.intp]) -> RowBlocks | None:
@@ -130,16 +155,17 @@ class TableBlocks:
         """The path."""
         return self.path
 
-    def _batches(self, file: str, first: int, last: int) -> Iterator[pa.RecordBatch]:
+    def _batches(self, file: str, first: int, last: int, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        rows = max(64, BATCH_NBYTES // max(1, len(names) * self.dtype.itemsize))
         try:
-            yield from READERS[self.kind].batches(file, first, last, self.feature_names, self.rows_per_batch)
+            yield from READERS[self.kind].batches(file, first, last, names, rows)
         except (MemoryError, pa.ArrowMemoryError):
             raise
         except Exception as error:  # codecs and file systems raise what they please
             raise self._unreadable(file, first, last, f"{type(error).__name__}: {error}") from error
 
-    def _fill(self, rows: npt.NDArray[Any], batch: pa.RecordBatch, piece: Piece) -> None:
-        for place, name in enumerate(self.feature_names):
+    def _fill(self, rows: npt.NDArray[Any], batch: pa.RecordBatch, piece: Piece, names: Sequence[str]) -> None:
+        for place, name in enumerate(names):
             values = column_values(batch.column(name))
             if not np.can_cast(values.dtype, self.dtype, "same_kind"):
                 raise self._unreadable(piece.file, piece.first, piece.last, f"nulls in column {name!r}, which had none")

@@ -54,6 +54,7 @@ def read_all(blocks: Any) -> Any:
     rows=st.integers(1, 40),
     target=st.integers(1, 2000),
     most=st.integers(1, 2000),
+    room=st.integers(4, 3000),
     suffix=st.sampled_from([".parquet", ".arrow"]),
     columns=st.none() | st.lists(st.sampled_from(["x", "x.1", "count", "seen"]), min_size=1, unique=True),
 )
@@ -63,6 +64,7 @@ def test_the_blocks_put_together_are_what_pandas_has(
     rows: int,
     target: int,
     most: int,
+    room: int,
     suffix: str,
     columns: list[str] | None,
 ) -> None:
@@ -75,7 +77,7 @@ def test_the_blocks_put_together_are_what_pandas_has(
     found = read_all(blocks)
     assert found.dtype == blocks.dtype
     np.testing.assert_array_equal(found, expected)
-    np.testing.assert_array_equal(np.concatenate(list(blocks.bands())), expected)
+    np.testing.assert_array_equal(np.concatenate(list(blocks.bands(room))), expected)
 
 
 def test_the_type_is_the_smallest_that_holds_all_columns(tmp_path: Path) -> None:
