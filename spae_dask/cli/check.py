@@ -14,6 +14,7 @@ EXAMPLES = """Examples:
 def check(
     data: options.DataArgument,
     array: options.ArrayOption = None,
+    columns: options.ColumnsOption = None,
     missing_value: options.MissingValueOption = None,
     strict: options.StrictOption = False,
     cluster: options.ClusterOption = None,
@@ -34,7 +35,7 @@ def check(
         from spae_dask.estimators.checking import check as check_data
         from spae_dask.storage.open import open_matrix
 
-        source = open_matrix(data, array=array)
+        source = open_matrix(data, array=array, columns=options.columns_of(columns))
         with Place(cluster, memory, tls_dir).ready(source, screen):
             found = check_data(source, missing_value=missing_value, memory_limit=memory, progress=screen.progress)
         screen.result(str(found), {"data": data, "check": found.as_dict()})

@@ -16,6 +16,7 @@ def evaluate(
     data: options.DataArgument,
     encoder: options.EncoderArgument,
     array: options.ArrayOption = None,
+    columns: options.ColumnsOption = None,
     strict: options.StrictOption = False,
     strategy: options.StrategyOption = options.Strategy.auto,
     checkpoint: options.CheckpointOption = None,
@@ -45,7 +46,7 @@ def evaluate(
         from spae_dask.storage.open import open_matrix
 
         check_checkpoint(checkpoint, data)
-        source, fitted = open_matrix(data, array=array), load_encoder(encoder)
+        source, fitted = open_matrix(data, array=array, columns=options.columns_of(columns)), load_encoder(encoder)
         with Place(cluster, memory, performance_report, tls_dir).ready(source, screen):
             certificate = evaluate_encoder(
                 source,

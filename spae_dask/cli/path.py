@@ -60,6 +60,7 @@ def path(
     scale: options.ScaleOption = False,
     seed: options.SeedOption = 0,
     array: options.ArrayOption = None,
+    columns: options.ColumnsOption = None,
     missing: options.MissingOption = options.Missing.error,
     missing_value: options.MissingValueOption = None,
     checkpoint: options.CheckpointOption = None,
@@ -89,7 +90,7 @@ def path(
             check_paths(output, [data], force=force)
         check_checkpoint(checkpoint, data, output)
         ks, rs = ([int(each) for each in text.split(",")] for text in (components, nonzeros))
-        source = open_matrix(data, array=array)
+        source = open_matrix(data, array=array, columns=options.columns_of(columns))
         place = Place(cluster, memory, tls_dir)
         with place.ready(source, screen):
             found = fit_path(

@@ -29,6 +29,7 @@ def transform(
         ),
     ],
     array: options.ArrayOption = None,
+    columns: options.ColumnsOption = None,
     strict: options.StrictOption = False,
     cluster: options.ClusterOption = None,
     performance_report: options.PerformanceOption = None,
@@ -55,7 +56,7 @@ def transform(
         from spae_dask.storage.open import open_matrix
 
         check_paths(output, [data, encoder], force=force)
-        source, fitted = open_matrix(data, array=array), load_encoder(encoder)
+        source, fitted = open_matrix(data, array=array, columns=options.columns_of(columns)), load_encoder(encoder)
         with Place(cluster, memory, performance_report, tls_dir).ready(source, screen):
             written = transform_to_zarr(
                 source, fitted, output, overwrite=force, memory_limit=memory, progress=screen.progress

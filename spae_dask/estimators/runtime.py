@@ -93,7 +93,9 @@ def runner_for(
 
 def store_names(estimator: Any, X: Any, source: RowBlocks) -> None:
     """Set ``feature_names_in_`` to the column names of a table or a store, if all are strings; else remove it."""
-    columns = getattr(X, "columns", getattr(source, "feature_names", None))
+    columns = getattr(source, "feature_names", None)
+    if columns is None:
+        columns = getattr(X, "columns", None)
     if columns is not None and all(isinstance(name, str) for name in columns):
         estimator.feature_names_in_ = np.array([str(name) for name in columns], dtype=object)
     elif hasattr(estimator, "feature_names_in_"):

@@ -1,8 +1,9 @@
 """One door for every kind of data: what is given becomes row blocks. Format libraries are imported when used."""
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,13 @@ import scipy.sparse as sp
 from spae_dask.blocks import ArrayBlocks, RowBlocks, check_unmasked
 from spae_dask.errors import InvalidInput, NotFound, NotNumbers, SpaeError, StorageError
 from spae_dask.storage.address import Address, is_remote, parse_address
+from spae_dask.storage.frames import is_frame, matrix_of
+from spae_dask.storage.table_files import is_table
 
 BLOCK_NBYTES = 4 << 20
 """Bytes of a row block of an array in memory: blocks are views, so they only set how often progress is told."""
 
-NOT_ZARR = (".csv", ".csv.gz", ".tsv", ".parquet", ".h5ad", ".nc", ".h5")
+NOT_ZARR = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".h5ad", ".nc", ".h5")
 """Ends of names of files that `spae ingest` reads, or will not."""
 MAX_BLOCKS = 1 << 24
 """Row blocks of a Zarr array: their bounds are listed in memory. Blocks are of 16 MiB or more, so this is 256 TiB."""
@@ -25,24 +28,34 @@ MAX_LENGTH = (1 << 63) - 1
 """Of an axis: what indices can count."""
 
 READABLE = (
-    "a Zarr store (path, URL or zarr.Array) of an array, a CSR matrix or an AnnData object, an .npy file, a numpy "
-    "array, a scipy.sparse matrix, a dask array, a dask DataFrame or an xarray.DataArray of two dimensions"
+    "a Zarr store (path, URL or zarr.Array) of an array, a CSR matrix or an AnnData object, an .npy file, a Parquet "
+    "file or folder, an Arrow file, a numpy array, a scipy.sparse matrix, a DataFrame, a dask array or an "
+    "xarray.DataArray of two dimensions"
 )
 
 
-def open_matrix(x: Any, *, array: str | None = None, storage_options: Mapping[str, Any] | None = None) -> RowBlocks:
+def open_matrix(
+    x: Any,
+    *,
+    array: str | None = None,
+    columns: Sequence[str] | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> RowBlocks:
     """Open a matrix for reading in row blocks; nothing but metadata is read (of CSR matrices on disk, row pointers).
 
     Parameters
     ----------
     x : object
-        A path or URL of a Zarr array, of a Zarr group, of an AnnData store (its ``X``) or of an ``.npy`` file; a
-        ``zarr.Array`` or ``zarr.Group``; a numpy array or memory map (n, d); a scipy.sparse matrix; a dask array;
-        a dask DataFrame of numbers (rows of unknown number are counted, which is a pass of its own);
-        an ``xarray.DataArray`` of two dimensions, of which the first are the rows (of more: ``GridEncoder``);
-        anything ``numpy.asarray`` makes a 2-d array of.
+        A path or URL of a Zarr array, of a Zarr group, of an AnnData store (its ``X``), of a Parquet file or folder, of
+        an Arrow (Feather) file, or of an ``.npy`` file; a ``zarr.Array`` or ``zarr.Group``; a numpy array or memory map
+        (n, d); a scipy.sparse matrix; a DataFrame of pandas or polars, or a ``pyarrow.Table``; a dask array; a dask
+        DataFrame of numbers (rows of unknown number are counted, which is a pass of its own); an ``xarray.DataArray``
+        of two dimensions, of which the first are the rows (of more: ``GridEncoder``); anything ``numpy.asarray`` makes a
+        2-d array of.
     array : str, optional
         Which member, if ``x`` is a Zarr group, such as ``layers/counts``.
+    columns : sequence of str, optional
+        Which columns of a table, in memory or on disk, in that order: names, or patterns such as ``expr_*``.
     storage_options : mapping, optional
         How to reach a URL of s3, gs, http or https: ``anon`` (bool: unsigned requests, for public buckets), and of s3
         ``endpoint_url``, ``region`` and ``profile`` (str). What is not given is taken from the environment and from
@@ -58,13 +71,14 @@ def open_matrix(x: Any, *, array: str | None = None, storage_options: Mapping[st
     NotFound
         If there is nothing at that path.
     InvalidInput
-        If it is not two-dimensional, is empty, or does not hold real numbers; or a URL or option is not allowed.
+        If it is not two-dimensional, is empty, does not hold real numbers, or lacks one of the columns (columns of a
+        table that are no numbers are named); or a URL or option is not allowed.
     StorageError
         If a server does not answer, or refuses.
     """
     if storage_options is not None and not (isinstance(x, str) and is_remote(x)):
         raise InvalidInput("storage_options are for URLs of s3, gs, http and https. Leave them out.")
-    blocks = _dispatch(x, array, storage_options)
+    blocks = _dispatch(x, array, columns, storage_options)
     n, d = blocks.shape
     check_real(blocks.dtype, blocks.describe())
     if n == 0 or d == 0:
@@ -84,7 +98,22 @@ def dask_rows(x: Any) -> Any:
     return array
 
 
-def _dispatch(x: Any, array: str | None, storage_options: Mapping[str, Any] | None) -> RowBlocks:
+def _dispatch(
+    x: Any, array: str | None, columns: Sequence[str] | None, storage_options: Mapping[str, Any] | None
+) -> RowBlocks:
+    if isinstance(x, str | Path) and is_table(str(x).removeprefix("file://")):
+        return _open_table(str(x).removeprefix("file://"), array, columns)
+    if is_frame(x):
+        if array is not None:
+            raise InvalidInput(f"array={array!r} names a member of a Zarr group, but a {type(x).__name__} was given.")
+        values, names = matrix_of(x, columns)
+        return replace(_in_memory(values), name=f"the {type(x).__name__}", feature_names=names)
+    if columns is not None:
+        what = str(x) if isinstance(x, str | Path) else f"a {type(x).__name__}"
+        raise InvalidInput(
+            f"columns={list(columns)} are chosen by name from tables (Parquet, Arrow, DataFrames), and {what} is none. "
+            "Leave them out, or write the columns wanted with `spae ingest TABLE DATA.zarr --columns ...`."
+        )
     if isinstance(x, str) and is_remote(x):
         return _open_address(parse_address(x, storage_options), array)
     if isinstance(x, str | Path):
@@ -165,6 +194,21 @@ def _dask_array(x: Any, *, counted: bool) -> Any:
         return array_of_frame(x, counted=counted)
     check_two_dimensional(x.ndim, x.shape, "the dask array")
     return counted_rows(x) if counted else x
+
+
+def _open_table(path: str, array: str | None, columns: Sequence[str] | None) -> RowBlocks:
+    if array is not None:
+        raise InvalidInput(
+            f"array={array!r} names a member of a Zarr group, and {path} is a table. Columns are chosen with "
+            f"--columns {array} (columns=[{array!r}])."
+        )
+    try:
+        from spae_dask.storage.tabular_blocks import open_table
+    except ModuleNotFoundError as error:
+        raise InvalidInput(
+            f"{path} needs a library that is not installed ({error}). Install it: `pip install 'spae-dask[tabular]'`."
+        ) from error
+    return open_table(path, columns)
 
 
 def _open_path(path: str, array: str | None) -> RowBlocks:
