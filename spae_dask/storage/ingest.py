@@ -58,8 +58,8 @@ def ingest(
     ----------
     source : object
         Path of an ``.npy``, ``.csv`` or ``.tsv`` file (the latter two also as ``.gz``), of Parquet or Arrow files, or
-        of a Zarr array with chunks of any kind; of a netCDF file or a Zarr dataset, one variable of which becomes a matrix
-        of samples by the cells of its grid, those without any data left out; or anything else that
+        of a Zarr array with chunks of any kind; of a netCDF file or a Zarr dataset, one variable of which becomes a
+        matrix of samples by the cells of its grid, those without any data left out; or anything else that
         :func:`spae_dask.open_matrix` opens.
     destination : str or Path
         Local path of the new store, or its URL on s3 or gs.

@@ -13,6 +13,7 @@ import scipy.sparse as sp
 from spae_dask.blocks import ArrayBlocks, RowBlocks, check_unmasked
 from spae_dask.errors import InvalidInput, NotFound, NotNumbers, SpaeError, StorageError
 from spae_dask.storage.address import Address, is_remote, parse_address
+from spae_dask.storage.columns import choose_columns
 from spae_dask.storage.frames import is_frame, matrix_of
 from spae_dask.storage.table_files import is_table
 
@@ -50,8 +51,8 @@ def open_matrix(
         an Arrow (Feather) file, or of an ``.npy`` file; a ``zarr.Array`` or ``zarr.Group``; a numpy array or memory map
         (n, d); a scipy.sparse matrix; a DataFrame of pandas or polars, or a ``pyarrow.Table``; a dask array; a dask
         DataFrame of numbers (rows of unknown number are counted, which is a pass of its own); an ``xarray.DataArray``
-        of two dimensions, of which the first are the rows (of more: ``GridEncoder``); anything ``numpy.asarray`` makes a
-        2-d array of.
+        of two dimensions, of which the first are the rows (of more: ``GridEncoder``); anything ``numpy.asarray`` makes
+        a 2-d array of.
     array : str, optional
         Which member, if ``x`` is a Zarr group, such as ``layers/counts``.
     columns : sequence of str, optional
@@ -108,6 +109,9 @@ def _dispatch(
             raise InvalidInput(f"array={array!r} names a member of a Zarr group, but a {type(x).__name__} was given.")
         values, names = matrix_of(x, columns)
         return replace(_in_memory(values), name=f"the {type(x).__name__}", feature_names=names)
+    if columns is not None and dask_kind(x) == "dataframe":
+        places = choose_columns([str(name) for name in x.columns], columns, "the dask DataFrame")
+        return _open_dask(x[[x.columns[place] for place in places]])
     if columns is not None:
         what = str(x) if isinstance(x, str | Path) else f"a {type(x).__name__}"
         raise InvalidInput(

@@ -158,7 +158,7 @@ REFUSED: dict[str, tuple[Any, type[Exception], str]] = {
     "ragged": ([[1.0, 2.0], [3.0]], InvalidInput, r"a list cannot be read as a matrix"),
     "masked": (np.ma.masked_less(X, 7.0), InvalidInput, r"hides 7 entries.*filled\(numpy\.nan\)"),
     "dask of one dimension": (da.from_array(X[0]), InvalidInput, r"the dask array has 1 dimension"),
-    "dask of unknown length": (da.from_array(X)[da.from_array(X)[:, 0] > 9], InvalidInput, r"compute_chunk_sizes"),
+    "dask of unknown width": (da.from_array(X)[:, da.from_array(X)[0] > 9], InvalidInput, r"compute_chunk_sizes"),
     "dask of text": (da.from_array(X.astype(str)), InvalidInput, r"not numbers"),
     "dask without rows": (da.from_array(X[:0]), InvalidInput, r"empty.*0 sample"),
     "sparse of one dimension": (sp.coo_array(X[0]), InvalidInput, r"the sparse matrix has 1 dimension"),
