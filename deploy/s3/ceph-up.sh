@@ -3,6 +3,7 @@
 # Needs: apt-get install -y --no-install-recommends ceph-mon ceph-osd radosgw ceph-common uuid-runtime curl
 # CEPH_LAB: folder for all state. S3_PORT, MON_PORT: ports. OSD_BYTES: most bytes stored, all in memory.
 set -euo pipefail
+trap 'echo "line $LINENO of ceph-up.sh failed: $BASH_COMMAND; see $CEPH_LAB/log" >&2' ERR
 LAB=${CEPH_LAB:?set CEPH_LAB to a folder that may be deleted}
 PORT=${S3_PORT:-18336} MON_PORT=${MON_PORT:-16789} OSD_BYTES=${OSD_BYTES:-1073741824}
 [ ! -e "$LAB" ] || { echo "$LAB exists: run ceph-down.sh first, or set CEPH_LAB to another folder" >&2; exit 1; }
