@@ -143,11 +143,14 @@ class ArrayBlocks:
         Rows in a block.
     name : str
         How messages call it.
+    feature_names : tuple of str, optional
+        Names of the columns.
     """
 
     X: Block
     rows_per_block: int
     name: str = "the array"
+    feature_names: tuple[str, ...] | None = None
     read_nbytes: int = 0
     in_process: bool = True
 

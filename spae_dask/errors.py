@@ -18,7 +18,15 @@ class NotNumbers(InvalidInput, TypeError):
 
 
 class NonFiniteInput(InvalidInput):
-    """The data hold NaN or infinite entries and the policy is to refuse them."""
+    """The data hold NaN or infinite entries and the policy is to refuse them.
+
+    Attributes
+    ----------
+    place : tuple of int, optional
+        Row and column of the first such entry, where they are known.
+    """
+
+    place: tuple[int, int] | None = None
 
 
 class NotFound(InvalidInput, FileNotFoundError):

@@ -40,10 +40,11 @@ import pkgutil
 import spae_dask
 from spae_dask import accumulators, algorithms, baselines, encoding, linalg, selection
 
-names = ["spae_dask.errors", "spae_dask.blocks"]
+names = ["spae_dask.errors", "spae_dask.blocks", "spae_dask.markup"]
 names += [f"spae_dask.engine.{name}" for name in (
-    "calibration", "checkpoint", "chosen", "events", "layout", "memory", "merge_tree", "plan", "plan_text", "planner",
-    "pricing", "recipe_digest", "serial", "spans", "state_bytes", "sweep", "tasks", "threads", "work", "write")]
+    "calibration", "checkpoint", "chosen", "events", "layout", "memory", "merge_tree", "plan", "plan_text",
+    "planner", "pricing", "recipe_digest", "serial", "spans", "state_bytes", "stopwatch", "sweep", "tasks",
+    "threads", "work", "write")]
 for room in (accumulators, algorithms, baselines, encoding, linalg, selection):
     names += [module.name for module in pkgutil.walk_packages(room.__path__, room.__name__ + ".")]
 for name in names:

@@ -1,13 +1,17 @@
 """What is known about the loss of an encoder, and how it is known."""
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from spae_dask.algorithms.metrics import EncoderMetrics
+from spae_dask.markup import html_table, labelled_lines
 
 WORTH_SAYING = 1e-7
 """Share of the loss above which its rounding error is printed."""
+
+NAME_WIDTH = 19
+"""Characters of a name in the table for the terminal."""
 
 
 @dataclass(frozen=True)
@@ -134,6 +138,12 @@ class Certificate:
         if self.metrics is not None:
             lines.append(self.metrics.details())
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        """The same table for notebooks."""
+        lines = str(replace(self, metrics=None))
+        metrics = "" if self.metrics is None else self.metrics._repr_html_()
+        return html_table("Certificate: loss against PCA's", (), labelled_lines(lines, NAME_WIDTH)) + metrics
 
     def _ratio_interval(self) -> str:
         """Where the ratio lies on all rows, where not all were seen."""

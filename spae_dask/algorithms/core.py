@@ -185,7 +185,7 @@ def missing_fill(run_pass: RunPass, n_features: int, missing: str) -> Floats | N
 def refuse_non_finite(entries: NonFiniteEntries, *, once: bool = False) -> None:
     """Raise ``NonFiniteInput`` if anything was not a finite number; ``once`` if the data cannot be read again."""
     if entries.n_nan:
-        raise NonFiniteInput(_nan_message(entries, once))
+        raise _placed(NonFiniteInput(_nan_message(entries, once)), entries)
     _refuse_infinite(entries)
 
 
@@ -268,11 +268,12 @@ def refuse_overflow(values: Floats, limit: float = math.inf) -> None:
 def _refuse_infinite(entries: NonFiniteEntries) -> None:
     if entries.n_inf:
         column = int(np.flatnonzero(entries.inf_by_column)[0])
-        raise NonFiniteInput(
+        message = (
             f"Input X contains infinity: {entries.n_inf} infinite entries in {np.count_nonzero(entries.inf_by_column)} "
             f"column(s), the first column being {column}{_first(entries)}. No value can stand for an infinite "
             "one: mend the data, or drop the column."
         )
+        raise _placed(NonFiniteInput(message), entries)
 
 
 def _nan_message(entries: NonFiniteEntries, once: bool) -> str:
@@ -287,6 +288,14 @@ def _nan_message(entries: NonFiniteEntries, once: bool) -> str:
         f"Input X contains NaN: {entries.n_nan} NaN entries in {columns.size} column(s), the first column being "
         f"{int(columns[0])}{_first(entries)}. {remedy}"
     )
+
+
+def _placed(error: NonFiniteInput, entries: NonFiniteEntries) -> NonFiniteInput:
+    """The error, which knows the place for callers whose rows and columns have names."""
+    if len(entries.first):
+        row, column = entries.first[0]
+        error.place = int(row), int(column)
+    return error
 
 
 def _first(entries: NonFiniteEntries) -> str:

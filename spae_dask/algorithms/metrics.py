@@ -24,6 +24,13 @@ from spae_dask.linalg.loss import (
 )
 from spae_dask.linalg.scaling import FloatArray, unit_scaled
 from spae_dask.linalg.spectral import pca_loss, right_singular
+from spae_dask.markup import html_table, labelled_lines
+
+HEAD = ("component", "nonzeros", "loss so far", "of total", "adjusted variance")
+"""Of the table of components."""
+
+NAME_WIDTH = 19
+"""Characters of a name in the table for the terminal."""
 
 
 @dataclass(frozen=True)
@@ -94,20 +101,36 @@ class EncoderMetrics:
 
     def details(self) -> str:
         """The part of the table that a certificate does not have."""
+        head = f"{HEAD[0]}  {HEAD[1]:>9}  {HEAD[2]:>12}  {HEAD[3]:>9}  {HEAD[4]:>17}"
+        rows = (
+            f"{j:>9}  {nonzeros:>9}  {loss:>12}  {share:>9}  {v:>17}" for j, nonzeros, loss, share, v in self._rows()
+        )
+        return "\n".join([*self._facts(), head, *rows])
+
+    def _repr_html_(self) -> str:
+        """The same for notebooks."""
+        facts = labelled_lines("\n".join(self._facts()), NAME_WIDTH)
+        return html_table("All that is measured of the encoder", (), facts) + html_table(
+            "Its components", HEAD, self._rows()
+        )
+
+    def _facts(self) -> list[str]:
         k = len(self.n_nonzero)
-        lines = [
+        return [
             f"of the total       {self.loss_share:.4%} lost, {self.symmetric_share:.4%} symmetric variance, "
             f"{self.adjusted_share:.4%} adjusted variance",
             f"nonzeros, mean     {self.mean_nonzero:.2f} a component, {self.combined_nonzero} features in all",
             f"not orthonormal by {self.orthonormality_defect:.3g}  (norm of H'H - I)",
             f"score correlation  {self.largest_correlation:.4f} at most between two of {k} codes",
-            f"component  {'nonzeros':>9}  {'loss so far':>12}  {'of total':>9}  {'adjusted variance':>17}",
         ]
+
+    def _rows(self) -> list[tuple[str, ...]]:
+        """What is said of each component."""
         per = zip(self.n_nonzero, self.prefix_losses, self.adjusted_variance, strict=True)
-        for j, (nonzeros, loss, variance) in enumerate(per, start=1):
-            share = _share(loss, self.total)
-            lines.append(f"{j:>9}  {nonzeros:>9}  {loss:>12.6g}  {share:>9.4%}  {variance:>17.6g}")
-        return "\n".join(lines)
+        return [
+            (str(j), str(nonzeros), f"{loss:.6g}", f"{_share(loss, self.total):.4%}", f"{variance:.6g}")
+            for j, (nonzeros, loss, variance) in enumerate(per, start=1)
+        ]
 
 
 def encoder_metrics(core: npt.ArrayLike, H: npt.ArrayLike) -> EncoderMetrics:

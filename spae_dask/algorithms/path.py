@@ -1,6 +1,6 @@
 """Loss against sparsity: an encoder for every (k, r), all on one core, hence from one read of the data."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -11,8 +11,14 @@ from spae_dask.algorithms.sparse_encoder import FittedEncoder, encode_core
 from spae_dask.algorithms.streaming import Streamed
 from spae_dask.errors import InvalidInput
 from spae_dask.linalg.loss import encoder_loss
+from spae_dask.markup import html_table
 
 Summary = CoreSummary | Settled | Streamed
+
+HEAD = ("k", "r", "features", "ratio", "explained", "symmetric", "bound")
+"""Of the table."""
+
+WIDTHS = (4, 6, 9, 10, 10, 10, 8)
 
 
 @dataclass(frozen=True)
@@ -45,6 +51,28 @@ class PathPoint:
     symmetric_ratio: float
     bound: float | None
 
+    @classmethod
+    def from_record(cls, found: Mapping[str, Any]) -> "PathPoint":
+        """The point of which ``found`` is the dictionary; numbers may be written as texts, as tables have them.
+
+        Raises
+        ------
+        TypeError, KeyError, ValueError
+            If a number is missing, or none.
+        """
+        bound = found["bound"]
+        return cls(
+            n_components=int(found["n_components"]),
+            n_nonzero=int(found["n_nonzero"]),
+            combined_nonzero=int(found["combined_nonzero"]),
+            loss=float(found["loss"]),
+            pca_loss=float(found["pca_loss"]),
+            ratio=float(found["ratio"]),
+            explained=float(found["explained"]),
+            symmetric_ratio=float(found["symmetric_ratio"]),
+            bound=None if bound in (None, "") else float(bound),
+        )
+
 
 @dataclass(frozen=True)
 class SparsityPath:
@@ -65,19 +93,43 @@ class SparsityPath:
         """The points as dictionaries; ``pandas.DataFrame(path.records())`` makes a table of them."""
         return [asdict(point) for point in self.points]
 
+    def as_dict(self) -> dict[str, Any]:
+        """The fields by name, for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, found: Mapping[str, Any]) -> "SparsityPath":
+        """The path of which ``found`` is the dictionary.
+
+        Raises
+        ------
+        TypeError, KeyError, ValueError
+            If it is no such dictionary.
+        """
+        return cls(tuple(PathPoint.from_record(point) for point in found["points"]), str(found["method"]))
+
     def __str__(self) -> str:
         """A table for the terminal."""
-        lines = [f"{'k':>4} {'r':>6} {'features':>9} {'ratio':>10} {'explained':>10} {'symmetric':>10} {'bound':>8}"]
-        for p in self.points:
-            bound = "-" if p.bound is None else f"{p.bound:.4g}"
-            lines.append(
-                f"{p.n_components:>4} {p.n_nonzero:>6} {p.combined_nonzero:>9} {p.ratio:>10.6f} {p.explained:>10.4%} "
-                f"{p.symmetric_ratio:>10.6f} {bound:>8}"
-            )
-        return "\n".join(lines)
+        lines = (HEAD, *map(_cells, self.points))
+        return "\n".join(
+            " ".join(cell.rjust(width) for cell, width in zip(line, WIDTHS, strict=True)) for line in lines
+        )
+
+    def _repr_html_(self) -> str:
+        """The same table for notebooks."""
+        caption = f"Loss against sparsity, {self.method} encoders: ratio is the loss over PCA's"
+        return html_table(caption, HEAD, [*map(_cells, self.points)])
 
 
-def sparsity_path(problem: Problem, summary: Summary, ks: Sequence[int], rs: Sequence[int]) -> SparsityPath:
+def _cells(p: PathPoint) -> tuple[str, ...]:
+    sizes = (str(p.n_components), str(p.n_nonzero), str(p.combined_nonzero))
+    bound = "-" if p.bound is None else f"{p.bound:.4g}"
+    return *sizes, f"{p.ratio:.6f}", f"{p.explained:.4%}", f"{p.symmetric_ratio:.6f}", bound
+
+
+def sparsity_path(
+    problem: Problem, summary: Summary, ks: Sequence[int], rs: Sequence[int], *, effort: float = 1.0
+) -> SparsityPath:
     """Encoders of every k and r by the problem's method. No pass: all is done on the core.
 
     Each is shown the encoders of the next smaller k and r, so the loss of polished ones never rises with either.
@@ -90,11 +142,15 @@ def sparsity_path(problem: Problem, summary: Summary, ks: Sequence[int], rs: Seq
         Core of the data, or settled candidates, to which the encoders then keep; losses on the last are estimates.
     ks, rs : sequence of int
         Components and nonzeros.
+    effort : float
+        How hard methods that search do, 0 for quick and rough answers.
     """
-    return SparsityPath(tuple(_points(problem, summary, ks, rs)), problem.method)
+    return SparsityPath(tuple(_points(problem, summary, ks, rs, effort)), problem.method)
 
 
-def _points(problem: Problem, summary: Summary, ks: Sequence[int], rs: Sequence[int]) -> Iterator[PathPoint]:
+def _points(
+    problem: Problem, summary: Summary, ks: Sequence[int], rs: Sequence[int], effort: float
+) -> Iterator[PathPoint]:
     if problem.method == "doubly-sparse" or problem.strategy == "paper":
         raise InvalidInput(
             "a path needs an encoder that is made on the core alone: method 'polished', 'batch' or 'iterative', and "
@@ -109,10 +165,11 @@ def _points(problem: Problem, summary: Summary, ks: Sequence[int], rs: Sequence[
     for k in sorted(set(ks)):
         made: dict[int, Floats] = {}
         for r in sorted(set(rs)):
-            point = replace(problem, n_components=k, n_nonzero=r)
+            # made orthonormal they would span the same, so all numbers would too, but be too full to start others from
+            point = replace(problem, n_components=k, n_nonzero=r, orthonormal=False)
             point.check(summary.n_samples, summary.mean.size)
             known = [*list(made.values())[-1:], *([narrower[r]] if r in narrower else [])]
-            fitted = _encode(point, summary, known)
+            fitted = _encode(point, summary, known, effort)
             found, made[r] = fitted.certificate, fitted.H[:, fitted.H.any(axis=0)]
             yield PathPoint(
                 n_components=k,
@@ -128,8 +185,8 @@ def _points(problem: Problem, summary: Summary, ks: Sequence[int], rs: Sequence[
         narrower = made
 
 
-def _encode(problem: Problem, summary: Summary, known: list[Floats]) -> FittedEncoder:
+def _encode(problem: Problem, summary: Summary, known: list[Floats], effort: float) -> FittedEncoder:
     if isinstance(summary, CoreSummary):
         start = min(known, key=lambda H: encoder_loss(summary.core, H), default=None)
-        return encode_core(problem, summary, passes=0, bytes_read=0, start=start)
-    return summary.fit(problem, known)
+        return encode_core(problem, summary, passes=0, bytes_read=0, start=start, effort=effort)
+    return summary.fit(problem, known, effort=effort)

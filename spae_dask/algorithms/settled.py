@@ -96,13 +96,14 @@ class Settled:
         """Subtracted from X (d,)."""
         return self.sketched.mean
 
-    def fit(self, problem: Problem, known: Sequence[Floats] = ()) -> FittedEncoder:
+    def fit(self, problem: Problem, known: Sequence[Floats] = (), *, effort: float = 1.0) -> FittedEncoder:
         """Build the encoder of a problem on the candidates, and certify it; no data are read.
 
         ``known`` are encoders (d, k') on the candidates; the answer loses no more than those of no more columns and
-        nonzeros.
+        nonzeros. ``effort`` is that of ``Search``, for a given number of nonzeros.
         """
-        H = self._smallest(problem) if problem.sizes is None else self._encode(problem, problem.sizes, known=known)
+        sizes = problem.sizes
+        H = self._smallest(problem) if sizes is None else self._encode(problem, sizes, effort=effort, known=known)
         if problem.orthonormal:
             H = orthonormalize(self.core, H)[0]
         H = padded(H.T, problem.n_components).T

@@ -62,18 +62,24 @@ class FittedEncoder:
 
 
 def encode_core(
-    problem: Problem, summary: CoreSummary, *, passes: int, bytes_read: int, start: Floats | None = None
+    problem: Problem,
+    summary: CoreSummary,
+    *,
+    passes: int,
+    bytes_read: int,
+    start: Floats | None = None,
+    effort: float = 1.0,
 ) -> FittedEncoder:
     """Build the encoder by the problem's method and certify it, all on a core; no data are read.
 
     ``start`` is an encoder (d, k') of no more columns and nonzeros that is known already; methods that search start
-    from it if it is better than their own start.
+    from it if it is better than their own start. ``effort`` is that of ``Search``, for a given number of nonzeros.
     """
     core = summary.core
     encoded = (
         _smallest(problem, core)
         if problem.sizes is None
-        else METHODS[problem.method](problem, core, problem.sizes, Search(start=start))
+        else METHODS[problem.method](problem, core, problem.sizes, Search(effort, start))
     )
     if problem.orthonormal:
         H, G = orthonormalize(core, encoded.H)

@@ -138,13 +138,13 @@ class Streamed:
         """Subtracted from X (d,)."""
         return self.settled.mean
 
-    def fit(self, problem: Problem, known: Sequence[Floats] = ()) -> FittedEncoder:
+    def fit(self, problem: Problem, known: Sequence[Floats] = (), *, effort: float = 1.0) -> FittedEncoder:
         """Build the encoder of a problem on the candidates, and certify it; no data are read.
 
         ``known`` are encoders (d, k') on the candidates; the answer loses no more on the model than those of no more
-        columns and nonzeros.
+        columns and nonzeros. ``effort`` is that of ``Search``.
         """
-        fitted = self.settled.fit(_on_model(problem), known)
+        fitted = self.settled.fit(_on_model(problem), known, effort=effort)
         return replace(fitted, certificate=self._certificate(problem, fitted))
 
     def reaches(self, problem: Problem, fitted: FittedEncoder) -> bool:

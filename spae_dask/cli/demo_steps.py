@@ -2,9 +2,7 @@
 
 import os
 import platform
-import resource
 import shlex
-import sys
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -20,6 +18,7 @@ from spae_dask.algorithms.certificate import Certificate
 from spae_dask.cli.demo_commands import K, Say, Walk, run_commands
 from spae_dask.cli.demo_folder import prepare
 from spae_dask.datasets.indian_pines import IndianPines, checkerboard, load_indian_pines
+from spae_dask.engine.stopwatch import peak_nbytes
 from spae_dask.estimators.sparse_encoder import SparseEncoder
 from spae_dask.report.demo_page import demo_page
 from spae_dask.report.demo_results import DemoResults
@@ -161,12 +160,6 @@ def _write_matrices(folder: Path, data: IndianPines, inside: npt.NDArray[np.bool
         with publish(path, overwrite=True) as work, work.open("wb") as file:
             np.save(file, rows)
         say(f"  {path}  {rows.shape[0]:,} x {d} {rows.dtype}")
-
-
-def peak_nbytes() -> int:
-    """Peak resident memory of this process so far."""
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024
 
 
 def _facts(data: IndianPines, encoder: SparseEncoder) -> list[tuple[str, str]]:

@@ -94,6 +94,7 @@ def write_encoder(
     if certificate.fraction_read < 1:
         screen.note(f"exact              spae evaluate {shlex.quote(data)} {shlex.quote(output)}{member}")
     screen.note(f"next               spae inspect {shlex.quote(output)}")
+    screen.note(f"                   spae report {shlex.quote(output)} -o report.html")
     screen.note(f"                   spae transform {shlex.quote(data)} {shlex.quote(output)} -o CODES.zarr{member}")
 
 

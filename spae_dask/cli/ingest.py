@@ -15,6 +15,7 @@ EXAMPLES = """Examples:
   spae ingest matrix.npy X.zarr --dtype float32
   spae ingest badly_chunked.zarr X.zarr --codec zstd-bitshuffle
   spae ingest cells.zarr X.zarr --array layers/counts
+  spae ingest air.nc X.zarr --variable air --sample-dim time
 """
 
 
@@ -32,7 +33,7 @@ def ingest(
         str,
         typer.Argument(
             metavar="SOURCE",
-            help="An .npy, .csv or .tsv file (also .gz), a Zarr array or a CSR group.",
+            help="An .npy, .csv or .tsv file (also .gz), a Zarr array, a CSR group, a netCDF file or a Zarr dataset.",
             show_default=False,
         ),
     ],
@@ -45,6 +46,26 @@ def ingest(
         typer.Option(
             "--header/--no-header",
             help="Whether the first row of a text file holds names. Default: it does if it is not all numbers.",
+            show_default=False,
+            rich_help_panel=options.DATA,
+        ),
+    ] = None,
+    variable: Annotated[
+        str | None,
+        typer.Option(
+            "--variable",
+            metavar="NAME",
+            help="Of a netCDF file or a Zarr dataset: which variable, if several may be meant.",
+            show_default=False,
+            rich_help_panel=options.DATA,
+        ),
+    ] = None,
+    sample_dim: Annotated[
+        str | None,
+        typer.Option(
+            "--sample-dim",
+            metavar="NAME[,NAME]",
+            help="Along which of its dimensions the rows are; the others make the columns. Default: time.",
             show_default=False,
             rich_help_panel=options.DATA,
         ),
@@ -94,7 +115,8 @@ def ingest(
 ) -> None:
     """Write SOURCE as a Zarr array whose chunks and codec are made for reading rows fast.
 
-    One read. What was written is read back and compared. The array appears
+    One read; two of a grid with cells that have no data, which are left
+    out. What was written is read back and compared. The array appears
     under its name whole, or not at all. A sparse SOURCE stays sparse.
     """
     with session("ingest", as_json=as_json, quiet=quiet, verbose=verbose, debug=debug, log_json=log_json) as screen:
@@ -115,6 +137,8 @@ def ingest(
             array=array,
             dtype=dtype,
             header=header,
+            variable=variable,
+            sample_dim=None if sample_dim is None else tuple(sample_dim.split(",")),
             overwrite=force,
             budget=BUDGET if limit is None else refuse_tiny(limit),
             watch=screen.progress.stand_at,

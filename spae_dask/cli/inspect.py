@@ -42,7 +42,7 @@ def inspect(
                     str(fitted.certificate_),
                     _component_table(components, top),
                     _listed("parameters", parameters),
-                    _listed("provenance", {k: v for k, v in fitted.provenance_.items() if not isinstance(v, list)}),
+                    _listed("provenance", {k: v for k, v in fitted.provenance_.items() if not isinstance(v, NESTED)}),
                 ]
             ),
             {
@@ -54,6 +54,9 @@ def inspect(
             },
         )
 
+
+NESTED = (list, dict)
+"""Entries of the record that are for --json and for reports."""
 
 NOT_OF_INTEREST = ("memory_limit", "checkpoint", "progress")
 """Parameters that say where a fit ran."""
@@ -79,7 +82,8 @@ def _component_table(components: list[dict[str, Any]], top: int) -> str:
         features = component["features"]
         shown = [f"{_name(each)} {each['coefficient']:+.4f}" for each in features[:top]]
         more = f", and {len(features) - top} more (--top {len(features)})" if len(features) > top else ""
-        lines.append(f"{number:<9}  {component['explained']:>9.2%}  {', '.join(shown) or 'none'}{more}")
+        between = "; " if any("," in each for each in shown) else ", "
+        lines.append(f"{number:<9}  {component['explained']:>9.2%}  {between.join(shown) or 'none'}{more}")
     return "\n".join(lines)
 
 

@@ -19,8 +19,11 @@ from spae_dask.cli import (
     fit_part,
     ingest,
     inspect,
+    mpi,
     path,
     plan,
+    report,
+    submit,
     transform,
 )
 from spae_dask.cli import run as run_verb
@@ -54,13 +57,16 @@ VERBS: dict[str, tuple[Callable[..., None], str]] = {
     "evaluate": (evaluate.evaluate, evaluate.EXAMPLES),
     "path": (path.path, path.EXAMPLES),
     "inspect": (inspect.inspect, inspect.EXAMPLES),
+    "report": (report.report, report.EXAMPLES),
     "run": (run_verb.run, run_verb.EXAMPLES),
+    "submit": (submit.submit, submit.EXAMPLES),
 }
 """In the order of use, which is the order of the help."""
 
 for _name, (_verb, _examples) in VERBS.items():
     app.command(_name, epilog=_examples)(_verb)
 app.add_typer(checkpoint.app, name="checkpoint")
+app.command("mpi", epilog=mpi.EXAMPLES, context_settings=mpi.TAKES_COMMAND)(mpi.mpi)
 
 
 def _print_version(wanted: bool) -> None:
@@ -88,7 +94,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     words = list(sys.argv[1:] if argv is None else argv)
     try:
-        code = get_command(app)(args=words or ["--help"], prog_name="spae", standalone_mode=False)
+        code = get_command(app)(args=words or ["--help"], prog_name="spae", standalone_mode=False, obj=main)
         if not words:
             code = 2
     except UsageError as error:

@@ -67,10 +67,11 @@ class Missing(StrEnum):
 
 def check_cluster(given: str | None) -> str | None:
     """Refuse what no connector understands, before anything is imported or read."""
-    if given is None or re.fullmatch(r"none|local(:[1-9]\d*)?|(tcp|tls)://\S+:\d+", given):
+    if given is None or re.fullmatch(r"none|local(:[1-9]\d*)?|(tcp|tls)://\S+:\d+|.*\.toml", given):
         return given
     raise typer.BadParameter(
-        f"{given!r} is not understood: give none, local, local:N, tcp://HOST:PORT or tls://HOST:PORT"
+        f"{given!r} is not understood: give none, local, local:N, tcp://HOST:PORT, tls://HOST:PORT or a cluster file, "
+        "FILE.toml"
     )
 
 
@@ -334,8 +335,9 @@ ClusterOption = Annotated[
         metavar="WHERE",
         callback=check_cluster,
         help="none (threads of this process), local or local:N (N processes; one a core), or the address of a running "
-        "Dask scheduler, tcp://HOST:PORT or tls://HOST:PORT. Default: local, but none for data under 64 MiB, because "
-        "starting processes takes longer than reading those.",
+        "Dask scheduler, tcp://HOST:PORT or tls://HOST:PORT, or FILE.toml, which describes workers on Slurm, PBS, LSF, "
+        "SGE or Kubernetes. Default: local, but none for data under 64 MiB, because starting processes takes longer "
+        "than reading those.",
         show_default=False,
         rich_help_panel=WHERE,
     ),

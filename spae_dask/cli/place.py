@@ -13,7 +13,8 @@ from spae_dask.blocks import RowBlocks, total_nbytes
 from spae_dask.cli.logs import logs_on
 from spae_dask.cli.performance import reported
 from spae_dask.cli.screen import Screen
-from spae_dask.clusters.connect import connect
+from spae_dask.clusters.connect import connect, described
+from spae_dask.clusters.specs import LocalSpec, Started
 from spae_dask.engine.memory import refuse_tiny
 from spae_dask.engine.plan import Plan, Resources
 from spae_dask.errors import InvalidInput
@@ -57,10 +58,13 @@ class Place:
         """Have the active Dask client that suits, for a ``with`` block; none for work in this process."""
         limit = parse_memory(self.memory or setting("memory-limit"))
         where = self.where(source)
-        starts = where.startswith("local")
+        spec = described(where)
+        starts = isinstance(spec, LocalSpec)
         if starts and limit is not None:
             refuse_tiny(limit)
-        with logs_on(screen), screen.signals.held(starts=starts) as release, connect(where, limit) as client:
+        if isinstance(spec, Started) and not starts:
+            screen.note(f"waiting   for a worker of {where}, {spec.timeout} seconds at most")
+        with logs_on(screen), screen.signals.held(starts=starts) as release, connect(spec or where, limit) as client:
             release()
             if client is not None:
                 dashboard = f", dashboard {client.dashboard_link}" if find_spec("bokeh") else ""
@@ -72,17 +76,21 @@ class Place:
     def imagined(self, source: RowBlocks, screen: Screen) -> Iterator[Resources | None]:
         """For a plan: the processes that a run would start, none of which is; else None, with ``ready``'s client."""
         where = self.where(source)
-        if where.startswith("local"):
-            n_workers = int(where.partition(":")[2] or CPU_COUNT)
-            limit = parse_memory(self.memory or setting("memory-limit")) or MEMORY_LIMIT // n_workers
-            yield Resources(HERE, n_workers, 1, limit, int(CPU_COUNT))
+        spec = described(where)
+        if isinstance(spec, Started) and spec.n_workers:
+            n_workers, here = spec.n_workers, isinstance(spec, LocalSpec)
+            has = spec.worker_nbytes or MEMORY_LIMIT // n_workers
+            wanted = parse_memory(self.memory or setting("memory-limit")) or has
+            limit = wanted if here else min(has, wanted)
+            cores = int(CPU_COUNT) if here else None
+            yield Resources(HERE if here else f"workers of {where}", n_workers, spec.n_threads, limit, cores)
         else:
             with self.ready(source, screen):
                 yield None
 
     def named(self, plan: Plan, source: RowBlocks) -> Plan:
         """The plan, saying where it would run rather than at which address."""
-        if not self.where(source).startswith("local"):
+        if not isinstance(described(self.where(source)), LocalSpec):
             return plan
         return replace(plan, resources=replace(plan.resources, where=HERE))
 

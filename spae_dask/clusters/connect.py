@@ -7,47 +7,79 @@ from dask.system import CPU_COUNT
 from distributed import Client
 from distributed.system import MEMORY_LIMIT
 
+from spae_dask.clusters.extra import required
 from spae_dask.clusters.local import local_cluster
 from spae_dask.clusters.running import running_scheduler
+from spae_dask.clusters.spec_file import SUFFIX, read_cluster
+from spae_dask.clusters.specs import KubernetesSpec, LocalSpec, QueueSpec, SchedulerSpec, Spec, Started
 from spae_dask.errors import InvalidInput
 
-ALLOWED = "none, local, local:N, tcp://HOST:PORT or tls://HOST:PORT"
+ALLOWED = "none, local, local:N, tcp://HOST:PORT, tls://HOST:PORT, or a cluster file, FILE.toml"
 
 
 @contextmanager
-def connect(where: str, memory_limit: int | None = None) -> Iterator[Client | None]:
+def connect(where: str | Spec, memory_limit: int | None = None) -> Iterator[Client | None]:
     """Yield a client for ``where``; ``None`` for work in this process.
+
+    Whatever is started here ends with the ``with`` block, also when that fails or is interrupted.
 
     Parameters
     ----------
-    where : str
-        ``"none"``, ``"local"`` (a worker process a core), ``"local:N"``, or the address of a running scheduler.
+    where : str or Spec
+        ``"none"``, ``"local"`` (a worker process a core), ``"local:N"``, the address of a running scheduler, or the
+        path of a cluster file, which ends in ``.toml``; or what such a file describes.
     memory_limit : int, optional
-        Bytes of each worker process that is started here; the machine's memory shared out evenly if not given.
+        Bytes of each worker process that is started on this machine; its memory shared out evenly if not given.
 
     Raises
     ------
     InvalidInput
-        If ``where`` is none of these.
+        If ``where`` is none of these, the file has mistakes, or a library is missing.
+    NotFound, StorageError
+        If the file cannot be read.
     ClusterUnavailable
-        If a scheduler does not answer.
+        If a scheduler does not answer, jobs are refused or no worker appears in time.
     """
     opened: AbstractContextManager[Client | None]
+    spec = described(where)
+    if isinstance(spec, Started) and not spec.n_workers:
+        raise InvalidInput(f"{where} describes no workers, which is for `spae submit` only. Give at least 1.")
     if where == "none":
         opened = nullcontext(None)
-    elif where.startswith(("tcp://", "tls://")):
+    elif spec is None:
+        assert isinstance(where, str)
         opened = running_scheduler(where)
+    elif isinstance(spec, LocalSpec):
+        opened = local_cluster(spec.workers, memory_limit or spec.memory or MEMORY_LIMIT // spec.workers)
+    elif isinstance(spec, SchedulerSpec):
+        opened = running_scheduler(spec.address, spec.timeout)
+    elif isinstance(spec, QueueSpec):
+        opened = required("spae_dask.clusters.queue", "slurm").queue_cluster(spec)
+    elif isinstance(spec, KubernetesSpec):
+        opened = required("spae_dask.clusters.kubernetes", "kubernetes").kubernetes_cluster(spec)
     else:
-        n_workers = _local_workers(where)
-        opened = local_cluster(n_workers, memory_limit or MEMORY_LIMIT // n_workers)
+        raise InvalidInput(f"{where} is for ranks of MPI. Start it so: mpirun -n 4 spae mpi --cluster {where} fit ...")
     with opened as client:
         yield client
 
 
-def _local_workers(where: str) -> int:
-    kind, _, number = where.partition(":")
-    if kind == "local" and not number and ":" not in where:
-        return int(CPU_COUNT)
+def described(where: str | Spec) -> Spec | None:
+    """What ``where`` describes; None for work in this process, and for an address.
+
+    Raises
+    ------
+    InvalidInput, NotFound, StorageError
+        As `connect` does.
+    """
+    if isinstance(where, Spec):
+        return where
+    if where == "none" or where.startswith(("tcp://", "tls://")):
+        return None
+    if where.endswith(SUFFIX):
+        return read_cluster(where)
+    kind, colon, number = where.partition(":")
+    if kind == "local" and not colon:
+        return LocalSpec(kind="local", workers=int(CPU_COUNT))
     if kind == "local" and number.isdecimal() and int(number) >= 1:
-        return int(number)
+        return LocalSpec(kind="local", workers=int(number))
     raise InvalidInput(f"--cluster {where} is not understood. Allowed: {ALLOWED}; N is at least 1.")

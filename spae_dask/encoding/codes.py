@@ -26,6 +26,8 @@ class RowEncoder:
         Their means and scales.
     fill : ndarray (r,) or None
         Values for NaN entries; None refuses them.
+    names : tuple of str, optional
+        What messages call the columns, beside their numbers.
     """
 
     columns: npt.NDArray[np.intp]
@@ -33,6 +35,7 @@ class RowEncoder:
     mean: Floats
     scale: Floats
     fill: Floats | None = None
+    names: tuple[str, ...] | None = None
 
     def encode(self, rows: Any, first_row: int = 0) -> Floats:
         """Codes (m, k) of full-width rows (m, d), dense or sparse."""
@@ -55,8 +58,9 @@ class RowEncoder:
             row, column = np.argwhere(~np.isfinite(values))[0]
             what = "NaN" if np.isnan(values[row, column]) else "infinity"
             raise NonFiniteInput(
-                f"Input X contains {what} at row {first_row + int(row)}, column {int(self.columns[column])}, which the "
-                "encoder uses. Mend the data, or fit with missing='mean' or missing='zero' to fill NaN."
+                f"Input X contains {what} at row {first_row + int(row)}, column {int(self.columns[column])}"
+                f"{'' if self.names is None else f' ({self.names[column]})'}, which the encoder uses. Mend the data, "
+                "or fit with missing='mean' or missing='zero' to fill NaN."
             )
         return codes
 

@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from spae_dask.engine.calibration import Calibration
-from spae_dask.engine.plan_text import plan_text
+from spae_dask.engine.plan_text import plan_html, plan_text
 
 
 @dataclass(frozen=True)
@@ -192,3 +192,7 @@ class Plan:
     def __str__(self) -> str:
         """A table for the terminal."""
         return plan_text(self)
+
+    def _repr_html_(self) -> str:
+        """The same for notebooks."""
+        return plan_html(self)

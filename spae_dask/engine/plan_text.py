@@ -1,22 +1,42 @@
-"""A plan as a table for the terminal."""
+"""A plan as a table for the terminal, and for notebooks."""
 
 from typing import TYPE_CHECKING
 
 from spae_dask.engine.memory import format_nbytes
 from spae_dask.engine.pricing import format_seconds
+from spae_dask.markup import html_table, labelled_lines
 
 if TYPE_CHECKING:
     from spae_dask.engine.plan import Alternative, Plan
+
+NAME_WIDTH = 10
+"""Characters of a name in the table for the terminal."""
 
 HEAD = ("strategy", "passes", "read", "process", "finish", "time", "PCA's loss")
 
 
 def plan_text(plan: "Plan") -> str:
     """One line a fact, the fact's name first; the table of strategies last but for notes."""
+    return "\n".join([*_facts(plan), *_table(plan), *_notes(plan)])
+
+
+def plan_html(plan: "Plan") -> str:
+    """The same as two tables, of facts and of strategies."""
+    facts = labelled_lines("\n".join([*_facts(plan), *_notes(plan)]), NAME_WIDTH)
+    head, *rows = _prices(plan) or [HEAD]
+    prices = html_table("What each strategy would take; * is the one taken", head, rows) if rows else ""
+    return html_table("Plan", (), facts) + prices
+
+
+def _notes(plan: "Plan") -> list[str]:
+    return [f"note      {note}" for note in plan.notes]
+
+
+def _facts(plan: "Plan") -> list[str]:
     (n, d), resources, last = plan.shape, plan.resources, plan.passes[-1]
     names = ", ".join(p.name for p in plan.passes)
     at_once = f"{plan.tasks_per_worker} of {resources.threads} threads at once"
-    lines = [
+    return [
         f"data      {plan.source}: {n:,} x {d:,} {plan.dtype}, {format_nbytes(plan.passes[0].nbytes)} decoded",
         f"strategy  {plan.strategy}: {plan.reason}",
         f"passes    {len(plan.passes)} ({names}), "
@@ -29,9 +49,7 @@ def plan_text(plan: "Plan") -> str:
         f"finish    {format_nbytes(plan.finish_nbytes)} in this process",
         f"time      about {_time_text(plan)}",
         f"rates     {plan.calibration or 'nominal; nothing was read for them'}",
-        *_table(plan),
     ]
-    return "\n".join(lines + [f"note      {note}" for note in plan.notes])
 
 
 def _time_text(plan: "Plan") -> str:
@@ -41,10 +59,16 @@ def _time_text(plan: "Plan") -> str:
     return f"{format_seconds(plan.seconds)} at {how} rates{parts if plan.finish_seconds else ''}"
 
 
+def _prices(plan: "Plan") -> list[tuple[str, ...]]:
+    """Headings and a row a strategy; empty if no prices are known."""
+    rows = [_cells(each, chosen=each.strategy == plan.strategy) for each in plan.alternatives]
+    return [HEAD, *rows] if rows else []
+
+
 def _table(plan: "Plan") -> list[str]:
-    if not plan.alternatives:
+    rows = _prices(plan)
+    if not rows:
         return []
-    rows = [HEAD, *(_cells(each, chosen=each.strategy == plan.strategy) for each in plan.alternatives)]
     columns = list(zip(*rows, strict=True))[:-1]
     widths = [max(map(len, column)) for column in columns]
     lines = []

@@ -17,13 +17,14 @@ from spae_dask.errors import RankDeficientWarning
 from spae_dask.estimators.applying import lazy_columns, open_lazily, refuse_non_finite_array
 from spae_dask.estimators.containers import lazy_frames
 from spae_dask.estimators.fitting import fit, seed_of
+from spae_dask.estimators.notebook import CertificateRepr
 from spae_dask.estimators.runtime import store_names
 from spae_dask.storage.open import open_matrix
 from spae_dask.storage.sentinel import with_missing
 
 
 @lazy_frames
-class ColumnSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
+class ColumnSelector(CertificateRepr, SelectorMixin, BaseEstimator):  # type: ignore[misc]
     """Selects columns of a matrix so that k codes made of them lose little more than PCA does.
 
     The columns are those of ``SparseEncoder(method="batch")``; ``transform`` keeps them as they are.

@@ -20,6 +20,7 @@ from spae_dask.blocks import RowBlocks, total_nbytes
 from spae_dask.engine.events import Watcher, ignore
 from spae_dask.engine.feed import Feed
 from spae_dask.engine.plan import Plan
+from spae_dask.engine.stopwatch import Measured, Stopwatch
 from spae_dask.engine.threads import one_blas_thread
 from spae_dask.errors import InvalidInput, MissingChunksWarning, PrecisionWarning, RankDeficientWarning
 from spae_dask.estimators.checkpointing import CheckpointAt, open_checkpoint, parameters_of, with_note
@@ -44,6 +45,8 @@ class Fit:
         a sample.
     plan : Plan
         As made before the first byte.
+    measured : Measured
+        What it took in the end.
     feed : Feed or None
         With ``strategy="stream"``: what the rows left, to which more can be added.
     """
@@ -52,6 +55,7 @@ class Fit:
     rows: npt.NDArray[np.int64] | None
     summary: CoreSummary | Settled | Streamed | None
     plan: Plan
+    measured: Measured
     feed: Feed | None = None
 
 
@@ -68,7 +72,8 @@ def fit(
     plan = with_note(plan_problem(source, problem, client, memory_limit), wanted)
     checkpoint = open_checkpoint(wanted, source, "fit", plan.strategy, parameters_of(problem))
     warn_of_missing_chunks(source, stacklevel=4)
-    runner = runner_for(source, client, plan, watch, checkpoint)
+    clock = Stopwatch(watch or ignore)
+    runner = runner_for(source, client, plan, clock, checkpoint)
     tally, feed = runner.tally, None
     n, d = source.shape
     with one_blas_thread():
@@ -77,7 +82,7 @@ def fit(
         elif plan.strategy == "sketch":
             fitted, summary = fit_two_reads(problem, runner.run_pass, source.shape)
         elif plan.strategy == "sample":
-            sampled, tally = fit_by_sample(source, problem, client, plan, watch or ignore, checkpoint)
+            sampled, tally = fit_by_sample(source, problem, client, plan, clock, checkpoint)
             fitted, summary = sampled.fitted, sampled.summary
             warn_of_unlike_blocks(sampled, stacklevel=4)
         elif plan.strategy == "stream":
@@ -97,7 +102,7 @@ def fit(
     )
     core = core_of_sample(source) if plan.strategy == "sample" else plan.strategy
     warn_of_certificate(certificate, int(fitted.H.any(axis=0).sum()), core, problem.precision)
-    return Fit(replace(fitted, certificate=certificate), rows, summary, plan, feed)
+    return Fit(replace(fitted, certificate=certificate), rows, summary, plan, clock.read(), feed)
 
 
 def fit_core(problem: Problem, strategy: str, run_pass: RunPass, n_features: int) -> tuple[FittedEncoder, CoreSummary]:

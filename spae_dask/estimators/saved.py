@@ -1,6 +1,6 @@
 """A fitted encoder on disk and back."""
 
-from datetime import UTC, datetime
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -8,20 +8,25 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
-from spae_dask import __version__
 from spae_dask.algorithms.certificate import Certificate
+from spae_dask.algorithms.path import SparsityPath
 from spae_dask.errors import InvalidInput
+from spae_dask.estimators.record import parameters_of, provenance_of
 from spae_dask.estimators.sparse_encoder import SparseEncoder
 from spae_dask.storage.artifact import EncoderArtifact, read_encoder, write_encoder
-from spae_dask.storage.fingerprint import fingerprint
-from spae_dask.storage.open import open_matrix
-
-NOT_STORED = ("memory_limit", "checkpoint", "progress")
-"""Parameters that say where a fit ran, not what it found."""
 
 
-def save_encoder(encoder: SparseEncoder, path: str | Path, *, source: Any = None, overwrite: bool = False) -> None:
+def save_encoder(
+    encoder: SparseEncoder,
+    path: str | Path,
+    *,
+    source: Any = None,
+    overwrite: bool = False,
+    attach: Callable[[Any], None] | None = None,
+) -> None:
     """Write a fitted encoder as a Zarr group; it appears whole or not at all.
+
+    Its ``curve``, if it has one, is stored with it, and made now if it was not yet.
 
     Parameters
     ----------
@@ -33,13 +38,13 @@ def save_encoder(encoder: SparseEncoder, path: str | Path, *, source: Any = None
         The data it was fitted on, to be fingerprinted for the record.
     overwrite : bool
         Whether an encoder of that name may be replaced.
+    attach : callable, optional
+        As for ``write_encoder``.
     """
     check_is_fitted(encoder)
     H = sp.csc_array(encoder.components_.T)
     H.sort_indices()
-    parameters = {name: value for name, value in encoder.get_params().items() if name not in NOT_STORED}
-    parameters["random_state"] = encoder.seed_
-    names = getattr(encoder, "feature_names_in_", None)
+    names, curve = getattr(encoder, "feature_names_in_", None), encoder.curve()
     artifact = EncoderArtifact(
         indptr=H.indptr,
         indices=H.indices,
@@ -50,50 +55,12 @@ def save_encoder(encoder: SparseEncoder, path: str | Path, *, source: Any = None
         fill=np.zeros(0) if encoder.fill_ is None else encoder.fill_,
         spectrum=encoder.singular_values_,
         certificate=encoder.certificate_.as_dict(),
-        parameters=parameters,
-        provenance=_provenance(encoder, source),
+        parameters=parameters_of(encoder),
+        provenance=provenance_of(encoder, source),
         feature_names=None if names is None else tuple(names),
+        curve=None if curve is None else curve.as_dict(),
     )
-    write_encoder(path, artifact, overwrite=overwrite)
-
-
-def _provenance(encoder: SparseEncoder, source: Any) -> dict[str, Any]:
-    if hasattr(encoder, "provenance_") and not hasattr(
-        encoder, "plan_"
-    ):  # loaded: where it came from stays as it was recorded
-        return dict(encoder.provenance_)
-    record = {
-        "spae_dask": __version__,
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        **_origin(encoder),
-        "seed": encoder.seed_,
-        "n_samples": encoder.n_samples_seen_,
-        "constant_features": [int(column) for column in encoder.constant_features_],
-        "explained_variance_ratio": [float(share) for share in encoder.explained_variance_ratio_],
-    }
-    if hasattr(encoder, "selected_rows_"):
-        record["selected_rows"] = [int(row) for row in encoder.selected_rows_]
-    if source is not None:
-        record["data_fingerprint"] = fingerprint(open_matrix(source))
-    return record
-
-
-def _origin(encoder: SparseEncoder) -> dict[str, Any]:
-    if hasattr(encoder, "plan_"):
-        plan = encoder.plan_
-        return {
-            "strategy": plan.strategy,
-            "source": plan.source,
-            "shape": list(plan.shape),
-            "dtype": plan.dtype,
-        }
-    assert encoder._stream is not None, "without a plan it was loaded, or learned from a stream"
-    return {
-        "strategy": encoder._stream.strategy,
-        "source": "rows given to partial_fit",
-        "shape": [encoder.n_samples_seen_, encoder.n_features_in_],
-        "dtype": "float64",
-    }
+    write_encoder(path, artifact, overwrite=overwrite, attach=attach)
 
 
 def load_encoder(path: str | Path) -> SparseEncoder:
@@ -130,6 +97,7 @@ def load_encoder(path: str | Path) -> SparseEncoder:
         encoder.explained_variance_ratio_ = np.array(artifact.provenance["explained_variance_ratio"], dtype=np.float64)
         encoder.constant_features_ = np.array(artifact.provenance["constant_features"], dtype=np.intp)
         encoder.n_samples_seen_ = int(artifact.provenance["n_samples"])
+        encoder._curve = None if artifact.curve is None else SparsityPath.from_dict(artifact.curve)
     except (TypeError, KeyError, ValueError) as error:
         raise InvalidInput(
             f"the encoder at {path} lacks part of its record ({error}). Fit again, or restore a whole copy."

@@ -16,13 +16,15 @@ from spae_dask.errors import InvalidInput
 from spae_dask.estimators.checkpointing import CheckpointAt, checkpoint_at
 from spae_dask.estimators.fitted import FittedMixin
 from spae_dask.estimators.fitting import fit, seed_of
+from spae_dask.estimators.notebook import CertificateRepr
+from spae_dask.estimators.plots import PlotMixin
 from spae_dask.estimators.runtime import store_names
 from spae_dask.estimators.streams import RowStream, StreamingMixin
 from spae_dask.storage.open import open_matrix
 from spae_dask.storage.sentinel import with_missing
 
 
-class SparseEncoder(StreamingMixin, FittedMixin, BaseEstimator):  # type: ignore[misc]
+class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, BaseEstimator):  # type: ignore[misc]
     """Sparse linear encoder whose loss against PCA is measured, for matrices that need not fit in memory.
 
     Finds H (d, k), with at most r nonzeros a column, and a decoder G (k, d), such that X H G is nearly as good as the
@@ -132,6 +134,8 @@ class SparseEncoder(StreamingMixin, FittedMixin, BaseEstimator):  # type: ignore
         The loss against PCA's and how it is known.
     plan_ : Plan
         What the fit was expected to read, hold and take; not after ``partial_fit``.
+    measured_ : Measured
+        What it took; not after ``partial_fit``, nor of loaded encoders.
     n_components_, n_features_in_, n_samples_seen_ : int
         Sizes.
     seed_ : int
@@ -228,7 +232,7 @@ class SparseEncoder(StreamingMixin, FittedMixin, BaseEstimator):  # type: ignore
         """
         source, problem = with_missing(open_matrix(X), self.missing_value), self._problem()
         made = fit(source, problem, self.memory_limit, self.progress, checkpoint_at(self.checkpoint))
-        self.plan_, self.seed_ = made.plan, problem.seed
+        self.plan_, self.measured_, self.seed_ = made.plan, made.measured, problem.seed
         self._store(made.fitted)
         self._summary = made.summary
         self._stream = None
@@ -285,6 +289,7 @@ class SparseEncoder(StreamingMixin, FittedMixin, BaseEstimator):  # type: ignore
         self.n_components_ = fitted.H.shape[1]
         self.n_samples_seen_ = fitted.n_samples
         self.n_features_in_ = fitted.H.shape[0]
+        self.__dict__.pop("_curve", None)
 
     def sparsity_path(self, n_components: Sequence[int], n_nonzero: Sequence[int]) -> SparsityPath:
         """Loss, symmetric variance and features used for every k and r, by this encoder's method.

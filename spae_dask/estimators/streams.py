@@ -46,7 +46,7 @@ LEARNED = (
 )
 """Attributes that a stream learns when one of them is first asked for."""
 
-OF_ONE_FIT = ("plan_", "selected_rows_", "provenance_")
+OF_ONE_FIT = ("plan_", "measured_", "selected_rows_", "provenance_", "_curve")
 """Attributes that tell how a fit was made, which a stream has none of."""
 
 

@@ -28,6 +28,8 @@ def ingest(step: Ingest, work: Work) -> Result:
         array=step.array,
         dtype=step.dtype,
         header=step.header,
+        variable=step.variable,
+        sample_dim=None if step.sample_dim is None else tuple(step.sample_dim.split(",")),
         overwrite=True,
         budget=BUDGET if limit is None else refuse_tiny(limit),
         watch=progress.stand_at,

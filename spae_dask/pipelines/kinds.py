@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from spae_dask.pipelines import compare_step, data_steps, encoder_steps, schema
+from spae_dask.pipelines import compare_step, data_steps, encoder_steps, report_step, schema
 from spae_dask.pipelines.work import Result, Work
 
 
@@ -34,6 +34,7 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
         "transform": Kind(schema.Transform, encoder_steps.transform),
         "evaluate": Kind(schema.Evaluate, encoder_steps.evaluate),
         "path": Kind(schema.Path, encoder_steps.path),
+        "report": Kind(schema.Report, report_step.report),
         "compare": Kind(schema.Compare, compare_step.compare),
     }
 )

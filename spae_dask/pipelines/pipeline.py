@@ -6,11 +6,12 @@ from pathlib import Path
 
 from spae_dask.errors import InvalidInput
 from spae_dask.pipelines.matrices import BUILT_IN
-from spae_dask.pipelines.reading import PipelineFile, Problem, read_steps
+from spae_dask.pipelines.reading import read_steps
 from spae_dask.pipelines.schema import Compare, Input, Step
-from spae_dask.pipelines.toml_lines import KeyPath
-from spae_dask.pipelines.values import did_you_mean
 from spae_dask.storage.publish import local_path, refuse_same
+from spae_dask.toml.file import Problem, TomlFile
+from spae_dask.toml.lines import KeyPath
+from spae_dask.toml.names import did_you_mean
 
 RECORD = ".step.json"
 """Ending of the name of the record beside a step's outputs."""
@@ -78,7 +79,7 @@ def read_pipeline(path: str | Path, *, output: str | Path | None = None) -> Pipe
     NotFound, StorageError
         If the file cannot be read.
     """
-    file = PipelineFile(Path(path))
+    file = TomlFile(Path(path), "a pipeline")
     steps = read_steps(file)
     home = local_path(path).parent
     folder = local_path(home / file.table["output"] if output is None else output)

@@ -7,9 +7,9 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from spae_dask.algorithms.comparison import COMPARED
 from spae_dask.pipelines import values
-from spae_dask.pipelines.toml_lines import KeyPath
+from spae_dask.toml.lines import KeyPath
 
-Makes = Literal["matrix", "encoder"]
+Makes = Literal["matrix", "encoder", "path"]
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Input:
         Where in the step's table it is named.
     value : str
         As written: a path, a URL, or ``@`` and the name of an earlier step.
-    wants : {"matrix", "encoder"}
+    wants : {"matrix", "encoder", "path"}
         What it must be.
     """
 
@@ -59,7 +59,7 @@ class Step(BaseModel):
 
     def parameters(self) -> dict[str, Any]:
         """All that decides the outcome, save the inputs."""
-        return self.model_dump(exclude={"name", "kind", "data", "encoder", "source"})
+        return self.model_dump(exclude={"name", "kind", "data", "encoder", "source", "path"})
 
 
 class OnData(Step):
@@ -83,6 +83,8 @@ class Ingest(Step):
     source: values.Text
     array: values.Text | None = None
     header: bool | None = None
+    variable: values.Text | None = None
+    sample_dim: values.Text | None = None
     dtype: values.Type | None = None
     chunks: values.Chunks | None = None
     codec: values.Codec | None = None
@@ -176,6 +178,9 @@ class Evaluate(OnEncoder):
 class Path(OnData):
     """``spae path``: loss for every k and r."""
 
+    makes: ClassVar[Makes | None] = "path"
+    suffix: ClassVar[str] = ".csv"
+
     n_components: values.Counts
     n_nonzero: values.Counts
     method: values.CoreMethod = "polished"
@@ -189,7 +194,22 @@ class Path(OnData):
     @property
     def suffixes(self) -> tuple[str, ...]:
         """A table, and figures."""
-        return (".csv", *(f".{each}" for each in self.figure))
+        return (self.suffix, *(f".{each}" for each in self.figure))
+
+
+class Report(Step):
+    """``spae report``: a page about an encoder, with the losses of a path if one is named."""
+
+    suffix: ClassVar[str] = ".html"
+
+    encoder: values.Text
+    path: values.Text | None = None
+
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        """The encoder, and the table of a path."""
+        path = () if self.path is None else (Input(("path",), self.path, "path"),)
+        return (Input(("encoder",), self.encoder, "encoder"), *path)
 
 
 class Matrix(BaseModel):

@@ -1,7 +1,6 @@
 """Kinds of values that keys of a pipeline take. What does not fit raises one ValueError that says what would."""
 
 from collections.abc import Callable
-from difflib import get_close_matches
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -11,14 +10,9 @@ from spae_dask.algorithms.comparison import COMPARED
 from spae_dask.algorithms.problem import METHODS, MISSING, STRATEGIES
 from spae_dask.selection import SELECTIONS
 from spae_dask.storage.codecs import CODECS
+from spae_dask.toml.names import did_you_mean
 
 Check = Callable[[Any], Any]
-
-
-def did_you_mean(given: object, allowed: list[str]) -> str:
-    """A closing sentence, or nothing if none of the allowed names is near."""
-    close = get_close_matches(str(given), allowed, n=1)
-    return f" Did you mean {close[0]!r}?" if close else ""
 
 
 def _one_of(names: Any) -> Check:

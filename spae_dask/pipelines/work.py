@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from spae_dask.blocks import RowBlocks
 from spae_dask.engine.events import Event
 from spae_dask.engine.plan import Plan, Resources
-from spae_dask.pipelines.toml_lines import KeyPath
+from spae_dask.toml.lines import KeyPath
 
 
 class Where(Protocol):

@@ -24,6 +24,9 @@ Floats = npt.NDArray[np.float64]
 MAX_LABELLED = 24
 """Features named along an axis, or values written into cells, in one figure; more would not be readable."""
 
+MAX_FLAT = 110
+"""Letters that fit side by side below a heat map."""
+
 MAX_UPRIGHT = 60
 """Features named by upright labels below a heat map."""
 
@@ -164,29 +167,48 @@ def loadings_map(
     theme : Theme
         Colours.
     """
-    k, m = loadings.shape
+    longest = max(map(len, feature_labels), default=0)
+    upright = 0.0 if lies_flat(feature_labels) else 0.1 + 0.066 * longest
     with styled(theme):
-        figure = Figure(figsize=(9.2, (1.35 if m <= 14 else 1.8) + 0.38 * k), layout="constrained")
-        axes = figure.add_subplot()
-        largest = float(np.abs(loadings).max()) or 1.0
-        colours = LinearSegmentedColormap.from_list("signed", theme.diverging)
-        shown = np.ma.masked_equal(loadings, 0.0)
-        image = axes.pcolormesh(np.arange(m), np.arange(k), shown, cmap=colours, vmin=-largest, vmax=largest)
-        axes.invert_yaxis()
-        names = feature_labels if m <= MAX_UPRIGHT else [""] * m
-        axes.set_xticks(range(m), names, rotation=0 if m <= 14 else 90, fontsize=9.5 if m <= MAX_LABELLED else 8)
-        axes.set_yticks(range(k), component_labels)
-        axes.set_xticks(np.arange(m + 1) - 0.5, minor=True)
-        axes.set_yticks(np.arange(k + 1) - 0.5, minor=True)
-        axes.grid(which="minor", color=theme.paper, lw=1.5)
-        axes.tick_params(which="both", length=0)
-        axes.spines[:].set_visible(False)
-        if m <= MAX_LABELLED:
-            _write_values(axes, loadings, image)
-        bar = figure.colorbar(image, ax=axes, pad=0.015, fraction=0.03, ticks=[-largest, 0, largest])
-        bar.set_ticklabels([signed(-largest), "0", signed(largest)])
-        bar.outline.set_visible(False)
+        figure = Figure(figsize=(9.2, 1.35 + upright + 0.38 * len(loadings)), layout="constrained")
+        draw_loadings(figure.add_subplot(), loadings, feature_labels, component_labels, theme=theme)
     return figure
+
+
+def lies_flat(labels: Sequence[str]) -> bool:
+    """Whether labels of a heat map's columns have room side by side; else they stand upright."""
+    return len(labels) <= 14 and max(map(len, labels), default=0) * len(labels) <= MAX_FLAT
+
+
+def draw_loadings(
+    axes: Axes,
+    loadings: Floats,
+    feature_labels: Sequence[str],
+    component_labels: Sequence[str],
+    *,
+    theme: Theme = LIGHT,
+) -> None:
+    """Draw the heat map of ``loadings_map``, and its colour bar, on axes."""
+    k, m = loadings.shape
+    largest = float(np.abs(loadings).max(initial=0.0)) or 1.0
+    colours = LinearSegmentedColormap.from_list("signed", theme.diverging)
+    shown = np.ma.masked_equal(loadings, 0.0)
+    image = axes.pcolormesh(np.arange(m), np.arange(k), shown, cmap=colours, vmin=-largest, vmax=largest)
+    axes.invert_yaxis()
+    names = feature_labels if m <= MAX_UPRIGHT else [""] * m
+    rotation = 0 if lies_flat(names) else 90
+    axes.set_xticks(range(m), names, rotation=rotation, fontsize=9.5 if m <= MAX_LABELLED else 8)
+    axes.set_yticks(range(k), component_labels)
+    axes.set_xticks(np.arange(m + 1) - 0.5, minor=True)
+    axes.set_yticks(np.arange(k + 1) - 0.5, minor=True)
+    axes.grid(which="minor", color=theme.paper, lw=1.5)
+    axes.tick_params(which="both", length=0)
+    axes.spines[:].set_visible(False)
+    if m <= MAX_LABELLED:
+        _write_values(axes, loadings, image)
+    bar = axes.figure.colorbar(image, ax=axes, pad=0.015, fraction=0.03, ticks=[-largest, 0, largest])
+    bar.set_ticklabels([signed(-largest), "0", signed(largest)])
+    bar.outline.set_visible(False)
 
 
 def _write_values(axes: Axes, loadings: Floats, image: Any) -> None:

@@ -1,6 +1,11 @@
-"""One self-contained HTML page of titled sections: no script, no style sheet, no image from elsewhere."""
+"""One self-contained HTML page of titled sections: no script, no style sheet, no image from elsewhere.
+
+The page forbids all of these to the browser too, and every script but its own, should a name in the data smuggle one
+in.
+"""
 
 import base64
+import hashlib
 import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -40,6 +45,9 @@ __all__ = [
 
 TEMPLATE = "page.html.jinja"
 
+SCRIPT = "tables.js"
+"""Sorts and searches the tables that ask for it; pages say all they have to say without it."""
+
 
 @dataclass(frozen=True)
 class Section:
@@ -71,21 +79,33 @@ class Page:
         In order.
     footer : Markup
         Who made this, and when.
+    sortable : bool
+        Whether tables that ask for it can be sorted and searched, for which the page carries a script.
     """
 
     title: str
     summary: Markup
     sections: tuple[Section, ...]
     footer: Markup
+    sortable: bool = False
 
 
 def render(page: Page) -> str:
     """The page as one HTML document."""
-    source = files("spae_dask.report").joinpath(TEMPLATE).read_text(encoding="utf-8")
+    source, script = (
+        files("spae_dask.report").joinpath(name).read_text(encoding="utf-8") for name in (TEMPLATE, SCRIPT)
+    )
     template = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     ).from_string(source)
-    return template.render(page=page, light=LIGHT, dark=DARK)
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
+    return template.render(
+        page=page,
+        light=LIGHT,
+        dark=DARK,
+        script=Markup(script),  # noqa: S704 - written in this package
+        allowed=f"'sha256-{digest}'" if page.sortable else "'none'",
+    )
 
 
 def joined(*parts: Markup | str) -> Markup:
@@ -109,7 +129,13 @@ def number(value: float, text: str) -> Markup:
     return Markup('<data value="{}">{}</data>').format(repr(float(value)), shown)
 
 
-def table(caption: Markup | str, head: Sequence[Markup | str], rows: Sequence[Sequence[Markup | str]]) -> Markup:
+def table(
+    caption: Markup | str,
+    head: Sequence[Markup | str],
+    rows: Sequence[Sequence[Markup | str]],
+    *,
+    sortable: bool = False,
+) -> Markup:
     """A table whose first row and first column are headings.
 
     Parameters
@@ -120,6 +146,8 @@ def table(caption: Markup | str, head: Sequence[Markup | str], rows: Sequence[Se
         Column headings.
     rows : sequence of sequences of str
         Each starts with the heading of the row.
+    sortable : bool
+        Whether readers may sort and search it, on pages that allow it.
     """
     top = Markup("").join(Markup('<th scope="col">{}</th>').format(cell) for cell in head)
     body = Markup("\n").join(
@@ -129,9 +157,9 @@ def table(caption: Markup | str, head: Sequence[Markup | str], rows: Sequence[Se
         for row in rows
     )
     return Markup(
-        '<div class="wide" tabindex="0"><table>\n<caption>{}</caption>\n'
+        '<div class="wide" tabindex="0"><table{}>\n<caption>{}</caption>\n'
         "<thead><tr>{}</tr></thead>\n<tbody>\n{}\n</tbody>\n</table></div>"
-    ).format(caption, top, body)
+    ).format(Markup(' class="sortable"') if sortable else "", caption, top, body)
 
 
 def definitions(pairs: Sequence[tuple[str, Markup | str]]) -> Markup:

@@ -92,35 +92,35 @@ def _own_decoder(certificate: Certificate) -> Markup:
     return share(certificate.loss if loss is None else loss, certificate.total)
 
 
-def components_table(explained: Floats, spectrum: Floats) -> Markup:
+def components_table(explained: Floats, by_pca: Floats | None) -> Markup:
     """Share of the variance each component adds, for the encoder and for PCA.
 
     Parameters
     ----------
     explained : ndarray (k,)
         Sequential shares of the encoder.
-    spectrum : ndarray
-        All singular values of the data, descending.
+    by_pca : ndarray (k,) or None
+        Those of PCA, if they are known.
     """
-    energy = spectrum**2
-    total = float(energy.sum())
-    pca = energy[: explained.size] / total if total > 0 else np.zeros(explained.size)
-    pca = np.pad(pca, (0, explained.size - pca.size))
+    both = [explained] if by_pca is None else [explained, by_pca]
     rows = [
-        [
-            str(j + 1),
-            share(explained[j], 1.0),
-            share(explained[: j + 1].sum(), 1.0),
-            share(pca[j], 1.0),
-            share(pca[: j + 1].sum(), 1.0),
-        ]
+        [str(j + 1), *(share(value, 1.0) for shares in both for value in (shares[j], shares[: j + 1].sum()))]
         for j in range(explained.size)
     ]
     return table(
         "Share of the variance of the training data that each component adds to those before it.",
-        ["component", "encoder", "encoder so far", "PCA", "PCA so far"],
+        ["component", "encoder", "encoder so far", "PCA", "PCA so far"][: 1 + 2 * len(both)],
         rows,
     )
+
+
+def pca_shares(spectrum: Floats, k: int) -> Floats:
+    """Share (k,) of the total that each of PCA's components adds, from all singular values, descending."""
+    energy, shares = spectrum**2, np.zeros(k)
+    total = float(energy.sum())
+    if total > 0:
+        shares[: energy.size] = energy[:k] / total
+    return shares
 
 
 def components_section(
@@ -133,7 +133,7 @@ def components_section(
     components : ndarray (k, m)
         Restricted to the features any component uses.
     explained, spectrum : ndarray
-        As for :func:`components_table`.
+        As fitted: sequential shares, and all singular values.
     feature_labels : sequence of str
         Names of those m features.
     """
@@ -146,7 +146,7 @@ def components_section(
         caption=f"Loadings. Each row is a component of unit length; its code is the sum of these multiples of the "
         f"features, about their means. These {nonzero} numbers and the means are all that encoding takes.",
     )
-    return Section("The components", joined(picture, components_table(explained, spectrum)))
+    return Section("The components", joined(picture, components_table(explained, pca_shares(spectrum, explained.size))))
 
 
 def _strongest(loadings: Floats, labels: Sequence[str], name: str) -> str:

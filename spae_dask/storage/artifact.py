@@ -16,13 +16,13 @@ member            shape       content
 ================  ==========  =============================================================
 
 Attributes: ``format``, ``format_version``, ``certificate``, ``parameters``, ``provenance``, ``feature_names`` (a list,
-or null) and ``sha256``, one digest an array. Numbers in attributes that are not finite become strings, see
-``json_values``.
+or null) and ``sha256``, one digest an array; and, if it was made, ``curve``, an object: losses of encoders of other
+sizes. Numbers in attributes that are not finite become strings, see ``json_values``.
 """
 
 import hashlib
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -85,6 +85,8 @@ class EncoderArtifact:
         data, seed, strategy and date.
     feature_names : tuple of str, optional
         Names of the d columns.
+    curve : mapping, optional
+        JSON values: losses of encoders with fewer and more nonzeros, if they were made.
     """
 
     indptr: Integers
@@ -99,6 +101,7 @@ class EncoderArtifact:
     parameters: Mapping[str, Any]
     provenance: Mapping[str, Any]
     feature_names: tuple[str, ...] | None = None
+    curve: Mapping[str, Any] | None = None
 
     @property
     def k(self) -> int:
@@ -120,7 +123,13 @@ class EncoderArtifact:
         return {name: np.ascontiguousarray(getattr(self, name), dtype) for name, (dtype, _) in STORED.items()}
 
 
-def write_encoder(path: str | Path, artifact: EncoderArtifact, *, overwrite: bool = False) -> None:
+def write_encoder(
+    path: str | Path,
+    artifact: EncoderArtifact,
+    *,
+    overwrite: bool = False,
+    attach: Callable[[zarr.Group], None] | None = None,
+) -> None:
     """Write an encoder; it is read back before it appears under its name.
 
     Parameters
@@ -130,6 +139,8 @@ def write_encoder(path: str | Path, artifact: EncoderArtifact, *, overwrite: boo
     artifact : EncoderArtifact
     overwrite : bool
         Replace an encoder (or any Zarr store or file) that is there.
+    attach : callable, optional
+        Writes more members into the group before it appears, which readers of encoders do not look at.
 
     Raises
     ------
@@ -144,6 +155,7 @@ def write_encoder(path: str | Path, artifact: EncoderArtifact, *, overwrite: boo
         "format_version": FORMAT_VERSION,
         **{name: to_json(getattr(artifact, name), name) for name in RECORDS},
         "feature_names": None if artifact.feature_names is None else [str(each) for each in artifact.feature_names],
+        "curve": None if artifact.curve is None else to_json(artifact.curve, "curve"),
         "sha256": {name: _digest(array) for name, array in arrays.items()},
     }
     with publish_store(path, overwrite=overwrite) as output:
@@ -158,6 +170,8 @@ def write_encoder(path: str | Path, artifact: EncoderArtifact, *, overwrite: boo
                 chunks=(rows, *(max(1, length) for length in array.shape[1:])),
                 fill_value=-1 if array.dtype.kind == "i" else math.nan,  # no lost chunk shall read as zeros
             )[...] = array
+        if attach is not None:
+            attach(group)
         try:
             _read_group(zarr.open_group(output.store, mode="r"), str(path))
         except SpaeError as error:
@@ -210,6 +224,7 @@ def _read_group(group: zarr.Group, name: str) -> EncoderArtifact:
         parameters=from_json(attributes["parameters"]),
         provenance=from_json(attributes["provenance"]),
         feature_names=None if feature_names is None else tuple(feature_names),
+        curve=None if attributes["curve"] is None else from_json(attributes["curve"]),
     )
 
 
@@ -257,6 +272,8 @@ def _check_attributes(attributes: dict[str, Any], name: str) -> None:
     names = attributes.setdefault("feature_names", None)
     if names is not None and not (isinstance(names, list) and all(isinstance(each, str) for each in names)):
         raise InvalidInput(damaged(name, "its attribute 'feature_names' is neither null nor a list of names"))
+    if not isinstance(attributes.setdefault("curve", None), dict | None):
+        raise InvalidInput(damaged(name, "its attribute 'curve' is neither null nor an object"))
 
 
 def _members(group: zarr.Group, name: str) -> dict[str, Any]:

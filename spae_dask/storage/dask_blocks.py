@@ -29,9 +29,15 @@ class DaskBlocks:
         `ASSUMED_DENSITY`, if the array's meta says that they are sparse.
     n_counts : int
         Passes that were made to count its rows.
+    feature_names : tuple of str, optional
+        Names of the columns.
+    beside_nbytes : int
+        Bytes that its graph is known to hold while it makes one block, beside the block.
     """
 
     array: da.Array
+    feature_names: tuple[str, ...] | None = None
+    beside_nbytes: int = 0
     in_process: bool = False
     n_counts: int = 0
 
@@ -39,7 +45,7 @@ class DaskBlocks:
     def read_nbytes(self) -> int:
         """What one block is made of, beside those that are ready: its source, and its pieces if columns are cut."""
         block = largest_block_nbytes(self)
-        return block if self.array.numblocks[1] == 1 else 2 * block
+        return self.beside_nbytes + (block if self.array.numblocks[1] == 1 else 2 * block)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -104,6 +110,15 @@ def as_rows(block: Any) -> Block:
 def has_unknown_rows(array: da.Array) -> bool:
     """Whether there are row chunks of unknown length, as boolean masks and dataframes leave them."""
     return bool(np.isnan(array.chunks[0]).any())
+
+
+def refuse_unknown_chunks(array: da.Array) -> None:
+    """Refuse chunks of unknown size, in any dimension."""
+    if any(np.isnan(size) for sizes in array.chunks for size in sizes):
+        raise InvalidInput(
+            "the dask array has chunks of unknown length, as boolean masks leave them. Call x.compute_chunk_sizes() "
+            "first; it costs one read of the data."
+        )
 
 
 def counted_rows(array: da.Array) -> da.Array:

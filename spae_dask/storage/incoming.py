@@ -3,7 +3,7 @@
 Sparse ones stay as they are.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
@@ -12,6 +12,7 @@ from warnings import warn
 
 import numpy as np
 import numpy.typing as npt
+import zarr
 
 from spae_dask.blocks import RowBlocks, StoredEntries, stored_entries
 from spae_dask.errors import InvalidInput, MissingChunksWarning
@@ -22,7 +23,9 @@ from spae_dask.storage.npy_blocks import NpyBlocks
 from spae_dask.storage.open import open_matrix
 from spae_dask.storage.zarr_blocks import ZarrBlocks
 
-NOT_READ = (".parquet", ".h5ad", ".nc", ".h5", ".hdf5", ".npz", ".mat", ".xlsx", ".mtx")
+NETCDF = (".nc", ".nc4", ".cdf", ".netcdf")
+
+NOT_READ = (".parquet", ".h5ad", ".h5", ".hdf5", ".npz", ".mat", ".xlsx", ".mtx")
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,8 @@ class Incoming:
         How often each chunk of the source is decoded.
     sparse : (RowBlocks, StoredEntries), optional
         The source itself, if its rows are sparse; there are no bands then.
+    notes : tuple of str
+        What was found out about the source on the way.
     """
 
     name: str
@@ -60,17 +65,35 @@ class Incoming:
     attributes: dict[str, Any] = field(default_factory=dict)
     decodes_per_chunk: int = 1
     sparse: tuple[RowBlocks, StoredEntries] | None = None
+    notes: tuple[str, ...] = ()
 
 
-def open_incoming(source: Any, *, array: str | None, header: bool | None, budget: int) -> Incoming:
+def open_incoming(
+    source: Any,
+    *,
+    array: str | None,
+    header: bool | None,
+    budget: int,
+    variable: str | None = None,
+    sample_dim: str | Sequence[str] | None = None,
+) -> Incoming:
     """Open a source for one reading within a budget; of text the first rows are read, of all else only metadata.
+
+    Of grids some or all rows are read as well, to find the cells without data.
 
     Parameters
     ----------
-    source, array, header, budget
+    source, array, header, budget, variable, sample_dim
         As in :func:`spae_dask.storage.ingest.ingest`.
     """
     name = str(source).lower() if isinstance(source, str | Path) else ""
+    if name.endswith(NETCDF) or variable is not None or sample_dim is not None or (name and _is_dataset(str(source))):
+        if array is not None or header is not None:
+            raise InvalidInput(
+                f"{source} is read as a grid, whose variable is named by variable=NAME (--variable NAME); leave array "
+                "and header out."
+            )
+        return _from_grid(source, variable, sample_dim, budget)
     if name.endswith(tuple(SUFFIXES)):
         if array is not None:
             raise InvalidInput(f"array={array!r} names a member of a Zarr group, but {source} is a text file.")
@@ -79,12 +102,56 @@ def open_incoming(source: Any, *, array: str | None, header: bool | None, budget
         raise InvalidInput(f"header={header} is about the first row of text files, and {source} is none. Leave it out.")
     if name.endswith(NOT_READ):
         raise InvalidInput(
-            f"{source} is of a type that is not read. Allowed are {', '.join(('.npy', *SUFFIXES))} and Zarr arrays: "
+            f"{source} is of a type that is not read. Allowed are {', '.join(('.npy', *SUFFIXES, '.nc'))} and Zarr: "
             "write it as one of these with the library that made it."
         )
     if name.endswith(".npy") and array is not None:
         raise InvalidInput(f"array={array!r} names a member of a Zarr group, but {source} is a single array.")
     return _from_blocks(open_matrix(source, array=array), budget)
+
+
+def _is_dataset(path: str) -> bool:
+    """Whether a local Zarr group holds variables of more than two named dimensions, and nothing that is a matrix."""
+    if "://" in path or not Path(path).is_dir():
+        return False
+    try:
+        group = zarr.open(path, mode="r")
+    except Exception:  # whatever is wrong with it is told when it is opened as a matrix
+        return False
+    if not isinstance(group, zarr.Group) or "encoding-type" in group.attrs:
+        return False
+    arrays = [array for _, array in group.arrays()]
+    named = [a for a in arrays if "_ARRAY_DIMENSIONS" in a.attrs or getattr(a.metadata, "dimension_names", None)]
+    return max((each.ndim for each in named), default=0) > 2 and sum(each.ndim == 2 for each in arrays) != 1
+
+
+def _from_grid(source: Any, variable: str | None, sample_dim: str | Sequence[str] | None, budget: int) -> Incoming:
+    if not isinstance(source, str | Path):
+        raise InvalidInput(
+            f"variable and sample_dim are about netCDF files and Zarr datasets, and a {type(source).__name__} was "
+            "given. Give a path, or leave them out."
+        )
+    try:
+        from spae_dask.storage.xarray_files import open_grid
+    except ImportError as error:
+        raise InvalidInput(
+            f'{source} needs xarray, which is not installed. Run `pip install "spae-dask[xarray]"`.'
+        ) from error
+
+    opened = open_grid(str(source).removeprefix("file://"), variable=variable, sample_dim=sample_dim, budget=budget)
+    rows = opened.rows
+    n, d = rows.shape
+    return Incoming(
+        name=rows.describe(),
+        n_rows=n,
+        rows_expected=n,
+        d=d,
+        dtype=rows.dtype,
+        bands=block_bands(rows, budget),
+        attributes={"feature_names": list(opened.names)},
+        decodes_per_chunk=rows.decodes_per_chunk,
+        notes=opened.notes,
+    )
 
 
 def _from_text(path: Path, header: bool | None, budget: int) -> Incoming:

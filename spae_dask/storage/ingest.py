@@ -3,7 +3,7 @@
 import shutil
 import warnings
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -42,20 +42,23 @@ def ingest(
     array: str | None = None,
     dtype: Any = None,
     header: bool | None = None,
+    variable: str | None = None,
+    sample_dim: str | Sequence[str] | None = None,
     overwrite: bool = False,
     budget: int = BUDGET,
     watch: Watch | None = None,
 ) -> IngestReport | SparseIngestReport:
     """Write a matrix as a Zarr v3 array that is fast to read by rows; a sparse one as a group of its CSR arrays.
 
-    One pass over the source within ``budget`` bytes. Every chunk is read back and compared before the array appears
-    under its name, whole or not at all.
+    One pass over the source (of grids with cells without data, one more) within ``budget`` bytes. Every chunk is read
+    back and compared before the array appears under its name, whole or not at all.
 
     Parameters
     ----------
     source : object
         Path of an ``.npy``, ``.csv`` or ``.tsv`` file (the latter two also as ``.gz``) or of a Zarr array with chunks
-        of any kind; or anything else that :func:`spae_dask.open_matrix` opens.
+        of any kind; of a netCDF file or a Zarr dataset, one variable of which becomes a matrix of samples by the cells
+        of its grid, those without any data left out; or anything else that :func:`spae_dask.open_matrix` opens.
     destination : str or Path
         Local path of the new store, or its URL on s3 or gs.
     chunks : tuple of int, optional
@@ -69,6 +72,11 @@ def ingest(
         of value to fit an integer or an overflow is not.
     header : bool, optional
         Whether the first row of a text file holds names, which become the attribute ``feature_names``.
+    variable : str, optional
+        Of a netCDF file or a Zarr dataset: which, if it is not the only one of its number of dimensions.
+    sample_dim : str or sequence of str, optional
+        And along which of its dimensions the rows are; by default the one of time. Columns are named after their places
+        along the others, like ``lat=52.5, lon=13.4``.
     overwrite : bool
         Whether a store at ``destination`` may be replaced.
     budget : int
@@ -92,7 +100,9 @@ def ingest(
     """
     place = check_destination(destination, overwrite=overwrite)
     path = str(place)
-    incoming = open_incoming(source, array=array, header=header, budget=budget)
+    incoming = open_incoming(
+        source, array=array, header=header, budget=budget, variable=variable, sample_dim=sample_dim
+    )
     refuse_same(incoming.name, path)
     kept = _storable(incoming.dtype if dtype is None else dtype, incoming.name)
     if incoming.sparse is not None:
@@ -141,6 +151,7 @@ def ingest(
         nbytes=n * row_nbytes,
         stored_nbytes=stored_nbytes,
         decodes_per_chunk=incoming.decodes_per_chunk,
+        notes=incoming.notes,
     )
 
 

@@ -29,6 +29,8 @@ class IngestReport:
         Bytes of the matrix, decoded and as stored.
     decodes_per_chunk : int
         How often each chunk of the source had to be decoded to stay within the budget.
+    notes : tuple of str
+        What was found out about the source on the way.
     """
 
     source: str
@@ -43,6 +45,7 @@ class IngestReport:
     nbytes: int
     stored_nbytes: int
     decodes_per_chunk: int
+    notes: tuple[str, ...] = ()
 
     @property
     def ratio(self) -> float:
@@ -66,6 +69,7 @@ class IngestReport:
             f"  stored   {format_bytes(self.stored_nbytes)} in {self.n_objects:,} objects, {self.ratio:.2f} times "
             "smaller; every one was read back and compared",
         ]
+        lines += [f"  note     {note}" for note in self.notes]
         if self.decodes_per_chunk > 1:
             lines.append(
                 f"  note     the source's chunks are tall, and each was decoded {self.decodes_per_chunk} times; "

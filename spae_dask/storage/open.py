@@ -20,7 +20,7 @@ NOT_ZARR = (".csv", ".csv.gz", ".tsv", ".parquet", ".h5ad", ".nc", ".h5")
 
 READABLE = (
     "a Zarr store (path, URL or zarr.Array) of an array, a CSR matrix or an AnnData object, an .npy file, a numpy "
-    "array, a scipy.sparse matrix, a dask array or a dask DataFrame"
+    "array, a scipy.sparse matrix, a dask array, a dask DataFrame or an xarray.DataArray of two dimensions"
 )
 
 
@@ -33,6 +33,7 @@ def open_matrix(x: Any, *, array: str | None = None, storage_options: Mapping[st
         A path or URL of a Zarr array, of a Zarr group, of an AnnData store (its ``X``) or of an ``.npy`` file; a
         ``zarr.Array`` or ``zarr.Group``; a numpy array or memory map (n, d); a scipy.sparse matrix; a dask array;
         a dask DataFrame of numbers (rows of unknown number are counted, which is a pass of its own);
+        an ``xarray.DataArray`` of two dimensions, of which the first are the rows (of more: ``GridEncoder``);
         anything ``numpy.asarray`` makes a 2-d array of.
     array : str, optional
         Which member, if ``x`` is a Zarr group, such as ``layers/counts``.
@@ -95,6 +96,10 @@ def _dispatch(x: Any, array: str | None, storage_options: Mapping[str, Any] | No
         return _in_memory(sp.csr_array(x))
     if isinstance(x, RowBlocks):
         return x
+    if kind == "xarray":
+        from spae_dask.storage.xarray_blocks import open_data_array
+
+        return open_data_array(x)
     if dask_kind(x) is not None:
         return _open_dask(x)
     return _in_memory(_as_array(x))

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from spae_dask import SparseEncoder
+from spae_dask.algorithms.path import SparsityPath
 from spae_dask.errors import InvalidInput
 from tests.matrices import factor_model
 
@@ -52,3 +53,28 @@ def test_an_encoder_without_a_core_says_so(fitted):
 def test_sizes_out_of_range_are_refused(fitted):
     with pytest.raises(InvalidInput, match="from 1 to 16"):
         fitted.sparsity_path([2], [17])
+
+
+def test_a_path_of_orthonormal_encoders_is_that_of_the_encoders_they_span():
+    X = factor_model(np.random.default_rng(0), 300, 16, 4, 0.4)
+    plain, orthonormal = (SparseEncoder(3, n_nonzero=4, orthonormal=each).fit(X) for each in (False, True))
+    sizes = [2, 3, 4, 6]
+    assert orthonormal.sparsity_path([2, 3], sizes) == plain.sparsity_path([2, 3], sizes)
+    assert orthonormal.sparsity_path([3], [4]).points[0].loss == pytest.approx(orthonormal.certificate_.loss, rel=1e-9)
+
+
+def test_a_path_comes_back_from_its_dictionary(fitted):
+    path = fitted.sparsity_path([2], [1, 3])
+    assert SparsityPath.from_dict(path.as_dict()) == path
+    texts = {"points": [{key: str(value) for key, value in each.items()} for each in path.records()], "method": "x"}
+    texts["points"][0]["bound"] = ""
+    again = SparsityPath.from_dict(texts)
+    assert again.points[1] == path.points[1]
+    assert again.points[0].bound is None
+
+
+@pytest.mark.parametrize("damage", [{"loss": "much"}, {"n_nonzero": None}, {"n_nonzero": [1]}])
+def test_a_dictionary_that_is_no_path_is_refused(fitted, damage):
+    (record,) = fitted.sparsity_path([2], [3]).records()
+    with pytest.raises((TypeError, ValueError)):
+        SparsityPath.from_dict({"points": [record | damage], "method": "x"})

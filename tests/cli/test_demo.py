@@ -3,8 +3,6 @@
 import json
 import shlex
 import shutil
-import subprocess
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,11 +12,8 @@ from spae_dask.cli.demo_folder import FILES, MARKER, STORES, prepare
 from spae_dask.cli.main import main
 from spae_dask.datasets.indian_pines import checkerboard, load_indian_pines
 from spae_dask.errors import OutputExists, StorageError
+from tests.report.browser import driven, in_browser, needs_browser
 from tests.report.page_reader import read_page
-
-BROWSER = next(
-    (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None
-)
 
 
 @pytest.fixture(scope="module")
@@ -209,16 +204,6 @@ def test_a_file_in_place_of_the_folder_is_refused(tmp_path):
         prepare(tmp_path / "file" / "below", force=False)
 
 
-def in_browser(page: Path, *options: str) -> bytes:
-    """Standard output of a headless browser that has loaded the page."""
-    command = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", *options, page.as_uri()]
-    profile = f"--user-data-dir={page.parent / 'profile'}"
-    return subprocess.run([*command, profile], check=True, capture_output=True, timeout=120).stdout
-
-
-needs_browser = pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine to look at the page with")
-
-
 @needs_browser
 @pytest.mark.parametrize(("scheme", "dark"), [(1, False), (0, True)], ids=["light", "dark"])
 def test_a_browser_shows_the_page_in_both_colour_schemes(demo, tmp_path, scheme, dark):
@@ -243,7 +228,7 @@ def test_a_browser_shows_the_page_in_both_colour_schemes(demo, tmp_path, scheme,
 @pytest.mark.parametrize("width", [800, 1000])
 def test_the_page_is_not_wider_than_the_window(demo, tmp_path, width):
     page = tmp_path / "page.html"
-    script = "<script>document.title = document.documentElement.scrollWidth</script></body>"
-    page.write_text(demo.html.replace("</body>", script), encoding="utf-8")
+    script = "document.title = document.documentElement.scrollWidth"
+    page.write_text(driven(demo.html, script), encoding="utf-8")
     dom = in_browser(page, f"--window-size={width},900", "--dump-dom").decode()
     assert int(dom.partition("<title>")[2].partition("</title>")[0]) <= width

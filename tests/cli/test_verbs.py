@@ -1,6 +1,7 @@
 """What each verb prints and writes: words for people, or one JSON object."""
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -317,3 +318,18 @@ def test_a_damaged_sparse_matrix_is_bad_input_and_one_by_columns_too(spae, tmp_p
     zarr.open_group(data)["X"].attrs["encoding-type"] = "csc_matrix"
     ended = spae("check", data)
     assert (ended.code, "stored by columns" in ended.err) == (3, True)
+
+
+def test_a_climate_run_goes_from_its_file_to_named_cells(spae, tmp_path):
+    from tests.xarray.grids import SAMPLES
+
+    matrix, path = tmp_path / "air.zarr", tmp_path / "e.zarr"
+    made = spae("ingest", SAMPLES / "A1B_north_america.nc", matrix, "--variable", "air_temperature", "--json")
+    assert made.code == 0
+    assert made.document["ingest"]["shape"] == [240, 1813]
+    assert spae("fit", matrix, "-k", 1, "-r", 2, "-o", path, "--strategy", "sketch", "-q").code == 0
+    shown = spae("inspect", path)
+    assert re.search(r"latitude=[\d.]+, longitude=[\d.]+ [+-]0\.\d+; latitude=", shown.out)
+    refused = spae("ingest", SAMPLES / "A1B_north_america.nc", tmp_path / "b.zarr", "--sample-dim", "time,depth")
+    assert refused.code == 3
+    assert "'depth' is no dimension" in refused.err

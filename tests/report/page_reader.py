@@ -30,6 +30,9 @@ class PageReader(HTMLParser):
         self.numbers: list[tuple[float, str]] = []
         self.tables: list[Table] = []
         self.text = ""
+        self.scripts: list[str] = []
+        self.levels: list[int] = []
+        self.policy = ""
         self._scope = None
 
     def handle_starttag(self, tag, attributes):
@@ -38,8 +41,15 @@ class PageReader(HTMLParser):
             if not given[name].startswith("data:image/"):
                 self.errors.append(f"{tag} {name}={given[name][:60]}")
             self.sources.append(given[name])
-        if tag in ("script", "link", "iframe", "object"):
+        if tag in ("link", "iframe", "object"):
             self.errors.append(f"<{tag}>")
+        self.errors += [f"{tag} {name}" for name in given if name.startswith("on")]
+        if tag == "script":
+            self.scripts.append("")
+        if given.get("http-equiv") == "Content-Security-Policy":
+            self.policy = given["content"]
+        if tag in ("h1", "h2", "h3", "h4"):
+            self.levels.append(int(tag[1]))
         if tag == "img":
             self.alts.append(given.get("alt", ""))
         if tag in ("h1", "h2"):
@@ -67,7 +77,9 @@ class PageReader(HTMLParser):
             self.errors.append(f"</{tag}> does not close what is open")
 
     def handle_data(self, data):
-        if "style" not in self.open:
+        if "script" in self.open:
+            self.scripts[-1] += data
+        elif "style" not in self.open:
             self.text += data
         if "title" in self.open:
             self.title += data
@@ -89,12 +101,14 @@ class PageReader(HTMLParser):
             rows[next(reversed(rows))][-1] += data
 
 
-def read_page(html: str) -> PageReader:
-    """Parse a whole page."""
+def read_page(html: str, *, scripts: int = 0) -> PageReader:
+    """Parse a whole page, which may have so many scripts."""
     reader = PageReader()
     reader.feed(html)
     reader.close()
     reader.errors.extend(f"<{tag}> is never closed" for tag in reader.open)
+    if len(reader.scripts) != scripts:
+        reader.errors.append(f"{len(reader.scripts)} scripts")
     if "http:" in html or "https:" in html or "url(" in html or "@import" in html:
         reader.errors.append("an address outside the page")
     return reader

@@ -14,6 +14,7 @@ from spae_dask.report.sections import (
     cost_table,
     loss_table,
     memory_list,
+    pca_shares,
     provenance_section,
 )
 from tests.report.page_reader import read_page
@@ -61,7 +62,7 @@ def test_the_loss_table_says_how_pcas_loss_is_known_and_stands_an_infinite_ratio
 
 def test_the_components_table_adds_up_and_compares_with_pca():
     spectrum = np.sqrt([60.0, 30.0, 10.0])
-    (table,) = read(components_table(np.array([0.5, 0.25]), spectrum)).tables
+    (table,) = read(components_table(np.array([0.5, 0.25]), pca_shares(spectrum, 2))).tables
     assert table.rows == {
         "1": ["50.000%", "50.000%", "60.000%", "60.000%"],
         "2": ["25.000%", "75.000%", "30.000%", "90.000%"],
@@ -69,8 +70,14 @@ def test_the_components_table_adds_up_and_compares_with_pca():
 
 
 def test_the_components_table_stands_more_components_than_singular_values_and_no_variance():
-    assert len(read(components_table(np.array([1.0, 0.0]), np.array([3.0]))).tables[0].rows) == 2
-    assert read(components_table(np.array([0.0]), np.array([0.0]))).tables[0].rows["1"][3] == "0.000%"
+    assert pca_shares(np.array([3.0]), 2).tolist() == [1.0, 0.0]
+    assert pca_shares(np.array([0.0]), 1).tolist() == [0.0]
+
+
+def test_the_components_table_leaves_pca_out_where_it_is_not_known():
+    (table,) = read(components_table(np.array([0.5, 0.25]), None)).tables
+    assert table.columns == ["component", "encoder", "encoder so far"]
+    assert table.rows["2"] == ["25.000%", "75.000%"]
 
 
 def test_the_components_section_describes_its_picture_in_words():

@@ -571,7 +571,7 @@ class TestWhole:
             ingest(np.ones((30, 20)), tmp_path / "x.zarr")
 
     def test_sources_that_are_not_read_are_refused_with_what_is(self, tmp_path):
-        for name in ("x.parquet", "x.h5ad", "x.nc"):
+        for name in ("x.parquet", "x.h5ad", "x.h5"):
             (tmp_path / name).write_bytes(b"?")
             with pytest.raises(InvalidInput, match=r"Allowed are \.npy, \.csv"):
                 ingest(tmp_path / name, tmp_path / "x.zarr")

@@ -104,6 +104,22 @@ def test_other_formats_are_refused(record: bytes, told: str, place: str) -> None
         begin_or_resume(store, JOB)
 
 
+def test_processes_may_begin_a_checkpoint_at_once(tmp_path: Path) -> None:
+    (tmp_path / ".checkpoint.json.partial-0123abcd").write_bytes(b"{")  # another one is writing it
+    begin_or_resume(LocalStates(tmp_path), JOB)
+    whole = (tmp_path / "checkpoint.json").read_bytes()
+    (tmp_path / "checkpoint.json").unlink()
+
+    class Late(LocalStates):  # or has written it between two looks
+        def files(self, folder: str) -> list[str]:
+            (tmp_path / "checkpoint.json").write_bytes(whole)
+            return super().files(folder)
+
+    found = read_job(Late(tmp_path))
+    assert found is not None
+    assert found[0].data == JOB.data
+
+
 def test_nothing_foreign_is_ever_removed(tmp_path: Path) -> None:
     begin_or_resume(LocalStates(tmp_path), JOB)
     (tmp_path / "01-core-ab").mkdir()

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spae_dask.pipelines.toml_lines import key_lines
+from spae_dask.toml.lines import key_lines
 
 AWKWARD = """# a comment = [
 title = "a # b" # c

@@ -1,0 +1,60 @@
+"""``spae mpi``: any verb, with the ranks that mpirun started as its cluster."""
+
+from typing import Annotated
+
+import typer
+
+from spae_dask.cli import options
+from spae_dask.cli.session import session
+from spae_dask.cli.submit import check_file
+
+EXAMPLES = """Examples:
+
+  mpirun -n 8 spae mpi fit X.zarr -k 10 -r 12 -o ENC.zarr
+  mpirun -n 8 spae mpi --cluster deploy/mpi/mpi.toml run pipeline.toml
+"""
+
+TAKES_COMMAND = {"ignore_unknown_options": True, "allow_interspersed_args": False}
+"""Settings of the parser: what follows the verb is the verb's."""
+
+
+def mpi(
+    context: typer.Context,
+    words: Annotated[
+        list[str],
+        typer.Argument(metavar="VERB ...", help="A verb of spae with its arguments and options.", show_default=False),
+    ],
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            "--cluster",
+            metavar="FILE",
+            callback=check_file,
+            help="A cluster file of kind mpi: memory, threads, network, scratch folder.",
+            show_default=False,
+            rich_help_panel=options.WHERE,
+        ),
+    ] = None,
+) -> None:
+    """Run VERB on ranks of MPI: start this with mpirun, with at least 3 ranks.
+
+    Rank 0 is the Dask scheduler, rank 1 runs VERB, the others are workers, which
+    end with it.
+    """
+    code = 0
+    with session("mpi", as_json=False, quiet=False, verbose=0, debug=False):
+        from spae_dask.clusters.extra import required
+        from spae_dask.clusters.spec_file import read_cluster
+        from spae_dask.clusters.specs import MpiSpec
+        from spae_dask.errors import InvalidInput
+
+        spec = MpiSpec(kind="mpi") if cluster is None else read_cluster(cluster)
+        if not isinstance(spec, MpiSpec):
+            raise InvalidInput(f"{cluster} has kind {spec.kind!r}; `spae mpi` takes files of kind 'mpi'.")
+        if "--cluster" in words or any(each.startswith("--cluster=") for each in words):
+            raise typer.BadParameter("is for `spae mpi` itself here: give it before VERB", param_hint="'--cluster'")
+        with required("spae_dask.clusters.mpi", "mpi").joined_ranks(spec) as address:
+            if address is not None:
+                code = context.obj([*words, "--cluster", address])
+    if code:
+        raise typer.Exit(code)

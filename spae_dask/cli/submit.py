@@ -1,0 +1,143 @@
+"""``spae submit``: a pipeline as a job that runs by itself."""
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from spae_dask.cli import options
+from spae_dask.cli.session import session
+
+if TYPE_CHECKING:
+    pass
+
+EXAMPLES = """Examples:
+
+  spae submit slurm pipeline.toml --dry-run
+  spae submit slurm pipeline.toml --cluster deploy/slurm/slurm.toml
+  spae submit slurm pipeline.toml --cluster deploy/slurm/slurm.toml --array 16
+  spae submit kubernetes pipeline.toml --cluster deploy/kubernetes/cluster.toml -o job.yaml
+"""
+
+
+class System(StrEnum):
+    """Where jobs go."""
+
+    slurm = "slurm"
+    kubernetes = "kubernetes"
+
+
+def check_file(given: str | None) -> str | None:
+    """Refuse what is no cluster file, before anything is imported or read."""
+    if given is None or given.endswith(".toml"):
+        return given
+    raise typer.BadParameter(f"{given!r} is no cluster file: give the path of one, FILE.toml")
+
+
+def submit(
+    system: Annotated[System, typer.Argument(metavar="SYSTEM", help="slurm or kubernetes.", show_default=False)],
+    pipeline: Annotated[
+        str, typer.Argument(metavar="PIPELINE", help="A pipeline: steps in a TOML file.", show_default=False)
+    ],
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            "--cluster",
+            metavar="FILE",
+            callback=check_file,
+            help="A cluster file of that kind: how many workers, and under [driver] what the job itself asks for. "
+            "Without one, on Slurm: one job with one core, 4 GiB and one hour, and no workers.",
+            show_default=False,
+            rich_help_panel=options.WHERE,
+        ),
+    ] = None,
+    array: Annotated[
+        int | None,
+        typer.Option(
+            "--array",
+            metavar="N",
+            min=1,
+            max=4096,
+            help="Slurm: do the fit of PIPELINE in N parts, an array of jobs without a scheduler, and the rest after "
+            "them.",
+            show_default=False,
+            rich_help_panel=options.WHERE,
+        ),
+    ] = None,
+    passes: Annotated[
+        int,
+        typer.Option(
+            "--passes",
+            metavar="N",
+            min=1,
+            max=100,
+            help="With --array: reads of the data, as `spae plan` tells; the array is done once for each.",
+            rich_help_panel=options.WHERE,
+        ),
+    ] = 1,
+    grace: Annotated[
+        int,
+        typer.Option(
+            "--grace",
+            metavar="SECONDS",
+            min=10,
+            max=3600,
+            help="How long before its time is over the job is told to stop, cleanly.",
+            rich_help_panel=options.WHERE,
+        ),
+    ] = 120,
+    max_resubmits: Annotated[
+        int,
+        typer.Option(
+            "--max-resubmits",
+            metavar="N",
+            min=0,
+            max=1000,
+            help="How often a job that was stopped goes back into the queue while work is left.",
+            rich_help_panel=options.WHERE,
+        ),
+    ] = 3,
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="FILE",
+            help="Also write the script or manifest here.",
+            show_default=False,
+            rich_help_panel=options.OUTPUT,
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run", "-n", help="Print the script or manifest; submit nothing.", rich_help_panel=options.OUTPUT
+        ),
+    ] = False,
+    force: options.ForceOption = False,
+    as_json: options.JsonOption = False,
+    quiet: options.QuietOption = False,
+    verbose: options.VerboseOption = 0,
+    debug: options.DebugOption = False,
+    log_json: options.LogJsonOption = False,
+) -> None:
+    """Make a job that runs PIPELINE by itself, and submit it.
+
+    On Slurm a batch script that runs `spae run`. It stops before its time is
+    over and goes back into the queue, at most --max-resubmits times; `spae run`
+    goes on with what is not done. On Kubernetes a Job, or with workers a DaskJob.
+    """
+    with session("submit", as_json=as_json, quiet=quiet, verbose=verbose, debug=debug, log_json=log_json) as screen:
+        from spae_dask.cli.submitting import Request, kubernetes_jobs, slurm_jobs, submitted, write_texts
+
+        request: Request = Request(pipeline, cluster, array, passes, grace, max_resubmits)
+        jobs = slurm_jobs(request) if system is System.slurm else kubernetes_jobs(request)
+        paths = [] if output is None else write_texts(output, jobs, force=force)
+        document = {"pipeline": pipeline, "system": system.value, "dry_run": dry_run, "files": paths}
+        texts = [each.text for each in jobs]
+        if dry_run:
+            screen.result("\n".join(texts).rstrip("\n"), document | {"jobs": [], "texts": texts})
+            return
+        ids = submitted(jobs)
+        screen.result("\n".join(ids), document | {"jobs": ids, "texts": texts})
+        screen.note("\n".join(each.advice for each in jobs))

@@ -1,0 +1,193 @@
+"""From a pipeline to jobs, and from jobs to numbers in a queue."""
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from spae_dask.cli.fit_words import fit_words
+from spae_dask.clusters.batch_job import BatchJob, job_name, own_processes
+from spae_dask.clusters.commands import run_program
+from spae_dask.clusters.kubernetes_job import CLUSTER_FILE, FILES, PIPELINE_FILE, job_manifests, manifest_text
+from spae_dask.clusters.slurm_script import array_script, batch_script
+from spae_dask.clusters.spec_file import read_cluster
+from spae_dask.clusters.specs import KubernetesSpec, QueueSpec
+from spae_dask.errors import InvalidInput, StorageError
+from spae_dask.pipelines.pipeline import Node, Pipeline, read_pipeline
+from spae_dask.pipelines.reading import read_steps
+from spae_dask.pipelines.schema import Fit
+from spae_dask.storage.publish import publish
+from spae_dask.toml.file import TomlFile
+
+BARE = QueueSpec.model_validate({"kind": "slurm", "jobs": 0, "memory": "4GiB"})
+"""A queue of which nothing is known."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the command line asks for; the fields are its options."""
+
+    pipeline: str
+    cluster: str | None
+    array: int | None
+    passes: int
+    grace: int
+    max_resubmits: int
+
+
+@dataclass(frozen=True)
+class Job:
+    """Something to submit.
+
+    Attributes
+    ----------
+    words : tuple of str
+        The program that takes it, which is given the text.
+    text : str
+        A script or a manifest.
+    after : bool
+        Whether it starts when the one before it has ended well.
+    advice : str
+        What to tell the user.
+    folders : tuple of Path
+        Folders that must be there.
+    """
+
+    words: tuple[str, ...]
+    text: str
+    after: bool
+    advice: str
+    folders: tuple[Path, ...] = ()
+
+
+def slurm_jobs(request: Request) -> list[Job]:
+    """Batch scripts for Slurm, in the order in which they run.
+
+    Raises
+    ------
+    InvalidInput, NotFound, StorageError
+        If the pipeline or the cluster file have mistakes, or cannot be read.
+    """
+    found = read_pipeline(request.pipeline)
+    spec = BARE if request.cluster is None else read_cluster(request.cluster)
+    if not isinstance(spec, QueueSpec) or spec.kind != "slurm":
+        raise InvalidInput(
+            f"{request.cluster} has kind {spec.kind!r}; `spae submit slurm` takes files of kind 'slurm'."
+        )
+    _check_grace(request, spec)
+    if request.array is not None:
+        spec = spec.model_copy(update={"jobs": 0})
+    workers = ("--cluster", str(Path(request.cluster or "").resolve())) if spec.jobs else own_processes(spec.driver)
+    words = ("run", str(found.path.resolve()), *workers)
+    logs = Path.cwd() / spec.logs
+    advice = f"log       {shlex.quote(str(logs))}\nnext      squeue --me"
+    folders = (logs, found.output)
+    arrays: list[Job] = []
+    if request.array is not None:
+        script = array_script(spec, _job(request, spec, _part_words(found, spec)), request.array)
+        arrays = [Job(("sbatch", "--parsable"), script, number > 0, "", folders) for number in range(request.passes)]
+    script = batch_script(spec, _job(request, spec, words))
+    return [*arrays, Job(("sbatch", "--parsable"), script, bool(arrays), advice, folders)]
+
+
+def kubernetes_jobs(request: Request) -> list[Job]:
+    """One manifest for Kubernetes.
+
+    Raises
+    ------
+    InvalidInput, NotFound, StorageError
+        If the pipeline or the cluster file have mistakes, or cannot be read.
+    """
+    if request.cluster is None:
+        raise InvalidInput("give --cluster FILE.toml of kind 'kubernetes': it names the image and the volumes.")
+    if request.array is not None:
+        raise InvalidInput("--array is for Slurm. On Kubernetes give the cluster file more 'workers'.")
+    spec = read_cluster(request.cluster)
+    if not isinstance(spec, KubernetesSpec):
+        raise InvalidInput(f"{request.cluster} has kind {spec.kind!r}; `spae submit kubernetes` takes 'kubernetes'.")
+    _check_grace(request, spec)
+    file = TomlFile(Path(request.pipeline), "a pipeline")
+    read_steps(file)  # inputs are not looked for: they are where the pods are
+    output = str(file.table["output"])
+    if not any(Path(output).is_relative_to(each.path) and not each.read_only for each in spec.volumes):
+        raise InvalidInput(
+            f"'output' is {output!r}, which is on no volume that the pods may write to. Give an absolute path below "
+            "the 'path' of one of the [[volumes]] of the cluster file."
+        )
+    where = ("--cluster", f"{FILES}/{CLUSTER_FILE}") if spec.workers else own_processes(spec.driver)
+    job = _job(request, spec, ("run", f"{FILES}/{PIPELINE_FILE}", *where))
+    text = manifest_text(job_manifests(spec, job, file.path.read_text(encoding="utf-8-sig")))
+    kind, pod = ("daskjob", f"pod/{job.name}-runner") if spec.workers else ("job", f"job/{job.name}")
+    advice = f"next      kubectl --namespace {spec.namespace} get {kind} {job.name}"
+    advice += f"\nlog       kubectl --namespace {spec.namespace} logs --follow {pod}"
+    return [Job(("kubectl", "create", "--filename", "-", "--output", "name"), text, False, advice)]
+
+
+def write_texts(path: str, jobs: Sequence[Job], *, force: bool) -> list[str]:
+    """Write each text; the second and later ones get numbers before the ending.
+
+    Raises
+    ------
+    OutputExists, InvalidInput, StorageError
+        As ``publish`` does.
+    """
+    first = Path(path)
+    paths = [first, *(first.with_name(f"{first.stem}-{n}{first.suffix}") for n in range(2, len(jobs) + 1))]
+    for each, job in zip(paths, jobs, strict=True):
+        with publish(each, overwrite=force) as work:
+            work.write_text(job.text, encoding="utf-8")
+    return [str(each) for each in paths]
+
+
+def submitted(jobs: Sequence[Job]) -> list[str]:
+    """Submit all; what the system calls each.
+
+    Raises
+    ------
+    ClusterUnavailable
+        If it takes one of them not.
+    """
+    ids: list[str] = []
+    for job in jobs:
+        for folder in job.folders:  # Slurm makes none, and drops the log
+            _make_folder(folder)
+        after = (f"--dependency=afterok:{ids[-1]}", "--kill-on-invalid-dep=yes") if job.after else ()
+        ids.append(run_program([*job.words, *after], text=job.text).strip().partition(";")[0])
+    return ids
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageError(
+            f"the folder {folder} cannot be made: {error.strerror}. Give another, or make it."
+        ) from error
+
+
+def _job(request: Request, spec: QueueSpec | KubernetesSpec, words: tuple[str, ...]) -> BatchJob:
+    name = job_name(Path(request.pipeline).stem)
+    return BatchJob(name, words, str(Path.cwd()), spec.driver, request.grace, request.max_resubmits)
+
+
+def _check_grace(request: Request, spec: QueueSpec | KubernetesSpec) -> None:
+    if request.grace >= spec.driver.walltime:
+        raise InvalidInput(
+            f"--grace is {request.grace} seconds, and the 'walltime' of [driver] is {spec.driver.walltime}: the job "
+            "would be stopped before it starts. Give a smaller --grace, or a longer walltime."
+        )
+
+
+def _part_words(pipeline: Pipeline, spec: QueueSpec) -> tuple[str, ...]:
+    """``fit-part`` and its options, for the one fit of the pipeline."""
+    fits: list[Node] = [node for node in pipeline.nodes if isinstance(node.step, Fit)]
+    if len(fits) != 1 or fits[0].made_by:
+        raise InvalidInput(
+            f"--array is for pipelines with one fit, of data that are there before the run; {pipeline.path} has "
+            f"{len(fits)} fits{', of what an earlier step writes' if fits and fits[0].made_by else ''}. "
+            "Submit without --array."
+        )
+    (node,) = fits
+    assert isinstance(node.step, Fit)
+    memory = own_processes(spec.driver)[-2:]
+    return ("fit-part", node.files[("data",)], *fit_words(node.step, pipeline.output), *memory)

@@ -1,0 +1,49 @@
+"""A run as a job of its own: what it is, whichever system it is for."""
+
+import re
+from dataclasses import dataclass
+
+from spae_dask.clusters.specs import MEMORY_FOR_ROWS, Driver
+
+
+@dataclass(frozen=True)
+class BatchJob:
+    """A command to be run unattended.
+
+    Attributes
+    ----------
+    name : str
+        Of the job.
+    words : tuple of str
+        The command after ``spae``.
+    folder : str
+        Where it runs.
+    driver : Driver
+        What it asks for.
+    grace : int
+        Seconds before the end of its time at which it is told to stop.
+    max_resubmits : int
+        How often it may start again.
+    """
+
+    name: str
+    words: tuple[str, ...]
+    folder: str
+    driver: Driver
+    grace: int
+    max_resubmits: int
+
+
+def job_name(stem: str) -> str:
+    """A name that batch systems and Kubernetes allow, made of a file's."""
+    kept = re.sub(r"[^a-z0-9]+", "-", stem.casefold()).strip("-")
+    return f"spae-{kept or 'run'}"[:40].rstrip("-")
+
+
+def own_processes(driver: Driver) -> tuple[str, ...]:
+    """Options with which a command runs on the cores and in the memory of its own job."""
+    nbytes = int(driver.memory * MEMORY_FOR_ROWS)
+    if driver.cores == 1:
+        return ("--cluster", "none", "--memory", f"{nbytes}B")
+    # one share for the process that starts the others and finishes the work
+    return ("--cluster", f"local:{driver.cores}", "--memory", f"{nbytes // (driver.cores + 1)}B")

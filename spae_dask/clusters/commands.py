@@ -1,0 +1,41 @@
+"""The one door to programs of batch systems and of Kubernetes."""
+
+import shutil
+import subprocess
+
+from spae_dask.errors import ClusterUnavailable
+
+SECONDS = 60
+"""How long a program may take to answer."""
+
+
+def run_program(words: list[str], *, text: str | None = None) -> str:
+    """What a program says; its words go to it as they are, through no shell.
+
+    Parameters
+    ----------
+    words : list of str
+        The program and its arguments.
+    text : str, optional
+        Its standard input.
+
+    Raises
+    ------
+    ClusterUnavailable
+        If it is not there, does not answer in time or fails; with what it said.
+    """
+    if shutil.which(words[0]) is None:
+        raise ClusterUnavailable(
+            f"there is no program {words[0]} on this machine. Run on one from which jobs are submitted, such as a "
+            "login node, or check PATH."
+        )
+    try:
+        done = subprocess.run(  # noqa: S603 - no shell, and the words are checked where they come from
+            words, input=text or "", capture_output=True, text=True, timeout=SECONDS, check=False, errors="replace"
+        )
+    except subprocess.TimeoutExpired as error:
+        raise ClusterUnavailable(f"{words[0]} did not answer within {SECONDS} seconds.") from error
+    if done.returncode:
+        said = " ".join((done.stderr or done.stdout).split())
+        raise ClusterUnavailable(f"{words[0]} failed with exit code {done.returncode}: {said or 'it said nothing'}.")
+    return done.stdout

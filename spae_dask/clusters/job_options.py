@@ -1,0 +1,71 @@
+"""From the description of a queue to what dask-jobqueue takes: pure, so that whole scripts are compared in tests.
+
+dask-jobqueue puts strings into job scripts as they are. Those that a shell reads are quoted here; those that the batch
+system reads were checked when the file was.
+"""
+
+import shlex
+import sys
+from typing import Any
+
+from spae_dask.clusters.specs import QueueSpec
+from spae_dask.clusters.values import clock
+
+DEATH_TIMEOUT = 30
+"""Seconds after which a worker that does not find its scheduler ends, and with it its job."""
+
+
+def job_options(spec: QueueSpec, name: str) -> dict[str, Any]:
+    """Keyword arguments for the job class of the queue.
+
+    Parameters
+    ----------
+    spec : QueueSpec
+        The queue.
+    name : str
+        Of the jobs.
+    """
+    options: dict[str, Any] = {
+        "job_name": name,
+        "cores": spec.cores,
+        "processes": spec.n_processes,
+        "memory": str(spec.worker_nbytes * spec.n_processes),
+        "walltime": clock(spec.walltime),
+        "queue": spec.queue,
+        "interface": spec.interface,
+        "log_directory": spec.logs,
+        "local_directory": None if spec.scratch is None else shlex.quote(spec.scratch),
+        "python": shlex.quote(spec.python or sys.executable),
+        "death_timeout": DEATH_TIMEOUT,
+        "worker_extra_args": ["--no-dashboard", *lifetime(spec.walltime)],
+        "job_script_prologue": prologue(spec),
+        "job_extra_directives": list(spec.options),
+    }
+    mebibytes = spec.memory >> 20
+    if spec.kind == "slurm":
+        return options | {"account": spec.account, "job_mem": f"{mebibytes}M"}
+    if spec.kind == "pbs":
+        wanted = f"select=1:ncpus={spec.cores}:mem={mebibytes}MB"
+        return options | {"account": spec.account, "resource_spec": wanted}
+    if spec.kind == "sge":
+        wanted = f"h_vmem={mebibytes // spec.cores}M"
+        return options | {"project": spec.account, "resource_spec": wanted}
+    return options | {"project": spec.account, "mem": spec.memory, "walltime": clock(spec.walltime)[:-3]}
+
+
+def lifetime(walltime: int) -> list[str]:
+    """Arguments with which workers leave, not all at once, before the batch system would kill them."""
+    margin = min(300, walltime // 10)
+    return ["--lifetime", f"{walltime - 2 * margin}s", "--lifetime-stagger", f"{margin}s"]
+
+
+def prologue(spec: QueueSpec) -> list[str]:
+    """Lines of shell before the work: modules, variables, then the user's own, which are run as they are."""
+    loads = [f"module load {shlex.quote(each)}" for each in spec.modules]
+    exports = [f"export {key}={shlex.quote(value)}" for key, value in variables(spec).items()]
+    return [*loads, *exports, *spec.prologue]
+
+
+def variables(spec: QueueSpec) -> dict[str, str]:
+    """Of the workers' environment. Blocks are summed by as many processes as there are cores, each with one thread."""
+    return {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"} | spec.environment

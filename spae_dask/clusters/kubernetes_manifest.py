@@ -1,0 +1,123 @@
+"""Manifests of Kubernetes as plain values: pure, so that whole files are compared in tests.
+
+All pods keep to the restricted pod security standard: no root, nothing but scratch space to write on, no token of a
+service account unless one is named.
+"""
+
+from typing import Any
+
+from spae_dask.clusters.specs import KubernetesSpec
+from spae_dask.clusters.values import mebibytes
+
+Manifest = dict[str, Any]
+
+USER = 1000
+"""Of the image that ``deploy/Dockerfile`` makes."""
+
+SCRATCH = "/tmp"  # noqa: S108 - in a pod, which shares it with nobody
+PORTS = (("tcp-comm", 8786), ("http-dashboard", 8787))
+
+
+def cluster_manifest(spec: KubernetesSpec, name: str) -> Manifest:
+    """A DaskCluster of the Dask operator.
+
+    Parameters
+    ----------
+    spec : KubernetesSpec
+        What to ask for.
+    name : str
+        Of the cluster.
+    """
+    return {
+        "apiVersion": "kubernetes.dask.org/v1",
+        "kind": "DaskCluster",
+        "metadata": {"name": name, "namespace": spec.namespace, "labels": labels(name)},
+        "spec": cluster_spec(spec, name),
+    }
+
+
+def cluster_spec(spec: KubernetesSpec, name: str) -> Manifest:
+    """What a DaskCluster and the cluster of a DaskJob have in common."""
+    # the operator's own defaults start commands that distributed no longer has
+    scheduler = container(spec, "scheduler", ["dask", "scheduler", "--host", "0.0.0.0"], 1, spec.scheduler_memory)  # noqa: S104
+    scheduler["ports"] = [{"name": each, "containerPort": port, "protocol": "TCP"} for each, port in PORTS]
+    health = {"httpGet": {"port": "http-dashboard", "path": "/health"}}
+    scheduler["readinessProbe"] = health | {"periodSeconds": 5, "timeoutSeconds": 5}
+    scheduler["livenessProbe"] = health | {"initialDelaySeconds": 30, "periodSeconds": 20, "timeoutSeconds": 10}
+    words = ["dask", "worker", "--name", "$(DASK_WORKER_NAME)", "--nthreads", str(spec.cores)]
+    words += ["--memory-limit", str(spec.worker_nbytes), "--local-directory", SCRATCH, "--no-dashboard"]
+    return {
+        "idleTimeout": 0,
+        "worker": {
+            "replicas": spec.workers,
+            "spec": pod_spec(spec, container(spec, "worker", words, spec.cores, spec.memory)),
+        },
+        "scheduler": {
+            "spec": pod_spec(spec, scheduler),
+            "service": {
+                "type": "ClusterIP",
+                "selector": {"dask.org/cluster-name": name, "dask.org/component": "scheduler"},
+                "ports": [{"name": each, "protocol": "TCP", "port": port, "targetPort": each} for each, port in PORTS],
+            },
+        },
+    }
+
+
+def container(spec: KubernetesSpec, name: str, words: list[str], cores: int, nbytes: int) -> Manifest:
+    """One container of the image, with as much memory as it asks for and no more."""
+    environment = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"} | spec.environment
+    made: Manifest = {
+        "name": name,
+        "image": spec.image,
+        "args": words,
+        "env": [{"name": key, "value": value.replace("$(", "$$(")} for key, value in environment.items()],
+        "resources": {
+            "requests": {"cpu": str(cores), "memory": mebibytes(nbytes)},
+            "limits": {"memory": mebibytes(nbytes)},
+        },
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+        "volumeMounts": [
+            {"name": "scratch", "mountPath": SCRATCH},
+            *(
+                {"name": f"volume-{number}", "mountPath": each.path, "readOnly": each.read_only}
+                for number, each in enumerate(spec.volumes)
+            ),
+        ],
+    }
+    if spec.secrets:
+        made["envFrom"] = [{"secretRef": {"name": each}} for each in spec.secrets]
+    return made
+
+
+def pod_spec(spec: KubernetesSpec, only: Manifest) -> Manifest:
+    """A pod of one container."""
+    made: Manifest = {
+        "automountServiceAccountToken": spec.service_account is not None,
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": USER,
+            "runAsGroup": USER,
+            "fsGroup": USER,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "containers": [only],
+        "volumes": [
+            {"name": "scratch", "emptyDir": {"sizeLimit": mebibytes(spec.scratch)}},
+            *(
+                {"name": f"volume-{number}", "persistentVolumeClaim": {"claimName": each.claim}}
+                for number, each in enumerate(spec.volumes)
+            ),
+        ],
+    }
+    if spec.service_account is not None:
+        made["serviceAccountName"] = spec.service_account
+    return made
+
+
+def labels(name: str) -> Manifest:
+    """By which network policies and people find what belongs to a run."""
+    return {"app.kubernetes.io/name": "spae", "app.kubernetes.io/instance": name}

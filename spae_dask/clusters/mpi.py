@@ -1,0 +1,53 @@
+"""Ranks of MPI as a Dask cluster. The only file that knows dask-mpi and mpi4py."""
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import dask
+from dask_mpi import initialize, send_close_signal
+from mpi4py import MPI
+
+from spae_dask.clusters.specs import MpiSpec
+from spae_dask.errors import InvalidInput
+
+FEWEST = 3
+"""A scheduler, the command and a worker."""
+
+
+@contextmanager
+def joined_ranks(spec: MpiSpec) -> Iterator[str | None]:
+    """In rank 1, yield the scheduler's address, and end the other ranks with the block; those yield None at the end.
+
+    Rank 0 is the scheduler, and ranks from 2 on are workers: they do their work in here.
+
+    Raises
+    ------
+    InvalidInput
+        If there are fewer than three ranks.
+    """
+    n_ranks = MPI.COMM_WORLD.Get_size()
+    if n_ranks < FEWEST:
+        raise InvalidInput(
+            f"spae mpi needs at least {FEWEST} ranks of MPI, and has {n_ranks}: one is the scheduler, one runs the "
+            "command, the others are workers. Start it with `mpirun -n 4 spae mpi ...`."
+        )
+    if MPI.COMM_WORLD.Get_rank() != 1:  # they say what they have to say when all connections close at the end
+        logging.getLogger("distributed").setLevel(logging.CRITICAL)
+        logging.getLogger("tornado").setLevel(logging.CRITICAL)
+    commands = initialize(
+        interface=spec.interface,
+        nthreads=spec.threads,
+        local_directory=spec.scratch,
+        memory_limit=spec.memory or "auto",
+        dashboard=False,
+        dashboard_address="127.0.0.1:0",
+        exit=False,
+    )
+    if not commands:
+        yield None
+        return
+    try:
+        yield str(dask.config.get("scheduler_address"))
+    finally:
+        send_close_signal()

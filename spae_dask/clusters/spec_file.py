@@ -1,0 +1,32 @@
+"""From a cluster file to what it describes."""
+
+from pathlib import Path
+
+from spae_dask.clusters.specs import SPECS, Spec
+from spae_dask.toml.file import TomlFile
+from spae_dask.toml.tables import checked_table
+
+SUFFIX = ".toml"
+"""What the name of a cluster file ends with."""
+
+
+def read_cluster(path: str | Path) -> Spec:
+    """Read and check a cluster file; nothing is started.
+
+    Parameters
+    ----------
+    path : str or Path
+        The TOML file.
+
+    Raises
+    ------
+    InvalidInput
+        With the line of every key that is wrong.
+    NotFound, StorageError
+        If the file cannot be read.
+    """
+    file = TomlFile(Path(path), "a cluster")
+    made = checked_table((), file.table, SPECS, lambda _: {})
+    if isinstance(made, Spec):
+        return made
+    raise file.error(made)

@@ -1,0 +1,199 @@
+"""Clusters as their files describe them: one model a kind."""
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from spae_dask.clusters import values
+
+MEMORY_FOR_ROWS = 0.9
+"""Share of a job's memory that its workers may use; their parents and libraries take the rest."""
+
+
+class Spec(BaseModel):
+    """What all kinds have.
+
+    ``timeout`` is how long the first worker may take to appear.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    kind: str
+    timeout: values.Seconds = 60
+
+
+class Started(Spec):
+    """Processes that are started for the work, so that what they will be is known before."""
+
+    @property
+    def n_workers(self) -> int:
+        """Worker processes in all."""
+        raise NotImplementedError
+
+    @property
+    def n_threads(self) -> int:
+        """Threads of each."""
+        return 1
+
+    @property
+    def worker_nbytes(self) -> int | None:
+        """Bytes that each may use; None for the machine's, shared out."""
+        raise NotImplementedError
+
+
+class LocalSpec(Started):
+    """Worker processes on this machine."""
+
+    kind: Literal["local"]
+    workers: values.Count
+    memory: values.Bytes | None = None
+
+    @property
+    def n_workers(self) -> int:
+        """Worker processes in all."""
+        return self.workers
+
+    @property
+    def worker_nbytes(self) -> int | None:
+        """Bytes that each may use."""
+        return self.memory
+
+
+class SchedulerSpec(Spec):
+    """A scheduler that somebody else started."""
+
+    kind: Literal["scheduler"]
+    address: values.Address
+
+
+class Driver(BaseModel):
+    """What the job that runs a whole pipeline asks for, when `spae submit` makes one."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    cores: values.Count = 1
+    memory: values.Bytes = 4 << 30
+    walltime: values.Seconds = 3600
+
+
+class QueueSpec(Started):
+    """Workers that are jobs of a batch system.
+
+    A job has ``cores`` cores and ``memory`` bytes, shared out to ``processes`` workers (one a core if not given). With
+    no ``jobs``, a run that is itself a job does all the work.
+    """
+
+    kind: Literal["slurm", "pbs", "lsf", "sge"]
+    jobs: values.Amount
+    cores: values.Count = 1
+    processes: values.Count | None = None
+    memory: values.Bytes
+    walltime: values.Seconds = 3600
+    queue: values.Word | None = None
+    account: values.Word | None = None
+    interface: values.Word | None = None
+    scratch: values.Line | None = None
+    logs: values.Word = "spae-logs"
+    python: values.Line | None = None
+    tls: bool = False
+    options: tuple[values.Option, ...] = Field(default=(), strict=False)
+    modules: tuple[values.Line, ...] = Field(default=(), strict=False)
+    environment: values.Environment = Field(default_factory=dict)
+    prologue: tuple[values.Line, ...] = Field(default=(), strict=False)
+    timeout: values.Seconds = 600
+    driver: Driver = Driver()
+
+    @model_validator(mode="after")
+    def _share(self) -> "QueueSpec":
+        if self.cores % (processes := self.processes or self.cores):
+            raise ValueError(f"'cores' is {self.cores}, which is no multiple of 'processes', {processes}.")
+        if self.walltime < 120:
+            raise ValueError("'walltime' is less than two minutes, in which no work can be done.")
+        return self
+
+    @property
+    def n_processes(self) -> int:
+        """Workers of a job."""
+        return self.processes or self.cores
+
+    @property
+    def n_workers(self) -> int:
+        """Worker processes in all."""
+        return self.jobs * self.n_processes
+
+    @property
+    def n_threads(self) -> int:
+        """Threads of each."""
+        return self.cores // self.n_processes
+
+    @property
+    def worker_nbytes(self) -> int:
+        """Bytes that each may use."""
+        return int(self.memory * MEMORY_FOR_ROWS) // self.n_processes
+
+
+class Volume(BaseModel):
+    """A persistent volume claim, and where pods see it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    claim: values.KubernetesName
+    path: values.MountPath
+    read_only: bool = False
+
+
+class KubernetesSpec(Started):
+    """Pods that the Dask operator starts."""
+
+    kind: Literal["kubernetes"]
+    image: values.Line
+    namespace: values.KubernetesName = "default"
+    workers: values.Amount
+    cores: values.Count = 1
+    memory: values.Bytes
+    scheduler_memory: values.Bytes = 2 << 30
+    scratch: values.Bytes = 4 << 30
+    environment: values.Environment = Field(default_factory=dict)
+    secrets: tuple[values.KubernetesName, ...] = Field(default=(), strict=False)
+    volumes: tuple[Volume, ...] = Field(default=(), strict=False)
+    service_account: values.KubernetesName | None = None
+    timeout: values.Seconds = 600
+    driver: Driver = Driver()
+
+    @property
+    def n_workers(self) -> int:
+        """Worker processes in all."""
+        return self.workers
+
+    @property
+    def n_threads(self) -> int:
+        """Threads of each."""
+        return self.cores
+
+    @property
+    def worker_nbytes(self) -> int:
+        """Bytes that each may use."""
+        return int(self.memory * MEMORY_FOR_ROWS)
+
+
+class MpiSpec(Spec):
+    """Ranks that mpirun started; ``spae mpi`` makes a scheduler and workers of them."""
+
+    kind: Literal["mpi"]
+    threads: values.Count = 1
+    memory: values.Bytes | None = None
+    interface: values.Word | None = None
+    scratch: values.Line | None = None
+
+
+SPECS: dict[str, type[Spec]] = {
+    "local": LocalSpec,
+    "scheduler": SchedulerSpec,
+    "slurm": QueueSpec,
+    "pbs": QueueSpec,
+    "lsf": QueueSpec,
+    "sge": QueueSpec,
+    "kubernetes": KubernetesSpec,
+    "mpi": MpiSpec,
+}
+"""Models by kind."""

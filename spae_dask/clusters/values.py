@@ -1,0 +1,111 @@
+"""Kinds of values that keys of a cluster file take. What does not fit raises one ValueError that says what would.
+
+Many of them end in lines of a job script that no quotes can protect, so they hold only characters that mean nothing
+there.
+"""
+
+import re
+from typing import Annotated, Any
+
+from dask.utils import parse_bytes
+from pydantic import Field, PlainValidator
+
+_WORD = re.compile(r"[A-Za-z0-9_./~@%+=:,][A-Za-z0-9_./~@%+=:,-]*")
+_BYTES = re.compile(r"\d+(\.\d+)?\s*[kKMGT]i?B")
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_CLOCK = re.compile(r"(?:(\d+)-)?(\d+):([0-5]\d):([0-5]\d)")
+
+
+def _word(given: Any) -> str:
+    if isinstance(given, str) and _WORD.fullmatch(given):
+        return given
+    raise ValueError("give a string of letters, digits and _ . / ~ @ % + = : , - without spaces, not starting with -.")
+
+
+def _option(given: Any) -> str:
+    if isinstance(given, str) and given.startswith("-") and given.isprintable() and given.isascii():
+        return given
+    raise ValueError("give an option as its own string, on one line, such as '--constraint=icelake'.")
+
+
+def _line(given: Any) -> str:
+    if isinstance(given, str) and given.strip() and given.isprintable():
+        return given
+    raise ValueError("give a string of at least one character, on one line.")
+
+
+def _bytes(given: Any) -> int:
+    if isinstance(given, str) and _BYTES.fullmatch(given) and (nbytes := int(parse_bytes(given))) > 0:
+        return nbytes
+    raise ValueError("give a number of bytes with its unit, such as '4GB' or '512MiB'.")
+
+
+def _seconds(given: Any) -> int:
+    text = given if isinstance(given, str) else ""
+    if found := re.fullmatch(r"(\d+)([smhd])", text):
+        seconds = int(found[1]) * _SECONDS[found[2]]
+    elif found := _CLOCK.fullmatch(text):
+        days, hours, minutes, rest = (int(each or 0) for each in found.groups())
+        seconds = ((days * 24 + hours) * 60 + minutes) * 60 + rest
+    else:
+        seconds = 0
+    if 0 < seconds <= 366 * 86400:
+        return seconds
+    raise ValueError("give a time such as '90s', '30m', '12h', '2d' or '12:00:00'.")
+
+
+def _address(given: Any) -> str:
+    if isinstance(given, str) and re.fullmatch(r"(tcp|tls)://[^\s/]+:\d{1,5}", given):
+        return given
+    raise ValueError("give the address of a scheduler, such as 'tcp://10.0.0.5:8786' or 'tls://10.0.0.5:8786'.")
+
+
+def _environment(given: Any) -> dict[str, str]:
+    if isinstance(given, dict) and all(
+        re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) and isinstance(value, str) and "\0" not in value
+        for name, value in given.items()
+    ):
+        return dict(given)
+    raise ValueError("give names of variables (letters, digits and _) with strings, such as { OMP_NUM_THREADS = '1' }.")
+
+
+def _kubernetes_name(given: Any) -> str:
+    if isinstance(given, str) and re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,51}[a-z0-9])?", given):
+        return given
+    raise ValueError("give at most 53 small letters, digits and '-', beginning and ending with a letter or digit.")
+
+
+def _mount_path(given: Any) -> str:
+    if (
+        isinstance(given, str)
+        and given.isprintable()
+        and re.fullmatch(r"/[^:]+", given)
+        and ".." not in given.split("/")
+    ):
+        return given
+    raise ValueError("give an absolute path without ':' and '..', such as '/data'.")
+
+
+Count = Annotated[int, Field(ge=1)]
+Amount = Annotated[int, Field(ge=0)]
+Word = Annotated[str, PlainValidator(_word)]
+"""A word that neither a shell nor a batch system takes for more than one."""
+Option = Annotated[str, PlainValidator(_option)]
+"""An option of the batch system, which reads it itself: no shell does."""
+Line = Annotated[str, PlainValidator(_line)]
+Bytes = Annotated[int, PlainValidator(_bytes)]
+Seconds = Annotated[int, PlainValidator(_seconds)]
+Address = Annotated[str, PlainValidator(_address)]
+Environment = Annotated[dict[str, str], PlainValidator(_environment)]
+KubernetesName = Annotated[str, PlainValidator(_kubernetes_name)]
+MountPath = Annotated[str, PlainValidator(_mount_path)]
+
+
+def clock(seconds: int) -> str:
+    """``HH:MM:SS``, with as many hours as there are, which every batch system takes."""
+    return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+
+
+def mebibytes(nbytes: int) -> str:
+    """As Kubernetes writes bytes, rounded up."""
+    return f"{-(-nbytes // (1 << 20))}Mi"

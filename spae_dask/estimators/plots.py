@@ -1,0 +1,92 @@
+"""Figures of a fitted encoder, drawn by the report's functions on axes of the user's or on new ones."""
+
+from typing import TYPE_CHECKING, Any
+
+from sklearn.utils.validation import check_is_fitted
+
+from spae_dask.algorithms.path import SparsityPath
+from spae_dask.estimators.curves import cheap_curve
+from spae_dask.estimators.results import results_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+class Plots:
+    """Figures of one fitted encoder. Each method draws on ``ax``, or on a new figure of pyplot's, and returns the axes.
+
+    matplotlib is imported when a figure is asked for; without it each method raises InvalidInput, which names the extra
+    to install.
+
+    Parameters
+    ----------
+    encoder : SparseEncoder
+        Fitted.
+    """
+
+    def __init__(self, encoder: Any) -> None:
+        self._encoder = encoder
+
+    def loss(self, ax: "Axes | None" = None) -> "Axes":
+        """Share of the variance lost against the nonzeros of a component, with PCA's loss and the paper's bound.
+
+        Encoders of other sizes are drawn where they are known without a read, see ``curve``.
+        """
+        from spae_dask.report.encoder_axes import draw_loss, on_axes
+
+        check_is_fitted(self._encoder)
+        certificate, curve = self._encoder.certificate_, self._encoder.curve()
+        return on_axes(ax, lambda axes, theme: draw_loss(axes, certificate, curve, theme))
+
+    def loadings(self, ax: "Axes | None" = None) -> "Axes":
+        """Heat map of the components on the features they use; of many, on those of the largest share."""
+        from spae_dask.report.encoder_axes import draw_encoder_loadings, on_axes
+
+        found = results_of(self._encoder)
+        return on_axes(ax, lambda axes, theme: draw_encoder_loadings(axes, found, theme))
+
+    def explained_variance(self, ax: "Axes | None" = None) -> "Axes":
+        """Share of the variance that each component adds, beside PCA's."""
+        from spae_dask.report.encoder_axes import draw_explained, on_axes
+
+        found = results_of(self._encoder)
+        return on_axes(ax, lambda axes, theme: draw_explained(axes, found.explained, found.pca_explained, theme))
+
+    def features(self, ax: "Axes | None" = None) -> "Axes":
+        """The features of the largest share of the encoder, as bars."""
+        from spae_dask.report.encoder_axes import draw_features, on_axes
+
+        found = results_of(self._encoder)
+        return on_axes(ax, lambda axes, theme: draw_features(axes, found, theme))
+
+
+class PlotMixin:
+    """``plot`` and ``curve`` for an encoder that keeps what its fit left as ``_summary``."""
+
+    @property
+    def plot(self) -> Plots:
+        """Figures: ``plot.loss()``, ``plot.loadings()``, ``plot.explained_variance()`` and ``plot.features()``."""
+        return Plots(self)
+
+    def curve(self) -> SparsityPath | None:
+        """Losses of encoders like this one with fewer and more nonzeros; no data are read.
+
+        They are made when they are first asked for, by a quicker search than that of ``fit``, and stored with the
+        encoder. For sizes of your own, by full searches, there is ``sparsity_path``.
+
+        Returns
+        -------
+        SparsityPath or None
+            None where that would take more than seconds, and where a fit leaves nothing to make them from:
+            ``strategy="paper"``, ``method="doubly-sparse"``, and encoders that were stored without.
+        """
+        check_is_fitted(self)
+        encoder: Any = self
+        if "_curve" not in self.__dict__:
+            found = encoder.certificate_.n_nonzero  # asked for first: a stream then makes its encoder, and _summary
+            stream, plan, summary = (self.__dict__.get(name) for name in ("_stream", "plan_", "_summary"))
+            strategy = next((each.strategy for each in (stream, plan) if each is not None), "")
+            self._curve: SparsityPath | None = cheap_curve(
+                encoder._problem(), summary, strategy, found, encoder.n_features_in_
+            )
+        return self._curve

@@ -1,0 +1,75 @@
+"""The record of a fitted encoder: how it was asked for, and where it comes from."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from spae_dask import __version__
+from spae_dask.engine.plan import Plan
+from spae_dask.storage.fingerprint import fingerprint
+from spae_dask.storage.open import open_matrix
+
+NOT_STORED = ("memory_limit", "checkpoint", "progress")
+"""Parameters that say where a fit ran, not what it found."""
+
+NOT_KEPT = ("alternatives", "calibration", "shape", "dtype")
+"""Of a plan: what other strategies would have taken, and what is told elsewhere in the record."""
+
+
+def parameters_of(encoder: Any) -> dict[str, Any]:
+    """How a fitted ``SparseEncoder`` was asked for, with the seed that was used."""
+    parameters = {name: value for name, value in encoder.get_params().items() if name not in NOT_STORED}
+    return parameters | {"random_state": encoder.seed_}
+
+
+def provenance_of(encoder: Any, source: Any = None) -> dict[str, Any]:
+    """Where an encoder comes from: version, date, data, seed, strategy, what was planned and what was measured.
+
+    Parameters
+    ----------
+    encoder : SparseEncoder
+        Fitted. Of a loaded one the record is as it was stored.
+    source : object, optional
+        The data it was fitted on, to be fingerprinted.
+    """
+    if hasattr(encoder, "provenance_") and not hasattr(encoder, "plan_"):
+        return dict(encoder.provenance_)  # loaded: where it came from stays as it was recorded
+    record = {
+        "spae_dask": __version__,
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        **_origin(encoder),
+        "seed": encoder.seed_,
+        "n_samples": encoder.n_samples_seen_,
+        "constant_features": [int(column) for column in encoder.constant_features_],
+        "explained_variance_ratio": [float(share) for share in encoder.explained_variance_ratio_],
+    }
+    if hasattr(encoder, "selected_rows_"):
+        record["selected_rows"] = [int(row) for row in encoder.selected_rows_]
+    if source is not None:
+        record["data_fingerprint"] = fingerprint(open_matrix(source))
+    if hasattr(encoder, "plan_"):
+        record["planned"] = _planned(encoder.plan_)
+    if hasattr(encoder, "measured_"):
+        record["measured"] = encoder.measured_.as_dict()
+    return record
+
+
+def _planned(plan: Plan) -> dict[str, Any]:
+    return {name: value for name, value in plan.as_dict().items() if name not in NOT_KEPT}
+
+
+def _origin(encoder: Any) -> dict[str, Any]:
+    if hasattr(encoder, "plan_"):
+        plan = encoder.plan_
+        return {
+            "strategy": plan.strategy,
+            "source": plan.source,
+            "shape": list(plan.shape),
+            "dtype": plan.dtype,
+        }
+    assert encoder._stream is not None, "without a plan it was loaded, or learned from a stream"
+    return {
+        "strategy": encoder._stream.strategy,
+        "source": "rows given to partial_fit",
+        "shape": [encoder.n_samples_seen_, encoder.n_features_in_],
+        "dtype": "float64",
+    }

@@ -1,0 +1,117 @@
+"""The report of an encoder on disk, for the command and for pipelines."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from spae_dask.algorithms.path import SparsityPath
+from spae_dask.blocks import RowBlocks
+from spae_dask.errors import InvalidInput
+from spae_dask.estimators.curves import sizes_of
+from spae_dask.estimators.paths import fit_path
+from spae_dask.estimators.results import results_of
+from spae_dask.estimators.sparse_encoder import SparseEncoder
+from spae_dask.storage.fingerprint import fingerprint
+from spae_dask.storage.publish import publish
+
+PASSED_ON = ("selection", "center", "scale", "missing", "missing_value", "precision", "shared_support")
+"""Parameters of an encoder that its curve is made with."""
+
+WITH_THE_ENCODER = (
+    "The other encoders were made with this one, from the same read of the data, by a quicker search: this encoder may "
+    "lose a little less than the curve does at its size."
+)
+
+
+def write_report(
+    encoder: SparseEncoder,
+    name: str,
+    output: str | Path,
+    *,
+    curve: SparsityPath | None = None,
+    origin: str = "",
+    overwrite: bool = False,
+) -> None:
+    """Write the report of an encoder as one HTML file; it appears whole or not at all.
+
+    Parameters
+    ----------
+    encoder : SparseEncoder
+        Fitted or loaded.
+    name : str
+        What the page calls it: its path.
+    output : str or Path
+        Where to.
+    curve : SparsityPath, optional
+        Losses of encoders of other sizes; those that came with the encoder, if any, in their absence.
+    origin : str
+        Where ``curve`` comes from, for people.
+    overwrite : bool
+        Whether a file there may be replaced.
+
+    Raises
+    ------
+    InvalidInput
+        If a library that reports need is not installed.
+    OutputExists, StorageError
+        If the file cannot be written.
+    """
+    from spae_dask.report.encoder_page import encoder_page
+    from spae_dask.report.html import render
+
+    if curve is None:
+        curve, origin = encoder.curve(), WITH_THE_ENCODER
+    page = render(encoder_page(results_of(encoder), name=name, curve=curve, origin=origin))
+    with publish(output, overwrite=overwrite) as work:
+        work.write_text(page, encoding="utf-8")
+
+
+def curve_from_data(
+    encoder: SparseEncoder,
+    source: RowBlocks,
+    *,
+    memory_limit: str | None = None,
+    progress: Callable[[Any], None] | None = None,
+) -> tuple[SparsityPath, str]:
+    """Losses of encoders like this one with fewer and more nonzeros, from one read; and where they come from.
+
+    Parameters
+    ----------
+    encoder : SparseEncoder
+        Fitted or loaded.
+    source : RowBlocks
+        The data, those of the fit or others.
+    memory_limit, progress
+        As for ``SparseEncoder``.
+
+    Raises
+    ------
+    InvalidInput
+        If the data have another number of features.
+    MemoryBudgetExceeded, StorageError
+        As a fit does.
+    """
+    d = encoder.n_features_in_
+    if source.shape[1] != d:
+        raise InvalidInput(
+            f"{source.describe()} has {source.shape[1]} features, but the encoder was fitted on {d}. Give the data of "
+            "the fit, or others with the same features."
+        )
+    parameters = encoder.get_params()
+    method = "batch" if encoder.method == "doubly-sparse" else encoder.method
+    k, r = encoder.n_components_, encoder.certificate_.n_nonzero
+    found = fit_path(
+        source,
+        [k],
+        sizes_of(encoder._problem(), r, d),
+        method=method,
+        random_state=encoder.seed_,
+        memory_limit=memory_limit,
+        progress=progress,
+        **{name: parameters[name] for name in PASSED_ON},
+    )
+    recorded = getattr(encoder, "provenance_", {}).get("data_fingerprint")
+    origin = f"The other encoders were made for this report from {source.describe()}."
+    if recorded is not None and fingerprint(source) != recorded:
+        origin += " Those are not the data of the fit: their fingerprint is another."
+    return found, origin

@@ -1,0 +1,185 @@
+"""Drawings of an encoder on one pair of axes each: for its report, and for whoever brings axes of their own."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from spae_dask.algorithms.certificate import Certificate
+from spae_dask.algorithms.path import PathPoint, SparsityPath
+from spae_dask.report.encoder_results import EncoderResults, Floats
+from spae_dask.report.extra import missing_library
+from spae_dask.report.figures import MAX_UPRIGHT, contrast, draw_loadings
+from spae_dask.report.names import figure_names
+from spae_dask.report.themes import DARK, LIGHT, Theme
+
+try:
+    from matplotlib import pyplot as plt
+    from matplotlib.axes import Axes
+    from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
+except ImportError as error:
+    raise missing_library("matplotlib") from error
+
+Draw = Callable[[Axes, Theme], None]
+
+MAX_COMPONENTS = 40
+"""Components shown in one heat map."""
+
+MAX_BARS = 30
+"""Components, or features, shown as bars; more components are a line."""
+
+SPREAD = 5.0
+"""Ratio of the largest loss to the smallest from which a log scale shows more."""
+
+
+def on_axes(ax: Axes | None, draw: Draw) -> Axes:
+    """Draw on ``ax``, or on axes of a new figure of pyplot's, in the colours that suit their background."""
+    axes = plt.subplots(layout="constrained")[1] if ax is None else ax
+    background = axes.get_facecolor()
+    draw(axes, LIGHT if contrast(background, LIGHT.ink) >= contrast(background, DARK.ink) else DARK)
+    return axes
+
+
+def draw_loss(
+    axes: Axes, certificate: Certificate, curve: SparsityPath | None, theme: Theme = LIGHT, *, to_bound: bool = False
+) -> None:
+    """Share lost against the nonzeros of a component: encoders of other sizes, this one, PCA and the paper's bound.
+
+    Parameters
+    ----------
+    axes : Axes
+        Where to.
+    certificate : Certificate
+        Of the encoder.
+    curve : SparsityPath or None
+        Points of as many components are drawn.
+    theme : Theme
+        Colours.
+    to_bound : bool
+        Whether the axis reaches up to the bound, which is often far above all encoders, or shows those at their best.
+    """
+    mine, best = percent(certificate.loss, certificate), percent(certificate.pca_loss, certificate)
+    shown = [mine, best]
+    if curve is not None:
+        points = points_of(certificate, curve)
+        losses = [100 * max(1 - p.explained, 0.0) for p in points]
+        shown += losses
+        r = [p.n_nonzero for p in points]
+        axes.plot(r, losses, "o-", color=theme.encoder, ms=4, lw=1.6, label=f"{curve.method} encoders".strip())
+    axes.axhline(best, color=theme.pca, lw=1.4, label="PCA, with all features")
+    if certificate.pca_loss_lower is not None and certificate.pca_loss_upper is not None:
+        ends = [percent(each, certificate) for each in (certificate.pca_loss_lower, certificate.pca_loss_upper)]
+        axes.axhspan(*ends, color=theme.pca, alpha=0.18, lw=0)
+        shown += ends
+    shown += _draw_own(axes, certificate, mine, theme)
+    bounds = bounds_of(certificate, curve)
+    if bounds and (to_bound or min(loss for _, loss in bounds) <= max(shown)):
+        axes.plot(*zip(*bounds, strict=True), "s--", color=theme.quiet, ms=4, lw=1.2, label="the paper's bound")
+    if bounds and to_bound:
+        shown += [loss for _, loss in bounds]
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.set_xlim(0, max(1, 2 * certificate.n_nonzero) if curve is None else None)
+    axes.set(xlabel="features a component may use", ylabel="lost, % of the total")
+    _set_losses(axes, min(shown), max(shown))
+    axes.grid(axis="y", color=theme.line, lw=0.6)
+    axes.set_axisbelow(True)
+    axes.legend(frameon=False)
+
+
+def _set_losses(axes: Axes, lowest: float, highest: float) -> None:
+    """An axis of losses, from the lowest to the highest, where they spread widely on a log scale."""
+    if lowest > 0 and highest > SPREAD * lowest:
+        axes.set_yscale("log")
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.yaxis.set_minor_formatter(NullFormatter())
+        axes.set_ylim(lowest / 1.15, highest * 1.15)
+    else:
+        margin = 0.08 * (highest - lowest) or 0.1 * highest or 1.0
+        axes.set_ylim(max(lowest - margin, -0.2 * margin), highest + margin)
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:.4g} %")
+
+
+def points_of(certificate: Certificate, curve: SparsityPath) -> list[PathPoint]:
+    """The points of a curve with as many components as an encoder, by nonzeros."""
+    mine = (point for point in curve.points if point.n_components == certificate.n_components)
+    return sorted(mine, key=lambda point: point.n_nonzero)
+
+
+def bounds_of(certificate: Certificate, curve: SparsityPath | None) -> list[tuple[int, float]]:
+    """Sizes, and the losses in percent that theory promised for them; without what exceeds all there is."""
+    best, known = percent(certificate.pca_loss, certificate), {certificate.n_nonzero: certificate.bound}
+    if curve is not None:
+        known |= {point.n_nonzero: point.bound for point in points_of(certificate, curve)}
+    return [(r, bound * best) for r, bound in sorted(known.items()) if bound is not None and bound * best < 100]
+
+
+def _draw_own(axes: Axes, certificate: Certificate, mine: float, theme: Theme) -> list[float]:
+    """Mark the encoder itself, and how surely its loss is known; the losses drawn."""
+    spread, ends = None, []
+    if certificate.loss_lower is not None and certificate.loss_upper is not None:
+        ends = [percent(each, certificate) for each in (certificate.loss_lower, certificate.loss_upper)]
+        spread = [[max(mine - ends[0], 0.0)], [max(ends[1] - mine, 0.0)]]
+    axes.errorbar(
+        [certificate.n_nonzero], [mine], yerr=spread, fmt="D", ms=9, color=theme.encoder, mec=theme.paper, mew=1.2,
+        capsize=4, label="this encoder", zorder=4,
+    )  # fmt: skip
+    return ends
+
+
+def percent(loss: float, certificate: Certificate) -> float:
+    """A loss in percent of the total; zero of nothing."""
+    return 100 * loss / certificate.total if certificate.total > 0 else 0.0
+
+
+def draw_encoder_loadings(axes: Axes, results: EncoderResults, theme: Theme = LIGHT) -> None:
+    """Heat map of the first components on the features of the largest shares."""
+    places = results.strongest(MAX_UPRIGHT)
+    names = figure_names([results.labels[place] for place in places], results.selected[places])
+    shown = results.components[:MAX_COMPONENTS, places]
+    draw_loadings(axes, shown, names, [f"component {j + 1}" for j in range(len(shown))], theme=theme)
+
+
+def draw_explained(axes: Axes, explained: Floats, by_pca: Floats | None, theme: Theme = LIGHT) -> None:
+    """Share of the total that each component adds to those before it.
+
+    Parameters
+    ----------
+    axes : Axes
+        Where to.
+    explained : ndarray (k,)
+        Shares of the encoder's components.
+    by_pca : ndarray (k,) or None
+        Those of PCA's, if they are known.
+    theme : Theme
+        Colours.
+    """
+    series = [("sparse encoder", explained, theme.encoder, "o-")]
+    if by_pca is not None:
+        series.append(("PCA", by_pca, theme.pca, "s--"))
+    places = np.arange(1, explained.size + 1)
+    width = 0.8 / len(series)
+    for number, (name, shares, colour, line) in enumerate(series):
+        if explained.size <= MAX_BARS:
+            shifted = places + (number - (len(series) - 1) / 2) * width
+            axes.bar(shifted, 100 * shares, 0.92 * width, color=colour, label=name)
+        else:
+            axes.plot(places, 100 * shares, line, color=colour, ms=3, lw=1.2, label=name)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.set(xlabel="component", ylabel="explained, % of the total")
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:.3g} %")
+    axes.grid(axis="y", color=theme.line, lw=0.6)
+    axes.set_axisbelow(True)
+    axes.legend(frameon=False)
+
+
+def draw_features(axes: Axes, results: EncoderResults, theme: Theme = LIGHT) -> None:
+    """The features of the largest shares, the largest on top."""
+    shares = results.shares
+    places = np.argsort(-shares, kind="stable")[:MAX_BARS]
+    names = figure_names([results.labels[place] for place in places], results.selected[places])
+    rows = np.arange(places.size)
+    axes.barh(rows, 100 * shares[places], color=theme.encoder)
+    axes.set_yticks(rows, names)
+    axes.invert_yaxis()
+    axes.set(xlabel="share of the encoder")
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:.3g} %")
+    axes.tick_params(axis="y", length=0)

@@ -1,0 +1,86 @@
+"""What there is to tell of a fitted encoder: plain values, wherever they come from."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from spae_dask.algorithms.certificate import Certificate
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class EncoderResults:
+    """A fitted encoder.
+
+    Attributes
+    ----------
+    certificate : Certificate
+        What it loses.
+    components : ndarray (k, m)
+        Restricted to the m features that any component uses.
+    selected : ndarray of int (m,)
+        Those features, ascending.
+    names : tuple of str or None
+        Their names, if the data had any. They come with the data and may hold anything.
+    n_features : int
+        d, features of the data.
+    explained : ndarray (k,)
+        Share of the total that each component adds.
+    spectrum : ndarray
+        Singular values that are known, descending.
+    parameters, provenance : Mapping
+        How it was asked for and where it comes from; encoders of earlier versions lack some entries.
+    """
+
+    certificate: Certificate
+    components: Floats
+    selected: npt.NDArray[np.intp]
+    names: tuple[str, ...] | None
+    n_features: int
+    explained: Floats
+    spectrum: Floats
+    parameters: Mapping[str, Any]
+    provenance: Mapping[str, Any]
+
+    @property
+    def labels(self) -> list[str]:
+        """What the selected features are called: their names, else their numbers, counted from 0."""
+        names = [""] * self.selected.size if self.names is None else self.names
+        return [name if name.strip() else f"[{column}]" for name, column in zip(names, self.selected, strict=True)]
+
+    @property
+    def shares(self) -> Floats:
+        """Share (m,) of the encoder that each selected feature makes; they sum to 1.
+
+        Of all squared loadings, each component weighing what it explains.
+        """
+        weights = self.explained if self.explained.sum() > 0 else np.ones(len(self.explained))
+        squares = weights @ self.components**2
+        total = float(squares.sum())
+        shares: Floats = squares / total if total > 0 else squares
+        return shares
+
+    @property
+    def pca_explained(self) -> Floats | None:
+        """Share (k,) of the total that each of PCA's components adds; None where they are not known exactly."""
+        total, k = self.certificate.total, len(self.explained)
+        if self.certificate.pca_loss_kind != "exact" or total <= 0 or not self.spectrum.size:
+            return None
+        shares = np.zeros(k)
+        known = self.spectrum[:k] ** 2 / total
+        shares[: known.size] = known
+        return shares
+
+    @property
+    def what(self) -> str:
+        """What is lost and explained: variance, if X is taken about its means."""
+        return "variance" if self.parameters.get("center", True) else "sum of squares"
+
+    def strongest(self, count: int) -> npt.NDArray[np.intp]:
+        """Places, among the selected, of the features of the largest shares, ascending."""
+        order = np.argsort(-self.shares, kind="stable")[:count]
+        return np.sort(order)

@@ -1,0 +1,145 @@
+"""A certificate in words, for readers who have not met one before."""
+
+import math
+
+from spae_dask.algorithms.certificate import WORTH_SAYING, Certificate
+from spae_dask.report.encoder_results import EncoderResults
+from spae_dask.report.html import Markup, filled, joined, number
+
+
+def share_of(loss: float, certificate: Certificate) -> Markup:
+    """A loss as a percentage of the total."""
+    value = loss / certificate.total if certificate.total > 0 else 0.0
+    return number(value, f"{value:.3%}")
+
+
+def headline(results: EncoderResults) -> Markup:
+    """What the encoder is and loses, in two or three sentences."""
+    c = results.certificate
+    made = filled(
+        "Each row becomes {} {}, computed from {} of its {} features",
+        c.n_components,
+        "number" if c.n_components == 1 else "numbers",
+        number(results.selected.size, f"{results.selected.size:,}"),
+        f"{results.n_features:,}",
+    )
+    if c.total <= 0:
+        return filled("{}: the data have no {} at all, so there is nothing to lose.", made, results.what)
+    kept = filled("They keep {} of the {}", number(c.explained, f"{c.explained:.2%}"), results.what)
+    return joined(filled("{}. {}. {}", made, kept, _against_pca(c)), _how_sure(c))
+
+
+def _against_pca(c: Certificate) -> Markup:
+    if not math.isfinite(c.ratio):
+        return filled("As many codes made of all features lose nothing, those of this encoder {}.", share_of(c.loss, c))
+    if c.pca_loss <= 0:
+        return filled("They lose nothing but rounding, and no encoder could lose less.")
+    return filled(
+        "What they lose is {} times what PCA loses with all features, the least that any {} can lose: {} more.",
+        number(c.ratio, f"{c.ratio:.4f}"),
+        "linear code" if c.n_components == 1 else f"{c.n_components} linear codes",
+        number(c.ratio - 1, f"{c.ratio - 1:.2%}"),
+    )
+
+
+def _how_sure(c: Certificate) -> Markup:
+    if c.loss_kind == "estimate":
+        return filled("These are estimates from {} of the rows.", number(c.fraction_read, f"{c.fraction_read:.1%}"))
+    if c.loss_kind != "exact":
+        return filled("These are estimates; the bounds below are certain.")
+    if c.pca_loss_kind == "exact":
+        return filled("Both losses are exact: they were computed from all rows, not sampled.")
+    if c.pca_loss_kind == "estimate":
+        return filled("The encoder's loss is exact, PCA's an estimate between bounds that are certain.")
+    return filled(
+        "The encoder's loss is exact, PCA's a certain lower bound: the encoder does as well as this, or better."
+    )
+
+
+def loss_facts(results: EncoderResults) -> list[tuple[str, Markup | str]]:
+    """What is known of each loss and how, what theory had promised, and what was asked for."""
+    c = results.certificate
+    facts: list[tuple[str, Markup | str]] = [("the encoder's loss", _own(c)), ("PCA's loss", _pca(c))]
+    if c.ratio_lower is not None and c.ratio_upper is not None:
+        ends = filled("{} to {}", _times(c.ratio_lower), _times(c.ratio_upper))
+        facts.append(("their ratio", filled("{} on all rows, with {} confidence", ends, _chance(c))))
+    facts.append(("promised beforehand", _promise(c)))
+    if c.loss_error > WORTH_SAYING * c.loss > 0:
+        facts.append(
+            ("rounding", filled("changes both losses by {} of the total at most", _small(c.loss_error / c.total)))
+        )
+    if c.eps is not None:
+        facts.append(("asked for", _asked(c)))
+    if c.left_to_gain is not None:
+        gain = number(c.left_to_gain, f"{c.left_to_gain:.4f}")
+        facts.append(("left unread", filled("an encoder fitted on all rows could take {} off the ratio at most", gain)))
+    facts.append(
+        (
+            "symmetric variance",
+            filled(
+                "{} of PCA's: the variance within the span of the codes, the measure of the older literature",
+                number(c.symmetric_ratio, f"{c.symmetric_ratio:.2%}"),
+            ),
+        )
+    )
+    return facts
+
+
+def _own(c: Certificate) -> Markup:
+    loss = filled("{} of the total", share_of(c.loss, c))
+    if c.loss_kind == "exact" or c.loss_lower is None or c.loss_upper is None:
+        return filled("{}, exact" if c.loss_kind == "exact" else "{}, an estimate", loss)
+    ends = filled("{} and {}", share_of(c.loss_lower, c), share_of(c.loss_upper, c))
+    if c.confidence is None:
+        return filled("{}, an estimate; certain to lie between {}", loss, ends)
+    return filled("{}, an estimate; between {} with {} confidence", loss, ends, _chance(c))
+
+
+def _pca(c: Certificate) -> Markup:
+    loss = filled("{} of the total", share_of(c.pca_loss, c))
+    if c.pca_loss_kind == "exact":
+        return filled("{}, exact", loss)
+    lower, upper = c.pca_loss_lower, c.pca_loss_upper
+    if c.pca_loss_kind == "certified lower bound":
+        most = "" if upper is None else filled(", and no more than {}", share_of(upper, c))
+        return filled("certain to be no less than {}{}", loss, most)
+    if lower is None or upper is None:
+        return filled("{}, an estimate", loss)
+    ends = filled("{} and {}", share_of(lower, c), share_of(upper, c))
+    if c.confidence is not None:
+        return filled("{}, an estimate; between {} with {} confidence", loss, ends, _chance(c))
+    return filled("{}, an estimate; certain to lie between {}", loss, ends)
+
+
+def _promise(c: Certificate) -> Markup:
+    if c.bound is None:
+        return filled("no bound on the ratio: {}", c.theorem)
+    return filled(
+        "theory bounds the ratio by {} whatever the data ({}); measured is {}",
+        _times(c.bound),
+        c.theorem,
+        _times(c.ratio),
+    )
+
+
+def _asked(c: Certificate) -> Markup:
+    wanted = filled(
+        "as few features a component as can be found that lose {} more than PCA at most: {} were enough",
+        number(c.eps or 0.0, f"{c.eps:.4g}"),
+        c.n_nonzero,
+    )
+    if c.theory_n_nonzero is None:
+        return wanted
+    return filled("{}; theory would have asked for {}", wanted, f"{c.theory_n_nonzero:,}")
+
+
+def _chance(c: Certificate) -> str:
+    return "unknown" if c.confidence is None else f"{c.confidence:.0%}"
+
+
+def _times(value: float) -> Markup:
+    return number(value, f"{value:.4g}" if value >= 10 else f"{value:.4f}")
+
+
+def _small(value: float) -> Markup:
+    return number(value, f"{value:.1g}")

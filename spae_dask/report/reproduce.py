@@ -1,0 +1,117 @@
+"""How to make an encoder again: the command, and the lines of Python, that a record stands for."""
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Asked:
+    """How a parameter of ``SparseEncoder`` is asked for on the command line.
+
+    Attributes
+    ----------
+    parameter : str
+        Its name.
+    default : object
+        What it is if nobody asks.
+    option : str
+        Its option. An option that stands for itself takes no value.
+    """
+
+    parameter: str
+    default: Any
+    option: str
+
+
+ASKED = (
+    Asked("method", "polished", "--method"),
+    Asked("selection", "dual-set", "--selection"),
+    Asked("center", True, "--no-center"),
+    Asked("scale", False, "--scale"),
+    Asked("orthonormal", False, "--orthonormal"),
+    Asked("shared_support", False, "--shared-support"),
+    Asked("n_rows", None, "--rows"),
+    Asked("missing", "error", "--missing"),
+    Asked("missing_value", None, "--missing-value"),
+    Asked("strategy", "auto", "--strategy"),
+    Asked("n_repeats", 1, "--repeats"),
+    Asked("power_iterations", 0, "--power-iterations"),
+    Asked("precision", "exact", "--precision"),
+    Asked("certified", False, "--certified"),
+    Asked("n_candidates", None, "--candidates"),
+    Asked("sketch_rows", None, "--sketch-rows"),
+    Asked("tolerance", None, "--tolerance"),
+    Asked("random_state", 0, "--seed"),
+)
+"""All parameters that decide what is found, but for k and r (or eps)."""
+
+
+def is_place(source: object) -> bool:
+    """Whether a record's source is a path or a URL, so that a command can name it."""
+    return isinstance(source, str) and (source.startswith("/") or "://" in source)
+
+
+def fit_command(parameters: Mapping[str, Any], provenance: Mapping[str, Any]) -> str | None:
+    """The command of the fit; None where the data were no file.
+
+    Parameters
+    ----------
+    parameters, provenance : Mapping
+        As in ``EncoderResults``.
+    """
+    source = provenance.get("source")
+    if not isinstance(source, str) or not is_place(source):
+        return None
+    words = ["spae", "fit", source, "-k", str(parameters.get("n_components", 2))]
+    size = parameters.get("n_nonzero")
+    if size is None:
+        words += ["--eps", _word(parameters.get("eps", 0.1))]
+    else:
+        words += ["-r", ",".join(map(str, size)) if isinstance(size, list | tuple) else str(size)]
+    for each, value in _wanted(parameters, provenance):
+        words += [each.option] if isinstance(each.default, bool) else [each.option, _word(value)]
+    return shlex.join([*words, "-o", "encoder.zarr"])
+
+
+def python_lines(parameters: Mapping[str, Any], provenance: Mapping[str, Any]) -> list[str]:
+    """The same in Python.
+
+    Parameters
+    ----------
+    parameters, provenance : Mapping
+        As in ``EncoderResults``.
+    """
+    size = parameters.get("n_nonzero")
+    one = f"eps={_literal(parameters.get('eps', 0.1))}" if size is None else f"n_nonzero={_literal(size)}"
+    arguments = [str(parameters.get("n_components", 2)), one]
+    arguments += [f"{each.parameter}={_literal(value)}" for each, value in _wanted(parameters, provenance)]
+    made = f"encoder = SparseEncoder({', '.join(arguments)})"
+    source = provenance.get("source")
+    lines = ["from spae_dask import SparseEncoder", "", made]
+    if is_place(source):
+        return [*lines, f"encoder.fit({_literal(source)})"]
+    if source == "rows given to partial_fit":
+        return [*lines, "for rows in batches:  # the same rows in the same order; how they are batched does not matter",
+                "    encoder.partial_fit(rows)"]  # fmt: skip
+    return [*lines, f"encoder.fit(x)  # the same data: {_one_line(source)}"]
+
+
+def _wanted(parameters: Mapping[str, Any], provenance: Mapping[str, Any]) -> list[tuple[Asked, Any]]:
+    """Parameters that are not as they would be unasked, the strategy as it was taken."""
+    taken = {**parameters, "strategy": provenance.get("strategy", parameters.get("strategy", "auto"))}
+    found = ((each, taken.get(each.parameter, each.default)) for each in ASKED)
+    return [(each, value) for each, value in found if value != each.default]
+
+
+def _word(value: Any) -> str:
+    return repr(value) if isinstance(value, float) else str(value)
+
+
+def _literal(value: Any) -> str:
+    return repr(tuple(value) if isinstance(value, list) else value)
+
+
+def _one_line(source: object) -> str:
+    return " ".join(str(source).split())

@@ -1,0 +1,238 @@
+"""How an array with named dimensions is laid out as a matrix: rows are samples, columns the cells of its grid."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import xarray as xr
+
+from spae_dask.errors import InvalidInput
+
+Ints = npt.NDArray[np.intp]
+
+SAME_PLACE = 1e-6
+"""Coordinates that differ by less than this share of the largest one are the same: they may have been float32 once."""
+
+
+@dataclass(frozen=True, eq=False)
+class GridLayout:
+    """Which dimensions make rows and which make columns, and all that is known about the columns.
+
+    Attributes
+    ----------
+    name : str or None
+        Of the array.
+    dims : tuple of str
+        Dimensions in the array's own order.
+    sample_dims, feature_dims : tuple of str
+        Those whose combinations are rows, as given, and those whose combinations are columns (the cells), last one
+        fastest. The latter are in alphabetical order, so that a transposed array makes the same columns.
+    shape : tuple of int
+        Sizes of the feature dimensions.
+    coords : xarray.Dataset
+        Coordinates that depend on feature dimensions alone, with their indexes; scalar ones among them.
+    attrs : dict
+        Attributes of the array.
+    """
+
+    name: str | None
+    dims: tuple[str, ...]
+    sample_dims: tuple[str, ...]
+    feature_dims: tuple[str, ...]
+    shape: tuple[int, ...]
+    coords: xr.Dataset
+    attrs: dict[str, Any]
+
+    @property
+    def n_cells(self) -> int:
+        """Columns before any is left out."""
+        return int(np.prod(self.shape))
+
+    @property
+    def component_dim(self) -> str:
+        """``component``, or the next free name if the array uses it."""
+        taken = {*self.dims, *(str(name) for name in self.coords.variables)}
+        name = "component"
+        while name in taken:
+            name = f"sparse_{name}"
+        return name
+
+    def cell_names(self, cells: Ints) -> tuple[str, ...]:
+        """Names like ``lat=52.5, lon=13.4`` of some cells, given by their numbers in the flat grid.
+
+        A dimension without a coordinate counts from 0. Texts on an only dimension are the names themselves.
+        """
+        labels = [dim_labels(self.coords, dim, size) for dim, size in zip(self.feature_dims, self.shape, strict=True)]
+        if len(labels) == 1 and _is_text(self.coords, self.feature_dims[0]):
+            return tuple(labels[0][cell] for cell in cells)
+        told = [[f"{dim}={label}" for label in each] for dim, each in zip(self.feature_dims, labels, strict=True)]
+        places = zip(*np.unravel_index(cells, self.shape), strict=True)
+        return tuple(", ".join(each[i] for each, i in zip(told, place, strict=True)) for place in places)
+
+    def on_grid(self, values: npt.NDArray[Any], cells: Ints, fill: Any) -> npt.NDArray[Any]:
+        """Values (..., d) of some cells on the whole grid (..., *shape), with ``fill`` in all other cells."""
+        grid = np.full((*values.shape[:-1], self.n_cells), fill, dtype=values.dtype)
+        grid[..., cells] = values
+        return grid.reshape(*values.shape[:-1], *self.shape)
+
+    def labelled(self, grid: Any, leading: Sequence[str], name: str | None, attrs: dict[str, Any]) -> xr.DataArray:
+        """An array of a grid (leading..., *shape), with its coordinates, in the order of the data's own dimensions."""
+        made = xr.DataArray(
+            grid, dims=(*leading, *self.feature_dims), coords=self.coords.coords, name=name, attrs=attrs
+        )
+        return made.transpose(*leading, *(dim for dim in self.dims if dim in self.feature_dims))
+
+    def checked(self, array: xr.DataArray) -> tuple[xr.DataArray, tuple[str, ...]]:
+        """The array, and those of its dimensions that are not the grid's: its samples.
+
+        Raises
+        ------
+        InvalidInput
+            If it has not the same cells.
+        """
+        array = checked_array(array)
+        for dim, size in zip(self.feature_dims, self.shape, strict=True):
+            if dim not in array.dims:
+                raise InvalidInput(
+                    f"{told_array(array)} lacks the dimension {dim!r}: the encoder was fitted on cells of "
+                    f"{', '.join(self.feature_dims)}. Rename its dimensions, or give the same kind of data."
+                )
+            if array.sizes[dim] != size:
+                raise InvalidInput(
+                    f"{told_array(array)} has {array.sizes[dim]} values of {dim}, and the encoder was fitted on {size}"
+                    ". Give data on the same grid."
+                )
+            if dim in array.indexes and dim in self.coords.indexes:
+                _refuse_other_places(array, dim, self.coords[dim].values)
+        return array, tuple(str(dim) for dim in array.dims if dim not in self.feature_dims)
+
+
+def layout_of(array: xr.DataArray, sample_dim: str | Sequence[str] | None) -> GridLayout:
+    """The layout of an array, given which of its dimensions make the samples; None takes the one of time.
+
+    Raises
+    ------
+    InvalidInput
+        If it is no DataArray, there is no such dimension, or none is left for the cells.
+    """
+    array = checked_array(array)
+    dims = tuple(str(dim) for dim in array.dims)
+    wanted = (time_dim(array),) if sample_dim is None else _as_tuple(sample_dim)
+    for dim in wanted:
+        if dim not in dims:
+            raise InvalidInput(f"sample_dim={dim!r} is no dimension of {told_array(array)}; it has {', '.join(dims)}.")
+    if not wanted or len(set(wanted)) != len(wanted):
+        raise InvalidInput(f"sample_dim={sample_dim!r} must name one dimension, or several different ones.")
+    features = tuple(sorted(dim for dim in dims if dim not in wanted))
+    if not features:
+        raise InvalidInput(
+            f"all dimensions of {told_array(array)} are sample dimensions, so there are no cells to select. "
+            "Leave at least one dimension for them."
+        )
+    if 0 in array.shape:
+        raise InvalidInput(f"{told_array(array)} is empty: its sizes are {dict(array.sizes)}. Give data with entries.")
+    return GridLayout(
+        name=None if array.name is None else str(array.name),
+        dims=dims,
+        sample_dims=wanted,
+        feature_dims=features,
+        shape=tuple(int(array.sizes[dim]) for dim in features),
+        coords=coords_along(array, features).load(),
+        attrs=dict(array.attrs),
+    )
+
+
+def coords_along(array: xr.DataArray, dims: Sequence[str]) -> xr.Dataset:
+    """Coordinates that depend on none but some of its dimensions, with their indexes."""
+    others = [dim for dim in array.dims if dim not in dims]
+    foreign = [name for name, coord in array.coords.items() if not set(coord.dims) <= set(dims) and coord.ndim]
+    mixed = [name for name in foreign if set(array.coords[name].dims) & set(dims)]
+    return array.drop_vars(mixed).isel(dict.fromkeys(others, 0), drop=True).coords.to_dataset()
+
+
+def checked_array(array: object) -> xr.DataArray:
+    """Refuse anything but a DataArray with dimensions of different names."""
+    if isinstance(array, xr.Dataset):
+        names = ", ".join(str(name) for name in array.data_vars) or "none"
+        raise InvalidInput(f"a Dataset holds several variables ({names}). Give one of them: ds['NAME'].")
+    if not isinstance(array, xr.DataArray):
+        raise InvalidInput(
+            f"a {type(array).__name__} has no named dimensions. Give an xarray.DataArray, or fit a matrix of rows and "
+            "columns with SparseEncoder."
+        )
+    if not all(isinstance(dim, str) for dim in array.dims) or len(set(array.dims)) != array.ndim:
+        raise InvalidInput(f"{told_array(array)} has dimensions {array.dims}; they must be texts, all different.")
+    return array
+
+
+def time_dim(array: xr.DataArray) -> str:
+    """The dimension of time, by its coordinate's type or CF attributes, or by its name.
+
+    Raises
+    ------
+    InvalidInput
+        If there is none, or more than one.
+    """
+    found = [str(dim) for dim in array.dims if _is_time(array, str(dim))]
+    found = found or [str(dim) for dim in array.dims if str(dim).lower() in ("time", "t")]
+    if len(found) == 1:
+        return found[0]
+    how = "none of its dimensions is known to be time" if not found else f"{' and '.join(found)} may both be time"
+    raise InvalidInput(
+        f"{told_array(array)} has dimensions {', '.join(map(str, array.dims))}, and {how}. Say which one the "
+        "samples are along: sample_dim=NAME (--sample-dim NAME)."
+    )
+
+
+def _is_time(array: xr.DataArray, dim: str) -> bool:
+    if dim not in array.coords:
+        return False
+    coord = array.coords[dim]
+    attrs = coord.attrs
+    if coord.dtype.kind == "M" or attrs.get("standard_name") == "time" or attrs.get("axis") == "T":
+        return True
+    return " since " in str(attrs.get("units", "")) or "calendar" in attrs
+
+
+def dim_labels(coords: Any, dim: str, size: int) -> list[str]:
+    """A text for each place along a dimension: its coordinate, or numbers from 0."""
+    if dim not in coords.coords:
+        return [str(i) for i in range(size)]
+    return [_label(value) for value in coords.coords[dim].values]
+
+
+def _label(value: Any) -> str:
+    if isinstance(value, np.datetime64):
+        text = str(value).partition(".")[0]
+        return text.removesuffix("T00:00:00")
+    return str(value)
+
+
+def _is_text(coords: xr.Dataset, dim: str) -> bool:
+    return dim in coords.coords and all(isinstance(value, str) for value in coords[dim].values)
+
+
+def told_array(array: xr.DataArray) -> str:
+    """What messages call an array."""
+    return "the DataArray" if array.name is None else f"the DataArray {str(array.name)!r}"
+
+
+def _as_tuple(names: str | Sequence[str]) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else tuple(names)
+
+
+def _refuse_other_places(array: xr.DataArray, dim: str, expected: npt.NDArray[Any]) -> None:
+    given = array[dim].values
+    if given.dtype.kind in "fiu" and expected.dtype.kind in "fiu":
+        same = np.isclose(given, expected, rtol=0, atol=SAME_PLACE * np.abs(expected).max(), equal_nan=True)
+    else:
+        same = np.asarray(given == expected)
+    if not np.all(same):
+        at = int(np.flatnonzero(~same)[0])
+        hint = " It is the same backwards." if np.array_equal(given[::-1], expected) else ""
+        raise InvalidInput(
+            f"{told_array(array)} is on another grid than the encoder: value {at} of {dim} is {_label(given[at])}, not "
+            f"{_label(expected[at])}.{hint} Select or interpolate the same places: da.sel({dim}=...)."
+        )

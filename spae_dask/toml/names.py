@@ -1,0 +1,9 @@
+"""Which of the allowed names may be meant by one that is not."""
+
+from difflib import get_close_matches
+
+
+def did_you_mean(given: object, allowed: list[str]) -> str:
+    """A closing sentence, or nothing if none of the allowed names is near."""
+    close = get_close_matches(str(given), allowed, n=1)
+    return f" Did you mean {close[0]!r}?" if close else ""

@@ -1,0 +1,153 @@
+"""Which cells of a grid become columns, and what each is multiplied by: found before the fit."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import xarray as xr
+
+from spae_dask.accumulators import Accumulator, ColumnMoments, Moments, NonFinite, NonFiniteEntries, Together
+from spae_dask.algorithms.core import constant_columns
+from spae_dask.blocks import RowBlocks
+from spae_dask.errors import InvalidInput
+from spae_dask.estimators.fitting import warn_of_missing_chunks
+from spae_dask.estimators.planning import plan_passes
+from spae_dask.estimators.runtime import active_client, runner_for
+from spae_dask.storage.grid_layout import GridLayout
+from spae_dask.storage.xarray_blocks import Cells, rows_of
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """What was found, and at what price.
+
+    Attributes
+    ----------
+    cells : Cells
+        The columns.
+    passes, bytes_read : int
+        Whole passes made for it.
+    """
+
+    cells: Cells
+    passes: int = 0
+    bytes_read: int = 0
+
+
+def find_columns(
+    array: xr.DataArray,
+    layout: GridLayout,
+    weights: Floats | None,
+    mask: npt.NDArray[np.bool_] | None,
+    encoder: Any,
+) -> Columns:
+    """Leave out the cells that hold nothing, and find the factors of the others.
+
+    Passes: none if a mask is given, the data cannot hold NaN, or no cell is NaN throughout the first row block, which
+    is looked at; else 1. With ``scale`` and weights together always 1, for the standard deviations: columns are scaled
+    before they are weighted, or the weights would cancel.
+
+    Parameters
+    ----------
+    array : xarray.DataArray
+    layout : GridLayout
+    weights : ndarray (n_cells,), optional
+    mask : ndarray (n_cells,) of bool, optional
+        Cells to keep.
+    encoder : GridEncoder
+        Its parameters ``scale``, ``missing``, ``missing_value``, ``memory_limit`` and ``progress`` are used.
+    """
+    wanted = np.ones(layout.n_cells, dtype=bool) if mask is None else mask.copy()
+    if weights is not None:
+        wanted &= weights != 0  # NaN passes, and is refused where there are data
+    kept = _numbers(wanted, "the mask and the weights leave none")
+    cells = Cells(layout.n_cells, _unless_all(kept, layout.n_cells), missing_value=encoder.missing_value)
+    source = rows_of(array, layout.sample_dims, layout.feature_dims, cells)
+    scaled = encoder.scale and weights is not None
+    may_lack = mask is None and source.dtype.kind == "f" and bool(np.isnan(source.read(0)).all(axis=0).any())
+    passes, nbytes, deviation = 0, 0, np.ones(kept.size)
+    if scaled or may_lack:
+        entries, moments, nbytes = _one_pass(source, encoder, with_moments=scaled)
+        passes = 1
+        has_data = entries.nan_by_column < source.shape[0] if mask is None else np.ones(kept.size, dtype=bool)
+        if moments is not None:
+            deviation = _deviation(moments, source.shape[0], encoder.missing)
+        if not has_data.any():
+            raise InvalidInput(
+                f"{source.describe()} is NaN in every cell at every time: there is nothing to compute on."
+            )
+        kept, deviation = kept[has_data], deviation[has_data]
+    factor = None
+    if weights is not None:
+        factor = weights[kept] / deviation
+        if not np.isfinite(factor).all():
+            cell = layout.cell_names(kept[~np.isfinite(factor)][:1])[0]
+            raise InvalidInput(f"the weight of the cell {cell} is not finite, and it has data. Give 0 to leave it out.")
+        # as the rows are multiplied by it, and the decoded ones divided
+        factor = factor.astype(Cells(1, factor=factor).dtype(source.dtype)).astype(np.float64)
+    cells = Cells(layout.n_cells, _unless_all(kept, layout.n_cells), factor, encoder.missing_value)
+    return Columns(cells, passes, nbytes)
+
+
+def mask_on(layout: GridLayout, mask: Any) -> npt.NDArray[np.bool_] | None:
+    """A mask over the cells of the flat grid.
+
+    Raises
+    ------
+    InvalidInput
+        If it is not a DataArray of booleans over all feature dimensions of the grid.
+    """
+    if mask is None:
+        return None
+    if not isinstance(mask, xr.DataArray) or mask.dtype != bool or set(mask.dims) != set(layout.feature_dims):
+        given = f"{mask.dtype} over {mask.dims}" if isinstance(mask, xr.DataArray) else type(mask).__name__
+        raise InvalidInput(
+            f"the mask is {given}; it must be a DataArray of booleans over ({', '.join(layout.feature_dims)}), True "
+            "where there are data, such as da.isel(time=0, drop=True).notnull()."
+        )
+    flat: npt.NDArray[np.bool_] = np.asarray(layout.checked(mask)[0].transpose(*layout.feature_dims)).reshape(-1)
+    return flat
+
+
+def _numbers(wanted: npt.NDArray[np.bool_], why_none: str) -> npt.NDArray[np.intp]:
+    if not wanted.any():
+        raise InvalidInput(f"no cell is left: {why_none}. Keep at least one.")
+    return np.flatnonzero(wanted)
+
+
+def _unless_all(kept: npt.NDArray[np.intp], n_cells: int) -> npt.NDArray[np.intp] | None:
+    return None if kept.size == n_cells else kept
+
+
+def _one_pass(
+    source: RowBlocks, encoder: Any, *, with_moments: bool
+) -> tuple[NonFiniteEntries, ColumnMoments | None, int]:
+    d = source.shape[1]
+    recipes: dict[str, Accumulator[Any]] = {"nonfinite": NonFinite(d)}
+    if with_moments:
+        recipes["moments"] = Moments(d)
+    recipe = Together(recipes)
+    client = active_client(source)
+    plan = plan_passes(
+        source, [("cells", recipe)], client, encoder.memory_limit, reason="cells without data", finish_nbytes=0
+    )
+    warn_of_missing_chunks(source)
+    runner = runner_for(source, client, plan, encoder.progress)
+    found = runner.run_pass(recipe, "cells")
+    return found["nonfinite"], found.get("moments"), runner.tally.nbytes
+
+
+def _deviation(moments: ColumnMoments, n: int, missing: str) -> Floats:
+    """Standard deviations with divisor n - 1 after gaps are filled; 1 where there is no variance."""
+    squares = moments.squared_deviations.copy()
+    mean = moments.mean
+    if missing == "zero":
+        share = moments.count / n
+        squares += share * (n - moments.count) * mean**2
+        mean = share * mean
+    deviation = np.sqrt(squares / max(n - 1, 1))
+    still = constant_columns(deviation, mean) | (moments.constant & (moments.count == n))
+    return np.where(still, 1.0, deviation)

@@ -1,0 +1,360 @@
+"""Sparse EOFs with a certificate, in xarray's shape."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from spae_dask.algorithms.certificate import Certificate
+from spae_dask.engine.events import Event
+from spae_dask.errors import InvalidInput, NonFiniteInput
+from spae_dask.estimators.applying import decode_rows, encode_rows
+from spae_dask.estimators.sparse_encoder import SparseEncoder
+from spae_dask.storage.grid_layout import checked_array, coords_along, layout_of, told_array
+from spae_dask.storage.xarray_blocks import Cells, rows_of
+from spae_dask.xarray.arrays import as_source, folded, grid_of_rows, picked_rows, with_samples
+from spae_dask.xarray.columns import find_columns, mask_on
+from spae_dask.xarray.naming import named_error
+from spae_dask.xarray.saved import load_grid_encoder, save_grid_encoder
+from spae_dask.xarray.weights import weights_on
+
+OF_GRID = ("weights", "lat_dim", "missing_value")
+"""Parameters that this class sees to itself; all others are ``SparseEncoder``'s."""
+
+
+class GridEncoder(BaseEstimator):  # type: ignore[misc]
+    """Sparse encoder of an array with named dimensions: few cells of the grid a component, and the loss against EOFs'.
+
+    Some dimensions make the samples (usually time), all others the cells of a grid; each cell is a column of the matrix
+    that :class:`spae_dask.SparseEncoder` is fitted on, in whatever order the dimensions are. Cells that are NaN
+    throughout, such as land, are left out before the fit, and are NaN in all that comes back. With weights each cell is
+    multiplied by its weight first, and ``certificate_`` is about the weighted data: its loss, PCA's and the total are
+    sums of weighted squares. ``reconstruct`` divides the weights out again.
+
+    Data are read in blocks along the first sample dimension: in memory, from dask blocks as they are chunked, or from
+    the file that ``xarray.open_dataset`` opened.
+
+    Parameters
+    ----------
+    n_components : int, default 2
+        k.
+    n_nonzero, eps, method, selection, center, strategy, precision, orthonormal, shared_support, n_rows, n_repeats, \
+power_iterations, certified, n_candidates, sketch_rows, tolerance, random_state, memory_limit, checkpoint, progress
+        As for ``SparseEncoder``.
+    weights : None, "coslat" or xarray.DataArray, default None
+        Weights of the cells. ``"coslat"``: the square root of the cosine of their latitude, so that squares count by
+        area. A DataArray over some or all dimensions of the grid, 0 or more; cells of weight 0 are left out. Weighted
+        float32 data stay float32.
+    lat_dim : str, optional
+        With ``weights="coslat"``: the coordinate of latitude, in degrees, of one dimension or more. By default it is
+        known by its CF standard name, else its units, else its name.
+    scale : bool, default False
+        Divide cells by their standard deviations (divisor n - 1), before they are weighted: with weights that costs one
+        more read. Cells without variance are left alone and never selected.
+    missing : {"error", "mean", "zero"}, default "error"
+        What NaN means in cells that have data at other times.
+    missing_value : float, optional
+        A number that stands for NaN, before weights are applied.
+
+    Attributes
+    ----------
+    encoder_ : SparseEncoder
+        Fitted on the cells that were kept, weighted; its columns are named after their places.
+    certificate_ : Certificate
+        What is known about the loss, of weighted data. Its passes count the one that looked for cells without data.
+    layout_ : GridLayout
+        Dimensions, coordinates and attributes.
+    cells_ : Cells
+        Which cells are columns, and what they are multiplied by.
+
+    Examples
+    --------
+    >>> import numpy as np, xarray as xr
+    >>> from spae_dask.xarray import GridEncoder
+    >>> rng = np.random.default_rng(0)
+    >>> field = rng.normal(size=(200, 2)) @ rng.normal(size=(2, 20)) + 0.1 * rng.normal(size=(200, 20))
+    >>> da = xr.DataArray(field.reshape(200, 4, 5), dims=("time", "lat", "lon"), coords={"lat": [0, 20, 40, 60]})
+    >>> encoder = GridEncoder(n_components=2, n_nonzero=3, weights="coslat").fit(da, sample_dim="time")
+    >>> encoder.components().dims, encoder.scores(da).dims
+    (('component', 'lat', 'lon'), ('time', 'component'))
+    """
+
+    def __init__(
+        self,
+        n_components: int = 2,
+        *,
+        n_nonzero: int | Sequence[int] | None = None,
+        weights: Any = None,
+        lat_dim: str | None = None,
+        eps: float = 0.1,
+        method: str = "polished",
+        selection: str = "dual-set",
+        center: bool = True,
+        scale: bool = False,
+        strategy: str = "auto",
+        precision: str = "exact",
+        missing: str = "error",
+        missing_value: float | None = None,
+        orthonormal: bool = False,
+        shared_support: bool = False,
+        n_rows: int | None = None,
+        n_repeats: int = 1,
+        power_iterations: int = 0,
+        certified: bool = False,
+        n_candidates: int | None = None,
+        sketch_rows: int | None = None,
+        tolerance: float | None = None,
+        random_state: Any = 0,
+        memory_limit: int | str | None = None,
+        checkpoint: str | None = None,
+        progress: Callable[[Event], None] | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.n_nonzero = n_nonzero
+        self.weights = weights
+        self.lat_dim = lat_dim
+        self.eps = eps
+        self.method = method
+        self.selection = selection
+        self.center = center
+        self.scale = scale
+        self.strategy = strategy
+        self.precision = precision
+        self.missing = missing
+        self.missing_value = missing_value
+        self.orthonormal = orthonormal
+        self.shared_support = shared_support
+        self.n_rows = n_rows
+        self.n_repeats = n_repeats
+        self.power_iterations = power_iterations
+        self.certified = certified
+        self.n_candidates = n_candidates
+        self.sketch_rows = sketch_rows
+        self.tolerance = tolerance
+        self.random_state = random_state
+        self.memory_limit = memory_limit
+        self.checkpoint = checkpoint
+        self.progress = progress
+
+    def fit(
+        self, da: xr.DataArray, sample_dim: str | Sequence[str] | None = None, *, mask: xr.DataArray | None = None
+    ) -> "GridEncoder":
+        """Read the data once, choose cells, build and certify the encoder.
+
+        One more read, or a part of it, looks for cells that are NaN throughout. None is needed for integers, if every
+        cell has data in the first row block, which is looked at, or if a mask is given.
+
+        Parameters
+        ----------
+        da : xarray.DataArray
+            Dimensions in any order.
+        sample_dim : str or sequence of str, optional
+            Dimension of the samples, or several, whose combinations are. By default the one of time.
+        mask : xarray.DataArray of bool, optional
+            Over the grid, True for the cells to use.
+
+        Raises
+        ------
+        NonFiniteInput
+            If a cell that is kept is NaN somewhere and ``missing="error"``, or infinite; time and cell are named.
+        InvalidInput
+            If the data or a parameter cannot be used.
+        MemoryBudgetExceeded
+            If the plan does not fit.
+        StorageError
+            If the data cannot be read.
+        """
+        layout = layout_of(da, sample_dim)
+        encoder = SparseEncoder(**{name: value for name, value in self.get_params().items() if name not in OF_GRID})
+        weights = weights_on(layout, self.weights, self.lat_dim)
+        columns = find_columns(da, layout, weights, mask_on(layout, mask), self)
+        if weights is not None:  # scaled already, or not at all
+            encoder.scale = False
+        source = rows_of(da, layout.sample_dims, layout.feature_dims, columns.cells)
+        try:
+            encoder.fit(source)
+        except NonFiniteInput as error:
+            raise named_error(error, da, layout.sample_dims, layout, columns.cells) from error
+        encoder.certificate_ = replace(
+            encoder.certificate_,
+            passes=encoder.certificate_.passes + columns.passes,
+            bytes_read=encoder.certificate_.bytes_read + columns.bytes_read,
+        )
+        kept = columns.cells.numbers
+        encoder.feature_names_in_ = np.array(layout.cell_names(kept), dtype=object)
+        self.encoder_, self.layout_, self.cells_ = encoder, layout, columns.cells
+        return self
+
+    @property
+    def certificate_(self) -> Certificate:
+        """What is known about the loss of the weighted data."""
+        check_is_fitted(self)
+        return self.encoder_.certificate_
+
+    def components(self) -> xr.DataArray:
+        """The encoder: coefficients (component, grid) of unit length, of weighted data; 0 in cells it does not use."""
+        return self._on_grid(self._fitted().components_, "components", self._described("sparse components"))
+
+    def decoder(self) -> xr.DataArray:
+        """The patterns (component, grid) that scores multiply, in units of the data, weights divided out."""
+        encoder = self._fitted()
+        return self._on_grid(self._unweighted(encoder.decoder_ * encoder.scale_), "decoder", dict(self.layout_.attrs))
+
+    def mean(self) -> xr.DataArray:
+        """What is subtracted from each cell, in units of the data."""
+        means = self.layout_.on_grid(self._unweighted(self._fitted().mean_), self.cells_.numbers, np.nan)
+        return self.layout_.labelled(means, (), "mean", dict(self.layout_.attrs))
+
+    def selected(self) -> xr.DataArray:
+        """Which cells each component uses: booleans (component, grid)."""
+        used = self._fitted().components_ != 0
+        return self._on_grid(used, "selected", self._described("cells used by sparse components"), fill=False)
+
+    def table(self) -> xr.Dataset:
+        """The cells of all components, largest coefficient first; ``.to_dataframe()`` makes a table of it.
+
+        Returns
+        -------
+        xarray.Dataset
+            Along ``entry``: ``component``, ``coefficient`` and ``cell``, its name.
+        """
+        H, names = self._fitted().components_, self._fitted().feature_names_in_
+        entries = [(j, c) for j in range(len(H)) for c in np.argsort(-np.abs(H[j]), kind="stable") if H[j, c] != 0]
+        return xr.Dataset(
+            {
+                "component": ("entry", np.array([j + 1 for j, _ in entries], dtype=np.int64)),
+                "coefficient": ("entry", np.array([H[entry] for entry in entries], dtype=np.float64)),
+                "cell": ("entry", np.array([names[c] for _, c in entries], dtype=object)),
+            }
+        )
+
+    def explained_variance_ratio(self) -> xr.DataArray:
+        """Share of the weighted variance that each component explains beyond those before it."""
+        ratio = self._fitted().explained_variance_ratio_
+        dim = self.layout_.component_dim
+        return xr.DataArray(ratio, dims=dim, coords=self._numbers(), name="explained_variance_ratio")
+
+    def scores(self, da: xr.DataArray) -> xr.DataArray:
+        """Codes of samples on the same grid: (samples..., component).
+
+        Only selected cells are looked at, and of dask arrays only the chunks that hold them are computed. Lazy for data
+        of dask or still in a file. Every dimension that is not one of the grid's counts as samples; there may be none.
+
+        Raises
+        ------
+        NonFiniteInput
+            If a selected cell is NaN (without values to fill in) or infinite; at once for data in memory.
+        InvalidInput
+            If the grid is another one.
+        """
+        encoder, layout = self._fitted(), self.layout_
+        da, sample_dims = layout.checked(da)
+        selected = encoder.selected_features_
+        inner = encoder.row_encoder()
+        names = tuple(encoder.feature_names_in_[selected])
+        on_picked = replace(inner, columns=np.arange(selected.size), names=names)
+        cells = self.cells_.taken(selected)
+        source = picked_rows(da, sample_dims, layout.feature_dims, cells)
+        try:
+            codes = encode_rows(source, on_picked)
+        except NonFiniteInput as error:
+            raise named_error(error, da, sample_dims, layout, cells) from error
+        coords = coords_along(da, sample_dims)
+        found = xr.DataArray(
+            folded(codes, tuple(da.sizes[dim] for dim in sample_dims)),
+            dims=(*sample_dims, layout.component_dim),
+            coords=coords.coords,
+            name="scores",
+            attrs=self._described("scores of sparse components"),
+        )
+        return found.assign_coords(self._numbers())
+
+    def reconstruct(self, scores: xr.DataArray) -> xr.DataArray:
+        """Data on the grid from scores, in units of the data; lazy for lazy scores.
+
+        It is ``mean() + (scores * decoder()).sum("component")``; cells without data are NaN.
+
+        Raises
+        ------
+        InvalidInput
+            If the scores are not those of all components.
+        """
+        encoder, layout = self._fitted(), self.layout_
+        dim = layout.component_dim
+        scores = self._checked_scores(scores)
+        sample_dims = tuple(str(each) for each in scores.dims if each != dim)
+        codes = as_source(scores, sample_dims, (dim,), Cells(encoder.n_components_))
+        rows = decode_rows(codes, encoder.decoder_, encoder.mean_, encoder.scale_)
+        grid = grid_of_rows(rows, tuple(scores.sizes[each] for each in sample_dims), layout, self.cells_)
+        coords = coords_along(scores.drop_vars(dim, errors="ignore"), sample_dims)
+        found = layout.labelled(grid, sample_dims, layout.name, dict(layout.attrs))
+        found = found.assign_coords(coords.drop_vars(list(layout.coords.variables), errors="ignore").coords)
+        order = layout.dims if set(layout.dims) == set(found.dims) else found.dims
+        return found.transpose(*order)
+
+    def score(self, da: xr.DataArray) -> float:
+        """Share of the weighted variance of other data about ``mean()`` that is explained. One pass."""
+        encoder, layout = self._fitted(), self.layout_
+        da, sample_dims = with_samples(*layout.checked(da))
+        source = rows_of(da, sample_dims, layout.feature_dims, self.cells_)
+        return float(encoder.score(source))
+
+    def save(self, path: str | Path, *, overwrite: bool = False) -> None:
+        """Write the encoder with its grid as a Zarr group; it appears whole or not at all.
+
+        ``load_encoder`` and ``spae inspect`` read it as well, as the encoder of a matrix with named columns.
+        """
+        check_is_fitted(self)
+        save_grid_encoder(self, path, overwrite=overwrite)
+
+    @classmethod
+    def load(cls, path: str | Path) -> "GridEncoder":
+        """Read what ``save`` wrote, in Zarr format 3 or copied to format 2.
+
+        Raises
+        ------
+        NotFound, InvalidInput, StorageError
+            As ``load_encoder``; also InvalidInput if it is an encoder without a grid.
+        """
+        loaded = load_grid_encoder(path)
+        made = cls(**loaded.parameters)
+        made.encoder_, made.layout_, made.cells_ = loaded.encoder, loaded.layout, loaded.cells
+        return made
+
+    def _fitted(self) -> Any:
+        check_is_fitted(self)
+        return self.encoder_
+
+    def _numbers(self) -> dict[str, Any]:
+        """The coordinate of components, from 1."""
+        return {self.layout_.component_dim: np.arange(1, self.encoder_.n_components_ + 1)}
+
+    def _described(self, what: str) -> dict[str, Any]:
+        name = self.layout_.attrs.get("long_name", self.layout_.name)
+        return {"long_name": what if name is None else f"{what} of {name}"}
+
+    def _unweighted(self, values: Any) -> Any:
+        return values if self.cells_.factor is None else values / self.cells_.factor
+
+    def _on_grid(self, values: Any, name: str, attrs: dict[str, Any], fill: Any = np.nan) -> xr.DataArray:
+        grid = self.layout_.on_grid(values, self.cells_.numbers, fill)
+        return self.layout_.labelled(grid, (self.layout_.component_dim,), name, attrs).assign_coords(self._numbers())
+
+    def _checked_scores(self, scores: xr.DataArray) -> xr.DataArray:
+        scores, dim, k = checked_array(scores), self.layout_.component_dim, self.encoder_.n_components_
+        if dim not in scores.dims or scores.sizes[dim] != k:
+            raise InvalidInput(
+                f"{told_array(scores)} has sizes {dict(scores.sizes)}; scores are along {dim!r}, of {k} components. "
+                "Give what scores() returned."
+            )
+        if dim in scores.indexes and not np.array_equal(scores[dim].values, np.arange(1, k + 1)):
+            given = scores[dim].values.tolist()
+            raise InvalidInput(f"the components of the scores are {given}, not 1 to {k} in order.")
+        if set(scores.dims) & set(self.layout_.feature_dims):
+            raise InvalidInput(f"{told_array(scores)} has dimensions of the grid, {scores.dims}; scores have none.")
+        return scores

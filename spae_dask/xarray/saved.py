@@ -1,0 +1,51 @@
+"""A fitted grid encoder on disk and back: the encoder of a matrix, and a group ``grid`` about its columns."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import xarray as xr
+
+from spae_dask.errors import InvalidInput
+from spae_dask.estimators.record import NOT_STORED
+from spae_dask.estimators.saved import load_encoder, save_encoder
+from spae_dask.estimators.sparse_encoder import SparseEncoder
+from spae_dask.storage.grid_artifact import GridRecord, read_grid, write_grid
+from spae_dask.storage.grid_layout import GridLayout
+from spae_dask.storage.xarray_blocks import Cells
+
+
+@dataclass(frozen=True, eq=False)
+class LoadedGrid:
+    """What was on disk."""
+
+    parameters: dict[str, Any]
+    encoder: SparseEncoder
+    layout: GridLayout
+    cells: Cells
+
+
+def save_grid_encoder(encoder: Any, path: str | Path, *, overwrite: bool) -> None:
+    """Write a fitted ``GridEncoder``."""
+    parameters = {name: value for name, value in encoder.get_params().items() if name not in NOT_STORED}
+    parameters["random_state"] = encoder.encoder_.seed_
+    weights = parameters["weights"]
+    given = weights if isinstance(weights, xr.DataArray) else None
+    parameters["weights"] = weights if given is None else "given"
+    record = GridRecord(encoder.layout_, encoder.cells_, parameters, given)
+    save_encoder(encoder.encoder_, path, overwrite=overwrite, attach=lambda group: write_grid(group, record))
+
+
+def load_grid_encoder(path: str | Path) -> LoadedGrid:
+    """Read a ``GridEncoder``."""
+    encoder = load_encoder(path)
+    record = read_grid(path)
+    if record.cells.d != encoder.n_features_in_:
+        raise InvalidInput(
+            f"the encoder at {path} contradicts itself: {encoder.n_features_in_} columns, but {record.cells.d} cells. "
+            "Fit again, or restore a whole copy."
+        )
+    parameters = dict(record.parameters)
+    if record.weights is not None:
+        parameters["weights"] = record.weights
+    return LoadedGrid(parameters, encoder, record.layout, record.cells)

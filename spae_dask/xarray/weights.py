@@ -1,0 +1,120 @@
+"""Weights of the cells of a grid: by the cosine of their latitude, or as given."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import xarray as xr
+
+from spae_dask.errors import InvalidInput
+from spae_dask.storage.grid_layout import GridLayout
+
+Floats = npt.NDArray[np.float64]
+
+DEGREES_NORTH = {"degrees_north", "degree_north", "degrees_n", "degree_n", "degreesn", "degreen"}
+"""Units by which CF tells a latitude, in small letters."""
+
+NAMES = {"lat", "latitude", "lats", "latitudes", "nav_lat", "xlat", "tlat", "geolat"}
+
+BEYOND_POLE = 1e-3
+"""Degrees by which a rounded latitude may lie beyond a pole."""
+
+
+def weights_on(layout: GridLayout, weights: Any, lat_dim: str | None) -> Floats | None:
+    """Weights of all cells of the flat grid; None if all are 1.
+
+    Parameters
+    ----------
+    layout : GridLayout
+    weights : None, "coslat" or xarray.DataArray
+        As for ``GridEncoder``.
+    lat_dim : str, optional
+        Name of the coordinate of latitude.
+
+    Raises
+    ------
+    InvalidInput
+        If there is no latitude, or the weights do not fit the grid or are negative or infinite.
+    """
+    if isinstance(weights, xr.DataArray):
+        if lat_dim is not None:
+            raise InvalidInput(f"lat_dim={lat_dim!r} is for weights='coslat', and weights were given. Leave it out.")
+        return _checked(_spread(layout, weights), "the weights")
+    if weights is None and lat_dim is None:
+        return None
+    if weights != "coslat":
+        raise InvalidInput(
+            f"weights={weights!r}{'' if lat_dim is None else f' with lat_dim={lat_dim!r}'} is not allowed: give "
+            "'coslat', a DataArray over dimensions of the grid, or None (without lat_dim)."
+        )
+    latitude = _latitude(layout, lat_dim)
+    cosine = np.cos(np.deg2rad(_spread(layout, _checked_latitude(latitude))))
+    return _checked(np.sqrt(np.clip(cosine, 0.0, None)), f"weights by {latitude.name}")
+
+
+def _latitude(layout: GridLayout, lat_dim: str | None) -> xr.DataArray:
+    coords = layout.coords.coords
+    listed = ", ".join(str(name) for name in coords) or "none"
+    if lat_dim is not None:
+        if lat_dim not in coords:
+            raise InvalidInput(f"lat_dim={lat_dim!r} is no coordinate of the cells; there are {listed}.")
+        return coords[lat_dim]
+    for is_latitude in (
+        lambda coord: coord.attrs.get("standard_name") == "latitude",
+        lambda coord: str(coord.attrs.get("units", "")).lower() in DEGREES_NORTH,
+        lambda coord: str(coord.name).lower() in NAMES,
+    ):
+        found: list[xr.DataArray] = [coord for coord in coords.values() if coord.ndim and is_latitude(coord)]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            both = " and ".join(str(coord.name) for coord in found)
+            raise InvalidInput(f"{both} may both be the latitude. Say which: lat_dim=NAME.")
+    raise InvalidInput(
+        f"weights='coslat' needs latitudes, and none of the coordinates of the cells ({listed}) has the standard name, "
+        "the units or the name of a latitude. Name one, in degrees: lat_dim=NAME; or give weights as a DataArray."
+    )
+
+
+def _checked_latitude(latitude: xr.DataArray) -> xr.DataArray:
+    if latitude.dtype.kind not in "fiu":
+        raise InvalidInput(f"the latitude {latitude.name!r} is {latitude.dtype}, not numbers of degrees.")
+    largest = float(np.abs(latitude).max())
+    if not largest <= 90 + BEYOND_POLE or str(latitude.attrs.get("units", "")).lower() in ("radians", "radian", "rad"):
+        raise InvalidInput(
+            f"the latitude {latitude.name!r} has values up to {largest:g} and units "
+            f"{latitude.attrs.get('units', 'not given')!r}; it must be in degrees, from -90 to 90. Convert it, or give "
+            "weights as a DataArray."
+        )
+    return latitude
+
+
+def _spread(layout: GridLayout, values: xr.DataArray) -> Floats:
+    """Values over some of the feature dimensions, one a cell of the flat grid."""
+    if not set(values.dims) <= set(layout.feature_dims):
+        raise InvalidInput(
+            f"weights have the dimensions ({', '.join(map(str, values.dims))}), and the cells are along "
+            f"({', '.join(layout.feature_dims)}). Give weights over some or all of these."
+        )
+    for dim in values.dims:
+        size = layout.shape[layout.feature_dims.index(str(dim))]
+        if values.sizes[dim] != size:
+            raise InvalidInput(f"weights have {values.sizes[dim]} values along {dim}, and the grid has {size}.")
+        both = dim in values.indexes and dim in layout.coords.indexes
+        if both and not np.array_equal(values[dim].values, layout.coords[dim].values):
+            raise InvalidInput(f"weights are at other places along {dim} than the data. Reindex them first.")
+    if values.dtype.kind not in "fiub":
+        raise InvalidInput(f"weights are {values.dtype}, not numbers.")
+    absent = {dim: size for dim, size in zip(layout.feature_dims, layout.shape, strict=True) if dim not in values.dims}
+    spread = values.reset_coords(drop=True).expand_dims(absent).transpose(*layout.feature_dims)
+    flat: Floats = np.asarray(spread.values, dtype=np.float64).reshape(-1)
+    return flat
+
+
+def _checked(weights: Floats, name: str) -> Floats:
+    bad = np.isinf(weights) | (weights < 0)
+    if bad.any():
+        raise InvalidInput(
+            f"{name} hold {weights[bad][0]:g}. They must be 0 or more and finite; cells of weight 0 are left out."
+        )
+    return weights

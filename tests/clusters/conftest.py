@@ -1,0 +1,148 @@
+"""A Slurm of this machine with two nodes, where its programs are; its jobs import this clone."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zarr
+
+from spae_dask.cli.main import main
+from tests.cli.conftest import write_zarr
+
+ROOT = Path(__file__).parents[2]
+SLURM_PROGRAMS = ("slurmctld", "slurmd", "munged", "sbatch")
+MPI_PROGRAM = "mpirun"
+
+
+def free_ports(n: int) -> int:
+    """The first of ``n`` ports in a row that nobody listens on."""
+    for first in range(21000 + os.getpid() % 5000, 60000, n):
+        sockets = [socket.socket() for _ in range(n)]
+        try:
+            for port, each in enumerate(sockets, start=first):
+                each.bind(("127.0.0.1", port))
+            return first
+        except OSError:
+            continue
+        finally:
+            for each in sockets:
+                each.close()
+    raise AssertionError("no free ports")
+
+
+@pytest.fixture(scope="session")
+def slurm() -> Iterator[Callable[[], list[str]]]:
+    """A running Slurm, as function that lists the queue: ``ID NAME STATE`` of each job."""
+    missing = [each for each in SLURM_PROGRAMS if shutil.which(each) is None]
+    if missing or os.getuid() != 0:
+        pytest.skip(f"needs root and slurm-wlm and munge of Debian; not here: {', '.join(missing) or 'root'}")
+    with tempfile.TemporaryDirectory(prefix="spae-slurm-", dir="/tmp") as folder, pytest.MonkeyPatch.context() as patch:
+        os.chmod(folder, 0o755)
+        patch.setenv("SLURM_LAB", f"{folder}/lab")
+        patch.setenv("PORT", str(free_ports(3)))
+        patch.setenv("SLURM_CONF", f"{folder}/lab/etc/slurm.conf")
+        patch.setenv("PYTHONPATH", str(ROOT))
+        patch.setenv("OPENBLAS_NUM_THREADS", "1")
+        subprocess.run([ROOT / "deploy/slurm/slurm-up.sh"], check=True, timeout=60)
+        try:
+            yield queue
+        finally:
+            subprocess.run([ROOT / "deploy/slurm/slurm-down.sh"], check=True, timeout=60)
+
+
+def queue() -> list[str]:
+    """The jobs that are not over."""
+    words = ["squeue", "--noheader", "--format", "%i %j %T"]
+    return subprocess.run(words, check=True, capture_output=True, text=True).stdout.splitlines()
+
+
+def wait_until(true: Callable[[], object], seconds: float, what: str) -> None:
+    """Wait, and fail with ``what`` did not come true."""
+    end = time.monotonic() + seconds
+    while not true():
+        if time.monotonic() > end:
+            pytest.fail(f"{what}: not within {seconds} seconds")
+        time.sleep(0.1)
+
+
+SLURM_TOML = """kind = "slurm"
+jobs = 2
+memory = "1GB"
+walltime = "20m"
+queue = "debug"
+interface = "lo"
+timeout = "60s"
+"""
+
+
+@pytest.fixture(scope="session")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An array of three spans."""
+    values = np.random.default_rng(3).integers(0, 9, size=(196_608, 128)) + np.arange(128) % 5
+    return write_zarr(tmp_path_factory.mktemp("data") / "x.zarr", values.astype(np.float32), chunk_rows=16_384)
+
+
+@pytest.fixture(scope="session")
+def serial(data: Path) -> list[bytes]:
+    """What a fit of it finds in one process."""
+    words = ["fit", str(data), "-k", "3", "-r", "5", "-o", str(data.with_name("e.zarr")), "--cluster", "none", "-q"]
+    assert main(words) == 0
+    return bits_of(data.with_name("e.zarr"))
+
+
+def bits_of(path: Path) -> list[bytes]:
+    """All arrays of an encoder."""
+    group = zarr.open_group(path, mode="r")
+    return [group[name][...].tobytes() for name in ("indptr", "indices", "values", "decoder", "mean")]
+
+
+def ended(process: subprocess.Popen[str], seconds: float = 90) -> tuple[int, str, str]:
+    """Exit code, output and errors of a command."""
+    out, err = process.communicate(timeout=seconds)
+    return process.returncode, out, err
+
+
+@pytest.fixture
+def place(data: Path, tmp_path: Path) -> Path:
+    """A folder with data ``x.zarr``, a cluster file and a pipeline, and nothing else."""
+    (tmp_path / "x.zarr").symlink_to(data)
+    (tmp_path / "slurm.toml").write_text(SLURM_TOML)
+    (tmp_path / "p.toml").write_text(
+        'output = "out"\n\n[[step]]\nkind = "fit"\nname = "enc"\ndata = "x.zarr"\nn_components = 3\nn_nonzero = 5\n'
+    )
+    return tmp_path
+
+
+@pytest.fixture
+def start(place: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """Start a command in ``place``, in a process group of its own."""
+    started: list[subprocess.Popen[str]] = []
+
+    def run(*words: object, command: tuple[str, ...] = (sys.executable, "-m", "spae_dask")) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [*command, *map(str, words)],
+            cwd=place,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+            env=os.environ | {"PYTHONPATH": str(ROOT), "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
+        )
+        started.append(process)
+        return process
+
+    yield run
+    for process in started:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()

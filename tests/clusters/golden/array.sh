@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+#SBATCH --job-name=spae-p
+#SBATCH --output=spae-logs/spae-p-%A-%a.log
+#SBATCH --open-mode=append
+#SBATCH --requeue
+#SBATCH --time=12:00:00
+#SBATCH --signal=B:USR1@120
+#SBATCH --ntasks=1
+#SBATCH --cpus-per-task=2
+#SBATCH --mem=8192M
+#SBATCH --partition=normal
+#SBATCH --account=project
+#SBATCH --array=1-8
+#SBATCH --constraint=icelake
+set -u
+cd '/home/me/my runs' || exit 5
+module load python/3.11
+export OMP_NUM_THREADS=1
+export OPENBLAS_NUM_THREADS=1
+export MKL_NUM_THREADS=1
+export GREETING='it'"'"'s $HOME; `id`'
+source $HOME/venv/bin/activate
+job="${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID"
+# Before the time is over Slurm sends USR1: the command is told to stop, which leaves whole results only, and the job
+# goes back into the queue and on from there, under its own number. TERM is scancel's, after which it does not.
+over=
+trap 'over=1; kill -TERM "${command:-}" 2> /dev/null' USR1
+trap 'kill -TERM "${command:-}" 2> /dev/null' TERM
+/opt/venv/bin/python -m spae_dask fit-part "$SLURM_ARRAY_TASK_ID/8" x.zarr --components 3 --nonzeros 5 --checkpoint out/enc.checkpoint &
+command=$!
+code=0
+wait "$command" || code=$?
+while kill -0 "$command" 2> /dev/null; do
+  code=0
+  wait "$command" || code=$?
+done
+if [ -n "$over" ] && [ "$code" -gt 128 ]; then
+  if [ "${SLURM_RESTART_COUNT:-0}" -lt 3 ]; then
+    echo "spae: the time is over and work is left, so the job is queued again" >&2
+    scontrol requeue "$job" && sleep 60
+  else
+    echo "spae: the time is over and work is left; submit again to go on, or allow more with --max-resubmits" >&2
+  fi
+fi
+exit "$code"

@@ -1,0 +1,145 @@
+"""Job scripts, whole; and what hostile strings become in them."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from spae_dask.clusters.batch_job import BatchJob, job_name, own_processes
+from spae_dask.clusters.job_options import lifetime
+from spae_dask.clusters.queue import job_script
+from spae_dask.clusters.slurm_script import array_script, batch_script
+from spae_dask.clusters.specs import Driver, QueueSpec
+
+GOLDEN = Path(__file__).parent / "golden"
+
+TABLE = {
+    "jobs": 4,
+    "cores": 4,
+    "processes": 2,
+    "memory": "16GiB",
+    "walltime": "4h",
+    "queue": "normal",
+    "account": "project",
+    "interface": "ib0",
+    "scratch": "/local/my scratch",
+    "logs": "spae-logs",
+    "python": "/opt/venv/bin/python",
+    "modules": ["python/3.11"],
+    "environment": {"GREETING": "it's $HOME; `id`"},
+    "prologue": ["source $HOME/venv/bin/activate"],
+    "driver": {"cores": 2, "memory": "8GiB", "walltime": "12h"},
+}
+OPTION = {"slurm": "--constraint=icelake", "pbs": "-l place=scatter", "lsf": "-R select[big]", "sge": "-l gpu=0"}
+
+
+def a_queue(kind="slurm", **changes):
+    return QueueSpec.model_validate({"kind": kind, "options": [OPTION[kind]]} | TABLE | changes)
+
+
+def a_job(*words):
+    return BatchJob("spae-p", words, "/home/me/my runs", a_queue().driver, 120, 3)
+
+
+def a_driver(cores):
+    return Driver.model_validate({"cores": cores, "memory": "10GB"})
+
+
+@pytest.fixture(autouse=True)
+def in_a_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # the queue's logs are made where it is used
+
+
+@pytest.mark.parametrize("kind", ["slurm", "pbs", "lsf", "sge"])
+def test_the_script_of_a_worker_is_this_one(kind):
+    script = job_script(a_queue(kind), "tcp://10.0.0.1:4242", "spae-1a2b3c4d")
+    assert script == (GOLDEN / f"worker-{kind}.sh").read_text()
+
+
+def test_the_script_of_a_batch_job_is_this_one():
+    words = ("run", "/home/me/my runs/p.toml", "--cluster", "/home/me/slurm.toml")
+    assert batch_script(a_queue(), a_job(*words)) == (GOLDEN / "batch.sh").read_text()
+
+
+def test_the_script_of_an_array_is_this_one():
+    words = ("fit-part", "x.zarr", "--components", "3", "--nonzeros", "5", "--checkpoint", "out/enc.checkpoint")
+    assert array_script(a_queue(), a_job(*words), 8) == (GOLDEN / "array.sh").read_text()
+
+
+HOSTILE = ["$(touch pwned)", "`touch pwned`", "'; touch pwned; '", '"; touch pwned; "', "a b", "-rf", "\\", "é", "a\nb"]
+
+
+@pytest.mark.parametrize("evil", HOSTILE)
+def test_a_shell_gets_what_users_write_as_they_write_it(evil, tmp_path):
+    fake = tmp_path / "python it's"
+    fake.write_text('#!/bin/sh\nprintf "%s\\0" "$EVIL" "$PWD" "$@" > "$SEEN"\n')
+    fake.chmod(0o755)
+    folder = tmp_path / evil
+    folder.mkdir()
+    spec = a_queue(
+        python=str(fake), modules=[], prologue=[], environment={"EVIL": evil, "SEEN": str(tmp_path / "seen")}
+    )
+    job = BatchJob("spae-p", ("run", evil), str(folder), spec.driver, 120, 3)
+    subprocess.run(
+        ["bash", "-c", batch_script(spec, job)], check=True, env={"PATH": "/usr/bin:/bin", "SLURM_JOB_ID": "1"}
+    )
+    seen = (tmp_path / "seen").read_text().split("\0")[:-1]
+    assert seen == [evil, str(folder), "-m", "spae_dask", "run", evil]
+    assert not list(tmp_path.rglob("pwned"))
+
+
+@pytest.mark.parametrize("evil", [each for each in HOSTILE if "\n" not in each])  # others are refused with the file
+def test_the_script_of_a_worker_too(evil, tmp_path):
+    fake = tmp_path / "python it's"
+    fake.write_text('#!/bin/sh\nprintf "%s\\0" "$EVIL" "$@" > "$SEEN"\n')
+    fake.chmod(0o755)
+    environment = {"EVIL": evil, "SEEN": str(tmp_path / "seen")}
+    spec = a_queue(python=str(fake), modules=[], prologue=[], scratch=evil, environment=environment)
+    script = job_script(spec, "tcp://10.0.0.1:4242", "spae-1")
+    subprocess.run(["bash", "-c", script], check=True, env={"PATH": "/usr/bin:/bin"})
+    seen = (tmp_path / "seen").read_text().split("\0")[:-1]
+    assert seen[0] == evil
+    assert seen[seen.index("--local-directory") + 1] == evil
+    assert not list(tmp_path.rglob("pwned"))
+
+
+@pytest.mark.parametrize("key", ["queue", "account", "interface", "logs"])
+@pytest.mark.parametrize("evil", ["a\n#SBATCH --wrap=id", "a b", "$(id)", "a;id", "-x", "", "`id`", "a'b", 'a"b'])
+def test_what_would_end_a_line_of_the_batch_system_is_refused(key, evil):
+    with pytest.raises(ValueError, match="give a string of letters"):
+        a_queue(**{key: evil})
+
+
+@pytest.mark.parametrize("evil", ["--x\n#SBATCH --y", "x", "", "\t--x", "--x\0", "--é"])
+def test_an_option_is_one_option(evil):
+    with pytest.raises(ValueError, match="give an option"):
+        a_queue(options=[evil])
+
+
+@pytest.mark.parametrize("name", ["a b", "1A", "A-B", "", "A;id", "LD$"])
+def test_a_variable_has_the_name_of_a_variable(name):
+    with pytest.raises(ValueError, match="names of variables"):
+        a_queue(environment={name: "x"})
+
+
+@pytest.mark.parametrize("walltime", [120, 600, 3600, 86400, 30 * 86400])
+def test_workers_leave_before_the_time_is_over_but_not_long_before(walltime):
+    words = lifetime(walltime)
+    seconds, spread = int(words[1][:-1]), int(words[3][:-1])
+    assert 0.7 * walltime <= seconds - spread
+    assert seconds + spread < walltime
+
+
+def test_a_job_of_its_own_keeps_to_its_memory():
+    words = own_processes(a_driver(4))
+    assert words == ("--cluster", "local:4", "--memory", "1800000000B")
+    assert own_processes(a_driver(1))[1] == "none"
+
+
+@pytest.mark.parametrize("stem", ["p", "my Pipeline.v2", "--x", "ünï", "", "a" * 300, "$(id)"])
+def test_any_file_gives_a_name_of_a_job(stem):
+    name = job_name(stem)
+    assert json.dumps(name).isascii()
+    assert name.replace("-", "").isalnum()
+    assert len(name) <= 40

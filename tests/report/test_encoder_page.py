@@ -1,0 +1,304 @@
+"""The page about an encoder: what it says, what it does with hostile names, and how a browser takes it."""
+
+import re
+
+import numpy as np
+import pytest
+
+from spae_dask.report.cost_section import cost_section
+from spae_dask.report.encoder_page import encoder_page
+from spae_dask.report.feature_table import MAX_COLUMNS, features_section
+from spae_dask.report.html import Markup, Page, Section, definitions, render
+from spae_dask.report.loss_words import headline, loss_facts
+from spae_dask.report.record_section import record_section
+from tests.report.browser import browse, driven, in_browser, needs_browser
+from tests.report.encoders import HOSTILE, certificate, curve, results
+from tests.report.page_reader import read_page
+
+SAMPLE = {
+    "loss_kind": "estimate", "pca_loss_kind": "estimate", "loss_lower": 11.0, "loss_upper": 13.0, "confidence": 0.95,
+    "pca_loss_lower": 9.0, "pca_loss_upper": 11.0, "ratio_lower": 1.15, "ratio_upper": 1.25, "fraction_read": 0.04,
+    "left_to_gain": 0.01,
+}  # fmt: skip
+
+PLANNED = {
+    "reason": "it fits", "bytes_read": 1000, "finish_nbytes": 2048, "finish_seconds": 0.5, "seconds": 2.0,
+    "worker_nbytes": 4096, "passes": [{"name": "core", "seconds": 1.5}],
+    "resources": {"where": "threads of this process", "memory_limit": 1 << 30},
+}  # fmt: skip
+
+MEASURED = {"seconds": 3.0, "peak_nbytes": 1 << 20, "passes": [{"name": "core", "seconds": 1.0}]}
+
+
+def html_of(found, **more):
+    return render(encoder_page(found, name="enc.zarr", **more))
+
+
+def page_of(found, **more):
+    page = read_page(html_of(found, **more), scripts=1)
+    assert page.errors == []
+    return page
+
+
+def page_with(*parts):
+    """A page of some sections only, without figures, which take their time."""
+    sections = tuple(part if isinstance(part, Section) else Section("Part", part) for part in parts)
+    page = read_page(render(Page("Page", Markup(""), sections, Markup(""))))
+    assert page.errors == []
+    return page
+
+
+def table_of(page, column):
+    (found,) = [each for each in page.tables if column in each.columns]
+    return found
+
+
+def test_headings_go_down_one_level_at_a_time_and_pictures_are_described():
+    page = page_of(results(names=("a", "b", "c", "d")), curve=curve())
+    assert page.levels[0] == 1
+    assert all(after <= before + 1 for before, after in zip(page.levels, page.levels[1:], strict=False))
+    assert all(len(alt) > 40 for alt in page.alts)
+    assert all(table.caption for table in page.tables)
+
+
+def test_the_summary_gives_the_ratio_the_share_and_how_sure_they_are():
+    page = page_of(results())
+    shown = {text: value for value, text in page.numbers}
+    assert shown["1.2000"] == 1.2
+    assert shown["88.00%"] == 0.88
+    assert "Both losses are exact" in page.text
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"pca_loss_kind": "estimate", "pca_loss_lower": 9.0, "pca_loss_upper": 11.0},
+         ["between bounds that are certain", "certain to lie between 9.000% and 11.000%"]),
+        ({"pca_loss_kind": "certified lower bound", "pca_loss_lower": 10.0},
+         ["a certain lower bound", "certain to be no less than 10.000%"]),
+        (SAMPLE, ["estimates from 4.0% of the rows", "between 11.000% and 13.000% with 95% confidence",
+                  "1.1500 to 1.2500 on all rows, with 95% confidence", "could take 0.0100 off the ratio"]),
+        ({"loss_kind": "certified interval", "loss_lower": 11.5, "loss_upper": 12.5, "bound": None},
+         ["the bounds below are certain", "between 11.500% and 12.500%", "no bound on the ratio"]),
+        ({"eps": 0.1, "theory_n_nonzero": 1234}, ["lose 0.1 more than PCA at most: 4 were enough", "1,234"]),
+        ({"loss_error": 0.5}, ["changes both losses by 0.005 of the total"]),
+        ({"ratio": float("inf"), "pca_loss": 0.0}, ["lose nothing, those of this encoder 12.000%"]),
+        ({"ratio": 1.0, "pca_loss": 0.0, "loss": 0.0}, ["lose nothing but rounding"]),
+        ({"total": 0.0, "loss": 0.0, "pca_loss": 0.0}, ["no variance at all"]),
+    ],
+)  # fmt: skip
+def test_every_kind_of_certificate_is_put_into_words(changes, said):
+    found = results(certificate=certificate(n_nonzero=4, **changes))
+    text = " ".join(page_with(headline(found), definitions(loss_facts(found))).text.split())
+    for each in said:
+        assert each in text
+
+
+def test_sums_of_squares_are_not_called_variance():
+    text = page_with(headline(results(parameters={"center": False}))).text
+    assert "of the sum of squares" in text
+
+
+def test_the_curve_is_a_table_too():
+    page = page_of(results(), curve=curve(), origin="From <there>.")
+    assert "From <there>." in page.text
+    found = table_of(page, "times PCA's loss")
+    assert found.rows == {
+        "1": ["2", "30.000%", "3.0000", "5.00"],
+        "2": ["3", "20.000%", "2.0000", "5.00"],
+        "6": ["7", "11.000%", "1.1000", "5.00"],
+    }
+
+
+def test_without_a_curve_the_page_says_how_to_get_one():
+    text = page_of(results(provenance={"source": "/data/my X.zarr"})).text
+    assert "spae report enc.zarr --data '/data/my X.zarr' -o report.html" in text
+    assert "spae path '/data/my X.zarr' -k 2 -r 1,2,4,8 -o path.csv" in text
+    assert "--data DATA" in page_of(results(provenance={"source": "the array"})).text
+
+
+def test_the_features_are_listed_with_their_loadings_the_largest_share_first():
+    found = results(2, 3, names=("red", "green", "blue"), components=np.array([[0.6, 0.0, 0.8], [0.0, -1.0, 0.0]]))
+    table = table_of(page_with(features_section(found)), "share")
+    assert table.columns == ["feature", "column", "share", "component 1", "component 2"]
+    assert table.rows == {
+        "green": ["1", "50.00%", "", "−1.0000"],  # noqa: RUF001 - a real minus
+        "blue": ["2", "32.00%", "0.8000", ""],
+        "red": ["0", "18.00%", "0.6000", ""],
+    }
+    assert list(table.rows) == ["green", "blue", "red"]
+
+
+def test_loadings_of_many_components_share_a_column():
+    k = MAX_COLUMNS + 1
+    table = table_of(page_with(features_section(results(k, k, components=np.eye(k)))), "share")
+    assert table.columns[-1] == "loadings"
+    assert table.rows["[4]"][-1] == "5: 1.0000"
+
+
+def test_of_very_many_features_the_largest_shares_are_listed(monkeypatch):
+    monkeypatch.setattr("spae_dask.report.feature_table.MAX_ROWS", 20)
+    page = page_with(features_section(results(1, 30)))
+    assert len(table_of(page, "share").rows) == 20
+    assert "The 20 of the largest share are listed." in page.text
+
+
+def test_an_encoder_of_nothing_has_a_page():
+    page = page_of(results(2, 0, certificate=certificate(total=0.0, loss=0.0, pca_loss=0.0, n_nonzero=0)))
+    assert "None: the data hold nothing to encode." in page.text
+
+
+def test_costs_are_told_as_planned_and_as_measured():
+    found = results(provenance={"strategy": "gram", "planned": PLANNED, "measured": MEASURED})
+    page = page_with(cost_section(found))
+    rows = table_of(page, "planned").rows
+    assert rows["reads of the data"] == ["1", "1"]
+    assert rows["time after them"] == ["0.5 s", "2.0 s"]
+    assert rows["time in all"] == ["2.0 s", "3.0 s"]
+    assert rows["memory of the calling process at its peak, libraries and all"] == ["", "1.0 MiB"]
+    assert "Strategy gram: it fits." in page.text
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {},
+        {"planned": 3, "measured": "x", "shape": [1], "constant_features": 7, "spae_dask": 1, "strategy": []},
+        {"planned": {"passes": [1], "seconds": "2"}, "measured": {"passes": {}}, "source": ["x"], "shape": [1, "y"]},
+        {"constant_features": list(range(50)), "selected_rows": [1, 2], "data_fingerprint": "ab", "date": "today"},
+    ],
+    ids=["none", "wrong", "partly", "long"],
+)  # fmt: skip
+def test_records_of_other_versions_have_a_page(record):
+    found = results(provenance=record, spectrum=np.zeros(0))
+    page = page_with(cost_section(found), record_section(found))
+    assert table_of(page, "planned").rows["read, decoded"] == ["", "1000 B"]
+
+
+def test_hostile_names_are_text_and_nothing_else():
+    found = results(2, len(HOSTILE), names=HOSTILE, provenance={"source": HOSTILE[0], "strategy": HOSTILE[1]})
+    html = html_of(found, curve=curve(), origin=HOSTILE[0])
+    page = read_page(html, scripts=1)
+    assert page.errors == []
+    assert html.count("<script") == 1
+    assert "mine" not in page.headings
+    rows = table_of(page, "share").rows
+    for name in HOSTILE:
+        assert (name or "[6]") in rows
+
+
+def test_the_page_allows_no_script_but_its_own():
+    page = page_of(results())
+    assert "default-src 'none'" in page.policy
+    assert re.search(r"script-src 'sha256-[A-Za-z0-9+/]{43}='", page.policy)
+
+
+def test_the_same_encoder_is_the_same_page():
+    assert html_of(results(), curve=curve()) == html_of(results(), curve=curve())
+
+
+@pytest.fixture(scope="module")
+def html():
+    """A page of many features."""
+    names = (*(f"feature {j:02d}" for j in range(39)), "a long name " * 40)
+    return html_of(results(3, 40, names=names), curve=curve(3))
+
+
+@pytest.fixture
+def page(html, tmp_path):
+    """That page on disk."""
+    (tmp_path / "page.html").write_text(html, encoding="utf-8")
+    return tmp_path / "page.html"
+
+
+def result_of(page, script, width=1000):
+    """What a script of ours leaves as the title of a page."""
+    page.write_text(driven(page.read_text(encoding="utf-8"), script), encoding="utf-8")
+    dom = in_browser(page, f"--window-size={width},900", "--dump-dom").decode()
+    return dom.partition("<title>")[2].partition("</title>")[0]
+
+
+@needs_browser
+def test_the_page_runs_without_a_word_on_the_console(page):
+    said = browse(page, "--dump-dom", "--enable-logging=stderr", "--v=0")
+    assert b"CONSOLE" not in said.stderr
+    assert b'type="search"' in said.stdout, "its own script must be allowed"
+
+
+@needs_browser
+def test_a_script_that_is_smuggled_in_does_not_run(page, html):
+    page.write_text(html.replace("</main>", "<script>document.title = 'owned'</script></main>"), encoding="utf-8")
+    dom = in_browser(page, "--dump-dom").decode()
+    assert "<title>owned" not in dom
+
+
+@needs_browser
+def test_features_are_sorted_by_the_heading_that_is_clicked(page):
+    script = """
+        const table = document.querySelector("table.sortable");
+        const column = (n) => Array.from(table.tBodies[0].rows, (row) => row.cells[n].textContent);
+        const click = (n) => { table.tHead.rows[0].cells[n].querySelector("button").click(); return column(0)[0]; };
+        const state = () => table.tHead.querySelector("[aria-sort]").getAttribute("aria-sort");
+        const found = [click(0), state(), click(0), state(), click(1), state(), click(1), state()];
+        document.title = JSON.stringify(found);
+    """
+    long = "a long name " * 40
+    assert result_of(page, script) == str(
+        [long, "ascending", "feature 38", "descending", long, "descending", "feature 00", "ascending"]
+    ).replace("'", '"').replace(", ", ",")
+
+
+@needs_browser
+def test_empty_cells_stay_last_in_both_directions(tmp_path):
+    found = results(2, 3, names=("x", "y", "z"), components=np.array([[0.6, 0.0, -0.8], [0.0, 1.0, 0.0]]))
+    page = tmp_path / "page.html"
+    page.write_text(html_of(found), encoding="utf-8")
+    script = """
+        const table = document.querySelector("table.sortable");
+        const button = table.tHead.rows[0].cells[3].querySelector("button");
+        const names = () => Array.from(table.tBodies[0].rows, (row) => row.cells[0].textContent).join("");
+        button.click(); const first = names(); button.click(); document.title = first + " " + names();
+    """
+    assert result_of(page, script) == "xzy zxy"
+
+
+@needs_browser
+def test_searching_hides_what_does_not_match_and_counts(page):
+    script = """
+        const input = document.querySelector("input[type=search]");
+        input.value = "FEATURE 1"; input.dispatchEvent(new Event("input"));
+        const rows = Array.from(document.querySelector("table.sortable").tBodies[0].rows);
+        const shown = rows.filter((row) => row.offsetParent !== null).length;
+        document.title = shown + ", " + document.querySelector("[role=status]").textContent;
+    """
+    assert result_of(page, script) == "10, 10 of 40"
+
+
+@needs_browser
+@pytest.mark.parametrize("width", [500, 1000])
+def test_the_page_is_not_wider_than_the_window(page, width):
+    script = "document.title = document.documentElement.scrollWidth"
+    assert int(result_of(page, script, width)) <= width
+
+
+@needs_browser
+def test_the_page_prints(page, tmp_path):
+    in_browser(page, f"--print-to-pdf={tmp_path / 'page.pdf'}", "--no-pdf-header-footer")
+    assert (tmp_path / "page.pdf").read_bytes().startswith(b"%PDF")
+
+
+@needs_browser
+@pytest.mark.parametrize(("scheme", "dark"), [(1, False), (0, True)], ids=["light", "dark"])
+def test_the_page_keeps_to_the_readers_colours(page, tmp_path, scheme, dark):
+    from matplotlib.image import imread
+
+    picture = tmp_path / "page.png"
+    in_browser(
+        page, f"--blink-settings=preferredColorScheme={scheme}", "--window-size=1000,2600", f"--screenshot={picture}"
+    )
+    pixels = imread(picture)[..., :3]
+    background = pixels[:20, :20].mean()
+    assert (background < 0.2) == dark
+    assert (np.abs(pixels.mean(axis=-1) - background) < 0.1).mean() > 0.5, (
+        "figures must not be windows of the other colour"
+    )
