@@ -61,7 +61,11 @@ ceph-mon "${CONF[@]}" -i a
 OSD=$(uuidgen)
 timeout 30 ceph "${CONF[@]}" osd new "$OSD" > /dev/null
 ceph-osd "${CONF[@]}" -i 0 --mkfs --osd-uuid "$OSD" 2> /dev/null
-ceph-osd "${CONF[@]}" -i 0 > /dev/null
+for try in 1 2 3 4 5; do  # it gives up if it asks for its class before it was told the monitors' map
+    ceph-osd "${CONF[@]}" -i 0 > /dev/null 2>&1 && break
+    [ "$try" != 5 ]
+    sleep 0.5
+done
 for _ in $(seq 100); do ceph "${CONF[@]}" osd stat 2> /dev/null | grep -q '1 up' && break; sleep 0.1; done
 radosgw "${CONF[@]}" -n client.rgw
 for _ in $(seq 300); do curl -s -o /dev/null "http://127.0.0.1:$PORT/" && break; sleep 0.1; done
