@@ -2,14 +2,17 @@
 
 Run from the repository's root::
 
-    python -m benchmarks.reliability [chaos faults fuzz soak] [--runs N] [--markdown]
+    python -m benchmarks.reliability [chaos resume faults fuzz soak] [--runs N] [--markdown]
 
-``chaos`` kills a worker of two at a random moment of a fit: the bits must be those of a serial fit. ``faults`` makes
-stores fail: a right result, or the right error, and nothing half-written. ``fuzz`` damages files, see ``fuzzing``.
-``soak`` fits again and again in one process, which must not grow. The exit code is 1 if anything went wrong.
+``chaos`` kills a worker of two at a random moment of a fit: the bits must be those of a serial fit. ``resume`` kills a
+whole run, workers and all, at a random moment, and runs it again: the same bits, and no more is read again than what
+workers were at. ``faults`` makes stores fail: a right result, or the right error, and nothing half-written. ``fuzz``
+damages files, see ``fuzzing``. ``soak`` fits again and again in one process, which must not grow. The exit code is 1 if
+anything went wrong.
 """
 
 import argparse
+import contextlib
 import gc
 import os
 import random
@@ -29,6 +32,8 @@ import zarr
 from distributed import Client
 
 from benchmarks.faulty import (
+    CHUNK_ROWS,
+    N_ROWS,
     SlowBlocks,
     faulty,
     fitted,
@@ -41,10 +46,11 @@ from benchmarks.faulty import (
 )
 from benchmarks.fuzzing import KINDS, judged
 from benchmarks.machine import describe_machine
+from benchmarks.resuming import N_WORKERS
 from spae_dask.clusters.local import local_cluster
 from spae_dask.engine import spans
 
-RUNS = {"chaos": 5, "faults": 1, "fuzz": 1000, "soak": 500}
+RUNS = {"chaos": 25, "resume": 20, "faults": 1, "fuzz": 1000, "soak": 500}
 """By default: runs of each case, damaged files of each kind, fits."""
 
 HEAD = "| group | case | runs | wrong | what came of it |\n|---|---|---|---|---|"
@@ -98,6 +104,54 @@ def chaos(runs: int, scratch: Path) -> Iterator[Row]:
                 timer.join(30)
                 ended += _is_gone(pids[0])
         yield Row("chaos", name, runs, wrong, f"{ended} workers ended; bits as on threads of one process")
+
+
+def resume(runs: int, scratch: Path) -> Iterator[Row]:
+    """A run is killed with all its processes at a random moment, and run again to its end."""
+    make_store(scratch / "x.zarr")
+    spans.MIN_SPAN_NBYTES, spans.STATE_WORTH = 1, 0
+    expected = fitted(SlowBlocks(zarr.open_array(scratch / "x.zarr", mode="r"), target_nbytes=1, seconds=0.0))
+    n_blocks = N_ROWS // CHUNK_ROWS
+    rng = random.Random(0)  # noqa: S311 - no secret
+    wrong, unfinished, most_again, saved = 0, 0, 0, 0
+    for number in range(runs):
+        folder = scratch / str(number)
+        folder.mkdir()
+        places = [scratch / "x.zarr", *(folder / name for name in ("checkpoint", "told", "encoder"))]
+        first = _start_fit(places)
+        while not (folder / "told").exists() and first.poll() is None:
+            time.sleep(0.01)
+        time.sleep(rng.uniform(0.0, 0.6))
+        os.killpg(first.pid, signal.SIGKILL)  # a group of its own: this process, its scheduler, nannies and workers
+        first.wait()
+        _wait_for_group(first.pid)
+        unfinished += not (folder / "encoder").exists()
+        read_first = len((folder / "told").read_text().splitlines()) if (folder / "told").exists() else 0
+        second = _start_fit(places)
+        second.wait()
+        read = len((folder / "told").read_text().splitlines())
+        most_again = max(most_again, read - n_blocks)
+        saved += n_blocks - (read - read_first)
+        # a block a span, and no worker is at more than one
+        wrong += (folder / "encoder").read_bytes() != expected or read - n_blocks > N_WORKERS
+    said = (
+        f"{unfinished} were killed before their end; at most {most_again} of {n_blocks} spans were swept twice, "
+        f"{saved / max(1, runs):.1f} on average not again; bits as of a serial fit"
+    )
+    yield Row("resume", "kill -9 of all processes of a run", runs, wrong, said)
+
+
+def _start_fit(places: list[Path]) -> "subprocess.Popen[bytes]":
+    words = [sys.executable, "-m", "benchmarks.resuming", *map(str, places)]
+    return subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+
+
+def _wait_for_group(number: int) -> None:
+    """Until no process of a group is left."""
+    with contextlib.suppress(ProcessLookupError):
+        for _ in range(500):
+            os.killpg(number, 0)
+            time.sleep(0.01)
 
 
 def _is_gone(pid: int) -> bool:
@@ -235,7 +289,7 @@ def _held(scratch: Path) -> dict[str, int]:
     }
 
 
-GROUPS = {"chaos": chaos, "faults": faults, "fuzz": fuzz, "soak": soak}
+GROUPS = {"chaos": chaos, "resume": resume, "faults": faults, "fuzz": fuzz, "soak": soak}
 
 
 def measure(groups: list[str], runs: int | None) -> Iterator[Row]:

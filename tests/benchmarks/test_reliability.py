@@ -7,7 +7,7 @@ import pytest
 from benchmarks import reliability
 
 
-@pytest.mark.parametrize("group", ["faults", "soak"])
+@pytest.mark.parametrize("group", ["faults", "resume", "soak"])
 def test_nothing_goes_wrong_once(group: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("spae_dask.engine.retrying.WAITS", (0.01, 0.01, 0.01))
     rows = list(reliability.GROUPS[group](1, tmp_path))
