@@ -14,7 +14,7 @@ EXAMPLES = """Examples:
   spae ingest table.csv X.zarr
   spae ingest matrix.npy X.zarr --dtype float32
   spae ingest badly_chunked.zarr X.zarr --codec zstd-bitshuffle
-  spae ingest cells.zarr X.zarr --array layers/counts
+  spae ingest cells.h5ad X.zarr --array layers/counts
 """
 
 
@@ -32,7 +32,7 @@ def ingest(
         str,
         typer.Argument(
             metavar="SOURCE",
-            help="An .npy, .csv or .tsv file (also .gz), a Zarr array or a CSR group.",
+            help="An .npy, .h5ad, .csv or .tsv file (the latter two also .gz), a Zarr array or a CSR group.",
             show_default=False,
         ),
     ],

@@ -115,7 +115,9 @@ def check_memory(given: str | None) -> str | None:
 DataArgument = Annotated[
     str,
     typer.Argument(
-        metavar="DATA", help="A Zarr array, group or AnnData store (path or URL), or an .npy file.", show_default=False
+        metavar="DATA",
+        help="A Zarr array, group or AnnData store (path or URL), or an .h5ad or .npy file.",
+        show_default=False,
     ),
 ]
 EncoderArgument = Annotated[
@@ -127,7 +129,7 @@ ArrayOption = Annotated[
     typer.Option(
         "--array",
         metavar="NAME",
-        help="Which member, if DATA is a Zarr group, such as layers/counts.",
+        help="Which member, if DATA is a Zarr group or of AnnData, such as layers/counts.",
         rich_help_panel=DATA,
     ),
 ]

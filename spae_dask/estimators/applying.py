@@ -26,6 +26,7 @@ def open_rows(estimator: Any, X: Any) -> RowBlocks:
     """Open rows to apply a fitted estimator to; their columns must be those of its fit, in number and in name."""
     source = open_matrix(X)
     _check_columns(estimator, X, source.shape[1])
+    _check_names(estimator, getattr(source, "feature_names", None))
     return with_missing(source, getattr(estimator, "missing_value", None))
 
 
@@ -47,6 +48,18 @@ def _check_columns(estimator: Any, X: Any, n_columns: int) -> None:
     if isinstance(X, np.ndarray) or sp.issparse(X) or hasattr(X, "columns"):
         # a dask DataFrame shows its names in the empty frame it is described by
         validate_data(estimator, getattr(X, "_meta", X), reset=False, skip_check_array=True)
+
+
+def _check_names(estimator: Any, names: tuple[str, ...] | None) -> None:
+    """Refuse a store or an AnnData object whose columns are called otherwise than those of the fit."""
+    fitted = getattr(estimator, "feature_names_in_", None)
+    if names is None or fitted is None or tuple(fitted) == names:
+        return
+    first = next(column for column, name in enumerate(names) if name != fitted[column])
+    raise InvalidInput(
+        f"column {first} of X is called {names[first]!r}, and {type(estimator).__name__} was fitted on "
+        f"{fitted[first]!r} there: give the columns it was fitted on, in the same order."
+    )
 
 
 def encode_rows(source: RowBlocks | da.Array, encoder: RowEncoder) -> Any:

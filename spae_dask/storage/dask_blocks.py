@@ -29,11 +29,14 @@ class DaskBlocks:
         `ASSUMED_DENSITY`, if the array's meta says that they are sparse.
     n_counts : int
         Passes that were made to count its rows.
+    feature_names : tuple of str, optional
+        Names of the columns.
     """
 
     array: da.Array
     in_process: bool = False
     n_counts: int = 0
+    feature_names: tuple[str, ...] | None = None
 
     @property
     def read_nbytes(self) -> int:

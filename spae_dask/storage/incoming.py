@@ -22,7 +22,7 @@ from spae_dask.storage.npy_blocks import NpyBlocks
 from spae_dask.storage.open import open_matrix
 from spae_dask.storage.zarr_blocks import ZarrBlocks
 
-NOT_READ = (".parquet", ".h5ad", ".nc", ".h5", ".hdf5", ".npz", ".mat", ".xlsx", ".mtx")
+NOT_READ = (".parquet", ".nc", ".h5", ".hdf5", ".npz", ".mat", ".xlsx", ".mtx")
 
 
 @dataclass(frozen=True)
@@ -79,8 +79,8 @@ def open_incoming(source: Any, *, array: str | None, header: bool | None, budget
         raise InvalidInput(f"header={header} is about the first row of text files, and {source} is none. Leave it out.")
     if name.endswith(NOT_READ):
         raise InvalidInput(
-            f"{source} is of a type that is not read. Allowed are {', '.join(('.npy', *SUFFIXES))} and Zarr arrays: "
-            "write it as one of these with the library that made it."
+            f"{source} is of a type that is not read. Allowed are {', '.join(('.npy', '.h5ad', *SUFFIXES))} and Zarr "
+            "arrays: write it as one of these with the library that made it."
         )
     if name.endswith(".npy") and array is not None:
         raise InvalidInput(f"array={array!r} names a member of a Zarr group, but {source} is a single array.")
@@ -122,13 +122,13 @@ def _from_blocks(blocks: RowBlocks, budget: int) -> Incoming:
     stored = stored_entries(blocks)
     if stored is not None:
         return Incoming(blocks.describe(), n, n, d, blocks.dtype, iter(()), sparse=(blocks, stored))
+    names = getattr(blocks, "feature_names", None)
+    named = {} if names is None else {"feature_names": list(names)}
     if isinstance(blocks, ZarrBlocks):
         bands = plan_zarr_bands(blocks, budget)
-        kept = {key: value for key, value in blocks.array.attrs.items() if key != "_ARRAY_DIMENSIONS"}
-        if blocks.names is not None:
-            kept["feature_names"] = list(blocks.names)
+        kept = {key: value for key, value in blocks.array.attrs.items() if key != "_ARRAY_DIMENSIONS"} | named
         return Incoming(blocks.describe(), n, n, d, blocks.dtype, iter(bands), kept, bands.n_parts)
     if isinstance(blocks, NpyBlocks):
         # long bands, so that a file in Fortran order is read in long runs
         blocks = replace(blocks, target_nbytes=BAND * share_of(budget))
-    return Incoming(blocks.describe(), n, n, d, blocks.dtype, block_bands(blocks, budget))
+    return Incoming(blocks.describe(), n, n, d, blocks.dtype, block_bands(blocks, budget), named)

@@ -53,8 +53,8 @@ def ingest(
     Parameters
     ----------
     source : object
-        Path of an ``.npy``, ``.csv`` or ``.tsv`` file (the latter two also as ``.gz``) or of a Zarr array with chunks
-        of any kind; or anything else that :func:`spae_dask.open_matrix` opens.
+        Path of an ``.npy``, ``.h5ad``, ``.csv`` or ``.tsv`` file (the latter two also as ``.gz``) or of a Zarr array
+        with chunks of any kind; or anything else that :func:`spae_dask.open_matrix` opens.
     destination : str or Path
         Local path of the new store.
     chunks : tuple of int, optional
@@ -62,7 +62,7 @@ def ingest(
     codec : str, optional
         One of ``lz4-shuffle``, ``lz4-bitshuffle``, ``zstd-bitshuffle``, ``none``; by default chosen by type.
     array : str, optional
-        Which member, if the source is a Zarr group.
+        Which member, if the source is a Zarr group or of AnnData, such as ``layers/counts``.
     dtype : numpy type, optional
         Type to store; by default the source's own (float64 for text). Rounding to a shorter float is allowed, a change
         of value to fit an integer or an overflow is not.

@@ -1,6 +1,7 @@
 """One door for every kind of data: what is given becomes row blocks. Format libraries are imported when used."""
 
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,8 @@ BLOCK_NBYTES = 4 << 20
 """Bytes of a row block of an array in memory: blocks are views, so they only set how often progress is told."""
 
 READABLE = (
-    "a Zarr store (path, URL or zarr.Array) of an array, a CSR matrix or an AnnData object, an .npy file, a numpy "
-    "array, a scipy.sparse matrix, a dask array or a dask DataFrame"
+    "a Zarr store (path, URL or zarr.Array) of an array, a CSR matrix or an AnnData object, an .npy or .h5ad file, "
+    "an AnnData object, a numpy array, a scipy.sparse matrix, a dask array or a dask DataFrame"
 )
 
 
@@ -25,12 +26,13 @@ def open_matrix(x: Any, *, array: str | None = None) -> RowBlocks:
     Parameters
     ----------
     x : object
-        A path or URL of a Zarr array, of a Zarr group, of an AnnData store (its ``X``) or of an ``.npy`` file; a
-        ``zarr.Array`` or ``zarr.Group``; a numpy array or memory map (n, d); a scipy.sparse matrix; a dask array;
+        A path or URL of a Zarr array, of a Zarr group, of an AnnData store or an ``.h5ad`` file (their ``X``), or of an
+        ``.npy`` file; an AnnData object (its ``X``), in memory, backed, lazy or a view of one; a ``zarr.Array`` or
+        ``zarr.Group``; a numpy array or memory map (n, d); a scipy.sparse matrix; a dask array;
         a dask DataFrame of numbers (rows of unknown number are counted, which is a pass of its own);
         anything ``numpy.asarray`` makes a 2-d array of.
     array : str, optional
-        Which member, if ``x`` is a Zarr group, such as ``layers/counts``.
+        Which member, if ``x`` is a Zarr group or of AnnData: such as ``layers/counts`` or ``raw/X``.
 
     Returns
     -------
@@ -42,7 +44,9 @@ def open_matrix(x: Any, *, array: str | None = None) -> RowBlocks:
     NotFound
         If there is nothing at that path.
     InvalidInput
-        If it is not two-dimensional, is empty, or does not hold real numbers.
+        If it is not two-dimensional, is empty, does not hold real numbers, or is stored by columns on disk.
+    StorageError
+        If a file or a store cannot be opened.
     """
     blocks = _dispatch(x, array)
     n, d = blocks.shape
@@ -70,6 +74,10 @@ def _dispatch(x: Any, array: str | None) -> RowBlocks:
     kind = type(x).__module__.partition(".")[0]
     if kind == "zarr":
         return _open_zarr_object(x, array, "the Zarr group" if hasattr(x, "arrays") else "the Zarr array")
+    if is_anndata(x):
+        from spae_dask.storage.anndata_objects import open_anndata
+
+        return open_anndata(x, array)
     if array is not None:
         raise InvalidInput(f"array={array!r} names a member of a Zarr group, but a {type(x).__name__} was given.")
     if isinstance(x, np.ndarray):
@@ -83,6 +91,12 @@ def _dispatch(x: Any, array: str | None) -> RowBlocks:
     if dask_kind(x) is not None:
         return _open_dask(x)
     return _in_memory(_as_array(x))
+
+
+def is_anndata(x: Any) -> bool:
+    """Whether ``x`` is an AnnData object; nothing is imported to find out."""
+    module = sys.modules.get("anndata")
+    return module is not None and isinstance(x, module.AnnData)
 
 
 def _as_array(x: Any) -> np.ndarray[Any, Any]:
@@ -149,9 +163,21 @@ def _open_path(path: str, array: str | None) -> RowBlocks:
         blocks = NpyBlocks(str(Path(path).resolve()))
         check_two_dimensional(len(blocks.stored_shape), blocks.stored_shape, path)
         return blocks
-    if path.endswith((".csv", ".csv.gz", ".tsv", ".parquet", ".h5ad", ".nc", ".h5")):
+    if path.endswith((".csv", ".csv.gz", ".tsv", ".parquet", ".nc", ".h5")):
         raise InvalidInput(f"{path} is not read directly. Convert it once: `spae ingest {path} DATA.zarr`.")
+    if path.endswith(".h5ad"):
+        return _open_h5ad(path, array)
     return _open_zarr_path(path, array)
+
+
+def _open_h5ad(path: str, array: str | None) -> RowBlocks:
+    if "://" in path:
+        raise InvalidInput(f"{path} is an .h5ad file behind a URL, which is not read. Copy it here first.")
+    if find_spec("h5py") is None:
+        raise InvalidInput(f'{path} needs h5py, which is not installed. Run `pip install "spae-dask[anndata]"`.')
+    from spae_dask.storage.h5_files import open_h5ad
+
+    return open_h5ad(path, array)
 
 
 def _open_zarr_path(path: str, array: str | None) -> RowBlocks:
@@ -181,8 +207,8 @@ def _open_zarr_path(path: str, array: str | None) -> RowBlocks:
 def _open_zarr_object(node: Any, array: str | None, name: str) -> RowBlocks:
     import zarr
 
+    from spae_dask.storage.groups import Member, choose_member, open_sparse_group
     from spae_dask.storage.zarr_blocks import ZarrBlocks
-    from spae_dask.storage.zarr_groups import Member, choose_member, open_sparse_group
 
     if isinstance(node, zarr.Group):
         member = choose_member(node, array, name)

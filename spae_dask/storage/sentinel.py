@@ -1,7 +1,7 @@
 """Sources in which a number stands for missing: genotypes of -1, counts of 255, temperatures of -9999."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -35,9 +35,9 @@ def with_missing(source: RowBlocks, missing_value: float | None) -> RowBlocks:
         return source
     check_missing_value(missing_value, source)
     if isinstance(source, DaskBlocks):
-        return DaskBlocks(lazily_marked(source.array, missing_value), n_counts=source.n_counts)
+        return replace(source, array=lazily_marked(source.array, missing_value))
     if isinstance(source, ArrayBlocks):
-        return ArrayBlocks(mark_missing(source.X, missing_value), source.rows_per_block, source.name)
+        return replace(source, X=mark_missing(source.X, missing_value))
     return SentinelBlocks(source, float(missing_value))
 
 
