@@ -29,25 +29,27 @@ class Submatrix:
     ----------
     source : RowBlocks
         What is read; it has no lazy blocks.
-    rows : ndarray of int, optional
+    kept_rows : ndarray of int, optional
         Rows, ascending, each once; all if not given.
-    columns : ndarray of int, optional
+    kept_columns : ndarray of int, optional
         Columns, in any order; all if not given.
     """
 
     source: RowBlocks
-    rows: Indices | None = None
-    columns: Indices | None = None
+    kept_rows: Indices | None = None
+    kept_columns: Indices | None = None
 
     def __post_init__(self) -> None:
         assert not isinstance(self.source, LazyRowBlocks), "a lazy source is cut in its own graph"
-        assert self.rows is None or bool((np.diff(self.rows) > 0).all()), "rows are told apart by their order"
+        assert self.kept_rows is None or bool((np.diff(self.kept_rows) > 0).all()), "rows are told apart by their order"
 
     @property
     def shape(self) -> tuple[int, int]:
         """``(n, d)``."""
         n, d = self.source.shape
-        return n if self.rows is None else len(self.rows), d if self.columns is None else len(self.columns)
+        return n if self.kept_rows is None else len(self.kept_rows), d if self.kept_columns is None else len(
+            self.kept_columns
+        )
 
     @property
     def dtype(self) -> np.dtype[np.generic]:
@@ -82,14 +84,18 @@ class Submatrix:
     def feature_names(self) -> tuple[str, ...] | None:
         """Names of its columns, if the source has names."""
         names: tuple[str, ...] | None = getattr(self.source, "feature_names", None)
-        if names is None or self.columns is None:
+        if names is None or self.kept_columns is None:
             return names
-        return tuple(names[column] for column in self.columns)
+        return tuple(names[column] for column in self.kept_columns)
 
     @cached_property
     def _kept(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Blocks of the source that hold chosen rows, and the bounds of those rows."""
-        ends = np.asarray(self.source.bounds) if self.rows is None else np.searchsorted(self.rows, self.source.bounds)
+        ends = (
+            np.asarray(self.source.bounds)
+            if self.kept_rows is None
+            else np.searchsorted(self.kept_rows, self.source.bounds)
+        )
         blocks = [number for number, (start, stop) in enumerate(pairwise(ends)) if stop > start]
         return tuple(blocks), (0, *(int(ends[number + 1]) for number in blocks))
 
@@ -97,16 +103,16 @@ class Submatrix:
         """Block ``i``: an array, or CSR rows."""
         number = self._kept[0][i]
         block: Block = self.source.read(number)
-        if self.rows is not None:
+        if self.kept_rows is not None:
             start, stop = self.bounds[i : i + 2]
-            block = block[self.rows[start:stop] - self.source.bounds[number]]
-        return block if self.columns is None else block[:, self.columns]
+            block = block[self.kept_rows[start:stop] - self.source.bounds[number]]
+        return block if self.kept_columns is None else block[:, self.kept_columns]
 
     def of_columns(self, columns: npt.NDArray[np.intp]) -> RowBlocks | None:
         """Some of its columns, if the source can read them alone."""
-        inner = columns if self.columns is None else self.columns[columns]
+        inner = columns if self.kept_columns is None else self.kept_columns[columns]
         alone = columns_alone(self.source, inner) if bool((np.diff(inner) > 0).all()) else None
-        return None if alone is None else Submatrix(alone, self.rows)
+        return None if alone is None else Submatrix(alone, self.kept_rows)
 
     def describe(self) -> str:
         """Name of the source."""
@@ -116,7 +122,7 @@ class Submatrix:
 def chosen_columns(source: RowBlocks, columns: Indices) -> RowBlocks:
     """Some columns of any source, in any order; a dask array stays one."""
     if not isinstance(source, DaskBlocks):
-        return Submatrix(source, columns=columns)
+        return Submatrix(source, kept_columns=columns)
     names = source.feature_names
     kept = None if names is None else tuple(names[column] for column in columns)
     return replace(source, array=source.array[:, columns], feature_names=kept)
