@@ -57,9 +57,9 @@ def ingest(
     Parameters
     ----------
     source : object
-        Path of an ``.npy``, ``.csv`` or ``.tsv`` file (the latter two also as ``.gz``), of Parquet or Arrow files, or
-        of a Zarr array with chunks of any kind; of a netCDF file or a Zarr dataset, one variable of which becomes a
-        matrix of samples by the cells of its grid, those without any data left out; or anything else that
+        Path of an ``.npy``, ``.h5ad``, ``.csv`` or ``.tsv`` file (the latter two also as ``.gz``), of Parquet or Arrow
+        files, or of a Zarr array with chunks of any kind; of a netCDF file or a Zarr dataset, one variable of which
+        becomes a matrix of samples by the cells of its grid, those without any data left out; or anything else that
         :func:`spae_dask.open_matrix` opens.
     destination : str or Path
         Local path of the new store, or its URL on s3 or gs.
@@ -68,7 +68,7 @@ def ingest(
     codec : str, optional
         One of ``lz4-shuffle``, ``lz4-bitshuffle``, ``zstd-bitshuffle``, ``none``; by default chosen by type.
     array : str, optional
-        Which member, if the source is a Zarr group.
+        Which member, if the source is a Zarr group or of AnnData, such as ``layers/counts``.
     columns : sequence of str, optional
         Which columns of a table, text or not: names, or patterns such as ``expr_*``.
     dtype : numpy type, optional

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,9 @@ from spae_dask.storage.table_files import is_table
 BLOCK_NBYTES = 4 << 20
 """Bytes of a row block of an array in memory: blocks are views, so they only set how often progress is told."""
 
-NOT_ZARR = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".h5ad", ".nc", ".h5")
+NOT_ZARR = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".nc", ".h5")
 """Ends of names of files that `spae ingest` reads, or will not."""
+
 MAX_BLOCKS = 1 << 24
 """Row blocks of a Zarr array: their bounds are listed in memory. Blocks are of 16 MiB or more, so this is 256 TiB."""
 
@@ -29,9 +31,9 @@ MAX_LENGTH = (1 << 63) - 1
 """Of an axis: what indices can count."""
 
 READABLE = (
-    "a Zarr store (path, URL or zarr.Array) of an array, a CSR matrix or an AnnData object, an .npy file, a Parquet "
-    "file or folder, an Arrow file, a numpy array, a scipy.sparse matrix, a DataFrame, a dask array or an "
-    "xarray.DataArray of two dimensions"
+    "a Zarr store (path, URL or zarr.Array) of an array, a CSR matrix or an AnnData object, an .npy or .h5ad file, a "
+    "Parquet file or folder, an Arrow file, an AnnData object, a numpy array, a scipy.sparse matrix, a DataFrame, a "
+    "dask array or an xarray.DataArray of two dimensions"
 )
 
 
@@ -47,14 +49,15 @@ def open_matrix(
     Parameters
     ----------
     x : object
-        A path or URL of a Zarr array, of a Zarr group, of an AnnData store (its ``X``), of a Parquet file or folder, of
-        an Arrow (Feather) file, or of an ``.npy`` file; a ``zarr.Array`` or ``zarr.Group``; a numpy array or memory map
-        (n, d); a scipy.sparse matrix; a DataFrame of pandas or polars, or a ``pyarrow.Table``; a dask array; a dask
-        DataFrame of numbers (rows of unknown number are counted, which is a pass of its own); an ``xarray.DataArray``
-        of two dimensions, of which the first are the rows (of more: ``GridEncoder``); anything ``numpy.asarray`` makes
-        a 2-d array of.
+        A path or URL of a Zarr array, of a Zarr group, of an AnnData store (its ``X``), of a Parquet file or folder, or
+        of an Arrow (Feather) or ``.npy`` file; a path of an ``.h5ad`` file; an AnnData object (its ``X``), in memory,
+        backed, lazy or a view of one; a ``zarr.Array`` or ``zarr.Group``; a numpy array or memory map (n, d); a
+        scipy.sparse matrix; a DataFrame of pandas or polars, or a ``pyarrow.Table``; a dask array; a dask DataFrame of
+        numbers (rows of unknown number are counted, which is a pass of its own); an ``xarray.DataArray`` of two
+        dimensions, of which the first are the rows (of more: ``GridEncoder``); anything ``numpy.asarray`` makes a 2-d
+        array of.
     array : str, optional
-        Which member, if ``x`` is a Zarr group, such as ``layers/counts``.
+        Which member, if ``x`` is a Zarr group or of AnnData: such as ``layers/counts`` or ``raw/X``.
     columns : sequence of str, optional
         Which columns of a table, in memory or on disk, in that order: names, or patterns such as ``expr_*``.
     storage_options : mapping, optional
@@ -73,9 +76,9 @@ def open_matrix(
         If there is nothing at that path.
     InvalidInput
         If it is not two-dimensional, is empty, does not hold real numbers, or lacks one of the columns (columns of a
-        table that are no numbers are named); or a URL or option is not allowed.
+        table that are no numbers are named), or is stored by columns on disk; or a URL or option is not allowed.
     StorageError
-        If a server does not answer, or refuses.
+        If a file or a store cannot be opened, or a server does not answer or refuses.
     """
     if storage_options is not None and not (isinstance(x, str) and is_remote(x)):
         raise InvalidInput("storage_options are for URLs of s3, gs, http and https. Leave them out.")
@@ -125,6 +128,10 @@ def _dispatch(
     kind = type(x).__module__.partition(".")[0]
     if kind == "zarr":
         return _open_zarr_object(x, array, "the Zarr group" if hasattr(x, "arrays") else "the Zarr array")
+    if is_anndata(x):
+        from spae_dask.storage.anndata_objects import open_anndata
+
+        return open_anndata(x, array)
     if array is not None:
         raise InvalidInput(f"array={array!r} names a member of a Zarr group, but a {type(x).__name__} was given.")
     if isinstance(x, np.ndarray):
@@ -142,6 +149,12 @@ def _dispatch(
     if dask_kind(x) is not None:
         return _open_dask(x)
     return _in_memory(_as_array(x))
+
+
+def is_anndata(x: Any) -> bool:
+    """Whether ``x`` is an AnnData object; nothing is imported to find out."""
+    module = sys.modules.get("anndata")
+    return module is not None and isinstance(x, module.AnnData)
 
 
 def _as_array(x: Any) -> np.ndarray[Any, Any]:
@@ -225,7 +238,17 @@ def _open_path(path: str, array: str | None) -> RowBlocks:
         return blocks
     if path.endswith(NOT_ZARR):
         raise InvalidInput(f"{path} is not read directly. Convert it once: `spae ingest {path} DATA.zarr`.")
+    if path.endswith(".h5ad"):
+        return _open_h5ad(path, array)
     return _open_zarr_path(path, array)
+
+
+def _open_h5ad(path: str, array: str | None) -> RowBlocks:
+    if find_spec("h5py") is None:
+        raise InvalidInput(f'{path} needs h5py, which is not installed. Run `pip install "spae-dask[anndata]"`.')
+    from spae_dask.storage.h5_files import open_h5ad
+
+    return open_h5ad(path, array)
 
 
 def _open_address(address: Address, array: str | None) -> RowBlocks:
@@ -236,7 +259,7 @@ def _open_address(address: Address, array: str | None) -> RowBlocks:
         blocks = NpyBlocks(address.url, remote_file(address))
         check_two_dimensional(len(blocks.stored_shape), blocks.stored_shape, address.url)
         return blocks
-    if address.key.endswith(NOT_ZARR):
+    if address.key.endswith((*NOT_ZARR, ".h5ad")):
         raise InvalidInput(
             f"{address} is not read directly, and not from a URL. Download it, and convert it once: `spae ingest`."
         )
@@ -282,8 +305,8 @@ def _opened(where: Any, path: str, absence: Callable[[], NotFound]) -> Any:
 def _open_zarr_object(node: Any, array: str | None, name: str) -> RowBlocks:
     import zarr
 
+    from spae_dask.storage.groups import Member, choose_member, open_sparse_group
     from spae_dask.storage.zarr_blocks import ZarrBlocks
-    from spae_dask.storage.zarr_groups import Member, choose_member, open_sparse_group
 
     if isinstance(node, zarr.Group):
         with _metadata_of_members(name):
