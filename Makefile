@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install demo paper test test-slow lint format bench lock clean
+.PHONY: install demo paper test test-slow lint audit format bench lock clean
 
 install: $(STAMP)
 
@@ -32,6 +32,13 @@ lint: install
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m pip check
+
+audit: install
+	$(PYTHON) -m venv .audit-venv
+	.audit-venv/bin/pip install --quiet pip-audit
+	.audit-venv/bin/pip-audit --disable-pip --no-deps --requirement requirements.lock
+	rm -rf .audit-venv
 
 format: install
 	$(BIN)/ruff check --fix .
@@ -43,6 +50,7 @@ bench: install
 	$(BIN)/python -m benchmarks.quality --size full --markdown
 	$(BIN)/python -m benchmarks.lower_bound --markdown
 	$(BIN)/python -m benchmarks.plan_accuracy --markdown
+	$(BIN)/python -m benchmarks.reliability --markdown
 
 lock: pyproject.toml
 	$(PYTHON) -m venv .lock-venv

@@ -49,6 +49,10 @@ class StorageError(SpaeError, OSError):
     """Reading or writing a store failed, or what came back is not what was written."""
 
 
+class StorageFaltered(StorageError):
+    """A store did not give what it holds, and may when it is asked again: it was slow, throttled or out of reach."""
+
+
 class PassFailed(SpaeError, RuntimeError):
     """A sweep over the data could not be finished for a reason that is not the data's."""
 
@@ -75,6 +79,10 @@ class RankDeficientWarning(SpaeWarning):
 
 class PrecisionWarning(SpaeWarning):
     """A reported number has fewer correct digits than usual."""
+
+
+class SlowClusterWarning(SpaeWarning):
+    """A cluster has no workers left, or has finished nothing for much longer than its spans take."""
 
 
 class UnlikeBlocksWarning(SpaeWarning):

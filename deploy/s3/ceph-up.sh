@@ -3,6 +3,7 @@
 # Needs: apt-get install -y --no-install-recommends ceph-mon ceph-osd radosgw ceph-common uuid-runtime curl
 # CEPH_LAB: folder for all state. S3_PORT, MON_PORT: ports. OSD_BYTES: most bytes stored, all in memory.
 set -euo pipefail
+trap 'echo "line $LINENO of ceph-up.sh failed: $BASH_COMMAND; see $CEPH_LAB/log" >&2' ERR
 LAB=${CEPH_LAB:?set CEPH_LAB to a folder that may be deleted}
 PORT=${S3_PORT:-18336} MON_PORT=${MON_PORT:-16789} OSD_BYTES=${OSD_BYTES:-1073741824}
 [ ! -e "$LAB" ] || { echo "$LAB exists: run ceph-down.sh first, or set CEPH_LAB to another folder" >&2; exit 1; }
@@ -60,7 +61,11 @@ ceph-mon "${CONF[@]}" -i a
 OSD=$(uuidgen)
 timeout 30 ceph "${CONF[@]}" osd new "$OSD" > /dev/null
 ceph-osd "${CONF[@]}" -i 0 --mkfs --osd-uuid "$OSD" 2> /dev/null
-ceph-osd "${CONF[@]}" -i 0 > /dev/null
+for try in 1 2 3 4 5; do  # it gives up if it asks for its class before it was told the monitors' map
+    ceph-osd "${CONF[@]}" -i 0 > /dev/null 2>&1 && break
+    [ "$try" != 5 ]
+    sleep 0.5
+done
 for _ in $(seq 100); do ceph "${CONF[@]}" osd stat 2> /dev/null | grep -q '1 up' && break; sleep 0.1; done
 radosgw "${CONF[@]}" -n client.rgw
 for _ in $(seq 300); do curl -s -o /dev/null "http://127.0.0.1:$PORT/" && break; sleep 0.1; done

@@ -14,9 +14,11 @@ EXAMPLES = """Examples:
 def check(
     data: options.DataArgument,
     array: options.ArrayOption = None,
+    columns: options.ColumnsOption = None,
     missing_value: options.MissingValueOption = None,
     strict: options.StrictOption = False,
     cluster: options.ClusterOption = None,
+    tls_dir: options.TlsDirOption = None,
     memory: options.MemoryOption = None,
     as_json: options.JsonOption = False,
     quiet: options.QuietOption = False,
@@ -33,8 +35,8 @@ def check(
         from spae_dask.estimators.checking import check as check_data
         from spae_dask.storage.open import open_matrix
 
-        source = open_matrix(data, array=array)
-        with Place(cluster, memory).ready(source, screen):
+        source = open_matrix(data, array=array, columns=options.columns_of(columns))
+        with Place(cluster, memory, tls_dir).ready(source, screen):
             found = check_data(source, missing_value=missing_value, memory_limit=memory, progress=screen.progress)
         screen.result(str(found), {"data": data, "check": found.as_dict()})
         if strict and found.problems:

@@ -16,12 +16,14 @@ def evaluate(
     data: options.DataArgument,
     encoder: options.EncoderArgument,
     array: options.ArrayOption = None,
+    columns: options.ColumnsOption = None,
     strict: options.StrictOption = False,
     strategy: options.StrategyOption = options.Strategy.auto,
     checkpoint: options.CheckpointOption = None,
     keep_checkpoint: options.KeepCheckpointOption = False,
     cluster: options.ClusterOption = None,
     performance_report: options.PerformanceOption = None,
+    tls_dir: options.TlsDirOption = None,
     memory: options.MemoryOption = None,
     as_json: options.JsonOption = False,
     quiet: options.QuietOption = False,
@@ -44,8 +46,8 @@ def evaluate(
         from spae_dask.storage.open import open_matrix
 
         check_checkpoint(checkpoint, data)
-        source, fitted = open_matrix(data, array=array), load_encoder(encoder)
-        with Place(cluster, memory, performance_report).ready(source, screen):
+        source, fitted = open_matrix(data, array=array, columns=options.columns_of(columns)), load_encoder(encoder)
+        with Place(cluster, memory, performance_report, tls_dir).ready(source, screen):
             certificate = evaluate_encoder(
                 source,
                 fitted,

@@ -38,6 +38,7 @@ def fit(
     keep_checkpoint: options.KeepCheckpointOption = False,
     cluster: options.ClusterOption = None,
     performance_report: options.PerformanceOption = None,
+    tls_dir: options.TlsDirOption = None,
     force: options.ForceOption = False,
     **shared: Any,
 ) -> None:
@@ -55,12 +56,11 @@ def fit(
         from spae_dask.cli.place import Place, check_checkpoint, check_paths
         from spae_dask.estimators.checkpointing import checkpoint_at, with_note
         from spae_dask.estimators.sparse_encoder import SparseEncoder
-        from spae_dask.storage.open import open_matrix
 
         check_paths(output, [given.data], force=force)
         check_checkpoint(checkpoint, given.data, output)
-        source = open_matrix(given.data, array=given.array)
-        place = Place(cluster, given.memory, performance_report)
+        source = given.open()
+        place = Place(cluster, given.memory, performance_report, tls_dir)
         long = given.plan(source).seconds > WORTH_CALIBRATING  # refuses what no process could do before any is started
         with place.ready(source, screen):
             plan = with_note(given.plan(source, calibrate=long), checkpoint_at(checkpoint))
@@ -89,7 +89,7 @@ def write_encoder(
             "plan": encoder.plan_.as_dict(),
         },
     )
-    member = "" if given.array is None else f" --array {shlex.quote(given.array)}"
+    member = given.part_of_data
     screen.note(f"wrote              {output}")
     if certificate.fraction_read < 1:
         screen.note(f"exact              spae evaluate {shlex.quote(data)} {shlex.quote(output)}{member}")

@@ -44,13 +44,12 @@ def fit_finish(
         from spae_dask.estimators.parts import parts_missing
         from spae_dask.estimators.sparse_encoder import SparseEncoder
         from spae_dask.storage.checkpoint_record import parts_of, summarize
-        from spae_dask.storage.open import open_matrix
         from spae_dask.storage.state_store import states_at
 
         check_paths(output, [given.data], force=force)
         check_checkpoint(checkpoint, given.data, output)
         summarize(checkpoint)  # refuses what is no checkpoint, and begins none
-        source = open_matrix(given.data, array=given.array)
+        source = given.open()
         at = CheckpointAt(checkpoint, Share(0, 1))
         with Place("none", given.memory).ready(source, screen):
             try:

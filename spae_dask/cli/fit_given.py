@@ -44,6 +44,7 @@ class FitGiven:
     rows: options.RowsOption = None
     seed: options.SeedOption = 0
     array: options.ArrayOption = None
+    columns: options.ColumnsOption = None
     missing: options.MissingOption = options.Missing.error
     missing_value: options.MissingValueOption = None
     strict: options.StrictOption = False
@@ -115,6 +116,18 @@ class FitGiven:
             "power_iterations": self.power_iterations,
             "random_state": self.seed,
         }
+
+    def open(self) -> "RowBlocks":
+        """The data, of which nothing but metadata is read."""
+        from spae_dask.storage.open import open_matrix
+
+        return open_matrix(self.data, array=self.array, columns=options.columns_of(self.columns))
+
+    @property
+    def part_of_data(self) -> str:
+        """The options that say what of the data is meant, as on the command line, after a blank."""
+        given = {"--array": self.array, "--columns": self.columns}
+        return "".join(f" {option} {shlex.quote(value)}" for option, value in given.items() if value is not None)
 
     def plan(self, source: "RowBlocks", *, calibrate: bool = False) -> "Plan":
         """What the fit will read, hold and take."""

@@ -60,10 +60,9 @@ def fit_part(part: PartArgument, checkpoint: options.SharedCheckpointOption, **s
         from spae_dask.estimators.parts import fit_part as fit_share
         from spae_dask.estimators.parts import listed
         from spae_dask.estimators.sparse_encoder import SparseEncoder
-        from spae_dask.storage.open import open_matrix
 
         check_checkpoint(checkpoint, given.data)
-        source = open_matrix(given.data, array=given.array)
+        source = given.open()
         number, of = map(int, part.split("/"))
         share = Share(number, of)
         at = CheckpointAt(checkpoint, share)

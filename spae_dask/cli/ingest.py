@@ -12,6 +12,7 @@ from spae_dask.cli.session import session
 EXAMPLES = """Examples:
 
   spae ingest table.csv X.zarr
+  spae ingest table.csv X.zarr --columns 'age,expr_*'
   spae ingest matrix.npy X.zarr --dtype float32
   spae ingest badly_chunked.zarr X.zarr --codec zstd-bitshuffle
   spae ingest cells.zarr X.zarr --array layers/counts
@@ -33,7 +34,7 @@ def ingest(
         str,
         typer.Argument(
             metavar="SOURCE",
-            help="An .npy, .csv or .tsv file (also .gz), a Zarr array, a CSR group, a netCDF file or a Zarr dataset.",
+            help="An .npy, .csv or .tsv (also .gz), Parquet, Arrow or netCDF file, or a Zarr array, group or dataset.",
             show_default=False,
         ),
     ],
@@ -41,6 +42,7 @@ def ingest(
         str, typer.Argument(metavar="DESTINATION", help="The Zarr array to write.", show_default=False)
     ],
     array: options.ArrayOption = None,
+    columns: options.ColumnsOption = None,
     header: Annotated[
         bool | None,
         typer.Option(
@@ -135,6 +137,7 @@ def ingest(
             chunks=chunks,
             codec=None if codec is None else codec.value,
             array=array,
+            columns=options.columns_of(columns),
             dtype=dtype,
             header=header,
             variable=variable,

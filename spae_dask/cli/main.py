@@ -10,6 +10,7 @@ from typer.main import get_command
 
 from spae_dask import __version__
 from spae_dask.cli import (
+    certs,
     check,
     checkpoint,
     demo,
@@ -60,6 +61,7 @@ VERBS: dict[str, tuple[Callable[..., None], str]] = {
     "report": (report.report, report.EXAMPLES),
     "run": (run_verb.run, run_verb.EXAMPLES),
     "submit": (submit.submit, submit.EXAMPLES),
+    "certs": (certs.certs, certs.EXAMPLES),
 }
 """In the order of use, which is the order of the help."""
 

@@ -1,5 +1,6 @@
 """The arguments and options that several verbs share, each declared once. Light: nothing heavy is imported."""
 
+import csv
 import re
 from enum import StrEnum
 from typing import Annotated
@@ -90,6 +91,20 @@ def nonzeros_of(given: str | None) -> int | tuple[int, ...] | None:
     return numbers if len(numbers) > 1 else numbers[0]
 
 
+def check_columns(given: str | None) -> str | None:
+    """Refuse what names no column."""
+    if given is not None and not all(columns_of(given) or ("",)):
+        raise typer.BadParameter(f"{given!r} has a name that is empty: write a,b,'expr_*'")
+    return given
+
+
+def columns_of(given: str | None) -> tuple[str, ...] | None:
+    """Names and patterns, as the library takes them; a name with a comma stands in double quotes."""
+    if given is None:
+        return None
+    return tuple(each.strip() for each in next(csv.reader([given], skipinitialspace=True), ()))
+
+
 def check_eps(given: float | None) -> float | None:
     """Refuse what is no excess."""
     if given is None or 0 < given < float("inf"):
@@ -116,7 +131,10 @@ def check_memory(given: str | None) -> str | None:
 DataArgument = Annotated[
     str,
     typer.Argument(
-        metavar="DATA", help="A Zarr array, group or AnnData store (path or URL), or an .npy file.", show_default=False
+        metavar="DATA",
+        help="A Zarr array, group or AnnData store, a Parquet file or folder, or an Arrow file (path or URL), or an "
+        ".npy file.",
+        show_default=False,
     ),
 ]
 EncoderArgument = Annotated[
@@ -129,6 +147,17 @@ ArrayOption = Annotated[
         "--array",
         metavar="NAME",
         help="Which member, if DATA is a Zarr group, such as layers/counts.",
+        rich_help_panel=DATA,
+    ),
+]
+ColumnsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--columns",
+        metavar="NAMES",
+        callback=check_columns,
+        help="Which columns of a table: names or patterns with commas between, as in a,b,'expr_*'. Default: all.",
+        show_default=False,
         rich_help_panel=DATA,
     ),
 ]
@@ -338,6 +367,17 @@ ClusterOption = Annotated[
         "Dask scheduler, tcp://HOST:PORT or tls://HOST:PORT, or FILE.toml, which describes workers on Slurm, PBS, LSF, "
         "SGE or Kubernetes. Default: local, but none for data under 64 MiB, because starting processes takes longer "
         "than reading those.",
+        show_default=False,
+        rich_help_panel=WHERE,
+    ),
+]
+TlsDirOption = Annotated[
+    str | None,
+    typer.Option(
+        "--tls-dir",
+        metavar="DIR",
+        help="With --cluster tls://...: folder of certificates, as `spae certs` writes it. Default: those that dask's "
+        "own configuration names.",
         show_default=False,
         rich_help_panel=WHERE,
     ),

@@ -60,11 +60,13 @@ def path(
     scale: options.ScaleOption = False,
     seed: options.SeedOption = 0,
     array: options.ArrayOption = None,
+    columns: options.ColumnsOption = None,
     missing: options.MissingOption = options.Missing.error,
     missing_value: options.MissingValueOption = None,
     checkpoint: options.CheckpointOption = None,
     keep_checkpoint: options.KeepCheckpointOption = False,
     cluster: options.ClusterOption = None,
+    tls_dir: options.TlsDirOption = None,
     memory: options.MemoryOption = None,
     force: options.ForceOption = False,
     as_json: options.JsonOption = False,
@@ -88,8 +90,8 @@ def path(
             check_paths(output, [data], force=force)
         check_checkpoint(checkpoint, data, output)
         ks, rs = ([int(each) for each in text.split(",")] for text in (components, nonzeros))
-        source = open_matrix(data, array=array)
-        place = Place(cluster, memory)
+        source = open_matrix(data, array=array, columns=options.columns_of(columns))
+        place = Place(cluster, memory, tls_dir)
         with place.ready(source, screen):
             found = fit_path(
                 source,

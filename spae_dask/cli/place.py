@@ -42,11 +42,14 @@ class Place:
         As given on the command line; else the settings ``cluster`` and ``memory-limit`` count.
     performance : str, optional
         File for dask's report of what a cluster did; else the setting ``performance-report`` counts.
+    tls_dir : str, optional
+        Certificates for a scheduler at ``tls://``.
     """
 
     cluster: str | None
     memory: str | None
     performance: str | None = None
+    tls_dir: str | None = None
 
     def where(self, source: RowBlocks) -> str:
         """What was asked for, or what suits the size of the data."""
@@ -64,7 +67,11 @@ class Place:
             refuse_tiny(limit)
         if isinstance(spec, Started) and not starts:
             screen.note(f"waiting   for a worker of {where}, {spec.timeout} seconds at most")
-        with logs_on(screen), screen.signals.held(starts=starts) as release, connect(spec or where, limit) as client:
+        with (
+            logs_on(screen),
+            screen.signals.held(starts=starts) as release,
+            connect(spec or where, limit, self.tls_dir) as client,
+        ):
             release()
             if client is not None:
                 dashboard = f", dashboard {client.dashboard_link}" if find_spec("bokeh") else ""

@@ -17,6 +17,7 @@ def plan(
     nonzeros: options.NonzeroOption = None,
     eps: options.EpsOption = None,
     array: options.ArrayOption = None,
+    columns: options.ColumnsOption = None,
     method: options.MethodOption = options.Method.polished,
     missing: options.MissingOption = options.Missing.error,
     missing_value: options.MissingValueOption = None,
@@ -29,6 +30,7 @@ def plan(
     tolerance: options.ToleranceOption = None,
     calibrate: options.CalibrateOption = True,
     cluster: options.ClusterOption = None,
+    tls_dir: options.TlsDirOption = None,
     memory: options.MemoryOption = None,
     as_json: options.JsonOption = False,
     quiet: options.QuietOption = False,
@@ -49,8 +51,8 @@ def plan(
         from spae_dask.estimators.planning import plan as plan_fit
         from spae_dask.storage.open import open_matrix
 
-        source = open_matrix(data, array=array)
-        place = Place(cluster, memory)
+        source = open_matrix(data, array=array, columns=options.columns_of(columns))
+        place = Place(cluster, memory, tls_dir)
         with place.imagined(source, screen) as resources:
             found = plan_fit(
                 source,

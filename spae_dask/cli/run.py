@@ -54,6 +54,7 @@ def run(
     ] = False,
     strict: options.StrictOption = False,
     cluster: options.ClusterOption = None,
+    tls_dir: options.TlsDirOption = None,
     memory: options.MemoryOption = None,
     as_json: options.JsonOption = False,
     quiet: options.QuietOption = False,
@@ -87,7 +88,7 @@ def run(
             if outcome.text and not dry_run:
                 screen.result(outcome.text, {})
 
-        with HeldPlace(Place(cluster, memory), screen) as where:
+        with HeldPlace(Place(cluster, memory, tls_dir), screen) as where:
             if dry_run:
                 try:
                     try_pipeline(found, where, force=force, tell=tell)

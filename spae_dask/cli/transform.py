@@ -29,9 +29,11 @@ def transform(
         ),
     ],
     array: options.ArrayOption = None,
+    columns: options.ColumnsOption = None,
     strict: options.StrictOption = False,
     cluster: options.ClusterOption = None,
     performance_report: options.PerformanceOption = None,
+    tls_dir: options.TlsDirOption = None,
     memory: options.MemoryOption = None,
     force: options.ForceOption = False,
     as_json: options.JsonOption = False,
@@ -54,8 +56,8 @@ def transform(
         from spae_dask.storage.open import open_matrix
 
         check_paths(output, [data, encoder], force=force)
-        source, fitted = open_matrix(data, array=array), load_encoder(encoder)
-        with Place(cluster, memory, performance_report).ready(source, screen):
+        source, fitted = open_matrix(data, array=array, columns=options.columns_of(columns)), load_encoder(encoder)
+        with Place(cluster, memory, performance_report, tls_dir).ready(source, screen):
             written = transform_to_zarr(
                 source, fitted, output, overwrite=force, memory_limit=memory, progress=screen.progress
             )

@@ -18,7 +18,9 @@ ALLOWED = "none, local, local:N, tcp://HOST:PORT, tls://HOST:PORT, or a cluster 
 
 
 @contextmanager
-def connect(where: str | Spec, memory_limit: int | None = None) -> Iterator[Client | None]:
+def connect(
+    where: str | Spec, memory_limit: int | None = None, tls_folder: str | None = None
+) -> Iterator[Client | None]:
     """Yield a client for ``where``; ``None`` for work in this process.
 
     Whatever is started here ends with the ``with`` block, also when that fails or is interrupted.
@@ -30,11 +32,14 @@ def connect(where: str | Spec, memory_limit: int | None = None) -> Iterator[Clie
         path of a cluster file, which ends in ``.toml``; or what such a file describes.
     memory_limit : int, optional
         Bytes of each worker process that is started on this machine; its memory shared out evenly if not given.
+    tls_folder : str, optional
+        Holds the certificates for a scheduler at ``tls://...``, see ``tls.client_security``.
 
     Raises
     ------
     InvalidInput
-        If ``where`` is none of these, the file has mistakes, or a library is missing.
+        If ``where`` is none of these, the file has mistakes, a library is missing, or certificates are missing, not
+        usable or for nothing.
     NotFound, StorageError
         If the file cannot be read.
     ClusterUnavailable
@@ -44,15 +49,24 @@ def connect(where: str | Spec, memory_limit: int | None = None) -> Iterator[Clie
     spec = described(where)
     if isinstance(spec, Started) and not spec.n_workers:
         raise InvalidInput(f"{where} describes no workers, which is for `spae submit` only. Give at least 1.")
+    if (
+        tls_folder is not None
+        and not isinstance(spec, SchedulerSpec)
+        and not str(where).startswith(("tcp://", "tls://"))
+    ):
+        raise InvalidInput(
+            f"--tls-dir {tls_folder} is for a scheduler at tls://HOST:PORT; --cluster {where} works without "
+            "certificates, on this machine. Leave it out."
+        )
     if where == "none":
         opened = nullcontext(None)
     elif spec is None:
         assert isinstance(where, str)
-        opened = running_scheduler(where)
+        opened = running_scheduler(where, tls_folder)
     elif isinstance(spec, LocalSpec):
         opened = local_cluster(spec.workers, memory_limit or spec.memory or MEMORY_LIMIT // spec.workers)
     elif isinstance(spec, SchedulerSpec):
-        opened = running_scheduler(spec.address, spec.timeout)
+        opened = running_scheduler(spec.address, tls_folder, spec.timeout)
     elif isinstance(spec, QueueSpec):
         opened = required("spae_dask.clusters.queue", "slurm").queue_cluster(spec)
     elif isinstance(spec, KubernetesSpec):

@@ -5,7 +5,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from distributed import Client
+from distributed.security import Security
 
+from spae_dask.clusters.tls import client_security
 from spae_dask.clusters.waiting import wait_for_worker
 from spae_dask.errors import ClusterUnavailable
 
@@ -14,15 +16,26 @@ TIMEOUT_SECONDS = 8
 
 
 @contextmanager
-def running_scheduler(address: str, timeout: int = TIMEOUT_SECONDS) -> Iterator[Client]:
+def running_scheduler(address: str, tls_folder: str | None = None, timeout: int = TIMEOUT_SECONDS) -> Iterator[Client]:
     """Connect to the scheduler at ``address`` and leave it running at the end.
+
+    Parameters
+    ----------
+    address : str
+        ``tcp://HOST:PORT`` or ``tls://HOST:PORT``.
+    tls_folder : str, optional
+        Holds the certificates for the latter, see ``tls.client_security``.
+    timeout : int
+        Seconds that it may take to answer, and a worker to be there.
 
     Raises
     ------
+    InvalidInput
+        As ``client_security`` does.
     ClusterUnavailable
         If nobody answers, or no worker is there, within ``timeout`` seconds.
     """
-    client = _connect(address, timeout)
+    client = _connect(address, timeout, client_security(address, tls_folder))
     try:
         wait_for_worker(client, timeout, lambda: _no_worker(address, timeout))
         yield client
@@ -30,14 +43,20 @@ def running_scheduler(address: str, timeout: int = TIMEOUT_SECONDS) -> Iterator[
         client.close(timeout=2)
 
 
-def _connect(address: str, timeout: int) -> Client:
+def _connect(address: str, timeout: int, security: Security | None) -> Client:
     # a refused connection is reported by the exception; the client's own log would say it once more
     log = logging.getLogger("distributed")
     level = log.level
     log.setLevel(logging.CRITICAL)
     try:
-        return Client(address, timeout=timeout)
+        return Client(address, timeout=timeout, security=security)
     except (OSError, TimeoutError, ValueError) as error:
+        if security is not None:
+            raise ClusterUnavailable(
+                f"no Dask scheduler at {address} takes this client's certificate, and shows one of the same authority, "
+                f"within {timeout} seconds ({error}). Check that it runs with TLS, address and port, and that "
+                "all certificates are of one `spae certs` and have not expired."
+            ) from error
         raise ClusterUnavailable(
             f"no Dask scheduler answers at {address} within {timeout} seconds ({error}). Start one with "
             "`dask scheduler`, check address and port, or use --cluster local."

@@ -13,12 +13,13 @@ from typing import Any, TypeVar
 
 import dask
 from dask.delayed import Delayed, delayed
-from distributed import Client, as_completed
+from distributed import Client
 from distributed.scheduler import KilledWorker
 
 from spae_dask.accumulators.base import Accumulator, State
 from spae_dask.blocks import LazyRowBlocks, RowBlocks, nbytes_of_rows
 from spae_dask.engine.checkpoint import Checkpoint, KeptPass, LostState, NotWhole
+from spae_dask.engine.deaths import died_too_often
 from spae_dask.engine.events import PassEnded, PassStarted, Resumed, RowsDone, Watcher, ignore
 from spae_dask.engine.layout import PassLayout, Tally
 from spae_dask.engine.merge_tree import MergeTree, Node
@@ -35,8 +36,9 @@ from spae_dask.engine.tasks import (
     work_task,
 )
 from spae_dask.engine.threads import one_blas_thread
+from spae_dask.engine.watchdog import Watchdog
 from spae_dask.engine.work import HeldBlocks, SpanWork
-from spae_dask.errors import ClusterUnavailable, PassFailed
+from spae_dask.errors import ClusterUnavailable
 
 Result = TypeVar("Result")
 
@@ -235,20 +237,26 @@ class DaskRunner:
         self, client: Client, name: str, spans: tuple[Span, ...], root: Delayed, dones: list[Delayed]
     ) -> tuple[Any, list[tuple[float, float]]]:
         futures = client.compute([root, *dones], optimize_graph=False)
-        rows_of = {future.key: span.n_rows for future, span in zip(futures[1:], spans, strict=True)}
-        times = []
+        span_of = {future.key: span for future, span in zip(futures[1:], spans, strict=True)}
+        tasks = {
+            f"{kind}{key.removeprefix('done-')}": s for key, s in span_of.items() for kind in ("", "done-", "sweep-")
+        }
+        watchdog = Watchdog(client, name, tasks)
+        result, times = None, []
         try:
-            # by default the loop of the client made last would be taken, and two threads would write to one socket
-            for future, value in as_completed(futures[1:], loop=client.loop, with_results=True):
+            for future, value in watchdog.completed(futures):
+                if isinstance(value, CancelledError):
+                    raise value
+                if future.key not in span_of:
+                    result = value
+                    continue
                 times.append(value)
-                n_rows = rows_of[future.key]
+                watchdog.done(sum(value))
+                n_rows = span_of[future.key].n_rows
                 self._emit(RowsDone(n_rows, nbytes_of_rows(self.source, n_rows)))
-            return futures[0].result(), times
+            return result, times
         except KilledWorker as error:
-            raise PassFailed(
-                f"{name}: workers died {error.allowed_failures + 1} times with task {error.task!r} on them (last: "
-                f"{error.last_worker}). Most often memory ran out: compare `spae plan` with the workers' limit."
-            ) from error
+            raise died_too_often(client, name, tasks, error) from error
         except (TimeoutError, ConnectionError, CancelledError) as error:
             if any(future.status == "error" for future in futures):
                 raise  # a task's own, such as that of a dask array's storage

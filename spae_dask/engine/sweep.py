@@ -13,6 +13,7 @@ import scipy.sparse as sp
 from spae_dask.accumulators.base import Accumulator, State
 from spae_dask.accumulators.sparse import SparseAccumulator, sparse_panels, update_csr, update_dense
 from spae_dask.blocks import Block, RowBlocks
+from spae_dask.engine.retrying import read_again
 from spae_dask.engine.spans import Span
 
 BlockWatcher = Callable[[int, int], None]
@@ -50,10 +51,11 @@ def sweep(
 ) -> Swept:
     """Sweep the blocks of ``span`` into one state.
 
-    With ``prefetch`` the next block is read while the present one is summarised; two blocks are then held.
+    Reads that a store fails are tried again, see ``retrying``. With ``prefetch`` the next block is read while the
+    present one is summarised; two blocks are then held.
     """
     numbers = range(span.first_block, span.last_block)
-    blocks = read_ahead(source, numbers) if prefetch and len(numbers) > 1 else map(source.read, numbers)
+    blocks = read_ahead(source, numbers) if prefetch and len(numbers) > 1 else (read_again(source, i) for i in numbers)
     return sweep_blocks(blocks, accumulator, span.first_row, watch)
 
 
@@ -118,10 +120,10 @@ def block_nbytes(block: Block) -> int:
 def read_ahead(source: RowBlocks, numbers: range) -> Iterator[Block]:
     """Blocks in order, each read in another thread while the one before is worked on."""
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="spae-read") as reader:
-        coming: Future[Block] = reader.submit(source.read, numbers[0])
+        coming: Future[Block] = reader.submit(read_again, source, numbers[0])
         for number in numbers[1:]:
             block = coming.result()
-            coming = reader.submit(source.read, number)
+            coming = reader.submit(read_again, source, number)
             yield block
             del block
         yield coming.result()

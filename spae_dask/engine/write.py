@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spae_dask.blocks import RowBlocks
+from spae_dask.engine.retrying import read_again
 from spae_dask.engine.spans import MAX_SPANS, MIN_SPAN_NBYTES, Span
 from spae_dask.errors import StorageError
 
@@ -106,7 +107,7 @@ class WriteRows:
         filled = 0
         for number in range(span.first_block, span.last_block):
             start, stop = max(source.bounds[number], span.first_row), min(source.bounds[number + 1], span.last_row)
-            block: Any = source.read(number)
+            block: Any = read_again(source, number)
             codes = self.encode.encode(block[start - source.bounds[number] : stop - source.bounds[number]], start)
             del block
             while codes.shape[0]:

@@ -1,5 +1,6 @@
 """Applying a fitted encoder to any kind of input: eager for arrays in memory, lazy for dask and Zarr."""
 
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 from uuid import uuid4
@@ -16,16 +17,22 @@ from spae_dask.accumulators.nonfinite import all_finite
 from spae_dask.algorithms.core import refuse_non_finite
 from spae_dask.blocks import ArrayBlocks, LazyRowBlocks, RowBlocks, columns_alone, stored_entries
 from spae_dask.encoding.codes import RowEncoder, decode_codes
+from spae_dask.engine.retrying import read_again
 from spae_dask.engine.serial import SerialRunner
 from spae_dask.errors import InvalidInput, NonFiniteInput
+from spae_dask.storage.frames import is_frame
 from spae_dask.storage.open import dask_rows, open_matrix
 from spae_dask.storage.sentinel import lazily_marked, with_missing
+
+N_SHOWN = 5
+"""Names listed in a message."""
 
 
 def open_rows(estimator: Any, X: Any) -> RowBlocks:
     """Open rows to apply a fitted estimator to; their columns must be those of its fit, in number and in name."""
     source = open_matrix(X)
-    _check_columns(estimator, X, source.shape[1])
+    names = getattr(source, "feature_names", None)
+    _check_columns(estimator, X, source.shape[1], None if is_frame(X) else names)
     return with_missing(source, getattr(estimator, "missing_value", None))
 
 
@@ -38,7 +45,11 @@ def open_lazily(estimator: Any, X: Any) -> RowBlocks | da.Array:
     return lazily_marked(array, getattr(estimator, "missing_value", None))
 
 
-def _check_columns(estimator: Any, X: Any, n_columns: int) -> None:
+def _check_columns(estimator: Any, X: Any, n_columns: int, names: Sequence[str] | None = None) -> None:
+    if is_frame(X):
+        validate_data(estimator, X, reset=False, skip_check_array=True)
+    if names is not None:  # of a store, or of a table that scikit-learn does not know
+        check_names(names, estimator)
     if n_columns != estimator.n_features_in_:
         raise InvalidInput(
             f"X has {n_columns} features, but {type(estimator).__name__} is expecting {estimator.n_features_in_} "
@@ -65,7 +76,7 @@ def encode_rows(source: RowBlocks | da.Array, encoder: RowEncoder) -> Any:
             refuse_non_finite_array(source)
         codes = np.empty((source.shape[0], k), dtype=dtype)
         for number, (start, stop) in enumerate(pairwise(source.bounds)):
-            codes[start:stop] = encoder.encode(source.read(number), start)
+            codes[start:stop] = encoder.encode(read_again(source, number), start)
         return codes
     selected = lazy_columns(source, encoder.columns).rechunk({1: -1})
     numbers = (encoder.H_selected, encoder.mean, encoder.scale, encoder.fill)
@@ -136,7 +147,7 @@ def lazy_array(source: RowBlocks | da.Array) -> da.Array:
 
 
 def _read_block(source: RowBlocks, block_id: tuple[int, ...] = (0,)) -> Any:
-    return source.read(block_id[0])
+    return read_again(source, block_id[0])
 
 
 def code_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
@@ -144,10 +155,26 @@ def code_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return np.dtype(np.float32 if dtype.kind == "f" and dtype.itemsize == 4 else np.float64)
 
 
+def check_names(names: Sequence[str], estimator: Any) -> None:
+    """Refuse columns with other names than those of the fit, or in another order, in scikit-learn's words."""
+    expected = list(getattr(estimator, "feature_names_in_", names))
+    if list(names) == expected:
+        return
+    unseen, gone = [n for n in names if n not in set(expected)], [n for n in expected if n not in set(names)]
+    said = "The feature names should match those that were passed during fit.\n"
+    if not unseen and not gone:
+        said += "Feature names must be in the same order as they were in fit.\n"
+    for title, which in (("unseen at fit time", unseen), ("seen at fit time, yet now missing", gone)):
+        if which:
+            shown = [*which[:N_SHOWN], "..."] if len(which) > N_SHOWN else which
+            said += f"Feature names {title}:\n" + "".join(f"- {name}\n" for name in shown)
+    raise InvalidInput(f"{said}Choose the columns of the fit, in its order: --columns NAME,... (columns=[...]).")
+
+
 def refuse_non_finite_array(source: ArrayBlocks) -> None:
     """Raise ``NonFiniteInput`` if an array in memory holds NaN or infinity."""
     for number in range(len(source.bounds) - 1):
-        block: Any = source.read(number)
+        block: Any = read_again(source, number)
         if not all_finite(block.data if sp.issparse(block) else block):
             # seen again in full, to name the place
             refuse_non_finite(SerialRunner(source).run_pass(NonFinite(source.shape[1])))

@@ -19,6 +19,9 @@ from spae_dask.settings import setting
 LOOPBACK = "127.0.0.1"
 """Host of workers that run on this machine, and share its cores."""
 
+ANSWER_SECONDS = 30
+"""How long a scheduler may take to say which workers it has."""
+
 
 def active_client(source: RowBlocks) -> Client | None:
     """The client that passes over ``source`` run on.
@@ -40,7 +43,14 @@ def resources_for(client: Client | None, memory_limit: int | str | None) -> Reso
     if client is None:
         limit = MEMORY_LIMIT if wanted is None else wanted
         return Resources("threads of this process", 1, int(CPU_COUNT), int(limit))
-    workers = client.scheduler_info(n_workers=-1)["workers"].values()
+    try:
+        identity = client.sync(client.scheduler.identity, n_workers=-1, callback_timeout=ANSWER_SECONDS)
+    except (TimeoutError, OSError) as error:
+        raise ClusterUnavailable(
+            f"the scheduler at {client.scheduler.address} does not answer within {ANSWER_SECONDS} seconds. "
+            "See whether it runs, and the network."
+        ) from error
+    workers = identity["workers"].values()
     if not workers:
         raise ClusterUnavailable(f"the scheduler at {client.scheduler.address} has no workers. Start some, or wait.")
     limits = [w["memory_limit"] or MEMORY_LIMIT for w in workers]
@@ -83,7 +93,9 @@ def runner_for(
 
 def store_names(estimator: Any, X: Any, source: RowBlocks) -> None:
     """Set ``feature_names_in_`` to the column names of a table or a store, if all are strings; else remove it."""
-    columns = getattr(X, "columns", getattr(source, "feature_names", None))
+    columns = getattr(source, "feature_names", None)
+    if columns is None:
+        columns = getattr(X, "columns", None)
     if columns is not None and all(isinstance(name, str) for name in columns):
         estimator.feature_names_in_ = np.array([str(name) for name in columns], dtype=object)
     elif hasattr(estimator, "feature_names_in_"):

@@ -17,6 +17,7 @@ from spae_dask.algorithms.sparse_encoder import FittedEncoder
 from spae_dask.algorithms.streaming import Streamed, fit_stream
 from spae_dask.blocks import Block, RowBlocks
 from spae_dask.engine.feed import Feed
+from spae_dask.engine.retrying import read_again
 from spae_dask.engine.sweep import update_by_panels
 from spae_dask.engine.threads import one_blas_thread
 from spae_dask.errors import InvalidInput, NewStreamWarning, NonFiniteInput
@@ -80,7 +81,7 @@ class RowStream:
             If there is NaN that nothing stands for, or an entry too large; the stream is then as before.
         """
         # all of them before any is added, so that nothing is added of a batch that is refused
-        blocks = [source.read(i) for i in range(len(source.bounds) - 1)]
+        blocks = [read_again(source, i) for i in range(len(source.bounds) - 1)]
         self._refuse(blocks, source.shape[1], missing)
         for block in blocks:
             self.feed.add(_zero_filled(block) if missing == "zero" else block)

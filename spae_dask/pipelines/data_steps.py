@@ -26,6 +26,7 @@ def ingest(step: Ingest, work: Work) -> Result:
         chunks=step.chunks,
         codec=step.codec,
         array=step.array,
+        columns=step.columns,
         dtype=step.dtype,
         header=step.header,
         variable=step.variable,
@@ -40,7 +41,7 @@ def ingest(step: Ingest, work: Work) -> Result:
 
 def check(step: Check, work: Work) -> Result:
     """Look at every entry once."""
-    source, where = open_matrix(work.data, array=step.array), work.machinery.where
+    source, where = open_matrix(work.data, array=step.array, columns=step.columns), work.machinery.where
     with where.ready(source):
         found = check_data(
             source,
@@ -65,7 +66,7 @@ def plan(step: Plan, work: Work) -> Result:
 
 def imagined_plan(step: Plan | Fit, data: str, where: Where) -> FitPlan:
     """The plan of a fit where it would run, for which no process is started."""
-    source = open_matrix(data, array=step.array)
+    source = open_matrix(data, array=step.array, columns=step.columns)
     with where.imagined(source) as resources:
         return where.named(plan_of(step, source, where, resources), source)
 

@@ -18,7 +18,7 @@ from spae_dask.storage.open import open_matrix
 
 def fit(step: Fit, work: Work) -> Result:
     """Find a sparse encoder and certify its loss."""
-    source, where = open_matrix(work.data, array=step.array), work.machinery.where
+    source, where = open_matrix(work.data, array=step.array, columns=step.columns), work.machinery.where
     plan_of(step, source, where)  # refuses what no process could do before any is started
     place = checkpoint_of(step, work)
     with where.ready(source):
@@ -68,7 +68,7 @@ def checkpoint_of(step: Fit, work: Work) -> str | None:
 
 def transform(step: Transform, work: Work) -> Result:
     """Write the codes of all rows."""
-    source, where = open_matrix(work.data, array=step.array), work.machinery.where
+    source, where = open_matrix(work.data, array=step.array, columns=step.columns), work.machinery.where
     encoder = load_encoder(work.files[("encoder",)])
     with where.ready(source):
         written = transform_to_zarr(
@@ -84,7 +84,7 @@ def transform(step: Transform, work: Work) -> Result:
 
 def evaluate(step: Evaluate, work: Work) -> Result:
     """Measure the loss of an encoder on data."""
-    source, where = open_matrix(work.data, array=step.array), work.machinery.where
+    source, where = open_matrix(work.data, array=step.array, columns=step.columns), work.machinery.where
     encoder = load_encoder(work.files[("encoder",)])
     with where.ready(source):
         certificate = evaluate_encoder(
@@ -103,7 +103,7 @@ def path(step: Path, work: Work) -> Result:
     if step.figure:  # first, since the libraries it needs may be missing
         from spae_dask.report.path_figure import path_figure
         from spae_dask.report.saving import save_figure
-    source, where = open_matrix(work.data, array=step.array), work.machinery.where
+    source, where = open_matrix(work.data, array=step.array, columns=step.columns), work.machinery.where
     with where.ready(source):
         found = fit_path(
             source,

@@ -67,6 +67,7 @@ class OnData(Step):
 
     data: values.Text
     array: values.Text | None = None
+    columns: values.Names | None = None
 
     @property
     def inputs(self) -> tuple[Input, ...]:
@@ -82,6 +83,7 @@ class Ingest(Step):
 
     source: values.Text
     array: values.Text | None = None
+    columns: values.Names | None = None
     header: bool | None = None
     variable: values.Text | None = None
     sample_dim: values.Text | None = None

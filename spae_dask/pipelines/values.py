@@ -61,6 +61,12 @@ def _text(given: Any) -> str:
     raise ValueError("give a string of at least one character.")
 
 
+def _names(given: Any) -> tuple[str, ...]:
+    if isinstance(given, list | tuple) and given and all(isinstance(each, str) and each for each in given):
+        return tuple(given)
+    raise ValueError("give a list of names or patterns of columns, such as ['age', 'expr_*'].")
+
+
 def _type(given: Any) -> str:
     try:
         return np.dtype(_text(given)).name
@@ -88,6 +94,7 @@ Excess = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Text = Annotated[str, PlainValidator(_text)]
 """A name, a path or URL, or ``@NAME`` for what the step of that name writes."""
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$")]
+Names = Annotated[tuple[str, ...], PlainValidator(_names)]
 Sizes = Annotated[int | tuple[int, ...], PlainValidator(_sizes)]
 Counts = Annotated[tuple[int, ...], PlainValidator(_counts)]
 Chunks = Annotated[tuple[int, int], PlainValidator(_pair)]

@@ -17,6 +17,7 @@ def explain_cells(
     d: int,
     delimiter: str,
     feature_names: tuple[str, ...] | None,
+    chosen: tuple[int, ...] | None = None,
 ) -> InvalidInput:
     """The error for lines that do not parse: the first cell to blame, by line and column.
 
@@ -29,6 +30,8 @@ def explain_cells(
         What the parser said.
     path, d, delimiter, feature_names
         The file, its columns, what separates them and their names.
+    chosen : tuple of int, optional
+        The columns that must hold numbers, if not all.
     """
     for line, content in enumerate(text.split("\n"), first_line):
         if not content.strip(" "):
@@ -44,6 +47,8 @@ def explain_cells(
                 "Every row must have as many. Correct the line, or write the table again."
             )
         for column, cell in enumerate(cells, 1):
+            if chosen is not None and column - 1 not in chosen:
+                continue
             if not _is_missing(cell) and not is_number(cell):
                 named = f" ({feature_names[column - 1]!r})" if feature_names else ""
                 return InvalidInput(
@@ -56,6 +61,14 @@ def explain_cells(
 def split_cells(line: str, delimiter: str) -> list[str]:
     """Cells of one line, quotes removed."""
     return next(csv.reader(StringIO(line), delimiter=delimiter))
+
+
+def all_of_length(text: str, d: int, delimiter: str) -> bool:
+    """Whether all lines that are not blank have ``d`` cells."""
+    lines = [line for line in text.split("\n") if line.strip(" ")]
+    if '"' not in text:
+        return all(line.count(delimiter) == d - 1 for line in lines)
+    return all(len(cells) == d for cells in csv.reader(lines, delimiter=delimiter))
 
 
 def fill_missing(text: str, delimiter: str) -> str:
@@ -94,4 +107,4 @@ def _advice(cell: str) -> str:
         return " The cells seem to be separated by semicolons or tabs: write commas in .csv files, tabs in .tsv files."
     if is_number(cell.replace(",", ".", 1)):
         return " Write decimal points, not commas."
-    return " Remove the columns that hold text."
+    return " Leave out the columns that hold text: --columns names those to take."

@@ -2,7 +2,7 @@
 
 import gzip
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import StringIO
@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from spae_dask.errors import InvalidInput, NotFound, StorageError
-from spae_dask.storage.csv_cells import explain_cells, fill_missing, is_number, split_cells
+from spae_dask.storage.columns import choose_columns
+from spae_dask.storage.csv_cells import all_of_length, explain_cells, fill_missing, is_number, split_cells
 
 SUFFIXES = {".csv": ",", ".tsv": "\t", ".csv.gz": ",", ".tsv.gz": "\t"}
 """File names that are read, and what separates their cells."""
@@ -37,9 +38,11 @@ class CsvRows:
     delimiter : str
         Separates the cells.
     feature_names : tuple of str, optional
-        Cells of the header row, if there is one.
+        Cells of the header row, if there is one, of all columns.
     d : int
         Columns.
+    chosen : tuple of int, optional
+        The columns that are read, if not all; the others may hold anything.
     n_header_lines : int
         Lines above the first row of numbers.
     rows_expected : int
@@ -52,6 +55,14 @@ class CsvRows:
     d: int
     n_header_lines: int
     rows_expected: int
+    chosen: tuple[int, ...] | None = None
+
+    @property
+    def names_read(self) -> tuple[str, ...] | None:
+        """Names of the columns that are read."""
+        if self.feature_names is None or self.chosen is None:
+            return self.feature_names
+        return tuple(self.feature_names[place] for place in self.chosen)
 
     def batches(self) -> Iterator[npt.NDArray[np.float64]]:
         """Arrays of consecutive rows (rows, d).
@@ -95,19 +106,33 @@ class CsvRows:
         for filled in (True,) if fill else (False, True):
             source = StringIO(fill_missing(text, self.delimiter) if filled else text)
             try:
-                rows = np.loadtxt(source, delimiter=self.delimiter, comments=None, quotechar='"', ndmin=2)
+                rows = np.loadtxt(
+                    source, delimiter=self.delimiter, comments=None, quotechar='"', ndmin=2, usecols=self.chosen
+                )
             except ValueError as error:
                 problem: Exception = error
                 continue
-            if rows.shape[1] == self.d:
+            if self.chosen is not None:
+                if all_of_length(text, self.d, self.delimiter):  # which numpy does not look at then
+                    return rows, filled
+                problem = ValueError("rows of different lengths")
+            elif rows.shape[1] == self.d:
                 return rows, filled
-            problem = ValueError(f"{rows.shape[1]} columns")
+            else:
+                problem = ValueError(f"{rows.shape[1]} columns")
         raise explain_cells(
-            text, line, problem, path=self.path, d=self.d, delimiter=self.delimiter, feature_names=self.feature_names
+            text,
+            line,
+            problem,
+            path=self.path,
+            d=self.d,
+            delimiter=self.delimiter,
+            feature_names=self.feature_names,
+            chosen=self.chosen,
         )
 
 
-def open_csv(path: Path, *, header: bool | None = None) -> CsvRows:
+def open_csv(path: Path, *, header: bool | None = None, columns: Sequence[str] | None = None) -> CsvRows:
     """Read the header of a table and count its columns.
 
     Parameters
@@ -116,14 +141,16 @@ def open_csv(path: Path, *, header: bool | None = None) -> CsvRows:
         A file whose name ends in one of `SUFFIXES`.
     header : bool, optional
         Whether the first row names the columns. By default it must, and a row of numbers only is refused, since it
-        might be either.
+        might be either; but quoted numbers above bare ones are names.
+    columns : sequence of str, optional
+        Names, or patterns such as ``expr_*``, of the columns to read.
 
     Raises
     ------
     NotFound
         If there is no such file.
     InvalidInput
-        If it is empty, is no UTF-8 text, or its header cannot be one.
+        If it is empty, is no UTF-8 text, or its header cannot be one; or if a column that is asked for is not there.
     """
     if not path.exists():
         raise NotFound(f"there is no file {path}. Give the path of an existing table.")
@@ -132,8 +159,14 @@ def open_csv(path: Path, *, header: bool | None = None) -> CsvRows:
         record, n_lines = _first_record(file, path)
         sample = record + file.read(BATCH_CHARACTERS)
     names = [cell.strip() for cell in split_cells(record, delimiter)]
+    chosen = None
     if header is not False:
-        _check_header(names, path, header=header)
+        if header is None and _quoted_above_bare(sample, record, delimiter):
+            header = True
+        chosen = None if columns is None else choose_columns(names, columns, str(path))
+        _check_header(names, path, header=header, chosen=chosen)
+    elif columns is not None:
+        raise InvalidInput(f"{path} has no header (header=False), so columns={list(columns)} cannot be told by name.")
     n_rows_sampled = max(1, sample.count("\n"))
     n_characters = path.stat().st_size * (GZIP_RATIO if path.name.lower().endswith(".gz") else 1)
     return CsvRows(
@@ -141,6 +174,7 @@ def open_csv(path: Path, *, header: bool | None = None) -> CsvRows:
         delimiter=delimiter,
         feature_names=None if header is False else tuple(names),
         d=len(names),
+        chosen=chosen,
         n_header_lines=0 if header is False else n_lines,
         rows_expected=max(1, n_characters * n_rows_sampled // len(sample)),
     )
@@ -161,18 +195,28 @@ def _first_record(file: IO[str], path: Path) -> tuple[str, int]:
     return record, n_lines
 
 
-def _check_header(names: list[str], path: Path, *, header: bool | None) -> None:
+def _quoted_above_bare(sample: str, record: str, delimiter: str) -> bool:
+    """Whether all cells of the first record are quoted, as many programs quote names, and none of the next are."""
+    cells = record.strip().split(delimiter)
+    return all(len(cell) > 1 and cell[0] == cell[-1] == '"' for cell in cells) and (
+        '"' not in sample[len(record) :].partition("\n")[0]
+    )
+
+
+def _check_header(names: list[str], path: Path, *, header: bool | None, chosen: tuple[int, ...] | None) -> None:
     if header is None and all(is_number(name) for name in names):
         raise InvalidInput(
             f"{path}: the first row ({', '.join(names[:3])}{', ...' if len(names) > 3 else ''}) is all numbers. If it "
             "is data, say that there is no header: --no-header (header=False). If these are names, say so: --header "
             "(header=True)."
         )
+    if chosen is not None:
+        return  # they have names, since these found them
     if names[0] == "":
         raise InvalidInput(
             f"{path}: the first cell of the header is empty, so the first column seems to hold row labels, as pandas "
             "and R write them. Write the table without them (index=False, row.names=FALSE) or cut the column off "
-            "(`cut -d, -f2-`)."
+            "(`cut -d, -f2-`), or choose columns by name (--columns)."
         )
     if "" in names:
         raise InvalidInput(f"{path}: column {names.index('') + 1} has no name. Name every column in the header row.")

@@ -6,10 +6,8 @@ import dask.array as da
 import numpy as np
 import numpy.typing as npt
 
-from spae_dask.errors import NotNumbers
-
-MOST_NAMED = 5
-"""Columns that an error names."""
+from spae_dask.storage.columns import refuse_non_numeric
+from spae_dask.storage.sentinel import holding_nan
 
 
 def array_of_frame(frame: Any, *, counted: bool) -> da.Array:
@@ -51,18 +49,14 @@ def common_dtype(names: Any, dtypes: Any) -> np.dtype[Any]:
     NotNumbers
         If one of them is not of real numbers.
     """
-    found, others = [], []
+    found, refused = [], {}
     for name, each in zip(names, dtypes, strict=True):
         numeric = _numpy_dtype(each)
         if numeric is None or numeric.kind not in "fiub":
-            others.append(f"{str(name)!r} ({each})")
+            refused[str(name)] = str(each)
         else:
             found.append(numeric)
-    if others:
-        shown = ", ".join(others[:MOST_NAMED]) + (
-            f" and {len(others) - MOST_NAMED} more" if others[MOST_NAMED:] else ""
-        )
-        raise NotNumbers(f"{len(others)} of {len(dtypes)} columns do not hold numbers: {shown}. Drop or convert them.")
+    refuse_non_numeric(refused, len(dtypes), "the dask DataFrame")
     return np.result_type(*found)
 
 
@@ -74,5 +68,5 @@ def _numpy_dtype(dtype: Any) -> np.dtype[Any] | None:
     if not isinstance(inner, np.dtype):
         return None
     if inner.kind in "iub":  # any of them may be null
-        return np.dtype(np.float32) if np.can_cast(inner, np.float32) else np.dtype(np.float64)
+        return holding_nan(inner)
     return inner

@@ -3,7 +3,7 @@
 Sparse ones stay as they are.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
@@ -16,7 +16,7 @@ import zarr
 
 from spae_dask.blocks import RowBlocks, StoredEntries, stored_entries
 from spae_dask.errors import InvalidInput, MissingChunksWarning
-from spae_dask.storage.bands import BAND, block_bands, plan_zarr_bands, share_of
+from spae_dask.storage.bands import BAND, READING_ONE, block_bands, plan_zarr_bands, share_of
 from spae_dask.storage.census import missing_chunks
 from spae_dask.storage.csv_rows import SUFFIXES, open_csv
 from spae_dask.storage.npy_blocks import NpyBlocks
@@ -25,7 +25,8 @@ from spae_dask.storage.zarr_blocks import ZarrBlocks
 
 NETCDF = (".nc", ".nc4", ".cdf", ".netcdf")
 
-NOT_READ = (".parquet", ".h5ad", ".h5", ".hdf5", ".npz", ".mat", ".xlsx", ".mtx")
+READ = (".npy", *SUFFIXES, ".parquet", ".feather", ".arrow", ".nc")
+NOT_READ = (".h5ad", ".h5", ".hdf5", ".npz", ".mat", ".xlsx", ".mtx")
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,7 @@ def open_incoming(
     source: Any,
     *,
     array: str | None,
+    columns: Sequence[str] | None = None,
     header: bool | None,
     budget: int,
     variable: str | None = None,
@@ -83,7 +85,7 @@ def open_incoming(
 
     Parameters
     ----------
-    source, array, header, budget, variable, sample_dim
+    source, array, columns, header, budget, variable, sample_dim
         As in :func:`spae_dask.storage.ingest.ingest`.
     """
     name = str(source).lower() if isinstance(source, str | Path) else ""
@@ -97,17 +99,17 @@ def open_incoming(
     if name.endswith(tuple(SUFFIXES)):
         if array is not None:
             raise InvalidInput(f"array={array!r} names a member of a Zarr group, but {source} is a text file.")
-        return _from_text(Path(source), header, budget)
+        return _from_text(Path(source), columns, header, budget)
     if header is not None:
         raise InvalidInput(f"header={header} is about the first row of text files, and {source} is none. Leave it out.")
     if name.endswith(NOT_READ):
         raise InvalidInput(
-            f"{source} is of a type that is not read. Allowed are {', '.join(('.npy', *SUFFIXES, '.nc'))} and Zarr: "
+            f"{source} is of a type that is not read. Allowed are {', '.join(READ)} and Zarr: "
             "write it as one of these with the library that made it."
         )
     if name.endswith(".npy") and array is not None:
         raise InvalidInput(f"array={array!r} names a member of a Zarr group, but {source} is a single array.")
-    return _from_blocks(open_matrix(source, array=array), budget)
+    return _from_blocks(open_matrix(source, array=array, columns=columns), budget)
 
 
 def _is_dataset(path: str) -> bool:
@@ -154,26 +156,27 @@ def _from_grid(source: Any, variable: str | None, sample_dim: str | Sequence[str
     )
 
 
-def _from_text(path: Path, header: bool | None, budget: int) -> Incoming:
+def _from_text(path: Path, columns: Sequence[str] | None, header: bool | None, budget: int) -> Incoming:
     """Read until the rows are known to be many, or are known."""
-    table = open_csv(path, header=header)
+    table = open_csv(path, header=header, columns=columns)
+    d = table.d if table.chosen is None else len(table.chosen)
     batches = table.batches()
     head: list[npt.NDArray[np.float64]] = []
     n_rows = 0
-    while n_rows * table.d * 8 < share_of(budget) and (batch := next(batches, None)) is not None:
+    while n_rows * d * 8 < share_of(budget) and (batch := next(batches, None)) is not None:
         head.append(batch)
         n_rows += len(batch)
-    complete = n_rows * table.d * 8 < share_of(budget)
+    complete = n_rows * d * 8 < share_of(budget)
     if n_rows == 0:
         raise InvalidInput(f"{path} has a header but no rows. There is nothing to write.")
     return Incoming(
         name=str(path),
         n_rows=n_rows if complete else None,
         rows_expected=n_rows if complete else max(n_rows, table.rows_expected),
-        d=table.d,
+        d=d,
         dtype=np.dtype(np.float64),
         bands=chain(head, batches),
-        attributes={} if table.feature_names is None else {"feature_names": list(table.feature_names)},
+        attributes={} if table.names_read is None else {"feature_names": list(table.names_read)},
     )
 
 
@@ -198,4 +201,9 @@ def _from_blocks(blocks: RowBlocks, budget: int) -> Incoming:
     if isinstance(blocks, NpyBlocks):
         # long bands, so that a file in Fortran order is read in long runs
         blocks = replace(blocks, target_nbytes=BAND * share_of(budget))
-    return Incoming(blocks.describe(), n, n, d, blocks.dtype, block_bands(blocks, budget))
+    names = getattr(blocks, "feature_names", None)
+    kept = {} if names is None else {"feature_names": list(names)}
+    # tables in files come a few rows at a time, however large their row groups are
+    streamed: Callable[[int], Iterator[npt.NDArray[Any]]] | None = getattr(blocks, "bands", None)
+    rows = block_bands(blocks, budget) if streamed is None else streamed(READING_ONE * share_of(budget))
+    return Incoming(blocks.describe(), n, n, d, blocks.dtype, rows, kept)

@@ -40,6 +40,7 @@ def ingest(
     chunks: tuple[int, int] | None = None,
     codec: str | None = None,
     array: str | None = None,
+    columns: Sequence[str] | None = None,
     dtype: Any = None,
     header: bool | None = None,
     variable: str | None = None,
@@ -56,9 +57,10 @@ def ingest(
     Parameters
     ----------
     source : object
-        Path of an ``.npy``, ``.csv`` or ``.tsv`` file (the latter two also as ``.gz``) or of a Zarr array with chunks
-        of any kind; of a netCDF file or a Zarr dataset, one variable of which becomes a matrix of samples by the cells
-        of its grid, those without any data left out; or anything else that :func:`spae_dask.open_matrix` opens.
+        Path of an ``.npy``, ``.csv`` or ``.tsv`` file (the latter two also as ``.gz``), of Parquet or Arrow files, or
+        of a Zarr array with chunks of any kind; of a netCDF file or a Zarr dataset, one variable of which becomes a
+        matrix of samples by the cells of its grid, those without any data left out; or anything else that
+        :func:`spae_dask.open_matrix` opens.
     destination : str or Path
         Local path of the new store, or its URL on s3 or gs.
     chunks : tuple of int, optional
@@ -67,11 +69,13 @@ def ingest(
         One of ``lz4-shuffle``, ``lz4-bitshuffle``, ``zstd-bitshuffle``, ``none``; by default chosen by type.
     array : str, optional
         Which member, if the source is a Zarr group.
+    columns : sequence of str, optional
+        Which columns of a table, text or not: names, or patterns such as ``expr_*``.
     dtype : numpy type, optional
         Type to store; by default the source's own (float64 for text). Rounding to a shorter float is allowed, a change
         of value to fit an integer or an overflow is not.
     header : bool, optional
-        Whether the first row of a text file holds names, which become the attribute ``feature_names``.
+        Whether the first row of a text file holds names. Those of any table become the attribute ``feature_names``.
     variable : str, optional
         Of a netCDF file or a Zarr dataset: which, if it is not the only one of its number of dimensions.
     sample_dim : str or sequence of str, optional
@@ -101,7 +105,13 @@ def ingest(
     place = check_destination(destination, overwrite=overwrite)
     path = str(place)
     incoming = open_incoming(
-        source, array=array, header=header, budget=budget, variable=variable, sample_dim=sample_dim
+        source,
+        array=array,
+        columns=columns,
+        header=header,
+        budget=budget,
+        variable=variable,
+        sample_dim=sample_dim,
     )
     refuse_same(incoming.name, path)
     kept = _storable(incoming.dtype if dtype is None else dtype, incoming.name)

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from spae_dask.blocks import uniform_bounds
 from spae_dask.errors import InvalidInput, NotFound, StorageError
 from spae_dask.storage.byte_files import LocalFile, RemoteFile
+from spae_dask.storage.passing import read_failed
 
 HEADER_NBYTES = 64 << 10
 """Read of a remote file before its header is known; numpy's own limit of a header is a sixth of that."""
@@ -59,7 +60,7 @@ class NpyBlocks:
             raise NotFound(f"there is no file {self.path}. Give the path of an existing .npy file.")
         try:
             mapped = np.load(path, mmap_mode="r", allow_pickle=False)
-        except (ValueError, EOFError, OSError) as error:
+        except Exception as error:  # headers are Python literals, and fail as such in many ways
             raise _not_npy(self.path, error) from error
         return _Header(mapped.shape, mapped.dtype, mapped.offset, not mapped.flags.c_contiguous)
 
@@ -96,7 +97,7 @@ class NpyBlocks:
         Raises
         ------
         StorageError
-            If the file has gone or is shorter than its header says.
+            If the file has gone or is shorter than its header says; StorageFaltered if another try may succeed.
         """
         (n, d), itemsize = self.shape, self.dtype.itemsize
         start = i * self.rows_per_block
@@ -115,9 +116,10 @@ class NpyBlocks:
         except StorageError:
             raise
         except OSError as error:
-            raise StorageError(
-                f"rows {start} to {start + len(rows) - 1} of {self.path} cannot be read: {error}. "
-                "The file was there and whole when it was opened."
+            raise read_failed(
+                f"rows {start} to {start + len(rows) - 1} of {self.path} cannot be read: {error}.",
+                "The file was there and whole when it was opened.",
+                error,
             ) from error
         return rows
 

@@ -1,7 +1,9 @@
 """One door for every kind of data: what is given becomes row blocks. Format libraries are imported when used."""
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,32 +13,50 @@ import scipy.sparse as sp
 from spae_dask.blocks import ArrayBlocks, RowBlocks, check_unmasked
 from spae_dask.errors import InvalidInput, NotFound, NotNumbers, SpaeError, StorageError
 from spae_dask.storage.address import Address, is_remote, parse_address
+from spae_dask.storage.columns import choose_columns
+from spae_dask.storage.frames import is_frame, matrix_of
+from spae_dask.storage.table_files import is_table
 
 BLOCK_NBYTES = 4 << 20
 """Bytes of a row block of an array in memory: blocks are views, so they only set how often progress is told."""
 
-NOT_ZARR = (".csv", ".csv.gz", ".tsv", ".parquet", ".h5ad", ".nc", ".h5")
+NOT_ZARR = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".h5ad", ".nc", ".h5")
 """Ends of names of files that `spae ingest` reads, or will not."""
+MAX_BLOCKS = 1 << 24
+"""Row blocks of a Zarr array: their bounds are listed in memory. Blocks are of 16 MiB or more, so this is 256 TiB."""
+
+MAX_LENGTH = (1 << 63) - 1
+"""Of an axis: what indices can count."""
 
 READABLE = (
-    "a Zarr store (path, URL or zarr.Array) of an array, a CSR matrix or an AnnData object, an .npy file, a numpy "
-    "array, a scipy.sparse matrix, a dask array, a dask DataFrame or an xarray.DataArray of two dimensions"
+    "a Zarr store (path, URL or zarr.Array) of an array, a CSR matrix or an AnnData object, an .npy file, a Parquet "
+    "file or folder, an Arrow file, a numpy array, a scipy.sparse matrix, a DataFrame, a dask array or an "
+    "xarray.DataArray of two dimensions"
 )
 
 
-def open_matrix(x: Any, *, array: str | None = None, storage_options: Mapping[str, Any] | None = None) -> RowBlocks:
+def open_matrix(
+    x: Any,
+    *,
+    array: str | None = None,
+    columns: Sequence[str] | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> RowBlocks:
     """Open a matrix for reading in row blocks; nothing but metadata is read (of CSR matrices on disk, row pointers).
 
     Parameters
     ----------
     x : object
-        A path or URL of a Zarr array, of a Zarr group, of an AnnData store (its ``X``) or of an ``.npy`` file; a
-        ``zarr.Array`` or ``zarr.Group``; a numpy array or memory map (n, d); a scipy.sparse matrix; a dask array;
-        a dask DataFrame of numbers (rows of unknown number are counted, which is a pass of its own);
-        an ``xarray.DataArray`` of two dimensions, of which the first are the rows (of more: ``GridEncoder``);
-        anything ``numpy.asarray`` makes a 2-d array of.
+        A path or URL of a Zarr array, of a Zarr group, of an AnnData store (its ``X``), of a Parquet file or folder, of
+        an Arrow (Feather) file, or of an ``.npy`` file; a ``zarr.Array`` or ``zarr.Group``; a numpy array or memory map
+        (n, d); a scipy.sparse matrix; a DataFrame of pandas or polars, or a ``pyarrow.Table``; a dask array; a dask
+        DataFrame of numbers (rows of unknown number are counted, which is a pass of its own); an ``xarray.DataArray``
+        of two dimensions, of which the first are the rows (of more: ``GridEncoder``); anything ``numpy.asarray`` makes
+        a 2-d array of.
     array : str, optional
         Which member, if ``x`` is a Zarr group, such as ``layers/counts``.
+    columns : sequence of str, optional
+        Which columns of a table, in memory or on disk, in that order: names, or patterns such as ``expr_*``.
     storage_options : mapping, optional
         How to reach a URL of s3, gs, http or https: ``anon`` (bool: unsigned requests, for public buckets), and of s3
         ``endpoint_url``, ``region`` and ``profile`` (str). What is not given is taken from the environment and from
@@ -52,13 +72,14 @@ def open_matrix(x: Any, *, array: str | None = None, storage_options: Mapping[st
     NotFound
         If there is nothing at that path.
     InvalidInput
-        If it is not two-dimensional, is empty, or does not hold real numbers; or a URL or option is not allowed.
+        If it is not two-dimensional, is empty, does not hold real numbers, or lacks one of the columns (columns of a
+        table that are no numbers are named); or a URL or option is not allowed.
     StorageError
         If a server does not answer, or refuses.
     """
     if storage_options is not None and not (isinstance(x, str) and is_remote(x)):
         raise InvalidInput("storage_options are for URLs of s3, gs, http and https. Leave them out.")
-    blocks = _dispatch(x, array, storage_options)
+    blocks = _dispatch(x, array, columns, storage_options)
     n, d = blocks.shape
     check_real(blocks.dtype, blocks.describe())
     if n == 0 or d == 0:
@@ -78,7 +99,25 @@ def dask_rows(x: Any) -> Any:
     return array
 
 
-def _dispatch(x: Any, array: str | None, storage_options: Mapping[str, Any] | None) -> RowBlocks:
+def _dispatch(
+    x: Any, array: str | None, columns: Sequence[str] | None, storage_options: Mapping[str, Any] | None
+) -> RowBlocks:
+    if isinstance(x, str | Path) and is_table(str(x).removeprefix("file://")):
+        return _open_table(str(x).removeprefix("file://"), array, columns)
+    if is_frame(x):
+        if array is not None:
+            raise InvalidInput(f"array={array!r} names a member of a Zarr group, but a {type(x).__name__} was given.")
+        values, names = matrix_of(x, columns)
+        return replace(_in_memory(values), name=f"the {type(x).__name__}", feature_names=names)
+    if columns is not None and dask_kind(x) == "dataframe":
+        places = choose_columns([str(name) for name in x.columns], columns, "the dask DataFrame")
+        return _open_dask(x[[x.columns[place] for place in places]])
+    if columns is not None:
+        what = str(x) if isinstance(x, str | Path) else f"a {type(x).__name__}"
+        raise InvalidInput(
+            f"columns={list(columns)} are chosen by name from tables (Parquet, Arrow, DataFrames), and {what} is none. "
+            "Leave them out, or write the columns wanted with `spae ingest TABLE DATA.zarr --columns ...`."
+        )
     if isinstance(x, str) and is_remote(x):
         return _open_address(parse_address(x, storage_options), array)
     if isinstance(x, str | Path):
@@ -161,6 +200,21 @@ def _dask_array(x: Any, *, counted: bool) -> Any:
     return counted_rows(x) if counted else x
 
 
+def _open_table(path: str, array: str | None, columns: Sequence[str] | None) -> RowBlocks:
+    if array is not None:
+        raise InvalidInput(
+            f"array={array!r} names a member of a Zarr group, and {path} is a table. Columns are chosen with "
+            f"--columns {array} (columns=[{array!r}])."
+        )
+    try:
+        from spae_dask.storage.tabular_blocks import open_table
+    except ModuleNotFoundError as error:
+        raise InvalidInput(
+            f"{path} needs a library that is not installed ({error}). Install it: `pip install 'spae-dask[tabular]'`."
+        ) from error
+    return open_table(path, columns)
+
+
 def _open_path(path: str, array: str | None) -> RowBlocks:
     path = path.removeprefix("file://")  # by its plain path, so that no URL layer sits between
     if path.endswith(".npy"):
@@ -232,15 +286,45 @@ def _open_zarr_object(node: Any, array: str | None, name: str) -> RowBlocks:
     from spae_dask.storage.zarr_groups import Member, choose_member, open_sparse_group
 
     if isinstance(node, zarr.Group):
-        member = choose_member(node, array, name)
+        with _metadata_of_members(name):
+            member = choose_member(node, array, name)
     elif array is not None:
         raise InvalidInput(f"{name} is an array, so it has no member {array!r}. Leave the member name out.")
     else:
         member = Member(node, name)
     if isinstance(member.node, zarr.Group):
-        return open_sparse_group(member)
+        with _metadata_of_members(name):
+            return open_sparse_group(member)
     check_two_dimensional(member.node.ndim, member.node.shape, member.name)
-    return ZarrBlocks(member.node, names=member.feature_names)
+    if not isinstance(member.node.metadata.attributes, dict):
+        raise InvalidInput(
+            f"the Zarr metadata of {member.name} cannot be understood: its attributes are a "
+            f"{type(member.node.metadata.attributes).__name__}, not an object. Restore them, or write the store again."
+        )
+    blocks = ZarrBlocks(member.node, names=member.feature_names)
+    if 0 in blocks.shape:
+        return blocks  # is refused as empty
+    n_blocks = -(-blocks.shape[0] // blocks.rows_per_block)
+    if max(blocks.shape) > MAX_LENGTH or n_blocks > MAX_BLOCKS:
+        raise InvalidInput(
+            f"the Zarr metadata of {member.name} speak of shape {blocks.shape}, which takes {n_blocks:,} row blocks; "
+            f"at most {MAX_BLOCKS:,} are allowed. Either they are damaged, or larger chunks are needed."
+        )
+    return blocks
+
+
+@contextmanager
+def _metadata_of_members(name: str) -> Iterator[None]:
+    """The metadata of a group's members are read only when they are looked for, and can be wrong in any way."""
+    try:
+        yield
+    except (SpaeError, OSError):
+        raise
+    except Exception as error:
+        raise InvalidInput(
+            f"the Zarr metadata of a member of {name} cannot be understood ({type(error).__name__}: {error}). "
+            "Restore it from a copy, or write the store again."
+        ) from error
 
 
 def check_two_dimensional(ndim: int, shape: tuple[int, ...], name: str) -> None:

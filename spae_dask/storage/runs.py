@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from spae_dask.errors import StorageError
+from spae_dask.errors import StorageError, StorageFaltered
+from spae_dask.storage.passing import read_failed
 from spae_dask.storage.zarr_blocks import ZarrArray, place_of
 
 
@@ -15,7 +16,7 @@ def read_run(array: ZarrArray, first: int, last: int) -> npt.NDArray[Any]:
     Raises
     ------
     StorageError
-        If a chunk cannot be read or decoded; it is named.
+        If a chunk cannot be read or decoded; it is named. StorageFaltered if another try may succeed.
     """
     try:
         return np.asarray(array[first:last])
@@ -33,11 +34,13 @@ def _explain(array: ZarrArray, first: int, last: int, error: Exception) -> Stora
             array[start:stop]
         except Exception as found:
             key = array.metadata.encode_chunk_key((number,))
-            return StorageError(
+            return read_failed(
                 f"chunk {key!r} of {place_of(array)} (entries {start:,} to {stop - 1:,}) cannot be read: "
-                f"{type(found).__name__}: {found}. Restore the chunk from a copy of the data, or write the store again."
+                f"{type(found).__name__}: {found}.",
+                "Restore the chunk from a copy of the data, or write the store again.",
+                found,
             )
-    return StorageError(
+    return StorageFaltered(
         f"entries {first:,} to {last - 1:,} of {place_of(array)} could not be read "
         f"({type(error).__name__}: {error}), although each of their chunks now can. Run again."
     )

@@ -12,7 +12,8 @@ import zarr
 from zarr.storage import FsspecStore, MemoryStore
 
 from spae_dask.blocks import RowBlocks, uniform_bounds
-from spae_dask.errors import StorageError
+from spae_dask.errors import StorageError, StorageFaltered
+from spae_dask.storage.passing import read_failed
 from spae_dask.storage.zarr_columns import ZarrColumns
 
 TARGET_BLOCK_NBYTES = 16 << 20
@@ -122,7 +123,7 @@ class ZarrBlocks:
         Raises
         ------
         StorageError
-            If a chunk cannot be read or decoded; it is named.
+            If a chunk cannot be read or decoded; it is named. StorageFaltered if another try may succeed.
         """
         start = i * self.rows_per_block
         stop = min(start + self.rows_per_block, self.shape[0])
@@ -144,12 +145,13 @@ class ZarrBlocks:
                 self.array[self._region(coordinates)]
             except Exception as found:
                 key = self.array.metadata.encode_chunk_key(coordinates)
-                return StorageError(
+                return read_failed(
                     f"chunk {key!r} of {self.describe()} (rows {self._region(coordinates)[0].start} to "
-                    f"{self._region(coordinates)[0].stop - 1}) cannot be read: {type(found).__name__}: {found}. "
-                    "Restore the chunk from a copy of the data, or write the store again."
+                    f"{self._region(coordinates)[0].stop - 1}) cannot be read: {type(found).__name__}: {found}.",
+                    "Restore the chunk from a copy of the data, or write the store again.",
+                    found,
                 )
-        return StorageError(
+        return StorageFaltered(
             f"rows {start} to {stop - 1} of {self.describe()} could not be read "
             f"({type(error).__name__}: {error}), although each of their chunks now can. Run again."
         )

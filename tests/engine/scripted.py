@@ -10,11 +10,19 @@ from pathlib import Path
 import numpy as np
 
 from spae_dask.blocks import Block, RowBlocks
-from spae_dask.errors import InvalidInput, StorageError
+from spae_dask.errors import InvalidInput, StorageError, StorageFaltered
 
 
 def _wait() -> None:
     time.sleep(0.2)
+
+
+def _wait_long() -> None:
+    time.sleep(4)
+
+
+def _falter() -> None:
+    raise StorageFaltered("chunk 'c/3/0' cannot be read: SlowDown.")
 
 
 def _kill() -> None:
@@ -36,6 +44,8 @@ def _refuse() -> None:
 ACTIONS = {
     "read": lambda: None,
     "slow": _wait,
+    "very slow": _wait_long,
+    "falter": _falter,
     "killed": _kill,
     "exit": _leave,
     "storage error": _lose_a_chunk,

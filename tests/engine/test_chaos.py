@@ -3,6 +3,7 @@
 import _thread
 import inspect
 import pickle
+import re
 import threading
 import time
 from collections.abc import Callable
@@ -88,10 +89,14 @@ def test_a_task_that_kills_every_worker_ends_the_pass_with_its_name_and_the_clus
     scripted: Callable[..., Scripted], store: ZarrBlocks, client: Client
 ) -> None:
     source = scripted({7: ("killed",)})
-    with pytest.raises(PassFailed, match=r"^sums: .*died 2 times.*'(sweep|done)-sums-\w+-000\d\d'.*memory") as caught:
+    with pytest.raises(
+        PassFailed, match=r"^sums: .*died 2 times.*'(sweep|done)-sums-\w+-000\d\d' \(rows [\d,]+ to .*memory"
+    ) as caught:
         DaskRunner(source, client, 1).run_pass(Triangular(D), name="sums")
     # it may be a neighbour's name: dask blames every task a dead worker had before it
     assert isinstance(caught.value, RuntimeError)
+    assert re.search(r"-000\d\d' \(rows [\d,]+ to [\d,]+\) on them", str(caught.value))
+    assert re.search(r"The cluster logged last: .*died", str(caught.value))
     assert source.readings(7) == 2
     again = DaskRunner(store, client, 1).run_pass(Triangular(D))
     assert bits(again) == bits(SerialRunner(store).run_pass(Triangular(D)))

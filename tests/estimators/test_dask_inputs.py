@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from sklearn import config_context
 
-from spae_dask import ColumnSelector, SparseEncoder, evaluate, plan
+from spae_dask import ColumnSelector, SparseEncoder, evaluate, open_matrix, plan
 from spae_dask.errors import InvalidInput, NotNumbers
 from tests.estimators.sources import spread
 
@@ -113,8 +113,15 @@ def test_columns_of_different_types_become_one_and_nulls_are_missing() -> None:
 
 def test_columns_that_are_no_numbers_are_named() -> None:
     table = pd.DataFrame(X, columns=NAMES).assign(city="x", day=pd.Timestamp("2020-01-01"))
-    with pytest.raises(NotNumbers, match=r"2 of 8 columns do not hold numbers: 'city' \(.*\), 'day' \(datetime64"):
+    with pytest.raises(NotNumbers, match=r"2 of 8 columns are not numbers: 'city' \(.*\), 'day' \(datetime64"):
         SparseEncoder(2, n_nonzero=3).fit(dd.from_pandas(table, npartitions=2))
+
+
+def test_columns_of_a_dask_dataframe_are_chosen_by_name_and_pattern() -> None:
+    rows = open_matrix(frame().assign(x_1=1.0, city="x"), columns=["f", "x_*", "a"])
+    np.testing.assert_array_equal(np.concatenate([rows.read(i) for i in range(4)])[:, [0, 2]], X[:, [5, 0]])
+    with pytest.raises(InvalidInput, match="'x_1'"):
+        open_matrix(frame().assign(x_1=1.0), columns=["x1"])
 
 
 def test_pandas_output_of_lazy_input_is_a_dask_frame() -> None:

@@ -571,7 +571,7 @@ class TestWhole:
             ingest(np.ones((30, 20)), tmp_path / "x.zarr")
 
     def test_sources_that_are_not_read_are_refused_with_what_is(self, tmp_path):
-        for name in ("x.parquet", "x.h5ad", "x.h5"):
+        for name in ("x.h5ad", "x.h5"):
             (tmp_path / name).write_bytes(b"?")
             with pytest.raises(InvalidInput, match=r"Allowed are \.npy, \.csv"):
                 ingest(tmp_path / name, tmp_path / "x.zarr")
@@ -614,3 +614,65 @@ def test_a_killed_process_leaves_no_output_under_its_name(tmp_path):
     assert left.startswith(".x.zarr.partial-")
     ingest(np.ones((5, 10)), tmp_path / "x.zarr")
     np.testing.assert_array_equal(stored(tmp_path / "x.zarr"), np.ones((5, 10)))
+
+
+class TestChosenColumnsOfText:
+    TEXT = 'id,"x, raw",y,note\na,1,2,"one, two"\nb,,4,\n"c",5,6,"7"\n'
+
+    def test_the_others_may_hold_anything(self, tmp_path):
+        write_text(tmp_path / "t.csv", self.TEXT)
+        ingest(tmp_path / "t.csv", tmp_path / "t.zarr", columns=["y", "x*"])
+        np.testing.assert_array_equal(stored(tmp_path / "t.zarr"), [[2, 1], [4, np.nan], [6, 5]])
+        assert zarr.open_array(tmp_path / "t.zarr").attrs["feature_names"] == ["y", "x, raw"]
+
+    def test_a_cell_of_a_chosen_column_that_is_no_number_is_told(self, tmp_path):
+        write_text(tmp_path / "t.csv", self.TEXT)
+        with pytest.raises(InvalidInput, match=r"line 2, column 4 \('note'\): 'one, two' is not a number"):
+            ingest(tmp_path / "t.csv", tmp_path / "t.zarr", columns=["y", "note"])
+
+    @pytest.mark.parametrize("row", ["d,1,2,a, b", "d,1,2", '"d",1,2,a, b'])
+    def test_a_row_of_another_length_is_told_though_its_numbers_could_be_read(self, tmp_path, row):
+        write_text(tmp_path / "t.csv", f"{self.TEXT}{row}\n")
+        with pytest.raises(InvalidInput, match=r"line 5 has \d cell\(s\), and the header has 4"):
+            ingest(tmp_path / "t.csv", tmp_path / "t.zarr", columns=["x*", "y"])
+
+    def test_row_labels_under_no_name_are_left_out_by_choosing(self, tmp_path):
+        write_text(tmp_path / "t.csv", ",a,b\nr1,1,2\nr2,3,4\n")
+        ingest(tmp_path / "t.csv", tmp_path / "t.zarr", columns=["a", "b"])
+        np.testing.assert_array_equal(stored(tmp_path / "t.zarr"), [[1, 2], [3, 4]])
+
+    def test_names_need_a_header_and_must_be_in_it(self, tmp_path):
+        write_text(tmp_path / "t.csv", "1,2\n3,4\n")
+        with pytest.raises(InvalidInput, match="has no header"):
+            ingest(tmp_path / "t.csv", tmp_path / "t.zarr", columns=["a"], header=False)
+        write_text(tmp_path / "u.csv", "alpha,beta\n3,4\n")
+        with pytest.raises(InvalidInput, match=r"no column 'alhpa'\. Did you mean 'alpha'"):
+            ingest(tmp_path / "u.csv", tmp_path / "t.zarr", columns=["alhpa"])
+
+
+def test_quoted_numbers_above_bare_ones_are_names(tmp_path):
+    write_text(tmp_path / "t.csv", '"2019","2020"\n1,2\n')
+    ingest(tmp_path / "t.csv", tmp_path / "t.zarr")
+    np.testing.assert_array_equal(stored(tmp_path / "t.zarr"), [[1, 2]])
+    assert zarr.open_array(tmp_path / "t.zarr").attrs["feature_names"] == ["2019", "2020"]
+    for text in ('"2019","2020"\n"1","2"\n', "2019,2020\n1,2\n"):
+        write_text(tmp_path / "t.csv", text)
+        with pytest.raises(InvalidInput, match="all numbers"):
+            ingest(tmp_path / "t.csv", tmp_path / "u.zarr")
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".feather"])
+def test_a_row_group_larger_than_the_budget_is_written_a_few_rows_at_a_time(tmp_path, suffix):
+    pd = pytest.importorskip("pandas")
+    table = pd.DataFrame(numbers((20_000, 40)), columns=[f"c{i}" for i in range(40)])
+    path = tmp_path / f"t{suffix}"
+    table.to_parquet(path, row_group_size=20_000) if suffix == ".parquet" else table.to_feather(path)
+    ingest(path, tmp_path / "t.zarr", budget=2 * MIB)
+    np.testing.assert_array_equal(stored(tmp_path / "t.zarr"), table.to_numpy())
+    assert zarr.open_array(tmp_path / "t.zarr").attrs["feature_names"] == list(table.columns)
+
+
+def test_names_of_a_frame_in_memory_are_written_too(tmp_path):
+    pd = pytest.importorskip("pandas")
+    ingest(pd.DataFrame({"a": [1.0], "b": [2.0]}), tmp_path / "t.zarr")
+    assert zarr.open_array(tmp_path / "t.zarr").attrs["feature_names"] == ["a", "b"]

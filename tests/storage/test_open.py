@@ -2,6 +2,7 @@
 
 import functools
 import http.server
+import json
 import pickle
 import threading
 from collections.abc import Callable, Iterator
@@ -157,7 +158,7 @@ REFUSED: dict[str, tuple[Any, type[Exception], str]] = {
     "ragged": ([[1.0, 2.0], [3.0]], InvalidInput, r"a list cannot be read as a matrix"),
     "masked": (np.ma.masked_less(X, 7.0), InvalidInput, r"hides 7 entries.*filled\(numpy\.nan\)"),
     "dask of one dimension": (da.from_array(X[0]), InvalidInput, r"the dask array has 1 dimension"),
-    "dask of unknown length": (da.from_array(X)[da.from_array(X)[:, 0] > 9], InvalidInput, r"compute_chunk_sizes"),
+    "dask of unknown width": (da.from_array(X)[:, da.from_array(X)[0] > 9], InvalidInput, r"compute_chunk_sizes"),
     "dask of text": (da.from_array(X.astype(str)), InvalidInput, r"not numbers"),
     "dask without rows": (da.from_array(X[:0]), InvalidInput, r"empty.*0 sample"),
     "sparse of one dimension": (sp.coo_array(X[0]), InvalidInput, r"the sparse matrix has 1 dimension"),
@@ -284,3 +285,31 @@ def test_a_server_that_goes_away_while_it_is_read_is_a_storage_error(
         thread.join()
     with pytest.raises(StorageError, match=r"http://127.*/v3\.zarr/c/\d/\d cannot be read"):
         blocks.read(0)
+
+
+@pytest.mark.parametrize("shape", [[1 << 62, 3], [1 << 70, 3], [3, 1 << 70]])
+def test_metadata_that_speak_of_more_rows_or_columns_than_can_be_are_refused_at_once(
+    shape: list[int], tmp_path: Path
+) -> None:
+    zarr.create_array(tmp_path / "x.zarr", data=np.ones((6, 3)), chunks=(2, 3))
+    metadata = tmp_path / "x.zarr" / "zarr.json"
+    metadata.write_text(json.dumps(json.loads(metadata.read_text()) | {"shape": shape}))
+    with pytest.raises(InvalidInput, match=f"speak of shape \\({shape[0]}, {shape[1]}\\)"):
+        open_matrix(str(tmp_path / "x.zarr"))
+
+
+@pytest.mark.parametrize("attributes", [1e308, [], "x"])
+def test_attributes_that_are_no_object_are_refused(attributes: object, tmp_path: Path) -> None:
+    zarr.create_array(tmp_path / "x.zarr", data=np.ones((6, 3)), chunks=(2, 3))
+    metadata = tmp_path / "x.zarr" / "zarr.json"
+    metadata.write_text(json.dumps(json.loads(metadata.read_text()) | {"attributes": attributes}))
+    with pytest.raises(InvalidInput, match="metadata"):
+        open_matrix(str(tmp_path / "x.zarr"))
+
+
+def test_the_metadata_of_a_member_that_cannot_be_understood_are_named(tmp_path: Path) -> None:
+    group = zarr.create_group(tmp_path / "g.zarr")
+    group.create_array("a", data=np.ones((6, 3)))
+    (tmp_path / "g.zarr" / "a" / "zarr.json").write_text("{")
+    with pytest.raises(InvalidInput, match=r"metadata of a member of .*g\.zarr cannot be understood"):
+        open_matrix(str(tmp_path / "g.zarr"))

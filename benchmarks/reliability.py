@@ -1,0 +1,321 @@
+"""How the package behaves when workers die, stores fail, files are damaged, and a process lives long.
+
+Run from the repository's root::
+
+    python -m benchmarks.reliability [chaos resume faults fuzz soak] [--runs N] [--markdown]
+
+``chaos`` kills a worker of two at a random moment of a fit: the bits must be those of a serial fit. ``resume`` kills a
+whole run, workers and all, at a random moment, and runs it again: the same bits, and no more is read again than what
+workers were at. ``faults`` makes stores fail: a right result, or the right error, and nothing half-written. ``fuzz``
+damages files, see ``fuzzing``. ``soak`` fits again and again in one process, which must not grow. The exit code is 1 if
+anything went wrong.
+"""
+
+import argparse
+import contextlib
+import gc
+import os
+import random
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import zarr
+from distributed import Client
+
+from benchmarks.faulty import (
+    CHUNK_ROWS,
+    N_ROWS,
+    SlowBlocks,
+    faulty,
+    fitted,
+    forbidden,
+    make_store,
+    no_fault,
+    outcome,
+    throttled_for_ever,
+    throttled_once,
+)
+from benchmarks.fuzzing import KINDS, judged
+from benchmarks.machine import describe_machine
+from benchmarks.resuming import N_WORKERS
+from spae_dask.clusters.local import local_cluster
+from spae_dask.engine import spans
+
+RUNS = {"chaos": 25, "resume": 20, "faults": 1, "fuzz": 1000, "soak": 500}
+"""By default: runs of each case, damaged files of each kind, fits."""
+
+HEAD = "| group | case | runs | wrong | what came of it |\n|---|---|---|---|---|"
+
+TARGET = Path(__file__).with_name("reliability.md")
+
+WORKER_NBYTES = 1 << 30
+
+GROWTH_NBYTES = 16 << 20
+"""A process may grow by this over a soak: allocators keep what they were given."""
+
+WARM_FITS = 20
+"""Fits before the first look at memory."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of the table."""
+
+    group: str
+    case: str
+    runs: int
+    wrong: int
+    said: str
+
+    def __str__(self) -> str:
+        """In Markdown."""
+        said = self.said.replace("|", "/").replace("\n", " ")
+        return f"| {self.group} | {self.case} | {self.runs:,} | {self.wrong} | {said} |"
+
+
+def chaos(runs: int, scratch: Path) -> Iterator[Row]:
+    """A worker of two is ended in four ways, each time at a random moment."""
+    spans.MIN_SPAN_NBYTES, spans.STATE_WORTH = 1, 0  # a span a block
+    make_store(scratch / "x.zarr")
+    source = SlowBlocks(zarr.open_array(scratch / "x.zarr", mode="r"), target_nbytes=1)
+    expected = fitted(SlowBlocks(source.array, target_nbytes=1, seconds=0.0))
+    rng = random.Random(0)  # noqa: S311 - no secret
+    ends = {"SIGKILL": _signal(signal.SIGKILL), "SIGTERM": _signal(signal.SIGTERM)}
+    ends |= {"segmentation fault": _signal(signal.SIGSEGV), "memory overrun": _overrun}
+    for name, end in ends.items():
+        wrong, ended = 0, 0
+        for _ in range(runs):
+            # a cluster for each: a worker that is asked to end takes its nanny with it
+            with local_cluster(2, WORKER_NBYTES) as client:
+                client.wait_for_workers(2, timeout=60)
+                pids = list(client.run(os.getpid).values())
+                timer = threading.Timer(rng.uniform(0.05, 0.6), end, (client, pids[0]))
+                timer.start()
+                wrong += fitted(source) != expected
+                timer.join(30)
+                ended += _is_gone(pids[0])
+        yield Row("chaos", name, runs, wrong, f"{ended} workers ended; bits as on threads of one process")
+
+
+def resume(runs: int, scratch: Path) -> Iterator[Row]:
+    """A run is killed with all its processes at a random moment, and run again to its end."""
+    make_store(scratch / "x.zarr")
+    spans.MIN_SPAN_NBYTES, spans.STATE_WORTH = 1, 0
+    expected = fitted(SlowBlocks(zarr.open_array(scratch / "x.zarr", mode="r"), target_nbytes=1, seconds=0.0))
+    n_blocks = N_ROWS // CHUNK_ROWS
+    rng = random.Random(0)  # noqa: S311 - no secret
+    wrong, unfinished, most_again, saved = 0, 0, 0, 0
+    for number in range(runs):
+        folder = scratch / str(number)
+        folder.mkdir()
+        places = [scratch / "x.zarr", *(folder / name for name in ("checkpoint", "told", "encoder"))]
+        first = _start_fit(places)
+        while not (folder / "told").exists() and first.poll() is None:
+            time.sleep(0.01)
+        time.sleep(rng.uniform(0.0, 0.6))
+        os.killpg(first.pid, signal.SIGKILL)  # a group of its own: this process, its scheduler, nannies and workers
+        first.wait()
+        _wait_for_group(first.pid)
+        unfinished += not (folder / "encoder").exists()
+        read_first = len((folder / "told").read_text().splitlines()) if (folder / "told").exists() else 0
+        second = _start_fit(places)
+        second.wait()
+        read = len((folder / "told").read_text().splitlines())
+        most_again = max(most_again, read - n_blocks)
+        saved += n_blocks - (read - read_first)
+        # a block a span, and no worker is at more than one
+        wrong += (folder / "encoder").read_bytes() != expected or read - n_blocks > N_WORKERS
+    said = (
+        f"{unfinished} were killed before their end; at most {most_again} of {n_blocks} spans were swept twice, "
+        f"{saved / max(1, runs):.1f} on average not again; bits as of a serial fit"
+    )
+    yield Row("resume", "kill -9 of all processes of a run", runs, wrong, said)
+
+
+def _start_fit(places: list[Path]) -> "subprocess.Popen[bytes]":
+    words = [sys.executable, "-m", "benchmarks.resuming", *map(str, places)]
+    return subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+
+
+def _wait_for_group(number: int) -> None:
+    """Until no process of a group is left."""
+    with contextlib.suppress(ProcessLookupError):
+        for _ in range(500):
+            os.killpg(number, 0)
+            time.sleep(0.01)
+
+
+def _is_gone(pid: int) -> bool:
+    """Whether the process ends within a few seconds."""
+    try:
+        psutil.Process(pid).wait(10)
+    except psutil.NoSuchProcess:
+        return True
+    except psutil.TimeoutExpired:
+        return False
+    return True
+
+
+def _signal(number: int) -> Callable[[Client, int], None]:
+    def send(client: Client, pid: int) -> None:  # noqa: ARG001
+        os.kill(pid, number)
+
+    return send
+
+
+def _overrun(client: Client, pid: int) -> None:
+    worker = next((address for address, found in client.run(os.getpid).items() if found == pid), None)
+    if worker is not None:
+        client.run(_hog, workers=[worker], wait=False)
+
+
+def _hog() -> int:
+    held = bytearray(b"x" * int(1.2 * WORKER_NBYTES))
+    time.sleep(2)  # so that the nanny, which looks now and then, sees it
+    return len(held)
+
+
+def faults(runs: int, scratch: Path) -> Iterator[Row]:
+    """Stores fail in seven ways."""
+    path = scratch / "x.zarr"
+    make_store(path)
+    expected = fitted(faulty(path, no_fault))
+
+    def damaged(damage: Callable[[Path], object]) -> Callable[[], bytes]:
+        def fit() -> bytes:
+            chunk = path / "c" / "7" / "0"
+            content = chunk.read_bytes()
+            damage(chunk)
+            try:
+                return fitted(str(path))
+            finally:
+                chunk.write_bytes(content)
+
+        return fit
+
+    def cut(chunk: Path) -> None:
+        chunk.write_bytes(chunk.read_bytes()[:100])
+
+    cases: dict[str, tuple[Callable[[], bytes], str]] = {
+        "slow reads": (lambda: fitted(faulty(path, no_fault, delay=0.02)), "same bits"),
+        "throttled now and then": (lambda: fitted(faulty(path, throttled_once)), "same bits"),
+        "throttled for ever": (lambda: fitted(faulty(path, throttled_for_ever)), "StorageFaltered: chunk 'c/7/0'"),
+        "permission denied": (lambda: fitted(faulty(path, forbidden)), "StorageError: chunk 'c/7/0'"),
+        "object cut short": (damaged(cut), "StorageError: chunk 'c/7/0'"),
+        "object missing": (damaged(Path.unlink), "MissingChunksWarning"),
+    }
+    for name, (fit, wanted) in cases.items():
+        said = [outcome(fit, expected) for _ in range(runs)]
+        wrong = sum(not each.startswith(wanted) for each in said)
+        yield Row("faults", name, runs, wrong, said[0].replace(f"{scratch}/", "").partition(". ")[0])
+    said = [_full(path, scratch) for _ in range(runs)]
+    yield Row("faults", "disk full", runs, sum(each != "exit code 5, nothing left" for each in said), said[0])
+
+
+def _full(path: Path, scratch: Path) -> str:
+    """Fit with an output that may not grow: the system refuses to write on, as a full disk or a quota does."""
+    output = scratch / "full"
+    output.mkdir(exist_ok=True)
+
+    def limit() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (64, 64))
+
+    child = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "spae_dask",
+            "fit",
+            str(path),
+            *["-k", "2", "-r", "4", "-q", "-o"],
+            str(output / "enc.zarr"),
+        ],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        preexec_fn=limit,
+        check=False,
+    )
+    left = sorted(each.name for each in output.iterdir())
+    return f"exit code {child.returncode}, {', '.join(left) or 'nothing'} left"
+
+
+def fuzz(runs: int, scratch: Path) -> Iterator[Row]:
+    """Damaged files of every kind."""
+    del scratch
+    for kind in KINDS:
+        counts = judged(kind, 0, runs)
+        said = ", ".join(f"{name} {number:,}" for name, number in counts.outcomes.most_common())
+        seeds = f"; seeds {[record['seed'] for record in counts.wrong[:10]]}" if counts.wrong else ""
+        yield Row("fuzz", kind, runs, len(counts.wrong), said + seeds)
+
+
+def soak(runs: int, scratch: Path) -> Iterator[Row]:
+    """Fits in one process: memory, files, sockets, threads and child processes are as many after as before."""
+    path = scratch / "x.zarr"
+    make_store(path)
+    for _ in range(min(WARM_FITS, runs)):
+        fitted(str(path))
+    before = _held(scratch)
+    for _ in range(runs):
+        fitted(str(path))
+    after = _held(scratch)
+    grown = after["bytes"] - before["bytes"]
+    more = [name for name in before if name != "bytes" and after[name] > before[name]]
+    leaked = [f"{name} {before[name]} -> {after[name]}" for name in more]
+    said = f"grown by {grown / 2**20:.1f} MiB; {', '.join(leaked) or 'no file, socket, thread or process left over'}"
+    yield Row("soak", "fits in one process", runs, int(grown > GROWTH_NBYTES) + len(leaked), said)
+
+
+def _held(scratch: Path) -> dict[str, int]:
+    gc.collect()
+    process = psutil.Process()
+    return {
+        "bytes": process.memory_info().rss,
+        "descriptors": process.num_fds(),
+        "sockets": len(process.net_connections()),
+        "threads": process.num_threads(),
+        "children": len(process.children(recursive=True)),
+        "scratch files": sum(1 for _ in scratch.rglob("*")),
+    }
+
+
+GROUPS = {"chaos": chaos, "resume": resume, "faults": faults, "fuzz": fuzz, "soak": soak}
+
+
+def measure(groups: list[str], runs: int | None) -> Iterator[Row]:
+    """The rows of the groups, as they come."""
+    for group in groups:
+        with tempfile.TemporaryDirectory(prefix="spae-reliability-") as scratch:
+            yield from GROUPS[group](runs or RUNS[group], Path(scratch))
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="Reliability, group by group.")
+    parser.add_argument("groups", nargs="*", choices=[*GROUPS, []], help="default: all")
+    parser.add_argument("--runs", type=int, help="of each case; default: " + str(RUNS))
+    parser.add_argument("--markdown", action="store_true", help=f"write {TARGET.name}")
+    given = parser.parse_args(argv)
+    machine = describe_machine()
+    print(HEAD)
+    rows = []
+    for row in measure(given.groups or list(GROUPS), given.runs):
+        rows.append(row)
+        print(row, flush=True)
+    if given.markdown:
+        lines = ["# Reliability", "", "Written by `python -m benchmarks.reliability --markdown`.", "", HEAD]
+        TARGET.write_text("\n".join([*lines, *map(str, rows), "", *(f"- {line}" for line in machine)]) + "\n")
+    return int(any(row.wrong for row in rows))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

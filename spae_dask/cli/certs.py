@@ -1,0 +1,57 @@
+"""``spae certs``: certificates for a cluster over TLS."""
+
+import shlex
+from typing import Annotated
+
+import typer
+
+from spae_dask.cli import options
+from spae_dask.cli.session import session
+
+EXAMPLES = """Examples:
+
+  spae certs certs
+  spae certs certs --host node1.example.org --host 10.0.0.5 --days 30
+  spae fit X.zarr -k 10 -r 12 -o ENC.zarr --cluster tls://10.0.0.5:8786 --tls-dir certs
+"""
+
+
+def certs(
+    folder: Annotated[str, typer.Argument(metavar="DIR", help="New folder for the certificates.", show_default=False)],
+    host: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--host",
+            metavar="NAME",
+            help="Name or address of a machine, beside the loopback ones. May be given more than once.",
+            show_default=False,
+        ),
+    ] = None,
+    days: Annotated[
+        int, typer.Option("--days", metavar="N", min=1, max=3650, help="How long the certificates are valid.")
+    ] = 365,
+    as_json: options.JsonOption = False,
+    quiet: options.QuietOption = False,
+    verbose: options.VerboseOption = 0,
+    debug: options.DebugOption = False,
+    log_json: options.LogJsonOption = False,
+) -> None:
+    """Make an authority, and certificates for scheduler, workers and client.
+
+    Whoever holds one of them can run code on the cluster: files are for their
+    owner only. Nothing is overwritten.
+    """
+    with session("certs", as_json=as_json, quiet=quiet, verbose=verbose, debug=debug, log_json=log_json) as screen:
+        from spae_dask.clusters.certificates import make_certificates
+
+        files = [str(path) for path in make_certificates(folder, hosts=host or (), days=days)]
+        screen.result("\n".join(files), {"folder": folder, "files": files, "days": days})
+        for role in ("scheduler", "worker"):
+            here = shlex.quote(folder)
+            address = "--protocol tls" if role == "scheduler" else "tls://HOST:8786"
+            screen.note(
+                f"{role:9} dask {role} {address} --tls-ca-file {here}/ca.pem --tls-cert {here}/{role}.pem "
+                f"--tls-key {here}/{role}-key.pem"
+            )
+        screen.note(f"client    spae fit ... --cluster tls://HOST:8786 --tls-dir {shlex.quote(folder)}")
+        screen.note("keep      ca-key.pem where no cluster reads it: it makes new certificates")

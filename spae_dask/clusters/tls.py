@@ -1,0 +1,63 @@
+"""A client's end of TLS: the files of a folder that ``spae certs`` wrote, or dask's own configuration."""
+
+import stat
+from pathlib import Path
+
+from distributed.security import Security
+
+from spae_dask.errors import InvalidInput, NotFound
+
+FILES = {"tls_ca_file": "ca.pem", "tls_client_cert": "client.pem", "tls_client_key": "client-key.pem"}
+"""What a client needs of the folder; the authority's key is better kept elsewhere."""
+
+
+def client_security(address: str, folder: str | None) -> Security | None:
+    """What a client of the scheduler at ``address`` shows and asks for; None over plain TCP.
+
+    Parameters
+    ----------
+    address : str
+        ``tcp://...`` or ``tls://...``.
+    folder : str, optional
+        Holds ``ca.pem``, ``client.pem`` and ``client-key.pem``. Dask's configuration ``distributed.comm.tls`` counts
+        if it is not given.
+
+    Raises
+    ------
+    InvalidInput
+        If the address is not of TLS and a folder is given, if neither a folder nor dask's configuration names the
+        files, or if others can read the key.
+    NotFound
+        If a file is missing.
+    """
+    if not address.startswith("tls://"):
+        if folder is not None:
+            raise InvalidInput(
+                f"--tls-dir {folder} is for a scheduler at tls://HOST:PORT; {address} would be spoken to without "
+                "encryption. Leave it out, or give the address of a scheduler that was started with --tls-ca-file."
+            )
+        return None
+    return _configured(address) if folder is None else _of_folder(Path(folder))
+
+
+def _configured(address: str) -> Security:
+    security = Security(require_encryption=True)
+    if not (security.tls_ca_file and security.tls_client_cert and security.tls_client_key):
+        raise InvalidInput(
+            f"{address} needs certificates: give --tls-dir DIR, a folder that `spae certs` wrote, or name them in "
+            "dask's configuration under distributed.comm.tls (ca-file, client.cert, client.key)."
+        )
+    return security
+
+
+def _of_folder(folder: Path) -> Security:
+    paths = {option: folder / name for option, name in FILES.items()}
+    for path in paths.values():
+        if not path.is_file():
+            raise NotFound(
+                f"there is no {path}. Give a folder that `spae certs` wrote, with {', '.join(FILES.values())}."
+            )
+    key = paths["tls_client_key"]
+    if key.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+        raise InvalidInput(f"others can read, or change, the key {key}. Make it yours alone: chmod 600 {key}.")
+    return Security(require_encryption=True, **{option: str(path) for option, path in paths.items()})

@@ -1,0 +1,174 @@
+"""Watches a pass from the client, so that nothing is waited for without end and nothing slow goes untold.
+
+Asked every `CHECK_SECONDS`, the scheduler must answer within `SCHEDULER_SECONDS`, and a cluster may be without workers
+for `NO_WORKERS_SECONDS`: dask itself would wait for ever. Slow spans are told of and not run a second time elsewhere:
+the blocks of a span come from one store, so a slow one mostly means a slow store, which a second reader makes slower.
+"""
+
+import statistics
+import time
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import dask
+from dask.utils import parse_timedelta
+from distributed import Client, Future, as_completed
+
+from spae_dask.engine.spans import Span
+from spae_dask.errors import ClusterUnavailable, SlowClusterWarning
+
+CHECK_SECONDS = 2.0
+"""Between two looks at the cluster."""
+
+ANSWER_SECONDS = 10.0
+"""How long one question may take."""
+
+SCHEDULER_SECONDS = 40.0
+"""How long a scheduler may answer nothing; with one question more it is found lost within a minute."""
+
+NO_WORKERS_SECONDS = 300.0
+"""How long a pass waits for a first or a new worker, unless dask's ``distributed.scheduler.no-workers-timeout`` is set:
+long enough for a node to start again, not for a queue."""
+
+RESTART_SECONDS = 15.0
+"""A cluster without workers is told of after this: nannies start theirs again in less."""
+
+SLOW_FACTOR = 10
+SLOW_SECONDS = 60.0
+"""Nothing done for this long, and for `SLOW_FACTOR` times what half the spans take at most, is told."""
+
+NAMED = 3
+"""Spans, or workers, that a message names."""
+
+
+def no_workers_seconds() -> float:
+    """How long a pass waits for workers."""
+    timeout = dask.config.get("distributed.scheduler.no-workers-timeout", None)
+    return NO_WORKERS_SECONDS if timeout is None else float(parse_timedelta(timeout))
+
+
+def rows_of(spans: Sequence[Span]) -> str:
+    """The rows of the first few of them, in words."""
+    named = [f"{span.first_row:,} to {span.last_row - 1:,}" for span in spans[:NAMED]]
+    more = f" and of {len(spans) - NAMED} more spans" if len(spans) > NAMED else ""
+    return f"rows {', '.join(named)}{more}"
+
+
+class Watchdog:
+    """Looks after one pass.
+
+    Parameters
+    ----------
+    client : distributed.Client
+        Where it runs.
+    name : str
+        Of the pass.
+    spans : mapping of str to Span
+        The span that each task key stands for.
+    """
+
+    def __init__(self, client: Client, name: str, spans: Mapping[str, Span]) -> None:
+        self.client = client
+        self.name = name
+        self.spans = spans
+        now = time.monotonic()
+        self._looked = self._answered = self._progress = now
+        self._empty_since: float | None = None
+        self._seconds: list[float] = []
+        self._told = False
+
+    def completed(self, futures: Sequence[Future]) -> Iterator[tuple[Future, Any]]:
+        """Futures and their results as they come.
+
+        Raises
+        ------
+        ClusterUnavailable
+            If the scheduler does not answer, or no worker is there, for too long.
+        Exception
+            That of the first task that failed.
+        """
+        # by default the loop of the client made last would be taken, and two threads would write to one socket
+        waiting = as_completed(futures, loop=self.client.loop, with_results=True)
+        while not waiting.is_empty():
+            if waiting.has_ready():
+                yield next(waiting)
+                continue
+            with waiting.thread_condition:
+                waiting.thread_condition.wait(timeout=0.1)
+            if time.monotonic() - self._looked >= CHECK_SECONDS:
+                self._look()
+
+    def done(self, seconds: float) -> None:
+        """Be told that a span is done, and what it took."""
+        self._seconds.append(seconds)
+        self._progress = time.monotonic()
+        self._told = False
+
+    def _look(self) -> None:
+        workers = self._ask(self.client.scheduler.ncores)
+        self._looked = now = time.monotonic()
+        if workers is None:
+            if now - self._answered > SCHEDULER_SECONDS:
+                raise ClusterUnavailable(
+                    f"{self.name}: the scheduler at {self.client.scheduler.address} has not answered for "
+                    f"{now - self._answered:.0f} seconds. See whether it runs, and the network, and run again."
+                )
+            return
+        self._answered = now
+        self._look_for_workers(workers, now)
+        if workers and not self._told and now - self._progress > self._patience():
+            self._told = True
+            self._tell_slow(now)
+
+    def _look_for_workers(self, workers: Mapping[str, int], now: float) -> None:
+        if workers:
+            self._empty_since = None
+            return
+        limit = no_workers_seconds()
+        if self._empty_since is None:
+            self._empty_since = now
+        empty = now - self._empty_since
+        if empty > limit:
+            raise ClusterUnavailable(
+                f"{self.name}: the cluster at {self.client.scheduler.address} has had no workers for {limit:.0f} "
+                "seconds. Start some and run again; dask's setting distributed.scheduler.no-workers-timeout is how "
+                "long to wait for them."
+            )
+        if empty > RESTART_SECONDS and not self._told:
+            self._told = True
+            warnings.warn(
+                f"{self.name}: the cluster has had no workers for {empty:.0f} seconds. Waiting for one up to "
+                f"{limit:.0f} seconds.",
+                SlowClusterWarning,
+                stacklevel=2,
+            )
+
+    def _patience(self) -> float:
+        if not self._seconds:
+            return SLOW_FACTOR * SLOW_SECONDS  # nobody knows yet how long a span takes
+        return max(SLOW_SECONDS, SLOW_FACTOR * statistics.median(self._seconds))
+
+    def _tell_slow(self, now: float) -> None:
+        processing = self._ask(self.client.scheduler.processing) or {}
+        held = [(self.spans[key], worker) for worker, keys in processing.items() for key in keys if key in self.spans]
+        held.sort(key=lambda pair: pair[0].first_row)
+        usual = f", where half the spans take {statistics.median(self._seconds):.1f} at most" if self._seconds else ""
+        where = ""
+        if held:
+            workers = sorted({worker for _, worker in held})
+            more = f" and {len(workers) - NAMED} more" if len(workers) > NAMED else ""
+            where = f" Unfinished: {rows_of([span for span, _ in held])}, on {', '.join(workers[:NAMED])}{more}."
+        warnings.warn(
+            f"{self.name}: no span has been finished for {now - self._progress:.0f} seconds{usual}.{where} "
+            "Still waiting: look at the store and at these workers.",
+            SlowClusterWarning,
+            stacklevel=2,
+        )
+
+    def _ask(self, question: Any) -> Any:
+        """What the scheduler says; None if it does not within `ANSWER_SECONDS`."""
+        try:
+            return self.client.sync(question, callback_timeout=ANSWER_SECONDS)
+        except (TimeoutError, OSError):  # distributed's comm errors are OSErrors
+            return None

@@ -1,0 +1,99 @@
+"""Which columns of a table are meant: by name or pattern; and which of them are no numbers."""
+
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+
+from spae_dask.errors import InvalidInput, NotNumbers
+
+N_SHOWN = 5
+"""Columns named in a message."""
+
+
+def choose_columns(names: Sequence[str], wanted: Sequence[str] | None, table: str) -> tuple[int, ...]:
+    """Places of the wanted columns, in the order in which they are asked for, each once; all if none are.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Of all columns.
+    wanted : sequence of str, optional
+        Names, or patterns such as ``expr_*`` that stand for all names they fit, in the order of the table. A name that
+        is there is never a pattern.
+    table : str
+        How messages call the table.
+
+    Raises
+    ------
+    InvalidInput
+        If a name is not there, a pattern fits none, or a chosen name is there twice; the nearest names are told.
+    """
+    if wanted is None:
+        _refuse_twice(names, range(len(names)), table)
+        return tuple(range(len(names)))
+    if isinstance(wanted, str) or not all(isinstance(each, str) for each in wanted):
+        raise InvalidInput(f"columns={wanted!r} is not a list of names: give one, such as ['a', 'b'] or ['expr_*'].")
+    if not wanted:
+        raise InvalidInput("columns=[] chooses nothing: name a column at least, or leave it out for all of them.")
+    chosen: dict[int, None] = {}
+    for each in wanted:
+        exact = [place for place, name in enumerate(names) if name == each]
+        found = exact or [place for place, name in enumerate(names) if fnmatchcase(name, each)]
+        if not found:
+            raise InvalidInput(_nothing_called(each, names, table))
+        chosen |= dict.fromkeys(found)
+    _refuse_twice(names, chosen, table)
+    return tuple(chosen)
+
+
+def _nothing_called(wanted: str, names: Sequence[str], table: str) -> str:
+    close = get_close_matches(wanted, names, n=3)
+    what = "no column fits the pattern" if any(mark in wanted for mark in "*?[") else "there is no column"
+    hint = f"Did you mean {' or '.join(map(repr, close))}?" if close else f"It has {listed(names)}."
+    return f"{table}: {what} {wanted!r}. {hint}"
+
+
+def _refuse_twice(names: Sequence[str], places: Sequence[int] | range | Mapping[int, None], table: str) -> None:
+    seen: set[str] = set()
+    for place in places:
+        if names[place] in seen:
+            raise InvalidInput(
+                f"{table} has several columns called {names[place]!r}. Names tell columns apart here: write the table "
+                "with names of their own."
+            )
+        seen.add(names[place])
+
+
+def refuse_non_numeric(kinds: Mapping[str, str], n_columns: int, table: str) -> None:
+    """Refuse columns that are no numbers.
+
+    Parameters
+    ----------
+    kinds : mapping of str to str
+        Names of those columns, and what they hold.
+    n_columns : int
+        Columns asked for in all.
+    table : str
+        How messages call the table.
+
+    Raises
+    ------
+    NotNumbers
+        If there are any; the first are named, with their types.
+    """
+    if not kinds:
+        return
+    shown = ", ".join(f"{name!r} ({kind})" for name, kind in list(kinds.items())[:N_SHOWN])
+    more = f" and {len(kinds) - N_SHOWN} more" if len(kinds) > N_SHOWN else ""
+    one = len(kinds) == 1
+    raise NotNumbers(
+        f"{table}: {len(kinds)} of {n_columns} column{'' if n_columns == 1 else 's'} {'is' if one else 'are'} not "
+        f"numbers: {shown}{more}. Allowed are integers, floats, decimals and booleans. Choose the columns to take, by "
+        "name or pattern: --columns 'a,b,expr_*' (columns=['a', 'b', 'expr_*']), or convert or drop the others."
+    )
+
+
+def listed(names: Sequence[str]) -> str:
+    """The first few names, and how many there are."""
+    shown = ", ".join(map(repr, names[:N_SHOWN]))
+    return f"{len(names)} columns: {shown}, ..." if len(names) > N_SHOWN else f"the columns {shown}"

@@ -1,0 +1,101 @@
+"""Files of a table on disk or behind a URL: which they are, opened where they are read."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from spae_dask.errors import InvalidInput, NotFound, StorageError
+
+PARQUET = (".parquet", ".parq", ".pq")
+ARROW = (".arrow", ".feather", ".ipc")
+"""Ends of file names."""
+
+ZARR = ("zarr.json", ".zgroup", ".zarray", ".zmetadata")
+"""Files that make a folder a Zarr store."""
+
+
+def is_table(path: str) -> bool:
+    """Whether a path is that of a table: by its name, or as a folder that is no Zarr store.
+
+    Such a folder holds Parquet files, or folders of them called ``key=value``; no deeper ones are looked into.
+    """
+    if path.lower().rstrip("/").endswith((*PARQUET, *ARROW)):
+        return True
+    folder = Path(path)
+    if "://" in path or not folder.is_dir() or any((folder / name).exists() for name in ZARR):
+        return False
+    return any(each.name.lower().endswith(PARQUET) or ("=" in each.name and each.is_dir()) for each in folder.iterdir())
+
+
+def table_files(path: str) -> tuple[str, ...]:
+    """Files of a table, in the order of their names, folder by folder; a single file is its own.
+
+    Raises
+    ------
+    NotFound
+        If there is nothing, or no file in the folder.
+    StorageError
+        If the place cannot be listed.
+    """
+    if "://" in path:
+        return _remote_files(path)
+    root = Path(path).resolve()
+    if not root.exists():
+        raise NotFound(
+            f"there is nothing at {path}. Give the path of a Parquet file, of a folder of them, or of an Arrow file."
+        )
+    if not root.is_dir():
+        return (str(root),)
+    found = tuple(map(str, _parquet_files(root)))
+    if not found:
+        raise NotFound(f"{path} is a folder without files that end in {', '.join(PARQUET)}. Give one with some.")
+    return found
+
+
+def _parquet_files(root: Path) -> Iterator[Path]:
+    for folder, folders, names in os.walk(root):
+        # what begins so is metadata, or not finished yet, to all that write such folders
+        folders[:] = sorted(name for name in folders if not name.startswith(("_", ".")))
+        for name in sorted(names):
+            if name.lower().endswith(PARQUET) and not name.startswith(("_", ".")):
+                yield Path(folder, name)
+
+
+def _remote_files(path: str) -> tuple[str, ...]:
+    import fsspec
+
+    try:
+        system, inside = fsspec.core.url_to_fs(path)
+        if system.isfile(inside):
+            return (path,)
+        found = sorted(each for each in system.find(inside) if _wanted(each.removeprefix(inside)))
+        names = tuple(str(system.unstrip_protocol(each)) for each in found)
+    except ImportError as error:
+        raise InvalidInput(f"{path} needs a library that is not installed ({error}).") from error
+    except Exception as error:  # file systems raise what they please: no connection, no permission
+        raise StorageError(
+            f"{path} cannot be listed: {type(error).__name__}: {error}. Check the address and your permissions."
+        ) from error
+    if not names:
+        raise NotFound(f"there is no Parquet or Arrow file at {path}. Check the address.")
+    return names
+
+
+def _wanted(below: str) -> bool:
+    parts = below.lower().strip("/").split("/")
+    return parts[-1].endswith(PARQUET) and not any(part.startswith(("_", ".")) for part in parts)
+
+
+@contextmanager
+def opened(file: str) -> Iterator[Any]:
+    """A file, open for reading in bytes."""
+    if "://" not in file:
+        with open(file, "rb", buffering=0) as source:
+            yield source
+    else:
+        import fsspec
+
+        with fsspec.open(file, "rb") as source:
+            yield source

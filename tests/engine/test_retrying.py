@@ -1,0 +1,62 @@
+"""What a store fails to give is asked for again, a few times; what is wrong with the data is not."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from spae_dask.accumulators import Triangular
+from spae_dask.blocks import ArrayBlocks
+from spae_dask.engine import retrying
+from spae_dask.engine.distributed import DaskRunner
+from spae_dask.engine.serial import SerialRunner
+from spae_dask.errors import InvalidInput, StorageError, StorageFaltered
+from tests.engine.bits import bits
+from tests.engine.scripted import Scripted
+
+N, D = 120, 5
+
+
+@pytest.fixture(autouse=True)
+def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    waited: list[float] = []
+    monkeypatch.setattr(retrying.time, "sleep", waited.append)
+    return waited
+
+
+@pytest.fixture
+def inner() -> ArrayBlocks:
+    return ArrayBlocks(np.random.default_rng(1).standard_normal((N, D)), rows_per_block=20)
+
+
+@pytest.mark.parametrize("threads", [None, 2])
+def test_a_store_that_falters_three_times_does_not_change_a_bit(
+    threads: int | None, inner: ArrayBlocks, tmp_path: Path, waits: list[float]
+) -> None:
+    source = Scripted(inner, tmp_path, {2: ("falter", "falter", "falter", "read")})
+    runner = SerialRunner(source) if threads is None else DaskRunner(source, None, threads)
+    assert bits(runner.run_pass(Triangular(D))) == bits(SerialRunner(inner).run_pass(Triangular(D)))
+    assert source.readings(2) == 4
+    assert [wait / longest for wait, longest in zip(waits, retrying.WAITS, strict=True)] == pytest.approx(
+        [0.75] * 3, abs=0.25
+    )
+
+
+def test_a_store_that_falters_for_ever_ends_the_pass_and_says_how_often_it_was_tried(
+    inner: ArrayBlocks, tmp_path: Path
+) -> None:
+    source = Scripted(inner, tmp_path, {2: ("falter",)})
+    with pytest.raises(StorageFaltered, match=r"SlowDown\. It was tried 4 times within \d+ seconds\.$"):
+        SerialRunner(source).run_pass(Triangular(D))
+    assert source.readings(2) == 4
+
+
+@pytest.mark.parametrize(("action", "kind"), [("invalid input", InvalidInput), ("storage error", StorageError)])
+def test_what_will_not_pass_is_not_tried_again(
+    action: str, kind: type[Exception], inner: ArrayBlocks, tmp_path: Path, waits: list[float]
+) -> None:
+    source = Scripted(inner, tmp_path, {2: (action,)})
+    with pytest.raises(kind):
+        SerialRunner(source).run_pass(Triangular(D))
+    assert source.readings(2) == 1
+    assert waits == []

@@ -1,0 +1,152 @@
+"""A cluster that is lost in the middle of a pass: the pass ends with an error that says so, in bounded time."""
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import dask
+import numpy as np
+import pytest
+import zarr
+from distributed import Client
+
+from spae_dask.accumulators import Triangular
+from spae_dask.clusters.running import running_scheduler
+from spae_dask.engine import watchdog
+from spae_dask.engine.distributed import DaskRunner
+from spae_dask.engine.events import Event, RowsDone
+from spae_dask.engine.serial import SerialRunner
+from spae_dask.engine.spans import Span
+from spae_dask.errors import ClusterUnavailable, SlowClusterWarning
+from spae_dask.storage.zarr_blocks import ZarrBlocks
+from tests.dask_processes import DaskProcesses, end
+from tests.engine.bits import bits
+from tests.engine.scripted import Scripted
+
+N, D, N_BLOCKS = 600, 6, 12
+
+pytestmark = [pytest.mark.chaos, pytest.mark.timeout(120)]
+
+
+@pytest.fixture(autouse=True)
+def one_block_a_span_and_little_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("spae_dask.engine.spans.MIN_SPAN_NBYTES", 1)
+    monkeypatch.setattr("spae_dask.engine.spans.STATE_WORTH", 0)
+    monkeypatch.setattr(watchdog, "CHECK_SECONDS", 0.2)
+    monkeypatch.setattr(watchdog, "NO_WORKERS_SECONDS", 2.0)
+    monkeypatch.setattr(watchdog, "RESTART_SECONDS", 0.1)
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Scripted:
+    X = np.random.default_rng(0).standard_normal((N, D))
+    blocks = ZarrBlocks(zarr.create_array(tmp_path / "x.zarr", data=X, chunks=(N // N_BLOCKS, D)), target_nbytes=1)
+    (tmp_path / "readings").mkdir()
+    return Scripted(blocks, tmp_path / "readings", dict.fromkeys(range(N_BLOCKS), ("slow",)))
+
+
+@pytest.fixture
+def processes(tmp_path: Path) -> Iterator[DaskProcesses]:
+    with DaskProcesses(tmp_path / "dask") as processes:
+        yield processes
+
+
+def after_the_first_span(act: Callable[[], object]) -> Callable[[Event], None]:
+    left = [act]
+
+    def watch(event: Event) -> None:
+        if isinstance(event, RowsDone) and left:
+            left.pop()()
+
+    return watch
+
+
+def run(source: Scripted, client: Client, act: Callable[[], object]) -> object:
+    return DaskRunner(source, client, 1, after_the_first_span(act)).run_pass(Triangular(D), name="sums")
+
+
+def test_a_pass_ends_when_all_workers_are_gone_and_none_comes_back(source: Scripted, processes: DaskProcesses) -> None:
+    address = processes.scheduler()
+    workers = [processes.worker(address) for _ in range(2)]
+    with running_scheduler(address) as client:
+        began = time.monotonic()
+        with (
+            pytest.warns(SlowClusterWarning, match=r"no workers for 0 seconds\. Waiting for one up to 2 seconds\."),
+            pytest.raises(ClusterUnavailable, match=rf"^sums: the cluster at {address} has had no workers for 2 sec"),
+        ):
+            run(source, client, lambda: [end(worker) for worker in workers])
+        assert time.monotonic() - began < 20
+
+
+def test_a_pass_goes_on_when_a_worker_comes_back_in_time(
+    source: Scripted, processes: DaskProcesses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watchdog, "NO_WORKERS_SECONDS", 60.0)
+    address = processes.scheduler()
+    worker = processes.worker(address)
+
+    def replace() -> None:
+        end(worker)
+        processes.worker(address)
+
+    with running_scheduler(address) as client, pytest.warns(SlowClusterWarning, match="had no workers"):
+        found = run(source, client, replace)
+    assert bits(found) == bits(SerialRunner(source.inner).run_pass(Triangular(D)))
+
+
+def test_dask_s_own_setting_says_how_long_workers_are_waited_for() -> None:
+    with dask.config.set({"distributed.scheduler.no-workers-timeout": "3 minutes"}):
+        assert watchdog.no_workers_seconds() == 180
+    assert watchdog.no_workers_seconds() == 2
+
+
+@pytest.mark.parametrize("how", ["killed", "stopped"])
+def test_a_pass_ends_when_the_scheduler_is_lost(
+    how: str, source: Scripted, processes: DaskProcesses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watchdog, "ANSWER_SECONDS", 1.0)
+    monkeypatch.setattr(watchdog, "SCHEDULER_SECONDS", 2.0)
+    address = processes.scheduler()
+    scheduler = processes.processes[0]
+    processes.worker(address)
+    signals = {"killed": signal.SIGKILL, "stopped": signal.SIGSTOP}
+    began = time.monotonic()
+    with (
+        pytest.raises(ClusterUnavailable, match=r"^sums: the scheduler .*answer") as caught,
+        running_scheduler(address) as client,
+    ):
+        run(source, client, lambda: os.killpg(scheduler.pid, signals[how]))
+    assert time.monotonic() - began < 60
+    if how == "stopped":
+        assert f"the scheduler at {address} has not answered for" in str(caught.value)
+
+
+def test_the_patience_with_a_scheduler_is_below_a_minute() -> None:
+    assert watchdog.SCHEDULER_SECONDS + watchdog.ANSWER_SECONDS + watchdog.CHECK_SECONDS < 60
+
+
+def test_a_span_that_takes_far_longer_than_the_others_is_told_with_its_rows_and_worker(
+    source: Scripted, processes: DaskProcesses, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(watchdog, "SLOW_SECONDS", 1.0)
+    monkeypatch.setattr(watchdog, "SLOW_FACTOR", 2)
+    slow = Scripted(source.inner, source.folder, {7: ("very slow",)})
+    address = processes.scheduler()
+    processes.worker(address)
+    with (
+        running_scheduler(address) as client,
+        pytest.warns(
+            SlowClusterWarning, match=r"^sums: no span has been finished for \d+ sec.*350 to 399.*on tcp://"
+        ) as told,
+    ):
+        found = DaskRunner(slow, client, 1).run_pass(Triangular(D), name="sums")
+    assert len(told) == 1
+    assert bits(found) == bits(SerialRunner(source.inner).run_pass(Triangular(D)))
+
+
+def test_a_message_names_three_spans_at_most() -> None:
+    spans = [Span(i, i + 1, 1000 * i, 1000 * (i + 1)) for i in range(5)]
+    assert watchdog.rows_of(spans) == "rows 0 to 999, 1,000 to 1,999, 2,000 to 2,999 and of 2 more spans"
+    assert watchdog.rows_of(spans[3:4]) == "rows 3,000 to 3,999"
