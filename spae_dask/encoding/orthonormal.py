@@ -32,6 +32,8 @@ def orthonormalize(core: FloatArray, H: FloatArray) -> tuple[FloatArray, FloatAr
     Q = np.zeros((H.shape[0], 0))
     if support.size:
         basis = orthonormal_basis(H[support])
+        # columns that share no row stay apart: what rounding leaves in the other's rows would count as nonzeros
+        basis[np.abs(basis) <= support.size * np.finfo(float).eps] = 0.0
         Q = np.zeros((H.shape[0], basis.shape[1]))
         Q[support] = basis
     Q = Q[:, explained_order(core, Q)]

@@ -43,7 +43,12 @@ def check(step: Check, work: Work) -> Result:
     """Look at every entry once."""
     source, where = open_matrix(work.data, array=step.array, columns=step.columns), work.machinery.where
     with where.ready(source):
-        found = check_data(source, memory_limit=where.memory, progress=work.machinery.progress)
+        found = check_data(
+            source,
+            missing_value=step.missing_value,
+            memory_limit=where.memory,
+            progress=work.machinery.progress,
+        )
     write_json(found.as_dict(), work.outputs[".json"])
     if step.strict and found.problems:
         raise InvalidInput(
@@ -75,6 +80,7 @@ def plan_of(step: Plan | Fit, source: RowBlocks, where: Where, resources: Resour
         method=step.method,
         strategy=step.strategy,
         missing=step.missing,
+        missing_value=step.missing_value,
         memory_limit=where.memory,
         calibrate=False,
         resources=resources,

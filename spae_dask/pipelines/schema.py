@@ -101,6 +101,7 @@ class Check(OnData):
     """``spae check``: what is wrong with data."""
 
     strict: bool = False
+    missing_value: values.Number | None = None
 
 
 class Plan(OnData):
@@ -113,6 +114,7 @@ class Plan(OnData):
     method: values.Method = "polished"
     strategy: values.Strategy = "auto"
     missing: values.Missing = "error"
+    missing_value: values.Number | None = None
 
 
 class Fit(OnData):
@@ -130,6 +132,7 @@ class Fit(OnData):
     scale: bool = False
     strategy: values.Strategy = "auto"
     missing: values.Missing = "error"
+    missing_value: values.Number | None = None
     orthonormal: bool = False
     shared_support: bool = False
     n_rows: values.Count | None = None
@@ -190,6 +193,7 @@ class Path(OnData):
     center: bool = True
     scale: bool = False
     missing: values.Missing = "error"
+    missing_value: values.Number | None = None
     seed: values.Seed = 0
     figure: values.Formats = ()
 

@@ -89,6 +89,7 @@ FORMATS = ("svg", "png")
 
 Count = Annotated[int, Field(ge=1)]
 Seed = Annotated[int, Field(ge=0)]
+Number = Annotated[float, Field(allow_inf_nan=False)]
 Excess = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Text = Annotated[str, PlainValidator(_text)]
 """A name, a path or URL, or ``@NAME`` for what the step of that name writes."""
