@@ -425,8 +425,8 @@ PerformanceOption = Annotated[
     str | None,
     typer.Option(
         "--performance-report",
-        metavar="FILE",
-        help="Write dask's report of what the cluster did: an HTML file.",
+        metavar="FILE.html",
+        help="Write dask's report of what the cluster did, an HTML page, when all went well.",
         show_default=False,
         rich_help_panel=WHERE,
     ),

@@ -140,14 +140,19 @@ def _dispatch(
     if sp.issparse(x):
         check_two_dimensional(x.ndim, x.shape, "the sparse matrix")
         return _in_memory(sp.csr_array(x))
+    if dask_kind(x) is not None:
+        return _open_dask(x)
+    if kind == "dask":  # numpy would compute it, and a Delayed says that it has whatever it is asked for
+        raise InvalidInput(
+            f"a {type(x).__name__} of dask is no matrix. Give a dask array, as da.from_delayed(part, shape=(n, d), "
+            f"dtype=float) makes of a Delayed, or {READABLE}."
+        )
     if isinstance(x, RowBlocks):
         return x
     if kind == "xarray":
         from spae_dask.storage.xarray_blocks import open_data_array
 
         return open_data_array(x)
-    if dask_kind(x) is not None:
-        return _open_dask(x)
     return _in_memory(_as_array(x))
 
 
