@@ -13,8 +13,8 @@ def check_target(adata: Any, copy: bool) -> None:
     if not is_anndata(adata):
         raise InvalidInput(
             f"sparse_pca was given an object of type {type(adata).__name__}, and writes its results into AnnData "
-            "objects. For other matrices use SparseEncoder(n_components=..., n_nonzero=...).fit_transform(x); open files "
-            "with anndata.read_h5ad(path, backed='r')."
+            "objects. For other matrices use SparseEncoder(n_components=..., n_nonzero=...).fit_transform(x); open "
+            "files with anndata.read_h5ad(path, backed='r')."
         )
     if adata.isbacked and (copy or adata.is_view):
         what = "a view of a backed object cannot hold results" if adata.is_view else "copy=True needs X in memory"

@@ -27,8 +27,9 @@ def open_matrix(x: Any, *, array: str | None = None) -> RowBlocks:
     ----------
     x : object
         A path or URL of a Zarr array, of a Zarr group, of an AnnData store or an ``.h5ad`` file (their ``X``), or of an
-        ``.npy`` file; an AnnData object (its ``X``), in memory, backed, lazy or a view of one; a ``zarr.Array`` or
-        ``zarr.Group``; a numpy array or memory map (n, d); a scipy.sparse matrix; a dask array;
+        ``.npy`` file; an AnnData object (its ``X``), in memory, backed, lazy or a view of one; a ``zarr.Array``,
+        ``zarr.Group``, ``h5py.Dataset`` or ``h5py.Group``; a numpy array or memory map (n, d);
+        a scipy.sparse matrix; a dask array;
         a dask DataFrame of numbers (rows of unknown number are counted, which is a pass of its own);
         anything ``numpy.asarray`` makes a 2-d array of.
     array : str, optional
@@ -88,6 +89,10 @@ def _dispatch(x: Any, array: str | None) -> RowBlocks:
         return _in_memory(sp.csr_array(x))
     if isinstance(x, RowBlocks):
         return x
+    if kind == "h5py" and type(x).__name__ in ("Dataset", "File", "Group"):
+        from spae_dask.storage.h5_files import open_h5_object
+
+        return open_h5_object(x, f"the HDF5 object {x.name if x else '(closed)'}")
     if dask_kind(x) is not None:
         return _open_dask(x)
     return _in_memory(_as_array(x))
