@@ -11,6 +11,7 @@ from spae_dask.estimators.sparse_encoder import SparseEncoder
 
 TOLD = (
     *("loss", "pca_loss", "ratio", "loss_kind", "pca_loss_kind", "loss_error", "total", "bound", "theorem"),
+    *("loss_lower", "loss_upper", "pca_loss_lower", "pca_loss_upper", "ratio_lower", "ratio_upper"),
     *("combined_nonzero", "passes", "bytes_read"),
 )
 """What is taken over from a certificate."""

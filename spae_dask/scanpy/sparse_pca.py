@@ -99,9 +99,10 @@ def sparse_pca(
             Genes that any component uses.
         ``uns["spae"]``
             ``params``; ``loss``, ``pca_loss``, ``ratio`` (1 is as good as PCA), ``pca_loss_kind``, ``loss_kind``,
-            ``total``; ``bound`` and ``theorem``, what was promised beforehand; ``n_nonzero`` of each component and
-            ``combined_nonzero``; ``variance`` and ``variance_ratio`` explained by each component beyond those before
-            it; ``passes``; ``curve``, losses for other ``n_nonzero``, where it takes no more than seconds.
+            ``total``; intervals such as ``loss_lower`` to ``loss_upper`` where a number is not exact; ``bound`` and
+            ``theorem``, what was promised beforehand; ``n_nonzero`` of each component and ``combined_nonzero``;
+            ``variance`` and ``variance_ratio`` explained by each component beyond those before it; ``passes``;
+            ``curve``, losses for other ``n_nonzero``, where it takes no more than seconds.
 
     Raises
     ------

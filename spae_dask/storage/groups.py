@@ -65,7 +65,7 @@ def choose_member(group: Any, array: str | None, name: str) -> Member:
         return Member(group[matrices[0]], name)
     raise InvalidInput(
         f"{name} is a group with {len(matrices)} two-dimensional arrays; it has {_listed(members)}. "
-        f"Name one: {name}/NAME (or array=NAME)."
+        f"Name one with array=NAME, or --array NAME."
     )
 
 

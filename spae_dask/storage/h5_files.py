@@ -5,6 +5,7 @@ from typing import Any
 import h5py
 
 from spae_dask.blocks import RowBlocks
+from spae_dask.errors import StorageError
 from spae_dask.storage.groups import Member, choose_member, is_array, open_sparse_group
 from spae_dask.storage.h5_arrays import array_in_file, opened
 from spae_dask.storage.h5_blocks import H5Blocks
@@ -35,7 +36,15 @@ def open_h5ad(path: str, array: str | None) -> RowBlocks:
 
 
 def open_h5_object(node: Any, name: str, feature_names: tuple[str, ...] | None = None) -> RowBlocks:
-    """A matrix behind an open ``h5py.Dataset`` or ``h5py.Group``."""
+    """A matrix behind an open ``h5py.Dataset`` or ``h5py.Group``.
+
+    Raises
+    ------
+    StorageError
+        If its file is closed.
+    """
+    if not node:
+        raise StorageError(f"{name} cannot be read: its file is closed. Open it again, or give the path of the file.")
     if isinstance(node, h5py.Group):
         member = choose_member(node, None, name)
         return blocks_of(Member(member.node, member.name, feature_names or member.feature_names))

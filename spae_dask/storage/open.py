@@ -51,8 +51,8 @@ def open_matrix(
     x : object
         A path or URL of a Zarr array, of a Zarr group, of an AnnData store (its ``X``), of a Parquet file or folder, or
         of an Arrow (Feather) or ``.npy`` file; a path of an ``.h5ad`` file; an AnnData object (its ``X``), in memory,
-        backed, lazy or a view of one; a ``zarr.Array`` or ``zarr.Group``; a numpy array or memory map (n, d); a
-        scipy.sparse matrix; a DataFrame of pandas or polars, or a ``pyarrow.Table``; a dask array; a dask DataFrame of
+        backed, lazy or a view of one; a ``zarr.Array``, ``zarr.Group``, ``h5py.Dataset`` or ``h5py.Group``; a numpy
+        array or memory map (n, d); a scipy.sparse matrix; a DataFrame of pandas or polars, or a ``pyarrow.Table``; a dask array; a dask DataFrame of
         numbers (rows of unknown number are counted, which is a pass of its own); an ``xarray.DataArray`` of two
         dimensions, of which the first are the rows (of more: ``GridEncoder``); anything ``numpy.asarray`` makes a 2-d
         array of.
@@ -140,6 +140,10 @@ def _dispatch(
     if sp.issparse(x):
         check_two_dimensional(x.ndim, x.shape, "the sparse matrix")
         return _in_memory(sp.csr_array(x))
+    if kind == "h5py" and type(x).__name__ in ("Dataset", "File", "Group"):
+        from spae_dask.storage.h5_files import open_h5_object
+
+        return open_h5_object(x, f"the HDF5 object {x.name if x else '(closed)'}")
     if dask_kind(x) is not None:
         return _open_dask(x)
     if kind == "dask":  # numpy would compute it, and a Delayed says that it has whatever it is asked for

@@ -49,11 +49,11 @@ def test_from_a_file_to_a_report(spae, cells, tmp_path, layer):
 
 
 def test_bad_files_end_with_the_code_of_what_is_wrong(spae, cells, tmp_path):
-    ended = spae("fit", cells, "--array", "layers/by columns", "-k", 2, "-r", 3)
+    ended = spae("plan", cells, "--array", "layers/by columns", "-k", 2, "-r", 3)
     assert (ended.code, "tocsr()" in ended.err) == (3, True)
-    ended = spae("fit", cells, "--array", "obs", "-k", 2, "-r", 3)
+    ended = spae("plan", cells, "--array", "obs", "-k", 2, "-r", 3)
     assert (ended.code, "it has X, layers/by columns, layers/dense" in ended.err) == (3, True)
-    ended = spae("fit", tmp_path / "none.h5ad", "-k", 2, "-r", 3)
+    ended = spae("plan", tmp_path / "none.h5ad", "-k", 2, "-r", 3)
     assert (ended.code, "there is no file" in ended.err) == (3, True)
     cells.write_bytes(cells.read_bytes()[:5000])
     for verb in (["check", cells], ["ingest", cells, tmp_path / "x.zarr"]):

@@ -113,7 +113,12 @@ def test_the_panel_has_genes_that_immunologists_know(single_cell):
     panel = {gene for component in single_cell.features() for gene in component}
     assert len(panel) <= 60
     # of B cells, of natural killer cells, of monocytes, of cells that present antigens
-    for known in ({"CD79A", "CD79B"}, {"NKG7", "GNLY", "CST7"}, {"LYZ", "S100A9", "S100A8", "LST1"}, {"HLA-DRA", "CD74"}):
+    for known in (
+        {"CD79A", "CD79B"},
+        {"NKG7", "GNLY", "CST7"},
+        {"LYZ", "S100A9", "S100A8", "LST1"},
+        {"HLA-DRA", "CD74"},
+    ):
         assert panel & known, sorted(panel)
 
 

@@ -54,7 +54,7 @@ def test_an_object_is_its_matrix_and_the_names_of_its_variables(kind: str, tmp_p
 @pytest.mark.filterwarnings(RESTORED)
 def test_a_view_is_what_it_shows(kind: str, tmp_path: Path) -> None:
     columns = [7, 2, 11]
-    source = open_matrix(made(kind, tmp_path)[SOME][:, columns])
+    source = open_matrix(made(kind, tmp_path)[SOME, columns])
     np.testing.assert_array_equal(rows_of(source), X0.toarray()[SOME][:, columns])
     assert list(source.feature_names) == [NAMES[column] for column in columns]  # type: ignore[attr-defined]
     assert isinstance(source, Submatrix) is kind.startswith("backed")

@@ -3,6 +3,7 @@
 import pickle
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ import scipy.sparse as sp
 
 from spae_dask import SparseEncoder, open_matrix
 from spae_dask.errors import InvalidInput, NotFound, StorageError
+from spae_dask.storage import csr_blocks, h5_blocks
+from spae_dask.storage import open as opening
 from spae_dask.storage.ingest import ingest
 from tests.storage.anndata_stores import sparse_counts
 
@@ -50,13 +53,11 @@ def test_many_small_blocks_make_the_same_matrix(tmp_path: Path) -> None:
         file.attrs["encoding-type"] = "anndata"
         file.create_dataset("X", data=X0.toarray(), chunks=(7, 5), dtype=">f4")
     whole = open_matrix(tmp_path / "x.h5ad")
-    import spae_dask.storage.h5_blocks as module
-
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "TARGET_BLOCK_NBYTES", 400)
+        patch.setattr(h5_blocks, "TARGET_BLOCK_NBYTES", 400)
         assert len(whole.bounds) > 10
         np.testing.assert_array_equal(rows_of(whole), X0.toarray())
-        patch.setattr(module, "MAX_BLOCK_NBYTES", 200)
+        patch.setattr(h5_blocks, "MAX_BLOCK_NBYTES", 200)
         assert whole.bounds[1] < 7
         assert whole.decodes_per_chunk > 1  # type: ignore[attr-defined]
         np.testing.assert_array_equal(rows_of(whole), X0.toarray())
@@ -83,6 +84,39 @@ def test_a_file_is_read_by_other_processes(cells: Path) -> None:
     script = "import pickle, sys; print(pickle.load(sys.stdin.buffer).read(0).sum())"
     made = subprocess.run([sys.executable, "-c", script], input=pickle.dumps(source), capture_output=True, check=True)
     assert float(made.stdout) == 2 * X0.sum()
+
+
+@pytest.mark.parametrize("array", ["X", "layers/counts"])
+def test_threads_that_read_at_once_get_their_own_rows(cells: Path, array: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (h5_blocks, csr_blocks):
+        monkeypatch.setattr(module, "TARGET_BLOCK_NBYTES", 400)
+        monkeypatch.setattr(module, "MAX_BLOCK_NBYTES", 800)
+    source = open_matrix(cells, array=array)
+    expected = X0.toarray() * (1 if array == "X" else 2)
+    numbers = [number for number in range(len(source.bounds) - 1) for _ in range(3)]
+    assert len(numbers) > 10
+    with ThreadPoolExecutor(8) as pool:
+        for number, block in zip(numbers, pool.map(source.read, numbers), strict=True):
+            rows = block.toarray() if sp.issparse(block) else block
+            np.testing.assert_array_equal(rows, expected[source.bounds[number] : source.bounds[number + 1]])
+
+
+def test_open_objects_of_h5py_are_read_from_their_file(cells: Path) -> None:
+    with h5py.File(cells) as file:
+        for node in (file, file["X"], file["layers/counts"]):
+            source = open_matrix(node)
+            assert not source.in_process
+            np.testing.assert_array_equal(rows_of(source), X0.toarray() * (2 if node.name == "/layers/counts" else 1))
+    with pytest.raises(StorageError, match="its file is closed"):
+        open_matrix(node)
+
+
+def test_a_file_of_several_matrices_asks_for_one(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "x.h5ad", "w") as file:
+        file["a"], file["b"] = X0.toarray(), X0.toarray() * 2
+    with pytest.raises(InvalidInput, match=r"2 two-dimensional arrays.*array=NAME, or --array NAME"):
+        open_matrix(tmp_path / "x.h5ad")
+    np.testing.assert_array_equal(rows_of(open_matrix(tmp_path / "x.h5ad", array="b")), X0.toarray() * 2)
 
 
 @pytest.mark.parametrize("array", [None, "layers/counts"])
@@ -139,3 +173,9 @@ def test_a_file_that_has_gone_is_a_storage_error(cells: Path) -> None:
     cells.unlink()
     with pytest.raises(StorageError, match=r"cells\.h5ad/layers/counts/indptr .*cannot be read"):
         source.read(0)
+
+
+def test_without_h5py_a_file_is_refused_with_what_to_install(cells: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(opening, "find_spec", lambda _: None)
+    with pytest.raises(InvalidInput, match=r'needs h5py.*pip install "spae-dask\[anndata\]"'):
+        open_matrix(cells)
