@@ -21,9 +21,9 @@ from spae_dask.storage.codecs import CODECS, choose_codec
 from spae_dask.storage.csr_ingest import convert, ingest_csr
 from spae_dask.storage.incoming import Incoming, open_incoming
 from spae_dask.storage.ingest_report import IngestReport, SparseIngestReport
-from spae_dask.storage.open import check_real
 from spae_dask.storage.outputs import Output, check_destination, publish_store
 from spae_dask.storage.publish import refuse_same
+from spae_dask.storage.readable import check_real
 from spae_dask.storage.zarr_blocks import ZarrBlocks
 
 BUDGET = 256 << 20
