@@ -19,7 +19,9 @@ def outputs(notebook):
     found = []
     for cell in notebook.cells:
         if cell.cell_type == "code":
-            printed = "".join(each.text for each in cell.outputs if each.output_type == "stream" and each.name == "stdout")
+            printed = "".join(
+                each.text for each in cell.outputs if each.output_type == "stream" and each.name == "stdout"
+            )
             drawn = sum("image/png" in each.get("data", {}) for each in cell.outputs)
             found.append((printed, drawn))
     return found
@@ -47,7 +49,9 @@ def test_it_says_again_what_it_said(copied, name, monkeypatch):
         assert draws == drawn
         assert NUMBER.sub("#", says) == NUMBER.sub("#", said)
         # rounded in print, so a last digit may turn
-        assert [*map(float, NUMBER.findall(says))] == pytest.approx([*map(float, NUMBER.findall(said))], rel=0.01, abs=0.02)
+        assert [*map(float, NUMBER.findall(says))] == pytest.approx(
+            [*map(float, NUMBER.findall(said))], rel=0.01, abs=0.02
+        )
 
 
 @pytest.mark.parametrize("name", NAMES)
