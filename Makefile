@@ -60,4 +60,4 @@ lock: pyproject.toml
 	rm -rf .lock-venv
 
 clean:
-	rm -rf $(VENV) spae-demo pipelines/results dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) spae-demo pipelines/results pipelines/data/made dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -37,10 +37,8 @@ def load_anomalies() -> xr.DataArray:
     coarse = stored.coarsen(latitude=2, longitude=4).mean()
     month = coarse["time"].dt.month
     usual = coarse[:FITTED].groupby(month[:FITTED]).mean()
-    found: xr.DataArray = (coarse.groupby(month) - usual).drop_vars(
-        ["month", "forecast_reference_time", "forecast_period"]
-    )
-    found = found.rename("sst").rename(latitude="lat", longitude="lon").astype("float32")
+    found: xr.DataArray = (coarse.groupby(month) - usual).rename(latitude="lat", longitude="lon")
+    found = found.drop_vars(["month", "forecast_reference_time", "forecast_period"]).rename("sst").astype("float32")
     found.attrs = {"long_name": "anomaly of sea surface temperature", "units": "K"}
     # cells are named by their coordinates
     return found.assign_coords({name: found[name].astype("float64").round(1) for name in ("lat", "lon")})

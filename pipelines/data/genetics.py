@@ -5,7 +5,7 @@ Nichols (1995), with a fixation index of 0.1, which is about that between contin
 inherited together: each chromosome of a sample copies the block from one of twelve founders of its population. One call
 in fifty is missing. The same seed gives the same genotypes.
 
-    python pipelines/data/genetics.py           # writes made/genotypes.zarr and made/genotypes_new.zarr beside this file
+    python pipelines/data/genetics.py           # writes made/genotypes.zarr, genotypes_new.zarr beside this file
 
 D. J. Balding and R. A. Nichols, *A method for quantifying differentiation between populations at multi-allelic loci*,
 Genetica 96 (1995), 3-12.

@@ -1,7 +1,7 @@
 """A hyperspectral image as two matrices: pixels by 200 bands of Indian Pines, split like a chessboard.
 
-Neighbouring pixels are nearly equal, so an encoder is fitted on the dark squares of a board of 16 x 16 pixels and judged
-on the light ones. Where the image comes from is told in `spae_dask/datasets/indian_pines.py`; it is part of the
+Neighbouring pixels are nearly equal, so an encoder is fitted on the dark squares of the board, 16 x 16 pixels each, and
+judged on the light ones. Where the image comes from is told in `spae_dask/datasets/indian_pines.py`; it is part of the
 package tensorly.
 
     python pipelines/data/remote_sensing.py     # writes made/pixels.npy and made/pixels_new.npy beside this file

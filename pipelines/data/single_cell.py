@@ -26,9 +26,7 @@ def load_cells() -> anndata.AnnData:
     if not folders:
         raise SystemExit("the cells are part of the package scanpy, which is not installed. Run `pip install scanpy`.")
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore"
-        )  # the file has the layout of an old version, which anndata tells member by member
+        warnings.simplefilter("ignore")  # the file is of an old version, and anndata says so of each member
         stored = anndata.read_h5ad(Path(folders[0]) / "datasets" / "10x_pbmc68k_reduced.h5ad")
     cells = anndata.AnnData(stored.raw.X, var=stored.raw.var[[]])
     cells.obs_names = stored.obs_names

@@ -1,6 +1,6 @@
 """What is wrong, or odd, with data: one pass, before a fit fails on them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -106,7 +106,8 @@ def check(
     progress : callable, optional
         Called with the engine's events.
     """
-    source = with_missing(open_matrix(x), missing_value)
+    opened = open_matrix(x)
+    source, names = with_missing(opened, missing_value), getattr(opened, "feature_names", None)
     d = source.shape[1]
     recipe: Accumulator[Any] = Together({"nonfinite": NonFinite(d, N_NAMED), "moments": Moments(d)})
     client = active_client(source)
@@ -135,8 +136,8 @@ def check(
         constant_columns=tuple(int(column) for column in still[:N_NAMED]),
         smallest=float(moments.minimum.min()) if any_finite else None,
         largest=float(moments.maximum.max()) if any_finite else None,
-        problems=tuple(_problems(census, entries)),
-        notes=(*_constant_note(still), *layout_notes(source)),
+        problems=tuple(_problems(census, entries, names)),
+        notes=(*_constant_note(still, names), *layout_notes(source)),
     )
 
 
@@ -144,7 +145,11 @@ def _counted(by_column: np.ndarray[Any, Any]) -> tuple[tuple[int, int], ...]:
     return tuple((int(column), int(by_column[column])) for column in np.flatnonzero(by_column)[:N_NAMED])
 
 
-def _problems(census: ChunkCensus | None, entries: NonFiniteEntries) -> list[str]:
+def _named(column: int, names: Sequence[object] | None) -> str:
+    return str(column if names is None else names[column])
+
+
+def _problems(census: ChunkCensus | None, entries: NonFiniteEntries, names: Sequence[object] | None) -> list[str]:
     problems = []
     if census is not None and census.n_missing:
         problems.append(census.describe())
@@ -154,7 +159,7 @@ def _problems(census: ChunkCensus | None, entries: NonFiniteEntries) -> list[str
     ):
         if count:
             columns = np.flatnonzero(by_column)
-            listed = ", ".join(f"{c} ({by_column[c]:,})" for c in columns[:N_NAMED])
+            listed = ", ".join(f"{_named(c, names)} ({by_column[c]:,})" for c in columns[:N_NAMED])
             more = ", ..." if columns.size > N_NAMED else ""
             problems.append(f"{count:,} {name} entries in {columns.size} columns: {listed}{more}; {remedy}")
     if len(entries.first):
@@ -163,8 +168,8 @@ def _problems(census: ChunkCensus | None, entries: NonFiniteEntries) -> list[str
     return problems
 
 
-def _constant_note(still: np.ndarray[Any, Any]) -> list[str]:
+def _constant_note(still: np.ndarray[Any, Any], names: Sequence[object] | None) -> list[str]:
     if not still.size:
         return []
-    listed = ", ".join(map(str, still[:N_NAMED])) + (", ..." if still.size > N_NAMED else "")
+    listed = ", ".join(_named(c, names) for c in still[:N_NAMED]) + (", ..." if still.size > N_NAMED else "")
     return [f"{still.size} constant columns, which are never selected: {listed}"]

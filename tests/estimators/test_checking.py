@@ -4,6 +4,7 @@ from pathlib import Path
 
 import dask.array as da
 import numpy as np
+import pandas as pd
 import pytest
 
 from spae_dask.estimators.checking import check
@@ -20,6 +21,15 @@ def test_good_data_have_no_problems() -> None:
     assert sorted(source.reads) == list(range(6))
     assert (found.shape, found.dtype) == ((300, 6), "float64")
     assert (found.smallest, found.largest) == (X.min(), X.max())
+
+
+def test_columns_with_names_are_called_by_them() -> None:
+    frame = pd.DataFrame(X, columns=list("abcdef")).assign(still=1.0)
+    frame.loc[3, "b"] = np.nan
+    frame.loc[4, "c"] = -1.0
+    text = str(check(frame, missing_value=-1))
+    assert "2 NaN entries in 2 columns: b (1), c (1)" in text
+    assert "1 constant columns, which are never selected: still" in text
 
 
 @pytest.mark.parametrize("kind", ["numpy", "dask", "zarr"])

@@ -8,6 +8,7 @@ from typing import Any
 
 import anndata
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 import zarr
@@ -139,9 +140,9 @@ def test_bands_chosen_on_dark_squares_do_on_light_ones(remote_sensing):
     fitted, held_out = remote_sensing.loss("encoder"), remote_sensing.loss("held-out")
     assert fitted["ratio"] < 1.03
     assert held_out["ratio"] < fitted["ratio"] + 0.01
-    pixels = np.load(remote_sensing.made / "pixels_new.npy").astype(float)
-    pixels -= pixels.mean(axis=0)
-    H = load_encoder(remote_sensing.results / "encoder.zarr").components_.T
+    encoder = load_encoder(remote_sensing.results / "encoder.zarr")
+    H = encoder.components_.T
+    pixels = np.load(remote_sensing.made / "pixels_new.npy") - encoder.mean_  # about the mean of the fit
     left = pixels - (z := pixels @ H) @ np.linalg.lstsq(z, pixels)[0]
     assert held_out["loss"] == pytest.approx((left**2).sum(), rel=1e-6)
 
@@ -171,9 +172,10 @@ def test_missing_calls_count_as_the_mean_of_their_variant(genetics):
 
 def test_the_fewest_features_keep_to_the_error_that_was_stated(features):
     found = features.loss("encoder")
-    header = (features.made / "features.csv").read_text().splitlines()[0].split(",")
+    table = pd.read_parquet(features.made / "features.parquet").drop(columns="diagnosis")
     chosen = features.features()
-    assert {name for component in chosen for name in component} <= set(header)
+    assert {name for component in chosen for name in component} <= set(table.columns)
+    assert found["total"] == pytest.approx(table.size)  # each measurement has variance 1
     assert found["ratio"] <= 1.1
     with (features.results / "path.csv").open(newline="") as file:
         path = {int(each["n_nonzero"]): float(each["ratio"]) for each in csv.DictReader(file)}

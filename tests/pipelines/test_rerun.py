@@ -243,3 +243,34 @@ def test_a_strict_check_keeps_its_findings_and_stops_the_run(folder, edit):
     with pytest.raises(InvalidInput, match=r"step codes|step evaluate|step path"):
         folder.run()
     assert load_encoder(folder.out / "encoder.zarr").missing == "mean"
+
+
+def test_a_number_can_stand_for_missing_in_every_step_that_fits(folder):
+    x = planted().round(1)
+    x[::7, 2] = -9.0
+    np.save(folder.path / "x.npy", x)
+    given = 'missing = "mean"\nmissing_value = -9\n'
+    steps = {
+        "check": "missing_value = -9\n",
+        "plan": f"n_components = 2\nn_nonzero = 3\n{given}",
+        "fit": f"n_components = 2\nn_nonzero = 3\n{given}",
+        "path": f"n_components = [2]\nn_nonzero = [3]\n{given}",
+    }
+    tables = (f'[[step]]\nkind = "{kind}"\ndata = "x.npy"\n{keys}' for kind, keys in steps.items())
+    folder.write('output = "out"\n' + "\n".join(tables))
+    found = folder.run()
+    x[::7, 2] = np.nan
+    filled = np.where(np.isnan(x), np.nanmean(x, axis=0), x)
+    least = (np.linalg.svd(filled - filled.mean(axis=0), compute_uv=False)[2:] ** 2).sum()
+    assert found["check"].result["check"]["n_nan"] == 43
+    assert found["fit"].result["certificate"]["pca_loss"] == pytest.approx(least)
+    assert found["path"].result["points"][0]["pca_loss"] == pytest.approx(least)
+    passes = json.loads((folder.out / "plan.json").read_text())["passes"]
+    assert [each["name"] for each in passes] == ["column means", "core"]
+
+
+@pytest.mark.parametrize("given", ["true", '"-1"', "nan", "[-1]"])
+def test_what_stands_for_missing_is_a_number(folder, given):
+    folder.write(f'output = "out"\n[[step]]\nkind = "check"\ndata = "x.npy"\nmissing_value = {given}\n')
+    with pytest.raises(InvalidInput, match=r"(?s)line 5.*missing_value"):
+        folder.run()
