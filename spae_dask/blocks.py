@@ -36,6 +36,8 @@ class RowBlocks(Protocol):
         Bytes held beside the block itself while one block is being read, such as a decoded chunk.
     in_process : bool
         True if the data live in this process's memory only, so that no other process can read them.
+    feature_names : tuple of str, optional
+        Names of the columns, of sources that know them.
     stored : StoredEntries, optional
         What the blocks hold if they are CSR rows; sources of dense rows need not have it (see ``stored_entries``).
     of_columns : callable, optional

@@ -1,6 +1,7 @@
 """Settings: their defaults, their places, and who comes first."""
 
 import os
+import re
 import subprocess
 import sys
 
@@ -40,8 +41,10 @@ def test_a_memory_limit_counts_unless_a_call_gives_another():
         assert SparseEncoder(1, n_nonzero=2, memory_limit="4GB").fit(X).plan_.resources.memory_limit == 4_000_000_000
 
 
-def test_what_is_no_memory_limit_is_refused():
-    with dask.config.set({"spae_dask.memory-limit": "much"}), pytest.raises(InvalidInput, match="'much'"):
+@pytest.mark.parametrize("given", ["much", "", "GB", True, [4], {"GB": 4}, float("inf"), float("nan"), -1, 0, "-2GB"])
+def test_what_is_no_memory_limit_is_refused(given):
+    refused = pytest.raises(InvalidInput, match=re.escape(f"memory limit {given!r} is not"))
+    with dask.config.set({"spae_dask.memory-limit": given}), refused:
         SparseEncoder(1, n_nonzero=2).fit(X)
 
 

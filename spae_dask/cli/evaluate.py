@@ -40,6 +40,7 @@ def evaluate(
     with session(
         "evaluate", as_json=as_json, quiet=quiet, verbose=verbose, debug=debug, log_json=log_json, strict=strict
     ) as screen:
+        from spae_dask.cli.performance import wanted_report
         from spae_dask.cli.place import Place, check_checkpoint
         from spae_dask.estimators.evaluation import evaluate as evaluate_encoder
         from spae_dask.estimators.saved import load_encoder
@@ -47,7 +48,7 @@ def evaluate(
 
         check_checkpoint(checkpoint, data)
         source, fitted = open_matrix(data, array=array, columns=options.columns_of(columns)), load_encoder(encoder)
-        with Place(cluster, memory, performance_report, tls_dir).ready(source, screen):
+        with Place(cluster, memory, tls_dir, wanted_report(performance_report)).ready(source, screen):
             certificate = evaluate_encoder(
                 source,
                 fitted,

@@ -53,14 +53,16 @@ def fit(
     given = FitGiven(**shared)
     with session("fit", **given.screen) as screen:
         given.check()
+        from spae_dask.cli.performance import wanted_report
         from spae_dask.cli.place import Place, check_checkpoint, check_paths
         from spae_dask.estimators.checkpointing import checkpoint_at, with_note
         from spae_dask.estimators.sparse_encoder import SparseEncoder
 
+        page = wanted_report(performance_report, output)
         check_paths(output, [given.data], force=force)
         check_checkpoint(checkpoint, given.data, output)
         source = given.open()
-        place = Place(cluster, given.memory, performance_report, tls_dir)
+        place = Place(cluster, given.memory, tls_dir, page)
         long = given.plan(source).seconds > WORTH_CALIBRATING  # refuses what no process could do before any is started
         with place.ready(source, screen):
             plan = with_note(given.plan(source, calibrate=long), checkpoint_at(checkpoint))

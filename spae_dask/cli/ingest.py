@@ -15,7 +15,7 @@ EXAMPLES = """Examples:
   spae ingest table.csv X.zarr --columns 'age,expr_*'
   spae ingest matrix.npy X.zarr --dtype float32
   spae ingest badly_chunked.zarr X.zarr --codec zstd-bitshuffle
-  spae ingest cells.zarr X.zarr --array layers/counts
+  spae ingest cells.h5ad X.zarr --array layers/counts
   spae ingest air.nc X.zarr --variable air --sample-dim time
 """
 
@@ -34,7 +34,7 @@ def ingest(
         str,
         typer.Argument(
             metavar="SOURCE",
-            help="An .npy, .csv or .tsv (also .gz), Parquet, Arrow or netCDF file, or a Zarr array, group or dataset.",
+            help="An .npy, .h5ad, .csv, .tsv (also .gz), Parquet, Arrow or netCDF file; a Zarr array or group.",
             show_default=False,
         ),
     ],

@@ -133,7 +133,7 @@ DataArgument = Annotated[
     typer.Argument(
         metavar="DATA",
         help="A Zarr array, group or AnnData store, a Parquet file or folder, or an Arrow file (path or URL), or an "
-        ".npy file.",
+        ".h5ad or .npy file.",
         show_default=False,
     ),
 ]
@@ -146,7 +146,7 @@ ArrayOption = Annotated[
     typer.Option(
         "--array",
         metavar="NAME",
-        help="Which member, if DATA is a Zarr group, such as layers/counts.",
+        help="Which member, if DATA is a Zarr group or of AnnData, such as layers/counts.",
         rich_help_panel=DATA,
     ),
 ]
@@ -425,8 +425,8 @@ PerformanceOption = Annotated[
     str | None,
     typer.Option(
         "--performance-report",
-        metavar="FILE",
-        help="Write dask's report of what the cluster did: an HTML file.",
+        metavar="FILE.html",
+        help="Write dask's report of what the cluster did, an HTML page, when all went well.",
         show_default=False,
         rich_help_panel=WHERE,
     ),

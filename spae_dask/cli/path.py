@@ -67,6 +67,7 @@ def path(
     keep_checkpoint: options.KeepCheckpointOption = False,
     cluster: options.ClusterOption = None,
     tls_dir: options.TlsDirOption = None,
+    performance_report: options.PerformanceOption = None,
     memory: options.MemoryOption = None,
     force: options.ForceOption = False,
     as_json: options.JsonOption = False,
@@ -80,6 +81,7 @@ def path(
     One read of DATA in all; two if they have thousands of features.
     """
     with session("path", as_json=as_json, quiet=quiet, verbose=verbose, debug=debug, log_json=log_json) as screen:
+        from spae_dask.cli.performance import wanted_report
         from spae_dask.cli.place import Place, check_checkpoint, check_paths
         from spae_dask.estimators.paths import fit_path
         from spae_dask.storage.open import open_matrix
@@ -91,8 +93,7 @@ def path(
         check_checkpoint(checkpoint, data, output)
         ks, rs = ([int(each) for each in text.split(",")] for text in (components, nonzeros))
         source = open_matrix(data, array=array, columns=options.columns_of(columns))
-        place = Place(cluster, memory, tls_dir)
-        with place.ready(source, screen):
+        with Place(cluster, memory, tls_dir, wanted_report(performance_report, output)).ready(source, screen):
             found = fit_path(
                 source,
                 ks,

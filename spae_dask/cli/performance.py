@@ -2,36 +2,123 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
 from distributed import Client, performance_report
 
-from spae_dask.errors import InvalidInput, StorageError
+from spae_dask.cli.screen import Screen
+from spae_dask.errors import InvalidInput, OutputExists
+from spae_dask.settings import text_setting
+from spae_dask.storage.publish import check_output, publish
+
+SUFFIX = ".html"
+TITLE = b"Dask Performance Report"
+"""By which an earlier report is known."""
+
+N_HEAD_BYTES = 4096
+"""Bytes at the start of a page among which its title stands."""
 
 
-@contextmanager
-def reported(path: str | None, client: Client | None) -> Iterator[None]:
-    """Write what ``client`` does in the ``with`` block to an HTML file, if one is named.
+@dataclass(frozen=True)
+class PerformanceReport:
+    """An HTML page that dask writes about the work of a command, or none.
+
+    Parameters
+    ----------
+    path : str or None
+        Where.
+    asked : bool
+        Whether the command line asks for it. What a setting asks for is written where there is a cluster, and left out
+        where there is none.
+    """
+
+    path: str | None = None
+    asked: bool = False
+
+    def check(self, where: str) -> None:
+        """Refuse what cannot be written, before anything is started at ``where``.
+
+        Raises
+        ------
+        InvalidInput
+            If there will be no cluster, no bokeh to draw with, or the path is not that of a page.
+        OutputExists
+            If something else is there.
+        StorageError
+            If the folder may not be written to.
+        """
+        if self.path is None or (where == "none" and not self.asked):
+            return
+        name = f"--performance-report {self.path}" if self.asked else f"the performance report {self.path}"
+        if where == "none":
+            raise InvalidInput(
+                f"{name} tells what a cluster does, and there is none: for small data, or by --cluster none. "
+                "Add --cluster local, or leave it out."
+            )
+        if not self.path.endswith(SUFFIX):
+            raise InvalidInput(f"{name} is a page of HTML: give a name that ends in {SUFFIX}.")
+        if find_spec("bokeh") is None:
+            raise InvalidInput(f'{name} needs bokeh: `pip install "spae-dask[dashboard]"`.')
+        target = check_output(self.path, overwrite=True)
+        if target.exists() and not _is_report(target):
+            raise OutputExists(
+                f"{target} exists and is no performance report, so it is not replaced. Give another name."
+            )
+
+    @contextmanager
+    def watching(self, client: Client | None, screen: Screen) -> Iterator[None]:
+        """Write the page about what ``client`` does in the ``with`` block, if that ends well.
+
+        The page replaces an earlier one, whole or not at all. Results never depend on it: if it cannot be made, that is
+        a warning.
+        """
+        if self.path is None or client is None:
+            yield
+            return
+        page, failure = performance_report(), None
+        try:
+            page.__enter__()
+        except Exception as error:  # the scheduler raises what it pleases
+            failure = error
+        yield
+        if failure is None:
+            try:
+                with publish(self.path, overwrite=True) as work:
+                    page.filename = str(work)
+                    # __exit__ would show this function as the code that was run
+                    client.sync(page.__aexit__, None, None, None, code=f"spae {screen.document['command']}")
+            except Exception as error:
+                failure = error
+        if failure is None:
+            screen.note(f"wrote     {self.path}")
+        else:
+            screen.warn(
+                f"the performance report {self.path} could not be made ({type(failure).__name__}: {failure}). "
+                "The scheduler needs bokeh as well."
+            )
+
+
+NO_REPORT = PerformanceReport()
+
+
+def wanted_report(given: str | None, output: str | None = None) -> PerformanceReport:
+    """What the command line asks for; else what the setting ``performance-report`` does.
 
     Raises
     ------
     InvalidInput
-        If there is no cluster, or no bokeh to draw the report.
-    StorageError
-        If the file cannot be written: before anything is run if its folder is not there.
+        If the page would be written where the output is.
     """
-    if path is None:
-        yield
-        return
-    if client is None:
-        raise InvalidInput(
-            f"--performance-report {path} tells what a cluster does, and there is none for data this small. "
-            "Add --cluster local, or leave it out."
-        )
-    if find_spec("bokeh") is None:
-        raise InvalidInput(f'--performance-report {path} needs bokeh: `pip install "spae-dask[dashboard]"`.')
-    if not Path(path).absolute().parent.is_dir():
-        raise StorageError(f"--performance-report {path} cannot be written: its folder is not there. Make it first.")
-    with performance_report(filename=path):
-        yield
+    path = text_setting("performance-report") if given is None else given
+    if path and output is not None and Path(path).resolve() == Path(output).resolve():
+        raise InvalidInput(f"{output} is to be the output and the performance report. Give them different names.")
+    return PerformanceReport(path, asked=given is not None)
+
+
+def _is_report(path: Path) -> bool:
+    if not path.is_file():
+        return False
+    with path.open("rb") as page:
+        return TITLE in page.read(N_HEAD_BYTES)

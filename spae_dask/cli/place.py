@@ -11,7 +11,7 @@ from distributed.system import MEMORY_LIMIT
 
 from spae_dask.blocks import RowBlocks, total_nbytes
 from spae_dask.cli.logs import logs_on
-from spae_dask.cli.performance import reported
+from spae_dask.cli.performance import NO_REPORT, PerformanceReport
 from spae_dask.cli.screen import Screen
 from spae_dask.clusters.connect import connect, described
 from spae_dask.clusters.specs import LocalSpec, Started
@@ -40,16 +40,16 @@ class Place:
     ----------
     cluster, memory : str or None
         As given on the command line; else the settings ``cluster`` and ``memory-limit`` count.
-    performance : str, optional
-        File for dask's report of what a cluster did; else the setting ``performance-report`` counts.
     tls_dir : str, optional
         Certificates for a scheduler at ``tls://``.
+    performance : PerformanceReport
+        Dask's page about what a cluster did; none if not given.
     """
 
     cluster: str | None
     memory: str | None
-    performance: str | None = None
     tls_dir: str | None = None
+    performance: PerformanceReport = NO_REPORT
 
     def where(self, source: RowBlocks) -> str:
         """What was asked for, or what suits the size of the data."""
@@ -63,6 +63,7 @@ class Place:
         where = self.where(source)
         spec = described(where)
         starts = isinstance(spec, LocalSpec)
+        self.performance.check(where)
         if starts and limit is not None:
             refuse_tiny(limit)
         if isinstance(spec, Started) and not starts:
@@ -76,7 +77,7 @@ class Place:
             if client is not None:
                 dashboard = f", dashboard {client.dashboard_link}" if find_spec("bokeh") else ""
                 screen.note(f"cluster   {client.scheduler.address}{dashboard}")
-            with reported(self.performance or text_setting("performance-report"), client):
+            with self.performance.watching(client, screen):
                 yield
 
     @contextmanager

@@ -72,6 +72,7 @@ def run(
         "run", as_json=as_json, quiet=quiet, verbose=verbose, debug=debug, log_json=log_json, strict=strict
     ) as screen:
         from spae_dask.cli.held_place import HeldPlace
+        from spae_dask.cli.performance import NO_REPORT, wanted_report
         from spae_dask.cli.place import Place
         from spae_dask.pipelines.dry_run import dry_run as try_pipeline
         from spae_dask.pipelines.pipeline import read_pipeline
@@ -88,7 +89,8 @@ def run(
             if outcome.text and not dry_run:
                 screen.result(outcome.text, {})
 
-        with HeldPlace(Place(cluster, memory, tls_dir), screen) as where:
+        page = NO_REPORT if dry_run else wanted_report(None)
+        with HeldPlace(Place(cluster, memory, tls_dir, page), screen) as where:
             if dry_run:
                 try:
                     try_pipeline(found, where, force=force, tell=tell)

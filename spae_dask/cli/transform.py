@@ -50,14 +50,16 @@ def transform(
     with session(
         "transform", as_json=as_json, quiet=quiet, verbose=verbose, debug=debug, log_json=log_json, strict=strict
     ) as screen:
+        from spae_dask.cli.performance import wanted_report
         from spae_dask.cli.place import Place, check_paths
         from spae_dask.estimators.saved import load_encoder
         from spae_dask.estimators.writing import transform_to_zarr
         from spae_dask.storage.open import open_matrix
 
+        page = wanted_report(performance_report, output)
         check_paths(output, [data, encoder], force=force)
         source, fitted = open_matrix(data, array=array, columns=options.columns_of(columns)), load_encoder(encoder)
-        with Place(cluster, memory, performance_report, tls_dir).ready(source, screen):
+        with Place(cluster, memory, tls_dir, page).ready(source, screen):
             written = transform_to_zarr(
                 source, fitted, output, overwrite=force, memory_limit=memory, progress=screen.progress
             )

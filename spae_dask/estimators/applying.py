@@ -21,7 +21,7 @@ from spae_dask.engine.retrying import read_again
 from spae_dask.engine.serial import SerialRunner
 from spae_dask.errors import InvalidInput, NonFiniteInput
 from spae_dask.storage.frames import is_frame
-from spae_dask.storage.open import dask_rows, open_matrix
+from spae_dask.storage.open import dask_kind, dask_rows, open_matrix
 from spae_dask.storage.sentinel import lazily_marked, with_missing
 
 N_SHOWN = 5
@@ -46,8 +46,10 @@ def open_lazily(estimator: Any, X: Any) -> RowBlocks | da.Array:
 
 
 def _check_columns(estimator: Any, X: Any, n_columns: int, names: Sequence[str] | None = None) -> None:
-    if is_frame(X):
-        validate_data(estimator, X, reset=False, skip_check_array=True)
+    # names come before the number of columns: those that are missing say more
+    if is_frame(X) or dask_kind(X) == "dataframe":
+        # a dask DataFrame shows its names in the empty frame it is described by
+        validate_data(estimator, getattr(X, "_meta", X), reset=False, skip_check_array=True)
     if names is not None:  # of a store, or of a table that scikit-learn does not know
         check_names(names, estimator)
     if n_columns != estimator.n_features_in_:
@@ -55,9 +57,8 @@ def _check_columns(estimator: Any, X: Any, n_columns: int, names: Sequence[str] 
             f"X has {n_columns} features, but {type(estimator).__name__} is expecting {estimator.n_features_in_} "
             "features as input: give the columns it was fitted on, in the same order."
         )
-    if isinstance(X, np.ndarray) or sp.issparse(X) or hasattr(X, "columns"):
-        # a dask DataFrame shows its names in the empty frame it is described by
-        validate_data(estimator, getattr(X, "_meta", X), reset=False, skip_check_array=True)
+    if isinstance(X, np.ndarray) or sp.issparse(X):
+        validate_data(estimator, X, reset=False, skip_check_array=True)
 
 
 def encode_rows(source: RowBlocks | da.Array, encoder: RowEncoder) -> Any:

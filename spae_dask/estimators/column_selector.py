@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.validation import check_is_fitted
@@ -13,13 +14,13 @@ from sklearn.utils.validation import check_is_fitted
 from spae_dask.algorithms.problem import Problem, check_count
 from spae_dask.blocks import ArrayBlocks
 from spae_dask.engine.events import Event
-from spae_dask.errors import RankDeficientWarning
-from spae_dask.estimators.applying import lazy_columns, open_lazily, refuse_non_finite_array
+from spae_dask.errors import InvalidInput, RankDeficientWarning
+from spae_dask.estimators.applying import lazy_array, lazy_columns, open_lazily, refuse_non_finite_array
 from spae_dask.estimators.containers import lazy_frames
 from spae_dask.estimators.fitting import fit, seed_of
 from spae_dask.estimators.notebook import CertificateRepr
 from spae_dask.estimators.runtime import store_names
-from spae_dask.storage.open import open_matrix
+from spae_dask.storage.open import dask_rows, open_matrix
 from spae_dask.storage.sentinel import with_missing
 
 
@@ -134,3 +135,42 @@ class ColumnSelector(CertificateRepr, SelectorMixin, BaseEstimator):  # type: ig
             refuse_non_finite_array(source)
         rows: Any = source.X
         return rows[:, columns]
+
+    def inverse_transform(self, X: Any) -> Any:
+        """Rows of all d columns, those that were not selected zero; lazy for dask and Zarr input.
+
+        Parameters
+        ----------
+        X : object
+            Rows of the selected columns, as ``transform`` returned them.
+
+        Returns
+        -------
+        ndarray, sparse matrix or dask array (n, d)
+            Of the type of X.
+
+        Raises
+        ------
+        InvalidInput
+            If X has another number of columns.
+        """
+        mask = self._get_support_mask()
+        array = dask_rows(X)
+        source = open_matrix(X) if array is None else array
+        if source.shape[1] != mask.sum():
+            raise InvalidInput(
+                f"X has a different shape than during fitting: {source.shape[1]} columns, and {mask.sum()} are "
+                "selected. Give what transform returned."
+            )
+        if isinstance(source, ArrayBlocks):
+            return super().inverse_transform(X)
+        thin = lazy_array(source).rechunk({1: -1})
+        meta = np.empty((0, 0), dtype=thin.dtype)
+        return thin.map_blocks(_among_zeros, mask, chunks=(thin.chunks[0], (mask.size,)), dtype=thin.dtype, meta=meta)
+
+
+def _among_zeros(rows: Any, mask: npt.NDArray[np.bool_]) -> npt.NDArray[Any]:
+    """Columns put where the mask is true, among zeros."""
+    wide = np.zeros((rows.shape[0], mask.size), dtype=rows.dtype)
+    wide[:, mask] = rows.toarray() if sp.issparse(rows) else rows
+    return wide

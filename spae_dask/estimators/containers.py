@@ -8,6 +8,7 @@ from functools import wraps
 from typing import Any, TypeVar
 
 import dask.array as da
+from sklearn.base import TransformerMixin
 from sklearn.utils._set_output import _get_output_config, _wrap_data_with_container
 
 from spae_dask.errors import InvalidInput
@@ -18,7 +19,8 @@ Class = TypeVar("Class", bound=type)
 def lazy_frames(cls: Class) -> Class:
     """Class decorator for transformers whose results may be dask arrays."""
     cls.transform = _keeping_lazy(cls.transform)  # type: ignore[attr-defined]
-    cls.fit_transform = _fit_transform  # type: ignore[attr-defined]
+    # scikit-learn's own, without its wrapping: transform has made the container
+    cls.fit_transform = TransformerMixin.fit_transform.__wrapped__  # type: ignore[attr-defined]
     return cls
 
 
@@ -33,11 +35,6 @@ def _keeping_lazy(wrapped: Callable[..., Any]) -> Callable[..., Any]:
         return _wrap_data_with_container("transform", made, X, self)
 
     return transform
-
-
-def _fit_transform(self: Any, X: Any, y: Any = None, **fit_params: Any) -> Any:
-    """Fit to X, and transform it: two reads of lazy data."""
-    return self.fit(X, y, **fit_params).transform(X)
 
 
 def in_dask_frame(made: da.Array, X: Any, estimator: Any) -> Any:

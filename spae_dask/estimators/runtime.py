@@ -1,5 +1,6 @@
 """Where a run happens: the active dask client if there is one, else threads of this process."""
 
+import re
 from typing import Any
 
 import numpy as np
@@ -72,8 +73,11 @@ def parse_memory(memory_limit: int | str | None) -> int | None:
     if memory_limit is None:
         return None
     try:
+        # a bool counts as 0 or 1, and a text without digits as 1 of its unit, which nobody can mean
+        if isinstance(memory_limit, bool) or (isinstance(memory_limit, str) and not re.search(r"\d", memory_limit)):
+            raise ValueError("not a number")
         nbytes = int(parse_bytes(memory_limit))
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, AttributeError, OverflowError) as error:
         raise InvalidInput(f"memory limit {memory_limit!r} is not understood: write 4GB or 512MiB.") from error
     if nbytes <= 0:
         raise InvalidInput(f"memory limit {memory_limit!r} is not allowed: it must be more than 0 bytes.")

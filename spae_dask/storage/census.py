@@ -8,12 +8,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+import zarr
 from zarr.core.sync import sync
 from zarr.storage import LocalStore
 
 from spae_dask.blocks import RowBlocks
 from spae_dask.storage.csr_blocks import CsrBlocks
 from spae_dask.storage.sentinel import SentinelBlocks
+from spae_dask.storage.submatrix import Submatrix
 from spae_dask.storage.zarr_blocks import ZarrArray, ZarrBlocks
 
 N_NAMED = 5
@@ -55,9 +57,11 @@ def take_census(source: ZarrBlocks) -> ChunkCensus | None:
 
 
 def census_of_csr(source: CsrBlocks) -> ChunkCensus | None:
-    """The same for the three arrays of a CSR matrix together."""
+    """The same for the three arrays of a CSR matrix together; ``None`` outside Zarr, where no chunk can get lost."""
     found = {}
     for name, array in source.arrays.items():
+        if not isinstance(array, zarr.Array):
+            return None
         length = (array.shards or array.chunks)[0]
         numbers = range(-(-array.shape[0] // length))
         census = _census_of(array, (array.metadata.encode_chunk_key((number,)) for number in numbers))
@@ -108,7 +112,7 @@ async def _list_keys(array: ZarrArray) -> set[str]:
 
 def missing_chunks(source: RowBlocks) -> ChunkCensus | None:
     """Census of the arrays behind ``source``; ``None`` if they are not in a Zarr store or cannot be listed."""
-    if isinstance(source, SentinelBlocks):
+    while isinstance(source, SentinelBlocks | Submatrix):
         source = source.source
     if isinstance(source, CsrBlocks):
         return census_of_csr(source)

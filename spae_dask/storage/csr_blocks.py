@@ -1,6 +1,6 @@
-"""Row blocks of a CSR matrix in a Zarr group, as AnnData writes it: arrays ``data``, ``indices`` and ``indptr``."""
+"""Row blocks of a CSR matrix in a Zarr or HDF5 group, as AnnData writes it: ``data``, ``indices`` and ``indptr``."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -13,8 +13,8 @@ from zarr.storage import MemoryStore
 from spae_dask.blocks import StoredEntries
 from spae_dask.errors import InvalidInput
 from spae_dask.storage.csr_cut import Pointers, cut_rows
-from spae_dask.storage.runs import read_run
-from spae_dask.storage.zarr_blocks import MAX_BLOCK_NBYTES, TARGET_BLOCK_NBYTES, ZarrArray, names_of, place_of
+from spae_dask.storage.runs import StoredArray, n_at_once, place, read_run
+from spae_dask.storage.zarr_blocks import MAX_BLOCK_NBYTES, TARGET_BLOCK_NBYTES, names_of
 
 CHUNKS_PER_BLOCK = 8
 """A block ends in the middle of a chunk, which is decoded again for the next one: that is an eighth more."""
@@ -33,7 +33,7 @@ class CsrBlocks:
 
     Parameters
     ----------
-    data, indices, indptr : zarr.Array
+    data, indices, indptr : zarr.Array or H5Array
         Values, their columns and where each row starts, one-dimensional.
     shape : tuple of int
         ``(n, d)``.
@@ -43,9 +43,9 @@ class CsrBlocks:
         Stored bytes of a block; more where the chunks are large.
     """
 
-    data: ZarrArray
-    indices: ZarrArray
-    indptr: ZarrArray
+    data: StoredArray
+    indices: StoredArray
+    indptr: StoredArray
     shape: tuple[int, int]
     feature_names: tuple[str, ...] | None = None
     target_nbytes: int = TARGET_BLOCK_NBYTES
@@ -78,24 +78,25 @@ class CsrBlocks:
     @property
     def read_nbytes(self) -> int:
         """Decoded chunks in flight, of values or of columns; row pointers; and what is converted as it is read."""
-        at_once = int(zarr.config.get("async.concurrency") or 1)
         largest = max(array.chunks[0] * array.dtype.itemsize for array in (self.data, self.indices))
-        in_flight = min(at_once, CHUNKS_PER_BLOCK + 2) * int(largest)
+        in_flight = min(n_at_once(self.data), CHUNKS_PER_BLOCK + 2) * int(largest)
         return in_flight + 2 * self.pointer_nbytes + self._block_entries * int(self.indices.dtype.itemsize + 1)
 
     @property
     def in_process(self) -> bool:
         """True for a group kept in a dictionary of this process."""
-        return isinstance(self.data.store, MemoryStore)
+        return isinstance(getattr(self.data, "store", None), MemoryStore)
 
     @property
-    def arrays(self) -> dict[str, ZarrArray]:
+    def arrays(self) -> dict[str, StoredArray]:
         """The three arrays by name."""
         return {"data": self.data, "indices": self.indices, "indptr": self.indptr}
 
     @property
-    def n_objects(self) -> int:
-        """Objects the three arrays have if all are stored: shards if there are shards, else chunks."""
+    def n_objects(self) -> int | None:
+        """Objects the three arrays have if all are stored: shards if there are shards, else chunks; None in a file."""
+        if not isinstance(self.data, zarr.Array):
+            return None
         return sum(int(-(-each.shape[0] // (each.shards or each.chunks)[0])) for each in self.arrays.values())
 
     @property
@@ -192,7 +193,7 @@ class CsrBlocks:
 
     def describe(self) -> str:
         """Where the group is."""
-        return place_of(self.data).removesuffix("/data")
+        return place(self.data).removesuffix("/data")
 
 
 def readable_dtype(dtype: np.dtype[Any]) -> np.dtype[np.generic]:
@@ -200,8 +201,15 @@ def readable_dtype(dtype: np.dtype[Any]) -> np.dtype[np.generic]:
     return np.dtype(np.float32) if dtype == np.float16 else dtype.newbyteorder("=")
 
 
-def open_csr(group: Any, name: str, feature_names: tuple[str, ...] | None = None) -> CsrBlocks:
-    """A Zarr group of AnnData's ``csr_matrix`` encoding as row blocks; metadata alone is looked at.
+def open_csr(
+    group: Any,
+    name: str,
+    feature_names: tuple[str, ...] | None = None,
+    kept: Callable[[Any], StoredArray] | None = None,
+) -> CsrBlocks:
+    """A group of AnnData's ``csr_matrix`` encoding as row blocks; metadata alone is looked at.
+
+    ``kept`` makes of a member of the group what is kept of it, where that is not the member itself.
 
     Raises
     ------
@@ -210,12 +218,14 @@ def open_csr(group: Any, name: str, feature_names: tuple[str, ...] | None = None
     """
     arrays = {key: group.get(key) for key in ("data", "indices", "indptr")}
     missing = [key for key, array in arrays.items() if getattr(array, "ndim", None) != 1]
-    shape = group.attrs.get("shape")
-    if missing or not _is_shape(shape):
+    shape = shape_of(group)
+    if missing or shape is None:
         arrays_missing = f"one-dimensional array {', '.join(missing)}"
-        lacks = arrays_missing if missing else f"attribute shape of two integers (it is {shape!r})"
+        lacks = arrays_missing if missing else f"attribute shape of two integers (it is {group.attrs.get('shape')!r})"
         raise InvalidInput(f"{name} calls itself a csr_matrix but lacks the {lacks}. Write it again, or ask its maker.")
-    n, d = (int(length) for length in shape)
+    n, d = shape
+    if kept is not None:
+        arrays = {key: kept(array) for key, array in arrays.items()}
     if feature_names is None:
         feature_names = names_of(group.attrs.get("feature_names"), d)
     blocks = CsrBlocks(arrays["data"], arrays["indices"], arrays["indptr"], (n, d), feature_names)
@@ -230,5 +240,10 @@ def open_csr(group: Any, name: str, feature_names: tuple[str, ...] | None = None
     return blocks
 
 
-def _is_shape(shape: Any) -> bool:
-    return isinstance(shape, list | tuple) and len(shape) == 2 and all(isinstance(length, int) for length in shape)
+def shape_of(group: Any) -> tuple[int, int] | None:
+    """Rows and columns a sparse matrix says it has; None if that is not two integers."""
+    shape = group.attrs.get("shape")
+    lengths = shape.tolist() if isinstance(shape, np.ndarray) else shape
+    if not isinstance(lengths, list | tuple) or len(lengths) != 2 or not all(isinstance(each, int) for each in lengths):
+        return None
+    return lengths[0], lengths[1]

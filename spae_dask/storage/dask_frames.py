@@ -6,6 +6,7 @@ import dask.array as da
 import numpy as np
 import numpy.typing as npt
 
+from spae_dask.errors import InvalidInput
 from spae_dask.storage.columns import refuse_non_numeric
 from spae_dask.storage.sentinel import holding_nan
 
@@ -18,8 +19,8 @@ def array_of_frame(frame: Any, *, counted: bool) -> da.Array:
     frame : dask.dataframe.DataFrame
         Of numbers; columns may be of different types, also nullable and Arrow ones. A null becomes NaN.
     counted : bool
-        Whether to count the rows of each partition. That is a pass, of which formats that store columns apart, or
-        numbers of rows, need only a little.
+        Whether to count the rows of each partition. That is a pass over the first column, of which formats that store
+        columns apart read little else.
 
     Raises
     ------
@@ -27,7 +28,9 @@ def array_of_frame(frame: Any, *, counted: bool) -> da.Array:
         If a column does not hold numbers; it is named.
     """
     dtype = common_dtype(frame.columns, frame.dtypes)
-    lengths = tuple(int(n) for n in frame.map_partitions(len).compute()) if counted else (np.nan,) * frame.npartitions
+    lengths: tuple[float, ...] = (np.nan,) * frame.npartitions
+    if counted:
+        lengths = tuple(int(n) for n in frame[list(frame.columns[:1])].map_partitions(len).compute())
     rows = frame.map_partitions(rows_of_frame, dtype, meta=np.empty((0, 0), dtype=dtype))
     # what the frame knows of itself: its width, and the lengths of its partitions if they are counted
     chunks = (lengths, (len(frame.columns),))
@@ -48,7 +51,11 @@ def common_dtype(names: Any, dtypes: Any) -> np.dtype[Any]:
     ------
     NotNumbers
         If one of them is not of real numbers.
+    InvalidInput
+        If there are none.
     """
+    if not len(names):
+        raise InvalidInput("the dask DataFrame has no columns: found 0 feature(s) while a minimum of 1 is required.")
     found, refused = [], {}
     for name, each in zip(names, dtypes, strict=True):
         numeric = _numpy_dtype(each)

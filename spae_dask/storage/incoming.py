@@ -25,8 +25,8 @@ from spae_dask.storage.zarr_blocks import ZarrBlocks
 
 NETCDF = (".nc", ".nc4", ".cdf", ".netcdf")
 
-READ = (".npy", *SUFFIXES, ".parquet", ".feather", ".arrow", ".nc")
-NOT_READ = (".h5ad", ".h5", ".hdf5", ".npz", ".mat", ".xlsx", ".mtx")
+READ = (".npy", ".h5ad", *SUFFIXES, ".parquet", ".feather", ".arrow", ".nc")
+NOT_READ = (".h5", ".hdf5", ".npz", ".mat", ".xlsx", ".mtx")
 
 
 @dataclass(frozen=True)
@@ -192,18 +192,16 @@ def _from_blocks(blocks: RowBlocks, budget: int) -> Incoming:
     stored = stored_entries(blocks)
     if stored is not None:
         return Incoming(blocks.describe(), n, n, d, blocks.dtype, iter(()), sparse=(blocks, stored))
+    names = getattr(blocks, "feature_names", None)
+    named = {} if names is None else {"feature_names": list(names)}
     if isinstance(blocks, ZarrBlocks):
         bands = plan_zarr_bands(blocks, budget)
-        kept = {key: value for key, value in blocks.array.attrs.items() if key != "_ARRAY_DIMENSIONS"}
-        if blocks.names is not None:
-            kept["feature_names"] = list(blocks.names)
+        kept = {key: value for key, value in blocks.array.attrs.items() if key != "_ARRAY_DIMENSIONS"} | named
         return Incoming(blocks.describe(), n, n, d, blocks.dtype, iter(bands), kept, bands.n_parts)
     if isinstance(blocks, NpyBlocks):
         # long bands, so that a file in Fortran order is read in long runs
         blocks = replace(blocks, target_nbytes=BAND * share_of(budget))
-    names = getattr(blocks, "feature_names", None)
-    kept = {} if names is None else {"feature_names": list(names)}
     # tables in files come a few rows at a time, however large their row groups are
     streamed: Callable[[int], Iterator[npt.NDArray[Any]]] | None = getattr(blocks, "bands", None)
     rows = block_bands(blocks, budget) if streamed is None else streamed(READING_ONE * share_of(budget))
-    return Incoming(blocks.describe(), n, n, d, blocks.dtype, rows, kept)
+    return Incoming(blocks.describe(), n, n, d, blocks.dtype, rows, named)

@@ -21,9 +21,9 @@ from spae_dask.storage.codecs import CODECS, choose_codec
 from spae_dask.storage.csr_ingest import convert, ingest_csr
 from spae_dask.storage.incoming import Incoming, open_incoming
 from spae_dask.storage.ingest_report import IngestReport, SparseIngestReport
-from spae_dask.storage.open import check_real
 from spae_dask.storage.outputs import Output, check_destination, publish_store
 from spae_dask.storage.publish import refuse_same
+from spae_dask.storage.readable import check_real
 from spae_dask.storage.zarr_blocks import ZarrBlocks
 
 BUDGET = 256 << 20
@@ -57,9 +57,9 @@ def ingest(
     Parameters
     ----------
     source : object
-        Path of an ``.npy``, ``.csv`` or ``.tsv`` file (the latter two also as ``.gz``), of Parquet or Arrow files, or
-        of a Zarr array with chunks of any kind; of a netCDF file or a Zarr dataset, one variable of which becomes a
-        matrix of samples by the cells of its grid, those without any data left out; or anything else that
+        Path of an ``.npy``, ``.h5ad``, ``.csv`` or ``.tsv`` file (the latter two also as ``.gz``), of Parquet or Arrow
+        files, or of a Zarr array with chunks of any kind; of a netCDF file or a Zarr dataset, one variable of which
+        becomes a matrix of samples by the cells of its grid, those without any data left out; or anything else that
         :func:`spae_dask.open_matrix` opens.
     destination : str or Path
         Local path of the new store, or its URL on s3 or gs.
@@ -68,7 +68,7 @@ def ingest(
     codec : str, optional
         One of ``lz4-shuffle``, ``lz4-bitshuffle``, ``zstd-bitshuffle``, ``none``; by default chosen by type.
     array : str, optional
-        Which member, if the source is a Zarr group.
+        Which member, if the source is a Zarr group or of AnnData, such as ``layers/counts``.
     columns : sequence of str, optional
         Which columns of a table, text or not: names, or patterns such as ``expr_*``.
     dtype : numpy type, optional

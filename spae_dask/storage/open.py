@@ -1,8 +1,7 @@
 """One door for every kind of data: what is given becomes row blocks. Format libraries are imported when used."""
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,28 +10,16 @@ import numpy as np
 import scipy.sparse as sp
 
 from spae_dask.blocks import ArrayBlocks, RowBlocks, check_unmasked
-from spae_dask.errors import InvalidInput, NotFound, NotNumbers, SpaeError, StorageError
-from spae_dask.storage.address import Address, is_remote, parse_address
+from spae_dask.errors import InvalidInput, NotNumbers
+from spae_dask.storage.address import is_remote, parse_address
 from spae_dask.storage.columns import choose_columns
 from spae_dask.storage.frames import is_frame, matrix_of
+from spae_dask.storage.open_stored import open_address, open_path, open_table_file, open_zarr_object
+from spae_dask.storage.readable import READABLE, check_real, check_two_dimensional
 from spae_dask.storage.table_files import is_table
 
 BLOCK_NBYTES = 4 << 20
 """Bytes of a row block of an array in memory: blocks are views, so they only set how often progress is told."""
-
-NOT_ZARR = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".h5ad", ".nc", ".h5")
-"""Ends of names of files that `spae ingest` reads, or will not."""
-MAX_BLOCKS = 1 << 24
-"""Row blocks of a Zarr array: their bounds are listed in memory. Blocks are of 16 MiB or more, so this is 256 TiB."""
-
-MAX_LENGTH = (1 << 63) - 1
-"""Of an axis: what indices can count."""
-
-READABLE = (
-    "a Zarr store (path, URL or zarr.Array) of an array, a CSR matrix or an AnnData object, an .npy file, a Parquet "
-    "file or folder, an Arrow file, a numpy array, a scipy.sparse matrix, a DataFrame, a dask array or an "
-    "xarray.DataArray of two dimensions"
-)
 
 
 def open_matrix(
@@ -47,14 +34,15 @@ def open_matrix(
     Parameters
     ----------
     x : object
-        A path or URL of a Zarr array, of a Zarr group, of an AnnData store (its ``X``), of a Parquet file or folder, of
-        an Arrow (Feather) file, or of an ``.npy`` file; a ``zarr.Array`` or ``zarr.Group``; a numpy array or memory map
-        (n, d); a scipy.sparse matrix; a DataFrame of pandas or polars, or a ``pyarrow.Table``; a dask array; a dask
-        DataFrame of numbers (rows of unknown number are counted, which is a pass of its own); an ``xarray.DataArray``
-        of two dimensions, of which the first are the rows (of more: ``GridEncoder``); anything ``numpy.asarray`` makes
-        a 2-d array of.
+        A path or URL of a Zarr array, of a Zarr group, of an AnnData store (its ``X``), of a Parquet file or folder, or
+        of an Arrow (Feather) or ``.npy`` file; a path of an ``.h5ad`` file; an AnnData object (its ``X``), in memory,
+        backed, lazy or a view of one; a ``zarr.Array``, ``zarr.Group``, ``h5py.Dataset`` or ``h5py.Group``; a numpy
+        array or memory map (n, d); a scipy.sparse matrix; a DataFrame of pandas or polars, or a ``pyarrow.Table``; a
+        dask array; a dask DataFrame of numbers (rows of unknown number are counted, which is a pass of its own); an
+        ``xarray.DataArray`` of two dimensions, of which the first are the rows (of more: ``GridEncoder``); anything
+        ``numpy.asarray`` makes a 2-d array of.
     array : str, optional
-        Which member, if ``x`` is a Zarr group, such as ``layers/counts``.
+        Which member, if ``x`` is a Zarr group or of AnnData: such as ``layers/counts`` or ``raw/X``.
     columns : sequence of str, optional
         Which columns of a table, in memory or on disk, in that order: names, or patterns such as ``expr_*``.
     storage_options : mapping, optional
@@ -73,9 +61,9 @@ def open_matrix(
         If there is nothing at that path.
     InvalidInput
         If it is not two-dimensional, is empty, does not hold real numbers, or lacks one of the columns (columns of a
-        table that are no numbers are named); or a URL or option is not allowed.
+        table that are no numbers are named), or is stored by columns on disk; or a URL or option is not allowed.
     StorageError
-        If a server does not answer, or refuses.
+        If a file or a store cannot be opened, or a server does not answer or refuses.
     """
     if storage_options is not None and not (isinstance(x, str) and is_remote(x)):
         raise InvalidInput("storage_options are for URLs of s3, gs, http and https. Leave them out.")
@@ -103,7 +91,7 @@ def _dispatch(
     x: Any, array: str | None, columns: Sequence[str] | None, storage_options: Mapping[str, Any] | None
 ) -> RowBlocks:
     if isinstance(x, str | Path) and is_table(str(x).removeprefix("file://")):
-        return _open_table(str(x).removeprefix("file://"), array, columns)
+        return open_table_file(str(x).removeprefix("file://"), array, columns)
     if is_frame(x):
         if array is not None:
             raise InvalidInput(f"array={array!r} names a member of a Zarr group, but a {type(x).__name__} was given.")
@@ -119,12 +107,16 @@ def _dispatch(
             "Leave them out, or write the columns wanted with `spae ingest TABLE DATA.zarr --columns ...`."
         )
     if isinstance(x, str) and is_remote(x):
-        return _open_address(parse_address(x, storage_options), array)
+        return open_address(parse_address(x, storage_options), array)
     if isinstance(x, str | Path):
-        return _open_path(str(x), array)
+        return open_path(str(x), array)
     kind = type(x).__module__.partition(".")[0]
     if kind == "zarr":
-        return _open_zarr_object(x, array, "the Zarr group" if hasattr(x, "arrays") else "the Zarr array")
+        return open_zarr_object(x, array, "the Zarr group" if hasattr(x, "arrays") else "the Zarr array")
+    if is_anndata(x):
+        from spae_dask.storage.anndata_objects import open_anndata
+
+        return open_anndata(x, array)
     if array is not None:
         raise InvalidInput(f"array={array!r} names a member of a Zarr group, but a {type(x).__name__} was given.")
     if isinstance(x, np.ndarray):
@@ -133,15 +125,30 @@ def _dispatch(
     if sp.issparse(x):
         check_two_dimensional(x.ndim, x.shape, "the sparse matrix")
         return _in_memory(sp.csr_array(x))
+    if kind == "h5py" and type(x).__name__ in ("Dataset", "File", "Group"):
+        from spae_dask.storage.h5_files import open_h5_object
+
+        return open_h5_object(x, f"the HDF5 object {x.name if x else '(closed)'}")
+    if dask_kind(x) is not None:
+        return _open_dask(x)
+    if kind == "dask":  # numpy would compute it, and a Delayed says that it has whatever it is asked for
+        raise InvalidInput(
+            f"a {type(x).__name__} of dask is no matrix. Give a dask array, as da.from_delayed(part, shape=(n, d), "
+            f"dtype=float) makes of a Delayed, or {READABLE}."
+        )
     if isinstance(x, RowBlocks):
         return x
     if kind == "xarray":
         from spae_dask.storage.xarray_blocks import open_data_array
 
         return open_data_array(x)
-    if dask_kind(x) is not None:
-        return _open_dask(x)
     return _in_memory(_as_array(x))
+
+
+def is_anndata(x: Any) -> bool:
+    """Whether ``x`` is an AnnData object; nothing is imported to find out."""
+    module = sys.modules.get("anndata")
+    return module is not None and isinstance(x, module.AnnData)
 
 
 def _as_array(x: Any) -> np.ndarray[Any, Any]:
@@ -198,150 +205,3 @@ def _dask_array(x: Any, *, counted: bool) -> Any:
         return array_of_frame(x, counted=counted)
     check_two_dimensional(x.ndim, x.shape, "the dask array")
     return counted_rows(x) if counted else x
-
-
-def _open_table(path: str, array: str | None, columns: Sequence[str] | None) -> RowBlocks:
-    if array is not None:
-        raise InvalidInput(
-            f"array={array!r} names a member of a Zarr group, and {path} is a table. Columns are chosen with "
-            f"--columns {array} (columns=[{array!r}])."
-        )
-    try:
-        from spae_dask.storage.tabular_blocks import open_table
-    except ModuleNotFoundError as error:
-        raise InvalidInput(
-            f"{path} needs a library that is not installed ({error}). Install it: `pip install 'spae-dask[tabular]'`."
-        ) from error
-    return open_table(path, columns)
-
-
-def _open_path(path: str, array: str | None) -> RowBlocks:
-    path = path.removeprefix("file://")  # by its plain path, so that no URL layer sits between
-    if path.endswith(".npy"):
-        from spae_dask.storage.npy_blocks import NpyBlocks
-
-        blocks = NpyBlocks(str(Path(path).resolve()))
-        check_two_dimensional(len(blocks.stored_shape), blocks.stored_shape, path)
-        return blocks
-    if path.endswith(NOT_ZARR):
-        raise InvalidInput(f"{path} is not read directly. Convert it once: `spae ingest {path} DATA.zarr`.")
-    return _open_zarr_path(path, array)
-
-
-def _open_address(address: Address, array: str | None) -> RowBlocks:
-    if address.key.endswith(".npy"):
-        from spae_dask.storage.byte_files import remote_file
-        from spae_dask.storage.npy_blocks import NpyBlocks
-
-        blocks = NpyBlocks(address.url, remote_file(address))
-        check_two_dimensional(len(blocks.stored_shape), blocks.stored_shape, address.url)
-        return blocks
-    if address.key.endswith(NOT_ZARR):
-        raise InvalidInput(
-            f"{address} is not read directly, and not from a URL. Download it, and convert it once: `spae ingest`."
-        )
-    from spae_dask.storage.remote_store import open_remote, reach
-    from spae_dask.storage.unfinished import absent
-
-    store = open_remote(address)
-    reach(store)
-    node = _opened(store, address.url, lambda: absent(store, f"the URL of {READABLE}"))
-    return _open_zarr_object(node, array, address.url)
-
-
-def _open_zarr_path(path: str, array: str | None) -> RowBlocks:
-    where = path if "://" in path else str(Path(path).resolve())
-    if "://" not in path and not Path(where).exists():
-        raise NotFound(f"there is nothing at {path}. Give the path of {READABLE}.")
-    node = _opened(where, path, lambda: NotFound(f"{path} is not a Zarr array or group. Give the path of {READABLE}."))
-    return _open_zarr_object(node, array, path)
-
-
-def _opened(where: Any, path: str, absence: Callable[[], NotFound]) -> Any:
-    import zarr
-
-    try:
-        return zarr.open(where, mode="r")
-    except SpaeError:
-        raise
-    except FileNotFoundError as error:
-        raise absence() from error
-    except ImportError as error:
-        raise InvalidInput(
-            f"{path} needs a library that is not installed ({error}). Install the one that fsspec names for it."
-        ) from error
-    except (ValueError, KeyError, TypeError) as error:
-        raise InvalidInput(f"the Zarr metadata of {path} cannot be understood: {error}") from error
-    except Exception as error:  # stores raise what they please: no connection, no permission
-        raise StorageError(
-            f"{path} cannot be opened: {type(error).__name__}: {error}. Check the address, that the server answers, "
-            "and your permissions."
-        ) from error
-
-
-def _open_zarr_object(node: Any, array: str | None, name: str) -> RowBlocks:
-    import zarr
-
-    from spae_dask.storage.zarr_blocks import ZarrBlocks
-    from spae_dask.storage.zarr_groups import Member, choose_member, open_sparse_group
-
-    if isinstance(node, zarr.Group):
-        with _metadata_of_members(name):
-            member = choose_member(node, array, name)
-    elif array is not None:
-        raise InvalidInput(f"{name} is an array, so it has no member {array!r}. Leave the member name out.")
-    else:
-        member = Member(node, name)
-    if isinstance(member.node, zarr.Group):
-        with _metadata_of_members(name):
-            return open_sparse_group(member)
-    check_two_dimensional(member.node.ndim, member.node.shape, member.name)
-    if not isinstance(member.node.metadata.attributes, dict):
-        raise InvalidInput(
-            f"the Zarr metadata of {member.name} cannot be understood: its attributes are a "
-            f"{type(member.node.metadata.attributes).__name__}, not an object. Restore them, or write the store again."
-        )
-    blocks = ZarrBlocks(member.node, names=member.feature_names)
-    if 0 in blocks.shape:
-        return blocks  # is refused as empty
-    n_blocks = -(-blocks.shape[0] // blocks.rows_per_block)
-    if max(blocks.shape) > MAX_LENGTH or n_blocks > MAX_BLOCKS:
-        raise InvalidInput(
-            f"the Zarr metadata of {member.name} speak of shape {blocks.shape}, which takes {n_blocks:,} row blocks; "
-            f"at most {MAX_BLOCKS:,} are allowed. Either they are damaged, or larger chunks are needed."
-        )
-    return blocks
-
-
-@contextmanager
-def _metadata_of_members(name: str) -> Iterator[None]:
-    """The metadata of a group's members are read only when they are looked for, and can be wrong in any way."""
-    try:
-        yield
-    except (SpaeError, OSError):
-        raise
-    except Exception as error:
-        raise InvalidInput(
-            f"the Zarr metadata of a member of {name} cannot be understood ({type(error).__name__}: {error}). "
-            "Restore it from a copy, or write the store again."
-        ) from error
-
-
-def check_two_dimensional(ndim: int, shape: tuple[int, ...], name: str) -> None:
-    """Refuse anything but a matrix."""
-    if ndim != 2:
-        raise InvalidInput(
-            f"{name} has {ndim} dimension(s), shape {tuple(shape)}. Expected 2D array: rows are samples, columns are "
-            "features. Reshape your data: one sample is x.reshape(1, -1), one feature is x.reshape(-1, 1)."
-        )
-
-
-def check_real(dtype: np.dtype[Any], name: str) -> None:
-    """Refuse types that are not real numbers."""
-    if dtype.kind == "c":
-        raise InvalidInput(f"{name} is {dtype}. Complex data not supported: give real and imaginary parts as columns.")
-    if dtype.kind not in "fiub":
-        raise NotNumbers(
-            f"{name} holds {dtype}, not numbers. Allowed are floats, integers and booleans of any size: "
-            "convert or drop the columns that are not numeric."
-        )

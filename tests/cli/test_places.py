@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 import zarr
 
+from spae_dask.cli import place
 from spae_dask.cli.place import SMALL_NBYTES, Place
+from spae_dask.errors import ClusterUnavailable
 from tests.cli.conftest import write_zarr
 
 
@@ -25,6 +27,31 @@ def a_source(n: int, d: int) -> SimpleNamespace:
 )
 def test_processes_are_started_by_default_where_they_are_worth_it(given, n, where):
     assert Place(given, None).where(a_source(n, 1)) == where
+
+
+@pytest.mark.parametrize("verb", ["check", "plan", "fit", "path", "transform", "evaluate", "run"])
+def test_every_verb_takes_its_certificates_to_the_scheduler(spae, store, encoder, tmp_path, monkeypatch, verb):
+    heard = []
+
+    def connect(*given):
+        heard.append(given)
+        raise ClusterUnavailable("nobody")
+
+    monkeypatch.setattr(place, "connect", connect)
+    pipeline = tmp_path / "pipeline.toml"
+    pipeline.write_text(
+        'output = "results"\n[[step]]\nkind = "evaluate"\nname = "loss"\ndata = "x.zarr"\nencoder = "enc.zarr"\n'
+    )
+    data = {
+        "plan": (store, "-k", 2, "-r", 3),
+        "path": (store, "-k", 2, "-r", 3),
+        "fit": (store, "-k", 2, "-r", 3, "-o", tmp_path / "e.zarr"),
+        "transform": (store, encoder, "-o", tmp_path / "z.zarr"),
+        "evaluate": (store, encoder),
+        "run": (pipeline,),
+    }.get(verb, (store,))
+    assert spae(verb, *data, "--cluster", "tls://127.0.0.1:8786", "--tls-dir", tmp_path).code == 6
+    assert heard == [("tls://127.0.0.1:8786", None, str(tmp_path))]
 
 
 def test_components_have_the_same_bytes_wherever_they_are_found(spae_process, tmp_path):

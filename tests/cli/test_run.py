@@ -185,7 +185,7 @@ def test_one_cluster_serves_all_steps(spae, pipeline):
 
 def test_the_example_of_the_readme_runs(spae, tmp_path):
     text = README.read_text(encoding="utf-8")
-    (example,) = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
+    (example,) = (each for each in re.findall(r"```toml\n(.*?)```", text, re.DOTALL) if "[[step]]" in each)
     assert len(tomllib.loads(example)["step"]) > 2
     (tmp_path / "pipeline.toml").write_text(example)
     names = ",".join(f"gene{i}" for i in range(D))

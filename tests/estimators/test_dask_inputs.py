@@ -2,11 +2,14 @@
 
 import dask
 import dask.array as da
+import dask.bag
 import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse as sp
 from sklearn import config_context
+from sklearn.decomposition import PCA
 
 from spae_dask import ColumnSelector, SparseEncoder, evaluate, open_matrix, plan
 from spae_dask.errors import InvalidInput, NotNumbers
@@ -97,6 +100,25 @@ def test_a_dask_dataframe_fits_as_its_rows_do_and_keeps_its_names() -> None:
     assert evaluate(frame(), encoder).ratio == pytest.approx(encoder.certificate_.ratio)
 
 
+def test_a_dask_dataframe_gives_the_bits_of_an_array_of_the_same_parts() -> None:
+    lazy = SparseEncoder(2, n_nonzero=3).fit(frame())
+    lengths = tuple(frame().map_partitions(len).compute())
+    rows = SparseEncoder(2, n_nonzero=3).fit(da.from_array(X, chunks=(lengths, 6)))
+    assert lazy.components_.tobytes() == rows.components_.tobytes()
+    assert lazy.certificate_.loss == rows.certificate_.loss
+
+
+def test_rows_are_counted_by_one_column_alone() -> None:
+    asked = []
+
+    def part(start: int, columns: list[str] | None = None) -> pd.DataFrame:
+        asked.append(list(columns or NAMES))
+        return pd.DataFrame(X[start : start + 100], columns=NAMES)[list(columns or NAMES)]
+
+    plan(dd.from_map(part, [0, 100, 200], meta=pd.DataFrame(X[:0], columns=NAMES)), 2, n_nonzero=3, calibrate=False)
+    assert asked == [["a"]] * 3
+
+
 def test_columns_of_different_types_become_one_and_nulls_are_missing() -> None:
     table = pd.DataFrame(X, columns=NAMES)
     table["a"] = table["a"].astype(np.float32)
@@ -122,6 +144,77 @@ def test_columns_of_a_dask_dataframe_are_chosen_by_name_and_pattern() -> None:
     np.testing.assert_array_equal(np.concatenate([rows.read(i) for i in range(4)])[:, [0, 2]], X[:, [5, 0]])
     with pytest.raises(InvalidInput, match="'x_1'"):
         open_matrix(frame().assign(x_1=1.0), columns=["x1"])
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (dask.delayed(never, pure=True)(), "a Delayed of dask is no matrix"),
+        (dask.bag.from_delayed([dask.delayed(never, pure=True)()]), "a Bag of dask is no matrix"),
+        (frame()["a"], "a Series of dask is no matrix"),
+        (frame()[[]], "no columns: found 0 feature"),
+        (da.zeros((4, 3, 2)), "Expected 2D array"),
+        (da.zeros(4), "Expected 2D array"),
+        (da.zeros((4, 3), dtype=complex), "Complex data not supported"),
+    ],
+)
+def test_what_is_no_matrix_is_refused_and_never_computed(given, said) -> None:
+    encoder = SparseEncoder(2, n_nonzero=3).fit(X)
+    with dask.config.set(scheduler=never):
+        for door in (SparseEncoder(2, n_nonzero=3).fit, encoder.transform, encoder.inverse_transform):
+            with pytest.raises(InvalidInput, match=said):
+                door(given)
+
+
+@pytest.mark.parametrize("columns", [NAMES[::-1], NAMES[:5], [*NAMES[:5], "g"]], ids=["order", "missing", "renamed"])
+def test_other_columns_than_those_of_the_fit_are_told_in_the_words_of_scikit_learn(columns) -> None:
+    table = pd.DataFrame(X, columns=NAMES)
+    encoder, selector = SparseEncoder(2, n_nonzero=3).fit(table), ColumnSelector(2).fit(frame())
+    other = pd.DataFrame(X[:, : len(columns)], columns=columns)
+    with pytest.raises(ValueError, match="feature names should match") as theirs:
+        PCA(2).fit(table).transform(other)
+    for rows in (other, dd.from_pandas(other, npartitions=2)):
+        for fitted in (encoder, selector):
+            with dask.config.set(scheduler=never), pytest.raises(ValueError, match="feature names") as ours:
+                fitted.transform(rows)
+            assert str(ours.value) == str(theirs.value)
+
+
+def test_the_same_rows_have_the_same_tasks() -> None:
+    encoder, selector = SparseEncoder(2, n_nonzero=3).fit(X), ColumnSelector(3).fit(X)
+    unnamed = dd.from_pandas(pd.DataFrame(X), npartitions=3)
+    for rows in (masked(), da.from_array(X, chunks=(70, 2)), unnamed):
+        codes, kept = encoder.transform(rows), selector.transform(rows)
+        assert codes.name == encoder.transform(rows).name
+        assert codes.name != SparseEncoder(2, n_nonzero=2).fit(X).transform(rows).name
+        assert encoder.inverse_transform(codes).name == encoder.inverse_transform(codes).name
+        assert selector.inverse_transform(kept).name == selector.inverse_transform(kept).name
+
+
+def test_transform_is_a_function_of_partitions_that_dask_can_try_on_its_own_empty_rows() -> None:
+    encoder = SparseEncoder(2, n_nonzero=3).set_output(transform="pandas").fit(frame())
+    codes = frame().map_partitions(encoder.transform)
+    assert list(codes.columns) == ["sparseencoder0", "sparseencoder1"]
+    np.testing.assert_allclose(codes.compute(), encoder.transform(frame()).compute(), atol=1e-12)
+    meta = np.empty((0, 0), dtype=np.float64)
+    lazy = da.from_array(X, chunks=(70, 6)).map_blocks(SparseEncoder(2, n_nonzero=3).fit(X).transform, meta=meta)
+    np.testing.assert_allclose(lazy.compute(), codes.compute(), atol=1e-5)
+
+
+def test_selected_columns_go_back_among_zeros_lazily() -> None:
+    selector = ColumnSelector(3).fit(X)
+    wanted = np.where(selector.get_support(), X, 0)
+    for rows, lengths in ((masked((70, 2)), KEPT), (da.from_array(X, chunks=(70, 6)), slice(None))):
+        with dask.config.set(scheduler=never):
+            back = selector.inverse_transform(selector.transform(rows))
+        assert isinstance(back, da.Array)
+        assert (back.dtype, back.numblocks) == (np.float64, (5, 1))
+        np.testing.assert_array_equal(back.compute(), wanted[lengths])
+    thin = selector.transform(da.from_array(X, chunks=(70, 6)).map_blocks(sp.csr_array))
+    np.testing.assert_array_equal(selector.inverse_transform(thin).compute(), wanted)
+    for wrong in (X, masked()):
+        with dask.config.set(scheduler=never), pytest.raises(InvalidInput, match="6 columns, and 3 are selected"):
+            selector.inverse_transform(wrong)
 
 
 def test_pandas_output_of_lazy_input_is_a_dask_frame() -> None:

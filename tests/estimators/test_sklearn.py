@@ -6,12 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn import config_context
 from sklearn.base import clone
+from sklearn.compose import make_column_transformer
 from sklearn.datasets import load_iris
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from spae_dask import ColumnSelector, SparseEncoder
@@ -58,6 +60,39 @@ def test_codes_classify_iris_in_a_pipeline() -> None:
 def test_a_grid_search_finds_more_nonzeros_better() -> None:
     search = GridSearchCV(SparseEncoder(2), {"n_nonzero": [2, 6]}, cv=3).fit(X)
     assert search.best_params_ == {"n_nonzero": 6}
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_a_regressor_after_a_selector_knows_the_names_of_its_columns(library: str) -> None:
+    frames = pytest.importorskip(library)
+    table = frames.DataFrame(X, **{"columns" if library == "pandas" else "schema": list("abcdef")})
+    model = make_pipeline(ColumnSelector(3), LinearRegression()).set_output(transform=library)
+    search = GridSearchCV(model, {"columnselector__n_columns": [2, 6]}, cv=3).fit(table, X @ np.arange(6.0))
+    assert search.best_params_ == {"columnselector__n_columns": 6}
+    model.fit(table, X[:, 0])
+    chosen = model[0].get_support(indices=True)
+    assert model[-1].feature_names_in_.tolist() == model[:-1].get_feature_names_out().tolist()
+    assert model[-1].feature_names_in_.tolist() == [list("abcdef")[j] for j in chosen]
+
+
+def test_codes_stand_beside_other_columns() -> None:
+    pd = pytest.importorskip("pandas")
+    table = pd.DataFrame(X, columns=list("abcdef")).assign(city=["x", "y"] * 40)
+    both = make_column_transformer((SparseEncoder(2, n_nonzero=2), list("abcdef")), (OneHotEncoder(), ["city"]))
+    made = both.set_output(transform="default").fit_transform(table)
+    np.testing.assert_allclose(made[:, :2], SparseEncoder(2, n_nonzero=2).fit_transform(table[list("abcdef")]))
+    names = both.get_feature_names_out().tolist()
+    assert names[:3] == ["sparseencoder__sparseencoder0", "sparseencoder__sparseencoder1", "onehotencoder__city_x"]
+
+
+@pytest.mark.parametrize("cls", [SparseEncoder, ColumnSelector])
+def test_metadata_routing_is_that_of_scikit_learn(cls: type) -> None:
+    with config_context(enable_metadata_routing=True):
+        model = make_pipeline(cls(2), LinearRegression().set_fit_request(sample_weight=True))
+        model.fit(X, X[:, 0], sample_weight=np.ones(80))
+        with pytest.raises(TypeError, match=r"(?i)sample_weight"):
+            cls(2).fit_transform(X, sample_weight=np.ones(80))
+        assert cls(2).fit_transform(X, X[:, 0]).tobytes() == cls(2).fit(X).transform(X).tobytes()
 
 
 def test_default_output_is_an_array() -> None:

@@ -172,7 +172,7 @@ REFUSED: dict[str, tuple[Any, type[Exception], str]] = {
     "a missing store": ("/nowhere/x.zarr", NotFound, r"nothing at /nowhere/x\.zarr\. Give the path of a Zarr store"),
     "a missing url": ("file:///nowhere/x.zarr", NotFound, r"nothing at /nowhere/x\.zarr"),
     "no store": ("/dev", NotFound, r"/dev is not a Zarr array or group"),
-    "a table": ("data/cells.h5ad", InvalidInput, r"Convert it once: `spae ingest data/cells\.h5ad DATA\.zarr`"),
+    "a table": ("data/cells.nc", InvalidInput, r"Convert it once: `spae ingest data/cells\.nc DATA\.zarr`"),
     "an unknown protocol": ("gopher://host/x.zarr", InvalidInput, r"gopher"),
 }
 

@@ -1,14 +1,17 @@
-"""Which matrix of a Zarr group is meant: a member of a plain group or of an AnnData store, or the group itself."""
+"""Which matrix of a group is meant: a member of a plain group or of an AnnData store, or the group itself.
 
+Groups are Zarr's or h5py's, which are asked alike; a member that has a shape is an array.
+"""
+
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import zarr
 
 from spae_dask.blocks import RowBlocks
 from spae_dask.errors import InvalidInput, NotFound
-from spae_dask.storage.csr_blocks import open_csr
+from spae_dask.storage.csr_blocks import open_csr, shape_of
 
 SPARSE = ("csr_matrix", "csc_matrix")
 """Encodings of a group that is a single sparse matrix, as AnnData writes them."""
@@ -20,7 +23,7 @@ class Member:
 
     Attributes
     ----------
-    node : zarr.Array or zarr.Group
+    node : zarr.Array, zarr.Group, h5py.Dataset or h5py.Group
         An array, or a group that is a sparse matrix.
     name : str
         How messages call it.
@@ -50,8 +53,8 @@ def choose_member(group: Any, array: str | None, name: str) -> Member:
         if node is None:
             has = ", ".join(_matrices(group)) or "none"
             raise NotFound(f"the AnnData store {name} has no matrix {array or 'X'!r}; it has {has}.")
-        return Member(node, f"{name}/{array or 'X'}", _names_of_var(group, node))
-    members = {key: (child.shape, child.dtype) for key, child in sorted(group.arrays())}
+        return Member(node, f"{name}/{array or 'X'}", _names_of_var(group, node, array or "X"))
+    members = {key: (child.shape, child.dtype) for key in sorted(group) if is_array(child := group[key])}
     if array is not None:
         node = _matrix_at(group, array)
         if node is None:
@@ -61,13 +64,13 @@ def choose_member(group: Any, array: str | None, name: str) -> Member:
     if len(matrices) == 1:
         return Member(group[matrices[0]], name)
     raise InvalidInput(
-        f"{name} is a Zarr group with {len(matrices)} two-dimensional arrays; it has {_listed(members)}. "
-        f"Name one: {name}/NAME (or array=NAME)."
+        f"{name} is a group with {len(matrices)} two-dimensional arrays; it has {_listed(members)}. "
+        f"Name one with array=NAME, or --array NAME."
     )
 
 
-def open_sparse_group(member: Member) -> RowBlocks:
-    """Row blocks of a group that is a sparse matrix.
+def open_sparse_group(member: Member, kept: Callable[[Any], Any] | None = None) -> RowBlocks:
+    """Row blocks of a group that is a sparse matrix; ``kept`` as for ``open_csr``.
 
     Raises
     ------
@@ -77,19 +80,28 @@ def open_sparse_group(member: Member) -> RowBlocks:
     if member.node.attrs["encoding-type"] == "csc_matrix":
         raise InvalidInput(
             f"{member.name} is a csc_matrix: it is stored by columns, and rows are what is read. Convert it once with "
-            "the library that made it: adata.X = adata.X.tocsr(), then adata.write_zarr(...)."
+            "the library that made it: adata.X = adata.X.tocsr(), then write it again."
         )
-    return open_csr(member.node, member.name, member.feature_names)
+    return open_csr(member.node, member.name, member.feature_names, kept)
+
+
+def is_array(node: Any) -> bool:
+    """Whether a member of a group is an array."""
+    return hasattr(node, "shape")
+
+
+def _is_group(node: Any) -> bool:
+    return hasattr(node, "attrs") and not is_array(node)
 
 
 def _is_sparse(node: Any) -> bool:
-    return isinstance(node, zarr.Group) and node.attrs.get("encoding-type") in SPARSE
+    return _is_group(node) and node.attrs.get("encoding-type") in SPARSE
 
 
 def _matrix_at(group: Any, path: str) -> Any:
     """An array or a sparse matrix below a group; None if there is nothing, or something else."""
     node = group.get(path)
-    return node if isinstance(node, zarr.Array) or _is_sparse(node) else None
+    return node if is_array(node) or _is_sparse(node) else None
 
 
 def _listed(members: dict[str, tuple[tuple[int, ...], Any]]) -> str:
@@ -98,18 +110,24 @@ def _listed(members: dict[str, tuple[tuple[int, ...], Any]]) -> str:
 
 def _matrices(root: Any) -> list[str]:
     """Paths of the matrices of an AnnData store with a column for every variable."""
-    layers = root.get("layers")
-    inner = sorted(f"layers/{key}" for key in layers) if isinstance(layers, zarr.Group) else []
-    return [*(["X"] if "X" in root else []), *inner]
+    layers, raw = root.get("layers"), root.get("raw")
+    inner = sorted(f"layers/{key}" for key in layers) if _is_group(layers) else []
+    return [*(["X"] if "X" in root else []), *inner, *(["raw/X"] if _is_group(raw) and "X" in raw else [])]
 
 
-def _names_of_var(root: Any, matrix: Any) -> tuple[str, ...] | None:
+def _names_of_var(root: Any, matrix: Any, path: str) -> tuple[str, ...] | None:
     """The index of ``var``, whose attribute ``_index`` says which of its columns that is, if it fits the matrix."""
-    shape = matrix.shape if isinstance(matrix, zarr.Array) else matrix.attrs.get("shape")
-    var = root.get("var")
-    if not isinstance(var, zarr.Group) or not isinstance(shape, list | tuple) or len(shape) != 2:
+    shape = matrix.shape if is_array(matrix) else shape_of(matrix)
+    var = root.get("raw/var" if path.startswith("raw/") else "var")
+    if not _is_group(var) or shape is None or len(shape) != 2:
         return None
-    column = var.get(str(var.attrs.get("_index", "_index")))
-    if not isinstance(column, zarr.Array) or column.shape != (shape[1],):
+    column = var.get(_text(var.attrs.get("_index", "_index")))
+    if _is_group(column) and column.attrs.get("encoding-type") == "nullable-string-array":
+        column = column.get("values")
+    if not is_array(column) or column.shape != (shape[1],):
         return None
-    return tuple(str(each) for each in np.asarray(column[:]))
+    return tuple(_text(each) for each in np.asarray(column[:]))
+
+
+def _text(value: Any) -> str:
+    return value.decode() if isinstance(value, bytes) else str(value)

@@ -1,0 +1,165 @@
+"""One call: fit on the matrix of an AnnData object, and write codes, encoder and certificate into it."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from spae_dask.engine.events import Event
+from spae_dask.estimators.sparse_encoder import SparseEncoder
+from spae_dask.scanpy.genes import DefaultMask, Mask, chosen_genes
+from spae_dask.scanpy.results import codes_of, summary_of
+from spae_dask.scanpy.targets import check_target, float_type, keys_of, refuse_existing
+from spae_dask.storage.open import open_matrix
+from spae_dask.storage.submatrix import chosen_columns
+
+
+def sparse_pca(
+    adata: Any,
+    n_comps: int = 10,
+    *,
+    n_nonzero: int | Sequence[int] | None = None,
+    eps: float = 0.1,
+    layer: str | None = None,
+    mask_var: Mask = DefaultMask.HIGHLY_VARIABLE,
+    key_added: str | None = None,
+    zero_center: bool = True,
+    scale: bool = False,
+    method: str = "polished",
+    selection: str = "dual-set",
+    strategy: str = "auto",
+    precision: str = "exact",
+    missing: str = "error",
+    orthonormal: bool = False,
+    shared_support: bool = False,
+    tolerance: float | None = None,
+    random_state: Any = 0,
+    dtype: str = "float32",
+    copy: bool = False,
+    overwrite: bool = False,
+    memory_limit: int | str | None = None,
+    checkpoint: str | Path | None = None,
+    progress: Callable[[Event], None] | None = None,
+) -> Any:
+    """Sparse PCA of cells by genes: each component uses a few genes, and its loss against PCA's is stored with it.
+
+    X is read once to fit, in row blocks: from memory, from the file of a backed object, or from a lazily opened store;
+    sparse stays sparse. The codes of the cells take a second read, of a dask array when they are computed; of stores
+    cut by columns it reads only the chunks that hold selected genes. No more of X is held than the plan of the fit
+    says. Results are written when all is done: after an error the object is as it was.
+
+    Parameters
+    ----------
+    adata : anndata.AnnData
+        n cells by d genes, usually normalized and log-transformed. X may be dense or CSR, in memory, backed
+        (``backed="r"``), or a dask array as ``read_lazy`` makes one. CSC in memory is converted, on
+        disk it is refused; lazily opened it is one block of all rows, as far as that fits.
+        For matrices that are not in an AnnData object use ``SparseEncoder(...).fit_transform(x)``.
+    n_comps : int, default 10
+        k, the number of components.
+    n_nonzero : int or sequence of int, optional
+        The most genes a component may use: one number, or one for each component. If not given, the fewest found with
+        a loss of at most ``1 + eps`` times PCA's.
+    eps : float, default 0.1
+        Used only if ``n_nonzero`` is not given.
+    layer : str, optional
+        A member of ``layers`` to use in place of X.
+    mask_var : str or ndarray of bool (d,), optional
+        Genes to use: a mask, or the name of a column of ``var`` that is one. By default ``var["highly_variable"]`` if
+        there is such a column; None uses all. (``use_highly_variable``, which scanpy has deprecated, is not known.)
+    key_added : str, optional
+        Name of the results in ``obsm``, ``varm`` and ``uns``, in place of ``X_spae``, ``spae`` and ``spae``; the column
+        of ``var`` becomes ``KEY_selected``.
+    zero_center, scale : bool, default True and False
+        Take genes about their means; divide them by their standard deviations. Both without a dense copy.
+    method, selection, strategy, precision, missing, orthonormal, shared_support, tolerance
+        As for :class:`spae_dask.SparseEncoder`.
+    random_state : int, Generator, RandomState or None, default 0
+        Seed.
+    dtype : str, default "float32"
+        Type of the codes.
+    copy : bool, default False
+        Return a copy of the object with the results, and leave ``adata`` as it is.
+    overwrite : bool, default False
+        Whether results of the same names may be replaced.
+    memory_limit, checkpoint, progress
+        As for :class:`spae_dask.SparseEncoder`.
+
+    Returns
+    -------
+    None, or AnnData if ``copy``
+        With these fields:
+
+        ``obsm["X_spae"]`` (n, k)
+            Codes of the cells: an array, or a dask array if X is one.
+        ``varm["spae"]`` (d, k)
+            The encoder: zero where a component does not use a gene, and outside the mask.
+        ``var["spae_selected"]``
+            Genes that any component uses.
+        ``uns["spae"]``
+            ``params``; ``loss``, ``pca_loss``, ``ratio`` (1 is as good as PCA), ``pca_loss_kind``, ``loss_kind``,
+            ``total``; intervals such as ``loss_lower`` to ``loss_upper`` where a number is not exact; ``bound`` and
+            ``theorem``, what was promised beforehand; ``n_nonzero`` of each component and ``combined_nonzero``;
+            ``variance`` and ``variance_ratio`` explained by each component beyond those before it; ``passes``;
+            ``curve``, losses for other ``n_nonzero``, where it takes no more than seconds.
+
+    Raises
+    ------
+    InvalidInput
+        If it is no AnnData object, the mask is none, or data or parameters cannot be used.
+    NotFound
+        If there is no such layer.
+    OutputExists
+        If results of these names are there, and ``overwrite`` is False.
+    MemoryBudgetExceeded
+        If the plan does not fit; nothing is read then.
+    StorageError
+        If a file or store cannot be read.
+
+    Notes
+    -----
+    Results of a backed object are in memory, as with all of scanpy; ``adata.write_h5ad`` stores them. Chunks of a few
+    thousand rows make a dask array of many tasks: give ``read_lazy`` larger ones.
+    """
+    check_target(adata, copy)
+    codes_dtype = float_type(dtype)
+    keys = keys_of(key_added)
+    if not overwrite:
+        refuse_existing(adata, keys)
+    mask, mask_name = chosen_genes(adata, mask_var)
+    source = open_matrix(adata, array=None if layer is None else f"layers/{layer}")
+    if mask is not None:
+        source = chosen_columns(source, np.flatnonzero(mask))
+    encoder = SparseEncoder(
+        n_comps,
+        n_nonzero=n_nonzero,
+        eps=eps,
+        method=method,
+        selection=selection,
+        center=zero_center,
+        scale=scale,
+        strategy=strategy,
+        precision=precision,
+        missing=missing,
+        orthonormal=orthonormal,
+        shared_support=shared_support,
+        tolerance=tolerance,
+        random_state=random_state,
+        memory_limit=memory_limit,
+        checkpoint=checkpoint,
+        progress=progress,
+    ).fit(source)
+    loadings = np.zeros((adata.n_vars, n_comps))
+    loadings[slice(None) if mask is None else mask] = encoder.components_.T
+    params = {"zero_center": zero_center, "mask_var": mask_name, "layer": layer}
+    results = {
+        "obsm": codes_of(encoder, source, codes_dtype),
+        "varm": loadings,
+        "uns": summary_of(encoder, params),
+        "var": (loadings != 0).any(axis=1),
+    }
+    target = adata.copy() if copy else adata
+    for slot, key in keys.items():
+        getattr(target, slot)[key] = results[slot]
+    return target if copy else None

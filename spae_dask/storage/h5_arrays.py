@@ -1,0 +1,118 @@
+"""Arrays in HDF5 files, known by path and name: the file is open only while something is read from it."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import numpy.typing as npt
+
+from spae_dask.errors import InvalidInput, NotFound, StorageError
+
+PIECE_NBYTES = 1 << 20
+"""Bytes taken for a chunk where an array has none, because it is stored in one piece."""
+
+
+@dataclass(frozen=True)
+class H5Array:
+    """An array of one or two dimensions, to be cut by rows; a few words when pickled.
+
+    A file that stayed open could not be written again by its owner, and no other process could take it over: each
+    reading opens it anew, which takes about a millisecond. HDF5 reads one thing at a time in a process, whatever the
+    number of threads; processes read at once.
+
+    Attributes
+    ----------
+    path, key : str
+        The file, and the array in it.
+    shape : tuple of int
+        Its lengths.
+    dtype : numpy.dtype
+        Its type.
+    chunks : tuple of int
+        Lengths of a chunk, or of a piece of `PIECE_NBYTES` if it has none.
+    """
+
+    path: str
+    key: str
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    chunks: tuple[int, ...]
+    shards: None = None
+
+    @property
+    def ndim(self) -> int:
+        """Dimensions."""
+        return len(self.shape)
+
+    @property
+    def place(self) -> str:
+        """Where it is, for messages."""
+        return f"{self.path}/{self.key}"
+
+    def __getitem__(self, rows: slice) -> npt.NDArray[Any]:
+        """Some rows.
+
+        Raises
+        ------
+        OSError, KeyError
+            If the file or the array has gone, or cannot be decoded; who reads says which rows those were.
+        """
+        with h5py.File(self.path, "r") as file:
+            read: npt.NDArray[Any] = file[self.key][rows]
+            return read
+
+
+def array_in_file(dataset: Any) -> H5Array:
+    """The array behind an open ``h5py.Dataset``."""
+    shape = tuple(int(length) for length in dataset.shape)
+    row_nbytes = max(1, int(np.prod(shape[1:])) * dataset.dtype.itemsize)
+    pieces = (max(1, min(shape[0], PIECE_NBYTES // row_nbytes)), *shape[1:]) if shape else ()
+    return H5Array(
+        path=str(Path(dataset.file.filename).resolve()),
+        key=dataset.name.strip("/"),
+        shape=shape,
+        dtype=np.dtype(dataset.dtype),
+        chunks=tuple(int(length) for length in dataset.chunks or pieces),
+    )
+
+
+@contextmanager
+def opened(path: str) -> Iterator[Any]:
+    """The file as an ``h5py.File``, to look at its metadata.
+
+    Raises
+    ------
+    NotFound
+        If there is nothing.
+    InvalidInput
+        If it is something else than an HDF5 file.
+    StorageError
+        If it is cut off or damaged, may not be read, or another process is writing to it.
+    """
+    if not Path(path).exists():
+        raise NotFound(f"there is no file {path}. Give the path of an existing .h5ad file.")
+    try:
+        file = h5py.File(path, "r")
+    except OSError as error:
+        if Path(path).is_file() and not isinstance(error, PermissionError) and not h5py.is_hdf5(path):
+            raise InvalidInput(
+                f"{path} is not an HDF5 file ({error}). Give a file that adata.write_h5ad(...) has written."
+            ) from error
+        raise StorageError(
+            f"{path} cannot be opened: {error}. It was cut off or damaged, you may not read it, or another process is "
+            "writing to it: restore it from a copy, or wait until it is written."
+        ) from error
+    try:
+        with file:
+            yield file
+    except (OSError, RuntimeError, KeyError) as error:
+        if isinstance(error, InvalidInput | StorageError):
+            raise
+        raise StorageError(
+            f"the metadata of {path} cannot be read ({type(error).__name__}: {error}). The file was damaged: restore "
+            "it from a copy, or write it again."
+        ) from error

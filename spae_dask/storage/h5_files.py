@@ -1,0 +1,60 @@
+"""Matrices of HDF5 files of the AnnData layout (``.h5ad``), read where they are."""
+
+from typing import Any
+
+import h5py
+
+from spae_dask.blocks import RowBlocks
+from spae_dask.errors import StorageError
+from spae_dask.storage.groups import Member, choose_member, is_array, open_sparse_group
+from spae_dask.storage.h5_arrays import array_in_file, opened
+from spae_dask.storage.h5_blocks import H5Blocks
+from spae_dask.storage.readable import check_two_dimensional
+
+
+def open_h5ad(path: str, array: str | None) -> RowBlocks:
+    """A matrix of a file; metadata alone are read, and the names of its columns.
+
+    Parameters
+    ----------
+    path : str
+        The file.
+    array : str, optional
+        Which matrix, such as ``layers/counts``; ``X`` by default.
+
+    Raises
+    ------
+    NotFound
+        If there is no such file, or no such matrix in it.
+    InvalidInput
+        If it is no HDF5 file, or the matrix is stored by columns.
+    StorageError
+        If the file is damaged, or may not be read.
+    """
+    with opened(path) as file:
+        return blocks_of(choose_member(file, array, path))
+
+
+def open_h5_object(node: Any, name: str, feature_names: tuple[str, ...] | None = None) -> RowBlocks:
+    """A matrix behind an open ``h5py.Dataset`` or ``h5py.Group``.
+
+    Raises
+    ------
+    StorageError
+        If its file is closed.
+    """
+    if not node:
+        raise StorageError(f"{name} cannot be read: its file is closed. Open it again, or give the path of the file.")
+    if isinstance(node, h5py.Group):
+        member = choose_member(node, None, name)
+        return blocks_of(Member(member.node, member.name, feature_names or member.feature_names))
+    return blocks_of(Member(node, name, feature_names))
+
+
+def blocks_of(member: Member) -> RowBlocks:
+    """Row blocks of what was chosen."""
+    if is_array(member.node):
+        array = array_in_file(member.node)
+        check_two_dimensional(array.ndim, array.shape, member.name)
+        return H5Blocks(array, member.feature_names)
+    return open_sparse_group(member, array_in_file)

@@ -1,0 +1,162 @@
+"""Matrices that are stored: paths, URLs and Zarr objects become row blocks. Format libraries are imported when used."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from spae_dask.blocks import RowBlocks
+from spae_dask.errors import InvalidInput, NotFound, SpaeError, StorageError
+from spae_dask.storage.address import Address
+from spae_dask.storage.readable import READABLE, check_two_dimensional
+
+NOT_ZARR = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".nc", ".h5")
+"""Ends of names of files that `spae ingest` reads, or will not."""
+
+MAX_BLOCKS = 1 << 24
+"""Row blocks of a Zarr array: their bounds are listed in memory. Blocks are of 16 MiB or more, so this is 256 TiB."""
+
+MAX_LENGTH = (1 << 63) - 1
+"""Of an axis: what indices can count."""
+
+
+def open_table_file(path: str, array: str | None, columns: Sequence[str] | None) -> RowBlocks:
+    """A Parquet file or folder, or an Arrow file."""
+    if array is not None:
+        raise InvalidInput(
+            f"array={array!r} names a member of a Zarr group, and {path} is a table. Columns are chosen with "
+            f"--columns {array} (columns=[{array!r}])."
+        )
+    try:
+        from spae_dask.storage.tabular_blocks import open_table
+    except ModuleNotFoundError as error:
+        raise InvalidInput(
+            f"{path} needs a library that is not installed ({error}). Install it: `pip install 'spae-dask[tabular]'`."
+        ) from error
+    return open_table(path, columns)
+
+
+def open_path(path: str, array: str | None) -> RowBlocks:
+    """A local path, or a URL that fsspec opens."""
+    path = path.removeprefix("file://")  # by its plain path, so that no URL layer sits between
+    if path.endswith(".npy"):
+        from spae_dask.storage.npy_blocks import NpyBlocks
+
+        blocks = NpyBlocks(str(Path(path).resolve()))
+        check_two_dimensional(len(blocks.stored_shape), blocks.stored_shape, path)
+        return blocks
+    if path.endswith(NOT_ZARR):
+        raise InvalidInput(f"{path} is not read directly. Convert it once: `spae ingest {path} DATA.zarr`.")
+    if path.endswith(".h5ad"):
+        return _open_h5ad(path, array)
+    return _open_zarr_path(path, array)
+
+
+def _open_h5ad(path: str, array: str | None) -> RowBlocks:
+    if find_spec("h5py") is None:
+        raise InvalidInput(f'{path} needs h5py, which is not installed. Run `pip install "spae-dask[anndata]"`.')
+    from spae_dask.storage.h5_files import open_h5ad
+
+    return open_h5ad(path, array)
+
+
+def open_address(address: Address, array: str | None) -> RowBlocks:
+    """An address on an object store or a web server."""
+    if address.key.endswith(".npy"):
+        from spae_dask.storage.byte_files import remote_file
+        from spae_dask.storage.npy_blocks import NpyBlocks
+
+        blocks = NpyBlocks(address.url, remote_file(address))
+        check_two_dimensional(len(blocks.stored_shape), blocks.stored_shape, address.url)
+        return blocks
+    if address.key.endswith((*NOT_ZARR, ".h5ad")):
+        raise InvalidInput(
+            f"{address} is not read directly, and not from a URL. Download it, and convert it once: `spae ingest`."
+        )
+    from spae_dask.storage.remote_store import open_remote, reach
+    from spae_dask.storage.unfinished import absent
+
+    store = open_remote(address)
+    reach(store)
+    node = _opened(store, address.url, lambda: absent(store, f"the URL of {READABLE}"))
+    return open_zarr_object(node, array, address.url)
+
+
+def _open_zarr_path(path: str, array: str | None) -> RowBlocks:
+    where = path if "://" in path else str(Path(path).resolve())
+    if "://" not in path and not Path(where).exists():
+        raise NotFound(f"there is nothing at {path}. Give the path of {READABLE}.")
+    node = _opened(where, path, lambda: NotFound(f"{path} is not a Zarr array or group. Give the path of {READABLE}."))
+    return open_zarr_object(node, array, path)
+
+
+def _opened(where: Any, path: str, absence: Callable[[], NotFound]) -> Any:
+    import zarr
+
+    try:
+        return zarr.open(where, mode="r")
+    except SpaeError:
+        raise
+    except FileNotFoundError as error:
+        raise absence() from error
+    except ImportError as error:
+        raise InvalidInput(
+            f"{path} needs a library that is not installed ({error}). Install the one that fsspec names for it."
+        ) from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise InvalidInput(f"the Zarr metadata of {path} cannot be understood: {error}") from error
+    except Exception as error:  # stores raise what they please: no connection, no permission
+        raise StorageError(
+            f"{path} cannot be opened: {type(error).__name__}: {error}. Check the address, that the server answers, "
+            "and your permissions."
+        ) from error
+
+
+def open_zarr_object(node: Any, array: str | None, name: str) -> RowBlocks:
+    """A ``zarr.Array``, or the member ``array`` of a ``zarr.Group``."""
+    import zarr
+
+    from spae_dask.storage.groups import Member, choose_member, open_sparse_group
+    from spae_dask.storage.zarr_blocks import ZarrBlocks
+
+    if isinstance(node, zarr.Group):
+        with _metadata_of_members(name):
+            member = choose_member(node, array, name)
+    elif array is not None:
+        raise InvalidInput(f"{name} is an array, so it has no member {array!r}. Leave the member name out.")
+    else:
+        member = Member(node, name)
+    if isinstance(member.node, zarr.Group):
+        with _metadata_of_members(name):
+            return open_sparse_group(member)
+    check_two_dimensional(member.node.ndim, member.node.shape, member.name)
+    if not isinstance(member.node.metadata.attributes, dict):
+        raise InvalidInput(
+            f"the Zarr metadata of {member.name} cannot be understood: its attributes are a "
+            f"{type(member.node.metadata.attributes).__name__}, not an object. Restore them, or write the store again."
+        )
+    blocks = ZarrBlocks(member.node, names=member.feature_names)
+    if 0 in blocks.shape:
+        return blocks  # is refused as empty
+    n_blocks = -(-blocks.shape[0] // blocks.rows_per_block)
+    if max(blocks.shape) > MAX_LENGTH or n_blocks > MAX_BLOCKS:
+        raise InvalidInput(
+            f"the Zarr metadata of {member.name} speak of shape {blocks.shape}, which takes {n_blocks:,} row blocks; "
+            f"at most {MAX_BLOCKS:,} are allowed. Either they are damaged, or larger chunks are needed."
+        )
+    return blocks
+
+
+@contextmanager
+def _metadata_of_members(name: str) -> Iterator[None]:
+    """The metadata of a group's members are read only when they are looked for, and can be wrong in any way."""
+    try:
+        yield
+    except (SpaeError, OSError):
+        raise
+    except Exception as error:
+        raise InvalidInput(
+            f"the Zarr metadata of a member of {name} cannot be understood ({type(error).__name__}: {error}). "
+            "Restore it from a copy, or write the store again."
+        ) from error

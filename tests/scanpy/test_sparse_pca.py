@@ -1,0 +1,312 @@
+"""Sparse PCA in AnnData objects: scanpy's conventions, scanpy's own PCA as the measure, whatever holds the matrix."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import anndata
+import dask.array as da
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+import pytest
+import scanpy
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spae_dask.errors import InvalidInput, NotFound, OutputExists
+from spae_dask.scanpy import sparse_pca
+
+mpl.use("agg")
+
+KEYS = {"obsm": "X_spae", "varm": "spae", "uns": "spae", "var": "spae_selected"}
+
+
+def cells() -> anndata.AnnData:
+    """The 700 cells of peripheral blood that come with scanpy, their log counts as a sparse layer."""
+    made = scanpy.datasets.pbmc68k_reduced()
+    made.layers["logs"] = sp.csr_matrix(made.raw.X)
+    del made.raw
+    return made
+
+
+PBMC = cells()
+MASK = PBMC.var["highly_variable"].to_numpy()
+
+
+def small(X: Any = None) -> anndata.AnnData:
+    """Forty cells of twelve genes."""
+    x = np.random.default_rng(0).poisson(2.0, (40, 12)).astype("float32")
+    names = pd.DataFrame(index=[f"g{column}" for column in range(12)])
+    return anndata.AnnData(x if X is None else X, var=names)
+
+
+def loss_of(x: np.ndarray, H: np.ndarray) -> float:
+    """The least loss of a decoder, by least squares."""
+    centered = x.astype(float) - x.astype(float).mean(axis=0)
+    codes = centered @ H
+    return float(((centered - codes @ np.linalg.lstsq(codes, centered, rcond=None)[0]) ** 2).sum())
+
+
+@pytest.mark.parametrize("layer", [None, "logs"])
+def test_loss_and_pca_loss_are_those_of_scanpys_matrix(layer: str | None) -> None:
+    adata = PBMC.copy()
+    sparse_pca(adata, 4, n_nonzero=8, layer=layer)
+    scanpy.pp.pca(adata, 4, layer=layer, svd_solver="arpack")
+    x = np.asarray(adata.X if layer is None else adata.layers[layer].toarray())[:, MASK].astype(float)
+    pca_loss = ((x - x.mean(axis=0)) ** 2).sum() - adata.uns["pca"]["variance"].sum() * (len(x) - 1)
+    told = adata.uns["spae"]
+
+    np.testing.assert_allclose(told["pca_loss"], pca_loss, rtol=1e-4)
+    np.testing.assert_allclose(told["loss"], loss_of(x, adata.varm["spae"][MASK]), rtol=1e-9)
+    assert 1 <= told["ratio"] < 1.05
+    assert told["ratio"] == pytest.approx(told["loss"] / told["pca_loss"])
+    assert told["variance"].sum() < adata.uns["pca"]["variance"].sum()
+    np.testing.assert_allclose(told["variance_ratio"].sum(), 1 - told["loss"] / told["total"], rtol=1e-9)
+
+
+def test_results_are_where_scanpy_has_its_own(tmp_path: Path) -> None:
+    adata = PBMC.copy()
+    assert sparse_pca(adata, 3, n_nonzero=5) is None
+    encoder = adata.varm["spae"]
+
+    assert adata.obsm["X_spae"].shape == (700, 3)
+    assert adata.obsm["X_spae"].dtype == np.float32
+    assert encoder.shape == (765, 3)
+    assert not encoder[~MASK].any()
+    assert (encoder != 0).sum(axis=0).tolist() == adata.uns["spae"]["n_nonzero"].tolist() == [5, 5, 5]
+    np.testing.assert_array_equal((encoder != 0).any(axis=1), adata.var["spae_selected"])
+    x = adata.X.astype(float)
+    np.testing.assert_allclose(adata.obsm["X_spae"], (x - x.mean(axis=0)) @ encoder, atol=1e-5)
+    assert adata.uns["spae"]["params"]["mask_var"] == "highly_variable"
+    assert adata.uns["spae"]["curve"]["n_nonzero"][0] == 1
+
+
+@pytest.mark.parametrize("kind", ["h5ad", "zarr"])
+@pytest.mark.filterwarnings("ignore:Writing zarr v2 data:UserWarning")  # anndata's, of its own default
+def test_results_are_written_and_read_again(tmp_path: Path, kind: str) -> None:
+    adata = PBMC.copy()
+    sparse_pca(adata, 3, n_nonzero=[4, 5, 6], layer="logs")
+    if kind == "h5ad":
+        adata.write_h5ad(tmp_path / "a.h5ad")
+        again = anndata.read_h5ad(tmp_path / "a.h5ad")
+    else:
+        adata.write_zarr(tmp_path / "a.zarr")
+        again = anndata.read_zarr(tmp_path / "a.zarr")
+
+    np.testing.assert_array_equal(again.obsm["X_spae"], adata.obsm["X_spae"])
+    np.testing.assert_array_equal(again.varm["spae"], adata.varm["spae"])
+    assert set(again.uns["spae"]) == set(adata.uns["spae"])
+    assert again.uns["spae"]["loss"] == adata.uns["spae"]["loss"]
+    assert list(again.uns["spae"]["params"]["n_nonzero"]) == [4, 5, 6]
+    assert again.uns["spae"]["params"]["layer"] == "logs"
+
+
+@pytest.mark.filterwarnings("ignore:The set_bad function:PendingDeprecationWarning")  # scanpy's call of matplotlib
+def test_neighbors_and_pictures_take_the_codes() -> None:
+    adata = PBMC.copy()
+    sparse_pca(adata, 5, n_nonzero=6)
+    scanpy.pp.neighbors(adata, use_rep="X_spae")
+    assert adata.uns["neighbors"]["params"]["use_rep"] == "X_spae"
+    axes = scanpy.pl.embedding(adata, "X_spae", color="bulk_labels", show=False)
+    np.testing.assert_allclose(np.sort(axes.collections[0].get_offsets()[:, 0]), np.sort(adata.obsm["X_spae"][:, 0]))
+
+
+def backed(adata: anndata.AnnData, folder: Path) -> anndata.AnnData:
+    adata.write_h5ad(folder / "a.h5ad")
+    return anndata.read_h5ad(folder / "a.h5ad", backed="r")
+
+
+def lazy(adata: anndata.AnnData, folder: Path) -> anndata.AnnData:
+    adata.write_zarr(folder / "a.zarr")
+    return anndata.experimental.read_lazy(folder / "a.zarr")
+
+
+def in_dask(adata: anndata.AnnData, folder: Path) -> anndata.AnnData:
+    adata.X = da.from_array(adata.X, chunks=(150, 400)) if isinstance(adata.X, np.ndarray) else rows_in_dask(adata.X)
+    return adata
+
+
+def rows_in_dask(X: Any) -> da.Array:
+    rows = da.from_array(np.arange(X.shape[0]), chunks=150)
+    return rows.map_blocks(lambda i: X[i], chunks=(rows.chunks[0], X.shape[1:]), new_axis=1, meta=X[:0], dtype=X.dtype)
+
+
+HOLDERS: dict[str, Callable[[anndata.AnnData, Path], anndata.AnnData]] = {
+    "backed": backed,
+    "lazy": lazy,
+    "dask": in_dask,
+    "a view": lambda adata, _: adata[np.arange(700)],
+}
+
+
+@pytest.mark.parametrize("matrix", ["dense", "csr"])
+@pytest.mark.parametrize("holder", HOLDERS)
+@pytest.mark.filterwarnings(
+    "ignore:Writing zarr v2 data:UserWarning",  # these are anndata's
+    "ignore:Setting element:anndata.ImplicitModificationWarning",  # of views, as for any result
+)
+def test_the_same_genes_and_codes_whatever_holds_the_matrix(matrix: str, holder: str, tmp_path: Path) -> None:
+    known = PBMC.copy()
+    known.X = known.layers["logs"].toarray()
+    sparse_pca(known, 2, n_nonzero=4)
+    given = PBMC.copy()
+    given.X = given.layers["logs"].toarray() if matrix == "dense" else given.layers["logs"]
+    del given.layers["logs"]
+    given = HOLDERS[holder](given, tmp_path)
+    sparse_pca(given, 2, n_nonzero=4)
+
+    assert isinstance(given.obsm["X_spae"], da.Array) is (holder in ("lazy", "dask"))
+    np.testing.assert_array_equal(np.asarray(given.var["spae_selected"]), known.var["spae_selected"])
+    np.testing.assert_allclose(np.asarray(given.varm["spae"]), known.varm["spae"], atol=1e-5)
+    np.testing.assert_allclose(np.asarray(given.obsm["X_spae"]), known.obsm["X_spae"], atol=1e-4)
+    assert given.uns["spae"]["passes"] == 1
+
+
+def test_csc_in_memory_is_converted_and_on_disk_refused(tmp_path: Path) -> None:
+    dense = small()
+    sparse_pca(dense, 2, n_nonzero=3)
+    by_columns = small(sp.csc_matrix(dense.X))
+    sparse_pca(by_columns, 2, n_nonzero=3)
+    np.testing.assert_allclose(by_columns.varm["spae"], dense.varm["spae"], atol=1e-9)
+    on_disk = backed(small(sp.csc_matrix(dense.X)), tmp_path)
+    with pytest.raises(InvalidInput, match=r"csc_matrix.*tocsr"):
+        sparse_pca(on_disk, 2, n_nonzero=3)
+    assert not on_disk.obsm
+    assert "spae" not in on_disk.uns
+
+
+def test_a_lazy_matrix_is_read_once_by_the_fit_and_once_by_the_codes() -> None:
+    x, reads = small().X, []
+
+    def noted(block: np.ndarray) -> np.ndarray:
+        if block.size:
+            reads.append(len(block))
+        return block
+
+    adata = small(da.from_array(x, chunks=(10, -1)).map_blocks(noted, meta=x[:0], dtype=x.dtype))
+    sparse_pca(adata, 2, n_nonzero=3)
+    assert reads == [10] * 4
+    adata.obsm["X_spae"].compute()
+    assert reads == [10] * 8
+
+
+@given(st.lists(st.booleans(), min_size=12, max_size=12).filter(any), st.sampled_from(["array", "column", "nullable"]))
+def test_a_mask_does_what_the_genes_alone_would(mask: list[bool], how: str) -> None:
+    chosen = np.array(mask)
+    k = min(2, chosen.sum())
+    adata, alone = small(), small()[:, chosen].copy()
+    if how != "array":
+        adata.var["mine"] = pd.array(mask, dtype="boolean") if how == "nullable" else mask
+    sparse_pca(adata, k, n_nonzero=1, mask_var=chosen if how == "array" else "mine")
+    sparse_pca(alone, k, n_nonzero=1)
+
+    np.testing.assert_array_equal(adata.varm["spae"][chosen], alone.varm["spae"])
+    assert not adata.varm["spae"][~chosen].any()
+    np.testing.assert_array_equal(adata.obsm["X_spae"], alone.obsm["X_spae"])
+    assert adata.uns["spae"]["loss"] == alone.uns["spae"]["loss"]
+
+
+def test_no_mask_takes_all_genes_and_the_default_the_highly_variable_ones() -> None:
+    adata = small()
+    adata.var["highly_variable"] = [True] * 4 + [False] * 8
+    sparse_pca(adata, 2, n_nonzero=4)
+    assert not adata.var["spae_selected"][4:].any()
+    sparse_pca(adata, 2, n_nonzero=12, mask_var=None, overwrite=True)
+    assert adata.var["spae_selected"].all()
+
+
+def test_a_gene_outside_the_mask_may_hold_anything() -> None:
+    adata = small()
+    adata.X[:, 5] = np.nan
+    sparse_pca(adata, 2, n_nonzero=3, mask_var=np.arange(12) != 5)
+    assert np.isfinite(adata.obsm["X_spae"]).all()
+
+
+def test_a_copy_leaves_the_original_as_it_is() -> None:
+    adata = small()
+    made = sparse_pca(adata, 2, n_nonzero=3, copy=True)
+    assert not any(key in getattr(adata, slot) for slot, key in KEYS.items())
+    assert all(key in getattr(made, slot) for slot, key in KEYS.items())
+
+
+def test_other_names_stand_beside_and_old_results_are_not_lost() -> None:
+    adata = small()
+    sparse_pca(adata, 2, n_nonzero=3)
+    old = adata.obsm["X_spae"].copy()
+    with pytest.raises(OutputExists, match=r"adata\.obsm\['X_spae'\].*overwrite=True"):
+        sparse_pca(adata, 1, n_nonzero=1)
+    np.testing.assert_array_equal(adata.obsm["X_spae"], old)
+    sparse_pca(adata, 1, n_nonzero=1, key_added="other")
+    assert (adata.obsm["other"].shape, adata.varm["other"].shape) == ((40, 1), (12, 1))
+    assert adata.var["other_selected"].sum() == adata.uns["other"]["combined_nonzero"] == 1
+    sparse_pca(adata, 1, n_nonzero=1, overwrite=True)
+    assert adata.obsm["X_spae"].shape == (40, 1)
+
+
+def test_centering_scaling_and_types_are_those_asked_for() -> None:
+    adata = small()
+    x = adata.X.astype(float)
+    sparse_pca(adata, 2, n_nonzero=3, zero_center=False, dtype="float64")
+    np.testing.assert_allclose(adata.obsm["X_spae"], x @ adata.varm["spae"], rtol=1e-12)
+    assert adata.obsm["X_spae"].dtype == np.float64
+    sparse_pca(adata, 2, n_nonzero=3, scale=True, dtype="float64", overwrite=True)
+    scaled = (x - x.mean(axis=0)) / x.std(axis=0, ddof=1)
+    np.testing.assert_allclose(adata.obsm["X_spae"], scaled @ adata.varm["spae"], atol=1e-10)
+    np.testing.assert_allclose(adata.uns["spae"]["total"], 12 * 39, rtol=1e-12)
+
+
+WRONG: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
+    "no such column": ({"mask_var": "nix"}, InvalidInput, r"'nix' is no column of adata\.var, which has 'means'"),
+    "a column of numbers": ({"mask_var": "means"}, InvalidInput, r"float64 of shape \(12,\).*12 genes"),
+    "a short mask": ({"mask_var": np.ones(3, bool)}, InvalidInput, r"shape \(3,\)"),
+    "a mask of nothing": ({"mask_var": np.zeros(12, bool)}, InvalidInput, r"chooses no gene"),
+    "a mask of numbers": ({"mask_var": np.arange(12)}, InvalidInput, r"int64 of shape"),
+    "no such layer": ({"layer": "nix"}, NotFound, r"no matrix 'layers/nix'; it has X"),
+    "an integer type": ({"dtype": "int8"}, InvalidInput, r"'float32' or 'float64'"),
+    "no type": ({"dtype": "zz"}, InvalidInput, r"dtype='zz'"),
+    "an empty name": ({"key_added": ""}, InvalidInput, r"key_added=''"),
+    "a path for a name": ({"key_added": "a/b"}, InvalidInput, r"without slashes"),
+    "too many components": ({"n_comps": 13}, InvalidInput, r"from 1 to 12"),
+    "no nonzeros": ({"n_nonzero": 0}, InvalidInput, r"n_nonzero=0"),
+}
+
+
+@pytest.mark.parametrize("kind", WRONG)
+def test_what_cannot_be_is_refused_and_leaves_no_trace(kind: str) -> None:
+    options, error, message = WRONG[kind]
+    adata = small()
+    adata.var["means"] = np.zeros(12)
+    with pytest.raises(error, match=message):
+        sparse_pca(adata, **({"n_comps": 2} | options))
+    assert not adata.obsm
+    assert not adata.varm
+    assert not adata.uns
+    assert list(adata.var) == ["means"]
+
+
+def test_other_matrices_are_sent_to_the_estimator() -> None:
+    for given_matrix in (np.ones((3, 3)), sp.csr_matrix(np.ones((3, 3))), "cells.h5ad", None):
+        with pytest.raises(InvalidInput, match=r"For other matrices use SparseEncoder.*fit_transform"):
+            sparse_pca(given_matrix)
+
+
+def test_what_cannot_be_written_to_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    adata = backed(small(), tmp_path)
+    with pytest.raises(InvalidInput, match=r"copy=True needs X in memory.*to_memory"):
+        sparse_pca(adata, 2, copy=True)
+    with pytest.raises(InvalidInput, match=r"a view of a backed object cannot hold results.*mask_var"):
+        sparse_pca(adata[:, :5], 2)
+
+
+def test_the_readme_shows_what_happens() -> None:
+    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    example = re.findall(r"```python\n(.*?)```", readme.split("## Single cells")[1].split("\n## ")[0], re.DOTALL)[0]
+    names: dict[str, Any] = {}
+    exec(compile(example, "README.md", "exec"), names)
+    assert names["adata"].var["spae_selected"].sum() == 40
+    assert round(names["adata"].uns["spae"]["ratio"], 3) == 1.015
+    assert "the 40 genes" in example
+    assert "# 1.015" in example
