@@ -167,7 +167,7 @@ def test_missing_calls_count_as_the_mean_of_their_variant(genetics):
     H = load_encoder(genetics.results / "encoder.zarr").components_.T
     left = filled - (z := filled @ H) @ np.linalg.lstsq(z, filled)[0]
     assert found["loss"] == pytest.approx((left**2).sum(), rel=1e-5)
-    assert all(name.startswith("variants=rs") for component in genetics.features() for name in component)
+    assert all(name.startswith("rs") for component in genetics.features() for name in component)
 
 
 def test_the_fewest_features_keep_to_the_error_that_was_stated(features):
