@@ -82,9 +82,24 @@ class Row:
         return f"| {self.group} | {self.case} | {self.runs:,} | {self.wrong} | {said} |"
 
 
+@contextlib.contextmanager
+def a_span_a_block() -> Iterator[None]:
+    """Have passes cut into as many spans as there are blocks, for a ``with`` block."""
+    before = spans.MIN_SPAN_NBYTES, spans.STATE_WORTH
+    spans.MIN_SPAN_NBYTES, spans.STATE_WORTH = 1, 0
+    try:
+        yield
+    finally:
+        spans.MIN_SPAN_NBYTES, spans.STATE_WORTH = before
+
+
 def chaos(runs: int, scratch: Path) -> Iterator[Row]:
     """A worker of two is ended in four ways, each time at a random moment."""
-    spans.MIN_SPAN_NBYTES, spans.STATE_WORTH = 1, 0  # a span a block
+    with a_span_a_block():
+        yield from _chaos(runs, scratch)
+
+
+def _chaos(runs: int, scratch: Path) -> Iterator[Row]:
     make_store(scratch / "x.zarr")
     source = SlowBlocks(zarr.open_array(scratch / "x.zarr", mode="r"), target_nbytes=1)
     expected = fitted(SlowBlocks(source.array, target_nbytes=1, seconds=0.0))
@@ -108,8 +123,12 @@ def chaos(runs: int, scratch: Path) -> Iterator[Row]:
 
 def resume(runs: int, scratch: Path) -> Iterator[Row]:
     """A run is killed with all its processes at a random moment, and run again to its end."""
+    with a_span_a_block():
+        yield _resume(runs, scratch)
+
+
+def _resume(runs: int, scratch: Path) -> Row:
     make_store(scratch / "x.zarr")
-    spans.MIN_SPAN_NBYTES, spans.STATE_WORTH = 1, 0
     expected = fitted(SlowBlocks(zarr.open_array(scratch / "x.zarr", mode="r"), target_nbytes=1, seconds=0.0))
     n_blocks = N_ROWS // CHUNK_ROWS
     rng = random.Random(0)  # noqa: S311 - no secret
@@ -138,7 +157,7 @@ def resume(runs: int, scratch: Path) -> Iterator[Row]:
         f"{unfinished} were killed before their end; at most {most_again} of {n_blocks} spans were swept twice, "
         f"{saved / max(1, runs):.1f} on average not again; bits as of a serial fit"
     )
-    yield Row("resume", "kill -9 of all processes of a run", runs, wrong, said)
+    return Row("resume", "kill -9 of all processes of a run", runs, wrong, said)
 
 
 def _start_fit(places: list[Path]) -> "subprocess.Popen[bytes]":
