@@ -7,14 +7,17 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import dask
-from dask_jobqueue import LSFCluster, PBSCluster, SGECluster, SLURMCluster
 from distributed import Client
 
 from spae_dask.clusters.commands import run_program
+from spae_dask.clusters.handlers import handlers_kept
 from spae_dask.clusters.job_options import job_options
 from spae_dask.clusters.specs import QueueSpec
 from spae_dask.clusters.waiting import wait_for_worker
 from spae_dask.errors import ClusterUnavailable
+
+with handlers_kept():  # it takes SIGINT for itself
+    from dask_jobqueue import LSFCluster, PBSCluster, SGECluster, SLURMCluster
 
 CLUSTERS = {"slurm": SLURMCluster, "pbs": PBSCluster, "lsf": LSFCluster, "sge": SGECluster}
 
