@@ -90,7 +90,7 @@ def test_when_no_worker_comes_the_reason_of_the_queue_is_told(start, place, slur
         assert "no worker of 2 slurm jobs appeared within 4 seconds" in err
         assert "is PENDING (PartitionDown)" in err
         assert "Traceback" not in err
-        assert slurm() == []
+        wait_until(lambda: slurm() == [], 30, "an empty queue")
     finally:
         subprocess.run(["scontrol", "update", "PartitionName=debug", "State=UP"], check=True)
 
@@ -109,7 +109,7 @@ def test_what_slurm_refuses_is_told_at_once(slurm, place, old, new, said):
     with pytest.raises(Exception, match=re.escape(said)) as raised, connect(str(place / "slurm.toml")):
         pytest.fail("it was not refused")
     assert type(raised.value).__name__ == "ClusterUnavailable"
-    assert slurm() == []
+    wait_until(lambda: slurm() == [], 30, "an empty queue")
 
 
 def too_much(nbytes):
@@ -124,7 +124,7 @@ def test_a_worker_that_takes_more_than_its_memory_dies_alone_and_comes_back(slur
         future = client.submit(too_much, 1_500_000_000, pure=False)
         assert isinstance(future.exception(timeout=60), KilledWorker)
         assert client.submit(sum, [1, 2]).result(timeout=60) == 3
-    assert slurm() == []
+    wait_until(lambda: slurm() == [], 30, "an empty queue")
 
 
 def test_a_submitted_pipeline_runs_by_itself(start, place, serial, slurm):

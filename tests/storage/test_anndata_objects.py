@@ -95,5 +95,5 @@ def test_a_fit_takes_objects_and_keeps_names(kind: str, tmp_path: Path) -> None:
 def test_other_genes_in_the_same_number_are_refused() -> None:
     adata = made("memory csr", Path())
     encoder = SparseEncoder(n_components=2, n_nonzero=3).fit(adata)
-    with pytest.raises(InvalidInput, match=r"column 0 of X is called 'gene 11'.*'gene 0'"):
+    with pytest.raises(InvalidInput, match=r"same order as they were in fit"):
         encoder.transform(adata[:, ::-1])

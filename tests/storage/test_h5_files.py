@@ -16,8 +16,7 @@ import scipy.sparse as sp
 
 from spae_dask import SparseEncoder, open_matrix
 from spae_dask.errors import InvalidInput, NotFound, StorageError
-from spae_dask.storage import csr_blocks, h5_blocks
-from spae_dask.storage import open as opening
+from spae_dask.storage import csr_blocks, h5_blocks, open_stored
 from spae_dask.storage.ingest import ingest
 from tests.storage.anndata_stores import sparse_counts
 
@@ -176,6 +175,6 @@ def test_a_file_that_has_gone_is_a_storage_error(cells: Path) -> None:
 
 
 def test_without_h5py_a_file_is_refused_with_what_to_install(cells: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(opening, "find_spec", lambda _: None)
+    monkeypatch.setattr(open_stored, "find_spec", lambda _: None)
     with pytest.raises(InvalidInput, match=r'needs h5py.*pip install "spae-dask\[anndata\]"'):
         open_matrix(cells)
