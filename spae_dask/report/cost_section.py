@@ -65,10 +65,6 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _count(value: int) -> Markup:
-    return number(value, f"{value:,}")
-
-
 def _bytes(value: Any) -> Markup | str:
     return number(value, format_nbytes(value)) if _is_number(value) else ""
 

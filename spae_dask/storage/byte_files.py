@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from zarr.abc.store import RangeByteRequest
 from zarr.core.buffer import default_buffer_prototype
@@ -16,23 +15,6 @@ from spae_dask.storage.remote_store import RemoteStore, open_remote
 
 Piece = tuple[int, memoryview]
 """Where it starts in the file, and the room to be filled."""
-
-
-class ByteFile(Protocol):
-    """A file that is read in pieces; it pickles."""
-
-    @property
-    def name(self) -> str: ...
-
-    def fill(self, pieces: Sequence[Piece]) -> None:
-        """Fill every room whole.
-
-        Raises
-        ------
-        OSError
-            If the file has gone or ends early, or, behind a URL, as `tried` explains.
-        """
-        ...
 
 
 @dataclass(frozen=True)
