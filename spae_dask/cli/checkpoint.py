@@ -45,7 +45,7 @@ def check_age(given: str | None) -> str | None:
 def ls(
     place: Annotated[
         str,
-        typer.Argument(metavar="DIR", help="A checkpoint, a folder that holds some, or the URL of one."),
+        typer.Argument(metavar="DIR", help="A checkpoint, or a folder that holds some; also as a URL."),
     ] = ".",
     as_json: options.JsonOption = False,
     quiet: options.QuietOption = False,
@@ -81,7 +81,7 @@ def rm(
         str,
         typer.Argument(
             metavar="DIR",
-            help="A checkpoint, or its URL; with --older-than also a folder that holds some.",
+            help="A checkpoint; with --older-than also a folder that holds some. Also as a URL.",
             show_default=False,
         ),
     ],
@@ -118,13 +118,18 @@ def rm(
 
 
 def places_in(place: str) -> list[str]:
-    """The checkpoint at a place; or those in a local folder that is none itself."""
+    """The checkpoint at a place; or those directly below one that is none itself."""
     from spae_dask.storage.checkpoint_record import RECORD
+    from spae_dask.storage.state_store import states_at
 
-    folder = Path(place.removeprefix("file://"))
-    if ("://" in place and not place.startswith("file://")) or (folder / RECORD).exists() or not folder.is_dir():
+    store = states_at(place)
+    try:
+        files, folders = store.files(""), store.folders()
+    except NotADirectoryError:
         return [place]
-    return [str(each) for each in sorted(folder.iterdir()) if (each / RECORD).is_file()]
+    if RECORD in files or not (files or folders or Path(place.removeprefix("file://")).is_dir()):
+        return [place]
+    return [f"{place.rstrip('/')}/{each}" for each in folders if RECORD in store.files(each)]
 
 
 def told(each: "CheckpointSummary") -> str:

@@ -85,7 +85,7 @@ def parse_address(url: str, storage_options: Mapping[str, Any] | None = None) ->
     if not host or (parts.scheme.lower() in WRITABLE and not key) or {".", ".."} & set(key.split("/")) or "//" in key:
         raise InvalidInput(
             f"{url} does not name a store: give {parts.scheme}://{'BUCKET' if parts.scheme in WRITABLE else 'HOST'}"
-            "/NAME.zarr, without empty parts, '.' and '..'."
+            "/NAME, without empty parts, '.' and '..'."
         )
     scheme = parts.scheme.lower()
     return Address(f"{scheme}://{host}/{key}".rstrip("/"), scheme, host, key, **_checked(storage_options or {}, url))

@@ -84,7 +84,7 @@ class RemoteFile:
         part = RangeByteRequest(start, start + len(room))
         found = await self.folder.get(self.base, default_buffer_prototype(), part)
         if found is None:
-            raise OSError("the file has gone")
+            raise FileNotFoundError("the file has gone")
         got = found.to_bytes()
         if len(got) != len(room):
             why = "the file ends early" if len(got) < len(room) else "the server does not heed range requests"

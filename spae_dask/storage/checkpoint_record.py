@@ -7,9 +7,10 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from spae_dask.errors import InvalidInput, NotFound, OtherCheckpoint
+from spae_dask.errors import InvalidInput, NotFound, OtherCheckpoint, StorageError
 from spae_dask.storage.json_values import from_json, to_json
-from spae_dask.storage.state_store import PARTIAL, States, states_at
+from spae_dask.storage.local_states import PARTIAL
+from spae_dask.storage.state_store import States, states_at
 
 FORMAT = "spae-checkpoint"
 FORMAT_VERSION = 1
@@ -98,12 +99,16 @@ class CheckpointSummary:
 def begin_or_resume(store: States, job: Job) -> None:
     """Write what the checkpoint is of, or make sure that it is of this.
 
+    Of several runs that begin one at once the first is the one it is of, and the others go on with it, or are refused.
+
     Raises
     ------
     InvalidInput
         If there is something else at its place.
     OtherCheckpoint
         If it is of another job; what differs is named.
+    StorageError
+        If it cannot be read or written.
     """
     there = read_job(store)
     if there is None:
@@ -114,9 +119,12 @@ def begin_or_resume(store: States, job: Job) -> None:
             "created": datetime.now(UTC).isoformat(timespec="seconds"),
             "job": asdict(job),
         }
-        store.write(RECORD, [json.dumps(to_json(record, "the checkpoint"), indent=1).encode()])
-        return
-    store.tidy()
+        store.write_if_absent(RECORD, json.dumps(to_json(record, "the checkpoint"), indent=1).encode())
+        there = read_job(store)  # another run may have been first, and a request that was repeated its own first
+        if there is None:
+            raise StorageError(f"{store.describe()} was removed while a run began there. Run again.")
+    else:
+        store.tidy()
     old, new = there[0].flat(), job.flat()
     changed = [
         f"{name} was {_told(old, name)}, is {_told(new, name)}"
@@ -266,7 +274,7 @@ def remove_checkpoint(place: str) -> int:
     for each in sorted(files, key=lambda file: file.path == RECORD):
         store.remove(each.path)
     for folder in (*folders, ""):
-        store.remove(folder)
+        store.remove_folder(folder)
     return sum(each.nbytes for each in files)
 
 

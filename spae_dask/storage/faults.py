@@ -1,6 +1,10 @@
-"""What went wrong with a request to a remote store, in words that say what to do."""
+"""What went wrong with a store, whether it may pass, and for remote ones words that say what to do.
 
-import asyncio
+Types, errnos and HTTP statuses tell it of any exception (`kind_of`). What only a text tells is believed of the clients
+of remote stores alone (`fault_of`): a codec's message may hold the same words.
+"""
+
+import errno
 import re
 from dataclasses import dataclass
 from enum import Enum
@@ -64,6 +68,28 @@ SIGNS: tuple[tuple[str, Kind], ...] = (
 )
 """What the clients' messages hold for each kind, the first that is found deciding."""
 
+STATUSES = {
+    Kind.DENIED: (401, 403, 407),
+    Kind.REGION: (301, 307),
+    Kind.BUSY: (408, 425, 429, 500, 502, 503, 504),
+}
+"""Of HTTP."""
+
+ERRNOS = {
+    Kind.BUSY: (errno.EAGAIN, errno.EBUSY, errno.EINTR, errno.EIO, errno.ESTALE),
+    Kind.TIMEOUT: (errno.ETIMEDOUT,),
+    Kind.CONNECTION: (
+        errno.ECONNABORTED,
+        errno.ECONNREFUSED,
+        errno.ECONNRESET,
+        errno.EHOSTUNREACH,
+        errno.ENETDOWN,
+        errno.ENETUNREACH,
+        errno.EPIPE,
+    ),
+}
+"""Of network file systems, and of object stores as fsspec translates them: a throttled request is EBUSY."""
+
 TYPES = {"PermissionDeniedError": Kind.DENIED, "UnauthenticatedError": Kind.DENIED, "PermissionError": Kind.DENIED}
 
 
@@ -103,10 +129,10 @@ class Fault:
 def fault_of(error: BaseException) -> Fault:
     """What an exception of a client stands for."""
     text = str(error)
-    status = getattr(error, "status", None) or _first(r"status code: (\d{3})", text)
+    status = _status_of(error) or int(_first(r"status code: (\d{3})", text) or 0)
     code = _first(r"<Code>(\w{1,64})</Code>", text)
     detail = " ".join(str(part) for part in (f"HTTP {status}" if status else "", code or "") if part)
-    kind = TYPES.get(type(error).__name__) or _kind_of_status(int(status or 0)) or _kind_of_text(error, text)
+    kind = kind_of(error) or _kind_of_status(status) or _kind_of_text(error, text)
     if code == "NoSuchBucket":
         kind = Kind.BUCKET
     if code in ("PermanentRedirect", "AuthorizationHeaderMalformed"):
@@ -114,20 +140,32 @@ def fault_of(error: BaseException) -> Fault:
     return Fault(kind, detail or _first(r"kind: (\w+)", text) or type(error).__name__)
 
 
+def kind_of(error: BaseException) -> Kind | None:
+    """The kind of a fault, by what an exception of any library has; None if that does not tell."""
+    if (kind := TYPES.get(type(error).__name__)) is not None:
+        return kind
+    if isinstance(error, TimeoutError):
+        return Kind.TIMEOUT
+    if (kind := _kind_of_status(_status_of(error))) is not None:
+        return kind
+    number = error.errno if isinstance(error, OSError) else None
+    by_number = next((kind for kind, numbers in ERRNOS.items() if number in numbers), None)
+    return by_number or (Kind.CONNECTION if isinstance(error, ConnectionError) else None)
+
+
+def _status_of(error: BaseException) -> int:
+    """As the errors of aiohttp have it; 0 if it has none."""
+    found = getattr(error, "status", None)
+    return found if isinstance(found, int) else 0
+
+
 def _kind_of_status(status: int) -> Kind | None:
-    if status in (401, 403, 407):
-        return Kind.DENIED
-    if status in (408, 429) or status >= 500:
-        return Kind.BUSY
-    return Kind.REGION if status in (301, 307) else None
+    return next((kind for kind, statuses in STATUSES.items() if status in statuses), None)
 
 
 def _kind_of_text(error: BaseException, text: str) -> Kind:
-    if isinstance(error, asyncio.TimeoutError):
-        return Kind.TIMEOUT
     text = f"{type(error).__name__} {text}"
-    found = next((kind for sign, kind in SIGNS if re.search(sign, text)), None)
-    return found or (Kind.CONNECTION if isinstance(error, ConnectionError) else Kind.OTHER)
+    return next((kind for sign, kind in SIGNS if re.search(sign, text)), Kind.OTHER)
 
 
 def _first(pattern: str, text: str) -> str | None:

@@ -1,4 +1,4 @@
-"""Zarr stores of object stores and web servers, with this process's own credentials; the only file that knows obstore.
+"""Zarr stores of object stores and web servers, with this process's own credentials.
 
 s3 and gs are reached by obstore, http and https by fsspec, which can also read a web server's listing of a folder.
 """
@@ -11,6 +11,7 @@ from typing import Any
 from zarr.abc.store import Store
 from zarr.storage import FsspecStore
 
+from spae_dask import patience
 from spae_dask.errors import InvalidInput, StorageError
 from spae_dask.storage.address import Address, check_endpoint, says_yes
 
@@ -49,8 +50,18 @@ def settled(address: Address) -> Address:
     return replace(address, endpoint_url=endpoint, region=region, anon=anon)
 
 
-def connect(address: Address, *, read_only: bool) -> Store:
+def connect(address: Address, *, read_only: bool, repeats: bool = False) -> Store:
     """A store at the address. Nothing is sent before the first request.
+
+    Parameters
+    ----------
+    address : Address
+        As `settled` makes it.
+    read_only : bool
+        Whether writing is refused.
+    repeats : bool
+        Whether the client itself repeats what fails, as `patience` says and without a word. `tries` repeats whole
+        requests and tells of it, but an upload of many parts is one request to it.
 
     Raises
     ------
@@ -70,7 +81,15 @@ def connect(address: Address, *, read_only: bool) -> Store:
             "read_timeout": timedelta(seconds=READ_SECONDS),
             "timeout": timedelta(seconds=REQUEST_SECONDS),
         },
-        "retry_config": {"max_retries": 0},  # `tries` repeats, and tells of it
+        "retry_config": {
+            "max_retries": patience.TRIES - 1 if repeats else 0,
+            "backoff": {
+                "init_backoff": timedelta(seconds=patience.FIRST_WAIT),
+                "max_backoff": timedelta(seconds=patience.FIRST_WAIT * 2 ** (patience.TRIES - 2)),
+                "base": 2,
+            },
+            "retry_timeout": timedelta(seconds=patience.PATIENCE),
+        },
     }
     if address.scheme == "gs":
         obstore = _obstore("gcs")

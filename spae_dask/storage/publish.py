@@ -11,7 +11,7 @@ import secrets
 import shutil
 import time
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -62,37 +62,12 @@ def publish(path: str | Path, *, overwrite: bool) -> Iterator[Path]:
         check_output(target, overwrite=overwrite)  # another run may have been faster
         _rename(work, target, aside=target.with_name(f".{target.name}.replaced-{token}"))
     except OSError as error:
-        _remove(work, looks=2)
+        remove_surely(work, looks=2)
         if isinstance(error, SpaeError) or not _is_about_output(error, target, work):
             raise
-        raise StorageError(_explanation(target, error)) from error
+        raise StorageError(explanation(target, error)) from error
     except BaseException:
-        _remove(work, looks=2)
-        raise
-
-
-def replace_file(target: Path, pieces: Iterable[bytes | memoryview]) -> None:
-    """Write a file whole or not at all, in place of what is there, though others may write or remove it meanwhile.
-
-    Raises
-    ------
-    StorageError
-        If it cannot be written.
-    """
-    work = target.with_name(f".{target.name}.partial-{secrets.token_hex(4)}")
-    try:
-        with work.open("wb") as file:
-            for piece in pieces:
-                file.write(piece)
-            file.flush()
-            os.fsync(file.fileno())
-        work.replace(target)
-        _sync(target.parent)
-    except OSError as error:
-        _remove(work, looks=1)
-        raise StorageError(_explanation(target, error)) from error
-    except BaseException:
-        _remove(work, looks=1)
+        remove_surely(work, looks=2)
         raise
 
 
@@ -189,7 +164,7 @@ def _rename(work: Path, target: Path, *, aside: Path) -> None:
     """Put the finished work in place of the target, which is restored if that fails."""
     if not os.path.lexists(target) or (target.is_file() and work.is_file()):
         work.rename(target)  # atomic
-        _sync(target.parent)
+        sync_to_disk(target.parent)
         return
     try:
         target.rename(aside)
@@ -197,8 +172,8 @@ def _rename(work: Path, target: Path, *, aside: Path) -> None:
     finally:
         if os.path.lexists(aside) and not os.path.lexists(target):
             aside.rename(target)
-    _sync(target.parent)
-    _remove(aside, looks=1)
+    sync_to_disk(target.parent)
+    remove_surely(aside, looks=1)
     if os.path.lexists(aside):
         warnings.warn(
             f"{target} was replaced, but its former content could not be deleted and is now {aside}. Delete it.",
@@ -210,15 +185,16 @@ def _rename(work: Path, target: Path, *, aside: Path) -> None:
 def _flush(work: Path) -> None:
     """Force files and directory entries to the disk, so that a crash cannot leave a whole name for empty files."""
     if work.is_file():
-        _sync(work)
+        sync_to_disk(work)
         return
     for folder, _, files in os.walk(work, topdown=False):
         for name in files:
-            _sync(Path(folder, name))
-        _sync(Path(folder))
+            sync_to_disk(Path(folder, name))
+        sync_to_disk(Path(folder))
 
 
-def _sync(path: Path) -> None:
+def sync_to_disk(path: Path) -> None:
+    """Force a file, or the entries of a directory, to the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -229,7 +205,7 @@ def _sync(path: Path) -> None:
         os.close(descriptor)
 
 
-def _remove(path: Path, *, looks: int) -> None:
+def remove_surely(path: Path, *, looks: int) -> None:
     """Delete a file or a directory, until it was found absent ``looks`` times in a row."""
     absent = 0
     for _ in range(N_REMOVALS):
@@ -253,7 +229,7 @@ def _is_about_output(error: OSError, target: Path, work: Path) -> bool:
     return where in (target, target.parent) or where.is_relative_to(work)
 
 
-def _explanation(target: Path, error: OSError) -> str:
+def explanation(target: Path, error: OSError) -> str:
     """What happened and what to do, after the unfinished work was removed."""
     happened = f"{target} could not be written ({error.strerror or error}). Nothing was changed under that name. "
     if error.errno in (errno.ENOSPC, errno.EDQUOT):

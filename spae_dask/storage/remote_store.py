@@ -3,7 +3,7 @@
 Pickled, it is its address and nothing else: no client, no secret.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from zarr.abc.store import ByteRequest, Store
@@ -12,6 +12,8 @@ from zarr.core.sync import sync
 
 from spae_dask.storage.address import Address
 from spae_dask.storage.object_clients import connect, settled
+from spae_dask.storage.object_requests import names_below, objects_below, upload
+from spae_dask.storage.stored_file import StoredFile
 from spae_dask.storage.tries import tried
 
 T = TypeVar("T")
@@ -113,6 +115,20 @@ class RemoteStore(Store):
         """Names directly below a prefix."""
         for key in await self._tried(prefix, lambda: _all_of(self._client.list_dir(prefix)), "listed"):
             yield key
+
+    async def upload(self, key: str, pieces: Sequence[bytes | memoryview]) -> None:
+        """Store an object in parts, each of which the client repeats: a fault does not begin a large one anew."""
+        self._check_writable()
+        patient = connect(self.address, read_only=False, repeats=True)
+        await tried(self.address, key, lambda: upload(patient, key, pieces), "written", repeats_itself=True)
+
+    async def objects_below(self, prefix: str) -> tuple[StoredFile, ...]:
+        """Objects below a prefix, however deep, with sizes and times; of object stores only."""
+        return await self._tried(prefix, lambda: objects_below(self._client, prefix), "listed")
+
+    async def names_below(self, prefix: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Names directly below a prefix, of folders and of objects; of object stores only."""
+        return await self._tried(prefix, lambda: names_below(self._client, prefix), "listed")
 
     async def getsize(self, key: str) -> int:
         """Bytes of an object."""

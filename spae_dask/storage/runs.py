@@ -26,7 +26,7 @@ def read_run(array: StoredArray, first: int, last: int) -> npt.NDArray[Any]:
     """
     try:
         return np.asarray(array[first:last])
-    except MemoryError:
+    except (MemoryError, StorageError):  # the latter says already what to do
         raise
     except Exception as error:  # codecs and stores raise what they please
         raise _explain(array, first, last, error) from error

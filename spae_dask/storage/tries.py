@@ -2,33 +2,32 @@
 
 import asyncio
 import logging
-import random
 import time
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+from spae_dask import patience
 from spae_dask.errors import SpaeError
 from spae_dask.storage.address import Address
 from spae_dask.storage.faults import Kind, fault_of
 
-TRIES = 7
-
-FIRST_WAIT = 0.2
-"""Seconds before the second try, doubled for each later one; the wait is drawn from the upper half of that."""
-
 LOUD = 3
 """Failures of one request from which on each is a warning; before, it is told to those who ask for more."""
-
-PATIENCE = 120.0
-"""Seconds after which no further try is begun."""
 
 LOG = logging.getLogger("spae_dask.storage")
 
 T = TypeVar("T")
 
 
-async def tried(address: Address, key: str, request: Callable[[], Awaitable[T]], done: str = "read") -> T:
-    """What the request gives, tried up to `TRIES` times.
+async def tried(
+    address: Address,
+    key: str,
+    request: Callable[[], Awaitable[T]],
+    done: str = "read",
+    *,
+    repeats_itself: bool = False,
+) -> T:
+    """What the request gives, tried as often as `patience` says.
 
     Parameters
     ----------
@@ -38,6 +37,8 @@ async def tried(address: Address, key: str, request: Callable[[], Awaitable[T]],
         Makes the request.
     done : str
         For messages: what was to be done to the key.
+    repeats_itself : bool
+        Whether it is one of many requests that are repeated one by one already, so that it is made only once here.
 
     Raises
     ------
@@ -48,8 +49,8 @@ async def tried(address: Address, key: str, request: Callable[[], Awaitable[T]],
     StorageError
         If it failed for good.
     """
-    began = time.monotonic()
-    for number in range(1, TRIES + 1):
+    began, waits, number = time.monotonic(), patience.waits(), 1
+    while True:
         try:
             return await request()
         except (SpaeError, MemoryError):
@@ -58,11 +59,11 @@ async def tried(address: Address, key: str, request: Callable[[], Awaitable[T]],
             fault = fault_of(error)
             if isinstance(error, FileNotFoundError) and fault.kind is not Kind.BUCKET:
                 raise
-            spent = time.monotonic() - began
-            if not fault.passing or number == TRIES or spent > PATIENCE:
-                made = f"; {number} tries in {spent:.1f} s" if fault.passing else ""
-                raise fault.error(address, key, done, made) from error
-            wait = FIRST_WAIT * 2 ** (number - 1) * random.uniform(0.5, 1.0)  # noqa: S311 - not for secrecy
+            wait = next(waits, None) if fault.passing and not repeats_itself else None
+            if wait is None:
+                made = patience.TRIES if repeats_itself else number
+                spent = f"; {made} tries in {time.monotonic() - began:.1f} s" if fault.passing else ""
+                raise fault.error(address, key, done, spent) from error
             LOG.log(
                 logging.WARNING if number >= LOUD else logging.INFO,
                 "%s/%s: %s (%s); try %d of %d in %.1f s",
@@ -71,8 +72,8 @@ async def tried(address: Address, key: str, request: Callable[[], Awaitable[T]],
                 fault.kind.value,
                 fault.detail,
                 number + 1,
-                TRIES,
+                patience.TRIES,
                 wait,
             )
-            await asyncio.sleep(wait)
-    raise AssertionError("the last try returns or raises; please report this")
+        await asyncio.sleep(wait)
+        number += 1

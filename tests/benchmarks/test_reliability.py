@@ -9,7 +9,7 @@ from benchmarks import reliability
 
 @pytest.mark.parametrize("group", ["faults", "resume", "soak"])
 def test_nothing_goes_wrong_once(group: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("spae_dask.engine.retrying.WAITS", (0.01, 0.01, 0.01))
+    monkeypatch.setattr("spae_dask.patience.FIRST_WAIT", 0.001)
     rows = list(reliability.GROUPS[group](1, tmp_path))
     assert [str(row) for row in rows if row.wrong] == []
     assert all(row.runs == 1 for row in rows)

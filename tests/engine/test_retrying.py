@@ -30,25 +30,24 @@ def inner() -> ArrayBlocks:
 
 
 @pytest.mark.parametrize("threads", [None, 2])
-def test_a_store_that_falters_three_times_does_not_change_a_bit(
+def test_a_store_that_falters_six_times_does_not_change_a_bit(
     threads: int | None, inner: ArrayBlocks, tmp_path: Path, waits: list[float]
 ) -> None:
-    source = Scripted(inner, tmp_path, {2: ("falter", "falter", "falter", "read")})
+    source = Scripted(inner, tmp_path, {2: ("falter",) * 6 + ("read",)})
     runner = SerialRunner(source) if threads is None else DaskRunner(source, None, threads)
     assert bits(runner.run_pass(Triangular(D))) == bits(SerialRunner(inner).run_pass(Triangular(D)))
-    assert source.readings(2) == 4
-    assert [wait / longest for wait, longest in zip(waits, retrying.WAITS, strict=True)] == pytest.approx(
-        [0.75] * 3, abs=0.25
-    )
+    assert source.readings(2) == 7
+    longest = [0.2, 0.4, 0.8, 1.6, 3.2, 6.4]
+    assert [wait / most for wait, most in zip(waits, longest, strict=True)] == pytest.approx([0.75] * 6, abs=0.25)
 
 
 def test_a_store_that_falters_for_ever_ends_the_pass_and_says_how_often_it_was_tried(
     inner: ArrayBlocks, tmp_path: Path
 ) -> None:
     source = Scripted(inner, tmp_path, {2: ("falter",)})
-    with pytest.raises(StorageFaltered, match=r"SlowDown\. It was tried 4 times within \d+ seconds\.$"):
+    with pytest.raises(StorageFaltered, match=r"SlowDown\. It was tried 7 times within \d+ seconds\.$"):
         SerialRunner(source).run_pass(Triangular(D))
-    assert source.readings(2) == 4
+    assert source.readings(2) == 7
 
 
 @pytest.mark.parametrize(("action", "kind"), [("invalid input", InvalidInput), ("storage error", StorageError)])

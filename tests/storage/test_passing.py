@@ -9,6 +9,7 @@ import pytest
 import zarr
 from zarr.storage import LocalStore
 
+from spae_dask.engine.retrying import read_again
 from spae_dask.errors import StorageError, StorageFaltered
 from spae_dask.storage.npy_blocks import NpyBlocks
 from spae_dask.storage.passing import may_pass
@@ -25,6 +26,13 @@ class Response(Exception):
 def caused_by(cause: Exception) -> Exception:
     error = RuntimeError("the codec pipeline failed")
     error.__cause__ = cause
+    return error
+
+
+def tried_already() -> StorageError:
+    """As a request to an object store that was repeated and failed for good."""
+    error = StorageError("s3://bucket/c/0 cannot be read")
+    error.__cause__ = ConnectionResetError()
     return error
 
 
@@ -57,6 +65,9 @@ def test_a_store_that_is_slow_throttled_or_out_of_reach_may_recover(error: Excep
         Response(404),
         ValueError("not a zstd frame"),
         caused_by(FileNotFoundError()),
+        Response(501),
+        ValueError("the codec's payload: error decoding response body, connection lost, status code: 503"),
+        tried_already(),
     ],
     ids=repr,
 )
@@ -96,6 +107,26 @@ def test_a_throttled_chunk_is_a_fault_that_may_pass_and_is_named(stored: Path) -
         ZarrBlocks(zarr.open_array(Throttled(stored / "x.zarr"), mode="r")).read(0)
     with pytest.raises(StorageFaltered, match=r"chunk 'c/1' of .*v\.zarr.*SlowDown"):
         read_run(zarr.open_array(Throttled(stored / "v.zarr"), mode="r"), 10, 20)
+
+
+def test_what_a_remote_store_has_tried_again_is_not_tried_again_above_it(stored: Path) -> None:
+    class GivenUp(LocalStore):
+        n_asked = 0
+
+        async def get(self, key: str, *args: Any, **options: Any) -> Any:
+            if "c/" in key:
+                self.n_asked += 1
+                raise tried_already()
+            return await super().get(key, *args, **options)
+
+    store = GivenUp(stored / "x.zarr", read_only=True)
+    vector = GivenUp(stored / "v.zarr", read_only=True)
+    source = ZarrBlocks(zarr.open_array(store, mode="r"))
+    for read in (lambda: read_again(source, 0), lambda: read_run(zarr.open_array(vector, mode="r"), 10, 20)):
+        with pytest.raises(StorageError, match="s3://bucket/c/0 cannot be read") as caught:
+            read()
+        assert type(caught.value) is StorageError
+    assert (store.n_asked, vector.n_asked) == (4, 1), "each chunk once"
 
 
 def test_a_block_whose_chunks_can_all_be_read_the_next_moment_may_be_read_again(stored: Path) -> None:

@@ -1,6 +1,10 @@
 """The files of a checkpoint, in folders and in object stores."""
 
+import errno
 import os
+import pickle
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -17,14 +21,17 @@ from spae_dask.storage.checkpoint_record import (
     remove_checkpoint,
     summarize,
 )
-from spae_dask.storage.state_store import LocalStates, ObjectStates, states_at
+from spae_dask.storage.local_states import LocalStates
+from spae_dask.storage.object_states import ObjectStates
+from spae_dask.storage.state_store import states_at
+from tests.s3_service import SECRET
 
 JOB = Job("fit", {"name": "x"}, {"n_components": 2, "n_nonzero": (3, 4)}, {"spae_dask": "1"})
 
 
 @pytest.fixture(params=["folder", "objects"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    return str(tmp_path / "kept") if request.param == "folder" else f"memory://{tmp_path.name}/kept"
+    return str(tmp_path / "kept") if request.param == "folder" else f"{request.getfixturevalue('bucket')}/runs/kept"
 
 
 def test_what_is_written_is_read_listed_and_removed(place: str) -> None:
@@ -47,6 +54,11 @@ def test_what_is_written_is_read_listed_and_removed(place: str) -> None:
         ("01-core-ab/0-00000.state", 4),
         ("checkpoint.json", 2),
     ]
+    store.write_if_absent("checkpoint.json", b"other")
+    store.write_if_absent("parts.json", b"first")
+    for name, content in (("checkpoint.json", b"{}"), ("parts.json", b"first")):
+        with store.open(name) as file:
+            assert file.read() == content
     store.remove("01-core-ab/0-00000.state")
     store.remove("01-core-ab/0-00000.state")
     assert store.files("01-core-ab") == []
@@ -156,32 +168,116 @@ def test_a_folder_that_is_not_ours_is_an_error_of_storage(tmp_path: Path) -> Non
         begin_or_resume(LocalStates(tmp_path), JOB)
 
 
-def test_an_unknown_kind_of_url_is_bad_input() -> None:
-    with pytest.raises(InvalidInput, match="is not understood"):
-        begin_or_resume(states_at("gopher://there/it/is"), JOB)
-
-
-def test_an_object_store_that_fails_is_an_error_of_storage(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: Any, **__: Any) -> None:
-        raise PermissionError("Access Denied")
-
-    store = states_at("memory://refused/kept")
-    monkeypatch.setattr("fsspec.implementations.memory.MemoryFileSystem.pipe_file", refuse)
-    with pytest.raises(StorageError, match=r"cannot be written: PermissionError: Access Denied.*is kept"):
-        begin_or_resume(store, JOB)
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("gopher://there/it/is", "cannot be at gopher://there/it/is: checkpoints are kept in local or mounted folders"),
+        ("memory://runs/7", "below s3:// and gs://"),
+        ("https://u:hush@host/runs", "password"),
+        ("https://host/runs", "cannot be at https://host/runs"),
+        ("simplecache::s3://u:hush@bucket/run", "cannot be at simplecache::s3://...@bucket/run"),
+        ("s3://bucket", "does not name a store: give s3://BUCKET/NAME,"),
+        ("s3://u:hush@bucket/run", "holds a user, a password"),
+    ],
+)
+def test_urls_that_cannot_be_are_bad_input_and_not_repeated(url: str, told: str) -> None:
+    with pytest.raises(InvalidInput, match=told) as caught:
+        states_at(url)
+    assert "hush" not in str(caught.value)
 
 
 def test_a_library_that_is_missing_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(url: str) -> None:
-        raise ImportError("Install s3fs to access S3")
-
-    monkeypatch.setattr("fsspec.core.url_to_fs", missing)
+    monkeypatch.setitem(sys.modules, "botocore.session", None)
     with pytest.raises(InvalidInput, match=r'pip install "spae-dask\[s3\]"'):
-        begin_or_resume(states_at("s3://bucket/run"), JOB)
+        states_at("s3://bucket/run")
 
 
-def test_places_are_folders_or_urls(tmp_path: Path) -> None:
+def test_places_are_folders_or_urls(tmp_path: Path, bucket: str) -> None:
     assert states_at(f"file://{tmp_path}") == states_at(tmp_path) == LocalStates(tmp_path)
-    assert states_at("s3://bucket/run/") == ObjectStates("s3://bucket/run")
+    remote = states_at(f"{bucket}/run/")
+    assert isinstance(remote, ObjectStates)
+    assert remote.describe() == f"{bucket}/run"
+    assert pickle.loads(pickle.dumps(remote)) == remote == states_at(f"{bucket}/run")
+    assert SECRET.encode() not in pickle.dumps(remote)
     with pytest.raises(InvalidInput, match="empty name"):
         states_at("")
+
+
+def test_on_a_file_system_without_links_one_writer_is_first_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any) -> None:
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", refuse)
+    store = LocalStates(tmp_path)
+    store.write_if_absent("checkpoint.json", b"first")
+    store.write_if_absent("checkpoint.json", b"second")
+    assert (tmp_path / "checkpoint.json").read_bytes() == b"first"
+    assert [each.name for each in tmp_path.iterdir()] == ["checkpoint.json"]
+
+
+def test_a_record_that_is_taken_away_while_a_run_begins_is_an_error_of_storage(tmp_path: Path) -> None:
+    class Lost(LocalStates):
+        def write_if_absent(self, path: str, content: bytes) -> None: ...
+
+    with pytest.raises(StorageError, match="was removed while a run began there"):
+        begin_or_resume(Lost(tmp_path / "kept"), JOB)
+
+
+BEGIN = """
+import sys, time
+from pathlib import Path
+from spae_dask.errors import OtherCheckpoint
+from spae_dask.storage import checkpoint_record as record
+
+place, seed, gate, n = sys.argv[1], int(sys.argv[2]), Path(sys.argv[3]), int(sys.argv[4])
+read = record.read_job
+looks = []
+
+def look(store):
+    found = read(store)
+    if not looks:  # all have found nothing before any of them writes
+        looks.append(found)
+        (gate / str(seed)).touch()
+        while len(list(gate.iterdir())) < n:
+            time.sleep(0.001)
+    return found
+
+record.read_job = look
+try:
+    job = record.Job("fit", {"name": "x"}, {"seed": seed % 3}, {"spae_dask": "1"})
+    record.begin_or_resume(record.states_at(place), job)
+    print("goes on", seed % 3)
+except OtherCheckpoint as error:
+    print("refused", error)
+assert looks == [None]
+"""
+
+
+def test_of_processes_that_begin_at_once_one_wins_and_others_go_on_with_it_or_are_refused(
+    place: str, tmp_path: Path
+) -> None:
+    gate, n = tmp_path / "gate", 6
+    gate.mkdir()
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-c", BEGIN, place, str(seed), str(gate), str(n)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for seed in range(n)
+    ]
+    told = [(each.communicate(timeout=120), each.returncode) for each in started]
+    assert [code for _, code in told] == [0] * n, told
+    found = read_job(states_at(place))
+    assert found is not None
+    winner = found[0].parameters["seed"]
+    for seed, ((out, _), _) in enumerate(told):
+        if seed % 3 == winner:
+            assert out == f"goes on {winner}\n"
+        else:
+            assert out.startswith("refused")
+            assert f"of another run: seed was {winner}, is {seed % 3}." in out
+    assert states_at(place).files("") == ["checkpoint.json"]

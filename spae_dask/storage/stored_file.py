@@ -1,0 +1,22 @@
+"""What a listing tells of a file or an object."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class StoredFile:
+    """A file or an object.
+
+    Attributes
+    ----------
+    path : str
+        Below what was listed.
+    nbytes : int
+        Its size.
+    time : float
+        When it was written, in seconds since 1970.
+    """
+
+    path: str
+    nbytes: int
+    time: float
