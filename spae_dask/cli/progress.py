@@ -7,7 +7,7 @@ from typing import Protocol, TextIO
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 
-from spae_dask.engine.events import Estimated, Event, PassStarted, Resumed, RowsDone
+from spae_dask.engine.events import Estimated, Event, PassStarted, Resumed, RowsDone, RunAgain
 from spae_dask.engine.memory import format_nbytes
 
 SECONDS_BETWEEN_LINES = 5.0
@@ -52,6 +52,12 @@ class Meter:
             self.resume(event.n_rows, event.nbytes)
         elif isinstance(event, RowsDone):
             self.add(event.n_rows, event.nbytes)
+        elif isinstance(event, RunAgain):
+            self.display.end(
+                f"{self.name}: rows {event.first_row:,} to {event.last_row - 1:,} are run again on {event.worker}: "
+                f"{event.slow_worker} has not finished them, nor anyone else any, for {event.seconds:.0f} seconds, "
+                f"where half the spans take {event.usual_seconds:.1f} at most"
+            )
         elif isinstance(event, Estimated):
             interval = f"({event.lower:.4f} to {event.upper:.4f})"
             self.display.end(f"{100 * event.fraction_read:.3g} % read: ratio {event.ratio:.4f} {interval}")
