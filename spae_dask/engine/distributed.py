@@ -146,7 +146,9 @@ class DaskRunner:
         keeper = None if kept is None else delayed(kept, name=f"kept-{token}", traverse=False)
         done = tree.covered(stored)
         swept = [i for i in range(tree.n_spans) if i not in done and (only is None or i in only)]
-        sweeps = dict(zip(swept, self._sweeps(recipe, layout, token, swept, keeper), strict=True))
+        # once, since their keys are new ones every time, and a second run must not compute its blocks anew
+        lazy = self.source.lazy_blocks() if isinstance(self.source, LazyRowBlocks) else None
+        sweeps = dict(zip(swept, self._sweeps(recipe, layout, lazy, token, swept, keeper), strict=True))
 
         def again(key: str, worker: str) -> Delayed:
             # with nodes of its own, so that it waits for nothing that a stuck worker holds
@@ -154,7 +156,7 @@ class DaskRunner:
             with dask.annotate(workers=[worker], allow_other_workers=False):
                 its_recipe = delayed(accumulator, name=f"recipe-{own}", traverse=False)
                 its_keeper = None if kept is None else delayed(kept, name=f"kept-{own}", traverse=False)
-                return self._sweeps(its_recipe, layout, token, [int(key.rpartition("-")[2])], its_keeper, own)[0]
+                return self._sweeps(its_recipe, layout, lazy, token, [int(key.rpartition("-")[2])], its_keeper, own)[0]
 
         def state_of(node: Node) -> Delayed:
             level, number = node
@@ -199,6 +201,7 @@ class DaskRunner:
         self,
         recipe: Delayed,
         layout: PassLayout,
+        lazy: list[Delayed] | None,
         token: str,
         numbers: list[int],
         kept: Delayed | None,
@@ -213,10 +216,9 @@ class DaskRunner:
             (key, (0, i), layout.spans[i], key if self.client is not None and again is None else None)
             for key, i in zip(keys, numbers, strict=True)
         ]
-        if isinstance(self.source, LazyRowBlocks):
-            blocks = self.source.lazy_blocks()
+        if lazy is not None:
             return [
-                _call(sweep_lazy_task, key, recipe, span, gate, watch, kept, node, own, *_blocks_of(span, blocks))
+                _call(sweep_lazy_task, key, recipe, span, gate, watch, kept, node, own, *_blocks_of(span, lazy))
                 for key, node, span, own in tasks
             ]
         source = delayed(self.source, name=f"source-{again or token}", traverse=False)

@@ -34,8 +34,11 @@ SILENT_SECONDS = 30.0
 KILL_SECONDS = 10.0
 """How long a nanny may take to end its worker; without an answer the worker is taken out all the same."""
 
-MOST_SECOND_RUNS = 3
-"""In a pass; and workers taken for dead."""
+MOST_SECOND_RUNS = 8
+"""In a pass; and workers taken for dead. Several, since a span that waits at the gate for a stuck one is stuck too."""
+
+HAND_SECONDS = 30.0
+"""A state is sent again if the task still runs after this: it may have begun later, or on another worker."""
 
 WAITS = ("merge-", "done-", "top-")
 """Tasks that take a moment, unless what they need is on a worker that is stuck: no reason to call theirs busy."""
@@ -118,7 +121,7 @@ class Stragglers:
     tell: Callable[[RunAgain], None]
     ask: Ask
     _runs: dict[str, Future] = field(default_factory=dict)
-    _handed: set[str] = field(default_factory=set)
+    _next: dict[str, float] = field(default_factory=dict)
     _n_silent: int = 0
 
     def holders(self) -> list[Holder]:
@@ -146,7 +149,6 @@ class Stragglers:
         if not silent or not idle_places(holders):
             return []
         self._n_silent += len(silent)
-        self._handed.difference_update(key for holder in silent for key in holder.keys)
         self.ask(
             partial(
                 self.client.scheduler.restart_workers,
@@ -186,12 +188,13 @@ class Stragglers:
 
     def hand_over(self) -> None:
         """Hand the states of second runs that have ended well to the tasks that are stuck."""
-        ended = [key for key, run in self._runs.items() if run.status == "finished" and key not in self._handed]
-        if not ended:
+        now = time.monotonic()
+        due = [key for key, run in self._runs.items() if run.status == "finished" and self._next.get(key, now) <= now]
+        if not due:
             return
+        self._next |= dict.fromkeys(due, now + HAND_SECONDS)
         for address, keys in (self.ask(self.client.scheduler.processing) or {}).items():
-            for key in set(ended).intersection(keys):
-                self._handed.add(key)
+            for key in set(due).intersection(keys):
                 # in a thread, since neither the state nor the worker's answer need come soon
                 threading.Thread(target=_send, args=(self.client, self._runs[key], key, address), daemon=True).start()
 
