@@ -4,11 +4,11 @@ Run from the repository's root::
 
     python -m benchmarks.reliability [chaos resume faults fuzz soak] [--runs N] [--markdown]
 
-``chaos`` kills a worker of two at a random moment of a fit: the bits must be those of a serial fit. ``resume`` kills a
-whole run, workers and all, at a random moment, and runs it again: the same bits, and no more is read again than what
-workers were at. ``faults`` makes stores fail: a right result, or the right error, and nothing half-written. ``fuzz``
-damages files, see ``fuzzing``. ``soak`` fits again and again in one process, which must not grow. The exit code is 1 if
-anything went wrong.
+``chaos`` kills or stops a worker of two at a random moment of a fit: the bits must be those of a serial fit.
+``resume`` kills a whole run, workers and all, at a random moment, and runs it again: the same bits, and no more is read
+again than what workers were at. ``faults`` makes stores fail: a right result, or the right error, and nothing
+half-written. ``fuzz`` damages files, see ``fuzzing``. ``soak`` fits again and again in one process, which must not
+grow. The exit code is 1 if anything went wrong.
 """
 
 import argparse
@@ -48,7 +48,7 @@ from benchmarks.fuzzing import KINDS, judged
 from benchmarks.machine import describe_machine
 from benchmarks.resuming import N_WORKERS
 from spae_dask.clusters.local import local_cluster
-from spae_dask.engine import spans
+from spae_dask.engine import spans, stragglers, watchdog
 
 RUNS = {"chaos": 25, "resume": 20, "faults": 1, "fuzz": 1000, "soak": 500}
 """By default: runs of each case, damaged files of each kind, fits."""
@@ -93,9 +93,20 @@ def a_span_a_block() -> Iterator[None]:
         spans.MIN_SPAN_NBYTES, spans.STATE_WORTH = before
 
 
+@contextlib.contextmanager
+def little_patience() -> Iterator[None]:
+    """Have workers that stand still replaced after a few seconds, for a ``with`` block."""
+    before = stragglers.STRAGGLER_SECONDS, stragglers.SILENT_SECONDS, watchdog.CHECK_SECONDS
+    stragglers.STRAGGLER_SECONDS, stragglers.SILENT_SECONDS, watchdog.CHECK_SECONDS = 2.0, 5.0, 0.5
+    try:
+        yield
+    finally:
+        stragglers.STRAGGLER_SECONDS, stragglers.SILENT_SECONDS, watchdog.CHECK_SECONDS = before
+
+
 def chaos(runs: int, scratch: Path) -> Iterator[Row]:
-    """A worker of two is ended in four ways, each time at a random moment."""
-    with a_span_a_block():
+    """A worker of two is ended in four ways, or stopped, each time at a random moment."""
+    with a_span_a_block(), little_patience():
         yield from _chaos(runs, scratch)
 
 
@@ -106,6 +117,7 @@ def _chaos(runs: int, scratch: Path) -> Iterator[Row]:
     rng = random.Random(0)  # noqa: S311 - no secret
     ends = {"SIGKILL": _signal(signal.SIGKILL), "SIGTERM": _signal(signal.SIGTERM)}
     ends |= {"segmentation fault": _signal(signal.SIGSEGV), "memory overrun": _overrun}
+    ends |= {"stopped (SIGSTOP)": _signal(signal.SIGSTOP)}
     for name, end in ends.items():
         wrong, ended = 0, 0
         for _ in range(runs):

@@ -68,6 +68,10 @@ class JsonProgress:
         """Write a line, with the numbers of the pass that has ended."""
         self._log.write("info", "pass", line, **({} if self._meter is None else _numbers(self._meter)))
 
+    def note(self, line: str) -> None:
+        """Write a line, with the numbers of the pass at hand."""
+        self._log.write("info", "note", line, **({} if self._meter is None else _numbers(self._meter)))
+
     def stop(self) -> None:
         """Nothing to give back."""
 

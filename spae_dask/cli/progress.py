@@ -7,7 +7,7 @@ from typing import Protocol, TextIO
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 
-from spae_dask.engine.events import Estimated, Event, PassStarted, Resumed, RowsDone
+from spae_dask.engine.events import Estimated, Event, PassStarted, Resumed, RowsDone, RunAgain
 from spae_dask.engine.memory import format_nbytes
 
 SECONDS_BETWEEN_LINES = 5.0
@@ -21,6 +21,10 @@ class Display(Protocol):
     def update(self, meter: "Meter") -> None: ...
 
     def end(self, line: str) -> None: ...
+
+    def note(self, line: str) -> None:
+        """Show a line on the way."""
+        ...
 
     def stop(self) -> None:
         """Give the terminal back."""
@@ -52,6 +56,13 @@ class Meter:
             self.resume(event.n_rows, event.nbytes)
         elif isinstance(event, RowsDone):
             self.add(event.n_rows, event.nbytes)
+        elif isinstance(event, RunAgain):
+            rows = f"rows {event.first_row:,} to {event.last_row - 1:,}"
+            self.display.note(
+                f"{self.name}: {rows} are run again on {event.worker}: {event.slow_worker} has not come to their end, "
+                f"and nothing else was finished for {event.seconds:.0f} s, where half the spans take "
+                f"{event.usual_seconds:.1f} s at most"
+            )
         elif isinstance(event, Estimated):
             interval = f"({event.lower:.4f} to {event.upper:.4f})"
             self.display.end(f"{100 * event.fraction_read:.3g} % read: ratio {event.ratio:.4f} {interval}")
@@ -123,6 +134,9 @@ class Silence:
     def end(self, line: str) -> None:
         """Nothing."""
 
+    def note(self, line: str) -> None:
+        """Nothing."""
+
     def stop(self) -> None:
         """Nothing to give back."""
 
@@ -157,6 +171,10 @@ class Lines:
     def end(self, line: str) -> None:
         """Print a line."""
         print(line, file=self.stream, flush=True)
+
+    def note(self, line: str) -> None:
+        """Print it."""
+        self.end(line)
 
     def stop(self) -> None:
         """Nothing to give back."""
@@ -194,6 +212,10 @@ class Bar:
         """Put a line in the bar's place."""
         self.stop()
         self.console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+    def note(self, line: str) -> None:
+        """Print it; the bar comes back with the next rows."""
+        self.end(line)
 
     def stop(self) -> None:
         """Take the bar away."""

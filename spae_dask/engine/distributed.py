@@ -20,10 +20,11 @@ from spae_dask.accumulators.base import Accumulator, State
 from spae_dask.blocks import LazyRowBlocks, RowBlocks, nbytes_of_rows
 from spae_dask.engine.checkpoint import Checkpoint, KeptPass, LostState, NotWhole
 from spae_dask.engine.deaths import died_too_often
-from spae_dask.engine.events import PassEnded, PassStarted, Resumed, RowsDone, Watcher, ignore
+from spae_dask.engine.events import PassEnded, PassStarted, Resumed, RowsDone, RunAgain, Watcher, ignore
 from spae_dask.engine.layout import PassLayout, Tally
 from spae_dask.engine.merge_tree import MergeTree, Node
 from spae_dask.engine.spans import Span
+from spae_dask.engine.stragglers import Again
 from spae_dask.engine.sweep import unchecked
 from spae_dask.engine.tasks import (
     as_list,
@@ -145,7 +146,17 @@ class DaskRunner:
         keeper = None if kept is None else delayed(kept, name=f"kept-{token}", traverse=False)
         done = tree.covered(stored)
         swept = [i for i in range(tree.n_spans) if i not in done and (only is None or i in only)]
-        sweeps = dict(zip(swept, self._sweeps(recipe, layout, token, swept, keeper), strict=True))
+        # once, since their keys are new ones every time, and a second run must not compute its blocks anew
+        lazy = self.source.lazy_blocks() if isinstance(self.source, LazyRowBlocks) else None
+        sweeps = dict(zip(swept, self._sweeps(recipe, layout, lazy, token, swept, keeper), strict=True))
+
+        def again(key: str, worker: str) -> Delayed:
+            # with nodes of its own, so that it waits for nothing that a stuck worker holds
+            own = f"again-{key}"
+            with dask.annotate(workers=[worker], allow_other_workers=False):
+                its_recipe = delayed(accumulator, name=f"recipe-{own}", traverse=False)
+                its_keeper = None if kept is None else delayed(kept, name=f"kept-{own}", traverse=False)
+                return self._sweeps(its_recipe, layout, lazy, token, [int(key.rpartition("-")[2])], its_keeper, own)[0]
 
         def state_of(node: Node) -> Delayed:
             level, number = node
@@ -165,7 +176,7 @@ class DaskRunner:
             root = _call(as_list, f"tops-{token}", *ends)
         already = sum(layout.spans[i].n_rows for i in done)
         resumed = Resumed(len(done), tree.n_spans, already, nbytes_of_rows(self.source, already)) if done else None
-        return self._run(name, tuple(layout.spans[i] for i in swept), root, dones, resumed)
+        return self._run(name, tuple(layout.spans[i] for i in swept), root, dones, resumed, again)
 
     def run_spans(self, work: SpanWork[Result], spans: tuple[Span, ...], name: str = "pass") -> list[Result]:
         """Run ``work`` on every span and return the (small) results in order."""
@@ -187,22 +198,34 @@ class DaskRunner:
         return results
 
     def _sweeps(
-        self, recipe: Delayed, layout: PassLayout, token: str, numbers: list[int], kept: Delayed | None
+        self,
+        recipe: Delayed,
+        layout: PassLayout,
+        lazy: list[Delayed] | None,
+        token: str,
+        numbers: list[int],
+        kept: Delayed | None,
+        again: str | None = None,
     ) -> list[Delayed]:
-        """One delayed state for each of these spans."""
+        """One delayed state for each of these spans; under the key ``again`` if it is a second run of the only one."""
         watch = self._emit_rows if self.client is None else None
         gate = (token, self.tasks_per_worker)
-        spans = [(f"sweep-{token}-{i:05d}", (0, i), layout.spans[i]) for i in numbers]
-        if isinstance(self.source, LazyRowBlocks):
-            blocks = self.source.lazy_blocks()
+        keys = [f"sweep-{token}-{i:05d}" if again is None else again for i in numbers]
+        # a first run on a cluster takes the state of a second one, if that comes first
+        tasks = [
+            (key, (0, i), layout.spans[i], key if self.client is not None and again is None else None)
+            for key, i in zip(keys, numbers, strict=True)
+        ]
+        if lazy is not None:
             return [
-                _call(sweep_lazy_task, key, recipe, span, gate, watch, kept, node, *_blocks_of(span, blocks))
-                for key, node, span in spans
+                _call(sweep_lazy_task, key, recipe, span, gate, watch, kept, node, own, *_blocks_of(span, lazy))
+                for key, node, span, own in tasks
             ]
-        source = delayed(self.source, name=f"source-{token}", traverse=False)
+        source = delayed(self.source, name=f"source-{again or token}", traverse=False)
         prefetch = layout.footprint.n_blocks_held > 1
         return [
-            _call(sweep_task, key, source, recipe, span, prefetch, gate, watch, kept, node) for key, node, span in spans
+            _call(sweep_task, key, source, recipe, span, prefetch, gate, watch, kept, node, own)
+            for key, node, span, own in tasks
         ]
 
     def _run(
@@ -212,6 +235,7 @@ class DaskRunner:
         root: Delayed,
         dones: list[Delayed],
         resumed: Resumed | None = None,
+        again: Again | None = None,
     ) -> Any:
         """Compute ``root`` while telling the watcher which spans are done."""
         n_rows, n_spans = sum(span.n_rows for span in spans), len(spans)
@@ -228,20 +252,26 @@ class DaskRunner:
                     root, *dones, scheduler="threads", num_workers=self.tasks_per_worker, optimize_graph=False
                 )
         else:
-            result, times = self._run_on_cluster(self.client, name, spans, root, dones)
+            result, times = self._run_on_cluster(self.client, name, spans, root, dones, again)
         read, compute = (sum(s[i] for s in times) for i in (0, 1))
         self._emit(PassEnded(name, time.perf_counter() - began, read, compute))
         return result
 
     def _run_on_cluster(
-        self, client: Client, name: str, spans: tuple[Span, ...], root: Delayed, dones: list[Delayed]
+        self,
+        client: Client,
+        name: str,
+        spans: tuple[Span, ...],
+        root: Delayed,
+        dones: list[Delayed],
+        again: Again | None,
     ) -> tuple[Any, list[tuple[float, float]]]:
         futures = client.compute([root, *dones], optimize_graph=False)
         span_of = {future.key: span for future, span in zip(futures[1:], spans, strict=True)}
         tasks = {
             f"{kind}{key.removeprefix('done-')}": s for key, s in span_of.items() for kind in ("", "done-", "sweep-")
         }
-        watchdog = Watchdog(client, name, tasks)
+        watchdog = Watchdog(client, name, tasks, len(spans), again, self._emit)
         result, times = None, []
         try:
             for future, value in watchdog.completed(futures):
@@ -262,12 +292,13 @@ class DaskRunner:
                 raise  # a task's own, such as that of a dask array's storage
             raise ClusterUnavailable(f"{name}: the scheduler stopped answering: {error}") from error
         finally:
+            watchdog.end()
             client.cancel(futures, force=True)
 
     def _emit_rows(self, n_rows: int, nbytes: int) -> None:
         self._emit(RowsDone(n_rows, nbytes))
 
-    def _emit(self, event: PassStarted | Resumed | RowsDone | PassEnded) -> None:
+    def _emit(self, event: PassStarted | Resumed | RowsDone | RunAgain | PassEnded) -> None:
         with self._watch_lock:
             self.watch(event)
 

@@ -55,6 +55,30 @@ class RowsDone:
 
 
 @dataclass(frozen=True)
+class RunAgain:
+    """Some rows take far longer than others, and are read a second time elsewhere; whichever run is first counts.
+
+    Attributes
+    ----------
+    first_row, last_row : int
+        The rows, ``[first_row, last_row)``.
+    slow_worker, worker : str
+        Address of the worker that has not come to their end, and of the one that begins anew.
+    seconds : float
+        That nothing has been finished.
+    usual_seconds : float
+        What half the spans take at most.
+    """
+
+    first_row: int
+    last_row: int
+    slow_worker: str
+    worker: str
+    seconds: float
+    usual_seconds: float
+
+
+@dataclass(frozen=True)
 class PassEnded:
     """A sweep has ended and its states are merged.
 
@@ -92,7 +116,7 @@ class Estimated:
     upper: float
 
 
-Event = PassStarted | Resumed | RowsDone | PassEnded | Estimated
+Event = PassStarted | Resumed | RowsDone | RunAgain | PassEnded | Estimated
 Watcher = Callable[[Event], None]
 
 

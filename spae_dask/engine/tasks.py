@@ -1,12 +1,14 @@
 """What dask's tasks do, each in a worker or a thread: sweep a span, load a state, merge states, work on a span."""
 
 import threading
+from collections.abc import Callable
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
 from spae_dask.accumulators.base import Accumulator
 from spae_dask.blocks import Block, RowBlocks, nbytes_of_rows
 from spae_dask.engine.checkpoint import KeptPass
+from spae_dask.engine.handover import first_of
 from spae_dask.engine.merge_tree import Node
 from spae_dask.engine.spans import Span
 from spae_dask.engine.sweep import BlockWatcher, Swept, merge_swept, sweep, sweep_blocks
@@ -37,16 +39,22 @@ def sweep_task(
     watch: BlockWatcher | None,
     kept: KeptPass | None,
     node: Node,
+    key: str | None = None,
 ) -> Swept:
-    """The state of a span: swept, unless it is stored; and stored."""
-    with _gate(*gate), one_blas_thread():
-        # found, if the worker that stored it died before the state was merged, or another run was faster
-        found = None if kept is None else kept.find(node, recipe)
-        if found is None:
-            return _kept(sweep(source, recipe, span, prefetch, watch), kept, node)
-    if watch is not None:
-        watch(span.n_rows, nbytes_of_rows(source, span.n_rows))
-    return found
+    """The state of a span: swept, unless it is stored; and stored. Under a ``key`` it may be handed in as well."""
+
+    def swept(wanted: Callable[[], bool]) -> Swept:
+        with _gate(*gate), one_blas_thread():
+            # found, if the worker that stored it died before the state was merged, or another run was faster
+            found = None if kept is None else kept.find(node, recipe)
+            if found is None:
+                made = sweep(source, recipe, span, prefetch, watch)
+                return _kept(made, kept, node) if wanted() else made
+        if watch is not None:
+            watch(span.n_rows, nbytes_of_rows(source, span.n_rows))
+        return found
+
+    return swept(_always) if key is None else first_of(key, swept)
 
 
 def sweep_lazy_task(
@@ -56,11 +64,21 @@ def sweep_lazy_task(
     watch: BlockWatcher | None,
     kept: KeptPass | None,
     node: Node,
+    key: str | None,
     *blocks: Block,
 ) -> Swept:
     """The same of blocks that are computed already."""
-    with _gate(*gate), one_blas_thread():
-        return _kept(sweep_blocks(blocks, recipe, span.first_row, watch), kept, node)
+
+    def swept(wanted: Callable[[], bool]) -> Swept:
+        with _gate(*gate), one_blas_thread():
+            made = sweep_blocks(blocks, recipe, span.first_row, watch)
+            return _kept(made, kept, node) if wanted() else made
+
+    return swept(_always) if key is None else first_of(key, swept)
+
+
+def _always() -> bool:
+    return True
 
 
 def load_task(kept: KeptPass, node: Node, recipe: Accumulator[Any]) -> Swept:

@@ -1,21 +1,24 @@
 """Watches a pass from the client, so that nothing is waited for without end and nothing slow goes untold.
 
 Asked every `CHECK_SECONDS`, the scheduler must answer within `SCHEDULER_SECONDS`, and a cluster may be without workers
-for `NO_WORKERS_SECONDS`: dask itself would wait for ever. Slow spans are told of and not run a second time elsewhere:
-the blocks of a span come from one store, so a slow one mostly means a slow store, which a second reader makes slower.
+for `NO_WORKERS_SECONDS`: dask itself would wait for ever. The last spans of a pass are run a second time elsewhere if
+they take far longer than the others, see `stragglers`; slow spans that this does not help are told of.
 """
 
 import statistics
 import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import dask
 from dask.utils import parse_timedelta
 from distributed import Client, Future, as_completed
 
+from spae_dask.engine import stragglers
+from spae_dask.engine.events import RunAgain
 from spae_dask.engine.spans import Span
+from spae_dask.engine.stragglers import Again, Holder, Stragglers
 from spae_dask.errors import ClusterUnavailable, SlowClusterWarning
 
 CHECK_SECONDS = 2.0
@@ -55,6 +58,10 @@ def rows_of(spans: Sequence[Span]) -> str:
     return f"rows {', '.join(named)}{more}"
 
 
+def _first_row(span: Span) -> int:
+    return span.first_row
+
+
 class Watchdog:
     """Looks after one pass.
 
@@ -66,12 +73,28 @@ class Watchdog:
         Of the pass.
     spans : mapping of str to Span
         The span that each task key stands for.
+    n_spans : int
+        There are.
+    again : callable or None
+        Makes the second run of a span, see ``Stragglers``.
+    tell : callable
+        Told of second runs.
     """
 
-    def __init__(self, client: Client, name: str, spans: Mapping[str, Span]) -> None:
+    def __init__(
+        self,
+        client: Client,
+        name: str,
+        spans: Mapping[str, Span],
+        n_spans: int,
+        again: Again | None,
+        tell: Callable[[RunAgain], None],
+    ) -> None:
         self.client = client
         self.name = name
         self.spans = spans
+        self.n_spans = n_spans
+        self._stragglers = Stragglers(client, spans, again, tell, self._ask)
         now = time.monotonic()
         self._looked = self._answered = self._progress = now
         self._empty_since: float | None = None
@@ -94,6 +117,7 @@ class Watchdog:
             if waiting.has_ready():
                 yield next(waiting)
                 continue
+            self._stragglers.hand_over()
             with waiting.thread_condition:
                 waiting.thread_condition.wait(timeout=0.1)
             if time.monotonic() - self._looked >= CHECK_SECONDS:
@@ -117,9 +141,34 @@ class Watchdog:
             return
         self._answered = now
         self._look_for_workers(workers, now)
-        if workers and not self._told and now - self._progress > self._patience():
+        if workers and now - self._progress > self._patience(stragglers.STRAGGLER_SECONDS, stragglers.STRAGGLER_FACTOR):
+            self._look_at_stragglers(now)
+        if workers and not self._told and now - self._progress > self._patience(SLOW_SECONDS, SLOW_FACTOR):
             self._told = True
             self._tell_slow(now)
+
+    def end(self) -> None:
+        """Give up what was begun beside the pass."""
+        self._stragglers.end()
+
+    def _look_at_stragglers(self, now: float) -> None:
+        holders = self._stragglers.holders()
+        silent = self._stragglers.take_out_silent(holders)
+        if silent:
+            self._tell_silent(silent)
+            self._progress = time.monotonic()  # what they had begins anew
+        elif 2 * len(self._seconds) >= self.n_spans:  # so that it is known what a span takes
+            self._stragglers.run_again(holders, now - self._progress, statistics.median(self._seconds))
+
+    def _tell_silent(self, silent: Sequence[Holder]) -> None:
+        lost = sorted((self.spans[key] for each in silent for key in each.keys if key in self.spans), key=_first_row)
+        warnings.warn(
+            f"{self.name}: nothing has been heard for {min(each.silence for each in silent):.0f} seconds of "
+            f"{', '.join(each.address for each in silent)}: taken for dead. What was there"
+            f"{f' ({rows_of(lost)})' if lost else ''} is run again by others.",
+            SlowClusterWarning,
+            stacklevel=2,
+        )
 
     def _look_for_workers(self, workers: Mapping[str, int], now: float) -> None:
         if workers:
@@ -144,10 +193,10 @@ class Watchdog:
                 stacklevel=2,
             )
 
-    def _patience(self) -> float:
+    def _patience(self, least: float, factor: float) -> float:
         if not self._seconds:
-            return SLOW_FACTOR * SLOW_SECONDS  # nobody knows yet how long a span takes
-        return max(SLOW_SECONDS, SLOW_FACTOR * statistics.median(self._seconds))
+            return factor * least  # nobody knows yet how long a span takes
+        return max(least, factor * statistics.median(self._seconds))
 
     def _tell_slow(self, now: float) -> None:
         processing = self._ask(self.client.scheduler.processing) or {}

@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from spae_dask.cli.progress import Bar, Lines, Meter, Silence, format_seconds
-from spae_dask.engine.events import Estimated, PassEnded, PassStarted, RowsDone
+from spae_dask.engine.events import Estimated, PassEnded, PassStarted, RowsDone, RunAgain
 
 
 class Clock:
@@ -40,6 +40,19 @@ def test_an_estimate_is_a_line_of_its_own():
     stream = io.StringIO()
     Meter(Lines(stream, Clock()), Clock())(Estimated(0.12, 1.0123, 1.0091, 1.01549))
     assert stream.getvalue() == "12 % read: ratio 1.0123 (1.0091 to 1.0155)\n"
+
+
+def test_a_second_run_of_rows_is_a_line_of_its_own_and_not_the_end_of_the_pass():
+    clock, stream = Clock(), io.StringIO()
+    meter = Meter(Lines(stream, clock), clock)
+    meter(PassStarted("core", 4, 2000, 8000))
+    meter(RowsDone(1000, 4000))
+    meter(RunAgain(1000, 2000, "tcp://10.0.0.1:1", "tcp://10.0.0.2:2", 31.2, 0.48))
+    assert stream.getvalue() == (
+        "core: rows 1,000 to 1,999 are run again on tcp://10.0.0.2:2: tcp://10.0.0.1:1 has not come to their end, "
+        "and nothing else was finished for 31 s, where half the spans take 0.5 s at most\n"
+    )
+    assert meter.rows == 1000
 
 
 def test_a_second_pass_starts_its_own_count():

@@ -21,6 +21,14 @@ def _wait_long() -> None:
     time.sleep(4)
 
 
+def _wait_a_second() -> None:
+    time.sleep(1)
+
+
+def _hang() -> None:
+    time.sleep(300)  # longer than any test may take
+
+
 def _falter() -> None:
     raise StorageFaltered("chunk 'c/3/0' cannot be read: SlowDown.")
 
@@ -44,7 +52,9 @@ def _refuse() -> None:
 ACTIONS = {
     "read": lambda: None,
     "slow": _wait,
+    "a second": _wait_a_second,
     "very slow": _wait_long,
+    "hangs": _hang,
     "falter": _falter,
     "killed": _kill,
     "exit": _leave,

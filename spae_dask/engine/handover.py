@@ -1,0 +1,69 @@
+"""How a task that is stuck comes to its end: it takes the state that another worker was faster to make.
+
+A task cannot be stopped while a read does not come back. So it has its span swept by a thread beside its own, and waits
+for that thread, or for a state that is handed to it from outside, whichever comes first. What is swept too late is
+dropped; until then its thread holds its block, its state and its place at the gate.
+"""
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, InvalidStateError
+
+from spae_dask.engine.sweep import Swept
+
+_WAITING: list[tuple[str, "Future[Swept]"]] = []
+"""Tasks of this process that wait, by key; a key is there twice if a task that was taken away has come back."""
+
+_LOCK = threading.Lock()
+
+
+def first_of(key: str, sweep: Callable[[Callable[[], bool]], Swept]) -> Swept:
+    """What ``sweep`` makes, or what is handed to ``key`` before.
+
+    Parameters
+    ----------
+    key : str
+        Of the task.
+    sweep : callable
+        Is run in a thread of its own, and given a function that says whether its state is still wanted.
+
+    Raises
+    ------
+    Exception
+        What ``sweep`` raised.
+    """
+    outcome: Future[Swept] = Future()
+    entry = key, outcome
+    with _LOCK:
+        _WAITING.append(entry)
+    try:
+        # as daemon as dask's own threads: a read that never comes back must not keep a worker from leaving
+        threading.Thread(target=_run, args=(sweep, outcome), name=f"span-{key}", daemon=True).start()
+        return outcome.result()
+    finally:
+        with _LOCK:
+            _WAITING[:] = [each for each in _WAITING if each is not entry]
+
+
+def hand(key: str, swept: Swept) -> bool:
+    """Give the state to the tasks of this process that wait under ``key``; whether there were any."""
+    with _LOCK:
+        waiting = [outcome for each, outcome in _WAITING if each == key]
+    return sum(_settled(outcome.set_result, swept) for outcome in waiting) > 0  # all of them are told, so not any()
+
+
+def _run(sweep: Callable[[Callable[[], bool]], Swept], outcome: "Future[Swept]") -> None:
+    try:
+        swept = sweep(lambda: not outcome.done())
+    except BaseException as error:
+        _settled(outcome.set_exception, error)
+    else:
+        _settled(outcome.set_result, swept)
+
+
+def _settled(settle: Callable[..., None], *args: object) -> bool:
+    try:
+        settle(*args)
+    except InvalidStateError:
+        return False  # the other one was first
+    return True
