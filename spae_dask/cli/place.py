@@ -7,7 +7,6 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from dask.system import CPU_COUNT
-from distributed.system import MEMORY_LIMIT
 
 from spae_dask.blocks import RowBlocks, total_nbytes
 from spae_dask.cli.logs import logs_on
@@ -19,6 +18,7 @@ from spae_dask.engine.memory import refuse_tiny
 from spae_dask.engine.plan import Plan, Resources
 from spae_dask.errors import InvalidInput
 from spae_dask.estimators.runtime import parse_memory
+from spae_dask.machine import memory_nbytes
 from spae_dask.settings import setting, text_setting
 from spae_dask.storage.address import is_remote
 from spae_dask.storage.checkpoint_record import read_job
@@ -88,7 +88,7 @@ class Place:
         spec = described(where)
         if isinstance(spec, Started) and spec.n_workers:
             n_workers, here = spec.n_workers, isinstance(spec, LocalSpec)
-            has = spec.worker_nbytes or MEMORY_LIMIT // n_workers
+            has = spec.worker_nbytes or memory_nbytes() // n_workers
             wanted = parse_memory(self.memory or setting("memory-limit")) or has
             limit = wanted if here else min(has, wanted)
             cores = int(CPU_COUNT) if here else None

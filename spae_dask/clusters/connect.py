@@ -5,7 +5,6 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from dask.system import CPU_COUNT
 from distributed import Client
-from distributed.system import MEMORY_LIMIT
 
 from spae_dask.clusters.extra import required
 from spae_dask.clusters.local import local_cluster
@@ -13,6 +12,7 @@ from spae_dask.clusters.running import running_scheduler
 from spae_dask.clusters.spec_file import SUFFIX, read_cluster
 from spae_dask.clusters.specs import KubernetesSpec, LocalSpec, QueueSpec, SchedulerSpec, Spec, Started
 from spae_dask.errors import InvalidInput
+from spae_dask.machine import memory_nbytes
 
 ALLOWED = "none, local, local:N, tcp://HOST:PORT, tls://HOST:PORT, or a cluster file, FILE.toml"
 
@@ -64,7 +64,7 @@ def connect(
         assert isinstance(where, str)
         opened = running_scheduler(where, tls_folder)
     elif isinstance(spec, LocalSpec):
-        opened = local_cluster(spec.workers, memory_limit or spec.memory or MEMORY_LIMIT // spec.workers)
+        opened = local_cluster(spec.workers, memory_limit or spec.memory or memory_nbytes() // spec.workers)
     elif isinstance(spec, SchedulerSpec):
         opened = running_scheduler(spec.address, tls_folder, spec.timeout)
     elif isinstance(spec, QueueSpec):

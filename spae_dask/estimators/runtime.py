@@ -7,7 +7,6 @@ import numpy as np
 from dask.system import CPU_COUNT
 from dask.utils import parse_bytes
 from distributed import Client
-from distributed.system import MEMORY_LIMIT
 
 from spae_dask.blocks import RowBlocks
 from spae_dask.engine.checkpoint import Checkpoint
@@ -15,6 +14,7 @@ from spae_dask.engine.distributed import DaskRunner
 from spae_dask.engine.events import Watcher, ignore
 from spae_dask.engine.plan import Plan, Resources
 from spae_dask.errors import ClusterUnavailable, InvalidInput
+from spae_dask.machine import memory_nbytes
 from spae_dask.settings import setting
 
 LOOPBACK = "127.0.0.1"
@@ -42,7 +42,7 @@ def resources_for(client: Client | None, memory_limit: int | str | None) -> Reso
     """What may be used: the smallest worker counts, and ``memory_limit`` if it is smaller still."""
     wanted = parse_memory(setting("memory-limit") if memory_limit is None else memory_limit)
     if client is None:
-        limit = MEMORY_LIMIT if wanted is None else wanted
+        limit = memory_nbytes() if wanted is None else wanted
         return Resources("threads of this process", 1, int(CPU_COUNT), int(limit))
     try:
         identity = client.sync(client.scheduler.identity, n_workers=-1, callback_timeout=ANSWER_SECONDS)
@@ -54,7 +54,7 @@ def resources_for(client: Client | None, memory_limit: int | str | None) -> Reso
     workers = identity["workers"].values()
     if not workers:
         raise ClusterUnavailable(f"the scheduler at {client.scheduler.address} has no workers. Start some, or wait.")
-    limits = [w["memory_limit"] or MEMORY_LIMIT for w in workers]
+    limits = [w["memory_limit"] or memory_nbytes() for w in workers]
     limit = min(limits) if wanted is None else min(*limits, wanted)
     where = f"dask workers of {client.scheduler.address}"
     here = all(w["host"] == LOOPBACK for w in workers)

@@ -1,0 +1,79 @@
+"""How much memory this process may use: the machine's, or what is left of it by a container, a batch job or a login.
+
+Linux limits groups of processes, and a group may lie inside others. Inside a container the group of the container is
+usually all there is to see, and distributed knows its limit. A job of Slurm, a service or login of systemd, or a
+container that sees the groups of its host, is found only by following the path of the process's own group.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+
+from distributed.system import MEMORY_LIMIT
+
+LIMIT_FILES = {"cgroup": ("memory.limit_in_bytes",), "cgroup2": ("memory.max", "memory.high")}
+"""Where the two versions of control groups keep limits; without one they say ``max``, or a number beyond any memory."""
+
+
+def memory_nbytes(proc: Path = Path("/proc/self")) -> int:
+    """Bytes of memory that this process may use, together with those that share its limit.
+
+    Parameters
+    ----------
+    proc : Path
+        What the kernel tells about the process.
+    """
+    return min([int(MEMORY_LIMIT), *_group_limits(proc)])
+
+
+def _group_limits(proc: Path) -> Iterator[int]:
+    """Limits of the control groups that the process is in, from its own outwards; none on other systems than Linux."""
+    try:
+        mounts = (proc / "mountinfo").read_text().splitlines()
+        groups = (proc / "cgroup").read_text().splitlines()
+    except OSError:
+        return
+    for kind, root, mounted_at in _memory_mounts(mounts):
+        group = mounted_at / _below(root, _group_path(kind, groups))
+        for folder in (group, *group.parents):
+            if not folder.is_relative_to(mounted_at):
+                break
+            for name in LIMIT_FILES[kind]:
+                try:
+                    limit = int((folder / name).read_text())
+                except (OSError, ValueError):  # the outermost group has no limits, and "max" is none
+                    continue
+                if limit > 0:
+                    yield limit
+
+
+def _memory_mounts(mountinfo: list[str]) -> Iterator[tuple[str, str, Path]]:
+    """Version, group at the top, and place of each file system of groups that may limit memory."""
+    for line in mountinfo:
+        about, _, filesystem = line.partition(" - ")
+        kind, *_, options = filesystem.split(" ")
+        if kind == "cgroup2" or (kind == "cgroup" and "memory" in options.split(",")):
+            root, mounted_at = about.split(" ")[3:5]
+            yield kind, root, Path(_unescaped(mounted_at))
+
+
+def _group_path(kind: str, groups: list[str]) -> str:
+    """Path of the process's group: of lines ``4:memory:/job``, in version 2 ``0::/job``."""
+    for line in groups:
+        _, controllers, path = line.split(":", 2)
+        if (kind == "cgroup2" and not controllers) or (kind == "cgroup" and "memory" in controllers.split(",")):
+            return path
+    return "/"
+
+
+def _below(root: str, path: str) -> PurePosixPath:
+    """``path`` as seen from ``root``; the top itself, if the process is somewhere that cannot be seen from there."""
+    group, top = PurePosixPath(path), PurePosixPath(_unescaped(root))
+    if ".." in group.parts or not group.is_relative_to(top):
+        return PurePosixPath()
+    return group.relative_to(top)
+
+
+def _unescaped(path: str) -> str:
+    r"""A path of mountinfo, where a space is written ``\040``."""
+    return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), path)
