@@ -136,15 +136,18 @@ class FitGiven:
         return plan(source, calibrate=calibrate, **self.planned)
 
     def words(self) -> str:
-        """The data and all that differs from the defaults, as on the command line; what the screen shows apart."""
-        hints, words = get_type_hints(type(self), include_extras=True), [self.data]
+        """The data and all that differs from the defaults, as on the command line."""
+        hints = get_type_hints(type(self), include_extras=True)
+        words = [f"./{self.data}" if self.data.startswith("-") else self.data]  # or it would be taken for an option
         for field in fields(self):
             value = getattr(self, field.name)
-            if value == field.default or field.name in {"data", *self.screen}:
+            if value == field.default or field.name == "data":
                 continue
             option = hints[field.name].__metadata__[0]  # in Annotated, typer takes the first name for a default
             yes, _, no = (option.default, *option.param_decls)[0].partition("/")
-            if isinstance(value, bool):
+            if field.name == "verbose":
+                words += [yes] * value
+            elif isinstance(value, bool):
                 words.append(yes if value else no)
             else:
                 words += [yes, str(getattr(value, "value", value))]

@@ -46,16 +46,17 @@ def fit_part(part: PartArgument, checkpoint: options.SharedCheckpointOption, **s
     once or again: what is stored is not read twice. A fit of several passes
     (`spae plan` tells) is done in rounds, because a pass begins when the one
     before it is whole: run all parts once for every pass, then fit-finish.
+    How many rounds a sample takes, or a sketch to an --eps, the data decide:
+    fit-finish ends with 75 as long as one more is needed.
 
-    Ends with 0 when its share is done, and with 75 if it could do nothing
-    before other parts have done theirs, which are named.
+    Ends with 0 when its share of the pass at hand is done, also if it was done
+    before: a job that a scheduler starts again has only the rest to do.
     """
     given = FitGiven(**shared)
     with session("fit-part", **given.screen) as screen:
         given.check()
         from spae_dask.cli.place import Place, check_checkpoint
         from spae_dask.engine.checkpoint import Share
-        from spae_dask.errors import PartsMissing
         from spae_dask.estimators.checkpointing import CheckpointAt
         from spae_dask.estimators.parts import fit_part as fit_share
         from spae_dask.estimators.parts import listed
@@ -68,16 +69,14 @@ def fit_part(part: PartArgument, checkpoint: options.SharedCheckpointOption, **s
         at = CheckpointAt(checkpoint, share)
         with Place("none", given.memory).ready(source, screen):
             encoder = SparseEncoder(**given.fitted, checkpoint=at, progress=screen.progress)
-            try:
-                done = fit_share(encoder, source, share)
-            except PartsMissing as error:
-                raise PartsMissing(f"{error} Wait for them, or run {command_of_parts(given, checkpoint)}.") from None
+            done = fit_share(encoder, source, share)
         lacking = done.lacking
         if lacking is None:
             text = f"part {part} is done, and all passes are whole"
         else:
+            how = "is done" if lacking.n_swept or not share.spans(lacking.n_spans) else "was done before"
             text = (
-                f"part {part} of pass {lacking.number} ({lacking.name}) is done; {len(lacking.missing)} of "
+                f"part {part} of pass {lacking.number} ({lacking.name}) {how}; {len(lacking.missing)} of "
                 f"{lacking.n_spans} spans are missing, of {listed(done.missing)}"
             )
         screen.result(
@@ -91,6 +90,8 @@ def fit_part(part: PartArgument, checkpoint: options.SharedCheckpointOption, **s
                 "missing_parts": done.missing,
             },
         )
+        if done.missing:
+            screen.note(f"others    {command_of_parts(given, checkpoint).strip('`')}")
         screen.note(f"next      {command_of_finish(given, checkpoint)}")
 
 

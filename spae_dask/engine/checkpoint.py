@@ -217,6 +217,9 @@ class Checkpoint:
         Of this run: whoever opens it has made sure that data and parameters are those it was begun with.
     share : Share, optional
         Which spans to sweep, if not all that are missing.
+    run : str
+        What tells this run from those of other data and parameters. Their states are never taken for each other's, even
+        if two runs begin in one place at the same moment.
 
     Attributes
     ----------
@@ -226,9 +229,10 @@ class Checkpoint:
         Passes begun.
     """
 
-    def __init__(self, store: StateStore, share: Share | None = None) -> None:
+    def __init__(self, store: StateStore, share: Share | None = None, run: str = "") -> None:
         self.store = store
         self.share = share
+        self.run = run
         self.n_swept = 0
         self.number = 0
         self._losses = 0
@@ -237,7 +241,7 @@ class Checkpoint:
         """The next pass; its folder is made if it is not there."""
         self.number += 1
         chosen = source.numbers if isinstance(source, ChosenBlocks) else None
-        key = digest_of((recipe, layout.spans, layout.fan_in, chosen))
+        key = digest_of((self.run, recipe, layout.spans, layout.fan_in, chosen))
         start = f"{self.number:02d}-"
         folder = f"{start}{re.sub('[^a-z0-9]+', '-', name.lower()).strip('-')}-{key[:16]}"
         self._losses = 0
@@ -245,8 +249,8 @@ class Checkpoint:
         if others and self.share is not None:
             raise StorageError(
                 f"pass {self.number} ({name}) of the checkpoint {self.store.describe()} was begun by a process that "
-                "computes other bits than this one. Run all parts on machines of one kind, with the same libraries; or "
-                f"begin anew: `spae checkpoint rm {self.store.describe()}`."
+                "computes other bits than this one. Run all parts on the same data, on machines of one kind, with the "
+                f"same libraries; or begin anew: `spae checkpoint rm {self.store.describe()}`."
             )
         if others:
             warnings.warn(

@@ -15,6 +15,7 @@ from spae_dask.blocks import RowBlocks
 from spae_dask.engine.checkpoint import Checkpoint, Share
 from spae_dask.engine.memory import format_nbytes
 from spae_dask.engine.plan import Plan
+from spae_dask.engine.recipe_digest import digest_of
 from spae_dask.errors import InvalidInput
 from spae_dask.storage.checkpoint_record import Job, begin_or_resume, remember_parts
 from spae_dask.storage.dask_blocks import DaskBlocks
@@ -85,10 +86,11 @@ def open_checkpoint(
     store: States = states_at(wanted.place)
     versions = {"spae_dask": __version__, "numpy": np.__version__, "scipy": scipy.__version__}
     versions["machine"] = platform.machine()
-    begin_or_resume(store, Job(kind, _known_by(source), {**parameters, "strategy": strategy}, versions))
+    job = Job(kind, _known_by(source), {**parameters, "strategy": strategy}, versions)
+    begin_or_resume(store, job)
     if wanted.share is not None and wanted.share.number:
         remember_parts(store, wanted.share.of)
-    return Checkpoint(store, wanted.share)
+    return Checkpoint(store, wanted.share, digest_of(job.flat()))
 
 
 def parameters_of(problem: Problem) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from spae_dask.blocks import ArrayBlocks
 from spae_dask.engine.events import Event
 from spae_dask.errors import InvalidInput, RankDeficientWarning
 from spae_dask.estimators.applying import lazy_array, lazy_columns, open_lazily, refuse_non_finite_array
+from spae_dask.estimators.checkpointing import CheckpointAt, checkpoint_at
 from spae_dask.estimators.containers import lazy_frames
 from spae_dask.estimators.fitting import fit, seed_of
 from spae_dask.estimators.notebook import CertificateRepr
@@ -36,7 +38,7 @@ class ColumnSelector(CertificateRepr, SelectorMixin, BaseEstimator):  # type: ig
         r.
     n_components : int, default 2
         k, the number of principal components whose content the columns should keep.
-    selection, center, scale, strategy, missing, missing_value, random_state, memory_limit, progress
+    selection, center, scale, strategy, missing, missing_value, random_state, memory_limit, checkpoint, progress
         As for ``SparseEncoder``.
 
     Attributes
@@ -64,6 +66,7 @@ class ColumnSelector(CertificateRepr, SelectorMixin, BaseEstimator):  # type: ig
         missing_value: float | None = None,
         random_state: Any = 0,
         memory_limit: int | str | None = None,
+        checkpoint: str | Path | CheckpointAt | None = None,
         progress: Callable[[Event], None] | None = None,
     ) -> None:
         self.n_columns = n_columns
@@ -76,6 +79,7 @@ class ColumnSelector(CertificateRepr, SelectorMixin, BaseEstimator):  # type: ig
         self.missing_value = missing_value
         self.random_state = random_state
         self.memory_limit = memory_limit
+        self.checkpoint = checkpoint
         self.progress = progress
 
     def fit(self, X: Any, y: Any = None) -> "ColumnSelector":  # noqa: ARG002 - scikit-learn's signature
@@ -93,7 +97,7 @@ class ColumnSelector(CertificateRepr, SelectorMixin, BaseEstimator):  # type: ig
             missing=self.missing,
             seed=seed_of(self.random_state),
         )
-        made = fit(source, problem, self.memory_limit, self.progress)
+        made = fit(source, problem, self.memory_limit, self.progress, checkpoint_at(self.checkpoint))
         fitted = made.fitted
         if fitted.chosen.size < self.n_columns:
             warnings.warn(

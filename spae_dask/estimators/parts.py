@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from spae_dask.engine.checkpoint import Lacking, NotWhole, Share
-from spae_dask.errors import PartsMissing
 from spae_dask.estimators.sparse_encoder import SparseEncoder
 
 
@@ -38,6 +37,8 @@ def parts_missing(lacking: Lacking, of: int) -> tuple[int, ...]:
 def fit_part(encoder: SparseEncoder, x: Any, share: Share) -> PartDone:
     """Sweep a share of every pass that can be begun; a pass can when the one before it is whole.
 
+    Done again it does nothing, and that is no error: a scheduler may start a job anew that had done its work.
+
     Parameters
     ----------
     encoder : SparseEncoder
@@ -46,23 +47,11 @@ def fit_part(encoder: SparseEncoder, x: Any, share: Share) -> PartDone:
         Anything :func:`spae_dask.open_matrix` opens.
     share : Share
         Which.
-
-    Raises
-    ------
-    PartsMissing
-        If there was nothing to do before other parts have done theirs.
     """
     try:
         encoder.fit(x)
     except NotWhole as found:
-        lacking: Lacking = found.args[0]
-        done = PartDone(lacking, share.of)
-        if lacking.n_swept == 0 and share.spans(lacking.n_spans):
-            raise PartsMissing(
-                f"there is nothing to do for this part before pass {lacking.number} ({lacking.name}) is whole: "
-                f"{len(lacking.missing)} of {lacking.n_spans} spans are missing, of {listed(done.missing)}."
-            ) from None
-        return done
+        return PartDone(found.args[0], share.of)
     return PartDone(None, share.of)
 
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import time
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -133,10 +134,24 @@ def begin_or_resume(store: States, job: Job) -> None:
     ]
     if changed:
         raise OtherCheckpoint(
-            f"the checkpoint {store.describe()} is of another run: {'; '.join(changed)}. To go on with that run, give "
-            "what it was given. Else give this one a checkpoint of its own, or remove the old one: "
-            f"`spae checkpoint rm {store.describe()}`."
+            f"the checkpoint {store.describe()} is of another run: {'; '.join(changed)}. To go on with that run, "
+            f"{_as_it_was(there[0], job)}. Else give this one a checkpoint of its own, or remove the old one: "
+            f"`spae checkpoint rm {shlex.quote(store.describe())}`."
         )
+
+
+def _as_it_was(old: Job, new: Job) -> str:
+    """What makes the new job the old one: bits depend on the libraries and the machine as well."""
+    wanted = []
+    if (old.kind, old.data, old.parameters) != (new.kind, new.data, new.parameters):
+        wanted.append("give what it was given")
+    others = {name: it for name, it in old.versions.items() if name != "machine" and it != new.versions.get(name)}
+    if others:
+        libraries = " ".join(f"{name.replace('_', '-')}=={version}" for name, version in others.items())
+        wanted.append(f"install the libraries it ran with (`pip install {libraries}`)")
+    if old.versions.get("machine") != new.versions.get("machine"):
+        wanted.append(f"use a machine of its kind ({old.versions.get('machine')})")
+    return ", and ".join(wanted)
 
 
 def _told(values: dict[str, Any], name: str) -> str:

@@ -1,19 +1,27 @@
 """Commands that are killed and given again, parts of a fit, and what is done with checkpoints."""
 
+import contextlib
+import io
 import json
 import os
 import random
 import shlex
 import signal
 import time
+from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import zarr
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from spae_dask.cli.fit_given import FitGiven
-from spae_dask.cli.options import Missing, Strategy
+from spae_dask.cli.fit_part import command_of_finish, command_of_parts
+from spae_dask.cli.main import main
+from spae_dask.cli.options import Method, Missing, Precision, Selection, Strategy
 from tests.cli.conftest import K, R, planted, write_zarr
 
 
@@ -87,9 +95,10 @@ def test_parts_come_to_the_bits_of_one_fit_in_rounds_that_are_told(spae, wide, t
     assert first.code == 0
     assert first.document["missing_parts"] == [1, 3]
     assert (first.document["whole"], first.document["pass"]) == (False, 1)
-    again = spae("fit-part", "2/3", *parts, "--json")
-    assert again.code == 75
-    assert "before pass 1 (column means) is whole" in again.document["error"]["message"]
+    again = spae("fit-part", "2/3", *parts)
+    assert again.code == 0
+    assert "part 2/3 of pass 1 (column means) was done before" in again.out
+    assert f"fit-part I/N {wide}" in again.err
     early = spae(*finish)
     assert early.code == 75
     assert early.document["missing_parts"] == [1, 3]
@@ -129,10 +138,83 @@ def test_finishing_what_was_not_begun_is_bad_input_and_begins_nothing(spae, stor
 
 def test_the_words_of_a_command_are_those_that_differ_from_the_defaults():
     given = FitGiven("my data.zarr", 3, nonzeros="4,5,6", center=False, scale=True, missing=Missing.zero, quiet=True)
-    assert given.words() == "'my data.zarr' -k 3 -r 4,5,6 --no-center --scale --missing zero"
+    assert given.words() == "'my data.zarr' -k 3 -r 4,5,6 --no-center --scale --missing zero --quiet"
     assert FitGiven("x", 1, eps=0.5, strategy=Strategy.tsqr, memory="2GB").words() == (
         "x -k 1 --eps 0.5 --strategy tsqr --memory 2GB"
     )
+
+
+AWKWARD = st.text(st.sampled_from("abz -'\"$`\\*é;&|\n."), min_size=1, max_size=8)
+POSITIVE = st.floats(1e-12, 1e3)
+COUNT = st.integers(1, 99)
+OPTIONAL: dict[str, Any] = {
+    "method": st.sampled_from(Method),
+    "selection": st.sampled_from(Selection),
+    "center": st.booleans(),
+    "scale": st.booleans(),
+    "orthonormal": st.booleans(),
+    "shared_support": st.booleans(),
+    "rows": COUNT,
+    "seed": st.integers(0, 2**40),
+    "array": AWKWARD,
+    "columns": st.lists(st.text("ab*é -'\\.", min_size=1).filter(str.strip), min_size=1, max_size=3).map(",".join),
+    "missing": st.sampled_from(Missing),
+    "missing_value": st.floats(allow_nan=False),
+    "strict": st.booleans(),
+    "strategy": st.sampled_from(Strategy),
+    "repeats": COUNT,
+    "power_iterations": st.integers(0, 9),
+    "precision": st.sampled_from(Precision),
+    "certified": st.booleans(),
+    "candidates": COUNT,
+    "sketch_rows": COUNT,
+    "tolerance": POSITIVE,
+    "memory": st.sampled_from(["2GB", "512 MiB", "1.5GiB", "2000000000"]),
+    "as_json": st.booleans(),
+    "quiet": st.booleans(),
+    "verbose": st.integers(0, 3),
+    "debug": st.booleans(),
+    "log_json": st.booleans(),
+}
+
+
+@st.composite
+def givens(draw: st.DrawFn) -> FitGiven:
+    """Anything that may be given to a fit."""
+    if draw(st.booleans()):
+        size = {"nonzeros": draw(st.lists(COUNT, min_size=1, max_size=3).map(lambda them: ",".join(map(str, them))))}
+    else:
+        size = {"eps": draw(POSITIVE)}
+    more = draw(st.fixed_dictionaries({}, optional=OPTIONAL))
+    return FitGiven(draw(AWKWARD), draw(COUNT), **size, **more)
+
+
+def test_random_givens_cover_every_option() -> None:
+    assert {"data", "components", "nonzeros", "eps", *OPTIONAL} == {each.name for each in fields(FitGiven)}
+
+
+@settings(max_examples=60)
+@given(given=givens(), checkpoint=AWKWARD, verb=st.sampled_from(["part", "finish"]))
+def test_commands_that_are_told_say_all_that_was_given(given: FitGiven, checkpoint: str, verb: str) -> None:
+    heard: list[FitGiven] = []
+
+    def hear(self: FitGiven) -> None:
+        heard.append(self)
+        raise KeyboardInterrupt
+
+    if verb == "part":
+        command = command_of_parts(given, checkpoint, "3/8").removeprefix("`").removesuffix("`")
+    else:
+        command = command_of_finish(given, checkpoint)
+    words = shlex.split(command)
+    assert words[:2] == ["spae", f"fit-{verb}"]
+    assert words[words.index("--checkpoint", len(words) - 4) + 1] == checkpoint
+    quiet = contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO())
+    with pytest.MonkeyPatch.context() as patch, quiet[0], quiet[1]:
+        patch.setattr(FitGiven, "check", hear)
+        assert main(words[1:]) == 130
+    data = f"./{given.data}" if given.data.startswith("-") else given.data
+    assert heard == [replace(given, data=data)]
 
 
 @pytest.fixture
