@@ -9,9 +9,10 @@ from spae_dask.cli.fit_words import fit_words
 from spae_dask.clusters.batch_job import BatchJob, job_name, own_processes
 from spae_dask.clusters.commands import run_program
 from spae_dask.clusters.kubernetes_job import CLUSTER_FILE, FILES, PIPELINE_FILE, job_manifests, manifest_text
+from spae_dask.clusters.kubernetes_spec import KubernetesSpec
 from spae_dask.clusters.slurm_script import array_script, batch_script
 from spae_dask.clusters.spec_file import read_cluster
-from spae_dask.clusters.specs import KubernetesSpec, QueueSpec
+from spae_dask.clusters.specs import QueueSpec
 from spae_dask.errors import InvalidInput, StorageError
 from spae_dask.pipelines.pipeline import Node, Pipeline, read_pipeline
 from spae_dask.pipelines.reading import read_steps

@@ -8,10 +8,11 @@ from distributed import Client
 from distributed.system import MEMORY_LIMIT
 
 from spae_dask.clusters.extra import required
+from spae_dask.clusters.kubernetes_spec import KubernetesSpec
 from spae_dask.clusters.local import local_cluster
 from spae_dask.clusters.running import running_scheduler
 from spae_dask.clusters.spec_file import SUFFIX, read_cluster
-from spae_dask.clusters.specs import KubernetesSpec, LocalSpec, QueueSpec, SchedulerSpec, Spec, Started
+from spae_dask.clusters.specs import LocalSpec, QueueSpec, SchedulerSpec, Spec, Started
 from spae_dask.errors import InvalidInput
 
 ALLOWED = "none, local, local:N, tcp://HOST:PORT, tls://HOST:PORT, or a cluster file, FILE.toml"

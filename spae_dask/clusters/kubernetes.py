@@ -9,7 +9,7 @@ from dask_kubernetes.operator import KubeCluster
 from distributed import Client
 
 from spae_dask.clusters.kubernetes_manifest import cluster_manifest
-from spae_dask.clusters.specs import KubernetesSpec
+from spae_dask.clusters.kubernetes_spec import KubernetesSpec
 from spae_dask.clusters.waiting import wait_for_worker
 from spae_dask.errors import ClusterUnavailable
 
