@@ -14,6 +14,9 @@ FILES = "/etc/spae"
 CLUSTER_FILE = "cluster.toml"
 PIPELINE_FILE = "pipeline.toml"
 
+FINAL_CODES = (2, 3, 4)
+"""Exit codes with which the command would end again: wrong words, bad input, too little memory."""
+
 KEPT_SECONDS = 7 * 86400
 """How long a finished Job stays, for its log to be read."""
 
@@ -69,6 +72,12 @@ def _job(job: BatchJob, metadata: Manifest, pod: Manifest) -> Manifest:
         "metadata": metadata,
         "spec": {
             "backoffLimit": job.max_resubmits,
+            "podFailurePolicy": {
+                "rules": [
+                    {"action": "FailJob", "onExitCodes": {"operator": "In", "values": list(FINAL_CODES)}},
+                    {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
+                ]
+            },
             "ttlSecondsAfterFinished": KEPT_SECONDS,
             "template": {"metadata": {"labels": metadata["labels"]}, "spec": pod},
         },

@@ -15,7 +15,11 @@ USER = 1000
 """Of the image that ``deploy/Dockerfile`` makes."""
 
 SCRATCH = "/tmp"  # noqa: S108 - in a pod, which shares it with nobody
-PORTS = (("tcp-comm", 8786), ("http-dashboard", 8787))
+COMM_PORT = 8786
+PORTS = (("tcp-comm", COMM_PORT), ("http-dashboard", 8787))
+
+IDLE_SECONDS = 600
+"""After which the operator deletes a cluster that nobody uses, because its command was killed."""
 
 
 def cluster_manifest(spec: KubernetesSpec, name: str) -> Manifest:
@@ -32,7 +36,7 @@ def cluster_manifest(spec: KubernetesSpec, name: str) -> Manifest:
         "apiVersion": "kubernetes.dask.org/v1",
         "kind": "DaskCluster",
         "metadata": {"name": name, "namespace": spec.namespace, "labels": labels(name)},
-        "spec": cluster_spec(spec, name),
+        "spec": {"idleTimeout": IDLE_SECONDS} | cluster_spec(spec, name),
     }
 
 
@@ -47,7 +51,6 @@ def cluster_spec(spec: KubernetesSpec, name: str) -> Manifest:
     words = ["dask", "worker", "--name", "$(DASK_WORKER_NAME)", "--nthreads", str(spec.cores)]
     words += ["--memory-limit", str(spec.worker_nbytes), "--local-directory", SCRATCH, "--no-dashboard"]
     return {
-        "idleTimeout": 0,
         "worker": {
             "replicas": spec.workers,
             "spec": pod_spec(spec, container(spec, "worker", words, spec.cores, spec.memory)),

@@ -13,6 +13,8 @@
 #   apt-get install -y --no-install-recommends etcd-server containerd runc containernetworking-plugins \
 #     iproute2 iptables dnsmasq-base openssl curl jq
 #
+# What is missing is listed, and the exit code is 3.
+#
 # Pods use the node's network (hostNetwork), so no two of them listen on one port: one Dask cluster at a time. Every
 # service of the cluster has the address 127.0.0.1. The node claims CPUS (8) cores, however many the machine has.
 set -euo pipefail
@@ -50,7 +52,7 @@ needed() {
   "$python" -c "import kopf, dask_kubernetes" 2> /dev/null || missing+=("dask-kubernetes for $python")
   [ -r "$SPAE_KUBE_IMAGES" ] || missing+=("$SPAE_KUBE_IMAGES")
   [ "$(id -u)" = 0 ] || missing+=(root)
-  [ ${#missing[@]} = 0 ] || { printf 'not here: %s\n' "${missing[@]}" >&2; exit 2; }
+  [ ${#missing[@]} = 0 ] || { printf 'not here: %s\n' "${missing[@]}" >&2; exit 3; }
 }
 
 # What is mounted here is seen in the namespace only, and ends with it.
