@@ -5,7 +5,7 @@ import secrets
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from typing import Any
 
@@ -48,22 +48,20 @@ def kubernetes_cluster(spec: KubernetesSpec) -> Iterator[Client]:
         with (
             _address(spec, name) as address,
             _client(spec, name, address, end) as client,
-            kept_awake(client, IDLE_SECONDS / 10),
+            kept_awake(client, IDLE_SECONDS / 10),  # also while a first worker is waited for
         ):
+            explain = partial(_not_started, spec, name, f"no worker of {spec.workers} appeared")
+            wait_for_worker(client, _left(end), explain)
             yield client
 
 
 @contextmanager
 def _dask_cluster(spec: KubernetesSpec, name: str) -> Iterator[None]:
-    try:
+    with _told(spec):
         made = DaskCluster(cluster_manifest(spec, name), namespace=spec.namespace)
-    except Exception as error:  # of kr8s, httpx, sockets: whatever lies between here and the API server
-        raise _unavailable(spec, error) from error
     try:
-        try:
+        with _told(spec):
             made.create()
-        except Exception as error:
-            raise _unavailable(spec, error) from error
         yield
     finally:
         _delete(made, spec, name)
@@ -71,22 +69,23 @@ def _dask_cluster(spec: KubernetesSpec, name: str) -> Iterator[None]:
 
 def _delete(made: Any, spec: KubernetesSpec, name: str) -> None:
     """Delete the cluster, if it was made, and wait for its pods to be gone."""
+    end = time.monotonic() + LEAVE_SECONDS
     try:
-        made.delete()
-        end = time.monotonic() + LEAVE_SECONDS
+        with suppress(kr8s.NotFoundError):
+            made.delete()
         while made.exists() or _pods(spec, name):
             if time.monotonic() > end:
                 raise TimeoutError(f"its pods are there after {LEAVE_SECONDS} seconds")
             time.sleep(POLL_SECONDS)
-    except kr8s.NotFoundError:
-        pass
     except Exception as error:
-        log.warning("the DaskCluster %s in %s may be left over: %s", name, spec.namespace, _said(error))
+        log.warning("the DaskCluster %s in %s may be left: %s", name, spec.namespace, _said(error))
 
 
 def _wait_for_scheduler(spec: KubernetesSpec, name: str, end: float) -> None:
+    pods: list[Any] = []
     while True:
-        pods = _pods(spec, name)
+        with suppress(ClusterUnavailable) if time.monotonic() < end else nullcontext():  # a server may be away a while
+            pods = _pods(spec, name)
         if any(is_ready(each) and _component(each) == "scheduler" for each in pods):
             return
         if time.monotonic() > end or is_hopeless(pods):
@@ -101,7 +100,9 @@ def _address(spec: KubernetesSpec, name: str) -> Iterator[str]:
     if _reaches(host):
         yield f"tcp://{host}:{COMM_PORT}"
         return
-    with Service.get(f"{name}-scheduler", namespace=spec.namespace).portforward(COMM_PORT, local_port="auto") as port:
+    with _told(spec):
+        service = Service.get(f"{name}-scheduler", namespace=spec.namespace)
+    with service.portforward(COMM_PORT, local_port="auto") as port:
         yield f"tcp://127.0.0.1:{port}"
 
 
@@ -116,12 +117,10 @@ def _reaches(host: str) -> bool:
 @contextmanager
 def _client(spec: KubernetesSpec, name: str, address: str, end: float) -> Iterator[Client]:
     try:
-        client = Client(address, timeout=max(REACH_SECONDS, end - time.monotonic()))
+        client = Client(address, timeout=_left(end))
     except (OSError, TimeoutError) as error:
         raise _not_started(spec, name, f"the scheduler does not answer at {address} ({error})") from error
     try:
-        explain = partial(_not_started, spec, name, f"no worker of {spec.workers} appeared")
-        wait_for_worker(client, max(REACH_SECONDS, end - time.monotonic()), explain)
         yield client
     finally:
         client.close(timeout=2)
@@ -129,7 +128,12 @@ def _client(spec: KubernetesSpec, name: str, address: str, end: float) -> Iterat
 
 def _pods(spec: KubernetesSpec, name: str, kind: str = "pods") -> list[Any]:
     selector = f"dask.org/cluster-name={name}"
-    return [each.raw for each in kr8s.get(kind, namespace=spec.namespace, label_selector=selector)]
+    with _told(spec):
+        return [each.raw for each in kr8s.get(kind, namespace=spec.namespace, label_selector=selector)]
+
+
+def _left(end: float) -> float:
+    return max(REACH_SECONDS, end - time.monotonic())
 
 
 def _component(pod: Any) -> str:
@@ -149,6 +153,14 @@ def _not_started(spec: KubernetesSpec, name: str, what: str) -> ClusterUnavailab
         f"{what} in the namespace {spec.namespace}{seconds}: {why}. Mend that in the cluster file or in Kubernetes, "
         "ask for less, or give a longer 'timeout'."
     )
+
+
+@contextmanager
+def _told(spec: KubernetesSpec) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:  # of kr8s, httpx, sockets: whatever lies between here and the API server
+        raise _unavailable(spec, error) from error
 
 
 def _unavailable(spec: KubernetesSpec, error: Exception) -> ClusterUnavailable:

@@ -4,12 +4,14 @@
 #
 #   export SPAE_KUBE_BIN=~/kube SPAE_KUBE_LAB=/tmp/lab SPAE_KUBE_IMAGES=images.tar
 #   deploy/kubernetes/lab/build.sh                     # once: the four programs of Kubernetes
-#   deploy/kubernetes/lab/lab.sh up                    # half a minute; 600 MB of memory
+#   deploy/kubernetes/lab/lab.sh up                    # half a minute; 3 GB of memory with an image of 900 MB
 #   deploy/kubernetes/lab/lab.sh in kubectl get nodes  # any command, where the cluster is
 #   deploy/kubernetes/lab/lab.sh down                  # ends it, its pods first, and removes the folder
 #
-# SPAE_KUBE_IMAGES is a docker or OCI archive with localhost/pause:1, whose only work is to sleep, and the images of the
-# pods. Also needed: kubectl, PYTHON (python3) with dask-kubernetes, and
+# SPAE_KUBE_IMAGES is an archive with the images of the pods, and with localhost/pause:1, whose only work is to sleep:
+#   printf 'FROM localhost/spae:dev\nENTRYPOINT ["tini", "--", "sleep", "infinity"]\n' | buildah build -t localhost/pause:1 -
+#   podman save --multi-image-archive --output images.tar localhost/pause:1 localhost/spae:dev
+# Also needed: kubectl, PYTHON (python3) with dask-kubernetes, and
 #   apt-get install -y --no-install-recommends etcd-server containerd runc containernetworking-plugins \
 #     iproute2 iptables dnsmasq-base openssl curl jq
 #
@@ -58,6 +60,8 @@ needed() {
 # What is mounted here is seen in the namespace only, and ends with it.
 namespace() {
   ip link set lo up
+  # in memory: a disk that is busy with other things makes etcd time out, and images take minutes
+  for each in etcd images; do mount -t tmpfs -o mode=700 tmpfs "$lab/$each"; done
   echo "127.0.0.1 localhost $(hostname)" > "$lab/etc/hosts"
   printf 'nameserver 127.0.0.1\nsearch svc.cluster.local cluster.local\noptions ndots:5\n' > "$lab/etc/resolv.conf"
   for each in hosts resolv.conf; do mount --bind "$lab/etc/$each" "/etc/$each"; done
@@ -224,7 +228,7 @@ case ${1:-} in
     : "${SPAE_KUBE_BIN:?the folder of the programs, see build.sh}" "${SPAE_KUBE_IMAGES:?an archive of images}"
     needed
     [ ! -e "$lab" ] || { echo "$lab is there already: run down first, or set SPAE_KUBE_LAB to another" >&2; exit 2; }
-    mkdir -p "$lab"/{cni,etc,kubelet,log,pki,run,sys}
+    mkdir -p "$lab"/{cni,etc,etcd,images,kubelet,log,pki,run,sys}
     chmod 700 "$lab"
     trap '[ $? = 0 ] || echo "the lab is not up: see $lab/log, then run down" >&2' EXIT
     daemon namespace unshare --net --mount --propagation slave "$self" namespace
