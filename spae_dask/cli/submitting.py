@@ -9,10 +9,11 @@ from spae_dask.cli.fit_words import fit_words
 from spae_dask.clusters.batch_job import BatchJob, job_name, own_processes
 from spae_dask.clusters.commands import run_program
 from spae_dask.clusters.kubernetes_job import CLUSTER_FILE, FILES, PIPELINE_FILE, job_manifests, manifest_text
+from spae_dask.clusters.kubernetes_spec import KubernetesSpec
 from spae_dask.clusters.slurm_script import array_script, batch_script
 from spae_dask.clusters.spec_file import read_cluster
-from spae_dask.clusters.specs import KubernetesSpec, QueueSpec
-from spae_dask.errors import InvalidInput, StorageError
+from spae_dask.clusters.specs import QueueSpec
+from spae_dask.errors import ClusterUnavailable, InvalidInput, StorageError
 from spae_dask.pipelines.pipeline import Node, Pipeline, read_pipeline
 from spae_dask.pipelines.reading import read_steps
 from spae_dask.pipelines.schema import Fit
@@ -51,6 +52,8 @@ class Job:
         What to tell the user.
     folders : tuple of Path
         Folders that must be there.
+    remedy : str
+        What helps when it is not taken.
     """
 
     words: tuple[str, ...]
@@ -58,6 +61,7 @@ class Job:
     after: bool
     advice: str
     folders: tuple[Path, ...] = ()
+    remedy: str = ""
 
 
 def slurm_jobs(request: Request) -> list[Job]:
@@ -120,7 +124,10 @@ def kubernetes_jobs(request: Request) -> list[Job]:
     kind, pod = ("daskjob", f"pod/{job.name}-runner") if spec.workers else ("job", f"job/{job.name}")
     advice = f"next      kubectl --namespace {spec.namespace} get {kind} {job.name}"
     advice += f"\nlog       kubectl --namespace {spec.namespace} logs --follow {pod}"
-    return [Job(("kubectl", "create", "--filename", "-", "--output", "name"), text, False, advice)]
+    removal = f"kubectl --namespace {spec.namespace} delete --ignore-not-found {kind},configmap {job.name}"
+    advice += f"\nremove    {removal}"
+    remedy = f" Before another try, remove what is there of an earlier one: {removal}"
+    return [Job(("kubectl", "create", "--filename", "-", "--output", "name"), text, False, advice, remedy=remedy)]
 
 
 def write_texts(path: str, jobs: Sequence[Job], *, force: bool) -> list[str]:
@@ -152,7 +159,11 @@ def submitted(jobs: Sequence[Job]) -> list[str]:
         for folder in job.folders:  # Slurm makes none, and drops the log
             _make_folder(folder)
         after = (f"--dependency=afterok:{ids[-1]}", "--kill-on-invalid-dep=yes") if job.after else ()
-        ids.append(run_program([*job.words, *after], text=job.text).strip().partition(";")[0])
+        try:
+            said = run_program([*job.words, *after], text=job.text)
+        except ClusterUnavailable as error:
+            raise ClusterUnavailable(f"{error}{job.remedy}") from error
+        ids.append(said.strip().partition(";")[0])
     return ids
 
 

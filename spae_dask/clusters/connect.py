@@ -7,10 +7,11 @@ from dask.system import CPU_COUNT
 from distributed import Client
 
 from spae_dask.clusters.extra import required
+from spae_dask.clusters.kubernetes_spec import KubernetesSpec
 from spae_dask.clusters.local import local_cluster
 from spae_dask.clusters.running import running_scheduler
 from spae_dask.clusters.spec_file import SUFFIX, read_cluster
-from spae_dask.clusters.specs import KubernetesSpec, LocalSpec, QueueSpec, SchedulerSpec, Spec, Started
+from spae_dask.clusters.specs import LocalSpec, QueueSpec, SchedulerSpec, Spec, Started
 from spae_dask.errors import InvalidInput
 from spae_dask.machine import memory_nbytes
 

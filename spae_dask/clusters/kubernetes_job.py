@@ -6,13 +6,16 @@ import yaml
 
 from spae_dask.clusters.batch_job import BatchJob
 from spae_dask.clusters.kubernetes_manifest import Manifest, cluster_spec, container, labels, pod_spec
-from spae_dask.clusters.specs import KubernetesSpec
+from spae_dask.clusters.kubernetes_spec import KubernetesSpec
 
 FILES = "/etc/spae"
 """Where the job sees the pipeline and its cluster file."""
 
 CLUSTER_FILE = "cluster.toml"
 PIPELINE_FILE = "pipeline.toml"
+
+FINAL_CODES = (2, 3, 4)
+"""Exit codes with which the command would end again: wrong words, bad input, too little memory."""
 
 KEPT_SECONDS = 7 * 86400
 """How long a finished Job stays, for its log to be read."""
@@ -69,6 +72,12 @@ def _job(job: BatchJob, metadata: Manifest, pod: Manifest) -> Manifest:
         "metadata": metadata,
         "spec": {
             "backoffLimit": job.max_resubmits,
+            "podFailurePolicy": {
+                "rules": [
+                    {"action": "FailJob", "onExitCodes": {"operator": "In", "values": list(FINAL_CODES)}},
+                    {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
+                ]
+            },
             "ttlSecondsAfterFinished": KEPT_SECONDS,
             "template": {"metadata": {"labels": metadata["labels"]}, "spec": pod},
         },

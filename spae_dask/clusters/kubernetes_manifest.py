@@ -6,7 +6,7 @@ service account unless one is named.
 
 from typing import Any
 
-from spae_dask.clusters.specs import KubernetesSpec
+from spae_dask.clusters.kubernetes_spec import KubernetesSpec, Toleration, Volume
 from spae_dask.clusters.values import mebibytes
 
 Manifest = dict[str, Any]
@@ -15,7 +15,11 @@ USER = 1000
 """Of the image that ``deploy/Dockerfile`` makes."""
 
 SCRATCH = "/tmp"  # noqa: S108 - in a pod, which shares it with nobody
-PORTS = (("tcp-comm", 8786), ("http-dashboard", 8787))
+COMM_PORT = 8786
+PORTS = (("tcp-comm", COMM_PORT), ("http-dashboard", 8787))
+
+IDLE_SECONDS = 600
+"""After which the operator deletes a cluster that nobody uses, because its command was killed."""
 
 
 def cluster_manifest(spec: KubernetesSpec, name: str) -> Manifest:
@@ -32,7 +36,7 @@ def cluster_manifest(spec: KubernetesSpec, name: str) -> Manifest:
         "apiVersion": "kubernetes.dask.org/v1",
         "kind": "DaskCluster",
         "metadata": {"name": name, "namespace": spec.namespace, "labels": labels(name)},
-        "spec": cluster_spec(spec, name),
+        "spec": {"idleTimeout": IDLE_SECONDS} | cluster_spec(spec, name),
     }
 
 
@@ -47,7 +51,6 @@ def cluster_spec(spec: KubernetesSpec, name: str) -> Manifest:
     words = ["dask", "worker", "--name", "$(DASK_WORKER_NAME)", "--nthreads", str(spec.cores)]
     words += ["--memory-limit", str(spec.worker_nbytes), "--local-directory", SCRATCH, "--no-dashboard"]
     return {
-        "idleTimeout": 0,
         "worker": {
             "replicas": spec.workers,
             "spec": pod_spec(spec, container(spec, "worker", words, spec.cores, spec.memory)),
@@ -88,6 +91,8 @@ def container(spec: KubernetesSpec, name: str, words: list[str], cores: int, nby
             ),
         ],
     }
+    if spec.pull_policy is not None:
+        made["imagePullPolicy"] = spec.pull_policy
     if spec.secrets:
         made["envFrom"] = [{"secretRef": {"name": each}} for each in spec.secrets]
     return made
@@ -107,14 +112,35 @@ def pod_spec(spec: KubernetesSpec, only: Manifest) -> Manifest:
         "containers": [only],
         "volumes": [
             {"name": "scratch", "emptyDir": {"sizeLimit": mebibytes(spec.scratch)}},
-            *(
-                {"name": f"volume-{number}", "persistentVolumeClaim": {"claimName": each.claim}}
-                for number, each in enumerate(spec.volumes)
-            ),
+            *({"name": f"volume-{number}"} | _source(each) for number, each in enumerate(spec.volumes)),
         ],
     }
     if spec.service_account is not None:
         made["serviceAccountName"] = spec.service_account
+    if spec.pull_secrets:
+        made["imagePullSecrets"] = [{"name": each} for each in spec.pull_secrets]
+    if spec.node_selector:
+        made["nodeSelector"] = spec.node_selector
+    if spec.tolerations:
+        made["tolerations"] = [_toleration(each) for each in spec.tolerations]
+    if spec.host_network:
+        # names of services are looked up in the cluster all the same
+        made |= {"hostNetwork": True, "dnsPolicy": "ClusterFirstWithHostNet"}
+    return made
+
+
+def _source(volume: Volume) -> Manifest:
+    if volume.claim is not None:
+        return {"persistentVolumeClaim": {"claimName": volume.claim}}
+    return {"hostPath": {"path": volume.host_path, "type": "Directory"}}
+
+
+def _toleration(toleration: Toleration) -> Manifest:
+    made = {"key": toleration.key, "operator": "Exists" if toleration.value is None else "Equal"}
+    if toleration.value is not None:
+        made["value"] = toleration.value
+    if toleration.effect is not None:
+        made["effect"] = toleration.effect
     return made
 
 

@@ -2,12 +2,25 @@
 
 from pathlib import Path
 
-from spae_dask.clusters.specs import SPECS, Spec
+from spae_dask.clusters.kubernetes_spec import KubernetesSpec
+from spae_dask.clusters.specs import LocalSpec, MpiSpec, QueueSpec, SchedulerSpec, Spec
 from spae_dask.toml.file import TomlFile
 from spae_dask.toml.tables import checked_table
 
 SUFFIX = ".toml"
 """What the name of a cluster file ends with."""
+
+SPECS: dict[str, type[Spec]] = {
+    "local": LocalSpec,
+    "scheduler": SchedulerSpec,
+    "slurm": QueueSpec,
+    "pbs": QueueSpec,
+    "lsf": QueueSpec,
+    "sge": QueueSpec,
+    "kubernetes": KubernetesSpec,
+    "mpi": MpiSpec,
+}
+"""Models by kind."""
 
 
 def read_cluster(path: str | Path) -> Spec:

@@ -132,50 +132,6 @@ class QueueSpec(Started):
         return int(self.memory * MEMORY_FOR_ROWS) // self.n_processes
 
 
-class Volume(BaseModel):
-    """A persistent volume claim, and where pods see it."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-    claim: values.KubernetesName
-    path: values.MountPath
-    read_only: bool = False
-
-
-class KubernetesSpec(Started):
-    """Pods that the Dask operator starts."""
-
-    kind: Literal["kubernetes"]
-    image: values.Line
-    namespace: values.KubernetesName = "default"
-    workers: values.Amount
-    cores: values.Count = 1
-    memory: values.Bytes
-    scheduler_memory: values.Bytes = 2 << 30
-    scratch: values.Bytes = 4 << 30
-    environment: values.Environment = Field(default_factory=dict)
-    secrets: tuple[values.KubernetesName, ...] = Field(default=(), strict=False)
-    volumes: tuple[Volume, ...] = Field(default=(), strict=False)
-    service_account: values.KubernetesName | None = None
-    timeout: values.Seconds = 600
-    driver: Driver = Driver()
-
-    @property
-    def n_workers(self) -> int:
-        """Worker processes in all."""
-        return self.workers
-
-    @property
-    def n_threads(self) -> int:
-        """Threads of each."""
-        return self.cores
-
-    @property
-    def worker_nbytes(self) -> int:
-        """Bytes that each may use."""
-        return int(self.memory * MEMORY_FOR_ROWS)
-
-
 class MpiSpec(Spec):
     """Ranks that mpirun started; ``spae mpi`` makes a scheduler and workers of them."""
 
@@ -184,16 +140,3 @@ class MpiSpec(Spec):
     memory: values.Bytes | None = None
     interface: values.Word | None = None
     scratch: values.Line | None = None
-
-
-SPECS: dict[str, type[Spec]] = {
-    "local": LocalSpec,
-    "scheduler": SchedulerSpec,
-    "slurm": QueueSpec,
-    "pbs": QueueSpec,
-    "lsf": QueueSpec,
-    "sge": QueueSpec,
-    "kubernetes": KubernetesSpec,
-    "mpi": MpiSpec,
-}
-"""Models by kind."""

@@ -13,6 +13,8 @@ from pydantic import Field, PlainValidator
 _WORD = re.compile(r"[A-Za-z0-9_./~@%+=:,][A-Za-z0-9_./~@%+=:,-]*")
 _BYTES = re.compile(r"\d+(\.\d+)?\s*[kKMGT]i?B")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
+_LABEL_KEY = re.compile(r"([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 _CLOCK = re.compile(r"(?:(\d+)-)?(\d+):([0-5]\d):([0-5]\d)")
 
 
@@ -86,6 +88,24 @@ def _mount_path(given: Any) -> str:
     raise ValueError("give an absolute path without ':' and '..', such as '/data'.")
 
 
+def _label_key(given: Any) -> str:
+    if isinstance(given, str) and _LABEL_KEY.fullmatch(given):
+        return given
+    raise ValueError("give the key of a label, such as 'disktype' or 'example.org/pool'.")
+
+
+def _label_value(given: Any) -> str:
+    if isinstance(given, str) and _LABEL_VALUE.fullmatch(given):
+        return given
+    raise ValueError("give at most 63 letters, digits and _ . -, beginning and ending with a letter or digit.")
+
+
+def _labels(given: Any) -> dict[str, str]:
+    if isinstance(given, dict):
+        return {_label_key(key): _label_value(value) for key, value in given.items()}
+    raise ValueError("give labels with strings, such as { disktype = 'ssd' }.")
+
+
 Count = Annotated[int, Field(ge=1)]
 Amount = Annotated[int, Field(ge=0)]
 Word = Annotated[str, PlainValidator(_word)]
@@ -98,6 +118,9 @@ Seconds = Annotated[int, PlainValidator(_seconds)]
 Address = Annotated[str, PlainValidator(_address)]
 Environment = Annotated[dict[str, str], PlainValidator(_environment)]
 KubernetesName = Annotated[str, PlainValidator(_kubernetes_name)]
+LabelKey = Annotated[str, PlainValidator(_label_key)]
+LabelValue = Annotated[str, PlainValidator(_label_value)]
+Labels = Annotated[dict[str, str], PlainValidator(_labels)]
 MountPath = Annotated[str, PlainValidator(_mount_path)]
 
 

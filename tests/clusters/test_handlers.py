@@ -16,7 +16,7 @@ print(before == [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTE
 """
 
 
-@pytest.mark.parametrize(("module", "library"), [("queue", "dask_jobqueue"), ("kubernetes", "dask_kubernetes")])
+@pytest.mark.parametrize(("module", "library"), [("queue", "dask_jobqueue"), ("kubernetes", "kr8s")])
 def test_signals_stay_with_the_command(module, library):
     pytest.importorskip(library)
     told = subprocess.run(

@@ -83,6 +83,60 @@ def test_the_manifest_of_a_connected_cluster_is_this_one(crds):
     check(manifest, crds)
 
 
+PLACED = """kind = "kubernetes"
+image = "registry.example.org/spae:0.1.0"
+pull_policy = "Always"
+pull_secrets = ["registry"]
+service_account = "reader"
+workers = 2
+memory = "4GiB"
+host_network = true
+node_selector = { disktype = "ssd", "example.org/pool" = "batch" }
+
+[[tolerations]]
+key = "dedicated"
+value = "batch"
+effect = "NoSchedule"
+
+[[tolerations]]
+key = "spot"
+
+[[volumes]]
+host_path = "/mnt/nfs/data"
+path = "/data"
+read_only = true
+"""
+
+
+def test_the_manifest_of_pods_with_a_place_of_their_own_is_this_one(tmp_path, crds):
+    (tmp_path / "k.toml").write_text(PLACED)
+    manifest = cluster_manifest(read_cluster(tmp_path / "k.toml"), "spae-1a2b3c4d")
+    assert manifest_text([manifest]) == (HERE / "golden/placed.yaml").read_text()
+    check(manifest, crds)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('pull_policy = "Always"', 'pull_policy = "always"', "'Always', 'IfNotPresent' or 'Never'"),
+        ('disktype = "ssd"', 'disktype = "a b"', "give at most 63 letters"),
+        ('disktype = "ssd"', '"disk/type/" = "ssd"', "give the key of a label"),
+        ('disktype = "ssd"', "disktype = 1", "give at most 63 letters"),
+        ('effect = "NoSchedule"', 'effect = "Never"', "'NoSchedule', 'PreferNoSchedule' or 'NoExecute'"),
+        ('key = "spot"', 'keys = "spot"', "Did you mean 'key'?"),
+        ('host_path = "/mnt/nfs/data"', 'host_path = "mnt"', "absolute path"),
+        ('host_path = "/mnt/nfs/data"', "", "either 'claim'"),
+        ('host_path = "/mnt/nfs/data"', 'host_path = "/mnt"\nclaim = "data"', "either 'claim'"),
+        ("host_network = true", 'host_network = "yes"', "true or false"),
+    ],
+)
+def test_mistakes_about_the_place_of_pods_are_told(tmp_path, old, new, said):
+    assert old in PLACED
+    (tmp_path / "k.toml").write_text(PLACED.replace(old, new, 1))
+    with pytest.raises(InvalidInput, match=re.escape(said)):
+        read_cluster(tmp_path / "k.toml")
+
+
 def test_the_checks_see_misspelled_fields(crds):
     manifest = cluster_manifest(read_cluster(DEPLOY / "cluster.toml"), "spae-1a2b3c4d")
     wrong = copy.deepcopy(manifest)

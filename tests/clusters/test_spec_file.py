@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from spae_dask.clusters.connect import connect
-from spae_dask.clusters.spec_file import read_cluster
-from spae_dask.clusters.specs import SPECS
+from spae_dask.clusters.spec_file import SPECS, read_cluster
 from spae_dask.errors import ClusterUnavailable, InvalidInput, NotFound
 from tests.clusters.conftest import ROOT, SLURM_TOML
 
@@ -101,13 +100,12 @@ def test_a_file_for_mpi_says_how_it_is_used(tmp_path):
 
 @pytest.mark.parametrize(
     ("kind", "module", "extra"),
-    [("slurm", "dask_jobqueue", "slurm"), ("kubernetes", "dask_kubernetes", "kubernetes")],
+    [("slurm", "dask_jobqueue", "slurm"), ("kubernetes", "kr8s", "kubernetes")],
 )
 def test_a_missing_library_is_told_with_its_extra(monkeypatch, kind, module, extra):
     path = Path(ROOT / f"deploy/{kind}").glob("*.toml")
     for name in [each for each in sys.modules if each == f"spae_dask.clusters.{'queue' if kind == 'slurm' else kind}"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, module, None)
-    monkeypatch.setitem(sys.modules, f"{module}.operator", None)
     with pytest.raises(InvalidInput, match=rf'pip install "spae-dask\[{extra}\]"'), connect(str(next(path))):
         pytest.fail("it connected")

@@ -1,0 +1,199 @@
+"""On a real control plane with the Dask operator: bits as in one process, killed pods, refusals, and nothing left."""
+
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+import zarr
+
+from spae_dask import SparseEncoder
+from tests.cli.test_interrupts import wait_for_line
+from tests.clusters.conftest import bits_of, ended, wait_until
+from tests.clusters.kubernetes_lab import DEPLOY, running_lab
+from tests.clusters.slow_source import Slow
+
+pytestmark = [pytest.mark.slow, pytest.mark.chaos, pytest.mark.timeout(600)]
+
+PROGRAM = Path(__file__).with_name("pods_program.py")
+GOLDEN = Path(__file__).parent / "golden"
+UNKNOWN_TO_OLD_SERVERS = {"podFailurePolicy"}
+
+
+@pytest.fixture(scope="module")
+def lab(data):
+    with running_lab() as made:
+        shutil.copytree(data, made.folder / "x.zarr")
+        zarr.create_array(str(made.folder / "huge.zarr"), shape=(50_000_000, 64), chunks=(100_000, 64), dtype="f4")
+        zarr.create_array(str(made.folder / "wide.zarr"), shape=(20_000, 20_000), chunks=(1000, 20_000), dtype="f4")
+        yield made
+
+
+@pytest.fixture(autouse=True)
+def nothing_before(lab):
+    lab.wait_for_nothing()
+    shutil.rmtree(lab.results / "run", ignore_errors=True)
+
+
+def fit_words(lab, data="x.zarr", **changed):
+    words = ("spae", "fit", lab.folder / data, "-k", 3, "-r", 5, "-o", lab.folder / "e.zarr", "--force")
+    return (*words, "--cluster", lab.cluster_file(**changed))
+
+
+def submitted(lab, data="x.zarr", **changed):
+    """Submit a pipeline of one fit."""
+    pipeline = lab.folder / "p.toml"
+    step = f'kind = "fit"\nname = "enc"\ndata = "{lab.folder / data}"\nn_components = 3\nn_nonzero = 5\n'
+    pipeline.write_text(f'output = "/results/run"\n\n[[step]]\n{step}')
+    with lab.started("spae", "submit", "kubernetes", pipeline, "--cluster", lab.cluster_file(**changed)) as process:
+        code, _, err = ended(process)
+    assert code == 0, err
+    return err
+
+
+def status(lab, kind, key):
+    (found,) = lab.objects(kind)
+    return found.get("status", {}).get(key)
+
+
+def remove(lab, advice):
+    """Do what the command said about removing the job."""
+    (line,) = (each for each in advice.splitlines() if each.startswith("remove"))
+    subprocess.run(lab.words(*line.split()[1:]), check=True, capture_output=True, timeout=120)
+    lab.wait_for_nothing()
+
+
+def dropped(given, taken, path=""):
+    """What of a document the server does not know, and so dropped."""
+    if isinstance(given, dict):
+        known = {key: value for key, value in given.items() if key not in UNKNOWN_TO_OLD_SERVERS}
+        return [each for key in known for each in dropped(given[key], (taken or {}).get(key), f"{path}/{key}")]
+    if isinstance(given, list):
+        pairs = zip(given, taken or [None] * len(given), strict=True)
+        return [each for i, (one, other) in enumerate(pairs) for each in dropped(one, other, f"{path}/{i}")]
+    return [] if given == taken else [f"{path}: {given!r} became {taken!r}"]
+
+
+@pytest.mark.parametrize("name", ["daskcluster", "daskjob", "job", "placed"])
+def test_the_server_takes_every_manifest_and_drops_nothing(lab, name):
+    for document in yaml.safe_load_all((GOLDEN / f"{name}.yaml").read_text()):
+        said = lab.kubectl("create", "--dry-run=server", "-o", "yaml", "-f", "-", text=yaml.safe_dump(document))
+        assert dropped(document, yaml.safe_load(said)) == []
+
+
+def test_the_manifests_of_deploy_are_what_the_server_has(lab):
+    for name in ("namespace.yaml", "network-policy.yaml"):
+        for document in yaml.safe_load_all((DEPLOY / name).read_text()):
+            kind, metadata = document["kind"], document["metadata"]
+            assert dropped(document, yaml.safe_load(lab.kubectl("get", kind, metadata["name"], "-o", "yaml"))) == []
+    assert {each["status"]["phase"] for each in lab.objects("persistentvolumeclaims")} == {"Bound"}
+
+
+def test_a_fit_on_pods_has_the_bits_of_one_process_and_leaves_nothing(lab, serial):
+    with lab.started(*fit_words(lab)) as process:
+        code, _, err = ended(process, 240)
+    assert code == 0, err
+    assert ".spae:8786" in err
+    assert bits_of(lab.folder / "e.zarr") == serial
+    assert lab.names() == []
+
+
+def test_a_worker_pod_that_is_killed_is_replaced_and_the_bits_stay_seen_from_outside(lab):
+    command = ("python", PROGRAM, lab.cluster_file(), "fit")
+    with lab.started(*command, outside=True) as process:
+        assert process.stdout.readline() == "busy\n", process.stderr.read()
+        before = set(lab.workers())
+        assert len(before) == 2
+        lab.kubectl("delete", "pod", min(before), "--force", "--grace-period=0")
+        wait_until(lambda: len(set(lab.workers()) - {min(before)}) == 2, 60, "another pod in place of the killed one")
+        assert process.poll() is None, "the fit was over before"
+        code, out, err = ended(process, 300)
+    assert code == 0, err
+    alone = SparseEncoder(3, n_nonzero=5, strategy="gram").fit(Slow(n_blocks=24, seconds=0)).components_
+    assert out == f"components {alone.tobytes().hex()}\n"
+    assert lab.names() == []
+
+
+@pytest.mark.parametrize(("signum", "expected"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_stopped_command_leaves_no_pod_behind(lab, signum, expected):
+    with lab.started(*fit_words(lab, "huge.zarr")) as process:
+        wait_for_line(process, "warning: ")  # of chunks not stored, given just before the pass
+        process.send_signal(signum)
+        code, _, err = ended(process)
+    assert (code, lab.names()) == (expected, [])
+    assert "Traceback" not in err
+
+
+def test_sigterm_while_the_cluster_starts_leaves_no_pod_behind(lab):
+    with lab.started(*fit_words(lab)) as process:
+        wait_until(lambda: lab.names("daskclusters"), 60, "a DaskCluster")
+        process.send_signal(signal.SIGTERM)
+        code, _, err = ended(process)
+    assert (code, lab.names()) == (143, [])
+    assert "Traceback" not in err
+
+
+def test_pods_stay_while_their_client_works_by_itself_and_end_when_it_was_killed(lab):
+    with lab.started("python", PROGRAM, lab.cluster_file(), "desert") as process:
+        code, out, err = ended(process, 240)
+    assert (code, out) == (-signal.SIGKILL, "answer 3\n"), err
+    lab.wait_for_nothing(90)
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"image": '"localhost/none:1"'}, 'ErrImageNeverPull: Container image "localhost/none:1" is not present'),
+        ({"secrets": '["nope"]'}, 'CreateContainerConfigError: secret "nope" not found'),
+        ({"scheduler_memory": '"30MiB"', "timeout": '"25s"'}, "OOMKilled"),
+        ({"memory": '"200GiB"', "timeout": '"25s"'}, "Insufficient memory"),
+        ({"memory": '"300GiB"', "timeout": '"25s"'}, "exceeded quota: spae, requested: limits.memory=300Gi"),
+        ({"node_selector": '{ disk = "none" }', "timeout": '"25s"'}, "node(s) didn't match"),
+        ({"namespace": '"nowhere"'}, "Check the namespace"),
+    ],
+)
+def test_why_pods_do_not_start_is_told(lab, changed, said):
+    with lab.started(*fit_words(lab, **changed)) as process:
+        code, _, err = ended(process, 120)
+    assert code == 6, err
+    assert said in err
+    assert "Traceback" not in err
+    assert lab.names() == []
+
+
+def test_workers_with_less_memory_than_the_plan_are_refused(lab):
+    with lab.started(*fit_words(lab, "wide.zarr", memory='"300MiB"')) as process:
+        code, _, err = ended(process, 240)
+    assert code == 4, err
+    assert "270 MiB" in err
+    assert lab.names() == []
+
+
+def test_a_submitted_pipeline_runs_by_itself_on_workers(lab, serial):
+    advice = submitted(lab)
+    wait_until(lambda: status(lab, "daskjobs", "jobStatus") == "Successful", 240, "the end of the job")
+    assert "enc  fit        ran" in lab.kubectl("logs", "pod/spae-p-runner")
+    assert bits_of(lab.results / "run/enc.zarr") == serial
+    wait_until(lambda: lab.names() == ["daskjob.kubernetes.dask.org/spae-p", "pod/spae-p-runner"], 60, "only the log")
+    remove(lab, advice)
+
+
+def test_a_submitted_pipeline_without_workers_runs_by_itself(lab, serial):
+    advice = submitted(lab, workers="0")
+    wait_until(lambda: status(lab, "jobs", "succeeded") == 1, 240, "the end of the job")
+    assert bits_of(lab.results / "run/enc.zarr") == serial
+    with lab.started("spae", "submit", "kubernetes", lab.folder / "p.toml", "--cluster", lab.cluster_file()) as again:
+        code, _, err = ended(again)
+    assert code == 6
+    assert "already exists. Before another try, remove what is there of an earlier one: kubectl --namespace spae" in err
+    remove(lab, advice)
+
+
+def test_a_submitted_job_with_less_memory_than_the_plan_says_so_and_fails(lab):
+    advice = submitted(lab, "wide.zarr", workers="0", driver='{ memory = "300MiB", walltime = "10m" }')
+    wait_until(lambda: status(lab, "jobs", "failed") or 0, 240, "the failure of the job")
+    log = lab.kubectl("logs", lab.names("pods")[0])
+    assert "270 MiB" in log or "269" in log, log
+    remove(lab, advice)
