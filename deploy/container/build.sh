@@ -20,5 +20,5 @@ lend certificates "${PIP_CERT:-${SSL_CERT_FILE:-/etc/ssl/certs/ca-certificates.c
 
 # layers: after a change of the code alone, libraries are not fetched again; chroot: works inside containers too;
 # docker: the format that has health checks
-exec buildah build --layers --isolation chroot --network host --format docker --build-arg "BASE=$BASE" "${lent[@]}" "$@" \
-  --file "$here/../Dockerfile" --tag "$image" "$here/../.."
+exec buildah build --layers --isolation chroot --network host --format docker --build-arg "BASE=$BASE" "${lent[@]}" \
+  "$@" --file "$here/../Dockerfile" --tag "$image" "$here/../.."
