@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from spae_dask.errors import InvalidInput, StorageError
-from spae_dask.storage.publish import replace_file
+from spae_dask.storage.publish import refuse_long, replace_file
 
 KEPT = " What was stored before is kept: run again, and it goes on from there."
 
@@ -250,14 +250,16 @@ def states_at(place: str | Path) -> States:
     Raises
     ------
     InvalidInput
-        If it is empty.
+        If it is empty, or too long.
     """
     text = str(place)
     if not text:
         raise InvalidInput("the checkpoint has an empty name. Give it a folder of its own.")
     if "://" in text and not text.startswith("file://"):
         return ObjectStates(text.rstrip("/"))
-    return LocalStates(Path(text.removeprefix("file://")).resolve())
+    root = Path(text.removeprefix("file://")).resolve()
+    refuse_long(root)
+    return LocalStates(root)
 
 
 def _seconds(about: dict[str, Any]) -> float:
