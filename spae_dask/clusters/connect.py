@@ -55,8 +55,8 @@ def connect(
         and not str(where).startswith(("tcp://", "tls://"))
     ):
         raise InvalidInput(
-            f"--tls-dir {tls_folder} is for a scheduler at tls://HOST:PORT; --cluster {where} works without "
-            "certificates, on this machine. Leave it out."
+            f"--tls-dir {tls_folder} is for a scheduler at tls://HOST:PORT; --cluster {where} needs none "
+            "from you. Leave it out."
         )
     if where == "none":
         opened = nullcontext(None)

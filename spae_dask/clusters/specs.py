@@ -80,7 +80,8 @@ class QueueSpec(Started):
     """Workers that are jobs of a batch system.
 
     A job has ``cores`` cores and ``memory`` bytes, shared out to ``processes`` workers (one a core if not given). With
-    no ``jobs``, a run that is itself a job does all the work.
+    no ``jobs``, a run that is itself a job does all the work. Without ``tls``, whoever reaches the ports of scheduler
+    and workers can run code as the user.
     """
 
     kind: Literal["slurm", "pbs", "lsf", "sge"]
@@ -95,7 +96,7 @@ class QueueSpec(Started):
     scratch: values.Line | None = None
     logs: values.Word = "spae-logs"
     python: values.Line | None = None
-    tls: bool = False
+    tls: bool = True
     options: tuple[values.Option, ...] = Field(default=(), strict=False)
     modules: tuple[values.Line, ...] = Field(default=(), strict=False)
     environment: values.Environment = Field(default_factory=dict)
@@ -157,6 +158,7 @@ class KubernetesSpec(Started):
     secrets: tuple[values.KubernetesName, ...] = Field(default=(), strict=False)
     volumes: tuple[Volume, ...] = Field(default=(), strict=False)
     service_account: values.KubernetesName | None = None
+    dashboard: bool = False
     timeout: values.Seconds = 600
     driver: Driver = Driver()
 

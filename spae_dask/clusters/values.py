@@ -16,7 +16,8 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _CLOCK = re.compile(r"(?:(\d+)-)?(\d+):([0-5]\d):([0-5]\d)")
 
 
-def _word(given: Any) -> str:
+def word(given: Any) -> str:
+    """The same, if a job script can hold it without quotes."""
     if isinstance(given, str) and _WORD.fullmatch(given):
         return given
     raise ValueError("give a string of letters, digits and _ . / ~ @ % + = : , - without spaces, not starting with -.")
@@ -88,7 +89,7 @@ def _mount_path(given: Any) -> str:
 
 Count = Annotated[int, Field(ge=1)]
 Amount = Annotated[int, Field(ge=0)]
-Word = Annotated[str, PlainValidator(_word)]
+Word = Annotated[str, PlainValidator(word)]
 """A word that neither a shell nor a batch system takes for more than one."""
 Option = Annotated[str, PlainValidator(_option)]
 """An option of the batch system, which reads it itself: no shell does."""
