@@ -79,7 +79,7 @@ class Driver(BaseModel):
 class QueueSpec(Started):
     """Workers that are jobs of a batch system.
 
-    A job has ``cores`` cores and ``memory`` bytes, shared out to ``processes`` workers (one a core if not given). With
+    A job has ``cores`` cores and ``memory`` bytes (0: as the plan has it), shared out to ``processes`` workers (one a core if not given). With
     no ``jobs``, a run that is itself a job does all the work. Without ``tls``, whoever reaches the ports of scheduler
     and workers can run code as the user.
     """
@@ -88,7 +88,7 @@ class QueueSpec(Started):
     jobs: values.Amount
     cores: values.Count = 1
     processes: values.Count | None = None
-    memory: values.Bytes
+    memory: values.PlannedBytes = 0
     walltime: values.Seconds = 3600
     queue: values.Word | None = None
     account: values.Word | None = None
@@ -151,7 +151,7 @@ class KubernetesSpec(Started):
     namespace: values.KubernetesName = "default"
     workers: values.Amount
     cores: values.Count = 1
-    memory: values.Bytes
+    memory: values.PlannedBytes = 0
     scheduler_memory: values.Bytes = 2 << 30
     scratch: values.Bytes = 4 << 30
     environment: values.Environment = Field(default_factory=dict)

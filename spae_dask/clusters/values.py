@@ -41,6 +41,13 @@ def _bytes(given: Any) -> int:
     raise ValueError("give a number of bytes with its unit, such as '4GB' or '512MiB'.")
 
 
+def _planned_bytes(given: Any) -> int:
+    try:
+        return 0 if given == "plan" else _bytes(given)
+    except ValueError as error:
+        raise ValueError(f"{str(error).rstrip('.')}; or 'plan', for as much as the plan takes.") from error
+
+
 def _seconds(given: Any) -> int:
     text = given if isinstance(given, str) else ""
     if found := re.fullmatch(r"(\d+)([smhd])", text):
@@ -95,6 +102,8 @@ Option = Annotated[str, PlainValidator(_option)]
 """An option of the batch system, which reads it itself: no shell does."""
 Line = Annotated[str, PlainValidator(_line)]
 Bytes = Annotated[int, PlainValidator(_bytes)]
+PlannedBytes = Annotated[int, PlainValidator(_planned_bytes)]
+"""Bytes, or 0 for as many as the plan takes."""
 Seconds = Annotated[int, PlainValidator(_seconds)]
 Address = Annotated[str, PlainValidator(_address)]
 Environment = Annotated[dict[str, str], PlainValidator(_environment)]
