@@ -16,7 +16,7 @@ from spae_dask.cli.planned_memory import Planner, is_planned, sized, unknown
 from spae_dask.cli.screen import Screen
 from spae_dask.clusters.connect import connect, described
 from spae_dask.clusters.specs import KubernetesSpec, LocalSpec, QueueSpec, Spec, Started
-from spae_dask.engine.memory import format_nbytes, refuse_tiny
+from spae_dask.engine.memory import refuse_tiny
 from spae_dask.engine.plan import Plan, Resources
 from spae_dask.errors import InvalidInput
 from spae_dask.estimators.runtime import parse_memory
@@ -69,16 +69,16 @@ class Place:
             As `planned_memory.sized` does.
         """
         spec = described(self.where(source))
-        return (
-            replace(self, spec=sized(spec, list(planners))) if isinstance(spec, Started) and is_planned(spec) else self
-        )
+        if not isinstance(spec, Started) or not is_planned(spec):
+            return self
+        return replace(self, spec=sized(spec, list(planners)))
 
     def request(self) -> str | None:
         """What the plans made of the memory of the cluster file; None where that names it."""
         if not isinstance(self.spec, QueueSpec | KubernetesSpec):
             return None
         what = "pod" if isinstance(self.spec, KubernetesSpec) else f"job of {self.spec.n_processes} process(es)"
-        return f"{format_nbytes(self.spec.memory)} a {what}, as the plan has it"
+        return f"{self.spec.memory >> 20} MiB a {what}, as the plan has it"
 
     def described(self, where: str) -> Spec | None:
         """What ``where`` describes, with memory.

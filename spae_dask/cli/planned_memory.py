@@ -1,8 +1,9 @@
 """The memory of workers whose cluster file leaves it to the plan.
 
-What a plan takes depends on the memory it has: which strategy fits, and how many tasks run at once. So the plan is made
-for workers of `ASSUMED_NBYTES`, or without a limit if that is too little, with all threads busy; and what it takes, with
-the margin that a worker's limit has over its arrays, is asked for. A plan made again with that much finds it enough.
+What a plan takes depends on the memory it has: which strategy fits, and how many tasks run at once. So the plan is
+made for workers of `ASSUMED_NBYTES`, or without a limit if that is too little, with all threads busy; and what it
+takes, with the margin that a worker's limit has over its arrays, is asked for. A plan made again with that much finds
+it enough.
 """
 
 from collections.abc import Callable

@@ -79,9 +79,9 @@ class Driver(BaseModel):
 class QueueSpec(Started):
     """Workers that are jobs of a batch system.
 
-    A job has ``cores`` cores and ``memory`` bytes (0: as the plan has it), shared out to ``processes`` workers (one a core if not given). With
-    no ``jobs``, a run that is itself a job does all the work. Without ``tls``, whoever reaches the ports of scheduler
-    and workers can run code as the user.
+    A job has ``cores`` cores and ``memory`` bytes (0: as many as the plan takes), shared out to ``processes`` workers
+    (one a core if not given). With no ``jobs``, a run that is itself a job does all the work. Without ``tls``, whoever
+    reaches the ports of scheduler and workers can run code as the user.
     """
 
     kind: Literal["slurm", "pbs", "lsf", "sge"]

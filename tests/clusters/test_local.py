@@ -23,7 +23,7 @@ def test_strangers_without_the_certificate_of_the_run_get_nothing_on_any_port() 
         dashboard = client.cluster.scheduler.http_server
         assert int(address.rpartition(":")[2]) in set(spoken) - set(web)
         assert dashboard.port in web
-        with pytest.raises(OSError, match="Timed out|reset|closed"):
+        with pytest.raises(OSError, match=r"Timed out|reset|closed"):
             Client(address.replace("tls://", "tcp://"), timeout=2)
 
 
