@@ -33,6 +33,7 @@ lint: install
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m pip check
+	$(BIN)/python -m pytest -q tests/test_dependencies.py
 
 audit: install
 	$(PYTHON) -m venv .audit-venv

@@ -1,8 +1,10 @@
 """How a command ends: from an error to an exit code and one paragraph."""
 
+import errno
 import re
 import signal
 from difflib import get_close_matches
+from typing import TypeGuard
 
 import typer
 
@@ -14,6 +16,7 @@ from spae_dask.errors import (
     MissingChunksWarning,
     PartsMissing,
     PassFailed,
+    SpaeError,
     StorageError,
 )
 
@@ -71,7 +74,14 @@ def exit_code(error: BaseException) -> int:
     """The exit code for ``error``."""
     if isinstance(error, KeyboardInterrupt):
         return 128 + (error.signum if isinstance(error, Interrupted) else signal.SIGINT)
+    if _is_long_name(error):
+        return 3
     return next((code for kind, code in EXIT_CODES if isinstance(error, kind)), FAULT)
+
+
+def _is_long_name(error: BaseException) -> TypeGuard[OSError]:
+    """Whether a path that was given is one that no file system takes, which no door has told in its own words."""
+    return isinstance(error, OSError) and not isinstance(error, SpaeError) and error.errno == errno.ENAMETOOLONG
 
 
 def class_name(error: BaseException) -> str:
@@ -90,6 +100,10 @@ def explain(error: BaseException, command: str) -> str:
         )
     if isinstance(error, MemoryError):
         return f"out of memory ({error}). Try a smaller --memory, which makes fewer tasks run at once."
+    if _is_long_name(error):
+        from spae_dask.storage.publish import too_long  # what it needs is not imported for a command that goes well
+
+        return too_long(str(error.filename or "given"))
     if isinstance(error, MissingChunksWarning):
         return f"{in_options(str(error), command)} --strict does not allow it."
     return in_options(str(error), command)

@@ -54,7 +54,7 @@ def fit(
     with session("fit", **given.screen) as screen:
         given.check()
         from spae_dask.cli.performance import wanted_report
-        from spae_dask.cli.place import Place, check_checkpoint, check_paths
+        from spae_dask.cli.place import Place, check_checkpoint, check_paths, tell_request
         from spae_dask.estimators.checkpointing import checkpoint_at, with_note
         from spae_dask.estimators.sparse_encoder import SparseEncoder
 
@@ -64,6 +64,8 @@ def fit(
         source = given.open()
         place = Place(cluster, given.memory, tls_dir, page)
         long = given.plan(source).seconds > WORTH_CALIBRATING  # refuses what no process could do before any is started
+        place = place.sized(source, [lambda resources: given.plan(source, resources=resources)])
+        tell_request(place, screen)
         with place.ready(source, screen):
             plan = with_note(given.plan(source, calibrate=long), checkpoint_at(checkpoint))
             screen.note(main_lines(place.named(plan, source)))

@@ -12,7 +12,7 @@ from spae_dask.cli import options
 
 if TYPE_CHECKING:
     from spae_dask.blocks import RowBlocks
-    from spae_dask.engine.plan import Plan
+    from spae_dask.engine.plan import Plan, Resources
 
 EncoderOutput = Annotated[
     str,
@@ -129,11 +129,11 @@ class FitGiven:
         given = {"--array": self.array, "--columns": self.columns}
         return "".join(f" {option} {shlex.quote(value)}" for option, value in given.items() if value is not None)
 
-    def plan(self, source: "RowBlocks", *, calibrate: bool = False) -> "Plan":
+    def plan(self, source: "RowBlocks", *, calibrate: bool = False, resources: "Resources | None" = None) -> "Plan":
         """What the fit will read, hold and take."""
         from spae_dask.estimators.planning import plan
 
-        return plan(source, calibrate=calibrate, **self.planned)
+        return plan(source, calibrate=calibrate, resources=resources, **self.planned)
 
     def words(self) -> str:
         """The data and all that differs from the defaults, as on the command line."""

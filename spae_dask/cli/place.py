@@ -11,9 +11,11 @@ from dask.system import CPU_COUNT
 from spae_dask.blocks import RowBlocks, total_nbytes
 from spae_dask.cli.logs import logs_on
 from spae_dask.cli.performance import NO_REPORT, PerformanceReport
+from spae_dask.cli.planned_memory import Planner, is_planned, sized, unknown
 from spae_dask.cli.screen import Screen
 from spae_dask.clusters.connect import connect, described
-from spae_dask.clusters.specs import LocalSpec, Started
+from spae_dask.clusters.kubernetes_spec import KubernetesSpec
+from spae_dask.clusters.specs import LocalSpec, QueueSpec, Spec, Started
 from spae_dask.engine.memory import refuse_tiny
 from spae_dask.engine.plan import Plan, Resources
 from spae_dask.errors import InvalidInput
@@ -45,24 +47,60 @@ class Place:
         Certificates for a scheduler at ``tls://``.
     performance : PerformanceReport
         Dask's page about what a cluster did; none if not given.
+    spec : Started, optional
+        What the cluster file describes, with the memory that its plans take.
     """
 
     cluster: str | None
     memory: str | None
     tls_dir: str | None = None
     performance: PerformanceReport = NO_REPORT
+    spec: Started | None = None
 
     def where(self, source: RowBlocks) -> str:
         """What was asked for, or what suits the size of the data."""
         wanted = self.cluster or text_setting("cluster")
         return wanted or ("none" if total_nbytes(source) < SMALL_NBYTES else "local")
 
+    def sized(self, source: RowBlocks, planners: Sequence[Planner]) -> "Place":
+        """The place for these fits, where a cluster file leaves the memory of workers to their plans.
+
+        Raises
+        ------
+        InvalidInput, MemoryBudgetExceeded
+            As `planned_memory.sized` does.
+        """
+        spec = described(self.where(source))
+        if not isinstance(spec, Started) or not is_planned(spec):
+            return self
+        return replace(self, spec=sized(spec, list(planners)))
+
+    def request(self) -> str | None:
+        """What the plans made of the memory of the cluster file; None where that names it."""
+        if not isinstance(self.spec, QueueSpec | KubernetesSpec):
+            return None
+        what = "pod" if isinstance(self.spec, KubernetesSpec) else f"job of {self.spec.n_processes} process(es)"
+        return f"{self.spec.memory >> 20} MiB a {what}, as the plan has it"
+
+    def described(self, where: str) -> Spec | None:
+        """What ``where`` describes, with memory.
+
+        Raises
+        ------
+        InvalidInput
+            If that is left to a plan, and there was none.
+        """
+        spec = self.spec or described(where)
+        if is_planned(spec):
+            raise unknown("this command makes none")
+        return spec
+
     @contextmanager
     def ready(self, source: RowBlocks, screen: Screen) -> Iterator[None]:
         """Have the active Dask client that suits, for a ``with`` block; none for work in this process."""
         limit = parse_memory(self.memory or setting("memory-limit"))
         where = self.where(source)
-        spec = described(where)
+        spec = self.described(where)
         starts = isinstance(spec, LocalSpec)
         self.performance.check(where)
         if starts and limit is not None:
@@ -85,7 +123,7 @@ class Place:
     def imagined(self, source: RowBlocks, screen: Screen) -> Iterator[Resources | None]:
         """For a plan: the processes that a run would start, none of which is; else None, with ``ready``'s client."""
         where = self.where(source)
-        spec = described(where)
+        spec = self.described(where)
         if isinstance(spec, Started) and spec.n_workers:
             n_workers, here = spec.n_workers, isinstance(spec, LocalSpec)
             has = spec.worker_nbytes or memory_nbytes() // n_workers
@@ -102,6 +140,13 @@ class Place:
         if not isinstance(described(self.where(source)), LocalSpec):
             return plan
         return replace(plan, resources=replace(plan.resources, where=HERE))
+
+
+def tell_request(place: Place, screen: Screen) -> None:
+    """Say how much memory is asked for, where the plan decided."""
+    request = place.request()
+    if request is not None:
+        screen.note(f"request   {request}")
 
 
 def check_paths(output: str, sources: Sequence[str], *, force: bool) -> None:

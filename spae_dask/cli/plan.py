@@ -1,7 +1,12 @@
 """``spae plan``: what a fit would read, hold and take."""
 
+from typing import TYPE_CHECKING
+
 from spae_dask.cli import options
 from spae_dask.cli.session import session
+
+if TYPE_CHECKING:
+    from spae_dask.engine.plan import Plan, Resources
 
 EXAMPLES = """Examples:
 
@@ -53,8 +58,9 @@ def plan(
 
         source = open_matrix(data, array=array, columns=options.columns_of(columns))
         place = Place(cluster, memory, tls_dir)
-        with place.imagined(source, screen) as resources:
-            found = plan_fit(
+
+        def planned(resources: "Resources | None", *, calibrated: bool = False) -> "Plan":
+            return plan_fit(
                 source,
                 components,
                 n_nonzero=options.nonzeros_of(nonzeros),
@@ -69,8 +75,13 @@ def plan(
                 n_candidates=candidates,
                 sketch_rows=sketch_rows,
                 tolerance=tolerance,
-                calibrate=calibrate,
+                calibrate=calibrated,
                 resources=resources,
             )
-        found = place.named(found, source)
-        screen.result(str(found), {"data": data, "plan": found.as_dict()})
+
+        place = place.sized(source, [planned])
+        with place.imagined(source, screen) as resources:
+            found = planned(resources, calibrated=calibrate)
+        found, request = place.named(found, source), place.request()
+        text = "\n".join([str(found), *([] if request is None else [f"request   {request}"])])
+        screen.result(text, {"data": data, "plan": found.as_dict(), "request": request})

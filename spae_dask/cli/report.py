@@ -79,14 +79,14 @@ def report(
         from spae_dask.estimators.reporting import curve_from_data, write_report
         from spae_dask.estimators.saved import load_encoder
         from spae_dask.report import html as _html  # noqa: F401 - first, since the libraries it needs may be missing
-        from spae_dask.report.path_file import read_path
+        from spae_dask.report.path_file import origin_of, read_path
         from spae_dask.storage.open import open_matrix
 
         check_paths(output, [encoder, *(each for each in (path, data) if each is not None)], force=force)
         fitted = load_encoder(encoder)
         curve, origin = None, ""
         if path is not None:
-            curve, origin = read_path(path, fitted.n_components_), f"The other encoders are those of {path}."
+            curve, origin = read_path(path, fitted.n_components_), origin_of(path, output)
         elif data is not None:
             source = open_matrix(data, array=array)
             with Place(cluster, memory).ready(source, screen):

@@ -73,7 +73,8 @@ def run(
     ) as screen:
         from spae_dask.cli.held_place import HeldPlace
         from spae_dask.cli.performance import NO_REPORT, wanted_report
-        from spae_dask.cli.place import Place
+        from spae_dask.cli.pipeline_memory import place_for
+        from spae_dask.cli.place import Place, tell_request
         from spae_dask.pipelines.dry_run import dry_run as try_pipeline
         from spae_dask.pipelines.pipeline import read_pipeline
         from spae_dask.pipelines.runner import run_pipeline
@@ -90,7 +91,9 @@ def run(
                 screen.result(outcome.text, {})
 
         page = NO_REPORT if dry_run else wanted_report(None)
-        with HeldPlace(Place(cluster, memory, tls_dir, page), screen) as where:
+        place = place_for(found, Place(cluster, memory, tls_dir, page))
+        tell_request(place, screen)
+        with HeldPlace(place, screen) as where:
             if dry_run:
                 try:
                     try_pipeline(found, where, force=force, tell=tell)

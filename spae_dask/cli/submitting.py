@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from spae_dask.cli.fit_words import fit_words
+from spae_dask.cli.pipeline_memory import planners_of
+from spae_dask.cli.planned_memory import is_planned, sized, unknown
 from spae_dask.clusters.batch_job import BatchJob, job_name, own_processes
 from spae_dask.clusters.commands import run_program
 from spae_dask.clusters.kubernetes_job import CLUSTER_FILE, FILES, PIPELINE_FILE, job_manifests, manifest_text
@@ -79,6 +81,8 @@ def slurm_jobs(request: Request) -> list[Job]:
             f"{request.cluster} has kind {spec.kind!r}; `spae submit slurm` takes files of kind 'slurm'."
         )
     _check_grace(request, spec)
+    if request.array is None and is_planned(spec):
+        sized(spec, planners_of(found))  # as the run will; what it would refuse is refused before it waits in a queue
     if request.array is not None:
         spec = spec.model_copy(update={"jobs": 0})
     workers = ("--cluster", str(Path(request.cluster or "").resolve())) if spec.jobs else own_processes(spec.driver)
@@ -118,6 +122,8 @@ def kubernetes_jobs(request: Request) -> list[Job]:
             f"'output' is {output!r}, which is on no volume that the pods may write to. Give an absolute path below "
             "the 'path' of one of the [[volumes]] of the cluster file."
         )
+    if is_planned(spec):
+        spec = _sized_pods(spec, request.pipeline)
     where = ("--cluster", f"{FILES}/{CLUSTER_FILE}") if spec.workers else own_processes(spec.driver)
     job = _job(request, spec, ("run", f"{FILES}/{PIPELINE_FILE}", *where))
     text = manifest_text(job_manifests(spec, job, file.path.read_text(encoding="utf-8-sig")))
@@ -128,6 +134,17 @@ def kubernetes_jobs(request: Request) -> list[Job]:
     advice += f"\nremove    {removal}"
     remedy = f" Before another try, remove what is there of an earlier one: {removal}"
     return [Job(("kubectl", "create", "--filename", "-", "--output", "name"), text, False, advice, remedy=remedy)]
+
+
+def _sized_pods(spec: KubernetesSpec, path: str) -> KubernetesSpec:
+    """With memory for the fits of a pipeline whose data this machine sees as pods do."""
+    try:
+        pipeline = read_pipeline(path)
+    except InvalidInput as error:
+        raise unknown(f"the pipeline cannot be planned here, where its data are not seen: {error}") from error
+    made = sized(spec, planners_of(pipeline))
+    assert isinstance(made, KubernetesSpec)
+    return made
 
 
 def write_texts(path: str, jobs: Sequence[Job], *, force: bool) -> list[str]:

@@ -15,17 +15,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from spae_dask.errors import InvalidInput, OutputExists, StorageError
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-try:
-    from cryptography import x509
-    from cryptography.hazmat.primitives import hashes, serialization
-    from cryptography.hazmat.primitives.asymmetric import ec
-    from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
-except ImportError as error:
-    raise InvalidInput(
-        'certificates need the library cryptography, which is not installed. Install it: pip install "spae-dask[tls]".'
-    ) from error
+from spae_dask.errors import InvalidInput, OutputExists, StorageError
 
 ROLES = ("scheduler", "worker", "client")
 """Who gets a certificate, NAME.pem, and its key, NAME-key.pem; those of the authority are ca.pem and ca-key.pem."""

@@ -50,14 +50,16 @@ def connect(
     spec = described(where)
     if isinstance(spec, Started) and not spec.n_workers:
         raise InvalidInput(f"{where} describes no workers, which is for `spae submit` only. Give at least 1.")
+    if isinstance(spec, QueueSpec | KubernetesSpec) and not spec.memory:
+        raise InvalidInput(f"{where} leaves the memory of workers to a plan, which the commands make. Give 'memory'.")
     if (
         tls_folder is not None
         and not isinstance(spec, SchedulerSpec)
         and not str(where).startswith(("tcp://", "tls://"))
     ):
         raise InvalidInput(
-            f"--tls-dir {tls_folder} is for a scheduler at tls://HOST:PORT; --cluster {where} works without "
-            "certificates, on this machine. Leave it out."
+            f"--tls-dir {tls_folder} is for a scheduler at tls://HOST:PORT; --cluster {where} needs none "
+            "from you. Leave it out."
         )
     if where == "none":
         opened = nullcontext(None)

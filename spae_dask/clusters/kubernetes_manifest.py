@@ -42,8 +42,10 @@ def cluster_manifest(spec: KubernetesSpec, name: str) -> Manifest:
 
 def cluster_spec(spec: KubernetesSpec, name: str) -> Manifest:
     """What a DaskCluster and the cluster of a DaskJob have in common."""
+    # all pods of the namespace connect to it; without pages, the HTTP port is there for probes and for the operator
+    words = ["dask", "scheduler", "--host", "0.0.0.0", *([] if spec.dashboard else ["--no-dashboard"])]  # noqa: S104
     # the operator's own defaults start commands that distributed no longer has
-    scheduler = container(spec, "scheduler", ["dask", "scheduler", "--host", "0.0.0.0"], 1, spec.scheduler_memory)  # noqa: S104
+    scheduler = container(spec, "scheduler", words, 1, spec.scheduler_memory)
     scheduler["ports"] = [{"name": each, "containerPort": port, "protocol": "TCP"} for each, port in PORTS]
     health = {"httpGet": {"port": "http-dashboard", "path": "/health"}}
     scheduler["readinessProbe"] = health | {"periodSeconds": 5, "timeoutSeconds": 5}

@@ -38,8 +38,8 @@ class Toleration(BaseModel):
 class KubernetesSpec(Started):
     """Pods that the Dask operator starts, or that ``spae submit`` has Kubernetes start.
 
-    ``cores`` and ``memory`` are of a worker. ``secrets`` become variables of the environment, ``pull_secrets`` are for
-    the registry of the image.
+    ``cores`` and ``memory`` (0: as much as the plan takes) are of a worker. ``secrets`` become variables of the
+    environment, ``pull_secrets`` are for the registry of the image.
     """
 
     kind: Literal["kubernetes"]
@@ -49,7 +49,7 @@ class KubernetesSpec(Started):
     namespace: values.KubernetesName = "default"
     workers: values.Amount
     cores: values.Count = 1
-    memory: values.Bytes
+    memory: values.PlannedBytes = 0
     scheduler_memory: values.Bytes = 2 << 30
     scratch: values.Bytes = 4 << 30
     environment: values.Environment = Field(default_factory=dict)
@@ -59,6 +59,7 @@ class KubernetesSpec(Started):
     node_selector: values.Labels = Field(default_factory=dict)
     tolerations: tuple[Toleration, ...] = Field(default=(), strict=False)
     host_network: bool = False
+    dashboard: bool = False
     timeout: values.Seconds = 600
     driver: Driver = Driver()
 

@@ -1,20 +1,25 @@
 """Workers that are jobs of Slurm, PBS, LSF or SGE. The only file that knows dask-jobqueue."""
 
 import secrets
+import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import dask
 from distributed import Client
+from distributed.security import Security
 
+from spae_dask.clusters.certificates import ROLES, make_certificates
 from spae_dask.clusters.commands import run_program
 from spae_dask.clusters.handlers import handlers_kept
 from spae_dask.clusters.job_options import job_options
 from spae_dask.clusters.specs import QueueSpec
+from spae_dask.clusters.values import word
 from spae_dask.clusters.waiting import wait_for_worker
-from spae_dask.errors import ClusterUnavailable
+from spae_dask.errors import ClusterUnavailable, InvalidInput, SpaeWarning, StorageError
 
 with handlers_kept():  # it takes SIGINT for itself
     from dask_jobqueue import LSFCluster, PBSCluster, SGECluster, SLURMCluster
@@ -23,6 +28,11 @@ CLUSTERS = {"slurm": SLURMCluster, "pbs": PBSCluster, "lsf": LSFCluster, "sge": 
 
 LOST_WORKER_TIMEOUT = "2s"
 """After which a worker that is gone counts as dead, and its job is replaced."""
+
+PLAIN = (
+    "the cluster file has tls = false: scheduler and workers speak plain TCP, and whoever reaches their ports can run "
+    "code as you. Leave 'tls' out, unless nobody else is on that network."
+)
 
 CHECK_INTERVAL = "1s"
 """Between two looks at whether all jobs are there."""
@@ -42,8 +52,12 @@ def queue_cluster(spec: QueueSpec) -> Iterator[Client]:
     """
     name = f"spae-{secrets.token_hex(4)}"
     settings = {"distributed.deploy.lost-worker-timeout": LOST_WORKER_TIMEOUT}
-    with dask.config.set(settings), TemporaryDirectory(prefix="spae-queue-") as folder:
-        cluster = make_cluster(spec, name)
+    with (
+        dask.config.set(settings),
+        TemporaryDirectory(prefix="spae-queue-") as folder,
+        run_security(spec) as security,
+    ):
+        cluster = make_cluster(spec, name, security)
         try:
             if spec.kind == "slurm":
                 _ask_slurm(cluster.job_script(), folder)
@@ -58,15 +72,48 @@ def queue_cluster(spec: QueueSpec) -> Iterator[Client]:
                     run_program(["scancel", "--name", name])
 
 
-def make_cluster(spec: QueueSpec, name: str) -> Any:
+def make_cluster(spec: QueueSpec, name: str, security: Security | None) -> Any:
     """A cluster without workers, whose scheduler listens."""
     return CLUSTERS[spec.kind](
         **job_options(spec, name),
         scheduler_options={"dashboard_address": "127.0.0.1:0"},
-        security=spec.tls or None,
-        shared_temp_directory=spec.logs if spec.tls else None,
+        security=security,
         silence_logs="critical",
     )
+
+
+@contextmanager
+def run_security(spec: QueueSpec) -> Iterator[Security | None]:
+    """Certificates for one run, in the folder of the logs while it lasts, for their owner only; None without ``tls``.
+
+    Raises
+    ------
+    InvalidInput, StorageError
+        If that folder cannot be named in a job script, or cannot be made.
+    """
+    if not spec.tls:
+        warnings.warn(PLAIN, SpaeWarning, stacklevel=4)
+        yield None
+        return
+    logs = Path(spec.logs).expanduser().absolute()  # a job may start in another folder
+    try:
+        word(str(logs))  # dask-jobqueue does not quote it
+    except ValueError as error:
+        raise InvalidInput(
+            f"certificates of workers would lie in {logs}, a path that a job script cannot hold. Give 'logs' in the "
+            "cluster file an absolute path without spaces, of a folder that all nodes see."
+        ) from error
+    with ExitStack() as stack:
+        try:
+            logs.mkdir(parents=True, exist_ok=True)
+            folder = Path(stack.enter_context(TemporaryDirectory(prefix=".spae-tls-", dir=logs)))
+        except OSError as error:
+            raise StorageError(f"nothing can be written to {logs}: {error.strerror}. Give other 'logs'.") from error
+        make_certificates(folder)
+        (folder / "ca-key.pem").unlink()  # no more are made
+        files = {f"tls_{role}_cert": str(folder / f"{role}.pem") for role in ROLES}
+        files |= {f"tls_{role}_key": str(folder / f"{role}-key.pem") for role in ROLES}
+        yield Security(require_encryption=True, tls_ca_file=str(folder / "ca.pem"), **files)
 
 
 def job_script(spec: QueueSpec, scheduler: str, name: str) -> str:

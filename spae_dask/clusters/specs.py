@@ -79,15 +79,16 @@ class Driver(BaseModel):
 class QueueSpec(Started):
     """Workers that are jobs of a batch system.
 
-    A job has ``cores`` cores and ``memory`` bytes, shared out to ``processes`` workers (one a core if not given). With
-    no ``jobs``, a run that is itself a job does all the work.
+    A job has ``cores`` cores and ``memory`` bytes (0: as many as the plan takes), shared out to ``processes`` workers
+    (one a core if not given). With no ``jobs``, a run that is itself a job does all the work. Without ``tls``, whoever
+    reaches the ports of scheduler and workers can run code as the user.
     """
 
     kind: Literal["slurm", "pbs", "lsf", "sge"]
     jobs: values.Amount
     cores: values.Count = 1
     processes: values.Count | None = None
-    memory: values.Bytes
+    memory: values.PlannedBytes = 0
     walltime: values.Seconds = 3600
     queue: values.Word | None = None
     account: values.Word | None = None
@@ -95,7 +96,7 @@ class QueueSpec(Started):
     scratch: values.Line | None = None
     logs: values.Word = "spae-logs"
     python: values.Line | None = None
-    tls: bool = False
+    tls: bool = True
     options: tuple[values.Option, ...] = Field(default=(), strict=False)
     modules: tuple[values.Line, ...] = Field(default=(), strict=False)
     environment: values.Environment = Field(default_factory=dict)

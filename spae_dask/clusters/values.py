@@ -18,7 +18,8 @@ _LABEL_KEY = re.compile(r"([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-
 _CLOCK = re.compile(r"(?:(\d+)-)?(\d+):([0-5]\d):([0-5]\d)")
 
 
-def _word(given: Any) -> str:
+def word(given: Any) -> str:
+    """The same, if a job script can hold it without quotes."""
     if isinstance(given, str) and _WORD.fullmatch(given):
         return given
     raise ValueError("give a string of letters, digits and _ . / ~ @ % + = : , - without spaces, not starting with -.")
@@ -40,6 +41,13 @@ def _bytes(given: Any) -> int:
     if isinstance(given, str) and _BYTES.fullmatch(given) and (nbytes := int(parse_bytes(given))) > 0:
         return nbytes
     raise ValueError("give a number of bytes with its unit, such as '4GB' or '512MiB'.")
+
+
+def _planned_bytes(given: Any) -> int:
+    try:
+        return 0 if given == "plan" else _bytes(given)
+    except ValueError as error:
+        raise ValueError(f"{str(error).rstrip('.')}; or 'plan', for as much as the plan takes.") from error
 
 
 def _seconds(given: Any) -> int:
@@ -108,12 +116,14 @@ def _labels(given: Any) -> dict[str, str]:
 
 Count = Annotated[int, Field(ge=1)]
 Amount = Annotated[int, Field(ge=0)]
-Word = Annotated[str, PlainValidator(_word)]
+Word = Annotated[str, PlainValidator(word)]
 """A word that neither a shell nor a batch system takes for more than one."""
 Option = Annotated[str, PlainValidator(_option)]
 """An option of the batch system, which reads it itself: no shell does."""
 Line = Annotated[str, PlainValidator(_line)]
 Bytes = Annotated[int, PlainValidator(_bytes)]
+PlannedBytes = Annotated[int, PlainValidator(_planned_bytes)]
+"""Bytes, or 0 for as many as the plan takes."""
 Seconds = Annotated[int, PlainValidator(_seconds)]
 Address = Annotated[str, PlainValidator(_address)]
 Environment = Annotated[dict[str, str], PlainValidator(_environment)]

@@ -24,6 +24,12 @@ ANSWER_SECONDS = 30
 """How long a scheduler may take to say which workers it has."""
 
 
+CLOSED = (
+    "the active dask client is closed. Make a new one, `Client(...)`, or leave the block of its `as_current()`: "
+    "without a client the work is done in this process."
+)
+
+
 def active_client(source: RowBlocks) -> Client | None:
     """The client that passes over ``source`` run on.
 
@@ -39,11 +45,19 @@ def active_client(source: RowBlocks) -> Client | None:
 
 
 def resources_for(client: Client | None, memory_limit: int | str | None) -> Resources:
-    """What may be used: the smallest worker counts, and ``memory_limit`` if it is smaller still."""
+    """What may be used: the smallest worker counts, and ``memory_limit`` if it is smaller still.
+
+    Raises
+    ------
+    ClusterUnavailable
+        If the client was closed, its scheduler does not answer in time, or there are no workers.
+    """
     wanted = parse_memory(setting("memory-limit") if memory_limit is None else memory_limit)
     if client is None:
         limit = memory_nbytes() if wanted is None else wanted
         return Resources("threads of this process", 1, int(CPU_COUNT), int(limit))
+    if client.status in ("closing", "closed") or client.scheduler is None:
+        raise ClusterUnavailable(CLOSED)
     try:
         identity = client.sync(client.scheduler.identity, n_workers=-1, callback_timeout=ANSWER_SECONDS)
     except (TimeoutError, OSError) as error:
@@ -51,6 +65,8 @@ def resources_for(client: Client | None, memory_limit: int | str | None) -> Reso
             f"the scheduler at {client.scheduler.address} does not answer within {ANSWER_SECONDS} seconds. "
             "See whether it runs, and the network."
         ) from error
+    if "workers" not in identity:  # the connection was closed while the question was asked
+        raise ClusterUnavailable(CLOSED)
     workers = identity["workers"].values()
     if not workers:
         raise ClusterUnavailable(f"the scheduler at {client.scheduler.address} has no workers. Start some, or wait.")

@@ -68,10 +68,10 @@ def imagined_plan(step: Plan | Fit, data: str, where: Where) -> FitPlan:
     """The plan of a fit where it would run, for which no process is started."""
     source = open_matrix(data, array=step.array, columns=step.columns)
     with where.imagined(source) as resources:
-        return where.named(plan_of(step, source, where, resources), source)
+        return where.named(plan_of(step, source, where.memory, resources), source)
 
 
-def plan_of(step: Plan | Fit, source: RowBlocks, where: Where, resources: Resources | None = None) -> FitPlan:
+def plan_of(step: Plan | Fit, source: RowBlocks, memory: str | None, resources: Resources | None = None) -> FitPlan:
     """The plan of a fit, at nominal rates: what a step records must not depend on how busy the machine was."""
     return plan_fit(
         source,
@@ -81,7 +81,7 @@ def plan_of(step: Plan | Fit, source: RowBlocks, where: Where, resources: Resour
         strategy=step.strategy,
         missing=step.missing,
         missing_value=step.missing_value,
-        memory_limit=where.memory,
+        memory_limit=memory,
         calibrate=False,
         resources=resources,
     )

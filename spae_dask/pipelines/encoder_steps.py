@@ -19,7 +19,7 @@ from spae_dask.storage.open import open_matrix
 def fit(step: Fit, work: Work) -> Result:
     """Find a sparse encoder and certify its loss."""
     source, where = open_matrix(work.data, array=step.array, columns=step.columns), work.machinery.where
-    plan_of(step, source, where)  # refuses what no process could do before any is started
+    plan_of(step, source, where.memory)  # refuses what no process could do before any is started
     place = checkpoint_of(step, work)
     with where.ready(source):
         encoder = SparseEncoder(

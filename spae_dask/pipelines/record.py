@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from spae_dask import __version__
-from spae_dask.errors import StorageError
+from spae_dask.errors import InvalidInput, StorageError
 from spae_dask.pipelines.matrices import BUILT_IN
 from spae_dask.pipelines.pipeline import Node
+from spae_dask.storage.artifact import encoder_fingerprint
 from spae_dask.storage.fingerprint import fingerprint, path_fingerprint
 from spae_dask.storage.json_values import from_json, to_json
 from spae_dask.storage.open import open_matrix
@@ -75,8 +76,9 @@ def begin(node: Node, known: Mapping[str, str]) -> Record:
     InvalidInput, StorageError
         If an input cannot be read.
     """
+    wants = {each.key: each.wants for each in node.step.inputs}
     inputs = {
-        ".".join(map(str, key)): known[node.made_by[key]] if key in node.made_by else _fingerprint(file)
+        ".".join(map(str, key)): known[node.made_by[key]] if key in node.made_by else _fingerprint(file, wants[key])
         for key, file in node.files.items()
     }
     date = datetime.now(UTC).isoformat(timespec="seconds")
@@ -84,11 +86,13 @@ def begin(node: Node, known: Mapping[str, str]) -> Record:
     return Record(node.step.kind, __version__, parameters, inputs, {}, {}, 0.0, date)
 
 
-def _fingerprint(file: str) -> str:
+def _fingerprint(file: str, wants: str) -> str:
     if file in BUILT_IN:
         return f"built in: {file}"
     if "://" in file:
-        return fingerprint(open_matrix(file))
+        if wants == "path":
+            raise InvalidInput(f"{file} is a URL; losses of other sizes are read from a disk. Copy the file there.")
+        return encoder_fingerprint(file) if wants == "encoder" else fingerprint(open_matrix(file))
     try:
         return path_fingerprint(file)
     except OSError as error:

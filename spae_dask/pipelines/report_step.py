@@ -4,17 +4,16 @@ from spae_dask.estimators.reporting import write_report
 from spae_dask.estimators.saved import load_encoder
 from spae_dask.pipelines.schema import Report
 from spae_dask.pipelines.work import Result, Work
-from spae_dask.report.path_file import read_path
+from spae_dask.report.path_file import origin_of, read_path
 
 
 def report(step: Report, work: Work) -> Result:
     """Write the report of an encoder, with the losses of a path step if there is one."""
-    file = work.files[("encoder",)]
+    file, output = work.files[("encoder",)], work.outputs[".html"]
     encoder = load_encoder(file)
     curve, origin = None, ""
     if step.path is not None:
         table = work.files[("path",)]
-        curve, origin = read_path(table, encoder.n_components_), f"The other encoders are those of {table}."
-    output = work.outputs[".html"]
+        curve, origin = read_path(table, encoder.n_components_), origin_of(table, output)
     write_report(encoder, file, output, curve=curve, origin=origin, overwrite=True)
     return Result(f"report    {output}", {"encoder": file, "curve": curve is not None or encoder.curve() is not None})

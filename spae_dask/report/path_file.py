@@ -45,6 +45,19 @@ def read_path(path: str | Path, n_components: int) -> SparsityPath:
     return SparsityPath(mine, found.method)
 
 
+def origin_of(path: str | Path, page: str | Path) -> str:
+    """Where the points come from, for the readers of a page: beside it, or by name.
+
+    Parameters
+    ----------
+    path, page : str or Path
+        The file of the points, and the page; where else they lie is nobody's business to whom it is passed on.
+    """
+    file, folder = Path(path).resolve(), Path(page).resolve().parent
+    name = file.relative_to(folder) if file.is_relative_to(folder) else file.name
+    return f"The other encoders are those of {name}."
+
+
 def _text(path: str | Path) -> str:
     try:
         return Path(path).read_text(encoding="utf-8")

@@ -21,6 +21,7 @@ sizes. Numbers in attributes that are not finite become strings, see ``json_valu
 """
 
 import hashlib
+import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -37,6 +38,7 @@ from spae_dask.storage.address import is_remote, parse_address
 from spae_dask.storage.artifact_checks import check_shapes, check_size, check_values, damaged
 from spae_dask.storage.json_values import from_json, to_json
 from spae_dask.storage.outputs import publish_store
+from spae_dask.storage.publish import refuse_long
 from spae_dask.storage.remote_store import RemoteStore, open_remote, reach
 from spae_dask.storage.unfinished import absent
 
@@ -202,6 +204,25 @@ def read_encoder(path: str | Path) -> EncoderArtifact:
     return _read_group(_open_group(name), name)
 
 
+def encoder_fingerprint(path: str | Path) -> str:
+    """SHA-256 of an encoder's attributes, among which are the digests of its arrays.
+
+    Parameters
+    ----------
+    path : str or Path
+        Path or URL of the group.
+
+    Raises
+    ------
+    NotFound, InvalidInput, StorageError
+        As `read_encoder`, of all but the arrays.
+    """
+    name = str(path)
+    attributes: dict[str, Any] = dict(_open_group(name).attrs)
+    _check_attributes(attributes, name)
+    return hashlib.sha256(json.dumps(attributes, sort_keys=True).encode()).hexdigest()
+
+
 def _read_group(group: zarr.Group, name: str) -> EncoderArtifact:
     attributes: dict[str, Any] = dict(group.attrs)
     _check_attributes(attributes, name)
@@ -230,6 +251,8 @@ def _read_group(group: zarr.Group, name: str) -> EncoderArtifact:
 
 def _open_group(name: str) -> zarr.Group:
     where: Any = name if "://" in name else Path(name).resolve()
+    if isinstance(where, Path):
+        refuse_long(where)
     if is_remote(name):
         where = open_remote(parse_address(name))
         reach(where)

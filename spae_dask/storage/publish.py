@@ -23,6 +23,15 @@ from spae_dask.storage.address import is_remote, redacted
 ZARR_MARKERS = ("zarr.json", ".zarray", ".zgroup")
 """A directory holding one of these is a Zarr store, of format 3 or 2; no other directory is ever replaced."""
 
+UNFINISHED = ".replaced-1a2b3c4d"
+"""What is added, beside a dot before it, to the name of an output for a while, at its longest."""
+
+NAME_MAX, PATH_MAX = 255, 4096
+"""Bytes of a name and of a path, as Linux has it."""
+
+SHOWN_LENGTH, SHOWN_PARTS = 40, 12
+"""Of a path that is too long, characters of each name and the number of names that a message shows."""
+
 N_REMOVALS = 20
 """Threads that were interrupted may still write while their work directory is being removed."""
 
@@ -80,6 +89,7 @@ def check_output(path: str | Path, *, overwrite: bool) -> Path:
         As `publish`, which calls it. Long computations call it before they start.
     """
     target = local_path(path)
+    refuse_long(target, f".{target.name}{UNFINISHED}")
     parent = target.parent
     if not parent.is_dir():
         what = "is not a directory" if parent.exists() else "does not exist"
@@ -110,9 +120,46 @@ def local_path(path: str | Path) -> Path:
     if not text:
         raise InvalidInput("the output path is empty. Give the path the output shall have.")
     try:
-        return Path(text).resolve()
+        path = Path(text).resolve()
     except (OSError, RuntimeError) as error:  # a loop of symbolic links
         raise InvalidInput(f"the output path {text} cannot be followed: {error}. Give another path.") from error
+    refuse_long(path)
+    return path
+
+
+def refuse_long(path: Path, *names: str) -> None:
+    """Refuse a local path that no file system takes, before work is done for it.
+
+    Parameters
+    ----------
+    path : Path
+        Where something is to be.
+    names : str
+        Names that it, or what lies in it, will have for a while, relative to the folder it is in.
+
+    Raises
+    ------
+    InvalidInput
+        If it, or one of those names, is too long.
+    """
+    for each in (path, *(path.parent / name for name in names)):
+        try:
+            os.lstat(each)
+        except OSError as error:
+            if error.errno == errno.ENAMETOOLONG:
+                raise InvalidInput(too_long(str(path))) from error
+
+
+def too_long(path: str) -> str:
+    """What to say of a path that no file system takes; not all of it."""
+    parts = [part if len(part) <= SHOWN_LENGTH else f"{part[:SHOWN_LENGTH]}..." for part in path.split("/")]
+    shown = "/".join(parts if len(parts) <= SHOWN_PARTS else [*parts[:SHOWN_PARTS], "..."])
+    longest = max(len(os.fsencode(part)) for part in path.split("/"))
+    return (
+        f"the path {shown} is too long: it has {len(os.fsencode(path)):,} bytes, and its longest name {longest:,}. "
+        f"Most file systems take names of {NAME_MAX} bytes, {len(UNFINISHED) + 1} of which an output needs while it is "
+        f"written, and paths of {PATH_MAX:,}. Give a shorter one."
+    )
 
 
 def refuse_same(source: str | Path, output: str | Path) -> None:

@@ -6,6 +6,7 @@ from spae_dask.errors import InvalidInput
 from spae_dask.storage.address import WRITABLE, is_remote, parse_address, redacted
 from spae_dask.storage.local_states import LocalStates
 from spae_dask.storage.object_states import ObjectStates
+from spae_dask.storage.publish import refuse_long
 from spae_dask.storage.remote_store import open_remote
 
 States = LocalStates | ObjectStates
@@ -17,7 +18,8 @@ def states_at(place: str | Path) -> States:
     Raises
     ------
     InvalidInput
-        If it is empty, a URL that nothing can be written to, or one that needs a library that is not installed.
+        If it is empty or too long, a URL that nothing can be written to, or one that needs a library that is not
+        installed.
     """
     text = str(place)
     if not text:
@@ -29,4 +31,6 @@ def states_at(place: str | Path) -> States:
             f"the checkpoint cannot be at {redacted(text)}: checkpoints are kept in local or mounted folders, and "
             "below s3:// and gs://. Give one of these."
         )
-    return LocalStates(Path(text.removeprefix("file://")).resolve())
+    root = Path(text.removeprefix("file://")).resolve()
+    refuse_long(root)
+    return LocalStates(root)

@@ -233,3 +233,35 @@ def command(verb: str, store: Path, encoder: Path, output: Path) -> list[object]
         "ingest": ["ingest", store, output],
         "evaluate": ["evaluate", store, encoder],
     }[verb]
+
+
+LONG = "n" * 10_000
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ("fit", "STORE", "-k", K, "-r", R, "-o", f"{LONG}.zarr"),
+        ("fit", "STORE", "-k", K, "-r", R, "-o", "e.zarr", "--checkpoint", LONG),
+        ("fit", f"{LONG}.zarr", "-k", K, "-r", R, "-o", "e.zarr"),
+        ("evaluate", "STORE", f"{LONG}.zarr"),
+        ("transform", "STORE", "ENCODER", "-o", f"{LONG}.zarr"),
+        ("ingest", "STORE", f"{LONG}.zarr"),
+        ("path", "STORE", "-k", K, "-r", R, "-o", f"{LONG}.csv"),
+        ("report", "ENCODER", "-o", f"{LONG}.html"),
+        ("certs", LONG),
+        ("demo", "-o", LONG),
+        ("run", "p.toml"),
+        ("run", "p.toml", "-o", LONG),
+        ("submit", "slurm", "p.toml", "-n"),
+    ],
+)
+def test_3_is_a_name_that_no_file_system_takes(spae, store, encoder, tmp_path, monkeypatch, argv):
+    monkeypatch.chdir(tmp_path)
+    step = f'[[step]]\nkind = "fit"\ndata = "{store}"\nn_components = 2\nn_nonzero = 4\n'
+    Path("p.toml").write_text(f'output = "{LONG}"\n\n{step}')
+    before = sorted(tmp_path.iterdir())
+    ended = spae(*({"STORE": store, "ENCODER": encoder}.get(word, word) for word in argv))
+    failed(ended, 3, "is too long", "Give a shorter one")
+    assert len(ended.err) < 800
+    assert sorted(tmp_path.iterdir()) == before

@@ -193,3 +193,44 @@ def test_the_plan_tells_no_secret(spae: Callable[..., Outcome], bucket: str, sto
     assert outcome.code == 0
     assert json.loads(outcome.out)
     assert SECRET not in outcome.out + outcome.err
+
+
+def test_an_encoder_by_url_serves_commands_and_pipelines_as_one_on_a_disk(
+    spae: Callable[..., Outcome], bucket: str, store: Path, encoder: Path, tmp_path: Path
+) -> None:
+    url = f"{bucket}/e.zarr"
+    save_encoder(load_encoder(encoder), url)
+    told = [spae("evaluate", store, each, "--json") for each in (encoder, url)]
+    assert [each.code for each in told] == [0, 0], told[1].err
+    assert told[0].document["certificate"] == told[1].document["certificate"]
+    assert spae("report", url, "-o", tmp_path / "r.html", "-q").code == 0
+    steps = ("evaluate", f'data = "{store}"'), ("transform", f'data = "{store}"'), ("report", "")
+    text = "".join(f'\n[[step]]\nkind = "{kind}"\nencoder = "{url}"\n{data}\n' for kind, data in steps)
+    (tmp_path / "p.toml").write_text(f'output = "out"\n{text}')
+
+    def statuses() -> list[str]:
+        outcome = spae("run", tmp_path / "p.toml", "--json", "--cluster", "none")
+        assert outcome.code == 0, outcome.err
+        return [each["status"] for each in outcome.document["steps"]]
+
+    assert statuses() == ["ran"] * 3
+    assert json.loads((tmp_path / "out/evaluate.json").read_text())["loss"] == told[0].document["certificate"]["loss"]
+    assert statuses() == ["skipped"] * 3
+    save_encoder(SparseEncoder(K, n_nonzero=R - 1).fit(str(store)), url, overwrite=True)
+    assert statuses() == ["ran"] * 3
+    dry = spae("run", tmp_path / "p.toml", "-n", "--cluster", "none")
+    assert (dry.code, dry.out.count("up to date")) == (0, 3)
+
+
+def test_what_is_no_encoder_or_no_path_at_a_url_is_said(
+    spae: Callable[..., Outcome], bucket: str, store: Path, encoder: Path, tmp_path: Path
+) -> None:
+    assert spae("ingest", store, f"{bucket}/x.zarr", "-q").code == 0
+    for lines, said in (
+        (f'encoder = "{bucket}/x.zarr"', "is not an encoder"),
+        (f'encoder = "{bucket}/none.zarr"', "there is nothing at"),
+        (f'encoder = "{encoder}"\npath = "{bucket}/path.csv"', "Copy the file there"),
+    ):
+        (tmp_path / "p.toml").write_text(f'output = "out"\n\n[[step]]\nkind = "report"\n{lines}\n')
+        outcome = spae("run", tmp_path / "p.toml")
+        assert (outcome.code, said in outcome.err) == (3, True), outcome.err

@@ -52,7 +52,7 @@ def test_a_path_that_was_drawn_is_its_curve(spae, encoder, store, page, tmp_path
         path.write_text(drawn.out)
     assert spae("report", encoder, "-o", page, "--path", path).code == 0
     assert sizes(page) == [2, 5, 7]
-    assert f"The other encoders are those of {path}." in read(page).text
+    assert f"The other encoders are those of {path.name}." in read(page).text
 
 
 def test_a_curve_is_drawn_from_data_and_other_data_are_called_so(spae, encoder, store, page, tmp_path):

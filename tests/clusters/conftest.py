@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 import zarr
 
@@ -37,6 +38,13 @@ def free_ports(n: int) -> int:
             for each in sockets:
                 each.close()
     raise AssertionError("no free ports")
+
+
+def listening() -> set[tuple[str, int]]:
+    """Addresses on which this process and its children take connections."""
+    me = psutil.Process()
+    found = [each for process in (me, *me.children(recursive=True)) for each in process.net_connections("inet")]
+    return {tuple(each.laddr) for each in found if each.status == psutil.CONN_LISTEN}
 
 
 @pytest.fixture(scope="session")

@@ -2,8 +2,6 @@
 
 import ssl
 import stat
-import subprocess
-import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -91,9 +89,3 @@ def test_a_host_that_is_none_is_refused(host: str, tmp_path: Path) -> None:
 def test_a_span_of_time_that_makes_no_sense_is_refused(days: int, tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="1 to 3650"):
         make_certificates(tmp_path / "certs", days=days)
-
-
-def test_without_the_library_the_extra_is_named() -> None:
-    code = "import sys; sys.modules['cryptography'] = None; import spae_dask.clusters.certificates"
-    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert 'pip install "spae-dask[tls]"' in process.stderr.splitlines()[-1]

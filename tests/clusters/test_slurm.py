@@ -32,7 +32,7 @@ def running(slurm, name="spae-"):
 def test_a_fit_on_worker_jobs_has_the_bits_of_one_process(start, place, serial, slurm):
     code, out, err = ended(start(*FIT, "-o", "e.zarr", "--cluster", "slurm.toml", "--json"))
     assert code == 0, err
-    assert json.loads(out)["plan"]["resources"]["where"].startswith("dask workers of tcp://")
+    assert json.loads(out)["plan"]["resources"]["where"].startswith("dask workers of tls://")
     assert bits_of(place / "e.zarr") == serial
     wait_until(lambda: slurm() == [], 15, "an empty queue")
 

@@ -109,7 +109,7 @@ def test_what_is_missing_or_makes_no_sense_is_told_before_anything_is_tried(cert
         with connect("local:1", tls_folder=str(certs / "ours")):
             raise AssertionError
 
-    refused(InvalidInput, "--cluster local:1 works without", local)
+    refused(InvalidInput, "--cluster local:1 needs none", local)
 
 
 def test_a_key_that_others_can_read_is_refused(tmp_path: Path) -> None:

@@ -43,6 +43,7 @@ def test_the_page_has_the_curve_of_the_path_step(folder):
     assert [each.status for each in outcomes.values()] == ["ran"] * 3
     assert outcomes["report"].outputs == (str(folder.out / "report.html"),)
     assert sizes(folder.out / "report.html") == ["2", "5"]
+    assert "The other encoders are those of path.csv." in (folder.out / "report.html").read_text(encoding="utf-8")
 
 
 def test_without_a_path_it_has_the_encoders_own(folder):

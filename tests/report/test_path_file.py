@@ -7,7 +7,7 @@ import pytest
 from spae_dask.algorithms.path import PathPoint, SparsityPath
 from spae_dask.errors import InvalidInput, NotFound, StorageError
 from spae_dask.pipelines.files import write_csv, write_json
-from spae_dask.report.path_file import read_path
+from spae_dask.report.path_file import origin_of, read_path
 
 POINTS = tuple(
     PathPoint(k, r, r, 10.0 / r, 0.0, float("inf") if r == 1 else 1.5, 0.9, 0.8, None if r == 1 else 4.5)
@@ -67,3 +67,13 @@ def spae_json_path(tmp_path, capsys):
     file = tmp_path / "path.json"
     file.write_text(json.dumps(json.loads(capsys.readouterr().out)))
     return file
+
+
+@pytest.mark.parametrize(
+    ("file", "said"),
+    [("here/path.csv", "path.csv"), ("here/made/path.csv", "made/path.csv"), ("elsewhere/path.csv", "path.csv")],
+)
+def test_a_page_names_the_file_as_it_lies_beside_it_and_tells_no_folder_of_ours(tmp_path, monkeypatch, file, said):
+    assert origin_of(tmp_path / file, tmp_path / "here/report.html") == f"The other encoders are those of {said}."
+    monkeypatch.chdir(tmp_path)
+    assert origin_of(file, "here/report.html") == f"The other encoders are those of {said}."

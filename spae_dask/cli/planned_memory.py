@@ -1,0 +1,80 @@
+"""The memory of workers whose cluster file leaves it to the plan.
+
+What a plan takes depends on the memory it has: which strategy fits, and how many tasks run at once. So the plan is
+made for workers of `ASSUMED_NBYTES`, or without a limit if that is too little, with all threads busy; and what it
+takes, with the margin that a worker's limit has over its arrays, is asked for. A plan made again with that much finds
+it enough.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from spae_dask.clusters.kubernetes_spec import KubernetesSpec
+from spae_dask.clusters.specs import MEMORY_FOR_ROWS, QueueSpec, Started
+from spae_dask.engine.memory import usable, worker_limit_for
+from spae_dask.engine.plan import Plan, Resources
+from spae_dask.errors import InvalidInput, MemoryBudgetExceeded
+
+Planner = Callable[[Resources], Plan]
+
+ASSUMED_NBYTES = 4 << 30
+"""Of a worker, to plan with."""
+
+BOUNDLESS_NBYTES = 1 << 50
+"""To plan with, where that is too little."""
+
+STEP_NBYTES = 64 << 20
+"""What is asked for is a multiple of this, a job."""
+
+
+def is_planned(spec: object) -> bool:
+    """Whether the memory of its workers is yet to be found."""
+    return isinstance(spec, QueueSpec | KubernetesSpec) and spec.n_workers > 0 and spec.memory == 0
+
+
+def sized(spec: Started, planners: list[Planner]) -> Started:
+    """The cluster with as much memory as the most demanding of some plans takes.
+
+    Parameters
+    ----------
+    spec : Started
+        As its file describes it; one that names its memory stays as it is.
+    planners : list of callable
+        Plans of fits, on given resources.
+
+    Raises
+    ------
+    InvalidInput
+        If there are no plans.
+    MemoryBudgetExceeded
+        If a fit does not fit in any memory.
+    """
+    if not isinstance(spec, QueueSpec | KubernetesSpec) or not is_planned(spec):
+        return spec
+    if not planners:
+        raise unknown("only fits are planned, and there is none")
+    limit = max(_worker_limit(Resources("", spec.n_workers, spec.n_threads, ASSUMED_NBYTES), each) for each in planners)
+    n_processes = spec.n_processes if isinstance(spec, QueueSpec) else 1
+    nbytes = int((limit + 1) * n_processes / MEMORY_FOR_ROWS)
+    return spec.model_copy(update={"memory": (nbytes // STEP_NBYTES + 1) * STEP_NBYTES})
+
+
+def unknown(why: str) -> InvalidInput:
+    """The error for memory that no plan tells."""
+    return InvalidInput(
+        f"the cluster file leaves the memory of workers to the plan, and {why}. Write how much there is in the file, "
+        "such as memory = '16GB'; `spae plan DATA -k K -r R --cluster FILE.toml` tells what a fit takes."
+    )
+
+
+def _worker_limit(there: Resources, planner: Planner) -> int:
+    try:
+        plan = planner(there)
+        if plan.tasks_per_worker < there.threads:
+            plan = planner(replace(there, memory_limit=BOUNDLESS_NBYTES))
+    except MemoryBudgetExceeded:
+        plan = planner(replace(there, memory_limit=BOUNDLESS_NBYTES))
+    # the last step is in the calling process, and is held to the same limit
+    limit = worker_limit_for(max(plan.worker_nbytes, plan.finish_nbytes))
+    assert usable(limit) >= plan.worker_nbytes, "a limit that its own plan does not fit; please report this"
+    return limit
