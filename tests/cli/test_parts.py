@@ -24,6 +24,7 @@ from tests.storage.anndata_stores import csr_store
 Run = Callable[..., Outcome]
 N = 540
 X = planted()[:N]
+SKETCH = ("--strategy", "sketch", "--precision", "fast", "--sketch-rows", 30)
 FEW = np.where(np.random.default_rng(1).random(X.shape) < 0.7, 0, X)
 
 
@@ -68,7 +69,7 @@ def write_data(kind: str, folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", ["parquet", "csr", "h5ad", "dense h5ad"])
-@pytest.mark.parametrize("how", [(), ("--strategy", "sketch", "--precision", "fast", "--sketch-rows", 30)])
+@pytest.mark.parametrize("how", [(), pytest.param(SKETCH, marks=pytest.mark.slow)])
 def test_data_of_every_kind_are_fitted_in_parts_with_the_bits_of_one_fit(
     kind: str, how: tuple[Any, ...], spae: Run, tmp_path: Path
 ) -> None:

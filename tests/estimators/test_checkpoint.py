@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import zarr
 
+import spae_dask
 from spae_dask import SparseEncoder, evaluate
 from spae_dask.clusters.local import local_cluster
 from spae_dask.engine import spans
@@ -157,9 +158,14 @@ def test_other_data_are_refused_by_what_differs(other: Any, told: str, tmp_path:
 
 def test_another_version_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     encoder_of("gram", checkpoint=tmp_path / "kept").fit(X)
+    numpy_version = np.__version__
     monkeypatch.setattr(checkpointing, "__version__", "9.9")
-    with pytest.raises(OtherCheckpoint, match=r'versions\.spae_dask was ".*", is "9\.9"'):
+    monkeypatch.setattr(np, "__version__", "1.0")
+    with pytest.raises(OtherCheckpoint, match=r'versions\.spae_dask was ".*", is "9\.9"') as caught:
         encoder_of("gram", checkpoint=tmp_path / "kept").fit(X)
+    libraries = f"spae-dask=={spae_dask.__version__} numpy=={numpy_version}"
+    assert f"install the libraries it ran with (`pip install {libraries}`)" in str(caught.value)
+    assert "give what it was given" not in str(caught.value)
 
 
 def test_dask_arrays_are_known_by_their_graph(tmp_path: Path) -> None:

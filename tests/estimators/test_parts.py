@@ -99,9 +99,13 @@ def bits(encoder: SparseEncoder) -> Any:
     return encoder.certificate_, rows.tolist(), *(getattr(encoder, each).tobytes() for each in kept)
 
 
-CASES = [(name, "dense") for name in WANTED] + [
-    (name, "sparse") for name in ("default", "fast", "doubly sparse", "sketch", "paper", "stream", "sample")
-]
+SLOW = {"not centered", "orthonormal", "zeros for gaps", "sketch, certified", "sketch, fast", "sketch, means for gaps"}
+SLOW |= {"doubly sparse, means for gaps", "paper, means for gaps", "stream", "sample", "sketch", "fast", "gram"}
+"""Cases whose parts others have as well."""
+
+CASES = [pytest.param(name, "dense", marks=[pytest.mark.slow] * (name in SLOW)) for name in WANTED]
+CASES += [(name, "sparse") for name in ("default", "doubly sparse", "sketch", "paper", "stream")]
+CASES += [pytest.param(name, "sparse", marks=pytest.mark.slow) for name in ("fast", "sample")]
 
 
 def do_part(name: str, place: Path, number: int, of: int, rows: Any) -> PartDone:
