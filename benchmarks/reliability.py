@@ -126,6 +126,7 @@ def _chaos(runs: int, scratch: Path) -> Iterator[Row]:
                 client.wait_for_workers(2, timeout=60)
                 pids = list(client.run(os.getpid).values())
                 timer = threading.Timer(rng.uniform(0.05, 0.6), end, (client, pids[0]))
+                timer.daemon = True
                 timer.start()
                 wrong += fitted(source) != expected
                 timer.join(30)
@@ -206,7 +207,8 @@ def _signal(number: int) -> Callable[[Client, int], None]:
 def _overrun(client: Client, pid: int) -> None:
     worker = next((address for address, found in client.run(os.getpid).items() if found == pid), None)
     if worker is not None:
-        client.run(_hog, workers=[worker], wait=False)
+        with contextlib.suppress(Exception):  # it dies before it answers
+            client.run(_hog, workers=[worker])
 
 
 def _hog() -> int:
