@@ -54,6 +54,8 @@ class Job:
         What to tell the user.
     folders : tuple of Path
         Folders that must be there.
+    rehearsal : tuple of str
+        A program that is given the text before, changes nothing, and fails if any part of it would be refused.
     remedy : str
         What helps when it is not taken.
     """
@@ -63,6 +65,7 @@ class Job:
     after: bool
     advice: str
     folders: tuple[Path, ...] = ()
+    rehearsal: tuple[str, ...] = ()
     remedy: str = ""
 
 
@@ -133,7 +136,10 @@ def kubernetes_jobs(request: Request) -> list[Job]:
     removal = f"kubectl --namespace {spec.namespace} delete --ignore-not-found {kind},configmap {job.name}"
     advice += f"\nremove    {removal}"
     remedy = f" Before another try, remove what is there of an earlier one: {removal}"
-    return [Job(("kubectl", "create", "--filename", "-", "--output", "name"), text, False, advice, remedy=remedy)]
+    # older servers do not know all of it, which kubectl would take for a mistake
+    words = ("kubectl", "create", "--validate=false", "--filename", "-", "--output", "name")
+    # kubectl goes on after what it cannot create, and the job would run the pipeline of an earlier one
+    return [Job(words, text, False, advice, rehearsal=(*words, "--dry-run=server"), remedy=remedy)]
 
 
 def _sized_pods(spec: KubernetesSpec, path: str) -> KubernetesSpec:
@@ -177,6 +183,8 @@ def submitted(jobs: Sequence[Job]) -> list[str]:
             _make_folder(folder)
         after = (f"--dependency=afterok:{ids[-1]}", "--kill-on-invalid-dep=yes") if job.after else ()
         try:
+            if job.rehearsal:
+                run_program(list(job.rehearsal), text=job.text)
             said = run_program([*job.words, *after], text=job.text)
         except ClusterUnavailable as error:
             raise ClusterUnavailable(f"{error}{job.remedy}") from error

@@ -192,6 +192,30 @@ def test_mistakes_are_told(folder, capsys, file, old, new, said):
     assert said in capsys.readouterr().err
 
 
+KUBECTL = """#!/bin/sh
+echo "$*" >> calls
+case "$*" in *--dry-run=server*) [ ! -e refusal ] || { cat refusal >&2; exit 1; };; esac
+echo configmap/spae-p; echo daskjob.kubernetes.dask.org/spae-p
+"""
+
+
+def test_nothing_is_created_if_a_part_would_be_refused(folder, monkeypatch, capsys):
+    (folder / "kubectl").write_text(KUBECTL)
+    (folder / "kubectl").chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder), prepend=":")
+    (folder / "refusal").write_text('configmaps "spae-p" already exists\n')
+    words = ["submit", "kubernetes", "p.toml", "--cluster", "k.toml"]
+    assert main(words) == 6
+    said = capsys.readouterr().err
+    assert 'configmaps "spae-p" already exists' in said
+    assert "kubectl --namespace spae delete --ignore-not-found daskjob,configmap spae-p" in said
+    assert len((folder / "calls").read_text().splitlines()) == 1
+    (folder / "refusal").unlink()
+    assert main(words) == 0
+    rehearsed, created = (folder / "calls").read_text().splitlines()[1:]
+    assert rehearsed == f"{created} --dry-run=server"
+
+
 def test_without_a_server_it_says_so(folder, monkeypatch):
     monkeypatch.setenv("KUBECONFIG", str(folder / "none"))
     monkeypatch.setenv("HOME", str(folder))
