@@ -125,8 +125,8 @@ def _ended(run: Case, folder: Path, environment: dict[str, str]) -> tuple[Faults
     shutil.rmtree(folder, ignore_errors=True)
     try:
         return run(folder, environment)
-    except (TimeoutError, RuntimeError) as error:
-        user = pwd.getpwuid(os.getuid()).pw_name
-        subprocess.run(["scancel", f"--user={user}"], env=os.environ | environment, check=True, timeout=60)
+    except (TimeoutError, RuntimeError, subprocess.SubprocessError) as error:
+        words = [shutil.which("scancel") or "scancel", f"--user={pwd.getpwuid(os.getuid()).pw_name}"]
+        subprocess.run(words, env=os.environ | environment, check=True, timeout=60)
         time.sleep(10)  # its processes end
         return [str(error)], ""

@@ -115,7 +115,7 @@ class Site:
             capture_output=True,
             text=True,
             check=False,
-            timeout=120,
+            timeout=300,
         )
         if done.returncode:
             raise RuntimeError(f"{' '.join(words)} failed: {done.stderr}")
