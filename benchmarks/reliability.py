@@ -2,13 +2,15 @@
 
 Run from the repository's root::
 
-    python -m benchmarks.reliability [chaos resume faults fuzz soak] [--runs N] [--markdown]
+    python -m benchmarks.reliability [chaos resume faults fuzz soak slurm peers] [--runs N] [--markdown]
 
 ``chaos`` kills or stops a worker of two at a random moment of a fit: the bits must be those of a serial fit.
 ``resume`` kills a whole run, workers and all, at a random moment, and runs it again: the same bits, and no more is read
 again than what workers were at. ``faults`` makes stores fail: a right result, or the right error, and nothing
 half-written. ``fuzz`` damages files, see ``fuzzing``. ``soak`` fits again and again in one process, which must not
-grow. The exit code is 1 if anything went wrong.
+grow. ``slurm`` ends jobs of pipelines on a real Slurm, see ``slurm_runs``. ``peers`` does to a cluster what made other
+packages fail, see ``peer_bugs``. The exit code is 1 if anything went wrong. ``--markdown`` replaces the rows of the
+groups that were run.
 """
 
 import argparse
@@ -24,7 +26,6 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
@@ -45,15 +46,15 @@ from benchmarks.faulty import (
     throttled_once,
 )
 from benchmarks.fuzzing import KINDS, judged
-from benchmarks.machine import describe_machine
+from benchmarks.peer_bugs import peers
 from benchmarks.resuming import N_WORKERS
+from benchmarks.rows import HEAD, Row, rewritten
+from benchmarks.slurm_runs import slurm
 from spae_dask.clusters.local import local_cluster
 from spae_dask.engine import spans, stragglers, watchdog
 
-RUNS = {"chaos": 25, "resume": 20, "faults": 1, "fuzz": 1000, "soak": 500}
+RUNS = {"chaos": 25, "resume": 20, "faults": 1, "fuzz": 1000, "soak": 500, "slurm": 1, "peers": 1}
 """By default: runs of each case, damaged files of each kind, fits."""
-
-HEAD = "| group | case | runs | wrong | what came of it |\n|---|---|---|---|---|"
 
 TARGET = Path(__file__).with_name("reliability.md")
 
@@ -64,22 +65,6 @@ GROWTH_NBYTES = 16 << 20
 
 WARM_FITS = 20
 """Fits before the first look at memory."""
-
-
-@dataclass(frozen=True)
-class Row:
-    """A line of the table."""
-
-    group: str
-    case: str
-    runs: int
-    wrong: int
-    said: str
-
-    def __str__(self) -> str:
-        """In Markdown."""
-        said = self.said.replace("|", "/").replace("\n", " ")
-        return f"| {self.group} | {self.case} | {self.runs:,} | {self.wrong} | {said} |"
 
 
 @contextlib.contextmanager
@@ -322,7 +307,15 @@ def _held(scratch: Path) -> dict[str, int]:
     }
 
 
-GROUPS = {"chaos": chaos, "resume": resume, "faults": faults, "fuzz": fuzz, "soak": soak}
+GROUPS = {
+    "chaos": chaos,
+    "resume": resume,
+    "faults": faults,
+    "fuzz": fuzz,
+    "soak": soak,
+    "slurm": slurm,
+    "peers": peers,
+}
 
 
 def measure(groups: list[str], runs: int | None) -> Iterator[Row]:
@@ -336,17 +329,15 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Reliability, group by group.")
     parser.add_argument("groups", nargs="*", choices=[*GROUPS, []], help="default: all")
     parser.add_argument("--runs", type=int, help="of each case; default: " + str(RUNS))
-    parser.add_argument("--markdown", action="store_true", help=f"write {TARGET.name}")
+    parser.add_argument("--markdown", action="store_true", help=f"put the rows into {TARGET.name}")
     given = parser.parse_args(argv)
-    machine = describe_machine()
     print(HEAD)
     rows = []
     for row in measure(given.groups or list(GROUPS), given.runs):
         rows.append(row)
         print(row, flush=True)
     if given.markdown:
-        lines = ["# Reliability", "", "Written by `python -m benchmarks.reliability --markdown`.", "", HEAD]
-        TARGET.write_text("\n".join([*lines, *map(str, rows), "", *(f"- {line}" for line in machine)]) + "\n")
+        TARGET.write_text(rewritten(TARGET.read_text(), rows, list(GROUPS)))
     return int(any(row.wrong for row in rows))
 
 

@@ -6,10 +6,20 @@
 #   export SLURM_CONF=$SLURM_LAB/etc/slurm.conf        # all that clients need
 #   sinfo
 #   deploy/slurm/slurm-down.sh
+#
+# PORT is the first of 1 + NODES ports that it listens on: several labs on one machine need a folder and ports each.
+# OWNER is the number of a process: when that ends, killed or not, the lab is taken down.
 set -euo pipefail
-lab=${SLURM_LAB:?a folder for all state} nodes=${NODES:-2} cpus=${CPUS:-2} memory=${MEMORY_MB:-8000} port=${PORT:-16817}
-host=$(hostname -s)
+lab=$(realpath -m "${SLURM_LAB:?a folder for all state}") nodes=${NODES:-2} cpus=${CPUS:-2} memory=${MEMORY_MB:-8000}
+port=${PORT:-16817} host=$(hostname -s) here=$(dirname "$(realpath "$0")")
 
+[ ! -e "$lab/etc/slurm.conf" ] || { echo "$lab is in use; take it down first: $here/slurm-down.sh" >&2; exit 2; }
+for number in $(seq "$port" $((port + nodes))); do
+  if (: < "/dev/tcp/127.0.0.1/$number") 2> /dev/null; then
+    echo "port $number is taken, by another lab perhaps: give PORT, the first of $((nodes + 1)) free ports" >&2
+    exit 2
+  fi
+done
 mkdir -p "$lab"/{etc,run,log,state,munge}
 chmod 755 "$lab"
 chmod 700 "$lab/munge"
@@ -26,7 +36,8 @@ SlurmUser=root
 SlurmdUser=root
 SlurmctldPort=$port
 AuthType=auth/munge
-AuthInfo=socket=$lab/run/munge.sock
+# a job that is queued again waits until credentials of its former turn have expired: 2 minutes by default
+AuthInfo=socket=$lab/run/munge.sock,cred_expire=5
 CredType=cred/munge
 CommunicationParameters=NoAddrCache
 MpiDefault=none
@@ -67,6 +78,11 @@ done >> "$lab/etc/slurm.conf"
 echo "PartitionName=debug Nodes=ALL Default=YES LLN=YES MaxTime=01:00:00 State=UP" >> "$lab/etc/slurm.conf"
 
 export SLURM_CONF=$lab/etc/slurm.conf
+if [ -n "${OWNER:-}" ]; then # in a session of its own, so that it outlives what is killed with the owner
+  SLURM_LAB=$lab setsid --fork bash -c \
+    'while [ -e "/proc/$1" ] && [ -e "$SLURM_CONF" ]; do sleep 1; done; [ ! -e "$SLURM_CONF" ] || "$2"' \
+    watch "$OWNER" "$here/slurm-down.sh" > /dev/null 2>&1 < /dev/null
+fi
 slurmctld -c -f "$SLURM_CONF"
 for node in $(seq 1 "$nodes"); do slurmd -N "n$node" -f "$SLURM_CONF"; done
 for _ in $(seq 1 200); do

@@ -177,7 +177,7 @@ def refuse_same(source: str | Path, output: str | Path) -> None:
     """
     text = os.fspath(source)
     if is_remote(output):
-        there, here = (f"{str(each).rstrip('/')}/" for each in (output, text))
+        there, here = _prefix(str(output)), _prefix(text)
         if there.startswith(here) or here.startswith(there):
             raise InvalidInput(
                 f"the output {redacted(str(output))} and the input {redacted(text)} are the same, or one lies inside "
@@ -193,6 +193,12 @@ def refuse_same(source: str | Path, output: str | Path) -> None:
                 f"the output {output} {how} the input {source}, which would be damaged while it is read. "
                 "Give a path outside the input."
             )
+
+
+def _prefix(place: str) -> str:
+    """What the URLs of all objects of a store start with, however its own is written: parts that say nothing go."""
+    scheme, _, rest = place.partition("://")
+    return f"{scheme.lower()}://{'/'.join(part for part in rest.split('/') if part)}/"
 
 
 def _lies_within(inner: Path, outer: Path) -> bool:

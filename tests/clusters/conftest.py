@@ -1,12 +1,9 @@
 """A Slurm of this machine with two nodes, where its programs are; its jobs import this clone."""
 
 import os
-import shutil
 import signal
-import socket
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,28 +13,12 @@ import psutil
 import pytest
 import zarr
 
+from benchmarks.slurm_lab import missing, running_lab
 from spae_dask.cli.main import main
 from tests.cli.conftest import write_zarr
 
 ROOT = Path(__file__).parents[2]
-SLURM_PROGRAMS = ("slurmctld", "slurmd", "munged", "sbatch")
 MPI_PROGRAM = "mpirun"
-
-
-def free_ports(n: int) -> int:
-    """The first of ``n`` ports in a row that nobody listens on."""
-    for first in range(21000 + os.getpid() % 5000, 60000, n):
-        sockets = [socket.socket() for _ in range(n)]
-        try:
-            for port, each in enumerate(sockets, start=first):
-                each.bind(("127.0.0.1", port))
-            return first
-        except OSError:
-            continue
-        finally:
-            for each in sockets:
-                each.close()
-    raise AssertionError("no free ports")
 
 
 def listening() -> set[tuple[str, int]]:
@@ -50,21 +31,12 @@ def listening() -> set[tuple[str, int]]:
 @pytest.fixture(scope="session")
 def slurm() -> Iterator[Callable[[], list[str]]]:
     """A running Slurm, as function that lists the queue: ``ID NAME STATE`` of each job."""
-    missing = [each for each in SLURM_PROGRAMS if shutil.which(each) is None]
-    if missing or os.getuid() != 0:
-        pytest.skip(f"needs root and slurm-wlm and munge of Debian; not here: {', '.join(missing) or 'root'}")
-    with tempfile.TemporaryDirectory(prefix="spae-slurm-", dir="/tmp") as folder, pytest.MonkeyPatch.context() as patch:
-        os.chmod(folder, 0o755)
-        patch.setenv("SLURM_LAB", f"{folder}/lab")
-        patch.setenv("PORT", str(free_ports(3)))
-        patch.setenv("SLURM_CONF", f"{folder}/lab/etc/slurm.conf")
-        patch.setenv("PYTHONPATH", str(ROOT))
-        patch.setenv("OPENBLAS_NUM_THREADS", "1")
-        subprocess.run([ROOT / "deploy/slurm/slurm-up.sh"], check=True, timeout=60)
-        try:
-            yield queue
-        finally:
-            subprocess.run([ROOT / "deploy/slurm/slurm-down.sh"], check=True, timeout=60)
+    if lacking := missing():
+        pytest.skip(f"needs root and slurm-wlm and munge of Debian; not here: {lacking}")
+    with running_lab() as environment, pytest.MonkeyPatch.context() as patch:
+        for name, value in environment.items():
+            patch.setenv(name, value)
+        yield queue
 
 
 def queue() -> list[str]:

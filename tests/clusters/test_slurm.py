@@ -9,15 +9,18 @@ import threading
 import time
 
 import dask
+import psutil
 import pytest
 import zarr
 from distributed.scheduler import KilledWorker
 
+from benchmarks.slurm_lab import N_PORTS, free_ports
+from benchmarks.slurm_runs import CASES
 from spae_dask import SparseEncoder
 from spae_dask.clusters.connect import connect
 from spae_dask.clusters.spec_file import read_cluster
 from tests.cli.test_interrupts import wait_for_line
-from tests.clusters.conftest import SLURM_TOML, bits_of, ended, wait_until
+from tests.clusters.conftest import ROOT, SLURM_TOML, bits_of, ended, wait_until
 from tests.clusters.slow_source import Slow
 
 pytestmark = pytest.mark.usefixtures("slurm")
@@ -165,20 +168,39 @@ def test_a_job_at_the_end_of_its_time_stops_and_queues_itself_again(start, place
     wait_until(lambda: slurm() == [], 30, "an empty queue")
 
 
+def test_a_lab_goes_down_with_its_owner_and_takes_no_other_along(slurm, tmp_path, start):
+    lab = tmp_path / "lab"
+    owner = start(command=("sleep", "600"))
+    environment = os.environ | {"SLURM_LAB": str(lab), "PORT": str(free_ports(N_PORTS)), "OWNER": str(owner.pid)}
+    subprocess.run([ROOT / "deploy/slurm/slurm-up.sh"], check=True, timeout=60, env=environment)
+    daemons = [int(each.read_text()) for each in (lab / "run").glob("*.pid")]
+    assert len(daemons) == 4
+    owner.kill()
+    owner.wait()
+    wait_until(lambda: not lab.exists(), 60, "the lab's end")
+    left = [psutil.Process(each) for each in daemons if psutil.pid_exists(each)]
+    assert [each for each in left if each.status() != psutil.STATUS_ZOMBIE] == []
+    assert slurm() == []  # the one of this test answers
+
+
+@pytest.mark.parametrize(("taken", "said"), [("port", "is taken"), ("folder", "is in use; take it down first")])
+def test_a_lab_takes_neither_ports_nor_folder_of_another(slurm, tmp_path, taken, said):
+    lab = os.environ["SLURM_LAB"] if taken == "folder" else str(tmp_path)
+    environment = os.environ | {"SLURM_LAB": lab}
+    done = subprocess.run(
+        [ROOT / "deploy/slurm/slurm-up.sh"], timeout=60, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert list(tmp_path.iterdir()) == []
+    assert slurm() == []
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_a_run_that_is_longer_than_its_walltime_ends_well(start, place, slurm):
-    zarr.create_array(str(place / "huge.zarr"), shape=(600_000_000, 64), chunks=(100_000, 64), dtype="f4")
-    (place / "p.toml").write_text((place / "p.toml").read_text().replace("x.zarr", "huge.zarr"))
-    (place / "slurm.toml").write_text(
-        SLURM_TOML.replace("jobs = 2", "jobs = 0") + "[driver]\nmemory = '2GB'\nwalltime = '90s'\n"
-    )
-    words = ("submit", "slurm", "p.toml", "--cluster", "slurm.toml", "--grace", 30, "--max-resubmits", 9, "--json")
-    code, out, err = ended(start(*words))
-    assert code == 0, err
-    (job,) = json.loads(out)["jobs"]
-    log = place / f"spae-logs/spae-p-{job}.log"
-    wait_until(lambda: slurm() == [], 800, "the job's end")
-    assert "the job is queued again" in log.read_text()
-    assert "resumed" in log.read_text()
-    assert (place / "out/enc.zarr").exists()
+@pytest.mark.parametrize("case", CASES)
+def test_a_pipeline_whose_jobs_are_ended_comes_to_its_report(case, slurm, tmp_path):
+    names = ("PYTHONPATH", "SLURM_CONF", "OPENBLAS_NUM_THREADS")
+    faults, said = CASES[case](tmp_path / "site", {name: os.environ[name] for name in names})
+    assert faults == []
+    assert "spans were swept twice" in said

@@ -298,11 +298,22 @@ class TestRefuseSame:
             with pytest.raises(InvalidInput):
                 refuse_same(source, output)
 
+    @pytest.mark.parametrize(
+        "output", ["s3://b/x.zarr/", "s3://b//x.zarr", "S3://b/x.zarr", "s3://b/x.zarr//codes", "s3://b/"]
+    )
+    @pytest.mark.parametrize("source", ["s3://b/x.zarr", "S3://b//x.zarr/"])
+    def test_urls_of_one_place_are_one_however_they_are_written(self, source, output):
+        with pytest.raises(InvalidInput, match="the same, or one lies inside"):
+            refuse_same(source, output)
+
     def test_neighbours_and_remote_sources_are_allowed(self, tmp_path):
         (tmp_path / "x.zarr").mkdir()
         refuse_same(tmp_path / "x.zarr", tmp_path / "x.zarr.codes")
         refuse_same(tmp_path / "x.zarr" / "a", tmp_path / "x.zarr" / "b")
         refuse_same("s3://bucket/x.zarr", tmp_path / "x.zarr")
+        refuse_same("s3://bucket/x.zarr", "s3://bucket/x.zarr.codes")
+        refuse_same("s3://bucket/x.zarr", "gs://bucket/x.zarr")
+        refuse_same(tmp_path / "x.zarr", "s3://bucket/x.zarr")
         refuse_same("the array", tmp_path / "x.zarr")
 
 
