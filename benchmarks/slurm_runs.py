@@ -72,7 +72,7 @@ def walltime_too_short(folder: Path, environment: dict[str, str]) -> tuple[Fault
 
 def killed_at_walltime(folder: Path, environment: dict[str, str]) -> tuple[Faults, str]:
     """The job hears no warning, is killed when its time is over, and is queued again by hand."""
-    site = Site(folder, environment, 2.4, "60s")
+    site = Site(folder, environment, 4.4, "60s")  # 106 seconds of reading, more than the 95 after which it is dead
     site.deaf.touch()
     job = site.submit("--grace", "10", "--max-resubmits", "20")
     wait_until(lambda: f"JOB {job} ON" in site.log(job) and not site.queue(), 180, "the end of the job and its workers")
