@@ -74,7 +74,8 @@ def dropped(given, taken, path=""):
     if isinstance(given, list):
         pairs = zip(given, taken or [None] * len(given), strict=True)
         return [each for i, (one, other) in enumerate(pairs) for each in dropped(one, other, f"{path}/{i}")]
-    return [] if given == taken or mebibytes(given) == mebibytes(taken) else [f"{path}: {given!r} became {taken!r}"]
+    default = given is False and taken is None
+    return [] if default or mebibytes(given) == mebibytes(taken) else [f"{path}: {given!r} became {taken!r}"]
 
 
 def mebibytes(value):
