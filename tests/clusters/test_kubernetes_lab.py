@@ -209,6 +209,7 @@ def test_a_submitted_pipeline_without_workers_runs_by_itself(lab, serial):
 def test_a_submitted_job_with_less_memory_than_the_plan_says_so_and_fails(lab):
     advice = submitted(lab, "wide.zarr", workers="0", driver='{ memory = "300MiB", walltime = "10m" }')
     wait_until(lambda: status(lab, "jobs", "failed") or 0, 240, "the failure of the job")
-    log = lab.kubectl("logs", lab.names("pods")[0])
+    failed = lab.kubectl("get", "pods", "--field-selector", "status.phase=Failed", "--output", "name").split()
+    log = lab.kubectl("logs", failed[0])  # others may be there, not started yet
     assert re.search(r"needs .* GiB, but only .* What would fit: a memory limit of .* GiB", log), log
     remove(lab, advice)
