@@ -221,6 +221,7 @@ down() {
       [ -n "$left" ] || break
     done
   done
+  find /sys/fs/cgroup -mindepth 2 -depth -path '*/k8s.io*' -type d -exec rmdir {} + 2> /dev/null # those in use stay
   rm -rf "$lab"
 }
 
