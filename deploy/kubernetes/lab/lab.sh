@@ -182,7 +182,8 @@ operator() {
   local charts
   charts=$("$python" -c "import dask_kubernetes.operator as o; print(o.__path__[0])")/deployment/helm/dask-kubernetes-operator
   kubectl create -f "$charts/crds"
-  kubectl wait --for=condition=Established crd --all --timeout=30s
+  # kubectl fails at kinds that have no conditions yet
+  wait_for 60 "the kinds of the operator" kubectl wait --for=condition=Established crd --all --timeout=5s
   daemon operator "$python" -m kopf run --module dask_kubernetes.operator.controller --all-namespaces --standalone
 }
 
@@ -220,6 +221,7 @@ down() {
       [ -n "$left" ] || break
     done
   done
+  find /sys/fs/cgroup -mindepth 2 -depth -path '*/k8s.io*' -type d -exec rmdir {} + 2> /dev/null # those in use stay
   rm -rf "$lab"
 }
 
