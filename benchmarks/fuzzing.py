@@ -152,7 +152,7 @@ def damage(kind: str, folder: Path, rng: Random) -> str:
         way = rng.choice((edit_json, edit_json, edit_json, nest, flip, cut, remove, exchange, link_outside))
         about_metadata = way in (edit_json, nest)
         target = rng.choice((metadata if about_metadata else files) or [store / "zarr.json"])
-        if target.exists():  # it may have been lost already
+        if target.is_file():  # not lost, nor made a folder, by what was done before
             told.append(way(target, rng))
     return "; ".join(told)
 

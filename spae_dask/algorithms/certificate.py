@@ -1,8 +1,9 @@
 """What is known about the loss of an encoder, and how it is known."""
 
 import math
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, get_args
 
 from spae_dask.algorithms.metrics import EncoderMetrics
 from spae_dask.markup import html_table, labelled_lines
@@ -107,6 +108,23 @@ class Certificate:
     def as_dict(self) -> dict[str, Any]:
         """The fields by name, for JSON."""
         return asdict(self)
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> "Certificate":
+        """The certificate of a fit, from its fields as they were stored.
+
+        Raises
+        ------
+        TypeError
+            If a field is missing, unknown, or not of its type.
+        """
+        for field in fields(cls):
+            allowed = get_args(field.type) or (field.type,)
+            allowed = (*allowed, int) if float in allowed else allowed  # JSON knows one kind of number
+            value = record.get(field.name)
+            if field.name in record and (isinstance(value, bool) or not isinstance(value, allowed)):
+                raise TypeError(f"its {field.name} is a {type(value).__name__}")
+        return cls(**record)
 
     def __str__(self) -> str:
         """A table for the terminal."""

@@ -118,13 +118,15 @@ def fit_paper(problem: Problem, run_pass: RunPass, n_features: int, options: Pap
 def paper_passes(problem: Problem, n_features: int, options: PaperOptions) -> list[tuple[str, Accumulator[Any]]]:
     """Names and recipes of the passes, for planning; numbers in the recipes are placeholders."""
     d, k, r = n_features, problem.n_components, problem.shared_size
-    ones, s = np.ones(d), min(n_features, problem.n_components + OVERSAMPLING)
+    s = min(n_features, problem.n_components + OVERSAMPLING)
     width = min(d, r + (options.n_repeats - 1) * max(0, r - k))
-    columns = np.arange(d)
+    columns, ones = np.arange(d), np.ones(d)
+    # broadcast: a placeholder of d numbers a direction would be as large as the thing itself
+    Z, decoder = np.broadcast_to(0.0, (d, k)), np.broadcast_to(0.0, (k, d))
     passes: list[tuple[str, Accumulator[Any]]] = [("sketch", sketch_recipe(d, _sizes(problem, d), problem.seed))]
-    passes += [("projection", Projection(np.zeros((d, s)), ones, ones))] * (1 + options.power_iterations)
+    passes += [("projection", Projection(np.broadcast_to(0.0, (d, s)), ones, ones))] * (1 + options.power_iterations)
     passes += [
-        ("residual norms", ResidualColumns(columns, np.zeros((d, k)), np.zeros((k, d)), ones, ones)),
+        ("residual norms", ResidualColumns(columns, Z, decoder, ones, ones)),
         ("start", CrossProducts(columns[:r], ones, ones)),
         ("finish", CrossProducts(columns[:width], ones, ones)),
     ]

@@ -13,6 +13,9 @@ TASK_OVERHEAD = 6 << 20
 IDLE_NBYTES = 200 << 20
 """Resident size of a process that has imported the numerical libraries and does nothing."""
 
+FEWEST_WIDE = 4
+"""Rows as wide as the data, in float64, that any pass holds at least: means, scales, sums, and one to work on."""
+
 LIMIT_SHARE = 0.7
 """Share of a process's memory limit that may be in use: dask's workers spill above it, and pause at 0.8."""
 
@@ -102,6 +105,23 @@ def refuse_tiny(limit: int) -> int:
             f"Nothing was read. The least that could fit: --memory {worker_limit_for(TASK_OVERHEAD) >> 20}MiB."
         )
     return free
+
+
+def refuse_wide(n_features: int, limit: int) -> None:
+    """Refuse rows of which a few do not fit, before anything is made as wide as they are.
+
+    Raises
+    ------
+    MemoryBudgetExceeded
+        If `FEWEST_WIDE` vectors of ``n_features`` numbers take more than a process limited to ``limit`` may use.
+    """
+    nbytes = 8 * FEWEST_WIDE * n_features
+    if nbytes > max(usable(limit), TASK_OVERHEAD):
+        raise MemoryBudgetExceeded(
+            f"{n_features:,} columns are too many: {FEWEST_WIDE} float64 rows of that width take "
+            f"{format_nbytes(nbytes)}, and a process may use {format_nbytes(limit)}. Nothing was read. The least that "
+            f"could fit: --memory {worker_limit_for(nbytes) >> 20}MiB."
+        )
 
 
 def format_nbytes(nbytes: float) -> str:

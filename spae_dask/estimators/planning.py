@@ -12,7 +12,7 @@ from spae_dask.algorithms.problem import Problem
 from spae_dask.blocks import LazyRowBlocks, RowBlocks
 from spae_dask.engine.calibration import Calibration
 from spae_dask.engine.calibration import calibrate as calibrate_source
-from spae_dask.engine.memory import format_nbytes, refuse, usable, worker_limit_for
+from spae_dask.engine.memory import format_nbytes, refuse, refuse_wide, usable, worker_limit_for
 from spae_dask.engine.plan import Alternative, Finish, Plan, Resources
 from spae_dask.engine.planner import make_plan
 from spae_dask.errors import InvalidInput, MemoryBudgetExceeded
@@ -131,6 +131,7 @@ def plan_problem(
     """Plan a checked problem on given resources; the strategy is the same whether or not rates are measured."""
     problem.check(*source.shape)
     there = resources_for(client, memory_limit) if resources is None else resources
+    refuse_wide(source.shape[1], there.memory_limit)
     nominal = price_all(problem, source, there)
     strategy, why = choose(problem, source, nominal)
     problem.check_strategy(strategy)

@@ -93,7 +93,7 @@ def load_encoder(path: str | Path) -> SparseEncoder:
     encoder.selected_features_ = np.flatnonzero(encoder.components_.any(axis=0))
     encoder.n_components_, encoder.n_features_in_ = encoder.components_.shape
     try:
-        encoder.certificate_ = Certificate(**artifact.certificate)
+        encoder.certificate_ = Certificate.from_dict(artifact.certificate)
         encoder.explained_variance_ratio_ = np.array(artifact.provenance["explained_variance_ratio"], dtype=np.float64)
         encoder.constant_features_ = np.array(artifact.provenance["constant_features"], dtype=np.intp)
         encoder.n_samples_seen_ = int(artifact.provenance["n_samples"])

@@ -100,7 +100,7 @@ def test_a_command_that_fails_has_no_report_and_its_own_error(fit, store, page):
     zarr.open_array(str(store))[7, 3] = np.nan
     ended = fit("--cluster", "local:1", "--performance-report", page)
     assert ended.code == 3
-    assert "cluster   tcp://" in ended.err
+    assert "cluster   tls://" in ended.err
     assert "NaN" in ended.err
     assert "performance" not in ended.err
     assert not page.exists()

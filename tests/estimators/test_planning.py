@@ -2,6 +2,7 @@
 
 import pickle
 import threading
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,13 @@ import pytest
 from spae_dask import ColumnSelector, evaluate, plan
 from spae_dask.engine import spans
 from spae_dask.engine.events import Event, PassEnded, PassStarted, RowsDone
-from spae_dask.errors import InvalidInput, MissingChunksWarning, PrecisionWarning, RankDeficientWarning
+from spae_dask.errors import (
+    InvalidInput,
+    MemoryBudgetExceeded,
+    MissingChunksWarning,
+    PrecisionWarning,
+    RankDeficientWarning,
+)
 from spae_dask.estimators.writing import transform_to_zarr
 from tests.estimators.sources import Unreadable, Watched, batch_encoder, spread, zarr_array
 
@@ -56,6 +63,17 @@ def test_less_memory_means_fewer_tasks_at_once_and_never_more_than_the_limit() -
     assert at_once[0] >= 1
     for each in planned:
         assert each.worker_nbytes + (200 << 20) <= 0.7 * each.resources.memory_limit
+
+
+@pytest.mark.parametrize("d", [1 << 26, 1 << 31, 1 << 40, 1 << 62])
+def test_rows_wider_than_memory_are_refused_before_anything_is_made_as_wide(d: int) -> None:
+    tracemalloc.start()
+    try:
+        with pytest.raises(MemoryBudgetExceeded, match=rf"{d:,} columns are too many"):
+            plan(Unreadable((60, d), 20), 2, n_nonzero=3, memory_limit="500MB")
+        assert tracemalloc.get_traced_memory()[1] < 1 << 24
+    finally:
+        tracemalloc.stop()
 
 
 def test_the_fit_reads_what_the_plan_says() -> None:

@@ -150,6 +150,20 @@ def test_a_record_with_a_part_missing_is_refused(X: FloatArray, tmp_path: Path) 
         load_encoder(tmp_path / "e.zarr")
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("ratio", {}), ("explained", "1.0"), ("passes", 1.5), ("n_nonzero", None), ("theorem", 3), ("bound", [1.0])],
+)
+def test_a_certificate_with_a_field_of_another_type_is_refused(
+    X: FloatArray, tmp_path: Path, name: str, value: object
+) -> None:
+    save_encoder(batch_encoder(2, n_nonzero=4).fit(X), tmp_path / "e.zarr")
+    group = zarr.open_group(tmp_path / "e.zarr", mode="r+")
+    group.attrs["certificate"] = dict(group.attrs["certificate"]) | {name: value}
+    with pytest.raises(InvalidInput, match=rf"lacks part of its record.*{name}"):
+        load_encoder(tmp_path / "e.zarr")
+
+
 def test_a_record_of_an_older_version_is_read_without_what_it_did_not_know(X: FloatArray, tmp_path: Path) -> None:
     wanted = batch_encoder(2, eps=0.2).fit(X)
     save_encoder(wanted, tmp_path / "e.zarr")
