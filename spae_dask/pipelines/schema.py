@@ -111,13 +111,32 @@ class Plan(OnData):
 
     n_components: values.Count
     n_nonzero: values.Sizes | None = None
+    eps: values.Excess | None = None
+    """Costs nothing beside the read; a fit can so be planned by changing one word."""
     method: values.Method = "polished"
+    shared_support: bool = False
     strategy: values.Strategy = "auto"
+    precision: values.Precision = "exact"
+    certified: bool = False
+    n_candidates: values.Count | None = None
+    sketch_rows: values.Count | None = None
+    tolerance: values.Excess | None = None
     missing: values.Missing = "error"
     missing_value: values.Number | None = None
 
 
-class Fit(OnData):
+class Resumable(OnData):
+    """A step that keeps what it has swept, and when it was killed goes on from there."""
+
+    checkpoint: values.Text | Literal[False] | None = None
+    """A folder, from the one of the results, or a URL; ``false`` for none. If not given, NAME.checkpoint there."""
+
+    def parameters(self) -> dict[str, Any]:
+        """Without where the checkpoint is, which decides nothing."""
+        return {name: value for name, value in super().parameters().items() if name != "checkpoint"}
+
+
+class Fit(Resumable):
     """``spae fit``: an encoder and its certificate."""
 
     makes: ClassVar[Makes | None] = "encoder"
@@ -131,6 +150,11 @@ class Fit(OnData):
     center: bool = True
     scale: bool = False
     strategy: values.Strategy = "auto"
+    precision: values.Precision = "exact"
+    certified: bool = False
+    n_candidates: values.Count | None = None
+    sketch_rows: values.Count | None = None
+    tolerance: values.Excess | None = None
     missing: values.Missing = "error"
     missing_value: values.Number | None = None
     orthonormal: bool = False
@@ -139,12 +163,6 @@ class Fit(OnData):
     n_repeats: values.Count = 1
     power_iterations: int = Field(default=0, ge=0)
     seed: values.Seed = 0
-    checkpoint: values.Text | Literal[False] | None = None
-    """A folder, from the one of the results, or a URL; ``false`` for none. If not given, NAME.checkpoint there."""
-
-    def parameters(self) -> dict[str, Any]:
-        """Without where the checkpoint is, which decides nothing."""
-        return {name: value for name, value in super().parameters().items() if name != "checkpoint"}
 
     @model_validator(mode="after")
     def _one_size(self) -> "Fit":
@@ -174,13 +192,13 @@ class Transform(OnEncoder):
     suffix: ClassVar[str] = ".zarr"
 
 
-class Evaluate(OnEncoder):
+class Evaluate(OnEncoder, Resumable):
     """``spae evaluate``: the loss of an encoder on data."""
 
-    strategy: values.CoreStrategy = "auto"
+    strategy: values.Evaluation = "auto"
 
 
-class Path(OnData):
+class Path(Resumable):
     """``spae path``: loss for every k and r."""
 
     makes: ClassVar[Makes | None] = "path"
@@ -204,18 +222,30 @@ class Path(OnData):
 
 
 class Report(Step):
-    """``spae report``: a page about an encoder, with the losses of a path if one is named."""
+    """``spae report``: a page about an encoder, with the losses of a path, or drawn from data, if those are named."""
 
     suffix: ClassVar[str] = ".html"
 
     encoder: values.Text
     path: values.Text | None = None
+    data: values.Text | None = None
+    array: values.Text | None = None
+    columns: values.Names | None = None
+
+    @model_validator(mode="after")
+    def _one_curve(self) -> "Report":
+        if self.path is not None and self.data is not None:
+            raise ValueError("give one of 'path', losses that were drawn, and 'data', to draw them from.")
+        if self.data is None and (self.array is not None or self.columns is not None):
+            raise ValueError("'array' and 'columns' say what of 'data' is meant, which is not given.")
+        return self
 
     @property
     def inputs(self) -> tuple[Input, ...]:
-        """The encoder, and the table of a path."""
+        """The encoder, and the table of a path, or the data."""
         path = () if self.path is None else (Input(("path",), self.path, "path"),)
-        return (Input(("encoder",), self.encoder, "encoder"), *path)
+        data = () if self.data is None else (Input(("data",), self.data, "matrix"),)
+        return (Input(("encoder",), self.encoder, "encoder"), *path, *data)
 
 
 class Matrix(BaseModel):

@@ -180,7 +180,7 @@ def test_an_interrupted_run_has_the_signals_code_and_goes_on_at_the_unfinished_s
 def test_one_cluster_serves_all_steps(spae, pipeline):
     ended = spae("run", pipeline, "--cluster", "local:1")
     assert ended.code == 0
-    assert ended.err.count("cluster   tcp://") == 1
+    assert ended.err.count("cluster   tls://") == 1
 
 
 def test_the_example_of_the_readme_runs(spae, tmp_path):
