@@ -13,6 +13,7 @@ from spae_dask.cli.main import VERBS, app
 from spae_dask.cli.options import columns_of
 from spae_dask.pipelines.kinds import KINDS
 from spae_dask.pipelines.schema import Fit
+from tests.cli.test_exit_codes import failed
 
 NO_VERB = ("compare",)
 """Steps of which there is no verb."""
@@ -146,3 +147,10 @@ def test_a_fit_step_in_words_of_the_command_line_is_the_same_fit(tmp_path, witho
 @pytest.mark.parametrize("names", [("a",), ("a,b", "c"), ('the "best"', "expr_*"), ("x y", "é", "1")])
 def test_names_on_the_command_line_are_read_as_they_were_given(names):
     assert columns_of(listed(names)) == names
+
+
+def test_parts_need_the_checkpoint_that_a_fit_without_one_does_not_have(spae, store):
+    pipeline = store.with_name("p.toml")
+    keys = f'data = "{store}"\nn_components = 2\nn_nonzero = 3\ncheckpoint = false\n'
+    pipeline.write_text(f'output = "out"\n[[step]]\nkind = "fit"\n{keys}')
+    failed(spae("submit", "slurm", pipeline, "--array", 2, "-n"), 3, "'checkpoint = false'", "without --array")
