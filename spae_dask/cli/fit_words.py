@@ -1,5 +1,8 @@
 """A fit step of a pipeline in words of the command line."""
 
+import csv
+import io
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +13,7 @@ WORDS = {
     "n_nonzero": "--nonzeros",
     "n_rows": "--rows",
     "n_repeats": "--repeats",
+    "n_candidates": "--candidates",
 }
 """Options that are not called as their keys are."""
 
@@ -28,8 +32,8 @@ def fit_words(step: Fit, output: Path) -> tuple[str, ...]:
     words: list[str] = []
     for key, value in given.items():
         words += _option(WORDS.get(key, f"--{key.replace('_', '-')}"), value)
-    checkpoint = getattr(step, "checkpoint", None) or f"{step.name}.checkpoint"
-    return (*words, "--checkpoint", str(checkpoint) if "://" in str(checkpoint) else str(output / checkpoint))
+    checkpoint = step.checkpoint or f"{step.name}.checkpoint"
+    return (*words, "--checkpoint", checkpoint if "://" in checkpoint else str(output / checkpoint))
 
 
 def _option(option: str, value: Any) -> list[str]:
@@ -38,5 +42,12 @@ def _option(option: str, value: Any) -> list[str]:
     if value is False:
         return [option.replace("--", "--no-", 1)]
     if isinstance(value, list | tuple):
-        return [option, ",".join(map(str, value))]
+        return [option, listed(value)]
     return [option, str(value)]
+
+
+def listed(values: Iterable[object]) -> str:
+    """Numbers or names with commas between; a name with a comma of its own stands in double quotes."""
+    line = io.StringIO()
+    csv.writer(line, lineterminator="").writerow(values)
+    return line.getvalue()

@@ -13,7 +13,9 @@ class JsonLog:
     """Writes records of what happens.
 
     Each has ``time`` (ISO 8601, UTC), ``level`` (``debug``, ``info``, ``warning`` or ``error``), ``event`` (``note``,
-    ``log``, ``warning``, ``error``, ``progress`` or ``pass``) and ``message``; those of progress have numbers as well.
+    ``log``, ``warning``, ``error``, ``progress``, ``pass``, ``resumed`` or ``estimated``) and ``message``. What is told
+    of a pass has numbers as well: where it stands, that it has ended, how much of it a run before had done, what is
+    known of the encoder so far, and notes such as that rows are run again.
 
     Parameters
     ----------
@@ -68,9 +70,9 @@ class JsonProgress:
         """Write a line, with the numbers of the pass that has ended."""
         self._log.write("info", "pass", line, **({} if self._meter is None else _numbers(self._meter)))
 
-    def note(self, line: str) -> None:
+    def note(self, line: str, event: str = "note") -> None:
         """Write a line, with the numbers of the pass at hand."""
-        self._log.write("info", "note", line, **({} if self._meter is None else _numbers(self._meter)))
+        self._log.write("info", event, line, **({} if self._meter is None else _numbers(self._meter)))
 
     def stop(self) -> None:
         """Nothing to give back."""

@@ -61,6 +61,7 @@ def path(
     seed: options.SeedOption = 0,
     array: options.ArrayOption = None,
     columns: options.ColumnsOption = None,
+    strict: options.StrictOption = False,
     missing: options.MissingOption = options.Missing.error,
     missing_value: options.MissingValueOption = None,
     checkpoint: options.CheckpointOption = None,
@@ -80,7 +81,9 @@ def path(
 
     One read of DATA in all; two if they have thousands of features.
     """
-    with session("path", as_json=as_json, quiet=quiet, verbose=verbose, debug=debug, log_json=log_json) as screen:
+    with session(
+        "path", as_json=as_json, quiet=quiet, verbose=verbose, debug=debug, log_json=log_json, strict=strict
+    ) as screen:
         from spae_dask.cli.performance import wanted_report
         from spae_dask.cli.place import Place, check_checkpoint, check_paths
         from spae_dask.estimators.paths import fit_path

@@ -22,8 +22,8 @@ class Display(Protocol):
 
     def end(self, line: str) -> None: ...
 
-    def note(self, line: str) -> None:
-        """Show a line on the way."""
+    def note(self, line: str, event: str = "note") -> None:
+        """Show a line on the way; records name the event."""
         ...
 
     def stop(self) -> None:
@@ -52,7 +52,7 @@ class Meter:
         if isinstance(event, PassStarted):
             self.begin(event.name, event.n_rows, event.nbytes)
         elif isinstance(event, Resumed):
-            self.display.end(f"resumed: {event.n_done:,} of {event.n_spans:,} spans already done")
+            self.display.note(f"resumed: {event.n_done:,} of {event.n_spans:,} spans already done", "resumed")
             self.resume(event.n_rows, event.nbytes)
         elif isinstance(event, RowsDone):
             self.add(event.n_rows, event.nbytes)
@@ -64,8 +64,8 @@ class Meter:
                 f"{event.usual_seconds:.1f} s at most"
             )
         elif isinstance(event, Estimated):
-            interval = f"({event.lower:.4f} to {event.upper:.4f})"
-            self.display.end(f"{100 * event.fraction_read:.3g} % read: ratio {event.ratio:.4f} {interval}")
+            ratio = f"ratio {event.ratio:.4f} ({event.lower:.4f} to {event.upper:.4f})"
+            self.display.note(f"{100 * event.fraction_read:.3g} % read: {ratio}", "estimated")
         else:
             self.end()
 
@@ -134,7 +134,7 @@ class Silence:
     def end(self, line: str) -> None:
         """Nothing."""
 
-    def note(self, line: str) -> None:
+    def note(self, line: str, event: str = "note") -> None:
         """Nothing."""
 
     def stop(self) -> None:
@@ -172,7 +172,7 @@ class Lines:
         """Print a line."""
         print(line, file=self.stream, flush=True)
 
-    def note(self, line: str) -> None:
+    def note(self, line: str, event: str = "note") -> None:  # noqa: ARG002 - of records
         """Print it."""
         self.end(line)
 
@@ -213,7 +213,7 @@ class Bar:
         self.stop()
         self.console.print(line, highlight=False, markup=False, soft_wrap=True)
 
-    def note(self, line: str) -> None:
+    def note(self, line: str, event: str = "note") -> None:  # noqa: ARG002 - of records
         """Print it; the bar comes back with the next rows."""
         self.end(line)
 

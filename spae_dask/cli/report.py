@@ -52,7 +52,10 @@ def report(
         ),
     ] = None,
     array: options.ArrayOption = None,
+    columns: options.ColumnsOption = None,
+    strict: options.StrictOption = False,
     cluster: options.ClusterOption = None,
+    tls_dir: options.TlsDirOption = None,
     memory: options.MemoryOption = None,
     force: options.ForceOption = False,
     as_json: options.JsonOption = False,
@@ -66,15 +69,19 @@ def report(
     Nothing but the encoder is read. Its losses at other sizes were kept with it
     if they took no time; else --path or --data draws them.
     """
-    with session("report", as_json=as_json, quiet=quiet, verbose=verbose, debug=debug, log_json=log_json) as screen:
+    with session(
+        "report", as_json=as_json, quiet=quiet, verbose=verbose, debug=debug, log_json=log_json, strict=strict
+    ) as screen:
         if not output.endswith((".html", ".htm")):
             raise typer.BadParameter(f"{output!r} does not end in .html", param_hint="'-o'")
         if path is not None and data is not None:
             raise typer.BadParameter(
                 "give one: a path that was drawn, or data to draw it from", param_hint="'--path' / '--data'"
             )
-        if data is None and array is not None:
-            raise typer.BadParameter("it names a member of --data, which is not given", param_hint="'--array'")
+        if data is None and (array is not None or columns is not None):
+            raise typer.BadParameter(
+                "they say what of --data is meant, which is not given", param_hint="'--array' / '--columns'"
+            )
         from spae_dask.cli.place import Place, check_paths
         from spae_dask.estimators.reporting import curve_from_data, write_report
         from spae_dask.estimators.saved import load_encoder
@@ -88,8 +95,8 @@ def report(
         if path is not None:
             curve, origin = read_path(path, fitted.n_components_), origin_of(path, output)
         elif data is not None:
-            source = open_matrix(data, array=array)
-            with Place(cluster, memory).ready(source, screen):
+            source = open_matrix(data, array=array, columns=options.columns_of(columns))
+            with Place(cluster, memory, tls_dir).ready(source, screen):
                 curve, origin = curve_from_data(fitted, source, memory_limit=memory, progress=screen.progress)
         write_report(fitted, encoder, output, curve=curve, origin=origin, overwrite=force)
         known = curve is not None or fitted.curve() is not None

@@ -225,5 +225,10 @@ def _part_words(pipeline: Pipeline, spec: QueueSpec) -> tuple[str, ...]:
         )
     (node,) = fits
     assert isinstance(node.step, Fit)
+    if node.step.checkpoint is False:
+        raise InvalidInput(
+            f"--array sweeps into the checkpoint of the fit, and step {node.step.name} of {pipeline.path} has "
+            "'checkpoint = false'. Leave that out, or submit without --array."
+        )
     memory = own_processes(spec.driver)[-2:]
     return ("fit-part", node.files[("data",)], *fit_words(node.step, pipeline.output), *memory)

@@ -87,6 +87,10 @@ class NotWhole(Exception):
     """A pass lacks states that this process is not to make: ``args`` are a ``Lacking``."""
 
 
+class AllWhole(Exception):
+    """The last pass is whole, and what it leaves is not for this process, which does a share, to use."""
+
+
 @dataclass(frozen=True)
 class Lacking:
     """What a pass lacks.
@@ -220,6 +224,8 @@ class Checkpoint:
     run : str
         What tells this run from those of other data and parameters. Their states are never taken for each other's, even
         if two runs begin in one place at the same moment.
+    n_passes : int, optional
+        How many the run makes, if that is known before.
 
     Attributes
     ----------
@@ -229,10 +235,13 @@ class Checkpoint:
         Passes begun.
     """
 
-    def __init__(self, store: StateStore, share: Share | None = None, run: str = "") -> None:
+    def __init__(
+        self, store: StateStore, share: Share | None = None, run: str = "", n_passes: int | None = None
+    ) -> None:
         self.store = store
         self.share = share
         self.run = run
+        self.n_passes = n_passes
         self.n_swept = 0
         self.number = 0
         self._losses = 0
@@ -294,6 +303,17 @@ class Checkpoint:
                 CheckpointWarning,
                 stacklevel=2,
             )
+
+    def end(self) -> None:
+        """A pass is whole.
+
+        Raises
+        ------
+        AllWhole
+            If it is the last one, and this process does a part of the run.
+        """
+        if self.share is not None and self.share.number and self.number == self.n_passes:
+            raise AllWhole
 
     def lacking(self, name: str, kept: KeptPass) -> Lacking:
         """What the pass at hand lacks."""

@@ -103,6 +103,8 @@ class DaskRunner:
                 assert kept is not None
                 self.checkpoint.lost(kept, lost, accumulator)
         self.tally.add(layout.nbytes)
+        if self.checkpoint is not None:
+            self.checkpoint.end()
         return state
 
     def _run_kept(

@@ -59,7 +59,12 @@ def checkpoint_at(given: object) -> CheckpointAt | None:
 
 
 def open_checkpoint(
-    wanted: CheckpointAt | None, source: RowBlocks, kind: str, strategy: str, parameters: dict[str, Any]
+    wanted: CheckpointAt | None,
+    source: RowBlocks,
+    kind: str,
+    strategy: str,
+    parameters: dict[str, Any],
+    n_passes: int | None = None,
 ) -> Checkpoint | None:
     """The checkpoint of a run, begun or to be gone on from; None if none is wanted.
 
@@ -73,6 +78,8 @@ def open_checkpoint(
         What is run, and the strategy taken.
     parameters : dict
         All that decides what comes of it.
+    n_passes : int, optional
+        How many it makes, if that is known; a process that does a part of it ends when the last is whole.
 
     Raises
     ------
@@ -90,7 +97,7 @@ def open_checkpoint(
     begin_or_resume(store, job)
     if wanted.share is not None and wanted.share.number:
         remember_parts(store, wanted.share.of)
-    return Checkpoint(store, wanted.share, digest_of(job.flat()))
+    return Checkpoint(store, wanted.share, digest_of(job.flat()), n_passes)
 
 
 def parameters_of(problem: Problem) -> dict[str, Any]:

@@ -70,7 +70,10 @@ def fit(
     client, rows, feed = active_client(source), None, None
     summary: CoreSummary | Settled | Streamed | None = None
     plan = with_note(plan_problem(source, problem, client, memory_limit), wanted)
-    checkpoint = open_checkpoint(wanted, source, "fit", plan.strategy, parameters_of(problem))
+    # how many rounds a sample takes, or a sketch to an eps, shows on the way
+    counted = plan.strategy != "sample" and (plan.strategy != "sketch" or problem.n_nonzero is not None)
+    n_passes = len(plan.passes) if counted else None
+    checkpoint = open_checkpoint(wanted, source, "fit", plan.strategy, parameters_of(problem), n_passes)
     warn_of_missing_chunks(source, stacklevel=4)
     clock = Stopwatch(watch or ignore)
     runner = runner_for(source, client, plan, clock, checkpoint)

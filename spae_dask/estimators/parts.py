@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from spae_dask.engine.checkpoint import Lacking, NotWhole, Share
+from spae_dask.engine.checkpoint import AllWhole, Lacking, NotWhole, Share
 from spae_dask.estimators.sparse_encoder import SparseEncoder
 
 
@@ -37,6 +37,8 @@ def parts_missing(lacking: Lacking, of: int) -> tuple[int, ...]:
 def fit_part(encoder: SparseEncoder, x: Any, share: Share) -> PartDone:
     """Sweep a share of every pass that can be begun; a pass can when the one before it is whole.
 
+    When the last pass is whole nothing is searched for: `spae fit-finish` does that.
+
     Done again it does nothing, and that is no error: a scheduler may start a job anew that had done its work.
 
     Parameters
@@ -52,6 +54,8 @@ def fit_part(encoder: SparseEncoder, x: Any, share: Share) -> PartDone:
         encoder.fit(x)
     except NotWhole as found:
         return PartDone(found.args[0], share.of)
+    except AllWhole:
+        return PartDone(None, share.of)
     return PartDone(None, share.of)
 
 

@@ -9,9 +9,9 @@ from spae_dask.algorithms.core import CoreSummary
 from spae_dask.algorithms.problem import Problem
 from spae_dask.engine.threads import one_blas_thread
 from spae_dask.estimators.fitting import fit
+from spae_dask.pipelines.compare_schema import Compare, Matrix
 from spae_dask.pipelines.files import write_csv
 from spae_dask.pipelines.matrices import load_covariance
-from spae_dask.pipelines.schema import Compare, Matrix
 from spae_dask.pipelines.work import Result, Work
 from spae_dask.storage.open import open_matrix
 from spae_dask.storage.publish import publish

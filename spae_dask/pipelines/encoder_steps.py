@@ -2,17 +2,16 @@
 
 from dataclasses import asdict
 
-from spae_dask.errors import OtherCheckpoint
 from spae_dask.estimators.evaluation import evaluate as evaluate_encoder
 from spae_dask.estimators.paths import fit_path
 from spae_dask.estimators.saved import load_encoder, save_encoder
 from spae_dask.estimators.sparse_encoder import SparseEncoder
 from spae_dask.estimators.writing import transform_to_zarr
+from spae_dask.pipelines.checkpoints import forget, resumed
 from spae_dask.pipelines.data_steps import plan_of
 from spae_dask.pipelines.files import write_csv, write_json
 from spae_dask.pipelines.schema import Evaluate, Fit, Path, Transform
 from spae_dask.pipelines.work import Result, Work
-from spae_dask.storage.checkpoint_record import remove_checkpoint
 from spae_dask.storage.open import open_matrix
 
 
@@ -20,7 +19,6 @@ def fit(step: Fit, work: Work) -> Result:
     """Find a sparse encoder and certify its loss."""
     source, where = open_matrix(work.data, array=step.array, columns=step.columns), work.machinery.where
     plan_of(step, source, where.memory)  # refuses what no process could do before any is started
-    place = checkpoint_of(step, work)
     with where.ready(source):
         encoder = SparseEncoder(
             step.n_components,
@@ -31,6 +29,11 @@ def fit(step: Fit, work: Work) -> Result:
             center=step.center,
             scale=step.scale,
             strategy=step.strategy,
+            precision=step.precision,
+            certified=step.certified,
+            n_candidates=step.n_candidates,
+            sketch_rows=step.sketch_rows,
+            tolerance=step.tolerance,
             missing=step.missing,
             missing_value=step.missing_value,
             orthonormal=step.orthonormal,
@@ -40,30 +43,14 @@ def fit(step: Fit, work: Work) -> Result:
             power_iterations=step.power_iterations,
             random_state=step.seed,
             memory_limit=where.memory,
-            checkpoint=place,
             progress=work.machinery.progress,
         )
-        try:
-            encoder.fit(source)
-        except OtherCheckpoint:
-            if place is None or step.checkpoint is not None:
-                raise
-            remove_checkpoint(place)  # the step's own, of parameters or data that it had before
-            encoder.fit(source)
+        resumed(step, work, lambda place: encoder.set_params(checkpoint=place).fit(source))
     save_encoder(encoder, work.outputs[".zarr"], source=source, overwrite=True)
-    if place is not None:
-        remove_checkpoint(place)
+    forget(step, work)
     certificate = encoder.certificate_
     selected = encoder.selected_features_.tolist()
     return Result(str(certificate), {"certificate": certificate.as_dict(), "selected_features": selected})
-
-
-def checkpoint_of(step: Fit, work: Work) -> str | None:
-    """Where a fit keeps what it has done so far, in case it is killed."""
-    if step.checkpoint is False:
-        return None
-    name = step.checkpoint or f"{step.name}.checkpoint"
-    return name if "://" in name else str(work.outputs[".zarr"].parent / name)
 
 
 def transform(step: Transform, work: Work) -> Result:
@@ -87,14 +74,20 @@ def evaluate(step: Evaluate, work: Work) -> Result:
     source, where = open_matrix(work.data, array=step.array, columns=step.columns), work.machinery.where
     encoder = load_encoder(work.files[("encoder",)])
     with where.ready(source):
-        certificate = evaluate_encoder(
-            source,
-            encoder,
-            strategy=step.strategy,
-            memory_limit=where.memory,
-            progress=work.machinery.progress,
+        certificate = resumed(
+            step,
+            work,
+            lambda place: evaluate_encoder(
+                source,
+                encoder,
+                strategy=step.strategy,
+                memory_limit=where.memory,
+                checkpoint=place,
+                progress=work.machinery.progress,
+            ),
         )
     write_json(certificate.as_dict(), work.outputs[".json"])
+    forget(step, work)
     return Result(str(certificate), {"certificate": certificate.as_dict()})
 
 
@@ -105,21 +98,27 @@ def path(step: Path, work: Work) -> Result:
         from spae_dask.report.saving import save_figure
     source, where = open_matrix(work.data, array=step.array, columns=step.columns), work.machinery.where
     with where.ready(source):
-        found = fit_path(
-            source,
-            step.n_components,
-            step.n_nonzero,
-            method=step.method,
-            selection=step.selection,
-            center=step.center,
-            scale=step.scale,
-            missing=step.missing,
-            missing_value=step.missing_value,
-            random_state=step.seed,
-            memory_limit=where.memory,
-            progress=work.machinery.progress,
+        found = resumed(
+            step,
+            work,
+            lambda place: fit_path(
+                source,
+                step.n_components,
+                step.n_nonzero,
+                method=step.method,
+                selection=step.selection,
+                center=step.center,
+                scale=step.scale,
+                missing=step.missing,
+                missing_value=step.missing_value,
+                random_state=step.seed,
+                memory_limit=where.memory,
+                checkpoint=place,
+                progress=work.machinery.progress,
+            ),
         )
     write_csv(found.records(), work.outputs[".csv"])
     for kind in step.figure:
         save_figure(path_figure(found), work.outputs[f".{kind}"], overwrite=True)
+    forget(step, work)
     return Result(str(found), {"method": step.method, "points": [asdict(point) for point in found.points]})

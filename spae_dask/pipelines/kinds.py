@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from spae_dask.pipelines import compare_step, data_steps, encoder_steps, report_step, schema
+from spae_dask.pipelines import compare_schema, compare_step, data_steps, encoder_steps, report_step, schema
 from spae_dask.pipelines.work import Result, Work
 
 
@@ -35,7 +35,7 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
         "evaluate": Kind(schema.Evaluate, encoder_steps.evaluate),
         "path": Kind(schema.Path, encoder_steps.path),
         "report": Kind(schema.Report, report_step.report),
-        "compare": Kind(schema.Compare, compare_step.compare),
+        "compare": Kind(compare_schema.Compare, compare_step.compare),
     }
 )
 """By the name that ``kind`` gives, in the order of use."""

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from spae_dask.errors import InvalidInput
+from spae_dask.pipelines.compare_schema import Compare
 from spae_dask.pipelines.matrices import BUILT_IN
 from spae_dask.pipelines.reading import read_steps
-from spae_dask.pipelines.schema import Compare, Input, Step
+from spae_dask.pipelines.schema import Input, Step
 from spae_dask.storage.publish import local_path, refuse_same
 from spae_dask.toml.file import Problem, TomlFile
 from spae_dask.toml.lines import KeyPath

@@ -5,7 +5,6 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from spae_dask.algorithms.comparison import COMPARED
 from spae_dask.pipelines import values
 from spae_dask.toml.lines import KeyPath
 
@@ -111,13 +110,32 @@ class Plan(OnData):
 
     n_components: values.Count
     n_nonzero: values.Sizes | None = None
+    eps: values.Excess | None = None
+    """Costs nothing beside the read; a fit can so be planned by changing one word."""
     method: values.Method = "polished"
+    shared_support: bool = False
     strategy: values.Strategy = "auto"
+    precision: values.Precision = "exact"
+    certified: bool = False
+    n_candidates: values.Count | None = None
+    sketch_rows: values.Count | None = None
+    tolerance: values.Excess | None = None
     missing: values.Missing = "error"
     missing_value: values.Number | None = None
 
 
-class Fit(OnData):
+class Resumable(OnData):
+    """A step that keeps what it has swept, and when it was killed goes on from there."""
+
+    checkpoint: values.Text | Literal[False] | None = None
+    """A folder, from the one of the results, or a URL; ``false`` for none. If not given, NAME.checkpoint there."""
+
+    def parameters(self) -> dict[str, Any]:
+        """Without where the checkpoint is, which decides nothing."""
+        return {name: value for name, value in super().parameters().items() if name != "checkpoint"}
+
+
+class Fit(Resumable):
     """``spae fit``: an encoder and its certificate."""
 
     makes: ClassVar[Makes | None] = "encoder"
@@ -131,6 +149,11 @@ class Fit(OnData):
     center: bool = True
     scale: bool = False
     strategy: values.Strategy = "auto"
+    precision: values.Precision = "exact"
+    certified: bool = False
+    n_candidates: values.Count | None = None
+    sketch_rows: values.Count | None = None
+    tolerance: values.Excess | None = None
     missing: values.Missing = "error"
     missing_value: values.Number | None = None
     orthonormal: bool = False
@@ -139,12 +162,6 @@ class Fit(OnData):
     n_repeats: values.Count = 1
     power_iterations: int = Field(default=0, ge=0)
     seed: values.Seed = 0
-    checkpoint: values.Text | Literal[False] | None = None
-    """A folder, from the one of the results, or a URL; ``false`` for none. If not given, NAME.checkpoint there."""
-
-    def parameters(self) -> dict[str, Any]:
-        """Without where the checkpoint is, which decides nothing."""
-        return {name: value for name, value in super().parameters().items() if name != "checkpoint"}
 
     @model_validator(mode="after")
     def _one_size(self) -> "Fit":
@@ -174,13 +191,13 @@ class Transform(OnEncoder):
     suffix: ClassVar[str] = ".zarr"
 
 
-class Evaluate(OnEncoder):
+class Evaluate(OnEncoder, Resumable):
     """``spae evaluate``: the loss of an encoder on data."""
 
-    strategy: values.CoreStrategy = "auto"
+    strategy: values.Evaluation = "auto"
 
 
-class Path(OnData):
+class Path(Resumable):
     """``spae path``: loss for every k and r."""
 
     makes: ClassVar[Makes | None] = "path"
@@ -204,91 +221,27 @@ class Path(OnData):
 
 
 class Report(Step):
-    """``spae report``: a page about an encoder, with the losses of a path if one is named."""
+    """``spae report``: a page about an encoder, with the losses of a path, or drawn from data, if those are named."""
 
     suffix: ClassVar[str] = ".html"
 
     encoder: values.Text
     path: values.Text | None = None
-
-    @property
-    def inputs(self) -> tuple[Input, ...]:
-        """The encoder, and the table of a path."""
-        path = () if self.path is None else (Input(("path",), self.path, "path"),)
-        return (Input(("encoder",), self.encoder, "encoder"), *path)
-
-
-class Matrix(BaseModel):
-    """One of the matrices of a comparison."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-    name: values.Text
-    source: values.Text
+    data: values.Text | None = None
     array: values.Text | None = None
-    n_nonzero: values.Counts | None = None
-    """In place of the step's."""
-
-
-class Encoders(BaseModel):
-    """Which encoders of a comparison are written out, coefficient by coefficient."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-    matrix: values.Text
-    n_nonzero: values.Count
-
-
-class Compare(Step):
-    """Methods side by side, as in the paper's experiments.
-
-    What a matrix's file holds, ``x_is`` tells: a correlation or covariance matrix that is X itself (``"matrix"``, as in
-    the paper) or X'X (``"factor"``), or the rows of X, which are taken about their mean (``"data"``).
-    """
-
-    matrix: list[Matrix] = Field(min_length=1)
-    x_is: values.XIs = "matrix"
-    methods: values.ComparedMethods = tuple(COMPARED)
-    n_components: values.Count
-    n_nonzero: values.Counts
-    selection: values.Selection = "dual-set"
-    seed: values.Seed = 0
-    encoders: Encoders | None = None
-    figure: values.Formats = values.FORMATS
+    columns: values.Names | None = None
 
     @model_validator(mode="after")
-    def _names_are_known(self) -> "Compare":
-        names = [each.name for each in self.matrix]
-        if len(set(names)) < len(names):
-            raise ValueError("two of its matrices have the same name.")
-        if self.encoders is not None:
-            if self.encoders.matrix not in names:
-                raise ValueError(f"'encoders.matrix' is {self.encoders.matrix!r}: give one of {', '.join(names)}.")
-            if self.encoders.n_nonzero not in self.sizes_of(self.matrix[names.index(self.encoders.matrix)]):
-                raise ValueError(
-                    f"'encoders.n_nonzero' is {self.encoders.n_nonzero}, which is not among the 'n_nonzero' of "
-                    f"{self.encoders.matrix}."
-                )
+    def _one_curve(self) -> "Report":
+        if self.path is not None and self.data is not None:
+            raise ValueError("give one of 'path', losses that were drawn, and 'data', to draw them from.")
+        if self.data is None and (self.array is not None or self.columns is not None):
+            raise ValueError("'array' and 'columns' say what of 'data' is meant, which is not given.")
         return self
-
-    def sizes_of(self, matrix: Matrix) -> tuple[int, ...]:
-        """Nonzeros a column may have, on one of the matrices."""
-        return matrix.n_nonzero or self.n_nonzero
 
     @property
     def inputs(self) -> tuple[Input, ...]:
-        """The matrices."""
-        return tuple(Input(("matrix", i, "source"), each.source, "matrix") for i, each in enumerate(self.matrix))
-
-    @property
-    def suffixes(self) -> tuple[str, ...]:
-        """The points; the encoders, for machines and for people; figures."""
-        encoders = () if self.encoders is None else (".encoders.csv", ".encoders.txt")
-        return (".csv", *encoders, *(f".{each}" for each in self.figure))
-
-    def parameters(self) -> dict[str, Any]:
-        """All that decides the outcome, save the content of the matrices."""
-        found = super().parameters()
-        for each in found["matrix"]:
-            del each["source"]
-        return found
+        """The encoder, and the table of a path, or the data."""
+        path = () if self.path is None else (Input(("path",), self.path, "path"),)
+        data = () if self.data is None else (Input(("data",), self.data, "matrix"),)
+        return (Input(("encoder",), self.encoder, "encoder"), *path, *data)

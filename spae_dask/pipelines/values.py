@@ -7,7 +7,7 @@ import numpy as np
 from pydantic import Field, PlainValidator
 
 from spae_dask.algorithms.comparison import COMPARED
-from spae_dask.algorithms.problem import METHODS, MISSING, STRATEGIES
+from spae_dask.algorithms.problem import EVALUATIONS, METHODS, MISSING, PRECISIONS, STRATEGIES
 from spae_dask.selection import SELECTIONS
 from spae_dask.storage.codecs import CODECS
 from spae_dask.toml.names import did_you_mean
@@ -104,7 +104,8 @@ CoreMethod = Annotated[str, PlainValidator(_one_of([name for name in METHODS if 
 ComparedMethods = Annotated[tuple[str, ...], PlainValidator(_some_of(COMPARED))]
 Selection = Annotated[str, PlainValidator(_one_of(SELECTIONS))]
 Strategy = Annotated[str, PlainValidator(_one_of(STRATEGIES))]
-CoreStrategy = Annotated[str, PlainValidator(_one_of([name for name in STRATEGIES if name != "paper"]))]
+Evaluation = Annotated[str, PlainValidator(_one_of(EVALUATIONS))]
+Precision = Annotated[str, PlainValidator(_one_of(PRECISIONS))]
 Missing = Annotated[str, PlainValidator(_one_of(MISSING))]
 Codec = Annotated[str, PlainValidator(_one_of(CODECS))]
 Formats = Annotated[tuple[str, ...], PlainValidator(_formats)]

@@ -1,5 +1,6 @@
 """A TOML file with the places of its keys, for errors that name lines."""
 
+import errno
 import re
 import tomllib
 from dataclasses import dataclass
@@ -48,6 +49,8 @@ class TomlFile:
     ------
     NotFound, StorageError, InvalidInput
         If it cannot be read, or is not TOML.
+    OSError
+        If its name is too long for any file system: whoever was given it tells.
     """
 
     def __init__(self, path: Path, what: str) -> None:
@@ -86,6 +89,8 @@ def _text(path: Path, what: str) -> str:
     except FileNotFoundError as error:
         raise NotFound(f"there is no file {path}. Give the path of {what} in TOML.") from error
     except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            raise
         raise StorageError(f"{path} cannot be read: {error.strerror}. Give the path of {what} in TOML.") from error
     if len(content) > MAX_NBYTES:
         raise InvalidInput(f"{path} has more than {MAX_NBYTES >> 20} MiB, so it is not {what} in TOML.")

@@ -254,12 +254,17 @@ LONG = "n" * 10_000
         ("run", "p.toml"),
         ("run", "p.toml", "-o", LONG),
         ("submit", "slurm", "p.toml", "-n"),
+        ("run", f"{LONG}.toml"),
+        ("submit", "slurm", f"{LONG}.toml", "-n"),
+        ("fit", "STORE", "-k", K, "-r", R, "-o", "e.zarr", "--cluster", f"{LONG}.toml"),
+        ("submit", "kubernetes", "short.toml", "--cluster", f"{LONG}.toml", "-n"),
     ],
 )
 def test_3_is_a_name_that_no_file_system_takes(spae, store, encoder, tmp_path, monkeypatch, argv):
     monkeypatch.chdir(tmp_path)
     step = f'[[step]]\nkind = "fit"\ndata = "{store}"\nn_components = 2\nn_nonzero = 4\n'
     Path("p.toml").write_text(f'output = "{LONG}"\n\n{step}')
+    Path("short.toml").write_text(f'output = "/results"\n\n{step}')
     before = sorted(tmp_path.iterdir())
     ended = spae(*({"STORE": store, "ENCODER": encoder}.get(word, word) for word in argv))
     failed(ended, 3, "is too long", "Give a shorter one")

@@ -1,9 +1,15 @@
 """Standard error as records, and completion in the shell."""
 
+import io
 import json
+from collections import Counter
 from datetime import datetime
 
 import pytest
+
+from spae_dask.cli.json_log import JsonLog, JsonProgress
+from spae_dask.cli.progress import Meter
+from spae_dask.engine.events import Estimated, PassEnded, PassStarted, Resumed, RowsDone, RunAgain
 
 
 def records(err: str) -> list[dict]:
@@ -24,6 +30,45 @@ def test_a_pass_is_told_in_numbers(spae, store):
     (ended,) = [each for each in records(spae("check", store, "--log-json").err) if each["event"] == "pass"]
     assert (ended["rows"], ended["n_rows"], ended["bytes"]) == (3000, 3000, 3000 * 12 * 4)
     assert ended["seconds"] > 0
+
+
+def of_events(*events):
+    """Records of what a pass of the engine tells, without their times."""
+    stream = io.StringIO()
+    meter = Meter(JsonProgress(JsonLog(stream, lambda: "fit")))
+    for each in (PassStarted("core", 4, 4000, 32000), *events):
+        meter(each)
+    found = records(stream.getvalue())
+    assert {each["level"] for each in found} == {"info"}
+    return [{name: each[name] for name in ("event", "message", "pass", "rows", "n_rows", "bytes")} for each in found]
+
+
+def test_what_was_done_before_is_no_end_of_a_pass():
+    resumed, ended = of_events(Resumed(1, 4, 1000, 8000), RowsDone(3000, 24000), PassEnded("core", 1.0, 0.5, 0.5))
+    assert (resumed["event"], ended["event"]) == ("resumed", "pass")
+    assert resumed["message"] == "resumed: 1 of 4 spans already done"
+    assert (ended["pass"], ended["rows"], ended["n_rows"], ended["bytes"]) == ("core", 4000, 4000, 32000)
+
+
+def test_an_estimate_is_no_end_of_a_pass():
+    ended, estimated = of_events(PassEnded("core", 1.0, 0.5, 0.5), Estimated(0.25, 1.0123, 1.0091, 1.01549))
+    assert (ended["event"], estimated["event"]) == ("pass", "estimated")
+    assert estimated["message"] == "25 % read: ratio 1.0123 (1.0091 to 1.0155)"
+    assert (estimated["pass"], estimated["rows"], estimated["bytes"]) == ("core", 4000, 32000)
+
+
+def test_rows_that_are_run_again_are_a_note_with_the_numbers_of_their_pass():
+    (note,) = of_events(RowsDone(1000, 8000), RunAgain(1000, 2000, "tls://10.0.0.1:1", "tls://10.0.0.2:2", 31.2, 0.48))
+    assert note["event"] == "note"
+    assert note["message"].startswith("core: rows 1,000 to 1,999 are run again on tls://10.0.0.2:2: tls://10.0.0.1:1 ")
+    assert (note["pass"], note["rows"], note["n_rows"], note["bytes"]) == ("core", 1000, 4000, 8000)
+
+
+def test_a_fit_that_goes_on_tells_so_once(spae, store, tmp_path):
+    words = ("fit", store, "-k", 2, "-r", 3, "-o", tmp_path / "e.zarr", "--checkpoint", tmp_path / "kept", "--log-json")
+    assert spae(*words, "--keep-checkpoint").code == 0
+    counts = Counter(each["event"] for each in records(spae(*words, "--force").err))
+    assert (counts["resumed"], counts["pass"]) == (1, 1)
 
 
 def test_the_result_stays_on_stdout_as_it_was(spae, store):

@@ -65,6 +65,18 @@ def test_a_curve_is_drawn_from_data_and_other_data_are_called_so(spae, encoder, 
     assert 4 in sizes(page)
 
 
+def test_its_data_may_be_columns_of_a_table(spae, encoder, store, page, tmp_path):
+    pd = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    rows, table = planted(), tmp_path / "t.parquet"
+    names = [f"x{j}" for j in range(rows.shape[1])]
+    pd.DataFrame(rows, columns=names).assign(word="a").to_parquet(table)
+    assert spae("report", encoder, "-o", page, "--data", table, "--columns", "x*").code == 0
+    assert len(sizes(page)) > 1
+    refused = spae("report", encoder, "-o", page, "--data", table, "--force")
+    assert (refused.code, "word" in refused.err) == (3, True)
+
+
 def test_an_encoder_without_a_curve_says_where_one_comes_from(spae, store, page, tmp_path):
     path = tmp_path / "doubly.zarr"
     assert spae("fit", store, "-k", K, "-r", 4, "--method", "doubly-sparse", "-o", path, "-q").code == 0
@@ -101,7 +113,8 @@ def test_what_is_there_is_kept_without_force(spae, encoder, page):
         (["-o", "report.pdf"], 2, "does not end in .html"),
         ([], 2, "'-o' / '--output'"),
         (["-o", "r.html", "--path", "a.csv", "--data", "b.zarr"], 2, "give one"),
-        (["-o", "r.html", "--array", "x"], 2, "a member of --data"),
+        (["-o", "r.html", "--array", "x"], 2, "what of --data is meant"),
+        (["-o", "r.html", "--columns", "x*"], 2, "what of --data is meant"),
         (["-o", "r.html", "--path", "none.csv"], 3, "there is nothing at none.csv"),
         (["-o", "r.html", "--data", "none.zarr"], 3, "there is nothing at none.zarr"),
         (["-o", "no/such/folder/r.html"], 3, "does not exist"),

@@ -147,6 +147,23 @@ def test_more_parts_than_spans_do_no_harm(tmp_path: Path) -> None:
     assert bits(finish(name, place, rows_of(name))) == bits(encoder_of(name).fit(rows_of(name)))
 
 
+@pytest.mark.parametrize(
+    "name", ["default", "eps", "doubly sparse, means for gaps", "sketch, batch", "paper", "stream"]
+)
+def test_a_part_that_finds_all_passes_whole_searches_for_no_encoder(name: str, tmp_path: Path) -> None:
+    place = tmp_path / "kept"
+    with pytest.raises(NotWhole):
+        finish(name, place, rows_of(name))
+    while do_part(name, place, 1, 1, rows_of(name)).lacking is not None:
+        pass
+    at, rows = CheckpointAt(place, Share(1, 1)), rows_of(name)
+    encoder = encoder_of(name, at)
+    assert fit_part(encoder, rows, Share(1, 1)) == PartDone(None, 1)
+    assert len(rows.reads) == SAMPLED
+    assert not hasattr(encoder, "components_")
+    assert bits(finish(name, place, rows_of(name))) == bits(encoder_of(name).fit(rows_of(name)))
+
+
 class Killed(BaseException):
     """Ends a process where it is."""
 
@@ -236,7 +253,7 @@ def test_parts_of_different_data_that_begin_at_the_same_moment_are_never_put_tog
             lambda: do_part("gram", place, 1, 2, Watched(X, ROWS)),
             lambda: do_part("gram", place, 2, 2, Watched(X + 1.0, ROWS)),
         )
-    assert all(isinstance(each, PartDone | StorageError) for each in (one, two))
+    assert all(isinstance(each, PartDone | OtherCheckpoint | StorageError) for each in (one, two)), (one, two)
     for rows in (Watched(X, ROWS), Watched(X + 1.0, ROWS)):
         with pytest.raises((NotWhole, OtherCheckpoint, StorageError)):
             finish("gram", place, rows)

@@ -4,6 +4,7 @@ import pytest
 
 from spae_dask.errors import InvalidInput
 from spae_dask.pipelines.pipeline import read_pipeline
+from tests.pipelines.conftest import planted
 from tests.report.page_reader import read_page
 
 CHAIN = """output = "out"
@@ -87,3 +88,42 @@ def test_a_path_of_other_components_fails_the_step(folder):
     with pytest.raises(InvalidInput, match=r"step report: .*no encoders of 2 components"):
         folder.run()
     assert not (folder.out / "report.html").exists()
+
+
+FROM_DATA = CHAIN.replace('path = "@path"', 'data = "x.npy"')
+
+
+def test_its_curve_is_drawn_from_data(folder):
+    folder.write(FROM_DATA)
+    outcomes = folder.run()
+    assert outcomes["report"].result["curve"] is True
+    assert "3" in sizes(folder.out / "report.html")
+    assert "were made for this report from" in (folder.out / "report.html").read_text(encoding="utf-8")
+    assert set(folder.statuses().values()) == {"skipped"}
+
+
+def test_of_a_table_only_the_columns_of_the_fit(folder):
+    pd = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    names = [f"x{j}" for j in range(8)]
+    pd.DataFrame(planted(), columns=names).assign(word="a").to_parquet(folder.path / "t.parquet")
+    table = FROM_DATA.replace('data = "x.npy"', 'data = "t.parquet"\ncolumns = ["x*"]')
+    folder.write(table)
+    assert folder.run()["report"].result["curve"] is True
+    folder.write(table.removesuffix('columns = ["x*"]\n'))
+    with pytest.raises(InvalidInput, match=r"step report: .*word"):
+        folder.run()
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ('path = "@path"\ndata = "x.npy"', "give one of 'path'.* and 'data'"),
+        ('array = "a"', "'data'.* which is not given"),
+        ('path = "@path"\ncolumns = ["a"]', "'data'.* which is not given"),
+    ],
+)
+def test_keys_that_do_not_go_together_are_refused_with_their_line(folder, keys, said):
+    folder.write(CHAIN.replace('path = "@path"', keys))
+    with pytest.raises(InvalidInput, match=rf"p\.toml, line 18: .*{said}"):
+        read_pipeline(folder.path / "p.toml")

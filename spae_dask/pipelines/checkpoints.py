@@ -1,0 +1,49 @@
+"""Checkpoints of steps: what a step that was killed goes on from."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from spae_dask.errors import OtherCheckpoint
+from spae_dask.pipelines.schema import Resumable
+from spae_dask.pipelines.work import Work
+from spae_dask.storage.checkpoint_record import remove_checkpoint
+
+Found = TypeVar("Found")
+
+
+def resumed(step: Resumable, work: Work, sweep: Callable[[str | None], Found]) -> Found:
+    """What a sweep finds that goes on from the step's checkpoint.
+
+    Parameters
+    ----------
+    step : Resumable
+        The step.
+    work : Work
+        Its share.
+    sweep : callable
+        Given the checkpoint's folder or URL, or None for no checkpoint. Called again, if the step's own checkpoint is
+        of parameters or data that it had before.
+    """
+    place = checkpoint_of(step, work)
+    try:
+        return sweep(place)
+    except OtherCheckpoint:
+        if place is None or step.checkpoint is not None:
+            raise
+        remove_checkpoint(place)
+        return sweep(place)
+
+
+def forget(step: Resumable, work: Work) -> None:
+    """Remove the checkpoint of a step whose outputs are written."""
+    place = checkpoint_of(step, work)
+    if place is not None:
+        remove_checkpoint(place)
+
+
+def checkpoint_of(step: Resumable, work: Work) -> str | None:
+    """Where a step keeps what it has done so far; None if it is to keep nothing."""
+    if step.checkpoint is False:
+        return None
+    name = step.checkpoint or f"{step.name}.checkpoint"
+    return name if "://" in name else str(work.outputs[step.suffix].parent / name)

@@ -1,0 +1,85 @@
+"""The step that sets methods side by side, as its table is written."""
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from spae_dask.algorithms.comparison import COMPARED
+from spae_dask.pipelines import values
+from spae_dask.pipelines.schema import Input, Step
+
+
+class Matrix(BaseModel):
+    """One of the matrices of a comparison."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    name: values.Text
+    source: values.Text
+    array: values.Text | None = None
+    n_nonzero: values.Counts | None = None
+    """In place of the step's."""
+
+
+class Encoders(BaseModel):
+    """Which encoders of a comparison are written out, coefficient by coefficient."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    matrix: values.Text
+    n_nonzero: values.Count
+
+
+class Compare(Step):
+    """Methods side by side, as in the paper's experiments.
+
+    What a matrix's file holds, ``x_is`` tells: a correlation or covariance matrix that is X itself (``"matrix"``, as in
+    the paper) or X'X (``"factor"``), or the rows of X, which are taken about their mean (``"data"``).
+    """
+
+    matrix: list[Matrix] = Field(min_length=1)
+    x_is: values.XIs = "matrix"
+    methods: values.ComparedMethods = tuple(COMPARED)
+    n_components: values.Count
+    n_nonzero: values.Counts
+    selection: values.Selection = "dual-set"
+    seed: values.Seed = 0
+    encoders: Encoders | None = None
+    figure: values.Formats = values.FORMATS
+
+    @model_validator(mode="after")
+    def _names_are_known(self) -> "Compare":
+        names = [each.name for each in self.matrix]
+        if len(set(names)) < len(names):
+            raise ValueError("two of its matrices have the same name.")
+        if self.encoders is not None:
+            if self.encoders.matrix not in names:
+                raise ValueError(f"'encoders.matrix' is {self.encoders.matrix!r}: give one of {', '.join(names)}.")
+            if self.encoders.n_nonzero not in self.sizes_of(self.matrix[names.index(self.encoders.matrix)]):
+                raise ValueError(
+                    f"'encoders.n_nonzero' is {self.encoders.n_nonzero}, which is not among the 'n_nonzero' of "
+                    f"{self.encoders.matrix}."
+                )
+        return self
+
+    def sizes_of(self, matrix: Matrix) -> tuple[int, ...]:
+        """Nonzeros a column may have, on one of the matrices."""
+        return matrix.n_nonzero or self.n_nonzero
+
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        """The matrices."""
+        return tuple(Input(("matrix", i, "source"), each.source, "matrix") for i, each in enumerate(self.matrix))
+
+    @property
+    def suffixes(self) -> tuple[str, ...]:
+        """The points; the encoders, for machines and for people; figures."""
+        encoders = () if self.encoders is None else (".encoders.csv", ".encoders.txt")
+        return (".csv", *encoders, *(f".{each}" for each in self.figure))
+
+    def parameters(self) -> dict[str, Any]:
+        """All that decides the outcome, save the content of the matrices."""
+        found = super().parameters()
+        for each in found["matrix"]:
+            del each["source"]
+        return found

@@ -1,0 +1,156 @@
+"""What a verb takes, the step of that name takes as well, and the other way round, but for what is listed here."""
+
+import inspect
+from dataclasses import fields
+from enum import Enum
+
+import pytest
+from typer.main import get_command
+
+from spae_dask.cli.fit_given import FitGiven
+from spae_dask.cli.fit_words import fit_words, listed
+from spae_dask.cli.main import VERBS, app
+from spae_dask.cli.options import columns_of
+from spae_dask.pipelines.kinds import KINDS
+from spae_dask.pipelines.schema import Fit
+from tests.cli.test_exit_codes import failed
+
+NO_VERB = ("compare",)
+"""Steps of which there is no verb."""
+
+KEY_OF = {
+    "components": "n_components",
+    "nonzeros": "n_nonzero",
+    "rows": "n_rows",
+    "repeats": "n_repeats",
+    "candidates": "n_candidates",
+}
+"""Options that are not called as their keys are, which have the names of the library."""
+
+OF_THE_RUN = ("cluster", "tls_dir", "memory", "strict", "force", "as_json", "quiet", "verbose", "debug", "log_json")
+"""`spae run` takes these once, for all steps."""
+
+NO_KEY = {
+    "output": "results are named after the step, in the folder of the pipeline",
+    "destination": "as output",
+    "keep_checkpoint": "a record beside the outputs says what is done, so that a checkpoint has served",
+    "performance_report": "a pipeline has one, of all its steps, by the setting of that name",
+    "calibrate": "what a step records must not depend on how busy the machine was",
+}
+"""Options without a key, and why."""
+
+NO_OPTION = {
+    "kind": "the verb itself",
+    "name": "--output",
+    "figure": "--output, by its ending",
+}
+"""Keys without an option, and what stands for them."""
+
+STEPS_WITH_VERBS = [kind for kind in KINDS if kind not in NO_VERB]
+
+
+def options_of(verb):
+    return inspect.signature(VERBS[verb][0], eval_str=True).parameters
+
+
+def keys_of(kind):
+    return KINDS[kind].model.model_fields
+
+
+def test_every_step_but_those_listed_is_a_verb():
+    assert set(KINDS) - set(VERBS) == set(NO_VERB)
+
+
+@pytest.mark.parametrize("kind", STEPS_WITH_VERBS)
+def test_options_of_a_verb_are_keys_of_its_step(kind):
+    options = {KEY_OF.get(name, name) for name in options_of(kind)}
+    keys = set(keys_of(kind))
+    assert options - keys - set(OF_THE_RUN) == options & set(NO_KEY), "a step lacks these, or has what is listed"
+    assert keys - options == keys & set(NO_OPTION), "a verb lacks these, or has what is listed"
+
+
+def test_nothing_is_listed_that_no_verb_and_no_step_has():
+    options = {name for kind in STEPS_WITH_VERBS for name in options_of(kind)}
+    keys = {name for kind in STEPS_WITH_VERBS for name in keys_of(kind)}
+    assert {*NO_KEY, *KEY_OF} <= options
+    assert {*NO_OPTION, *KEY_OF.values()} <= keys
+    assert set(OF_THE_RUN) <= set(options_of("run")), "all steps get these from it"
+
+
+def plain(value):
+    """A default as a file would have it."""
+    return value.value if isinstance(value, Enum) else value
+
+
+@pytest.mark.parametrize("kind", STEPS_WITH_VERBS)
+def test_a_step_and_its_verb_have_the_same_defaults(kind):
+    keys = keys_of(kind)
+    for name, option in options_of(kind).items():
+        if (key := keys.get(KEY_OF.get(name, name))) is not None and name not in OF_THE_RUN:
+            needed = option.default is inspect.Parameter.empty
+            assert key.is_required() == needed, name
+            assert needed or key.default == plain(option.default), name
+
+
+CHANGED = {
+    "array": "layers/counts",
+    "columns": ("a,b", 'the "best"', "expr_*", " c"),
+    "n_components": 3,
+    "n_nonzero": (4, 5, 6),
+    "method": "iterative",
+    "selection": "leverage",
+    "center": False,
+    "scale": True,
+    "strategy": "sketch",
+    "precision": "fast",
+    "certified": True,
+    "n_candidates": 40,
+    "sketch_rows": 300,
+    "tolerance": 0.02,
+    "missing": "zero",
+    "missing_value": -9.0,
+    "orthonormal": True,
+    "shared_support": True,
+    "n_rows": 7,
+    "n_repeats": 2,
+    "power_iterations": 1,
+    "seed": 11,
+}
+
+
+def parsed(words):
+    """What `spae fit-part` makes of them."""
+    command = get_command(app).commands["fit-part"]
+    found = command.make_context("fit-part", ["1/2", "x.zarr", *words]).params
+    return FitGiven(**{field.name: found[field.name] for field in fields(FitGiven)}), found["checkpoint"]
+
+
+@pytest.mark.parametrize("without", ["eps", "n_nonzero"])
+def test_a_fit_step_in_words_of_the_command_line_is_the_same_fit(tmp_path, without):
+    changed = CHANGED | {"eps": 0.3}
+    del changed[without]
+    step = Fit(kind="fit", name="fit", data="x.zarr", **changed)
+    left = set(keys_of("fit")) - set(changed) - {"kind", "name", "data", "checkpoint", without}
+    assert not left, "every key is tried"
+    given, checkpoint = parsed(fit_words(step, tmp_path))
+    assert checkpoint == str(tmp_path / "fit.checkpoint")
+    names = {"random_state": "seed"}
+    parameters = {names.get(key, key): value for key, value in given.fitted.items() if key != "memory_limit"}
+    if without == "eps":
+        assert parameters.pop("eps") == 0.1, "not used"
+    assert {key: value for key, value in parameters.items() if value is not None} == {
+        key: value for key, value in changed.items() if key not in ("array", "columns")
+    }
+    assert given.array == "layers/counts"
+
+
+@pytest.mark.parametrize("names", [("a",), ("a,b", "c"), ('the "best"', "expr_*"), ("x y", "é", "1")])
+def test_names_on_the_command_line_are_read_as_they_were_given(names):
+    assert columns_of(listed(names)) == names
+
+
+def test_parts_need_the_checkpoint_that_a_fit_without_one_does_not_have(spae, store):
+    pipeline = store.with_name("p.toml")
+    keys = f'data = "{store}"\nn_components = 2\nn_nonzero = 3\ncheckpoint = false\n'
+    pipeline.write_text(f'output = "out"\n[[step]]\nkind = "fit"\n{keys}')
+    failed(spae("submit", "slurm", pipeline, "--array", 2, "-n"), 3, "'checkpoint = false'", "without --array")
