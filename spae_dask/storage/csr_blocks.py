@@ -230,6 +230,8 @@ def open_csr(
         feature_names = names_of(group.attrs.get("feature_names"), d)
     blocks = CsrBlocks(arrays["data"], arrays["indices"], arrays["indptr"], (n, d), feature_names)
     lengths = {key: array.shape[0] for key, array in arrays.items()}
+    if any(0 in (getattr(array, "chunks", None) or ()) for array in arrays.values()):
+        raise blocks._corrupt("its chunks have no entries")
     if lengths["data"] != lengths["indices"]:
         raise blocks._corrupt(f"it has {lengths['data']:,} values but {lengths['indices']:,} column numbers")
     if lengths["indptr"] != n + 1:

@@ -153,8 +153,13 @@ def _metadata_of_members(name: str) -> Iterator[None]:
     """The metadata of a group's members are read only when they are looked for, and can be wrong in any way."""
     try:
         yield
-    except (SpaeError, OSError):
+    except SpaeError:
         raise
+    except OSError as error:
+        raise StorageError(
+            f"a member of {name} cannot be opened: {type(error).__name__}: {error}. Check that it is there, and your "
+            "permissions; or restore it from a copy."
+        ) from error
     except Exception as error:
         raise InvalidInput(
             f"the Zarr metadata of a member of {name} cannot be understood ({type(error).__name__}: {error}). "

@@ -1,5 +1,6 @@
 """CSR matrices in Zarr groups, as AnnData stores them: read right, cut by what is stored, and refused when damaged."""
 
+import json
 import pickle
 import subprocess
 import sys
@@ -170,6 +171,25 @@ def test_damaged_matrices_are_refused_by_name_with_what_is_wrong(tmp_path: Path,
         rows_of(open_matrix(tmp_path / "x"))
     assert str(tmp_path / "x") in str(caught.value)
     assert "write it again" in str(caught.value)
+
+
+def test_chunks_without_entries_are_refused(tmp_path: Path) -> None:
+    csr_store(tmp_path / "x", X0)
+    about = tmp_path / "x/data/zarr.json"
+    known = json.loads(about.read_text())
+    known["chunk_grid"]["configuration"]["chunk_shape"] = [0]
+    about.write_text(json.dumps(known))
+    with pytest.raises(InvalidInput, match="its chunks have no entries"):
+        open_matrix(tmp_path / "x")
+
+
+def test_a_member_that_the_system_does_not_open_is_named_with_what_to_do(tmp_path: Path) -> None:
+    csr_store(tmp_path / "x", X0)
+    about = tmp_path / "x/indptr/zarr.json"
+    about.unlink()
+    about.symlink_to("zarr.json")
+    with pytest.raises(StorageError, match=r"a member of .*x cannot be opened.*symbolic links.*restore it"):
+        open_matrix(tmp_path / "x")
 
 
 def test_the_row_of_a_wrong_column_is_named(tmp_path: Path) -> None:
