@@ -5,6 +5,7 @@ for that thread, or for a state that is handed to it from outside, whichever com
 dropped; until then its thread holds its block, its state and its place at the gate.
 """
 
+import contextvars
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError
@@ -37,12 +38,21 @@ def first_of(key: str, sweep: Callable[[Callable[[], bool]], Swept]) -> Swept:
     with _LOCK:
         _WAITING.append(entry)
     try:
-        # as daemon as dask's own threads: a read that never comes back must not keep a worker from leaving
-        threading.Thread(target=_run, args=(sweep, outcome), name=f"span-{key}", daemon=True).start()
+        # as daemon as dask's own threads: a read that never comes back must not keep a worker from leaving; and in the
+        # task's own context, by which dask knows on which worker it is
+        threading.Thread(
+            target=contextvars.copy_context().run, args=(_run, sweep, outcome), name=f"span-{key}", daemon=True
+        ).start()
         return outcome.result()
     finally:
         with _LOCK:
             _WAITING[:] = [each for each in _WAITING if each is not entry]
+
+
+def is_awaited(key: str) -> bool:
+    """Whether tasks of this process wait under ``key``."""
+    with _LOCK:
+        return any(each == key for each, _ in _WAITING)
 
 
 def hand(key: str, swept: Swept) -> bool:
