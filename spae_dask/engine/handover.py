@@ -2,7 +2,7 @@
 
 A task cannot be stopped while a read does not come back. So it has its span swept by a thread beside its own, and waits
 for that thread, or for a state that is handed to it from outside, whichever comes first. What is swept too late is
-dropped; until then its thread holds its block, its state and its place at the gate.
+dropped, after the block at hand; until then its thread holds that block, its state and its place at the gate.
 """
 
 import contextvars
@@ -16,6 +16,10 @@ _WAITING: list[tuple[str, "Future[Swept]"]] = []
 """Tasks of this process that wait, by key; a key is there twice if a task that was taken away has come back."""
 
 _LOCK = threading.Lock()
+
+
+class TooLate(Exception):
+    """What a sweep ends with whose state is not wanted any more; nobody hears of it."""
 
 
 def first_of(key: str, sweep: Callable[[Callable[[], bool]], Swept]) -> Swept:
@@ -47,6 +51,7 @@ def first_of(key: str, sweep: Callable[[Callable[[], bool]], Swept]) -> Swept:
     finally:
         with _LOCK:
             _WAITING[:] = [each for each in _WAITING if each is not entry]
+        del entry, outcome  # an error in it leads back here, and a block that was at fault would stay in memory
 
 
 def is_awaited(key: str) -> bool:
@@ -69,6 +74,8 @@ def _run(sweep: Callable[[Callable[[], bool]], Swept], outcome: "Future[Swept]")
         _settled(outcome.set_exception, error)
     else:
         _settled(outcome.set_result, swept)
+    finally:
+        del outcome
 
 
 def _settled(settle: Callable[..., None], *args: object) -> bool:

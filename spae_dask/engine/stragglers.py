@@ -179,7 +179,8 @@ class Stragglers:
         dead = [
             each
             for each in holders
-            if now - self._silent.get((each.address, each.last_seen), now) >= SURE_SECONDS
+            if each.is_silent
+            and now - self._silent[each.address, each.last_seen] >= SURE_SECONDS
             and self._suspect.isdisjoint(each.keys)
         ][: MOST_SECOND_RUNS - self._n_silent]
         at_work = self._try(partial(self._at_work, [each.address for each in dead])) if dead else None
