@@ -69,7 +69,7 @@ def hand(key: str, swept: Swept) -> bool:
 
 def _run(sweep: Callable[[Callable[[], bool]], Swept], outcome: "Future[Swept]") -> None:
     try:
-        swept = sweep(lambda: not outcome.done())
+        swept = sweep(lambda: not outcome.done())  # noqa: F821 - it is deleted when this is called no more
     except BaseException as error:
         _settled(outcome.set_exception, error)
     else:

@@ -264,6 +264,12 @@ class Stragglers:
             self.client.run(_take, key, second, places, workers=[address])
         self._handing.discard((key, address))
 
+    def is_done(self, key: str) -> None:
+        """Be told that a task is done; of its span no second state is needed, nor kept in the memory of a worker."""
+        for each, run in self._runs.items():
+            if self.spans[each] == self.spans.get(key) and not run.cancelled():
+                self.client.cancel([run], force=True)
+
     def end(self) -> None:
         """Give up those that are still running."""
         if self._runs:

@@ -115,7 +115,9 @@ class Watchdog:
         waiting = as_completed(futures, loop=self.client.loop, with_results=True)
         while not waiting.is_empty():
             if waiting.has_ready():
-                yield next(waiting)
+                future, value = next(waiting)
+                self._stragglers.is_done(future.key)
+                yield future, value
                 continue
             self._stragglers.hand_over()
             with waiting.thread_condition:

@@ -521,6 +521,29 @@ def test_a_worker_that_has_the_task_is_told_of_the_state_once_at_a_time_and_agai
     assert client.asked == []
 
 
+def test_a_second_state_is_kept_no_longer_than_its_span_is_not_done(
+    scripted: Callable[..., Scripted], store: ZarrBlocks, client: Client
+) -> None:
+    source = scripted({7: ("hangs", "read"), 9: ("very slow", "a second")})
+    held: list[str] = []
+
+    def watch(event: Event) -> None:
+        told(event)
+        if told.done == N_BLOCKS and isinstance(event, RowsDone):
+            assert wait_until(lambda: not [key for key in client.run_on_scheduler(_keys) if key.startswith("again-")])
+            held.append("none")
+
+    told = Told()
+    found = DaskRunner(source, client, 1, watch).run_pass(Triangular(D))
+    assert bits(found) == expected(store)
+    assert {350, 450} >= {each.first_row for each in told.again if each.first_row in (350, 450)} != set()
+    assert held == ["none"]
+
+
+def _keys(dask_scheduler: Any) -> list[str]:
+    return [str(key) for key in dask_scheduler.tasks]
+
+
 def wait_until(condition: Callable[[], bool]) -> bool:
     deadline = time.monotonic() + 30
     while not condition() and time.monotonic() < deadline:
