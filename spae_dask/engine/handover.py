@@ -5,10 +5,10 @@ for that thread, or for a state that is handed to it from outside, whichever com
 dropped, after the block at hand; until then its thread holds that block, its state and its place at the gate.
 """
 
-import contextvars
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError
+from contextvars import copy_context
 
 from spae_dask.engine.sweep import Swept
 
@@ -45,7 +45,7 @@ def first_of(key: str, sweep: Callable[[Callable[[], bool]], Swept]) -> Swept:
         # as daemon as dask's own threads: a read that never comes back must not keep a worker from leaving; and in the
         # task's own context, by which dask knows on which worker it is
         threading.Thread(
-            target=contextvars.copy_context().run, args=(_run, sweep, outcome), name=f"span-{key}", daemon=True
+            target=copy_context().run, args=(_run, sweep, outcome), name=f"span-{key}", daemon=True
         ).start()
         return outcome.result()
     finally:
