@@ -5,6 +5,7 @@ usually all there is to see, and distributed knows its limit. A job of Slurm, a 
 container that sees the groups of its host, is found only by following the path of the process's own group.
 """
 
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
@@ -29,8 +30,8 @@ def memory_nbytes(proc: Path = Path("/proc/self")) -> int:
 def _group_limits(proc: Path) -> Iterator[int]:
     """Limits of the control groups that the process is in, from its own outwards; none on other systems than Linux."""
     try:
-        mounts = (proc / "mountinfo").read_text().splitlines()
-        groups = (proc / "cgroup").read_text().splitlines()
+        # paths are bytes: of a disk that is mounted somewhere, in any encoding
+        mounts, groups = (os.fsdecode((proc / name).read_bytes()).splitlines() for name in ("mountinfo", "cgroup"))
     except OSError:
         return
     for kind, root, mounted_at in _memory_mounts(mounts):

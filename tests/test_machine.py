@@ -51,6 +51,15 @@ def test_without_groups_it_is_all_there_is(tree):
     assert memory_nbytes(tree.proc) == memory_nbytes(tree.proc / "nothing") <= ALL
 
 
+def test_disks_may_be_mounted_at_paths_in_any_encoding(tree):
+    tree.told("mountinfo", V2)
+    tree.told("cgroup", "0::/job\n")
+    tree.holds("cg/job/memory.max", str(300 * MIB))
+    disk = b"36 35 98:0 / /media/\xe9t\xe9 rw - ext4 /dev/sdb1 rw\n"
+    (tree.proc / "mountinfo").write_bytes(disk + (tree.proc / "mountinfo").read_bytes())
+    assert memory_nbytes(tree.proc) == 300 * MIB
+
+
 @pytest.mark.parametrize("where", ["job", "job/step", "job/step/task"])
 def test_the_smallest_limit_on_the_way_up_counts_in_version_2(tree, where):
     tree.told("mountinfo", "29 1 0:25 / /sys rw - sysfs sysfs rw\n" + V2)

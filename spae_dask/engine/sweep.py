@@ -1,8 +1,10 @@
 """The work of one task: read the blocks of a span in turn, update one state, drop each block."""
 
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, wait
+from contextvars import copy_context
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -119,14 +121,30 @@ def block_nbytes(block: Block) -> int:
 
 def read_ahead(source: RowBlocks, numbers: range) -> Iterator[Block]:
     """Blocks in order, each read in another thread while the one before is worked on."""
-    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="spae-read") as reader:
-        coming: Future[Block] = reader.submit(read_again, source, numbers[0])
+    coming = _begun(source, numbers[0])
+    try:
         for number in numbers[1:]:
             block = coming.result()
-            coming = reader.submit(read_again, source, number)
+            coming = _begun(source, number)
             yield block
             del block
         yield coming.result()
+    finally:
+        wait([coming])  # after an error elsewhere, what is being read is in memory still
+
+
+def _begun(source: RowBlocks, number: int) -> "Future[Block]":
+    """A block that is being read, by a thread that keeps no process from ending: the read may never come back."""
+    outcome: Future[Block] = Future()
+
+    def read() -> None:
+        try:
+            outcome.set_result(read_again(source, number))
+        except BaseException as error:
+            outcome.set_exception(error)
+
+    threading.Thread(target=copy_context().run, args=(read,), name="spae-read", daemon=True).start()
+    return outcome
 
 
 def merge_swept(accumulator: Accumulator[Any], parts: Iterable[Swept]) -> Swept:

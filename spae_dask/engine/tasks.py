@@ -8,7 +8,7 @@ from weakref import WeakValueDictionary
 from spae_dask.accumulators.base import Accumulator
 from spae_dask.blocks import Block, RowBlocks, nbytes_of_rows
 from spae_dask.engine.checkpoint import KeptPass
-from spae_dask.engine.handover import first_of
+from spae_dask.engine.handover import TooLate, first_of
 from spae_dask.engine.merge_tree import Node
 from spae_dask.engine.spans import Span
 from spae_dask.engine.sweep import BlockWatcher, Swept, merge_swept, sweep, sweep_blocks
@@ -48,7 +48,7 @@ def sweep_task(
             # found, if the worker that stored it died before the state was merged, or another run was faster
             found = None if kept is None else kept.find(node, recipe)
             if found is None:
-                made = sweep(source, recipe, span, prefetch, watch)
+                made = sweep(source, recipe, span, prefetch, _while(wanted, watch))
                 return _kept(made, kept, node) if wanted() else made
         if watch is not None:
             watch(span.n_rows, nbytes_of_rows(source, span.n_rows))
@@ -71,10 +71,22 @@ def sweep_lazy_task(
 
     def swept(wanted: Callable[[], bool]) -> Swept:
         with _gate(*gate), one_blas_thread():
-            made = sweep_blocks(blocks, recipe, span.first_row, watch)
+            made = sweep_blocks(blocks, recipe, span.first_row, _while(wanted, watch))
             return _kept(made, kept, node) if wanted() else made
 
     return swept(_always) if key is None else first_of(key, swept)
+
+
+def _while(wanted: Callable[[], bool], watch: BlockWatcher | None) -> BlockWatcher:
+    """A watcher of blocks that ends the sweep when its state is not wanted any more, and else tells ``watch``."""
+
+    def told(n_rows: int, nbytes: int) -> None:
+        if not wanted():
+            raise TooLate
+        if watch is not None:
+            watch(n_rows, nbytes)
+
+    return told
 
 
 def _always() -> bool:

@@ -115,7 +115,9 @@ class Watchdog:
         waiting = as_completed(futures, loop=self.client.loop, with_results=True)
         while not waiting.is_empty():
             if waiting.has_ready():
-                yield next(waiting)
+                future, value = next(waiting)
+                self._stragglers.is_done(future.key)
+                yield future, value
                 continue
             self._stragglers.hand_over()
             with waiting.thread_condition:
@@ -152,6 +154,8 @@ class Watchdog:
         self._stragglers.end()
 
     def _look_at_stragglers(self, now: float) -> None:
+        if not self._seconds:
+            return  # a worker that is loading libraries from a slow disk is silent too
         holders = self._stragglers.holders()
         silent = self._stragglers.take_out_silent(holders)
         if silent:
@@ -161,7 +165,7 @@ class Watchdog:
             self._stragglers.run_again(holders, now - self._progress, statistics.median(self._seconds))
 
     def _tell_silent(self, silent: Sequence[Holder]) -> None:
-        lost = sorted((self.spans[key] for each in silent for key in each.keys if key in self.spans), key=_first_row)
+        lost = sorted((self.spans[key] for each in silent for key in each.work if key in self.spans), key=_first_row)
         warnings.warn(
             f"{self.name}: nothing has been heard for {min(each.silence for each in silent):.0f} seconds of "
             f"{', '.join(each.address for each in silent)}: taken for dead. What was there"

@@ -174,9 +174,10 @@ def read_job(store: States) -> tuple[Job, str] | None:
         raise InvalidInput(f"{name} is a file. Give the checkpoint a folder of its own.") from None
     except FileNotFoundError:
         # parts of one array begin the checkpoint at once: what one is writing is nobody else's, and may be there by now
-        others = [each for each in (*store.files(""), *store.folders()) if not PARTIAL.fullmatch(each)]
-        if RECORD in others:
+        files = store.files("")
+        if RECORD in files:
             return read_job(store)
+        others = [each for each in (*files, *store.folders()) if not PARTIAL.fullmatch(each)]
         if others:
             raise InvalidInput(
                 f"{name} is not a checkpoint: it holds {others[0]!r}"

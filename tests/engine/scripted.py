@@ -25,6 +25,11 @@ def _wait_a_second() -> None:
     time.sleep(1)
 
 
+def _lose_a_chunk_late() -> None:
+    time.sleep(4)
+    _lose_a_chunk()
+
+
 def _hang() -> None:
     time.sleep(300)  # longer than any test may take
 
@@ -59,6 +64,7 @@ ACTIONS = {
     "killed": _kill,
     "exit": _leave,
     "storage error": _lose_a_chunk,
+    "slow fault": _lose_a_chunk_late,
     "invalid input": _refuse,
 }
 

@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ import dask.array as da
 import numpy as np
 import pytest
 import zarr
-from distributed import Client
+from distributed import Client, get_worker
 
 from spae_dask.accumulators import Triangular
 from spae_dask.accumulators.base import Rows, State
@@ -27,7 +28,7 @@ from spae_dask.engine.events import Event, RowsDone, RunAgain
 from spae_dask.engine.serial import SerialRunner
 from spae_dask.engine.spans import Span, cut_spans
 from spae_dask.engine.stragglers import Holder, idle_places
-from spae_dask.errors import SlowClusterWarning
+from spae_dask.errors import SlowClusterWarning, StorageError
 from spae_dask.storage.dask_blocks import DaskBlocks
 from spae_dask.storage.state_store import LocalStates
 from spae_dask.storage.zarr_blocks import ZarrBlocks
@@ -50,6 +51,7 @@ def one_block_a_span_and_little_patience(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(watchdog, "CHECK_SECONDS", 0.2)
     monkeypatch.setattr(stragglers, "STRAGGLER_SECONDS", 1.0)
     monkeypatch.setattr(stragglers, "SILENT_SECONDS", 60.0)
+    monkeypatch.setattr(stragglers, "SURE_SECONDS", 0.5)
 
 
 @pytest.fixture
@@ -183,6 +185,67 @@ class StuckOnce(Triangular):
         return super().update(state, rows, first_row)
 
 
+class Traced(np.ndarray):
+    """An array that notes in which process it was unpickled."""
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return _loaded, (np.asarray(self).copy(),)
+
+
+UNPICKLED: list[int] = []
+
+
+def _loaded(array: Any) -> Traced:
+    UNPICKLED.append(array.nbytes)
+    return array.view(Traced)
+
+
+@dataclass(frozen=True)
+class TracedTriangular(Triangular):
+    """Whose states note where they come to."""
+
+    def zero(self) -> State:
+        return super().zero() | {"mean": np.zeros(self.n_features).view(Traced)}
+
+
+def test_the_state_of_a_second_run_goes_from_worker_to_worker_and_never_by_way_of_the_client(
+    scripted: Callable[..., Scripted], store: ZarrBlocks, client: Client
+) -> None:
+    source = scripted({7: ("hangs", "read")})
+    UNPICKLED.clear()
+    state = DaskRunner(source, client, 1).run_state(TracedTriangular(D))
+    assert int(state["count"]) == N
+    assert type(state["mean"]) is Traced
+    assert len(UNPICKLED) == 1  # that of all rows, which was asked for
+
+
+def test_a_fault_of_the_data_ends_the_pass_at_once_while_a_second_run_is_at_it(
+    scripted: Callable[..., Scripted], client: Client
+) -> None:
+    source, told = scripted({7: ("slow fault", "hangs")}), Told()
+    began = time.monotonic()
+    with pytest.raises(StorageError, match=r"^chunk 'c/3/0' cannot be read$"):
+        DaskRunner(source, client, 1, told).run_pass(Triangular(D))
+    assert time.monotonic() - began < 60
+    assert source.readings(7) == 2
+    assert [each.first_row for each in told.again].count(350) == 1
+
+
+@dataclass(frozen=True, eq=False)
+class Placed(Scripted):
+    """Which asks dask on which worker it is read."""
+
+    def read(self, i: int) -> Any:
+        assert get_worker().address
+        return super().read(i)
+
+
+def test_a_source_can_ask_dask_on_which_worker_it_is_read(store: ZarrBlocks, client: Client, tmp_path: Path) -> None:
+    (tmp_path / "readings").mkdir()
+    found = DaskRunner(Placed(store, tmp_path / "readings"), client, 1).run_pass(Triangular(D))
+    assert bits(found) == expected(store)
+
+
 @pytest.mark.parametrize("persisted", [False, True])
 def test_spans_of_a_dask_array_are_run_again_from_the_same_blocks(
     persisted: bool, client: Client, tmp_path: Path
@@ -285,6 +348,82 @@ def test_a_nanny_starts_a_stopped_worker_again_and_a_cluster_with_a_stopped_one_
     assert time.monotonic() - began < 60
 
 
+@dataclass(frozen=True)
+class SilentMerge(Triangular):
+    """Whose last merge lets no other thread of its process run for some seconds."""
+
+    n_rows: int
+
+    def merge(self, a: State, b: State) -> State:
+        merged = super().merge(a, b)
+        if int(merged["count"]) == self.n_rows:
+            before = time.monotonic()
+            while time.monotonic() - before < 8:
+                sum(range(400_000_000))  # one instruction
+        return merged
+
+
+def test_a_worker_whose_merge_lets_nobody_else_run_is_not_taken_for_dead(
+    store: ZarrBlocks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stragglers, "SILENT_SECONDS", 1.5)
+    with local_cluster(3, 1 << 30) as client:
+        client.wait_for_workers(3, timeout=60)
+        before = client.run(os.getpid)
+        found = DaskRunner(store, client, 1).run_pass(SilentMerge(D, N))
+        assert bits(found) == expected(store)
+        assert client.run(os.getpid) == before
+
+
+def test_what_silences_every_worker_that_it_is_on_costs_one_where_no_nanny_can_tell(
+    store: ZarrBlocks, processes: DaskProcesses, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stragglers, "SILENT_SECONDS", 1.5)
+    processes.worker(client.scheduler.address)
+    client.wait_for_workers(3, timeout=60)
+    with pytest.warns(SlowClusterWarning, match=r"nothing has been heard") as told:
+        found = DaskRunner(store, client, 1).run_pass(SilentMerge(D, N))
+    assert bits(found) == expected(store)
+    assert len(told) == 1
+    assert len(client.scheduler_info()["workers"]) == 2
+
+
+def test_a_worker_is_not_taken_for_dead_until_it_was_silent_for_a_while_by_this_clock(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(stragglers, "SILENT_SECONDS", 30.0)
+    monkeypatch.setattr(stragglers, "SURE_SECONDS", 8.0)
+    now = [1000.0]
+    monkeypatch.setattr(stragglers, "time", SimpleNamespace(monotonic=lambda: now[0], time=time.time))
+    client = SimpleNamespace(scheduler=SimpleNamespace(restart_workers=print))
+    second = stragglers.Stragglers(client, {}, None, Told(), lambda question: None)
+
+    def look(seen: float) -> list[str]:
+        holders = [Holder("a", 1, ("x",), 3600.0, True, seen), Holder("b", 1)]
+        return [each.address for each in second.take_out_silent(holders)]
+
+    # a computer wakes: all but the first to speak look silent, until they speak; and an hour later again
+    assert look(1.0) == []
+    now[0] += 3600
+    assert look(2.0) == []
+    now[0] += 7
+    assert look(2.0) == []
+    now[0] += 2
+    assert look(2.0) == ["a"]
+
+
+def test_a_pass_goes_on_if_a_silent_worker_cannot_be_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stragglers, "SURE_SECONDS", 0.0)
+
+    def fail(question: object) -> None:
+        raise RuntimeError("the nanny is not what it was")
+
+    client = SimpleNamespace(scheduler=SimpleNamespace(restart_workers=print))
+    second = stragglers.Stragglers(client, {}, None, Told(), fail)
+    holders = [Holder("a", 1, ("x",), 3600.0), Holder("b", 1)]
+    assert [each.address for each in second.take_out_silent(holders)] == ["a"]
+
+
 def busy(address: str, n: int, *, threads: int = 1, silence: float = 0.0, running: bool = True) -> Holder:
     return Holder(address, threads, tuple(f"{address}-{i}" for i in range(n)), silence, running)
 
@@ -336,38 +475,73 @@ def test_a_span_is_run_again_once_on_another_worker_and_few_are(monkeypatch: pyt
     assert [(each.first_row, each.slow_worker) for each in told.again] == [(0, "a"), (10, "a"), (20, "a")]
 
 
-class Finished:
-    """Stands for a second run that has ended."""
+class Stuck:
+    """Stands for a client of a cluster that has a second run ended well, and for the scheduler's answers."""
 
-    status = "finished"
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.held = {"a": [], "b": ["x", "sweep-1"]}
+        self.answers = threading.Event()
+        self.scheduler = SimpleNamespace(processing=lambda: self.held)
 
-    def result(self) -> str:
-        return "the state"
+    def compute(self, place: str, optimize_graph: bool) -> Any:
+        return SimpleNamespace(status="finished", key=f"again-{place}")
+
+    def who_has(self, futures: list[Any]) -> dict[str, list[str]]:
+        return {each.key: ["a"] for each in futures}
+
+    def run(self, act: Any, key: str, second: str, places: list[str], workers: list[str]) -> None:
+        assert (key, second, places) == ("sweep-1", "again-a", ["a"])
+        self.asked += workers
+        if workers == ["b"]:
+            self.answers.wait(60)
 
 
-def test_a_state_is_sent_to_the_worker_that_has_the_task_and_again_only_if_it_still_has_it_much_later(
+def test_a_worker_that_has_the_task_is_told_of_the_state_once_at_a_time_and_again_while_it_has_the_task(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    sent: list[tuple[Any, ...]] = []
-    monkeypatch.setattr(
-        stragglers, "_send", lambda client, run, key, address: sent.append((run.result(), key, address))
-    )
-    client = SimpleNamespace(
-        scheduler=SimpleNamespace(processing=lambda: {"a": [], "b": ["x", "sweep-1"]}),
-        compute=lambda *_, **__: Finished(),
-    )
+    monkeypatch.setattr(stragglers, "HAND_SECONDS", 0.0)
+    client = Stuck()
     spans = {"sweep-1": Span(0, 1, 0, 10)}
     second = stragglers.Stragglers(client, spans, lambda key, place: place, Told(), lambda question: question())
     second.run_again([Holder("b", 1, ("sweep-1",)), Holder("a", 1)], 9.0, 1.0)
-    for seconds, n_sent in ((60.0, 1), (60.0, 1)):
-        monkeypatch.setattr(stragglers, "HAND_SECONDS", seconds)
+    for _ in range(5):
         second.hand_over()
-        assert wait_until(lambda n=n_sent: len(sent) == n)
-    now = time.monotonic()
-    monkeypatch.setattr(stragglers.time, "monotonic", lambda: now + 61)
+    assert wait_until(lambda: client.asked == ["b"])
+    client.held = {"b": [], "c": ["sweep-1"]}  # it was taken from one that does not answer
     second.hand_over()
-    monkeypatch.undo()
-    assert wait_until(lambda: sent == [("the state", "sweep-1", "b")] * 2)
+    assert wait_until(lambda: client.asked == ["b", "c"])
+    assert wait_until(lambda: second.hand_over() or client.asked[-2:] == ["c", "c"])
+    client.answers.set()
+    client.held = {"b": ["sweep-1"]}
+    assert wait_until(lambda: second.hand_over() or client.asked[-1] == "b")
+    monkeypatch.setattr(stragglers, "HAND_SECONDS", 60.0)
+    client.asked.clear()
+    second.hand_over()
+    assert client.asked == []
+
+
+def test_a_second_state_is_kept_no_longer_than_its_span_is_not_done(
+    scripted: Callable[..., Scripted], store: ZarrBlocks, client: Client
+) -> None:
+    source = scripted({7: ("hangs", "read"), 9: ("very slow", "a second")})
+    held: list[str] = []
+
+    def watch(event: Event) -> None:
+        told(event)
+        if told.done == N_BLOCKS and isinstance(event, RowsDone):
+            assert wait_until(lambda: not [key for key in client.run_on_scheduler(_keys) if key.startswith("again-")])
+            held.append("none")
+
+    told = Told()
+    found = DaskRunner(source, client, 1, watch).run_pass(Triangular(D))
+    assert bits(found) == expected(store)
+    assert {350, 450} >= {each.first_row for each in told.again if each.first_row in (350, 450)} != set()
+    assert held == ["none"]
+
+
+def _keys(dask_scheduler: Any) -> list[str]:
+    return [str(key) for key in dask_scheduler.tasks]
 
 
 def wait_until(condition: Callable[[], bool]) -> bool:

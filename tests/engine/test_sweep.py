@@ -1,7 +1,10 @@
 """The work of one task: what it holds, and the panels it hands to an accumulator."""
 
 import gc
+import subprocess
 import sys
+import threading
+import time
 import weakref
 from dataclasses import dataclass, field
 from typing import Any
@@ -145,3 +148,47 @@ def test_bytes_of_a_block_are_those_it_holds() -> None:
     assert block_nbytes(np.zeros((3, 4), dtype=np.float32)) == 48
     sparse = sp.csr_array(np.eye(3))
     assert block_nbytes(sparse) == 3 * 8 + 3 * sparse.indices.itemsize + 4 * sparse.indptr.itemsize
+
+
+LEAVE = """
+import sys, threading, time
+import numpy as np
+from spae_dask.accumulators import Triangular
+from spae_dask.blocks import ArrayBlocks
+from spae_dask.engine.spans import Span
+from spae_dask.engine.tasks import sweep_task
+
+begun = threading.Event()
+
+class Hangs(ArrayBlocks):
+    def read(self, i):
+        if i == 1:
+            begun.set()
+            time.sleep(300)
+        return super().read(i)
+
+task = (Hangs(np.ones((40, 2)), 10), Triangular(2), Span(0, 4, 0, 40), sys.argv[1] == "ahead", ("t", 1), None, None)
+threading.Thread(target=sweep_task, args=(*task, (0, 0), "key"), daemon=True).start()
+assert begun.wait(60)
+"""
+
+
+@pytest.mark.parametrize("how", ["ahead", "one by one"])
+def test_a_read_that_never_comes_back_keeps_no_process_from_ending(how: str) -> None:
+    assert subprocess.run([sys.executable, "-c", LEAVE, how], timeout=90, check=False).returncode == 0
+
+
+def test_after_an_error_the_block_that_is_being_read_is_waited_for() -> None:
+    ended = threading.Event()
+
+    class Slow(ArrayBlocks):
+        def read(self, i: int) -> Block:
+            if i == 1:
+                time.sleep(0.3)
+                ended.set()
+            return super().read(i)
+
+    blocks = read_ahead(Slow(np.ones((40, 2)), 10), range(4))
+    next(blocks)
+    blocks.close()
+    assert ended.is_set()

@@ -1,26 +1,27 @@
 """Where a fit runs, and what it says at once when that is nowhere."""
 
 import time
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from distributed import Client
+from distributed import Client, LocalCluster
 
 from spae_dask import SparseEncoder
 from spae_dask.errors import ClusterUnavailable
 from spae_dask.estimators.runtime import resources_for
 from tests.estimators.sources import spread, zarr_array
 
-ClusterOpener = Callable[..., Client]
 
-
-def test_a_fit_on_a_client_that_was_closed_is_refused_at_once(open_cluster: ClusterOpener, tmp_path: Path) -> None:
+def test_a_fit_on_a_client_that_was_closed_is_refused_at_once(tmp_path: Path) -> None:
     x = zarr_array(str(tmp_path), spread(np.random.default_rng(0), 60, 4), (20, 4))
-    client = open_cluster(1)
-    with client.as_current():
+    # a default client that is closed while it is current leaves dask's configuration as it had set it
+    with (
+        LocalCluster(1, processes=False, dashboard_address=":0") as cluster,
+        Client(cluster, set_as_default=False) as client,
+        client.as_current(),
+    ):
         client.close()
         began = time.monotonic()
         with pytest.raises(ClusterUnavailable, match="client is closed"):

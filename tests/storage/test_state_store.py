@@ -132,6 +132,12 @@ def test_processes_may_begin_a_checkpoint_at_once(tmp_path: Path) -> None:
     assert found[0].data == JOB.data
 
 
+def test_objects_below_the_name_of_the_record_make_no_checkpoint(bucket: str) -> None:
+    states_at(f"{bucket}/kept/checkpoint.json").write("deeper/0-00000.state", [b"x"])
+    with pytest.raises(InvalidInput, match=r"kept is not a checkpoint: it holds 'checkpoint\.json'"):
+        read_job(states_at(f"{bucket}/kept"))
+
+
 def test_nothing_foreign_is_ever_removed(tmp_path: Path) -> None:
     begin_or_resume(LocalStates(tmp_path), JOB)
     (tmp_path / "01-core-ab").mkdir()
