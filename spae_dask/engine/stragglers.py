@@ -114,6 +114,10 @@ class Stragglers:
             if self.spans[each] == self.spans.get(key) and not run.cancelled():
                 self.client.cancel([run], force=True)
 
+    def faults(self) -> list[str]:
+        """What second runs have failed with."""
+        return [f"{run.exception()}" for run in self._runs.values() if run.status == "error"]
+
     def end(self) -> None:
         """Give up those that are still running."""
         if self._runs:

@@ -215,8 +215,10 @@ class Watchdog:
             workers = sorted({worker for _, worker in held})
             more = f" and {len(workers) - NAMED} more" if len(workers) > NAMED else ""
             where = f" Unfinished: {rows_of([span for span, _ in held])}, on {', '.join(workers[:NAMED])}{more}."
+        faults = self._stragglers.faults()
+        again = f" Run again elsewhere, one failed: {faults[0].rstrip('.')}." if faults else ""
         warnings.warn(
-            f"{self.name}: no span has been finished for {now - self._progress:.0f} seconds{usual}.{where} "
+            f"{self.name}: no span has been finished for {now - self._progress:.0f} seconds{usual}.{where}{again} "
             "Still waiting: look at the store and at these workers.",
             SlowClusterWarning,
             stacklevel=2,

@@ -144,6 +144,17 @@ def test_a_span_is_run_again_once_and_then_told_of(
     assert source.readings(7) == 2
 
 
+def test_what_a_second_run_failed_with_is_told_while_the_first_is_waited_for(
+    scripted: Callable[..., Scripted], store: ZarrBlocks, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watchdog, "SLOW_SECONDS", 2.5)
+    monkeypatch.setattr(watchdog, "SLOW_FACTOR", 2)
+    source = scripted({7: ("very slow", "storage error")})
+    with pytest.warns(SlowClusterWarning, match=r"350 to 399.* failed: chunk 'c/3/0' cannot be read\. Still waiting"):
+        found = DaskRunner(source, client, 1).run_pass(Triangular(D))
+    assert bits(found) == expected(store)
+
+
 def test_a_store_that_is_slow_for_all_gets_no_second_reader(
     scripted: Callable[..., Scripted], store: ZarrBlocks, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
