@@ -26,8 +26,8 @@ NANNY_SECONDS = 5.0
 """How long a nanny may take to answer."""
 
 WORK_SECONDS = 1.0
-WORK_SHARE = 0.1
-"""A process computes if it uses this share of a processor in this time."""
+WORK_SHARE = 0.02
+"""A process computes if it uses this share of a processor in this time: little, where many share few."""
 
 KILL_SECONDS = 10.0
 """How long a nanny may take to end its worker; without an answer the worker is taken out all the same."""
