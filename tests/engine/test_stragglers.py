@@ -1,5 +1,6 @@
 """The last spans of a pass do not come: they are run again elsewhere, where that helps, and the bits stay the same."""
 
+import ctypes
 import os
 import signal
 import subprocess
@@ -361,27 +362,30 @@ def test_a_nanny_starts_a_stopped_worker_again_and_a_cluster_with_a_stopped_one_
 
 @dataclass(frozen=True)
 class SilentMerge(Triangular):
-    """Whose last merge lets no other thread of its process run for some seconds."""
+    """Whose last merge lets no other thread of its process run for some seconds, in which it computes or does not."""
 
     n_rows: int
+    computes: bool
 
     def merge(self, a: State, b: State) -> State:
         merged = super().merge(a, b)
         if int(merged["count"]) == self.n_rows:
-            before = time.monotonic()
-            while time.monotonic() - before < 8:
-                sum(range(400_000_000))  # one instruction
+            if self.computes:
+                sum(range(800_000_000))  # one instruction
+            else:
+                ctypes.PyDLL(None).usleep(12_000_000)
         return merged
 
 
 def test_a_worker_whose_merge_lets_nobody_else_run_is_not_taken_for_dead(
     store: ZarrBlocks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(holders, "SILENT_SECONDS", 1.5)
     with local_cluster(3, 1 << 30) as client:
         client.wait_for_workers(3, timeout=60)
+        DaskRunner(store, client, 1).run_pass(Triangular(D))  # each has loaded its libraries, in silence
+        monkeypatch.setattr(holders, "SILENT_SECONDS", 3.0)
         before = client.run(os.getpid)
-        found = DaskRunner(store, client, 1).run_pass(SilentMerge(D, N))
+        found = DaskRunner(store, client, 1).run_pass(SilentMerge(D, N, True))
         assert bits(found) == expected(store)
         assert client.run(os.getpid) == before
 
@@ -389,11 +393,12 @@ def test_a_worker_whose_merge_lets_nobody_else_run_is_not_taken_for_dead(
 def test_what_silences_every_worker_that_it_is_on_costs_one_where_no_nanny_can_tell(
     store: ZarrBlocks, processes: DaskProcesses, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(holders, "SILENT_SECONDS", 1.5)
     processes.worker(client.scheduler.address)
     client.wait_for_workers(3, timeout=60)
+    DaskRunner(store, client, 1).run_pass(Triangular(D))
+    monkeypatch.setattr(holders, "SILENT_SECONDS", 4.0)
     with pytest.warns(SlowClusterWarning, match=r"nothing has been heard") as told:
-        found = DaskRunner(store, client, 1).run_pass(SilentMerge(D, N))
+        found = DaskRunner(store, client, 1).run_pass(SilentMerge(D, N, False))
     assert bits(found) == expected(store)
     assert len(told) == 1
     assert len(client.scheduler_info()["workers"]) == 2
