@@ -27,6 +27,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from unittest import mock
 
 import psutil
 import zarr
@@ -51,7 +52,7 @@ from benchmarks.resuming import N_WORKERS
 from benchmarks.rows import HEAD, Row, rewritten
 from benchmarks.slurm_runs import slurm
 from spae_dask.clusters.local import local_cluster
-from spae_dask.engine import spans, stragglers, watchdog
+from spae_dask.engine import holders, silence, spans, stragglers, watchdog
 
 RUNS = {"chaos": 25, "resume": 20, "faults": 1, "fuzz": 1000, "soak": 500, "slurm": 1, "peers": 1}
 """By default: runs of each case, damaged files of each kind, fits."""
@@ -81,12 +82,16 @@ def a_span_a_block() -> Iterator[None]:
 @contextlib.contextmanager
 def little_patience() -> Iterator[None]:
     """Have workers that stand still replaced after a few seconds, for a ``with`` block."""
-    before = stragglers.STRAGGLER_SECONDS, stragglers.SILENT_SECONDS, watchdog.CHECK_SECONDS
-    stragglers.STRAGGLER_SECONDS, stragglers.SILENT_SECONDS, watchdog.CHECK_SECONDS = 2.0, 5.0, 0.5
-    try:
+    shorter = (
+        (stragglers, "STRAGGLER_SECONDS", 2.0),
+        (holders, "SILENT_SECONDS", 5.0),
+        (silence, "SURE_SECONDS", 1.0),
+        (watchdog, "CHECK_SECONDS", 0.5),
+    )
+    with contextlib.ExitStack() as stack:
+        for module, name, seconds in shorter:
+            stack.enter_context(mock.patch.object(module, name, seconds))
         yield
-    finally:
-        stragglers.STRAGGLER_SECONDS, stragglers.SILENT_SECONDS, watchdog.CHECK_SECONDS = before
 
 
 def chaos(runs: int, scratch: Path) -> Iterator[Row]:

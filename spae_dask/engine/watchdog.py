@@ -17,8 +17,10 @@ from distributed import Client, Future, as_completed
 
 from spae_dask.engine import stragglers
 from spae_dask.engine.events import RunAgain
+from spae_dask.engine.holders import Holder, holders_of
+from spae_dask.engine.silence import Silence
 from spae_dask.engine.spans import Span
-from spae_dask.engine.stragglers import Again, Holder, Stragglers
+from spae_dask.engine.stragglers import Again, Stragglers
 from spae_dask.errors import ClusterUnavailable, SlowClusterWarning
 
 CHECK_SECONDS = 2.0
@@ -95,6 +97,7 @@ class Watchdog:
         self.spans = spans
         self.n_spans = n_spans
         self._stragglers = Stragglers(client, spans, again, tell, self._ask)
+        self._silence = Silence(client, self._ask)
         now = time.monotonic()
         self._looked = self._answered = self._progress = now
         self._empty_since: float | None = None
@@ -156,8 +159,8 @@ class Watchdog:
     def _look_at_stragglers(self, now: float) -> None:
         if not self._seconds:
             return  # a worker that is loading libraries from a slow disk is silent too
-        holders = self._stragglers.holders()
-        silent = self._stragglers.take_out_silent(holders)
+        holders = holders_of(self.client, self._ask)
+        silent = self._silence.take_out(holders)
         if silent:
             self._tell_silent(silent)
             self._progress = time.monotonic()  # what they had begins anew
@@ -212,8 +215,10 @@ class Watchdog:
             workers = sorted({worker for _, worker in held})
             more = f" and {len(workers) - NAMED} more" if len(workers) > NAMED else ""
             where = f" Unfinished: {rows_of([span for span, _ in held])}, on {', '.join(workers[:NAMED])}{more}."
+        faults = self._stragglers.faults()
+        again = f" Run again elsewhere, one failed: {faults[0].rstrip('.')}." if faults else ""
         warnings.warn(
-            f"{self.name}: no span has been finished for {now - self._progress:.0f} seconds{usual}.{where} "
+            f"{self.name}: no span has been finished for {now - self._progress:.0f} seconds{usual}.{where}{again} "
             "Still waiting: look at the store and at these workers.",
             SlowClusterWarning,
             stacklevel=2,

@@ -1,5 +1,6 @@
 """The last spans of a pass do not come: they are run again elsewhere, where that helps, and the bits stay the same."""
 
+import ctypes
 import os
 import signal
 import subprocess
@@ -21,13 +22,13 @@ from spae_dask.accumulators import Triangular
 from spae_dask.accumulators.base import Rows, State
 from spae_dask.clusters.local import local_cluster
 from spae_dask.clusters.running import running_scheduler
-from spae_dask.engine import stragglers, watchdog
+from spae_dask.engine import holders, silence, stragglers, watchdog
 from spae_dask.engine.checkpoint import Checkpoint
 from spae_dask.engine.distributed import DaskRunner
 from spae_dask.engine.events import Event, RowsDone, RunAgain
+from spae_dask.engine.holders import Holder
 from spae_dask.engine.serial import SerialRunner
 from spae_dask.engine.spans import Span, cut_spans
-from spae_dask.engine.stragglers import Holder, idle_places
 from spae_dask.errors import SlowClusterWarning, StorageError
 from spae_dask.storage.dask_blocks import DaskBlocks
 from spae_dask.storage.state_store import LocalStates
@@ -50,8 +51,8 @@ def one_block_a_span_and_little_patience(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr("spae_dask.engine.spans.STATE_WORTH", 0)
     monkeypatch.setattr(watchdog, "CHECK_SECONDS", 0.2)
     monkeypatch.setattr(stragglers, "STRAGGLER_SECONDS", 1.0)
-    monkeypatch.setattr(stragglers, "SILENT_SECONDS", 60.0)
-    monkeypatch.setattr(stragglers, "SURE_SECONDS", 0.5)
+    monkeypatch.setattr(holders, "SILENT_SECONDS", 60.0)
+    monkeypatch.setattr(silence, "SURE_SECONDS", 0.5)
 
 
 @pytest.fixture
@@ -142,6 +143,17 @@ def test_a_span_is_run_again_once_and_then_told_of(
     assert bits(found) == expected(store)
     assert [each.first_row for each in told.again].count(350) == 1
     assert source.readings(7) == 2
+
+
+def test_what_a_second_run_failed_with_is_told_while_the_first_is_waited_for(
+    scripted: Callable[..., Scripted], store: ZarrBlocks, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watchdog, "SLOW_SECONDS", 2.5)
+    monkeypatch.setattr(watchdog, "SLOW_FACTOR", 2)
+    source = scripted({7: ("very slow", "storage error")})
+    with pytest.warns(SlowClusterWarning, match=r"350 to 399.* failed: chunk 'c/3/0' cannot be read\. Still waiting"):
+        found = DaskRunner(source, client, 1).run_pass(Triangular(D))
+    assert bits(found) == expected(store)
 
 
 def test_a_store_that_is_slow_for_all_gets_no_second_reader(
@@ -289,7 +301,7 @@ def test_a_worker_that_is_stopped_in_the_middle_of_a_span_is_taken_for_dead(
     client: Client,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(stragglers, "SILENT_SECONDS", 5.0)
+    monkeypatch.setattr(holders, "SILENT_SECONDS", 5.0)
     stopped: subprocess.Popen[bytes] = processes.processes[1]
     source = scripted(dict.fromkeys(range(N_BLOCKS), ("slow",)))
     told = Told(lambda: os.kill(stopped.pid, signal.SIGSTOP))
@@ -313,7 +325,7 @@ def test_states_that_a_stopped_worker_holds_are_made_again(
     client: Client,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(stragglers, "SILENT_SECONDS", 5.0)
+    monkeypatch.setattr(holders, "SILENT_SECONDS", 5.0)
     stopped = processes.processes[1]
     source = scripted(dict.fromkeys(range(N_BLOCKS), ("slow",)))
 
@@ -332,7 +344,7 @@ def test_states_that_a_stopped_worker_holds_are_made_again(
 def test_a_nanny_starts_a_stopped_worker_again_and_a_cluster_with_a_stopped_one_closes(
     scripted: Callable[..., Scripted], store: ZarrBlocks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stragglers, "SILENT_SECONDS", 5.0)
+    monkeypatch.setattr(holders, "SILENT_SECONDS", 5.0)
     with local_cluster(2, 1 << 30) as client:
         client.wait_for_workers(2, timeout=60)
         stopped, other = client.run(os.getpid).values()
@@ -350,27 +362,30 @@ def test_a_nanny_starts_a_stopped_worker_again_and_a_cluster_with_a_stopped_one_
 
 @dataclass(frozen=True)
 class SilentMerge(Triangular):
-    """Whose last merge lets no other thread of its process run for some seconds."""
+    """Whose last merge lets no other thread of its process run for some seconds, in which it computes or does not."""
 
     n_rows: int
+    computes: bool
 
     def merge(self, a: State, b: State) -> State:
         merged = super().merge(a, b)
         if int(merged["count"]) == self.n_rows:
-            before = time.monotonic()
-            while time.monotonic() - before < 8:
-                sum(range(400_000_000))  # one instruction
+            if self.computes:
+                sum(range(800_000_000))  # one instruction
+            else:
+                ctypes.PyDLL(None).usleep(12_000_000)
         return merged
 
 
 def test_a_worker_whose_merge_lets_nobody_else_run_is_not_taken_for_dead(
     store: ZarrBlocks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stragglers, "SILENT_SECONDS", 1.5)
     with local_cluster(3, 1 << 30) as client:
         client.wait_for_workers(3, timeout=60)
+        DaskRunner(store, client, 1).run_pass(Triangular(D))  # each has loaded its libraries, in silence
+        monkeypatch.setattr(holders, "SILENT_SECONDS", 3.0)
         before = client.run(os.getpid)
-        found = DaskRunner(store, client, 1).run_pass(SilentMerge(D, N))
+        found = DaskRunner(store, client, 1).run_pass(SilentMerge(D, N, True))
         assert bits(found) == expected(store)
         assert client.run(os.getpid) == before
 
@@ -378,75 +393,19 @@ def test_a_worker_whose_merge_lets_nobody_else_run_is_not_taken_for_dead(
 def test_what_silences_every_worker_that_it_is_on_costs_one_where_no_nanny_can_tell(
     store: ZarrBlocks, processes: DaskProcesses, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stragglers, "SILENT_SECONDS", 1.5)
     processes.worker(client.scheduler.address)
     client.wait_for_workers(3, timeout=60)
+    DaskRunner(store, client, 1).run_pass(Triangular(D))
+    monkeypatch.setattr(holders, "SILENT_SECONDS", 4.0)
     with pytest.warns(SlowClusterWarning, match=r"nothing has been heard") as told:
-        found = DaskRunner(store, client, 1).run_pass(SilentMerge(D, N))
+        found = DaskRunner(store, client, 1).run_pass(SilentMerge(D, N, False))
     assert bits(found) == expected(store)
     assert len(told) == 1
     assert len(client.scheduler_info()["workers"]) == 2
 
 
-def test_a_worker_is_not_taken_for_dead_until_it_was_silent_for_a_while_by_this_clock(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(stragglers, "SILENT_SECONDS", 30.0)
-    monkeypatch.setattr(stragglers, "SURE_SECONDS", 8.0)
-    now = [1000.0]
-    monkeypatch.setattr(stragglers, "time", SimpleNamespace(monotonic=lambda: now[0], time=time.time))
-    client = SimpleNamespace(scheduler=SimpleNamespace(restart_workers=print))
-    second = stragglers.Stragglers(client, {}, None, Told(), lambda question: None)
-
-    def look(seen: float) -> list[str]:
-        holders = [Holder("a", 1, ("x",), 3600.0, True, seen), Holder("b", 1)]
-        return [each.address for each in second.take_out_silent(holders)]
-
-    # a computer wakes: all but the first to speak look silent, until they speak; and an hour later again
-    assert look(1.0) == []
-    now[0] += 3600
-    assert look(2.0) == []
-    now[0] += 7
-    assert look(2.0) == []
-    now[0] += 2
-    assert look(2.0) == ["a"]
-
-
-def test_a_pass_goes_on_if_a_silent_worker_cannot_be_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stragglers, "SURE_SECONDS", 0.0)
-
-    def fail(question: object) -> None:
-        raise RuntimeError("the nanny is not what it was")
-
-    client = SimpleNamespace(scheduler=SimpleNamespace(restart_workers=print))
-    second = stragglers.Stragglers(client, {}, None, Told(), fail)
-    holders = [Holder("a", 1, ("x",), 3600.0), Holder("b", 1)]
-    assert [each.address for each in second.take_out_silent(holders)] == ["a"]
-
-
-def busy(address: str, n: int, *, threads: int = 1, silence: float = 0.0, running: bool = True) -> Holder:
-    return Holder(address, threads, tuple(f"{address}-{i}" for i in range(n)), silence, running)
-
-
-@pytest.mark.parametrize(
-    ("holders", "places"),
-    [
-        ([busy("a", 1), busy("b", 0)], ["b"]),
-        ([busy("a", 2), busy("b", 0)], ["b"]),  # one runs, one waits for its turn
-        ([busy("a", 1), busy("b", 1)], []),
-        ([busy("a", 1), busy("b", 1), busy("c", 0)], []),  # more are at work than not
-        ([busy("a", 1), busy("b", 1), busy("c", 0), busy("d", 0)], ["c", "d"]),
-        ([busy("a", 1, threads=4), busy("b", 3, threads=4)], ["a", "a", "a", "b"]),
-        ([busy("a", 1), busy("b", 0, running=False)], []),
-        ([busy("a", 1, silence=99), busy("b", 0)], ["b"]),
-        ([busy("a", 0, silence=99), busy("b", 1)], []),
-        ([], []),
-    ],
-)
-def test_spans_are_run_again_only_if_half_of_the_threads_have_nothing_to_do(
-    holders: list[Holder], places: list[str]
-) -> None:
-    assert idle_places(holders) == places
+def busy(address: str, n: int, threads: int) -> Holder:
+    return Holder(address, threads, tuple(f"{address}-{i}" for i in range(n)))
 
 
 class Answers:
@@ -466,7 +425,7 @@ def test_a_span_is_run_again_once_on_another_worker_and_few_are(monkeypatch: pyt
     client, told = Answers(), Told()
     spans = {f"a-{i}": Span(i, i + 1, 10 * i, 10 * i + 10) for i in range(5)}
     again = stragglers.Stragglers(client, spans, lambda key, place: place, told, lambda question: None)
-    holders = [busy("a", 5, threads=8), busy("b", 0, threads=2), busy("c", 0, threads=8)]
+    holders = [busy("a", 5, 8), busy("b", 0, 2), busy("c", 0, 8)]
     again.run_again(holders[:1], 9.0, 1.0)
     assert client.places == []  # its own threads are no other worker
     for _ in range(2):
