@@ -24,6 +24,9 @@ OURS = re.compile(r"checkpoint\.json|parts\.json|\d\d-[-a-z0-9]+/(about\.json|\d
 
 LARGEST_RECORD = 1 << 22
 
+MOST_SPANS = 1 << 20
+"""Of a pass that a record may speak of: far more than there ever are."""
+
 
 @dataclass(frozen=True)
 class Job:
@@ -217,7 +220,7 @@ def parts_of(store: States) -> int | None:
     try:
         with store.open(PARTS) as file:
             found = json.loads(file.read(LARGEST_RECORD))["of"]
-    except (FileNotFoundError, ValueError, KeyError, TypeError):
+    except (FileNotFoundError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None
     return found if type(found) is int and found > 0 else None
 
@@ -252,7 +255,9 @@ def _progress(store: States, folder: str) -> PassProgress | None:
         with store.open(f"{folder}/about.json") as file:
             about = json.loads(file.read(LARGEST_RECORD))
         name, n_spans, fan_in = str(about["name"]), int(about["n_spans"]), int(about["fan_in"])
-    except (FileNotFoundError, ValueError, KeyError, TypeError):
+    except (FileNotFoundError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
+        return None
+    if not (0 < n_spans <= MOST_SPANS and 1 < fan_in <= MOST_SPANS):
         return None
     done: set[int] = set()
     for each in store.files(folder):

@@ -221,7 +221,7 @@ async def _marker(store: RemoteStore) -> dict[str, Any] | None:
         return None
     try:
         record = json.loads(stored.to_bytes())
-    except ValueError:
+    except (ValueError, RecursionError):
         record = None
     return record if isinstance(record, dict) else {}
 

@@ -64,6 +64,8 @@ class TomlFile:
             found = re.match(r"line (\d+)", where)
             line = int(found[1]) if found else text.count("\n") + 1
             raise InvalidInput(f"{path}, line {line}: not TOML: {said[:1].lower()}{said[1:]}.") from error
+        except ValueError as error:  # Python reads no integer of thousands of digits
+            raise InvalidInput(f"{path} holds a number that is too long to be one of {what}.") from error
         except RecursionError as error:
             raise InvalidInput(f"{path} nests too deep to be {what}.") from error
 

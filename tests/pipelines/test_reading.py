@@ -125,6 +125,7 @@ def test_all_mistakes_are_told_at_once_in_the_order_of_the_file(folder):
         (b"output = 'o'\n\nname: fit\n", "line 3: not TOML: expected '=' after a key"),
         (b"a = 1\na = 2\n", "line 2: not TOML: cannot overwrite a value"),
         (b"x = [", "line 1: not TOML"),
+        (b"x = " + b"9" * 10_000, "holds a number that is too long"),
         (b"a = 1\n\xff\xfe", "line 2: not TOML, which is text in UTF-8"),
         (b"\x89PNG\r\n\x1a\n\x00", "line 1: not TOML"),
         (b"a = " + b"[" * 5000, "nests too deep"),

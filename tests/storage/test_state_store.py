@@ -90,6 +90,28 @@ def test_a_checkpoint_is_begun_summarized_and_removed(place: str) -> None:
         remove_checkpoint(place)
 
 
+@pytest.mark.parametrize(
+    "about",
+    [
+        b'{"name": "core", "n_spans": 1000000000000000000, "fan_in": 8}',
+        b'{"name": "core", "n_spans": 1e999, "fan_in": 8}',
+        b'{"name": "core", "n_spans": 20, "fan_in": 0}',
+        b'{"name": "core", "n_spans": 20, "fan_in": ' + 5000 * b"9" + b"}",
+        50_000 * b"[",
+        b"",
+    ],
+)
+def test_a_pass_with_a_damaged_record_is_left_out_of_the_summary(about: bytes, place: str) -> None:
+    store = states_at(place)
+    begin_or_resume(store, JOB)
+    store.write("parts.json", [about])
+    assert parts_of(store) is None
+    store.make("01-core-ab")
+    store.write("01-core-ab/about.json", [about])
+    store.write("01-core-ab/99-00000.state", [b"?"])
+    assert summarize(place).passes == ()
+
+
 @pytest.mark.parametrize("record", [b"", b"{", b"[]", b'{"format": "spae-checkpoint", "format_version": 1}', b"\xff"])
 def test_a_damaged_record_is_refused_and_can_be_removed(record: bytes, place: str) -> None:
     store = states_at(place)
