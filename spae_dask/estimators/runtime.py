@@ -9,6 +9,7 @@ from dask.utils import parse_bytes
 from distributed import Client
 
 from spae_dask.blocks import RowBlocks
+from spae_dask.engine.alike import refuse_unlike
 from spae_dask.engine.checkpoint import Checkpoint
 from spae_dask.engine.distributed import DaskRunner
 from spae_dask.engine.events import Watcher, ignore
@@ -50,7 +51,8 @@ def resources_for(client: Client | None, memory_limit: int | str | None) -> Reso
     Raises
     ------
     ClusterUnavailable
-        If the client was closed, its scheduler does not answer in time, or there are no workers.
+        If the client was closed, its scheduler does not answer in time, there are no workers, or they do not run what
+        this process runs.
     """
     wanted = parse_memory(setting("memory-limit") if memory_limit is None else memory_limit)
     if client is None:
@@ -58,6 +60,7 @@ def resources_for(client: Client | None, memory_limit: int | str | None) -> Reso
         return Resources("threads of this process", 1, int(CPU_COUNT), int(limit))
     if client.status in ("closing", "closed") or client.scheduler is None:
         raise ClusterUnavailable(CLOSED)
+    refuse_unlike(client)
     try:
         identity = client.sync(client.scheduler.identity, n_workers=-1, callback_timeout=ANSWER_SECONDS)
     except (TimeoutError, OSError) as error:
