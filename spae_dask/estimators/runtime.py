@@ -60,7 +60,6 @@ def resources_for(client: Client | None, memory_limit: int | str | None) -> Reso
         return Resources("threads of this process", 1, int(CPU_COUNT), int(limit))
     if client.status in ("closing", "closed") or client.scheduler is None:
         raise ClusterUnavailable(CLOSED)
-    refuse_unlike(client)
     try:
         identity = client.sync(client.scheduler.identity, n_workers=-1, callback_timeout=ANSWER_SECONDS)
     except (TimeoutError, OSError) as error:
@@ -68,11 +67,15 @@ def resources_for(client: Client | None, memory_limit: int | str | None) -> Reso
             f"the scheduler at {client.scheduler.address} does not answer within {ANSWER_SECONDS} seconds. "
             "See whether it runs, and the network."
         ) from error
+    except TypeError:  # a scheduler of another release takes other arguments
+        refuse_unlike(client)
+        raise
     if "workers" not in identity:  # the connection was closed while the question was asked
         raise ClusterUnavailable(CLOSED)
     workers = identity["workers"].values()
     if not workers:
         raise ClusterUnavailable(f"the scheduler at {client.scheduler.address} has no workers. Start some, or wait.")
+    refuse_unlike(client)
     limits = [w["memory_limit"] or memory_nbytes() for w in workers]
     limit = min(limits) if wanted is None else min(*limits, wanted)
     where = f"dask workers of {client.scheduler.address}"
