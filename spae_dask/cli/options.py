@@ -68,7 +68,10 @@ class Missing(StrEnum):
 
 def check_cluster(given: str | None) -> str | None:
     """Refuse what no connector understands, before anything is imported or read."""
-    if given is None or re.fullmatch(r"none|local(:[1-9]\d*)?|(tcp|tls)://\S+:\d+|.*\.toml", given):
+    if given is None or re.fullmatch(r"none|local(:[1-9][0-9]{0,4})?|.*\.toml", given):
+        return given
+    found = re.fullmatch(r"(?:tcp|tls)://\S+:([0-9]{1,5})", given)
+    if found is not None and 0 < int(found[1]) <= 65535:
         return given
     raise typer.BadParameter(
         f"{given!r} is not understood: give none, local, local:N, tcp://HOST:PORT, tls://HOST:PORT or a cluster file, "

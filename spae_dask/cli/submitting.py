@@ -10,6 +10,7 @@ from spae_dask.cli.pipeline_memory import planners_of
 from spae_dask.cli.planned_memory import is_planned, sized, unknown
 from spae_dask.clusters.batch_job import BatchJob, job_name, own_processes
 from spae_dask.clusters.commands import run_program
+from spae_dask.clusters.job_options import certificates_folder
 from spae_dask.clusters.kubernetes_job import CLUSTER_FILE, FILES, PIPELINE_FILE, job_manifests, manifest_text
 from spae_dask.clusters.kubernetes_spec import KubernetesSpec
 from spae_dask.clusters.slurm_script import array_script, batch_script
@@ -88,6 +89,8 @@ def slurm_jobs(request: Request) -> list[Job]:
         sized(spec, planners_of(found))  # as the run will; what it would refuse is refused before it waits in a queue
     if request.array is not None:
         spec = spec.model_copy(update={"jobs": 0})
+    if spec.jobs and spec.tls:
+        certificates_folder(spec)  # refused now, not when the job has waited in a queue
     workers = ("--cluster", str(Path(request.cluster or "").resolve())) if spec.jobs else own_processes(spec.driver)
     words = ("run", str(found.path.resolve()), *workers)
     logs = Path.cwd() / spec.logs

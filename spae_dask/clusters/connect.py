@@ -48,17 +48,19 @@ def connect(
     """
     opened: AbstractContextManager[Client | None]
     spec = described(where)
+    file = where if isinstance(where, str) else "FILE.toml"
+    named = where if isinstance(where, str) else f"the cluster of kind {where.kind!r}"
     if isinstance(spec, Started) and not spec.n_workers:
-        raise InvalidInput(f"{where} describes no workers, which is for `spae submit` only. Give at least 1.")
+        raise InvalidInput(f"{named} describes no workers, which is for `spae submit` only. Give at least 1.")
     if isinstance(spec, QueueSpec | KubernetesSpec) and not spec.memory:
-        raise InvalidInput(f"{where} leaves the memory of workers to a plan, which the commands make. Give 'memory'.")
+        raise InvalidInput(f"{named} leaves the memory of workers to a plan, which the commands make. Give 'memory'.")
     if (
         tls_folder is not None
         and not isinstance(spec, SchedulerSpec)
         and not str(where).startswith(("tcp://", "tls://"))
     ):
         raise InvalidInput(
-            f"--tls-dir {tls_folder} is for a scheduler at tls://HOST:PORT; --cluster {where} needs none "
+            f"--tls-dir {tls_folder} is for a scheduler at tls://HOST:PORT; --cluster {file} needs none "
             "from you. Leave it out."
         )
     if where == "none":
@@ -75,7 +77,7 @@ def connect(
     elif isinstance(spec, KubernetesSpec):
         opened = required("spae_dask.clusters.kubernetes", "kubernetes").kubernetes_cluster(spec)
     else:
-        raise InvalidInput(f"{where} is for ranks of MPI. Start it so: mpirun -n 4 spae mpi --cluster {where} fit ...")
+        raise InvalidInput(f"{named} is for ranks of MPI. Start it so: mpirun -n 4 spae mpi --cluster {file} fit ...")
     with opened as client:
         yield client
 

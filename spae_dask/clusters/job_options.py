@@ -6,10 +6,12 @@ system reads were checked when the file was.
 
 import shlex
 import sys
+from pathlib import Path
 from typing import Any
 
 from spae_dask.clusters.specs import QueueSpec
-from spae_dask.clusters.values import clock
+from spae_dask.clusters.values import clock, word
+from spae_dask.errors import InvalidInput
 
 DEATH_TIMEOUT = 30
 """Seconds after which a worker that does not find its scheduler ends, and with it its job."""
@@ -69,3 +71,22 @@ def prologue(spec: QueueSpec) -> list[str]:
 def variables(spec: QueueSpec) -> dict[str, str]:
     """Of the workers' environment. Blocks are summed by as many processes as there are cores, each with one thread."""
     return {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"} | spec.environment
+
+
+def certificates_folder(spec: QueueSpec) -> Path:
+    """Where certificates of workers lie while a run lasts: the folder of the logs.
+
+    Raises
+    ------
+    InvalidInput
+        If it cannot be named in a job script.
+    """
+    logs = Path(spec.logs).expanduser().absolute()  # a job may start in another folder
+    try:
+        word(str(logs))  # dask-jobqueue does not quote it
+    except ValueError as error:
+        raise InvalidInput(
+            f"certificates of workers would lie in {logs}, a path that a job script cannot hold. Give 'logs' in the "
+            "cluster file an absolute path without spaces, of a folder that all nodes see."
+        ) from error
+    return logs

@@ -15,11 +15,10 @@ from distributed.security import Security
 from spae_dask.clusters.certificates import ROLES, make_certificates
 from spae_dask.clusters.commands import run_program
 from spae_dask.clusters.handlers import handlers_kept
-from spae_dask.clusters.job_options import job_options
+from spae_dask.clusters.job_options import certificates_folder, job_options
 from spae_dask.clusters.specs import QueueSpec
-from spae_dask.clusters.values import word
 from spae_dask.clusters.waiting import wait_for_worker
-from spae_dask.errors import ClusterUnavailable, InvalidInput, SpaeWarning, StorageError
+from spae_dask.errors import ClusterUnavailable, SpaeWarning, StorageError
 
 with handlers_kept():  # it takes SIGINT for itself
     from dask_jobqueue import LSFCluster, PBSCluster, SGECluster, SLURMCluster
@@ -95,14 +94,7 @@ def run_security(spec: QueueSpec) -> Iterator[Security | None]:
         warnings.warn(PLAIN, SpaeWarning, stacklevel=4)
         yield None
         return
-    logs = Path(spec.logs).expanduser().absolute()  # a job may start in another folder
-    try:
-        word(str(logs))  # dask-jobqueue does not quote it
-    except ValueError as error:
-        raise InvalidInput(
-            f"certificates of workers would lie in {logs}, a path that a job script cannot hold. Give 'logs' in the "
-            "cluster file an absolute path without spaces, of a folder that all nodes see."
-        ) from error
+    logs = certificates_folder(spec)
     with ExitStack() as stack:
         try:
             logs.mkdir(parents=True, exist_ok=True)

@@ -5,7 +5,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from distributed import Client
+from distributed.core import rpc
 from distributed.security import Security
+from distributed.utils import LoopRunner, sync
 
 from spae_dask.clusters.tls import client_security
 from spae_dask.clusters.waiting import wait_for_worker
@@ -49,8 +51,9 @@ def _connect(address: str, timeout: int, security: Security | None) -> Client:
     level = log.level
     log.setLevel(logging.CRITICAL)
     try:
+        _ask(address, timeout, security)
         return Client(address, timeout=timeout, security=security)
-    except (OSError, TimeoutError, ValueError) as error:
+    except (OSError, TimeoutError, ValueError, MemoryError) as error:  # the last if bytes of others are taken for sizes
         if security is not None:
             raise ClusterUnavailable(
                 f"no Dask scheduler at {address} takes this client's certificate, and shows one of the same authority, "
@@ -63,6 +66,22 @@ def _connect(address: str, timeout: int, security: Security | None) -> Client:
         ) from error
     finally:
         log.setLevel(level)
+
+
+def _ask(address: str, timeout: int, security: Security | None) -> None:
+    """Have the scheduler say who it is: a client would wait without end for what is no scheduler but answers."""
+
+    async def ask() -> None:
+        arguments = {} if security is None else security.get_connection_args("client")
+        async with rpc(address, timeout=timeout, connection_args=arguments) as scheduler:
+            await scheduler.identity()
+
+    runner = LoopRunner(asynchronous=False)
+    runner.start()
+    try:
+        sync(runner.loop, ask, callback_timeout=timeout)
+    finally:
+        runner.stop()
 
 
 def _no_worker(address: str, timeout: int) -> ClusterUnavailable:

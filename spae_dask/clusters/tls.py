@@ -1,8 +1,10 @@
 """A client's end of TLS: the files of a folder that ``spae certs`` wrote, or dask's own configuration."""
 
 import stat
+from datetime import UTC, datetime
 from pathlib import Path
 
+from cryptography.x509 import load_pem_x509_certificate
 from distributed.security import Security
 
 from spae_dask.errors import InvalidInput, NotFound
@@ -26,7 +28,8 @@ def client_security(address: str, folder: str | None) -> Security | None:
     ------
     InvalidInput
         If the address is not of TLS and a folder is given, if neither a folder nor dask's configuration names the
-        files, or if others can read the key.
+        files, if others can read the key, or if the files cannot be used: garbled, of other folders, or out of their
+        time.
     NotFound
         If a file is missing.
     """
@@ -60,4 +63,26 @@ def _of_folder(folder: Path) -> Security:
     key = paths["tls_client_key"]
     if key.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
         raise InvalidInput(f"others can read, or change, the key {key}. Make it yours alone: chmod 600 {key}.")
-    return Security(require_encryption=True, **{option: str(path) for option, path in paths.items()})
+    security = Security(require_encryption=True, **{option: str(path) for option, path in paths.items()})
+    try:
+        security.get_connection_args("client")
+        for name in ("tls_ca_file", "tls_client_cert"):
+            _refuse_out_of_time(paths[name])
+    except (OSError, ValueError) as error:  # SSL's are OSErrors
+        raise InvalidInput(
+            f"the certificates in {folder} cannot be used: {error}. Give a folder as `spae certs` wrote it: its files "
+            "belong together."
+        ) from error
+    return security
+
+
+def _refuse_out_of_time(path: Path) -> None:
+    """Of one's own certificates it can be told before a scheduler refuses them, which gives no reason."""
+    certificate, now = load_pem_x509_certificate(path.read_bytes()), datetime.now(UTC)
+    if now > certificate.not_valid_after_utc:
+        raise ValueError(f"{path.name} has expired on {certificate.not_valid_after_utc:%Y-%m-%d}; make new ones")
+    if now < certificate.not_valid_before_utc:
+        raise ValueError(
+            f"{path.name} is valid from {certificate.not_valid_before_utc:%Y-%m-%d %H:%M} UTC, and the clock of this "
+            f"machine says {now:%Y-%m-%d %H:%M}; set the clock"
+        )

@@ -11,11 +11,16 @@ from dask.utils import parse_bytes
 from pydantic import Field, PlainValidator
 
 _WORD = re.compile(r"[A-Za-z0-9_./~@%+=:,][A-Za-z0-9_./~@%+=:,-]*")
-_BYTES = re.compile(r"\d+(\.\d+)?\s*[kKMGT]i?B")
+_BYTES = re.compile(r"\d+(\.\d+)?\s*[kKMGT]i?B", re.ASCII)
+MAX_PORT = 65535
+
+MOST = 100_000
+"""Jobs, workers, cores or threads that anybody can mean."""
+
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
 _LABEL_KEY = re.compile(r"([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
-_CLOCK = re.compile(r"(?:(\d+)-)?(\d+):([0-5]\d):([0-5]\d)")
+_CLOCK = re.compile(r"(?:(\d+)-)?(\d+):([0-5]\d):([0-5]\d)", re.ASCII)
 
 
 def word(given: Any) -> str:
@@ -52,7 +57,7 @@ def _planned_bytes(given: Any) -> int:
 
 def _seconds(given: Any) -> int:
     text = given if isinstance(given, str) else ""
-    if found := re.fullmatch(r"(\d+)([smhd])", text):
+    if found := re.fullmatch(r"([0-9]+)([smhd])", text):
         seconds = int(found[1]) * _SECONDS[found[2]]
     elif found := _CLOCK.fullmatch(text):
         days, hours, minutes, rest = (int(each or 0) for each in found.groups())
@@ -64,8 +69,14 @@ def _seconds(given: Any) -> int:
     raise ValueError("give a time such as '90s', '30m', '12h', '2d' or '12:00:00'.")
 
 
+def is_address(text: str) -> bool:
+    """Whether it may be that of a scheduler: a host, and a port that there is."""
+    found = re.fullmatch(r"(tcp|tls)://[^\s/]+:([0-9]{1,5})", text)
+    return found is not None and 0 < int(found[2]) <= MAX_PORT
+
+
 def _address(given: Any) -> str:
-    if isinstance(given, str) and re.fullmatch(r"(tcp|tls)://[^\s/]+:\d{1,5}", given):
+    if isinstance(given, str) and is_address(given):
         return given
     raise ValueError("give the address of a scheduler, such as 'tcp://10.0.0.5:8786' or 'tls://10.0.0.5:8786'.")
 
@@ -114,8 +125,8 @@ def _labels(given: Any) -> dict[str, str]:
     raise ValueError("give labels with strings, such as { disktype = 'ssd' }.")
 
 
-Count = Annotated[int, Field(ge=1)]
-Amount = Annotated[int, Field(ge=0)]
+Count = Annotated[int, Field(ge=1, le=MOST)]
+Amount = Annotated[int, Field(ge=0, le=MOST)]
 Word = Annotated[str, PlainValidator(word)]
 """A word that neither a shell nor a batch system takes for more than one."""
 Option = Annotated[str, PlainValidator(_option)]

@@ -9,6 +9,7 @@ from dask.utils import parse_bytes
 from distributed import Client
 
 from spae_dask.blocks import RowBlocks
+from spae_dask.engine.alike import refuse_unlike
 from spae_dask.engine.checkpoint import Checkpoint
 from spae_dask.engine.distributed import DaskRunner
 from spae_dask.engine.events import Watcher, ignore
@@ -50,7 +51,8 @@ def resources_for(client: Client | None, memory_limit: int | str | None) -> Reso
     Raises
     ------
     ClusterUnavailable
-        If the client was closed, its scheduler does not answer in time, or there are no workers.
+        If the client was closed, its scheduler does not answer in time, there are no workers, or they do not run what
+        this process runs.
     """
     wanted = parse_memory(setting("memory-limit") if memory_limit is None else memory_limit)
     if client is None:
@@ -65,11 +67,15 @@ def resources_for(client: Client | None, memory_limit: int | str | None) -> Reso
             f"the scheduler at {client.scheduler.address} does not answer within {ANSWER_SECONDS} seconds. "
             "See whether it runs, and the network."
         ) from error
+    except TypeError:  # a scheduler of another release takes other arguments
+        refuse_unlike(client)
+        raise
     if "workers" not in identity:  # the connection was closed while the question was asked
         raise ClusterUnavailable(CLOSED)
     workers = identity["workers"].values()
     if not workers:
         raise ClusterUnavailable(f"the scheduler at {client.scheduler.address} has no workers. Start some, or wait.")
+    refuse_unlike(client)
     limits = [w["memory_limit"] or memory_nbytes() for w in workers]
     limit = min(limits) if wanted is None else min(*limits, wanted)
     where = f"dask workers of {client.scheduler.address}"

@@ -15,7 +15,8 @@ import zarr
 from dask.utils import format_bytes
 
 from spae_dask.blocks import RowBlocks
-from spae_dask.errors import InvalidInput, MemoryBudgetExceeded
+from spae_dask.errors import InvalidInput, MemoryBudgetExceeded, StorageError
+from spae_dask.storage.unseen import refuse_unseen
 from spae_dask.storage.zarr_blocks import ZarrBlocks
 
 SHARES = 16
@@ -74,7 +75,11 @@ class ZarrBands:
 
     def _read(self, start: int, stop: int) -> npt.NDArray[Any]:
         try:
-            return np.asarray(self.blocks.array[start:stop])
+            rows = np.asarray(self.blocks.array[start:stop])
+            refuse_unseen(self.blocks.array)
+            return rows
+        except StorageError:  # says already what to do
+            raise
         except Exception as error:  # codecs and stores raise what they please
             raise self.blocks.explain(start, stop, error) from error
 

@@ -16,11 +16,10 @@ from spae_dask.blocks import RowBlocks
 from spae_dask.storage.csr_blocks import CsrBlocks
 from spae_dask.storage.sentinel import SentinelBlocks
 from spae_dask.storage.submatrix import Submatrix
+from spae_dask.storage.unseen import METADATA_KEYS
 from spae_dask.storage.zarr_blocks import ZarrArray, ZarrBlocks
 
 N_NAMED = 5
-
-METADATA_KEYS = ("zarr.json", ".zarray")
 
 
 @dataclass(frozen=True)

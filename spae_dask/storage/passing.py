@@ -1,5 +1,7 @@
 """Which failures of a store may pass: those are worth another try, and the others are not."""
 
+import socket
+
 from spae_dask.errors import SpaeError, StorageError, StorageFaltered
 from spae_dask.storage.faults import REPEATED, kind_of
 
@@ -28,4 +30,14 @@ def read_failed(what: str, remedy: str, error: BaseException) -> StorageError:
     """The error that says ``what``, of the class that tells whether reading again makes sense; if not, the remedy."""
     if may_pass(error):
         return StorageFaltered(f"{what} Run again when the store answers.")
+    if isinstance(error, FileNotFoundError):
+        return StorageError(f"{what} {not_seen('It')}")
     return StorageError(f"{what} {remedy}")
+
+
+def not_seen(what: str) -> str:
+    """What is to be said of data that the process which is to read them does not see."""
+    return (
+        f"{what} is not there for a process of {socket.gethostname()}. Give data at a path, or a URL, that all workers "
+        "see as this process does, and see that nothing moves them, or takes their mount away, while a run goes on."
+    )

@@ -8,6 +8,7 @@ import zarr
 
 from spae_dask.errors import StorageError, StorageFaltered
 from spae_dask.storage.passing import read_failed
+from spae_dask.storage.unseen import refuse_unseen
 from spae_dask.storage.zarr_blocks import place_of
 
 if TYPE_CHECKING:
@@ -25,7 +26,9 @@ def read_run(array: StoredArray, first: int, last: int) -> npt.NDArray[Any]:
         If a chunk cannot be read or decoded; it is named. StorageFaltered if another try may succeed.
     """
     try:
-        return np.asarray(array[first:last])
+        rows = np.asarray(array[first:last])
+        refuse_unseen(array)
+        return rows
     except (MemoryError, StorageError):  # the latter says already what to do
         raise
     except Exception as error:  # codecs and stores raise what they please

@@ -18,6 +18,7 @@ from spae_dask.errors import InvalidInput, NotNumbers, StorageError
 from spae_dask.storage import arrow_files, parquet_files
 from spae_dask.storage.arrow_numbers import column_values, common_type, numbers_of, row_labels
 from spae_dask.storage.columns import choose_columns
+from spae_dask.storage.passing import read_failed
 from spae_dask.storage.table_files import ARROW, table_files
 from spae_dask.storage.table_parts import FileParts, Piece, cut
 
@@ -162,7 +163,7 @@ class TableBlocks:
         except (MemoryError, pa.ArrowMemoryError):
             raise
         except Exception as error:  # codecs and file systems raise what they please
-            raise self._unreadable(file, first, last, f"{type(error).__name__}: {error}") from error
+            raise self._unreadable(file, first, last, f"{type(error).__name__}: {error}", error) from error
 
     def _fill(self, rows: npt.NDArray[Any], batch: pa.RecordBatch, piece: Piece, names: Sequence[str]) -> None:
         for place, name in enumerate(names):
@@ -171,12 +172,14 @@ class TableBlocks:
                 raise self._unreadable(piece.file, piece.first, piece.last, f"nulls in column {name!r}, which had none")
             rows[:, place] = values
 
-    def _unreadable(self, file: str, first: int, last: int, why: str) -> StorageError:
+    def _unreadable(self, file: str, first: int, last: int, why: str, error: Exception | None = None) -> StorageError:
         part = READERS[self.kind].PART
         which = f"{part} {first}" if last == first + 1 else f"{part}s {first} to {last - 1}"
+        what = f"{which} of {file} cannot be read: {why}."
+        if isinstance(error, FileNotFoundError):
+            return read_failed(what, "", error)
         return StorageError(
-            f"{which} of {file} cannot be read: {why}. The file was there and whole when it was opened: restore it "
-            "from a copy, or write the table again."
+            f"{what} The file was there and whole when it was opened: restore it from a copy, or write the table again."
         )
 
 

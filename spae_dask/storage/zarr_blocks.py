@@ -14,6 +14,7 @@ from zarr.storage import FsspecStore, MemoryStore
 from spae_dask.blocks import RowBlocks, uniform_bounds
 from spae_dask.errors import StorageError, StorageFaltered
 from spae_dask.storage.passing import read_failed
+from spae_dask.storage.unseen import refuse_unseen
 from spae_dask.storage.zarr_columns import ZarrColumns
 
 TARGET_BLOCK_NBYTES = 16 << 20
@@ -128,7 +129,9 @@ class ZarrBlocks:
         start = i * self.rows_per_block
         stop = min(start + self.rows_per_block, self.shape[0])
         try:
-            return np.asarray(self.array[start:stop])
+            rows = np.asarray(self.array[start:stop])
+            refuse_unseen(self.array)
+            return rows
         except (MemoryError, StorageError):  # the latter says already what to do
             raise
         except Exception as error:  # codecs and stores raise what they please

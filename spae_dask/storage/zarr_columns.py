@@ -9,6 +9,8 @@ import numpy.typing as npt
 import zarr
 
 from spae_dask.blocks import uniform_bounds
+from spae_dask.errors import StorageError
+from spae_dask.storage.unseen import refuse_unseen
 
 if TYPE_CHECKING:
     from spae_dask.storage.zarr_blocks import ZarrBlocks
@@ -89,8 +91,10 @@ class ZarrColumns:
         start = i * self.rows_per_block
         stop = min(start + self.rows_per_block, self.shape[0])
         try:
-            return np.asarray(self.blocks.array.oindex[start:stop, self.columns])
-        except MemoryError:
+            rows = np.asarray(self.blocks.array.oindex[start:stop, self.columns])
+            refuse_unseen(self.blocks.array)
+            return rows
+        except (MemoryError, StorageError):  # the latter says already what to do
             raise
         except Exception as error:  # codecs and stores raise what they please
             raise self.blocks.explain(start, stop, error, self.columns) from error

@@ -54,6 +54,7 @@ def _said(error: Any, model: type[BaseModel]) -> str:
     said = re.sub(r"^Input should (be|have) (?=greater|less)", "give a number ", error["msg"])
     said = re.sub(r"^(Value error, |Input should (be|have) )", lambda m: "" if "V" in m[0] else "give ", said)
     said = said.replace("a valid integer", "a whole number").replace("a valid boolean", "true or false")
+    said = said.replace("a valid tuple", "a list, such as ['one', 'two']")
     said = f"{said[:1].lower()}{said[1:]}{'' if said.endswith(('.', '?')) else '.'}"
     if not error["loc"] or isinstance(error["input"], dict):
         return said

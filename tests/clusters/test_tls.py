@@ -1,8 +1,11 @@
 """A scheduler and workers over TLS, each a process: what is found is the same, and strangers are refused in time."""
 
+import shutil
 import time
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import dask
@@ -15,7 +18,7 @@ from spae_dask.clusters.certificates import make_certificates
 from spae_dask.clusters.connect import connect
 from spae_dask.clusters.running import TIMEOUT_SECONDS, running_scheduler
 from spae_dask.clusters.tls import client_security
-from spae_dask.errors import ClusterUnavailable, InvalidInput, NotFound
+from spae_dask.errors import InvalidInput, NotFound
 from tests.dask_processes import DaskProcesses
 
 pytestmark = pytest.mark.timeout(180)
@@ -126,4 +129,37 @@ def test_certificates_that_are_none_are_refused(tmp_path: Path) -> None:
         with running_scheduler("tls://127.0.0.1:1", str(tmp_path / "certs")):
             raise AssertionError
 
-    refused(ClusterUnavailable, "certificate", attempt)
+    refused(InvalidInput, "certificate", attempt)
+
+
+def spoiled(folder: Path, how: str, others: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if how in ("client.pem", "client-key.pem", "ca.pem"):
+        (folder / how).write_bytes(b"\x93NUMPY junk")
+    elif how == "exchanged":
+        shutil.copy(others / "client-key.pem", folder / "client-key.pem")
+    else:
+        shutil.rmtree(folder)
+        now = datetime.now(UTC) + timedelta(days=-30 if how == "expired" else 30)
+        monkeypatch.setattr("spae_dask.clusters.certificates.datetime", SimpleNamespace(now=lambda _: now))
+        make_certificates(folder, days=1)
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ("client.pem", "cannot be used"),
+        ("client-key.pem", "cannot be used"),
+        ("ca.pem", "cannot be used"),
+        ("exchanged", "cannot be used"),
+        ("expired", r"ca\.pem has expired on \d{4}-\d\d-\d\d; make new ones"),
+        ("of the future", r"ca\.pem is valid from .* the clock of this machine says .*; set the clock"),
+    ],
+)
+def test_one_s_own_certificates_that_cannot_be_used_are_told_of_before_anybody_is_asked(
+    how: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("ours", "theirs"):
+        make_certificates(tmp_path / name)
+    spoiled(tmp_path / "ours", how, tmp_path / "theirs", monkeypatch)
+    with pytest.raises(InvalidInput, match=said):
+        client_security(ADDRESS, str(tmp_path / "ours"))

@@ -1,0 +1,103 @@
+"""Clusters whose processes run other software than this one: refused in seconds, in words, by every door."""
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import zarr
+from distributed import Client
+
+from spae_dask import SparseEncoder
+from spae_dask.cli.main import main
+from spae_dask.engine.alike import refuse_unlike
+from spae_dask.errors import ClusterUnavailable
+from tests.dask_processes import DaskProcesses
+
+pytestmark = pytest.mark.timeout(180)
+
+LACKING = """
+import sys
+class Lacking:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "spae_dask":
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, Lacking())
+"""
+
+OTHER = """
+import spae_dask
+spae_dask.__version__ = "0.0.9"
+"""
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> str:
+    zarr.create_array(tmp_path / "x.zarr", data=np.random.default_rng(0).standard_normal((3000, 12)), chunks=(500, 12))
+    return str(tmp_path / "x.zarr")
+
+
+@pytest.fixture
+def preloaded(tmp_path: Path) -> Any:
+    def start(processes: DaskProcesses, text: str, *, of_scheduler: bool = False) -> str:
+        (tmp_path / "before.py").write_text(text)
+        preload = ("--preload", str(tmp_path / "before.py"))
+        address = processes.scheduler(*(preload if of_scheduler else ()))
+        processes.worker(address, *(() if of_scheduler else preload))
+        return address
+
+    return start
+
+
+@pytest.mark.parametrize("of_scheduler", [False, True])
+def test_a_cluster_without_the_package_is_refused_in_words_and_in_time(
+    of_scheduler: bool, store: str, preloaded: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with DaskProcesses(tmp_path / "dask") as processes:
+        address = preloaded(processes, LACKING, of_scheduler=of_scheduler)
+        began = time.monotonic()
+        words = ["fit", store, "-k", "2", "-r", "4", "-o", str(tmp_path / "e.zarr"), "-q", "--cluster", address]
+        assert main(words) == 6
+        said = capsys.readouterr().err
+        assert "does not run what this process does, spae_dask" in said
+        assert "No module named 'spae_dask'" in said
+        assert ("the scheduler (" in said) is of_scheduler
+        assert time.monotonic() - began < 30
+        assert not os.path.exists(tmp_path / "e.zarr")
+        with Client(address), pytest.raises(ClusterUnavailable, match="No module named 'spae_dask'"):
+            SparseEncoder(2, n_nonzero=4).fit(store)
+
+
+def test_workers_with_another_version_of_the_package_are_refused(store: str, preloaded: Any, tmp_path: Path) -> None:
+    with DaskProcesses(tmp_path / "dask") as processes:
+        address = preloaded(processes, OTHER)
+        with Client(address) as client:
+            client.wait_for_workers(1, timeout=60)
+            with pytest.raises(ClusterUnavailable, match=r"\(spae_dask 0\.0\.9\)\. Install the same there"):
+                SparseEncoder(2, n_nonzero=4).fit(store)
+
+
+@pytest.mark.parametrize(
+    ("part", "name", "other"), [("host", "python", "3.6.1"), ("packages", "distributed", "2024.8")]
+)
+def test_another_python_or_release_of_distributed_is_refused_and_a_later_patch_is_not(
+    part: str, name: str, other: str, open_cluster: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = open_cluster(1)
+    refuse_unlike(client)
+    told = client.get_versions()
+    for version, refused in ((f"{told['client'][part][name]}.9", False), (other, True)):
+        (address,) = told["workers"]
+        told["workers"][address][part][name] = version
+
+        async def answer() -> Any:
+            return told
+
+        monkeypatch.setattr(client, "_get_versions", answer)
+        if not refused:
+            refuse_unlike(client)
+            continue
+        with pytest.raises(ClusterUnavailable, match=rf"{address} \(Python \d+\.\d+ and distributed \d+\.\d+\)"):
+            refuse_unlike(client)
