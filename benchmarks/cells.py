@@ -14,7 +14,7 @@ import zarr
 from scipy.optimize import brentq
 
 from benchmarks.problems import RANK, THREADS
-from spae_dask.storage.csr_ingest import CHUNK_ENTRIES, RunWriter
+from spae_dask.storage.ingesting.csr_ingest import CHUNK_ENTRIES, RunWriter
 
 BLOCK_ROWS = 2000
 """Cells that are made at once."""

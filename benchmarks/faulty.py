@@ -16,7 +16,7 @@ from zarr.storage import LocalStore
 
 from spae_dask import SparseEncoder
 from spae_dask.errors import MissingChunksWarning, SpaeError
-from spae_dask.storage.zarr_blocks import ZarrBlocks
+from spae_dask.storage.sources.zarr_blocks import ZarrBlocks
 
 N_ROWS, N_COLUMNS, CHUNK_ROWS = 6_000, 24, 250
 

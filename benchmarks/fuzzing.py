@@ -292,7 +292,7 @@ def _rows(path: Path) -> int:
 
 
 def _arrays(path: Path) -> dict[str, bytes]:
-    from spae_dask.storage.artifact import read_encoder
+    from spae_dask.storage.artifacts.artifact import read_encoder
 
     return {name: array.tobytes() for name, array in read_encoder(path).arrays().items()}
 

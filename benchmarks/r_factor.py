@@ -23,7 +23,7 @@ from benchmarks.timing import take_turns, timed
 from spae_dask.accumulators import CenteredTriangle, Triangular
 from spae_dask.engine.distributed import DaskRunner
 from spae_dask.engine.threads import one_blas_thread
-from spae_dask.storage.dask_blocks import DaskBlocks
+from spae_dask.storage.sources.dask_blocks import DaskBlocks
 
 
 def ours(x: da.Array) -> CenteredTriangle:

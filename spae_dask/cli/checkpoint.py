@@ -10,7 +10,7 @@ from spae_dask.cli import options
 from spae_dask.cli.session import session
 
 if TYPE_CHECKING:
-    from spae_dask.storage.checkpoint_record import CheckpointSummary
+    from spae_dask.storage.checkpoints.checkpoint_record import CheckpointSummary
 
 app = typer.Typer(
     help="List and remove checkpoints.",
@@ -58,7 +58,7 @@ def ls(
         "checkpoint ls", as_json=as_json, quiet=quiet, verbose=verbose, debug=debug, log_json=log_json
     ) as screen:
         from spae_dask.errors import InvalidInput, NotFound
-        from spae_dask.storage.checkpoint_record import summarize
+        from spae_dask.storage.checkpoints.checkpoint_record import summarize
 
         found = []
         for each in places_in(place):
@@ -106,7 +106,7 @@ def rm(
         "checkpoint rm", as_json=as_json, quiet=quiet, verbose=verbose, debug=debug, log_json=log_json
     ) as screen:
         from spae_dask.engine.memory import format_nbytes
-        from spae_dask.storage.checkpoint_record import remove_checkpoint, summarize
+        from spae_dask.storage.checkpoints.checkpoint_record import remove_checkpoint, summarize
 
         doomed = [place]
         if older_than is not None:
@@ -119,8 +119,8 @@ def rm(
 
 def places_in(place: str) -> list[str]:
     """The checkpoint at a place; or those directly below one that is none itself."""
-    from spae_dask.storage.checkpoint_record import RECORD
-    from spae_dask.storage.state_store import states_at
+    from spae_dask.storage.checkpoints.checkpoint_record import RECORD
+    from spae_dask.storage.checkpoints.state_store import states_at
 
     store = states_at(place)
     try:

@@ -19,7 +19,7 @@ from spae_dask.estimators.saved import load_encoder, save_encoder
 from spae_dask.estimators.sparse_encoder import SparseEncoder
 from spae_dask.estimators.writing import transform_to_zarr
 from spae_dask.report.sections import Step
-from spae_dask.storage.ingest import ingest
+from spae_dask.storage.ingesting.ingest import ingest
 
 K, R, SELECTION = 5, 10, "exchange"
 """How the demo's encoder is made; the commands shown are written from these."""

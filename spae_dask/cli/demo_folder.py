@@ -4,7 +4,7 @@ import shutil
 from pathlib import Path
 
 from spae_dask.errors import OutputExists, StorageError
-from spae_dask.storage.publish import ZARR_MARKERS
+from spae_dask.storage.writing.publish import ZARR_MARKERS
 
 MARKER = ".spae-demo"
 """File that marks a folder as a demo's own."""

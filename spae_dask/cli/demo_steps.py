@@ -25,7 +25,7 @@ from spae_dask.report.demo_results import DemoResults
 from spae_dask.report.html import render
 from spae_dask.report.spectral_image import DensePCA
 from spae_dask.storage.open import open_matrix
-from spae_dask.storage.publish import publish
+from spae_dask.storage.writing.publish import publish
 
 SIDE = 29
 """Side, in pixels, of the squares the image is split into: 5 x 5 of them make the image."""

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 
 def end_checkpoint(checkpoint: str, screen: "Screen", *, keep: bool) -> None:
     """Remove a checkpoint that has served, unless it is to be kept."""
-    from spae_dask.storage.checkpoint_record import remove_checkpoint
+    from spae_dask.storage.checkpoints.checkpoint_record import remove_checkpoint
 
     if keep:
         screen.note(f"kept               {checkpoint}")

@@ -43,8 +43,8 @@ def fit_finish(
         from spae_dask.estimators.checkpointing import CheckpointAt
         from spae_dask.estimators.parts import parts_missing
         from spae_dask.estimators.sparse_encoder import SparseEncoder
-        from spae_dask.storage.checkpoint_record import parts_of, summarize
-        from spae_dask.storage.state_store import states_at
+        from spae_dask.storage.checkpoints.checkpoint_record import parts_of, summarize
+        from spae_dask.storage.checkpoints.state_store import states_at
 
         check_paths(output, [given.data], force=force)
         check_checkpoint(checkpoint, given.data, output)

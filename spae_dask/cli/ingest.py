@@ -125,8 +125,8 @@ def ingest(
         from spae_dask.cli.place import check_paths
         from spae_dask.engine.memory import refuse_tiny
         from spae_dask.estimators.runtime import parse_memory
-        from spae_dask.storage.ingest import BUDGET
-        from spae_dask.storage.ingest import ingest as ingest_matrix
+        from spae_dask.storage.ingesting.ingest import BUDGET
+        from spae_dask.storage.ingesting.ingest import ingest as ingest_matrix
 
         check_paths(destination, [source], force=force)
         limit = parse_memory(memory)

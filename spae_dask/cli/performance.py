@@ -11,7 +11,7 @@ from distributed import Client, performance_report
 from spae_dask.cli.screen import Screen
 from spae_dask.errors import InvalidInput, OutputExists
 from spae_dask.settings import text_setting
-from spae_dask.storage.publish import check_output, publish
+from spae_dask.storage.writing.publish import check_output, publish
 
 SUFFIX = ".html"
 TITLE = b"Dask Performance Report"

@@ -20,7 +20,7 @@ from spae_dask.errors import ClusterUnavailable, InvalidInput, StorageError
 from spae_dask.pipelines.pipeline import Node, Pipeline, read_pipeline
 from spae_dask.pipelines.reading import read_steps
 from spae_dask.pipelines.schema import Fit
-from spae_dask.storage.publish import publish
+from spae_dask.storage.writing.publish import publish
 from spae_dask.toml.file import TomlFile
 
 BARE = QueueSpec.model_validate({"kind": "slurm", "jobs": 0, "memory": "4GiB"})

@@ -20,9 +20,9 @@ from spae_dask.encoding.codes import RowEncoder, decode_codes
 from spae_dask.engine.retrying import read_again
 from spae_dask.engine.serial import SerialRunner
 from spae_dask.errors import InvalidInput, NonFiniteInput
-from spae_dask.storage.frames import is_frame
 from spae_dask.storage.open import dask_kind, dask_rows, open_matrix
-from spae_dask.storage.sentinel import lazily_marked, with_missing
+from spae_dask.storage.sources.sentinel import lazily_marked, with_missing
+from spae_dask.storage.tables.frames import is_frame
 
 N_SHOWN = 5
 """Names listed in a message."""

@@ -12,9 +12,9 @@ from spae_dask.engine.events import Event
 from spae_dask.estimators.layout_notes import layout_notes
 from spae_dask.estimators.planning import plan_passes
 from spae_dask.estimators.runtime import active_client, runner_for
-from spae_dask.storage.census import ChunkCensus, missing_chunks
 from spae_dask.storage.open import open_matrix
-from spae_dask.storage.sentinel import with_missing
+from spae_dask.storage.sources.census import ChunkCensus, missing_chunks
+from spae_dask.storage.sources.sentinel import with_missing
 
 N_NAMED = 10
 """Columns and positions named in full."""

@@ -17,10 +17,10 @@ from spae_dask.engine.memory import format_nbytes
 from spae_dask.engine.plan import Plan
 from spae_dask.engine.recipe_digest import digest_of
 from spae_dask.errors import InvalidInput
-from spae_dask.storage.checkpoint_record import Job, begin_or_resume, remember_parts
-from spae_dask.storage.dask_blocks import DaskBlocks
-from spae_dask.storage.fingerprint import fingerprint
-from spae_dask.storage.state_store import States, states_at
+from spae_dask.storage.artifacts.fingerprint import fingerprint
+from spae_dask.storage.checkpoints.checkpoint_record import Job, begin_or_resume, remember_parts
+from spae_dask.storage.checkpoints.state_store import States, states_at
+from spae_dask.storage.sources.dask_blocks import DaskBlocks
 
 Place = str | Path
 

@@ -23,7 +23,7 @@ from spae_dask.estimators.fitting import fit, seed_of
 from spae_dask.estimators.notebook import CertificateRepr
 from spae_dask.estimators.runtime import store_names
 from spae_dask.storage.open import dask_rows, open_matrix
-from spae_dask.storage.sentinel import with_missing
+from spae_dask.storage.sources.sentinel import with_missing
 
 
 @lazy_frames

@@ -27,7 +27,7 @@ from spae_dask.estimators.checkpointing import CheckpointAt, open_checkpoint, pa
 from spae_dask.estimators.planning import plan_problem
 from spae_dask.estimators.runtime import active_client, runner_for
 from spae_dask.estimators.sampling import core_of_sample, fit_by_sample, warn_of_unlike_blocks
-from spae_dask.storage.census import missing_chunks
+from spae_dask.storage.sources.census import missing_chunks
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,7 +21,7 @@ from spae_dask.estimators.runtime import active_client, resources_for
 from spae_dask.estimators.sampling import refuse_large_core, sample_notes
 from spae_dask.estimators.strategies import STRATEGIES, choose, core_or_sketch, price_all, standing
 from spae_dask.storage.open import open_matrix
-from spae_dask.storage.sentinel import with_missing
+from spae_dask.storage.sources.sentinel import with_missing
 
 
 def plan(

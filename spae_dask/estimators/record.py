@@ -5,7 +5,7 @@ from typing import Any
 
 from spae_dask import __version__
 from spae_dask.engine.plan import Plan
-from spae_dask.storage.fingerprint import fingerprint
+from spae_dask.storage.artifacts.fingerprint import fingerprint
 from spae_dask.storage.open import open_matrix
 
 NOT_STORED = ("memory_limit", "checkpoint", "progress")

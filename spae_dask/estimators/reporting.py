@@ -11,8 +11,8 @@ from spae_dask.estimators.curves import sizes_of
 from spae_dask.estimators.paths import fit_path
 from spae_dask.estimators.results import results_of
 from spae_dask.estimators.sparse_encoder import SparseEncoder
-from spae_dask.storage.fingerprint import fingerprint
-from spae_dask.storage.publish import publish
+from spae_dask.storage.artifacts.fingerprint import fingerprint
+from spae_dask.storage.writing.publish import publish
 
 PASSED_ON = ("selection", "center", "scale", "missing", "missing_value", "precision", "shared_support")
 """Parameters of an encoder that its curve is made with."""

@@ -13,7 +13,7 @@ from spae_dask.algorithms.path import SparsityPath
 from spae_dask.errors import InvalidInput
 from spae_dask.estimators.record import parameters_of, provenance_of
 from spae_dask.estimators.sparse_encoder import SparseEncoder
-from spae_dask.storage.artifact import EncoderArtifact, read_encoder, write_encoder
+from spae_dask.storage.artifacts.artifact import EncoderArtifact, read_encoder, write_encoder
 
 
 def save_encoder(

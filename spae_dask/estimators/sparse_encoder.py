@@ -21,7 +21,7 @@ from spae_dask.estimators.plots import PlotMixin
 from spae_dask.estimators.runtime import store_names
 from spae_dask.estimators.streams import RowStream, StreamingMixin
 from spae_dask.storage.open import open_matrix
-from spae_dask.storage.sentinel import with_missing
+from spae_dask.storage.sources.sentinel import with_missing
 
 
 class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, BaseEstimator):  # type: ignore[misc]

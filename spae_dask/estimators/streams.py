@@ -26,7 +26,7 @@ from spae_dask.estimators.fitting import fit_core, warn_of_certificate
 from spae_dask.estimators.planning import plan_stream
 from spae_dask.estimators.runtime import store_names
 from spae_dask.storage.open import open_matrix
-from spae_dask.storage.sentinel import with_missing
+from spae_dask.storage.sources.sentinel import with_missing
 
 LARGEST = float(np.finfo(np.float64).max) * 2.0**-60
 """Squares of entries up to this add up to a finite number, whatever the length of the stream."""

@@ -14,7 +14,7 @@ from spae_dask.pipelines.files import write_csv
 from spae_dask.pipelines.matrices import load_covariance
 from spae_dask.pipelines.work import Result, Work
 from spae_dask.storage.open import open_matrix
-from spae_dask.storage.publish import publish
+from spae_dask.storage.writing.publish import publish
 
 
 def compare(step: Compare, work: Work) -> Result:

@@ -11,8 +11,8 @@ from spae_dask.estimators.runtime import parse_memory
 from spae_dask.pipelines.files import write_json
 from spae_dask.pipelines.schema import Check, Fit, Ingest, Plan
 from spae_dask.pipelines.work import Result, Where, Work
-from spae_dask.storage.ingest import BUDGET
-from spae_dask.storage.ingest import ingest as ingest_matrix
+from spae_dask.storage.ingesting.ingest import BUDGET
+from spae_dask.storage.ingesting.ingest import ingest as ingest_matrix
 from spae_dask.storage.open import open_matrix
 
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from spae_dask.storage.json_values import to_json
-from spae_dask.storage.publish import publish
+from spae_dask.storage.writing.json_values import to_json
+from spae_dask.storage.writing.publish import publish
 
 
 def write_json(document: Mapping[str, Any], path: Path) -> None:

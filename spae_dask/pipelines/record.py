@@ -16,11 +16,11 @@ from spae_dask import __version__
 from spae_dask.errors import InvalidInput, StorageError
 from spae_dask.pipelines.matrices import BUILT_IN
 from spae_dask.pipelines.pipeline import Node
-from spae_dask.storage.artifact import encoder_fingerprint
-from spae_dask.storage.fingerprint import fingerprint, path_fingerprint
-from spae_dask.storage.json_values import from_json, to_json
+from spae_dask.storage.artifacts.artifact import encoder_fingerprint
+from spae_dask.storage.artifacts.fingerprint import fingerprint, path_fingerprint
 from spae_dask.storage.open import open_matrix
-from spae_dask.storage.publish import publish
+from spae_dask.storage.writing.json_values import from_json, to_json
+from spae_dask.storage.writing.publish import publish
 
 
 @dataclass(frozen=True)

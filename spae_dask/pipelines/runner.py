@@ -12,7 +12,7 @@ from spae_dask.pipelines.kinds import KINDS
 from spae_dask.pipelines.pipeline import Node, Pipeline
 from spae_dask.pipelines.record import Record, begin, finish, read_record, reason_to_run, write_record
 from spae_dask.pipelines.work import Machinery, Result, Work
-from spae_dask.storage.publish import check_output
+from spae_dask.storage.writing.publish import check_output
 
 
 @dataclass(frozen=True)

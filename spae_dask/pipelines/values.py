@@ -9,7 +9,7 @@ from pydantic import Field, PlainValidator
 from spae_dask.algorithms.comparison import COMPARED
 from spae_dask.algorithms.problem import EVALUATIONS, METHODS, MISSING, PRECISIONS, STRATEGIES
 from spae_dask.selection import SELECTIONS
-from spae_dask.storage.codecs import CODECS
+from spae_dask.storage.writing.codecs import CODECS
 from spae_dask.toml.names import did_you_mean
 
 Check = Callable[[Any], Any]

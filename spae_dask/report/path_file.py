@@ -7,7 +7,7 @@ from typing import Any
 
 from spae_dask.algorithms.path import PathPoint, SparsityPath
 from spae_dask.errors import InvalidInput, NotFound, StorageError
-from spae_dask.storage.json_values import from_json
+from spae_dask.storage.writing.json_values import from_json
 
 WANTED = "Give the .csv that `spae path -o` wrote, or the .json that `spae path --json` printed"
 

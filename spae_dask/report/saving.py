@@ -5,7 +5,7 @@ from typing import Any
 
 from spae_dask.report.figures import styled
 from spae_dask.report.themes import LIGHT, Theme
-from spae_dask.storage.publish import publish
+from spae_dask.storage.writing.publish import publish
 
 
 def save_figure(figure: Any, path: str | Path, *, overwrite: bool, theme: Theme = LIGHT) -> None:

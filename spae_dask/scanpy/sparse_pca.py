@@ -12,7 +12,7 @@ from spae_dask.scanpy.genes import DefaultMask, Mask, chosen_genes
 from spae_dask.scanpy.results import codes_of, summary_of
 from spae_dask.scanpy.targets import check_target, float_type, keys_of, refuse_existing
 from spae_dask.storage.open import open_matrix
-from spae_dask.storage.submatrix import chosen_columns
+from spae_dask.storage.sources.submatrix import chosen_columns
 
 
 def sparse_pca(

@@ -1,5 +1,6 @@
 """AnnData objects, whatever holds their matrices: memory, a backed file, a lazily opened store, or a view of these."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -7,12 +8,11 @@ import numpy as np
 
 from spae_dask.blocks import ArrayBlocks, RowBlocks
 from spae_dask.errors import InvalidInput, NotFound
-from spae_dask.storage.open import open_matrix
-from spae_dask.storage.submatrix import Submatrix
-from spae_dask.storage.zarr_blocks import ZarrBlocks
+from spae_dask.storage.sources.submatrix import Submatrix
+from spae_dask.storage.sources.zarr_blocks import ZarrBlocks
 
 
-def open_anndata(adata: Any, array: str | None) -> RowBlocks:
+def open_anndata(adata: Any, array: str | None, open_member: Callable[[Any], RowBlocks]) -> RowBlocks:
     """A matrix of an AnnData object, with the names of its variables; one that is on disk is read from there.
 
     Parameters
@@ -22,6 +22,8 @@ def open_anndata(adata: Any, array: str | None) -> RowBlocks:
         if it is in memory.
     array : str, optional
         ``X`` (the default), ``layers/NAME`` or ``raw/X``.
+    open_member : callable
+        Opens what the object holds: an array, a sparse matrix, or a group of a store.
 
     Raises
     ------
@@ -32,7 +34,7 @@ def open_anndata(adata: Any, array: str | None) -> RowBlocks:
     """
     path = array or "X"
     if adata.is_view and adata.isbacked and path == "X":
-        whole = open_anndata(adata._adata_ref, "X")
+        whole = open_anndata(adata._adata_ref, "X", open_member)
         rows, columns = (_indices(each, n) for each, n in zip((adata._oidx, adata._vidx), whole.shape, strict=True))
         if bool((np.diff(rows) <= 0).any()):
             raise InvalidInput(
@@ -48,7 +50,7 @@ def open_anndata(adata: Any, array: str | None) -> RowBlocks:
 
         node = matrix if kind == "h5py" else matrix.group
         return open_h5_object(node, f"{adata.filename or node.file.filename}/{path}", names)
-    blocks: Any = open_matrix(getattr(matrix, "group", matrix))
+    blocks: Any = open_member(getattr(matrix, "group", matrix))
     if isinstance(blocks, ZarrBlocks):
         return replace(blocks, names=names)
     if isinstance(blocks, ArrayBlocks):

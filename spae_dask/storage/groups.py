@@ -11,7 +11,7 @@ import numpy as np
 
 from spae_dask.blocks import RowBlocks
 from spae_dask.errors import InvalidInput, NotFound
-from spae_dask.storage.csr_blocks import open_csr, shape_of
+from spae_dask.storage.sources.csr_blocks import open_csr, shape_of
 
 SPARSE = ("csr_matrix", "csc_matrix")
 """Encodings of a group that is a single sparse matrix, as AnnData writes them."""

@@ -7,9 +7,9 @@ import h5py
 from spae_dask.blocks import RowBlocks
 from spae_dask.errors import StorageError
 from spae_dask.storage.groups import Member, choose_member, is_array, open_sparse_group
-from spae_dask.storage.h5_arrays import array_in_file, opened
-from spae_dask.storage.h5_blocks import H5Blocks
 from spae_dask.storage.readable import check_two_dimensional
+from spae_dask.storage.sources.h5_arrays import array_in_file, opened
+from spae_dask.storage.sources.h5_blocks import H5Blocks
 
 
 def open_h5ad(path: str, array: str | None) -> RowBlocks:

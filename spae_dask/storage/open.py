@@ -11,12 +11,12 @@ import scipy.sparse as sp
 
 from spae_dask.blocks import ArrayBlocks, RowBlocks, check_unmasked
 from spae_dask.errors import InvalidInput, NotNumbers
-from spae_dask.storage.address import is_remote, parse_address
-from spae_dask.storage.columns import choose_columns
-from spae_dask.storage.frames import is_frame, matrix_of
 from spae_dask.storage.open_stored import open_address, open_path, open_table_file, open_zarr_object
 from spae_dask.storage.readable import READABLE, check_real, check_two_dimensional
-from spae_dask.storage.table_files import is_table
+from spae_dask.storage.remote.address import is_remote, parse_address
+from spae_dask.storage.tables.columns import choose_columns
+from spae_dask.storage.tables.frames import is_frame, matrix_of
+from spae_dask.storage.tables.table_files import is_table
 
 BLOCK_NBYTES = 4 << 20
 """Bytes of a row block of an array in memory: blocks are views, so they only set how often progress is told."""
@@ -116,7 +116,7 @@ def _dispatch(
     if is_anndata(x):
         from spae_dask.storage.anndata_objects import open_anndata
 
-        return open_anndata(x, array)
+        return open_anndata(x, array, open_matrix)
     if array is not None:
         raise InvalidInput(f"array={array!r} names a member of a Zarr group, but a {type(x).__name__} was given.")
     if isinstance(x, np.ndarray):
@@ -139,7 +139,7 @@ def _dispatch(
     if isinstance(x, RowBlocks):
         return x
     if kind == "xarray":
-        from spae_dask.storage.xarray_blocks import open_data_array
+        from spae_dask.storage.grids.xarray_blocks import open_data_array
 
         return open_data_array(x)
     return _in_memory(_as_array(x))
@@ -190,7 +190,7 @@ def dask_kind(x: Any) -> str | None:
 
 
 def _open_dask(x: Any) -> RowBlocks:
-    from spae_dask.storage.dask_blocks import DaskBlocks, has_unknown_rows
+    from spae_dask.storage.sources.dask_blocks import DaskBlocks, has_unknown_rows
 
     unknown = dask_kind(x) == "dataframe" or has_unknown_rows(x)
     return DaskBlocks(_dask_array(x, counted=True), n_counts=int(unknown))
@@ -198,8 +198,8 @@ def _open_dask(x: Any) -> RowBlocks:
 
 def _dask_array(x: Any, *, counted: bool) -> Any:
     """A dask array of rows; of unknown length only if they need not be counted."""
-    from spae_dask.storage.dask_blocks import counted_rows
-    from spae_dask.storage.dask_frames import array_of_frame
+    from spae_dask.storage.sources.dask_blocks import counted_rows
+    from spae_dask.storage.tables.dask_frames import array_of_frame
 
     if dask_kind(x) == "dataframe":
         return array_of_frame(x, counted=counted)

@@ -8,8 +8,8 @@ from typing import Any
 
 from spae_dask.blocks import RowBlocks
 from spae_dask.errors import InvalidInput, NotFound, SpaeError, StorageError
-from spae_dask.storage.address import Address
 from spae_dask.storage.readable import READABLE, check_two_dimensional
+from spae_dask.storage.remote.address import Address
 
 NOT_ZARR = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".nc", ".h5")
 """Ends of names of files that `spae ingest` reads, or will not."""
@@ -29,7 +29,7 @@ def open_table_file(path: str, array: str | None, columns: Sequence[str] | None)
             f"--columns {array} (columns=[{array!r}])."
         )
     try:
-        from spae_dask.storage.tabular_blocks import open_table
+        from spae_dask.storage.tables.tabular_blocks import open_table
     except ModuleNotFoundError as error:
         raise InvalidInput(
             f"{path} needs a library that is not installed ({error}). Install it: `pip install 'spae-dask[tabular]'`."
@@ -41,7 +41,7 @@ def open_path(path: str, array: str | None) -> RowBlocks:
     """A local path, or a URL that fsspec opens."""
     path = path.removeprefix("file://")  # by its plain path, so that no URL layer sits between
     if path.endswith(".npy"):
-        from spae_dask.storage.npy_blocks import NpyBlocks
+        from spae_dask.storage.sources.npy_blocks import NpyBlocks
 
         blocks = NpyBlocks(str(Path(path).resolve()))
         check_two_dimensional(len(blocks.stored_shape), blocks.stored_shape, path)
@@ -64,8 +64,8 @@ def _open_h5ad(path: str, array: str | None) -> RowBlocks:
 def open_address(address: Address, array: str | None) -> RowBlocks:
     """An address on an object store or a web server."""
     if address.key.endswith(".npy"):
-        from spae_dask.storage.byte_files import remote_file
-        from spae_dask.storage.npy_blocks import NpyBlocks
+        from spae_dask.storage.remote.byte_files import remote_file
+        from spae_dask.storage.sources.npy_blocks import NpyBlocks
 
         blocks = NpyBlocks(address.url, remote_file(address))
         check_two_dimensional(len(blocks.stored_shape), blocks.stored_shape, address.url)
@@ -74,8 +74,8 @@ def open_address(address: Address, array: str | None) -> RowBlocks:
         raise InvalidInput(
             f"{address} is not read directly, and not from a URL. Download it, and convert it once: `spae ingest`."
         )
-    from spae_dask.storage.remote_store import open_remote, reach
-    from spae_dask.storage.unfinished import absent
+    from spae_dask.storage.remote.remote_store import open_remote, reach
+    from spae_dask.storage.writing.unfinished import absent
 
     store = open_remote(address)
     reach(store)
@@ -118,7 +118,7 @@ def open_zarr_object(node: Any, array: str | None, name: str) -> RowBlocks:
     import zarr
 
     from spae_dask.storage.groups import Member, choose_member, open_sparse_group
-    from spae_dask.storage.zarr_blocks import ZarrBlocks
+    from spae_dask.storage.sources.zarr_blocks import ZarrBlocks
 
     if isinstance(node, zarr.Group):
         with _metadata_of_members(name):

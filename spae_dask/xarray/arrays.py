@@ -11,8 +11,8 @@ import numpy.typing as npt
 import xarray as xr
 
 from spae_dask.blocks import ArrayBlocks, RowBlocks
-from spae_dask.storage.grid_layout import GridLayout
-from spae_dask.storage.xarray_blocks import Cells, in_memory, rows_of
+from spae_dask.storage.grids.grid_layout import GridLayout
+from spae_dask.storage.grids.xarray_blocks import Cells, in_memory, rows_of
 
 Dims = tuple[str, ...]
 

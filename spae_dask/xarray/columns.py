@@ -14,8 +14,8 @@ from spae_dask.errors import InvalidInput
 from spae_dask.estimators.fitting import warn_of_missing_chunks
 from spae_dask.estimators.planning import plan_passes
 from spae_dask.estimators.runtime import active_client, runner_for
-from spae_dask.storage.grid_layout import GridLayout
-from spae_dask.storage.xarray_blocks import Cells, rows_of
+from spae_dask.storage.grids.grid_layout import GridLayout
+from spae_dask.storage.grids.xarray_blocks import Cells, rows_of
 
 Floats = npt.NDArray[np.float64]
 

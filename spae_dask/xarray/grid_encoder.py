@@ -15,8 +15,8 @@ from spae_dask.engine.events import Event
 from spae_dask.errors import InvalidInput, NonFiniteInput
 from spae_dask.estimators.applying import decode_rows, encode_rows
 from spae_dask.estimators.sparse_encoder import SparseEncoder
-from spae_dask.storage.grid_layout import checked_array, coords_along, layout_of, told_array
-from spae_dask.storage.xarray_blocks import Cells, rows_of
+from spae_dask.storage.grids.grid_layout import checked_array, coords_along, layout_of, told_array
+from spae_dask.storage.grids.xarray_blocks import Cells, rows_of
 from spae_dask.xarray.arrays import as_source, folded, grid_of_rows, picked_rows, with_samples
 from spae_dask.xarray.columns import find_columns, mask_on
 from spae_dask.xarray.naming import named_error

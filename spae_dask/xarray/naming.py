@@ -4,8 +4,8 @@ import numpy as np
 import xarray as xr
 
 from spae_dask.errors import NonFiniteInput
-from spae_dask.storage.grid_layout import GridLayout, dim_labels, told_array
-from spae_dask.storage.xarray_blocks import Cells
+from spae_dask.storage.grids.grid_layout import GridLayout, dim_labels, told_array
+from spae_dask.storage.grids.xarray_blocks import Cells
 
 
 def named_error(

@@ -10,9 +10,9 @@ from spae_dask.errors import InvalidInput
 from spae_dask.estimators.record import NOT_STORED
 from spae_dask.estimators.saved import load_encoder, save_encoder
 from spae_dask.estimators.sparse_encoder import SparseEncoder
-from spae_dask.storage.grid_artifact import GridRecord, read_grid, write_grid
-from spae_dask.storage.grid_layout import GridLayout
-from spae_dask.storage.xarray_blocks import Cells
+from spae_dask.storage.grids.grid_artifact import GridRecord, read_grid, write_grid
+from spae_dask.storage.grids.grid_layout import GridLayout
+from spae_dask.storage.grids.xarray_blocks import Cells
 
 
 @dataclass(frozen=True, eq=False)

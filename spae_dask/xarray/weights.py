@@ -7,7 +7,7 @@ import numpy.typing as npt
 import xarray as xr
 
 from spae_dask.errors import InvalidInput
-from spae_dask.storage.grid_layout import GridLayout
+from spae_dask.storage.grids.grid_layout import GridLayout
 
 Floats = npt.NDArray[np.float64]
 

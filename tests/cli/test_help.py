@@ -10,7 +10,7 @@ import spae_dask
 from spae_dask.algorithms import problem
 from spae_dask.cli import fit, ingest, main, options
 from spae_dask.selection import SELECTIONS
-from spae_dask.storage.codecs import CODECS
+from spae_dask.storage.writing.codecs import CODECS
 
 
 @pytest.mark.parametrize("verb", list(main.VERBS))

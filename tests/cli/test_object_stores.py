@@ -21,8 +21,8 @@ from spae_dask import SparseEncoder, load_encoder, open_matrix
 from spae_dask.errors import NotFound
 from spae_dask.estimators.saved import save_encoder
 from spae_dask.estimators.writing import transform_to_zarr
-from spae_dask.storage.address import parse_address
-from spae_dask.storage.remote_store import open_remote
+from spae_dask.storage.remote.address import parse_address
+from spae_dask.storage.remote.remote_store import open_remote
 from tests.cli.conftest import K, Outcome, R, planted
 from tests.s3_service import KEY, SECRET, flaky_proxy
 
@@ -88,7 +88,7 @@ def test_outputs_are_not_replaced_without_force_nor_made_of_themselves(
 
 def test_sparse_rows_are_written_and_read(spae: Callable[..., Outcome], bucket: str, tmp_path: Path) -> None:
     X = sp.random_array((400, 30), density=0.2, format="csr", rng=np.random.default_rng(0))
-    from spae_dask.storage.ingest import ingest
+    from spae_dask.storage.ingesting.ingest import ingest
 
     ingest(X, f"{bucket}/s.zarr")
     blocks = open_matrix(f"{bucket}/s.zarr")
@@ -101,7 +101,7 @@ def test_sparse_rows_are_written_and_read(spae: Callable[..., Outcome], bucket: 
 def test_workers_of_a_cluster_read_and_write_and_are_sent_no_secret(
     bucket: str, open_cluster: ClusterOpener, store: Path, tmp_path: Path
 ) -> None:
-    from spae_dask.storage.ingest import ingest
+    from spae_dask.storage.ingesting.ingest import ingest
 
     ingest(store, f"{bucket}/x.zarr", chunks=(500, 12))
     source = open_matrix(f"{bucket}/x.zarr")

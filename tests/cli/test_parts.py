@@ -14,10 +14,11 @@ import scipy.sparse as sp
 import zarr
 
 from spae_dask.engine import spans
-from spae_dask.storage import h5_arrays, h5_blocks, tabular_blocks, zarr_blocks
-from spae_dask.storage.csr_blocks import CsrBlocks
-from spae_dask.storage.state_store import LocalStates
-from spae_dask.storage.table_parts import cut
+from spae_dask.storage.checkpoints.state_store import LocalStates
+from spae_dask.storage.sources import h5_arrays, h5_blocks, zarr_blocks
+from spae_dask.storage.sources.csr_blocks import CsrBlocks
+from spae_dask.storage.tables import tabular_blocks
+from spae_dask.storage.tables.table_parts import cut
 from tests.cli.conftest import D, K, Outcome, R, planted, write_zarr
 from tests.storage.anndata_stores import csr_store
 

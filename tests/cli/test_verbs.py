@@ -13,7 +13,7 @@ from spae_dask.cli import fit
 from spae_dask.engine.calibration import Calibration
 from spae_dask.estimators import planning
 from spae_dask.estimators.runtime import CPU_COUNT
-from spae_dask.storage.zarr_blocks import ZarrBlocks
+from spae_dask.storage.sources.zarr_blocks import ZarrBlocks
 from tests.cli.conftest import D, K, N, R, planted, write_zarr
 from tests.storage.anndata_stores import anndata_store, sparse_counts
 
@@ -64,7 +64,7 @@ def test_fit_passes_every_option_on(spae, store, tmp_path):
 
 
 def test_a_tolerance_reads_a_sample_and_names_the_command_that_makes_it_exact(spae, tmp_path, monkeypatch):
-    from spae_dask.storage import zarr_blocks
+    from spae_dask.storage.sources import zarr_blocks
 
     store = write_zarr(tmp_path / "x.zarr", planted(), chunk_rows=10)
     monkeypatch.setattr(zarr_blocks.ZarrBlocks, "rows_per_block", 10)

@@ -22,7 +22,7 @@ from spae_dask.engine.events import Event, RowsDone
 from spae_dask.engine.serial import SerialRunner
 from spae_dask.engine.spans import Span, cut_spans
 from spae_dask.errors import InvalidInput, PassFailed, StorageError
-from spae_dask.storage.zarr_blocks import ZarrBlocks
+from spae_dask.storage.sources.zarr_blocks import ZarrBlocks
 from tests.conftest import ClusterOpener
 from tests.engine.bits import bits
 from tests.engine.scripted import Scripted

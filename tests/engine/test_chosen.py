@@ -11,7 +11,7 @@ from spae_dask.blocks import ArrayBlocks, LazyRowBlocks
 from spae_dask.engine.chosen import ChosenBlocks, choose_blocks
 from spae_dask.engine.distributed import DaskRunner
 from spae_dask.engine.serial import SerialRunner
-from spae_dask.storage.dask_blocks import DaskBlocks
+from spae_dask.storage.sources.dask_blocks import DaskBlocks
 
 X = np.random.default_rng(0).standard_normal((23, 4))
 NUMBERS = np.array([4, 0, 2])

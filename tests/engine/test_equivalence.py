@@ -19,9 +19,9 @@ from spae_dask.engine.distributed import DaskRunner
 from spae_dask.engine.layout import PassLayout
 from spae_dask.engine.serial import SerialRunner
 from spae_dask.engine.spans import Span, cut_spans
-from spae_dask.storage.csr_blocks import open_csr
-from spae_dask.storage.dask_blocks import DaskBlocks
-from spae_dask.storage.zarr_blocks import ZarrBlocks
+from spae_dask.storage.sources.csr_blocks import open_csr
+from spae_dask.storage.sources.dask_blocks import DaskBlocks
+from spae_dask.storage.sources.zarr_blocks import ZarrBlocks
 from tests.accumulators.recipes import RECIPES, Recipe, assert_same_facts
 from tests.conftest import ClusterOpener
 from tests.engine.bits import bits

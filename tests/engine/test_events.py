@@ -15,8 +15,8 @@ from spae_dask.engine.events import Event, PassEnded, PassStarted, RowsDone
 from spae_dask.engine.layout import Tally
 from spae_dask.engine.serial import SerialRunner
 from spae_dask.engine.spans import Span, cut_spans
-from spae_dask.storage.dask_blocks import DaskBlocks
-from spae_dask.storage.zarr_blocks import ZarrBlocks
+from spae_dask.storage.sources.dask_blocks import DaskBlocks
+from spae_dask.storage.sources.zarr_blocks import ZarrBlocks
 from tests.conftest import ClusterOpener
 
 N, D = 503, 6

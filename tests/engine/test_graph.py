@@ -14,7 +14,7 @@ from spae_dask.accumulators import Accumulator, CrossProducts, Gram
 from spae_dask.blocks import RowBlocks
 from spae_dask.engine.distributed import DaskRunner
 from spae_dask.engine.spans import MAX_SPANS, Span
-from spae_dask.storage.dask_blocks import DaskBlocks
+from spae_dask.storage.sources.dask_blocks import DaskBlocks
 from tests.engine.sources import Counted
 
 

@@ -20,7 +20,7 @@ from spae_dask.algorithms.sketched import SketchSizes, sketch_recipe
 from spae_dask.blocks import RowBlocks
 from spae_dask.engine.distributed import DaskRunner
 from spae_dask.engine.layout import PassLayout
-from spae_dask.storage.ingest import ingest
+from spae_dask.storage.ingesting.ingest import ingest
 from spae_dask.storage.open import open_matrix
 from tests.conftest import ClusterOpener
 from tests.engine.resident import PeakAboveIdle

@@ -30,9 +30,9 @@ from spae_dask.engine.holders import Holder
 from spae_dask.engine.serial import SerialRunner
 from spae_dask.engine.spans import Span, cut_spans
 from spae_dask.errors import SlowClusterWarning, StorageError
-from spae_dask.storage.dask_blocks import DaskBlocks
-from spae_dask.storage.state_store import LocalStates
-from spae_dask.storage.zarr_blocks import ZarrBlocks
+from spae_dask.storage.checkpoints.state_store import LocalStates
+from spae_dask.storage.sources.dask_blocks import DaskBlocks
+from spae_dask.storage.sources.zarr_blocks import ZarrBlocks
 from tests.dask_processes import DaskProcesses, end
 from tests.engine.bits import bits
 from tests.engine.scripted import Scripted

@@ -20,7 +20,7 @@ from spae_dask.engine.events import Event, RowsDone
 from spae_dask.engine.serial import SerialRunner
 from spae_dask.engine.spans import Span
 from spae_dask.errors import ClusterUnavailable, SlowClusterWarning
-from spae_dask.storage.zarr_blocks import ZarrBlocks
+from spae_dask.storage.sources.zarr_blocks import ZarrBlocks
 from tests.dask_processes import DaskProcesses, end
 from tests.engine.bits import bits
 from tests.engine.scripted import Scripted

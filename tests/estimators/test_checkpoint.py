@@ -20,9 +20,9 @@ from spae_dask.clusters.local import local_cluster
 from spae_dask.engine import spans
 from spae_dask.errors import CheckpointWarning, InvalidInput, OtherCheckpoint, StorageError
 from spae_dask.estimators import checkpointing
-from spae_dask.storage.checkpoint_record import remove_checkpoint, summarize
-from spae_dask.storage.local_states import LocalStates
-from spae_dask.storage.zarr_blocks import ZarrBlocks
+from spae_dask.storage.checkpoints.checkpoint_record import remove_checkpoint, summarize
+from spae_dask.storage.checkpoints.local_states import LocalStates
+from spae_dask.storage.sources.zarr_blocks import ZarrBlocks
 from tests.engine.scripted import Scripted
 from tests.estimators.sources import Watched, batch_encoder, spread, zarr_array
 

@@ -13,7 +13,7 @@ from spae_dask.errors import InvalidInput, NonFiniteInput
 from spae_dask.estimators.checking import check
 from spae_dask.estimators.saved import save_encoder
 from spae_dask.storage.open import open_matrix
-from spae_dask.storage.sentinel import with_missing
+from spae_dask.storage.sources.sentinel import with_missing
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from spae_dask.engine import spans
 from spae_dask.engine.serial import SerialRunner
 from spae_dask.engine.threads import one_blas_thread
 from spae_dask.estimators import fitting, planning
-from spae_dask.storage.zarr_blocks import ZarrBlocks
+from spae_dask.storage.sources.zarr_blocks import ZarrBlocks
 from tests import oracles
 from tests.engine.scripted import Scripted
 from tests.engine.sources import linked_store

@@ -17,9 +17,9 @@ from spae_dask.engine.checkpoint import NotWhole, Share
 from spae_dask.errors import OtherCheckpoint, StorageError
 from spae_dask.estimators.checkpointing import CheckpointAt
 from spae_dask.estimators.parts import PartDone, fit_part
-from spae_dask.storage import checkpoint_record
-from spae_dask.storage.checkpoint_record import remove_checkpoint, summarize
-from spae_dask.storage.state_store import LocalStates
+from spae_dask.storage.checkpoints import checkpoint_record
+from spae_dask.storage.checkpoints.checkpoint_record import remove_checkpoint, summarize
+from spae_dask.storage.checkpoints.state_store import LocalStates
 from tests.estimators.sources import Watched, spread
 
 N, D, ROWS = 540, 7, 30

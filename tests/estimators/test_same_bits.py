@@ -20,7 +20,7 @@ from spae_dask.errors import NonFiniteInput, StorageError
 from spae_dask.estimators import fitting, planning, writing
 from spae_dask.estimators.writing import transform_to_zarr
 from spae_dask.storage.open import open_matrix
-from spae_dask.storage.zarr_blocks import ZarrBlocks
+from spae_dask.storage.sources.zarr_blocks import ZarrBlocks
 from tests.estimators.sources import batch_encoder, spread, zarr_array
 
 SPAN = 64 << 10

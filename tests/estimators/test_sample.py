@@ -18,7 +18,7 @@ from spae_dask.errors import InvalidInput, MemoryBudgetExceeded, UnlikeBlocksWar
 from spae_dask.estimators import fitting, planning
 from spae_dask.estimators.column_selector import ColumnSelector
 from spae_dask.estimators.saved import save_encoder
-from spae_dask.storage.zarr_blocks import ZarrBlocks
+from spae_dask.storage.sources.zarr_blocks import ZarrBlocks
 from tests.estimators.sources import Unreadable, Watched, batch_encoder, spread, zarr_array
 
 D = 11

@@ -17,7 +17,7 @@ from spae_dask.engine import write
 from spae_dask.errors import InvalidInput, NonFiniteInput, OutputExists, StorageError
 from spae_dask.estimators import writing
 from spae_dask.estimators.writing import transform_to_zarr
-from spae_dask.storage.zarr_sink import ZarrSink, create_sink, unit_rows_for
+from spae_dask.storage.writing.zarr_sink import ZarrSink, create_sink, unit_rows_for
 from tests.estimators.sources import batch_encoder, spread, zarr_array
 
 X = spread(np.random.default_rng(0), 500, 8)

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from spae_dask import SparseEncoder, open_matrix
 from spae_dask.errors import InvalidInput, NotFound
-from spae_dask.storage.submatrix import Submatrix
+from spae_dask.storage.sources.submatrix import Submatrix
 from tests.storage.anndata_stores import sparse_counts
 from tests.storage.test_h5_files import rows_of
 

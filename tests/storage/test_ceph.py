@@ -18,9 +18,9 @@ import zarr
 from spae_dask import SparseEncoder, open_matrix
 from spae_dask.errors import StorageError
 from spae_dask.estimators.writing import transform_to_zarr
-from spae_dask.storage.address import parse_address
-from spae_dask.storage.ingest import ingest
-from spae_dask.storage.remote_store import open_remote
+from spae_dask.storage.ingesting.ingest import ingest
+from spae_dask.storage.remote.address import parse_address
+from spae_dask.storage.remote.remote_store import open_remote
 
 SCRIPTS = Path(__file__).parents[2] / "deploy" / "s3"
 PORT, MON_PORT = "18437", "16890"

@@ -16,8 +16,9 @@ import scipy.sparse as sp
 
 from spae_dask import SparseEncoder, open_matrix
 from spae_dask.errors import InvalidInput, NotFound, StorageError
-from spae_dask.storage import csr_blocks, h5_blocks, open_stored
-from spae_dask.storage.ingest import ingest
+from spae_dask.storage import open_stored
+from spae_dask.storage.ingesting.ingest import ingest
+from spae_dask.storage.sources import csr_blocks, h5_blocks
 from tests.storage.anndata_stores import sparse_counts
 
 X0 = sparse_counts()

@@ -18,10 +18,10 @@ import zarr
 from spae_dask import patience
 from spae_dask.blocks import ArrayBlocks, RowBlocks
 from spae_dask.errors import InvalidInput, NotFound, StorageError
-from spae_dask.storage.census import take_census
-from spae_dask.storage.npy_blocks import NpyBlocks
 from spae_dask.storage.open import open_matrix
-from spae_dask.storage.zarr_blocks import ZarrBlocks
+from spae_dask.storage.sources.census import take_census
+from spae_dask.storage.sources.npy_blocks import NpyBlocks
+from spae_dask.storage.sources.zarr_blocks import ZarrBlocks
 
 X = np.arange(60, dtype=np.float32).reshape(12, 5)
 

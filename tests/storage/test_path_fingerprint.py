@@ -4,8 +4,8 @@ import os
 
 import pytest
 
-from spae_dask.storage import fingerprint
-from spae_dask.storage.fingerprint import path_fingerprint
+from spae_dask.storage.artifacts import fingerprint
+from spae_dask.storage.artifacts.fingerprint import path_fingerprint
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ sys.meta_path.insert(0, Blocker())
 import numpy as np
 from spae_dask import SparseEncoder
 from spae_dask.errors import InvalidInput
-from spae_dask.storage.ingest import ingest
+from spae_dask.storage.ingesting.ingest import ingest
 
 SparseEncoder(1, n_nonzero=1).fit(np.random.default_rng(0).normal(size=(9, 3)))
 for attempt in ("import spae_dask.xarray", "ingest('a.nc', 'x.zarr')"):

@@ -5,7 +5,7 @@ import pytest
 import xarray as xr
 
 from spae_dask.errors import InvalidInput
-from spae_dask.storage.grid_layout import layout_of
+from spae_dask.storage.grids.grid_layout import layout_of
 from spae_dask.xarray import GridEncoder
 from spae_dask.xarray.weights import weights_on
 from tests.xarray.grids import field, flat

@@ -1,0 +1,1 @@
+"""The encoder on disk, and what its data are known by."""

@@ -1,0 +1,306 @@
+"""What a checkpoint is of: a JSON file beside the states, by which other data and other parameters are refused."""
+
+import json
+import re
+import shlex
+import time
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from spae_dask.errors import InvalidInput, NotFound, OtherCheckpoint, StorageError
+from spae_dask.storage.checkpoints.local_states import PARTIAL
+from spae_dask.storage.checkpoints.state_store import States, states_at
+from spae_dask.storage.writing.json_values import from_json, to_json
+
+FORMAT = "spae-checkpoint"
+FORMAT_VERSION = 1
+
+RECORD = "checkpoint.json"
+PARTS = "parts.json"
+
+OURS = re.compile(r"checkpoint\.json|parts\.json|\d\d-[-a-z0-9]+/(about\.json|\d+-\d+\.state)")
+"""Files that a checkpoint consists of; no others are ever removed."""
+
+LARGEST_RECORD = 1 << 22
+
+MOST_SPANS = 1 << 20
+"""Of a pass that a record may speak of: far more than there ever are."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """All that decides the bits of the states of a run.
+
+    Attributes
+    ----------
+    kind : str
+        What is run, such as ``"fit"``.
+    data, parameters, versions : dict
+        What the data are known by, the parameters, and the versions of the libraries.
+    """
+
+    kind: str
+    data: dict[str, Any]
+    parameters: dict[str, Any]
+    versions: dict[str, str]
+
+    def flat(self) -> dict[str, Any]:
+        """Everything by name, as JSON has it."""
+        found: dict[str, Any] = to_json({"kind": self.kind, **self.parameters}, "the job")
+        for group in ("data", "versions"):
+            found |= {f"{group}.{name}": value for name, value in to_json(getattr(self, group), group).items()}
+        return found
+
+
+@dataclass(frozen=True)
+class PassProgress:
+    """How far a pass has come.
+
+    Attributes
+    ----------
+    name : str
+        Of the pass.
+    n_spans, n_done : int
+        Spans, and those whose states are stored.
+    """
+
+    name: str
+    n_spans: int
+    n_done: int
+
+
+@dataclass(frozen=True)
+class CheckpointSummary:
+    """A checkpoint, for people.
+
+    Attributes
+    ----------
+    place : str
+        Path or URL.
+    job : Job
+        What it is of.
+    created, seconds_old : str, float
+        When it was begun, and how long ago it was last written to.
+    nbytes : int
+        Of all files.
+    passes : tuple of PassProgress
+        Those that were begun.
+    """
+
+    place: str
+    job: Job
+    created: str
+    seconds_old: float
+    nbytes: int
+    passes: tuple[PassProgress, ...] = field(default=())
+
+    def as_dict(self) -> dict[str, Any]:
+        """The fields by name, for JSON."""
+        return asdict(self)
+
+
+def begin_or_resume(store: States, job: Job) -> None:
+    """Write what the checkpoint is of, or make sure that it is of this.
+
+    Of several runs that begin one at once the first is the one it is of, and the others go on with it, or are refused.
+
+    Raises
+    ------
+    InvalidInput
+        If there is something else at its place.
+    OtherCheckpoint
+        If it is of another job; what differs is named.
+    StorageError
+        If it cannot be read or written.
+    """
+    there = read_job(store)
+    if there is None:
+        store.make("")
+        record = {
+            "format": FORMAT,
+            "format_version": FORMAT_VERSION,
+            "created": datetime.now(UTC).isoformat(timespec="seconds"),
+            "job": asdict(job),
+        }
+        store.write_if_absent(RECORD, json.dumps(to_json(record, "the checkpoint"), indent=1).encode())
+        there = read_job(store)  # another run may have been first, and a request that was repeated its own first
+        if there is None:
+            raise StorageError(f"{store.describe()} was removed while a run began there. Run again.")
+    else:
+        store.tidy()
+    old, new = there[0].flat(), job.flat()
+    changed = [
+        f"{name} was {_told(old, name)}, is {_told(new, name)}"
+        for name in sorted(old.keys() | new.keys())
+        if old.get(name) != new.get(name)
+    ]
+    if changed:
+        raise OtherCheckpoint(
+            f"the checkpoint {store.describe()} is of another run: {'; '.join(changed)}. To go on with that run, "
+            f"{_as_it_was(there[0], job)}. Else give this one a checkpoint of its own, or remove the old one: "
+            f"`spae checkpoint rm {shlex.quote(store.describe())}`."
+        )
+
+
+def _as_it_was(old: Job, new: Job) -> str:
+    """What makes the new job the old one: bits depend on the libraries and the machine as well."""
+    wanted = []
+    if (old.kind, old.data, old.parameters) != (new.kind, new.data, new.parameters):
+        wanted.append("give what it was given")
+    others = {name: it for name, it in old.versions.items() if name != "machine" and it != new.versions.get(name)}
+    if others:
+        libraries = " ".join(f"{name.replace('_', '-')}=={version}" for name, version in others.items())
+        wanted.append(f"install the libraries it ran with (`pip install {libraries}`)")
+    if old.versions.get("machine") != new.versions.get("machine"):
+        wanted.append(f"use a machine of its kind ({old.versions.get('machine')})")
+    return ", and ".join(wanted)
+
+
+def _told(values: dict[str, Any], name: str) -> str:
+    return json.dumps(values[name]) if name in values else "not known"
+
+
+def read_job(store: States) -> tuple[Job, str] | None:
+    """What a checkpoint is of, and when it was begun; None if there is nothing at its place.
+
+    Raises
+    ------
+    InvalidInput
+        If what is there is no checkpoint, or of a version that this one cannot read.
+    """
+    name = store.describe()
+    try:
+        with store.open(RECORD) as file:
+            text = file.read(LARGEST_RECORD)
+    except NotADirectoryError:
+        raise InvalidInput(f"{name} is a file. Give the checkpoint a folder of its own.") from None
+    except FileNotFoundError:
+        # parts of one array begin the checkpoint at once: what one is writing is nobody else's, and may be there by now
+        files = store.files("")
+        if RECORD in files:
+            return read_job(store)
+        others = [each for each in (*files, *store.folders()) if not PARTIAL.fullmatch(each)]
+        if others:
+            raise InvalidInput(
+                f"{name} is not a checkpoint: it holds {others[0]!r}"
+                f"{f' and {len(others) - 1} more' if len(others) > 1 else ''}, and no {RECORD}. "
+                "Give the checkpoint a folder of its own."
+            ) from None
+        return None
+    try:
+        found = json.loads(text)
+        if found["format"] != FORMAT:
+            raise InvalidInput(f"{name} is not a checkpoint of this package. Give the checkpoint a folder of its own.")
+        if found["format_version"] != FORMAT_VERSION:
+            raise InvalidInput(
+                f"the checkpoint {name} has format {found['format_version']!r}, and this version reads "
+                f"{FORMAT_VERSION}: go on with the version that wrote it, or remove it: `spae checkpoint rm {name}`."
+            )
+        job = Job(**from_json(found["job"]))
+        if not all(isinstance(each, dict) for each in (job.data, job.parameters, job.versions)):
+            raise TypeError
+        return job, str(found["created"])
+    except InvalidInput:
+        raise
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise InvalidInput(
+            f"the checkpoint {name} is damaged: its {RECORD} cannot be understood. Remove it with "
+            f"`spae checkpoint rm {name}`, and run again."
+        ) from error
+
+
+def remember_parts(store: States, n_parts: int) -> None:
+    """Note into how many parts an array job cuts the passes."""
+    store.write(PARTS, [json.dumps({"of": n_parts}).encode()])
+
+
+def parts_of(store: States) -> int | None:
+    """Into how many parts the passes were last cut; None if they were not."""
+    try:
+        with store.open(PARTS) as file:
+            found = json.loads(file.read(LARGEST_RECORD))["of"]
+    except (FileNotFoundError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
+        return None
+    return found if type(found) is int and found > 0 else None
+
+
+def summarize(place: str) -> CheckpointSummary:
+    """What a checkpoint is of and how far it has come.
+
+    Raises
+    ------
+    NotFound
+        If there is nothing.
+    InvalidInput
+        If it is no checkpoint.
+    """
+    store = states_at(place)
+    found = read_job(store)
+    if found is None:
+        raise NotFound(f"there is no checkpoint at {place}. `spae fit --checkpoint {place} ...` makes one.")
+    files = store.all_files()
+    return CheckpointSummary(
+        place=store.describe(),
+        job=found[0],
+        created=found[1],
+        seconds_old=max(0.0, time.time() - max(each.time for each in files)),
+        nbytes=sum(each.nbytes for each in files),
+        passes=tuple(each for folder in store.folders() if (each := _progress(store, folder)) is not None),
+    )
+
+
+def _progress(store: States, folder: str) -> PassProgress | None:
+    try:
+        with store.open(f"{folder}/about.json") as file:
+            about = json.loads(file.read(LARGEST_RECORD))
+        name, n_spans, fan_in = str(about["name"]), int(about["n_spans"]), int(about["fan_in"])
+    except (FileNotFoundError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
+        return None
+    if not (0 < n_spans <= MOST_SPANS and 1 < fan_in <= MOST_SPANS):
+        return None
+    done: set[int] = set()
+    for each in store.files(folder):
+        if match := re.fullmatch(r"(\d{1,2})-(\d+)\.state", each):
+            stride = fan_in ** int(match[1])
+            first = int(match[2]) * stride
+            done.update(range(first, min(first + stride, n_spans)))
+    return PassProgress(name, n_spans, len(done))
+
+
+def remove_checkpoint(place: str) -> int:
+    """Remove a checkpoint, damaged ones too, and nothing else; how many bytes that freed.
+
+    Raises
+    ------
+    NotFound
+        If there is nothing.
+    InvalidInput
+        If other files are there; nothing is removed then.
+    """
+    store = states_at(place)
+    try:
+        files = store.all_files()
+        names = {*store.files(""), *store.folders()}
+    except NotADirectoryError:
+        raise InvalidInput(f"{place} is a file, not a checkpoint. Nothing was removed.") from None
+    if not names:
+        raise NotFound(f"there is no checkpoint at {place}. Nothing was removed.")
+    foreign = [each.path for each in files if not _is_ours(each.path)]
+    if foreign or RECORD not in names:
+        why = f"it holds {foreign[0]!r}" if foreign else f"it has no {RECORD}"
+        raise InvalidInput(f"{place} is not a checkpoint: {why}. Nothing was removed.")
+    folders = store.folders()
+    # what tells that it is a checkpoint goes last, so that this can be done again if it is cut short
+    for each in sorted(files, key=lambda file: file.path == RECORD):
+        store.remove(each.path)
+    for folder in (*folders, ""):
+        store.remove_folder(folder)
+    return sum(each.nbytes for each in files)
+
+
+def _is_ours(path: str) -> bool:
+    folder, _, name = path.rpartition("/")
+    if PARTIAL.fullmatch(name):
+        name = name.removeprefix(".").rpartition(".partial-")[0]
+    return OURS.fullmatch(f"{folder}/{name}" if folder else name) is not None

@@ -1,0 +1,127 @@
+"""The files of a checkpoint in a local or mounted folder."""
+
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from spae_dask.errors import StorageError
+from spae_dask.storage.remote.stored_file import StoredFile
+from spae_dask.storage.writing.whole_files import create_file, replace_file
+
+KEPT = " What was stored before is kept: run again, and it goes on from there."
+
+PARTIAL = re.compile(r"\..+\.partial-[0-9a-f]{8}")
+"""Files that a process was writing when it was killed."""
+
+SECONDS_OF_WRITING = 3600
+"""After which a file that is still partial is nobody's."""
+
+
+@dataclass(frozen=True)
+class LocalStates:
+    """Files below a local or mounted folder.
+
+    Parameters
+    ----------
+    root : Path
+        Absolute.
+    """
+
+    root: Path
+
+    def describe(self) -> str:
+        """The path."""
+        return str(self.root)
+
+    def make(self, folder: str) -> None:
+        """Make sure that a folder is there; the one above it must be."""
+        try:
+            (self.root / folder).mkdir(exist_ok=True)
+        except OSError as error:
+            raise StorageError(f"{self.root / folder} cannot be made: {error.strerror}.{KEPT}") from error
+
+    def folders(self) -> list[str]:
+        """Names of the folders."""
+        return sorted(each.name for each in self._entries("") if each.is_dir())
+
+    def files(self, folder: str) -> list[str]:
+        """Names of the files in a folder; ``""`` for the checkpoint's own."""
+        return sorted(each.name for each in self._entries(folder) if each.is_file())
+
+    def write(self, path: str, pieces: Iterable[bytes | memoryview]) -> None:
+        """Write a file, in place of what is there."""
+        target = self.root / path
+        if not target.parent.is_dir():
+            raise StorageError(
+                f"{target.parent} is not there, so nothing can be stored in it. The folder of a checkpoint must be one "
+                "that all workers see under the same path, and must not be removed while a run goes on."
+            )
+        try:
+            replace_file(target, pieces)
+        except StorageError as error:
+            raise StorageError(f"{error}{KEPT}") from error
+
+    def write_if_absent(self, path: str, content: bytes) -> None:
+        """Write a file unless there is one; of several writers one is first, and nobody sees a part of its file."""
+        try:
+            create_file(self.root / path, content)
+        except StorageError as error:
+            raise StorageError(f"{error}{KEPT}") from error
+
+    @contextmanager
+    def open(self, path: str) -> Iterator[BinaryIO]:
+        """Open a file to read."""
+        try:
+            with (self.root / path).open("rb") as file:
+                yield file
+        except (FileNotFoundError, NotADirectoryError, StorageError):
+            raise
+        except OSError as error:
+            raise StorageError(f"{self.root / path} cannot be read: {error.strerror}.{KEPT}") from error
+
+    def remove(self, path: str) -> None:
+        """Remove a file, if it is there."""
+        self._remove(self.root / path, Path.unlink)
+
+    def remove_folder(self, folder: str) -> None:
+        """Remove a folder that is empty, if it is there."""
+        self._remove(self.root / folder, Path.rmdir)
+
+    def all_files(self) -> list[StoredFile]:
+        """Every file, however deep."""
+        found = []
+        for path in sorted(self.root.rglob("*")):
+            with suppress(FileNotFoundError):
+                if path.is_file():
+                    stat = path.stat()
+                    found.append(StoredFile(path.relative_to(self.root).as_posix(), stat.st_size, stat.st_mtime))
+        return found
+
+    def tidy(self) -> None:
+        """Remove what killed processes were writing, long ago."""
+        for each in self.all_files():
+            if PARTIAL.fullmatch(Path(each.path).name) and time.time() - each.time > SECONDS_OF_WRITING:
+                self.remove(each.path)
+
+    def _entries(self, folder: str) -> list[Path]:
+        try:
+            return list((self.root / folder).iterdir())
+        except FileNotFoundError:
+            return []
+        except NotADirectoryError:
+            raise
+        except OSError as error:
+            raise StorageError(f"{self.root / folder} cannot be listed: {error.strerror}.") from error
+
+    def _remove(self, target: Path, by: Callable[[Path], None]) -> None:
+        with suppress(FileNotFoundError):
+            try:
+                by(target)
+            except FileNotFoundError:
+                raise
+            except OSError as error:
+                raise StorageError(f"{target} cannot be removed: {error.strerror}.") from error

@@ -1,0 +1,1 @@
+"""Arrays with named dimensions as matrices, and back."""

@@ -1,0 +1,297 @@
+"""Row blocks of arrays with named dimensions, in memory, of dask blocks, or still in a file."""
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import dask
+import dask.array as da
+import numpy as np
+import numpy.typing as npt
+import xarray as xr
+
+from spae_dask.blocks import ArrayBlocks, RowBlocks, check_unmasked, uniform_bounds
+from spae_dask.errors import InvalidInput, SpaeError, StorageError
+from spae_dask.storage.grids.grid_layout import checked_array, layout_of, told_array
+from spae_dask.storage.sources.dask_blocks import DaskBlocks, refuse_unknown_chunks
+from spae_dask.storage.sources.sentinel import holding_nan, mark_missing
+
+TARGET_BLOCK_NBYTES = 16 << 20
+"""Bytes of a row block where the chunks leave the choice."""
+
+MAX_BLOCK_NBYTES = 256 << 20
+"""Chunks of more rows than take this are read in parts, and decoded once for each part."""
+
+AT_ONCE = 10
+"""Chunks that a reader decodes at once, at most."""
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """Columns of the matrix: which cells of the flat grid, each times what.
+
+    Parameters
+    ----------
+    n_cells : int
+        Cells of the grid.
+    kept : ndarray (d,) of int, or None
+        Cells that are columns, ascending; None for all.
+    factor : ndarray (d,) or None
+        What each is multiplied by.
+    missing_value : float, optional
+        A number that stands for NaN.
+    """
+
+    n_cells: int
+    kept: npt.NDArray[np.intp] | None = None
+    factor: npt.NDArray[np.float64] | None = None
+    missing_value: float | None = None
+
+    @property
+    def d(self) -> int:
+        """Columns."""
+        return self.n_cells if self.kept is None else int(self.kept.size)
+
+    @property
+    def numbers(self) -> npt.NDArray[np.intp]:
+        """Cells that are columns (d,), by their numbers in the flat grid."""
+        return np.arange(self.n_cells) if self.kept is None else self.kept
+
+    def taken(self, columns: npt.NDArray[np.intp]) -> "Cells":
+        """Some of the columns."""
+        factor = None if self.factor is None else self.factor[columns]
+        return Cells(self.n_cells, self.numbers[columns], factor, self.missing_value)
+
+    @property
+    def all_as_is(self) -> bool:
+        """Whether rows are those of the grid, unchanged."""
+        return self.kept is None and self.factor is None and self.missing_value is None
+
+    def dtype(self, stored: np.dtype[Any]) -> np.dtype[Any]:
+        """Type of the rows; weighted float32 stays float32."""
+        return stored if self.factor is None and self.missing_value is None else holding_nan(stored)
+
+    def rows(self, block: Any) -> npt.NDArray[Any]:
+        """Rows (m, d) of a block (..., grid) of samples."""
+        check_unmasked(block)
+        rows = np.asarray(block).reshape(-1, self.n_cells)
+        if self.kept is not None:
+            rows = rows[:, self.kept]
+        if self.missing_value is not None:
+            rows = mark_missing(rows, self.missing_value)
+        if self.factor is not None:
+            dtype = self.dtype(rows.dtype)
+            rows = rows.astype(dtype, copy=False) * self.factor.astype(dtype)
+        return rows
+
+
+@dataclass(frozen=True, eq=False)
+class GridRows:
+    """An array read in blocks along its first sample dimension.
+
+    Parameters
+    ----------
+    variable : xarray.Variable
+        In memory, or lazily indexed in a file; not of dask blocks. Its dimensions are in any order: blocks are
+        transposed when they are read, since a transposed lazy variable is read entry by entry.
+    sample_dims, feature_dims : tuple of str
+        Dimensions that make the rows, and those that make the cells, the last ones fastest.
+    cells : Cells
+        Which are columns.
+    name : str
+        How messages call it.
+    target_nbytes : int
+        Bytes of a block where the chunks leave the choice.
+    max_nbytes : int
+        Most bytes of a block, whatever the chunks, unless a single place along the first dimension takes more.
+    feature_names : tuple of str, optional
+        Names of the columns.
+    """
+
+    variable: xr.Variable
+    sample_dims: tuple[str, ...]
+    feature_dims: tuple[str, ...]
+    cells: Cells
+    name: str
+    target_nbytes: int = TARGET_BLOCK_NBYTES
+    max_nbytes: int = MAX_BLOCK_NBYTES
+    feature_names: tuple[str, ...] | None = None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """``(n, d)``."""
+        return math.prod(self.variable.sizes[dim] for dim in self.sample_dims), self.cells.d
+
+    @property
+    def dtype(self) -> np.dtype[np.generic]:
+        """Type of the entries."""
+        return self.cells.dtype(self.variable.dtype)
+
+    @property
+    def in_process(self) -> bool:
+        """Whether the array is in this process's memory."""
+        return in_memory(self.variable)
+
+    @cached_property
+    def chunks(self) -> tuple[int, ...]:
+        """Sizes of a stored chunk along sample, then feature dimensions; whole ones where they are not known."""
+        stored = self.variable.encoding.get("preferred_chunks") or {}
+        first = self.sample_dims[0]
+        sizes = {dim: self.variable.sizes[dim] for dim in (*self.sample_dims, *self.feature_dims)}
+        return tuple(min(n, _largest(stored.get(dim, 1 if dim == first else n))) for dim, n in sizes.items())
+
+    @property
+    def _others(self) -> tuple[int, ...]:
+        """Sizes of all dimensions but the first."""
+        return tuple(self.variable.sizes[dim] for dim in (*self.sample_dims[1:], *self.feature_dims))
+
+    @property
+    def place_nbytes(self) -> int:
+        """Bytes of one place along the first dimension, whole grid."""
+        itemsize: int = max(self.variable.dtype.itemsize, self.dtype.itemsize)
+        return math.prod(self._others) * itemsize
+
+    @cached_property
+    def places_per_block(self) -> int:
+        """Places along the first dimension in a block: whole chunks, or an even part of one that is too tall."""
+        size, chunk = self.variable.sizes[self.sample_dims[0]], self.chunks[0]
+        most = max(1, self.max_nbytes // self.place_nbytes)
+        if chunk > most:
+            return -(-chunk // -(-chunk // most))
+        return int(min(size, chunk * max(1, min(self.target_nbytes, self.max_nbytes) // (chunk * self.place_nbytes))))
+
+    @property
+    def bounds(self) -> range | tuple[int, ...]:
+        """Row bounds of the blocks."""
+        inner = math.prod(self.variable.sizes[dim] for dim in self.sample_dims[1:])
+        return uniform_bounds(self.shape[0], self.places_per_block * inner)
+
+    @property
+    def decodes_per_chunk(self) -> int:
+        """How often a pass decodes each chunk, at most."""
+        chunk, step = self.chunks[0], self.places_per_block
+        return 1 if step % chunk == 0 else -(-(chunk - 1) // step) + 1
+
+    @property
+    def read_nbytes(self) -> int:
+        """The block before cells are chosen, and of files chunks in flight, encoded and decoded."""
+        whole = self.places_per_block * self.place_nbytes
+        if self.in_process:
+            return 0 if self.cells.all_as_is else whole
+        return 2 * whole + 2 * self.chunks_nbytes
+
+    @property
+    def chunks_nbytes(self) -> int:
+        """Bytes of the chunks of a file that are decoded at once to read a block."""
+        chunk = math.prod(self.chunks) * self.variable.dtype.itemsize
+        across = math.prod(-(-size // c) for size, c in zip(self._others, self.chunks[1:], strict=True))
+        at_once = 1 if "chunksizes" in self.variable.encoding else AT_ONCE  # HDF5 decodes them one by one
+        return int(chunk) * min(at_once, across * -(-self.places_per_block // self.chunks[0]))
+
+    def read(self, i: int) -> npt.NDArray[Any]:
+        """Rows of block ``i``.
+
+        Raises
+        ------
+        StorageError
+            If the file cannot be read.
+        """
+        start, first = i * self.places_per_block, self.sample_dims[0]
+        try:
+            block = self.variable.isel({first: slice(start, start + self.places_per_block)}).load()
+        except (SpaeError, MemoryError):
+            raise
+        except Exception as error:  # readers raise what they please
+            raise StorageError(
+                f"{self.describe()} cannot be read at {first} {start} to "
+                f"{start + self.places_per_block - 1}: {type(error).__name__}: {error}. Check the file, or restore it."
+            ) from error
+        return self.cells.rows(block.transpose(*self.sample_dims, *self.feature_dims).values)
+
+    def describe(self) -> str:
+        """Name for messages."""
+        return self.name
+
+
+def _largest(chunk: Any) -> int:
+    """Of one size, or of all the sizes along a dimension."""
+    return max(chunk) if isinstance(chunk, tuple | list) else int(chunk)
+
+
+def in_memory(variable: xr.Variable) -> bool:
+    """Whether its entries are in this process, not in a file or a task graph."""
+    return variable.chunks is None and bool(variable._in_memory)  # xarray says it nowhere else
+
+
+def rows_of(
+    array: xr.DataArray, sample_dims: tuple[str, ...], feature_dims: tuple[str, ...], cells: Cells
+) -> GridRows | DaskBlocks:
+    """Row blocks of an array with dimensions in any order; nothing is read.
+
+    Dask arrays keep their chunks along the first sample dimension and give one block for each; chunks of the other
+    dimensions are put together row chunk by row chunk, within the task graph.
+    """
+    variable = array.variable
+    if variable.chunks is None:
+        return GridRows(variable, sample_dims, feature_dims, cells, place_of(array))
+    lazy = variable.transpose(*sample_dims, *feature_dims).data
+    if not isinstance(lazy, da.Array):
+        raise InvalidInput(f"{told_array(array)} is made of {type(lazy).__name__}, not of numpy or dask arrays.")
+    n_blocks, inner = lazy.numblocks, math.prod(lazy.shape[1 : len(sample_dims)])
+    refuse_unknown_chunks(lazy)
+    whole = lazy.rechunk(dict.fromkeys(range(1, lazy.ndim), -1))
+    if lazy.ndim == 2 and cells.all_as_is:
+        return DaskBlocks(lazy)
+    rows = whole.map_blocks(
+        _prepared,
+        cells=dask.delayed(cells, pure=True),  # one object of the graph, not one a block
+        drop_axis=list(range(2, lazy.ndim)),
+        chunks=(tuple(size * inner for size in whole.chunks[0]), (cells.d,)),
+        dtype=cells.dtype(lazy.dtype),
+        meta=np.empty((0, 0), dtype=cells.dtype(lazy.dtype)),
+    )
+    largest = max(whole.chunks[0]) * int(np.prod(lazy.shape[1:])) * lazy.dtype.itemsize
+    return DaskBlocks(rows, beside_nbytes=largest * (1 if max(n_blocks[1:], default=1) == 1 else 2))
+
+
+def _prepared(block: Any, cells: Cells) -> npt.NDArray[Any]:
+    return cells.rows(block)
+
+
+def open_data_array(array: object) -> RowBlocks:
+    """Row blocks of a DataArray of two dimensions, the first of which are the rows; nothing is read.
+
+    Raises
+    ------
+    InvalidInput
+        If it has not two dimensions; the message says how to fit such arrays.
+    """
+    given = checked_array(array)
+    if given.ndim != 2:
+        dims = ", ".join(f"{dim}: {size}" for dim, size in given.sizes.items())
+        raise InvalidInput(
+            f"{told_array(given)} has {given.ndim} dimension(s) ({dims}). Expected 2D array: rows are samples, columns "
+            "are features. For a grid, say which dimension the samples are along: "
+            "spae_dask.xarray.GridEncoder(...).fit(da, sample_dim='time')."
+        )
+    if 0 in given.shape:  # open_matrix says so
+        return ArrayBlocks(given.values, 1)
+    layout = layout_of(given, str(given.dims[0]))
+    names = None
+    if layout.feature_dims[0] in layout.coords.coords:
+        names = layout.cell_names(np.arange(layout.n_cells))
+    blocks = rows_of(given, layout.sample_dims, layout.feature_dims, Cells(layout.n_cells))
+    if isinstance(blocks, DaskBlocks):
+        return DaskBlocks(blocks.array, feature_names=names)
+    if blocks.in_process:
+        return ArrayBlocks(given.values, rows_per_block=blocks.places_per_block, feature_names=names)
+    return replace(blocks, feature_names=names)
+
+
+def place_of(array: xr.DataArray) -> str:
+    """Where an array came from, if that is known, and its name."""
+    source = array.encoding.get("source")
+    if source is None or in_memory(array.variable):
+        return told_array(array)
+    return f"{source}/{array.name}" if array.name is not None else str(source)

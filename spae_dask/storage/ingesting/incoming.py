@@ -1,0 +1,207 @@
+"""Sources of `ingest`: each becomes a stream of dense bands of rows with the little that is known about it.
+
+Sparse ones stay as they are.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from pathlib import Path
+from typing import Any
+from warnings import warn
+
+import numpy as np
+import numpy.typing as npt
+import zarr
+
+from spae_dask.blocks import RowBlocks, StoredEntries, stored_entries
+from spae_dask.errors import InvalidInput, MissingChunksWarning
+from spae_dask.storage.open import open_matrix
+from spae_dask.storage.sources.bands import BAND, READING_ONE, block_bands, plan_zarr_bands, share_of
+from spae_dask.storage.sources.census import missing_chunks
+from spae_dask.storage.sources.npy_blocks import NpyBlocks
+from spae_dask.storage.sources.zarr_blocks import ZarrBlocks
+from spae_dask.storage.tables.csv_rows import SUFFIXES, open_csv
+
+NETCDF = (".nc", ".nc4", ".cdf", ".netcdf")
+
+READ = (".npy", ".h5ad", *SUFFIXES, ".parquet", ".feather", ".arrow", ".nc")
+NOT_READ = (".h5", ".hdf5", ".npz", ".mat", ".xlsx", ".mtx")
+
+
+@dataclass(frozen=True)
+class Incoming:
+    """A source about to be written.
+
+    Attributes
+    ----------
+    name : str
+        How messages call it.
+    n_rows : int, optional
+        Rows, if they are known before all are read.
+    rows_expected : int
+        The same, or an estimate.
+    d : int
+        Columns.
+    dtype : numpy.dtype
+        Type of the entries.
+    bands : iterator of ndarray
+        The rows in order (rows, d).
+    attributes : dict
+        What the output takes over.
+    decodes_per_chunk : int
+        How often each chunk of the source is decoded.
+    sparse : (RowBlocks, StoredEntries), optional
+        The source itself, if its rows are sparse; there are no bands then.
+    notes : tuple of str
+        What was found out about the source on the way.
+    """
+
+    name: str
+    n_rows: int | None
+    rows_expected: int
+    d: int
+    dtype: np.dtype[Any]
+    bands: Iterator[npt.NDArray[Any]]
+    attributes: dict[str, Any] = field(default_factory=dict)
+    decodes_per_chunk: int = 1
+    sparse: tuple[RowBlocks, StoredEntries] | None = None
+    notes: tuple[str, ...] = ()
+
+
+def open_incoming(
+    source: Any,
+    *,
+    array: str | None,
+    columns: Sequence[str] | None = None,
+    header: bool | None,
+    budget: int,
+    variable: str | None = None,
+    sample_dim: str | Sequence[str] | None = None,
+) -> Incoming:
+    """Open a source for one reading within a budget; of text the first rows are read, of all else only metadata.
+
+    Of grids some or all rows are read as well, to find the cells without data.
+
+    Parameters
+    ----------
+    source, array, columns, header, budget, variable, sample_dim
+        As in :func:`spae_dask.storage.ingesting.ingest.ingest`.
+    """
+    name = str(source).lower() if isinstance(source, str | Path) else ""
+    if name.endswith(NETCDF) or variable is not None or sample_dim is not None or (name and _is_dataset(str(source))):
+        if array is not None or header is not None:
+            raise InvalidInput(
+                f"{source} is read as a grid, whose variable is named by variable=NAME (--variable NAME); leave array "
+                "and header out."
+            )
+        return _from_grid(source, variable, sample_dim, budget)
+    if name.endswith(tuple(SUFFIXES)):
+        if array is not None:
+            raise InvalidInput(f"array={array!r} names a member of a Zarr group, but {source} is a text file.")
+        return _from_text(Path(source), columns, header, budget)
+    if header is not None:
+        raise InvalidInput(f"header={header} is about the first row of text files, and {source} is none. Leave it out.")
+    if name.endswith(NOT_READ):
+        raise InvalidInput(
+            f"{source} is of a type that is not read. Allowed are {', '.join(READ)} and Zarr: "
+            "write it as one of these with the library that made it."
+        )
+    if name.endswith(".npy") and array is not None:
+        raise InvalidInput(f"array={array!r} names a member of a Zarr group, but {source} is a single array.")
+    return _from_blocks(open_matrix(source, array=array, columns=columns), budget)
+
+
+def _is_dataset(path: str) -> bool:
+    """Whether a local Zarr group holds variables of more than two named dimensions, and nothing that is a matrix."""
+    if "://" in path or not Path(path).is_dir():
+        return False
+    try:
+        group = zarr.open(path, mode="r")
+    except Exception:  # whatever is wrong with it is told when it is opened as a matrix
+        return False
+    if not isinstance(group, zarr.Group) or "encoding-type" in group.attrs:
+        return False
+    arrays = [array for _, array in group.arrays()]
+    named = [a for a in arrays if "_ARRAY_DIMENSIONS" in a.attrs or getattr(a.metadata, "dimension_names", None)]
+    return max((each.ndim for each in named), default=0) > 2 and sum(each.ndim == 2 for each in arrays) != 1
+
+
+def _from_grid(source: Any, variable: str | None, sample_dim: str | Sequence[str] | None, budget: int) -> Incoming:
+    if not isinstance(source, str | Path):
+        raise InvalidInput(
+            f"variable and sample_dim are about netCDF files and Zarr datasets, and a {type(source).__name__} was "
+            "given. Give a path, or leave them out."
+        )
+    try:
+        from spae_dask.storage.grids.xarray_files import open_grid
+    except ImportError as error:
+        raise InvalidInput(
+            f'{source} needs xarray, which is not installed. Run `pip install "spae-dask[xarray]"`.'
+        ) from error
+
+    opened = open_grid(str(source).removeprefix("file://"), variable=variable, sample_dim=sample_dim, budget=budget)
+    rows = opened.rows
+    n, d = rows.shape
+    return Incoming(
+        name=rows.describe(),
+        n_rows=n,
+        rows_expected=n,
+        d=d,
+        dtype=rows.dtype,
+        bands=block_bands(rows, budget),
+        attributes={"feature_names": list(opened.names)},
+        decodes_per_chunk=rows.decodes_per_chunk,
+        notes=opened.notes,
+    )
+
+
+def _from_text(path: Path, columns: Sequence[str] | None, header: bool | None, budget: int) -> Incoming:
+    """Read until the rows are known to be many, or are known."""
+    table = open_csv(path, header=header, columns=columns)
+    d = table.d if table.chosen is None else len(table.chosen)
+    batches = table.batches()
+    head: list[npt.NDArray[np.float64]] = []
+    n_rows = 0
+    while n_rows * d * 8 < share_of(budget) and (batch := next(batches, None)) is not None:
+        head.append(batch)
+        n_rows += len(batch)
+    complete = n_rows * d * 8 < share_of(budget)
+    if n_rows == 0:
+        raise InvalidInput(f"{path} has a header but no rows. There is nothing to write.")
+    return Incoming(
+        name=str(path),
+        n_rows=n_rows if complete else None,
+        rows_expected=n_rows if complete else max(n_rows, table.rows_expected),
+        d=d,
+        dtype=np.dtype(np.float64),
+        bands=chain(head, batches),
+        attributes={} if table.names_read is None else {"feature_names": list(table.names_read)},
+    )
+
+
+def _from_blocks(blocks: RowBlocks, budget: int) -> Incoming:
+    n, d = blocks.shape
+    census = missing_chunks(blocks)
+    if census is not None and census.n_missing:
+        warn(
+            f"{blocks.describe()}: {census.describe()}. They are written as such; if they were lost, restore them.",
+            MissingChunksWarning,
+            stacklevel=4,
+        )
+    stored = stored_entries(blocks)
+    if stored is not None:
+        return Incoming(blocks.describe(), n, n, d, blocks.dtype, iter(()), sparse=(blocks, stored))
+    names = getattr(blocks, "feature_names", None)
+    named = {} if names is None else {"feature_names": list(names)}
+    if isinstance(blocks, ZarrBlocks):
+        bands = plan_zarr_bands(blocks, budget)
+        kept = {key: value for key, value in blocks.array.attrs.items() if key != "_ARRAY_DIMENSIONS"} | named
+        return Incoming(blocks.describe(), n, n, d, blocks.dtype, iter(bands), kept, bands.n_parts)
+    if isinstance(blocks, NpyBlocks):
+        # long bands, so that a file in Fortran order is read in long runs
+        blocks = replace(blocks, target_nbytes=BAND * share_of(budget))
+    # tables in files come a few rows at a time, however large their row groups are
+    streamed: Callable[[int], Iterator[npt.NDArray[Any]]] | None = getattr(blocks, "bands", None)
+    rows = block_bands(blocks, budget) if streamed is None else streamed(READING_ONE * share_of(budget))
+    return Incoming(blocks.describe(), n, n, d, blocks.dtype, rows, named)

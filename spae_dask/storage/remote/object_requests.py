@@ -1,0 +1,68 @@
+"""Requests of object stores beyond those of Zarr's stores: uploads in parts, and listings with sizes and times."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from zarr.abc.store import Store
+from zarr.storage import ObjectStore
+
+from spae_dask.storage.remote.stored_file import StoredFile
+
+PART_NBYTES = 16 << 20
+"""Of an object that is uploaded in parts. S3 takes 10,000 parts."""
+
+N_PARTS_AT_ONCE = 4
+"""Parts of one object that are held and sent at once."""
+
+
+async def upload(client: Store, key: str, pieces: Iterable[bytes | memoryview]) -> None:
+    """Put an object in parts; it appears when the last one is there. Parts of one that fails are taken back."""
+    import obstore
+
+    await obstore.put_async(
+        _client(client),
+        key,
+        _cut(pieces),
+        use_multipart=True,
+        chunk_size=PART_NBYTES,
+        max_concurrency=N_PARTS_AT_ONCE,
+    )
+
+
+async def objects_below(client: Store, prefix: str) -> tuple[StoredFile, ...]:
+    """All objects below a prefix, however deep, in the order of their names."""
+    import obstore
+
+    found = await obstore.list(_client(client), prefix or None).collect_async()
+    return tuple(sorted(_files(found), key=lambda each: each.path))
+
+
+async def names_below(client: Store, prefix: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Names directly below a prefix: those that have others below them, and those of objects."""
+    import obstore
+
+    found = await obstore.list_with_delimiter_async(_client(client), prefix or None)
+    both = found["common_prefixes"], (each.path for each in _files(found["objects"]))
+    folders, files = (tuple(sorted(path.rpartition("/")[2] for path in paths)) for paths in both)
+    return folders, files
+
+
+def _client(client: Store) -> Any:
+    assert isinstance(client, ObjectStore), "only object stores are asked for this; please report this"
+    return client.store
+
+
+def _files(listed: Iterable[Any]) -> Iterator[StoredFile]:
+    for each in listed:
+        name = each["path"].rpartition("/")[2]
+        # consoles make empty objects that stand for folders; they come without the slash at their end
+        if each["size"] or "." in name:
+            yield StoredFile(each["path"], int(each["size"]), each["last_modified"].timestamp())
+
+
+def _cut(pieces: Iterable[bytes | memoryview]) -> Iterator[memoryview]:
+    """The same bytes in pieces of no more than a part, so that sending keeps pace with cutting; nothing is copied."""
+    for piece in pieces:
+        whole = memoryview(piece)
+        for start in range(0, len(whole), PART_NBYTES):
+            yield whole[start : start + PART_NBYTES]

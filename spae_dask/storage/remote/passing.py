@@ -1,0 +1,43 @@
+"""Which failures of a store may pass: those are worth another try, and the others are not."""
+
+import socket
+
+from spae_dask.errors import SpaeError, StorageError, StorageFaltered
+from spae_dask.storage.remote.faults import REPEATED, kind_of
+
+
+def may_pass(error: BaseException) -> bool:
+    """Whether ``error``, or what it came from, is of the kind that another try may not meet.
+
+    A missing object, a missing permission and bytes that no codec understands are not; nor is a request to an object
+    store, which was repeated before its error was raised.
+    """
+    seen: set[int] = set()
+    each: BaseException | None = error
+    while each is not None and id(each) not in seen:
+        seen.add(id(each))
+        if isinstance(each, SpaeError):
+            return isinstance(each, StorageFaltered)
+        if isinstance(each, FileNotFoundError | PermissionError):
+            return False
+        if kind_of(each) in REPEATED:
+            return True
+        each = each.__cause__ or each.__context__
+    return False
+
+
+def read_failed(what: str, remedy: str, error: BaseException) -> StorageError:
+    """The error that says ``what``, of the class that tells whether reading again makes sense; if not, the remedy."""
+    if may_pass(error):
+        return StorageFaltered(f"{what} Run again when the store answers.")
+    if isinstance(error, FileNotFoundError):
+        return StorageError(f"{what} {not_seen('It')}")
+    return StorageError(f"{what} {remedy}")
+
+
+def not_seen(what: str) -> str:
+    """What is to be said of data that the process which is to read them does not see."""
+    return (
+        f"{what} is not there for a process of {socket.gethostname()}. Give data at a path, or a URL, that all workers "
+        "see as this process does, and see that nothing moves them, or takes their mount away, while a run goes on."
+    )

@@ -1,0 +1,169 @@
+"""A Zarr store at an address: requests are repeated and explained, and each process opens it with its own credentials.
+
+Pickled, it is its address and nothing else: no client, no secret.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from typing import Any, TypeVar
+
+from zarr.abc.store import ByteRequest, Store
+from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
+from zarr.core.sync import sync
+
+from spae_dask.storage.remote.address import Address
+from spae_dask.storage.remote.object_clients import connect, settled
+from spae_dask.storage.remote.object_requests import names_below, objects_below, upload
+from spae_dask.storage.remote.stored_file import StoredFile
+from spae_dask.storage.remote.tries import tried
+
+T = TypeVar("T")
+
+
+class RemoteStore(Store):
+    """What is below an address, by keys.
+
+    Parameters
+    ----------
+    address : Address
+        With all that this process's environment says already in it, as `open_remote` makes it.
+    read_only : bool
+        Whether writing is refused.
+    """
+
+    def __init__(self, address: Address, *, read_only: bool = True) -> None:
+        super().__init__(read_only=read_only)
+        self.address = address
+        self._client = connect(address, read_only=read_only)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _reopened, (self.address, self.read_only)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, RemoteStore) and (self.address, self.read_only) == (other.address, other.read_only)
+
+    def __hash__(self) -> int:
+        return hash((self.address, self.read_only))
+
+    def __str__(self) -> str:
+        return self.address.url
+
+    def __repr__(self) -> str:
+        return f"RemoteStore({self.address.url!r})"
+
+    def with_read_only(self, read_only: bool = False) -> "RemoteStore":
+        """The same place, to be read only or to be written."""
+        return RemoteStore(self.address, read_only=read_only)
+
+    @property
+    def supports_writes(self) -> bool:
+        """As the client."""
+        return self._client.supports_writes
+
+    @property
+    def supports_deletes(self) -> bool:
+        """As the client."""
+        return self._client.supports_deletes
+
+    @property
+    def supports_listing(self) -> bool:
+        """As the client."""
+        return self._client.supports_listing
+
+    async def _tried(self, key: str, request: Callable[[], Awaitable[T]], done: str = "read") -> T:
+        return await tried(self.address, key, request, done)
+
+    async def get(self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None) -> Buffer | None:
+        """The bytes of an object, or of a part of it; None if there is none."""
+        return await self._tried(key, lambda: self._client.get(key, prototype, byte_range))
+
+    async def get_partial_values(
+        self, prototype: BufferPrototype, key_ranges: Iterable[tuple[str, ByteRequest | None]]
+    ) -> list[Buffer | None]:
+        """Parts of objects, in the order asked for."""
+        return [await self.get(key, prototype, byte_range) for key, byte_range in key_ranges]
+
+    async def exists(self, key: str) -> bool:
+        """Whether there is such an object."""
+        return await self._tried(key, lambda: self._client.exists(key))
+
+    async def set(self, key: str, value: Buffer) -> None:
+        """Store an object."""
+        self._check_writable()
+        await self._tried(key, lambda: self._client.set(key, value), "written")
+
+    async def set_if_not_exists(self, key: str, value: Buffer) -> None:
+        """Store an object unless there is one; the service decides, so of two writers one is first."""
+        self._check_writable()
+        await self._tried(key, lambda: self._client.set_if_not_exists(key, value), "written")
+
+    async def delete(self, key: str) -> None:
+        """Delete an object; it may be absent."""
+        self._check_writable()
+        await self._tried(key, lambda: self._client.delete(key), "deleted")
+
+    async def list(self) -> AsyncIterator[str]:
+        """All keys."""
+        async for key in self.list_prefix(""):
+            yield key
+
+    async def list_prefix(self, prefix: str) -> AsyncIterator[str]:
+        """Keys that begin with a prefix, which is empty or ends at a slash."""
+        for key in await self._tried(prefix, lambda: _all_of(self._client.list_prefix(prefix)), "listed"):
+            yield key
+
+    async def list_dir(self, prefix: str) -> AsyncIterator[str]:
+        """Names directly below a prefix."""
+        for key in await self._tried(prefix, lambda: _all_of(self._client.list_dir(prefix)), "listed"):
+            yield key
+
+    async def upload(self, key: str, pieces: Sequence[bytes | memoryview]) -> None:
+        """Store an object in parts, each of which the client repeats: a fault does not begin a large one anew."""
+        self._check_writable()
+        patient = connect(self.address, read_only=False, repeats=True)
+        await tried(self.address, key, lambda: upload(patient, key, pieces), "written", repeats_itself=True)
+
+    async def objects_below(self, prefix: str) -> tuple[StoredFile, ...]:
+        """Objects below a prefix, however deep, with sizes and times; of object stores only."""
+        return await self._tried(prefix, lambda: objects_below(self._client, prefix), "listed")
+
+    async def names_below(self, prefix: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Names directly below a prefix, of folders and of objects; of object stores only."""
+        return await self._tried(prefix, lambda: names_below(self._client, prefix), "listed")
+
+    async def getsize(self, key: str) -> int:
+        """Bytes of an object."""
+        return await self._tried(key, lambda: self._client.getsize(key))
+
+    async def getsize_prefix(self, prefix: str) -> int:
+        """Bytes of all objects below a prefix."""
+        return await self._tried(prefix, lambda: self._client.getsize_prefix(prefix))
+
+
+def open_remote(address: Address, *, read_only: bool = True) -> RemoteStore:
+    """The store at an address, reached as this process's environment says.
+
+    Raises
+    ------
+    InvalidInput
+        If a library is missing, or the environment or a profile is wrong.
+    """
+    return RemoteStore(settled(address), read_only=read_only)
+
+
+def reach(store: RemoteStore) -> None:
+    """Make one request, so that a server that cannot be reached is found out by one and not by many at once.
+
+    Raises
+    ------
+    NotFound, StorageError
+        As `tried`.
+    """
+    sync(store.get("zarr.json", default_buffer_prototype()))
+
+
+def _reopened(address: Address, read_only: bool) -> RemoteStore:
+    return RemoteStore(address, read_only=read_only)
+
+
+async def _all_of(keys: AsyncIterator[str]) -> list[str]:
+    return [key async for key in keys]

@@ -1,0 +1,69 @@
+"""Runs of rows of stored arrays, in Zarr or HDF5, and which chunk is to blame if one cannot be read."""
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import zarr
+
+from spae_dask.errors import StorageError, StorageFaltered
+from spae_dask.storage.remote.passing import read_failed
+from spae_dask.storage.sources.unseen import refuse_unseen
+from spae_dask.storage.sources.zarr_blocks import place_of
+
+if TYPE_CHECKING:
+    from spae_dask.storage.sources.h5_arrays import H5Array
+
+StoredArray: TypeAlias = "zarr.Array[Any] | H5Array"
+
+
+def read_run(array: StoredArray, first: int, last: int) -> npt.NDArray[Any]:
+    """Rows ``first`` to ``last - 1``: entries, of one-dimensional arrays.
+
+    Raises
+    ------
+    StorageError
+        If a chunk cannot be read or decoded; it is named. StorageFaltered if another try may succeed.
+    """
+    try:
+        rows = np.asarray(array[first:last])
+        refuse_unseen(array)
+        return rows
+    except (MemoryError, StorageError):  # the latter says already what to do
+        raise
+    except Exception as error:  # codecs and stores raise what they please
+        raise _explain(array, first, last, error) from error
+
+
+def place(array: StoredArray) -> str:
+    """Path or URL of an array."""
+    return place_of(array) if isinstance(array, zarr.Array) else array.place
+
+
+def n_at_once(array: StoredArray) -> int:
+    """Chunks of it that a process decodes at once."""
+    return int(zarr.config.get("async.concurrency") or 1) if isinstance(array, zarr.Array) else 1
+
+
+def _explain(array: StoredArray, first: int, last: int, error: Exception) -> StorageError:
+    length = int((array.shards or array.chunks)[0])
+    for number in range(first // length, -(-last // length)):
+        start, stop = number * length, min((number + 1) * length, array.shape[0])
+        try:
+            array[start:stop]
+        except Exception as found:
+            key = array.metadata.encode_chunk_key((number,)) if isinstance(array, zarr.Array) else str(number)
+            return read_failed(
+                f"chunk {key!r} of {place(array)} ({_what(array)} {start:,} to {stop - 1:,}) cannot be read: "
+                f"{type(found).__name__}: {found}.",
+                "Restore the chunk from a copy of the data, or write the store again.",
+                found,
+            )
+    return StorageFaltered(
+        f"{_what(array)} {first:,} to {last - 1:,} of {place(array)} could not be read "
+        f"({type(error).__name__}: {error}), although each of their chunks now can. Run again."
+    )
+
+
+def _what(array: StoredArray) -> str:
+    return "entries" if array.ndim == 1 else "rows"

@@ -1,0 +1,128 @@
+"""Some rows and columns of another source, as masks and views choose them, cut out block by block."""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from spae_dask.blocks import (
+    Block,
+    LazyRowBlocks,
+    RowBlocks,
+    StoredEntries,
+    columns_alone,
+    largest_block_nbytes,
+    stored_entries,
+)
+from spae_dask.storage.sources.dask_blocks import DaskBlocks
+
+Indices = npt.NDArray[np.intp]
+
+
+@dataclass(frozen=True, eq=False)
+class Submatrix:
+    """Rows and columns of a source that is read in blocks; blocks without a chosen row are not read.
+
+    Parameters
+    ----------
+    source : RowBlocks
+        What is read; it has no lazy blocks.
+    kept_rows : ndarray of int, optional
+        Rows, ascending, each once; all if not given.
+    kept_columns : ndarray of int, optional
+        Columns, in any order; all if not given.
+    """
+
+    source: RowBlocks
+    kept_rows: Indices | None = None
+    kept_columns: Indices | None = None
+
+    def __post_init__(self) -> None:
+        assert not isinstance(self.source, LazyRowBlocks), "a lazy source is cut in its own graph"
+        assert self.kept_rows is None or bool((np.diff(self.kept_rows) > 0).all()), "rows are told apart by their order"
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """``(n, d)``."""
+        n, d = self.source.shape
+        return n if self.kept_rows is None else len(self.kept_rows), d if self.kept_columns is None else len(
+            self.kept_columns
+        )
+
+    @property
+    def dtype(self) -> np.dtype[np.generic]:
+        """That of the source."""
+        return self.source.dtype
+
+    @property
+    def in_process(self) -> bool:
+        """That of the source."""
+        return self.source.in_process
+
+    @property
+    def read_nbytes(self) -> int:
+        """A whole block of the source, beside what reading it takes."""
+        return self.source.read_nbytes + largest_block_nbytes(self.source)
+
+    @property
+    def bounds(self) -> tuple[int, ...]:
+        """Row bounds of the blocks."""
+        return self._kept[1]
+
+    @cached_property
+    def stored(self) -> StoredEntries | None:
+        """Of sparse rows, what the blocks they are cut from hold, which is the most that they can."""
+        stored = stored_entries(self.source)
+        if stored is None:
+            return None
+        held = [stored.offsets[block + 1] - stored.offsets[block] for block in self._kept[0]]
+        return StoredEntries((0, *np.cumsum(held).tolist()), stored.density)
+
+    @property
+    def feature_names(self) -> tuple[str, ...] | None:
+        """Names of its columns, if the source has names."""
+        names: tuple[str, ...] | None = getattr(self.source, "feature_names", None)
+        if names is None or self.kept_columns is None:
+            return names
+        return tuple(names[column] for column in self.kept_columns)
+
+    @cached_property
+    def _kept(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Blocks of the source that hold chosen rows, and the bounds of those rows."""
+        ends = (
+            np.asarray(self.source.bounds)
+            if self.kept_rows is None
+            else np.searchsorted(self.kept_rows, self.source.bounds)
+        )
+        blocks = [number for number, (start, stop) in enumerate(pairwise(ends)) if stop > start]
+        return tuple(blocks), (0, *(int(ends[number + 1]) for number in blocks))
+
+    def read(self, i: int) -> Block:
+        """Block ``i``: an array, or CSR rows."""
+        number = self._kept[0][i]
+        block: Block = self.source.read(number)
+        if self.kept_rows is not None:
+            start, stop = self.bounds[i : i + 2]
+            block = block[self.kept_rows[start:stop] - self.source.bounds[number]]
+        return block if self.kept_columns is None else block[:, self.kept_columns]
+
+    def of_columns(self, columns: npt.NDArray[np.intp]) -> RowBlocks | None:
+        """Some of its columns, if the source can read them alone."""
+        inner = columns if self.kept_columns is None else self.kept_columns[columns]
+        alone = columns_alone(self.source, inner) if bool((np.diff(inner) > 0).all()) else None
+        return None if alone is None else Submatrix(alone, self.kept_rows)
+
+    def describe(self) -> str:
+        """Name of the source."""
+        return self.source.describe()
+
+
+def chosen_columns(source: RowBlocks, columns: Indices) -> RowBlocks:
+    """Some columns of any source, in any order; a dask array stays one."""
+    if not isinstance(source, DaskBlocks):
+        return Submatrix(source, kept_columns=columns)
+    names = source.feature_names
+    kept = None if names is None else tuple(names[column] for column in columns)
+    return replace(source, array=source.array[:, columns], feature_names=kept)

@@ -1,0 +1,213 @@
+"""Row blocks of a two-dimensional Zarr array, format 2 or 3, chunked in any way."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import zarr
+from zarr.storage import FsspecStore, MemoryStore
+
+from spae_dask.blocks import RowBlocks, uniform_bounds
+from spae_dask.errors import StorageError, StorageFaltered
+from spae_dask.storage.remote.passing import read_failed
+from spae_dask.storage.sources.unseen import refuse_unseen
+from spae_dask.storage.sources.zarr_columns import ZarrColumns
+
+TARGET_BLOCK_NBYTES = 16 << 20
+"""Decoded bytes of a row block: large beside the price of a read, small beside a worker's memory."""
+
+FEWEST_ROWS = 64
+"""Rows that a block of wide ones should have, within `MAX_BLOCK_NBYTES`: a product of fewer waits for the memory of its
+result, which is as wide as they are and higher."""
+
+MAX_BLOCK_NBYTES = 256 << 20
+"""A row of chunks larger than this is read in parts, its chunks decoded once for each part."""
+
+Coordinates = tuple[int, ...]
+
+ZarrArray: TypeAlias = "zarr.Array[Any]"
+
+
+@dataclass(frozen=True, eq=False)
+class ZarrBlocks:
+    """A Zarr array read in row blocks aligned with its chunks.
+
+    Parameters
+    ----------
+    array : zarr.Array
+        Two-dimensional, real.
+    target_nbytes : int, optional
+        Decoded bytes of a block, where the chunks leave the choice: `TARGET_BLOCK_NBYTES` if not given, or as many as
+        `FEWEST_ROWS` take.
+    names : tuple of str, optional
+        Names of the columns, where they are stored apart from the array.
+    """
+
+    array: ZarrArray
+    target_nbytes: int | None = None
+    names: tuple[str, ...] | None = None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """``(n, d)``."""
+        n, d = self.array.shape
+        return int(n), int(d)
+
+    @property
+    def dtype(self) -> np.dtype[np.generic]:
+        """Type of the entries."""
+        return np.dtype(self.array.dtype)
+
+    @cached_property
+    def rows_per_block(self) -> int:
+        """Whole rows of chunks up to the target; a part of one where a single row of chunks is too large."""
+        n, d = self.shape
+        row_nbytes = d * self.dtype.itemsize
+        chunk_rows = min(self.array.chunks[0], n)
+        band = chunk_rows * row_nbytes
+        if band <= MAX_BLOCK_NBYTES or self.n_chunk_columns == 1:
+            # a full-width chunk is decoded whole however few of its rows are wanted
+            wide = min(FEWEST_ROWS * row_nbytes, MAX_BLOCK_NBYTES)
+            target = self.target_nbytes or max(TARGET_BLOCK_NBYTES, wide)
+            return int(min(n, chunk_rows * max(1, target // band)))
+        return max(1, chunk_rows // -(-band // MAX_BLOCK_NBYTES))
+
+    @property
+    def bounds(self) -> range | tuple[int, ...]:
+        """Row bounds of the blocks."""
+        return uniform_bounds(self.shape[0], self.rows_per_block)
+
+    @property
+    def n_chunk_columns(self) -> int:
+        """Chunks across the columns."""
+        return int(-(-self.shape[1] // self.array.chunks[1]))
+
+    @property
+    def decodes_per_chunk(self) -> int:
+        """How many times a pass decodes each chunk, at most: 1 unless a row of chunks is read in parts."""
+        return _most_touched(self.array.chunks[0], self.rows_per_block, self.shape[0])
+
+    @property
+    def read_nbytes(self) -> int:
+        """Decoded chunks in flight: as many as Zarr decodes at once, each beside its encoded form."""
+        at_once = int(zarr.config.get("async.concurrency") or 1)
+        chunk_nbytes = int(np.prod(self.array.chunks)) * self.dtype.itemsize
+        rows_of_chunks = _most_touched(self.rows_per_block, self.array.chunks[0], self.shape[0])
+        return chunk_nbytes * min(at_once, rows_of_chunks * self.n_chunk_columns)
+
+    @property
+    def in_process(self) -> bool:
+        """True for an array kept in a dictionary of this process."""
+        return isinstance(self.array.store, MemoryStore)
+
+    @property
+    def feature_names(self) -> tuple[str, ...] | None:
+        """Names of the columns: those given, or the array's attribute ``feature_names`` if that is one string each."""
+        return self.names or names_of(self.array.attrs.get("feature_names"), self.shape[1])
+
+    def describe(self) -> str:
+        """Where the array is."""
+        return place_of(self.array)
+
+    def of_columns(self, columns: npt.NDArray[np.intp]) -> RowBlocks | None:
+        """Some columns alone, ascending, if there are chunks that hold none of them."""
+        chosen = ZarrColumns(self, columns, self.target_nbytes or TARGET_BLOCK_NBYTES)
+        return chosen if chosen.n_chunk_columns < self.n_chunk_columns else None
+
+    def read(self, i: int) -> npt.NDArray[np.generic]:
+        """Rows of block ``i``.
+
+        Raises
+        ------
+        StorageError
+            If a chunk cannot be read or decoded; it is named. StorageFaltered if another try may succeed.
+        """
+        start = i * self.rows_per_block
+        stop = min(start + self.rows_per_block, self.shape[0])
+        try:
+            rows = np.asarray(self.array[start:stop])
+            refuse_unseen(self.array)
+            return rows
+        except (MemoryError, StorageError):  # the latter says already what to do
+            raise
+        except Exception as error:  # codecs and stores raise what they please
+            raise self.explain(start, stop, error) from error
+
+    def explain(
+        self, start: int, stop: int, error: Exception, columns: npt.NDArray[np.intp] | None = None
+    ) -> StorageError:
+        """Which chunk that holds some of these rows, and of these columns, is to blame."""
+        for coordinates in self._chunks_of_rows(start, stop):
+            if columns is not None and not np.isin(coordinates[1], columns // self.stored_unit[1]):
+                continue
+            try:
+                self.array[self._region(coordinates)]
+            except Exception as found:
+                key = self.array.metadata.encode_chunk_key(coordinates)
+                return read_failed(
+                    f"chunk {key!r} of {self.describe()} (rows {self._region(coordinates)[0].start} to "
+                    f"{self._region(coordinates)[0].stop - 1}) cannot be read: {type(found).__name__}: {found}.",
+                    "Restore the chunk from a copy of the data, or write the store again.",
+                    found,
+                )
+        return StorageFaltered(
+            f"rows {start} to {stop - 1} of {self.describe()} could not be read "
+            f"({type(error).__name__}: {error}), although each of their chunks now can. Run again."
+        )
+
+    @property
+    def stored_unit(self) -> tuple[int, int]:
+        """Rows and columns of one stored object: a shard if there are shards, else a chunk."""
+        rows, columns = self.array.shards or self.array.chunks
+        return int(rows), int(columns)
+
+    @property
+    def n_objects(self) -> int:
+        """Objects the array has if all are stored."""
+        (n, d), (rows, columns) = self.shape, self.stored_unit
+        return -(-n // rows) * -(-d // columns)
+
+    def stored_keys(self) -> Iterator[tuple[Coordinates, str]]:
+        """Grid coordinates and store key, below the array, of every object the array may have."""
+        (n, d), (rows, columns) = self.shape, self.stored_unit
+        for coordinates in product(range(-(-n // rows)), range(-(-d // columns))):
+            yield coordinates, self.array.metadata.encode_chunk_key(coordinates)
+
+    def _chunks_of_rows(self, start: int, stop: int) -> Iterator[Coordinates]:
+        rows = self.stored_unit[0]
+        yield from product(range(start // rows, -(-stop // rows)), range(-(-self.shape[1] // self.stored_unit[1])))
+
+    def _region(self, coordinates: Coordinates) -> tuple[slice, slice]:
+        (n, d), (rows, columns) = self.shape, self.stored_unit
+        i, j = coordinates
+        return (
+            slice(i * rows, min((i + 1) * rows, n)),
+            slice(j * columns, min((j + 1) * columns, d)),
+        )
+
+
+def names_of(listed: object, n_features: int) -> tuple[str, ...] | None:
+    """Names of columns from an attribute of a store, if it holds a string for each."""
+    if not isinstance(listed, list) or len(listed) != n_features or not all(isinstance(n, str) for n in listed):
+        return None
+    return tuple(listed)
+
+
+def place_of(array: ZarrArray) -> str:
+    """Path or URL of an array."""
+    store = array.store
+    if isinstance(store, FsspecStore):
+        return f"{store.fs.unstrip_protocol(store.path)}/{array.path}".rstrip("/")
+    return str(array.store_path).removeprefix("file://")
+
+
+def _most_touched(length: int, step: int, total: int) -> int:
+    """Intervals of ``step`` that one of ``length`` touches at most, both kinds laid end to end from 0 to ``total``."""
+    length, step = min(length, total), min(step, total)
+    if total in (length, step) or length % step == 0 or step % length == 0:
+        return -(-length // step)
+    return -(-(length - 1) // step) + 1  # some lie across the ends of others

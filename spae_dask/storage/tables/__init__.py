@@ -1,0 +1,1 @@
+"""Tables: their files, their columns, and their rows as numbers."""

@@ -1,0 +1,247 @@
+"""Rows of a CSV or TSV file, read in batches of bounded memory and parsed by numpy in C."""
+
+import gzip
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from io import StringIO
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from spae_dask.errors import InvalidInput, NotFound, StorageError
+from spae_dask.storage.tables.columns import choose_columns
+from spae_dask.storage.tables.csv_cells import all_of_length, explain_cells, fill_missing, is_number, split_cells
+
+SUFFIXES = {".csv": ",", ".tsv": "\t", ".csv.gz": ",", ".tsv.gz": "\t"}
+"""File names that are read, and what separates their cells."""
+
+BATCH_CHARACTERS = 1 << 20
+MAX_LINE_CHARACTERS = 16 << 20
+GZIP_RATIO = 4
+"""Guess for the number of rows of a compressed file, which only decides whether shards are needed."""
+
+
+@dataclass(frozen=True)
+class CsvRows:
+    """A table of numbers in a text file.
+
+    Empty cells, ``NA`` and ``NaN`` in any case are NaN; blank lines are skipped; all numbers are read as float64.
+
+    Attributes
+    ----------
+    path : Path
+        The file, UTF-8, compressed by gzip if its name ends in ``.gz``.
+    delimiter : str
+        Separates the cells.
+    feature_names : tuple of str, optional
+        Cells of the header row, if there is one, of all columns.
+    d : int
+        Columns.
+    chosen : tuple of int, optional
+        The columns that are read, if not all; the others may hold anything.
+    n_header_lines : int
+        Lines above the first row of numbers.
+    rows_expected : int
+        Estimate of the number of rows from the size of the file.
+    """
+
+    path: Path
+    delimiter: str
+    feature_names: tuple[str, ...] | None
+    d: int
+    n_header_lines: int
+    rows_expected: int
+    chosen: tuple[int, ...] | None = None
+
+    @property
+    def names_read(self) -> tuple[str, ...] | None:
+        """Names of the columns that are read."""
+        if self.feature_names is None or self.chosen is None:
+            return self.feature_names
+        return tuple(self.feature_names[place] for place in self.chosen)
+
+    def batches(self) -> Iterator[npt.NDArray[np.float64]]:
+        """Arrays of consecutive rows (rows, d).
+
+        Raises
+        ------
+        InvalidInput
+            For a row of another length or a cell that is no number; line and column are named.
+        StorageError
+            If the file cannot be read.
+        """
+        line = self.n_header_lines + 1
+        fill = False
+        with _opened(self.path) as file:
+            for _ in range(self.n_header_lines):
+                file.readline()
+            for text in self._texts(file, line):
+                if text.strip("\n "):
+                    rows, fill = self._parse(text, line, fill=fill)
+                    yield rows
+                line += text.count("\n")
+
+    def _texts(self, file: IO[str], line: int) -> Iterator[str]:
+        """The rest of the file in pieces of whole lines."""
+        rest = ""
+        while piece := file.read(BATCH_CHARACTERS):
+            end = piece.rfind("\n") + 1
+            if end:
+                yield rest + piece[:end]
+                line += piece.count("\n")
+                rest = piece[end:]
+            else:
+                rest += piece
+            if len(rest) > MAX_LINE_CHARACTERS:
+                raise _line_too_long(self.path, line)
+        if rest:
+            yield rest
+
+    def _parse(self, text: str, line: int, *, fill: bool) -> tuple[npt.NDArray[np.float64], bool]:
+        """Rows of whole lines, and whether missing cells had to be filled (so the next lines are filled at once)."""
+        for filled in (True,) if fill else (False, True):
+            source = StringIO(fill_missing(text, self.delimiter) if filled else text)
+            try:
+                rows = np.loadtxt(
+                    source, delimiter=self.delimiter, comments=None, quotechar='"', ndmin=2, usecols=self.chosen
+                )
+            except ValueError as error:
+                problem: Exception = error
+                continue
+            if self.chosen is not None:
+                if all_of_length(text, self.d, self.delimiter):  # which numpy does not look at then
+                    return rows, filled
+                problem = ValueError("rows of different lengths")
+            elif rows.shape[1] == self.d:
+                return rows, filled
+            else:
+                problem = ValueError(f"{rows.shape[1]} columns")
+        raise explain_cells(
+            text,
+            line,
+            problem,
+            path=self.path,
+            d=self.d,
+            delimiter=self.delimiter,
+            feature_names=self.feature_names,
+            chosen=self.chosen,
+        )
+
+
+def open_csv(path: Path, *, header: bool | None = None, columns: Sequence[str] | None = None) -> CsvRows:
+    """Read the header of a table and count its columns.
+
+    Parameters
+    ----------
+    path : Path
+        A file whose name ends in one of `SUFFIXES`.
+    header : bool, optional
+        Whether the first row names the columns. By default it must, and a row of numbers only is refused, since it
+        might be either; but quoted numbers above bare ones are names.
+    columns : sequence of str, optional
+        Names, or patterns such as ``expr_*``, of the columns to read.
+
+    Raises
+    ------
+    NotFound
+        If there is no such file.
+    InvalidInput
+        If it is empty, is no UTF-8 text, or its header cannot be one; or if a column that is asked for is not there.
+    """
+    if not path.exists():
+        raise NotFound(f"there is no file {path}. Give the path of an existing table.")
+    delimiter = next(mark for suffix, mark in SUFFIXES.items() if path.name.lower().endswith(suffix))
+    with _opened(path) as file:
+        record, n_lines = _first_record(file, path)
+        sample = record + file.read(BATCH_CHARACTERS)
+    names = [cell.strip() for cell in split_cells(record, delimiter)]
+    chosen = None
+    if header is not False:
+        if header is None and _quoted_above_bare(sample, record, delimiter):
+            header = True
+        chosen = None if columns is None else choose_columns(names, columns, str(path))
+        _check_header(names, path, header=header, chosen=chosen)
+    elif columns is not None:
+        raise InvalidInput(f"{path} has no header (header=False), so columns={list(columns)} cannot be told by name.")
+    n_rows_sampled = max(1, sample.count("\n"))
+    n_characters = path.stat().st_size * (GZIP_RATIO if path.name.lower().endswith(".gz") else 1)
+    return CsvRows(
+        path=path,
+        delimiter=delimiter,
+        feature_names=None if header is False else tuple(names),
+        d=len(names),
+        chosen=chosen,
+        n_header_lines=0 if header is False else n_lines,
+        rows_expected=max(1, n_characters * n_rows_sampled // len(sample)),
+    )
+
+
+def _first_record(file: IO[str], path: Path) -> tuple[str, int]:
+    """The first line that is not blank, with the following ones if a quoted cell goes on, and the lines read."""
+    record, n_lines = "", 0
+    while not record.strip() or record.count('"') % 2:
+        line = file.readline(MAX_LINE_CHARACTERS)
+        if len(record) + len(line) >= MAX_LINE_CHARACTERS:
+            raise _line_too_long(path, n_lines + 1)
+        if not line:
+            what = "ends within a quoted cell of its first row" if record.strip() else "is empty"
+            raise InvalidInput(f"{path} {what}. A table has a header row with names, and rows of numbers.")
+        record = record + line if record.strip() else line
+        n_lines += 1
+    return record, n_lines
+
+
+def _quoted_above_bare(sample: str, record: str, delimiter: str) -> bool:
+    """Whether all cells of the first record are quoted, as many programs quote names, and none of the next are."""
+    cells = record.strip().split(delimiter)
+    return all(len(cell) > 1 and cell[0] == cell[-1] == '"' for cell in cells) and (
+        '"' not in sample[len(record) :].partition("\n")[0]
+    )
+
+
+def _check_header(names: list[str], path: Path, *, header: bool | None, chosen: tuple[int, ...] | None) -> None:
+    if header is None and all(is_number(name) for name in names):
+        raise InvalidInput(
+            f"{path}: the first row ({', '.join(names[:3])}{', ...' if len(names) > 3 else ''}) is all numbers. If it "
+            "is data, say that there is no header: --no-header (header=False). If these are names, say so: --header "
+            "(header=True)."
+        )
+    if chosen is not None:
+        return  # they have names, since these found them
+    if names[0] == "":
+        raise InvalidInput(
+            f"{path}: the first cell of the header is empty, so the first column seems to hold row labels, as pandas "
+            "and R write them. Write the table without them (index=False, row.names=FALSE) or cut the column off "
+            "(`cut -d, -f2-`), or choose columns by name (--columns)."
+        )
+    if "" in names:
+        raise InvalidInput(f"{path}: column {names.index('') + 1} has no name. Name every column in the header row.")
+
+
+def _line_too_long(path: Path, line: int) -> InvalidInput:
+    return InvalidInput(
+        f"{path}, line {line} is longer than {MAX_LINE_CHARACTERS} characters. Is this a table in text form, one row a "
+        "line? Very wide matrices are better given as .npy files."
+    )
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[IO[str]]:
+    """The file as text; what goes wrong in reading it is told with its name."""
+    opener: Any = gzip.open if path.name.lower().endswith(".gz") else open
+    try:
+        with opener(path, "rt", encoding="utf-8-sig", newline=None) as file:
+            yield file
+    except UnicodeDecodeError as error:
+        raise InvalidInput(
+            f"{path} is not UTF-8 text ({error.reason} at byte {error.start}). Convert it, for example with "
+            "`iconv -f latin1 -t utf-8`."
+        ) from error
+    except (StorageError, InvalidInput):
+        raise
+    except (OSError, EOFError, zlib.error) as error:
+        raise StorageError(f"{path} cannot be read ({error}). Check the file, or restore it from a copy.") from error

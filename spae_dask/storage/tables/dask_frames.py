@@ -1,0 +1,79 @@
+"""dask DataFrames as dask arrays: the same partitions, in the smallest type that holds all columns."""
+
+from typing import Any
+
+import dask.array as da
+import numpy as np
+import numpy.typing as npt
+
+from spae_dask.errors import InvalidInput
+from spae_dask.storage.sources.sentinel import holding_nan
+from spae_dask.storage.tables.columns import refuse_non_numeric
+
+
+def array_of_frame(frame: Any, *, counted: bool) -> da.Array:
+    """Rows of a dask DataFrame.
+
+    Parameters
+    ----------
+    frame : dask.dataframe.DataFrame
+        Of numbers; columns may be of different types, also nullable and Arrow ones. A null becomes NaN.
+    counted : bool
+        Whether to count the rows of each partition. That is a pass over the first column, of which formats that store
+        columns apart read little else.
+
+    Raises
+    ------
+    NotNumbers
+        If a column does not hold numbers; it is named.
+    """
+    dtype = common_dtype(frame.columns, frame.dtypes)
+    lengths: tuple[float, ...] = (np.nan,) * frame.npartitions
+    if counted:
+        lengths = tuple(int(n) for n in frame[list(frame.columns[:1])].map_partitions(len).compute())
+    rows = frame.map_partitions(rows_of_frame, dtype, meta=np.empty((0, 0), dtype=dtype))
+    # what the frame knows of itself: its width, and the lengths of its partitions if they are counted
+    chunks = (lengths, (len(frame.columns),))
+    return da.Array(rows.dask, rows.name, chunks, meta=np.empty((0, 0), dtype=dtype))
+
+
+def rows_of_frame(frame: Any, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """A pandas frame as rows of one type, with NaN for nulls."""
+    if dtype.kind == "f":
+        return np.asarray(frame.to_numpy(dtype=dtype, na_value=np.nan))
+    return np.asarray(frame.to_numpy(dtype=dtype))
+
+
+def common_dtype(names: Any, dtypes: Any) -> np.dtype[Any]:
+    """The type of a matrix that holds columns of these types.
+
+    Raises
+    ------
+    NotNumbers
+        If one of them is not of real numbers.
+    InvalidInput
+        If there are none.
+    """
+    if not len(names):
+        raise InvalidInput("the dask DataFrame has no columns: found 0 feature(s) while a minimum of 1 is required.")
+    found, refused = [], {}
+    for name, each in zip(names, dtypes, strict=True):
+        numeric = _numpy_dtype(each)
+        if numeric is None or numeric.kind not in "fiub":
+            refused[str(name)] = str(each)
+        else:
+            found.append(numeric)
+    refuse_non_numeric(refused, len(dtypes), "the dask DataFrame")
+    return np.result_type(*found)
+
+
+def _numpy_dtype(dtype: Any) -> np.dtype[Any] | None:
+    """The type that holds a column's values, nulls among them; None if there is none."""
+    if isinstance(dtype, np.dtype):
+        return dtype
+    inner = getattr(dtype, "numpy_dtype", None)  # nullable and Arrow types of pandas
+    if not isinstance(inner, np.dtype):
+        return None
+    if inner.kind in "iub":  # any of them may be null
+        return holding_nan(inner)
+    return inner

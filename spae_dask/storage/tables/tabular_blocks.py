@@ -1,0 +1,261 @@
+"""Row blocks of a table in Parquet or Arrow files."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import accumulate, groupby
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from spae_dask.blocks import RowBlocks
+from spae_dask.errors import InvalidInput, NotNumbers, StorageError
+from spae_dask.storage.remote.passing import read_failed
+from spae_dask.storage.tables import arrow_files, parquet_files
+from spae_dask.storage.tables.arrow_numbers import column_values, common_type, numbers_of, row_labels
+from spae_dask.storage.tables.columns import choose_columns
+from spae_dask.storage.tables.table_files import ARROW, table_files
+from spae_dask.storage.tables.table_parts import FileParts, Piece, cut
+
+TARGET_BLOCK_NBYTES = 16 << 20
+"""Bytes of a row block that small row groups are gathered to."""
+
+MAX_BLOCK_NBYTES = 128 << 20
+"""A row group larger than this is read in parts, and decoded once for each."""
+
+BATCH_NBYTES = 4 << 20
+"""Bytes of rows decoded at a time."""
+
+COLUMN_NBYTES = 4 << 20
+"""Bytes that a column holds while its rows are decoded, at most: pages as they are stored and decoded, a dictionary."""
+
+DECODING_NBYTES = 32 << 20
+"""Bytes for columns that are decoded at once: a block is read a few columns after another. As many again are planned
+for what the library itself takes."""
+
+READERS: dict[str, ModuleType] = {each.KIND: each for each in (parquet_files, arrow_files)}
+
+
+@dataclass(frozen=True, eq=False)
+class TableBlocks:
+    """Columns of a table, in blocks of row groups (Parquet) or record batches (Arrow).
+
+    Parameters
+    ----------
+    path : str
+        The file or folder, as it was given.
+    kind : {"Parquet", "Arrow"}
+        Format of the files.
+    feature_names : tuple of str
+        The columns that are read.
+    dtype : numpy.dtype
+        One type for all of them. Nulls are NaN.
+    pieces : tuple of Piece
+        The row blocks.
+    part_nbytes : int
+        Bytes held for the largest row group while it is decoded.
+    decodes_per_chunk : int
+        How many times a pass decodes a row group, at most.
+    """
+
+    path: str
+    kind: str
+    feature_names: tuple[str, ...]
+    dtype: np.dtype[np.generic]
+    pieces: tuple[Piece, ...]
+    part_nbytes: int
+    decodes_per_chunk: int = 1
+    in_process: bool = False
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """``(n, d)``."""
+        return self.bounds[-1], len(self.feature_names)
+
+    @cached_property
+    def bounds(self) -> Sequence[int]:
+        """Row bounds of the blocks."""
+        return tuple(accumulate((piece.rows for piece in self.pieces), initial=0))
+
+    @property
+    def read_nbytes(self) -> int:
+        """The columns that are decoded at once, a batch of their rows, and the library itself."""
+        return 2 * DECODING_NBYTES + 2 * BATCH_NBYTES
+
+    @property
+    def columns_at_once(self) -> int:
+        """Columns decoded at once."""
+        if self.kind == "Arrow":  # whole record batches
+            return max(1, DECODING_NBYTES * self.shape[1] // max(1, 2 * self.part_nbytes))
+        column_nbytes = 2 * self.part_nbytes // max(1, self.shape[1])
+        return max(1, DECODING_NBYTES // max(1, min(column_nbytes, COLUMN_NBYTES)))
+
+    def read(self, i: int) -> npt.NDArray[np.generic]:
+        """Rows of block ``i``, one column after another in memory, as they are in the file.
+
+        Raises
+        ------
+        StorageError
+            If they cannot be read; file and row groups are named.
+        """
+        piece = self.pieces[i]
+        rows = np.empty((piece.rows, self.shape[1]), self.dtype, order="F")
+        for left in range(0, self.shape[1], self.columns_at_once):
+            right = min(left + self.columns_at_once, self.shape[1])
+            self._read_columns(rows[:, left:right], piece, self.feature_names[left:right])
+        return rows
+
+    def _read_columns(self, rows: npt.NDArray[Any], piece: Piece, names: Sequence[str]) -> None:
+        done, seen = 0, 0
+        for batch in self._batches(piece.file, piece.first, piece.last, names):
+            start = min(batch.num_rows, max(0, piece.skip - seen))
+            taken = batch.slice(start, piece.rows - done)
+            seen += batch.num_rows
+            self._fill(rows[done : done + taken.num_rows], taken, piece, names)
+            done += taken.num_rows
+            if done == piece.rows:
+                return
+        raise self._unreadable(piece.file, piece.first, piece.last, f"it has {piece.rows - done} rows fewer")
+
+    def bands(self, room: int) -> Iterator[npt.NDArray[Any]]:
+        """All rows in order, for one reading within ``room`` bytes.
+
+        A few rows of all columns at a time where that fits, so that a row group is decoded once however large it is;
+        else in row blocks of a quarter of the room, for each of which a large one is decoded anew.
+        """
+        column_nbytes = 2 * self.part_nbytes // max(1, self.shape[1])
+        if self.kind == "Parquet":
+            column_nbytes = min(column_nbytes, COLUMN_NBYTES)
+        if column_nbytes * self.shape[1] > room:
+            blocks = open_table(self.path, self.feature_names, target_nbytes=room // 4, most_nbytes=room // 4)
+            yield from (blocks.read(i) for i in range(len(blocks.pieces)))
+            return
+        for file, pieces in groupby(self.pieces, key=lambda piece: piece.file):
+            last = max(piece.last for piece in pieces)
+            for batch in self._batches(file, 0, last, self.feature_names):
+                rows = np.empty((batch.num_rows, self.shape[1]), self.dtype)
+                self._fill(rows, batch, Piece(file, 0, last, 0, 0), self.feature_names)
+                yield rows
+
+    def of_columns(self, columns: npt.NDArray[np.intp]) -> RowBlocks | None:
+        """Some columns alone: the others are not read."""
+        if len(columns) == self.shape[1]:
+            return None
+        return replace(
+            self,
+            feature_names=tuple(self.feature_names[column] for column in columns),
+            part_nbytes=self.part_nbytes * len(columns) // self.shape[1],
+        )
+
+    def describe(self) -> str:
+        """The path."""
+        return self.path
+
+    def _batches(self, file: str, first: int, last: int, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        rows = max(64, BATCH_NBYTES // max(1, len(names) * self.dtype.itemsize))
+        try:
+            yield from READERS[self.kind].batches(file, first, last, names, rows)
+        except (MemoryError, pa.ArrowMemoryError):
+            raise
+        except Exception as error:  # codecs and file systems raise what they please
+            raise self._unreadable(file, first, last, f"{type(error).__name__}: {error}", error) from error
+
+    def _fill(self, rows: npt.NDArray[Any], batch: pa.RecordBatch, piece: Piece, names: Sequence[str]) -> None:
+        for place, name in enumerate(names):
+            values = column_values(batch.column(name))
+            if not np.can_cast(values.dtype, self.dtype, "same_kind"):
+                raise self._unreadable(piece.file, piece.first, piece.last, f"nulls in column {name!r}, which had none")
+            rows[:, place] = values
+
+    def _unreadable(self, file: str, first: int, last: int, why: str, error: Exception | None = None) -> StorageError:
+        part = READERS[self.kind].PART
+        which = f"{part} {first}" if last == first + 1 else f"{part}s {first} to {last - 1}"
+        what = f"{which} of {file} cannot be read: {why}."
+        if isinstance(error, FileNotFoundError):
+            return read_failed(what, "", error)
+        return StorageError(
+            f"{what} The file was there and whole when it was opened: restore it from a copy, or write the table again."
+        )
+
+
+def open_table(
+    path: str,
+    columns: Sequence[str] | None = None,
+    *,
+    target_nbytes: int = TARGET_BLOCK_NBYTES,
+    most_nbytes: int = MAX_BLOCK_NBYTES,
+) -> TableBlocks:
+    """Open a Parquet file, a folder of them, or an Arrow file; nothing but metadata is read.
+
+    Folders may be nested and partitioned (``year=2020/...``). What stands in the folders' names is no column, nor is
+    the index of a pandas frame, unless it is asked for by name.
+
+    Parameters
+    ----------
+    path : str
+        Path or URL.
+    columns : sequence of str, optional
+        Names or patterns; all columns if not given.
+    target_nbytes, most_nbytes : int
+        Bytes that small row groups are gathered to, and from which a large one is cut.
+
+    Raises
+    ------
+    NotFound, InvalidInput, NotNumbers
+        If there is nothing, a file is of another format, or columns are missing or no numbers.
+    """
+    files = table_files(path)
+    kind = "Arrow" if files[0].lower().endswith(ARROW) else "Parquet"
+    reader = READERS[kind]
+    schema = _told_by(files[0], kind, reader.schema_of, files[0])
+    if columns is None:
+        labels = row_labels(schema)
+        names = [name for name in schema.names if name not in labels]
+        chosen = [names[place] for place in choose_columns(names, None, path)]
+    else:
+        _refuse_folder_keys(columns, files, schema.names, path)
+        chosen = [schema.names[place] for place in choose_columns(schema.names, columns, path)]
+    numbers_of(schema, chosen, path)  # under the table's own name
+    parts: list[FileParts] = [_told_by(file, kind, reader.survey, file, chosen) for file in files]
+    types = {dtype for part in parts for dtype in part.types.values()}
+    dtype = common_type(types, nulls=any(part.nulls for part in parts)) if types else np.dtype(np.float64)
+    pieces = tuple(cut(parts, max(1, len(chosen)) * dtype.itemsize, target_nbytes, most_nbytes))
+    return TableBlocks(
+        path=path if "://" in path else str(Path(path).resolve()),
+        kind=kind,
+        feature_names=tuple(chosen),
+        dtype=dtype,
+        pieces=pieces,
+        part_nbytes=max(part.part_nbytes for part in parts),
+        decodes_per_chunk=max(Counter((piece.file, piece.first) for piece in pieces).values(), default=1),
+    )
+
+
+def _refuse_folder_keys(columns: Sequence[str], files: Sequence[str], names: Sequence[str], path: str) -> None:
+    keys = {part.partition("=")[0] for file in files for part in file.split("/")[:-1] if "=" in part}
+    for each in columns:
+        if each in keys and each not in names:
+            raise InvalidInput(
+                f"{path}: {each!r} stands in the names of folders ({each}=...), and what stands there is no column. "
+                "Write it into the files as well if it shall be one."
+            )
+
+
+def _told_by(file: str, kind: str, ask: Any, *given: Any) -> Any:
+    """What a file tells; its own errors as ours."""
+    try:
+        return ask(*given)
+    except (InvalidInput, NotNumbers):
+        raise
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError, ValueError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise StorageError(f"{file} cannot be read: {error}. Check that it is yours to read.") from error
+        raise InvalidInput(
+            f"{file} is not a readable {kind} file ({str(error).rstrip('.')}). Write the table again, or give the "
+            "file a name that says what it is."
+        ) from error

@@ -1,0 +1,248 @@
+"""Stores written to an object store, where nothing can be renamed: whole in the end, or not to be opened by anybody.
+
+Objects are written under their final keys, all but the metadata of the hierarchy (``zarr.json``). Those are kept by the
+writer, who puts the root's last of all: until then no Zarr library finds anything there. A marker object, there while
+it is written, tells what a killed run left from objects of other kinds, and one writer from another.
+"""
+
+import json
+import secrets
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from typing import Any
+
+from zarr.abc.store import ByteRequest
+from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
+from zarr.core.sync import sync
+from zarr.storage import WrapperStore
+
+from spae_dask.errors import NotFound, OutputExists, SpaeError, StorageError
+from spae_dask.storage.remote.address import Address
+from spae_dask.storage.remote.remote_store import RemoteStore, open_remote
+
+MARKER = "spae-unfinished.json"
+"""There from before the first object until after the last."""
+
+METADATA = "zarr.json"
+
+ROOTS = (METADATA, ".zarray", ".zgroup")
+
+
+class UnfinishedStore(WrapperStore[RemoteStore]):
+    """A store whose metadata nobody but its writer, and tasks it is sent to, can see.
+
+    Parameters
+    ----------
+    store : RemoteStore
+        Where all else goes.
+    held : dict, optional
+        Metadata by key; it goes along when the store is pickled.
+    """
+
+    def __init__(self, store: RemoteStore, held: dict[str, bytes] | None = None) -> None:
+        super().__init__(store)
+        self._held = {} if held is None else held
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return UnfinishedStore, (self._store, self._held)
+
+    def __str__(self) -> str:
+        return str(self._store)
+
+    def _with_store(self, store: RemoteStore) -> "UnfinishedStore":
+        return UnfinishedStore(store, self._held)
+
+    async def get(self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None) -> Buffer | None:
+        """Metadata from what is held; all else from the store."""
+        if _is_metadata(key):
+            assert byte_range is None, "metadata are read whole; please report this"
+            return prototype.buffer.from_bytes(self._held[key]) if key in self._held else None
+        return await self._store.get(key, prototype, byte_range)
+
+    async def exists(self, key: str) -> bool:
+        """Whether it is held or stored."""
+        return key in self._held if _is_metadata(key) else await self._store.exists(key)
+
+    async def set(self, key: str, value: Buffer) -> None:
+        """Hold metadata, store all else."""
+        if _is_metadata(key):
+            self._held[key] = value.to_bytes()
+        else:
+            await self._store.set(key, value)
+
+    async def set_if_not_exists(self, key: str, value: Buffer) -> None:
+        """The same, unless it is there."""
+        if not await self.exists(key):
+            await self.set(key, value)
+
+    async def list(self) -> AsyncIterator[str]:
+        """Keys held and stored."""
+        async for key in self.list_prefix(""):
+            yield key
+
+    async def list_prefix(self, prefix: str) -> AsyncIterator[str]:
+        """Keys held and stored below a prefix."""
+        for key in [key for key in self._held if key.startswith(prefix)]:
+            yield key
+        async for key in self._store.list_prefix(prefix):
+            if key != MARKER:
+                yield key
+
+    async def list_dir(self, prefix: str) -> AsyncIterator[str]:
+        """Names held and stored directly below a prefix."""
+        below = f"{prefix.rstrip('/')}/" if prefix else ""
+        names = {key.removeprefix(below).partition("/")[0] for key in self._held if key.startswith(below)}
+        names |= {name async for name in self._store.list_dir(prefix)}
+        for name in sorted(names - {MARKER}):
+            yield name
+
+    async def commit(self, token: str) -> None:
+        """Put the metadata, the root's last, and take the marker away."""
+        assert METADATA in self._held, "nothing was written; please report this"
+        for key in sorted(self._held, key=lambda key: (key == METADATA, key)):
+            if key == METADATA and await _token(self._store) != token:
+                raise StorageError(
+                    f"{self._store}: another run has begun to write there. Nothing of this run is readable under that "
+                    "name. Give each run an output of its own."
+                )
+            await self._store.set(key, default_buffer_prototype().buffer.from_bytes(self._held[key]))
+        await self._store.delete(MARKER)
+
+
+@contextmanager
+def publish_remote(address: Address, *, overwrite: bool) -> Iterator[UnfinishedStore]:
+    """Yield a store to write to; it can be opened by others once the ``with`` block has succeeded.
+
+    Parameters
+    ----------
+    address : Address
+        Where it shall be: a prefix of an s3 or gs bucket.
+    overwrite : bool
+        Whether a Zarr store there, or what a killed run left, may be replaced. It is deleted when the block is entered.
+
+    Raises
+    ------
+    OutputExists
+        If something is there and may not be replaced.
+    NotFound
+        If there is no such bucket.
+    StorageError
+        If the service fails or refuses, or another run writes to the same place.
+    """
+    store = open_remote(address, read_only=False)
+    check_vacant(store, overwrite=overwrite)
+    token = secrets.token_hex(8)
+    sync(_begin(store, token, overwrite=overwrite))
+    unfinished = UnfinishedStore(store)
+    try:
+        yield unfinished
+        sync(unfinished.commit(token))
+    except BaseException:
+        with suppress(SpaeError, FileNotFoundError):  # the first error is the one to tell; the marker says the rest
+            sync(_clean(store, token))
+        raise
+
+
+def check_vacant(store: RemoteStore, *, overwrite: bool) -> None:
+    """Refuse a place where something is that may not be replaced.
+
+    Raises
+    ------
+    OutputExists, NotFound, StorageError
+        As `publish_remote`.
+    """
+    keys = sync(_first_keys(store))
+    if not keys:
+        return
+    begun = sync(_token(store)) is not None
+    root = any(sync(store.exists(key)) for key in ROOTS)
+    if not (begun or root):
+        raise OutputExists(
+            f"{store} holds objects ({keys[0]}) and is not a Zarr store; only those are ever overwritten. Give another "
+            "name, or remove them yourself."
+        )
+    if not overwrite:
+        what = "exists" if root else "holds what an unfinished run wrote, or is being written by one that still runs,"
+        raise OutputExists(f"{store} {what} and is not overwritten. Use --force (overwrite=True) or another name.")
+
+
+def explain_absence(store: RemoteStore) -> str:
+    """Why an address cannot be opened although the service answers, in one sentence.
+
+    Raises
+    ------
+    NotFound, StorageError
+        If the service, asked again, says so itself.
+    """
+    if store.address.scheme in ("http", "https"):
+        return f"{store} is not a Zarr array or group"
+    began = sync(_marker(store))
+    if began is not None:
+        return f"writing to {store} was begun at {began.get('begun')} and was not finished"
+    keys = sync(_first_keys(store))
+    if keys:
+        return f"{store} is not a Zarr array or group: it holds objects ({keys[0]}), but no Zarr metadata"
+    return f"there is nothing at {store}: the bucket is there, and holds no objects below that name"
+
+
+async def _begin(store: RemoteStore, token: str, *, overwrite: bool) -> None:
+    record = json.dumps({"token": token, "begun": datetime.now(UTC).isoformat(timespec="seconds")}).encode()
+    value = default_buffer_prototype().buffer.from_bytes(record)
+    await (store.set(MARKER, value) if overwrite else store.set_if_not_exists(MARKER, value))
+    if await _token(store) != token:
+        raise OutputExists(f"{store} is being written by another run. Use another name.")
+    for root in ROOTS:  # first, so that nobody opens what is being deleted
+        await store.delete(root)
+    await _delete_all(store)
+
+
+async def _clean(store: RemoteStore, token: str) -> None:
+    """Delete what was written; what other threads were writing when they were interrupted comes late."""
+    if await _token(store) != token:
+        return
+    for _ in range(2):
+        await _delete_all(store)
+    await store.delete(MARKER)
+
+
+async def _delete_all(store: RemoteStore) -> None:
+    for key in [key async for key in store.list() if key != MARKER]:
+        await store.delete(key)
+
+
+async def _first_keys(store: RemoteStore) -> list[str]:
+    return [name async for name in store.list_dir("")]
+
+
+async def _marker(store: RemoteStore) -> dict[str, Any] | None:
+    stored = await store.get(MARKER, default_buffer_prototype())
+    if stored is None:
+        return None
+    try:
+        record = json.loads(stored.to_bytes())
+    except (ValueError, RecursionError):
+        record = None
+    return record if isinstance(record, dict) else {}
+
+
+async def _token(store: RemoteStore) -> Any:
+    record = await _marker(store)
+    return None if record is None else record.get("token", "")
+
+
+def _is_metadata(key: str) -> bool:
+    return key.rpartition("/")[2] == METADATA
+
+
+def absent(store: RemoteStore, wanted: str) -> NotFound:
+    """The error for a reader that found no Zarr metadata.
+
+    Raises
+    ------
+    NotFound, StorageError
+        As `explain_absence`.
+    """
+    why = explain_absence(store)
+    again = " Wait for its end, or run it again with --force." if "not finished" in why else ""
+    return NotFound(f"{why}.{again} Give {wanted}.")

@@ -1,0 +1,93 @@
+"""Counting the chunks that are stored."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import zarr
+
+from spae_dask.storage.sources.census import take_census
+from spae_dask.storage.sources.zarr_blocks import ZarrBlocks
+
+X = 1.0 + np.arange(600.0).reshape(60, 10)
+
+
+def census_of(array: Any) -> Any:
+    return take_census(ZarrBlocks(array))
+
+
+LAYOUTS = {
+    "format 3": ({"chunks": (10, 5)}, 12, "c/3/1"),
+    "format 2": ({"chunks": (10, 5), "zarr_format": 2}, 12, "3.1"),
+    "sharded": ({"chunks": (5, 5), "shards": (20, 10)}, 3, "c/1/0"),
+    "one chunk": ({"chunks": (100, 100)}, 1, "c/0/0"),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("place", ["", "group/x"])
+def test_a_full_array_has_all_its_chunks_and_a_lost_one_is_named(layout: str, place: str, tmp_path: Path) -> None:
+    options, n_expected, lost = LAYOUTS[layout]
+    path = tmp_path / "x.zarr"
+    if place:
+        zarr.open_group(path, mode="w", zarr_format=options.get("zarr_format", 3))
+        zarr.create_array(path, name=f"{place}-2", data=X, **options)  # a neighbour whose name begins alike
+    array = zarr.create_array(path, name=place or None, data=X, **options)
+    census = census_of(array)
+    assert (census.n_expected, census.n_missing, census.first_missing) == (n_expected, 0, ())
+    assert census.describe() == f"all {n_expected} chunks are stored"
+    (path / place / lost).unlink()
+    census = census_of(array)
+    assert (census.n_expected, census.n_missing, census.first_missing) == (n_expected, 1, (lost,))
+    assert census.describe() == f"1 of {n_expected} chunks are not stored and read as 0.0 (first: {lost})"
+
+
+def test_chunks_of_nothing_but_the_fill_value_are_not_stored_and_count_as_missing(tmp_path: Path) -> None:
+    sparse = X.copy()
+    sparse[20:60] = 0.0
+    census = census_of(zarr.create_array(tmp_path / "x.zarr", data=sparse, chunks=(10, 10)))
+    assert (census.n_expected, census.n_missing) == (6, 4)
+
+
+def test_an_array_nobody_wrote_to_misses_everything_and_names_the_first_few() -> None:
+    census = census_of(zarr.create_array({}, shape=(100, 10), chunks=(10, 10), dtype="int16", fill_value=-1))
+    assert (census.n_expected, census.n_missing) == (10, 10)
+    assert census.first_missing == ("c/0/0", "c/1/0", "c/2/0", "c/3/0", "c/4/0")
+    assert census.describe() == (
+        "10 of 10 chunks are not stored and read as -1 (first: c/0/0, c/1/0, c/2/0, c/3/0, c/4/0, ...)"
+    )
+
+
+def test_an_emptied_shard_counts_as_missing_because_that_is_how_it_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "x.zarr"
+    array = zarr.create_array(path, data=X, chunks=(5, 5), shards=(20, 10))
+    (path / "c" / "1" / "0").write_bytes(b"")
+    assert not ZarrBlocks(array).read(0)[20:40].any()
+    assert census_of(array).first_missing == ("c/1/0",)
+
+
+def test_files_that_are_not_chunks_do_not_count(tmp_path: Path) -> None:
+    array = zarr.create_array(tmp_path / "x.zarr", data=X, chunks=(30, 10))
+    (tmp_path / "x.zarr" / "c" / "9").mkdir()
+    (tmp_path / "x.zarr" / "c" / "9" / "0").write_bytes(b"left by a larger array")
+    (tmp_path / "x.zarr" / "notes.txt").write_text("by hand")
+    assert census_of(array).n_missing == 0
+
+
+def test_a_store_that_cannot_list_gives_no_census(monkeypatch: pytest.MonkeyPatch) -> None:
+    array = zarr.create_array({}, data=X)
+    monkeypatch.setattr(type(array.store), "supports_listing", False)
+    assert census_of(array) is None
+
+
+def test_a_store_that_lists_nothing_gives_no_census_rather_than_a_false_alarm(monkeypatch: pytest.MonkeyPatch) -> None:
+    # a web server without directory pages: fsspec's listing is empty, although every chunk is there
+    array = zarr.create_array({}, data=X)
+
+    async def nothing(self: Any, prefix: str) -> Any:
+        for key in ():
+            yield key
+
+    monkeypatch.setattr(type(array.store), "list_prefix", nothing)
+    assert census_of(array) is None
