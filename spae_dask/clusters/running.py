@@ -4,6 +4,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import distributed
 from distributed import Client
 from distributed.core import rpc
 from distributed.security import Security
@@ -53,6 +54,11 @@ def _connect(address: str, timeout: int, security: Security | None) -> Client:
     try:
         _ask(address, timeout, security)
         return Client(address, timeout=timeout, security=security)
+    except TypeError as error:  # a scheduler of another release takes other arguments, and says so in its own words
+        raise ClusterUnavailable(
+            f"the scheduler at {address} does not understand this client ({error}): it runs another release of "
+            f"distributed than {distributed.__version__}. Install the same there."
+        ) from error
     except (OSError, TimeoutError, ValueError, MemoryError) as error:  # the last if bytes of others are taken for sizes
         if security is not None:
             raise ClusterUnavailable(

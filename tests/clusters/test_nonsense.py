@@ -3,11 +3,12 @@
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
+from distributed import Client
 
 from spae_dask.cli.main import main
 from spae_dask.clusters.connect import connect
@@ -100,3 +101,16 @@ def test_a_job_whose_workers_could_not_have_certificates_is_refused_before_it_is
     assert "a path that a job script cannot hold" in capsys.readouterr().err
     Path("c.toml").write_text(f'{cluster}logs = "{tmp_path}/logs"\n')
     assert main(["submit", "slurm", "p.toml", "--cluster", "c.toml", "--dry-run"]) == 0
+
+
+def test_a_scheduler_of_another_release_of_distributed_is_refused_in_words(
+    monkeypatch: pytest.MonkeyPatch, open_cluster: Callable[[int], Client]
+) -> None:
+    address = open_cluster(1).scheduler.address
+
+    def client(*_: object, **__: object) -> None:
+        raise TypeError("Scheduler.identity() got an unexpected keyword argument 'n_workers'")
+
+    monkeypatch.setattr("spae_dask.clusters.running.Client", client)
+    with pytest.raises(ClusterUnavailable, match="another release of distributed than"), connect(address):
+        pass
