@@ -257,7 +257,7 @@ def _progress(store: States, folder: str) -> PassProgress | None:
         name, n_spans, fan_in = str(about["name"]), int(about["n_spans"]), int(about["fan_in"])
     except (FileNotFoundError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None
-    if not (0 < n_spans <= MOST_SPANS and 1 < fan_in <= MOST_SPANS):
+    if not (0 < n_spans <= MOST_SPANS and 0 < fan_in <= MOST_SPANS):
         return None
     done: set[int] = set()
     for each in store.files(folder):
