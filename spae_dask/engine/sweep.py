@@ -3,7 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, wait
+from concurrent.futures import Future
 from contextvars import copy_context
 from dataclasses import dataclass
 from functools import reduce
@@ -121,20 +121,21 @@ def block_nbytes(block: Block) -> int:
 
 def read_ahead(source: RowBlocks, numbers: range) -> Iterator[Block]:
     """Blocks in order, each read in another thread while the one before is worked on."""
-    coming = _begun(source, numbers[0])
+    coming, reader = _begun(source, numbers[0])
     try:
         for number in numbers[1:]:
             block = coming.result()
-            coming = _begun(source, number)
+            reader.join()  # it has handed the block over, and may hold it for another moment
+            coming, reader = _begun(source, number)
             yield block
             del block
         yield coming.result()
     finally:
-        wait([coming])  # after an error elsewhere, what is being read is in memory still
+        reader.join()  # after an error elsewhere, what is being read is in memory still
 
 
-def _begun(source: RowBlocks, number: int) -> "Future[Block]":
-    """A block that is being read, by a thread that keeps no process from ending: the read may never come back."""
+def _begun(source: RowBlocks, number: int) -> "tuple[Future[Block], threading.Thread]":
+    """A block that is being read, and the thread that does: it keeps no process from ending, were it never to end."""
     outcome: Future[Block] = Future()
 
     def read() -> None:
@@ -143,8 +144,9 @@ def _begun(source: RowBlocks, number: int) -> "Future[Block]":
         except BaseException as error:
             outcome.set_exception(error)
 
-    threading.Thread(target=copy_context().run, args=(read,), name="spae-read", daemon=True).start()
-    return outcome
+    reader = threading.Thread(target=copy_context().run, args=(read,), name="spae-read", daemon=True)
+    reader.start()
+    return outcome, reader
 
 
 def merge_swept(accumulator: Accumulator[Any], parts: Iterable[Swept]) -> Swept:

@@ -329,14 +329,14 @@ def test_states_that_a_stopped_worker_holds_are_made_again(
     stopped = processes.processes[1]
     source = scripted(dict.fromkeys(range(N_BLOCKS), ("slow",)))
 
-    def stop_when_most_are_done(event: Event) -> None:
+    def stop_when_half_are_done(event: Event) -> None:
         told(event)
-        if told.done == N_BLOCKS - 1 and isinstance(event, RowsDone):
+        if told.done == N_BLOCKS // 2 and isinstance(event, RowsDone):
             os.kill(stopped.pid, signal.SIGSTOP)
 
     told = Told()
     with pytest.warns(SlowClusterWarning, match=r"nothing has been heard"):
-        found = DaskRunner(source, client, 1, stop_when_most_are_done).run_pass(Triangular(D))
+        found = DaskRunner(source, client, 1, stop_when_half_are_done).run_pass(Triangular(D))
     assert bits(found) == expected(store)
     assert source.all_readings() > N_BLOCKS
 
