@@ -8,7 +8,7 @@ from benchmarks import reliability
 from benchmarks.rows import HEAD, Row, rewritten
 
 
-@pytest.mark.parametrize("group", ["faults", "resume", "soak"])
+@pytest.mark.parametrize("group", ["faults", pytest.param("resume", marks=pytest.mark.slow), "soak"])
 def test_nothing_goes_wrong_once(group: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("spae_dask.patience.FIRST_WAIT", 0.001)
     rows = list(reliability.GROUPS[group](1, tmp_path))

@@ -26,7 +26,7 @@ def arrays(path: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.chaos
-@pytest.mark.parametrize("cluster", ["none", "local:2"])
+@pytest.mark.parametrize("cluster", ["none", pytest.param("local:2", marks=pytest.mark.slow)])
 def test_a_fit_that_is_killed_goes_on_from_the_bucket_to_the_same_bits(
     cluster: str,
     spae: Spae,

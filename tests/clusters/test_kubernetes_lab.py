@@ -98,7 +98,11 @@ def test_the_manifests_of_deploy_are_what_the_server_has(lab):
         for document in yaml.safe_load_all((DEPLOY / name).read_text()):
             kind, metadata = document["kind"], document["metadata"]
             assert dropped(document, yaml.safe_load(lab.kubectl("get", kind, metadata["name"], "-o", "yaml"))) == []
-    assert {each["status"]["phase"] for each in lab.objects("persistentvolumeclaims")} == {"Bound"}
+    wait_until(
+        lambda: {each["status"]["phase"] for each in lab.objects("persistentvolumeclaims")} == {"Bound"},
+        60,
+        "volumes for all claims",
+    )
 
 
 def test_a_fit_on_pods_has_the_bits_of_one_process_and_leaves_nothing(lab, serial):
@@ -144,9 +148,9 @@ def test_sigterm_while_the_cluster_starts_leaves_no_pod_behind(lab):
         wait_until(lambda: lab.names("daskclusters"), 60, "a DaskCluster")
         process.send_signal(signal.SIGTERM)
         code, _, err = ended(process)
-    assert (code, lab.names("daskclusters")) == (143, [])
+    assert code == 143
     assert "Traceback" not in err
-    lab.wait_for_nothing()
+    lab.wait_for_nothing()  # the operator, which was making pods, ends that first
 
 
 def test_pods_stay_while_their_client_works_by_itself_and_end_when_it_was_killed(lab):

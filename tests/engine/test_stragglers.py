@@ -258,7 +258,7 @@ def test_a_source_can_ask_dask_on_which_worker_it_is_read(store: ZarrBlocks, cli
     assert bits(found) == expected(store)
 
 
-@pytest.mark.parametrize("persisted", [False, True])
+@pytest.mark.parametrize("persisted", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_spans_of_a_dask_array_are_run_again_from_the_same_blocks(
     persisted: bool, client: Client, tmp_path: Path
 ) -> None:
@@ -292,7 +292,7 @@ def test_a_second_run_stores_its_state_and_the_next_run_finds_it(
     assert source.all_readings() == read
 
 
-@pytest.mark.parametrize("afterwards", ["goes on", "is killed"])
+@pytest.mark.parametrize("afterwards", ["goes on", pytest.param("is killed", marks=pytest.mark.slow)])
 def test_a_worker_that_is_stopped_in_the_middle_of_a_span_is_taken_for_dead(
     afterwards: str,
     scripted: Callable[..., Scripted],
@@ -377,6 +377,7 @@ class SilentMerge(Triangular):
         return merged
 
 
+@pytest.mark.slow
 def test_a_worker_whose_merge_lets_nobody_else_run_is_not_taken_for_dead(
     store: ZarrBlocks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -390,6 +391,7 @@ def test_a_worker_whose_merge_lets_nobody_else_run_is_not_taken_for_dead(
         assert client.run(os.getpid) == before
 
 
+@pytest.mark.slow
 def test_what_silences_every_worker_that_it_is_on_costs_one_where_no_nanny_can_tell(
     store: ZarrBlocks, processes: DaskProcesses, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
