@@ -157,8 +157,6 @@ class Watchdog:
         self._stragglers.end()
 
     def _look_at_stragglers(self, now: float) -> None:
-        if not self._seconds:
-            return  # a worker that is loading libraries from a slow disk is silent too
         holders = holders_of(self.client, self._ask)
         silent = self._silence.take_out(holders)
         if silent:
@@ -202,7 +200,8 @@ class Watchdog:
 
     def _patience(self, least: float, factor: float) -> float:
         if not self._seconds:
-            return factor * least  # nobody knows yet how long a span takes
+            # nobody knows yet how long a span takes; and a worker that loads libraries from a slow disk is silent too
+            return factor * least
         return max(least, factor * statistics.median(self._seconds))
 
     def _tell_slow(self, now: float) -> None:
