@@ -7,14 +7,15 @@ for another one.
 import pkgutil
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from distributed import Client
 
 from spae_dask.errors import ClusterUnavailable
 
-SECONDS = 30
-"""How long the answers may take."""
+SECONDS = 10
+"""How long the answers may take. A worker that stands still gives none, and is not waited for: a pass replaces it."""
 
 NAMED = 3
 """Workers that a message names."""
@@ -29,8 +30,8 @@ def refuse_unlike(client: Client) -> None:
     Raises
     ------
     ClusterUnavailable
-        If one of them has no spae_dask, another version of it, another Python (3.x) or another release of distributed;
-        or does not answer in time.
+        If one of them has no spae_dask, another version of it, another Python (3.x) or another release of distributed,
+        and says so in time; or if the connection breaks.
     """
     here: str = pkgutil.resolve_name(VERSION)
     try:
@@ -38,12 +39,15 @@ def refuse_unlike(client: Client) -> None:
         own = _ours(versions["client"])
         found = {"the scheduler": versions["scheduler"], **versions["workers"]}
         _refuse(client, {who: _ours(each) for who, each in found.items() if each}, lambda each: each != own, own)
-        workers = client.run(pkgutil.resolve_name, VERSION, on_error="return")
-        imported: dict[str, Any] = {"the scheduler": _of_scheduler(client), **workers}
-    except (TimeoutError, OSError) as error:
+        imported: dict[str, Any] = {"the scheduler": _of_scheduler(client)}
+        question = partial(client._run, pkgutil.resolve_name, VERSION, on_error="return")
+        imported |= client.sync(question, callback_timeout=SECONDS)
+    except TimeoutError:
+        return
+    except OSError as error:
         raise ClusterUnavailable(
-            f"the cluster at {client.scheduler.address} does not tell within {SECONDS} seconds what it runs. "
-            "See whether it runs, and the network."
+            f"the cluster at {client.scheduler.address} does not tell what it runs: {error}. See whether it runs, and "
+            "the network."
         ) from error
     lacking = {who: str(each) for who, each in imported.items() if isinstance(each, ImportError)}
     _refuse(client, lacking, lambda _: True, f"spae_dask {here}")
@@ -54,7 +58,8 @@ def refuse_unlike(client: Client) -> None:
 def _of_scheduler(client: Client) -> Any:
     """The scheduler opens graphs, so it must know what they hold."""
     try:
-        return client.run_on_scheduler(pkgutil.resolve_name, VERSION)
+        question = partial(client._run_on_scheduler, pkgutil.resolve_name, VERSION)
+        return client.sync(question, callback_timeout=SECONDS)
     except ImportError as error:
         return error
 

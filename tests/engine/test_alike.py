@@ -1,6 +1,7 @@
 """Clusters whose processes run other software than this one: refused in seconds, in words, by every door."""
 
 import os
+import signal
 import time
 from pathlib import Path
 from typing import Any
@@ -101,3 +102,19 @@ def test_another_python_or_release_of_distributed_is_refused_and_a_later_patch_i
             continue
         with pytest.raises(ClusterUnavailable, match=rf"{address} \(Python \d+\.\d+ and distributed \d+\.\d+\)"):
             refuse_unlike(client)
+
+
+@pytest.mark.parametrize("stopped", [0, 1])
+def test_a_worker_that_stands_still_is_not_waited_for(
+    stopped: int, open_cluster: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("spae_dask.engine.alike.SECONDS", 1)
+    client = open_cluster(2)
+    pid = sorted(client.run(os.getpid).values())[stopped]
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        began = time.monotonic()
+        refuse_unlike(client)
+        assert time.monotonic() - began < 30
+    finally:
+        os.kill(pid, signal.SIGCONT)
