@@ -58,12 +58,13 @@ def fit_finish(
                 lacking: Lacking = found.args[0]
                 of = parts_of(states_at(checkpoint))
                 parts = () if of is None else parts_missing(lacking, of)
-                commands = [command_of_parts(given, checkpoint, f"{i}/{of}") for i in parts[:MOST_COMMANDS]]
+                numbers = [f"{i}/{of}" for i in parts[:MOST_COMMANDS]] or ["I/N"]
+                commands = [f"`{command_of_parts(given, checkpoint, each)}`" for each in numbers]
                 more = f" and {len(parts) - MOST_COMMANDS} more" if len(parts) > MOST_COMMANDS else ""
                 screen.document |= {"pass": lacking.number, "missing_parts": parts}
                 raise PartsMissing(
                     f"pass {lacking.number} ({lacking.name}) is not whole: {len(lacking.missing)} of {lacking.n_spans} "
-                    f"spans are missing. Run {', '.join(commands) or command_of_parts(given, checkpoint)}{more}, and "
+                    f"spans are missing. Run {', '.join(commands)}{more}, and "
                     "then this again."
                 ) from None
         write_encoder(encoder, source, output, given, screen, force=force)

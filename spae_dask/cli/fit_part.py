@@ -91,13 +91,13 @@ def fit_part(part: PartArgument, checkpoint: options.SharedCheckpointOption, **s
             },
         )
         if done.missing:
-            screen.note(f"others    {command_of_parts(given, checkpoint).strip('`')}")
+            screen.note(f"others    {command_of_parts(given, checkpoint)}")
         screen.note(f"next      {command_of_finish(given, checkpoint)}")
 
 
 def command_of_parts(given: FitGiven, checkpoint: str, part: str = "I/N") -> str:
     """The command that does a part."""
-    return f"`spae fit-part {part} {given.words()} --checkpoint {shlex.quote(checkpoint)}`"
+    return f"spae fit-part {part} {given.words()} --checkpoint {shlex.quote(checkpoint)}"
 
 
 def command_of_finish(given: FitGiven, checkpoint: str) -> str:

@@ -203,7 +203,7 @@ def test_commands_that_are_told_say_all_that_was_given(given: FitGiven, checkpoi
         raise KeyboardInterrupt
 
     if verb == "part":
-        command = command_of_parts(given, checkpoint, "3/8").removeprefix("`").removesuffix("`")
+        command = command_of_parts(given, checkpoint, "3/8")
     else:
         command = command_of_finish(given, checkpoint)
     words = shlex.split(command)
