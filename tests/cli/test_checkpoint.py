@@ -202,10 +202,7 @@ def test_commands_that_are_told_say_all_that_was_given(given: FitGiven, checkpoi
         heard.append(self)
         raise KeyboardInterrupt
 
-    if verb == "part":
-        command = command_of_parts(given, checkpoint, "3/8")
-    else:
-        command = command_of_finish(given, checkpoint)
+    command = command_of_parts(given, checkpoint, "3/8") if verb == "part" else command_of_finish(given, checkpoint)
     words = shlex.split(command)
     assert words[:2] == ["spae", f"fit-{verb}"]
     assert words[words.index("--checkpoint", len(words) - 4) + 1] == checkpoint
