@@ -61,8 +61,10 @@ def test_a_signal_while_processes_start_waits_until_they_have(signum):
     assert steps == ["started"]
 
 
+@pytest.mark.timeout(60)
 def test_a_signal_that_another_thread_was_given_still_wakes_the_main_one():
-    other = threading.Thread(target=time.sleep, args=(3,))
+    ended = threading.Event()
+    other = threading.Thread(target=ended.wait)
     other.start()
 
     def give() -> None:
@@ -70,10 +72,9 @@ def test_a_signal_that_another_thread_was_given_still_wakes_the_main_one():
         signal.pthread_kill(other.ident, signal.SIGTERM)
 
     threading.Thread(target=give).start()
-    began = time.monotonic()
     with Signals(), pytest.raises(Interrupted):
         threading.Event().wait()  # without a limit: nothing but a signal of its own ends it
-    assert time.monotonic() - began < 2
+    ended.set()
     other.join()
 
 
@@ -88,12 +89,12 @@ class Interrupting:
 def test_an_interrupt_that_python_drops_is_raised_again():
     def drop_and_wait() -> None:
         Interrupting()
-        time.sleep(5)
+        time.sleep(100)
 
     began = time.monotonic()
     with Signals(), pytest.raises(Interrupted):
         drop_and_wait()
-    assert 0.1 < time.monotonic() - began < 3
+    assert 0.1 < time.monotonic() - began < 50
 
 
 def test_other_signals_are_nobody_s_business_here():

@@ -37,7 +37,6 @@ def proxy(bucket: str, s3_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Ite
     """Before a bucket with an array x.zarr; waits are short."""
     put_array(f"{bucket}/x.zarr", X)
     monkeypatch.setattr(patience, "FIRST_WAIT", 0.002)
-    monkeypatch.setattr(object_clients, "READ_SECONDS", 0.5)
     with flaky_proxy(s3_endpoint) as proxy:
         monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.endpoint)
         yield proxy
@@ -67,8 +66,10 @@ def test_npy_files_are_read_by_range_requests(bucket: str, order: str, dtype: st
 
 @pytest.mark.parametrize("fault", [503, 429, "reset", "truncate", ("delay", 1.0)])
 def test_a_fault_that_passes_is_passed_over_and_told(
-    proxy: FlakyProxy, fault: object, bucket: str, caplog: pytest.LogCaptureFixture
+    proxy: FlakyProxy, fault: object, bucket: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    if isinstance(fault, tuple):
+        monkeypatch.setattr(object_clients, "READ_SECONDS", 0.5)
     proxy.script = {"x.zarr/c/1/0": [fault] * (1 if isinstance(fault, tuple) else 4)}
     with caplog.at_level(logging.INFO, "spae_dask.storage"):
         np.testing.assert_array_equal(rows(open_matrix(f"{bucket}/x.zarr")), X)
@@ -102,11 +103,12 @@ def test_a_server_that_never_answers_is_left_in_time(
     proxy: FlakyProxy, bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(patience, "TRIES", 2)
-    proxy.script, proxy.forever = {"x.zarr": [("delay", 5.0)]}, True
+    monkeypatch.setattr(object_clients, "READ_SECONDS", 0.5)
+    proxy.script, proxy.forever = {"x.zarr": [("delay", 60.0)]}, True
     began = time.monotonic()
     with pytest.raises(StorageError, match=r"did not answer in time.*2 tries"):
         open_matrix(f"{bucket}/x.zarr")
-    assert time.monotonic() - began < 4
+    assert time.monotonic() - began < 50
 
 
 @pytest.mark.parametrize(
