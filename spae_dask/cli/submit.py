@@ -128,7 +128,14 @@ def submit(
     goes on with what is not done. On Kubernetes a Job, or with workers a DaskJob.
     """
     with session("submit", as_json=as_json, quiet=quiet, verbose=verbose, debug=debug, log_json=log_json) as screen:
-        from spae_dask.cli.submitting import Request, kubernetes_jobs, slurm_jobs, submitted, write_texts
+        from spae_dask.cli.submitting import (
+            Request,
+            kubernetes_jobs,
+            slurm_jobs,
+            submitted,
+            tell_lasting_reasons,
+            write_texts,
+        )
 
         request: Request = Request(pipeline, cluster, array, passes, grace, max_resubmits)
         jobs = slurm_jobs(request) if system is System.slurm else kubernetes_jobs(request)
@@ -140,4 +147,6 @@ def submit(
             return
         ids = submitted(jobs)
         screen.result("\n".join(ids), document | {"jobs": ids, "texts": texts})
-        screen.note("\n".join(each.advice for each in jobs))
+        screen.note("\n".join(each.advice for each in jobs if each.advice))
+        if system is System.slurm:
+            tell_lasting_reasons(ids, screen)

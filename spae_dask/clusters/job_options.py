@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from spae_dask.clusters.log_folder import log_folder
 from spae_dask.clusters.specs import QueueSpec
 from spae_dask.clusters.values import clock, word
 from spae_dask.errors import InvalidInput
@@ -35,7 +36,7 @@ def job_options(spec: QueueSpec, name: str) -> dict[str, Any]:
         "walltime": clock(spec.walltime),
         "queue": spec.queue,
         "interface": spec.interface,
-        "log_directory": spec.logs,
+        "log_directory": str(Path(spec.logs).expanduser()),
         "local_directory": None if spec.scratch is None else shlex.quote(spec.scratch),
         "python": shlex.quote(spec.python or sys.executable),
         "death_timeout": DEATH_TIMEOUT,
@@ -81,7 +82,7 @@ def certificates_folder(spec: QueueSpec) -> Path:
     InvalidInput
         If it cannot be named in a job script.
     """
-    logs = Path(spec.logs).expanduser().absolute()  # a job may start in another folder
+    logs = log_folder(spec)
     try:
         word(str(logs))  # dask-jobqueue does not quote it
     except ValueError as error:

@@ -93,7 +93,7 @@ class QueueSpec(Started):
     queue: values.Word | None = None
     account: values.Word | None = None
     interface: values.Word | None = None
-    scratch: values.Line | None = None
+    scratch: values.Folder | None = None
     logs: values.Word = "spae-logs"
     python: values.Line | None = None
     tls: bool = True
@@ -140,4 +140,4 @@ class MpiSpec(Spec):
     threads: values.Count = 1
     memory: values.Bytes | None = None
     interface: values.Word | None = None
-    scratch: values.Line | None = None
+    scratch: values.Folder | None = None

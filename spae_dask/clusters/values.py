@@ -42,6 +42,15 @@ def _line(given: Any) -> str:
     raise ValueError("give a string of at least one character, on one line.")
 
 
+def _folder(given: Any) -> str:
+    if (text := _line(given)).startswith(("$", "~")):
+        raise ValueError(
+            "no shell reads it, so that no variable and no ~ stands for anything. Give the path itself, such as "
+            "'/scratch'; left out, it is the temporary folder of each job, which TMPDIR may name."
+        )
+    return text
+
+
 def _bytes(given: Any) -> int:
     if isinstance(given, str) and _BYTES.fullmatch(given) and (nbytes := int(parse_bytes(given))) > 0:
         return nbytes
@@ -132,6 +141,7 @@ Word = Annotated[str, PlainValidator(word)]
 Option = Annotated[str, PlainValidator(_option)]
 """An option of the batch system, which reads it itself: no shell does."""
 Line = Annotated[str, PlainValidator(_line)]
+Folder = Annotated[str, PlainValidator(_folder)]
 Bytes = Annotated[int, PlainValidator(_bytes)]
 PlannedBytes = Annotated[int, PlainValidator(_planned_bytes)]
 """Bytes, or 0 for as many as the plan takes."""

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from spae_dask.cli.main import main
 from spae_dask.clusters.batch_job import BatchJob, job_name, own_processes
 from spae_dask.clusters.job_options import lifetime
 from spae_dask.clusters.queue import job_script
@@ -95,12 +96,13 @@ def test_the_script_of_a_worker_too(evil, tmp_path):
     fake.write_text('#!/bin/sh\nprintf "%s\\0" "$EVIL" "$@" > "$SEEN"\n')
     fake.chmod(0o755)
     environment = {"EVIL": evil, "SEEN": str(tmp_path / "seen")}
-    spec = a_queue(python=str(fake), modules=[], prologue=[], scratch=evil, environment=environment)
+    scratch = f"/scratch/{evil}"
+    spec = a_queue(python=str(fake), modules=[], prologue=[], scratch=scratch, environment=environment)
     script = job_script(spec, "tcp://10.0.0.1:4242", "spae-1")
     subprocess.run(["bash", "-c", script], check=True, env={"PATH": "/usr/bin:/bin"})
     seen = (tmp_path / "seen").read_text().split("\0")[:-1]
     assert seen[0] == evil
-    assert seen[seen.index("--local-directory") + 1] == evil
+    assert seen[seen.index("--local-directory") + 1] == scratch
     assert not list(tmp_path.rglob("pwned"))
 
 
@@ -109,6 +111,12 @@ def test_the_script_of_a_worker_too(evil, tmp_path):
 def test_what_would_end_a_line_of_the_batch_system_is_refused(key, evil):
     with pytest.raises(ValueError, match="give a string of letters"):
         a_queue(**{key: evil})
+
+
+@pytest.mark.parametrize("given", ["$TMPDIR", "${SLURM_TMPDIR}/x", "~/scratch", "~", "$(mktemp -d)"])
+def test_scratch_that_only_a_shell_would_find_is_refused(given):
+    with pytest.raises(ValueError, match="no variable and no ~ stands for anything"):
+        a_queue(scratch=given)
 
 
 @pytest.mark.parametrize("evil", ["--x\n#SBATCH --y", "x", "", "\t--x", "--x\0", "--é"])
@@ -143,3 +151,21 @@ def test_any_file_gives_a_name_of_a_job(stem):
     assert json.dumps(name).isascii()
     assert name.replace("-", "").isalnum()
     assert len(name) <= 40
+
+
+@pytest.mark.parametrize("words", [(), ("--array", "3")])
+def test_a_dry_run_shows_the_script_as_it_is_submitted(words, tmp_path, capsys):
+    Path("x.npy").write_bytes(b"")
+    Path("p.toml").write_text(
+        'output = "out"\n[[step]]\nkind = "fit"\nname = "e"\ndata = "x.npy"\nn_components = 1\nn_nonzero = 1\n'
+    )
+    Path("c.toml").write_text(
+        'kind = "slurm"\njobs = 0\noptions = ["--comment=method=x"]\n[environment]\neps = "array=1"\n'
+    )
+    order = ["submit", "slurm", "p.toml", "--cluster", "c.toml", *words]
+    assert main([*order, "--dry-run", "-o", "job.sh"]) == 0
+    shown = capsys.readouterr().out
+    written = [Path(each).read_text() for each in ("job.sh", "job-2.sh") if Path(each).exists()]
+    assert shown.rstrip("\n") == "\n".join(written).rstrip("\n")
+    assert "export eps=array=1" in shown
+    assert "#SBATCH --comment=method=x" in shown
