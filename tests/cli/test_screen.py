@@ -10,6 +10,7 @@ import warnings
 import numpy as np
 import pytest
 
+from spae_dask.cli.options.screen import ScreenOptions
 from spae_dask.cli.screen import Screen, printable, to_json
 from spae_dask.cli.session import session
 from spae_dask.errors import SpaeWarning
@@ -95,7 +96,7 @@ def test_the_same_warning_is_given_once(capsys):
 
 @pytest.mark.parametrize(("verbose", "shown"), [(0, ""), (1, "RuntimeWarning: odd\n")])
 def test_warnings_of_other_libraries_are_for_verbose(capsys, verbose, shown):
-    with session("check", as_json=False, quiet=False, verbose=verbose, debug=False):
+    with session("check", ScreenOptions(verbose=verbose)):
         warnings.simplefilter("always")
         warnings.warn("odd", RuntimeWarning, stacklevel=1)
     assert capsys.readouterr().err == shown
@@ -103,7 +104,7 @@ def test_warnings_of_other_libraries_are_for_verbose(capsys, verbose, shown):
 
 def test_warnings_are_what_they_were_after_a_command():
     before = warnings.showwarning, list(warnings.filters)
-    with session("check", as_json=False, quiet=False, verbose=0, debug=False, strict=True) as screen:
+    with session("check", ScreenOptions(), strict=True) as screen:
         warnings.warn("ours", SpaeWarning, stacklevel=1)
     assert screen.warnings == ["ours"]
     assert (warnings.showwarning, list(warnings.filters)) == before
