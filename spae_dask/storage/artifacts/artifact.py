@@ -37,6 +37,7 @@ from spae_dask.errors import InvalidInput, NotFound, SpaeError, StorageError
 from spae_dask.storage.artifacts.artifact_checks import check_shapes, check_size, check_values, damaged
 from spae_dask.storage.remote.address import is_remote, parse_address
 from spae_dask.storage.remote.remote_store import RemoteStore, open_remote, reach
+from spae_dask.storage.remote.url_secrets import refuse_secrets
 from spae_dask.storage.writing.json_values import from_json, to_json
 from spae_dask.storage.writing.outputs import publish_store
 from spae_dask.storage.writing.publish import refuse_long
@@ -250,6 +251,7 @@ def _read_group(group: zarr.Group, name: str) -> EncoderArtifact:
 
 
 def _open_group(name: str) -> zarr.Group:
+    refuse_secrets(name)
     where: Any = name if "://" in name else Path(name).resolve()
     if isinstance(where, Path):
         refuse_long(where)

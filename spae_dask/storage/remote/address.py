@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from spae_dask.errors import InvalidInput
+from spae_dask.storage.remote.url_secrets import holds_secret, redacted
 
 SCHEMES = ("s3", "gs", "http", "https")
 
@@ -77,10 +78,7 @@ def parse_address(url: str, storage_options: Mapping[str, Any] | None = None) ->
     except ValueError as error:
         raise InvalidInput(f"{redacted(url)} is not a URL. Give one like s3://BUCKET/NAME.zarr.") from error
     if "@" in host or parts.query or parts.fragment:
-        raise InvalidInput(
-            f"{redacted(url)} holds a user, a password, a query or a fragment, which would end in logs and records. "
-            "Give the URL without it; credentials are taken from the environment or from profile files."
-        )
+        raise holds_secret(url)
     key = parts.path.strip("/")
     if not host or (parts.scheme.lower() in WRITABLE and not key) or {".", ".."} & set(key.split("/")) or "//" in key:
         raise InvalidInput(
@@ -89,11 +87,6 @@ def parse_address(url: str, storage_options: Mapping[str, Any] | None = None) ->
         )
     scheme = parts.scheme.lower()
     return Address(f"{scheme}://{host}/{key}".rstrip("/"), scheme, host, key, **_checked(storage_options or {}, url))
-
-
-def redacted(text: str) -> str:
-    """A URL without what may be secret: user, password, query and fragment."""
-    return re.sub(r"[?#].*", "?...", re.sub(r"://[^/?#]*@", "://...@", text, count=1), count=1)
 
 
 def _checked(options: Mapping[str, Any], url: str) -> dict[str, Any]:

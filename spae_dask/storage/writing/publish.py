@@ -18,7 +18,8 @@ from pathlib import Path
 from dask.utils import format_bytes
 
 from spae_dask.errors import InvalidInput, OutputExists, SpaeError, SpaeWarning, StorageError
-from spae_dask.storage.remote.address import is_remote, redacted
+from spae_dask.storage.remote.address import is_remote
+from spae_dask.storage.remote.url_secrets import redacted
 
 ZARR_MARKERS = ("zarr.json", ".zarray", ".zgroup")
 """A directory holding one of these is a Zarr store, of format 3 or 2; no other directory is ever replaced."""
