@@ -37,7 +37,7 @@ def fit_finish(
     with session("fit-finish", given.shown, strict=given.strict) as screen:
         given.check()
         from spae_dask.cli.place import Place, check_checkpoint, check_paths
-        from spae_dask.engine.checkpoint import Lacking, NotWhole, Share
+        from spae_dask.engine.shares import Lacking, NotWhole, Share
         from spae_dask.errors import PartsMissing
         from spae_dask.estimators.checkpointing import CheckpointAt
         from spae_dask.estimators.parts import parts_missing

@@ -56,7 +56,7 @@ def fit_part(*, part: PartArgument, checkpoint: SharedCheckpointOption, given: F
     with session("fit-part", given.shown, strict=given.strict) as screen:
         given.check()
         from spae_dask.cli.place import Place, check_checkpoint
-        from spae_dask.engine.checkpoint import Share
+        from spae_dask.engine.shares import Share
         from spae_dask.estimators.checkpointing import CheckpointAt
         from spae_dask.estimators.parts import fit_part as fit_share
         from spae_dask.estimators.parts import listed

@@ -12,10 +12,11 @@ import scipy
 from spae_dask import __version__
 from spae_dask.algorithms.problem import Problem
 from spae_dask.blocks import RowBlocks
-from spae_dask.engine.checkpoint import Checkpoint, Share
+from spae_dask.engine.checkpoint import Checkpoint
 from spae_dask.engine.memory import format_nbytes
 from spae_dask.engine.plan import Plan
 from spae_dask.engine.recipe_digest import digest_of
+from spae_dask.engine.shares import Share
 from spae_dask.errors import InvalidInput
 from spae_dask.storage.artifacts.fingerprint import fingerprint
 from spae_dask.storage.checkpoints.checkpoint_record import Job, begin_or_resume, remember_parts
