@@ -18,6 +18,7 @@ from distributed.scheduler import KilledWorker
 
 from spae_dask.accumulators.base import Accumulator, State
 from spae_dask.blocks import LazyRowBlocks, RowBlocks, nbytes_of_rows
+from spae_dask.engine.alike import run_alike, software
 from spae_dask.engine.checkpoint import Checkpoint, KeptPass, LostState, NotWhole
 from spae_dask.engine.deaths import died_too_often
 from spae_dask.engine.events import PassEnded, PassStarted, Resumed, RowsDone, RunAgain, Watcher, ignore
@@ -307,7 +308,7 @@ class DaskRunner:
 
 def _call(function: Callable[..., Any], key: str, *args: Any) -> Delayed:
     # no argument is a list of delayed objects: dask would copy the whole graph below each of them
-    return delayed(function, pure=False)(*args, dask_key_name=key)
+    return delayed(run_alike, pure=False)(function, software(), *args, dask_key_name=key)
 
 
 def _blocks_of(span: Span, blocks: list[Delayed] | None) -> list[Delayed]:

@@ -60,7 +60,8 @@ def evaluate(
     d = encoder.n_features_in_
     check_choice("strategy", strategy, EVALUATIONS)
     client, codec = active_client(source), encoder.codec()
-    chosen, reason = core_or_sketch(strategy, source, resources_for(client, memory_limit))
+    resources = resources_for(client, memory_limit)
+    chosen, reason = core_or_sketch(strategy, source, resources)
     plan = plan_passes(
         source,
         [("evaluate", evaluation_recipe(chosen, codec))],
@@ -69,6 +70,7 @@ def evaluate(
         strategy=chosen,
         reason=reason,
         finish_nbytes=finish_nbytes(d) if chosen != "sketch" else 3 * evaluation_recipe(chosen, codec).state_nbytes,
+        resources=resources,
     )
     source = told_of_missing_chunks(source)
     asked = {"encoder": digest_of(codec)[:24]}
