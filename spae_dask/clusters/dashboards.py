@@ -19,4 +19,4 @@ def dashboard_link(client: Client) -> str | None:
 def _has_pages(dask_scheduler: Scheduler) -> bool:
     """Whether pages are served by bokeh: started without them, or without bokeh, it serves its health and metrics."""
     applications = dask_scheduler.http_application.applications
-    return any(type(each).__module__.partition(".")[0] == "bokeh" for each in applications)
+    return any(kind.__name__ == "BokehTornado" for each in applications for kind in type(each).__mro__)
