@@ -14,6 +14,7 @@ from dask.delayed import Delayed, delayed
 
 from spae_dask.accumulators.base import Accumulator
 from spae_dask.blocks import LazyRowBlocks, RowBlocks
+from spae_dask.engine.alike import run_alike, software
 from spae_dask.engine.kept_pass import KeptPass
 from spae_dask.engine.layout import PassLayout
 from spae_dask.engine.merge_tree import MergeTree, Node
@@ -189,7 +190,7 @@ def _token(name: str) -> str:
 
 def _call(function: Callable[..., Any], key: str, *args: Any) -> Delayed:
     # no argument is a list of delayed objects: dask would copy the whole graph below each of them
-    return delayed(function, pure=False)(*args, dask_key_name=key)
+    return delayed(run_alike, pure=False)(function, software(), *args, dask_key_name=key)
 
 
 def _blocks_of(span: Span, blocks: list[Delayed] | None) -> list[Delayed]:

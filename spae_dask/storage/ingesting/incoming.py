@@ -19,7 +19,7 @@ from spae_dask.errors import InvalidInput, MissingChunksWarning
 from spae_dask.storage.open import open_matrix
 from spae_dask.storage.remote.url_secrets import refuse_secrets
 from spae_dask.storage.sources.bands import BAND, READING_ONE, block_bands, plan_zarr_bands, share_of
-from spae_dask.storage.sources.census import missing_chunks
+from spae_dask.storage.sources.census import count_chunks
 from spae_dask.storage.sources.npy_blocks import NpyBlocks
 from spae_dask.storage.sources.zarr_blocks import ZarrBlocks
 from spae_dask.storage.tables.csv_rows import SUFFIXES, open_csv
@@ -184,7 +184,7 @@ def _from_text(path: Path, columns: Sequence[str] | None, header: bool | None, b
 
 def _from_blocks(blocks: RowBlocks, budget: int) -> Incoming:
     n, d = blocks.shape
-    census = missing_chunks(blocks)
+    blocks, census = count_chunks(blocks)
     if census is not None and census.n_missing:
         warn(
             f"{blocks.describe()}: {census.describe()}. They are written as such; if they were lost, restore them.",

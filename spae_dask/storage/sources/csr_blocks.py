@@ -1,7 +1,7 @@
 """Row blocks of a CSR matrix in a Zarr or HDF5 group, as AnnData writes it: ``data``, ``indices`` and ``indptr``."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -12,6 +12,7 @@ from zarr.storage import MemoryStore
 
 from spae_dask.blocks import StoredEntries
 from spae_dask.errors import InvalidInput
+from spae_dask.storage.sources.counted import ArrayChange, store_of
 from spae_dask.storage.sources.csr_cut import Pointers, cut_rows
 from spae_dask.storage.sources.runs import StoredArray, n_at_once, place, read_run
 from spae_dask.storage.sources.zarr_blocks import MAX_BLOCK_NBYTES, TARGET_BLOCK_NBYTES, names_of
@@ -85,12 +86,22 @@ class CsrBlocks:
     @property
     def in_process(self) -> bool:
         """True for a group kept in a dictionary of this process."""
-        return isinstance(getattr(self.data, "store", None), MemoryStore)
+        return isinstance(self.data, zarr.Array) and isinstance(store_of(self.data), MemoryStore)
 
     @property
     def arrays(self) -> dict[str, StoredArray]:
         """The three arrays by name."""
         return {"data": self.data, "indices": self.indices, "indptr": self.indptr}
+
+    def with_arrays(self, change: ArrayChange) -> "CsrBlocks":
+        """The same with other arrays, if they are of Zarr; its blocks are not chosen again."""
+
+        def changed(array: StoredArray) -> StoredArray:
+            return change(array) if isinstance(array, zarr.Array) else array
+
+        same = replace(self, data=changed(self.data), indices=changed(self.indices), indptr=changed(self.indptr))
+        vars(same)["_cut"] = self._cut
+        return same
 
     @property
     def n_objects(self) -> int | None:

@@ -8,8 +8,8 @@ import zarr
 
 from spae_dask.errors import StorageError, StorageFaltered
 from spae_dask.storage.remote.passing import read_failed
+from spae_dask.storage.sources.counted import place_of
 from spae_dask.storage.sources.unseen import refuse_unseen
-from spae_dask.storage.sources.zarr_blocks import place_of
 
 if TYPE_CHECKING:
     from spae_dask.storage.sources.h5_arrays import H5Array
