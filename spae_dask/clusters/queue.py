@@ -3,7 +3,7 @@
 import secrets
 import warnings
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -13,9 +13,9 @@ from distributed import Client
 from distributed.security import Security
 
 from spae_dask.clusters.certificates import ROLES, make_certificates
-from spae_dask.clusters.commands import run_program
 from spae_dask.clusters.handlers import handlers_kept
 from spae_dask.clusters.job_options import certificates_folder, job_options
+from spae_dask.clusters.questions import check_taken, reason, remove_all
 from spae_dask.clusters.specs import QueueSpec
 from spae_dask.clusters.waiting import wait_for_worker
 from spae_dask.errors import ClusterUnavailable, SpaeWarning, StorageError
@@ -58,17 +58,14 @@ def queue_cluster(spec: QueueSpec) -> Iterator[Client]:
     ):
         cluster = make_cluster(spec, name, security)
         try:
-            if spec.kind == "slurm":
-                _ask_slurm(cluster.job_script(), folder)
+            check_taken(spec.kind, cluster.job_script(), folder)
             cluster.adapt(minimum_jobs=spec.jobs, maximum_jobs=spec.jobs, interval=CHECK_INTERVAL)
             with Client(cluster) as client:
                 wait_for_worker(client, spec.timeout, lambda: _no_worker(spec, name, cluster))
                 yield client
         finally:
             cluster.close(timeout=30)
-            if spec.kind == "slurm":  # a job that was being submitted when the work was interrupted
-                with suppress(ClusterUnavailable):
-                    run_program(["scancel", "--name", name])
+            remove_all(spec.kind, name)
 
 
 def make_cluster(spec: QueueSpec, name: str, security: Security | None) -> Any:
@@ -114,28 +111,8 @@ def job_script(spec: QueueSpec, scheduler: str, name: str) -> str:
     return str(job.job_script())
 
 
-def _ask_slurm(script: str, folder: str) -> None:
-    """Have Slurm say whether it would take the job; later on its refusal would only be logged."""
-    path = f"{folder}/worker.sh"
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(script)
-    run_program(["sbatch", "--test-only", path])
-
-
 def _no_worker(spec: QueueSpec, name: str, cluster: Any) -> ClusterUnavailable:
-    ids = [job.job_id for job in cluster.workers.values() if job.job_id]
-    questions = {
-        "slurm": ["squeue", "--noheader", "--name", name, "--format", "job %i is %T (%r)"],
-        "pbs": ["qstat", *ids],
-        "sge": ["qstat", "-j", ",".join(ids)],
-        "lsf": ["bjobs", *ids],
-    }
-    try:
-        said = (
-            "; ".join(run_program(questions[spec.kind]).split("\n")).strip("; ") or "the queue holds none of its jobs"
-        )
-    except ClusterUnavailable as error:
-        said = str(error)
+    said = reason(spec.kind, name, [job.job_id for job in cluster.workers.values() if job.job_id])
     return ClusterUnavailable(
         f"no worker of {spec.jobs} {spec.kind} jobs appeared within {spec.timeout} seconds: {said}. Their logs are in "
         f"{spec.logs}. Give a longer 'timeout' in the cluster file, ask for less, or look at 'interface'."

@@ -13,6 +13,7 @@ from pydantic import Field, PlainValidator
 from spae_dask.clusters.addresses import is_address
 
 _WORD = re.compile(r"[A-Za-z0-9_./~@%+=:,][A-Za-z0-9_./~@%+=:,-]*")
+_RESOURCES = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*(,[A-Za-z_][A-Za-z0-9_.]*)*")
 _BYTES = re.compile(r"\d+(\.\d+)?\s*[kKMGT]i?B", re.ASCII)
 
 MOST = 100_000
@@ -29,6 +30,12 @@ def word(given: Any) -> str:
     if isinstance(given, str) and _WORD.fullmatch(given):
         return given
     raise ValueError("give a string of letters, digits and _ . / ~ @ % + = : , - without spaces, not starting with -.")
+
+
+def _resources(given: Any) -> str:
+    if isinstance(given, str) and _RESOURCES.fullmatch(given):
+        return given
+    raise ValueError("give names of resources with commas between, such as 'h_vmem' or 'h_rss,mem_free'.")
 
 
 def _option(given: Any) -> str:
@@ -124,6 +131,8 @@ Count = Annotated[int, Field(ge=1, le=MOST)]
 Amount = Annotated[int, Field(ge=0, le=MOST)]
 Word = Annotated[str, PlainValidator(word)]
 """A word that neither a shell nor a batch system takes for more than one."""
+Resources = Annotated[str, PlainValidator(_resources)]
+"""Of Grid Engine, which limit memory; several with commas between."""
 Option = Annotated[str, PlainValidator(_option)]
 """An option of the batch system, which reads it itself: no shell does."""
 Line = Annotated[str, PlainValidator(_line)]
