@@ -92,7 +92,7 @@ class Screen:
         code, message = exit_code(error), explain(error, self.document.get("command", ""))
         if debug:
             trace = "".join(traceback.format_exception(error)).rstrip()
-            self._say("debug", "log", trace, Text(trace))
+            self._say("debug", "log", trace, Text(printable(trace)))
         shown = Text.assemble(("error:", "bold red"), " ", printable(message))
         self._say("error", "error", message, shown)
         self.document["error"] = {"class": class_name(error), "message": message, "exit_code": code}

@@ -117,7 +117,7 @@ def job_script(spec: QueueSpec, scheduler: str, name: str) -> str:
 def _ask_slurm(script: str, folder: str) -> None:
     """Have Slurm say whether it would take the job; later on its refusal would only be logged."""
     path = f"{folder}/worker.sh"
-    with open(path, "w", encoding="utf-8") as file:
+    with open(path, "w", encoding="utf-8", errors="surrogateescape") as file:
         file.write(script)
     run_program(["sbatch", "--test-only", path])
 

@@ -13,7 +13,7 @@ from spae_dask.blocks import ArrayBlocks, RowBlocks, check_unmasked
 from spae_dask.errors import InvalidInput, NotNumbers
 from spae_dask.storage.open_stored import open_address, open_path, open_table_file, open_zarr_object
 from spae_dask.storage.readable import READABLE, check_real, check_two_dimensional
-from spae_dask.storage.remote.address import is_remote, parse_address
+from spae_dask.storage.remote.address import is_remote, parse_address, refuse_secrets
 from spae_dask.storage.tables.columns import choose_columns
 from spae_dask.storage.tables.frames import is_frame, matrix_of
 from spae_dask.storage.tables.table_files import is_table
@@ -90,6 +90,8 @@ def dask_rows(x: Any) -> Any:
 def _dispatch(
     x: Any, array: str | None, columns: Sequence[str] | None, storage_options: Mapping[str, Any] | None
 ) -> RowBlocks:
+    if isinstance(x, str | Path):
+        refuse_secrets(x)
     if isinstance(x, str | Path) and is_table(str(x).removeprefix("file://")):
         return open_table_file(str(x).removeprefix("file://"), array, columns)
     if is_frame(x):

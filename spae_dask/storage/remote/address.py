@@ -19,6 +19,12 @@ SCHEMES = ("s3", "gs", "http", "https")
 WRITABLE = ("s3", "gs")
 """Schemes of stores that outputs can be written to."""
 
+ALIASES = {"gcs": "gs", "s3a": "s3", "s3n": "s3", "local": "file"}
+"""Other names that fsspec has for schemes."""
+
+_PASSWORD = re.compile(r"://[^/?#]*:[^/?#]*@|\?")
+"""In a URL."""
+
 OPTIONS = ("anon", "endpoint_url", "region", "profile")
 
 
@@ -74,8 +80,13 @@ def parse_address(url: str, storage_options: Mapping[str, Any] | None = None) ->
     try:
         parts = urlsplit(url)
         host = parts.netloc
+        if "@" not in host:
+            _ = parts.port  # is no number in a URL whose password has a slash
     except ValueError as error:
-        raise InvalidInput(f"{redacted(url)} is not a URL. Give one like s3://BUCKET/NAME.zarr.") from error
+        raise InvalidInput(  # it may be one with a password that no rule finds, so it is not shown
+            f"what begins with {url.partition('://')[0]}:// is not a URL of a store ({type(error).__name__}: its host "
+            "or port cannot be understood). Give one like s3://BUCKET/NAME.zarr."
+        ) from error
     if "@" in host or parts.query or parts.fragment:
         raise InvalidInput(
             f"{redacted(url)} holds a user, a password, a query or a fragment, which would end in logs and records. "
@@ -89,6 +100,36 @@ def parse_address(url: str, storage_options: Mapping[str, Any] | None = None) ->
         )
     scheme = parts.scheme.lower()
     return Address(f"{scheme}://{host}/{key}".rstrip("/"), scheme, host, key, **_checked(storage_options or {}, url))
+
+
+def place_of_url(text: str | Path) -> str:
+    """What a path, a URL or a chain of them (``simplecache::s3://...``) names in the end: a local path or a plain URL.
+
+    Two names of one place need not be the same text; this gives them the same scheme, or none if they are local.
+    """
+    last = str(text).rpartition("::")[2]
+    scheme, mark, rest = last.partition("://")
+    if not mark:
+        return last
+    scheme = ALIASES.get(scheme.lower(), scheme.lower())
+    return rest if scheme == "file" else f"{scheme}://{rest}"
+
+
+def refuse_secrets(text: str | Path) -> None:
+    """Refuse a URL, of any scheme, that holds a password or a query, before it is shown or recorded anywhere.
+
+    Raises
+    ------
+    InvalidInput
+        If it does.
+    """
+    for each in str(text).split("::"):
+        if "://" in each and not each.startswith(("file://", "local://", "github://")) and _PASSWORD.search(each):
+            raise InvalidInput(
+                f"{redacted(str(text))} holds a password or a query, which would end in logs and records. Give the "
+                "URL without it, and the credentials as the library for that scheme takes them: by variables of the "
+                "environment or by files (for fsspec, in ~/.config/fsspec)."
+            )
 
 
 def redacted(text: str) -> str:

@@ -13,6 +13,7 @@ from zarr.storage import FsspecStore, MemoryStore
 
 from spae_dask.blocks import RowBlocks, uniform_bounds
 from spae_dask.errors import StorageError, StorageFaltered
+from spae_dask.storage.odd_files import refuse_odd_chunks
 from spae_dask.storage.remote.passing import read_failed
 from spae_dask.storage.sources.unseen import refuse_unseen
 from spae_dask.storage.sources.zarr_columns import ZarrColumns
@@ -129,6 +130,7 @@ class ZarrBlocks:
         start = i * self.rows_per_block
         stop = min(start + self.rows_per_block, self.shape[0])
         try:
+            refuse_odd_chunks(self.array, self.keys_of(start, stop))
             rows = np.asarray(self.array[start:stop])
             refuse_unseen(self.array)
             return rows
@@ -176,6 +178,13 @@ class ZarrBlocks:
         (n, d), (rows, columns) = self.shape, self.stored_unit
         for coordinates in product(range(-(-n // rows)), range(-(-d // columns))):
             yield coordinates, self.array.metadata.encode_chunk_key(coordinates)
+
+    def keys_of(self, start: int, stop: int, columns: npt.NDArray[np.intp] | None = None) -> Iterator[str]:
+        """Store keys, below the array, of the objects that hold some of these rows, and of these columns."""
+        units = None if columns is None else set(np.unique(columns // self.stored_unit[1]).tolist())
+        for coordinates in self._chunks_of_rows(start, stop):
+            if units is None or coordinates[1] in units:
+                yield self.array.metadata.encode_chunk_key(coordinates)
 
     def _chunks_of_rows(self, start: int, stop: int) -> Iterator[Coordinates]:
         rows = self.stored_unit[0]
