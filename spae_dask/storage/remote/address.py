@@ -20,6 +20,9 @@ SCHEMES = ("s3", "gs", "http", "https")
 WRITABLE = ("s3", "gs")
 """Schemes of stores that outputs can be written to."""
 
+ALIASES = {"gcs": "gs", "s3a": "s3", "s3n": "s3", "local": "file"}
+"""Other names that fsspec has for schemes."""
+
 OPTIONS = ("anon", "endpoint_url", "region", "profile")
 
 
@@ -75,8 +78,13 @@ def parse_address(url: str, storage_options: Mapping[str, Any] | None = None) ->
     try:
         parts = urlsplit(url)
         host = parts.netloc
+        if "@" not in host:
+            _ = parts.port  # is no number in a URL whose password has a slash
     except ValueError as error:
-        raise InvalidInput(f"{redacted(url)} is not a URL. Give one like s3://BUCKET/NAME.zarr.") from error
+        raise InvalidInput(  # it may be one with a password that no rule finds, so it is not shown
+            f"what begins with {url.partition('://')[0]}:// is not a URL of a store ({type(error).__name__}: its host "
+            "or port cannot be understood). Give one like s3://BUCKET/NAME.zarr."
+        ) from error
     if "@" in host or parts.query or parts.fragment:
         raise holds_secret(url)
     key = parts.path.strip("/")
@@ -87,6 +95,19 @@ def parse_address(url: str, storage_options: Mapping[str, Any] | None = None) ->
         )
     scheme = parts.scheme.lower()
     return Address(f"{scheme}://{host}/{key}".rstrip("/"), scheme, host, key, **_checked(storage_options or {}, url))
+
+
+def place_of_url(text: str | Path) -> str:
+    """What a path, a URL or a chain of them (``simplecache::s3://...``) names in the end: a local path or a plain URL.
+
+    Two names of one place need not be the same text; this gives them the same scheme, or none if they are local.
+    """
+    last = str(text).rpartition("::")[2]
+    scheme, mark, rest = last.partition("://")
+    if not mark:
+        return last
+    scheme = ALIASES.get(scheme.lower(), scheme.lower())
+    return rest if scheme == "file" else f"{scheme}://{rest}"
 
 
 def _checked(options: Mapping[str, Any], url: str) -> dict[str, Any]:

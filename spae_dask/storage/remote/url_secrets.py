@@ -10,6 +10,8 @@ from spae_dask.errors import InvalidInput
 
 _USER = re.compile(r"(:/{1,2})[^/?#\s'\"]*@")
 _PASSWORD = re.compile(r"://[^/?#]*:[^/?#]*@")
+_PLAIN = ("file://", "local://", "github://")
+"""Paths, and ``organisation:repository@branch``."""
 _QUERY = re.compile(r"(:/{1,2}(?!/)[^\s?'\"`<>]+)\?[^\s'\"`<>]+")
 
 
@@ -26,15 +28,18 @@ def without_secrets(text: str) -> str:
 def refuse_secrets(text: str) -> None:
     """Refuse a URL with a password, a query or a fragment; paths, and ``file://``, may hold any character.
 
+    A URL may be a chain of them, such as ``simplecache::s3://bucket/x.zarr``.
+
     Raises
     ------
     InvalidInput
         If it has one.
     """
-    if "://" not in text or text.startswith("file://"):
-        return
-    if _PASSWORD.search(text) or re.search(r"://.*[?#]", text):
-        raise holds_secret(text)
+    for each in text.split("::"):
+        if "://" not in each or each.startswith(_PLAIN):
+            continue
+        if _PASSWORD.search(each) or re.search(r"://.*[?#]", each):
+            raise holds_secret(text)
 
 
 def holds_secret(url: str) -> InvalidInput:

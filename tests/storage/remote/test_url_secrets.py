@@ -30,6 +30,8 @@ WITH_SECRETS = [
     f"simplecache::https://bob:{SECRET}@example.org/x.zarr",
     f"zip://x.zarr::https://bob:{SECRET}@example.org/x.zip",
     f"simplecache::https://example.org/x.zarr#{SECRET}",
+    f"abfs://box@account.example.org/x.zarr?sig={SECRET}",
+    f"zip://x.zarr::https://127.0.0.1:1/x.zip?token={SECRET}",
 ]
 
 
@@ -67,7 +69,19 @@ def test_what_holds_no_secret_is_left_alone(text):
     assert without_secrets(text) == text
 
 
-@pytest.mark.parametrize("path", ["/data/who?.zarr", "file:///data/a#b?c@d:e@f.zarr", "a?b", "sftp://bob@host/x.zarr"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/data/who?.zarr",
+        "file:///data/a#b?c@d:e@f.zarr",
+        "local:///data/a?b",
+        "a?b",
+        "sftp://bob@host/x.zarr",
+        "abfs://box@account.example.org/x.zarr",
+        "github://organisation:repository@main/x.zarr",
+        "simplecache::s3://bucket/x.zarr",
+    ],
+)
 def test_paths_may_hold_any_character_and_users_have_names(path):
     refuse_secrets(path)
 
