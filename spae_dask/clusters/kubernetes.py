@@ -4,7 +4,7 @@ import secrets
 import time
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from typing import Any
 
@@ -58,12 +58,16 @@ def kubernetes_cluster(spec: KubernetesSpec) -> Iterator[Client]:
 def _dask_cluster(spec: KubernetesSpec, name: str) -> Iterator[None]:
     with told(spec.namespace):
         made = DaskCluster(cluster_manifest(spec, name), namespace=spec.namespace)
-    try:
-        with told(spec.namespace):
-            made.create()
+    with ExitStack() as at_end:
+        at_end.callback(_delete, made, spec, name)  # also if it was made, and the answer did not come
+        try:
+            with told(spec.namespace):
+                made.create()
+        except ClusterUnavailable as error:
+            if is_final(error.__cause__):
+                at_end.pop_all()
+            raise
         yield
-    finally:
-        _delete(made, spec, name)
 
 
 def _delete(made: Any, spec: KubernetesSpec, name: str) -> None:

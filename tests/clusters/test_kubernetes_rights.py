@@ -10,7 +10,7 @@ import yaml
 from tests.clusters.conftest import bits_of, ended
 from tests.clusters.kubernetes_lab import DEPLOY, running_lab
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
 NEWER_SERVERS = {("", "pods/portforward", "create")}
 """What servers ask of newer releases than the lab's."""
@@ -62,13 +62,13 @@ def account(lab, name, rules):
 def test_the_role_of_deploy_is_what_the_commands_ask_for_and_no_more(lab, serial):
     user = lab.of_account("spae")
     with user.started(*user.fit_words(), outside=True) as process:
-        code, _, err = ended(process, 240)
+        code, _, err = ended(process, 400)
     assert code == 0, err
     assert bits_of(lab.folder / "e.zarr") == serial
     lab.wait_for_nothing()
 
     with user.started(*user.fit_words(image='"localhost/none:1"')) as process:
-        code, _, err = ended(process, 240)
+        code, _, err = ended(process, 400)
     assert code == 6
     assert "ErrImageNeverPull" in err
     user.kubectl("get", "daskclusters")  # as errors say one should
@@ -139,7 +139,7 @@ def test_a_cluster_that_may_not_be_deleted_is_told_of(lab):
     found["verbs"].remove("delete")
     user = account(lab, "without-delete", rules)
     with user.started(*user.fit_words()) as process:
-        code, _, err = ended(process, 240)
+        code, _, err = ended(process, 400)
     assert code == 0, err
     (warning,) = (each for each in err.splitlines() if each.startswith("warning: the DaskCluster"))
     command = warning.split("Remove it: ")[1].split(". ")[0]
@@ -152,7 +152,7 @@ def test_a_token_that_is_not_known_is_told_of(lab):
     text = user.kubeconfig.read_text()
     user.kubeconfig.write_text(text.replace("token: ey", "token: yy"))
     with user.started(*user.fit_words()) as process:
-        code, _, err = ended(process, 120)
+        code, _, err = ended(process, 240)
     assert code == 6
     assert "does not know who asks" in err
     assert lab.names() == []
