@@ -4,16 +4,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from spae_dask.clusters.commands import run_program
 from spae_dask.clusters.log_folder import log_folder
+from spae_dask.clusters.questions import reason
 from spae_dask.clusters.specs import QueueSpec
 from spae_dask.errors import ClusterUnavailable
 
 LAST_WORDS = 300
 """Characters of a log that an error shows."""
-
-MOST_LINES = 4
-"""Of what a queue says."""
 
 
 def no_worker(spec: QueueSpec, name: str, cluster: Any, *, hopeless: bool) -> ClusterUnavailable:
@@ -30,7 +27,8 @@ def no_worker(spec: QueueSpec, name: str, cluster: Any, *, hopeless: bool) -> Cl
     hopeless : bool
         Whether all of them have ended.
     """
-    said = _of_the_queue(spec, name, cluster)
+    ids = [job.job_id for job in cluster.workers.values() if job.job_id]
+    said = reason(spec.kind, name, ids).rstrip(".")
     logs = log_folder(spec)
     words = last_words(logs, name)
     if hopeless:
@@ -42,23 +40,6 @@ def no_worker(spec: QueueSpec, name: str, cluster: Any, *, hopeless: bool) -> Cl
         f"no worker of {spec.jobs} {spec.kind} jobs appeared within {spec.timeout} seconds: {said}. Give a longer "
         f"'timeout' in the cluster file, ask for less, or look at 'interface'. Their logs are in {logs}{says}"
     )
-
-
-def _of_the_queue(spec: QueueSpec, name: str, cluster: Any) -> str:
-    ids = [job.job_id for job in cluster.workers.values() if job.job_id]
-    questions = {
-        "slurm": ["squeue", "--noheader", "--states=all", "--name", name, "--format", "job %i is %T (%r)"],
-        "pbs": ["qstat", *ids],
-        "sge": ["qstat", "-j", ",".join(ids)],
-        "lsf": ["bjobs", *ids],
-    }
-    try:
-        lines = [line.strip() for line in run_program(questions[spec.kind]).splitlines() if line.strip()]
-    except ClusterUnavailable as error:
-        return str(error).rstrip(".")
-    if len(lines) > MOST_LINES:
-        lines = [*lines[:MOST_LINES], f"and {len(lines) - MOST_LINES} more lines"]
-    return "; ".join(lines) or "the queue holds none of its jobs"
 
 
 def last_words(logs: Path, name: str) -> str:

@@ -3,7 +3,7 @@
 import secrets
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,13 +14,12 @@ from distributed import Client
 from distributed.security import Security
 
 from spae_dask.clusters.certificates import ROLES, make_certificates
-from spae_dask.clusters.commands import run_program
 from spae_dask.clusters.handlers import handlers_kept
 from spae_dask.clusters.job_options import certificates_folder, job_options
 from spae_dask.clusters.log_folder import log_folder, make_writable
 from spae_dask.clusters.no_worker import no_worker
+from spae_dask.clusters.questions import HOLDINGS, check_taken, held_numbers, remove_all
 from spae_dask.clusters.replacing import jobs_replaced
-from spae_dask.clusters.slurm_queue import held_numbers
 from spae_dask.clusters.specs import QueueSpec
 from spae_dask.clusters.waiting import wait_for_worker
 from spae_dask.errors import ClusterUnavailable, SpaeWarning
@@ -68,10 +67,9 @@ def queue_cluster(spec: QueueSpec) -> Iterator[Client]:
     ):
         cluster = make_cluster(spec, name, security)
         try:
-            if spec.kind == "slurm":
-                _ask_slurm(cluster.job_script(), folder)
+            check_taken(spec.kind, cluster.job_script(), folder)
             cluster.scale(jobs=spec.jobs)
-            held = partial(held_numbers, name) if spec.kind == "slurm" else None
+            held = partial(held_numbers, spec.kind, name) if spec.kind in HOLDINGS else None
             with Client(cluster) as client, jobs_replaced(cluster, held) as jobs:
 
                 def explained() -> ClusterUnavailable:
@@ -82,9 +80,7 @@ def queue_cluster(spec: QueueSpec) -> Iterator[Client]:
                     yield client
         finally:
             cluster.close(timeout=30)
-            if spec.kind == "slurm":  # a job that was being submitted when the work was interrupted
-                with suppress(ClusterUnavailable):
-                    run_program(["scancel", "--name", name])
+            remove_all(spec.kind, name)
 
 
 def make_cluster(spec: QueueSpec, name: str, security: Security | None) -> Any:
@@ -125,14 +121,6 @@ def job_script(spec: QueueSpec, scheduler: str, name: str) -> str:
     """The script of a worker's job, without starting anything."""
     job = CLUSTERS[spec.kind].job_cls(scheduler, name="worker", **job_options(spec, name))
     return str(job.job_script())
-
-
-def _ask_slurm(script: str, folder: str) -> None:
-    """Have Slurm say whether it would take the job; later on its refusal would only be logged."""
-    path = f"{folder}/worker.sh"
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(script)
-    run_program(["sbatch", "--test-only", path])
 
 
 def _patience(spec: QueueSpec) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Questions to the queue of Slurm."""
+"""Why jobs wait in the queue of Slurm."""
 
 from collections.abc import Sequence
 
@@ -6,17 +6,6 @@ from spae_dask.clusters.commands import run_program
 
 PASSING = {"None", "Priority", "Resources", "Dependency", "BeginTime"}
 """Reasons for which a job waits that go away by themselves, and the word for no reason."""
-
-
-def held_numbers(name: str) -> set[str]:
-    """Numbers of the jobs of a name that are not over.
-
-    Raises
-    ------
-    ClusterUnavailable
-        If Slurm does not say.
-    """
-    return set(run_program(["squeue", "--noheader", "--name", name, "--format", "%A"]).split())
 
 
 def lasting_reasons(numbers: Sequence[str]) -> list[str]:
