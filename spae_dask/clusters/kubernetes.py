@@ -13,7 +13,7 @@ from distributed import Client
 from kr8s.objects import new_class
 
 from spae_dask.clusters.kubernetes_address import REACH_SECONDS, scheduler_address
-from spae_dask.clusters.kubernetes_answers import is_final, said, told
+from spae_dask.clusters.kubernetes_answers import is_refusal, said, told
 from spae_dask.clusters.kubernetes_manifest import IDLE_SECONDS, cluster_manifest
 from spae_dask.clusters.kubernetes_pods import is_hopeless, is_ready, troubles
 from spae_dask.clusters.kubernetes_spec import KubernetesSpec
@@ -64,7 +64,7 @@ def _dask_cluster(spec: KubernetesSpec, name: str) -> Iterator[None]:
             with told(spec.namespace):
                 made.create()
         except ClusterUnavailable as error:
-            if is_final(error.__cause__):
+            if is_refusal(error.__cause__):
                 at_end.pop_all()
             raise
         yield
@@ -97,7 +97,7 @@ def _scheduler_pod(spec: KubernetesSpec, name: str, end: float) -> str:
         try:
             pods = _pods(spec, name)
         except ClusterUnavailable as error:
-            if is_final(error.__cause__) or time.monotonic() > end:  # a server may be away a while
+            if is_refusal(error.__cause__) or time.monotonic() > end:  # a server may be away a while
                 raise
         for each in pods:
             if is_ready(each) and _component(each) == "scheduler":

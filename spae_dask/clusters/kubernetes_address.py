@@ -11,7 +11,7 @@ import kr8s
 from httpx_ws import WebSocketUpgradeError
 from kr8s.objects import Service
 
-from spae_dask.clusters.kubernetes_answers import is_final, told
+from spae_dask.clusters.kubernetes_answers import is_refusal, told
 from spae_dask.clusters.kubernetes_manifest import COMM_PORT
 
 REACH_SECONDS = 5
@@ -58,16 +58,22 @@ def _reaches(host: str) -> bool:
 def _wait_for_way(namespace: str, pod: str, end: float) -> None:
     """Try until the API server forwards a port of the pod: kr8s would try without end, whatever the answer."""
     with ThreadPoolExecutor(1) as thread:  # an event loop may run in this one, as in notebooks
-        while True:
-            try:
-                return thread.submit(asyncio.run, _forward_once(namespace, pod)).result()
-            except Exception as error:  # of kr8s, httpx, sockets: a server may be away a while
-                if is_final(error) or time.monotonic() > end:
-                    raise
-            time.sleep(RETRY_SECONDS)
+        thread.submit(asyncio.run, _way(namespace, pod, end)).result()
 
 
-async def _forward_once(namespace: str, pod: str) -> None:
+async def _way(namespace: str, pod: str, end: float) -> None:
+    # kr8s hands out what it has for a loop of the same number, which may be one of the past, but for other arguments
+    server = await kr8s.asyncio.api(namespace=pod)
+    while True:
+        try:
+            return await _forward_once(server, namespace, pod)
+        except Exception as error:  # of kr8s, httpx, sockets: a server may be away a while
+            if is_refusal(error) or time.monotonic() > end:
+                raise
+        await asyncio.sleep(RETRY_SECONDS)
+
+
+async def _forward_once(server: kr8s.asyncio.Api, namespace: str, pod: str) -> None:
     """Open a port forward, and close it.
 
     Raises
@@ -75,7 +81,6 @@ async def _forward_once(namespace: str, pod: str) -> None:
     kr8s.ServerError
         With the server's answer, if it is another one.
     """
-    server = await kr8s.asyncio.api()
     way = f"pods/{pod}/portforward"
     try:
         async with server.open_websocket(url=way, namespace=namespace, params={"ports": str(COMM_PORT)}):

@@ -8,7 +8,7 @@ import kr8s
 from spae_dask.errors import ClusterUnavailable
 
 UNKNOWN_USER, NO_RIGHT, NOT_FOUND = 401, 403, 404
-"""Status codes of answers that stay the same, however often one asks."""
+"""Codes of answers that stay the same, however often one asks."""
 
 
 @contextmanager
@@ -26,9 +26,9 @@ def told(namespace: str) -> Iterator[None]:
         raise _unavailable(namespace, error) from error
 
 
-def is_final(error: BaseException | None) -> bool:
-    """Whether asking again gives the same: who asks is not known, or has no right to it."""
-    return _status(error) in (UNKNOWN_USER, NO_RIGHT)
+def is_refusal(error: BaseException | None) -> bool:
+    """Whether the server refused: who asks is not known, or has no right to it, or there is no such thing."""
+    return _status(error) in (UNKNOWN_USER, NO_RIGHT, NOT_FOUND)
 
 
 def said(error: BaseException) -> str:

@@ -19,6 +19,7 @@
 #
 # Pods use the node's network (hostNetwork), so no two of them listen on one port: one Dask cluster at a time. Every
 # service of the cluster has the address 127.0.0.1. The node claims CPUS (8) cores, however many the machine has.
+# What service accounts ask the server for is in log/audit.log, an event a line.
 set -euo pipefail
 self=$(readlink -f "$0")
 lab=$(readlink -m "${SPAE_KUBE_LAB:?a folder for all state, which down removes}")
@@ -101,7 +102,7 @@ EOC
     --bind-interfaces --user=root --pid-file= --address=/cluster.local/127.0.0.1
   daemon etcd etcd --data-dir "$lab/etcd" --listen-client-urls $etcd --advertise-client-urls $etcd \
     --listen-peer-urls http://127.0.0.1:2380
-  # what anybody but the administrator and the lab itself asks for, a line each, for log/audit.log
+  # neither the administrator nor the lab itself
   cat > "$lab/etc/audit.yaml" << EOC
 apiVersion: audit.k8s.io/v1
 kind: Policy
