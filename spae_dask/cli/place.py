@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
 from pathlib import Path
 
 from dask.system import CPU_COUNT
@@ -14,6 +13,7 @@ from spae_dask.cli.performance import NO_REPORT, PerformanceReport
 from spae_dask.cli.planned_memory import Planner, is_planned, sized, unknown
 from spae_dask.cli.screen import Screen
 from spae_dask.clusters.connect import connect, described
+from spae_dask.clusters.dashboards import dashboard_link
 from spae_dask.clusters.kubernetes_spec import KubernetesSpec
 from spae_dask.clusters.specs import LocalSpec, QueueSpec, Spec, Started
 from spae_dask.engine.memory import refuse_tiny
@@ -114,8 +114,8 @@ class Place:
         ):
             release()
             if client is not None:
-                dashboard = f", dashboard {client.dashboard_link}" if find_spec("bokeh") else ""
-                screen.note(f"cluster   {client.scheduler.address}{dashboard}")
+                link = dashboard_link(client)
+                screen.note(f"cluster   {client.scheduler.address}{f', dashboard {link}' if link else ''}")
             with self.performance.watching(client, screen):
                 yield
 

@@ -168,7 +168,7 @@ def write_texts(path: str, jobs: Sequence[Job], *, force: bool) -> list[str]:
     paths = [first, *(first.with_name(f"{first.stem}-{n}{first.suffix}") for n in range(2, len(jobs) + 1))]
     for each, job in zip(paths, jobs, strict=True):
         with publish(each, overwrite=force) as work:
-            work.write_text(job.text, encoding="utf-8")
+            work.write_text(job.text, encoding="utf-8", errors="surrogateescape")  # paths as they are on the disk
     return [str(each) for each in paths]
 
 

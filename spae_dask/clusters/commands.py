@@ -33,11 +33,15 @@ def run_program(words: list[str], *, text: str | None = None, answers: tuple[int
         )
     try:
         done = subprocess.run(  # noqa: S603 - no shell, and the words are checked where they come from
-            words, input=text or "", capture_output=True, text=True, timeout=SECONDS, check=False, errors="replace"
+            words,
+            input=(text or "").encode(errors="surrogateescape"),  # paths as they are on the disk
+            capture_output=True,
+            timeout=SECONDS,
+            check=False,
         )
     except subprocess.TimeoutExpired as error:
         raise ClusterUnavailable(f"{words[0]} did not answer within {SECONDS} seconds.") from error
     if done.returncode not in answers:
-        said = " ".join((done.stderr or done.stdout).split()).rstrip(".")
+        said = " ".join((done.stderr or done.stdout).decode(errors="replace").split()).rstrip(".")
         raise ClusterUnavailable(f"{words[0]} failed with exit code {done.returncode}: {said or 'it said nothing'}.")
-    return done.stdout
+    return done.stdout.decode(errors="replace")

@@ -10,10 +10,11 @@ from typing import Annotated, Any
 from dask.utils import parse_bytes
 from pydantic import Field, PlainValidator
 
+from spae_dask.clusters.addresses import is_address
+
 _WORD = re.compile(r"[A-Za-z0-9_./~@%+=:,][A-Za-z0-9_./~@%+=:,-]*")
 _RESOURCES = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*(,[A-Za-z_][A-Za-z0-9_.]*)*")
 _BYTES = re.compile(r"\d+(\.\d+)?\s*[kKMGT]i?B", re.ASCII)
-MAX_PORT = 65535
 
 MOST = 100_000
 """Jobs, workers, cores or threads that anybody can mean."""
@@ -74,12 +75,6 @@ def _seconds(given: Any) -> int:
     if 0 < seconds <= 366 * 86400:
         return seconds
     raise ValueError("give a time such as '90s', '30m', '12h', '2d' or '12:00:00'.")
-
-
-def is_address(text: str) -> bool:
-    """Whether it may be that of a scheduler: a host, and a port that there is."""
-    found = re.fullmatch(r"(tcp|tls)://[^\s/]+:([0-9]{1,5})", text)
-    return found is not None and 0 < int(found[2]) <= MAX_PORT
 
 
 def _address(given: Any) -> str:

@@ -1,16 +1,19 @@
 """Whether scheduler and workers run what this process runs: the package of the same version, Python and distributed.
 
 Dask does not say so in time: a worker that cannot import what a task is made of closes itself, and the pass would wait
-for another one.
+for another one. So all are asked when a run begins. Workers that come later are not: each task knows what the process
+runs that made it, and is refused by a worker that runs something else. An older release has no `run_alike` to call.
 """
 
 import pkgutil
+import platform
 import re
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
-from distributed import Client
+import distributed
+from distributed import Client, get_worker
 
 from spae_dask.errors import ClusterUnavailable
 
@@ -22,6 +25,32 @@ NAMED = 3
 
 VERSION = "spae_dask:__version__"
 """What is asked for, by a function of Python's own: one of ours could not even be sent."""
+
+
+Result = TypeVar("Result")
+
+
+def software() -> str:
+    """What this process runs, in words that are equal where it is alike."""
+    here: str = pkgutil.resolve_name(VERSION)
+    return f"spae_dask {here}, {_named(platform.python_version(), distributed.__version__)}"
+
+
+def run_alike(function: Callable[..., Result], wanted: str, *args: Any) -> Result:
+    """Call ``function`` for a task that was made by a process running ``wanted``, as `software` says it.
+
+    Raises
+    ------
+    ClusterUnavailable
+        If this process runs something else; nothing is called then.
+    """
+    found = software()
+    if found != wanted:
+        raise ClusterUnavailable(
+            f"the worker {get_worker().address} does not run what this run does, {wanted}, but {found}, and came, or "
+            "answered, only after the run had begun. Install the same there, or take it out, and run again."
+        )
+    return function(*args)
 
 
 def refuse_unlike(client: Client) -> None:
@@ -66,9 +95,11 @@ def _of_scheduler(client: Client) -> Any:
 
 def _ours(versions: Mapping[str, Any]) -> str:
     """What must be the same, of what dask tells of a process: their last numbers may differ."""
-    python = str(versions["host"]["python"])
-    distributed = str(versions["packages"].get("distributed"))
-    return f"Python {_release(python)} and distributed {_release(distributed)}"
+    return _named(str(versions["host"]["python"]), str(versions["packages"].get("distributed")))
+
+
+def _named(python: str, of_distributed: str) -> str:
+    return f"Python {_release(python)} and distributed {_release(of_distributed)}"
 
 
 def _release(version: str) -> str:

@@ -13,7 +13,7 @@ from spae_dask.estimators.layout_notes import layout_notes
 from spae_dask.estimators.planning import plan_passes
 from spae_dask.estimators.runtime import active_client, runner_for
 from spae_dask.storage.open import open_matrix
-from spae_dask.storage.sources.census import ChunkCensus, missing_chunks
+from spae_dask.storage.sources.census import ChunkCensus, count_chunks
 from spae_dask.storage.sources.sentinel import with_missing
 
 N_NAMED = 10
@@ -112,7 +112,7 @@ def check(
     recipe: Accumulator[Any] = Together({"nonfinite": NonFinite(d, N_NAMED), "moments": Moments(d)})
     client = active_client(source)
     plan = plan_passes(source, [("check", recipe)], client, memory_limit, reason="every entry once", finish_nbytes=0)
-    census = missing_chunks(source)
+    source, census = count_chunks(source)
     found = runner_for(source, client, plan, progress).run_pass(recipe, "check")
     entries: NonFiniteEntries = found["nonfinite"]
     moments: ColumnMoments = found["moments"]

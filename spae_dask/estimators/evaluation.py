@@ -15,7 +15,7 @@ from spae_dask.engine.recipe_digest import digest_of
 from spae_dask.engine.threads import one_blas_thread
 from spae_dask.estimators.applying import open_rows
 from spae_dask.estimators.checkpointing import checkpoint_at, open_checkpoint
-from spae_dask.estimators.fitting import warn_of_missing_chunks
+from spae_dask.estimators.fitting import told_of_missing_chunks
 from spae_dask.estimators.planning import plan_passes
 from spae_dask.estimators.runtime import active_client, resources_for, runner_for
 from spae_dask.estimators.sparse_encoder import SparseEncoder
@@ -60,7 +60,8 @@ def evaluate(
     d = encoder.n_features_in_
     check_choice("strategy", strategy, EVALUATIONS)
     client, codec = active_client(source), encoder.codec()
-    chosen, reason = core_or_sketch(strategy, source, resources_for(client, memory_limit))
+    resources = resources_for(client, memory_limit)
+    chosen, reason = core_or_sketch(strategy, source, resources)
     plan = plan_passes(
         source,
         [("evaluate", evaluation_recipe(chosen, codec))],
@@ -69,8 +70,9 @@ def evaluate(
         strategy=chosen,
         reason=reason,
         finish_nbytes=finish_nbytes(d) if chosen != "sketch" else 3 * evaluation_recipe(chosen, codec).state_nbytes,
+        resources=resources,
     )
-    warn_of_missing_chunks(source)
+    source = told_of_missing_chunks(source)
     asked = {"encoder": digest_of(codec)[:24]}
     kept = open_checkpoint(checkpoint_at(checkpoint), source, "evaluate", chosen, asked)
     runner = runner_for(source, client, plan, progress, kept)

@@ -27,7 +27,7 @@ from spae_dask.estimators.checkpointing import CheckpointAt, open_checkpoint, pa
 from spae_dask.estimators.planning import plan_problem
 from spae_dask.estimators.runtime import active_client, runner_for
 from spae_dask.estimators.sampling import core_of_sample, fit_by_sample, warn_of_unlike_blocks
-from spae_dask.storage.sources.census import missing_chunks
+from spae_dask.storage.sources.census import count_chunks
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +74,7 @@ def fit(
     counted = plan.strategy != "sample" and (plan.strategy != "sketch" or problem.n_nonzero is not None)
     n_passes = len(plan.passes) if counted else None
     checkpoint = open_checkpoint(wanted, source, "fit", plan.strategy, parameters_of(problem), n_passes)
-    warn_of_missing_chunks(source, stacklevel=4)
+    source = told_of_missing_chunks(source, stacklevel=4)
     clock = Stopwatch(watch or ignore)
     runner = runner_for(source, client, plan, clock, checkpoint)
     tally, feed = runner.tally, None
@@ -122,12 +122,13 @@ def fit_core(problem: Problem, strategy: str, run_pass: RunPass, n_features: int
     return encode_core(problem, summary, passes=0, bytes_read=0), summary
 
 
-def warn_of_missing_chunks(source: RowBlocks, stacklevel: int = 3) -> None:
+def told_of_missing_chunks(source: RowBlocks, stacklevel: int = 3) -> RowBlocks:
     """Warn if chunks are not stored: they read as the fill value, whether or not that was meant.
 
-    ``stacklevel`` is that of the user's line, as ``warnings.warn`` counts.
+    ``stacklevel`` is that of the user's line, as ``warnings.warn`` counts. The source returned knows which those
+    are: reading it ends with a ``StorageError`` where another one is missed.
     """
-    census = missing_chunks(source)
+    source, census = count_chunks(source)
     if census is not None and census.n_missing:
         warnings.warn(
             f"{source.describe()}: {census.describe()}. That is right if the writer left out chunks that hold "
@@ -135,6 +136,7 @@ def warn_of_missing_chunks(source: RowBlocks, stacklevel: int = 3) -> None:
             MissingChunksWarning,
             stacklevel=stacklevel,
         )
+    return source
 
 
 def warn_of_certificate(certificate: Certificate, n_found: int, strategy: str, precision: str) -> None:

@@ -230,12 +230,13 @@ def plan_passes(
     strategy: str = "rows",
     reason: str,
     finish_nbytes: int,
+    resources: Resources | None = None,
 ) -> Plan:
-    """Plan any passes over ``source`` on the resources at hand."""
+    """Plan any passes over ``source`` on the resources at hand, or those given, if the cluster was asked already."""
     return make_plan(
         source,
         passes,
-        resources_for(client, memory_limit),
+        resources_for(client, memory_limit) if resources is None else resources,
         strategy=strategy,
         reason=reason,
         finish=Finish(finish_nbytes),

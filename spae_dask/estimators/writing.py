@@ -7,16 +7,16 @@ from typing import Any
 from sklearn.utils.validation import check_is_fitted
 
 from spae_dask import __version__
-from spae_dask.blocks import columns_alone, nbytes_of_rows
-from spae_dask.encoding.codes import SelectedRowEncoder
+from spae_dask.blocks import RowBlocks, columns_alone, nbytes_of_rows
+from spae_dask.encoding.codes import RowEncoder, SelectedRowEncoder
 from spae_dask.engine.distributed import DaskRunner
 from spae_dask.engine.events import Event, ignore
 from spae_dask.engine.layout import write_footprint
 from spae_dask.engine.planner import tasks_or_refuse
-from spae_dask.engine.write import WriteRows, unit_spans
+from spae_dask.engine.write import RowMap, WriteRows, unit_spans
 from spae_dask.errors import PassFailed
 from spae_dask.estimators.applying import code_dtype, open_rows
-from spae_dask.estimators.fitting import warn_of_missing_chunks
+from spae_dask.estimators.fitting import told_of_missing_chunks
 from spae_dask.estimators.runtime import active_client, resources_for
 from spae_dask.estimators.sparse_encoder import SparseEncoder
 from spae_dask.storage.writing.outputs import publish_store
@@ -103,8 +103,7 @@ def transform_to_zarr(
     check_is_fitted(encoder)
     given, row_encoder = open_rows(encoder, x), encoder.row_encoder()
     refuse_same(given.describe(), path)
-    alone = columns_alone(given, row_encoder.columns)
-    source, row_map = (given, row_encoder) if alone is None else (alone, SelectedRowEncoder(row_encoder))
+    source, _ = _as_read(given, row_encoder)
     n, k = source.shape[0], encoder.n_components_
     dtype = code_dtype(source.dtype)
     unit = unit_rows_for(n, k * dtype.itemsize, source.bounds[1] - source.bounds[0])
@@ -113,12 +112,18 @@ def transform_to_zarr(
     footprint = write_footprint(source, unit * k * dtype.itemsize, row_encoder.columns.size)
     resources = resources_for(client, memory_limit)
     tasks = tasks_or_refuse(f"one task of writing codes of {source.describe()}", footprint, resources)
-    runner = DaskRunner(source, client, tasks, progress or ignore)
     with publish_store(path, overwrite=overwrite) as output:
         attributes = {"spae": {"kind": "codes", "version": __version__, "source": source.describe()}}
         sink = create_sink(output.store, (n, k), dtype, unit, attributes)
-        warn_of_missing_chunks(given)
+        source, row_map = _as_read(told_of_missing_chunks(given), row_encoder)
+        runner = DaskRunner(source, client, tasks, progress or ignore)
         verified = sum(runner.run_spans(WriteRows(row_map, sink), spans, "transform"))
         if verified != n:
             raise PassFailed(f"{verified} of {n} rows were written: please report this, with the shape and the chunks")
     return WriteReport(str(path), (n, k), str(dtype), unit, -(-n // unit), verified)
+
+
+def _as_read(given: RowBlocks, encoder: RowEncoder) -> tuple[RowBlocks, RowMap]:
+    """What is read to encode these rows, the columns used alone if that is less, and what encodes it."""
+    alone = columns_alone(given, encoder.columns)
+    return (given, encoder) if alone is None else (alone, SelectedRowEncoder(encoder))

@@ -11,7 +11,7 @@ from spae_dask.accumulators import Accumulator, ColumnMoments, Moments, NonFinit
 from spae_dask.algorithms.core import constant_columns
 from spae_dask.blocks import RowBlocks
 from spae_dask.errors import InvalidInput
-from spae_dask.estimators.fitting import warn_of_missing_chunks
+from spae_dask.estimators.fitting import told_of_missing_chunks
 from spae_dask.estimators.planning import plan_passes
 from spae_dask.estimators.runtime import active_client, runner_for
 from spae_dask.storage.grids.grid_layout import GridLayout
@@ -134,7 +134,7 @@ def _one_pass(
     plan = plan_passes(
         source, [("cells", recipe)], client, encoder.memory_limit, reason="cells without data", finish_nbytes=0
     )
-    warn_of_missing_chunks(source)
+    source = told_of_missing_chunks(source)
     runner = runner_for(source, client, plan, encoder.progress)
     found = runner.run_pass(recipe, "cells")
     return found["nonfinite"], found.get("moments"), runner.tally.nbytes

@@ -1,20 +1,26 @@
 """Dashboards are for the machine of the scheduler, whichever connector started it."""
 
+import re
 import shlex
 import warnings
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
+from urllib.request import urlopen
 
+import numpy as np
 import pytest
+import zarr
 
 from spae_dask.cli.main import main
-from spae_dask.clusters import local, queue
+from spae_dask.clusters import dashboards, local, queue
+from spae_dask.clusters.dashboards import dashboard_link
 from spae_dask.clusters.kubernetes_manifest import cluster_spec
 from spae_dask.clusters.kubernetes_spec import KubernetesSpec
 from spae_dask.clusters.specs import MpiSpec, QueueSpec
 from spae_dask.errors import InvalidInput, SpaeWarning, StorageError
 from tests.clusters.conftest import listening
+from tests.dask_processes import DaskProcesses
 
 
 class Asked(Exception):
@@ -119,3 +125,29 @@ def test_of_submitted_jobs(
     text = capsys.readouterr().out
     assert "dashboard-address" not in text
     assert text.count("--no-dashboard") == (2 if system == "kubernetes" else 0)  # else `spae run` starts all, as above
+
+
+@pytest.mark.parametrize("shown", [True, False])
+def test_a_link_is_printed_only_where_there_are_pages(
+    shown: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    zarr.create_array(tmp_path / "x.zarr", data=np.random.default_rng(0).standard_normal((300, 6)), chunks=(100, 6))
+    with DaskProcesses(tmp_path / "dask") as processes:
+        address = processes.scheduler(*(["--dashboard", "--dashboard-address", "127.0.0.1:0"] if shown else []))
+        processes.worker(address)
+        words = ["fit", str(tmp_path / "x.zarr"), "-k", "2", "-r", "3", "-o", str(tmp_path / "e.zarr")]
+        assert main([*words, "--cluster", address]) == 0
+        said = capsys.readouterr().err
+        if not shown:
+            assert f"cluster   {address}\n" in said
+            return
+        (link,) = re.findall(rf"cluster   {address}, dashboard (http://\S+)\n", said)
+        with urlopen(link, timeout=30) as page:
+            assert b"bokeh" in page.read().lower()
+
+
+def test_a_scheduler_that_does_not_say_has_no_link(monkeypatch: pytest.MonkeyPatch, open_cluster: Any) -> None:
+    client = open_cluster(1)
+    assert str(dashboard_link(client)).startswith("http://")
+    monkeypatch.setattr(dashboards, "ANSWER_SECONDS", 0)
+    assert dashboard_link(client) is None

@@ -11,11 +11,14 @@ import pytest
 import zarr
 from distributed import Client
 
-from spae_dask import SparseEncoder
+from spae_dask import SparseEncoder, evaluate
 from spae_dask.cli.main import main
 from spae_dask.engine.alike import refuse_unlike
+from spae_dask.engine.events import PassStarted
 from spae_dask.errors import ClusterUnavailable
-from tests.dask_processes import DaskProcesses
+from spae_dask.estimators.checking import check
+from spae_dask.estimators.writing import transform_to_zarr
+from tests.dask_processes import DaskProcesses, end
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -31,6 +34,16 @@ sys.meta_path.insert(0, Lacking())
 OTHER = """
 import spae_dask
 spae_dask.__version__ = "0.0.9"
+"""
+
+OLDER_PYTHON = """
+import platform
+platform.python_version = lambda: "3.9.1"
+"""
+
+OLDER_DISTRIBUTED = """
+import distributed
+distributed.__version__ = "2024.8.0"
 """
 
 
@@ -118,3 +131,68 @@ def test_a_worker_that_stands_still_is_not_waited_for(
         assert time.monotonic() - began < 30
     finally:
         os.kill(pid, signal.SIGCONT)
+
+
+@pytest.mark.parametrize("text", [OTHER, OLDER_PYTHON, OLDER_DISTRIBUTED], ids=["package", "python", "distributed"])
+def test_a_worker_that_joins_a_run_with_other_software_is_given_no_span_and_named(
+    text: str, store: str, tmp_path: Path
+) -> None:
+    (tmp_path / "before.py").write_text(text)
+    with DaskProcesses(tmp_path / "dask") as processes:
+        address = processes.scheduler()
+        first = processes.worker(address)
+        with Client(address) as client:
+            client.wait_for_workers(1, timeout=60)
+            before = set(client.scheduler_info()["workers"])
+
+            def replace_the_worker(event: object) -> None:
+                if isinstance(event, PassStarted):
+                    processes.worker(address, "--preload", str(tmp_path / "before.py"))
+                    client.wait_for_workers(2, timeout=60)
+                    end(first)
+
+            with pytest.raises(
+                ClusterUnavailable, match=r"does not run what this run does, spae_dask .*, but "
+            ) as told:
+                SparseEncoder(2, n_nonzero=4, progress=replace_the_worker).fit(store)
+            (late,) = set(client.scheduler_info()["workers"]) - before
+            assert f"the worker {late} does not" in str(told.value)
+
+
+def test_a_worker_without_the_package_that_joins_a_run_takes_no_part_in_it(tmp_path: Path) -> None:
+    X = np.random.default_rng(0).standard_normal((40_000, 64))
+    zarr.create_array(tmp_path / "x.zarr", data=X, chunks=(1000, 64))
+    (tmp_path / "before.py").write_text(LACKING)
+    with DaskProcesses(tmp_path / "dask") as processes:
+        address = processes.scheduler()
+        processes.worker(address)
+        with Client(address) as client:
+            client.wait_for_workers(1, timeout=60)
+
+            def add_a_worker(event: object) -> None:
+                if isinstance(event, PassStarted):
+                    processes.worker(address, "--preload", str(tmp_path / "before.py"))
+                    client.wait_for_workers(2, timeout=60)
+
+            fitted = SparseEncoder(2, n_nonzero=4, progress=add_a_worker).fit(str(tmp_path / "x.zarr"))
+    np.testing.assert_allclose(fitted.mean_, X.mean(axis=0), atol=1e-12)
+    assert "No module named 'spae_dask'" in processes.logs()  # it was asked
+
+
+def test_a_run_asks_its_cluster_once_what_it_runs(
+    store: str, open_cluster: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    open_cluster(1)
+    asked: list[object] = []
+    monkeypatch.setattr("spae_dask.estimators.runtime.refuse_unlike", asked.append)
+    encoder = SparseEncoder(2, n_nonzero=4)
+    for run in (
+        lambda: encoder.fit(store),
+        lambda: evaluate(store, encoder),
+        lambda: encoder.score(store),
+        lambda: check(store),
+        lambda: transform_to_zarr(store, encoder, str(tmp_path / "z.zarr")),
+    ):
+        asked.clear()
+        run()
+        assert len(asked) == 1

@@ -101,10 +101,18 @@ EOC
     --bind-interfaces --user=root --pid-file= --address=/cluster.local/127.0.0.1
   daemon etcd etcd --data-dir "$lab/etcd" --listen-client-urls $etcd --advertise-client-urls $etcd \
     --listen-peer-urls http://127.0.0.1:2380
+  # what anybody but the administrator and the lab itself asks for, a line each, for log/audit.log
+  cat > "$lab/etc/audit.yaml" << EOC
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules: [{level: None, userGroups: ["system:masters"]}, {level: Metadata}]
+EOC
   # addresses of services are loopback ones, which reach whoever listens on all addresses: no kube-proxy
   daemon apiserver "$SPAE_KUBE_BIN/kube-apiserver" --etcd-servers=$etcd --bind-address=127.0.0.1 \
     --advertise-address=127.0.0.1 --secure-port=6443 --endpoint-reconciler-type=none --cert-dir="$lab/pki" \
     --token-auth-file="$lab/pki/tokens.csv" --authorization-mode=RBAC --anonymous-auth=false --allow-privileged=true \
+    --audit-policy-file="$lab/etc/audit.yaml" --audit-log-path="$lab/log/audit.log" \
     --service-cluster-ip-range=127.96.0.0/16 --service-account-issuer=$url \
     --service-account-key-file="$lab/pki/sa.key" --service-account-signing-key-file="$lab/pki/sa.key"
   wait_for 60 "the API server" kubectl get --raw /readyz

@@ -14,8 +14,10 @@ import xarray as xr
 from spae_dask.blocks import ArrayBlocks, RowBlocks, check_unmasked, uniform_bounds
 from spae_dask.errors import InvalidInput, SpaeError, StorageError
 from spae_dask.storage.grids.grid_layout import checked_array, layout_of, told_array
+from spae_dask.storage.sources.counted import ArrayChange
 from spae_dask.storage.sources.dask_blocks import DaskBlocks, refuse_unknown_chunks
 from spae_dask.storage.sources.sentinel import holding_nan, mark_missing
+from spae_dask.storage.sources.zarr_beneath import change_within
 
 TARGET_BLOCK_NBYTES = 16 << 20
 """Bytes of a row block where the chunks leave the choice."""
@@ -188,6 +190,15 @@ class GridRows:
         across = math.prod(-(-size // c) for size, c in zip(self._others, self.chunks[1:], strict=True))
         at_once = 1 if "chunksizes" in self.variable.encoding else AT_ONCE  # HDF5 decodes them one by one
         return int(chunk) * min(at_once, across * -(-self.places_per_block // self.chunks[0]))
+
+    def with_arrays(self, change: ArrayChange) -> "GridRows":
+        """The same with another array of Zarr beneath the variable, if there is one."""
+        lazy = self.variable._data
+        changed = change_within(lazy, change)
+        if changed is lazy:
+            return self
+        dims, attrs, encoding = self.variable.dims, self.variable.attrs, self.variable.encoding
+        return replace(self, variable=xr.Variable(dims, changed, attrs, encoding, fastpath=True))
 
     def read(self, i: int) -> npt.NDArray[Any]:
         """Rows of block ``i``.

@@ -14,7 +14,7 @@ from dask.utils import format_bytes
 from spae_dask.blocks import RowBlocks, StoredEntries, largest_block_nbytes, total_nbytes
 from spae_dask.errors import InvalidInput, MemoryBudgetExceeded, StorageError
 from spae_dask.storage.ingesting.ingest_report import SparseIngestReport
-from spae_dask.storage.sources.zarr_blocks import ZarrArray
+from spae_dask.storage.sources.counted import ZarrArray
 from spae_dask.storage.writing.chunking import MAX_OBJECTS
 from spae_dask.storage.writing.codecs import CODECS, choose_codec
 from spae_dask.storage.writing.outputs import publish_store

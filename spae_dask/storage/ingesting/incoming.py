@@ -17,8 +17,9 @@ import zarr
 from spae_dask.blocks import RowBlocks, StoredEntries, stored_entries
 from spae_dask.errors import InvalidInput, MissingChunksWarning
 from spae_dask.storage.open import open_matrix
+from spae_dask.storage.remote.url_secrets import refuse_secrets
 from spae_dask.storage.sources.bands import BAND, READING_ONE, block_bands, plan_zarr_bands, share_of
-from spae_dask.storage.sources.census import missing_chunks
+from spae_dask.storage.sources.census import count_chunks
 from spae_dask.storage.sources.npy_blocks import NpyBlocks
 from spae_dask.storage.sources.zarr_blocks import ZarrBlocks
 from spae_dask.storage.tables.csv_rows import SUFFIXES, open_csv
@@ -89,6 +90,7 @@ def open_incoming(
         As in :func:`spae_dask.storage.ingesting.ingest.ingest`.
     """
     name = str(source).lower() if isinstance(source, str | Path) else ""
+    refuse_secrets(str(source) if name else "")
     if name.endswith(NETCDF) or variable is not None or sample_dim is not None or (name and _is_dataset(str(source))):
         if array is not None or header is not None:
             raise InvalidInput(
@@ -182,7 +184,7 @@ def _from_text(path: Path, columns: Sequence[str] | None, header: bool | None, b
 
 def _from_blocks(blocks: RowBlocks, budget: int) -> Incoming:
     n, d = blocks.shape
-    census = missing_chunks(blocks)
+    blocks, census = count_chunks(blocks)
     if census is not None and census.n_missing:
         warn(
             f"{blocks.describe()}: {census.describe()}. They are written as such; if they were lost, restore them.",

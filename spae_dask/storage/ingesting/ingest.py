@@ -20,7 +20,6 @@ from spae_dask.storage.ingesting.ingest_report import IngestReport, SparseIngest
 from spae_dask.storage.readable import check_real
 from spae_dask.storage.sources.bands import SHARES, UNIT, regroup, share_of
 from spae_dask.storage.sources.census import take_census
-from spae_dask.storage.sources.zarr_blocks import ZarrBlocks
 from spae_dask.storage.writing.chunking import CHUNK_NBYTES, MAX_OBJECTS, Layout, choose_layout
 from spae_dask.storage.writing.codecs import CODECS, choose_codec
 from spae_dask.storage.writing.outputs import Output, check_destination, publish_store
@@ -251,7 +250,7 @@ def _checksum(rows: Rows) -> int:
 
 
 def _check_complete(output: Output, path: str) -> None:
-    census = take_census(ZarrBlocks(zarr.open_array(output.store, mode="r")))
+    census = take_census(zarr.open_array(output.store, mode="r"))
     if census is not None and census.n_missing:
         raise StorageError(
             f"{path}: {census.describe()} after writing. Nothing was left under that name. Check the disk and run "

@@ -1,6 +1,7 @@
 """Which failures of a store may pass: those are worth another try, and the others are not."""
 
 import socket
+import sys
 
 from spae_dask.errors import SpaeError, StorageError, StorageFaltered
 from spae_dask.storage.remote.faults import REPEATED, kind_of
@@ -38,6 +39,17 @@ def read_failed(what: str, remedy: str, error: BaseException) -> StorageError:
 def not_seen(what: str) -> str:
     """What is to be said of data that the process which is to read them does not see."""
     return (
-        f"{what} is not there for a process of {socket.gethostname()}. Give data at a path, or a URL, that all workers "
-        "see as this process does, and see that nothing moves them, or takes their mount away, while a run goes on."
+        f"{what} is not there for {reader()}. Give data at a path, or a URL, that all workers see as this process "
+        "does, and see that nothing moves them, or takes their mount away, while a run goes on."
     )
+
+
+def reader() -> str:
+    """The process that reads, in words: the worker if it is one's, and its host."""
+    here, distributed = socket.gethostname(), sys.modules.get("distributed")
+    if distributed is not None:
+        try:
+            return f"the worker {distributed.get_worker().address} of {here}"
+        except ValueError:  # it is none
+            pass
+    return f"a process of {here}"

@@ -4,20 +4,20 @@ A chunk that is not there reads as the fill value: legitimate when a writer skip
 a file was lost. Nobody but the owner of the data can tell the two apart, so they are counted and named.
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 
-import zarr
 from zarr.core.sync import sync
 from zarr.storage import LocalStore
 
 from spae_dask.blocks import RowBlocks
+from spae_dask.storage.sources.counted import METADATA_KEYS, ReadsZarr, ZarrArray, grid_of, store_of, with_counted
 from spae_dask.storage.sources.csr_blocks import CsrBlocks
 from spae_dask.storage.sources.sentinel import SentinelBlocks
 from spae_dask.storage.sources.submatrix import Submatrix
-from spae_dask.storage.sources.unseen import METADATA_KEYS
-from spae_dask.storage.sources.zarr_blocks import ZarrArray, ZarrBlocks
+from spae_dask.storage.sources.zarr_blocks import ZarrBlocks
 
 N_NAMED = 5
 
@@ -50,49 +50,88 @@ class ChunkCensus:
         return f"{missing} and read as {self.fill_value!r} (first: {named})"
 
 
-def take_census(source: ZarrBlocks) -> ChunkCensus | None:
+@dataclass(frozen=True)
+class _Count:
+    """An array that knows which of its chunks were stored, and how many were."""
+
+    array: ZarrArray
+    census: ChunkCensus
+
+
+def take_census(array: ZarrArray) -> ChunkCensus | None:
     """Count the stored objects of an array by listing its store once; ``None`` if the store cannot be listed."""
-    return _census_of(source.array, (key for _, key in source.stored_keys()))
+    count = _count(array)
+    return None if count is None else count.census
 
 
-def census_of_csr(source: CsrBlocks) -> ChunkCensus | None:
-    """The same for the three arrays of a CSR matrix together; ``None`` outside Zarr, where no chunk can get lost."""
-    found = {}
-    for name, array in source.arrays.items():
-        if not isinstance(array, zarr.Array):
-            return None
-        length = (array.shards or array.chunks)[0]
-        numbers = range(-(-array.shape[0] // length))
-        census = _census_of(array, (array.metadata.encode_chunk_key((number,)) for number in numbers))
-        if census is None:
-            return None
-        found[name] = census
-    first = [f"{name}/{key}" for name, census in found.items() for key in census.first_missing]
+def count_chunks(source: RowBlocks) -> tuple[RowBlocks, ChunkCensus | None]:
+    """Count the chunks behind a source, and have it read by that.
+
+    Returns
+    -------
+    RowBlocks
+        The source. Reading it, here or in another process, ends with a ``StorageError`` where a chunk is missed that
+        was stored; so it does for Zarr arrays beneath a dask array or an xarray variable.
+    ChunkCensus or None
+        Of the source's own arrays; None if it is not in a Zarr store, or that cannot be listed.
+    """
+    if not isinstance(source, ReadsZarr):
+        return source, None
+    own = isinstance(_beneath(source), ZarrBlocks | CsrBlocks)
+    counts: list[_Count | None] = []
+
+    def counted(array: ZarrArray) -> ZarrArray:
+        try:
+            count = _count(array)
+        except Exception:
+            if own:
+                raise
+            count = None  # what lies beneath a graph is counted where it can be
+        counts.append(count)
+        return array if count is None else count.array
+
+    same = source.with_arrays(counted)
+    found = [count for count in counts if count is not None]
+    return same, _together(found) if own and found and len(found) == len(counts) else None
+
+
+def _beneath(source: RowBlocks) -> RowBlocks:
+    while isinstance(source, SentinelBlocks | Submatrix):
+        source = source.source
+    return source
+
+
+def _together(counts: Sequence[_Count]) -> ChunkCensus:
+    """The census of all arrays of a source; of several, which one a chunk is of stands before its key."""
+    if len(counts) == 1:
+        return counts[0].census
+    first = [f"{each.array.basename}/{key}" for each in counts for key in each.census.first_missing]
     return ChunkCensus(
-        sum(census.n_expected for census in found.values()),
-        sum(census.n_missing for census in found.values()),
+        sum(each.census.n_expected for each in counts),
+        sum(each.census.n_missing for each in counts),
         tuple(first[:N_NAMED]),
-        next((census.fill_value for census in found.values() if census.n_missing), 0),
+        next((each.census.fill_value for each in counts if each.census.n_missing), 0),
     )
 
 
-def _census_of(array: ZarrArray, keys: Iterable[str]) -> ChunkCensus | None:
-    if not array.store.supports_listing:
+def _count(array: ZarrArray) -> _Count | None:
+    store = store_of(array)
+    if not store.supports_listing:
         return None
-    stored = sync(_list_keys(array))
-    if array.shards is not None and isinstance(array.store, LocalStore):
-        stored -= _empty_files(array.store.root / array.path, stored)
-    if not stored.intersection(METADATA_KEYS):
+    keys = sync(_list_keys(array))
+    if array.shards is not None and isinstance(store, LocalStore):
+        keys -= _empty_files(store.root / array.path, keys)
+    if not keys.intersection(METADATA_KEYS):
         return None  # a plain web server says it lists, and gives nothing: not even the metadata just read
-    n_expected = n_missing = 0
+    stored = bytearray()
     first: list[str] = []
-    for key in keys:
-        n_expected += 1
-        if key not in stored:
-            n_missing += 1
-            if len(first) < N_NAMED:
-                first.append(key)
-    return ChunkCensus(n_expected, n_missing, tuple(first), _plain(array.fill_value))
+    for coordinates in product(*map(range, grid_of(array))):
+        key = array.metadata.encode_chunk_key(coordinates)
+        stored.append(key in keys)
+        if not stored[-1] and len(first) < N_NAMED:
+            first.append(key)
+    census = ChunkCensus(len(stored), stored.count(0), tuple(first), _plain(array.fill_value))
+    return _Count(with_counted(array, stored), census)
 
 
 def _plain(value: object) -> object:
@@ -107,12 +146,3 @@ def _empty_files(folder: Path, keys: set[str]) -> set[str]:
 async def _list_keys(array: ZarrArray) -> set[str]:
     prefix = f"{array.path}/" if array.path else ""
     return {key.removeprefix(prefix) async for key in array.store.list_prefix(prefix)}
-
-
-def missing_chunks(source: RowBlocks) -> ChunkCensus | None:
-    """Census of the arrays behind ``source``; ``None`` if they are not in a Zarr store or cannot be listed."""
-    while isinstance(source, SentinelBlocks | Submatrix):
-        source = source.source
-    if isinstance(source, CsrBlocks):
-        return census_of_csr(source)
-    return take_census(source) if isinstance(source, ZarrBlocks) else None

@@ -1,7 +1,7 @@
 """Row blocks of a CSR matrix in a Zarr or HDF5 group, as AnnData writes it: ``data``, ``indices`` and ``indptr``."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -12,6 +12,8 @@ from zarr.storage import MemoryStore
 
 from spae_dask.blocks import StoredEntries
 from spae_dask.errors import InvalidInput
+from spae_dask.storage.no_code import refuse_code
+from spae_dask.storage.sources.counted import ArrayChange, store_of
 from spae_dask.storage.sources.csr_cut import Pointers, cut_rows
 from spae_dask.storage.sources.runs import StoredArray, n_at_once, place, read_run
 from spae_dask.storage.sources.zarr_blocks import MAX_BLOCK_NBYTES, TARGET_BLOCK_NBYTES, names_of
@@ -85,12 +87,22 @@ class CsrBlocks:
     @property
     def in_process(self) -> bool:
         """True for a group kept in a dictionary of this process."""
-        return isinstance(getattr(self.data, "store", None), MemoryStore)
+        return isinstance(self.data, zarr.Array) and isinstance(store_of(self.data), MemoryStore)
 
     @property
     def arrays(self) -> dict[str, StoredArray]:
         """The three arrays by name."""
         return {"data": self.data, "indices": self.indices, "indptr": self.indptr}
+
+    def with_arrays(self, change: ArrayChange) -> "CsrBlocks":
+        """The same with other arrays, if they are of Zarr; its blocks are not chosen again."""
+
+        def changed(array: StoredArray) -> StoredArray:
+            return change(array) if isinstance(array, zarr.Array) else array
+
+        same = replace(self, data=changed(self.data), indices=changed(self.indices), indptr=changed(self.indptr))
+        vars(same)["_cut"] = self._cut
+        return same
 
     @property
     def n_objects(self) -> int | None:
@@ -223,6 +235,8 @@ def open_csr(
         arrays_missing = f"one-dimensional array {', '.join(missing)}"
         lacks = arrays_missing if missing else f"attribute shape of two integers (it is {group.attrs.get('shape')!r})"
         raise InvalidInput(f"{name} calls itself a csr_matrix but lacks the {lacks}. Write it again, or ask its maker.")
+    for key, array in arrays.items():
+        refuse_code(array, f"{name}/{key}")
     n, d = shape
     if kept is not None:
         arrays = {key: kept(array) for key, array in arrays.items()}

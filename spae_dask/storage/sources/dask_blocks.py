@@ -1,6 +1,6 @@
 """Row blocks of a dask array, dense or of CSR blocks."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -12,6 +12,8 @@ from dask.delayed import delayed
 
 from spae_dask.blocks import Block, StoredEntries, check_unmasked, largest_block_nbytes
 from spae_dask.errors import InvalidInput
+from spae_dask.storage.sources.counted import ArrayChange
+from spae_dask.storage.sources.zarr_beneath import change_in_graph
 
 ASSUMED_DENSITY = 0.25
 """Share of entries taken to be stored in sparse blocks: more than in any matrix that gains by being sparse."""
@@ -84,6 +86,10 @@ class DaskBlocks:
         blocks = width.to_delayed(optimize_graph=True).reshape(-1)
         kept = [block for block, rows in zip(blocks, self.array.chunks[0], strict=True) if rows > 0]
         return [delayed(as_rows, pure=False)(block) for block in kept]
+
+    def with_arrays(self, change: ArrayChange) -> "DaskBlocks":
+        """The same with other arrays of Zarr in the graph."""
+        return replace(self, array=change_in_graph(self.array, change))
 
     def read(self, i: int) -> Block:
         """Compute block ``i`` where dask computes by default; what it shares with others is computed anew."""

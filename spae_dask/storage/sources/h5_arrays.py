@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spae_dask.errors import InvalidInput, NotFound, StorageError
+from spae_dask.storage.sources.h5_elsewhere import refuse_absent_parts
 
 PIECE_NBYTES = 1 << 20
 """Bytes taken for a chunk where an array has none, because it is stored in one piece."""
@@ -62,7 +63,9 @@ class H5Array:
             If the file or the array has gone, or cannot be decoded; who reads says which rows those were.
         """
         with h5py.File(self.path, "r") as file:
-            read: npt.NDArray[Any] = file[self.key][rows]
+            dataset = file[self.key]
+            refuse_absent_parts(dataset, rows.start, rows.stop)
+            read: npt.NDArray[Any] = dataset[rows]
             return read
 
 

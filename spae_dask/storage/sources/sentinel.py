@@ -10,6 +10,7 @@ import scipy.sparse as sp
 
 from spae_dask.blocks import ArrayBlocks, Block, LazyRowBlocks, RowBlocks, columns_alone, largest_block_nbytes
 from spae_dask.errors import InvalidInput
+from spae_dask.storage.sources.counted import ArrayChange, ReadsZarr
 from spae_dask.storage.sources.dask_blocks import DaskBlocks
 
 
@@ -138,6 +139,10 @@ class SentinelBlocks:
         """Block ``i``, marked."""
         block: Block = mark_missing(self.source.read(i), self.missing_value)
         return block
+
+    def with_arrays(self, change: ArrayChange) -> RowBlocks:
+        """The same with other arrays beneath."""
+        return replace(self, source=self.source.with_arrays(change)) if isinstance(self.source, ReadsZarr) else self
 
     def of_columns(self, columns: npt.NDArray[np.intp]) -> RowBlocks | None:
         """Some of its columns, marked, if the source can read them alone."""

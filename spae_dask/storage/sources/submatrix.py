@@ -16,6 +16,7 @@ from spae_dask.blocks import (
     largest_block_nbytes,
     stored_entries,
 )
+from spae_dask.storage.sources.counted import ArrayChange, ReadsZarr
 from spae_dask.storage.sources.dask_blocks import DaskBlocks
 
 Indices = npt.NDArray[np.intp]
@@ -107,6 +108,10 @@ class Submatrix:
             start, stop = self.bounds[i : i + 2]
             block = block[self.kept_rows[start:stop] - self.source.bounds[number]]
         return block if self.kept_columns is None else block[:, self.kept_columns]
+
+    def with_arrays(self, change: ArrayChange) -> RowBlocks:
+        """The same with other arrays beneath."""
+        return replace(self, source=self.source.with_arrays(change)) if isinstance(self.source, ReadsZarr) else self
 
     def of_columns(self, columns: npt.NDArray[np.intp]) -> RowBlocks | None:
         """Some of its columns, if the source can read them alone."""

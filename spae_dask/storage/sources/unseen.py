@@ -14,13 +14,12 @@ from zarr.storage import LocalStore, MemoryStore
 
 from spae_dask.errors import StorageError
 from spae_dask.storage.remote.passing import not_seen
+from spae_dask.storage.sources.counted import METADATA_KEYS, store_of
 
 if TYPE_CHECKING:
     from spae_dask.storage.sources.h5_arrays import H5Array
 
     StoredArray: TypeAlias = "zarr.Array[Any] | H5Array"
-
-METADATA_KEYS = ("zarr.json", ".zarray")
 
 _SEEN: set[tuple[int, str, str]] = set()
 """Process, store and path of arrays on object stores that were there, which do not go away as a mount does."""
@@ -34,9 +33,8 @@ def refuse_unseen(array: "StoredArray") -> None:
     StorageError
         If its metadata are not there.
     """
-    if not isinstance(array, zarr.Array) or isinstance(array.store, MemoryStore):
+    if not isinstance(array, zarr.Array) or isinstance(store := store_of(array), MemoryStore):
         return
-    store = array.store
     if isinstance(store, LocalStore):
         folder = Path(store.root) / array.path
         if not any((folder / key).exists() for key in METADATA_KEYS):

@@ -1,19 +1,21 @@
 """Row blocks of a two-dimensional Zarr array, format 2 or 3, chunked in any way."""
 
+import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
-from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import zarr
-from zarr.storage import FsspecStore, MemoryStore
+from zarr.storage import MemoryStore
 
 from spae_dask.blocks import RowBlocks, uniform_bounds
 from spae_dask.errors import StorageError, StorageFaltered
+from spae_dask.storage.odd_files import refuse_odd_chunks
 from spae_dask.storage.remote.passing import read_failed
+from spae_dask.storage.sources.counted import ArrayChange, ZarrArray, grid_of, place_of, store_of
 from spae_dask.storage.sources.unseen import refuse_unseen
 from spae_dask.storage.sources.zarr_columns import ZarrColumns
 
@@ -28,8 +30,6 @@ MAX_BLOCK_NBYTES = 256 << 20
 """A row of chunks larger than this is read in parts, its chunks decoded once for each part."""
 
 Coordinates = tuple[int, ...]
-
-ZarrArray: TypeAlias = "zarr.Array[Any]"
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +102,7 @@ class ZarrBlocks:
     @property
     def in_process(self) -> bool:
         """True for an array kept in a dictionary of this process."""
-        return isinstance(self.array.store, MemoryStore)
+        return isinstance(store_of(self.array), MemoryStore)
 
     @property
     def feature_names(self) -> tuple[str, ...] | None:
@@ -129,6 +129,7 @@ class ZarrBlocks:
         start = i * self.rows_per_block
         stop = min(start + self.rows_per_block, self.shape[0])
         try:
+            refuse_odd_chunks(self.array, self.keys_of(start, stop))
             rows = np.asarray(self.array[start:stop])
             refuse_unseen(self.array)
             return rows
@@ -168,14 +169,18 @@ class ZarrBlocks:
     @property
     def n_objects(self) -> int:
         """Objects the array has if all are stored."""
-        (n, d), (rows, columns) = self.shape, self.stored_unit
-        return -(-n // rows) * -(-d // columns)
+        return math.prod(grid_of(self.array))
 
-    def stored_keys(self) -> Iterator[tuple[Coordinates, str]]:
-        """Grid coordinates and store key, below the array, of every object the array may have."""
-        (n, d), (rows, columns) = self.shape, self.stored_unit
-        for coordinates in product(range(-(-n // rows)), range(-(-d // columns))):
-            yield coordinates, self.array.metadata.encode_chunk_key(coordinates)
+    def with_arrays(self, change: ArrayChange) -> "ZarrBlocks":
+        """The same with another array."""
+        return replace(self, array=change(self.array))
+
+    def keys_of(self, start: int, stop: int, columns: npt.NDArray[np.intp] | None = None) -> Iterator[str]:
+        """Store keys, below the array, of the objects that hold some of these rows, and of these columns."""
+        units = None if columns is None else set(np.unique(columns // self.stored_unit[1]).tolist())
+        for coordinates in self._chunks_of_rows(start, stop):
+            if units is None or coordinates[1] in units:
+                yield self.array.metadata.encode_chunk_key(coordinates)
 
     def _chunks_of_rows(self, start: int, stop: int) -> Iterator[Coordinates]:
         rows = self.stored_unit[0]
@@ -195,14 +200,6 @@ def names_of(listed: object, n_features: int) -> tuple[str, ...] | None:
     if not isinstance(listed, list) or len(listed) != n_features or not all(isinstance(n, str) for n in listed):
         return None
     return tuple(listed)
-
-
-def place_of(array: ZarrArray) -> str:
-    """Path or URL of an array."""
-    store = array.store
-    if isinstance(store, FsspecStore):
-        return f"{store.fs.unstrip_protocol(store.path)}/{array.path}".rstrip("/")
-    return str(array.store_path).removeprefix("file://")
 
 
 def _most_touched(length: int, step: int, total: int) -> int:

@@ -137,9 +137,9 @@ def test_what_is_missing_is_told_apart(bucket: str) -> None:
 def test_a_chunk_that_is_lost_is_counted(bucket: str) -> None:
     put_array(f"{bucket}/x.zarr", X)
     zarr.core.sync.sync(open_remote(parse_address(f"{bucket}/x.zarr"), read_only=False).delete("c/1/0"))
-    from spae_dask.storage.sources.census import missing_chunks
+    from spae_dask.storage.sources.census import count_chunks
 
-    census = missing_chunks(open_matrix(f"{bucket}/x.zarr"))
+    census = count_chunks(open_matrix(f"{bucket}/x.zarr"))[1]
     assert (census.n_missing, census.first_missing) == (1, ("c/1/0",))
 
 

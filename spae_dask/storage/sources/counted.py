@@ -1,0 +1,166 @@
+"""Zarr arrays whose chunks were counted: one that was stored then, and is not for a process that reads it, is an error.
+
+A chunk that is not stored reads as the fill value. The process that begins a run counts them; but others read, by their
+own mounts and copies of the data, and files get lost while a run goes on. So the array that they are sent knows which
+chunks were stored. The store says with each chunk that is read whether it is there: nothing more is asked of it.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Any, Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+import zarr
+from zarr.abc.store import ByteRequest, Store
+from zarr.core.array import AsyncArray
+from zarr.core.buffer import Buffer, BufferPrototype
+from zarr.storage import FsspecStore, StorePath, WrapperStore
+
+from spae_dask.blocks import RowBlocks
+from spae_dask.errors import StorageError
+from spae_dask.storage.remote.passing import not_seen, reader
+
+ZarrArray: TypeAlias = "zarr.Array[Any]"
+
+ArrayChange: TypeAlias = Callable[[ZarrArray], ZarrArray]
+"""From an array to the one that is read in its place."""
+
+METADATA_KEYS = ("zarr.json", ".zarray")
+
+
+@runtime_checkable
+class ReadsZarr(Protocol):
+    """A source that may read arrays of Zarr."""
+
+    def with_arrays(self, change: ArrayChange) -> RowBlocks:
+        """The same source with each of them changed."""
+        ...
+
+
+class CountedStore(WrapperStore[Store]):
+    """A store that refuses to be without chunks of an array that were stored when they were counted.
+
+    Parameters
+    ----------
+    store : Store
+        Where the array is.
+    path : str
+        Of the array in the store.
+    grid : tuple of int
+        Stored objects (chunks, or shards) along each dimension.
+    absent : bytes
+        A bit for each of them, in row-major order, set if it was not stored; empty if all were.
+    """
+
+    def __init__(self, store: Store, path: str, grid: tuple[int, ...], absent: bytes) -> None:
+        super().__init__(store)
+        self.path = path
+        self.grid = grid
+        self.absent = absent
+
+    @property
+    def inner(self) -> Store:
+        """The store itself."""
+        return self._store
+
+    def _with_store(self, store: Store) -> "CountedStore":
+        return type(self)(store, self.path, self.grid, self.absent)
+
+    def __str__(self) -> str:
+        return str(self._store)
+
+    def __repr__(self) -> str:
+        return repr(self._store)
+
+    async def get(self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None) -> Buffer | None:
+        """What is stored under ``key``.
+
+        Raises
+        ------
+        StorageError
+            If it is a chunk that was stored, and is not now, or is empty.
+        """
+        found = await self._store.get(key, prototype, byte_range)
+        # a file that a full disk left empty is, to Zarr, a shard that is not stored
+        if (found is None or not len(found)) and self._was_stored(key):
+            raise StorageError(await self._lost(key))
+        return found
+
+    def _was_stored(self, key: str) -> bool:
+        coordinates = coordinates_of(key.removeprefix(self._prefix), len(self.grid))
+        if len(coordinates) < len(self.grid) or any(np.greater_equal(coordinates, self.grid)):
+            return False
+        if not self.absent:
+            return True
+        number = int(np.ravel_multi_index(coordinates, self.grid))
+        return not self.absent[number >> 3] & 128 >> (number & 7)
+
+    @property
+    def _prefix(self) -> str:
+        return f"{self.path}/" if self.path else ""
+
+    async def _lost(self, key: str) -> str:
+        where = _place(self._store, self.path)
+        for name in METADATA_KEYS:
+            if await self._store.exists(f"{self._prefix}{name}"):
+                return (
+                    f"chunk {key.removeprefix(self._prefix)!r} of {where} was stored when this run began, and for "
+                    f"{reader()} it is not there, or empty: it would be read as the fill value. Give data at a path, "
+                    "or a URL, where all workers see the same, not copies of which some are behind; or restore the "
+                    "chunk, if it was lost since."
+                )
+        return not_seen(where)
+
+
+def store_of(array: ZarrArray) -> Store:
+    """The store of an array, whether or not its chunks were counted."""
+    store = array.store
+    return store.inner if isinstance(store, CountedStore) else store
+
+
+def place_of(array: ZarrArray) -> str:
+    """Path or URL of an array."""
+    return _place(store_of(array), array.path)
+
+
+def _place(store: Store, path: str) -> str:
+    base = store.fs.unstrip_protocol(store.path) if isinstance(store, FsspecStore) else str(store)
+    return f"{base}/{path}".rstrip("/").removeprefix("file://")
+
+
+def grid_of(array: ZarrArray) -> tuple[int, ...]:
+    """Stored objects, shards if there are shards, else chunks, along each dimension if all are stored."""
+    lengths = array.shards or array.chunks
+    return tuple(-(-size // length) for size, length in zip(array.shape, lengths, strict=True))
+
+
+def coordinates_of(key: str, n_dimensions: int) -> tuple[int, ...]:
+    """Where in the grid the object under ``key`` is: all of Zarr's own ways to name them end with the numbers."""
+    return tuple(int(number) for number in re.findall(r"\d+", key)[-n_dimensions:])
+
+
+def with_counted(array: ZarrArray, stored: bytes | bytearray) -> ZarrArray:
+    """The array, reading which ends with an error where an object is missed that was stored.
+
+    Parameters
+    ----------
+    array : zarr.Array
+        Of one or more dimensions.
+    stored : bytes
+        For each object of the grid, in row-major order, 1 if it is stored and 0 if not.
+
+    Returns
+    -------
+    zarr.Array
+        As small as before when pickled, and a bit more for each object if any was not stored. The array itself if its
+        chunks are named in a way of somebody else's.
+    """
+    grid = grid_of(array)
+    last = tuple(length - 1 for length in grid)
+    if coordinates_of(array.metadata.encode_chunk_key(last), len(grid)) != last:
+        return array
+    missing = np.frombuffer(stored, dtype=np.uint8) == 0
+    absent = np.packbits(missing).tobytes() if missing.any() else b""
+    store = CountedStore(store_of(array), array.path, grid, absent)
+    inner = array._async_array  # older releases of Zarr have no other name for it
+    return zarr.Array(AsyncArray(inner.metadata, StorePath(store, array.path), inner.config))
