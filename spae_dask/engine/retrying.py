@@ -7,7 +7,7 @@ and so do requests to object stores, which were repeated one by one; tasks of wo
 import time
 
 from spae_dask.blocks import Block, RowBlocks
-from spae_dask.errors import StorageFaltered
+from spae_dask.errors import StorageError, StorageFaltered
 from spae_dask.patience import waits
 
 
@@ -18,11 +18,14 @@ def read_again(source: RowBlocks, i: int) -> Block:
     ------
     StorageFaltered
         If the store still falters after the last try.
+    StorageError
+        If it has other rows than when it was opened: a copy that is behind, or a file that was written again.
     """
     began, left, number = time.monotonic(), waits(), 1
     while True:
         try:
-            return source.read(i)
+            block = source.read(i)
+            break
         except StorageFaltered as error:
             wait = next(left, None)
             if wait is None:
@@ -30,3 +33,12 @@ def read_again(source: RowBlocks, i: int) -> Block:
                 raise StorageFaltered(f"{error} It was tried {number} times within {spent:.0f} seconds.") from error
         time.sleep(wait)
         number += 1
+    start, stop = source.bounds[i], source.bounds[i + 1]
+    if block.shape != (stop - start, source.shape[1]):
+        n, d = block.shape
+        raise StorageError(
+            f"rows {start} to {stop - 1} of {source.describe()} are {n} x {d} numbers where {stop - start} x "
+            f"{source.shape[1]} were expected: it was written again since it was opened, or this is an older copy. "
+            "Give data that stay as they are, at a path where all workers see the same."
+        )
+    return block

@@ -1,6 +1,7 @@
 """What a store fails to give is asked for again, a few times; what is wrong with the data is not."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -59,3 +60,23 @@ def test_what_will_not_pass_is_not_tried_again(
         SerialRunner(source).run_pass(Triangular(D))
     assert source.readings(2) == 1
     assert waits == []
+
+
+class Older(ArrayBlocks):
+    """What it reads has fewer rows than it had when it was opened, or fewer columns."""
+
+    def read(self, i: int) -> Any:
+        block = super().read(i)
+        return block[:-1] if i == 2 else block[:, :-1] if i == 4 else block
+
+
+@pytest.mark.parametrize(("number", "found"), [(2, "19 x 5"), (4, "20 x 4")])
+def test_a_block_of_another_size_than_expected_is_refused_at_once(
+    number: int, found: str, inner: ArrayBlocks, waits: list[float]
+) -> None:
+    older = Older(inner.X, inner.rows_per_block)
+    said = f"rows {20 * number} to {20 * number + 19} of the array are {found} numbers where 20 x 5 were expected"
+    with pytest.raises(StorageError, match=said):
+        retrying.read_again(older, number)
+    assert waits == []
+    assert retrying.read_again(older, 0).shape == (20, 5)

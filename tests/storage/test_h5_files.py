@@ -179,3 +179,35 @@ def test_without_h5py_a_file_is_refused_with_what_to_install(cells: Path, monkey
     monkeypatch.setattr(open_stored, "find_spec", lambda _: None)
     with pytest.raises(InvalidInput, match=r'needs h5py.*pip install "spae-dask\[anndata\]"'):
         open_matrix(cells)
+
+
+@pytest.mark.parametrize("array", ["X", "layers/counts"])
+def test_a_copy_with_other_rows_is_no_shorter_block(cells: Path, array: str, tmp_path: Path) -> None:
+    source = pickle.loads(pickle.dumps(open_matrix(cells, array=array)))
+    source.read(0)
+    older = anndata.read_h5ad(cells)[:-5].copy()
+    older.write_h5ad(cells)
+    with pytest.raises(StorageError, match=r"when it was opened, and is \(\d+,( \d+)?\) \w+ for a process of"):
+        source.read(0)
+
+
+@pytest.mark.parametrize("by_path", ["absolute", "relative"])
+def test_files_that_a_virtual_array_is_made_of_are_missed_and_not_read_as_the_fill_value(
+    by_path: str, tmp_path: Path
+) -> None:
+    rows = X0.toarray()
+    layout = h5py.VirtualLayout(rows.shape, rows.dtype, maxshape=None)
+    for number, part in enumerate(np.array_split(np.arange(len(rows)), 3)):
+        name = f"part-{number}.h5"
+        with h5py.File(tmp_path / name, "w") as file:
+            file["x"] = rows[part]
+        given = str(tmp_path / name) if by_path == "absolute" else name
+        layout[part[0] : part[-1] + 1] = h5py.VirtualSource(given, "x", shape=rows[part].shape)
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file.create_virtual_dataset("X", layout)
+    with h5py.File(tmp_path / "x.h5") as file:
+        source = pickle.loads(pickle.dumps(open_matrix(file["X"])))
+    np.testing.assert_array_equal(rows_of(source), rows)
+    (tmp_path / "part-1.h5").unlink()
+    with pytest.raises(StorageError, match=r"part-1.h5, of which \S+x.h5/X is made, is not there for a process of"):
+        source.read(0)

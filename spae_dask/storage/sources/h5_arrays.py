@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spae_dask.errors import InvalidInput, NotFound, StorageError
+from spae_dask.storage.remote.passing import reader
 from spae_dask.storage.sources.h5_elsewhere import refuse_absent_parts
 
 PIECE_NBYTES = 1 << 20
@@ -59,11 +60,19 @@ class H5Array:
 
         Raises
         ------
+        StorageError
+            If the array is not the one that was opened, or a file that it is put together from has gone.
         OSError, KeyError
             If the file or the array has gone, or cannot be decoded; who reads says which rows those were.
         """
         with h5py.File(self.path, "r") as file:
             dataset = file[self.key]
+            if (dataset.shape, dataset.dtype) != (self.shape, self.dtype):
+                raise StorageError(
+                    f"{self.place} was {self.shape} {self.dtype} when it was opened, and is {dataset.shape} "
+                    f"{dataset.dtype} for {reader()}: it was written again, or that is an older copy. Give data that "
+                    "stay as they are, at a path where all workers see the same."
+                )
             refuse_absent_parts(dataset, rows.start, rows.stop)
             read: npt.NDArray[Any] = dataset[rows]
             return read
