@@ -37,6 +37,8 @@ WRONG = ("unforeseen", "over the memory budget", "not an encoder's arrays", "cra
 HUGE = (0, -1, 1 << 20, 1 << 31, 1 << 40, 1 << 62, 1 << 70, 1e308, 0.5, None, True, "8", [], {})
 """What a number in metadata becomes."""
 
+OUTSIDE = ("/dev/null", "/proc/version")
+"""Files that a link may lead to, which nothing harms."""
 PLACES = ("", "../../etc/passwd", "/etc/passwd", "\x00", "\ud800", "$(id)")
 TYPES = ("NaN", "float16", "<U8", "object", "|O", "complex128", "gzip")
 WORDS = (*PLACES, *TYPES)
@@ -147,12 +149,12 @@ def damage(kind: str, folder: Path, rng: Random) -> str:
     store = folder / ("encoder.zarr" if kind == "encoder" else "x.zarr")
     told = []
     for _ in range(rng.randint(1, 3)):
-        files = sorted(path for path in store.rglob("*") if path.is_file())
+        files = _files(store)
         metadata = [path for path in files if path.name.startswith((".z", "zarr.json"))]
         way = rng.choice((edit_json, edit_json, edit_json, nest, flip, cut, remove, exchange, link_outside))
         about_metadata = way in (edit_json, nest)
         target = rng.choice((metadata if about_metadata else files) or [store / "zarr.json"])
-        if target.is_file():  # not lost, nor made a folder, by what was done before
+        if target.is_file() and not target.is_symlink():  # not lost, nor made a folder, by what was done before
             told.append(way(target, rng))
     return "; ".join(told)
 
@@ -230,7 +232,7 @@ def remove(path: Path, rng: Random) -> str:  # noqa: ARG001 - of the form of the
 def exchange(path: Path, rng: Random) -> str:
     """Exchange the contents of two files of the store."""
     root = next(parent for parent in path.parents if parent.suffix == ".zarr")
-    other = rng.choice(sorted(each for each in root.rglob("*") if each.is_file()) or [path])
+    other = rng.choice(_files(root) or [path])
     if path.exists():
         one, two = path.read_bytes(), other.read_bytes()
         path.write_bytes(two)
@@ -241,9 +243,14 @@ def exchange(path: Path, rng: Random) -> str:
 def link_outside(path: Path, rng: Random) -> str:
     """Put a symbolic link to another file of the system, or a loop, in the place of a file."""
     path.unlink(missing_ok=True)
-    target = rng.choice(("/dev/null", "/etc/passwd", "nowhere", path.name, ".."))
+    target = rng.choice((*OUTSIDE, "nowhere", path.name, ".."))
     path.symlink_to(target)
     return f"{path.name} linked to {target}"
+
+
+def _files(store: Path) -> list[Path]:
+    """Its own: what is written to a link goes to where that leads, outside of the store."""
+    return sorted(path for path in store.rglob("*") if path.is_file() and not path.is_symlink())
 
 
 def _document(path: Path) -> Any:

@@ -44,30 +44,3 @@ def adjusted_variance(H: npt.ArrayLike, gram: npt.ArrayLike) -> FloatArray:
     if H.ndim != 2 or len(H) != len(A):
         raise InvalidInput(f"H has shape {H.shape} and gram {A.shape}; give H with one row a column of gram")
     return sequential_variances(H.T @ A @ H) * scale
-
-
-def cumulative_variance(H: npt.ArrayLike, gram: npt.ArrayLike) -> FloatArray:
-    """Share of the total variance that the first j components explain, for every j.
-
-    Parameters
-    ----------
-    H : array_like, shape (d, k)
-        Encoder of unit columns.
-    gram : array_like, shape (d, d)
-        X'X, or a covariance or correlation matrix.
-
-    Returns
-    -------
-    ndarray, shape (k,)
-        Running sum of `adjusted_variance` over the trace of `gram`; 0 where that trace is 0.
-
-    Raises
-    ------
-    InvalidInput, NonFiniteInput
-        As for `adjusted_variance`.
-    """
-    A, _ = scaled_core(gram, gram=True)
-    explained = np.cumsum(adjusted_variance(H, A))
-    total = float(np.trace(A))
-    share: FloatArray = explained / total if total > 0 else np.zeros_like(explained)
-    return share

@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from spae_dask.cli import options
+from spae_dask.cli.options.groups import takes_groups
+from spae_dask.cli.options.screen import ScreenOptions
 from spae_dask.cli.session import session
 
 EXAMPLES = """Examples:
@@ -16,7 +17,9 @@ EXAMPLES = """Examples:
 """
 
 
+@takes_groups
 def certs(
+    *,
     folder: Annotated[str, typer.Argument(metavar="DIR", help="New folder for the certificates.", show_default=False)],
     host: Annotated[
         list[str] | None,
@@ -30,18 +33,14 @@ def certs(
     days: Annotated[
         int, typer.Option("--days", metavar="N", min=1, max=3650, help="How long the certificates are valid.")
     ] = 365,
-    as_json: options.JsonOption = False,
-    quiet: options.QuietOption = False,
-    verbose: options.VerboseOption = 0,
-    debug: options.DebugOption = False,
-    log_json: options.LogJsonOption = False,
+    shown: ScreenOptions,
 ) -> None:
     """Make an authority, and certificates for scheduler, workers and client.
 
     Whoever holds one of them can run code on the cluster: files are for their
     owner only. Nothing is overwritten.
     """
-    with session("certs", as_json=as_json, quiet=quiet, verbose=verbose, debug=debug, log_json=log_json) as screen:
+    with session("certs", shown) as screen:
         from spae_dask.clusters.certificates import make_certificates
 
         files = [str(path) for path in make_certificates(folder, hosts=host or (), days=days)]

@@ -1,6 +1,9 @@
 """``spae check``: what is wrong, or odd, with data."""
 
-from spae_dask.cli import options
+from spae_dask.cli.options.data import DataArgument, MissingValueOption, StrictOption, WhichData
+from spae_dask.cli.options.groups import takes_groups
+from spae_dask.cli.options.screen import ScreenOptions
+from spae_dask.cli.options.where import MemoryOption, Where
 from spae_dask.cli.session import session
 from spae_dask.errors import InvalidInput
 
@@ -11,32 +14,26 @@ EXAMPLES = """Examples:
 """
 
 
+@takes_groups
 def check(
-    data: options.DataArgument,
-    array: options.ArrayOption = None,
-    columns: options.ColumnsOption = None,
-    missing_value: options.MissingValueOption = None,
-    strict: options.StrictOption = False,
-    cluster: options.ClusterOption = None,
-    tls_dir: options.TlsDirOption = None,
-    memory: options.MemoryOption = None,
-    as_json: options.JsonOption = False,
-    quiet: options.QuietOption = False,
-    verbose: options.VerboseOption = 0,
-    debug: options.DebugOption = False,
-    log_json: options.LogJsonOption = False,
+    *,
+    data: DataArgument,
+    which: WhichData,
+    missing_value: MissingValueOption = None,
+    strict: StrictOption = False,
+    where: Where,
+    memory: MemoryOption = None,
+    shown: ScreenOptions,
 ) -> None:
     """Look at every entry of DATA once: missing chunks, NaN, infinite entries, constant columns.
 
     Exits with 0 whatever it finds, or, with --strict, with 3 if it finds any problem.
     """
-    with session("check", as_json=as_json, quiet=quiet, verbose=verbose, debug=debug, log_json=log_json) as screen:
-        from spae_dask.cli.place import Place
+    with session("check", shown) as screen:
         from spae_dask.estimators.checking import check as check_data
-        from spae_dask.storage.open import open_matrix
 
-        source = open_matrix(data, array=array, columns=options.columns_of(columns))
-        with Place(cluster, memory, tls_dir).ready(source, screen):
+        source = which.open(data)
+        with where.place(memory).ready(source, screen):
             found = check_data(source, missing_value=missing_value, memory_limit=memory, progress=screen.progress)
         screen.result(str(found), {"data": data, "check": found.as_dict()})
         if strict and found.problems:

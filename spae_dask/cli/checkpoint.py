@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from spae_dask.cli import options
+from spae_dask.cli.options.groups import takes_groups
+from spae_dask.cli.options.screen import ScreenOptions
 from spae_dask.cli.session import session
 
 if TYPE_CHECKING:
@@ -42,21 +43,17 @@ def check_age(given: str | None) -> str | None:
 
 
 @app.command("ls", epilog=LS_EXAMPLES)
+@takes_groups
 def ls(
+    *,
     place: Annotated[
         str,
         typer.Argument(metavar="DIR", help="A checkpoint, or a folder that holds some; also as a URL."),
     ] = ".",
-    as_json: options.JsonOption = False,
-    quiet: options.QuietOption = False,
-    verbose: options.VerboseOption = 0,
-    debug: options.DebugOption = False,
-    log_json: options.LogJsonOption = False,
+    shown: ScreenOptions,
 ) -> None:
     """Show checkpoints: of what data and parameters, how far, how large, how old."""
-    with session(
-        "checkpoint ls", as_json=as_json, quiet=quiet, verbose=verbose, debug=debug, log_json=log_json
-    ) as screen:
+    with session("checkpoint ls", shown) as screen:
         from spae_dask.errors import InvalidInput, NotFound
         from spae_dask.storage.checkpoints.checkpoint_record import summarize
 
@@ -76,7 +73,9 @@ def ls(
 
 
 @app.command("rm", epilog=RM_EXAMPLES)
+@takes_groups
 def rm(
+    *,
     place: Annotated[
         str,
         typer.Argument(
@@ -95,16 +94,10 @@ def rm(
             show_default=False,
         ),
     ] = None,
-    as_json: options.JsonOption = False,
-    quiet: options.QuietOption = False,
-    verbose: options.VerboseOption = 0,
-    debug: options.DebugOption = False,
-    log_json: options.LogJsonOption = False,
+    shown: ScreenOptions,
 ) -> None:
     """Remove checkpoints, and nothing that is no checkpoint."""
-    with session(
-        "checkpoint rm", as_json=as_json, quiet=quiet, verbose=verbose, debug=debug, log_json=log_json
-    ) as screen:
+    with session("checkpoint rm", shown) as screen:
         from spae_dask.engine.memory import format_nbytes
         from spae_dask.storage.checkpoints.checkpoint_record import remove_checkpoint, summarize
 

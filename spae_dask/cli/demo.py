@@ -4,14 +4,18 @@ from typing import Annotated
 
 import typer
 
-from spae_dask.cli import options
+from spae_dask.cli.options.groups import takes_groups
+from spae_dask.cli.options.panels import OUTPUT
+from spae_dask.cli.options.screen import ScreenOptions
 from spae_dask.cli.session import session
 
 
+@takes_groups
 def demo(
+    *,
     output: Annotated[
         str,
-        typer.Option("-o", "--output", metavar="DIR", help="Folder for all files.", rich_help_panel=options.OUTPUT),
+        typer.Option("-o", "--output", metavar="DIR", help="Folder for all files.", rich_help_panel=OUTPUT),
     ] = "spae-demo",
     force: Annotated[
         bool,
@@ -19,21 +23,17 @@ def demo(
             "--force",
             "-f",
             help="Write into DIR even if it holds other files; only those of the same names are replaced.",
-            rich_help_panel=options.OUTPUT,
+            rich_help_panel=OUTPUT,
         ),
     ] = False,
-    as_json: options.JsonOption = False,
-    quiet: options.QuietOption = False,
-    verbose: options.VerboseOption = 0,
-    debug: options.DebugOption = False,
-    log_json: options.LogJsonOption = False,
+    shown: ScreenOptions,
 ) -> None:
     """Try it on a real hyperspectral image, from raw file to report, in under a minute.
 
     Shows each step as the command that does it. Needs `pip install "spae-dask[demo]"`. An earlier demo in DIR is
     replaced.
     """
-    with session("demo", as_json=as_json, quiet=quiet, verbose=verbose, debug=debug, log_json=log_json) as screen:
+    with session("demo", shown) as screen:
         from spae_dask.cli.demo_steps import run_demo
 
         outcome = run_demo(output, force=force, say=screen.note)

@@ -134,7 +134,7 @@ def run_demo(output: str, *, force: bool, say: Say) -> DemoOutcome:
         )
     )
     with publish(folder / "report.html", overwrite=True) as work:
-        work.write_text(render(page), encoding="utf-8")
+        work.write_text(render(page), encoding="utf-8", errors="backslashreplace")
     return DemoOutcome(
         report=str(folder / "report.html"),
         training=encoder.certificate_,

@@ -64,8 +64,9 @@ OPTION_OF = {
 }
 """How the command line spells the arguments that messages of the library name."""
 
-KEYED = ("run",)
-"""Commands whose parameters are keys of a file, spelled as the library spells its arguments."""
+KEYED = ("run", "submit")
+"""Commands whose parameters are keys of a file, spelled as the library spells its arguments; and scripts are as they
+will be run."""
 
 _ARGUMENT = re.compile(rf"\b({'|'.join(OPTION_OF)})=('[^']*'|[^\s,;:()]*[^\s,;:().])")
 

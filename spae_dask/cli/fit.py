@@ -3,9 +3,11 @@
 import shlex
 from typing import TYPE_CHECKING, Any
 
-from spae_dask.cli import options
-from spae_dask.cli.ended import end_checkpoint
-from spae_dask.cli.fit_given import EncoderOutput, FitGiven, takes_fit_options
+from spae_dask.cli.fit_given import FitGiven
+from spae_dask.cli.options.checkpoint import Checkpoint
+from spae_dask.cli.options.groups import takes_groups
+from spae_dask.cli.options.output import EncoderOutput, ForceOption
+from spae_dask.cli.options.where import PerformanceOption, Where
 from spae_dask.cli.session import session
 
 if TYPE_CHECKING:
@@ -31,16 +33,15 @@ WORTH_CALIBRATING = 20.0
 shown depends on it."""
 
 
-@takes_fit_options
+@takes_groups
 def fit(
+    *,
     output: EncoderOutput,
-    checkpoint: options.CheckpointOption = None,
-    keep_checkpoint: options.KeepCheckpointOption = False,
-    cluster: options.ClusterOption = None,
-    performance_report: options.PerformanceOption = None,
-    tls_dir: options.TlsDirOption = None,
-    force: options.ForceOption = False,
-    **shared: Any,
+    kept: Checkpoint,
+    where: Where,
+    performance_report: PerformanceOption = None,
+    force: ForceOption = False,
+    given: FitGiven,
 ) -> None:
     """Find a sparse encoder of DATA, and certify what it loses against PCA.
 
@@ -50,29 +51,27 @@ def fit(
     The encoder appears under its name whole, or not at all. With --checkpoint
     the same command, given again after it was killed, goes on where it was.
     """
-    given = FitGiven(**shared)
-    with session("fit", **given.screen) as screen:
+    with session("fit", given.shown, strict=given.strict) as screen:
         given.check()
         from spae_dask.cli.performance import wanted_report
-        from spae_dask.cli.place import Place, check_checkpoint, check_paths, tell_request
+        from spae_dask.cli.place import check_checkpoint, check_paths, tell_request
         from spae_dask.estimators.checkpointing import checkpoint_at, with_note
         from spae_dask.estimators.sparse_encoder import SparseEncoder
 
         page = wanted_report(performance_report, output)
         check_paths(output, [given.data], force=force)
-        check_checkpoint(checkpoint, given.data, output)
-        source = given.open()
-        place = Place(cluster, given.memory, tls_dir, page)
+        check_checkpoint(kept.checkpoint, given.data, output)
+        source = given.which.open(given.data)
+        place = where.place(given.memory, page)
         long = given.plan(source).seconds > WORTH_CALIBRATING  # refuses what no process could do before any is started
         place = place.sized(source, [lambda resources: given.plan(source, resources=resources)])
         tell_request(place, screen)
         with place.ready(source, screen):
-            plan = with_note(given.plan(source, calibrate=long), checkpoint_at(checkpoint))
+            plan = with_note(given.plan(source, calibrate=long), checkpoint_at(kept.checkpoint))
             screen.note(main_lines(place.named(plan, source)))
-            encoder = SparseEncoder(**given.fitted, checkpoint=checkpoint, progress=screen.progress).fit(source)
+            encoder = SparseEncoder(**given.fitted, checkpoint=kept.checkpoint, progress=screen.progress).fit(source)
         write_encoder(encoder, source, output, given, screen, force=force)
-        if checkpoint is not None:
-            end_checkpoint(checkpoint, screen, keep=keep_checkpoint)
+        kept.end(screen)
 
 
 def write_encoder(
@@ -93,7 +92,7 @@ def write_encoder(
             "plan": encoder.plan_.as_dict(),
         },
     )
-    member = given.part_of_data
+    member = given.which.words
     screen.note(f"wrote              {output}")
     if certificate.fraction_read < 1:
         screen.note(f"exact              spae evaluate {shlex.quote(data)} {shlex.quote(output)}{member}")

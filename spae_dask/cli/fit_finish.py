@@ -1,12 +1,11 @@
 """``spae fit-finish``: from the parts of a fit to its encoder."""
 
-from typing import Any
-
-from spae_dask.cli import options
-from spae_dask.cli.ended import end_checkpoint
 from spae_dask.cli.fit import write_encoder
-from spae_dask.cli.fit_given import EncoderOutput, FitGiven, takes_fit_options
+from spae_dask.cli.fit_given import FitGiven
 from spae_dask.cli.fit_part import command_of_parts
+from spae_dask.cli.options.checkpoint import Checkpoint, KeepCheckpointOption, SharedCheckpointOption
+from spae_dask.cli.options.groups import takes_groups
+from spae_dask.cli.options.output import EncoderOutput, ForceOption
 from spae_dask.cli.session import session
 
 EXAMPLES = """Examples:
@@ -19,13 +18,14 @@ MOST_COMMANDS = 20
 """Parts whose commands are written out; the others' differ in the number."""
 
 
-@takes_fit_options
+@takes_groups
 def fit_finish(
+    *,
     output: EncoderOutput,
-    checkpoint: options.SharedCheckpointOption,
-    keep_checkpoint: options.KeepCheckpointOption = False,
-    force: options.ForceOption = False,
-    **shared: Any,
+    checkpoint: SharedCheckpointOption,
+    keep_checkpoint: KeepCheckpointOption = False,
+    force: ForceOption = False,
+    given: FitGiven,
 ) -> None:
     """Put together what `spae fit-part` has swept, and write the encoder.
 
@@ -34,11 +34,10 @@ def fit_finish(
     75 and names the commands that do them. So it does between two passes, of
     which the second begins when the first is whole: run all parts again then.
     """
-    given = FitGiven(**shared)
-    with session("fit-finish", **given.screen) as screen:
+    with session("fit-finish", given.shown, strict=given.strict) as screen:
         given.check()
         from spae_dask.cli.place import Place, check_checkpoint, check_paths
-        from spae_dask.engine.checkpoint import Lacking, NotWhole, Share
+        from spae_dask.engine.shares import Lacking, NotWhole, Share
         from spae_dask.errors import PartsMissing
         from spae_dask.estimators.checkpointing import CheckpointAt
         from spae_dask.estimators.parts import parts_missing
@@ -49,7 +48,7 @@ def fit_finish(
         check_paths(output, [given.data], force=force)
         check_checkpoint(checkpoint, given.data, output)
         summarize(checkpoint)  # refuses what is no checkpoint, and begins none
-        source = given.open()
+        source = given.which.open(given.data)
         at = CheckpointAt(checkpoint, Share(0, 1))
         with Place("none", given.memory).ready(source, screen):
             try:
@@ -68,4 +67,4 @@ def fit_finish(
                     "then this again."
                 ) from None
         write_encoder(encoder, source, output, given, screen, force=force)
-        end_checkpoint(checkpoint, screen, keep=keep_checkpoint)
+        Checkpoint(checkpoint, keep_checkpoint).end(screen)

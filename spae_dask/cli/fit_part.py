@@ -2,12 +2,13 @@
 
 import re
 import shlex
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from spae_dask.cli import options
-from spae_dask.cli.fit_given import FitGiven, takes_fit_options
+from spae_dask.cli.fit_given import FitGiven
+from spae_dask.cli.options.checkpoint import SharedCheckpointOption
+from spae_dask.cli.options.groups import takes_groups
 from spae_dask.cli.session import session
 
 EXAMPLES = """Examples:
@@ -37,8 +38,8 @@ PartArgument = Annotated[
 ]
 
 
-@takes_fit_options
-def fit_part(part: PartArgument, checkpoint: options.SharedCheckpointOption, **shared: Any) -> None:
+@takes_groups
+def fit_part(*, part: PartArgument, checkpoint: SharedCheckpointOption, given: FitGiven) -> None:
     """Sweep part I of N of DATA into a shared checkpoint, for `spae fit-finish`.
 
     For arrays of jobs: parts need no scheduler, and nothing of each other but
@@ -52,18 +53,17 @@ def fit_part(part: PartArgument, checkpoint: options.SharedCheckpointOption, **s
     Ends with 0 when its share of the pass at hand is done, also if it was done
     before: a job that a scheduler starts again has only the rest to do.
     """
-    given = FitGiven(**shared)
-    with session("fit-part", **given.screen) as screen:
+    with session("fit-part", given.shown, strict=given.strict) as screen:
         given.check()
         from spae_dask.cli.place import Place, check_checkpoint
-        from spae_dask.engine.checkpoint import Share
+        from spae_dask.engine.shares import Share
         from spae_dask.estimators.checkpointing import CheckpointAt
         from spae_dask.estimators.parts import fit_part as fit_share
         from spae_dask.estimators.parts import listed
         from spae_dask.estimators.sparse_encoder import SparseEncoder
 
         check_checkpoint(checkpoint, given.data)
-        source = given.open()
+        source = given.which.open(given.data)
         number, of = map(int, part.split("/"))
         share = Share(number, of)
         at = CheckpointAt(checkpoint, share)

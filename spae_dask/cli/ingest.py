@@ -6,7 +6,12 @@ from typing import Annotated
 
 import typer
 
-from spae_dask.cli import options
+from spae_dask.cli.options.data import WhichData, columns_of
+from spae_dask.cli.options.groups import takes_groups
+from spae_dask.cli.options.output import ForceOption
+from spae_dask.cli.options.panels import DATA, OUTPUT, WHERE
+from spae_dask.cli.options.screen import ScreenOptions
+from spae_dask.cli.options.where import check_memory
 from spae_dask.cli.session import session
 
 EXAMPLES = """Examples:
@@ -29,7 +34,9 @@ class Codec(StrEnum):
     none = "none"
 
 
+@takes_groups
 def ingest(
+    *,
     source: Annotated[
         str,
         typer.Argument(
@@ -41,15 +48,14 @@ def ingest(
     destination: Annotated[
         str, typer.Argument(metavar="DESTINATION", help="The Zarr array to write.", show_default=False)
     ],
-    array: options.ArrayOption = None,
-    columns: options.ColumnsOption = None,
+    which: WhichData,
     header: Annotated[
         bool | None,
         typer.Option(
             "--header/--no-header",
             help="Whether the first row of a text file holds names. Default: it does if it is not all numbers.",
             show_default=False,
-            rich_help_panel=options.DATA,
+            rich_help_panel=DATA,
         ),
     ] = None,
     variable: Annotated[
@@ -59,7 +65,7 @@ def ingest(
             metavar="NAME",
             help="Of a netCDF file or a Zarr dataset: which variable, if several may be meant.",
             show_default=False,
-            rich_help_panel=options.DATA,
+            rich_help_panel=DATA,
         ),
     ] = None,
     sample_dim: Annotated[
@@ -69,14 +75,12 @@ def ingest(
             metavar="NAME[,NAME]",
             help="Along which of its dimensions the rows are; the others make the columns. Default: time.",
             show_default=False,
-            rich_help_panel=options.DATA,
+            rich_help_panel=DATA,
         ),
     ] = None,
     dtype: Annotated[
         str | None,
-        typer.Option(
-            "--dtype", metavar="TYPE", help="Such as float32. Default: as it is.", rich_help_panel=options.DATA
-        ),
+        typer.Option("--dtype", metavar="TYPE", help="Such as float32. Default: as it is.", rich_help_panel=DATA),
     ] = None,
     chunks: Annotated[
         tuple[int, int] | None,
@@ -84,7 +88,7 @@ def ingest(
             "--chunks",
             metavar="ROWS COLUMNS",
             help="Of a chunk. Default: all columns, about 8 MiB.",
-            rich_help_panel=options.OUTPUT,
+            rich_help_panel=OUTPUT,
         ),
     ] = None,
     codec: Annotated[
@@ -94,7 +98,7 @@ def ingest(
             metavar="NAME",
             help="lz4-shuffle, lz4-bitshuffle, zstd-bitshuffle or none. Default: chosen by type.",
             show_default=False,
-            rich_help_panel=options.OUTPUT,
+            rich_help_panel=OUTPUT,
         ),
     ] = None,
     memory: Annotated[
@@ -102,18 +106,14 @@ def ingest(
         typer.Option(
             "--memory",
             metavar="BYTES",
-            callback=options.check_memory,
+            callback=check_memory,
             help="What this process may use, such as 2GB. Default: 256 MiB beside the program itself.",
             show_default=False,
-            rich_help_panel=options.WHERE,
+            rich_help_panel=WHERE,
         ),
     ] = None,
-    force: options.ForceOption = False,
-    as_json: options.JsonOption = False,
-    quiet: options.QuietOption = False,
-    verbose: options.VerboseOption = 0,
-    debug: options.DebugOption = False,
-    log_json: options.LogJsonOption = False,
+    force: ForceOption = False,
+    shown: ScreenOptions,
 ) -> None:
     """Write SOURCE as a Zarr array whose chunks and codec are made for reading rows fast.
 
@@ -121,7 +121,7 @@ def ingest(
     out. What was written is read back and compared. The array appears
     under its name whole, or not at all. A sparse SOURCE stays sparse.
     """
-    with session("ingest", as_json=as_json, quiet=quiet, verbose=verbose, debug=debug, log_json=log_json) as screen:
+    with session("ingest", shown) as screen:
         from spae_dask.cli.place import check_paths
         from spae_dask.engine.memory import refuse_tiny
         from spae_dask.estimators.runtime import parse_memory
@@ -136,8 +136,8 @@ def ingest(
             destination,
             chunks=chunks,
             codec=None if codec is None else codec.value,
-            array=array,
-            columns=options.columns_of(columns),
+            array=which.array,
+            columns=columns_of(which.columns),
             dtype=dtype,
             header=header,
             variable=variable,

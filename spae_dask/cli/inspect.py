@@ -4,7 +4,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from spae_dask.cli import options
+from spae_dask.cli.options.data import EncoderArgument
+from spae_dask.cli.options.groups import takes_groups
+from spae_dask.cli.options.screen import ScreenOptions
 from spae_dask.cli.session import session
 
 if TYPE_CHECKING:
@@ -17,20 +19,18 @@ EXAMPLES = """Examples:
 """
 
 
+@takes_groups
 def inspect(
-    encoder: options.EncoderArgument,
+    *,
+    encoder: EncoderArgument,
     top: Annotated[
         int,
         typer.Option("--top", metavar="N", min=1, help="Features shown of each component.", rich_help_panel="Screen"),
     ] = 8,
-    as_json: options.JsonOption = False,
-    quiet: options.QuietOption = False,
-    verbose: options.VerboseOption = 0,
-    debug: options.DebugOption = False,
-    log_json: options.LogJsonOption = False,
+    shown: ScreenOptions,
 ) -> None:
     """Show an encoder: certificate, components by feature, parameters and provenance."""
-    with session("inspect", as_json=as_json, quiet=quiet, verbose=verbose, debug=debug, log_json=log_json) as screen:
+    with session("inspect", shown) as screen:
         from spae_dask.estimators.saved import load_encoder
 
         fitted = load_encoder(encoder)

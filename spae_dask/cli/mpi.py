@@ -4,9 +4,10 @@ from typing import Annotated
 
 import typer
 
-from spae_dask.cli import options
+from spae_dask.cli.options.panels import WHERE
+from spae_dask.cli.options.screen import ScreenOptions
+from spae_dask.cli.options.where import check_file
 from spae_dask.cli.session import session
-from spae_dask.cli.submit import check_file
 
 EXAMPLES = """Examples:
 
@@ -32,7 +33,7 @@ def mpi(
             callback=check_file,
             help="A cluster file of kind mpi: memory, threads, network, scratch folder.",
             show_default=False,
-            rich_help_panel=options.WHERE,
+            rich_help_panel=WHERE,
         ),
     ] = None,
 ) -> None:
@@ -42,7 +43,7 @@ def mpi(
     end with it.
     """
     code = 0
-    with session("mpi", as_json=False, quiet=False, verbose=0, debug=False):
+    with session("mpi", ScreenOptions()):
         from spae_dask.clusters.extra import required
         from spae_dask.clusters.spec_file import read_cluster
         from spae_dask.clusters.specs import MpiSpec

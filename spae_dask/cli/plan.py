@@ -2,7 +2,20 @@
 
 from typing import TYPE_CHECKING
 
-from spae_dask.cli import options
+from spae_dask.cli.options.data import DataArgument, MissingEntries, WhichData
+from spae_dask.cli.options.groups import takes_groups
+from spae_dask.cli.options.screen import ScreenOptions
+from spae_dask.cli.options.search import (
+    ComponentsOption,
+    EpsOption,
+    Method,
+    MethodOption,
+    NonzeroOption,
+    SharedOption,
+    nonzeros_of,
+)
+from spae_dask.cli.options.strategy import CalibrateOption, Exactness, Strategy, StrategyOption
+from spae_dask.cli.options.where import MemoryOption, Where
 from spae_dask.cli.session import session
 
 if TYPE_CHECKING:
@@ -16,32 +29,23 @@ EXAMPLES = """Examples:
 """
 
 
+@takes_groups
 def plan(
-    data: options.DataArgument,
-    components: options.ComponentsOption,
-    nonzeros: options.NonzeroOption = None,
-    eps: options.EpsOption = None,
-    array: options.ArrayOption = None,
-    columns: options.ColumnsOption = None,
-    method: options.MethodOption = options.Method.polished,
-    missing: options.MissingOption = options.Missing.error,
-    missing_value: options.MissingValueOption = None,
-    strategy: options.StrategyOption = options.Strategy.auto,
-    shared_support: options.SharedOption = False,
-    precision: options.PrecisionOption = options.Precision.exact,
-    certified: options.CertifiedOption = False,
-    candidates: options.CandidatesOption = None,
-    sketch_rows: options.SketchRowsOption = None,
-    tolerance: options.ToleranceOption = None,
-    calibrate: options.CalibrateOption = True,
-    cluster: options.ClusterOption = None,
-    tls_dir: options.TlsDirOption = None,
-    memory: options.MemoryOption = None,
-    as_json: options.JsonOption = False,
-    quiet: options.QuietOption = False,
-    verbose: options.VerboseOption = 0,
-    debug: options.DebugOption = False,
-    log_json: options.LogJsonOption = False,
+    *,
+    data: DataArgument,
+    components: ComponentsOption,
+    nonzeros: NonzeroOption = None,
+    eps: EpsOption = None,
+    which: WhichData,
+    method: MethodOption = Method.polished,
+    missing: MissingEntries,
+    strategy: StrategyOption = Strategy.auto,
+    shared_support: SharedOption = False,
+    exactness: Exactness,
+    calibrate: CalibrateOption = True,
+    where: Where,
+    memory: MemoryOption = None,
+    shown: ScreenOptions,
 ) -> None:
     """Say what a fit would read, hold and take, and what each strategy would.
 
@@ -51,30 +55,23 @@ def plan(
     fit does not fit the memory, and says what would.
     """
     del eps  # accepted so that a fit can be planned by changing one word; it costs nothing beside the read
-    with session("plan", as_json=as_json, quiet=quiet, verbose=verbose, debug=debug, log_json=log_json) as screen:
-        from spae_dask.cli.place import Place
+    with session("plan", shown) as screen:
         from spae_dask.estimators.planning import plan as plan_fit
-        from spae_dask.storage.open import open_matrix
 
-        source = open_matrix(data, array=array, columns=options.columns_of(columns))
-        place = Place(cluster, memory, tls_dir)
+        source = which.open(data)
+        place = where.place(memory)
 
         def planned(resources: "Resources | None", *, calibrated: bool = False) -> "Plan":
             return plan_fit(
                 source,
                 components,
-                n_nonzero=options.nonzeros_of(nonzeros),
+                n_nonzero=nonzeros_of(nonzeros),
                 method=method.value,
                 strategy=strategy.value,
-                missing=missing.value,
-                missing_value=missing_value,
                 memory_limit=memory,
                 shared_support=shared_support,
-                precision=precision.value,
-                certified=certified,
-                n_candidates=candidates,
-                sketch_rows=sketch_rows,
-                tolerance=tolerance,
+                **missing.parameters,
+                **exactness.parameters,
                 calibrate=calibrated,
                 resources=resources,
             )

@@ -5,7 +5,12 @@ from typing import Annotated
 
 import typer
 
-from spae_dask.cli import options
+from spae_dask.cli.options.data import EncoderArgument, StrictOption, WhichData
+from spae_dask.cli.options.groups import takes_groups
+from spae_dask.cli.options.output import ForceOption
+from spae_dask.cli.options.panels import OUTPUT
+from spae_dask.cli.options.screen import ScreenOptions
+from spae_dask.cli.options.where import MemoryOption, Where
 from spae_dask.cli.session import session
 
 EXAMPLES = """Examples:
@@ -18,8 +23,10 @@ EXAMPLES = """Examples:
 CURVE = "Loss against sparsity"
 
 
+@takes_groups
 def report(
-    encoder: options.EncoderArgument,
+    *,
+    encoder: EncoderArgument,
     output: Annotated[
         str,
         typer.Option(
@@ -28,7 +35,7 @@ def report(
             metavar="FILE.html",
             help="Where the page is written: one file that needs no other.",
             show_default=False,
-            rich_help_panel=options.OUTPUT,
+            rich_help_panel=OUTPUT,
         ),
     ],
     path: Annotated[
@@ -51,43 +58,34 @@ def report(
             rich_help_panel=CURVE,
         ),
     ] = None,
-    array: options.ArrayOption = None,
-    columns: options.ColumnsOption = None,
-    strict: options.StrictOption = False,
-    cluster: options.ClusterOption = None,
-    tls_dir: options.TlsDirOption = None,
-    memory: options.MemoryOption = None,
-    force: options.ForceOption = False,
-    as_json: options.JsonOption = False,
-    quiet: options.QuietOption = False,
-    verbose: options.VerboseOption = 0,
-    debug: options.DebugOption = False,
-    log_json: options.LogJsonOption = False,
+    which: WhichData,
+    strict: StrictOption = False,
+    where: Where,
+    memory: MemoryOption = None,
+    force: ForceOption = False,
+    shown: ScreenOptions,
 ) -> None:
     """Write a page about an encoder: certificate, figures, features, provenance.
 
     Nothing but the encoder is read. Its losses at other sizes were kept with it
     if they took no time; else --path or --data draws them.
     """
-    with session(
-        "report", as_json=as_json, quiet=quiet, verbose=verbose, debug=debug, log_json=log_json, strict=strict
-    ) as screen:
+    with session("report", shown, strict=strict) as screen:
         if not output.endswith((".html", ".htm")):
             raise typer.BadParameter(f"{output!r} does not end in .html", param_hint="'-o'")
         if path is not None and data is not None:
             raise typer.BadParameter(
                 "give one: a path that was drawn, or data to draw it from", param_hint="'--path' / '--data'"
             )
-        if data is None and (array is not None or columns is not None):
+        if data is None and which != WhichData():
             raise typer.BadParameter(
                 "they say what of --data is meant, which is not given", param_hint="'--array' / '--columns'"
             )
-        from spae_dask.cli.place import Place, check_paths
+        from spae_dask.cli.place import check_paths
         from spae_dask.estimators.reporting import curve_from_data, write_report
         from spae_dask.estimators.saved import load_encoder
         from spae_dask.report import html as _html  # noqa: F401 - first, since the libraries it needs may be missing
         from spae_dask.report.path_file import origin_of, read_path
-        from spae_dask.storage.open import open_matrix
 
         check_paths(output, [encoder, *(each for each in (path, data) if each is not None)], force=force)
         fitted = load_encoder(encoder)
@@ -95,8 +93,8 @@ def report(
         if path is not None:
             curve, origin = read_path(path, fitted.n_components_), origin_of(path, output)
         elif data is not None:
-            source = open_matrix(data, array=array, columns=options.columns_of(columns))
-            with Place(cluster, memory, tls_dir).ready(source, screen):
+            source = which.open(data)
+            with where.place(memory).ready(source, screen):
                 curve, origin = curve_from_data(fitted, source, memory_limit=memory, progress=screen.progress)
         write_report(fitted, encoder, output, curve=curve, origin=origin, overwrite=force)
         known = curve is not None or fitted.curve() is not None

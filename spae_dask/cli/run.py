@@ -5,7 +5,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from spae_dask.cli import options
+from spae_dask.cli.options.data import PipelineArgument, StrictOption
+from spae_dask.cli.options.groups import takes_groups
+from spae_dask.cli.options.panels import OUTPUT
+from spae_dask.cli.options.screen import ScreenOptions
+from spae_dask.cli.options.where import MemoryOption, Where
 from spae_dask.cli.session import session
 
 if TYPE_CHECKING:
@@ -19,10 +23,10 @@ EXAMPLES = """Examples:
 """
 
 
+@takes_groups
 def run(
-    pipeline: Annotated[
-        str, typer.Argument(metavar="PIPELINE", help="A pipeline: steps in a TOML file.", show_default=False)
-    ],
+    *,
+    pipeline: PipelineArgument,
     output: Annotated[
         str | None,
         typer.Option(
@@ -31,7 +35,7 @@ def run(
             metavar="DIR",
             help="Folder for all results, in place of the one that PIPELINE names.",
             show_default=False,
-            rich_help_panel=options.OUTPUT,
+            rich_help_panel=OUTPUT,
         ),
     ] = None,
     dry_run: Annotated[
@@ -40,7 +44,7 @@ def run(
             "--dry-run",
             "-n",
             help="Check everything, say which steps would run and what each fit would take; run and write nothing.",
-            rich_help_panel=options.OUTPUT,
+            rich_help_panel=OUTPUT,
         ),
     ] = False,
     force: Annotated[
@@ -49,18 +53,13 @@ def run(
             "--force",
             "-f",
             help="Run all steps, also those that are up to date, and replace files that no run wrote.",
-            rich_help_panel=options.OUTPUT,
+            rich_help_panel=OUTPUT,
         ),
     ] = False,
-    strict: options.StrictOption = False,
-    cluster: options.ClusterOption = None,
-    tls_dir: options.TlsDirOption = None,
-    memory: options.MemoryOption = None,
-    as_json: options.JsonOption = False,
-    quiet: options.QuietOption = False,
-    verbose: options.VerboseOption = 0,
-    debug: options.DebugOption = False,
-    log_json: options.LogJsonOption = False,
+    strict: StrictOption = False,
+    where: Where,
+    memory: MemoryOption = None,
+    shown: ScreenOptions,
 ) -> None:
     """Run the steps of PIPELINE, except those whose outputs are up to date.
 
@@ -68,13 +67,11 @@ def run(
     After a failure or an interrupt, the next run goes on with the step that was
     not finished.
     """
-    with session(
-        "run", as_json=as_json, quiet=quiet, verbose=verbose, debug=debug, log_json=log_json, strict=strict
-    ) as screen:
+    with session("run", shown, strict=strict) as screen:
         from spae_dask.cli.held_place import HeldPlace
         from spae_dask.cli.performance import NO_REPORT, wanted_report
         from spae_dask.cli.pipeline_memory import place_for
-        from spae_dask.cli.place import Place, tell_request
+        from spae_dask.cli.place import tell_request
         from spae_dask.pipelines.dry_run import dry_run as try_pipeline
         from spae_dask.pipelines.pipeline import read_pipeline
         from spae_dask.pipelines.runner import run_pipeline
@@ -91,16 +88,16 @@ def run(
                 screen.result(outcome.text, {})
 
         page = NO_REPORT if dry_run else wanted_report(None)
-        place = place_for(found, Place(cluster, memory, tls_dir, page))
+        place = place_for(found, where.place(memory, page))
         tell_request(place, screen)
-        with HeldPlace(place, screen) as where:
+        with HeldPlace(place, screen) as held:
             if dry_run:
                 try:
-                    try_pipeline(found, where, force=force, tell=tell)
+                    try_pipeline(found, held, force=force, tell=tell)
                 finally:
                     screen.result(table(outcomes), {})
             else:
-                run_pipeline(found, Machinery(where, screen.progress, screen.note), force=force, tell=tell)
+                run_pipeline(found, Machinery(held, screen.progress, screen.note), force=force, tell=tell)
         if not dry_run:
             screen.note(f"\n{table(outcomes)}\nresults   {shlex.quote(str(found.output))}")
 

@@ -15,6 +15,7 @@ from spae_dask.cli.exits import class_name, exit_code, explain, in_options
 from spae_dask.cli.json_log import JsonLog, JsonProgress
 from spae_dask.cli.progress import Bar, Display, Lines, Meter, Silence
 from spae_dask.cli.signals import Signals
+from spae_dask.storage.remote.url_secrets import without_secrets
 
 
 class Screen:
@@ -66,7 +67,7 @@ class Screen:
     def note(self, text: str) -> None:
         """Say something by the way, on stderr, unless told to be quiet."""
         if not self.quiet:
-            self._say("info", "note", text, Text(printable(text)))
+            self._say("info", "note", text)
 
     def result(self, text: str, document: Mapping[str, Any]) -> None:
         """Give the command's result, in words and as JSON values."""
@@ -76,25 +77,22 @@ class Screen:
 
     def warn(self, message: str) -> None:
         """Print a warning, once."""
-        message = in_options(message, self.document.get("command", ""))
+        message = without_secrets(in_options(message, self.document.get("command", "")))
         if message not in self.warnings:
             self.warnings.append(message)
-            shown = Text.assemble(("warning:", "bold yellow"), " ", printable(message))
-            self._say("warning", "warning", message, shown)
+            self._say("warning", "warning", message, "warning:", "bold yellow")
 
     def log(self, line: str, level: str = "debug") -> None:
         """Print a line of a log."""
-        self._say(level, "log", line, Text(printable(line), style="dim"))
+        self._say(level, "log", line, style="dim")
 
     def fail(self, error: BaseException, *, debug: bool) -> int:
         """Report an error and give back the exit code."""
         self.stop()
-        code, message = exit_code(error), explain(error, self.document.get("command", ""))
+        code, message = exit_code(error), without_secrets(explain(error, self.document.get("command", "")))
         if debug:
-            trace = "".join(traceback.format_exception(error)).rstrip()
-            self._say("debug", "log", trace, Text(trace))
-        shown = Text.assemble(("error:", "bold red"), " ", printable(message))
-        self._say("error", "error", message, shown)
+            self._say("debug", "log", "".join(traceback.format_exception(error)).rstrip())
+        self._say("error", "error", message, "error:", "bold red")
         self.document["error"] = {"class": class_name(error), "message": message, "exit_code": code}
         return code
 
@@ -117,11 +115,13 @@ class Screen:
             forget_stdout()
             self.left = True
 
-    def _say(self, level: str, event: str, message: str, shown: Text) -> None:
-        """Write to stderr: ``message`` as a JSON object if that is wanted, else what is ``shown``."""
+    def _say(self, level: str, event: str, message: str, title: str = "", style: str = "") -> None:
+        """Write to stderr: ``message`` as a JSON object if that is wanted, else after a title in a style, or in it."""
+        message = without_secrets(message)
         if self._json is not None:
             self._json.write(level, event, message)
         else:
+            shown = Text.assemble((title, style), " ", printable(message)) if title else Text(printable(message), style)
             # soft_wrap: a line that is piped, searched or copied must not be cut to some width
             self._err.print(shown, soft_wrap=True, highlight=False, markup=False)
 

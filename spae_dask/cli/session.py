@@ -8,21 +8,20 @@ from typing import Any
 import typer
 
 from spae_dask.cli.exits import BROKEN_PIPE
+from spae_dask.cli.options.screen import ScreenOptions
 from spae_dask.cli.screen import Screen
 from spae_dask.errors import MissingChunksWarning, SpaeWarning
 
 
 @contextmanager
-def session(
-    command: str, *, as_json: bool, quiet: bool, verbose: int, debug: bool, log_json: bool = False, strict: bool = False
-) -> Iterator[Screen]:
+def session(command: str, shown: ScreenOptions, *, strict: bool = False) -> Iterator[Screen]:
     """Yield the screen of a command, and end the command with the right exit code whatever happens.
 
     Parameters
     ----------
     command : str
         The verb, for the record.
-    as_json, quiet, verbose, debug, log_json
+    shown : ScreenOptions
         The options that all verbs share.
     strict : bool
         Whether chunks that are not stored are an error.
@@ -32,14 +31,14 @@ def session(
     typer.Exit
         If the command failed; it has been reported.
     """
-    screen = Screen(as_json=as_json, quiet=quiet, verbose=verbose, log_json=log_json)
+    screen = Screen(as_json=shown.as_json, quiet=shown.quiet, verbose=shown.verbose, log_json=shown.log_json)
     screen.document["command"] = command
     code = 0
     try:
         with screen.signals, _warnings(screen, strict=strict):
             yield screen
     except BaseException as error:
-        code = screen.fail(error, debug=debug)
+        code = screen.fail(error, debug=shown.debug)
     screen.close()
     if code or screen.left:
         raise typer.Exit(code or BROKEN_PIPE)

@@ -1,15 +1,17 @@
 """``spae submit``: a pipeline as a job that runs by itself."""
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from spae_dask.cli import options
+from spae_dask.cli.options.data import PipelineArgument
+from spae_dask.cli.options.groups import takes_groups
+from spae_dask.cli.options.output import ForceOption
+from spae_dask.cli.options.panels import OUTPUT, WHERE
+from spae_dask.cli.options.screen import ScreenOptions
+from spae_dask.cli.options.where import check_file
 from spae_dask.cli.session import session
-
-if TYPE_CHECKING:
-    pass
 
 EXAMPLES = """Examples:
 
@@ -27,18 +29,11 @@ class System(StrEnum):
     kubernetes = "kubernetes"
 
 
-def check_file(given: str | None) -> str | None:
-    """Refuse what is no cluster file, before anything is imported or read."""
-    if given is None or given.endswith(".toml"):
-        return given
-    raise typer.BadParameter(f"{given!r} is no cluster file: give the path of one, FILE.toml")
-
-
+@takes_groups
 def submit(
+    *,
     system: Annotated[System, typer.Argument(metavar="SYSTEM", help="slurm or kubernetes.", show_default=False)],
-    pipeline: Annotated[
-        str, typer.Argument(metavar="PIPELINE", help="A pipeline: steps in a TOML file.", show_default=False)
-    ],
+    pipeline: PipelineArgument,
     cluster: Annotated[
         str | None,
         typer.Option(
@@ -48,7 +43,7 @@ def submit(
             help="A cluster file of that kind: how many workers, and under [driver] what the job itself asks for. "
             "Without one, on Slurm: one job with one core, 4 GiB and one hour, and no workers.",
             show_default=False,
-            rich_help_panel=options.WHERE,
+            rich_help_panel=WHERE,
         ),
     ] = None,
     array: Annotated[
@@ -61,7 +56,7 @@ def submit(
             help="Slurm: do the fit of PIPELINE in N parts, an array of jobs without a scheduler, and the rest after "
             "them.",
             show_default=False,
-            rich_help_panel=options.WHERE,
+            rich_help_panel=WHERE,
         ),
     ] = None,
     passes: Annotated[
@@ -72,7 +67,7 @@ def submit(
             min=1,
             max=100,
             help="With --array: reads of the data, as `spae plan` tells; the array is done once for each.",
-            rich_help_panel=options.WHERE,
+            rich_help_panel=WHERE,
         ),
     ] = 1,
     grace: Annotated[
@@ -83,7 +78,7 @@ def submit(
             min=10,
             max=3600,
             help="How long before its time is over the job is told to stop, cleanly.",
-            rich_help_panel=options.WHERE,
+            rich_help_panel=WHERE,
         ),
     ] = 120,
     max_resubmits: Annotated[
@@ -94,7 +89,7 @@ def submit(
             min=0,
             max=1000,
             help="How often a job that was stopped goes back into the queue while work is left.",
-            rich_help_panel=options.WHERE,
+            rich_help_panel=WHERE,
         ),
     ] = 3,
     output: Annotated[
@@ -105,21 +100,15 @@ def submit(
             metavar="FILE",
             help="Also write the script or manifest here.",
             show_default=False,
-            rich_help_panel=options.OUTPUT,
+            rich_help_panel=OUTPUT,
         ),
     ] = None,
     dry_run: Annotated[
         bool,
-        typer.Option(
-            "--dry-run", "-n", help="Print the script or manifest; submit nothing.", rich_help_panel=options.OUTPUT
-        ),
+        typer.Option("--dry-run", "-n", help="Print the script or manifest; submit nothing.", rich_help_panel=OUTPUT),
     ] = False,
-    force: options.ForceOption = False,
-    as_json: options.JsonOption = False,
-    quiet: options.QuietOption = False,
-    verbose: options.VerboseOption = 0,
-    debug: options.DebugOption = False,
-    log_json: options.LogJsonOption = False,
+    force: ForceOption = False,
+    shown: ScreenOptions,
 ) -> None:
     """Make a job that runs PIPELINE by itself, and submit it.
 
@@ -127,8 +116,15 @@ def submit(
     over and goes back into the queue, at most --max-resubmits times; `spae run`
     goes on with what is not done. On Kubernetes a Job, or with workers a DaskJob.
     """
-    with session("submit", as_json=as_json, quiet=quiet, verbose=verbose, debug=debug, log_json=log_json) as screen:
-        from spae_dask.cli.submitting import Request, kubernetes_jobs, slurm_jobs, submitted, write_texts
+    with session("submit", shown) as screen:
+        from spae_dask.cli.submitting import (
+            Request,
+            kubernetes_jobs,
+            slurm_jobs,
+            submitted,
+            tell_lasting_reasons,
+            write_texts,
+        )
 
         request: Request = Request(pipeline, cluster, array, passes, grace, max_resubmits)
         jobs = slurm_jobs(request) if system is System.slurm else kubernetes_jobs(request)
@@ -140,4 +136,6 @@ def submit(
             return
         ids = submitted(jobs)
         screen.result("\n".join(ids), document | {"jobs": ids, "texts": texts})
-        screen.note("\n".join(each.advice for each in jobs))
+        screen.note("\n".join(each.advice for each in jobs if each.advice))
+        if system is System.slurm:
+            tell_lasting_reasons(ids, screen)

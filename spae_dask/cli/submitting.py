@@ -2,21 +2,25 @@
 
 import shlex
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from spae_dask.cli.fit_words import fit_words
 from spae_dask.cli.pipeline_memory import planners_of
 from spae_dask.cli.planned_memory import is_planned, sized, unknown
+from spae_dask.cli.screen import Screen
 from spae_dask.clusters.batch_job import BatchJob, job_name, own_processes
 from spae_dask.clusters.commands import run_program
 from spae_dask.clusters.job_options import certificates_folder
 from spae_dask.clusters.kubernetes_job import CLUSTER_FILE, FILES, PIPELINE_FILE, job_manifests, manifest_text
 from spae_dask.clusters.kubernetes_spec import KubernetesSpec
+from spae_dask.clusters.log_folder import log_folder, make_writable
+from spae_dask.clusters.slurm_queue import lasting_reasons
 from spae_dask.clusters.slurm_script import array_script, batch_script
 from spae_dask.clusters.spec_file import read_cluster
 from spae_dask.clusters.specs import QueueSpec
-from spae_dask.errors import ClusterUnavailable, InvalidInput, StorageError
+from spae_dask.errors import ClusterUnavailable, InvalidInput
 from spae_dask.pipelines.pipeline import Node, Pipeline, read_pipeline
 from spae_dask.pipelines.reading import read_steps
 from spae_dask.pipelines.schema import Fit
@@ -93,7 +97,7 @@ def slurm_jobs(request: Request) -> list[Job]:
         certificates_folder(spec)  # refused now, not when the job has waited in a queue
     workers = ("--cluster", str(Path(request.cluster or "").resolve())) if spec.jobs else own_processes(spec.driver)
     words = ("run", str(found.path.resolve()), *workers)
-    logs = Path.cwd() / spec.logs
+    logs = log_folder(spec)
     advice = f"log       {shlex.quote(str(logs))}\nnext      squeue --me"
     folders = (logs, found.output)
     arrays: list[Job] = []
@@ -168,7 +172,7 @@ def write_texts(path: str, jobs: Sequence[Job], *, force: bool) -> list[str]:
     paths = [first, *(first.with_name(f"{first.stem}-{n}{first.suffix}") for n in range(2, len(jobs) + 1))]
     for each, job in zip(paths, jobs, strict=True):
         with publish(each, overwrite=force) as work:
-            work.write_text(job.text, encoding="utf-8")
+            work.write_text(job.text, encoding="utf-8", errors="surrogateescape")  # paths as they are on the disk
     return [str(each) for each in paths]
 
 
@@ -179,11 +183,13 @@ def submitted(jobs: Sequence[Job]) -> list[str]:
     ------
     ClusterUnavailable
         If it takes one of them not.
+    StorageError
+        If nothing can be written to one of its folders.
     """
     ids: list[str] = []
     for job in jobs:
         for folder in job.folders:  # Slurm makes none, and drops the log
-            _make_folder(folder)
+            make_writable(folder)
         after = (f"--dependency=afterok:{ids[-1]}", "--kill-on-invalid-dep=yes") if job.after else ()
         try:
             if job.rehearsal:
@@ -195,13 +201,11 @@ def submitted(jobs: Sequence[Job]) -> list[str]:
     return ids
 
 
-def _make_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise StorageError(
-            f"the folder {folder} cannot be made: {error.strerror}. Give another, or make it."
-        ) from error
+def tell_lasting_reasons(ids: Sequence[str], screen: Screen) -> None:
+    """Warn of jobs that Slurm has taken, and may hold for ever."""
+    with suppress(ClusterUnavailable):  # they are submitted all the same
+        for line in lasting_reasons(ids):
+            screen.warn(f"{line}. It waits until that changes; `scancel` takes it back.")
 
 
 def _job(request: Request, spec: QueueSpec | KubernetesSpec, words: tuple[str, ...]) -> BatchJob:

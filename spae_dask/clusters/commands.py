@@ -9,7 +9,7 @@ SECONDS = 60
 """How long a program may take to answer."""
 
 
-def run_program(words: list[str], *, text: str | None = None) -> str:
+def run_program(words: list[str], *, text: str | None = None, answers: tuple[int, ...] = (0,)) -> str:
     """What a program says; its words go to it as they are, through no shell.
 
     Parameters
@@ -18,6 +18,8 @@ def run_program(words: list[str], *, text: str | None = None) -> str:
         The program and its arguments.
     text : str, optional
         Its standard input.
+    answers : tuple of int
+        Exit codes with which it has answered; all others are failures.
 
     Raises
     ------
@@ -31,11 +33,15 @@ def run_program(words: list[str], *, text: str | None = None) -> str:
         )
     try:
         done = subprocess.run(  # noqa: S603 - no shell, and the words are checked where they come from
-            words, input=text or "", capture_output=True, text=True, timeout=SECONDS, check=False, errors="replace"
+            words,
+            input=(text or "").encode(errors="surrogateescape"),  # paths as they are on the disk
+            capture_output=True,
+            timeout=SECONDS,
+            check=False,
         )
     except subprocess.TimeoutExpired as error:
         raise ClusterUnavailable(f"{words[0]} did not answer within {SECONDS} seconds.") from error
-    if done.returncode:
-        said = " ".join((done.stderr or done.stdout).split())
+    if done.returncode not in answers:
+        said = " ".join((done.stderr or done.stdout).decode(errors="replace").split()).rstrip(".")
         raise ClusterUnavailable(f"{words[0]} failed with exit code {done.returncode}: {said or 'it said nothing'}.")
-    return done.stdout
+    return done.stdout.decode(errors="replace")

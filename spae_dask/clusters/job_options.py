@@ -9,12 +9,19 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from spae_dask.clusters.log_folder import log_folder
 from spae_dask.clusters.specs import QueueSpec
 from spae_dask.clusters.values import clock, word
 from spae_dask.errors import InvalidInput
 
 DEATH_TIMEOUT = 30
 """Seconds after which a worker that does not find its scheduler ends, and with it its job."""
+
+COUNT_ADDRESSES = ("h_vmem", "s_vmem")
+"""Resources of Grid Engine that limit the addresses of a process, whether there is memory behind them or not."""
+
+ADDRESSES_NBYTES = 1 << 30
+"""Of a worker without data: threads, libraries and allocators hold 300 MiB more than they use, more on large nodes."""
 
 
 def job_options(spec: QueueSpec, name: str) -> dict[str, Any]:
@@ -35,7 +42,7 @@ def job_options(spec: QueueSpec, name: str) -> dict[str, Any]:
         "walltime": clock(spec.walltime),
         "queue": spec.queue,
         "interface": spec.interface,
-        "log_directory": spec.logs,
+        "log_directory": str(Path(spec.logs).expanduser()),
         "local_directory": None if spec.scratch is None else shlex.quote(spec.scratch),
         "python": shlex.quote(spec.python or sys.executable),
         "death_timeout": DEATH_TIMEOUT,
@@ -50,9 +57,32 @@ def job_options(spec: QueueSpec, name: str) -> dict[str, Any]:
         wanted = f"select=1:ncpus={spec.cores}:mem={mebibytes}MB"
         return options | {"account": spec.account, "resource_spec": wanted}
     if spec.kind == "sge":
-        wanted = f"h_vmem={mebibytes // spec.cores}M"
-        return options | {"project": spec.account, "resource_spec": wanted}
+        return options | {
+            "project": spec.account,
+            "resource_spec": grid_engine_memory(spec),
+            "job_extra_directives": grid_engine_directives(spec),
+        }
     return options | {"project": spec.account, "mem": spec.memory, "walltime": clock(spec.walltime)[:-3]}
+
+
+def grid_engine_memory(spec: QueueSpec) -> str:
+    """What ``-l`` asks for: memory of each slot, since that is what Grid Engine counts."""
+    asked = []
+    for resource in (spec.memory_resource or "h_vmem").split(","):
+        nbytes = spec.memory + (ADDRESSES_NBYTES * spec.n_processes if resource in COUNT_ADDRESSES else 0)
+        asked.append(f"{resource}={-(-nbytes // (spec.cores << 20))}M")
+    return ",".join(asked)
+
+
+def grid_engine_directives(spec: QueueSpec) -> list[str]:
+    """What dask-jobqueue's SGE leaves out, then the user's own.
+
+    Without ``-S``, Grid Engine lets the queue's shell run the script, whatever its first line says: often csh, which
+    knows no ``export``, or a sh that knows no ``source``. Without ``-pe``, a job of several cores gets one. And a job
+    that the queue itself ran again, after the death of its host, would come on top of the one that replaced it.
+    """
+    environment = [f"-pe {spec.parallel_environment} {spec.cores}"] if spec.parallel_environment else []
+    return ["-S /bin/bash", "-r n", *environment, *spec.options]
 
 
 def lifetime(walltime: int) -> list[str]:
@@ -70,7 +100,10 @@ def prologue(spec: QueueSpec) -> list[str]:
 
 def variables(spec: QueueSpec) -> dict[str, str]:
     """Of the workers' environment. Blocks are summed by as many processes as there are cores, each with one thread."""
-    return {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"} | spec.environment
+    ours = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+    if spec.kind == "sge":  # an allocator that takes 64 MiB of addresses for each thread soon comes to h_vmem
+        ours["MALLOC_ARENA_MAX"] = "2"
+    return ours | spec.environment
 
 
 def certificates_folder(spec: QueueSpec) -> Path:
@@ -81,7 +114,7 @@ def certificates_folder(spec: QueueSpec) -> Path:
     InvalidInput
         If it cannot be named in a job script.
     """
-    logs = Path(spec.logs).expanduser().absolute()  # a job may start in another folder
+    logs = log_folder(spec)
     try:
         word(str(logs))  # dask-jobqueue does not quote it
     except ValueError as error:

@@ -1,31 +1,30 @@
-"""Workers that are pods of the Dask operator. The only file that knows the client library of Kubernetes."""
+"""Workers that are pods of the Dask operator."""
 
-import logging
 import secrets
-import socket
 import time
+import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from typing import Any
 
 import kr8s
 from distributed import Client
-from kr8s.objects import Service, new_class
+from kr8s.objects import new_class
 
-from spae_dask.clusters.kubernetes_manifest import COMM_PORT, IDLE_SECONDS, cluster_manifest
+from spae_dask.clusters.kubernetes_address import REACH_SECONDS, scheduler_address
+from spae_dask.clusters.kubernetes_answers import is_refusal, said, told
+from spae_dask.clusters.kubernetes_manifest import IDLE_SECONDS, cluster_manifest
 from spae_dask.clusters.kubernetes_pods import is_hopeless, is_ready, troubles
 from spae_dask.clusters.kubernetes_spec import KubernetesSpec
+from spae_dask.clusters.running import ask
 from spae_dask.clusters.waiting import wait_for_worker
 from spae_dask.clusters.wakefulness import kept_awake
-from spae_dask.errors import ClusterUnavailable
-
-log = logging.getLogger(__name__)
+from spae_dask.errors import ClusterUnavailable, SpaeWarning
 
 DaskCluster = new_class("DaskCluster", "kubernetes.dask.org/v1", asyncio=False)
 
 POLL_SECONDS = 0.5
-REACH_SECONDS = 5
 LEAVE_SECONDS = 45
 """Within which pods that are told to end do, or are killed by Kubernetes."""
 
@@ -44,9 +43,9 @@ def kubernetes_cluster(spec: KubernetesSpec) -> Iterator[Client]:
     name = f"spae-{secrets.token_hex(4)}"
     end = time.monotonic() + spec.timeout
     with _dask_cluster(spec, name):
-        _wait_for_scheduler(spec, name, end)
+        pod = _scheduler_pod(spec, name, end)
         with (
-            _address(spec, name) as address,
+            scheduler_address(spec.namespace, name, pod, end) as address,
             _client(spec, name, address, end) as client,
             kept_awake(client, IDLE_SECONDS / 10),  # also while a first worker is waited for
         ):
@@ -57,14 +56,18 @@ def kubernetes_cluster(spec: KubernetesSpec) -> Iterator[Client]:
 
 @contextmanager
 def _dask_cluster(spec: KubernetesSpec, name: str) -> Iterator[None]:
-    with _told(spec):
+    with told(spec.namespace):
         made = DaskCluster(cluster_manifest(spec, name), namespace=spec.namespace)
-    try:
-        with _told(spec):
-            made.create()
+    with ExitStack() as at_end:
+        at_end.callback(_delete, made, spec, name)  # also if it was made, and the answer did not come
+        try:
+            with told(spec.namespace):
+                made.create()
+        except ClusterUnavailable as error:
+            if is_refusal(error.__cause__):
+                at_end.pop_all()
+            raise
         yield
-    finally:
-        _delete(made, spec, name)
 
 
 def _delete(made: Any, spec: KubernetesSpec, name: str) -> None:
@@ -78,45 +81,36 @@ def _delete(made: Any, spec: KubernetesSpec, name: str) -> None:
                 raise TimeoutError(f"its pods are there after {LEAVE_SECONDS} seconds")
             time.sleep(POLL_SECONDS)
     except Exception as error:
-        log.warning("the DaskCluster %s in %s may be left: %s", name, spec.namespace, _said(error))
+        remedy = f"kubectl --namespace {spec.namespace} delete --ignore-not-found daskcluster {name}"
+        warnings.warn(
+            f"the DaskCluster {name} in the namespace {spec.namespace} may be left: {said(error.__cause__ or error)}. "
+            f"Remove it: {remedy}. The operator does when nobody used it for {IDLE_SECONDS // 60} minutes.",
+            SpaeWarning,
+            stacklevel=2,
+        )
 
 
-def _wait_for_scheduler(spec: KubernetesSpec, name: str, end: float) -> None:
+def _scheduler_pod(spec: KubernetesSpec, name: str, end: float) -> str:
+    """Wait until the scheduler is ready; the name of its pod."""
     pods: list[Any] = []
     while True:
-        with suppress(ClusterUnavailable) if time.monotonic() < end else nullcontext():  # a server may be away a while
+        try:
             pods = _pods(spec, name)
-        if any(is_ready(each) and _component(each) == "scheduler" for each in pods):
-            return
+        except ClusterUnavailable as error:
+            if is_refusal(error.__cause__) or time.monotonic() > end:  # a server may be away a while
+                raise
+        for each in pods:
+            if is_ready(each) and _component(each) == "scheduler":
+                return str(each["metadata"]["name"])
         if time.monotonic() > end or is_hopeless(pods):
             raise _not_started(spec, name, "the scheduler did not start")
         time.sleep(POLL_SECONDS)
 
 
 @contextmanager
-def _address(spec: KubernetesSpec, name: str) -> Iterator[str]:
-    """Of the scheduler: by the name of its service inside of Kubernetes, through the API server from elsewhere."""
-    host = f"{name}-scheduler.{spec.namespace}"
-    if _reaches(host):
-        yield f"tcp://{host}:{COMM_PORT}"
-        return
-    with _told(spec):
-        service = Service.get(f"{name}-scheduler", namespace=spec.namespace)
-    with service.portforward(COMM_PORT, local_port="auto") as port:
-        yield f"tcp://127.0.0.1:{port}"
-
-
-def _reaches(host: str) -> bool:
-    try:
-        socket.create_connection((host, COMM_PORT), timeout=REACH_SECONDS).close()
-    except OSError:
-        return False
-    return True
-
-
-@contextmanager
 def _client(spec: KubernetesSpec, name: str, address: str, end: float) -> Iterator[Client]:
     try:
+        ask(address, _left(end))
         client = Client(address, timeout=_left(end))
     except (OSError, TimeoutError) as error:
         raise _not_started(spec, name, f"the scheduler does not answer at {address} ({error})") from error
@@ -128,7 +122,7 @@ def _client(spec: KubernetesSpec, name: str, address: str, end: float) -> Iterat
 
 def _pods(spec: KubernetesSpec, name: str, kind: str = "pods") -> list[Any]:
     selector = f"dask.org/cluster-name={name}"
-    with _told(spec):
+    with told(spec.namespace):
         return [each.raw for each in kr8s.get(kind, namespace=spec.namespace, label_selector=selector)]
 
 
@@ -153,27 +147,3 @@ def _not_started(spec: KubernetesSpec, name: str, what: str) -> ClusterUnavailab
         f"{what} in the namespace {spec.namespace}{seconds}: {why}. Mend that in the cluster file or in Kubernetes, "
         "ask for less, or give a longer 'timeout'."
     )
-
-
-@contextmanager
-def _told(spec: KubernetesSpec) -> Iterator[None]:
-    try:
-        yield
-    except Exception as error:  # of kr8s, httpx, sockets: whatever lies between here and the API server
-        raise _unavailable(spec, error) from error
-
-
-def _unavailable(spec: KubernetesSpec, error: Exception) -> ClusterUnavailable:
-    if isinstance(error, kr8s.ServerError) and error.response is not None and error.response.status_code == 404:
-        return ClusterUnavailable(
-            f"Kubernetes knows no DaskCluster in the namespace {spec.namespace}: {_said(error)}. Check the namespace, "
-            "and install the Dask operator."
-        )
-    return ClusterUnavailable(
-        f"no Dask cluster could be started in the namespace {spec.namespace} of Kubernetes: {_said(error)}. Check that "
-        "`kubectl get daskclusters` works from here, and that the Dask operator is installed."
-    )
-
-
-def _said(error: Exception) -> str:
-    return " ".join(str(error).split()) or type(error).__name__

@@ -3,7 +3,8 @@
 import secrets
 import warnings
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -13,28 +14,33 @@ from distributed import Client
 from distributed.security import Security
 
 from spae_dask.clusters.certificates import ROLES, make_certificates
-from spae_dask.clusters.commands import run_program
 from spae_dask.clusters.handlers import handlers_kept
 from spae_dask.clusters.job_options import certificates_folder, job_options
+from spae_dask.clusters.log_folder import log_folder, make_writable
+from spae_dask.clusters.no_worker import no_worker
+from spae_dask.clusters.questions import HOLDINGS, check_taken, held_numbers, remove_all
+from spae_dask.clusters.replacing import jobs_replaced
 from spae_dask.clusters.specs import QueueSpec
 from spae_dask.clusters.waiting import wait_for_worker
-from spae_dask.errors import ClusterUnavailable, SpaeWarning, StorageError
+from spae_dask.errors import ClusterUnavailable, SpaeWarning
 
 with handlers_kept():  # it takes SIGINT for itself
     from dask_jobqueue import LSFCluster, PBSCluster, SGECluster, SLURMCluster
 
 CLUSTERS = {"slurm": SLURMCluster, "pbs": PBSCluster, "lsf": LSFCluster, "sge": SGECluster}
 
-LOST_WORKER_TIMEOUT = "2s"
-"""After which a worker that is gone counts as dead, and its job is replaced."""
+LOST_WORKER_TIMEOUT = "365d"
+"""After which dask itself replaces the job of a worker that is gone: `replacing` does, and does it for all jobs."""
+
+LEAST_PATIENCE = 300
+"""Seconds that a run waits for other workers, when all are gone, at least."""
+
+NO_WORKERS = "distributed.scheduler.no-workers-timeout"
 
 PLAIN = (
     "the cluster file has tls = false: scheduler and workers speak plain TCP, and whoever reaches their ports can run "
     "code as you. Leave 'tls' out, unless nobody else is on that network."
 )
-
-CHECK_INTERVAL = "1s"
-"""Between two looks at whether all jobs are there."""
 
 
 @contextmanager
@@ -47,7 +53,10 @@ def queue_cluster(spec: QueueSpec) -> Iterator[Client]:
     Raises
     ------
     ClusterUnavailable
-        If the queue refuses the jobs, or none has started within the spec's ``timeout``; with the queue's reason.
+        If the queue refuses the jobs, none has started within the spec's ``timeout`` or all have ended before they had
+        a worker; with the queue's reason.
+    InvalidInput, StorageError
+        If their logs, or their certificates, cannot be written.
     """
     name = f"spae-{secrets.token_hex(4)}"
     settings = {"distributed.deploy.lost-worker-timeout": LOST_WORKER_TIMEOUT}
@@ -58,17 +67,20 @@ def queue_cluster(spec: QueueSpec) -> Iterator[Client]:
     ):
         cluster = make_cluster(spec, name, security)
         try:
-            if spec.kind == "slurm":
-                _ask_slurm(cluster.job_script(), folder)
-            cluster.adapt(minimum_jobs=spec.jobs, maximum_jobs=spec.jobs, interval=CHECK_INTERVAL)
-            with Client(cluster) as client:
-                wait_for_worker(client, spec.timeout, lambda: _no_worker(spec, name, cluster))
-                yield client
+            check_taken(spec.kind, cluster.job_script(), folder)
+            cluster.scale(jobs=spec.jobs)
+            held = partial(held_numbers, spec.kind, name) if spec.kind in HOLDINGS else None
+            with Client(cluster) as client, jobs_replaced(cluster, held) as jobs:
+
+                def explained() -> ClusterUnavailable:
+                    return no_worker(spec, name, cluster, hopeless=jobs.hopeless)
+
+                wait_for_worker(client, spec.timeout, explained, lambda: jobs.hopeless)
+                with dask.config.set(_patience(spec)):
+                    yield client
         finally:
             cluster.close(timeout=30)
-            if spec.kind == "slurm":  # a job that was being submitted when the work was interrupted
-                with suppress(ClusterUnavailable):
-                    run_program(["scancel", "--name", name])
+            remove_all(spec.kind, name)
 
 
 def make_cluster(spec: QueueSpec, name: str, security: Security | None) -> Any:
@@ -88,19 +100,16 @@ def run_security(spec: QueueSpec) -> Iterator[Security | None]:
     Raises
     ------
     InvalidInput, StorageError
-        If that folder cannot be named in a job script, or cannot be made.
+        If that folder cannot be named in a job script, or nothing can be written to it.
     """
+    logs = certificates_folder(spec) if spec.tls else log_folder(spec)
+    make_writable(logs)
     if not spec.tls:
         warnings.warn(PLAIN, SpaeWarning, stacklevel=4)
         yield None
         return
-    logs = certificates_folder(spec)
-    with ExitStack() as stack:
-        try:
-            logs.mkdir(parents=True, exist_ok=True)
-            folder = Path(stack.enter_context(TemporaryDirectory(prefix=".spae-tls-", dir=logs)))
-        except OSError as error:
-            raise StorageError(f"nothing can be written to {logs}: {error.strerror}. Give other 'logs'.") from error
+    with TemporaryDirectory(prefix=".spae-tls-", dir=logs) as name:
+        folder = Path(name)
         make_certificates(folder)
         (folder / "ca-key.pem").unlink()  # no more are made
         files = {f"tls_{role}_cert": str(folder / f"{role}.pem") for role in ROLES}
@@ -114,29 +123,11 @@ def job_script(spec: QueueSpec, scheduler: str, name: str) -> str:
     return str(job.job_script())
 
 
-def _ask_slurm(script: str, folder: str) -> None:
-    """Have Slurm say whether it would take the job; later on its refusal would only be logged."""
-    path = f"{folder}/worker.sh"
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(script)
-    run_program(["sbatch", "--test-only", path])
+def _patience(spec: QueueSpec) -> dict[str, str]:
+    """How long a pass waits when all jobs have ended at once: as long as for the first, unless the user says.
 
-
-def _no_worker(spec: QueueSpec, name: str, cluster: Any) -> ClusterUnavailable:
-    ids = [job.job_id for job in cluster.workers.values() if job.job_id]
-    questions = {
-        "slurm": ["squeue", "--noheader", "--name", name, "--format", "job %i is %T (%r)"],
-        "pbs": ["qstat", *ids],
-        "sge": ["qstat", "-j", ",".join(ids)],
-        "lsf": ["bjobs", *ids],
-    }
-    try:
-        said = (
-            "; ".join(run_program(questions[spec.kind]).split("\n")).strip("; ") or "the queue holds none of its jobs"
-        )
-    except ClusterUnavailable as error:
-        said = str(error)
-    return ClusterUnavailable(
-        f"no worker of {spec.jobs} {spec.kind} jobs appeared within {spec.timeout} seconds: {said}. Their logs are in "
-        f"{spec.logs}. Give a longer 'timeout' in the cluster file, ask for less, or look at 'interface'."
-    )
+    It is set when the scheduler has started, which reads it for something else.
+    """
+    if dask.config.get(NO_WORKERS, None) is not None:
+        return {}
+    return {NO_WORKERS: f"{max(spec.timeout, LEAST_PATIENCE)}s"}

@@ -52,7 +52,7 @@ def _connect(address: str, timeout: int, security: Security | None) -> Client:
     level = log.level
     log.setLevel(logging.CRITICAL)
     try:
-        _ask(address, timeout, security)
+        ask(address, timeout, security)
         return Client(address, timeout=timeout, security=security)
     except TypeError as error:  # a scheduler of another release takes other arguments, and says so in its own words
         raise ClusterUnavailable(
@@ -74,18 +74,24 @@ def _connect(address: str, timeout: int, security: Security | None) -> Client:
         log.setLevel(level)
 
 
-def _ask(address: str, timeout: int, security: Security | None) -> None:
-    """Have the scheduler say who it is: a client would wait without end for what is no scheduler but answers."""
+def ask(address: str, seconds: float, security: Security | None = None) -> None:
+    """Have a scheduler say who it is: a client would wait without end for what takes connections and does not answer.
 
-    async def ask() -> None:
+    Raises
+    ------
+    OSError, TimeoutError
+        If it does not answer within ``seconds``.
+    """
+
+    async def identity() -> None:
         arguments = {} if security is None else security.get_connection_args("client")
-        async with rpc(address, timeout=timeout, connection_args=arguments) as scheduler:
+        async with rpc(address, timeout=seconds, connection_args=arguments) as scheduler:
             await scheduler.identity()
 
     runner = LoopRunner(asynchronous=False)
     runner.start()
     try:
-        sync(runner.loop, ask, callback_timeout=timeout)
+        sync(runner.loop, identity, callback_timeout=seconds)
     finally:
         runner.stop()
 

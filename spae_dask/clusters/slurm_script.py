@@ -2,6 +2,7 @@
 
 import shlex
 import sys
+from pathlib import Path
 
 from spae_dask.clusters.batch_job import BatchJob
 from spae_dask.clusters.job_options import prologue
@@ -77,7 +78,7 @@ def _run(command: str, job: BatchJob) -> str:
 def _script(spec: QueueSpec, job: BatchJob, log: str, options: list[str], body: str) -> str:
     options = [
         f"--job-name={job.name}",
-        f"--output={spec.logs}/{log}.log",
+        f"--output={Path(spec.logs).expanduser()}/{log}.log",
         "--open-mode=append",
         "--requeue",
         f"--time={clock(job.driver.walltime)}",

@@ -81,7 +81,9 @@ class QueueSpec(Started):
 
     A job has ``cores`` cores and ``memory`` bytes (0: as many as the plan takes), shared out to ``processes`` workers
     (one a core if not given). With no ``jobs``, a run that is itself a job does all the work. Without ``tls``, whoever
-    reaches the ports of scheduler and workers can run code as the user.
+    reaches the ports of scheduler and workers can run code as the user. Grid Engine gives several cores in a
+    ``parallel_environment``, and limits memory by the resources that a site names: ``memory_resource``, several of them
+    with commas between.
     """
 
     kind: Literal["slurm", "pbs", "lsf", "sge"]
@@ -92,8 +94,10 @@ class QueueSpec(Started):
     walltime: values.Seconds = 3600
     queue: values.Word | None = None
     account: values.Word | None = None
+    parallel_environment: values.Word | None = None
+    memory_resource: values.Resources | None = None
     interface: values.Word | None = None
-    scratch: values.Line | None = None
+    scratch: values.Folder | None = None
     logs: values.Word = "spae-logs"
     python: values.Line | None = None
     tls: bool = True
@@ -110,6 +114,19 @@ class QueueSpec(Started):
             raise ValueError(f"'cores' is {self.cores}, which is no multiple of 'processes', {processes}.")
         if self.walltime < 120:
             raise ValueError("'walltime' is less than two minutes, in which no work can be done.")
+        return self
+
+    @model_validator(mode="after")
+    def _grid_engine(self) -> "QueueSpec":
+        if self.kind != "sge":
+            for key in ("parallel_environment", "memory_resource"):
+                if getattr(self, key) is not None:
+                    raise ValueError(f"'{key}' is of Grid Engine, kind = 'sge'. Leave it out.")
+        elif self.cores > 1 and not self.parallel_environment and not any(map(_names_environment, self.options)):
+            raise ValueError(
+                f"'cores' is {self.cores}, and Grid Engine gives more than one only in a parallel environment. Give "
+                "'parallel_environment', such as 'smp': `qconf -spl` lists those of the site."
+            )
         return self
 
     @property
@@ -133,6 +150,10 @@ class QueueSpec(Started):
         return int(self.memory * MEMORY_FOR_ROWS) // self.n_processes
 
 
+def _names_environment(option: str) -> bool:
+    return option.split()[0] == "-pe"
+
+
 class MpiSpec(Spec):
     """Ranks that mpirun started; ``spae mpi`` makes a scheduler and workers of them."""
 
@@ -140,4 +161,4 @@ class MpiSpec(Spec):
     threads: values.Count = 1
     memory: values.Bytes | None = None
     interface: values.Word | None = None
-    scratch: values.Line | None = None
+    scratch: values.Folder | None = None

@@ -63,6 +63,12 @@ def _of_folder(folder: Path) -> Security:
     key = paths["tls_client_key"]
     if key.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
         raise InvalidInput(f"others can read, or change, the key {key}. Make it yours alone: chmod 600 {key}.")
+    for path in (folder, *paths.values()):
+        if path.stat().st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not path.stat().st_mode & stat.S_ISVTX:
+            raise InvalidInput(
+                f"others can change {path}, and so lead this client to a cluster of theirs. Make it yours alone: "
+                f"chmod go-w {path}."
+            )
     security = Security(require_encryption=True, **{option: str(path) for option, path in paths.items()})
     try:
         security.get_connection_args("client")

@@ -10,9 +10,11 @@ from typing import Annotated, Any
 from dask.utils import parse_bytes
 from pydantic import Field, PlainValidator
 
+from spae_dask.clusters.addresses import is_address
+
 _WORD = re.compile(r"[A-Za-z0-9_./~@%+=:,][A-Za-z0-9_./~@%+=:,-]*")
+_RESOURCES = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*(,[A-Za-z_][A-Za-z0-9_.]*)*")
 _BYTES = re.compile(r"\d+(\.\d+)?\s*[kKMGT]i?B", re.ASCII)
-MAX_PORT = 65535
 
 MOST = 100_000
 """Jobs, workers, cores or threads that anybody can mean."""
@@ -30,6 +32,12 @@ def word(given: Any) -> str:
     raise ValueError("give a string of letters, digits and _ . / ~ @ % + = : , - without spaces, not starting with -.")
 
 
+def _resources(given: Any) -> str:
+    if isinstance(given, str) and _RESOURCES.fullmatch(given):
+        return given
+    raise ValueError("give names of resources with commas between, such as 'h_vmem' or 'h_rss,mem_free'.")
+
+
 def _option(given: Any) -> str:
     if isinstance(given, str) and given.startswith("-") and given.isprintable() and given.isascii():
         return given
@@ -40,6 +48,15 @@ def _line(given: Any) -> str:
     if isinstance(given, str) and given.strip() and given.isprintable():
         return given
     raise ValueError("give a string of at least one character, on one line.")
+
+
+def _folder(given: Any) -> str:
+    if (text := _line(given)).startswith(("$", "~")):
+        raise ValueError(
+            "no shell reads it, so that no variable and no ~ stands for anything. Give the path itself, such as "
+            "'/scratch'; left out, it is the temporary folder of each job, which TMPDIR may name."
+        )
+    return text
 
 
 def _bytes(given: Any) -> int:
@@ -67,12 +84,6 @@ def _seconds(given: Any) -> int:
     if 0 < seconds <= 366 * 86400:
         return seconds
     raise ValueError("give a time such as '90s', '30m', '12h', '2d' or '12:00:00'.")
-
-
-def is_address(text: str) -> bool:
-    """Whether it may be that of a scheduler: a host, and a port that there is."""
-    found = re.fullmatch(r"(tcp|tls)://[^\s/]+:([0-9]{1,5})", text)
-    return found is not None and 0 < int(found[2]) <= MAX_PORT
 
 
 def _address(given: Any) -> str:
@@ -129,9 +140,12 @@ Count = Annotated[int, Field(ge=1, le=MOST)]
 Amount = Annotated[int, Field(ge=0, le=MOST)]
 Word = Annotated[str, PlainValidator(word)]
 """A word that neither a shell nor a batch system takes for more than one."""
+Resources = Annotated[str, PlainValidator(_resources)]
+"""Of Grid Engine, which limit memory; several with commas between."""
 Option = Annotated[str, PlainValidator(_option)]
 """An option of the batch system, which reads it itself: no shell does."""
 Line = Annotated[str, PlainValidator(_line)]
+Folder = Annotated[str, PlainValidator(_folder)]
 Bytes = Annotated[int, PlainValidator(_bytes)]
 PlannedBytes = Annotated[int, PlainValidator(_planned_bytes)]
 """Bytes, or 0 for as many as the plan takes."""

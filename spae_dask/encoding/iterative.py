@@ -182,21 +182,3 @@ def iterative_sizes(k: int, eps: float, *, sharp: bool) -> tuple[int, ...]:
         raise InvalidInput(f"the sizes of the theorem need k >= 1 and eps > 0; got k = {k}, eps = {eps}")
     start, rate = (1, 2) if sharp else (5, 5)
     return tuple(start + math.ceil(rate * j / eps) for j in range(1, k + 1))
-
-
-def iterative_bound(sigma: FloatArray, k: int, eps: float) -> float:
-    """Bound of the theorem on the loss of k columns, ``(e k)^eps ||X - X_k||^2 + eps k^(1 + eps) ||X_k - X_1||^2``.
-
-    Parameters
-    ----------
-    sigma : ndarray
-        Singular values of X, descending.
-    k : int
-        Columns, ``k >= 1``.
-    eps : float
-        Accuracy for which the columns have the sizes of :func:`iterative_sizes`.
-    """
-    tail = float(np.sum(sigma[: k - 1 : -1] ** 2)) if k < sigma.size else 0.0
-    middle = float(np.sum(sigma[1:k] ** 2))
-    bound: float = (math.e * k) ** eps * tail + eps * k ** (1.0 + eps) * middle
-    return bound

@@ -31,7 +31,8 @@ def died_too_often(client: Client, name: str, spans: Mapping[str, Span], error: 
     logs = f" The cluster logged last: {' | '.join(lines)}" if lines else ""
     return PassFailed(
         f"{name}: workers died {error.allowed_failures + 1} times with task {key!r}{rows} on them (last: "
-        f"{_address(error.last_worker)}). Most often memory ran out: compare `spae plan` with the workers' limit.{logs}"
+        f"{_address(error.last_worker)}). Most often memory ran out: compare `spae plan` with the workers' limit. "
+        f"Or their jobs end before the task does: give them a longer walltime.{logs}"
     )
 
 

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError
 from contextvars import copy_context
 
-from spae_dask.engine.sweep import Swept
+from spae_dask.engine.kept_pass import Found
 
-_WAITING: list[tuple[str, "Future[Swept]"]] = []
+_WAITING: list[tuple[str, "Future[Found]"]] = []
 """Tasks of this process that wait, by key; a key is there twice if a task that was taken away has come back."""
 
 _LOCK = threading.Lock()
@@ -22,7 +22,7 @@ class TooLate(Exception):
     """What a sweep ends with whose state is not wanted any more; nobody hears of it."""
 
 
-def first_of(key: str, sweep: Callable[[Callable[[], bool]], Swept]) -> Swept:
+def first_of(key: str, sweep: Callable[[Callable[[], bool]], Found]) -> Found:
     """What ``sweep`` makes, or what is handed to ``key`` before.
 
     Parameters
@@ -37,7 +37,7 @@ def first_of(key: str, sweep: Callable[[Callable[[], bool]], Swept]) -> Swept:
     Exception
         What ``sweep`` raised.
     """
-    outcome: Future[Swept] = Future()
+    outcome: Future[Found] = Future()
     entry = key, outcome
     with _LOCK:
         _WAITING.append(entry)
@@ -60,14 +60,14 @@ def is_awaited(key: str) -> bool:
         return any(each == key for each, _ in _WAITING)
 
 
-def hand(key: str, swept: Swept) -> bool:
+def hand(key: str, swept: Found) -> bool:
     """Give the state to the tasks of this process that wait under ``key``; whether there were any."""
     with _LOCK:
         waiting = [outcome for each, outcome in _WAITING if each == key]
     return sum(_settled(outcome.set_result, swept) for outcome in waiting) > 0  # all of them are told, so not any()
 
 
-def _run(sweep: Callable[[Callable[[], bool]], Swept], outcome: "Future[Swept]") -> None:
+def _run(sweep: Callable[[Callable[[], bool]], Found], outcome: "Future[Found]") -> None:
     try:
         swept = sweep(lambda: not outcome.done())  # noqa: F821 - it is deleted when this is called no more
     except BaseException as error:

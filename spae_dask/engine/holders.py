@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from distributed import Client
+from distributed import Client, Scheduler
 
 SILENT_SECONDS = 30.0
 """A worker says every few seconds that it is there."""
@@ -90,3 +91,24 @@ def holders_of(client: Client, ask: Ask) -> list[Holder]:
         )
         for address, about in workers.items()
     ]
+
+
+def allowed_places(client: Client, ask: Ask, keys: Sequence[str]) -> dict[str, frozenset[str] | None]:
+    """Addresses of the workers that each task may run on, None for all; tasks of which nothing is known are left out.
+
+    A user says so by ``dask.annotate(workers=..., resources=...)``: by addresses, hosts, names or functions, of which
+    the scheduler alone knows what they mean.
+    """
+    found: dict[str, frozenset[str] | None] | None = ask(partial(client._run_on_scheduler, _allowed, tuple(keys)))
+    return found or {}
+
+
+def _allowed(keys: Sequence[str], dask_scheduler: Scheduler) -> dict[str, frozenset[str] | None]:
+    tasks = {key: dask_scheduler.tasks[key] for key in keys if key in dask_scheduler.tasks}
+    found: dict[str, frozenset[str] | None] = {}
+    for key, task in tasks.items():
+        workers = dask_scheduler.valid_workers(task)
+        # others are allowed too; which have the resources that it needs as well, the scheduler does not tell
+        anywhere = workers is None or (task.loose_restrictions and not task.resource_restrictions)
+        found[key] = None if anywhere else frozenset(each.address for each in workers)
+    return found

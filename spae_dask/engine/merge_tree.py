@@ -1,6 +1,6 @@
 """The fixed tree in which the states of spans are merged: which nodes there are, and which are to be made. Pure."""
 
-from collections.abc import Iterator, Set
+from collections.abc import Set
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
@@ -65,7 +65,14 @@ class MergeTree:
 
     def outdated(self, stored: Set[Node]) -> list[Node]:
         """Stored nodes that a stored node above them already holds."""
-        return [node for node in stored if any(above in stored for above in self._above(node))]
+        return [node for node in stored if not stored.isdisjoint(self.holders(node)[1:])]
+
+    def holders(self, node: Node) -> tuple[Node, ...]:
+        """A node and all above it, from below: those whose states have its rows."""
+        found = [node]
+        while found[-1] != self.root:
+            found.append(self.parent(found[-1]))
+        return tuple(found)
 
     def tops(self, ready: Set[int]) -> list[Node]:
         """The highest nodes all of whose spans are among ``ready``, in order of spans."""
@@ -84,8 +91,3 @@ class MergeTree:
             found.append(node)
             start = self.spans(node).stop
         return found
-
-    def _above(self, node: Node) -> Iterator[Node]:
-        while node != self.root:
-            node = self.parent(node)
-            yield node

@@ -5,8 +5,9 @@ from typing import Any, TypeVar
 
 from spae_dask.accumulators.base import Accumulator
 from spae_dask.blocks import RowBlocks, nbytes_of_rows
-from spae_dask.engine.checkpoint import Checkpoint, KeptPass, LostState
+from spae_dask.engine.checkpoint import Checkpoint
 from spae_dask.engine.events import PassEnded, PassStarted, Resumed, RowsDone, Watcher, ignore
+from spae_dask.engine.kept_pass import KeptPass, LostState
 from spae_dask.engine.layout import PassLayout, Tally
 from spae_dask.engine.merge_tree import MergeTree, Node
 from spae_dask.engine.spans import Span

@@ -2,7 +2,8 @@
 
 A span's state has the same bits whoever makes it, so whichever run is first counts. A second reader makes a slow store
 slower; so a span is only run again if the others were fast, and if at least half of the threads have nothing to do:
-what keeps most of them busy is no fault of one worker. Each span is run again once, and `MOST_SECOND_RUNS` in a pass.
+what keeps most of them busy is no fault of one worker. Each span is run again once, `MOST_SECOND_RUNS` in a pass, and
+where the user lets its first run be: other workers may lack its data, or what it needs.
 """
 
 import asyncio
@@ -18,7 +19,7 @@ from distributed.utils_comm import gather_from_workers
 
 from spae_dask.engine.events import RunAgain
 from spae_dask.engine.handover import hand, is_awaited
-from spae_dask.engine.holders import Ask, Holder, idle_places
+from spae_dask.engine.holders import Ask, Holder, allowed_places, idle_places
 from spae_dask.engine.spans import Span
 
 STRAGGLER_FACTOR = 4
@@ -63,7 +64,7 @@ class Stragglers:
     _handing: set[tuple[str, str]] = field(default_factory=set)
 
     def run_again(self, holders: Sequence[Holder], seconds: float, usual: float) -> None:
-        """Run unfinished spans a second time, as far as there are idle threads.
+        """Run unfinished spans a second time, as far as there are idle threads where they may run.
 
         Parameters
         ----------
@@ -78,9 +79,14 @@ class Stragglers:
             return
         places = idle_places(holders)
         slow = [(key, each.address) for each in holders if not each.is_silent for key in each.work if key in self.spans]
+        slow = [(key, at) for key, at in slow if key not in self._runs]
+        if not slow or not places or len(self._runs) >= MOST_SECOND_RUNS:
+            return
+        allowed = allowed_places(self.client, self.ask, [key for key, _ in slow])
         for key, at in sorted(slow, key=lambda pair: self.spans[pair[0]].first_row):
-            elsewhere = [place for place in places if place != at]
-            if key in self._runs or not elsewhere or len(self._runs) >= MOST_SECOND_RUNS:
+            mine = allowed.get(key, frozenset())
+            elsewhere = [place for place in places if place != at and (mine is None or place in mine)]
+            if not elsewhere or len(self._runs) >= MOST_SECOND_RUNS:
                 continue
             places.remove(elsewhere[0])
             self._runs[key] = self.client.compute(self.again(key, elsewhere[0]), optimize_graph=False)

@@ -7,8 +7,8 @@ from weakref import WeakValueDictionary
 
 from spae_dask.accumulators.base import Accumulator
 from spae_dask.blocks import Block, RowBlocks, nbytes_of_rows
-from spae_dask.engine.checkpoint import KeptPass
 from spae_dask.engine.handover import TooLate, first_of
+from spae_dask.engine.kept_pass import Found, KeptPass, Merged
 from spae_dask.engine.merge_tree import Node
 from spae_dask.engine.spans import Span
 from spae_dask.engine.sweep import BlockWatcher, Swept, merge_swept, sweep, sweep_blocks
@@ -40,13 +40,17 @@ def sweep_task(
     kept: KeptPass | None,
     node: Node,
     key: str | None = None,
-) -> Swept:
-    """The state of a span: swept, unless it is stored; and stored. Under a ``key`` it may be handed in as well."""
+) -> Found:
+    """The state of a span: swept, unless it is stored; and stored. Under a ``key`` it may be handed in as well.
 
-    def swept(wanted: Callable[[], bool]) -> Swept:
+    If a state is stored that it was merged into, that is told instead of reading the rows again.
+    """
+    # asked here, since only the task's own thread knows which task it is
+    there = kept if kept is not None and kept.may_have() else None
+
+    def swept(wanted: Callable[[], bool]) -> Found:
         with _gate(*gate), one_blas_thread():
-            # found, if the worker that stored it died before the state was merged, or another run was faster
-            found = None if kept is None else kept.find(node, recipe)
+            found = None if there is None else there.find(node, recipe)
             if found is None:
                 made = sweep(source, recipe, span, prefetch, _while(wanted, watch))
                 return _kept(made, kept, node) if wanted() else made
@@ -66,10 +70,10 @@ def sweep_lazy_task(
     node: Node,
     key: str | None,
     *blocks: Block,
-) -> Swept:
-    """The same of blocks that are computed already."""
+) -> Found:
+    """The same of blocks that are computed already, so there is nothing to be gained by looking for the state."""
 
-    def swept(wanted: Callable[[], bool]) -> Swept:
+    def swept(wanted: Callable[[], bool]) -> Found:
         with _gate(*gate), one_blas_thread():
             made = sweep_blocks(blocks, recipe, span.first_row, _while(wanted, watch))
             return _kept(made, kept, node) if wanted() else made
@@ -93,18 +97,29 @@ def _always() -> bool:
     return True
 
 
-def load_task(kept: KeptPass, node: Node, recipe: Accumulator[Any]) -> Swept:
-    """A state that was stored by an earlier run."""
-    return kept.load(node, recipe)
+def load_task(kept: KeptPass, node: Node, recipe: Accumulator[Any]) -> Found:
+    """A state that was stored by an earlier run; what it was merged into, if this task is run when that is done."""
+    return kept.load_or_tell(node, recipe)
 
 
-def merge_task(recipe: Accumulator[Any], kept: KeptPass | None, node: Node, *parts: Swept) -> Swept:
-    """States of neighbours as one, which takes their place where they are stored."""
-    with one_blas_thread():
-        merged = _kept(merge_swept(recipe, parts), kept, node)
+def merge_task(recipe: Accumulator[Any], kept: KeptPass | None, node: Node, *parts: Found) -> Found:
+    """States of neighbours as one, which takes their place where they are stored.
+
+    Parts that are merged already are in the state of this node, or of one above it: it was stored before it was lost.
+    """
+    states = [part for part in parts if isinstance(part, Swept)]
+    if len(states) == len(parts):
+        with one_blas_thread():
+            found: Found = _kept(merge_swept(recipe, states), kept, node)
+    else:
+        assert kept is not None
+        holder = max(part.into for part in parts if isinstance(part, Merged))
+        found = kept.load_or_tell(node, recipe) if holder == node else Merged(holder)
     if kept is not None:
-        kept.discard(kept.tree.children(node))
-    return merged
+        kept.discard(
+            child for child, part in zip(kept.tree.children(node), parts, strict=True) if isinstance(part, Swept)
+        )
+    return found
 
 
 def _kept(swept: Swept, kept: KeptPass | None, node: Node) -> Swept:
@@ -131,9 +146,9 @@ def work_task(
     return result
 
 
-def seconds(swept: Swept) -> tuple[float, float]:
+def seconds(swept: Found) -> tuple[float, float]:
     """Where the time of a sweep went."""
-    return swept.read_seconds, swept.compute_seconds
+    return (swept.read_seconds, swept.compute_seconds) if isinstance(swept, Swept) else (0.0, 0.0)
 
 
 def no_seconds(_: Any) -> tuple[float, float]:

@@ -12,14 +12,16 @@ import scipy
 from spae_dask import __version__
 from spae_dask.algorithms.problem import Problem
 from spae_dask.blocks import RowBlocks
-from spae_dask.engine.checkpoint import Checkpoint, Share
+from spae_dask.engine.checkpoint import Checkpoint
 from spae_dask.engine.memory import format_nbytes
 from spae_dask.engine.plan import Plan
 from spae_dask.engine.recipe_digest import digest_of
+from spae_dask.engine.shares import Share
 from spae_dask.errors import InvalidInput
 from spae_dask.storage.artifacts.fingerprint import fingerprint
 from spae_dask.storage.checkpoints.checkpoint_record import Job, begin_or_resume, remember_parts
 from spae_dask.storage.checkpoints.state_store import States, states_at
+from spae_dask.storage.remote.url_secrets import without_secrets
 from spae_dask.storage.sources.dask_blocks import DaskBlocks
 
 Place = str | Path
@@ -126,7 +128,7 @@ def _known_by(source: RowBlocks) -> dict[str, Any]:
     """What tells these data from others: name, shape, blocks, and a sample of what they hold."""
     bounds = np.asarray(source.bounds, dtype=np.int64)
     known = {
-        "name": source.describe(),
+        "name": without_secrets(source.describe()),
         "shape": list(source.shape),
         "dtype": source.dtype.str,
         "row_blocks": f"{bounds.size - 1}, {hashlib.sha256(bounds.tobytes()).hexdigest()[:12]}",

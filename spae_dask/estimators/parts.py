@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from spae_dask.engine.checkpoint import AllWhole, Lacking, NotWhole, Share
+from spae_dask.engine.shares import AllWhole, Lacking, NotWhole, Share
 from spae_dask.estimators.sparse_encoder import SparseEncoder
 
 

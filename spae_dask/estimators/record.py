@@ -7,6 +7,7 @@ from spae_dask import __version__
 from spae_dask.engine.plan import Plan
 from spae_dask.storage.artifacts.fingerprint import fingerprint
 from spae_dask.storage.open import open_matrix
+from spae_dask.storage.remote.url_secrets import without_secrets
 
 NOT_STORED = ("memory_limit", "checkpoint", "progress")
 """Parameters that say where a fit ran, not what it found."""
@@ -62,7 +63,7 @@ def _origin(encoder: Any) -> dict[str, Any]:
         plan = encoder.plan_
         return {
             "strategy": plan.strategy,
-            "source": plan.source,
+            "source": without_secrets(plan.source),
             "shape": list(plan.shape),
             "dtype": plan.dtype,
         }

@@ -63,7 +63,7 @@ def write_report(
         curve, origin = encoder.curve(), WITH_THE_ENCODER
     page = render(encoder_page(results_of(encoder), name=name, curve=curve, origin=origin))
     with publish(output, overwrite=overwrite) as work:
-        work.write_text(page, encoding="utf-8")
+        work.write_text(page, encoding="utf-8", errors="backslashreplace")  # names of files need not be UTF-8
 
 
 def curve_from_data(

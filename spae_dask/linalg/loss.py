@@ -202,47 +202,6 @@ def symmetric_explained(core: FloatArray, H: FloatArray) -> float:
     return _squared(scaled @ orthonormal_basis(H), scale)
 
 
-def loss_from_products(gram_S: FloatArray, cross_S: FloatArray, total: float, H_S: FloatArray) -> tuple[float, float]:
-    """Loss of any encoder from the products of its columns with the data, and the error of that number.
-
-    Parameters
-    ----------
-    gram_S : ndarray (r, r)
-        ``C'C`` for the columns C where H has nonzero rows.
-    cross_S : ndarray (r, d)
-        ``C'X``.
-    total : float
-        ``||X||^2``.
-    H_S : ndarray (r, k)
-        Those rows of H.
-
-    Returns
-    -------
-    loss : float
-        ``total`` minus what the optimal decoder explains, clipped at 0.
-    error : float
-        Estimate of the absolute rounding error of ``loss``: a small multiple of ``u total``, more when codes are small
-        differences of large columns or nearly dependent.
-    """
-    weights = unit_columns(H_S)[0]
-    spread = np.abs(weights).T @ np.abs(gram_S) @ np.abs(weights)
-    A = weights.T @ gram_S @ weights
-    lengths = np.sqrt(np.clip(np.diagonal(A), 0.0, None))
-    # a code whose length is all cancellation is zero as far as these products can tell
-    lengths = np.where(lengths**2 > 4 * _EPS * np.diagonal(spread), lengths, 0.0)
-    live = lengths > 0.0
-    if not np.any(live):
-        return total, 16 * _EPS * total
-    D = 1.0 / lengths[live]
-    eigenvalues, vectors = np.linalg.eigh(A[np.ix_(live, live)] * D[:, None] * D)
-    kept = eigenvalues > 1e-13 * eigenvalues[-1]
-    rows = vectors[:, kept].T @ ((weights[:, live] * D).T @ cross_S) / np.sqrt(eigenvalues[kept])[:, None]
-    explained = float(np.vdot(rows, rows))
-    growth = float(np.max(np.diagonal(spread)[live] * D**2)) / float(np.min(eigenvalues[kept]))
-    error = (16 + gram_S.shape[0]) * _EPS * (total + growth * explained)
-    return max(total - explained, 0.0), error
-
-
 def rounding_error(loss: float, total: float) -> float:
     """Absolute rounding error to expect of a loss computed on a core, ``u``-sized relative to ``sqrt(loss total)``."""
     unit = 256 * _EPS

@@ -29,7 +29,10 @@ def write_csv(records: Sequence[Mapping[str, Any]], path: str | Path, *, overwri
     overwrite : bool
         Whether a file there may be replaced.
     """
-    with publish(path, overwrite=overwrite) as work, work.open("w", newline="", encoding="utf-8") as file:
+    with (
+        publish(path, overwrite=overwrite) as work,
+        work.open("w", newline="", encoding="utf-8", errors="backslashreplace") as file,
+    ):
         writer = csv.DictWriter(file, fieldnames=list(records[0]))
         writer.writeheader()
         writer.writerows(records)

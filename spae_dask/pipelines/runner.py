@@ -9,6 +9,7 @@ from typing import Any
 
 from spae_dask.errors import OutputExists, SpaeError, StorageError
 from spae_dask.pipelines.kinds import KINDS
+from spae_dask.pipelines.one_run import only_run
 from spae_dask.pipelines.pipeline import Node, Pipeline
 from spae_dask.pipelines.record import Record, begin, finish, read_record, reason_to_run, write_record
 from spae_dask.pipelines.work import Machinery, Result, Work
@@ -80,6 +81,8 @@ def run_pipeline(pipeline: Pipeline, machinery: Machinery, *, force: bool, tell:
     ------
     OutputExists
         Before anything is run, if an output exists that no earlier run wrote, and ``force`` is False.
+    StorageError
+        If another run is at work in the folder of the results.
     SpaeError
         If a step fails: an error of the same class that names the step and its line.
     """
@@ -88,6 +91,11 @@ def run_pipeline(pipeline: Pipeline, machinery: Machinery, *, force: bool, tell:
         for node in pipeline.nodes:
             refuse_foreign(node)
     _make_folder(pipeline.output)
+    with only_run(pipeline.output):
+        _run_steps(pipeline, machinery, force=force, tell=tell)
+
+
+def _run_steps(pipeline: Pipeline, machinery: Machinery, *, force: bool, tell: Tell) -> None:
     known: dict[str, str] = {}
     for number, node in enumerate(pipeline.nodes, start=1):
         with naming(pipeline, node):

@@ -103,10 +103,8 @@ class Check(OnData):
     missing_value: values.Number | None = None
 
 
-class Plan(OnData):
-    """``spae plan``: refuses what would not fit."""
-
-    always: ClassVar[bool] = True
+class Planned(OnData):
+    """All that decides what a fit reads, holds and takes."""
 
     n_components: values.Count
     n_nonzero: values.Sizes | None = None
@@ -124,6 +122,12 @@ class Plan(OnData):
     missing_value: values.Number | None = None
 
 
+class Plan(Planned):
+    """``spae plan``: refuses what would not fit."""
+
+    always: ClassVar[bool] = True
+
+
 class Resumable(OnData):
     """A step that keeps what it has swept, and when it was killed goes on from there."""
 
@@ -135,29 +139,16 @@ class Resumable(OnData):
         return {name: value for name, value in super().parameters().items() if name != "checkpoint"}
 
 
-class Fit(Resumable):
+class Fit(Planned, Resumable):
     """``spae fit``: an encoder and its certificate."""
 
     makes: ClassVar[Makes | None] = "encoder"
     suffix: ClassVar[str] = ".zarr"
 
-    n_components: values.Count
-    n_nonzero: values.Sizes | None = None
-    eps: values.Excess | None = None
-    method: values.Method = "polished"
     selection: values.Selection = "dual-set"
     center: bool = True
     scale: bool = False
-    strategy: values.Strategy = "auto"
-    precision: values.Precision = "exact"
-    certified: bool = False
-    n_candidates: values.Count | None = None
-    sketch_rows: values.Count | None = None
-    tolerance: values.Excess | None = None
-    missing: values.Missing = "error"
-    missing_value: values.Number | None = None
     orthonormal: bool = False
-    shared_support: bool = False
     n_rows: values.Count | None = None
     n_repeats: values.Count = 1
     power_iterations: int = Field(default=0, ge=0)

@@ -36,6 +36,7 @@ from spae_dask.report.html import (
 )
 from spae_dask.report.loss_words import headline, loss_facts
 from spae_dask.report.record_section import record_section
+from spae_dask.report.reproduce import is_place
 from spae_dask.report.sections import components_table, loss_table
 from spae_dask.report.themes import Theme
 
@@ -131,8 +132,8 @@ def _loss_figure(results: EncoderResults, curve: SparsityPath | None, theme: The
 
 def _how_to_get(results: EncoderResults, name: str) -> list[str]:
     c = results.certificate
-    encoder, data = shlex.quote(name), shlex.quote(str(results.provenance.get("source", "DATA")))
-    data = data if data.startswith(("/", "'/")) or "://" in data else "DATA"
+    source = results.provenance.get("source")
+    encoder, data = shlex.quote(name), shlex.quote(str(source)) if is_place(source) else "DATA"
     sizes = sorted({max(1, c.n_nonzero // 4), max(1, c.n_nonzero // 2), c.n_nonzero, 2 * c.n_nonzero})
     r = ",".join(str(size) for size in sizes if size <= results.n_features)
     return [

@@ -41,9 +41,13 @@ def record_section(results: EncoderResults) -> Section:
         "threads, processes or machines there are. The strategy is named because the one that a fit takes by itself "
         "depends on the memory there is."
     )
+    source = str(record.get("source"))
+    there = paragraph(
+        "The path is that of the machine of the fit. Elsewhere give your own; the same fingerprint means the same data."
+    )
     asked = definitions([(name, repr(value)) for name, value in parameters.items()])
     every = Markup("<details><summary>All parameters of the fit</summary>{}</details>").format(asked)
-    html = joined(definitions(facts), every, again, shell, python, same)
+    html = joined(definitions(facts), every, again, shell, *([there] if source.startswith("/") else []), python, same)
     return Section("Where it comes from, and how to make it again", html)
 
 

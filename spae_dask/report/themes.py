@@ -58,5 +58,3 @@ DARK = Theme(
     diverging=("#e0a060", "#1f252b", "#5cb8dc"),
     errors=("#14181c", "#17466b", "#3f8fc4", "#cfe8f7"),
 )
-
-THEMES = (LIGHT, DARK)

@@ -11,6 +11,7 @@ import numpy as np
 
 from spae_dask.blocks import RowBlocks
 from spae_dask.errors import InvalidInput, NotFound
+from spae_dask.storage.no_code import refuse_code
 from spae_dask.storage.sources.csr_blocks import open_csr, shape_of
 
 SPARSE = ("csr_matrix", "csc_matrix")
@@ -51,6 +52,7 @@ def choose_member(group: Any, array: str | None, name: str) -> Member:
     if group.attrs.get("encoding-type") == "anndata":
         node = _matrix_at(group, array or "X")
         if node is None:
+            _refuse_dangling(group, array or "X", name)
             has = ", ".join(_matrices(group)) or "none"
             raise NotFound(f"the AnnData store {name} has no matrix {array or 'X'!r}; it has {has}.")
         return Member(node, f"{name}/{array or 'X'}", _names_of_var(group, node, array or "X"))
@@ -104,6 +106,17 @@ def _matrix_at(group: Any, path: str) -> Any:
     return node if is_array(node) or _is_sparse(node) else None
 
 
+def _refuse_dangling(group: Any, path: str, name: str) -> None:
+    """Tell a link of an HDF5 file that points to nothing from a member that was never there."""
+    if path in group and group.get(path) is None:
+        link = group.get(path, getlink=True)
+        raise NotFound(
+            f"{name} has a member {path!r}, but that is a link to {getattr(link, 'path', '?')!r}"
+            f"{f' in {link.filename!r}' if hasattr(link, 'filename') else ''}, which is not there. Put that file where "
+            "the link points to, or copy the matrix into this one."
+        )
+
+
 def _listed(members: dict[str, tuple[tuple[int, ...], Any]]) -> str:
     return ", ".join(f"{key} {shape} {dtype}" for key, (shape, dtype) in members.items()) or "no arrays"
 
@@ -126,6 +139,7 @@ def _names_of_var(root: Any, matrix: Any, path: str) -> tuple[str, ...] | None:
         column = column.get("values")
     if not is_array(column) or column.shape != (shape[1],):
         return None
+    refuse_code(column, f"the names of the columns of {path}")
     return tuple(_text(each) for each in np.asarray(column[:]))
 
 

@@ -14,6 +14,7 @@ from spae_dask.errors import InvalidInput, NotNumbers
 from spae_dask.storage.open_stored import open_address, open_path, open_table_file, open_zarr_object
 from spae_dask.storage.readable import READABLE, check_real, check_two_dimensional
 from spae_dask.storage.remote.address import is_remote, parse_address
+from spae_dask.storage.remote.url_secrets import refuse_secrets
 from spae_dask.storage.tables.columns import choose_columns
 from spae_dask.storage.tables.frames import is_frame, matrix_of
 from spae_dask.storage.tables.table_files import is_table
@@ -61,7 +62,8 @@ def open_matrix(
         If there is nothing at that path.
     InvalidInput
         If it is not two-dimensional, is empty, does not hold real numbers, or lacks one of the columns (columns of a
-        table that are no numbers are named), or is stored by columns on disk; or a URL or option is not allowed.
+        table that are no numbers are named), or is stored by columns on disk; or a URL or option is not allowed
+        (URLs hold no passwords and no queries).
     StorageError
         If a file or a store cannot be opened, or a server does not answer or refuses.
     """
@@ -90,6 +92,8 @@ def dask_rows(x: Any) -> Any:
 def _dispatch(
     x: Any, array: str | None, columns: Sequence[str] | None, storage_options: Mapping[str, Any] | None
 ) -> RowBlocks:
+    if isinstance(x, str | Path):
+        refuse_secrets(str(x))
     if isinstance(x, str | Path) and is_table(str(x).removeprefix("file://")):
         return open_table_file(str(x).removeprefix("file://"), array, columns)
     if is_frame(x):

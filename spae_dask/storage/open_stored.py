@@ -8,6 +8,7 @@ from typing import Any
 
 from spae_dask.blocks import RowBlocks
 from spae_dask.errors import InvalidInput, NotFound, SpaeError, StorageError
+from spae_dask.storage.no_code import refuse_code
 from spae_dask.storage.readable import READABLE, check_two_dimensional
 from spae_dask.storage.remote.address import Address
 
@@ -84,9 +85,13 @@ def open_address(address: Address, array: str | None) -> RowBlocks:
 
 
 def _open_zarr_path(path: str, array: str | None) -> RowBlocks:
+    from spae_dask.storage.odd_files import refuse_odd_metadata
+
     where = path if "://" in path else str(Path(path).resolve())
     if "://" not in path and not Path(where).exists():
         raise NotFound(f"there is nothing at {path}. Give the path of {READABLE}.")
+    if "://" not in path:
+        refuse_odd_metadata(Path(where))
     node = _opened(where, path, lambda: NotFound(f"{path} is not a Zarr array or group. Give the path of {READABLE}."))
     return open_zarr_object(node, array, path)
 
@@ -130,6 +135,7 @@ def open_zarr_object(node: Any, array: str | None, name: str) -> RowBlocks:
     if isinstance(member.node, zarr.Group):
         with _metadata_of_members(name):
             return open_sparse_group(member)
+    refuse_code(member.node, member.name)
     check_two_dimensional(member.node.ndim, member.node.shape, member.name)
     if not isinstance(member.node.metadata.attributes, dict):
         raise InvalidInput(

@@ -77,11 +77,16 @@ class TomlFile:
 
     def error(self, problems: list[Problem]) -> InvalidInput:
         """One error for all problems, in the order of the file."""
-        told = sorted((self.line(each.path), f"{_dotted(each.path)}: {each.message}") for each in problems)
+        told = sorted((self.line(each.path), _named(each)) for each in problems)
         if len(told) == 1:
             return InvalidInput(f"{self.path}, line {told[0][0]}: {told[0][1]}")
         listed = "".join(f"\n  line {line}: {text}" for line, text in told)
         return InvalidInput(f"{self.path} has {len(told)} problems:{listed}")
+
+
+def _named(problem: Problem) -> str:
+    """What is wrong, after the key if it is one key's."""
+    return f"{_dotted(problem.path)}: {problem.message}" if problem.path else problem.message
 
 
 def _text(path: Path, what: str) -> str:

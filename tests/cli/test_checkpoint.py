@@ -8,7 +8,7 @@ import random
 import shlex
 import signal
 import time
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,10 @@ from hypothesis import strategies as st
 from spae_dask.cli.fit_given import FitGiven
 from spae_dask.cli.fit_part import command_of_finish, command_of_parts
 from spae_dask.cli.main import main
-from spae_dask.cli.options import Method, Missing, Precision, Selection, Strategy
+from spae_dask.cli.options.data import Missing
+from spae_dask.cli.options.groups import gathered, options_of
+from spae_dask.cli.options.search import Method, Selection
+from spae_dask.cli.options.strategy import Precision, Strategy
 from tests.cli.conftest import K, R, planted, write_zarr
 
 
@@ -137,11 +140,13 @@ def test_finishing_what_was_not_begun_is_bad_input_and_begins_nothing(spae, stor
 
 
 def test_the_words_of_a_command_are_those_that_differ_from_the_defaults():
-    given = FitGiven("my data.zarr", 3, nonzeros="4,5,6", center=False, scale=True, missing=Missing.zero, quiet=True)
-    assert given.words() == "'my data.zarr' -k 3 -r 4,5,6 --no-center --scale --missing zero --quiet"
-    assert FitGiven("x", 1, eps=0.5, strategy=Strategy.tsqr, memory="2GB").words() == (
-        "x -k 1 --eps 0.5 --strategy tsqr --memory 2GB"
+    given = {"data": "my data.zarr", "components": 3, "nonzeros": "4,5,6", "center": False, "scale": True}
+    given |= {"missing": Missing.zero, "quiet": True}
+    assert gathered(FitGiven, given).words() == (
+        "'my data.zarr' -k 3 -r 4,5,6 --no-center --scale --missing zero --quiet"
     )
+    given = {"data": "x", "components": 1, "eps": 0.5, "strategy": Strategy.tsqr, "memory": "2GB"}
+    assert gathered(FitGiven, given).words() == "x -k 1 --eps 0.5 --strategy tsqr --memory 2GB"
 
 
 AWKWARD = st.text(st.sampled_from("abz -'\"$`\\*é;&|\n."), min_size=1, max_size=8)
@@ -186,11 +191,11 @@ def givens(draw: st.DrawFn) -> FitGiven:
     else:
         size = {"eps": draw(POSITIVE)}
     more = draw(st.fixed_dictionaries({}, optional=OPTIONAL))
-    return FitGiven(draw(AWKWARD), draw(COUNT), **size, **more)
+    return gathered(FitGiven, {"data": draw(AWKWARD), "components": draw(COUNT), **size, **more})
 
 
 def test_random_givens_cover_every_option() -> None:
-    assert {"data", "components", "nonzeros", "eps", *OPTIONAL} == {each.name for each in fields(FitGiven)}
+    assert {"data", "components", "nonzeros", "eps", *OPTIONAL} == {each.name for each in options_of(FitGiven)}
 
 
 @settings(max_examples=60)

@@ -7,10 +7,8 @@ import sys
 import pytest
 
 import spae_dask
-from spae_dask.algorithms import problem
-from spae_dask.cli import fit, ingest, main, options
-from spae_dask.selection import SELECTIONS
-from spae_dask.storage.writing.codecs import CODECS
+from spae_dask.cli import fit, main
+from spae_dask.cli.options import panels
 
 
 @pytest.mark.parametrize("verb", list(main.VERBS))
@@ -31,27 +29,13 @@ def test_the_help_lists_all_verbs_and_exit_codes(spae):
 
 def test_fit_options_are_grouped(spae):
     out = spae("fit", "--help").out
-    for panel in (options.WHAT, options.DATA, options.WHERE, options.OUTPUT, options.SCREEN):
+    for panel in (panels.WHAT, panels.DATA, panels.WHERE, panels.OUTPUT, panels.SCREEN):
         assert f"─ {panel} ─" in out
 
 
 @pytest.mark.parametrize("flag", ["--version", "-V"])
 def test_version(spae, flag):
     assert spae(flag).out == f"spae {spae_dask.__version__}\n"
-
-
-@pytest.mark.parametrize(
-    ("offered", "known"),
-    [
-        (options.Method, problem.METHODS),
-        (options.Selection, SELECTIONS),
-        (options.Strategy, problem.STRATEGIES),
-        (options.Missing, problem.MISSING),
-        (ingest.Codec, CODECS),
-    ],
-)
-def test_the_choices_offered_are_those_the_library_knows(offered, known):
-    assert {each.value for each in offered} == set(known)
 
 
 DEFAULTS = ["method", "selection", "center", "scale", "strategy", "missing", "orthonormal", "shared_support"]
@@ -61,20 +45,6 @@ DEFAULTS = ["method", "selection", "center", "scale", "strategy", "missing", "or
 def test_defaults_are_the_library_s(name):
     library = inspect.signature(spae_dask.SparseEncoder).parameters[name].default
     assert inspect.signature(fit.fit).parameters[name].default == library
-
-
-@pytest.mark.parametrize(("given", "taken"), [(None, None), ("12", 12), ("12,8,8", (12, 8, 8))])
-def test_nonzeros_are_one_number_or_several(given, taken):
-    assert options.check_nonzeros(given) == given
-    assert options.nonzeros_of(given) == taken
-
-
-@pytest.mark.parametrize("name", ["method", "selection"])
-def test_choices_that_the_help_spells_out_are_complete(name):
-    annotated = {"method": options.MethodOption, "selection": options.SelectionOption}[name]
-    enum, option = annotated.__origin__, annotated.__metadata__[0]
-    for choice in enum:
-        assert choice.value in option.help
 
 
 def test_help_imports_no_numerical_library():

@@ -1,10 +1,13 @@
 """``spae report``: from an encoder to a page, with a curve from wherever one is to be had, and good errors."""
 
 import json
+import os
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
+import zarr
 
 from spae_dask import load_encoder
 from tests.cli.conftest import K, planted, write_zarr
@@ -35,6 +38,18 @@ def test_a_page_is_written_from_the_encoder_alone(spae, encoder, page):
     assert sizes(page) == [point.n_nonzero for point in fitted.curve().points]
     assert fitted.certificate_.ratio in {value for value, _ in read(page).numbers}
     assert f"spae fit {fitted.provenance_['source']} -k 2 -r 4" in read(page).text
+
+
+def test_names_that_are_not_utf_8_are_written_as_escapes(spae, tmp_path):
+    write_zarr(os.fsdecode(bytes(tmp_path) + b"/x\xff.zarr"), planted())
+    store = zarr.open_array(os.fsdecode(bytes(tmp_path) + b"/x\xff.zarr"))
+    store.attrs["feature_names"] = [f"gene \udcfe {number}" for number in range(store.shape[1])]
+    encoder, page = (os.fsdecode(bytes(tmp_path) + name) for name in (b"/e\xff.zarr", b"/r\xff.html"))
+    assert spae("fit", store.store.root, "-k", "2", "-r", "4", "-o", encoder).code == 0
+    assert spae("report", encoder, "-o", page).code == 0
+    text = read(Path(page)).text
+    assert "x\\udcff.zarr" in text
+    assert "gene \\udcfe" in text
 
 
 def test_as_json_it_says_what_was_written(spae, encoder, page):

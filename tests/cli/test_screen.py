@@ -10,6 +10,7 @@ import warnings
 import numpy as np
 import pytest
 
+from spae_dask.cli.options.screen import ScreenOptions
 from spae_dask.cli.screen import Screen, printable, to_json
 from spae_dask.cli.session import session
 from spae_dask.errors import SpaeWarning
@@ -95,7 +96,7 @@ def test_the_same_warning_is_given_once(capsys):
 
 @pytest.mark.parametrize(("verbose", "shown"), [(0, ""), (1, "RuntimeWarning: odd\n")])
 def test_warnings_of_other_libraries_are_for_verbose(capsys, verbose, shown):
-    with session("check", as_json=False, quiet=False, verbose=verbose, debug=False):
+    with session("check", ScreenOptions(verbose=verbose)):
         warnings.simplefilter("always")
         warnings.warn("odd", RuntimeWarning, stacklevel=1)
     assert capsys.readouterr().err == shown
@@ -103,7 +104,35 @@ def test_warnings_of_other_libraries_are_for_verbose(capsys, verbose, shown):
 
 def test_warnings_are_what_they_were_after_a_command():
     before = warnings.showwarning, list(warnings.filters)
-    with session("check", as_json=False, quiet=False, verbose=0, debug=False, strict=True) as screen:
+    with session("check", ScreenOptions(), strict=True) as screen:
         warnings.warn("ours", SpaeWarning, stacklevel=1)
     assert screen.warnings == ["ours"]
     assert (warnings.showwarning, list(warnings.filters)) == before
+
+
+WHAT = "cannot read https://bob:s3cret@example.org/x.zarr nor s3://b/k?X-Amz-Signature=s3cret"
+
+
+@pytest.mark.parametrize("log_json", [False, True])
+def test_no_message_shows_the_secrets_of_a_url(capsys, log_json):
+    screen = Screen(as_json=True, quiet=False, verbose=1, log_json=log_json)
+    screen.note(WHAT)
+    screen.log(WHAT)
+    screen.warn(WHAT)
+    screen.fail(ValueError(WHAT), debug=True)
+    screen.close()
+    out, err = capsys.readouterr()
+    assert "s3cret" not in out + err
+    assert err.count("cannot read https://...@example.org/x.zarr nor s3://b/k?...") >= 5
+    assert out.count("cannot read https://...@example.org/x.zarr nor s3://b/k?...") == 2, "the error and the warning"
+
+
+USAGE = ["check x --cluster {}", "report e.zarr -o {}", "path x -k 2 -r 2 -o {}", "run {}", "check {}", "inspect {}"]
+
+
+@pytest.mark.parametrize("words", USAGE)
+def test_no_error_of_a_command_shows_the_secrets_of_a_url(spae, words):
+    ended = spae(*words.format("ftp://bob:s3cret@example.org/x.zarr?sig=s3cret").split(), "--json")
+    assert ended.code in (2, 3)
+    assert "s3cret" not in ended.err
+    assert "s3cret" not in json.loads(ended.out)["error"]["message"]

@@ -1,7 +1,6 @@
 """What a verb takes, the step of that name takes as well, and the other way round, but for what is listed here."""
 
 import inspect
-from dataclasses import fields
 from enum import Enum
 
 import pytest
@@ -10,7 +9,8 @@ from typer.main import get_command
 from spae_dask.cli.fit_given import FitGiven
 from spae_dask.cli.fit_words import fit_words, listed
 from spae_dask.cli.main import VERBS, app
-from spae_dask.cli.options import columns_of
+from spae_dask.cli.options.data import columns_of
+from spae_dask.cli.options.groups import gathered
 from spae_dask.pipelines.kinds import KINDS
 from spae_dask.pipelines.schema import Fit
 from tests.cli.test_exit_codes import failed
@@ -122,7 +122,7 @@ def parsed(words):
     """What `spae fit-part` makes of them."""
     command = get_command(app).commands["fit-part"]
     found = command.make_context("fit-part", ["1/2", "x.zarr", *words]).params
-    return FitGiven(**{field.name: found[field.name] for field in fields(FitGiven)}), found["checkpoint"]
+    return gathered(FitGiven, found), found["checkpoint"]
 
 
 @pytest.mark.parametrize("without", ["eps", "n_nonzero"])
@@ -141,7 +141,7 @@ def test_a_fit_step_in_words_of_the_command_line_is_the_same_fit(tmp_path, witho
     assert {key: value for key, value in parameters.items() if value is not None} == {
         key: value for key, value in changed.items() if key not in ("array", "columns")
     }
-    assert given.array == "layers/counts"
+    assert given.which.array == "layers/counts"
 
 
 @pytest.mark.parametrize("names", [("a",), ("a,b", "c"), ('the "best"', "expr_*"), ("x y", "é", "1")])

@@ -9,17 +9,19 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
-from tests.clusters.conftest import ROOT, wait_until
+from tests.clusters.conftest import ROOT, ended, wait_until
 
 DEPLOY = ROOT / "deploy/kubernetes"
 SCRIPT = DEPLOY / "lab/lab.sh"
 IMAGE = "localhost/spae:dev"
+MANIFESTS = ("namespace.yaml", "network-policy.yaml", "rbac.yaml")
 EVERYTHING = "daskclusters,daskjobs,jobs,deployments,services,pods"
 
 CLUSTER = f"""kind = "kubernetes"
@@ -63,14 +65,39 @@ class Lab:
         What pods and commands both see at its path, pods without writing.
     results : Path
         Where pods write, below ``/results``.
+    kubeconfig : Path, optional
+        Of who runs commands; the administrator does if it is not given.
     """
 
     folder: Path
     results: Path
+    kubeconfig: Path | None = None
 
     def words(self, *command: object) -> list[str]:
         """A command, where the cluster is."""
-        return [str(SCRIPT), "in", *map(str, command)]
+        who = () if self.kubeconfig is None else ("env", f"KUBECONFIG={self.kubeconfig}")
+        return [str(SCRIPT), "in", *map(str, (*who, *command))]
+
+    def of_account(self, name: str) -> "Lab":
+        """The same, with the rights of a service account of the namespace and no others."""
+        config = yaml.safe_load(Path(os.environ["SPAE_KUBE_LAB"], "kubeconfig").read_text())
+        config["users"][0]["user"]["token"] = self.kubectl("create", "token", name).strip()
+        path = self.folder.with_name(f"kubeconfig-{name}")
+        path.write_text(yaml.safe_dump(config))
+        return replace(self, kubeconfig=path)
+
+    def asked(self, account: str) -> dict[tuple[str, str, str], set[str]]:
+        """Group, resource and verb of all that a service account asked the server for, and what the answers were."""
+        found: dict[tuple[str, str, str], set[str]] = {}
+        for line in Path(os.environ["SPAE_KUBE_LAB"], "log/audit.log").read_text().splitlines():
+            event = json.loads(line)
+            if event["user"].get("username") != f"system:serviceaccount:spae:{account}" or "objectRef" not in event:
+                continue  # by others; or what kinds there are, which everybody may ask
+            of = event["objectRef"]
+            resource = "/".join(filter(None, (of["resource"], of.get("subresource"))))
+            answers = found.setdefault((of.get("apiGroup", ""), resource, event["verb"]), set())
+            answers.add(event["annotations"]["authorization.k8s.io/decision"])
+        return found
 
     def kubectl(self, *words: str, text: str | None = None) -> str:
         """What kubectl says, in the namespace of the tests."""
@@ -95,6 +122,30 @@ class Lab:
     def wait_for_nothing(self, seconds: float = 60) -> None:
         """Fail if something is left."""
         wait_until(lambda: self.names() == [], seconds, "an empty namespace")
+
+    def fit_words(self, data: str = "x.zarr", **changed: str) -> tuple[object, ...]:
+        """A fit on pods; ``changed`` as `cluster_file` has it."""
+        words = ("spae", "fit", self.folder / data, "-k", 3, "-r", 5, "-o", self.folder / "e.zarr", "--force")
+        return (*words, "--cluster", self.cluster_file(**changed))
+
+    def submitted(self, data: str = "x.zarr", **changed: str) -> str:
+        """Submit a pipeline of one fit; what the command says then."""
+        pipeline = self.folder / "p.toml"
+        step = f'kind = "fit"\nname = "enc"\ndata = "{self.folder / data}"\nn_components = 3\nn_nonzero = 5\n'
+        pipeline.write_text(f'output = "/results/run"\n\n[[step]]\n{step}')
+        words = ("spae", "submit", "kubernetes", pipeline, "--cluster", self.cluster_file(**changed))
+        with self.started(*words) as process:
+            code, _, err = ended(process)
+        assert code == 0, err
+        return err
+
+    def follow(self, advice: str, what: str) -> str:
+        """Run the command that was given for ``next``, ``log`` or ``remove``; what it says."""
+        (line,) = (each for each in advice.splitlines() if each.startswith(f"{what} "))
+        command = self.words(*line.split()[1:])
+        done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=240)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
 
     def cluster_file(self, **changed: str) -> Path:
         """A cluster file; ``memory='"20MiB"'`` puts that value in place of what is there."""
@@ -138,7 +189,7 @@ def _ready(pod: Any) -> dict[str, Any]:
 
 @contextmanager
 def running_lab() -> Iterator[Lab]:
-    """A lab with our namespace, network policy and volumes; the test is skipped where its programs are not."""
+    """A lab with our manifests, and volumes; the test is skipped where its programs are not."""
     for variable, what in (("SPAE_KUBE_BIN", "lab/build.sh"), ("SPAE_KUBE_IMAGES", "lab/lab.sh")):
         if variable not in os.environ:
             pytest.skip(f"{variable} is not set: see deploy/kubernetes/{what}")
@@ -155,8 +206,8 @@ def running_lab() -> Iterator[Lab]:
             lab.folder.mkdir()
             lab.results.mkdir()
             shutil.chown(lab.results, 1000)
-            lab.kubectl("create", "--filename", str(DEPLOY / "namespace.yaml"))
-            lab.kubectl("create", "--filename", str(DEPLOY / "network-policy.yaml"))
+            for name in MANIFESTS:
+                lab.kubectl("create", "--filename", str(DEPLOY / name))
             for name, mode, path in (
                 ("spae-data", "ReadOnlyMany", lab.folder),
                 ("spae-results", "ReadWriteMany", lab.results),

@@ -229,7 +229,7 @@ def test_no_workers_are_for_submit_only(folder):
         pytest.fail("it connected")
 
 
-@pytest.mark.parametrize("name", ["namespace.yaml", "network-policy.yaml"])
+@pytest.mark.parametrize("name", ["namespace.yaml", "network-policy.yaml", "rbac.yaml"])
 def test_the_manifests_of_deploy_are_valid(name, crds):
     for each in yaml.safe_load_all((DEPLOY / name).read_text()):
         check(each, crds)

@@ -3,7 +3,6 @@
 import re
 import shutil
 import signal
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,7 @@ import zarr
 from spae_dask import SparseEncoder
 from tests.cli.test_interrupts import wait_for_line
 from tests.clusters.conftest import bits_of, ended, wait_until
-from tests.clusters.kubernetes_lab import DEPLOY, running_lab
+from tests.clusters.kubernetes_lab import DEPLOY, MANIFESTS, running_lab
 from tests.clusters.slow_source import Slow
 
 pytestmark = [pytest.mark.slow, pytest.mark.chaos, pytest.mark.timeout(600)]
@@ -38,22 +37,6 @@ def nothing_before(lab):
     shutil.rmtree(lab.results / "run", ignore_errors=True)
 
 
-def fit_words(lab, data="x.zarr", **changed):
-    words = ("spae", "fit", lab.folder / data, "-k", 3, "-r", 5, "-o", lab.folder / "e.zarr", "--force")
-    return (*words, "--cluster", lab.cluster_file(**changed))
-
-
-def submitted(lab, data="x.zarr", **changed):
-    """Submit a pipeline of one fit."""
-    pipeline = lab.folder / "p.toml"
-    step = f'kind = "fit"\nname = "enc"\ndata = "{lab.folder / data}"\nn_components = 3\nn_nonzero = 5\n'
-    pipeline.write_text(f'output = "/results/run"\n\n[[step]]\n{step}')
-    with lab.started("spae", "submit", "kubernetes", pipeline, "--cluster", lab.cluster_file(**changed)) as process:
-        code, _, err = ended(process)
-    assert code == 0, err
-    return err
-
-
 def status(lab, kind, key):
     (found,) = lab.objects(kind)
     return found.get("status", {}).get(key)
@@ -61,8 +44,7 @@ def status(lab, kind, key):
 
 def remove(lab, advice):
     """Do what the command said about removing the job."""
-    (line,) = (each for each in advice.splitlines() if each.startswith("remove"))
-    subprocess.run(lab.words(*line.split()[1:]), check=True, capture_output=True, timeout=120)
+    lab.follow(advice, "remove")
     lab.wait_for_nothing()
 
 
@@ -94,7 +76,7 @@ def test_the_server_takes_every_manifest_and_drops_nothing(lab, name):
 
 
 def test_the_manifests_of_deploy_are_what_the_server_has(lab):
-    for name in ("namespace.yaml", "network-policy.yaml"):
+    for name in MANIFESTS:
         for document in yaml.safe_load_all((DEPLOY / name).read_text()):
             kind, metadata = document["kind"], document["metadata"]
             assert dropped(document, yaml.safe_load(lab.kubectl("get", kind, metadata["name"], "-o", "yaml"))) == []
@@ -106,7 +88,7 @@ def test_the_manifests_of_deploy_are_what_the_server_has(lab):
 
 
 def test_a_fit_on_pods_has_the_bits_of_one_process_and_leaves_nothing(lab, serial):
-    with lab.started(*fit_words(lab)) as process:
+    with lab.started(*lab.fit_words()) as process:
         code, _, err = ended(process, 240)
     assert code == 0, err
     assert ".spae:8786" in err
@@ -134,7 +116,7 @@ def test_a_worker_pod_that_is_killed_is_replaced_and_the_bits_stay_seen_from_out
 
 @pytest.mark.parametrize(("signum", "expected"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_stopped_command_leaves_no_pod_behind(lab, signum, expected):
-    with lab.started(*fit_words(lab, "huge.zarr")) as process:
+    with lab.started(*lab.fit_words("huge.zarr")) as process:
         wait_for_line(process, "warning: ")  # of chunks not stored, given just before the pass
         process.send_signal(signum)
         code, _, err = ended(process)
@@ -144,7 +126,7 @@ def test_a_stopped_command_leaves_no_pod_behind(lab, signum, expected):
 
 
 def test_sigterm_while_the_cluster_starts_leaves_no_pod_behind(lab):
-    with lab.started(*fit_words(lab)) as process:
+    with lab.started(*lab.fit_words()) as process:
         wait_until(lambda: lab.names("daskclusters"), 60, "a DaskCluster")
         process.send_signal(signal.SIGTERM)
         code, _, err = ended(process)
@@ -173,7 +155,7 @@ def test_pods_stay_while_their_client_works_by_itself_and_end_when_it_was_killed
     ],
 )
 def test_why_pods_do_not_start_is_told(lab, changed, said):
-    with lab.started(*fit_words(lab, **changed)) as process:
+    with lab.started(*lab.fit_words(**changed)) as process:
         code, _, err = ended(process, 120)
     assert code == 6, err
     assert said in err
@@ -183,7 +165,7 @@ def test_why_pods_do_not_start_is_told(lab, changed, said):
 
 
 def test_workers_with_less_memory_than_the_plan_are_refused(lab):
-    with lab.started(*fit_words(lab, "wide.zarr", memory='"300MiB"')) as process:
+    with lab.started(*lab.fit_words("wide.zarr", memory='"300MiB"')) as process:
         code, _, err = ended(process, 240)
     assert code == 4, err
     assert re.search(r"needs .* GiB, but only .* What would fit: a memory limit of .* GiB", err), err
@@ -191,7 +173,7 @@ def test_workers_with_less_memory_than_the_plan_are_refused(lab):
 
 
 def test_a_submitted_pipeline_runs_by_itself_on_workers(lab, serial):
-    advice = submitted(lab)
+    advice = lab.submitted()
     wait_until(lambda: status(lab, "daskjobs", "jobStatus") == "Successful", 240, "the end of the job")
     assert "enc  fit        ran" in lab.kubectl("logs", "pod/spae-p-runner")
     assert bits_of(lab.results / "run/enc.zarr") == serial
@@ -200,7 +182,7 @@ def test_a_submitted_pipeline_runs_by_itself_on_workers(lab, serial):
 
 
 def test_a_submitted_pipeline_without_workers_runs_by_itself(lab, serial):
-    advice = submitted(lab, workers="0")
+    advice = lab.submitted(workers="0")
     wait_until(lambda: status(lab, "jobs", "succeeded") == 1, 240, "the end of the job")
     assert bits_of(lab.results / "run/enc.zarr") == serial
     with lab.started("spae", "submit", "kubernetes", lab.folder / "p.toml", "--cluster", lab.cluster_file()) as again:
@@ -211,7 +193,7 @@ def test_a_submitted_pipeline_without_workers_runs_by_itself(lab, serial):
 
 
 def test_a_submitted_job_with_less_memory_than_the_plan_says_so_and_fails(lab):
-    advice = submitted(lab, "wide.zarr", workers="0", driver='{ memory = "300MiB", walltime = "10m" }')
+    advice = lab.submitted("wide.zarr", workers="0", driver='{ memory = "300MiB", walltime = "10m" }')
     wait_until(lambda: status(lab, "jobs", "failed") or 0, 240, "the failure of the job")
     failed = lab.kubectl("get", "pods", "--field-selector", "status.phase=Failed", "--output", "name").split()
     log = lab.kubectl("logs", failed[0])  # others may be there, not started yet

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from spae_dask.cli.main import main
 from spae_dask.clusters.batch_job import BatchJob, job_name, own_processes
-from spae_dask.clusters.job_options import lifetime
+from spae_dask.clusters.job_options import grid_engine_memory, lifetime
 from spae_dask.clusters.queue import job_script
 from spae_dask.clusters.slurm_script import array_script, batch_script
 from spae_dask.clusters.specs import Driver, QueueSpec
@@ -32,10 +33,11 @@ TABLE = {
     "driver": {"cores": 2, "memory": "8GiB", "walltime": "12h"},
 }
 OPTION = {"slurm": "--constraint=icelake", "pbs": "-l place=scatter", "lsf": "-R select[big]", "sge": "-l gpu=0"}
+KEYS = {"sge": {"parallel_environment": "smp"}}
 
 
 def a_queue(kind="slurm", **changes):
-    return QueueSpec.model_validate({"kind": kind, "options": [OPTION[kind]]} | TABLE | changes)
+    return QueueSpec.model_validate({"kind": kind, "options": [OPTION[kind]]} | TABLE | KEYS.get(kind, {}) | changes)
 
 
 def a_job(*words):
@@ -55,6 +57,29 @@ def in_a_folder(tmp_path, monkeypatch):
 def test_the_script_of_a_worker_is_this_one(kind):
     script = job_script(a_queue(kind), "tcp://10.0.0.1:4242", "spae-1a2b3c4d")
     assert script == (GOLDEN / f"worker-{kind}.sh").read_text()
+
+
+@pytest.mark.parametrize(
+    ("resource", "asked"),
+    [
+        (None, "h_vmem=4608M"),  # (16 GiB, and 1 GiB of addresses for each of two processes) over four slots
+        ("h_vmem,mem_free", "h_vmem=4608M,mem_free=4096M"),
+        ("m_mem_free", "m_mem_free=4096M"),
+    ],
+)
+def test_grid_engine_is_asked_for_memory_by_the_slot_and_for_addresses_where_it_counts_them(resource, asked):
+    script = job_script(a_queue("sge", memory_resource=resource), "tcp://10.0.0.1:4242", "spae-1")
+    assert f"\n#$ -l {asked}\n" in script
+
+
+def test_memory_of_a_slot_is_rounded_up():
+    spec = a_queue("sge", memory="1GiB", cores=3, processes=1, memory_resource="h_rss")
+    assert grid_engine_memory(spec) == "h_rss=342M"
+
+
+def test_a_user_s_own_number_of_allocator_arenas_is_kept():
+    script = job_script(a_queue("sge", environment={"MALLOC_ARENA_MAX": "7"}), "tcp://10.0.0.1:4242", "spae-1")
+    assert [line for line in script.split("\n") if "ARENA" in line] == ["export MALLOC_ARENA_MAX=7"]
 
 
 def test_the_script_of_a_batch_job_is_this_one():
@@ -95,20 +120,27 @@ def test_the_script_of_a_worker_too(evil, tmp_path):
     fake.write_text('#!/bin/sh\nprintf "%s\\0" "$EVIL" "$@" > "$SEEN"\n')
     fake.chmod(0o755)
     environment = {"EVIL": evil, "SEEN": str(tmp_path / "seen")}
-    spec = a_queue(python=str(fake), modules=[], prologue=[], scratch=evil, environment=environment)
+    scratch = f"/scratch/{evil}"
+    spec = a_queue(python=str(fake), modules=[], prologue=[], scratch=scratch, environment=environment)
     script = job_script(spec, "tcp://10.0.0.1:4242", "spae-1")
     subprocess.run(["bash", "-c", script], check=True, env={"PATH": "/usr/bin:/bin"})
     seen = (tmp_path / "seen").read_text().split("\0")[:-1]
     assert seen[0] == evil
-    assert seen[seen.index("--local-directory") + 1] == evil
+    assert seen[seen.index("--local-directory") + 1] == scratch
     assert not list(tmp_path.rglob("pwned"))
 
 
-@pytest.mark.parametrize("key", ["queue", "account", "interface", "logs"])
+@pytest.mark.parametrize("key", ["queue", "account", "interface", "logs", "parallel_environment", "memory_resource"])
 @pytest.mark.parametrize("evil", ["a\n#SBATCH --wrap=id", "a b", "$(id)", "a;id", "-x", "", "`id`", "a'b", 'a"b'])
 def test_what_would_end_a_line_of_the_batch_system_is_refused(key, evil):
-    with pytest.raises(ValueError, match="give a string of letters"):
-        a_queue(**{key: evil})
+    with pytest.raises(ValueError, match=r"give (a string of letters|names of resources)"):
+        a_queue("sge", **{key: evil})
+
+
+@pytest.mark.parametrize("given", ["$TMPDIR", "${SLURM_TMPDIR}/x", "~/scratch", "~", "$(mktemp -d)"])
+def test_scratch_that_only_a_shell_would_find_is_refused(given):
+    with pytest.raises(ValueError, match="no variable and no ~ stands for anything"):
+        a_queue(scratch=given)
 
 
 @pytest.mark.parametrize("evil", ["--x\n#SBATCH --y", "x", "", "\t--x", "--x\0", "--é"])
@@ -143,3 +175,21 @@ def test_any_file_gives_a_name_of_a_job(stem):
     assert json.dumps(name).isascii()
     assert name.replace("-", "").isalnum()
     assert len(name) <= 40
+
+
+@pytest.mark.parametrize("words", [(), ("--array", "3")])
+def test_a_dry_run_shows_the_script_as_it_is_submitted(words, tmp_path, capsys):
+    Path("x.npy").write_bytes(b"")
+    Path("p.toml").write_text(
+        'output = "out"\n[[step]]\nkind = "fit"\nname = "e"\ndata = "x.npy"\nn_components = 1\nn_nonzero = 1\n'
+    )
+    Path("c.toml").write_text(
+        'kind = "slurm"\njobs = 0\noptions = ["--comment=method=x"]\n[environment]\neps = "array=1"\n'
+    )
+    order = ["submit", "slurm", "p.toml", "--cluster", "c.toml", *words]
+    assert main([*order, "--dry-run", "-o", "job.sh"]) == 0
+    shown = capsys.readouterr().out
+    written = [Path(each).read_text() for each in ("job.sh", "job-2.sh") if Path(each).exists()]
+    assert shown.rstrip("\n") == "\n".join(written).rstrip("\n")
+    assert "export eps=array=1" in shown
+    assert "#SBATCH --comment=method=x" in shown

@@ -19,6 +19,7 @@ from benchmarks.slurm_runs import CASES
 from spae_dask import SparseEncoder
 from spae_dask.clusters.connect import connect
 from spae_dask.clusters.spec_file import read_cluster
+from spae_dask.engine.watchdog import no_workers_seconds
 from tests.cli.test_interrupts import wait_for_line
 from tests.clusters.conftest import ROOT, SLURM_TOML, bits_of, ended, wait_until
 from tests.clusters.slow_source import Slow
@@ -32,6 +33,30 @@ def running(slurm, name="spae-"):
     return [line.split()[0] for line in slurm() if name in line and line.endswith("RUNNING")]
 
 
+def memory_of_workers():
+    """Of jobs that are over too, while Slurm remembers them: what each asked for, by its number."""
+    words = ["squeue", "--noheader", "--states=all", "--format", "%A %j %m"]
+    lines = subprocess.run(words, check=True, capture_output=True, text=True).stdout.splitlines()
+    jobs = [line.split() for line in lines]
+    return {number: memory for number, name, memory in jobs if re.fullmatch("spae-[0-9a-f]{8}", name)}
+
+
+def planned(start):
+    code, out, err = ended(start("plan", *FIT[1:], "--cluster", "slurm.toml", "--no-calibrate", "--json"))
+    assert code == 0, err
+    return json.loads(out)["request"].partition(" MiB a job")[0] + "M"
+
+
+def test_workers_whose_memory_is_left_to_the_plan_get_it_and_do_the_fit(start, place, serial, slurm):
+    (place / "slurm.toml").write_text(SLURM_TOML.replace('"1GB"', '"plan"'))
+    before = memory_of_workers()
+    code, _, err = ended(start(*FIT, "-o", "e.zarr", "--cluster", "slurm.toml"))
+    assert code == 0, err
+    got = memory_of_workers()
+    assert [got[number] for number in got.keys() - before.keys()] == [planned(start)] * 2
+    assert bits_of(place / "e.zarr") == serial
+
+
 def test_a_fit_on_worker_jobs_has_the_bits_of_one_process(start, place, serial, slurm):
     code, out, err = ended(start(*FIT, "-o", "e.zarr", "--cluster", "slurm.toml", "--json"))
     assert code == 0, err
@@ -40,14 +65,18 @@ def test_a_fit_on_worker_jobs_has_the_bits_of_one_process(start, place, serial, 
     wait_until(lambda: slurm() == [], 15, "an empty queue")
 
 
-def test_a_worker_job_that_is_cancelled_is_replaced_and_the_value_stays(slurm, place):
-    source = Slow(n_blocks=24, seconds=0.6)
+@pytest.mark.parametrize("cores", [1, 2])
+def test_a_worker_job_that_is_cancelled_is_replaced_and_the_value_stays(slurm, place, cores):
+    source = Slow(n_blocks=24 * cores, seconds=0.6)
     found = []
+    text = SLURM_TOML.replace("jobs = 2", f"jobs = 2\ncores = {cores}").replace('"60s"', '"10m"')
+    (place / "slurm.toml").write_text(text)
     with connect(str(place / "slurm.toml")) as client:
-        client.wait_for_workers(2, timeout=60)
+        client.wait_for_workers(2 * cores, timeout=60)
         fit = threading.Thread(
             target=lambda: found.append(SparseEncoder(3, n_nonzero=5, strategy="gram").fit(source).components_)
         )
+        assert no_workers_seconds() == 600  # as long as for the first
         with client.as_current():
             before = set(running(slurm))
             assert len(before) == 2
@@ -57,9 +86,36 @@ def test_a_worker_job_that_is_cancelled_is_replaced_and_the_value_stays(slurm, p
             subprocess.run(["scancel", victim], check=True)
             wait_until(lambda: len(set(running(slurm)) - {victim}) == 2, 20, "another job in place of the dead one")
             fit.join(timeout=60)
+    assert no_workers_seconds() == 300
     assert len(found) == 1
-    alone = SparseEncoder(3, n_nonzero=5, strategy="gram").fit(Slow(n_blocks=24, seconds=0)).components_
+    alone = SparseEncoder(3, n_nonzero=5, strategy="gram").fit(Slow(n_blocks=24 * cores, seconds=0)).components_
     assert found[0].tobytes() == alone.tobytes()
+
+
+def test_a_worker_job_that_is_cancelled_before_it_runs_is_replaced_too(start, place, serial, slurm):
+    subprocess.run(["scontrol", "update", "PartitionName=debug", "State=DOWN"], check=True)
+    try:
+        process = start(*FIT, "-o", "e.zarr", "--cluster", "slurm.toml")
+        wait_until(lambda: len(slurm()) == 2, 60, "jobs in the queue")
+        first = {line.split()[0] for line in slurm()}
+        victim = min(first)
+        subprocess.run(["scancel", victim], check=True)
+        wait_until(lambda: len({line.split()[0] for line in slurm()} - {victim}) == 2, 40, "another job in its place")
+    finally:
+        subprocess.run(["scontrol", "update", "PartitionName=debug", "State=UP"], check=True)
+    code, _, err = ended(process)
+    assert code == 0, err
+    assert bits_of(place / "e.zarr") == serial
+
+
+def test_jobs_that_cannot_start_a_worker_are_told_with_their_last_words_and_not_waited_for(start, place, slurm):
+    (place / "slurm.toml").write_text(SLURM_TOML.replace('"60s"', '"10m"\npython = "/none/such/python"'))
+    code, _, err = ended(start(*FIT, "-o", "e.zarr", "--cluster", "slurm.toml"))
+    assert code == 6
+    assert "all 2 slurm jobs ended before they had a worker: job " in err
+    assert "is FAILED (NonZeroExitCode)" in err
+    assert "/none/such/python: No such file or directory" in err
+    assert slurm() == []
 
 
 def test_a_killed_command_leaves_no_job_behind(start, place, slurm):
@@ -138,6 +194,27 @@ def test_a_submitted_pipeline_runs_by_itself(start, place, serial, slurm):
     log = (place / f"spae-logs/spae-p-{job}.log").read_text()
     assert "enc  fit        ran" in log
     assert bits_of(place / "out/enc.zarr") == serial
+
+
+def test_a_pipeline_that_is_submitted_with_workers_of_planned_memory_runs_by_itself(start, place, serial, slurm):
+    (place / "slurm.toml").write_text(SLURM_TOML.replace('"1GB"', '"plan"') + '[driver]\nmemory = "1GB"\n')
+    before = memory_of_workers()
+    code, out, err = ended(start("submit", "slurm", "p.toml", "--cluster", "slurm.toml", "--json"))
+    assert code == 0, err
+    (job,) = json.loads(out)["jobs"]
+    wait_until(lambda: slurm() == [], 90, "the job's end")
+    assert "request   " in (place / f"spae-logs/spae-p-{job}.log").read_text()
+    got = memory_of_workers()
+    assert [got[number] for number in got.keys() - before.keys()] == [planned(start)] * 2
+    assert bits_of(place / "out/enc.zarr") == serial
+
+
+def test_a_job_that_would_wait_for_ever_is_warned_of_when_it_is_submitted(start, place, slurm):
+    (place / "slurm.toml").write_text(SLURM_TOML.replace("jobs = 2", "jobs = 0") + '[driver]\nwalltime = "5h"\n')
+    code, out, err = ended(start("submit", "slurm", "p.toml", "--cluster", "slurm.toml"))
+    assert (code, f"warning: job {out.strip()} is held by PartitionTimeLimit" in err) == (0, True), err
+    subprocess.run(["scancel", out.strip()], check=True)
+    wait_until(lambda: slurm() == [], 30, "an empty queue")
 
 
 def test_a_submitted_array_does_the_fit_in_parts_and_the_rest_after_them(start, place, serial, slurm):

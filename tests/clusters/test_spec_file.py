@@ -1,5 +1,6 @@
 """Mistakes in cluster files are told with their lines; the files in deploy are right."""
 
+import json
 import sys
 from pathlib import Path
 
@@ -38,7 +39,9 @@ def test_the_files_in_deploy_are_right(path):
         ('memory = "1GB"', 'memory = "0GB"', 3, "memory: '0GB' is not allowed"),
         ('memory = "1GB"', 'memory = "plans"', 3, "such as '4GB' or '512MiB'; or 'plan'"),
         ('walltime = "20m"', 'walltime = "20"', 4, "walltime: '20' is not allowed: give a time such as '90s'"),
-        ('walltime = "20m"', 'walltime = "1m"', 1, "less than two minutes"),
+        ('walltime = "20m"', 'walltime = "1m"', 1, "line 1: 'walltime' is less than two minutes"),
+        ("jobs = 2", "jobs = 2\nmemory_resource = 'h_vmem'", 1, "'memory_resource' is of Grid Engine, kind = 'sge'"),
+        ("jobs = 2", "jobs = 2\nparallel_environment = 'smp'", 1, "'parallel_environment' is of Grid Engine"),
         ('walltime = "20m"', 'walltime = "9999999d"', 4, "give a time"),
         ('queue = "debug"', 'queue = ["debug"]', 5, "queue: ['debug'] is not allowed"),
         ('timeout = "60s"', "timeout = '60s'\n[driver]\ncpus = 2", 9, "driver.cpus: this key is not known."),
@@ -50,6 +53,20 @@ def test_the_line_and_the_remedy_of_each_mistake(tmp_path, old, new, line, said)
     message = error_of(tmp_path, SLURM_TOML.replace(old, new))
     assert f"line {line}: " in message
     assert said in message
+
+
+def test_several_cores_of_grid_engine_need_a_parallel_environment(tmp_path):
+    text = SLURM_TOML.replace('"slurm"', '"sge"').replace("jobs = 2", "jobs = 2\ncores = 4")
+    assert "Give 'parallel_environment', such as 'smp': `qconf -spl` lists those" in error_of(tmp_path, text)
+    for key in ("parallel_environment = 'smp'", "options = ['-pe  shared 4']"):
+        (tmp_path / "c.toml").write_text(f"{text}{key}\n")
+        assert read_cluster(tmp_path / "c.toml").cores == 4
+
+
+@pytest.mark.parametrize("evil", ["h_vmem=1G", "", ",", "h_vmem,", "-l", "a b", "h_vmem\n#$ -o x"])
+def test_resources_are_names(tmp_path, evil):
+    text = SLURM_TOML.replace('"slurm"', '"sge"')
+    assert "give names of resources" in error_of(tmp_path, f"{text}memory_resource = {json.dumps(evil)}\n")
 
 
 def test_all_mistakes_are_told_at_once(tmp_path):

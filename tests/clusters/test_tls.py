@@ -121,6 +121,14 @@ def test_a_key_that_others_can_read_is_refused(tmp_path: Path) -> None:
     refused(InvalidInput, "chmod 600", lambda: client_security(ADDRESS, str(tmp_path / "certs")))
 
 
+@pytest.mark.parametrize("changed", ["ca.pem", "client.pem", "."])
+def test_certificates_that_others_can_change_are_refused(tmp_path: Path, changed: str) -> None:
+    make_certificates(tmp_path / "certs")
+    assert client_security(ADDRESS, str(tmp_path / "certs")) is not None
+    (tmp_path / "certs" / changed).chmod(0o722)
+    refused(InvalidInput, "chmod go-w", lambda: client_security(ADDRESS, str(tmp_path / "certs")))
+
+
 def test_certificates_that_are_none_are_refused(tmp_path: Path) -> None:
     make_certificates(tmp_path / "certs")
     (tmp_path / "certs" / "ca.pem").write_text("no certificate")

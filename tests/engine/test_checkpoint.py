@@ -14,14 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spae_dask.accumulators import Gram, NonFinite, Together, Triangular
-from spae_dask.engine.checkpoint import Checkpoint, KeptPass, LostState, NotWhole, Share
+from spae_dask.engine.checkpoint import Checkpoint
 from spae_dask.engine.distributed import DaskRunner
 from spae_dask.engine.events import Event, Resumed, RowsDone
-from spae_dask.engine.layout import PassLayout
 from spae_dask.engine.merge_tree import MergeTree
 from spae_dask.engine.recipe_digest import digest_of
 from spae_dask.engine.serial import SerialRunner
-from spae_dask.engine.spans import merge_levels
+from spae_dask.engine.shares import NotWhole, Share
 from spae_dask.engine.state_bytes import UnusableState, read_state, state_bytes
 from spae_dask.engine.sweep import Swept
 from spae_dask.errors import CheckpointWarning, StorageError
@@ -344,26 +343,3 @@ def test_digests_tell_recipes_apart_to_the_last_bit_and_nothing_else() -> None:
     assert len({digest_of(each) for each in different}) == len(different)
     with pytest.raises(AssertionError, match="please report"):
         digest_of(object())
-
-
-@pytest.mark.parametrize(("n_spans", "fan_in"), [(1, 1), (2, 2), (9, 8), (64, 8), (65, 8), (100, 3)])
-def test_the_tree_is_that_of_the_merge_levels(n_spans: int, fan_in: int) -> None:
-    tree, levels = MergeTree(n_spans, fan_in), merge_levels(n_spans, fan_in)
-    assert tree.widths == (n_spans, *map(len, levels))
-    for level, groups in enumerate(levels, start=1):
-        for number, group in enumerate(groups):
-            assert tree.children((level, number)) == tuple((level - 1, i) for i in group)
-    assert list(tree.spans(tree.root)) == list(range(n_spans))
-    assert tree.tops(set(range(n_spans))) == [tree.root]
-    assert [span for node in tree.tops(set(range(n_spans)) - {n_spans // 2}) for span in tree.spans(node)] == [
-        span for span in range(n_spans) if span != n_spans // 2
-    ]
-
-
-def test_a_lost_state_says_which_and_why() -> None:
-    kept = KeptPass(Held({"f/0-00000.state": b"?"}), "f", "key", MergeTree(2, 2))
-    with pytest.raises(LostState) as caught:
-        kept.load((0, 0), RECIPE)
-    assert caught.value.args == ((0, 0), "it is cut off")
-    assert kept.find((0, 1), RECIPE) is None
-    assert PassLayout.of(source(), RECIPE).fan_in == 3

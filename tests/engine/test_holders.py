@@ -1,8 +1,11 @@
-"""How many threads of a cluster have nothing to do."""
+"""How many threads of a cluster have nothing to do, and which workers a task may run on."""
+
+import time
 
 import pytest
+from distributed import Client, LocalCluster
 
-from spae_dask.engine.holders import Holder, idle_places
+from spae_dask.engine.holders import Holder, allowed_places, idle_places
 
 
 def busy(address: str, n: int, *, threads: int = 1, silence: float = 0.0, running: bool = True) -> Holder:
@@ -28,3 +31,39 @@ def test_spans_are_run_again_only_if_half_of_the_threads_have_nothing_to_do(
     holders: list[Holder], places: list[str]
 ) -> None:
     assert idle_places(holders) == places
+
+
+def test_where_a_task_may_run_is_what_the_scheduler_makes_of_the_user_s_words() -> None:
+    with (
+        LocalCluster(
+            n_workers=2, processes=False, threads_per_worker=1, dashboard_address=None, resources={"GPU": 1}
+        ) as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        addresses = frozenset(client.scheduler_info()["workers"])
+        first = sorted(addresses)[0]
+        futures = {
+            "anywhere": client.submit(_same, 1, pure=False),
+            "on one": client.submit(_same, 2, workers=[first], pure=False),
+            "rather on one": client.submit(_same, 3, workers=[first], allow_other_workers=True, pure=False),
+            "with a GPU": client.submit(_same, 4, resources={"GPU": 1}, pure=False),
+            "with what is nowhere": client.submit(_same, 5, resources={"TPU": 1}, pure=False),
+        }
+        keys = {name: future.key for name, future in futures.items()}
+        deadline = time.monotonic() + 30
+        found: dict[str, frozenset[str] | None] = {}
+        while len(found) < len(keys) and time.monotonic() < deadline:  # the scheduler may not have all of them yet
+            found = allowed_places(client, client.sync, [*keys.values(), "unknown"])
+    assert {name: found[key] for name, key in keys.items()} == {
+        "anywhere": None,
+        "on one": {first},
+        "rather on one": None,
+        "with a GPU": addresses,
+        "with what is nowhere": set(),
+    }
+    assert len(found) == len(keys)
+    assert allowed_places(client, lambda question: None, list(keys.values())) == {}
+
+
+def _same(number: int) -> int:
+    return number

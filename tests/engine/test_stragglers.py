@@ -12,6 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import dask
 import dask.array as da
 import numpy as np
 import pytest
@@ -120,6 +121,31 @@ def test_a_read_that_hangs_the_first_time_is_made_again_on_the_other_worker(
     assert told.done == N_BLOCKS
     # the thread that hangs holds no worker up
     assert bits(DaskRunner(store, client, 1).run_pass(Triangular(D))) == expected(store)
+
+
+@pytest.fixture
+def mixed(processes: DaskProcesses) -> Iterator[Client]:
+    """Of a scheduler with three workers; the first lacks what the others have."""
+    address = processes.scheduler()
+    processes.worker(address, "--name", "bare")
+    with running_scheduler(address, timeout=60) as client:
+        for name in ("one", "two"):
+            processes.worker(address, "--name", name, "--resources", "GPU=1")
+        client.wait_for_workers(3, timeout=60)
+        yield client
+
+
+@pytest.mark.parametrize("annotation", [{"workers": ["one", "two"]}, {"resources": {"GPU": 1}}], ids=" ".join)
+def test_a_second_run_keeps_to_the_workers_and_resources_that_the_user_has_named(
+    annotation: dict[str, Any], scripted: Callable[..., Scripted], store: ZarrBlocks, mixed: Client
+) -> None:
+    source, told = scripted({7: ("hangs", "read")}), Told()
+    with dask.annotate(**annotation):
+        found = DaskRunner(source, mixed, 1, told).run_pass(Triangular(D))
+    assert bits(found) == expected(store)
+    workers = mixed.scheduler_info()["workers"]
+    (again,) = (each for each in told.again if each.first_row == 350)
+    assert {workers[address]["name"] for address in (again.slow_worker, again.worker)} == {"one", "two"}
 
 
 def test_the_first_run_counts_if_it_ends_before_the_second_and_a_fault_of_the_second_is_nobody_s(
@@ -415,18 +441,22 @@ class Answers:
 
     def __init__(self) -> None:
         self.places: list[str] = []
+        self.allowed: dict[str, frozenset[str] | None] = {}
 
     def compute(self, place: str, optimize_graph: bool) -> str:
         assert not optimize_graph
         self.places.append(place)
         return place
 
+    def _run_on_scheduler(self, act: Any, keys: tuple[str, ...]) -> dict[str, frozenset[str] | None]:
+        return self.allowed | {key: None for key in keys if key not in self.allowed}
+
 
 def test_a_span_is_run_again_once_on_another_worker_and_few_are(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stragglers, "MOST_SECOND_RUNS", 3)
     client, told = Answers(), Told()
     spans = {f"a-{i}": Span(i, i + 1, 10 * i, 10 * i + 10) for i in range(5)}
-    again = stragglers.Stragglers(client, spans, lambda key, place: place, told, lambda question: None)
+    again = stragglers.Stragglers(client, spans, lambda key, place: place, told, lambda question: question())
     holders = [busy("a", 5, 8), busy("b", 0, 2), busy("c", 0, 8)]
     again.run_again(holders[:1], 9.0, 1.0)
     assert client.places == []  # its own threads are no other worker
@@ -434,6 +464,17 @@ def test_a_span_is_run_again_once_on_another_worker_and_few_are(monkeypatch: pyt
         again.run_again(holders, 9.0, 1.0)
     assert client.places == ["b", "b", "c"]
     assert [(each.first_row, each.slow_worker) for each in told.again] == [(0, "a"), (10, "a"), (20, "a")]
+
+
+def test_a_span_is_run_again_where_its_first_run_may_be_and_nowhere_if_that_is_not_known() -> None:
+    client, told = Answers(), Told()
+    spans = {f"a-{i}": Span(i, i + 1, 10 * i, 10 * i + 10) for i in range(3)}
+    client.allowed = {"a-0": frozenset("ac"), "a-1": frozenset("a")}
+    holders = [busy("a", 3, 3), busy("b", 0, 2), busy("c", 0, 2)]
+    for ask in (lambda question: None, lambda question: question()):
+        again = stragglers.Stragglers(client, spans, lambda key, place: place, told, ask)
+        again.run_again(holders, 9.0, 1.0)
+    assert [(each.first_row, each.worker) for each in told.again] == [(0, "c"), (20, "b")]
 
 
 class Stuck:
@@ -447,6 +488,9 @@ class Stuck:
 
     def compute(self, place: str, optimize_graph: bool) -> Any:
         return SimpleNamespace(status="finished", key=f"again-{place}")
+
+    def _run_on_scheduler(self, act: Any, keys: tuple[str, ...]) -> dict[str, None]:
+        return dict.fromkeys(keys)
 
     def who_has(self, futures: list[Any]) -> dict[str, list[str]]:
         return {each.key: ["a"] for each in futures}

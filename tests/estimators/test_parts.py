@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from spae_dask import ColumnSelector, SparseEncoder
 from spae_dask.blocks import ArrayBlocks
 from spae_dask.engine import spans
-from spae_dask.engine.checkpoint import NotWhole, Share
+from spae_dask.engine.shares import NotWhole, Share
 from spae_dask.errors import OtherCheckpoint, StorageError
 from spae_dask.estimators.checkpointing import CheckpointAt
 from spae_dask.estimators.parts import PartDone, fit_part

@@ -11,7 +11,6 @@ from spae_dask.linalg.loss import (
     encoder_loss,
     explained_order,
     information_loss,
-    loss_from_products,
     prefix_losses,
     rounding_error,
     sequential_explained,
@@ -176,37 +175,6 @@ def test_the_optimal_decoder_reaches_the_loss():
     X, H = rng.standard_normal((15, 7)), sparse_encoder(rng, 7, 3, 3)
 
     assert np.sum((X - X @ H @ optimal_decoder(X, H)) ** 2) == pytest.approx(encoder_loss(X, H), rel=1e-12)
-
-
-@given(st.integers(0, 10**6), st.floats(0.0, 6.0), st.integers(1, 5))
-def test_loss_from_products_is_as_right_as_it_says(seed, log_condition, k):
-    rng = np.random.default_rng(seed)
-    X = rng.standard_normal((20, 9))
-    X[:, :6] = with_spectrum(rng, 20, 6, np.logspace(0, -log_condition, 6))
-    S, H = np.arange(6), np.zeros((9, k))
-    H[S] = rng.standard_normal((6, k))
-    C = X[:, S]
-
-    loss, error = loss_from_products(C.T @ C, C.T @ X, float(np.sum(X**2)), H[S])
-
-    assert abs(loss - oracles.encoder_loss(X, H)) <= error
-    if log_condition < 1.0 and k == 1:
-        assert error < 1e-12 * np.sum(X**2)
-
-
-def test_loss_from_products_of_dependent_and_zero_codes():
-    rng = np.random.default_rng(9)
-    X = rng.standard_normal((10, 5))
-    X[:, 1] = X[:, 0]
-    h = np.array([1.0, 2.0, 0.0, -1.0, 0.5])
-    H = np.stack([h, 2 * h, np.zeros(5), np.array([1.0, -1.0, 0.0, 0.0, 0.0])], axis=1)
-
-    loss, error = loss_from_products(X.T @ X, X.T @ X, float(np.sum(X**2)), H)
-    nothing, _ = loss_from_products(X.T @ X, X.T @ X, float(np.sum(X**2)), np.zeros((5, 2)))
-
-    assert loss == pytest.approx(oracles.encoder_loss(X, h[:, None]), rel=1e-12)
-    assert error < 1e-12 * np.sum(X**2)
-    assert nothing == np.sum(X**2)
 
 
 def test_information_loss_of_pitprops_single_variables():

@@ -16,7 +16,7 @@ from spae_dask.report.encoder_axes import (
     on_axes,
 )
 from spae_dask.report.figures import MAX_UPRIGHT
-from spae_dask.report.themes import DARK, LIGHT, THEMES
+from spae_dask.report.themes import DARK, LIGHT
 from tests.report.encoders import HOSTILE, certificate, curve, results
 
 
@@ -128,7 +128,7 @@ def test_shares_weigh_what_components_explain():
     np.testing.assert_allclose(found.shares, [(0.6 + 0.2 * 0.36) / 0.8, 0.2 * 0.64 / 0.8])
 
 
-@pytest.mark.parametrize("theme", THEMES, ids=lambda theme: theme.name)
+@pytest.mark.parametrize("theme", [LIGHT, DARK], ids=lambda theme: theme.name)
 def test_given_axes_are_drawn_on_in_colours_that_suit_them(theme):
     axes = Figure(facecolor=theme.paper).add_subplot(facecolor=theme.paper)
     assert on_axes(axes, lambda on, colours: draw_loss(on, certificate(), None, colours)) is axes

@@ -302,3 +302,11 @@ def test_the_page_keeps_to_the_readers_colours(page, tmp_path, scheme, dark):
     assert (np.abs(pixels.mean(axis=-1) - background) < 0.1).mean() > 0.5, (
         "figures must not be windows of the other colour"
     )
+
+
+@pytest.mark.parametrize(
+    ("source", "told"), [("/data/x.zarr", True), ("s3://bucket/x.zarr", False), ("the DataFrame", False), (None, False)]
+)
+def test_a_path_is_said_to_be_that_of_the_machine_of_the_fit(source, told):
+    page = page_with(record_section(results(provenance={"source": source})))
+    assert ("The path is that of the machine of the fit" in page.text) == told

@@ -2,6 +2,7 @@
 # Builds kube-apiserver, kube-controller-manager, kube-scheduler and kubelet 1.20.2 from Debian's source package, into
 # the folder SPAE_KUBE_BIN. Nothing is done if they are there. Needs Debian 12 and:
 #   apt-get install -y --no-install-recommends golang-go golang-github-modern-go-reflect2-dev rsync jq dpkg-dev
+# MIRROR: where Debian's packages are, if not where the lists of apt say first.
 # Costs about 10 minutes on two cores (JOBS of them are used), 3 GB of disk while it runs, 350 MB after it.
 #
 #   export SPAE_KUBE_BIN=~/kube; deploy/kubernetes/lab/build.sh
@@ -13,20 +14,27 @@ bin=$(readlink -f "$bin")
 missing=()
 for each in "${programs[@]}"; do [ -x "$bin/$each" ] || missing+=("$each"); done
 [ ${#missing[@]} -gt 0 ] || { echo "all programs are in $bin"; exit 0; }
+lacking=()
+for each in go rsync jq dpkg-source make perl; do command -v "$each" > /dev/null || lacking+=("$each"); done
+[ -d /usr/share/gocode/src/github.com/modern-go/reflect2 ] || lacking+=(golang-github-modern-go-reflect2-dev)
+[ ${#lacking[@]} = 0 ] || { printf 'not here: %s\n' "${lacking[@]}" >&2; exit 3; }
 work=$(mktemp -d "${TMPDIR:-/tmp}/kube-build-XXXXXX")
 trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
 cd "$work"
 
 # lists of our own: the machine's are not changed
 mkdir -p lists/partial home
-mirror=$(cat /etc/apt/sources.list.d/debian.sources /etc/apt/sources.list 2> /dev/null |
-  sed -nE 's/^(URIs:|deb) +(\[[^]]*\] +)?([^ ]+).*/\3/p' | head -n 1)
+lists=()
+for each in /etc/apt/sources.list.d/debian.sources /etc/apt/sources.list; do [ ! -f "$each" ] || lists+=("$each"); done
+found=$(sed -nE 's/^(URIs:|deb) +(\[[^]]*\] +)?([^ ]+).*/\3/p' /dev/null "${lists[@]}" | sed -n 1p)
+mirror=${MIRROR:-${found:-http://deb.debian.org/debian}}
 echo "deb-src [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror bookworm main" > sources.list
 apt=(apt-get -qq -o "Dir::Etc::sourcelist=$work/sources.list" -o Dir::Etc::sourceparts=/dev/null
   -o "Dir::State::lists=$work/lists" -o APT::Sandbox::User=root)
 "${apt[@]}" update
 "${apt[@]}" source --download-only "kubernetes=1.20.5+really1.20.2-1.1+deb12u1"
-dpkg-source --extract kubernetes_*.dsc source > /dev/null
+# apt has checked signature and sums; dpkg-source would look for the maintainer's own key, which few have
+dpkg-source --no-check --extract kubernetes_*.dsc source > /dev/null
 cd source
 
 # with Go 1.19 the vendored version crashes the apiserver at the first custom resource

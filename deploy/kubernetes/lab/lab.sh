@@ -19,6 +19,7 @@
 #
 # Pods use the node's network (hostNetwork), so no two of them listen on one port: one Dask cluster at a time. Every
 # service of the cluster has the address 127.0.0.1. The node claims CPUS (8) cores, however many the machine has.
+# What service accounts ask the server for is in log/audit.log, an event a line.
 set -euo pipefail
 self=$(readlink -f "$0")
 lab=$(readlink -m "${SPAE_KUBE_LAB:?a folder for all state, which down removes}")
@@ -101,10 +102,18 @@ EOC
     --bind-interfaces --user=root --pid-file= --address=/cluster.local/127.0.0.1
   daemon etcd etcd --data-dir "$lab/etcd" --listen-client-urls $etcd --advertise-client-urls $etcd \
     --listen-peer-urls http://127.0.0.1:2380
+  # neither the administrator nor the lab itself
+  cat > "$lab/etc/audit.yaml" << EOC
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules: [{level: None, userGroups: ["system:masters"]}, {level: Metadata}]
+EOC
   # addresses of services are loopback ones, which reach whoever listens on all addresses: no kube-proxy
   daemon apiserver "$SPAE_KUBE_BIN/kube-apiserver" --etcd-servers=$etcd --bind-address=127.0.0.1 \
     --advertise-address=127.0.0.1 --secure-port=6443 --endpoint-reconciler-type=none --cert-dir="$lab/pki" \
     --token-auth-file="$lab/pki/tokens.csv" --authorization-mode=RBAC --anonymous-auth=false --allow-privileged=true \
+    --audit-policy-file="$lab/etc/audit.yaml" --audit-log-path="$lab/log/audit.log" \
     --service-cluster-ip-range=127.96.0.0/16 --service-account-issuer=$url \
     --service-account-key-file="$lab/pki/sa.key" --service-account-signing-key-file="$lab/pki/sa.key"
   wait_for 60 "the API server" kubectl get --raw /readyz

@@ -25,6 +25,7 @@ import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +36,11 @@ import zarr
 
 from spae_dask.errors import InvalidInput, NotFound, SpaeError, StorageError
 from spae_dask.storage.artifacts.artifact_checks import check_shapes, check_size, check_values, damaged
+from spae_dask.storage.no_code import refuse_code
+from spae_dask.storage.odd_files import refuse_odd_chunks, refuse_odd_metadata
 from spae_dask.storage.remote.address import is_remote, parse_address
 from spae_dask.storage.remote.remote_store import RemoteStore, open_remote, reach
+from spae_dask.storage.remote.url_secrets import refuse_secrets
 from spae_dask.storage.writing.json_values import from_json, to_json
 from spae_dask.storage.writing.outputs import publish_store
 from spae_dask.storage.writing.publish import refuse_long
@@ -250,9 +254,12 @@ def _read_group(group: zarr.Group, name: str) -> EncoderArtifact:
 
 
 def _open_group(name: str) -> zarr.Group:
+    refuse_secrets(name)
     where: Any = name if "://" in name else Path(name).resolve()
     if isinstance(where, Path):
         refuse_long(where)
+        for folder in (where, *(where / key for key in STORED)):
+            refuse_odd_metadata(folder)
     if is_remote(name):
         where = open_remote(parse_address(name))
         reach(where)
@@ -315,12 +322,15 @@ def _members(group: zarr.Group, name: str) -> dict[str, Any]:
         if member.ndim != ndim or np.dtype(member.dtype).newbyteorder("<") != np.dtype(dtype):
             wanted = f"{ndim} dimension(s) of {np.dtype(dtype)}"
             raise InvalidInput(damaged(name, f"{key!r} is {member.shape} of {member.dtype}, not {wanted}"))
+        refuse_code(member, f"{name}/{key}")
         members[key] = member
     return members
 
 
 def _read(member: Any, key: str, digests: dict[str, Any], name: str) -> npt.NDArray[Any]:
+    numbers = product(*(range(-(-length // unit)) for length, unit in zip(member.shape, _unit_of(member), strict=True)))
     try:
+        refuse_odd_chunks(member, map(member.metadata.encode_chunk_key, numbers))
         array = np.ascontiguousarray(member[...], STORED[key][0])
     except StorageError:
         raise
@@ -329,6 +339,10 @@ def _read(member: Any, key: str, digests: dict[str, Any], name: str) -> npt.NDAr
     if _digest(array) != digests.get(key):
         raise StorageError(damaged(name, f"{key!r} is not what was written (its SHA-256 differs; a chunk may be lost)"))
     return array
+
+
+def _unit_of(member: Any) -> tuple[int, ...]:
+    return tuple(max(1, length) for length in member.shards or member.chunks)
 
 
 def _digest(array: npt.NDArray[Any]) -> str:

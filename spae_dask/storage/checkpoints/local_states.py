@@ -1,7 +1,6 @@
 """The files of a checkpoint in a local or mounted folder."""
 
 import re
-import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -102,9 +101,14 @@ class LocalStates:
         return found
 
     def tidy(self) -> None:
-        """Remove what killed processes were writing, long ago."""
-        for each in self.all_files():
-            if PARTIAL.fullmatch(Path(each.path).name) and time.time() - each.time > SECONDS_OF_WRITING:
+        """Remove what killed processes were writing, long ago by the clock of the file system.
+
+        That of this process may be hours ahead of the one that stamps the files of others, which still write theirs.
+        """
+        there = self.all_files()
+        newest = max((each.time for each in there), default=0.0)
+        for each in there:
+            if PARTIAL.fullmatch(Path(each.path).name) and newest - each.time > SECONDS_OF_WRITING:
                 self.remove(each.path)
 
     def _entries(self, folder: str) -> list[Path]:

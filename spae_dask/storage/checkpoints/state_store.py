@@ -5,8 +5,9 @@ from pathlib import Path
 from spae_dask.errors import InvalidInput
 from spae_dask.storage.checkpoints.local_states import LocalStates
 from spae_dask.storage.checkpoints.object_states import ObjectStates
-from spae_dask.storage.remote.address import WRITABLE, is_remote, parse_address, redacted
+from spae_dask.storage.remote.address import WRITABLE, is_remote, parse_address
 from spae_dask.storage.remote.remote_store import open_remote
+from spae_dask.storage.remote.url_secrets import redacted
 from spae_dask.storage.writing.publish import refuse_long
 
 States = LocalStates | ObjectStates

@@ -13,11 +13,15 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from spae_dask.errors import InvalidInput
+from spae_dask.storage.remote.url_secrets import holds_secret, redacted
 
 SCHEMES = ("s3", "gs", "http", "https")
 
 WRITABLE = ("s3", "gs")
 """Schemes of stores that outputs can be written to."""
+
+ALIASES = {"gcs": "gs", "s3a": "s3", "s3n": "s3", "local": "file"}
+"""Other names that fsspec has for schemes."""
 
 OPTIONS = ("anon", "endpoint_url", "region", "profile")
 
@@ -74,13 +78,15 @@ def parse_address(url: str, storage_options: Mapping[str, Any] | None = None) ->
     try:
         parts = urlsplit(url)
         host = parts.netloc
+        if "@" not in host:
+            _ = parts.port  # is no number in a URL whose password has a slash
     except ValueError as error:
-        raise InvalidInput(f"{redacted(url)} is not a URL. Give one like s3://BUCKET/NAME.zarr.") from error
+        raise InvalidInput(  # it may be one with a password that no rule finds, so it is not shown
+            f"what begins with {url.partition('://')[0]}:// is not a URL of a store ({type(error).__name__}: its host "
+            "or port cannot be understood). Give one like s3://BUCKET/NAME.zarr."
+        ) from error
     if "@" in host or parts.query or parts.fragment:
-        raise InvalidInput(
-            f"{redacted(url)} holds a user, a password, a query or a fragment, which would end in logs and records. "
-            "Give the URL without it; credentials are taken from the environment or from profile files."
-        )
+        raise holds_secret(url)
     key = parts.path.strip("/")
     if not host or (parts.scheme.lower() in WRITABLE and not key) or {".", ".."} & set(key.split("/")) or "//" in key:
         raise InvalidInput(
@@ -91,9 +97,17 @@ def parse_address(url: str, storage_options: Mapping[str, Any] | None = None) ->
     return Address(f"{scheme}://{host}/{key}".rstrip("/"), scheme, host, key, **_checked(storage_options or {}, url))
 
 
-def redacted(text: str) -> str:
-    """A URL without what may be secret: user, password, query and fragment."""
-    return re.sub(r"[?#].*", "?...", re.sub(r"://[^/?#]*@", "://...@", text, count=1), count=1)
+def place_of_url(text: str | Path) -> str:
+    """What a path, a URL or a chain of them (``simplecache::s3://...``) names in the end: a local path or a plain URL.
+
+    Two names of one place need not be the same text; this gives them the same scheme, or none if they are local.
+    """
+    last = str(text).rpartition("::")[2]
+    scheme, mark, rest = last.partition("://")
+    if not mark:
+        return last
+    scheme = ALIASES.get(scheme.lower(), scheme.lower())
+    return rest if scheme == "file" else f"{scheme}://{rest}"
 
 
 def _checked(options: Mapping[str, Any], url: str) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from zarr.storage import MemoryStore
 
 from spae_dask.blocks import StoredEntries
 from spae_dask.errors import InvalidInput
+from spae_dask.storage.no_code import refuse_code
 from spae_dask.storage.sources.counted import ArrayChange, store_of
 from spae_dask.storage.sources.csr_cut import Pointers, cut_rows
 from spae_dask.storage.sources.runs import StoredArray, n_at_once, place, read_run
@@ -234,6 +235,8 @@ def open_csr(
         arrays_missing = f"one-dimensional array {', '.join(missing)}"
         lacks = arrays_missing if missing else f"attribute shape of two integers (it is {group.attrs.get('shape')!r})"
         raise InvalidInput(f"{name} calls itself a csr_matrix but lacks the {lacks}. Write it again, or ask its maker.")
+    for key, array in arrays.items():
+        refuse_code(array, f"{name}/{key}")
     n, d = shape
     if kept is not None:
         arrays = {key: kept(array) for key, array in arrays.items()}

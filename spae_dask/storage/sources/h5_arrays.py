@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from spae_dask.errors import InvalidInput, NotFound, StorageError
-from spae_dask.storage.remote.passing import not_seen, reader
+from spae_dask.storage.remote.passing import reader
+from spae_dask.storage.sources.h5_elsewhere import refuse_absent_parts
 
 PIECE_NBYTES = 1 << 20
 """Bytes taken for a chunk where an array has none, because it is stored in one piece."""
@@ -35,9 +36,6 @@ class H5Array:
         Its type.
     chunks : tuple of int
         Lengths of a chunk, or of a piece of `PIECE_NBYTES` if it has none.
-    sources : tuple of str
-        Of a virtual array the files that it is put together from, as far as there were any when it was opened. HDF5
-        gives the fill value for what it does not find.
     """
 
     path: str
@@ -45,7 +43,6 @@ class H5Array:
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     chunks: tuple[int, ...]
-    sources: tuple[str, ...] = ()
     shards: None = None
 
     @property
@@ -76,11 +73,9 @@ class H5Array:
                     f"{dataset.dtype} for {reader()}: it was written again, or that is an older copy. Give data that "
                     "stay as they are, at a path where all workers see the same."
                 )
+            refuse_absent_parts(dataset, rows.start, rows.stop)
             read: npt.NDArray[Any] = dataset[rows]
-        for source in self.sources:
-            if not Path(source).exists():
-                raise StorageError(not_seen(f"{source}, of which {self.place} is made,"))
-        return read
+            return read
 
 
 def array_in_file(dataset: Any) -> H5Array:
@@ -94,19 +89,7 @@ def array_in_file(dataset: Any) -> H5Array:
         shape=shape,
         dtype=np.dtype(dataset.dtype),
         chunks=tuple(int(length) for length in dataset.chunks or pieces),
-        sources=_sources(dataset),
     )
-
-
-def _sources(dataset: Any) -> tuple[str, ...]:
-    """Files that a virtual array is put together from, where HDF5 finds them: by their paths, or beside its own."""
-    if not dataset.is_virtual:
-        return ()
-    own = Path(dataset.file.filename).resolve()
-    named = sorted({source.file_name for source in dataset.virtual_sources()} - {"."})
-    places = ((Path(name), own.parent / name, own.parent / Path(name).name) for name in named)
-    there = (next((place for place in tried if place.exists()), None) for tried in places)
-    return tuple(str(place.resolve()) for place in there if place is not None)
 
 
 @contextmanager

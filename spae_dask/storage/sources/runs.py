@@ -6,7 +6,8 @@ import numpy as np
 import numpy.typing as npt
 import zarr
 
-from spae_dask.errors import StorageError, StorageFaltered
+from spae_dask.errors import SpaeError, StorageError, StorageFaltered
+from spae_dask.storage.odd_files import refuse_odd_chunks
 from spae_dask.storage.remote.passing import read_failed
 from spae_dask.storage.sources.counted import place_of
 from spae_dask.storage.sources.unseen import refuse_unseen
@@ -26,10 +27,14 @@ def read_run(array: StoredArray, first: int, last: int) -> npt.NDArray[Any]:
         If a chunk cannot be read or decoded; it is named. StorageFaltered if another try may succeed.
     """
     try:
+        if isinstance(array, zarr.Array):
+            length = int((array.shards or array.chunks)[0])
+            numbers = range(first // length, -(-last // length))
+            refuse_odd_chunks(array, (array.metadata.encode_chunk_key((number,)) for number in numbers))
         rows = np.asarray(array[first:last])
         refuse_unseen(array)
         return rows
-    except (MemoryError, StorageError):  # the latter says already what to do
+    except (MemoryError, SpaeError):  # ours say already what to do
         raise
     except Exception as error:  # codecs and stores raise what they please
         raise _explain(array, first, last, error) from error

@@ -13,6 +13,7 @@ from zarr.storage import MemoryStore
 
 from spae_dask.blocks import RowBlocks, uniform_bounds
 from spae_dask.errors import StorageError, StorageFaltered
+from spae_dask.storage.odd_files import refuse_odd_chunks
 from spae_dask.storage.remote.passing import read_failed
 from spae_dask.storage.sources.counted import ArrayChange, ZarrArray, grid_of, place_of, store_of
 from spae_dask.storage.sources.unseen import refuse_unseen
@@ -128,6 +129,7 @@ class ZarrBlocks:
         start = i * self.rows_per_block
         stop = min(start + self.rows_per_block, self.shape[0])
         try:
+            refuse_odd_chunks(self.array, self.keys_of(start, stop))
             rows = np.asarray(self.array[start:stop])
             refuse_unseen(self.array)
             return rows
@@ -172,6 +174,13 @@ class ZarrBlocks:
     def with_arrays(self, change: ArrayChange) -> "ZarrBlocks":
         """The same with another array."""
         return replace(self, array=change(self.array))
+
+    def keys_of(self, start: int, stop: int, columns: npt.NDArray[np.intp] | None = None) -> Iterator[str]:
+        """Store keys, below the array, of the objects that hold some of these rows, and of these columns."""
+        units = None if columns is None else set(np.unique(columns // self.stored_unit[1]).tolist())
+        for coordinates in self._chunks_of_rows(start, stop):
+            if units is None or coordinates[1] in units:
+                yield self.array.metadata.encode_chunk_key(coordinates)
 
     def _chunks_of_rows(self, start: int, stop: int) -> Iterator[Coordinates]:
         rows = self.stored_unit[0]

@@ -1,8 +1,9 @@
 """The one door by which outputs reach the disk: each appears whole under its name, or not at all.
 
 Work is done under a hidden name in the same directory, flushed to the disk and renamed into place. A process that is
-killed leaves its hidden work behind (``.NAME.partial-1a2b3c4d``, safe to delete), never a half-written ``NAME``. A file
-is replaced in one rename; a store is first renamed to ``.NAME.replaced-1a2b3c4d``, for a moment.
+killed leaves its hidden work behind (``.NAME.partial-1a2b3c4d``, safe to delete), never a half-written ``NAME``. What
+is replaced is so in one rename. Only where a file system cannot exchange two directories (NFS), a store is first
+renamed to ``.NAME.replaced-1a2b3c4d``, for a moment.
 """
 
 import errno
@@ -18,7 +19,9 @@ from pathlib import Path
 from dask.utils import format_bytes
 
 from spae_dask.errors import InvalidInput, OutputExists, SpaeError, SpaeWarning, StorageError
-from spae_dask.storage.remote.address import is_remote, redacted
+from spae_dask.storage.remote.address import is_remote, place_of_url
+from spae_dask.storage.remote.url_secrets import redacted
+from spae_dask.storage.writing.renames import exchange, rename_if_vacant
 
 ZARR_MARKERS = ("zarr.json", ".zarray", ".zgroup")
 """A directory holding one of these is a Zarr store, of format 3 or 2; no other directory is ever replaced."""
@@ -68,8 +71,12 @@ def publish(path: str | Path, *, overwrite: bool) -> Iterator[Path]:
         yield work
         assert os.path.lexists(work), f"nothing was written at {work}; please report this"
         _flush(work)
-        check_output(target, overwrite=overwrite)  # another run may have been faster
-        _rename(work, target, aside=target.with_name(f".{target.name}.replaced-{token}"))
+        while not rename_if_vacant(work, target):
+            check_output(target, overwrite=overwrite)  # another run may have been faster
+            if os.path.lexists(target):
+                _replace(work, target, aside=target.with_name(f".{target.name}.replaced-{token}"))
+                break
+        sync_to_disk(target.parent)
     except OSError as error:
         remove_surely(work, looks=2)
         if isinstance(error, SpaeError) or not _is_about_output(error, target, work):
@@ -175,19 +182,19 @@ def refuse_same(source: str | Path, output: str | Path) -> None:
     InvalidInput
         If they are the same place, or one contains the other.
     """
-    text = os.fspath(source)
+    read = place_of_url(source)
     if is_remote(output):
-        there, here = _prefix(str(output)), _prefix(text)
+        there, here = _prefix(place_of_url(output)), _prefix(read)
         if there.startswith(here) or here.startswith(there):
             raise InvalidInput(
-                f"the output {redacted(str(output))} and the input {redacted(text)} are the same, or one lies inside "
-                "the other; the input would be damaged while it is read. Give another name."
+                f"the output {redacted(str(output))} and the input {redacted(str(source))} are the same, or one lies "
+                "inside the other; the input would be damaged while it is read. Give another name."
             )
         return
-    if not text.startswith("file://") and ("://" in text or "::" in text):
+    if "://" in read:
         return
-    read, written = Path(text.removeprefix("file://")).resolve(), local_path(output)
-    for inner, outer, how in ((written, read, "is or lies inside"), (read, written, "contains")):
+    original, written = Path(read).resolve(), local_path(output)
+    for inner, outer, how in ((written, original, "is or lies inside"), (original, written, "contains")):
         if _lies_within(inner, outer):
             raise InvalidInput(
                 f"the output {output} {how} the input {source}, which would be damaged while it is read. "
@@ -213,23 +220,25 @@ def _is_replaceable(target: Path) -> bool:
     return any((target / marker).is_file() for marker in ZARR_MARKERS) or not any(target.iterdir())
 
 
-def _rename(work: Path, target: Path, *, aside: Path) -> None:
-    """Put the finished work in place of the target, which is restored if that fails."""
-    if not os.path.lexists(target) or (target.is_file() and work.is_file()):
+def _replace(work: Path, target: Path, *, aside: Path) -> None:
+    """Put the finished work in place of the target, with its permissions; that is restored if it fails."""
+    shutil.copymode(target, work)
+    if target.is_file() and work.is_file():
         work.rename(target)  # atomic
-        sync_to_disk(target.parent)
         return
-    try:
-        target.rename(aside)
-        work.rename(target)
-    finally:
-        if os.path.lexists(aside) and not os.path.lexists(target):
-            aside.rename(target)
+    former = work if exchange(work, target) else aside
+    if former is aside:
+        try:
+            target.rename(aside)
+            work.rename(target)
+        finally:
+            if os.path.lexists(aside) and not os.path.lexists(target):
+                aside.rename(target)
     sync_to_disk(target.parent)
-    remove_surely(aside, looks=1)
-    if os.path.lexists(aside):
+    remove_surely(former, looks=1)
+    if os.path.lexists(former):
         warnings.warn(
-            f"{target} was replaced, but its former content could not be deleted and is now {aside}. Delete it.",
+            f"{target} was replaced, but its former content could not be deleted and is now {former}. Delete it.",
             SpaeWarning,
             stacklevel=2,
         )

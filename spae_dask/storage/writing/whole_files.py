@@ -37,9 +37,19 @@ def create_file(target: Path, content: bytes) -> None:
         except FileExistsError:
             raise
         except OSError:  # a file system without links: one is first all the same, but may be seen while it writes
-            with target.open("xb", buffering=0) as file:
-                file.write(content)
+            _write_first(target, content)
         sync_to_disk(target.parent)
+
+
+def _write_first(target: Path, content: bytes) -> None:
+    """Write a file that was not there; a part of one is taken away, since nobody could write it again."""
+    with target.open("xb", buffering=0) as file:
+        try:
+            file.write(content)
+            os.fsync(file.fileno())
+        except BaseException:
+            remove_surely(target, looks=1)
+            raise
 
 
 @contextmanager

@@ -6,12 +6,13 @@ import pickle
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from spae_dask.errors import InvalidInput, NotFound, StorageError
+from spae_dask.errors import InvalidInput, NotFound, OtherCheckpoint, StorageError
 from spae_dask.storage.checkpoints.checkpoint_record import (
     Job,
     begin_or_resume,
@@ -24,6 +25,7 @@ from spae_dask.storage.checkpoints.checkpoint_record import (
 from spae_dask.storage.checkpoints.local_states import LocalStates
 from spae_dask.storage.checkpoints.object_states import ObjectStates
 from spae_dask.storage.checkpoints.state_store import states_at
+from spae_dask.storage.writing import whole_files
 from tests.s3_service import SECRET
 
 JOB = Job("fit", {"name": "x"}, {"n_components": 2, "n_nonzero": (3, 4)}, {"spae_dask": "1"})
@@ -182,6 +184,40 @@ def test_what_was_being_written_long_ago_is_tidied_away(tmp_path: Path) -> None:
     begin_or_resume(LocalStates(tmp_path), JOB)
     assert new.exists()
     assert not old.exists()
+
+
+def test_what_others_are_writing_stays_though_the_clock_of_this_machine_is_ahead(tmp_path: Path) -> None:
+    begin_or_resume(LocalStates(tmp_path), JOB)
+    writing = tmp_path / ".parts.json.partial-00000000"
+    writing.write_bytes(b"half")
+    for each in tmp_path.iterdir():  # all of it is stamped by a server whose clock is behind by a day
+        os.utime(each, (time.time() - 86400, time.time() - 86400))
+    begin_or_resume(LocalStates(tmp_path), JOB)
+    assert writing.exists()
+
+
+@pytest.mark.parametrize("number", [errno.EPERM, errno.ENOTSUP])
+def test_without_links_a_record_is_whole_or_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    def no_links(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    def full_disk(_: int) -> None:
+        raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT))
+
+    monkeypatch.setattr(whole_files.os, "link", no_links)
+    with monkeypatch.context() as patch:
+        patch.setattr(whole_files, "sync_to_disk", lambda _: None)
+        calls = iter([None, full_disk])  # the copy beside it fits, and that under the name does not
+        patch.setattr(whole_files.os, "fsync", lambda file: (next(calls) or (lambda _: None))(file))
+        with pytest.raises(StorageError, match="or less under a quota"):
+            begin_or_resume(LocalStates(tmp_path), JOB)
+        assert list(tmp_path.iterdir()) == []
+    begin_or_resume(LocalStates(tmp_path), JOB)
+    assert read_job(LocalStates(tmp_path)) is not None
+    with pytest.raises(OtherCheckpoint):
+        begin_or_resume(LocalStates(tmp_path), replace(JOB, kind="another"))
 
 
 def test_a_folder_that_a_worker_does_not_see_is_an_error_of_storage(tmp_path: Path) -> None:

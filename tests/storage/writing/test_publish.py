@@ -3,6 +3,7 @@
 import errno
 import os
 import signal
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -85,6 +86,7 @@ def test_the_old_store_is_restored_if_the_new_one_cannot_be_renamed_into_place(t
             raise OSError(errno.EIO, "Input/output error", str(self))
         return rename(self, target)
 
+    monkeypatch.setattr(publishing, "exchange", lambda *_: False)
     monkeypatch.setattr(Path, "rename", failing)
     with pytest.raises(StorageError, match="Input/output error"), publish(tmp_path / "x.zarr", overwrite=True) as work:
         write_store(work, "new")
@@ -95,7 +97,10 @@ def test_the_old_store_is_restored_if_the_new_one_cannot_be_renamed_into_place(t
 def test_a_replaced_store_that_cannot_be_deleted_is_named(tmp_path, monkeypatch):
     write_store(tmp_path / "x.zarr", "old")
     monkeypatch.setattr(publishing.shutil, "rmtree", lambda *_, **__: None)
-    with pytest.warns(SpaeWarning, match=r"\.replaced-"), publish(tmp_path / "x.zarr", overwrite=True) as work:
+    with (
+        pytest.warns(SpaeWarning, match=r"deleted and is now .*\.x\.zarr\."),
+        publish(tmp_path / "x.zarr", overwrite=True) as work,
+    ):
         write_store(work, "new")
     assert (tmp_path / "x.zarr" / "c" / "0").read_text() == "new"
 
@@ -268,6 +273,109 @@ def test_a_process_killed_while_writing_leaves_the_name_as_it_was(tmp_path):
     assert (tmp_path / "x.zarr" / "c" / "0").read_text() == "new"
 
 
+STEP_BY_STEP = """
+import os, signal, sys
+from pathlib import Path
+from spae_dask.storage.writing.publish import publish
+path, content, fatal, n = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), 0
+CHANGES = ("os.rename", "os.link", "os.remove", "os.rmdir", "os.mkdir", "os.chmod", "os.walk", "open")
+def step(event, arguments):
+    global n
+    if event in CHANGES or event.startswith("ctypes.dlsym"):
+        n += 1
+        if n == fatal:
+            os.kill(os.getpid(), signal.SIGKILL)
+sys.addaudithook(step)
+with publish(path, overwrite=True) as work:
+    if path.suffix == ".zarr":
+        work.mkdir()
+        (work / "zarr.json").write_text(content)
+    else:
+        work.write_text(content)
+"""
+
+
+def what_is_at(path: Path) -> str | None:
+    file = path / "zarr.json" if path.suffix == ".zarr" else path
+    return file.read_text() if os.path.lexists(path) else None
+
+
+@pytest.mark.parametrize("name", ["x.zarr", "x.html"])
+@pytest.mark.parametrize("old", [None, "old"])
+def test_whatever_step_a_process_is_killed_at_the_name_has_all_of_the_old_or_all_of_the_new(tmp_path, name, old):
+    seen, number, ended = [], 0, None
+    while ended != 0:
+        number += 1
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        if old is not None:
+            with publish(folder / name, overwrite=False) as work:
+                if name == "x.zarr":
+                    work.mkdir()
+                (work / "zarr.json" if name == "x.zarr" else work).write_text(old)
+        ended = subprocess.run(
+            [sys.executable, "-c", STEP_BY_STEP, str(folder / name), "new", str(number)], check=False
+        ).returncode
+        assert ended in (0, -signal.SIGKILL)
+        seen.append(what_is_at(folder / name))
+        with publish(folder / name, overwrite=True) as work:  # nothing that was left is in the way of another run
+            work.write_text("again")
+    assert seen[0] == old
+    assert seen[-1] == "new"
+    assert set(seen) == {old, "new"}
+    assert number > 5
+
+
+def test_of_two_writers_of_one_new_file_one_is_refused(tmp_path, monkeypatch):
+    vacant = publishing.rename_if_vacant
+
+    def overtaken(work, target):
+        target.write_text("of the other")
+        return vacant(work, target)
+
+    monkeypatch.setattr(publishing, "rename_if_vacant", overtaken)
+    with pytest.raises(OutputExists), publish(tmp_path / "x.csv", overwrite=False) as work:
+        work.write_text("ours")
+    assert (tmp_path / "x.csv").read_text() == "of the other"
+    assert listing(tmp_path) == ["x.csv"]
+
+
+def test_of_two_writers_of_one_new_store_one_is_refused(tmp_path, monkeypatch):
+    vacant = publishing.rename_if_vacant
+
+    def overtaken(work, target):
+        write_store(target, "of the other")
+        return vacant(work, target)
+
+    monkeypatch.setattr(publishing, "rename_if_vacant", overtaken)
+    with pytest.raises(OutputExists), publish(tmp_path / "x.zarr", overwrite=False) as work:
+        write_store(work, "ours")
+    assert (tmp_path / "x.zarr" / "c" / "0").read_text() == "of the other"
+    assert listing(tmp_path) == ["x.zarr"]
+
+
+def test_where_names_cannot_be_exchanged_a_store_is_replaced_all_the_same(tmp_path, monkeypatch):
+    monkeypatch.setattr(publishing, "exchange", lambda *_: False)
+    write_store(tmp_path / "x.zarr", "old")
+    with publish(tmp_path / "x.zarr", overwrite=True) as work:
+        write_store(work, "new")
+    assert (tmp_path / "x.zarr" / "c" / "0").read_text() == "new"
+    assert listing(tmp_path) == ["x.zarr"]
+
+
+@pytest.mark.parametrize("name", ["x.zarr", "x.html"])
+def test_what_replaces_an_output_has_its_permissions(tmp_path, name):
+    for text in ("old", "new"):
+        with publish(tmp_path / name, overwrite=True) as work:
+            if name == "x.zarr":
+                write_store(work, text)
+            else:
+                work.write_text(text)
+        if text == "old":
+            (tmp_path / name).chmod(0o700)
+    assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o700
+
+
 def test_a_process_interrupted_from_the_keyboard_cleans_up(tmp_path):
     assert interrupted_child(tmp_path / "x.zarr", signal.SIGINT) != 0
     assert listing(tmp_path) == []
@@ -306,6 +414,17 @@ class TestRefuseSame:
         with pytest.raises(InvalidInput, match="the same, or one lies inside"):
             refuse_same(source, output)
 
+    def test_chains_and_other_names_of_a_scheme_are_seen_through(self, tmp_path):
+        (tmp_path / "x.zarr").mkdir()
+        for source in ("simplecache::file://{0}", "local://{0}", "simplecache::local://{0}", "filecache::{0}/"):
+            with pytest.raises(InvalidInput, match="the input"):
+                refuse_same(source.format(tmp_path / "x.zarr"), tmp_path / "x.zarr")
+        for source in ("simplecache::s3://b/x.zarr", "s3a://b/x.zarr", "blockcache::S3A://b/x.zarr/y"):
+            with pytest.raises(InvalidInput, match="the same, or one lies inside"):
+                refuse_same(source, "s3://b/x.zarr")
+        with pytest.raises(InvalidInput, match="the same, or one lies inside"):
+            refuse_same("gcs://b/x.zarr", "gs://b/x.zarr")
+
     def test_neighbours_and_remote_sources_are_allowed(self, tmp_path):
         (tmp_path / "x.zarr").mkdir()
         refuse_same(tmp_path / "x.zarr", tmp_path / "x.zarr.codes")
@@ -315,6 +434,8 @@ class TestRefuseSame:
         refuse_same("s3://bucket/x.zarr", "gs://bucket/x.zarr")
         refuse_same(tmp_path / "x.zarr", "s3://bucket/x.zarr")
         refuse_same("the array", tmp_path / "x.zarr")
+        refuse_same(f"simplecache::file://{tmp_path}/y.zarr", tmp_path / "x.zarr")
+        refuse_same("simplecache::s3://bucket/y.zarr", "s3://bucket/x.zarr")
 
 
 @pytest.mark.parametrize("n_bytes", [240, 10_000])

@@ -1,0 +1,58 @@
+"""What is kept so that a run can be gone on with."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from spae_dask.cli.options.panels import WHERE
+
+if TYPE_CHECKING:
+    from spae_dask.cli.screen import Screen
+
+
+CheckpointOption = Annotated[
+    str | None,
+    typer.Option(
+        "--checkpoint",
+        metavar="DIR",
+        help="Keep what is done so far in this folder, which all workers must see, or under this URL (s3://...). The "
+        "same command given again reads only what is missing, and comes to the same bits. Removed when the output is "
+        "written.",
+        show_default=False,
+        rich_help_panel=WHERE,
+    ),
+]
+SharedCheckpointOption = Annotated[
+    str,
+    typer.Option(
+        "--checkpoint",
+        metavar="DIR",
+        help="The folder, which all parts must see, or the URL (s3://...) in which the parts come together.",
+        show_default=False,
+        rich_help_panel=WHERE,
+    ),
+]
+KeepCheckpointOption = Annotated[
+    bool,
+    typer.Option("--keep-checkpoint", help="Leave the checkpoint when the output is written.", rich_help_panel=WHERE),
+]
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Where what is done is kept, and for how long."""
+
+    checkpoint: CheckpointOption = None
+    keep_checkpoint: KeepCheckpointOption = False
+
+    def end(self, screen: "Screen") -> None:
+        """Remove what has served, unless it is to be kept."""
+        from spae_dask.storage.checkpoints.checkpoint_record import remove_checkpoint
+
+        if self.checkpoint is None:
+            return
+        if self.keep_checkpoint:
+            screen.note(f"kept               {self.checkpoint}")
+        else:
+            remove_checkpoint(self.checkpoint)

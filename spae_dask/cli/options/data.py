@@ -1,0 +1,129 @@
+"""What a verb reads, and what of it."""
+
+import csv
+import shlex
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from spae_dask.cli.options.panels import DATA
+
+if TYPE_CHECKING:
+    from spae_dask.blocks import RowBlocks
+
+
+class Missing(StrEnum):
+    """What NaN means."""
+
+    error = "error"
+    mean = "mean"
+    zero = "zero"
+
+
+def check_columns(given: str | None) -> str | None:
+    """Refuse what names no column."""
+    if given is not None and not all(columns_of(given) or ("",)):
+        raise typer.BadParameter(f"{given!r} has a name that is empty: write a,b,'expr_*'")
+    return given
+
+
+def columns_of(given: str | None) -> tuple[str, ...] | None:
+    """Names and patterns, as the library takes them; a name with a comma stands in double quotes."""
+    if given is None:
+        return None
+    return tuple(each.strip() for each in next(csv.reader([given], skipinitialspace=True), ()))
+
+
+DataArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="DATA",
+        help="A Zarr array, group or AnnData store, a Parquet file or folder, or an Arrow file (path or URL), or an "
+        ".h5ad or .npy file.",
+        show_default=False,
+    ),
+]
+EncoderArgument = Annotated[
+    str,
+    typer.Argument(metavar="ENCODER", help="An encoder that `spae fit -o` wrote.", show_default=False),
+]
+PipelineArgument = Annotated[
+    str, typer.Argument(metavar="PIPELINE", help="A pipeline: steps in a TOML file.", show_default=False)
+]
+ArrayOption = Annotated[
+    str | None,
+    typer.Option(
+        "--array",
+        metavar="NAME",
+        help="Which member, if DATA is a Zarr group or of AnnData, such as layers/counts.",
+        rich_help_panel=DATA,
+    ),
+]
+ColumnsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--columns",
+        metavar="NAMES",
+        callback=check_columns,
+        help="Which columns of a table: names or patterns with commas between, as in a,b,'expr_*'. Default: all.",
+        show_default=False,
+        rich_help_panel=DATA,
+    ),
+]
+MissingOption = Annotated[
+    Missing,
+    typer.Option(
+        "--missing",
+        help="What NaN means: refuse it, or fill it with the column's mean (one more read) or with zero.",
+        rich_help_panel=DATA,
+    ),
+]
+MissingValueOption = Annotated[
+    float | None,
+    typer.Option(
+        "--missing-value",
+        metavar="X",
+        help="A number that stands for missing beside NaN, such as -1 in genotypes; --missing says what becomes of it.",
+        show_default=False,
+        rich_help_panel=DATA,
+    ),
+]
+StrictOption = Annotated[
+    bool,
+    typer.Option("--strict", help="Chunks that are not stored are an error, not a warning.", rich_help_panel=DATA),
+]
+
+
+@dataclass(frozen=True)
+class WhichData:
+    """What of the data is meant."""
+
+    array: ArrayOption = None
+    columns: ColumnsOption = None
+
+    def open(self, data: str) -> "RowBlocks":
+        """The matrix at a path or URL, of which nothing but metadata is read."""
+        from spae_dask.storage.open import open_matrix
+
+        return open_matrix(data, array=self.array, columns=columns_of(self.columns))
+
+    @property
+    def words(self) -> str:
+        """The same on the command line, after a blank."""
+        given = {"--array": self.array, "--columns": self.columns}
+        return "".join(f" {option} {shlex.quote(value)}" for option, value in given.items() if value is not None)
+
+
+@dataclass(frozen=True)
+class MissingEntries:
+    """What stands for missing entries, and what becomes of them."""
+
+    missing: MissingOption = Missing.error
+    missing_value: MissingValueOption = None
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """As the library takes them."""
+        return {"missing": self.missing.value, "missing_value": self.missing_value}

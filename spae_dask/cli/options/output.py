@@ -1,0 +1,22 @@
+"""What is written, and over what."""
+
+from typing import Annotated
+
+import typer
+
+from spae_dask.cli.options.panels import OUTPUT
+
+ForceOption = Annotated[
+    bool, typer.Option("--force", "-f", help="Replace the output if it exists.", rich_help_panel=OUTPUT)
+]
+EncoderOutput = Annotated[
+    str,
+    typer.Option(
+        "-o",
+        "--output",
+        metavar="ENCODER",
+        help="Where the encoder is written: a Zarr group.",
+        show_default=False,
+        rich_help_panel=OUTPUT,
+    ),
+]

@@ -1,0 +1,47 @@
+"""What the screen shows."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+from spae_dask.cli.options.panels import SCREEN
+
+JsonOption = Annotated[
+    bool,
+    typer.Option("--json", help="Print one JSON object on stdout, and nothing else there.", rich_help_panel=SCREEN),
+]
+QuietOption = Annotated[
+    bool, typer.Option("--quiet", "-q", help="Only the result, warnings and errors.", rich_help_panel=SCREEN)
+]
+VerboseOption = Annotated[
+    int,
+    typer.Option(
+        "--verbose",
+        "-v",
+        count=True,
+        help="Log what happens on stderr; -vv for all of it.",
+        show_default=False,
+        rich_help_panel=SCREEN,
+    ),
+]
+DebugOption = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.", rich_help_panel=SCREEN)]
+LogJsonOption = Annotated[
+    bool,
+    typer.Option(
+        "--log-json",
+        help="Progress, notes, logs, warnings and errors as JSON objects, one a line, on stderr.",
+        rich_help_panel=SCREEN,
+    ),
+]
+
+
+@dataclass(frozen=True)
+class ScreenOptions:
+    """What all verbs are given."""
+
+    as_json: JsonOption = False
+    quiet: QuietOption = False
+    verbose: VerboseOption = 0
+    debug: DebugOption = False
+    log_json: LogJsonOption = False

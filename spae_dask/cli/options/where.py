@@ -1,0 +1,104 @@
+"""Where a verb runs, and with how much memory."""
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from spae_dask.cli.options.panels import WHERE
+from spae_dask.clusters.addresses import is_address
+
+if TYPE_CHECKING:
+    from spae_dask.cli.performance import PerformanceReport
+    from spae_dask.cli.place import Place
+
+
+def check_cluster(given: str | None) -> str | None:
+    """Refuse what no connector understands, before anything is imported or read."""
+    if given is None or re.fullmatch(r"none|local(:[1-9][0-9]{0,4})?|.*\.toml", given) or is_address(given):
+        return given
+    raise typer.BadParameter(
+        f"{given!r} is not understood: give none, local, local:N, tcp://HOST:PORT, tls://HOST:PORT or a cluster file, "
+        "FILE.toml"
+    )
+
+
+def check_file(given: str | None) -> str | None:
+    """Refuse what is no cluster file, before anything is imported or read."""
+    if given is None or given.endswith(".toml"):
+        return given
+    raise typer.BadParameter(f"{given!r} is no cluster file: give the path of one, FILE.toml")
+
+
+def check_memory(given: str | None) -> str | None:
+    """Refuse what is not a number of bytes."""
+    if given is None or (
+        re.fullmatch(r"\d+(\.\d*)?\s*([kKMGTP]i?)?[bB]?", given) and float(re.match(r"[\d.]+", given)[0]) > 0  # type: ignore[index]
+    ):
+        return given
+    raise typer.BadParameter(f"{given!r} is not a number of bytes above 0: write 2GB, 512MiB or 2000000000")
+
+
+ClusterOption = Annotated[
+    str | None,
+    typer.Option(
+        "--cluster",
+        metavar="WHERE",
+        callback=check_cluster,
+        help="none (threads of this process), local or local:N (N processes; one a core), or the address of a running "
+        "Dask scheduler, tcp://HOST:PORT or tls://HOST:PORT, or FILE.toml, which describes workers on Slurm, PBS, LSF, "
+        "SGE or Kubernetes. Default: local, but none for data under 64 MiB, because starting processes takes longer "
+        "than reading those.",
+        show_default=False,
+        rich_help_panel=WHERE,
+    ),
+]
+TlsDirOption = Annotated[
+    str | None,
+    typer.Option(
+        "--tls-dir",
+        metavar="DIR",
+        help="With --cluster tls://...: folder of certificates, as `spae certs` writes it. Default: those that dask's "
+        "own configuration names.",
+        show_default=False,
+        rich_help_panel=WHERE,
+    ),
+]
+MemoryOption = Annotated[
+    str | None,
+    typer.Option(
+        "--memory",
+        metavar="BYTES",
+        callback=check_memory,
+        help="What each process may use, such as 2GB. What does not fit is refused before it starts. "
+        "Default: the machine's memory, shared out.",
+        show_default=False,
+        rich_help_panel=WHERE,
+    ),
+]
+PerformanceOption = Annotated[
+    str | None,
+    typer.Option(
+        "--performance-report",
+        metavar="FILE.html",
+        help="Write dask's report of what the cluster did, an HTML page, when all went well.",
+        show_default=False,
+        rich_help_panel=WHERE,
+    ),
+]
+
+
+@dataclass(frozen=True)
+class Where:
+    """Which cluster, and how to be let in."""
+
+    cluster: ClusterOption = None
+    tls_dir: TlsDirOption = None
+
+    def place(self, memory: str | None, performance: "PerformanceReport | None" = None) -> "Place":
+        """The same with so much memory, and with dask's page about it."""
+        from spae_dask.cli.performance import NO_REPORT
+        from spae_dask.cli.place import Place
+
+        return Place(self.cluster, memory, self.tls_dir, performance or NO_REPORT)

@@ -1,0 +1,91 @@
+"""The way to the scheduler of a DaskCluster: by the name of its service, or through the API server from elsewhere."""
+
+import asyncio
+import socket
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+import kr8s
+from httpx_ws import WebSocketUpgradeError
+from kr8s.objects import Service
+
+from spae_dask.clusters.kubernetes_answers import is_refusal, told
+from spae_dask.clusters.kubernetes_manifest import COMM_PORT
+
+REACH_SECONDS = 5
+RETRY_SECONDS = 1
+
+
+@contextmanager
+def scheduler_address(namespace: str, name: str, pod: str, end: float) -> Iterator[str]:
+    """Of the scheduler of one cluster, while the ``with`` block runs.
+
+    Parameters
+    ----------
+    namespace, name : str
+        Of the DaskCluster.
+    pod : str
+        Name of the scheduler's pod, which is ready.
+    end : float
+        On the monotonic clock: until when a way is looked for.
+
+    Raises
+    ------
+    ClusterUnavailable
+        If its name is not known here, and the API server makes no way to it.
+    """
+    host = f"{name}-scheduler.{namespace}"
+    if _reaches(host):
+        yield f"tcp://{host}:{COMM_PORT}"
+        return
+    with told(namespace):
+        _wait_for_way(namespace, pod, end)
+        service = Service.get(f"{name}-scheduler", namespace=namespace)
+    with service.portforward(COMM_PORT, local_port="auto") as port:
+        yield f"tcp://127.0.0.1:{port}"
+
+
+def _reaches(host: str) -> bool:
+    try:
+        socket.create_connection((host, COMM_PORT), timeout=REACH_SECONDS).close()
+    except OSError:
+        return False
+    return True
+
+
+def _wait_for_way(namespace: str, pod: str, end: float) -> None:
+    """Try until the API server forwards a port of the pod: kr8s would try without end, whatever the answer."""
+    with ThreadPoolExecutor(1) as thread:  # an event loop may run in this one, as in notebooks
+        thread.submit(asyncio.run, _way(namespace, pod, end)).result()
+
+
+async def _way(namespace: str, pod: str, end: float) -> None:
+    # kr8s hands out what it has for a loop of the same number, which may be one of the past, but for other arguments
+    server = await kr8s.asyncio.api(namespace=pod)
+    while True:
+        try:
+            return await _forward_once(server, namespace, pod)
+        except Exception as error:  # of kr8s, httpx, sockets: a server may be away a while
+            if is_refusal(error) or time.monotonic() > end:
+                raise
+        await asyncio.sleep(RETRY_SECONDS)
+
+
+async def _forward_once(server: kr8s.asyncio.Api, namespace: str, pod: str) -> None:
+    """Open a port forward, and close it.
+
+    Raises
+    ------
+    kr8s.ServerError
+        With the server's answer, if it is another one.
+    """
+    way = f"pods/{pod}/portforward"
+    try:
+        async with server.open_websocket(url=way, namespace=namespace, params={"ports": str(COMM_PORT)}):
+            pass
+    except WebSocketUpgradeError as error:
+        answer = error.response
+        text = f"{way} cannot be opened: {answer.status_code} {answer.reason_phrase}"
+        raise kr8s.ServerError(text, response=answer) from error

@@ -1,0 +1,43 @@
+"""The folder of the logs of jobs: where it is, and that a batch system can write there."""
+
+from pathlib import Path
+from tempfile import TemporaryFile
+
+from spae_dask.clusters.specs import QueueSpec
+from spae_dask.errors import InvalidInput, StorageError
+
+
+def log_folder(spec: QueueSpec) -> Path:
+    """Its absolute path: a job may start in another folder.
+
+    Raises
+    ------
+    InvalidInput
+        If Slurm would take the path for another.
+    """
+    folder = Path(spec.logs).expanduser().absolute()
+    if spec.kind == "slurm" and (odd := sorted({"%", "\\"} & set(str(folder)))):
+        raise InvalidInput(
+            f"the logs of jobs would lie in {folder}, and in the path of a log Slurm reads {' and '.join(odd)} as a "
+            "sign of its own, finds no such folder and runs no job. Start from another folder, or give 'logs' in the "
+            "cluster file an absolute path without it, of a folder that all nodes see."
+        )
+    return folder
+
+
+def make_writable(folder: Path) -> None:
+    """Make a folder, and see that files can be made there: Slurm does neither, and drops jobs whose log it cannot open.
+
+    Raises
+    ------
+    StorageError
+        If it cannot be done.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(prefix=".spae-", dir=folder) as file:
+            file.write(b"\n")
+    except OSError as error:
+        raise StorageError(
+            f"nothing can be written to the folder {folder}: {error.strerror}. Give another, or make room there."
+        ) from error

@@ -1,0 +1,84 @@
+"""Local files that cannot be what a Zarr store says they are: pipes, devices, files far larger than what they hold.
+
+Zarr reads each of them whole. A pipe would be waited for without end, and a device or a file of holes, which takes no
+room in an archive, would fill the memory.
+"""
+
+import math
+import stat
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import zarr
+from dask.utils import format_bytes
+from zarr.storage import LocalStore
+
+from spae_dask.errors import StorageError
+
+METADATA = ("zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata")
+
+LARGEST_METADATA = 1 << 28
+"""Bytes: names of millions of columns fit."""
+
+EXTRA_SHARE = 0.25
+EXTRA_NBYTES = 1 << 16
+"""By which an encoded chunk may be larger than a decoded one: codecs store what they cannot compress, with headers."""
+
+INNER_NBYTES = 128
+"""Of a shard, for each of its chunks: its place in the index, and headers of codecs."""
+
+
+def refuse_odd_metadata(folder: Path) -> None:
+    """Look at the metadata files of a local store before Zarr reads them.
+
+    Raises
+    ------
+    StorageError
+        If one of them is no plain file, or has more than `LARGEST_METADATA` bytes.
+    """
+    for name in METADATA:
+        _refuse(folder / name, LARGEST_METADATA, "metadata have")
+
+
+def refuse_odd_chunks(array: "zarr.Array[Any]", keys: Iterable[str]) -> None:
+    """Look at some chunks of an array before they are read; nothing is done for stores that are no local folders.
+
+    Parameters
+    ----------
+    array : zarr.Array
+        Of numbers.
+    keys : iterable of str
+        Of chunks, or of shards, below the array; they may be absent.
+
+    Raises
+    ------
+    StorageError
+        If one of them is no plain file, or has far more bytes than its entries.
+    """
+    if isinstance(array.store, LocalStore):
+        most, folder = _largest_chunk(array), Path(array.store.root) / array.path
+        for key in keys:
+            _refuse(folder / key, most, "entries of that chunk have, encoded in any way,")
+
+
+def _largest_chunk(array: "zarr.Array[Any]") -> int:
+    unit = math.prod(array.shards or array.chunks)
+    n_chunks = unit // max(1, math.prod(array.chunks))
+    return int(unit * array.dtype.itemsize * (1 + EXTRA_SHARE)) + n_chunks * INNER_NBYTES + EXTRA_NBYTES
+
+
+def _refuse(path: Path, most: int, what: str) -> None:
+    try:
+        found = path.stat()
+    except OSError:  # to be told by whoever reads it
+        return
+    if stat.S_ISDIR(found.st_mode):
+        return
+    if not stat.S_ISREG(found.st_mode):
+        raise StorageError(f"{path} is a pipe, a socket or a device, and no file. Restore the store from a copy.")
+    if found.st_size > most:
+        raise StorageError(
+            f"{path} has {format_bytes(found.st_size)}, and {what} {format_bytes(most)} at most. It was damaged, or "
+            "made to fill the memory: restore it from a copy, or do not use this store."
+        )

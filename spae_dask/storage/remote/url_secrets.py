@@ -1,0 +1,50 @@
+"""What a URL may hold that nobody may be told: a user with a password, and a query, which may be a signature.
+
+Such URLs are refused where data and encoders are opened, so that records, checkpoints and reports are free of them by
+construction; messages that quote what was given are cleaned before they are shown.
+"""
+
+import re
+
+from spae_dask.errors import InvalidInput
+
+_USER = re.compile(r"(:/{1,2})[^/?#\s'\"]*@")
+_PASSWORD = re.compile(r"://[^/?#]*:[^/?#]*@")
+_PLAIN = ("file://", "local://", "github://")
+"""Paths, and ``organisation:repository@branch``."""
+_QUERY = re.compile(r"(:/{1,2}(?!/)[^\s?'\"`<>]+)\?[^\s'\"`<>]+")
+
+
+def redacted(url: str) -> str:
+    """A URL without what may be secret: user, password, query and fragment."""
+    return re.sub(r"[?#].*", "?...", re.sub(r"://[^/?#]*@", "://...@", url), count=1)
+
+
+def without_secrets(text: str) -> str:
+    """A text with the users, passwords and queries of all its URLs replaced by dots."""
+    return _QUERY.sub(r"\1?...", _USER.sub(r"\1...@", text))
+
+
+def refuse_secrets(text: str) -> None:
+    """Refuse a URL with a password, a query or a fragment; paths, and ``file://``, may hold any character.
+
+    A URL may be a chain of them, such as ``simplecache::s3://bucket/x.zarr``.
+
+    Raises
+    ------
+    InvalidInput
+        If it has one.
+    """
+    for each in text.split("::"):
+        if "://" not in each or each.startswith(_PLAIN):
+            continue
+        if _PASSWORD.search(each) or re.search(r"://.*[?#]", each):
+            raise holds_secret(text)
+
+
+def holds_secret(url: str) -> InvalidInput:
+    """The error for such a URL, which does not repeat the secret."""
+    return InvalidInput(
+        f"{redacted(url)} holds a user, a password, a query or a fragment, which would end in logs and records. "
+        "Give the URL without it; credentials are taken from the environment or from profile files."
+    )
