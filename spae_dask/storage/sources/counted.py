@@ -7,12 +7,12 @@ chunks were stored. The store says with each chunk that is read whether it is th
 
 import re
 from collections.abc import Callable
+from copy import copy
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import zarr
 from zarr.abc.store import ByteRequest, Store
-from zarr.core.array import AsyncArray
 from zarr.core.buffer import Buffer, BufferPrototype
 from zarr.storage import FsspecStore, StorePath, WrapperStore
 
@@ -162,5 +162,6 @@ def with_counted(array: ZarrArray, stored: bytes | bytearray) -> ZarrArray:
     missing = np.frombuffer(stored, dtype=np.uint8) == 0
     absent = np.packbits(missing).tobytes() if missing.any() else b""
     store = CountedStore(store_of(array), array.path, grid, absent)
-    inner = array._async_array  # older releases of Zarr have no other name for it
-    return zarr.Array(AsyncArray(inner.metadata, StorePath(store, array.path), inner.config))
+    same = copy(array._async_array)  # not made anew: which arguments it takes depends on the release of Zarr
+    object.__setattr__(same, "store_path", StorePath(store, array.path))
+    return zarr.Array(same)

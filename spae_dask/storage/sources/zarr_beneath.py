@@ -20,6 +20,8 @@ def change_in_graph(array: da.Array, change: ArrayChange) -> da.Array:
     it into their tasks, where it is left as it is.
     """
     graph, layers = array.dask, {}
+    if not isinstance(graph, HighLevelGraph):
+        return array
     for name, layer in graph.layers.items():
         if isinstance(layer, MaterializedLayer):
             changed = {key: change_within(node, change) for key, node in layer.mapping.items()}
