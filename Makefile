@@ -5,6 +5,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
+# Of tests that run side by side. Many wait, and many start workers of their own; those of one file follow each other.
+PROCESSES ?= 2
+
 .PHONY: install demo paper test test-slow lint audit format bench lock clean
 
 install: $(STAMP)
@@ -22,7 +25,7 @@ paper: install
 	$(BIN)/spae run pipelines/paper.toml
 
 test: install
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest -m "not slow" --numprocesses $(PROCESSES) --dist loadfile
 
 test-slow: install
 	$(BIN)/python -m pytest -m slow -rs
