@@ -36,12 +36,12 @@ shown depends on it."""
 @takes_groups
 def fit(
     *,
-    output: EncoderOutput,
-    kept: Checkpoint,
-    where: Where,
-    performance_report: PerformanceOption = None,
-    force: ForceOption = False,
     given: FitGiven,
+    output: EncoderOutput,
+    force: ForceOption = False,
+    where: Where,
+    kept: Checkpoint,
+    performance_report: PerformanceOption = None,
 ) -> None:
     """Find a sparse encoder of DATA, and certify what it loses against PCA.
 

@@ -21,11 +21,11 @@ MOST_COMMANDS = 20
 @takes_groups
 def fit_finish(
     *,
+    given: FitGiven,
     output: EncoderOutput,
+    force: ForceOption = False,
     checkpoint: SharedCheckpointOption,
     keep_checkpoint: KeepCheckpointOption = False,
-    force: ForceOption = False,
-    given: FitGiven,
 ) -> None:
     """Put together what `spae fit-part` has swept, and write the encoder.
 

@@ -39,7 +39,7 @@ PartArgument = Annotated[
 
 
 @takes_groups
-def fit_part(*, part: PartArgument, checkpoint: SharedCheckpointOption, given: FitGiven) -> None:
+def fit_part(*, part: PartArgument, given: FitGiven, checkpoint: SharedCheckpointOption) -> None:
     """Sweep part I of N of DATA into a shared checkpoint, for `spae fit-finish`.
 
     For arrays of jobs: parts need no scheduler, and nothing of each other but

@@ -67,7 +67,9 @@ def test_any_partition_into_sparse_and_dense_parts_gives_what_the_dense_matrix_g
     assert_same_facts(recipe.facts(accumulator.result(state)), recipe.oracle(dense.astype(np.longdouble)), dense)
 
 
-@pytest.mark.parametrize("recipe", [r for r in SPARSE if r.name in ("Moments", "NonFinite", "Imputed Gram")], ids=str)
+@pytest.mark.parametrize(
+    "recipe", [r for r in SPARSE if r.name in ("Moments", "NonFinite", "Imputed Gram")], ids=lambda recipe: recipe.name
+)
 @given(X=csr_matrices(), data=st.data())
 def test_missing_entries_among_the_stored_ones(recipe: Recipe, X: Any, data: st.DataObject) -> None:
     rng = np.random.default_rng(data.draw(st.integers(0, 99)))

@@ -65,7 +65,7 @@ def in_format_2(path: Path) -> Path:
         {"eps": np.float32(0.2), "center": False},
         {"n_nonzero": np.int32(4), "random_state": np.random.default_rng(1)},
     ],
-    ids=str,
+    ids=["r", "scale, gram", "missing, adaptive, int64", "eps, not centered", "int32, generator"],
 )
 def test_loading_gives_back_what_was_saved(
     X: FloatArray, tmp_path: Path, parameters: dict[str, Any], zarr_format: int
