@@ -56,6 +56,42 @@ def test_a_pipeline_asks_for_its_most_demanding_fit(place):
     assert asked("small.npy").memory < asked("wide.npy").memory == asked("small.npy", "wide.npy").memory
 
 
+OTHERS = {
+    "evaluate": '\n[[step]]\nkind = "evaluate"\nname = "e"\ndata = "wide.npy"\nencoder = "@fit0"\n',
+    "path": '\n[[step]]\nkind = "path"\nname = "p"\ndata = "wide.npy"\nn_components = [2, 4]\nn_nonzero = [3, 5]\n',
+}
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+def test_a_pipeline_asks_for_its_other_steps_too_and_they_run_in_that(place, spae, kind):
+    path = Path("p.toml")
+    pipeline("wide.npy")
+    path.write_text(path.read_text() + OTHERS[kind])
+    nbytes = place_for(read_pipeline("p.toml"), Place("q.toml", None)).spec.worker_nbytes
+    assert nbytes >= asked("wide.npy").worker_nbytes
+    pipeline("wide.npy")
+    path.write_text(path.read_text() + OTHERS[kind])
+    ended = spae("run", "p.toml", "--output", "out", "--memory", f"{nbytes}B", "--cluster", "none")
+    assert ended.code == 0, ended.err
+
+
+def test_an_evaluation_of_an_encoder_that_is_there_is_planned(place, spae):
+    assert spae("fit", "wide.npy", "-k", 2, "-r", 3, "-o", "there.zarr", "--cluster", "none").code == 0
+    step = OTHERS["evaluate"].replace("@fit0", "there.zarr")
+    Path("p.toml").write_text(f'output = "out"\n{step}')
+    nbytes = place_for(read_pipeline("p.toml"), Place("q.toml", None)).spec.worker_nbytes
+    ended = spae("run", "p.toml", "--memory", f"{nbytes}B", "--cluster", "none")
+    assert ended.code == 0, ended.err
+
+
+def test_an_evaluation_of_data_that_are_yet_to_be_made_cannot_be_planned(place, spae):
+    step = '\n[[step]]\nkind = "ingest"\nname = "m"\nsource = "small.npy"\n'
+    evaluation = OTHERS["evaluate"].replace("wide.npy", "@m")
+    Path("p.toml").write_text(f'output = "out"\n{FIT.format(name="fit0", data="small.npy")}{step}{evaluation}')
+    ended = spae("run", "p.toml", "--cluster", "q.toml", "-n")
+    assert (ended.code, "the data of step e are yet to be made by step m" in ended.err) == (3, True), ended.err
+
+
 def test_a_plan_that_is_larger_than_what_is_assumed_is_made_without_a_limit(place):
     def huge(resources):
         return plan(
