@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from spae_dask import plan
+from spae_dask.cli import planned_memory
 from spae_dask.cli.pipeline_memory import place_for
 from spae_dask.cli.place import Place
 from spae_dask.cli.planned_memory import STEP_NBYTES, sized
@@ -62,16 +63,28 @@ OTHERS = {
 }
 
 
-@pytest.mark.parametrize("kind", OTHERS)
-def test_a_pipeline_asks_for_its_other_steps_too_and_they_run_in_that(place, spae, kind):
-    path = Path("p.toml")
-    pipeline("wide.npy")
-    path.write_text(path.read_text() + OTHERS[kind])
-    nbytes = place_for(read_pipeline("p.toml"), Place("q.toml", None)).spec.worker_nbytes
-    assert nbytes >= asked("wide.npy").worker_nbytes
-    pipeline("wide.npy")
-    path.write_text(path.read_text() + OTHERS[kind])
-    ended = spae("run", "p.toml", "--output", "out", "--memory", f"{nbytes}B", "--cluster", "none")
+def ended_in(nbytes, spae):
+    return spae("run", "p.toml", "--output", "out", "--force", "--memory", f"{nbytes}B", "--cluster", "none")
+
+
+def test_a_pipeline_asks_for_its_evaluation_too_which_takes_more_than_its_fit(place, spae, monkeypatch):
+    monkeypatch.setattr(planned_memory, "STEP_NBYTES", 1)  # which may hide it
+    Path("q.toml").write_text(QUEUE.replace("processes = 2", "processes = 4"))
+    of_fit = asked("small.npy").worker_nbytes
+    text = Path("p.toml").read_text() + OTHERS["evaluate"].replace("wide", "small")
+    Path("p.toml").write_text(text)
+    of_both = place_for(read_pipeline("p.toml"), Place("q.toml", None)).spec.worker_nbytes
+    assert ended_in(of_fit, spae).code == 4
+    ended = ended_in(of_both, spae)
+    assert ended.code == 0, ended.err
+
+
+def test_a_pipeline_asks_for_its_path_too_and_it_runs_in_that(place, spae):
+    of_fit = asked("small.npy").worker_nbytes
+    Path("p.toml").write_text(Path("p.toml").read_text() + OTHERS["path"])
+    of_both = place_for(read_pipeline("p.toml"), Place("q.toml", None)).spec.worker_nbytes
+    assert of_both > of_fit
+    ended = ended_in(of_both, spae)
     assert ended.code == 0, ended.err
 
 
