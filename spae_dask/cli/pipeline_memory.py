@@ -1,26 +1,32 @@
-"""The plans of a pipeline's fits, before it runs, for workers whose memory is left to them."""
+"""The plans of a pipeline's steps, before it runs, for workers whose memory is left to them."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
+
+from spae_dask.algorithms.evaluation import Codec
 from spae_dask.cli.place import Place
 from spae_dask.cli.planned_memory import Planner, is_planned, sized, unknown
 from spae_dask.clusters.connect import described
 from spae_dask.clusters.specs import Started
-from spae_dask.engine.plan import Plan, Resources
+from spae_dask.estimators.evaluation import plan_evaluation
+from spae_dask.estimators.paths import plan_path
+from spae_dask.estimators.saved import load_encoder
 from spae_dask.pipelines.data_steps import plan_of
 from spae_dask.pipelines.pipeline import Node, Pipeline
-from spae_dask.pipelines.schema import Fit
+from spae_dask.pipelines.schema import Evaluate, Fit, Path
 from spae_dask.settings import text_setting
 from spae_dask.storage.open import open_matrix
 
 
 def place_for(pipeline: Pipeline, place: Place) -> Place:
-    """The place, with workers that have the memory which the most demanding fit of the pipeline takes.
+    """The place, with workers that have the memory which the most demanding step of the pipeline takes.
 
     Raises
     ------
     InvalidInput
-        If a fit cannot be planned yet, since an earlier step makes its data, or there is none.
+        If a step cannot be planned yet, since an earlier step makes its data, or there is none.
     MemoryBudgetExceeded, StorageError
         As planning does.
     """
@@ -32,26 +38,51 @@ def place_for(pipeline: Pipeline, place: Place) -> Place:
 
 
 def planners_of(pipeline: Pipeline) -> list[Planner]:
-    """A planner for each fit.
+    """A planner for each fit, each table of losses and each evaluation: the steps that hold more than a block or two.
 
     Raises
     ------
     InvalidInput
         If the data of one are made by an earlier step.
     """
-    nodes = [node for node in pipeline.nodes if isinstance(node.step, Fit)]
+    nodes = [node for node in pipeline.nodes if isinstance(node.step, Fit | Path | Evaluate)]
     for node in nodes:
         if ("data",) in node.made_by:
             raise unknown(f"the data of step {node.step.name} are yet to be made by step {node.made_by[('data',)]}")
-    return [_planner(node) for node in nodes]
+    return [_planner(node, pipeline) for node in nodes]
 
 
-def _planner(node: Node) -> Planner:
+def _planner(node: Node, pipeline: Pipeline) -> Planner:
     step = node.step
-    assert isinstance(step, Fit)
+    assert isinstance(step, Fit | Path | Evaluate)
     source = open_matrix(node.files[("data",)], array=step.array, columns=step.columns)
+    if isinstance(step, Evaluate):
+        codec = _codec(node, pipeline, source.shape[1])
+        return lambda resources: plan_evaluation(source, codec, step.strategy, resources)
+    if isinstance(step, Path):
+        return lambda resources: plan_path(
+            source,
+            step.n_components,
+            step.n_nonzero,
+            method=step.method,
+            missing=step.missing,
+            missing_value=step.missing_value,
+            resources=resources,
+        )
+    return lambda resources: plan_of(step, source, None, resources)
 
-    def planned(resources: Resources) -> Plan:
-        return plan_of(step, source, None, resources)
 
-    return planned
+def _codec(node: Node, pipeline: Pipeline, d: int) -> Codec:
+    """The encoder that a step evaluates; of one that is yet to be fitted, what takes as much room."""
+    maker = node.made_by.get(("encoder",))
+    if maker is None:
+        return load_encoder(node.files[("encoder",)]).codec()
+    (step,) = (each.step for each in pipeline.nodes if each.step.name == maker)
+    assert isinstance(step, Fit)
+    k, r = step.n_components, step.n_nonzero
+    most = d if r is None else min(d, max(r) if isinstance(r, Sequence) else r)
+    H = np.zeros((d, k))
+    for component in range(k):
+        H[(component * most + np.arange(most)) % d, component] = 1.0
+    fill = None if step.missing == "error" else np.zeros(d)
+    return Codec(H, np.zeros((k, d)), np.zeros(d), np.ones(d), fill)

@@ -40,19 +40,19 @@ def sized(spec: Started, planners: list[Planner]) -> Started:
     spec : Started
         As its file describes it; one that names its memory stays as it is.
     planners : list of callable
-        Plans of fits, on given resources.
+        Plans of fits and of other passes, on given resources.
 
     Raises
     ------
     InvalidInput
         If there are no plans.
     MemoryBudgetExceeded
-        If a fit does not fit in any memory.
+        If one does not fit in any memory.
     """
     if not isinstance(spec, QueueSpec | KubernetesSpec) or not is_planned(spec):
         return spec
     if not planners:
-        raise unknown("only fits are planned, and there is none")
+        raise unknown("only fits, paths and evaluations are planned, and there is none")
     limit = max(_worker_limit(Resources("", spec.n_workers, spec.n_threads, ASSUMED_NBYTES), each) for each in planners)
     n_processes = spec.n_processes if isinstance(spec, QueueSpec) else 1
     nbytes = int((limit + 1) * n_processes / MEMORY_FOR_ROWS)

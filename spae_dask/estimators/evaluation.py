@@ -8,15 +8,18 @@ from typing import Any
 from sklearn.utils.validation import check_is_fitted
 
 from spae_dask.algorithms.certificate import Certificate
-from spae_dask.algorithms.evaluation import evaluate_encoder, evaluation_recipe
+from spae_dask.algorithms.evaluation import Codec, evaluate_encoder, evaluation_recipe
 from spae_dask.algorithms.problem import EVALUATIONS, check_choice
+from spae_dask.blocks import RowBlocks
 from spae_dask.engine.events import Event
+from spae_dask.engine.plan import Finish, Plan, Resources
+from spae_dask.engine.planner import make_plan
 from spae_dask.engine.recipe_digest import digest_of
 from spae_dask.engine.threads import one_blas_thread
 from spae_dask.estimators.applying import open_rows
 from spae_dask.estimators.checkpointing import checkpoint_at, open_checkpoint
 from spae_dask.estimators.fitting import told_of_missing_chunks
-from spae_dask.estimators.planning import plan_passes
+from spae_dask.estimators.layout_notes import layout_notes
 from spae_dask.estimators.runtime import active_client, resources_for, runner_for
 from spae_dask.estimators.sparse_encoder import SparseEncoder
 from spae_dask.estimators.strategies import core_or_sketch, finish_nbytes
@@ -57,21 +60,10 @@ def evaluate(
     """
     check_is_fitted(encoder)
     source = open_rows(encoder, x)
-    d = encoder.n_features_in_
     check_choice("strategy", strategy, EVALUATIONS)
     client, codec = active_client(source), encoder.codec()
-    resources = resources_for(client, memory_limit)
-    chosen, reason = core_or_sketch(strategy, source, resources)
-    plan = plan_passes(
-        source,
-        [("evaluate", evaluation_recipe(chosen, codec))],
-        client,
-        memory_limit,
-        strategy=chosen,
-        reason=reason,
-        finish_nbytes=finish_nbytes(d) if chosen != "sketch" else 3 * evaluation_recipe(chosen, codec).state_nbytes,
-        resources=resources,
-    )
+    plan = plan_evaluation(source, codec, strategy, resources_for(client, memory_limit))
+    chosen = plan.strategy
     source = told_of_missing_chunks(source)
     asked = {"encoder": digest_of(codec)[:24]}
     kept = open_checkpoint(checkpoint_at(checkpoint), source, "evaluate", chosen, asked)
@@ -79,3 +71,36 @@ def evaluate(
     with one_blas_thread():
         certificate = evaluate_encoder(runner.run_pass, codec, strategy=chosen)
     return replace(certificate, bytes_read=runner.tally.nbytes)
+
+
+def plan_evaluation(source: RowBlocks, codec: Codec, strategy: str, resources: Resources) -> Plan:
+    """Plan an evaluation.
+
+    Parameters
+    ----------
+    source : RowBlocks
+        The data.
+    codec : Codec
+        The encoder; of one that is yet to be fitted, one of its shape and number of nonzeros.
+    strategy : {"auto", "gram", "tsqr", "sketch"}
+        As for `evaluate`.
+    resources : Resources
+        Where it would run.
+
+    Raises
+    ------
+    MemoryBudgetExceeded
+        If it does not fit there.
+    """
+    chosen, reason = core_or_sketch(strategy, source, resources)
+    recipe = evaluation_recipe(chosen, codec)
+    finish = finish_nbytes(source.shape[1]) if chosen != "sketch" else 3 * recipe.state_nbytes
+    return make_plan(
+        source,
+        [("evaluate", recipe)],
+        resources,
+        strategy=chosen,
+        reason=reason,
+        finish=Finish(finish),
+        notes=layout_notes(source),
+    )

@@ -5,6 +5,7 @@ from typing import Any
 
 from spae_dask.algorithms.path import SparsityPath
 from spae_dask.blocks import RowBlocks
+from spae_dask.engine.plan import Plan
 from spae_dask.estimators.planning import plan
 from spae_dask.estimators.sparse_encoder import SparseEncoder
 
@@ -29,7 +30,7 @@ def fit_path(source: RowBlocks, ks: Sequence[int], rs: Sequence[int], *, method:
         If a k or r is out of range, or the method cannot keep to candidate columns where it must.
     """
     planned = {name: options[name] for name in ("missing", "missing_value", "memory_limit") if name in options}
-    if plan(source, max(ks), n_nonzero=max(rs), method=method, calibrate=False, **planned).strategy == "sketch":
+    if plan_path(source, ks, rs, method=method, **planned).strategy == "sketch":
         # candidates are proposed for one k and r: those of the largest serve the others
         encoder = SparseEncoder(max(ks), n_nonzero=max(rs), method=method, **options).fit(source)
     else:
@@ -37,3 +38,21 @@ def fit_path(source: RowBlocks, ks: Sequence[int], rs: Sequence[int], *, method:
         encoder = SparseEncoder(min(ks), n_nonzero=max(rs), method="batch", **options).fit(source)
     path: SparsityPath = encoder.set_params(method=method).sparsity_path(ks, rs)
     return path
+
+
+def plan_path(source: RowBlocks, ks: Sequence[int], rs: Sequence[int], *, method: str, **options: Any) -> Plan:
+    """Plan `fit_path`, which takes what a fit of its largest encoder does.
+
+    Parameters
+    ----------
+    source, ks, rs, method
+        As of `fit_path`.
+    **options
+        Of ``spae_dask.plan``: how missing values are taken, and where it would run.
+
+    Raises
+    ------
+    MemoryBudgetExceeded
+        If it does not fit there.
+    """
+    return plan(source, max(ks), n_nonzero=max(rs), method=method, calibrate=False, **options)

@@ -227,17 +227,15 @@ def plan_passes(
     client: Client | None,
     memory_limit: int | str | None,
     *,
-    strategy: str = "rows",
     reason: str,
     finish_nbytes: int,
-    resources: Resources | None = None,
 ) -> Plan:
-    """Plan any passes over ``source`` on the resources at hand, or those given, if the cluster was asked already."""
+    """Plan any passes over ``source`` on the resources at hand."""
     return make_plan(
         source,
         passes,
-        resources_for(client, memory_limit) if resources is None else resources,
-        strategy=strategy,
+        resources_for(client, memory_limit),
+        strategy="rows",
         reason=reason,
         finish=Finish(finish_nbytes),
         notes=layout_notes(source),

@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from spae_dask import plan
+from spae_dask.cli import planned_memory
 from spae_dask.cli.pipeline_memory import place_for
 from spae_dask.cli.place import Place
 from spae_dask.cli.planned_memory import STEP_NBYTES, sized
@@ -54,6 +55,54 @@ def test_what_is_asked_for_holds_the_plan_with_all_threads_busy_and_little_more(
 
 def test_a_pipeline_asks_for_its_most_demanding_fit(place):
     assert asked("small.npy").memory < asked("wide.npy").memory == asked("small.npy", "wide.npy").memory
+
+
+OTHERS = {
+    "evaluate": '\n[[step]]\nkind = "evaluate"\nname = "e"\ndata = "wide.npy"\nencoder = "@fit0"\n',
+    "path": '\n[[step]]\nkind = "path"\nname = "p"\ndata = "wide.npy"\nn_components = [2, 4]\nn_nonzero = [3, 5]\n',
+}
+
+
+def ended_in(nbytes, spae):
+    return spae("run", "p.toml", "--output", "out", "--force", "--memory", f"{nbytes}B", "--cluster", "none")
+
+
+def test_a_pipeline_asks_for_its_evaluation_too_which_takes_more_than_its_fit(place, spae, monkeypatch):
+    monkeypatch.setattr(planned_memory, "STEP_NBYTES", 1)  # which may hide it
+    Path("q.toml").write_text(QUEUE.replace("processes = 2", "processes = 4"))
+    of_fit = asked("small.npy").worker_nbytes
+    text = Path("p.toml").read_text() + OTHERS["evaluate"].replace("wide", "small")
+    Path("p.toml").write_text(text)
+    of_both = place_for(read_pipeline("p.toml"), Place("q.toml", None)).spec.worker_nbytes
+    assert ended_in(of_fit, spae).code == 4
+    ended = ended_in(of_both, spae)
+    assert ended.code == 0, ended.err
+
+
+def test_a_pipeline_asks_for_its_path_too_and_it_runs_in_that(place, spae):
+    of_fit = asked("small.npy").worker_nbytes
+    Path("p.toml").write_text(Path("p.toml").read_text() + OTHERS["path"])
+    of_both = place_for(read_pipeline("p.toml"), Place("q.toml", None)).spec.worker_nbytes
+    assert of_both > of_fit
+    ended = ended_in(of_both, spae)
+    assert ended.code == 0, ended.err
+
+
+def test_an_evaluation_of_an_encoder_that_is_there_is_planned(place, spae):
+    assert spae("fit", "wide.npy", "-k", 2, "-r", 3, "-o", "there.zarr", "--cluster", "none").code == 0
+    step = OTHERS["evaluate"].replace("@fit0", "there.zarr")
+    Path("p.toml").write_text(f'output = "out"\n{step}')
+    nbytes = place_for(read_pipeline("p.toml"), Place("q.toml", None)).spec.worker_nbytes
+    ended = spae("run", "p.toml", "--memory", f"{nbytes}B", "--cluster", "none")
+    assert ended.code == 0, ended.err
+
+
+def test_an_evaluation_of_data_that_are_yet_to_be_made_cannot_be_planned(place, spae):
+    step = '\n[[step]]\nkind = "ingest"\nname = "m"\nsource = "small.npy"\n'
+    evaluation = OTHERS["evaluate"].replace("wide.npy", "@m")
+    Path("p.toml").write_text(f'output = "out"\n{FIT.format(name="fit0", data="small.npy")}{step}{evaluation}')
+    ended = spae("run", "p.toml", "--cluster", "q.toml", "-n")
+    assert (ended.code, "the data of step e are yet to be made by step m" in ended.err) == (3, True), ended.err
 
 
 def test_a_plan_that_is_larger_than_what_is_assumed_is_made_without_a_limit(place):
