@@ -36,14 +36,17 @@ def cluster_manifest(spec: KubernetesSpec, name: str) -> Manifest:
         "apiVersion": "kubernetes.dask.org/v1",
         "kind": "DaskCluster",
         "metadata": {"name": name, "namespace": spec.namespace, "labels": labels(name)},
-        "spec": {"idleTimeout": IDLE_SECONDS} | cluster_spec(spec, name),
+        # the operator sets a limit of 300 seconds if the scheduler has none: it would end by itself before IDLE_SECONDS,
+        # be started again, and never have been idle for long enough to be deleted
+        "spec": {"idleTimeout": IDLE_SECONDS} | cluster_spec(spec, name, "--idle-timeout", f"{2 * IDLE_SECONDS}s"),
     }
 
 
-def cluster_spec(spec: KubernetesSpec, name: str) -> Manifest:
-    """What a DaskCluster and the cluster of a DaskJob have in common."""
+def cluster_spec(spec: KubernetesSpec, name: str, *options: str) -> Manifest:
+    """What a DaskCluster and the cluster of a DaskJob have in common; ``options`` are of the scheduler."""
     # all pods of the namespace connect to it; without pages, the HTTP port is there for probes and for the operator
-    words = ["dask", "scheduler", "--host", "0.0.0.0", *([] if spec.dashboard else ["--no-dashboard"])]  # noqa: S104
+    words = ["dask", "scheduler", "--host", "0.0.0.0", *options]  # noqa: S104
+    words += [] if spec.dashboard else ["--no-dashboard"]
     # the operator's own defaults start commands that distributed no longer has
     scheduler = container(spec, "scheduler", words, 1, spec.scheduler_memory)
     scheduler["ports"] = [{"name": each, "containerPort": port, "protocol": "TCP"} for each, port in PORTS]
