@@ -96,7 +96,7 @@ def worker(memory: int) -> Iterator[None]:
             n_workers=1,
             threads_per_worker=THREADS,
             memory_limit=memory,
-            dashboard_address=None,
+            dashboard_address=":0",
             local_directory=spilled,
         ) as cluster,
         Client(cluster),

@@ -56,7 +56,7 @@ def test_every_python_example_runs(folder):
     names = {"x": x, "H": H, "batches": batches, "np": np}
     blocks = re.findall(r"```python\n(.*?)```", EXAMPLES, re.DOTALL)
     assert len(blocks) >= 4
-    with LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster:
+    with LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0") as cluster:
         for block in blocks:
             here = block.replace("tcp://scheduler:8786", cluster.scheduler_address).replace("/shared/", "")
             exec(compile(here, "README.md", "exec"), names)

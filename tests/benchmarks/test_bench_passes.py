@@ -103,7 +103,7 @@ def test_peak_memory_of_a_child_counts_its_blocks() -> None:
 
 def test_workers_are_compared_on_the_triangle_of_the_same_store(tmp_path: Path) -> None:
     path = SMALL.make(tmp_path)
-    with Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=None) as client:
+    with Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=":0") as client:
         triangle = triangle_on(client, path).triangle
         (line,) = TwoWorkers(SMALL).compare(path, client, client, repetitions=1)
     X = np.concatenate([SMALL.chunk(i) for i in range(SMALL.n_chunks)]).astype(np.float64)

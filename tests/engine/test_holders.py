@@ -36,7 +36,7 @@ def test_spans_are_run_again_only_if_half_of_the_threads_have_nothing_to_do(
 def test_where_a_task_may_run_is_what_the_scheduler_makes_of_the_user_s_words() -> None:
     with (
         LocalCluster(
-            n_workers=2, processes=False, threads_per_worker=1, dashboard_address=None, resources={"GPU": 1}
+            n_workers=2, processes=False, threads_per_worker=1, dashboard_address=":0", resources={"GPU": 1}
         ) as cluster,
         Client(cluster, set_as_default=False) as client,
     ):
