@@ -36,8 +36,8 @@ def cluster_manifest(spec: KubernetesSpec, name: str) -> Manifest:
         "apiVersion": "kubernetes.dask.org/v1",
         "kind": "DaskCluster",
         "metadata": {"name": name, "namespace": spec.namespace, "labels": labels(name)},
-        # the operator sets a limit of 300 seconds if the scheduler has none: it would end by itself before IDLE_SECONDS,
-        # be started again, and never have been idle for long enough to be deleted
+        # the operator sets a limit of 300 seconds if the scheduler has none: it would end by itself before
+        # IDLE_SECONDS, be started again, and never have been idle for long enough to be deleted
         "spec": {"idleTimeout": IDLE_SECONDS} | cluster_spec(spec, name, "--idle-timeout", f"{2 * IDLE_SECONDS}s"),
     }
 

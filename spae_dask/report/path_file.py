@@ -7,6 +7,7 @@ from typing import Any
 
 from spae_dask.algorithms.path import PathPoint, SparsityPath
 from spae_dask.errors import InvalidInput, NotFound, StorageError
+from spae_dask.plain_files import refuse_pipes
 from spae_dask.storage.writing.json_values import from_json
 
 WANTED = "Give the .csv that `spae path -o` wrote, or the .json that `spae path --json` printed"
@@ -59,6 +60,7 @@ def origin_of(path: str | Path, page: str | Path) -> str:
 
 
 def _text(path: str | Path) -> str:
+    refuse_pipes(path)
     try:
         return Path(path).read_text(encoding="utf-8")
     except FileNotFoundError as error:

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 
 from spae_dask.blocks import ArrayBlocks, RowBlocks, check_unmasked
 from spae_dask.errors import InvalidInput, NotNumbers
+from spae_dask.plain_files import refuse_pipes
 from spae_dask.storage.open_stored import open_address, open_path, open_table_file, open_zarr_object
 from spae_dask.storage.readable import READABLE, check_real, check_two_dimensional
 from spae_dask.storage.remote.address import is_remote, parse_address
@@ -94,6 +95,7 @@ def _dispatch(
 ) -> RowBlocks:
     if isinstance(x, str | Path):
         refuse_secrets(str(x))
+        refuse_pipes(str(x).removeprefix("file://"))
     if isinstance(x, str | Path) and is_table(str(x).removeprefix("file://")):
         return open_table_file(str(x).removeprefix("file://"), array, columns)
     if is_frame(x):

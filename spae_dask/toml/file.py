@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from spae_dask.errors import InvalidInput, NotFound, StorageError
+from spae_dask.plain_files import refuse_pipes
 from spae_dask.toml.lines import KeyPath, key_lines
 
 MAX_NBYTES = 1 << 20
@@ -90,6 +91,7 @@ def _named(problem: Problem) -> str:
 
 
 def _text(path: Path, what: str) -> str:
+    refuse_pipes(path)
     try:
         with path.open("rb") as file:
             content = file.read(MAX_NBYTES + 1)

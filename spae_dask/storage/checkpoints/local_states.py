@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from spae_dask.errors import StorageError
+from spae_dask.plain_files import refuse_pipes
 from spae_dask.storage.remote.stored_file import StoredFile
 from spae_dask.storage.writing.whole_files import create_file, replace_file
 
@@ -74,6 +75,7 @@ class LocalStates:
     @contextmanager
     def open(self, path: str) -> Iterator[BinaryIO]:
         """Open a file to read."""
+        refuse_pipes(self.root / path)
         try:
             with (self.root / path).open("rb") as file:
                 yield file

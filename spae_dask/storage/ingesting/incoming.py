@@ -16,6 +16,7 @@ import zarr
 
 from spae_dask.blocks import RowBlocks, StoredEntries, stored_entries
 from spae_dask.errors import InvalidInput, MissingChunksWarning
+from spae_dask.plain_files import refuse_pipes
 from spae_dask.storage.open import open_matrix
 from spae_dask.storage.remote.url_secrets import refuse_secrets
 from spae_dask.storage.sources.bands import BAND, READING_ONE, block_bands, plan_zarr_bands, share_of
@@ -90,7 +91,9 @@ def open_incoming(
         As in :func:`spae_dask.storage.ingesting.ingest.ingest`.
     """
     name = str(source).lower() if isinstance(source, str | Path) else ""
-    refuse_secrets(str(source) if name else "")
+    if name:
+        refuse_secrets(str(source))
+        refuse_pipes(str(source).removeprefix("file://"))
     if name.endswith(NETCDF) or variable is not None or sample_dim is not None or (name and _is_dataset(str(source))):
         if array is not None or header is not None:
             raise InvalidInput(

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from spae_dask.errors import InvalidInput, NotFound, StorageError
+from spae_dask.plain_files import refuse_pipes
 
 PARQUET = (".parquet", ".parq", ".pq")
 ARROW = (".arrow", ".feather", ".ipc")
@@ -92,6 +93,7 @@ def _wanted(below: str) -> bool:
 def opened(file: str) -> Iterator[Any]:
     """A file, open for reading in bytes."""
     if "://" not in file:
+        refuse_pipes(file)
         with open(file, "rb", buffering=0) as source:
             yield source
     else:

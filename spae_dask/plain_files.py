@@ -1,0 +1,27 @@
+"""Pipes and devices in the place of a file: whoever reads one may wait for ever, or never come to its end."""
+
+import os
+import stat
+
+from spae_dask.errors import InvalidInput
+
+KINDS = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
+
+
+def refuse_pipes(path: str | os.PathLike[str]) -> None:
+    """Refuse a path, before it is opened, at which there is something other than a file or a folder.
+
+    Raises
+    ------
+    InvalidInput
+        If it is a pipe, a socket or a device. What is not there is for its reader to tell.
+    """
+    try:
+        kind = KINDS.get(stat.S_IFMT(os.stat(path).st_mode))
+    except (OSError, ValueError):
+        return
+    if kind is not None:
+        raise InvalidInput(
+            f"{os.fspath(path)} is {kind}, and files are read here, some more than once. Write what comes from it to a "
+            "file, and give that."
+        )
