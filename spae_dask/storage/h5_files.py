@@ -7,7 +7,7 @@ import h5py
 from spae_dask.blocks import RowBlocks
 from spae_dask.errors import StorageError
 from spae_dask.storage.groups import Member, choose_member, is_array, open_sparse_group
-from spae_dask.storage.readable import check_two_dimensional
+from spae_dask.storage.readable import check_blocks, check_two_dimensional
 from spae_dask.storage.sources.h5_arrays import array_in_file, opened
 from spae_dask.storage.sources.h5_blocks import H5Blocks
 
@@ -56,5 +56,8 @@ def blocks_of(member: Member) -> RowBlocks:
     if is_array(member.node):
         array = array_in_file(member.node)
         check_two_dimensional(array.ndim, array.shape, member.name)
-        return H5Blocks(array, member.feature_names)
+        blocks = H5Blocks(array, member.feature_names)
+        if 0 not in blocks.shape:  # or else it is refused as empty
+            check_blocks(blocks.shape, blocks.rows_per_block, member.name)
+        return blocks
     return open_sparse_group(member, array_in_file)

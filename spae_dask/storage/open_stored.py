@@ -9,17 +9,11 @@ from typing import Any
 from spae_dask.blocks import RowBlocks
 from spae_dask.errors import InvalidInput, NotFound, SpaeError, StorageError
 from spae_dask.storage.no_code import refuse_code
-from spae_dask.storage.readable import READABLE, check_two_dimensional
+from spae_dask.storage.readable import READABLE, check_blocks, check_two_dimensional
 from spae_dask.storage.remote.address import Address
 
 NOT_ZARR = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".nc", ".h5")
 """Ends of names of files that `spae ingest` reads, or will not."""
-
-MAX_BLOCKS = 1 << 24
-"""Row blocks of a Zarr array: their bounds are listed in memory. Blocks are of 16 MiB or more, so this is 256 TiB."""
-
-MAX_LENGTH = (1 << 63) - 1
-"""Of an axis: what indices can count."""
 
 
 def open_table_file(path: str, array: str | None, columns: Sequence[str] | None) -> RowBlocks:
@@ -143,14 +137,8 @@ def open_zarr_object(node: Any, array: str | None, name: str) -> RowBlocks:
             f"{type(member.node.metadata.attributes).__name__}, not an object. Restore them, or write the store again."
         )
     blocks = ZarrBlocks(member.node, names=member.feature_names)
-    if 0 in blocks.shape:
-        return blocks  # is refused as empty
-    n_blocks = -(-blocks.shape[0] // blocks.rows_per_block)
-    if max(blocks.shape) > MAX_LENGTH or n_blocks > MAX_BLOCKS:
-        raise InvalidInput(
-            f"the Zarr metadata of {member.name} speak of shape {blocks.shape}, which takes {n_blocks:,} row blocks; "
-            f"at most {MAX_BLOCKS:,} are allowed. Either they are damaged, or larger chunks are needed."
-        )
+    if 0 not in blocks.shape:  # or else it is refused as empty
+        check_blocks(blocks.shape, blocks.rows_per_block, member.name)
     return blocks
 
 

@@ -12,6 +12,25 @@ READABLE = (
     "dask array or an xarray.DataArray of two dimensions"
 )
 
+MAX_BLOCKS = 1 << 24
+"""Row blocks of an array: their bounds are listed in memory. Blocks are of 16 MiB or more, so this is 256 TiB."""
+
+MAX_LENGTH = (1 << 63) - 1
+"""Of an axis: what indices can count."""
+
+MAX_SPARSE_ROWS = 1 << 34
+"""Rows of a sparse matrix, whose pointers are read before its entries: 128 GiB of them."""
+
+
+def check_blocks(shape: tuple[int, int], rows_per_block: int, name: str) -> None:
+    """Refuse an array of a shape that can only be damage, before anything is made of its length."""
+    n_blocks = -(-shape[0] // rows_per_block)
+    if max(shape) > MAX_LENGTH or n_blocks > MAX_BLOCKS:
+        raise InvalidInput(
+            f"the metadata of {name} speak of shape {shape}, which takes {n_blocks:,} row blocks; at most "
+            f"{MAX_BLOCKS:,} are allowed. Either they are damaged, or larger chunks are needed."
+        )
+
 
 def check_two_dimensional(ndim: int, shape: tuple[int, ...], name: str) -> None:
     """Refuse anything but a matrix."""

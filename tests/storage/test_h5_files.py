@@ -211,3 +211,20 @@ def test_files_that_a_virtual_array_is_made_of_are_missed_and_not_read_as_the_fi
     (tmp_path / "part-1.h5").unlink()
     with pytest.raises(StorageError, match=r"part-1.h5, of which \S+x.h5/X is made, is not there for a process of"):
         source.read(0)
+
+
+def test_a_shape_that_can_only_be_damage_is_refused_at_once(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "x.h5ad", "w") as file:
+        file.create_dataset("X", shape=(2**40, 2**20), chunks=(64, 1024), dtype=np.float32)
+    with pytest.raises(InvalidInput, match=r"x\.h5ad speak of shape \(1099511627776, 1048576\)"):
+        open_matrix(tmp_path / "x.h5ad")
+
+
+def test_sparse_rows_that_can_only_be_damage_are_refused_before_their_pointers_are_read(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "x.h5ad", "w") as file:
+        X = file.create_group("X")
+        X.attrs.update({"encoding-type": "csr_matrix", "encoding-version": "0.1.0", "shape": (2**40, 9)})
+        X.create_dataset("indptr", shape=(2**40 + 1,), chunks=(1024,), dtype=np.int64)
+        X["data"], X["indices"] = np.ones(3, dtype=np.float32), np.arange(3)
+    with pytest.raises(InvalidInput, match=r"its shape is \(1099511627776, 9\); rows are 17,179,869,184 at most"):
+        open_matrix(tmp_path / "x.h5ad")

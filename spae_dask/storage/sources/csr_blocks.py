@@ -13,6 +13,7 @@ from zarr.storage import MemoryStore
 from spae_dask.blocks import StoredEntries
 from spae_dask.errors import InvalidInput
 from spae_dask.storage.no_code import refuse_code
+from spae_dask.storage.readable import MAX_LENGTH, MAX_SPARSE_ROWS
 from spae_dask.storage.sources.counted import ArrayChange, store_of
 from spae_dask.storage.sources.csr_cut import Pointers, cut_rows
 from spae_dask.storage.sources.runs import StoredArray, n_at_once, place, read_run
@@ -248,6 +249,8 @@ def open_csr(
         raise blocks._corrupt("its chunks have no entries")
     if lengths["data"] != lengths["indices"]:
         raise blocks._corrupt(f"it has {lengths['data']:,} values but {lengths['indices']:,} column numbers")
+    if n > MAX_SPARSE_ROWS or d > MAX_LENGTH:
+        raise blocks._corrupt(f"its shape is {(n, d)}; rows are {MAX_SPARSE_ROWS:,} at most")
     if lengths["indptr"] != n + 1:
         raise blocks._corrupt(f"it has {lengths['indptr']:,} row pointers, and {n:,} rows take {n + 1:,}")
     for key in ("indices", "indptr"):
