@@ -299,7 +299,7 @@ def _rows(path: Path) -> int:
 
 
 def _arrays(path: Path) -> dict[str, bytes]:
-    from spae_dask.storage.artifacts.artifact import read_encoder
+    from spae_dask.storage.artifacts.artifact_reading import read_encoder
 
     return {name: array.tobytes() for name, array in read_encoder(path).arrays().items()}
 

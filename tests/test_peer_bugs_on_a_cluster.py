@@ -29,7 +29,7 @@ from spae_dask.engine import spans, write
 from spae_dask.errors import InvalidInput, MemoryBudgetExceeded, MissingChunksWarning, OutputExists
 from spae_dask.estimators import fitting, planning, writing
 from spae_dask.estimators.writing import transform_to_zarr
-from spae_dask.storage.checkpoints.checkpoint_record import summarize
+from spae_dask.storage.checkpoints.checkpoint_summary import summarize
 from spae_dask.storage.ingesting.ingest import ingest
 from spae_dask.storage.remote.address import parse_address
 from spae_dask.storage.remote.remote_store import open_remote

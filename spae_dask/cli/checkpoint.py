@@ -11,7 +11,7 @@ from spae_dask.cli.options.screen import ScreenOptions
 from spae_dask.cli.session import session
 
 if TYPE_CHECKING:
-    from spae_dask.storage.checkpoints.checkpoint_record import CheckpointSummary
+    from spae_dask.storage.checkpoints.checkpoint_summary import CheckpointSummary
 
 app = typer.Typer(
     help="List and remove checkpoints.",
@@ -55,7 +55,7 @@ def ls(
     """Show checkpoints: of what data and parameters, how far, how large, how old."""
     with session("checkpoint ls", shown) as screen:
         from spae_dask.errors import InvalidInput, NotFound
-        from spae_dask.storage.checkpoints.checkpoint_record import summarize
+        from spae_dask.storage.checkpoints.checkpoint_summary import summarize
 
         found = []
         for each in places_in(place):
@@ -99,7 +99,8 @@ def rm(
     """Remove checkpoints, and nothing that is no checkpoint."""
     with session("checkpoint rm", shown) as screen:
         from spae_dask.engine.memory import format_nbytes
-        from spae_dask.storage.checkpoints.checkpoint_record import remove_checkpoint, summarize
+        from spae_dask.storage.checkpoints.checkpoint_removal import remove_checkpoint
+        from spae_dask.storage.checkpoints.checkpoint_summary import summarize
 
         doomed = [place]
         if older_than is not None:

@@ -102,9 +102,8 @@ def explain(error: BaseException, command: str) -> str:
     if isinstance(error, MemoryError):
         return f"out of memory ({error}). Try a smaller --memory, which makes fewer tasks run at once."
     if _is_long_name(error):
-        from spae_dask.storage.writing.publish import (
-            too_long,  # what it needs is not imported for a command that goes well
-        )
+        # what it needs is not imported for a command that goes well
+        from spae_dask.storage.writing.output_paths import too_long
 
         return too_long(str(error.filename or "given"))
     if isinstance(error, MissingChunksWarning):

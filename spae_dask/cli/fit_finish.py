@@ -42,7 +42,8 @@ def fit_finish(
         from spae_dask.estimators.checkpointing import CheckpointAt
         from spae_dask.estimators.parts import parts_missing
         from spae_dask.estimators.sparse_encoder import SparseEncoder
-        from spae_dask.storage.checkpoints.checkpoint_record import parts_of, summarize
+        from spae_dask.storage.checkpoints.checkpoint_record import parts_of
+        from spae_dask.storage.checkpoints.checkpoint_summary import summarize
         from spae_dask.storage.checkpoints.state_store import states_at
 
         check_paths(output, [given.data], force=force)

@@ -26,8 +26,8 @@ from spae_dask.storage.checkpoints.checkpoint_record import read_job
 from spae_dask.storage.checkpoints.local_states import LocalStates
 from spae_dask.storage.checkpoints.state_store import states_at
 from spae_dask.storage.remote.address import is_remote
+from spae_dask.storage.writing.output_paths import refuse_same
 from spae_dask.storage.writing.outputs import check_destination
-from spae_dask.storage.writing.publish import refuse_same
 
 SMALL_NBYTES = 64 << 20
 """Decoded bytes below which processes take longer to start than the data to read."""

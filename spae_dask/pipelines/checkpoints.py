@@ -6,7 +6,7 @@ from typing import TypeVar
 from spae_dask.errors import OtherCheckpoint
 from spae_dask.pipelines.schema import Resumable
 from spae_dask.pipelines.work import Work
-from spae_dask.storage.checkpoints.checkpoint_record import remove_checkpoint
+from spae_dask.storage.checkpoints.checkpoint_removal import remove_checkpoint
 
 Found = TypeVar("Found")
 

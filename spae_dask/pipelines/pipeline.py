@@ -9,7 +9,7 @@ from spae_dask.pipelines.compare_schema import Compare
 from spae_dask.pipelines.matrices import BUILT_IN
 from spae_dask.pipelines.reading import read_steps
 from spae_dask.pipelines.schema import Input, Step
-from spae_dask.storage.writing.publish import local_path, refuse_same
+from spae_dask.storage.writing.output_paths import local_path, refuse_same
 from spae_dask.toml.file import Problem, TomlFile
 from spae_dask.toml.lines import KeyPath
 from spae_dask.toml.names import did_you_mean

@@ -16,7 +16,7 @@ from spae_dask import __version__
 from spae_dask.errors import InvalidInput, StorageError
 from spae_dask.pipelines.matrices import BUILT_IN
 from spae_dask.pipelines.pipeline import Node
-from spae_dask.storage.artifacts.artifact import encoder_fingerprint
+from spae_dask.storage.artifacts.artifact_reading import encoder_fingerprint
 from spae_dask.storage.artifacts.fingerprint import fingerprint, path_fingerprint
 from spae_dask.storage.open import open_matrix
 from spae_dask.storage.writing.json_values import from_json, to_json

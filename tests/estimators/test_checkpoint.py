@@ -20,7 +20,8 @@ from spae_dask.clusters.local import local_cluster
 from spae_dask.engine import spans
 from spae_dask.errors import CheckpointWarning, InvalidInput, OtherCheckpoint, StorageError
 from spae_dask.estimators import checkpointing
-from spae_dask.storage.checkpoints.checkpoint_record import remove_checkpoint, summarize
+from spae_dask.storage.checkpoints.checkpoint_removal import remove_checkpoint
+from spae_dask.storage.checkpoints.checkpoint_summary import summarize
 from spae_dask.storage.checkpoints.local_states import LocalStates
 from spae_dask.storage.sources.zarr_blocks import ZarrBlocks
 from tests.engine.scripted import Scripted

@@ -18,7 +18,8 @@ from spae_dask.errors import OtherCheckpoint, StorageError
 from spae_dask.estimators.checkpointing import CheckpointAt
 from spae_dask.estimators.parts import PartDone, fit_part
 from spae_dask.storage.checkpoints import checkpoint_record
-from spae_dask.storage.checkpoints.checkpoint_record import remove_checkpoint, summarize
+from spae_dask.storage.checkpoints.checkpoint_removal import remove_checkpoint
+from spae_dask.storage.checkpoints.checkpoint_summary import summarize
 from spae_dask.storage.checkpoints.state_store import LocalStates
 from tests.estimators.sources import Watched, spread
 

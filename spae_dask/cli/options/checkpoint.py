@@ -48,7 +48,7 @@ class Checkpoint:
 
     def end(self, screen: "Screen") -> None:
         """Remove what has served, unless it is to be kept."""
-        from spae_dask.storage.checkpoints.checkpoint_record import remove_checkpoint
+        from spae_dask.storage.checkpoints.checkpoint_removal import remove_checkpoint
 
         if self.checkpoint is None:
             return

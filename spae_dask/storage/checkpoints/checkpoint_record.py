@@ -1,16 +1,14 @@
-"""What a checkpoint is of: a JSON file beside the states, by which other data and other parameters are refused."""
+"""What a checkpoint is of, in JSON files beside the states: other data and other parameters are refused by it."""
 
 import json
-import re
 import shlex
-import time
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from spae_dask.errors import InvalidInput, NotFound, OtherCheckpoint, StorageError
+from spae_dask.errors import InvalidInput, OtherCheckpoint, StorageError
 from spae_dask.storage.checkpoints.local_states import PARTIAL
-from spae_dask.storage.checkpoints.state_store import States, states_at
+from spae_dask.storage.checkpoints.state_store import States
 from spae_dask.storage.writing.json_values import from_json, to_json
 
 FORMAT = "spae-checkpoint"
@@ -19,13 +17,7 @@ FORMAT_VERSION = 1
 RECORD = "checkpoint.json"
 PARTS = "parts.json"
 
-OURS = re.compile(r"checkpoint\.json|parts\.json|\d\d-[-a-z0-9]+/(about\.json|\d+-\d+\.state)")
-"""Files that a checkpoint consists of; no others are ever removed."""
-
 LARGEST_RECORD = 1 << 22
-
-MOST_SPANS = 1 << 20
-"""Of a pass that a record may speak of: far more than there ever are."""
 
 
 @dataclass(frozen=True)
@@ -51,53 +43,6 @@ class Job:
         for group in ("data", "versions"):
             found |= {f"{group}.{name}": value for name, value in to_json(getattr(self, group), group).items()}
         return found
-
-
-@dataclass(frozen=True)
-class PassProgress:
-    """How far a pass has come.
-
-    Attributes
-    ----------
-    name : str
-        Of the pass.
-    n_spans, n_done : int
-        Spans, and those whose states are stored.
-    """
-
-    name: str
-    n_spans: int
-    n_done: int
-
-
-@dataclass(frozen=True)
-class CheckpointSummary:
-    """A checkpoint, for people.
-
-    Attributes
-    ----------
-    place : str
-        Path or URL.
-    job : Job
-        What it is of.
-    created, seconds_old : str, float
-        When it was begun, and how long ago it was last written to.
-    nbytes : int
-        Of all files.
-    passes : tuple of PassProgress
-        Those that were begun.
-    """
-
-    place: str
-    job: Job
-    created: str
-    seconds_old: float
-    nbytes: int
-    passes: tuple[PassProgress, ...] = field(default=())
-
-    def as_dict(self) -> dict[str, Any]:
-        """The fields by name, for JSON."""
-        return asdict(self)
 
 
 def begin_or_resume(store: States, job: Job) -> None:
@@ -223,84 +168,3 @@ def parts_of(store: States) -> int | None:
     except (FileNotFoundError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None
     return found if type(found) is int and found > 0 else None
-
-
-def summarize(place: str) -> CheckpointSummary:
-    """What a checkpoint is of and how far it has come.
-
-    Raises
-    ------
-    NotFound
-        If there is nothing.
-    InvalidInput
-        If it is no checkpoint.
-    """
-    store = states_at(place)
-    found = read_job(store)
-    if found is None:
-        raise NotFound(f"there is no checkpoint at {place}. `spae fit --checkpoint {place} ...` makes one.")
-    files = store.all_files()
-    return CheckpointSummary(
-        place=store.describe(),
-        job=found[0],
-        created=found[1],
-        seconds_old=max(0.0, time.time() - max(each.time for each in files)),
-        nbytes=sum(each.nbytes for each in files),
-        passes=tuple(each for folder in store.folders() if (each := _progress(store, folder)) is not None),
-    )
-
-
-def _progress(store: States, folder: str) -> PassProgress | None:
-    try:
-        with store.open(f"{folder}/about.json") as file:
-            about = json.loads(file.read(LARGEST_RECORD))
-        name, n_spans, fan_in = str(about["name"]), int(about["n_spans"]), int(about["fan_in"])
-    except (FileNotFoundError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
-        return None
-    if not (0 < n_spans <= MOST_SPANS and 0 < fan_in <= MOST_SPANS):
-        return None
-    done: set[int] = set()
-    for each in store.files(folder):
-        if match := re.fullmatch(r"(\d{1,2})-(\d+)\.state", each):
-            stride = fan_in ** int(match[1])
-            first = int(match[2]) * stride
-            done.update(range(first, min(first + stride, n_spans)))
-    return PassProgress(name, n_spans, len(done))
-
-
-def remove_checkpoint(place: str) -> int:
-    """Remove a checkpoint, damaged ones too, and nothing else; how many bytes that freed.
-
-    Raises
-    ------
-    NotFound
-        If there is nothing.
-    InvalidInput
-        If other files are there; nothing is removed then.
-    """
-    store = states_at(place)
-    try:
-        files = store.all_files()
-        names = {*store.files(""), *store.folders()}
-    except NotADirectoryError:
-        raise InvalidInput(f"{place} is a file, not a checkpoint. Nothing was removed.") from None
-    if not names:
-        raise NotFound(f"there is no checkpoint at {place}. Nothing was removed.")
-    foreign = [each.path for each in files if not _is_ours(each.path)]
-    if foreign or RECORD not in names:
-        why = f"it holds {foreign[0]!r}" if foreign else f"it has no {RECORD}"
-        raise InvalidInput(f"{place} is not a checkpoint: {why}. Nothing was removed.")
-    folders = store.folders()
-    # what tells that it is a checkpoint goes last, so that this can be done again if it is cut short
-    for each in sorted(files, key=lambda file: file.path == RECORD):
-        store.remove(each.path)
-    for folder in (*folders, ""):
-        store.remove_folder(folder)
-    return sum(each.nbytes for each in files)
-
-
-def _is_ours(path: str) -> bool:
-    folder, _, name = path.rpartition("/")
-    if PARTIAL.fullmatch(name):
-        name = name.removeprefix(".").rpartition(".partial-")[0]
-    return OURS.fullmatch(f"{folder}/{name}" if folder else name) is not None

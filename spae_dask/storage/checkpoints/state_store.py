@@ -8,7 +8,7 @@ from spae_dask.storage.checkpoints.object_states import ObjectStates
 from spae_dask.storage.remote.address import WRITABLE, is_remote, parse_address
 from spae_dask.storage.remote.remote_store import open_remote
 from spae_dask.storage.remote.url_secrets import redacted
-from spae_dask.storage.writing.publish import refuse_long
+from spae_dask.storage.writing.output_paths import refuse_long
 
 States = LocalStates | ObjectStates
 

@@ -22,8 +22,8 @@ from spae_dask.storage.sources.bands import SHARES, UNIT, regroup, share_of
 from spae_dask.storage.sources.census import take_census
 from spae_dask.storage.writing.chunking import CHUNK_NBYTES, MAX_OBJECTS, Layout, choose_layout
 from spae_dask.storage.writing.codecs import CODECS, choose_codec
+from spae_dask.storage.writing.output_paths import refuse_same
 from spae_dask.storage.writing.outputs import Output, check_destination, publish_store
-from spae_dask.storage.writing.publish import refuse_same
 
 BUDGET = 256 << 20
 """Bytes a process may take for an ingest, beside what the libraries themselves take."""

@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from spae_dask.errors import StorageError
-from spae_dask.storage.writing.publish import explanation, remove_surely, sync_to_disk
+from spae_dask.storage.writing.disk import explanation, remove_surely, sync_to_disk
 
 
 def replace_file(target: Path, pieces: Iterable[bytes | memoryview]) -> None:

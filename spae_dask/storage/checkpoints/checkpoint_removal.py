@@ -1,0 +1,49 @@
+"""A checkpoint removed: all of it, damaged ones too, and no file of anybody else."""
+
+import re
+
+from spae_dask.errors import InvalidInput, NotFound
+from spae_dask.storage.checkpoints.checkpoint_record import RECORD
+from spae_dask.storage.checkpoints.local_states import PARTIAL
+from spae_dask.storage.checkpoints.state_store import states_at
+
+OURS = re.compile(r"checkpoint\.json|parts\.json|\d\d-[-a-z0-9]+/(about\.json|\d+-\d+\.state)")
+"""Files that a checkpoint consists of; no others are ever removed."""
+
+
+def remove_checkpoint(place: str) -> int:
+    """Remove a checkpoint, damaged ones too, and nothing else; how many bytes that freed.
+
+    Raises
+    ------
+    NotFound
+        If there is nothing.
+    InvalidInput
+        If other files are there; nothing is removed then.
+    """
+    store = states_at(place)
+    try:
+        files = store.all_files()
+        names = {*store.files(""), *store.folders()}
+    except NotADirectoryError:
+        raise InvalidInput(f"{place} is a file, not a checkpoint. Nothing was removed.") from None
+    if not names:
+        raise NotFound(f"there is no checkpoint at {place}. Nothing was removed.")
+    foreign = [each.path for each in files if not _is_ours(each.path)]
+    if foreign or RECORD not in names:
+        why = f"it holds {foreign[0]!r}" if foreign else f"it has no {RECORD}"
+        raise InvalidInput(f"{place} is not a checkpoint: {why}. Nothing was removed.")
+    folders = store.folders()
+    # what tells that it is a checkpoint goes last, so that this can be done again if it is cut short
+    for each in sorted(files, key=lambda file: file.path == RECORD):
+        store.remove(each.path)
+    for folder in (*folders, ""):
+        store.remove_folder(folder)
+    return sum(each.nbytes for each in files)
+
+
+def _is_ours(path: str) -> bool:
+    folder, _, name = path.rpartition("/")
+    if PARTIAL.fullmatch(name):
+        name = name.removeprefix(".").rpartition(".partial-")[0]
+    return OURS.fullmatch(f"{folder}/{name}" if folder else name) is not None

@@ -1,0 +1,104 @@
+"""How far a checkpoint has come, for people."""
+
+import json
+import re
+import time
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from spae_dask.errors import NotFound
+from spae_dask.storage.checkpoints.checkpoint_record import LARGEST_RECORD, Job, read_job
+from spae_dask.storage.checkpoints.state_store import States, states_at
+
+MOST_SPANS = 1 << 20
+"""Of a pass that a record may speak of: far more than there ever are."""
+
+
+@dataclass(frozen=True)
+class PassProgress:
+    """How far a pass has come.
+
+    Attributes
+    ----------
+    name : str
+        Of the pass.
+    n_spans, n_done : int
+        Spans, and those whose states are stored.
+    """
+
+    name: str
+    n_spans: int
+    n_done: int
+
+
+@dataclass(frozen=True)
+class CheckpointSummary:
+    """A checkpoint, for people.
+
+    Attributes
+    ----------
+    place : str
+        Path or URL.
+    job : Job
+        What it is of.
+    created, seconds_old : str, float
+        When it was begun, and how long ago it was last written to.
+    nbytes : int
+        Of all files.
+    passes : tuple of PassProgress
+        Those that were begun.
+    """
+
+    place: str
+    job: Job
+    created: str
+    seconds_old: float
+    nbytes: int
+    passes: tuple[PassProgress, ...] = field(default=())
+
+    def as_dict(self) -> dict[str, Any]:
+        """The fields by name, for JSON."""
+        return asdict(self)
+
+
+def summarize(place: str) -> CheckpointSummary:
+    """What a checkpoint is of and how far it has come.
+
+    Raises
+    ------
+    NotFound
+        If there is nothing.
+    InvalidInput
+        If it is no checkpoint.
+    """
+    store = states_at(place)
+    found = read_job(store)
+    if found is None:
+        raise NotFound(f"there is no checkpoint at {place}. `spae fit --checkpoint {place} ...` makes one.")
+    files = store.all_files()
+    return CheckpointSummary(
+        place=store.describe(),
+        job=found[0],
+        created=found[1],
+        seconds_old=max(0.0, time.time() - max(each.time for each in files)),
+        nbytes=sum(each.nbytes for each in files),
+        passes=tuple(each for folder in store.folders() if (each := _progress(store, folder)) is not None),
+    )
+
+
+def _progress(store: States, folder: str) -> PassProgress | None:
+    try:
+        with store.open(f"{folder}/about.json") as file:
+            about = json.loads(file.read(LARGEST_RECORD))
+        name, n_spans, fan_in = str(about["name"]), int(about["n_spans"]), int(about["fan_in"])
+    except (FileNotFoundError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
+        return None
+    if not (0 < n_spans <= MOST_SPANS and 0 < fan_in <= MOST_SPANS):
+        return None
+    done: set[int] = set()
+    for each in store.files(folder):
+        if match := re.fullmatch(r"(\d{1,2})-(\d+)\.state", each):
+            stride = fan_in ** int(match[1])
+            first = int(match[2]) * stride
+            done.update(range(first, min(first + stride, n_spans)))
+    return PassProgress(name, n_spans, len(done))
