@@ -35,7 +35,7 @@ def check_taken(kind: str, script: str, folder: str) -> None:
     """
     if kind in TRIALS:
         path = Path(folder) / "worker.sh"
-        path.write_text(script, encoding="utf-8")
+        path.write_text(script, encoding="utf-8", errors="surrogateescape")
         run_program([*TRIALS[kind], str(path)])
 
 
