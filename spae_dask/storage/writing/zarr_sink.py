@@ -59,8 +59,10 @@ class ZarrSink:
 
     def write(self, first_row: int, rows: npt.NDArray[Any]) -> None:
         """Store one whole chunk."""
-        # an all-zero chunk is stored like any other, so that a missing chunk always means a lost one
-        array = self._open().with_config({"write_empty_chunks": True})
+        array = self._open()
+        # an all-zero chunk is stored like any other, so that a missing chunk always means a lost one; the array's own
+        # with_config does the same from Zarr 3.1.6 on
+        array = zarr.Array(zarr.AsyncArray(array.metadata, array.store_path, {"write_empty_chunks": True}))
         array[first_row : first_row + rows.shape[0]] = rows
 
     def read(self, first_row: int, last_row: int) -> npt.NDArray[Any]:
