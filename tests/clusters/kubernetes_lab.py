@@ -22,6 +22,7 @@ DEPLOY = ROOT / "deploy/kubernetes"
 SCRIPT = DEPLOY / "lab/lab.sh"
 IMAGE = "localhost/spae:dev"
 MANIFESTS = ("namespace.yaml", "network-policy.yaml", "rbac.yaml")
+OURS = "app.kubernetes.io/name=spae"
 EVERYTHING = "daskclusters,daskjobs,jobs,deployments,services,pods"
 
 CLUSTER = f"""kind = "kubernetes"
@@ -121,7 +122,7 @@ class Lab:
 
     def clear(self) -> None:
         """Remove what a test that failed has left, so that others do not fail as well."""
-        self.kubectl("delete", "daskclusters,daskjobs,jobs,configmaps", "--all", "--wait=false")
+        self.kubectl("delete", "daskclusters,daskjobs,jobs,configmaps", "--selector", OURS, "--wait=false")
 
     def wait_for_nothing(self, seconds: float = 120) -> None:
         """Fail if something is left."""
