@@ -140,7 +140,7 @@ def test_sigterm_while_the_cluster_starts_leaves_no_pod_behind(lab):
 def test_pods_stay_while_their_client_works_by_itself_and_end_when_it_was_killed(lab):
     with lab.started("python", PROGRAM, lab.cluster_file(), "desert") as process:
         code, out, err = ended(process, 240)
-    assert (code, out) == (-signal.SIGKILL, "limit 30.0\nanswer 3\n"), err
+    assert (code, out) == (-signal.SIGKILL, "limit 30\nanswer 3\n"), err
     lab.wait_for_nothing()
 
 
