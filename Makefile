@@ -8,7 +8,15 @@ STAMP := $(VENV)/.installed
 # Of tests that run side by side. Many wait, and many start workers of their own; those of one file follow each other.
 PROCESSES ?= 2
 
-.PHONY: install demo paper test test-slow lint audit format bench lock clean
+# What rests most on other libraries, and the oldest Python, for which all their oldest releases can be installed.
+LOWEST_PYTHON ?= python3.11
+LOWEST_TESTS := $(addprefix tests/, cli/test_help.py cli/test_verbs.py clusters/test_kubernetes_answers.py \
+	clusters/test_scripts.py engine/test_alike.py engine/test_task_graphs.py estimators/test_tables.py \
+	estimators/test_writing.py report/test_figures.py storage/artifacts storage/grids storage/sources/test_zarr_blocks.py \
+	storage/tables storage/test_anndata_objects.py storage/test_h5_files.py storage/test_open.py \
+	storage/writing/test_unfinished.py xarray/test_saved.py)
+
+.PHONY: install demo paper test test-slow lowest lint audit format bench lock clean
 
 install: $(STAMP)
 
@@ -29,6 +37,20 @@ test: install
 
 test-slow: install
 	$(BIN)/python -m pytest -m slow -rs
+
+# The oldest releases that pyproject.toml allows, with the newest of all that it does not name: what a lower bound promises.
+# Run it when a bound is changed, or a library is asked for something new; about two minutes. Deprecations are no failures here:
+# old libraries are warned by the newer ones that they stand on.
+lowest: pyproject.toml
+	$(LOWEST_PYTHON) -m venv .lowest-venv
+	.lowest-venv/bin/pip install --quiet uv
+	.lowest-venv/bin/uv pip compile --quiet --resolution lowest-direct --extra all --output-file .lowest-venv/lowest.txt \
+		pyproject.toml
+	.lowest-venv/bin/pip install --quiet --requirement .lowest-venv/lowest.txt hypothesis 'moto[s3,server]' polars pytest \
+		pytest-timeout
+	.lowest-venv/bin/pip install --quiet --no-deps --editable .
+	.lowest-venv/bin/python -m pytest -m "not slow" -W ignore::DeprecationWarning $(LOWEST_TESTS)
+	rm -rf .lowest-venv
 
 lint: install
 	$(BIN)/ruff check .

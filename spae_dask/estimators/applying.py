@@ -22,7 +22,7 @@ from spae_dask.engine.serial import SerialRunner
 from spae_dask.errors import InvalidInput, NonFiniteInput
 from spae_dask.storage.open import dask_kind, dask_rows, open_matrix
 from spae_dask.storage.sources.sentinel import lazily_marked, with_missing
-from spae_dask.storage.tables.frames import is_frame
+from spae_dask.storage.tables.frames import is_pandas
 
 N_SHOWN = 5
 """Names listed in a message."""
@@ -32,7 +32,7 @@ def open_rows(estimator: Any, X: Any) -> RowBlocks:
     """Open rows to apply a fitted estimator to; their columns must be those of its fit, in number and in name."""
     source = open_matrix(X)
     names = getattr(source, "feature_names", None)
-    _check_columns(estimator, X, source.shape[1], None if is_frame(X) else names)
+    _check_columns(estimator, X, source.shape[1], names)
     return with_missing(source, getattr(estimator, "missing_value", None))
 
 
@@ -47,10 +47,10 @@ def open_lazily(estimator: Any, X: Any) -> RowBlocks | da.Array:
 
 def _check_columns(estimator: Any, X: Any, n_columns: int, names: Sequence[str] | None = None) -> None:
     # names come before the number of columns: those that are missing say more
-    if is_frame(X) or dask_kind(X) == "dataframe":
+    if is_pandas(X) or dask_kind(X) == "dataframe":
         # a dask DataFrame shows its names in the empty frame it is described by
         validate_data(estimator, getattr(X, "_meta", X), reset=False, skip_check_array=True)
-    if names is not None:  # of a store, or of a table that scikit-learn does not know
+    elif names is not None:  # of a store, or of a frame whose names not every release of scikit-learn can see
         check_names(names, estimator)
     if n_columns != estimator.n_features_in_:
         raise InvalidInput(

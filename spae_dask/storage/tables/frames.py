@@ -21,8 +21,14 @@ def is_frame(x: Any) -> bool:
     return (_library(x), type(x).__name__) in FRAMES
 
 
+def is_pandas(x: Any) -> bool:
+    """Whether it is one of pandas."""
+    return (_library(x), type(x).__name__) == PANDAS
+
+
+PANDAS = ("pandas", "DataFrame")
 FRAMES = {
-    ("pandas", "DataFrame"),
+    PANDAS,
     ("polars", "DataFrame"),
     ("polars", "LazyFrame"),
     ("pyarrow", "Table"),
