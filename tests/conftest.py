@@ -5,6 +5,7 @@ order.
 """
 
 import os
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -24,6 +25,10 @@ from tests.s3_service import KEY, SECRET, create_bucket, moto_process
 # Processes that tests start have their own libraries.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 ONE_BLAS_THREAD = threadpool_limits(limits=1, user_api="blas")
+
+# Shells have what they start in the background ignore SIGINT, and so would commands that tests start and interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile("dev", max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("ci", max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -5,7 +5,7 @@ from dataclasses import asdict, replace
 import numpy as np
 
 from spae_dask.algorithms.certificate import Certificate
-from spae_dask.algorithms.core import CoreSummary, Floats
+from spae_dask.algorithms.core_summary import CoreSummary, Floats
 from spae_dask.algorithms.metrics import encoder_metrics
 from spae_dask.algorithms.theory import Target
 from spae_dask.linalg.loss import information_loss, symmetric_explained

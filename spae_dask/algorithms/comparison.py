@@ -15,7 +15,7 @@ from typing import Literal
 
 import numpy as np
 
-from spae_dask.algorithms.core import Floats
+from spae_dask.algorithms.core_summary import Floats
 from spae_dask.algorithms.methods import METHODS, Search
 from spae_dask.algorithms.problem import Problem, check_choice
 from spae_dask.baselines.gpower import gpower

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from spae_dask.algorithms.comparison import ComparisonPoint
-from spae_dask.algorithms.core import Floats
+from spae_dask.algorithms.core_summary import Floats
 from spae_dask.linalg.scaling import unit_columns
 from spae_dask.linalg.spectral import fix_signs
 

@@ -7,7 +7,8 @@ import numpy.typing as npt
 
 from spae_dask.accumulators import Imputed, PooledRows, RowPool
 from spae_dask.algorithms.certify import certify
-from spae_dask.algorithms.core import CoreSummary, RunPass
+from spae_dask.algorithms.core import RunPass
+from spae_dask.algorithms.core_summary import CoreSummary
 from spae_dask.algorithms.problem import Problem
 from spae_dask.algorithms.sparse_encoder import FittedEncoder, padded
 from spae_dask.algorithms.theory import target_of

@@ -21,7 +21,9 @@ from spae_dask.accumulators import (
 )
 from spae_dask.algorithms.certificate import Certificate
 from spae_dask.algorithms.certify import certify, certify_between
-from spae_dask.algorithms.core import Floats, RunPass, refuse_non_finite, summary_about
+from spae_dask.algorithms.core import RunPass
+from spae_dask.algorithms.core_summary import Floats, summary_about
+from spae_dask.algorithms.non_finite import refuse_non_finite
 from spae_dask.linalg.candidates import candidate_core
 from spae_dask.linalg.loss import encoder_loss, total_variance
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from spae_dask.algorithms.core import Floats
+from spae_dask.algorithms.core_summary import Floats
 from spae_dask.algorithms.problem import Problem
 from spae_dask.encoding import encode_batch, theorem_bound
 from spae_dask.encoding.budgets import budgets_of

@@ -28,11 +28,8 @@ from spae_dask.accumulators import (
     ResidualColumns,
 )
 from spae_dask.algorithms.certify import certify_between
-from spae_dask.algorithms.core import (
-    Floats,
-    RunPass,
-    means_recipe,
-)
+from spae_dask.algorithms.core import RunPass, means_recipe
+from spae_dask.algorithms.core_summary import Floats
 from spae_dask.algorithms.problem import Problem
 from spae_dask.algorithms.sketched import Columns, Sketched, SketchSizes, read_sketch, sketch_recipe
 from spae_dask.algorithms.sparse_encoder import FittedEncoder, padded

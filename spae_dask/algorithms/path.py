@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from spae_dask.algorithms.core import CoreSummary, Floats
+from spae_dask.algorithms.core_summary import CoreSummary, Floats
 from spae_dask.algorithms.problem import Problem
 from spae_dask.algorithms.settled import Settled
 from spae_dask.algorithms.sparse_encoder import FittedEncoder, encode_core

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from spae_dask.algorithms.core import Floats
+from spae_dask.algorithms.core_summary import Floats
 from spae_dask.algorithms.methods import METHODS, Search
 from spae_dask.algorithms.problem import Problem
 from spae_dask.algorithms.sketched import Columns

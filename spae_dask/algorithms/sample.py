@@ -26,7 +26,9 @@ from spae_dask.accumulators import (
     UnitSums,
 )
 from spae_dask.accumulators.base import State
-from spae_dask.algorithms.core import CoreSummary, core_recipe, refuse_non_finite, summarize
+from spae_dask.algorithms.core import core_recipe
+from spae_dask.algorithms.core_summary import CoreSummary, summarize
+from spae_dask.algorithms.non_finite import refuse_non_finite
 from spae_dask.algorithms.problem import Problem
 from spae_dask.algorithms.sample_estimate import (
     CONFIDENCE,

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from spae_dask.accumulators import CenteredTriangle, Scatter, UnitLosses, UnitSums
 from spae_dask.algorithms.certificate import Certificate
-from spae_dask.algorithms.core import CoreSummary, summary_about
+from spae_dask.algorithms.core_summary import CoreSummary, summary_about
 from spae_dask.algorithms.methods import Encoded
 from spae_dask.algorithms.problem import Problem
 from spae_dask.algorithms.sampling_error import Draw

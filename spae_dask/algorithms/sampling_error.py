@@ -12,7 +12,7 @@ import numpy as np
 from scipy.special import fdtri, stdtrit
 
 from spae_dask.accumulators import UnitSums
-from spae_dask.algorithms.core import Floats
+from spae_dask.algorithms.core_summary import Floats
 
 CHANCE = 1e-4
 """Blocks count as unlike only if shuffled rows would differ so much with at most this probability."""

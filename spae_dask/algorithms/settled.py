@@ -10,7 +10,7 @@ from spae_dask.accumulators import Products
 from spae_dask.accumulators.single import RELATIVE_ERROR
 from spae_dask.algorithms.certificate import Certificate
 from spae_dask.algorithms.certify import certify_between
-from spae_dask.algorithms.core import Floats, refuse_overflow
+from spae_dask.algorithms.core_summary import Floats, refuse_overflow
 from spae_dask.algorithms.problem import Problem
 from spae_dask.algorithms.proposal import Proposal
 from spae_dask.algorithms.sketched import Sketched

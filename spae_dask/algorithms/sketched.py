@@ -17,14 +17,9 @@ from spae_dask.accumulators import (
     RowSketch,
     Together,
 )
-from spae_dask.algorithms.core import (
-    Floats,
-    RunPass,
-    constant_columns,
-    missing_fill,
-    refuse_non_finite,
-    refuse_overflow,
-)
+from spae_dask.algorithms.core import RunPass, missing_fill
+from spae_dask.algorithms.core_summary import Floats, constant_columns, refuse_overflow
+from spae_dask.algorithms.non_finite import refuse_non_finite
 
 Columns = npt.NDArray[np.intp]
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from spae_dask.algorithms.core import Floats
+from spae_dask.algorithms.core_summary import Floats
 from spae_dask.linalg.loss import encoder_loss, rounding_error, total_variance
 from spae_dask.linalg.spectral import pca_loss, right_singular
 

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from spae_dask.algorithms.certificate import Certificate
 from spae_dask.algorithms.certify import certify
-from spae_dask.algorithms.core import CoreSummary, Floats
+from spae_dask.algorithms.core_summary import CoreSummary, Floats
 from spae_dask.algorithms.methods import METHODS, Encoded, Search
 from spae_dask.algorithms.problem import SHARED, Problem
 from spae_dask.algorithms.smallest import loss_target, smallest_r

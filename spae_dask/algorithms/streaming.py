@@ -21,7 +21,8 @@ import numpy as np
 
 from spae_dask.accumulators import Accumulator, Imputed, Products
 from spae_dask.algorithms.certificate import Certificate
-from spae_dask.algorithms.core import Floats, RunPass
+from spae_dask.algorithms.core import RunPass
+from spae_dask.algorithms.core_summary import Floats
 from spae_dask.algorithms.problem import Problem
 from spae_dask.algorithms.proposal import POOL, propose
 from spae_dask.algorithms.settled import Settled, settle

@@ -14,7 +14,7 @@ from sklearn.utils.validation import validate_data
 
 from spae_dask.accumulators import NonFinite
 from spae_dask.accumulators.nonfinite import all_finite
-from spae_dask.algorithms.core import refuse_non_finite
+from spae_dask.algorithms.non_finite import refuse_non_finite
 from spae_dask.blocks import ArrayBlocks, LazyRowBlocks, RowBlocks, columns_alone, stored_entries
 from spae_dask.encoding.codes import RowEncoder, decode_codes
 from spae_dask.engine.retrying import read_again

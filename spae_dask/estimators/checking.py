@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from spae_dask.accumulators import Accumulator, ColumnMoments, Moments, NonFinite, NonFiniteEntries, Together
-from spae_dask.algorithms.core import constant_columns
+from spae_dask.algorithms.core_summary import constant_columns
 from spae_dask.engine.events import Event
 from spae_dask.estimators.layout_notes import layout_notes
 from spae_dask.estimators.planning import plan_passes

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from spae_dask.algorithms.core import CoreSummary
+from spae_dask.algorithms.core_summary import CoreSummary
 from spae_dask.algorithms.path import SparsityPath, Summary, sparsity_path
 from spae_dask.algorithms.problem import SHARED, Problem
 from spae_dask.encoding.budgets import budgets_of

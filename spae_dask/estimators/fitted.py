@@ -9,8 +9,8 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from spae_dask.accumulators import CrossProducts, NonFinite, Together
-from spae_dask.algorithms.core import refuse_non_finite
 from spae_dask.algorithms.evaluation import Codec
+from spae_dask.algorithms.non_finite import refuse_non_finite
 from spae_dask.encoding.codes import RowEncoder
 from spae_dask.engine.events import Event
 from spae_dask.estimators.applying import decode_rows, encode_rows, open_lazily, open_rows

@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from spae_dask.algorithms.certificate import Certificate
-from spae_dask.algorithms.core import CoreSummary, RunPass, read_core
+from spae_dask.algorithms.core import RunPass, read_core
+from spae_dask.algorithms.core_summary import CoreSummary
 from spae_dask.algorithms.doubly_sparse import choose_rows
 from spae_dask.algorithms.paper import fit_paper, paper_options
 from spae_dask.algorithms.problem import Problem

@@ -10,7 +10,8 @@ import scipy.sparse as sp
 
 from spae_dask.accumulators import Imputed, NonFinite
 from spae_dask.accumulators.imputed import fill_missing
-from spae_dask.algorithms.core import CoreSummary, refuse_non_finite, refuse_overflow
+from spae_dask.algorithms.core_summary import CoreSummary, refuse_overflow
+from spae_dask.algorithms.non_finite import refuse_non_finite
 from spae_dask.algorithms.problem import Problem
 from spae_dask.algorithms.settled import Settled
 from spae_dask.algorithms.sparse_encoder import FittedEncoder

@@ -5,7 +5,7 @@ import time
 from spae_dask.algorithms.comparison import ComparisonPoint, Subject, matrix_subject
 from spae_dask.algorithms.comparison import compare as compare_methods
 from spae_dask.algorithms.comparison_tables import encoder_records, encoder_table, point_records
-from spae_dask.algorithms.core import CoreSummary
+from spae_dask.algorithms.core_summary import CoreSummary
 from spae_dask.algorithms.problem import Problem
 from spae_dask.engine.threads import one_blas_thread
 from spae_dask.estimators.fitting import fit

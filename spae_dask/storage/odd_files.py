@@ -12,6 +12,7 @@ from typing import Any
 
 import zarr
 from dask.utils import format_bytes
+from zarr.abc.store import Store
 from zarr.storage import LocalStore
 
 from spae_dask.errors import StorageError
@@ -41,13 +42,15 @@ def refuse_odd_metadata(folder: Path) -> None:
         _refuse(folder / name, LARGEST_METADATA, "metadata have")
 
 
-def refuse_odd_chunks(array: "zarr.Array[Any]", keys: Iterable[str]) -> None:
+def refuse_odd_chunks(array: "zarr.Array[Any]", store: Store, keys: Iterable[str]) -> None:
     """Look at some chunks of an array before they are read; nothing is done for stores that are no local folders.
 
     Parameters
     ----------
     array : zarr.Array
         Of numbers.
+    store : zarr.abc.store.Store
+        Where it lies: of an array whose chunks were counted, the one beneath.
     keys : iterable of str
         Of chunks, or of shards, below the array; they may be absent.
 
@@ -56,8 +59,8 @@ def refuse_odd_chunks(array: "zarr.Array[Any]", keys: Iterable[str]) -> None:
     StorageError
         If one of them is no plain file, or has far more bytes than its entries.
     """
-    if isinstance(array.store, LocalStore):
-        most, folder = _largest_chunk(array), Path(array.store.root) / array.path
+    if isinstance(store, LocalStore):
+        most, folder = _largest_chunk(array), Path(store.root) / array.path
         for key in keys:
             _refuse(folder / key, most, "entries of that chunk have, encoded in any way,")
 

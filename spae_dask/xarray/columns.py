@@ -8,7 +8,7 @@ import numpy.typing as npt
 import xarray as xr
 
 from spae_dask.accumulators import Accumulator, ColumnMoments, Moments, NonFinite, NonFiniteEntries, Together
-from spae_dask.algorithms.core import constant_columns
+from spae_dask.algorithms.core_summary import constant_columns
 from spae_dask.blocks import RowBlocks
 from spae_dask.errors import InvalidInput
 from spae_dask.estimators.fitting import told_of_missing_chunks

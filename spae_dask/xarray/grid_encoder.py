@@ -12,13 +12,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from spae_dask.algorithms.certificate import Certificate
 from spae_dask.engine.events import Event
-from spae_dask.errors import InvalidInput, NonFiniteInput
-from spae_dask.estimators.applying import decode_rows, encode_rows
+from spae_dask.errors import NonFiniteInput
 from spae_dask.estimators.sparse_encoder import SparseEncoder
-from spae_dask.storage.grids.grid_layout import checked_array, coords_along, layout_of, told_array
-from spae_dask.storage.grids.xarray_blocks import Cells, rows_of
-from spae_dask.xarray.arrays import as_source, folded, grid_of_rows, picked_rows, with_samples
+from spae_dask.storage.grids.grid_layout import layout_of
+from spae_dask.storage.grids.xarray_blocks import rows_of
+from spae_dask.xarray.applying import data_of, scores_of, share_explained
 from spae_dask.xarray.columns import find_columns, mask_on
+from spae_dask.xarray.fitted_grid import FittedGrid
 from spae_dask.xarray.naming import named_error
 from spae_dask.xarray.saved import load_grid_encoder, save_grid_encoder
 from spae_dask.xarray.weights import weights_on
@@ -198,22 +198,26 @@ power_iterations, certified, n_candidates, sketch_rows, tolerance, random_state,
 
     def components(self) -> xr.DataArray:
         """The encoder: coefficients (component, grid) of unit length, of weighted data; 0 in cells it does not use."""
-        return self._on_grid(self._fitted().components_, "components", self._described("sparse components"))
+        fitted = self._fitted()
+        return fitted.on_grid(fitted.encoder.components_, "components", fitted.described("sparse components"))
 
     def decoder(self) -> xr.DataArray:
         """The patterns (component, grid) that scores multiply, in units of the data, weights divided out."""
-        encoder = self._fitted()
-        return self._on_grid(self._unweighted(encoder.decoder_ * encoder.scale_), "decoder", dict(self.layout_.attrs))
+        fitted = self._fitted()
+        patterns = fitted.unweighted(fitted.encoder.decoder_ * fitted.encoder.scale_)
+        return fitted.on_grid(patterns, "decoder", dict(fitted.layout.attrs))
 
     def mean(self) -> xr.DataArray:
         """What is subtracted from each cell, in units of the data."""
-        means = self.layout_.on_grid(self._unweighted(self._fitted().mean_), self.cells_.numbers, np.nan)
-        return self.layout_.labelled(means, (), "mean", dict(self.layout_.attrs))
+        fitted, layout = self._fitted(), self.layout_
+        means = layout.on_grid(fitted.unweighted(fitted.encoder.mean_), fitted.cells.numbers, np.nan)
+        return layout.labelled(means, (), "mean", dict(layout.attrs))
 
     def selected(self) -> xr.DataArray:
         """Which cells each component uses: booleans (component, grid)."""
-        used = self._fitted().components_ != 0
-        return self._on_grid(used, "selected", self._described("cells used by sparse components"), fill=False)
+        fitted = self._fitted()
+        used = fitted.encoder.components_ != 0
+        return fitted.on_grid(used, "selected", fitted.described("cells used by sparse components"), fill=False)
 
     def table(self) -> xr.Dataset:
         """The cells of all components, largest coefficient first; ``.to_dataframe()`` makes a table of it.
@@ -223,7 +227,8 @@ power_iterations, certified, n_candidates, sketch_rows, tolerance, random_state,
         xarray.Dataset
             Along ``entry``: ``component``, ``coefficient`` and ``cell``, its name.
         """
-        H, names = self._fitted().components_, self._fitted().feature_names_in_
+        encoder = self._fitted().encoder
+        H, names = encoder.components_, encoder.feature_names_in_
         entries = [(j, c) for j in range(len(H)) for c in np.argsort(-np.abs(H[j]), kind="stable") if H[j, c] != 0]
         return xr.Dataset(
             {
@@ -235,9 +240,9 @@ power_iterations, certified, n_candidates, sketch_rows, tolerance, random_state,
 
     def explained_variance_ratio(self) -> xr.DataArray:
         """Share of the weighted variance that each component explains beyond those before it."""
-        ratio = self._fitted().explained_variance_ratio_
-        dim = self.layout_.component_dim
-        return xr.DataArray(ratio, dims=dim, coords=self._numbers(), name="explained_variance_ratio")
+        fitted = self._fitted()
+        ratio, dim = fitted.encoder.explained_variance_ratio_, fitted.layout.component_dim
+        return xr.DataArray(ratio, dims=dim, coords=fitted.numbers(), name="explained_variance_ratio")
 
     def scores(self, da: xr.DataArray) -> xr.DataArray:
         """Codes of samples on the same grid: (samples..., component).
@@ -252,27 +257,7 @@ power_iterations, certified, n_candidates, sketch_rows, tolerance, random_state,
         InvalidInput
             If the grid is another one.
         """
-        encoder, layout = self._fitted(), self.layout_
-        da, sample_dims = layout.checked(da)
-        selected = encoder.selected_features_
-        inner = encoder.row_encoder()
-        names = tuple(encoder.feature_names_in_[selected])
-        on_picked = replace(inner, columns=np.arange(selected.size), names=names)
-        cells = self.cells_.taken(selected)
-        source = picked_rows(da, sample_dims, layout.feature_dims, cells)
-        try:
-            codes = encode_rows(source, on_picked)
-        except NonFiniteInput as error:
-            raise named_error(error, da, sample_dims, layout, cells) from error
-        coords = coords_along(da, sample_dims)
-        found = xr.DataArray(
-            folded(codes, tuple(da.sizes[dim] for dim in sample_dims)),
-            dims=(*sample_dims, layout.component_dim),
-            coords=coords.coords,
-            name="scores",
-            attrs=self._described("scores of sparse components"),
-        )
-        return found.assign_coords(self._numbers())
+        return scores_of(da, self._fitted())
 
     def reconstruct(self, scores: xr.DataArray) -> xr.DataArray:
         """Data on the grid from scores, in units of the data; lazy for lazy scores.
@@ -284,25 +269,11 @@ power_iterations, certified, n_candidates, sketch_rows, tolerance, random_state,
         InvalidInput
             If the scores are not those of all components.
         """
-        encoder, layout = self._fitted(), self.layout_
-        dim = layout.component_dim
-        scores = self._checked_scores(scores)
-        sample_dims = tuple(str(each) for each in scores.dims if each != dim)
-        codes = as_source(scores, sample_dims, (dim,), Cells(encoder.n_components_))
-        rows = decode_rows(codes, encoder.decoder_, encoder.mean_, encoder.scale_)
-        grid = grid_of_rows(rows, tuple(scores.sizes[each] for each in sample_dims), layout, self.cells_)
-        coords = coords_along(scores.drop_vars(dim, errors="ignore"), sample_dims)
-        found = layout.labelled(grid, sample_dims, layout.name, dict(layout.attrs))
-        found = found.assign_coords(coords.drop_vars(list(layout.coords.variables), errors="ignore").coords)
-        order = layout.dims if set(layout.dims) == set(found.dims) else found.dims
-        return found.transpose(*order)
+        return data_of(scores, self._fitted())
 
     def score(self, da: xr.DataArray) -> float:
         """Share of the weighted variance of other data about ``mean()`` that is explained. One pass."""
-        encoder, layout = self._fitted(), self.layout_
-        da, sample_dims = with_samples(*layout.checked(da))
-        source = rows_of(da, sample_dims, layout.feature_dims, self.cells_)
-        return float(encoder.score(source))
+        return share_explained(da, self._fitted())
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Write the encoder with its grid as a Zarr group; it appears whole or not at all.
@@ -323,38 +294,10 @@ power_iterations, certified, n_candidates, sketch_rows, tolerance, random_state,
         """
         loaded = load_grid_encoder(path)
         made = cls(**loaded.parameters)
-        made.encoder_, made.layout_, made.cells_ = loaded.encoder, loaded.layout, loaded.cells
+        fitted = loaded.fitted
+        made.encoder_, made.layout_, made.cells_ = fitted.encoder, fitted.layout, fitted.cells
         return made
 
-    def _fitted(self) -> Any:
+    def _fitted(self) -> FittedGrid:
         check_is_fitted(self)
-        return self.encoder_
-
-    def _numbers(self) -> dict[str, Any]:
-        """The coordinate of components, from 1."""
-        return {self.layout_.component_dim: np.arange(1, self.encoder_.n_components_ + 1)}
-
-    def _described(self, what: str) -> dict[str, Any]:
-        name = self.layout_.attrs.get("long_name", self.layout_.name)
-        return {"long_name": what if name is None else f"{what} of {name}"}
-
-    def _unweighted(self, values: Any) -> Any:
-        return values if self.cells_.factor is None else values / self.cells_.factor
-
-    def _on_grid(self, values: Any, name: str, attrs: dict[str, Any], fill: Any = np.nan) -> xr.DataArray:
-        grid = self.layout_.on_grid(values, self.cells_.numbers, fill)
-        return self.layout_.labelled(grid, (self.layout_.component_dim,), name, attrs).assign_coords(self._numbers())
-
-    def _checked_scores(self, scores: xr.DataArray) -> xr.DataArray:
-        scores, dim, k = checked_array(scores), self.layout_.component_dim, self.encoder_.n_components_
-        if dim not in scores.dims or scores.sizes[dim] != k:
-            raise InvalidInput(
-                f"{told_array(scores)} has sizes {dict(scores.sizes)}; scores are along {dim!r}, of {k} components. "
-                "Give what scores() returned."
-            )
-        if dim in scores.indexes and not np.array_equal(scores[dim].values, np.arange(1, k + 1)):
-            given = scores[dim].values.tolist()
-            raise InvalidInput(f"the components of the scores are {given}, not 1 to {k} in order.")
-        if set(scores.dims) & set(self.layout_.feature_dims):
-            raise InvalidInput(f"{told_array(scores)} has dimensions of the grid, {scores.dims}; scores have none.")
-        return scores
+        return FittedGrid(self.encoder_, self.layout_, self.cells_)

@@ -9,10 +9,8 @@ import xarray as xr
 from spae_dask.errors import InvalidInput
 from spae_dask.estimators.record import NOT_STORED
 from spae_dask.estimators.saved import load_encoder, save_encoder
-from spae_dask.estimators.sparse_encoder import SparseEncoder
 from spae_dask.storage.grids.grid_artifact import GridRecord, read_grid, write_grid
-from spae_dask.storage.grids.grid_layout import GridLayout
-from spae_dask.storage.grids.xarray_blocks import Cells
+from spae_dask.xarray.fitted_grid import FittedGrid
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,9 +18,7 @@ class LoadedGrid:
     """What was on disk."""
 
     parameters: dict[str, Any]
-    encoder: SparseEncoder
-    layout: GridLayout
-    cells: Cells
+    fitted: FittedGrid
 
 
 def save_grid_encoder(encoder: Any, path: str | Path, *, overwrite: bool) -> None:
@@ -48,4 +44,4 @@ def load_grid_encoder(path: str | Path) -> LoadedGrid:
     parameters = dict(record.parameters)
     if record.weights is not None:
         parameters["weights"] = record.weights
-    return LoadedGrid(parameters, encoder, record.layout, record.cells)
+    return LoadedGrid(parameters, FittedGrid(encoder, record.layout, record.cells))

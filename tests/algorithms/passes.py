@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from spae_dask.algorithms.core import CoreSummary, read_core
+from spae_dask.algorithms.core import read_core
+from spae_dask.algorithms.core_summary import CoreSummary
 from spae_dask.blocks import ArrayBlocks
 from spae_dask.engine.serial import SerialRunner
 

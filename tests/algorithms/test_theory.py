@@ -6,7 +6,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from spae_dask.algorithms.core import CoreSummary
+from spae_dask.algorithms.core_summary import CoreSummary
 from spae_dask.algorithms.problem import Problem
 from spae_dask.algorithms.sparse_encoder import encode_core
 from spae_dask.algorithms.theory import Target, target_of

@@ -22,6 +22,7 @@ DEPLOY = ROOT / "deploy/kubernetes"
 SCRIPT = DEPLOY / "lab/lab.sh"
 IMAGE = "localhost/spae:dev"
 MANIFESTS = ("namespace.yaml", "network-policy.yaml", "rbac.yaml")
+OURS = "app.kubernetes.io/name=spae"
 EVERYTHING = "daskclusters,daskjobs,jobs,deployments,services,pods"
 
 CLUSTER = f"""kind = "kubernetes"
@@ -119,7 +120,11 @@ class Lab:
         ready = [each for each in pods if {"type": "Ready", "status": "True"}.items() <= _ready(each).items()]
         return [each["metadata"]["name"] for each in ready if "deletionTimestamp" not in each["metadata"]]
 
-    def wait_for_nothing(self, seconds: float = 60) -> None:
+    def clear(self) -> None:
+        """Remove what a test that failed has left, so that others do not fail as well."""
+        self.kubectl("delete", "daskclusters,daskjobs,jobs,configmaps", "--selector", OURS, "--wait=false")
+
+    def wait_for_nothing(self, seconds: float = 120) -> None:
         """Fail if something is left."""
         wait_until(lambda: self.names() == [], seconds, "an empty namespace")
 
@@ -135,7 +140,7 @@ class Lab:
         pipeline.write_text(f'output = "/results/run"\n\n[[step]]\n{step}')
         words = ("spae", "submit", "kubernetes", pipeline, "--cluster", self.cluster_file(**changed))
         with self.started(*words) as process:
-            code, _, err = ended(process)
+            code, _, err = ended(process, 240)
         assert code == 0, err
         return err
 

@@ -36,7 +36,7 @@ def desert(where: str) -> None:
         assert client is not None
         time.sleep(45)
         # the operator has looked by now, and would have given it a limit of its own if it had none
-        print("limit", client.run_on_scheduler(lambda dask_scheduler: dask_scheduler.idle_timeout), flush=True)
+        print("limit", int(client.run_on_scheduler(lambda dask_scheduler: dask_scheduler.idle_timeout)), flush=True)
         print("answer", client.submit(sum, [1, 2]).result(timeout=60), flush=True)
         os.kill(os.getpid(), signal.SIGKILL)
 

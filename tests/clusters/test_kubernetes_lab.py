@@ -32,9 +32,11 @@ def lab(data):
 
 
 @pytest.fixture(autouse=True)
-def nothing_before(lab):
+def nothing_left(lab):
     lab.wait_for_nothing()
     shutil.rmtree(lab.results / "run", ignore_errors=True)
+    yield
+    lab.clear()
 
 
 def status(lab, kind, key):
@@ -104,7 +106,7 @@ def test_a_worker_pod_that_is_killed_is_replaced_and_the_bits_stay_seen_from_out
         before = set(lab.workers())
         assert len(before) == 2
         lab.kubectl("delete", "pod", min(before), "--force", "--grace-period=0")
-        wait_until(lambda: len(set(lab.workers()) - {min(before)}) == 2, 60, "another pod in place of the killed one")
+        wait_until(lambda: len(set(lab.workers()) - {min(before)}) == 2, 120, "another pod in place of the killed one")
         assert process.poll() is None, "the fit was over before"
         code, out, err = ended(process, 300)
     assert code == 0, err
@@ -119,7 +121,7 @@ def test_a_stopped_command_leaves_no_pod_behind(lab, signum, expected):
     with lab.started(*lab.fit_words("huge.zarr")) as process:
         wait_for_line(process, "warning: ")  # of chunks not stored, given just before the pass
         process.send_signal(signum)
-        code, _, err = ended(process)
+        code, _, err = ended(process, 240)
     assert (code, lab.names("daskclusters")) == (expected, [])
     assert "Traceback" not in err
     lab.wait_for_nothing()
@@ -127,9 +129,9 @@ def test_a_stopped_command_leaves_no_pod_behind(lab, signum, expected):
 
 def test_sigterm_while_the_cluster_starts_leaves_no_pod_behind(lab):
     with lab.started(*lab.fit_words()) as process:
-        wait_until(lambda: lab.names("daskclusters"), 60, "a DaskCluster")
+        wait_until(lambda: lab.names("daskclusters"), 120, "a DaskCluster")
         process.send_signal(signal.SIGTERM)
-        code, _, err = ended(process)
+        code, _, err = ended(process, 240)
     assert code == 143
     assert "Traceback" not in err
     lab.wait_for_nothing()  # the operator, which was making pods, ends that first
@@ -138,8 +140,8 @@ def test_sigterm_while_the_cluster_starts_leaves_no_pod_behind(lab):
 def test_pods_stay_while_their_client_works_by_itself_and_end_when_it_was_killed(lab):
     with lab.started("python", PROGRAM, lab.cluster_file(), "desert") as process:
         code, out, err = ended(process, 240)
-    assert (code, out) == (-signal.SIGKILL, "limit 30.0\nanswer 3\n"), err
-    lab.wait_for_nothing(90)
+    assert (code, out) == (-signal.SIGKILL, "limit 30\nanswer 3\n"), err
+    lab.wait_for_nothing()
 
 
 @pytest.mark.parametrize(
@@ -156,7 +158,7 @@ def test_pods_stay_while_their_client_works_by_itself_and_end_when_it_was_killed
 )
 def test_why_pods_do_not_start_is_told(lab, changed, said):
     with lab.started(*lab.fit_words(**changed)) as process:
-        code, _, err = ended(process, 120)
+        code, _, err = ended(process, 240)
     assert code == 6, err
     assert said in err
     assert "Traceback" not in err
@@ -177,7 +179,7 @@ def test_a_submitted_pipeline_runs_by_itself_on_workers(lab, serial):
     wait_until(lambda: status(lab, "daskjobs", "jobStatus") == "Successful", 240, "the end of the job")
     assert "enc  fit        ran" in lab.kubectl("logs", "pod/spae-p-runner")
     assert bits_of(lab.results / "run/enc.zarr") == serial
-    wait_until(lambda: lab.names() == ["daskjob.kubernetes.dask.org/spae-p", "pod/spae-p-runner"], 60, "only the log")
+    wait_until(lambda: lab.names() == ["daskjob.kubernetes.dask.org/spae-p", "pod/spae-p-runner"], 120, "only the log")
     remove(lab, advice)
 
 
@@ -186,7 +188,7 @@ def test_a_submitted_pipeline_without_workers_runs_by_itself(lab, serial):
     wait_until(lambda: status(lab, "jobs", "succeeded") == 1, 240, "the end of the job")
     assert bits_of(lab.results / "run/enc.zarr") == serial
     with lab.started("spae", "submit", "kubernetes", lab.folder / "p.toml", "--cluster", lab.cluster_file()) as again:
-        code, _, err = ended(again)
+        code, _, err = ended(again, 240)
     assert code == 6
     assert "already exists. Before another try, remove what is there of an earlier one: kubectl --namespace spae" in err
     remove(lab, advice)

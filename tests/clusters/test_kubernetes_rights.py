@@ -24,8 +24,11 @@ def lab(data):
 
 
 @pytest.fixture(autouse=True)
-def nothing_before(lab):
+def nothing_left(lab):
     lab.wait_for_nothing()
+    shutil.rmtree(lab.results / "run", ignore_errors=True)
+    yield
+    lab.clear()
 
 
 def role():

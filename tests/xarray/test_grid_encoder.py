@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import dask
 import dask.array as da
 import numpy as np
 import pytest
@@ -16,10 +15,6 @@ from spae_dask.errors import InvalidInput, MemoryBudgetExceeded, NonFiniteInput
 from spae_dask.xarray import GridEncoder
 from tests.oracles import encoder_loss, pca_loss
 from tests.xarray.grids import climate_run, field, flat
-
-
-def no_computing(*_: object, **__: object) -> None:
-    raise AssertionError("something was computed")
 
 
 class TestClimateRun:
@@ -37,20 +32,6 @@ class TestClimateRun:
         assert certificate.loss == pytest.approx(encoder_loss(x, H), rel=1e-5)
         assert 1 <= certificate.ratio < 1.1
         assert ((H != 0).sum(axis=0) <= 10).all()
-
-    def test_scores_and_reconstruction_agree_with_numpy(self) -> None:
-        run = climate_run().load()
-        encoder = GridEncoder(3, n_nonzero=8, weights="coslat").fit(run, "time")
-        weights = np.sqrt(np.cos(np.deg2rad(run["latitude"].values.astype(float))))[:, None]
-        x = (run.values * weights).reshape(240, -1)
-        H = flat(encoder.components(), "latitude", "longitude").T
-        codes = (x - x.mean(axis=0)) @ H
-        scores = encoder.scores(run)
-        np.testing.assert_allclose(scores, codes, atol=2e-3)
-        # the best decoder of these codes, by least squares on anomalies
-        G = np.linalg.lstsq(codes, x - x.mean(axis=0), rcond=None)[0]
-        expected = (codes @ G + x.mean(axis=0)).reshape(run.shape) / weights
-        np.testing.assert_allclose(encoder.reconstruct(scores), expected, atol=5e-3)
 
     def test_the_file_is_read_block_by_block(self) -> None:
         run = climate_run()
@@ -144,41 +125,6 @@ class TestLabels:
         assert "local" not in encoder.components().coords
         assert "local" not in encoder.scores(mixed).coords
 
-    def test_several_sample_dimensions_come_back_unstacked(self) -> None:
-        da_ = field()
-        members = xr.DataArray(
-            da_.values.reshape(20, 3, 4, 5), dims=("year", "member", "lat", "lon"), coords={"lat": da_["lat"]}
-        )
-        plain = GridEncoder(2, n_nonzero=3).fit(da_, "time")
-        for each in (
-            members,
-            members.transpose("lat", "member", "lon", "year"),
-            members.chunk(year=7, member=2, lat=3),
-        ):
-            encoder = GridEncoder(2, n_nonzero=3).fit(each, ("year", "member"))
-            np.testing.assert_allclose(encoder.encoder_.components_, plain.encoder_.components_, atol=1e-4)
-            scores = encoder.scores(each)
-            np.testing.assert_allclose(
-                scores.transpose("year", "member", "component").values.reshape(60, 2), plain.scores(da_), atol=1e-4
-            )
-            np.testing.assert_allclose(
-                encoder.reconstruct(scores).transpose(*members.dims).values.reshape(60, 4, 5),
-                plain.reconstruct(plain.scores(da_)),
-                atol=1e-4,
-            )
-
-    def test_a_single_field_has_scores_too(self) -> None:
-        da_ = field()
-        encoder = GridEncoder(2, n_nonzero=3).fit(da_, "time")
-        all_scores = encoder.scores(da_)
-        for each in (da_, da_.chunk(lat=2)):
-            one = encoder.scores(each.isel(time=7))
-            assert one.dims == ("component",)
-            np.testing.assert_allclose(one, all_scores.isel(time=7))
-            assert encoder.reconstruct(one).dims == ("lat", "lon")
-            np.testing.assert_allclose(encoder.reconstruct(one), encoder.reconstruct(all_scores).isel(time=7))
-            assert encoder.score(each.isel(time=7)) <= 1
-
     def test_the_table_lists_cells_by_falling_coefficient(self) -> None:
         encoder = GridEncoder(2, n_nonzero=3).fit(field(), "time")
         table = encoder.table()
@@ -239,19 +185,6 @@ class TestMissing:
         with pytest.raises(NonFiniteInput, match=r"infinite at time=2001-01-02, lat=-20.0, lon=10.0"):
             GridEncoder(2, n_nonzero=3).fit(da_, "time")
 
-    def test_a_nan_in_a_selected_cell_is_named_when_scored(self) -> None:
-        da_ = field()
-        encoder = GridEncoder(1, n_nonzero=1).fit(da_, "time")
-        used = encoder.selected().isel(component=0)
-        broken = da_.where(~(used & (da_["time"] == da_["time"][4])))
-        cell = str(encoder.table().cell.values[0])
-        with pytest.raises(NonFiniteInput, match=f"time=2001-01-05, {cell}"):
-            encoder.scores(broken)
-        with pytest.raises(NonFiniteInput, match=cell):
-            encoder.scores(broken.chunk(time=20)).compute()
-        elsewhere = da_.where(used | (da_["time"] != da_["time"][4]))
-        xr.testing.assert_allclose(encoder.scores(elsewhere), encoder.scores(da_))
-
     def test_a_number_that_stands_for_missing_is_not_weighted_first(self) -> None:
         da_ = field()
         sea = xr.DataArray(np.arange(20).reshape(4, 5) % 3 > 0, dims=("lat", "lon"))
@@ -274,33 +207,6 @@ class TestMissing:
 
 
 class TestLazy:
-    def test_scores_and_reconstruction_of_dask_data_are_lazy(self) -> None:
-        da_ = field().chunk(time=16, lat=2)
-        encoder = GridEncoder(2, n_nonzero=3, weights="coslat").fit(da_, "time")
-        with dask.config.set(scheduler=no_computing):
-            scores = encoder.scores(da_)
-            decoded = encoder.reconstruct(scores)
-        assert scores.chunks[0] == (16, 16, 16, 12)
-        assert decoded.chunks[decoded.dims.index("time")] == (16, 16, 16, 12)
-        eager = encoder.scores(da_.compute())
-        xr.testing.assert_allclose(scores.compute(), eager)
-
-    def test_scores_compute_only_chunks_with_selected_cells(self) -> None:
-        da_ = field()
-        encoder = GridEncoder(1, n_nonzero=1).fit(da_, "time")
-        used = encoder.selected().isel(component=0).values
-        read = []
-
-        def seen(block: np.ndarray, block_info: dict | None = None) -> np.ndarray:
-            read.append(block_info[0]["chunk-location"][1:])
-            return block
-
-        lazy = da_.chunk(time=20, lat=1, lon=1)
-        watched = lazy.copy(data=lazy.data.map_blocks(seen, dtype=float, meta=np.empty((0, 0, 0))))
-        scores = encoder.scores(watched).compute()
-        assert set(read) == {tuple(place) for place in np.argwhere(used)}
-        xr.testing.assert_allclose(scores, encoder.scores(da_))
-
     def test_a_fit_on_workers_is_the_fit_on_threads(self, tmp_path: Path) -> None:
         path = tmp_path / "air.nc"
         field(dtype="f4").to_netcdf(path, engine="h5netcdf")
@@ -342,11 +248,6 @@ class TestLazy:
         (lambda e: e.fit(field(), "time", mask=np.ones((4, 5), bool)), "the mask is ndarray"),
         (lambda e: e.fit(field(), "time", mask=field().isel(time=0, drop=True)), "the mask is float64"),
         (lambda e: e.fit(field(), "time", mask=field().isnull().any("time")), "no cell is left"),
-        (lambda e: e.fit(field(), "time").scores(field().isel(lat=slice(None, None, -1))), "same backwards"),
-        (lambda e: e.fit(field(), "time").scores(field().isel(lat=[0, 1])), "2 values of lat"),
-        (lambda e: e.fit(field(), "time").scores(field().isel(lat=0)), "lacks the dimension 'lat'"),
-        (lambda e: e.fit(field(), "time").reconstruct(field()), "scores are along 'component', of 2"),
-        (lambda e: e.fit(field(), "time").reconstruct(e.scores(field())[:, ::-1]), r"are \[2, 1\], not 1 to 2"),
     ],
 )
 def test_what_cannot_be_used_is_refused_with_what_to_do(fit, message: str) -> None:

@@ -167,7 +167,7 @@ def _members(group: zarr.Group, name: str) -> dict[str, Any]:
 def _read(member: Any, key: str, digests: dict[str, Any], name: str) -> npt.NDArray[Any]:
     numbers = product(*(range(-(-length // unit)) for length, unit in zip(member.shape, _unit_of(member), strict=True)))
     try:
-        refuse_odd_chunks(member, map(member.metadata.encode_chunk_key, numbers))
+        refuse_odd_chunks(member, member.store, map(member.metadata.encode_chunk_key, numbers))
         array = np.ascontiguousarray(member[...], STORED[key][0])
     except StorageError:
         raise

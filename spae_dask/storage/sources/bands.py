@@ -17,6 +17,7 @@ from dask.utils import format_bytes
 from spae_dask.blocks import RowBlocks
 from spae_dask.errors import InvalidInput, MemoryBudgetExceeded, StorageError
 from spae_dask.storage.odd_files import refuse_odd_chunks
+from spae_dask.storage.sources.counted import store_of
 from spae_dask.storage.sources.unseen import refuse_unseen
 from spae_dask.storage.sources.zarr_blocks import ZarrBlocks
 
@@ -76,7 +77,7 @@ class ZarrBands:
 
     def _read(self, start: int, stop: int) -> npt.NDArray[Any]:
         try:
-            refuse_odd_chunks(self.blocks.array, self.blocks.keys_of(start, stop))
+            refuse_odd_chunks(self.blocks.array, store_of(self.blocks.array), self.blocks.keys_of(start, stop))
             rows = np.asarray(self.blocks.array[start:stop])
             refuse_unseen(self.blocks.array)
             return rows

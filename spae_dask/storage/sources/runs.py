@@ -9,7 +9,7 @@ import zarr
 from spae_dask.errors import SpaeError, StorageError, StorageFaltered
 from spae_dask.storage.odd_files import refuse_odd_chunks
 from spae_dask.storage.remote.passing import read_failed
-from spae_dask.storage.sources.counted import place_of
+from spae_dask.storage.sources.counted import place_of, store_of
 from spae_dask.storage.sources.unseen import refuse_unseen
 
 if TYPE_CHECKING:
@@ -30,7 +30,9 @@ def read_run(array: StoredArray, first: int, last: int) -> npt.NDArray[Any]:
         if isinstance(array, zarr.Array):
             length = int((array.shards or array.chunks)[0])
             numbers = range(first // length, -(-last // length))
-            refuse_odd_chunks(array, (array.metadata.encode_chunk_key((number,)) for number in numbers))
+            refuse_odd_chunks(
+                array, store_of(array), (array.metadata.encode_chunk_key((number,)) for number in numbers)
+            )
         rows = np.asarray(array[first:last])
         refuse_unseen(array)
         return rows

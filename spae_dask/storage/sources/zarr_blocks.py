@@ -129,7 +129,7 @@ class ZarrBlocks:
         start = i * self.rows_per_block
         stop = min(start + self.rows_per_block, self.shape[0])
         try:
-            refuse_odd_chunks(self.array, self.keys_of(start, stop))
+            refuse_odd_chunks(self.array, store_of(self.array), self.keys_of(start, stop))
             rows = np.asarray(self.array[start:stop])
             refuse_unseen(self.array)
             return rows

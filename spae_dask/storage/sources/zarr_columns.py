@@ -11,6 +11,7 @@ import zarr
 from spae_dask.blocks import uniform_bounds
 from spae_dask.errors import StorageError
 from spae_dask.storage.odd_files import refuse_odd_chunks
+from spae_dask.storage.sources.counted import store_of
 from spae_dask.storage.sources.unseen import refuse_unseen
 
 if TYPE_CHECKING:
@@ -92,7 +93,9 @@ class ZarrColumns:
         start = i * self.rows_per_block
         stop = min(start + self.rows_per_block, self.shape[0])
         try:
-            refuse_odd_chunks(self.blocks.array, self.blocks.keys_of(start, stop, self.columns))
+            refuse_odd_chunks(
+                self.blocks.array, store_of(self.blocks.array), self.blocks.keys_of(start, stop, self.columns)
+            )
             rows = np.asarray(self.blocks.array.oindex[start:stop, self.columns])
             refuse_unseen(self.blocks.array)
             return rows

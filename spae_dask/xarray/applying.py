@@ -1,0 +1,78 @@
+"""A fitted grid encoder applied to labelled data: scores of samples, data from scores, and the share explained."""
+
+from dataclasses import replace
+
+import numpy as np
+import xarray as xr
+
+from spae_dask.errors import InvalidInput, NonFiniteInput
+from spae_dask.estimators.applying import decode_rows, encode_rows
+from spae_dask.storage.grids.grid_layout import checked_array, coords_along, told_array
+from spae_dask.storage.grids.xarray_blocks import Cells, rows_of
+from spae_dask.xarray.arrays import as_source, folded, grid_of_rows, picked_rows, with_samples
+from spae_dask.xarray.fitted_grid import FittedGrid
+from spae_dask.xarray.naming import named_error
+
+
+def scores_of(da: xr.DataArray, fitted: FittedGrid) -> xr.DataArray:
+    """Codes (samples..., component) of data on the same grid; errors are those of ``GridEncoder.scores``."""
+    encoder, layout = fitted.encoder, fitted.layout
+    da, sample_dims = layout.checked(da)
+    selected = encoder.selected_features_
+    inner = encoder.row_encoder()
+    names = tuple(encoder.feature_names_in_[selected])
+    on_picked = replace(inner, columns=np.arange(selected.size), names=names)
+    cells = fitted.cells.taken(selected)
+    source = picked_rows(da, sample_dims, layout.feature_dims, cells)
+    try:
+        codes = encode_rows(source, on_picked)
+    except NonFiniteInput as error:
+        raise named_error(error, da, sample_dims, layout, cells) from error
+    coords = coords_along(da, sample_dims)
+    found = xr.DataArray(
+        folded(codes, tuple(da.sizes[dim] for dim in sample_dims)),
+        dims=(*sample_dims, layout.component_dim),
+        coords=coords.coords,
+        name="scores",
+        attrs=fitted.described("scores of sparse components"),
+    )
+    return found.assign_coords(fitted.numbers())
+
+
+def data_of(scores: xr.DataArray, fitted: FittedGrid) -> xr.DataArray:
+    """Data (samples..., grid) from scores, in units of the data; errors are those of ``GridEncoder.reconstruct``."""
+    encoder, layout = fitted.encoder, fitted.layout
+    dim = layout.component_dim
+    scores = _checked_scores(scores, fitted)
+    sample_dims = tuple(str(each) for each in scores.dims if each != dim)
+    codes = as_source(scores, sample_dims, (dim,), Cells(encoder.n_components_))
+    rows = decode_rows(codes, encoder.decoder_, encoder.mean_, encoder.scale_)
+    grid = grid_of_rows(rows, tuple(scores.sizes[each] for each in sample_dims), layout, fitted.cells)
+    coords = coords_along(scores.drop_vars(dim, errors="ignore"), sample_dims)
+    found = layout.labelled(grid, sample_dims, layout.name, dict(layout.attrs))
+    found = found.assign_coords(coords.drop_vars(list(layout.coords.variables), errors="ignore").coords)
+    order = layout.dims if set(layout.dims) == set(found.dims) else found.dims
+    return found.transpose(*order)
+
+
+def share_explained(da: xr.DataArray, fitted: FittedGrid) -> float:
+    """Share of the weighted variance of data on the same grid that is explained. One pass."""
+    layout = fitted.layout
+    da, sample_dims = with_samples(*layout.checked(da))
+    source = rows_of(da, sample_dims, layout.feature_dims, fitted.cells)
+    return float(fitted.encoder.score(source))
+
+
+def _checked_scores(scores: xr.DataArray, fitted: FittedGrid) -> xr.DataArray:
+    scores, dim, k = checked_array(scores), fitted.layout.component_dim, fitted.encoder.n_components_
+    if dim not in scores.dims or scores.sizes[dim] != k:
+        raise InvalidInput(
+            f"{told_array(scores)} has sizes {dict(scores.sizes)}; scores are along {dim!r}, of {k} components. "
+            "Give what scores() returned."
+        )
+    if dim in scores.indexes and not np.array_equal(scores[dim].values, np.arange(1, k + 1)):
+        given = scores[dim].values.tolist()
+        raise InvalidInput(f"the components of the scores are {given}, not 1 to {k} in order.")
+    if set(scores.dims) & set(fitted.layout.feature_dims):
+        raise InvalidInput(f"{told_array(scores)} has dimensions of the grid, {scores.dims}; scores have none.")
+    return scores
