@@ -19,7 +19,7 @@ def field(n: int = 60, shape: tuple[int, int] = (4, 5), *, seed: int = 0, dtype:
         values.reshape(n, *shape).astype(dtype),
         dims=("time", "lat", "lon"),
         coords={
-            "time": np.datetime64("2001-01-01", "ns") + np.timedelta64(1, "D") * np.arange(n),
+            "time": np.datetime64("2001-01-01") + np.arange(n),
             "lat": ("lat", np.linspace(-60.0, 60.0, shape[0]), {"units": "degrees_north"}),
             "lon": np.linspace(0.0, 40.0, shape[1]),
             "area": (("lat", "lon"), np.arange(d).reshape(shape)),
