@@ -39,16 +39,15 @@ test-slow: install
 	$(BIN)/python -m pytest -m slow -rs
 
 # The oldest releases that pyproject.toml allows, with the newest of all that it does not name: what a lower bound promises.
-# Run it when a bound is changed, or a library is asked for something new; about two minutes. Deprecations are no failures here:
-# old libraries are warned by the newer ones that they stand on.
+# Run it when a bound is changed, or a library is asked for something new; two minutes or so. Deprecations are no failures
+# here: old libraries are warned by the newer ones that they stand on.
 lowest: pyproject.toml
 	$(LOWEST_PYTHON) -m venv .lowest-venv
 	.lowest-venv/bin/pip install --quiet uv
 	.lowest-venv/bin/uv pip compile --quiet --resolution lowest-direct --extra all --output-file .lowest-venv/lowest.txt \
 		pyproject.toml
-	.lowest-venv/bin/pip install --quiet --requirement .lowest-venv/lowest.txt hypothesis 'moto[s3,server]' polars pytest \
-		pytest-timeout
-	.lowest-venv/bin/pip install --quiet --no-deps --editable .
+	.lowest-venv/bin/uv pip install --quiet --python .lowest-venv --requirement .lowest-venv/lowest.txt --editable . \
+		hypothesis iris-sample-data 'moto[s3,server]' polars pytest pytest-timeout
 	.lowest-venv/bin/python -m pytest -m "not slow" -W ignore::DeprecationWarning $(LOWEST_TESTS)
 	rm -rf .lowest-venv
 

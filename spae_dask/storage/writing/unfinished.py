@@ -53,6 +53,10 @@ class UnfinishedStore(WrapperStore[RemoteStore]):
     def _with_store(self, store: RemoteStore) -> "UnfinishedStore":
         return UnfinishedStore(store, self._held)
 
+    def with_read_only(self, read_only: bool = False) -> "UnfinishedStore":
+        """The same, with the same metadata held, for reading or for writing. Wrappers of Zarr before 3.1.6 have none."""
+        return self._with_store(self._store.with_read_only(read_only))
+
     async def get(self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None) -> Buffer | None:
         """Metadata from what is held; all else from the store."""
         if _is_metadata(key):
