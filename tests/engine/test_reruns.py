@@ -136,8 +136,10 @@ def test_what_a_worker_had_stored_is_not_read_again_when_it_is_killed(
     assert killer.done == N_BLOCKS
     assert 1 <= states.n_looks("list") <= N_BLOCKS
     assert states.n_looks("open") <= N_BLOCKS
-    (left,) = (path.name for path in states.root.rglob("*.state"))
-    assert left == "3-00000.state"
+    left = {path.name for path in states.root.rglob("*.state")}
+    # killed after it had stored a merged state, a worker leaves those that this is made of
+    assert "3-00000.state" in left
+    assert len(left) <= 1 + FAN_IN
 
 
 def test_without_a_checkpoint_what_was_lost_is_read_again(
@@ -157,6 +159,9 @@ def test_a_first_run_of_a_new_pass_never_looks_and_that_of_a_resumed_one_looks_o
     with pytest.raises(StorageError, match="cannot be read"):
         DaskRunner(source, client, 1, checkpoint=Checkpoint(states)).run_pass(Triangular(D))
     assert states.n_looks() == 0
+    deadline = time.monotonic() + 60  # a merge that had begun takes states away that a new run has listed
+    while any(client.run(_n_at_work).values()) and time.monotonic() < deadline:
+        time.sleep(0.05)
     read = [i for i in range(N_BLOCKS) if source.readings(i)]
     found = DaskRunner(source, client, 1, checkpoint=Checkpoint(states)).run_pass(Triangular(D))
     assert bits(found) == expected(store)
@@ -174,6 +179,10 @@ def test_the_scheduler_forgets_the_marks_of_a_client_that_leaves(
             f"spae_dask-reruns-{other.id}"
         ]
     assert not [name for name in client.run_on_scheduler(_plugins) if "spae_dask" in name]
+
+
+def _n_at_work(dask_worker: Any) -> int:
+    return len(dask_worker.state.executing)
 
 
 def _plugins(dask_scheduler: Any) -> list[str]:

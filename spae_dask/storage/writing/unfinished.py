@@ -54,7 +54,7 @@ class UnfinishedStore(WrapperStore[RemoteStore]):
         return UnfinishedStore(store, self._held)
 
     def with_read_only(self, read_only: bool = False) -> "UnfinishedStore":
-        """The same, with the metadata it holds, for reading or for writing. Wrappers of Zarr before 3.1.6 have none."""
+        """The same, with the same metadata held, for reading or for writing; wrappers of older Zarr have no such."""
         return self._with_store(self._store.with_read_only(read_only))
 
     async def get(self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None) -> Buffer | None:
