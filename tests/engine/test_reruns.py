@@ -69,22 +69,10 @@ def store(tmp_path: Path) -> ZarrBlocks:
 
 
 @pytest.fixture
-def scripted(store: ZarrBlocks, tmp_path: Path) -> Callable[[dict[int, tuple[str, ...]]], Scripted]:
-    (tmp_path / "readings").mkdir()
-    return lambda script: Scripted(store, tmp_path / "readings", script)
-
-
-@pytest.fixture
 def states(tmp_path: Path) -> CountedStates:
     (tmp_path / "checkpoint").mkdir()
     (tmp_path / "looks").mkdir()
     return CountedStates(tmp_path / "checkpoint", tmp_path / "looks")
-
-
-@pytest.fixture
-def processes(tmp_path: Path) -> Iterator[DaskProcesses]:
-    with DaskProcesses(tmp_path / "dask") as processes:
-        yield processes
 
 
 @pytest.fixture

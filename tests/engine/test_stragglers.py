@@ -63,18 +63,6 @@ def store(tmp_path: Path) -> ZarrBlocks:
 
 
 @pytest.fixture
-def scripted(store: ZarrBlocks, tmp_path: Path) -> Callable[[dict[int, tuple[str, ...]]], Scripted]:
-    (tmp_path / "readings").mkdir()
-    return lambda script: Scripted(store, tmp_path / "readings", script)
-
-
-@pytest.fixture
-def processes(tmp_path: Path) -> Iterator[DaskProcesses]:
-    with DaskProcesses(tmp_path / "dask") as processes:
-        yield processes
-
-
-@pytest.fixture
 def client(processes: DaskProcesses) -> Iterator[Client]:
     """Of a scheduler with two workers that nobody starts again."""
     address = processes.scheduler()

@@ -3,7 +3,7 @@
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import dask
@@ -45,12 +45,6 @@ def source(tmp_path: Path) -> Scripted:
     blocks = ZarrBlocks(zarr.create_array(tmp_path / "x.zarr", data=X, chunks=(N // N_BLOCKS, D)), target_nbytes=1)
     (tmp_path / "readings").mkdir()
     return Scripted(blocks, tmp_path / "readings", dict.fromkeys(range(N_BLOCKS), ("slow",)))
-
-
-@pytest.fixture
-def processes(tmp_path: Path) -> Iterator[DaskProcesses]:
-    with DaskProcesses(tmp_path / "dask") as processes:
-        yield processes
 
 
 def after_the_first_span(act: Callable[[], object]) -> Callable[[Event], None]:
