@@ -65,6 +65,10 @@ class PartsMissing(SpaeError, RuntimeError):
     """Other parts of an array job have to be done first."""
 
 
+class ImpossibleCertificate(SpaeError, ArithmeticError):
+    """The numbers of a certificate contradict each other, which is a bug."""
+
+
 class SpaeWarning(UserWarning):
     """Root of all warnings issued by this package."""
 

@@ -13,7 +13,7 @@ from spae_dask.accumulators.kept import Kept
 from spae_dask.accumulators.moments import ColumnMoments, Moments
 from spae_dask.accumulators.nonfinite import NonFinite, NonFiniteEntries
 from spae_dask.accumulators.projection import ProjectedRows, Projection
-from spae_dask.accumulators.residual import Residual, ResidualColumns
+from spae_dask.accumulators.residual import Residual, ResidualColumns, ResidualSums
 from spae_dask.accumulators.row_pool import PooledRows, RowPool
 from spae_dask.accumulators.row_sketch import RowSketch, SketchedRows
 from spae_dask.accumulators.sparse import SparseAccumulator
@@ -40,6 +40,7 @@ __all__ = [
     "Projection",
     "Residual",
     "ResidualColumns",
+    "ResidualSums",
     "RowPool",
     "RowSketch",
     "Scatter",

@@ -1,6 +1,6 @@
 """Cross products of chosen columns with all of X, about a known mean: C'C, C'X and, on request, X'XZ.
 
-They decide the loss of any encoder supported on those columns exactly (algorithm book: "finish"). The mean is
+They decide the loss of any encoder supported on those columns. The mean is
 subtracted from the rows, not from the products: ``C'X - n mean_S mean'`` would cancel. Of sparse rows it is subtracted
 from the products of those columns alone that are mostly zero, where it cannot (``linalg/sparse_rows.py``).
 """
@@ -15,7 +15,9 @@ import scipy.sparse as sp
 from scipy.linalg.blas import dgemm
 
 from spae_dask.accumulators.base import Floats, Rows, State, panel_rows_for
-from spae_dask.accumulators.single import single_deviations, single_origin, single_panel_rows
+from spae_dask.accumulators.roundings import largest_error, lengthened, merged, no_chain, usual_error
+from spae_dask.accumulators.shift import Point, deviations, has_wide_integers, in_two_floats
+from spae_dask.accumulators.single import single_deviations, single_panel_rows
 from spae_dask.accumulators.sparse import PRODUCTS_UP_TO
 from spae_dask.linalg.sparse_rows import counted_from, counted_nbytes
 
@@ -36,6 +38,11 @@ class Products:
         X'XZ; ``k = 0`` if no directions were given.
     column_norms : ndarray (d,)
         Squared norms of the columns of X.
+    error : float
+        No entry of ``gram`` and ``cross`` errs by more than ``error`` times the lengths of both columns, and no column
+        norm by more than ``error`` of itself.
+    noise : float
+        The size of error to expect, in the same units.
     """
 
     count: int
@@ -43,6 +50,8 @@ class Products:
     cross: Floats
     directions: Floats
     column_norms: Floats
+    error: float = 0.0
+    noise: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,8 +62,8 @@ class CrossProducts:
     ----------
     columns : ndarray (r,) of int
         Chosen columns, distinct.
-    mean : ndarray (d,)
-        Subtracted from every row.
+    mean : ndarray (d,) or (2, d)
+        Subtracted from every row; ``(2, d)`` in two floats.
     scale : ndarray (d,) or None
         Divides every centered row.
     Z : ndarray (d, k) or None
@@ -64,21 +73,16 @@ class CrossProducts:
     """
 
     columns: npt.NDArray[np.intp]
-    mean: Floats
+    mean: Point
     scale: Floats | None = None
     Z: Floats | None = None
     single: bool = False
 
     @cached_property
-    def _origin(self) -> Floats:
-        """What rows are counted from: the mean, or near it what float32 can hold; the result is moved to the mean."""
-        return single_origin(self.mean) if self.single else self.mean
-
-    @cached_property
     def _directions(self) -> Floats:
         """Directions (d, k) as they multiply rows."""
         if self.Z is None:
-            return np.zeros((self.mean.size, 0))
+            return np.zeros((self.mean.shape[-1], 0))
         return self.Z / self.scale[:, None] if self.single and self.scale is not None else self.Z
 
     @property
@@ -88,18 +92,18 @@ class CrossProducts:
 
     @property
     def _shape(self) -> tuple[int, int, int]:
-        return self.columns.size, self.mean.size, 0 if self.Z is None else self.Z.shape[1]
+        return self.columns.size, self.mean.shape[-1], 0 if self.Z is None else self.Z.shape[1]
 
     @property
     def state_nbytes(self) -> int:
-        """r x d, d x k and two d-vectors."""
+        """r x d, d x k, a d-vector and three numbers."""
         r, d, k = self._shape
-        return 8 * (r * d + d * k + 2 * d) + 8
+        return 8 * (r * d + d * k + d) + 24
 
     @property
     def panel_rows(self) -> int:
         """Whatever stays in cache, but enough for a matrix product."""
-        rows = panel_rows_for(self.mean.size, at_least=64)
+        rows = panel_rows_for(self.mean.shape[-1], at_least=64)
         return single_panel_rows(rows) if self.single else rows
 
     @property
@@ -124,7 +128,7 @@ class CrossProducts:
             "cross": np.zeros((r, d)),
             "directions": np.zeros((d, k)),
             "norms": np.zeros(d),
-            "sums": np.zeros(d),
+            "chain": no_chain(),
         }
 
     def update(self, state: State, rows: Rows, first_row: int) -> State:  # noqa: ARG002 - rows are exchangeable
@@ -132,9 +136,10 @@ class CrossProducts:
         m = rows.shape[0]
         if m == 0:
             return state
-        counted: Any = single_deviations(rows, self._origin) if self.single else None
-        if counted is None:
-            counted = np.subtract(rows, self._origin, dtype=np.float64, order="C")
+        counted: Any = single_deviations(rows, self.mean) if self.single else None
+        narrow = counted is not None
+        if not narrow:
+            counted = deviations(rows, self.mean)
             if self._row_scale is not None:
                 counted /= self._row_scale
         chosen = counted[:, self.columns]
@@ -147,7 +152,7 @@ class CrossProducts:
         if self.Z is not None:
             state["directions"] += counted.T @ (counted @ self._directions.astype(counted.dtype))
         state["norms"] += np.einsum("ij,ij->j", counted, counted)
-        state["sums"] += np.ones(m, dtype=counted.dtype) @ counted
+        state["chain"] = lengthened(state["chain"], m, single=narrow)
         state["count"] += m
         return state
 
@@ -166,33 +171,29 @@ class CrossProducts:
         dense = n_rows * (2 * r + 2 * k) + 2 * d * max(r, k)
         return counted_nbytes(n_rows, n_stored, d) + 16 * n_stored + 8 * dense
 
-    def update_sparse(self, state: State, rows: sp.csr_array, first_row: int) -> State:  # noqa: ARG002
+    def update_sparse(self, state: State, rows: sp.csr_array, first_row: int) -> State:
         """Add the products of sparse rows."""
-        about = counted_from(rows, self._origin, self._row_scale)
+        if has_wide_integers(rows.data):
+            return self.update(state, rows.toarray(), first_row)
+        about = counted_from(rows, in_two_floats(self.mean), self._row_scale)
         state["cross"] += about.transposed_times(about.columns(self.columns)).T
         if self.Z is not None:
             state["directions"] += about.transposed_times(about.times(self._directions))
         state["norms"] += about.squared_norms
-        state["sums"] += about.sums
+        # twice: what algebra subtracts is a few times what is left
+        state["chain"] = lengthened(state["chain"], 2 * rows.shape[0])
         state["count"] += rows.shape[0]
         return state
 
     def merge(self, a: State, b: State) -> State:
         """Sums add."""
         # asarray: the sum of two 0-d arrays is a numpy scalar, which cannot be updated in place
-        return {name: np.asarray(a[name] + b[name]) for name in a}
+        sums = {name: np.asarray(a[name] + b[name]) for name in a}
+        return sums | {"chain": merged(a["chain"], b["chain"])}
 
     def result(self, state: State) -> Products:
         """The products about the mean, scaled; C'C is read out of C'X."""
-        n, sums = int(state["count"]), state["sums"]
         cross, directions, norms = state["cross"].copy(), state["directions"].copy(), state["norms"].copy()
-        offset = self.mean - self._origin
-        if offset.any():
-            # (Y - 1 o')'(Y - 1 o') = Y'Y - o w' - w o' with w = Y'1 - n o / 2; the offset is a rounding of the mean
-            w = sums - (n / 2) * offset
-            cross -= np.outer(offset[self.columns], w) + np.outer(w[self.columns], offset)
-            directions -= np.outer(offset, w @ self._directions) + np.outer(w, offset @ self._directions)
-            norms -= 2 * offset * w
         if self.single and self.scale is not None:
             cross /= self.scale
             cross /= self.scale[self.columns, None]
@@ -200,5 +201,11 @@ class CrossProducts:
             norms /= self.scale**2
         gram = cross[:, self.columns]
         return Products(
-            count=n, gram=(gram + gram.T) / 2, cross=cross, directions=directions, column_norms=np.maximum(norms, 0.0)
+            count=int(state["count"]),
+            gram=(gram + gram.T) / 2,
+            cross=cross,
+            directions=directions,
+            column_norms=norms,
+            error=largest_error(state["chain"]),
+            noise=usual_error(state["chain"]),
         )

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from spae_dask.accumulators.base import Floats, Rows, State, panel_rows_for
+from spae_dask.accumulators.roundings import AROUND, ROUNDOFF
+from spae_dask.accumulators.shift import Point, about_their_mean, in_two_floats, moved, step_between
 from spae_dask.linalg.frequent import optimum_interval, shrink
 from spae_dask.linalg.scaling import squared_columns
 
@@ -17,58 +19,75 @@ class FrequentSketch:
     ----------
     count : int
         Rows seen.
-    mean : ndarray (d,)
-        Column means.
+    center : ndarray (2, d)
+        Column means, in two floats.
     sketch : ndarray (at most l, d)
-        B.
+        B, whose columns are in ``units``.
+    units : ndarray (d,)
+        Columns of X were divided by these on the way in; ones if they were not.
     shrunk : float
-        Sum of all that was taken off the squared singular values.
+        Sum of all that was taken off the squared singular values, of columns in ``units``.
     squared_deviations : ndarray (d,)
         Squared norms of the centered columns.
+    error : float
+        Rounding of the sketch: each of its columns errs by at most ``error`` of the length of that column of X.
     """
 
     count: int
-    mean: Floats
+    center: Floats
     sketch: Floats
+    units: Floats
     shrunk: float
     squared_deviations: Floats
+    error: float
 
-    def optimum_interval(
-        self, k: int, origin: Floats | None = None, scale: Floats | None = None
-    ) -> tuple[float, float]:
-        """Certified bounds on the loss of the best rank-k approximation of X.
+    @property
+    def mean(self) -> Floats:
+        """Column means ``(d,)``, each the nearest float64 number."""
+        mean: Floats = self.center[0]
+        return mean
+
+    def optimum_interval(self, k: int, origin: Point | None = None, scale: Floats | None = None) -> tuple[float, float]:
+        """Certified bounds on the loss of the best rank-k approximation of X, rounding included.
 
         Parameters
         ----------
         k : int
             Rank.
-        origin : ndarray (d,), optional
-            What X is taken about, if not its mean: one more row under the sketch, exactly.
+        origin : ndarray (d,) or (2, d), optional
+            X is taken about this point instead of its mean: one more row under the sketch, exactly.
         scale : ndarray (d,), optional
-            Divides the columns. The bounds then widen by the k smallest scales, squared.
+            Divides the columns. The bounds then widen by the k largest ratios of units and scales, squared.
         """
-        origin = self.mean if origin is None else origin
-        divisor = np.ones(self.mean.size) if scale is None else scale
-        sketch, left = self.about(origin, divisor)
-        # the k largest eigenvalues of what is missing are at most those of its bound, shrunk / scale^2
-        shrunk = self.shrunk * float(np.mean(np.sort(divisor**-2)[::-1][:k]))
-        return optimum_interval(sketch, shrunk, float(np.vdot(sketch, sketch) + np.sum(left)), k)
+        divisor = np.ones(self.units.size) if scale is None else scale
+        sketch, left = self.about(self.center if origin is None else origin, divisor)
+        # the k largest eigenvalues of what is missing are at most those of its bound, shrunk * (units / scale)^2
+        shrunk = self.shrunk * float(np.mean(np.sort((self.units / divisor) ** 2)[::-1][:k]))
+        total = float(np.vdot(sketch, sketch) + np.sum(left))
+        lower, upper = optimum_interval(sketch, shrunk, total, k)
+        rounding = self.error * (1 + np.sqrt(k)) ** 2 * total
+        return max(lower - rounding, 0.0), min(upper + rounding, total * (1 + self.error))
 
-    def about(self, origin: Floats, scale: Floats) -> tuple[Floats, Floats]:
-        """Sketch B of X about ``origin`` and divided by ``scale``, both (d,), and what it misses of every column.
+    def about(self, origin: Point, scale: Floats) -> tuple[Floats, Floats]:
+        """Sketch B of X about ``origin`` and divided by ``scale (d,)``, and the part of every column that it misses.
+
+        Parameters
+        ----------
+        origin : ndarray (d,) or (2, d)
+            Another origin than the mean is one more row, exactly.
 
         Returns
         -------
         sketch : ndarray (at most l + 1, d)
-            B; another origin than the mean is one more row, exactly.
+            B.
         left : ndarray (d,)
-            ``||x_j||^2 - ||b_j||^2``, the diagonal of ``X'X - B'B``; zero where only rounding is left.
+            ``||x_j||^2 - ||b_j||^2``, the diagonal of ``X'X - B'B``.
         """
-        # a difference of squares: below 1e-12 of the column it is rounding
-        left = self.squared_deviations - squared_columns(self.sketch)
-        left = np.where(left > 1e-12 * self.squared_deviations, left, 0.0) if self.shrunk > 0.0 else 0.0 * left
-        offset = np.sqrt(self.count) * (self.mean - origin)
-        sketch = np.vstack([self.sketch, offset]) if offset.any() else self.sketch
+        sketch = self.sketch * self.units
+        left = np.clip(self.squared_deviations - squared_columns(sketch), 0.0, None) * (self.shrunk > 0.0)
+        offset = np.sqrt(self.count) * step_between(in_two_floats(origin), self.center)
+        if offset.any():
+            sketch = np.vstack([sketch, offset])
         return sketch / scale, left / scale**2
 
 
@@ -79,21 +98,29 @@ class FrequentDirections:
     Rows are centered about the mean of their panel; the difference of two means enters as one more row (Chan, Golub &
     LeVeque 1983), as in ``Triangular``, so the sketch is of the exactly centered matrix.
 
+    The bounds hold for the sketched matrix, so a matrix that will be scaled should be sketched scaled. Its scales are
+    not known before the pass. With ``scaled`` each state divides columns by the largest standard deviation they have
+    had so far, rounded up to a power of two. Units only grow, and dividing by more only lowers what was taken off, so
+    every bound stays true.
+
     Parameters
     ----------
     n_features : int
         d.
     size : int
         l, rows kept.
+    scaled : bool
+        Whether columns are divided on the way in.
     """
 
     n_features: int
     size: int
+    scaled: bool = False
 
     @property
     def state_nbytes(self) -> int:
-        """L by d, a mean, and three numbers."""
-        return 8 * (self.size * self.n_features + 2 * self.n_features + 3)
+        """L by d, a mean in two floats, two vectors and four numbers."""
+        return 8 * (self.size * self.n_features + 4 * self.n_features + 4)
 
     @property
     def panel_rows(self) -> int:
@@ -115,9 +142,12 @@ class FrequentDirections:
         return {
             "count": np.zeros((), dtype=np.int64),
             "kept": np.zeros((), dtype=np.int64),
-            "mean": np.zeros(self.n_features),
+            "mean": np.zeros((2, self.n_features)),
+            "units": np.zeros(self.n_features) if self.scaled else np.ones(self.n_features),
             "sketch": np.zeros((self.size, self.n_features)),
             "shrunk": np.zeros(()),
+            # rows that were multiplied to make the sketch, one reduction after the other
+            "depth": np.zeros(()),
             "squared": np.zeros(self.n_features),
         }
 
@@ -125,16 +155,16 @@ class FrequentDirections:
         """Stack the centered rows and the centring row under the sketch, then shrink."""
         if rows.shape[0] == 0:
             return state
-        mean = rows.mean(axis=0, dtype=np.float64)
-        centered = np.subtract(rows, mean, dtype=np.float64)
+        centered, mean = about_their_mean(rows)
         new: State = {
             "count": np.array(rows.shape[0], dtype=np.int64),
             "mean": mean,
-            "rows": centered,
+            "units": np.ones(self.n_features),
             "shrunk": np.zeros(()),
+            "depth": np.zeros(()),
             "squared": np.einsum("ij,ij->j", centered, centered),
         }
-        for name, array in self._stack(state, state["sketch"][: int(state["kept"])], new).items():
+        for name, array in self._stack(state, new, centered).items():
             state[name][...] = array
         return state
 
@@ -142,31 +172,49 @@ class FrequentDirections:
         """Stack two sketches and their centring row, then shrink."""
         if a["count"] == 0 or b["count"] == 0:
             return {name: array.copy() for name, array in (b if a["count"] == 0 else a).items()}
-        return self._stack(a, a["sketch"][: int(a["kept"])], b | {"rows": b["sketch"][: int(b["kept"])]})
+        return self._stack(a, b, b["sketch"][: int(b["kept"])])
 
-    def _stack(self, a: State, above: Floats, b: State) -> State:
+    def _stack(self, a: State, b: State, below: Floats) -> State:
         n_a, n_b = int(a["count"]), int(b["count"])
-        step = b["mean"] - a["mean"]
+        above = a["sketch"][: int(a["kept"])]
+        step = step_between(a["mean"], b["mean"]) if n_a else np.zeros(self.n_features)
         centring = np.sqrt(n_a * n_b / (n_a + n_b)) * step
-        stacked = np.vstack([above, b["rows"], centring[None, :]] if n_a else [above, b["rows"]])
+        squared = a["squared"] + b["squared"] + centring**2
+        units = self._units(a, b, squared, n_a + n_b)
+        divisor = np.where(units > 0.0, units, 1.0)
+        parts = [above * (a["units"] / divisor), below * (b["units"] / divisor)]
+        stacked = np.vstack([*parts, (centring / divisor)[None, :]] if n_a else parts)
         kept, delta = shrink(stacked, self.size)
         sketch = np.zeros((self.size, self.n_features))
         sketch[: kept.shape[0]] = kept
         return {
             "count": np.array(n_a + n_b, dtype=np.int64),
             "kept": np.array(kept.shape[0], dtype=np.int64),
-            "mean": a["mean"] + step * (n_b / (n_a + n_b)),
+            "mean": moved(a["mean"], step * (n_b / (n_a + n_b))) if n_a else b["mean"],
+            "units": units,
             "sketch": sketch,
             "shrunk": np.asarray(a["shrunk"] + b["shrunk"] + delta),
-            "squared": a["squared"] + b["squared"] + (centring**2 if n_a else 0.0),
+            "depth": np.asarray(np.maximum(a["depth"], b["depth"]) + stacked.shape[0]),
+            "squared": squared,
         }
+
+    def _units(self, a: State, b: State, squared: Floats, n: int) -> Floats:
+        """Largest units so far, a power of two; those of ``b`` count only if it was itself sketched."""
+        if not self.scaled:
+            return a["units"].copy()
+        spread = np.sqrt(squared / n)
+        now = np.ldexp(1.0, np.frexp(spread)[1])
+        units = np.maximum(a["units"], np.where(spread > 0.0, now, 0.0))
+        return np.maximum(units, b["units"]) if "sketch" in b else units
 
     def result(self, state: State) -> FrequentSketch:
         """The sketch and its bounds."""
         return FrequentSketch(
             count=int(state["count"]),
-            mean=state["mean"].copy(),
+            center=state["mean"].copy(),
             sketch=state["sketch"][: int(state["kept"])].copy(),
+            units=np.where(state["units"] > 0.0, state["units"], 1.0),
             shrunk=float(state["shrunk"]),
             squared_deviations=state["squared"].copy(),
+            error=2.0 * ROUNDOFF * (float(state["depth"]) + AROUND),
         )

@@ -1,8 +1,9 @@
 """Centered Gram matrix (scatter) about a shift, accumulated in float64.
 
-Every state counts from its own shift, the mean of the first rows it sees, so that neither a large mean nor float32
-input cancels; states are merged by the pairwise formula of Chan, Golub & LeVeque (1983), whose corrections are as
-small as the distance of a state's mean from its shift.
+Every state counts from its own shift (:mod:`spae_dask.accumulators.shift`), the mean of the first rows it sees, so that
+neither a large mean nor float32 input cancels. States are merged about the mean of both, as in the pairwise formula of
+Chan, Golub & LeVeque (1983).
+The result knows a bound on its own rounding (:mod:`spae_dask.accumulators.roundings`).
 """
 
 from dataclasses import dataclass
@@ -12,7 +13,17 @@ import scipy.sparse as sp
 from scipy.linalg.blas import dsyr2, dsyrk, ssyrk
 
 from spae_dask.accumulators.base import Floats, Rows, State, panel_rows_for
-from spae_dask.accumulators.single import single_deviations, single_origin, single_panel_rows
+from spae_dask.accumulators.roundings import largest_error, lengthened, merged, no_chain, usual_error
+from spae_dask.accumulators.shift import (
+    about_their_mean,
+    deviations,
+    has_wide_integers,
+    in_two_floats,
+    moved,
+    refuse_vanishing,
+    step_between,
+)
+from spae_dask.accumulators.single import single_deviations, single_panel_rows
 from spae_dask.linalg.sparse_rows import counted_from, counted_nbytes, mean_of_stored_columns
 
 STRIP = 1 << 20
@@ -27,19 +38,39 @@ class Scatter:
     ----------
     count : int
         Number of rows.
-    mean : ndarray (d,)
-        Column means.
+    center : ndarray (2, d)
+        Column means, in two floats.
     scatter : ndarray (d, d)
         ``(X - mean)'(X - mean)``.
+    lengths : ndarray (d,)
+        Root of the sum of squares of each column about the shifts that were used: at least its length about the mean.
+    error : float
+        No entry (i, j) of the scatter errs by more than ``error * lengths[i] * lengths[j]``.
+    noise : float
+        The size of error to expect, in the same units: roundings are as often up as down.
     """
 
     count: int
-    mean: Floats
+    center: Floats
     scatter: Floats
+    lengths: Floats
+    error: float
+    noise: float
+
+    @property
+    def mean_error(self) -> float:
+        """Largest error of the mean of a column, over its length and times the root of the count."""
+        return self.error
+
+    @property
+    def mean(self) -> Floats:
+        """Column means ``(d,)``, each the nearest float64 number."""
+        mean: Floats = self.center[0]
+        return mean
 
     def about(self, origin: Floats) -> Floats:
-        """``(X - origin)'(X - origin)`` (d, d): the scatter plus a rank-one term, so nothing cancels."""
-        offset = np.sqrt(self.count) * (self.mean - origin)
+        """``(X - origin)'(X - origin)`` (d, d) for an origin (2, d): the scatter plus a rank-one term."""
+        offset = np.sqrt(self.count) * step_between(origin, self.center)
         gram: Floats = self.scatter + np.outer(offset, offset)
         return gram
 
@@ -63,8 +94,8 @@ class Gram:
 
     @property
     def state_nbytes(self) -> int:
-        """A d x d matrix and two d-vectors."""
-        return 8 * self.n_features * (self.n_features + 2) + 8
+        """A d x d matrix, four d-vectors and two numbers."""
+        return 8 * self.n_features * (self.n_features + 4) + 24
 
     @property
     def panel_rows(self) -> int:
@@ -89,8 +120,11 @@ class Gram:
         d = self.n_features
         return {
             "count": np.zeros((), dtype=np.int64),
-            "shift": np.zeros(d),
+            "shift": np.zeros((2, d)),
             "sum": np.zeros(d),
+            # sums of squares that moving to a mean took off the diagonal
+            "moved": np.zeros(d),
+            "chain": no_chain(),
             # column-major, so that BLAS adds to it in place; the upper triangle alone is kept up
             "gram": np.zeros((d, d), order="F"),
         }
@@ -100,27 +134,27 @@ class Gram:
         if rows.shape[0] == 0:
             return state
         if state["count"] == 0:
-            mean = rows.mean(axis=0, dtype=np.float64)
-            state["shift"][...] = single_origin(mean) if self.single else mean
+            state["shift"][...] = about_their_mean(rows)[1]
         if self.single and self._add_singles(state, rows):
             return state
-        # row-major whatever the rows are, so that its transpose is what BLAS takes without a copy; converting first
-        # and subtracting in place, and summing by BLAS, took a tenth off the whole update at d = 128
-        shifted = rows.astype(np.float64, order="C")
-        shifted -= state["shift"]
+        # row-major whatever the rows are, so that its transpose is what BLAS takes without a copy
+        shifted = deviations(rows, state["shift"])
         state["sum"] += np.ones(rows.shape[0]) @ shifted
         # in place, unless the state was stored and came back row-major: then BLAS returns a column-major copy
         state["gram"] = dsyrk(1.0, shifted.T, beta=1.0, c=state["gram"], overwrite_c=1)
+        refuse_vanishing(shifted, np.diagonal(state["gram"]))
+        state["chain"] = lengthened(state["chain"], rows.shape[0])
         state["count"] += rows.shape[0]
         return state
 
     def _add_singles(self, state: State, rows: Rows) -> bool:
         """Add rows by float32 products; False, and nothing done, where float32 is too narrow."""
-        deviations = single_deviations(rows, state["shift"])
-        if deviations is None:
+        narrow = single_deviations(rows, state["shift"])
+        if narrow is None:
             return False
-        state["sum"] += np.ones(rows.shape[0], dtype=np.float32) @ deviations
-        state["gram"] += ssyrk(1.0, deviations.T)
+        state["sum"] += np.ones(rows.shape[0], dtype=np.float32) @ narrow
+        state["gram"] += ssyrk(1.0, narrow.T)
+        state["chain"] = lengthened(state["chain"], rows.shape[0], single=True)
         state["count"] += rows.shape[0]
         return True
 
@@ -139,13 +173,15 @@ class Gram:
         d = self.n_features
         return counted_nbytes(n_rows, n_stored, d) + 16 * n_stored + 24 * min(d * d, max(STRIP, d))
 
-    def update_sparse(self, state: State, rows: sp.csr_array, first_row: int) -> State:  # noqa: ARG002
+    def update_sparse(self, state: State, rows: sp.csr_array, first_row: int) -> State:
         """Add sparse rows; a first one counts from the mean of its mostly stored columns, and from 0 in all others."""
         m, d = rows.shape
         if m == 0:
             return state
+        if has_wide_integers(rows.data):
+            return self.update(state, rows.toarray(), first_row)
         if state["count"] == 0:
-            state["shift"][...] = mean_of_stored_columns(rows)
+            state["shift"][...] = in_two_floats(mean_of_stored_columns(rows))
         about = counted_from(rows, state["shift"])
         transposed, width = about.rows.T.tocsr(), max(1, STRIP // d)
         for start in range(0, d, width):
@@ -156,38 +192,57 @@ class Gram:
             w = sums + (m / 2) * about.rest
             state["gram"] = dsyr2(-1.0, about.rest, w, a=state["gram"], overwrite_a=1)
         state["sum"] += sums
+        # twice: what algebra subtracts is a few times what is left
+        state["chain"] = lengthened(state["chain"], 2 * m)
         state["count"] += m
         return state
 
     def merge(self, a: State, b: State) -> State:
-        """Pairwise update of Chan, Golub & LeVeque, eq. (2.1), in matrix form."""
+        """Move both sums to the mean of all rows, then add them."""
         if a["count"] == 0 or b["count"] == 0:
             only = b if a["count"] == 0 else a
             return {name: array.copy(order="F") for name, array in only.items()}
-        n_a, mean_a = int(a["count"]), a["shift"] + a["sum"] / a["count"]
-        n_b, mean_b = int(b["count"]), b["shift"] + b["sum"] / b["count"]
-        n = n_a + n_b
+        n_a, n_b = int(a["count"]), int(b["count"])
+        between = step_between(a["shift"], b["shift"])
+        step = (a["sum"] + b["sum"] + n_b * between) / (n_a + n_b)
+        shift = moved(a["shift"], step)
         gram = np.add(a["gram"], b["gram"], order="F")
-        for sign, weight, offset in (
-            (-1.0, n_a, a["sum"] / n_a),
-            (-1.0, n_b, b["sum"] / n_b),
-            (1.0, n_a * n_b / n, mean_a - mean_b),
-        ):
-            dsyrk(sign * weight, offset[:, None], beta=1.0, c=gram, overwrite_c=1)
+        total, left = np.zeros(self.n_features), a["moved"] + b["moved"]
+        for state, n in ((a, n_a), (b, n_b)):
+            offset = step_between(shift, state["shift"])
+            # (Y + 1 o')'(Y + 1 o') = Y'Y + o w' + w o' with w = Y'1 + n o / 2
+            w = state["sum"] + (n / 2) * offset
+            gram = dsyr2(1.0, offset, w, a=gram, overwrite_a=1)
+            left += np.clip(-2.0 * offset * w, 0.0, None)
+            total += state["sum"] + n * offset
         return {
-            "count": np.array(n, dtype=np.int64),
-            "shift": mean_a + (mean_b - mean_a) * (n_b / n),
-            "sum": np.zeros(self.n_features),
+            "count": np.array(n_a + n_b, dtype=np.int64),
+            "shift": shift,
+            "sum": total,
+            "moved": left,
+            "chain": merged(a["chain"], b["chain"], roundings=3),
             "gram": gram,
         }
 
     def result(self, state: State) -> Scatter:
-        """Mean and full symmetric scatter; of no rows, zeros."""
+        """Mean, full symmetric scatter and its error; of no rows, zeros."""
         n = int(state["count"])
         offset = state["sum"] / max(n, 1)
         upper = np.triu(state["gram"] - n * np.outer(offset, offset))
         scatter = upper + np.triu(upper, 1).T
-        return Scatter(count=n, mean=state["shift"] + offset, scatter=scatter)
+        squares = np.clip(np.diagonal(state["gram"]), 0.0, None) + state["moved"]
+        # the sums err as the products do, and count by the share of the squares that moving to the mean took away
+        off = state["moved"] + n * offset**2
+        share = float(np.sqrt(np.max(np.divide(off, squares, out=np.zeros_like(off), where=squares > 0), initial=0.0)))
+        chain = (1 + 2 * share) * state["chain"]
+        return Scatter(
+            count=n,
+            center=moved(state["shift"], offset),
+            scatter=scatter,
+            lengths=np.sqrt(squares),
+            error=largest_error(chain),
+            noise=usual_error(chain),
+        )
 
 
 def _add_columns(gram: Floats, product: sp.csr_array, start: int) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from spae_dask.accumulators.base import Floats, Rows, State, panel_rows_for
+from spae_dask.accumulators.shift import Point, deviations, has_wide_integers, in_two_floats
 from spae_dask.accumulators.sparse import PRODUCTS_UP_TO
 from spae_dask.linalg.sparse_rows import counted_from, counted_nbytes
 from spae_dask.linalg.triangular import add_rows, positive_diagonal, stack_triangles
@@ -45,14 +46,14 @@ class Projection:
     ----------
     Q : ndarray (d, s)
         Directions.
-    mean : ndarray (d,)
-        Subtracted from every row.
+    mean : ndarray (d,) or (2, d)
+        Subtracted from every row; ``(2, d)`` in two floats.
     scale : ndarray (d,) or None
         Divides every centered row.
     """
 
     Q: Floats
-    mean: Floats
+    mean: Point
     scale: Floats | None = None
 
     @property
@@ -64,7 +65,7 @@ class Projection:
     @property
     def panel_rows(self) -> int:
         """Whatever stays in cache, but enough for a matrix product."""
-        return panel_rows_for(self.mean.size, at_least=64)
+        return panel_rows_for(self.mean.shape[-1], at_least=64)
 
     @property
     def work_nbytes(self) -> int:
@@ -92,7 +93,7 @@ class Projection:
         """Add these rows."""
         if rows.shape[0] == 0:
             return state
-        centered = np.subtract(rows, self.mean, dtype=np.float64)
+        centered = deviations(rows, self.mean)
         if self.scale is not None:
             centered /= self.scale
         projected = centered @ self.Q
@@ -117,11 +118,13 @@ class Projection:
         d, s = self.Q.shape
         return int(counted_nbytes(n_rows, n_stored, d) + 8 * (2 * n_rows * s + 2 * d * s))
 
-    def update_sparse(self, state: State, rows: sp.csr_array, first_row: int) -> State:  # noqa: ARG002
+    def update_sparse(self, state: State, rows: sp.csr_array, first_row: int) -> State:
         """Add sparse rows."""
         if rows.shape[0] == 0:
             return state
-        about = counted_from(rows, self.mean, self.scale)
+        if has_wide_integers(rows.data):
+            return self.update(state, rows.toarray(), first_row)
+        about = counted_from(rows, in_two_floats(self.mean), self.scale)
         projected = about.times(self.Q)
         state["cross"] += about.transposed_times(projected)
         state["norms"] += about.squared_norms

@@ -14,6 +14,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from spae_dask.accumulators.base import Floats, Rows, State, panel_rows_for
+from spae_dask.accumulators.shift import Point, deviations, in_two_floats
 from spae_dask.linalg.sketch import exponential_draws
 
 
@@ -45,8 +46,8 @@ class RowPool:
         Columns C.
     T : ndarray (r, k)
         Coefficients with C T orthonormal; the weight of a row is the squared length of its row of C T.
-    mean : ndarray (d,)
-        Subtracted from every row.
+    mean : ndarray (d,) or (2, d)
+        Subtracted from every row; ``(2, d)`` in two floats.
     scale : ndarray (d,) or None
         Divides every centered row.
     seed : int
@@ -56,25 +57,25 @@ class RowPool:
     size: int
     columns: npt.NDArray[np.intp]
     T: Floats
-    mean: Floats
+    mean: Point
     scale: Floats | None = None
     seed: int = 0
 
     @property
     def state_nbytes(self) -> int:
         """Rows with their keys and numbers."""
-        return 8 * self.size * (self.mean.size + 2)
+        return int(8 * self.size * (self.mean.shape[-1] + 2))
 
     @property
     def panel_rows(self) -> int:
         """Whatever stays in cache."""
-        return panel_rows_for(self.mean.size, at_least=64)
+        return panel_rows_for(self.mean.shape[-1], at_least=64)
 
     @property
     def work_nbytes(self) -> int:
         """The chosen columns of the rows with the draws, and the pool put together with the rows that may enter."""
         r, k = self.T.shape
-        return int(8 * (self.panel_rows * (2 * r + k + 8) + 3 * self.size * (self.mean.size + 2)))
+        return int(8 * (self.panel_rows * (2 * r + k + 8) + 3 * self.size * (self.mean.shape[-1] + 2)))
 
     @property
     def flops_per_row(self) -> float:
@@ -86,7 +87,7 @@ class RowPool:
         return {
             "keys": np.zeros(0),
             "numbers": np.zeros(0, dtype=np.int64),
-            "rows": np.zeros((0, self.mean.size)),
+            "rows": np.zeros((0, self.mean.shape[-1])),
         }
 
     def update(self, state: State, rows: Rows, first_row: int) -> State:
@@ -105,14 +106,14 @@ class RowPool:
     def sparse_work_nbytes(self, n_rows: int, n_stored: int) -> int:
         """As dense, and the chosen and the entering rows on their way."""
         r, k = self.T.shape
-        return int(8 * (n_rows * (2 * r + k + 8) + 5 * self.size * (self.mean.size + 2)) + 16 * n_stored)
+        return int(8 * (n_rows * (2 * r + k + 8) + 5 * self.size * (self.mean.shape[-1] + 2)) + 16 * n_stored)
 
     def update_sparse(self, state: State, rows: sp.csr_array, first_row: int) -> State:
         """Let in the sparse rows whose keys are small enough."""
         return self._let_in(state, rows, rows[:, self.columns].toarray(), first_row)
 
     def _let_in(self, state: State, rows: Rows | sp.csr_array, columns: Rows, first_row: int) -> State:
-        chosen = np.subtract(columns, self.mean[self.columns], dtype=np.float64)
+        chosen = deviations(columns, in_two_floats(self.mean)[:, self.columns])
         if self.scale is not None:
             chosen /= self.scale[self.columns]
         weights = np.sum((chosen @ self.T) ** 2, axis=1)
@@ -123,7 +124,7 @@ class RowPool:
         # of many, only as many as the pool holds can stay
         entering = entering[np.argsort(keys[entering], kind="stable")[: self.size]]
         taken: Any = rows[entering]
-        values = np.subtract(taken.toarray() if sp.issparse(taken) else taken, self.mean, dtype=np.float64)
+        values = deviations(taken.toarray() if sp.issparse(taken) else taken, self.mean)
         if self.scale is not None:
             values /= self.scale
         new: State = {"keys": keys[entering], "numbers": first_row + entering, "rows": values}

@@ -11,9 +11,17 @@ from itertools import pairwise
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.linalg.blas import dgemm, dger
+from scipy.linalg.blas import dgemm
 
 from spae_dask.accumulators.base import Floats, Rows, State, panel_rows_for
+from spae_dask.accumulators.shift import (
+    Point,
+    about_their_mean,
+    deviations,
+    has_wide_integers,
+    in_two_floats,
+    step_between,
+)
 from spae_dask.accumulators.sparse import PRODUCTS_UP_TO
 from spae_dask.linalg.sketch import gaussian_rows, grouped_rows, row_signs, sign_rows
 from spae_dask.linalg.sparse_rows import counted_from, counted_nbytes, mean_of_stored_columns
@@ -36,8 +44,8 @@ class SketchedRows:
         ``S (X - shift)``.
     ones : ndarray (s,)
         ``S 1``, the sketch of a column of ones.
-    shift : ndarray (d,)
-        What the rows were counted from.
+    shift : ndarray (2, d)
+        What the rows were counted from, in two floats.
     """
 
     count: int
@@ -45,9 +53,9 @@ class SketchedRows:
     ones: Floats
     shift: Floats
 
-    def about(self, origin: Floats) -> Floats:
-        """Sketch ``S (X - origin)`` (s, d); exact for a linear sketch."""
-        centered: Floats = self.sketch - np.outer(self.ones, origin - self.shift)
+    def about(self, origin: Point) -> Floats:
+        """Sketch ``S (X - origin)`` (s, d) for an origin (d,) or (2, d); exact for a linear sketch."""
+        centered: Floats = self.sketch - np.outer(self.ones, step_between(self.shift, in_two_floats(origin)))
         return centered
 
 
@@ -82,7 +90,7 @@ class RowSketch:
     @property
     def state_nbytes(self) -> int:
         """S by d, S 1, the shift and the count."""
-        return 8 * (self.size * self.n_features + self.size + self.n_features) + 8
+        return 8 * (self.size * self.n_features + self.size + 2 * self.n_features) + 8
 
     @property
     def panel_rows(self) -> int:
@@ -91,9 +99,9 @@ class RowSketch:
 
     @property
     def work_nbytes(self) -> int:
-        """The sums of the groups, one group of rows, and their part of S with its draws."""
+        """The counted rows, the sums of their groups, and their part of S with its draws."""
         n_groups = self.panel_rows // self.group + 2
-        return 8 * (n_groups * (self.n_features + 5 * self.size) + 2 * self.group * self.n_features)
+        return 8 * (n_groups * (self.n_features + 5 * self.size) + self.panel_rows * self.n_features)
 
     @property
     def flops_per_row(self) -> float:
@@ -104,7 +112,7 @@ class RowSketch:
         """No rows."""
         return {
             "count": np.zeros((), dtype=np.int64),
-            "shift": np.zeros(self.n_features),
+            "shift": np.zeros((2, self.n_features)),
             "sketch": np.zeros((self.size, self.n_features)),
             "ones": np.zeros(self.size),
         }
@@ -114,29 +122,28 @@ class RowSketch:
         if rows.shape[0] == 0:
             return state
         if state["count"] == 0:
-            state["shift"][...] = rows.mean(axis=0, dtype=np.float64)
-        sums, weights = self._summed(rows, first_row)
+            state["shift"][...] = about_their_mean(rows)[1]
+        sums, weights = self._summed(deviations(rows, state["shift"]), first_row)
         first_group = first_row // self.group
         S = DRAW[self.kind](self.seed, self.stream, first_group, sums.shape[0], self.size)
-        sums = dger(-1.0, state["shift"], weights, a=sums.T, overwrite_a=1).T  # sums - weights shift', in place
         # in place where the state was not stored and read back since: then BLAS returns a copy
         state["sketch"] = dgemm(1.0, sums.T, S.T, beta=1.0, c=state["sketch"].T, trans_b=1, overwrite_c=1).T
         state["ones"] += weights @ S
         state["count"] += rows.shape[0]
         return state
 
-    def _summed(self, rows: Rows, first_row: int) -> tuple[Floats, Floats]:
+    def _summed(self, counted: Floats, first_row: int) -> tuple[Floats, Floats]:
         """Signed sums of each group's rows, those of them that are here, and the sums of the signs."""
-        if self.group == 1:
-            return rows.astype(np.float64, order="C"), np.ones(rows.shape[0])
-        n_rows, g = rows.shape[0], self.group
+        n_rows, g = counted.shape[0], self.group
+        if g == 1:
+            return counted, np.ones(n_rows)
         signs = row_signs(self.seed, self.stream, first_row, n_rows)
         # groups are cut by global row index; the first and the last may lie partly in other panels
         inner = np.arange(g - first_row % g, n_rows, g)
         bounds = np.concatenate([[0], inner, [n_rows]])
         sums = np.empty((bounds.size - 1, self.n_features))
         for i, (start, stop) in enumerate(pairwise(bounds)):
-            sums[i] = signs[start:stop] @ rows[start:stop].astype(np.float64)
+            sums[i] = signs[start:stop] @ counted[start:stop]
         return sums, np.add.reduceat(signs, bounds[:-1])
 
     def _rows_of_sketch(self, first_row: int, n_rows: int) -> Floats:
@@ -165,8 +172,10 @@ class RowSketch:
         m = rows.shape[0]
         if m == 0:
             return state
+        if has_wide_integers(rows.data):
+            return self.update(state, rows.toarray(), first_row)
         if state["count"] == 0:
-            state["shift"][...] = mean_of_stored_columns(rows)
+            state["shift"][...] = in_two_floats(mean_of_stored_columns(rows))
         S, step = np.empty((m, self.size)), self.panel_rows
         for start in range(0, m, step):  # in parts, because drawing takes several times the room of what is drawn
             part = S[start : start + step]
@@ -183,7 +192,7 @@ class RowSketch:
         return {
             "count": np.asarray(a["count"] + b["count"]),
             "shift": a["shift"].copy(),
-            "sketch": a["sketch"] + b["sketch"] + np.outer(b["ones"], b["shift"] - a["shift"]),
+            "sketch": a["sketch"] + b["sketch"] + np.outer(b["ones"], step_between(a["shift"], b["shift"])),
             "ones": a["ones"] + b["ones"],
         }
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from spae_dask.accumulators.base import Floats, Rows, State, panel_rows_for
+from spae_dask.accumulators.roundings import AROUND, ROUNDOFF
+from spae_dask.accumulators.shift import about_their_mean, moved, step_between
 from spae_dask.linalg.triangular import add_rows, block_size, positive_diagonal, stack_triangles
 
 
@@ -21,19 +23,31 @@ class CenteredTriangle:
     ----------
     count : int
         Number of rows.
-    mean : ndarray (d,)
-        Column means.
+    center : ndarray (2, d)
+        Column means, in two floats.
     triangle : ndarray (d, d)
         R, upper triangular with nonnegative diagonal, ``R'R = (X - mean)'(X - mean)``.
+    error : float
+        R is exact for rows of which each column errs by at most ``error`` of its length.
+    mean_error : float
+        Largest error of the mean of a column, over its length and times the root of the count.
     """
 
     count: int
-    mean: Floats
+    center: Floats
     triangle: Floats
+    error: float
+    mean_error: float
+
+    @property
+    def mean(self) -> Floats:
+        """Column means ``(d,)``, each the nearest float64 number."""
+        mean: Floats = self.center[0]
+        return mean
 
     def about(self, origin: Floats) -> Floats:
-        """Core (d + 1, d) of X about ``origin``: one more row under R."""
-        offset = np.sqrt(self.count) * (self.mean - origin)
+        """Core (d + 1, d) of X about an origin (2, d): one more row under R."""
+        offset = np.sqrt(self.count) * step_between(origin, self.center)
         core: Floats = np.vstack([self.triangle, offset])
         return core
 
@@ -54,8 +68,8 @@ class Triangular:
 
     @property
     def state_nbytes(self) -> int:
-        """A d x d triangle (stored square) and the mean."""
-        return 8 * self.n_features * (self.n_features + 1) + 8
+        """A d x d triangle (stored square), the mean in two floats, and two numbers."""
+        return 8 * self.n_features * (self.n_features + 2) + 16
 
     @property
     def panel_rows(self) -> int:
@@ -64,8 +78,8 @@ class Triangular:
 
     @property
     def work_nbytes(self) -> int:
-        """The centered column-major copy of the rows, and LAPACK's block reflectors with their scratch."""
-        return 8 * self.n_features * (self.panel_rows + 1 + 2 * block_size(self.n_features))
+        """The centered rows, a column-major copy, and LAPACK's block reflectors with their scratch."""
+        return 8 * self.n_features * (2 * self.panel_rows + 2 + 2 * block_size(self.n_features))
 
     @property
     def flops_per_row(self) -> float:
@@ -77,7 +91,9 @@ class Triangular:
         d = self.n_features
         return {
             "count": np.zeros((), dtype=np.int64),
-            "mean": np.zeros(d),
+            "mean": np.zeros((2, d)),
+            # QR factorizations behind the triangle, one after the other
+            "depth": np.zeros(()),
             "triangle": np.zeros((d, d), order="F"),
         }
 
@@ -87,17 +103,15 @@ class Triangular:
         if m == 0:
             return state
         n = int(state["count"])
+        counted, mean = about_their_mean(rows)
+        step = step_between(state["mean"], mean) if n else np.zeros(d)
         stacked = np.empty((m + 1, d), order="F")
-        # about the first row, so that a constant column is zero to the last bit and a large mean costs no digits
-        first = rows[0].astype(np.float64)
-        np.subtract(rows, first, out=stacked[:m], dtype=np.float64)
-        offset = stacked[:m].mean(axis=0)
-        stacked[:m] -= offset
-        step = (first - state["mean"]) + offset
+        stacked[:m] = counted
         stacked[m] = np.sqrt(n * m / (n + m)) * step
         # in place, unless the state was stored and came back row-major: then LAPACK returns a column-major copy
         state["triangle"] = add_rows(state["triangle"], stacked)
-        state["mean"] += step * (m / (n + m))
+        state["mean"] = moved(state["mean"], step * (m / (n + m))) if n else mean
+        state["depth"] += 1.0
         state["count"] += m
         return state
 
@@ -107,11 +121,12 @@ class Triangular:
             only = b if a["count"] == 0 else a
             return {name: array.copy(order="F") for name, array in only.items()}
         n_a, n_b = int(a["count"]), int(b["count"])
-        step = b["mean"] - a["mean"]
+        step = step_between(a["mean"], b["mean"])
         row = np.array(np.sqrt(n_a * n_b / (n_a + n_b)) * step[None, :], order="F")
         return {
             "count": np.array(n_a + n_b, dtype=np.int64),
-            "mean": a["mean"] + step * (n_b / (n_a + n_b)),
+            "mean": moved(a["mean"], step * (n_b / (n_a + n_b))),
+            "depth": np.asarray(np.maximum(a["depth"], b["depth"]) + 1.0),
             "triangle": add_rows(stack_triangles(a["triangle"], b["triangle"]), row),
         }
 
@@ -119,6 +134,8 @@ class Triangular:
         """Mean and R; of no rows, zeros."""
         return CenteredTriangle(
             count=int(state["count"]),
-            mean=state["mean"].copy(),
+            center=state["mean"].copy(),
             triangle=positive_diagonal(state["triangle"]),
+            error=2.0 * ROUNDOFF * (self.n_features + float(state["depth"]) + AROUND),
+            mean_error=ROUNDOFF * (self.panel_rows + float(state["depth"]) + AROUND),
         )

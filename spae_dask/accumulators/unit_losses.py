@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spae_dask.accumulators.base import Floats, Rows, State, panel_rows_for
+from spae_dask.accumulators.shift import Point, deviations
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,8 +71,8 @@ class UnitLosses:
     levels : ndarray (k + 2,)
         Positive numbers of the size of the scores and of the two losses of a row: divided by them, data of any
         magnitude have squares that neither overflow nor vanish.
-    mean : ndarray (d,)
-        Subtracted from every row.
+    mean : ndarray (d,) or (2, d)
+        Subtracted from every row; ``(2, d)`` in two floats.
     scale : ndarray (d,)
         Divides every centered row.
     """
@@ -82,7 +83,7 @@ class UnitLosses:
     G: Floats
     V: Floats
     levels: Floats
-    mean: Floats
+    mean: Point
     scale: Floats
 
     @property
@@ -98,18 +99,20 @@ class UnitLosses:
     @property
     def panel_rows(self) -> int:
         """Whatever stays in cache."""
-        return panel_rows_for(self.mean.size, at_least=64)
+        return panel_rows_for(self.mean.shape[-1], at_least=64)
 
     @property
     def work_nbytes(self) -> int:
         """The centered rows, a reconstruction and a residual, the chosen columns, and the numbers of each row."""
-        return 8 * self.panel_rows * (3 * self.mean.size + self.columns.size + 3 * self.levels.size)
+        return int(8 * self.panel_rows * (3 * self.mean.shape[-1] + self.columns.size + 3 * self.levels.size))
 
     @property
     def flops_per_row(self) -> float:
         """Encode and decode twice, subtract and square."""
         r, k = self.H_selected.shape
-        return float(2 * k * (r + self.mean.size) + 4 * self.V.shape[1] * self.mean.size + 8 * self.mean.size)
+        return float(
+            2 * k * (r + self.mean.shape[-1]) + 4 * self.V.shape[1] * self.mean.shape[-1] + 8 * self.mean.shape[-1]
+        )
 
     def zero(self) -> State:
         """No rows."""
@@ -128,7 +131,7 @@ class UnitLosses:
         return state
 
     def _numbers(self, rows: Rows) -> Floats:
-        centered = np.subtract(rows, self.mean, dtype=np.float64)
+        centered = deviations(rows, self.mean)
         centered /= self.scale
         scores = centered @ self.V
         losses = _squared(centered - (centered[:, self.columns] @ self.H_selected) @ self.G)

@@ -1,4 +1,4 @@
-"""What is known about the loss of an encoder, and how it is known."""
+"""The loss of an encoder, and how it is known."""
 
 import math
 from collections.abc import Mapping
@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, get_args
 
 from spae_dask.algorithms.metrics import EncoderMetrics
+from spae_dask.errors import ImpossibleCertificate
 from spae_dask.markup import html_table, labelled_lines
 
 WORTH_SAYING = 1e-7
@@ -13,6 +14,12 @@ WORTH_SAYING = 1e-7
 
 NAME_WIDTH = 19
 """Characters of a name in the table for the terminal."""
+
+LEFT_OUT = 1e-14
+"""Share of the total above which columns left out as constant to rounding are printed."""
+
+SLACK = 1e-12
+"""Share of the total by which numbers may contradict each other beside their stated error."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +35,8 @@ class Certificate:
     ratio : float
         ``loss / pca_loss``, the information loss, at least 1. 1.0 if both are zero to rounding.
     pca_loss_kind : str
-        ``"exact"``, ``"certified lower bound"`` or ``"estimate"``.
+        ``"exact"``; ``"approximate"``, if rounding may move it by more than 1e-4 of itself; ``"certified lower bound"``
+        or ``"estimate"``.
     total : float
         ``||X||^2``.
     explained : float
@@ -44,12 +52,18 @@ class Certificate:
     combined_nonzero : int
         Features that any component uses.
     loss_error : float
-        Estimated absolute rounding error of ``loss`` and ``pca_loss``.
+        Largest absolute error that rounding can have made in ``loss`` and in an exact ``pca_loss``.
     loss_kind : str
-        ``"exact"``; ``"certified interval"``, where a sketch of all rows bounds the loss; or ``"estimate"``, where not
-        all rows were seen.
+        ``"exact"``; ``"approximate"``, if ``loss_error`` is more than 1e-4 of PCA's loss; ``"certified interval"``,
+        if a sketch of all rows bounds the loss; or ``"estimate"``, if not all rows were seen.
     loss_lower, loss_upper : float or None
         Ends of the interval of the loss, where it is not exact.
+    summed_over_rows : bool
+        Whether the loss is a sum of squared residuals of the rows. An evaluation makes it. A fit makes it by one more
+        read, where rounding of the core would leave the loss uncertain.
+    n_left_out, left_out : int, float
+        Columns that were left out because they vary by no more than the rounding of their entries, and their sum of
+        squared deviations, which is in no other number but ``loss_error``.
     confidence : float or None
         Probability that the interval holds, where it is not certain.
     pca_loss_lower, pca_loss_upper : float or None
@@ -104,6 +118,45 @@ class Certificate:
     left_to_gain: float | None = None
     decoder_loss: float | None = None
     metrics: EncoderMetrics | None = None
+    summed_over_rows: bool = False
+    n_left_out: int = 0
+    left_out: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Refuse numbers that no matrix allows.
+
+        Raises
+        ------
+        ImpossibleCertificate
+            If two numbers contradict each other by more than rounding.
+        """
+        impossible = self._contradiction()
+        if impossible is not None:
+            raise ImpossibleCertificate(
+                f"a certificate contradicts itself: {impossible}. This is a bug of spae_dask. Please report it with "
+                f"the parameters of the fit, the type and shape of the data, and these numbers: {asdict(self)}"
+            )
+
+    def _contradiction(self) -> str | None:
+        """Two numbers that contradict each other by more than rounding, if there are any."""
+        slack = SLACK * max(self.total, self.loss, self.pca_loss) + self.loss_error
+        intervals = {
+            "loss": (self.loss_lower, self.loss_upper),
+            "PCA's loss": (self.pca_loss_lower, self.pca_loss_upper),
+            "ratio": (self.ratio_lower, self.ratio_upper),
+        }
+        for name, (lower, upper) in intervals.items():
+            if lower is not None and upper is not None and lower > upper:
+                return f"the lower bound of the {name}, {lower!r}, is above the upper bound, {upper!r}"
+        if self.loss > self.total + slack:
+            return f"the loss, {self.loss!r}, is above the total, {self.total!r}"
+        if "estimate" in (self.loss_kind, self.pca_loss_kind):
+            return None
+        if self.pca_loss > self.loss + slack:
+            return f"PCA's loss, {self.pca_loss!r}, is above the loss, {self.loss!r}"
+        if (1 - self.ratio) * self.pca_loss > slack:
+            return f"the ratio, {self.ratio!r}, is below 1"
+        return None
 
     def as_dict(self) -> dict[str, Any]:
         """The fields by name, for JSON."""
@@ -131,7 +184,8 @@ class Certificate:
         lines = [
             f"information loss   {self.ratio:.6f} x PCA's" + self._excess() + self._ratio_interval(),
             f"loss               {self.loss:.6g} of {self.total:.6g}  ({self.explained:.4%} explained)"
-            + self._loss_interval(),
+            + self._loss_interval()
+            + self._summed(),
             f"PCA's loss         {self.pca_loss:.6g}  ({self.pca_loss_kind})",
             f"symmetric variance {self.symmetric_ratio:.6f} of PCA's",
             f"nonzeros           {self.n_nonzero} a component at most, {self.combined_nonzero} features in all, "
@@ -143,6 +197,12 @@ class Certificate:
         if self.loss_error > WORTH_SAYING * self.loss > 0:
             share = self.loss_error / self.loss
             lines.insert(3, f"rounding           of both losses at most {self.loss_error:.2g}, {share:.2g} of the loss")
+        if self.n_left_out and self.left_out > LEFT_OUT * self.total:
+            lines.insert(
+                3,
+                f"left out           {self.n_left_out} columns constant to rounding, "
+                f"with {self.left_out:.3g}, {self.left_out / max(self.total, self.left_out):.2g} of the total",
+            )
         if self.eps is not None:
             lines.insert(-2, f"wanted             {self._wanted()}")
         if self.decoder_loss is not None:
@@ -185,6 +245,10 @@ class Certificate:
             return ""
         sure = "certain" if self.confidence is None else f"{self.confidence:.0%} confidence"
         return f"\n                   {self.loss_kind}: {self.loss_lower:.6g} to {self.loss_upper:.6g}, {sure}"
+
+    def _summed(self) -> str:
+        """Origin of the loss, where it is not the core."""
+        return "\n                   summed over the rows" if self.summed_over_rows else ""
 
     def _wanted(self) -> str:
         wanted = f"eps = {self.eps:g}: r = {self.n_nonzero} found"

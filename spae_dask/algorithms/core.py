@@ -72,6 +72,7 @@ def read_core(
     scale: bool,
     missing: str,
     precision: str = "exact",
+    integers: bool = False,
 ) -> CoreSummary:
     """Summarise the data into a core.
 
@@ -91,6 +92,8 @@ def read_core(
         What NaN means.
     precision : {"exact", "fast"}
         Whether a Gram matrix multiplies in float64 or in float32.
+    integers : bool
+        Whether all entries are integers, see :func:`summarize`.
 
     Raises
     ------
@@ -102,7 +105,7 @@ def read_core(
     fill = missing_fill(run_pass, n_features, missing)
     found = run_pass(_core_recipe(strategy, n_features, fill, precision), "core")
     refuse_non_finite(found["nonfinite"])
-    return replace(summarize(found["core"], center=center, scale=scale), fill=fill, precision=precision)
+    return replace(summarize(found["core"], center=center, scale=scale, integers=integers), fill=fill)
 
 
 def missing_fill(run_pass: RunPass, n_features: int, missing: str) -> Floats | None:

@@ -1,4 +1,4 @@
-"""What one read leaves of the data: a core, centered and scaled by algebra, and how far rounding can have moved it."""
+"""Summary that one read leaves of the data: a core, centered and scaled by algebra, and the rounding behind it."""
 
 import math
 from dataclasses import dataclass, replace
@@ -7,11 +7,11 @@ import numpy as np
 import numpy.typing as npt
 
 from spae_dask.accumulators import CenteredTriangle, Scatter
-from spae_dask.accumulators.single import RELATIVE_ERROR
+from spae_dask.accumulators.shift import SMALLEST_SQUARE, step_between, vanishing
+from spae_dask.algorithms.rounding import ROUNDOFF, Rounding
 from spae_dask.errors import InvalidInput
-from spae_dask.linalg.loss import total_variance
 from spae_dask.linalg.scaling import unit_columns
-from spae_dask.linalg.spectral import core_from_gram
+from spae_dask.linalg.spectral import factor_gram, pca_loss, right_singular
 
 Floats = npt.NDArray[np.float64]
 
@@ -29,75 +29,108 @@ class CoreSummary:
         Rows seen.
     core : ndarray (m, d)
         L with ``L'L = X'X``, X centered and scaled.
-    mean : ndarray (d,)
-        Subtracted from X; zeros if not centered.
+    center : ndarray (2, d)
+        Subtracted from X, in two floats; zeros if not centered.
     scale : ndarray (d,)
         X is divided by it; ones if not scaled.
     constant : ndarray of int
         Columns without variance.
+    n_left_out : int
+        Columns that vary, but by no more than the rounding of their entries; they are left out as constant.
     fill : ndarray (d,) or None
-        What stood for NaN; None if NaN was refused.
-    strategy, precision : str
-        How the core was made, which decides what rounding did to it.
+        Values that stood for NaN; None if NaN was refused.
+    rounding : Rounding
+        Errors of the core.
     """
 
     n_samples: int
     core: Floats
-    mean: Floats
+    center: Floats
     scale: Floats
     constant: npt.NDArray[np.intp]
     fill: Floats | None
-    strategy: str
-    precision: str = "exact"
+    rounding: Rounding
+    n_left_out: int = 0
 
-    def loss_error(self, loss: float) -> float:
-        """Estimated absolute rounding error of a loss computed on the core.
+    @property
+    def mean(self) -> Floats:
+        """Subtracted from X ``(d,)``: the nearest float64 numbers."""
+        mean: Floats = self.center[0]
+        return mean
 
-        A Gram matrix errs by d u ||X||^2. A triangular factor errs by d u ||X|| in every singular value, which moves
-        a small sum of squares far less. Float32 products err by their own share of the total.
-        """
-        total = total_variance(self.core)
-        unit: float = self.core.shape[1] * float(np.finfo(np.float64).eps)
-        if self.precision == "fast":
-            return RELATIVE_ERROR * total
-        if self.strategy == "gram":
-            return unit * total
-        return 2 * unit * math.sqrt(total) * math.sqrt(loss) + unit**2 * total
+    def rank_tol(self, k: int) -> float:
+        """Relative length below which a column's part outside the span of others is noise, see ``Rounding``."""
+        return self.rounding.rank_tol(pca_loss(right_singular(self.core, 0)[0], k))
 
 
-def summarize(found: Scatter | CenteredTriangle, *, center: bool, scale: bool) -> CoreSummary:
-    """Center and scale by algebra on the summary; X itself is never rewritten."""
+def summarize(found: Scatter | CenteredTriangle, *, center: bool, scale: bool, integers: bool = False) -> CoreSummary:
+    """Center and scale by algebra on the summary; X itself is never rewritten.
+
+    Parameters
+    ----------
+    found : Scatter or CenteredTriangle
+        Summary of the rows.
+    center, scale : bool
+        Whether to center, and to divide columns by their standard deviations (divisor n - 1).
+    integers : bool
+        Whether all entries are integers. These have no rounding, so a column that varies at all is not constant.
+    """
     d = found.mean.size
-    deviation = _variation(found) / np.sqrt(max(found.count - 1, 1))
-    is_constant = constant_columns(deviation, found.mean)
+    lengths = _variation(found)
+    deviation = lengths / np.sqrt(max(found.count - 1, 1))
+    is_constant = deviation == 0.0 if integers else constant_columns(deviation, found.mean)
     divisor = np.where(is_constant, 1.0, deviation) if scale else np.ones(d)
-    summary = summary_about(found, found.mean.copy() if center else np.zeros(d), divisor)
+    summary = summary_about(found, found.center if center else np.zeros((2, d)), divisor, one_float=center)
+    if not center:
+        return replace(summary, constant=np.flatnonzero(is_constant))
     # centered, a constant column is zero; what is left of it is the rounding of its entries
-    core = np.where(is_constant, 0.0, summary.core) if center else summary.core
-    return replace(summary, core=core, constant=np.flatnonzero(is_constant))
+    core = np.where(is_constant, 0.0, summary.core)
+    left_out = float(np.sum((lengths[is_constant] / divisor[is_constant]) ** 2))
+    return replace(
+        summary,
+        core=core,
+        constant=np.flatnonzero(is_constant),
+        n_left_out=int(np.count_nonzero(is_constant & (lengths > 0.0))),
+        rounding=replace(summary.rounding, left_out=left_out),
+    )
 
 
-def summary_about(found: Scatter | CenteredTriangle, origin: Floats, scale: Floats) -> CoreSummary:
-    """Core of the data about ``origin`` and divided by ``scale``, both (d,)."""
-    centered = np.array_equal(origin, found.mean)
+def summary_about(
+    found: Scatter | CenteredTriangle, origin: Floats, scale: Floats, *, one_float: bool = False
+) -> CoreSummary:
+    """Core of the data about ``origin (2, d)`` and divided by ``scale (d,)``.
+
+    With ``one_float`` only the first float of the origin is reported, and ``rounding.missed`` says what that misses.
+    """
+    refuse_overflow(found.scatter if isinstance(found, Scatter) else found.triangle)
+    centered = np.array_equal(origin, found.center)
+    offset = np.sqrt(found.count) * step_between(origin, found.center)
     if isinstance(found, Scatter):
         gram = found.scatter if centered else found.about(origin)
         refuse_overflow(gram)
-        core, strategy = core_from_gram(gram), "gram"
+        core, dropped = factor_gram(gram, found.error)
+        # the eigenvectors and the core made of them round as well
+        products = found.error + dropped + scale.size * ROUNDOFF
+        rounding = Rounding(
+            np.sqrt(found.lengths**2 + offset**2) / scale, products=products, noise=found.noise + 8 * ROUNDOFF
+        )
     else:
-        refuse_overflow(found.triangle)
-        core, strategy = found.triangle if centered else found.about(origin), "tsqr"
+        core = found.triangle if centered else found.about(origin)
+        core = core[core.any(axis=1)] if core.any() else core[:1]
+        rounding = Rounding(unit_columns(core)[1] / scale, rows=found.error)
     core = core / scale
     # every loss is a sum of squares of such entries
     refuse_overflow(core, limit=math.sqrt(np.finfo(np.float64).max / core.size))
+    refuse_vanishing_core(core)
+    missed = np.sqrt(found.count) * origin[1] / scale if one_float else np.zeros(scale.size)
     return CoreSummary(
         n_samples=found.count,
         core=core,
-        mean=origin,
+        center=origin,
         scale=scale,
         constant=np.zeros(0, dtype=np.intp),
         fill=None,
-        strategy=strategy,
+        rounding=replace(rounding, mean=found.mean_error, missed=missed),
     )
 
 
@@ -112,6 +145,13 @@ def _variation(found: Scatter | CenteredTriangle) -> Floats:
     if isinstance(found, Scatter):
         return np.sqrt(np.clip(np.diag(found.scatter), 0.0, None))
     return unit_columns(found.triangle)[1]
+
+
+def refuse_vanishing_core(core: Floats) -> None:
+    """Raise ``InvalidInput`` if a core is not zero but the sum of its squares underflows."""
+    largest = np.max(np.abs(core), axis=0)
+    if 0.0 < np.max(largest) < math.sqrt(SMALLEST_SQUARE):
+        raise vanishing(int(np.argmax(largest)))
 
 
 def refuse_overflow(values: Floats, limit: float = math.inf) -> None:

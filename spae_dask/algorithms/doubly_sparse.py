@@ -95,5 +95,5 @@ def choose_rows(problem: Problem, summary: CoreSummary, run_pass: RunPass, colum
 def row_pool(problem: Problem, summary: CoreSummary, columns: npt.NDArray[np.intp]) -> RowPool | Imputed[PooledRows]:
     """Recipe of the pass."""
     T = leverage_coefficients(summary.core, columns, problem.n_components)
-    pool = RowPool(pool_size(problem), columns, T, summary.mean, summary.scale, seed=problem.seed)
+    pool = RowPool(pool_size(problem), columns, T, summary.center, summary.scale, seed=problem.seed)
     return pool if summary.fill is None else Imputed(pool, summary.fill)

@@ -1,7 +1,6 @@
-"""Exact loss of a given encoder on given data, in one pass."""
+"""Loss of a given encoder on given data, in one pass, from the residuals of the rows."""
 
-import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,16 +15,18 @@ from spae_dask.accumulators import (
     NonFinite,
     Products,
     Residual,
+    ResidualSums,
     Together,
     Triangular,
 )
+from spae_dask.accumulators.shift import in_two_floats
 from spae_dask.algorithms.certificate import Certificate
-from spae_dask.algorithms.certify import certify, certify_between
+from spae_dask.algorithms.certify import certify, certify_between, measured_on_rows
 from spae_dask.algorithms.core import RunPass
 from spae_dask.algorithms.core_summary import Floats, summary_about
 from spae_dask.algorithms.non_finite import refuse_non_finite
+from spae_dask.algorithms.rounding import Rounding
 from spae_dask.linalg.candidates import candidate_core
-from spae_dask.linalg.loss import encoder_loss, total_variance
 
 MEASURED = "measured on the data given; no theorem is involved"
 
@@ -51,7 +52,7 @@ class Codec:
     fill: Floats | None = None
 
     def residual(self) -> Residual:
-        """Recipe for the squared norm of what encoding and decoding loses."""
+        """Recipe for the residual of encoding and decoding."""
         columns = np.flatnonzero(self.H.any(axis=1))
         return Residual(columns, self.H[columns], self.G, self.mean, self.scale)
 
@@ -70,7 +71,7 @@ def evaluation_recipe(strategy: str, codec: Codec) -> Accumulator[Any]:
     parts: dict[str, Accumulator[Any]] = {"nonfinite": NonFinite(d), "residual": codec.residual()}
     if strategy == "sketch":
         parts["products"] = CrossProducts(np.flatnonzero(codec.H.any(axis=1)), codec.mean, codec.scale)
-        parts["frequent"] = FrequentDirections(d, min(d, max(4 * k, k + 20)))
+        parts["frequent"] = FrequentDirections(d, min(d, max(4 * k, k + 20)), scaled=not np.all(codec.scale == 1.0))
     else:
         parts["core"] = Gram(d) if strategy == "gram" else Triangular(d)
     return codec.filled(Together(parts))
@@ -79,9 +80,11 @@ def evaluation_recipe(strategy: str, codec: Codec) -> Accumulator[Any]:
 def evaluate_encoder(run_pass: RunPass, codec: Codec, *, strategy: str) -> Certificate:
     """Loss of an encoder on data that need not be those it was fitted on.
 
-    X is taken about the encoder's mean and scale, as ``transform`` does. ``loss`` allows the decoder that is best for
-    these data; ``decoder_loss`` uses the encoder's own and is summed over the rows, with no algebra in between. On the
-    data of the fit the two agree. ``metrics`` are of the encoder on these data as well, but not with a sketch.
+    X is taken about the encoder's mean and scale, as ``transform`` does. ``decoder_loss`` is the sum of the squared
+    residuals of the rows with the encoder's own decoder. ``loss`` allows the decoder that is best for these data, and
+    is that sum less what the best decoder takes off it. Neither comes from the core of the data, which decides PCA's
+    loss only. On the data of the fit the two agree. ``metrics`` are of the encoder on these data as well, but not with
+    a sketch.
 
     Passes: 1.
 
@@ -92,42 +95,49 @@ def evaluate_encoder(run_pass: RunPass, codec: Codec, *, strategy: str) -> Certi
     codec : Codec
         The encoder.
     strategy : {"gram", "tsqr", "sketch"}
-        How the core of the data is made. With ``"sketch"`` there is none: the loss is exact all the same, and PCA's a
-        certified lower bound.
+        Kind of core of the data. With ``"sketch"`` there is none, and PCA's loss is a certified lower bound.
     """
     found = run_pass(evaluation_recipe(strategy, codec), "evaluate")
     refuse_non_finite(found["nonfinite"])
     if strategy == "sketch":
         return _certify_products(codec, found["products"], found["frequent"], found["residual"])
-    return certify(
-        summary_about(found["core"], codec.mean, codec.scale),
+    sums: ResidualSums = found["residual"]
+    summary = summary_about(found["core"], in_two_floats(codec.mean), codec.scale)
+    measured, G = measured_on_rows(sums, summary.rounding, codec.H, codec.G)
+    certificate = certify(
+        summary,
         codec.H,
+        G=G,
         bound=None,
         theorem=MEASURED,
         passes=1,
         bytes_read=0,
-        decoder_loss=found["residual"],
+        decoder_loss=sums.loss,
         keep_metrics=True,
+        measured=measured,
     )
+    return replace(certificate, summed_over_rows=True)
 
 
-def _certify_products(codec: Codec, products: Products, frequent: FrequentSketch, decoder_loss: float) -> Certificate:
-    """Certificate from the products of the encoder's columns, on whose core ``Q_C'X`` its loss is exact."""
-    k, total = codec.H.shape[1], float(np.sum(products.column_norms))
-    core = candidate_core(products.gram, products.cross) if products.gram.size else np.zeros((1, codec.mean.size))
-    outside = max(total - total_variance(core), 0.0)
-    loss = outside + encoder_loss(core, codec.H)
+def _certify_products(codec: Codec, products: Products, frequent: FrequentSketch, sums: ResidualSums) -> Certificate:
+    """Certificate from the residual, the products of the encoder's columns, and a sketch for PCA's loss."""
+    k, d = codec.H.shape[1], codec.mean.size
+    rounding = Rounding(np.sqrt(products.column_norms), products=products.error)
+    measured, _ = measured_on_rows(sums, rounding, codec.H, codec.G)
+    core = candidate_core(products.gram, products.cross, products.noise) if products.gram.size else np.zeros((1, d))
     lower, upper = frequent.optimum_interval(k, codec.mean, codec.scale)
-    return certify_between(
+    upper = min(upper, measured.loss + measured.error)
+    certificate = certify_between(
         core,
         codec.H,
-        loss,
-        (lower, min(upper, loss)),
-        total=total,
-        error=100 * math.sqrt(codec.mean.size) * float(np.finfo(np.float64).eps) * total,
+        measured.loss,
+        (min(lower, upper), upper),
+        total=rounding.total,
+        error=measured.error + rounding.pca_error(0.0, 0),
         certified=True,
         bound=None,
         theorem=MEASURED,
         passes=1,
-        decoder_loss=decoder_loss,
+        decoder_loss=sums.loss,
     )
+    return replace(certificate, summed_over_rows=True)

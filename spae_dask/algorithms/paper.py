@@ -15,7 +15,7 @@ the one of smallest exact loss is kept, which turns the bound in expectation int
 ``1 - 2^-n_repeats``.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -31,11 +31,12 @@ from spae_dask.algorithms.certify import certify_between
 from spae_dask.algorithms.core import RunPass, means_recipe
 from spae_dask.algorithms.core_summary import Floats
 from spae_dask.algorithms.problem import Problem
+from spae_dask.algorithms.settled import loss_from_products
 from spae_dask.algorithms.sketched import Columns, Sketched, SketchSizes, read_sketch, sketch_recipe
 from spae_dask.algorithms.sparse_encoder import FittedEncoder, padded
 from spae_dask.encoding import encoder_from_columns
 from spae_dask.linalg.candidates import candidate_core
-from spae_dask.linalg.loss import encoder_loss, sequential_explained
+from spae_dask.linalg.loss import sequential_explained
 from spae_dask.linalg.scaling import squared_columns
 from spae_dask.selection.adaptive import best_split
 from spae_dask.selection.dual_set import dual_set_weights
@@ -120,7 +121,9 @@ def paper_passes(problem: Problem, n_features: int, options: PaperOptions) -> li
     columns, ones = np.arange(d), np.ones(d)
     # broadcast: a placeholder of d numbers a direction would be as large as the thing itself
     Z, decoder = np.broadcast_to(0.0, (d, k)), np.broadcast_to(0.0, (k, d))
-    passes: list[tuple[str, Accumulator[Any]]] = [("sketch", sketch_recipe(d, _sizes(problem, d), problem.seed))]
+    passes: list[tuple[str, Accumulator[Any]]] = [
+        ("sketch", sketch_recipe(d, _sizes(problem, d), problem.seed, scale=problem.scale))
+    ]
     passes += [("projection", Projection(np.broadcast_to(0.0, (d, s)), ones, ones))] * (1 + options.power_iterations)
     passes += [
         ("residual norms", ResidualColumns(columns, Z, decoder, ones, ones)),
@@ -142,7 +145,7 @@ def _directions(sketched: Sketched, run_pass: RunPass, k: int, power_iterations:
     """Approximate V_k and leading singular values: the SVD of X on the row space of the sketch, by TSQR."""
     Q = np.linalg.qr(sketched.W.T)[0]
     for iteration in range(power_iterations + 1):
-        seen = run_pass(sketched.recipe(Projection(Q, sketched.mean, sketched.scale)), "projection")
+        seen = run_pass(sketched.recipe(Projection(Q, sketched.center, sketched.scale)), "projection")
         if iteration < power_iterations:
             Q = np.linalg.qr(seen.cross)[0]
     _, sigma, Yt = np.linalg.svd(seen.triangle)
@@ -151,7 +154,7 @@ def _directions(sketched: Sketched, run_pass: RunPass, k: int, power_iterations:
 
 
 def _residual_of(Z: Floats, sketched: Sketched) -> ResidualColumns:
-    return ResidualColumns(np.arange(Z.shape[0]), Z, Z.T, sketched.mean, sketched.scale)
+    return ResidualColumns(np.arange(Z.shape[0]), Z, Z.T, sketched.center, sketched.scale)
 
 
 def _start_size(k: int, r: int, split: str) -> int:
@@ -175,9 +178,11 @@ def _adaptive_draws(
     problem: Problem, sketched: Sketched, run_pass: RunPass, start: Columns, r: int, n_repeats: int
 ) -> list[Columns]:
     """Rounds of columns drawn with probability proportional to what the start leaves of them."""
-    products = run_pass(sketched.recipe(CrossProducts(start, sketched.mean, sketched.scale)), "start")
+    products = run_pass(sketched.recipe(CrossProducts(start, sketched.center, sketched.scale)), "start")
     norms = products.column_norms
-    left = norms - squared_columns(candidate_core(products.gram, products.cross)) if start.size else norms.copy()
+    left = norms.copy()
+    if start.size:
+        left -= squared_columns(candidate_core(products.gram, products.cross, products.noise))
     # a difference of squares: below 1e-12 of the column it is rounding
     left[left < 1e-12 * norms] = 0.0
     left[start] = 0.0
@@ -198,25 +203,28 @@ def _finish(
     bound: tuple[float | None, str],
 ) -> FittedEncoder:
     """Pass 5: exact products of all columns drawn; the best of the rounds; its certificate."""
-    k, d = problem.n_components, sketched.mean.size
+    k, d = problem.n_components, sketched.scale.size
     union = np.unique(np.concatenate(chosen))
-    products = run_pass(sketched.recipe(CrossProducts(union, sketched.mean, sketched.scale)), "finish")
+    products = run_pass(sketched.recipe(CrossProducts(union, sketched.center, sketched.scale)), "finish")
     # of constant or zero data no column is chosen
-    core = candidate_core(products.gram, products.cross) if union.size else np.zeros((1, d))
-    total = sketched.total
-    outside = max(total - float(np.sum(squared_columns(core))), 0.0)
+    core = candidate_core(products.gram, products.cross, products.noise) if union.size else np.zeros((1, d))
+    total, lengths = sketched.total, sketched.lengths
+    rounding = replace(sketched.rounding, products=products.error, noise=products.noise, by_products=True)
     encoders = [encoder_from_columns(core, columns, k) for columns in chosen]
-    losses = [outside + encoder_loss(core, H) for H, _ in encoders]
+    losses = [loss_from_products(lengths, products.gram, products.cross, H[union], G) for H, G in encoders]
     best = int(np.argmin(losses))
     H, G = padded(encoders[best][0].T, k).T, padded(encoders[best][1], k)
     lower, upper = sketched.pca_interval(k)
+    pca_upper = max(min(upper, pca_upper + rounding.pca_error(pca_upper, k)), lower)
     certificate = certify_between(
         core,
         H,
         losses[best],
-        (lower, min(upper, pca_upper)),
+        (lower, pca_upper),
         total=total,
-        error=100 * d * float(np.finfo(np.float64).eps) * total,
+        error=rounding.loss_error(losses[best], H, G),
+        n_left_out=sketched.n_left_out,
+        left_out=rounding.left_out,
         certified=True,
         bound=bound[0],
         theorem=bound[1],
@@ -225,7 +233,7 @@ def _finish(
     return FittedEncoder(
         H=H,
         G=G,
-        mean=sketched.mean,
+        center=sketched.center,
         scale=sketched.scale,
         selected=np.flatnonzero(H.any(axis=1)),
         chosen=chosen[best],
@@ -235,6 +243,7 @@ def _finish(
         fill=sketched.fill,
         n_samples=sketched.n_samples,
         certificate=certificate,
+        rounding=rounding,
     )
 
 

@@ -84,7 +84,7 @@ def losses_of(fitted: FittedEncoder, summary: CoreSummary, lengths: Ints) -> Uni
         G=fitted.G,
         V=V,
         levels=np.where(levels > 0, levels, 1.0),
-        mean=fitted.mean,
+        mean=fitted.center,
         scale=fitted.scale,
     )
 
@@ -103,11 +103,14 @@ def weighted_core(
     About the mean of all of them, whose core is ``summary``, in the scale of the encoder that is measured.
     """
     weight = draw.of_rows / new.count
-    parts = [summary_about(part, summary.mean, fitted.scale) for part in (seen, new)]
+    parts = [summary_about(part, summary.center, fitted.scale) for part in (seen, new)]
     core = np.vstack([parts[0].core, math.sqrt(weight) * parts[1].core])
     if center:  # what is left of a constant column is the rounding of its entries
         core[:, summary.constant] = 0.0
-    return replace(parts[0], core=core, n_samples=summary.n_samples, constant=summary.constant, fill=summary.fill)
+    lengths = np.sqrt(parts[0].rounding.lengths ** 2 + weight * parts[1].rounding.lengths ** 2)
+    worse = max((part.rounding for part in parts), key=lambda rounding: rounding.products + rounding.rows)
+    rounding = replace(summary.rounding, lengths=lengths, products=worse.products, rows=worse.rows)
+    return replace(summary, core=core, scale=fitted.scale, rounding=rounding)
 
 
 def certified_again(problem: Problem, fitted: FittedEncoder, summary: CoreSummary) -> FittedEncoder:

@@ -1,19 +1,19 @@
-"""Candidate columns settled: encoders on them whose losses are exact, and PCA's loss between certified bounds."""
+"""Encoders on candidate columns, whose losses follow from exact products, and certified bounds on PCA's loss."""
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from spae_dask.accumulators import Products
-from spae_dask.accumulators.single import RELATIVE_ERROR
 from spae_dask.algorithms.certificate import Certificate
 from spae_dask.algorithms.certify import certify_between
 from spae_dask.algorithms.core_summary import Floats, refuse_overflow
 from spae_dask.algorithms.problem import Problem
 from spae_dask.algorithms.proposal import Proposal
-from spae_dask.algorithms.sketched import Sketched
+from spae_dask.algorithms.rounding import ROUNDOFF, Rounding
+from spae_dask.algorithms.sketched import Columns, Sketched
 from spae_dask.algorithms.smallest import smallest_within
 from spae_dask.algorithms.sparse_encoder import FittedEncoder, padded
 from spae_dask.algorithms.theory import target_of
@@ -29,18 +29,20 @@ from spae_dask.linalg.loss import (
     total_variance,
 )
 from spae_dask.linalg.project import column_basis
-from spae_dask.linalg.spectral import right_singular
 from spae_dask.linalg.triangular import add_rows
 
 NEGLIGIBLE = 1e-10
 """Share of the total below which a direction is not used to bound PCA's loss."""
+
+SAFELY_ABOVE = 1e5
+"""Directions that bound PCA's loss are so many times as strong as the rounding of products, or it would blur them."""
 
 ON_SKETCH = "columns are proposed on a sketch and settled exactly: no bound is known before the data are seen"
 
 
 @dataclass(frozen=True, eq=False)
 class Settled:
-    """What the second read leaves.
+    """Candidate columns and their products with all of X.
 
     Attributes
     ----------
@@ -48,8 +50,8 @@ class Settled:
         Of the first read, without its sketch.
     proposal : Proposal
         The candidates.
-    cross : ndarray (c, d)
-        C'X.
+    gram, cross : ndarray (c, c), (c, d)
+        C'C and C'X.
     weights : ndarray (c, q)
         Make ``C weights`` orthonormal.
     core : ndarray (q, c + c)
@@ -57,34 +59,28 @@ class Settled:
         candidates is exact but for ``outside``.
     outside : float
         ``||X - P_C X||^2``.
-    spectrum : ndarray
-        Singular values of X within the span of the candidates and of X Z: lower bounds on those of X, and close.
-    beyond : float
-        Total outside that span.
-    single : bool
-        Whether products were made in float32.
+    basis : PrincipalBasis
+        Singular values of X within the span of the candidates and of X Z.
+    rounding : Rounding
+        Errors of the products.
     """
 
     sketched: Sketched
     proposal: Proposal
+    gram: Floats
     cross: Floats
     weights: Floats
     core: Floats
     outside: float
-    spectrum: Floats
-    beyond: float
-    single: bool
+    basis: "PrincipalBasis"
+    rounding: Rounding
 
     def pca_interval(self, k: int) -> tuple[float, float]:
-        """Certified bounds on ``||X - X_k||^2``.
-
-        With P the projection on the span, ``X'X = X'PX + X'(I - P)X``. The k largest eigenvalues of a sum are at most
-        those of ``X'PX`` and the trace of the rest (Ky Fan 1951), and at least those of ``X'PX``. Frequent Directions
-        may know better.
-        """
-        tail = float(np.sum(self.spectrum[k:] ** 2))
+        """Certified bounds on ``||X - X_k||^2``, those of Frequent Directions or of :class:`PrincipalBasis`."""
         lower, upper = self.sketched.pca_interval(k)
-        return max(lower, tail), min(upper, tail + self.beyond)
+        least, most = self.basis.pca_interval(k, self.rounding)
+        best = min(upper, most)
+        return min(max(lower, least), best), best
 
     @property
     def n_samples(self) -> int:
@@ -114,13 +110,9 @@ class Settled:
         return fitted.certificate.loss <= self._target(problem)
 
     def _target(self, problem: Problem) -> float:
-        pca = self.pca_interval(problem.n_components)[0 if problem.certified else 1]
-        return (1 + problem.eps) * pca + self._error
-
-    @property
-    def _error(self) -> float:
-        exact: float = 100 * math.sqrt(self.cross.shape[1]) * float(np.finfo(np.float64).eps)
-        return (RELATIVE_ERROR if self.single else exact) * self.sketched.total
+        k = problem.n_components
+        pca = self.pca_interval(k)[0 if problem.certified else 1]
+        return (1 + problem.eps) * pca + self.rounding.pca_error(pca, k)
 
     def _smallest(self, problem: Problem) -> Floats:
         """Encoder of the fewest nonzeros found that reaches ``eps``; of all candidates if none does."""
@@ -181,34 +173,96 @@ class Settled:
         return FittedEncoder(
             H=wide,
             G=decoder,
-            mean=first.mean,
+            center=first.center,
             scale=first.scale,
             selected=np.flatnonzero(wide.any(axis=1)),
             chosen=columns[self.proposal.selected],
             explained_ratio=explained / total if total > 0 else np.zeros(k),
-            spectrum=self.spectrum,
+            spectrum=self.basis.spectrum,
             constant=first.constant,
             fill=first.fill,
             n_samples=first.n_samples,
-            certificate=self._certificate(problem, H),
+            certificate=self._certificate(problem, H, wide, decoder),
+            rounding=self.rounding,
         )
 
-    def _certificate(self, problem: Problem, H: Floats) -> Certificate:
+    def _certificate(self, problem: Problem, H: Floats, wide: Floats, G: Floats) -> Certificate:
+        """Certificate of an encoder ``H`` on the core, ``wide (d, k)`` on X, with its decoder."""
+        columns = self.proposal.columns
+        loss = loss_from_products(self.sketched.lengths, self.gram, self.cross, wide[columns], G)
         return certify_between(
             self.core,
             H,
-            self.outside + encoder_loss(self.core, H),
+            loss,
             self.pca_interval(problem.n_components),
             total=self.sketched.total,
-            error=self._error,
+            error=self.rounding.loss_error(loss, wide, G),
             certified=problem.certified,
             bound=None,
             theorem=ON_SKETCH,
             target=target_of(problem),
+            n_left_out=self.sketched.n_left_out,
+            left_out=self.rounding.left_out,
         )
 
 
-def settle(sketched: Sketched, proposal: Proposal, products: Products, Z: Floats, *, single: bool) -> Settled:
+def loss_from_products(lengths: Floats, gram: Floats, cross: Floats, H: Floats, G: Floats) -> float:
+    """``||X - X H G||^2`` from products alone: the total minus what is explained, column by column.
+
+    Parameters
+    ----------
+    lengths : ndarray (d,)
+        Lengths of the columns of X.
+    gram, cross : ndarray (c, c), (c, d)
+        C'C and C'X.
+    H : ndarray (c, k)
+        Rows of the encoder for the columns C; all others are zero.
+    G : ndarray (k, d)
+        Decoder.
+    """
+    explained = np.einsum("jd,jd->d", G, 2.0 * (H.T @ cross) - (H.T @ gram @ H) @ G)
+    return max(float(np.sum(lengths**2 - explained)), 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class PrincipalBasis:
+    """Orthonormal basis U of the span of candidate columns C and of X Z, and the part of X in it.
+
+    Attributes
+    ----------
+    spectrum : ndarray
+        Singular values of ``U'X``: lower bounds on those of X, and close.
+    reaches : ndarray (p,)
+        Reach, see :mod:`spae_dask.algorithms.rounding`, of the pair that approximates PCA with 1, 2, ..., p components:
+        ``X H = U P`` and ``G = P'U'X``, P the left singular vectors of ``U'X``.
+    stretch : float
+        Length of the vector ``l' |W|`` for the weights W with ``U = [C, XZ] W``; it multiplies rounding.
+    """
+
+    spectrum: Floats
+    reaches: Floats
+    stretch: float
+
+    def pca_interval(self, k: int, rounding: Rounding) -> tuple[float, float]:
+        """Certified bounds on ``||X - X_k||^2``, rounding included.
+
+        With P the projection on the span, ``X'X = X'PX + X'(I - P)X``. The k largest eigenvalues of a sum are at most
+        those of ``X'PX`` and the trace of the rest (Ky Fan 1951), and at least those of ``X'PX``. The upper bound is
+        the loss of a pair of encoder and decoder, so it errs as any loss does. For the lower one, computed basis
+        vectors are orthonormal up to an error E: ``X'UU'X <= (1 + ||E||) X'X``.
+        """
+        total, error = rounding.total, rounding.products + rounding.lengths.size * ROUNDOFF
+        of_total = rounding.pca_error(0.0, 0)
+        width = min(k, self.reaches.size)
+        explained = float(np.sum(self.spectrum[:width] ** 2))
+        reach = self.reaches[width - 1] if width else math.sqrt(total)
+        upper = total - explained + error * reach**2 + of_total
+        tail = math.sqrt(float(np.sum(self.spectrum[k:] ** 2))) - error * self.stretch * math.sqrt(total)
+        lower = max(tail, 0.0) ** 2 / (1.0 + error * self.stretch**2) - of_total
+        return max(lower, 0.0), min(upper, total + of_total)
+
+
+def settle(sketched: Sketched, proposal: Proposal, products: Products, Z: Floats) -> Settled:
     """Make the candidates' core from their products.
 
     Parameters
@@ -221,8 +275,6 @@ def settle(sketched: Sketched, proposal: Proposal, products: Products, Z: Floats
         C'C, C'X and X'XZ.
     Z : ndarray (d, p)
         The directions.
-    single : bool
-        Whether products were made in float32.
     """
     gram, cross = products.gram, products.cross
     refuse_overflow(gram)
@@ -230,26 +282,53 @@ def settle(sketched: Sketched, proposal: Proposal, products: Products, Z: Floats
     along = np.einsum("ij,ij->j", Z, products.directions) > NEGLIGIBLE * sketched.total
     Z, directions = Z[:, along], products.directions[:, along].T
     columns, c = proposal.columns, proposal.columns.size
-    weights = basis_weights(gram)
+    rounding = replace(
+        sketched.rounding,
+        products=products.error + sketched.rounding.mean,
+        noise=products.noise + 8 * ROUNDOFF,
+        by_products=True,
+    )
+    weights = basis_weights(gram, products.noise)
     # of all columns but the candidates; the leading triangle is that of C'X alone
     triangle = rows_triangle([cross, directions], columns)
     core = np.hstack([weights.T @ gram, weights.T @ triangle[:c, :c].T])
-    with_directions = cross @ Z
-    joint = np.block([[gram, with_directions], [with_directions.T, directions @ Z]])
-    on_candidates = np.vstack([gram, with_directions.T]).T
-    whole = add_rows(np.asfortranarray(triangle), np.asfortranarray(on_candidates))
-    spectrum = right_singular(np.triu(whole) @ basis_weights(joint), 0)[0]
     return Settled(
         sketched=sketched.without_sketch(),
         proposal=proposal,
+        gram=gram,
         cross=cross,
         weights=weights,
         core=core,
         outside=max(sketched.total - total_variance(core), 0.0),
-        spectrum=spectrum,
-        beyond=max(sketched.total - float(np.sum(spectrum**2)), 0.0),
-        single=single,
+        basis=_principal_basis(columns, gram, cross, Z, directions, triangle, rounding),
+        rounding=rounding,
     )
+
+
+def _principal_basis(
+    columns: Columns,
+    gram: Floats,
+    cross: Floats,
+    Z: Floats,
+    directions: Floats,
+    triangle: Floats,
+    rounding: Rounding,
+) -> PrincipalBasis:
+    """Basis of the span of C and X Z; ``triangle`` is that of ``[C'X; Z'X'X]`` without the columns C."""
+    with_directions = cross @ Z
+    joint = np.block([[gram, with_directions], [with_directions.T, directions @ Z]])
+    on_candidates = np.vstack([gram, with_directions.T]).T
+    whole = add_rows(np.asfortranarray(triangle), np.asfortranarray(on_candidates))
+    weights = basis_weights(joint, SAFELY_ABOVE * rounding.products)
+    _, spectrum, Pt = np.linalg.svd(np.triu(whole) @ weights, full_matrices=False)
+    lengths = np.concatenate([rounding.lengths[columns], rounding.lengths @ np.abs(Z)])
+    stretch = float(np.linalg.norm(lengths @ np.abs(weights)))
+    combined, c = weights @ Pt[: Z.shape[1]].T, columns.size
+    H = Z @ combined[c:]
+    H[columns] += combined[:c]
+    G = combined[:c].T @ cross + combined[c:].T @ directions
+    reaches = np.array([rounding.apart(H[:, :width], G[:width]) for width in range(1, G.shape[0] + 1)])
+    return PrincipalBasis(spectrum, reaches, stretch)
 
 
 def _keeps_to(H: Floats, budgets: Sequence[int]) -> bool:

@@ -1,4 +1,4 @@
-"""The read that leaves a row sketch: exact moments, a core that stands in for X, and bounds on PCA's loss."""
+"""Read that leaves a row sketch: moments, a core that stands in for X, and bounds on PCA's loss."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,9 +17,11 @@ from spae_dask.accumulators import (
     RowSketch,
     Together,
 )
+from spae_dask.accumulators.shift import SMALLEST_SQUARE, step_between, vanishing
 from spae_dask.algorithms.core import RunPass, missing_fill
 from spae_dask.algorithms.core_summary import Floats, constant_columns, refuse_overflow
 from spae_dask.algorithms.non_finite import refuse_non_finite
+from spae_dask.algorithms.rounding import Rounding
 
 Columns = npt.NDArray[np.intp]
 
@@ -51,28 +53,47 @@ class Sketched:
     ----------
     n_samples : int
         n.
-    mean, scale : ndarray (d,)
-        Subtracted from X, and what X is then divided by.
-    total : float
-        ``||X||^2`` of X centered and scaled, exact.
+    center : ndarray (2, d)
+        Subtracted from X, in two floats.
+    scale : ndarray (d,)
+        Divides the centered columns.
+    lengths : ndarray (d,)
+        Lengths of the columns of X centered and scaled.
     constant : ndarray of int
         Columns without variance.
     fill : ndarray (d,) or None
-        What stands for NaN; None if NaN was refused.
+        Values that stand for NaN; None if NaN was refused.
     W : ndarray (m, d)
         Row sketch of X centered and scaled.
     frequent : FrequentSketch or None
-        Of X centered at its means, not scaled.
+        Of X centered at its means.
+    rounding : Rounding
+        Errors of what was read, but for those of products yet to be made.
+    n_left_out : int
+        Columns that vary, but by no more than the rounding of their entries; they are left out as constant.
     """
 
     n_samples: int
-    mean: Floats
+    center: Floats
     scale: Floats
-    total: float
+    lengths: Floats
     constant: Columns
     fill: Floats | None
     W: Floats
     frequent: FrequentSketch | None
+    rounding: Rounding
+    n_left_out: int = 0
+
+    @property
+    def mean(self) -> Floats:
+        """Subtracted from X ``(d,)``: the nearest float64 numbers."""
+        mean: Floats = self.center[0]
+        return mean
+
+    @property
+    def total(self) -> float:
+        """``||X||^2`` of X centered and scaled."""
+        return float(np.sum(self.lengths**2))
 
     def without_sketch(self) -> "Sketched":
         """The same without W, whose memory is then free: a part of it would keep all of it alive."""
@@ -85,12 +106,14 @@ class Sketched:
     def pca_interval(self, k: int) -> tuple[float, float]:
         """Certified bounds on PCA's loss, by Frequent Directions; nothing but ``[0, total]`` without."""
         if self.frequent is None:
-            return 0.0, self.total
-        return self.frequent.optimum_interval(k, self.mean, self.scale)
+            return 0.0, self.total + self.rounding.pca_error(0.0, 0)
+        lower, upper = self.frequent.optimum_interval(k, self.center, self.scale)
+        error = self.rounding.pca_error(upper, k)
+        return max(lower - error, 0.0), min(upper + error, self.total + error)
 
 
-def sketch_recipe(n_features: int, sizes: SketchSizes, seed: int) -> Accumulator[Any]:
-    """Recipe of the read."""
+def sketch_recipe(n_features: int, sizes: SketchSizes, seed: int, *, scale: bool = False) -> Accumulator[Any]:
+    """Recipe of the read; with ``scale``, Frequent Directions sketches scaled columns."""
     parts: dict[str, Accumulator[Any]] = {
         "nonfinite": NonFinite(n_features),
         "moments": Moments(n_features),
@@ -98,7 +121,7 @@ def sketch_recipe(n_features: int, sizes: SketchSizes, seed: int) -> Accumulator
     if sizes.rows:
         parts["sketch"] = RowSketch(n_features, sizes.rows, seed=seed, group=sizes.group)
     if sizes.frequent_rows:
-        parts["frequent"] = FrequentDirections(n_features, sizes.frequent_rows)
+        parts["frequent"] = FrequentDirections(n_features, sizes.frequent_rows, scaled=scale)
     return Together(parts)
 
 
@@ -111,6 +134,7 @@ def read_sketch(
     scale: bool,
     missing: str,
     seed: int,
+    integers: bool = False,
 ) -> Sketched:
     """Read the data once, twice with ``missing="mean"``, into sketches and exact moments.
 
@@ -128,6 +152,8 @@ def read_sketch(
         What NaN means.
     seed : int
         Of the sketch, which depends on it and on the rows' global numbers only.
+    integers : bool
+        Whether all entries are integers, see :func:`~spae_dask.algorithms.core_summary.summarize`.
 
     Raises
     ------
@@ -137,20 +163,47 @@ def read_sketch(
         If squares of the entries overflow.
     """
     filled = missing_fill(run_pass, n_features, missing)
-    recipe = sketch_recipe(n_features, sizes, seed)
+    recipe = sketch_recipe(n_features, sizes, seed, scale=scale)
     found = run_pass(recipe if filled is None else Imputed(recipe, filled), "sketch")
     refuse_non_finite(found["nonfinite"])
     moments: ColumnMoments = found["moments"]
     n = int(moments.count[0])
-    constant = constant_columns(moments.standard_deviation, moments.mean)
-    divisor = np.where(constant, 1.0, moments.standard_deviation) if scale else np.ones(n_features)
-    mean = moments.mean if center else np.zeros(n_features)
-    squares = (moments.squared_deviations + n * (moments.mean - mean) ** 2) / divisor**2
+    refuse_vanishing_moments(moments)
+    deviation = moments.standard_deviation
+    constant = moments.constant if integers else constant_columns(deviation, moments.mean)
+    divisor = np.where(constant, 1.0, deviation) if scale else np.ones(n_features)
+    origin = moments.center if center else np.zeros((2, n_features))
+    offset = step_between(origin, moments.center)
+    squares = (moments.squared_deviations + n * offset**2) / divisor**2
     refuse_overflow(squares, limit=np.finfo(np.float64).max / n_features)
-    W = found["sketch"].about(mean) if sizes.rows else np.zeros((0, n_features))
+    W = found["sketch"].about(origin) if sizes.rows else np.zeros((0, n_features))
     W /= divisor
+    left_out = constant & ~moments.constant & center
+    rounding = Rounding(
+        np.sqrt(squares),
+        mean=moments.error,
+        missed=np.sqrt(n) * origin[1] / divisor,
+        left_out=float(np.sum(squares[left_out])),
+    )
     if center:
         W[:, constant] = 0.0
         squares[constant] = 0.0
-    total = float(np.sum(squares))
-    return Sketched(n, mean, divisor, total, np.flatnonzero(constant), filled, W, found.get("frequent"))
+    return Sketched(
+        n_samples=n,
+        center=origin,
+        scale=divisor,
+        lengths=np.sqrt(squares),
+        constant=np.flatnonzero(constant),
+        fill=filled,
+        W=W,
+        frequent=found.get("frequent"),
+        rounding=rounding,
+        n_left_out=int(np.count_nonzero(left_out)),
+    )
+
+
+def refuse_vanishing_moments(moments: ColumnMoments) -> None:
+    """Raise ``InvalidInput`` if a column varies but the sum of its squared deviations underflows."""
+    lost = np.flatnonzero(~moments.constant & (moments.squared_deviations < SMALLEST_SQUARE))
+    if lost.size:
+        raise vanishing(int(lost[0]))

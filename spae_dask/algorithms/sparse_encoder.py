@@ -5,21 +5,27 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from spae_dask.accumulators import Imputed, Residual, ResidualSums
 from spae_dask.algorithms.certificate import Certificate
-from spae_dask.algorithms.certify import certify
+from spae_dask.algorithms.certify import EXACT, certify, measured_on_rows, remeasured
+from spae_dask.algorithms.core import RunPass
 from spae_dask.algorithms.core_summary import CoreSummary, Floats
 from spae_dask.algorithms.methods import METHODS, Encoded, Search
 from spae_dask.algorithms.problem import SHARED, Problem
+from spae_dask.algorithms.rounding import Rounding
 from spae_dask.algorithms.smallest import loss_target, smallest_r
 from spae_dask.algorithms.theory import target_of
 from spae_dask.encoding.orthonormal import orthonormalize
 from spae_dask.linalg.loss import encoder_loss, sequential_explained
 from spae_dask.linalg.spectral import right_singular
 
+FRAGILE = 4.0
+"""An encoder is fragile if rounding may move its loss by this many times as much as it may move that of any PCA."""
+
 
 @dataclass(frozen=True, eq=False)
 class FittedEncoder:
-    """An encoder, its decoder and what is known about them.
+    """An encoder, its decoder and its certificate.
 
     Attributes
     ----------
@@ -27,7 +33,9 @@ class FittedEncoder:
         Encoder; columns of unit length, or zero where the data have no more to give.
     G : ndarray (k, d)
         Optimal decoder.
-    mean, scale : ndarray (d,)
+    center : ndarray (2, d)
+        Subtracted from X, in two floats.
+    scale : ndarray (d,)
         Codes of x are ``(x - mean) / scale @ H``.
     selected : ndarray of int
         Features any component uses, ascending.
@@ -40,16 +48,18 @@ class FittedEncoder:
     constant : ndarray of int
         Features without variance.
     fill : ndarray (d,) or None
-        What stands for NaN; None if NaN is refused.
+        Values that stand for NaN; None if NaN is refused.
     n_samples : int
         Rows seen.
     certificate : Certificate
         The loss.
+    rounding : Rounding
+        Errors of the numbers that the loss was computed from.
     """
 
     H: Floats
     G: Floats
-    mean: Floats
+    center: Floats
     scale: Floats
     selected: npt.NDArray[np.intp]
     chosen: npt.NDArray[np.intp]
@@ -59,6 +69,21 @@ class FittedEncoder:
     fill: Floats | None
     n_samples: int
     certificate: Certificate
+    rounding: Rounding
+
+    @property
+    def mean(self) -> Floats:
+        """Subtracted from X ``(d,)``: the nearest float64 numbers."""
+        mean: Floats = self.center[0]
+        return mean
+
+    @property
+    def is_fragile(self) -> bool:
+        """Whether rounding of the core leaves this encoder's loss uncertain, and more so than PCA's."""
+        found = self.certificate
+        error = self.rounding.loss_error(found.loss, self.H, self.G)
+        pca_error = self.rounding.pca_error(found.pca_loss, found.n_components)
+        return error > max(EXACT * found.pca_loss, FRAGILE * pca_error)
 
 
 def encode_core(
@@ -97,6 +122,7 @@ def certified_encoder(
     certificate = certify(
         summary,
         H,
+        G=G,
         bound=encoded.bound,
         theorem=encoded.theorem,
         passes=passes,
@@ -106,7 +132,7 @@ def certified_encoder(
     return FittedEncoder(
         H=H,
         G=G,
-        mean=summary.mean,
+        center=summary.center,
         scale=summary.scale,
         selected=np.flatnonzero(H.any(axis=1)),
         chosen=encoded.chosen,
@@ -116,7 +142,32 @@ def certified_encoder(
         fill=summary.fill,
         n_samples=summary.n_samples,
         certificate=certificate,
+        rounding=summary.rounding,
     )
+
+
+def measured_if_fragile(fitted: FittedEncoder, run_pass: RunPass) -> FittedEncoder:
+    """The encoder with a loss that rounding leaves no doubt of.
+
+    Where columns that are nearly equal are used against each other, the core does not hold the digits of the loss. One
+    more read then sums the residuals of the rows, and the decoder becomes the best one for the rows. No pass if the
+    core is good enough, which it nearly always is.
+
+    Parameters
+    ----------
+    fitted : FittedEncoder
+        Made on a core.
+    run_pass : callable
+        Sweeps the data.
+    """
+    if not fitted.is_fragile:
+        return fitted
+    used, found, rounding = np.flatnonzero(fitted.H.any(axis=1)), fitted.certificate, fitted.rounding
+    recipe = Residual(used, fitted.H[used], fitted.G, fitted.center, fitted.scale)
+    sums: ResidualSums = run_pass(recipe if fitted.fill is None else Imputed(recipe, fitted.fill), "residual")
+    measured, G = measured_on_rows(sums, rounding, fitted.H, fitted.G)
+    pca_error = rounding.pca_error(found.pca_loss, found.n_components)
+    return replace(fitted, G=G, certificate=remeasured(found, measured, pca_error))
 
 
 def _smallest(problem: Problem, core: Floats) -> Encoded:

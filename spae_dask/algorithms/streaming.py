@@ -52,12 +52,15 @@ UNKNOWN_NONZERO = 20
 MOST_DOUBLINGS = 3
 """Times the candidates are doubled for a wanted ``eps``."""
 
+SKETCH_ERRORS = 3.0
+"""Error of a product of two columns of the sketch, over that of a column: one of each, and one of the product."""
+
 IN_ONE_READ = "columns are found in one read, on a sketch of all rows: no bound is known before the data are seen"
 
 
 def stream_recipe(problem: Problem, n_features: int) -> Accumulator[Any]:
     """Recipe of the read; the same whatever the number of rows."""
-    recipe = sketch_recipe(n_features, _sizes(problem, n_features), problem.seed)
+    recipe = sketch_recipe(n_features, _sizes(problem, n_features), problem.seed, scale=problem.scale)
     return recipe if problem.missing == "error" else Imputed(recipe, np.zeros(n_features))
 
 
@@ -73,7 +76,9 @@ def stream_finish_nbytes(problem: Problem, n_features: int) -> int:
     return 8 * ((2 * rows + 2 * stand_in + 2 * c + 3 * p) * d + max(searched, 12 * (c + p) ** 2))
 
 
-def fit_stream(problem: Problem, run_pass: RunPass, n_features: int) -> tuple[FittedEncoder, "Streamed"]:
+def fit_stream(
+    problem: Problem, run_pass: RunPass, n_features: int, *, integers: bool = False
+) -> tuple[FittedEncoder, "Streamed"]:
     """Fit an encoder in one read.
 
     Parameters
@@ -84,6 +89,8 @@ def fit_stream(problem: Problem, run_pass: RunPass, n_features: int) -> tuple[Fi
         Sweeps the data, or knows what came of sweeping them with :func:`stream_recipe`.
     n_features : int
         d.
+    integers : bool
+        Whether all entries are integers.
 
     Returns
     -------
@@ -100,6 +107,7 @@ def fit_stream(problem: Problem, run_pass: RunPass, n_features: int) -> tuple[Fi
         scale=problem.scale,
         missing=problem.missing,
         seed=problem.seed,
+        integers=integers,
     )
     n_candidates = _n_candidates(problem, n_features)
     for _ in range(MOST_DOUBLINGS + 1):
@@ -156,10 +164,14 @@ class Streamed:
         """The model's certificate with the bounds that are certain of X."""
         first, found, frequent = self.settled.sketched, fitted.certificate, self.settled.sketched.frequent
         assert frequent is not None, "a stream keeps Frequent Directions"
-        error, total = found.loss_error, found.total
-        lower, upper = encoder_interval(self.sketch, self.left, frequent.shrunk, first.scale, fitted.H, fitted.G)
-        lower, upper = max(lower - error, 0.0), min(upper + error, total)
+        total, rounding = found.total, replace(fitted.rounding, products=SKETCH_ERRORS * frequent.error)
+        error = rounding.loss_error(found.loss, fitted.H, fitted.G)
+        divisor = first.scale / frequent.units
+        lower, upper = encoder_interval(self.sketch, self.left, frequent.shrunk, divisor, fitted.H, fitted.G)
+        lower, upper = max(lower - error, 0.0), min(upper + error, total + error)
         pca_lower, pca_upper = first.pca_interval(problem.n_components)
+        pca_upper = min(pca_upper, upper)
+        pca_lower = min(pca_lower, pca_upper)
         loss = float(np.clip(found.loss, lower, upper))
         pca_estimate = min(max(found.pca_loss, pca_lower), loss)
         pca = pca_lower if problem.certified else pca_estimate
@@ -172,8 +184,9 @@ class Streamed:
             explained=1 - loss / total if total > 0 else 0.0,
             pca_loss=pca,
             pca_loss_kind="certified lower bound" if problem.certified else "estimate",
-            pca_loss_lower=max(pca_lower - error, 0.0),
-            pca_loss_upper=min(pca_upper + error, upper),
+            pca_loss_lower=pca_lower,
+            pca_loss_upper=pca_upper,
+            loss_error=error,
             ratio=information_loss(loss, pca, total, error=error),
             symmetric_ratio=found.symmetric_explained / (total - pca) if total > pca else 1.0,
             theorem=IN_ONE_READ,
@@ -201,7 +214,7 @@ def _n_candidates(problem: Problem, n_features: int) -> int:
 def _settled_on_model(problem: Problem, sketched: Sketched, n_candidates: int) -> Streamed:
     """Propose candidates on the model, and settle them by its products in place of those of X."""
     assert sketched.frequent is not None, "a stream keeps Frequent Directions"
-    B, left = sketched.frequent.about(sketched.mean, sketched.scale)
+    B, left = sketched.frequent.about(sketched.center, sketched.scale)
     if problem.center:
         B[:, sketched.constant], left[sketched.constant] = 0.0, 0.0
     stand_in = _stand_in(B, left, problem.seed)
@@ -217,8 +230,9 @@ def _settled_on_model(problem: Problem, sketched: Sketched, n_candidates: int) -
         cross=cross,
         directions=B.T @ (B @ Z) + left[:, None] * Z,
         column_norms=np.einsum("ij,ij->j", B, B) + left,
+        error=SKETCH_ERRORS * sketched.frequent.error,
     )
-    return Streamed(settle(sketched, proposal, products, Z, single=False), B, left)
+    return Streamed(settle(sketched, proposal, products, Z), B, left)
 
 
 def _stand_in(B: Floats, left: Floats, seed: int) -> Floats:

@@ -73,7 +73,9 @@ def two_read_passes(problem: Problem, n_samples: int, n_features: int) -> list[t
     # broadcast: a placeholder of d numbers a direction would be as large as the thing itself
     Z = np.broadcast_to(0.0, (d, sizes.n_directions))
     products = CrossProducts(np.arange(sizes.n_candidates), ones, ones, Z, single=problem.precision == "fast")
-    passes: list[tuple[str, Accumulator[Any]]] = [("sketch", sketch_recipe(d, sizes.sketch, problem.seed))]
+    passes: list[tuple[str, Accumulator[Any]]] = [
+        ("sketch", sketch_recipe(d, sizes.sketch, problem.seed, scale=problem.scale))
+    ]
     passes.append(("candidates", products))
     if problem.missing != "error":
         passes = [(name, Imputed(recipe, ones)) for name, recipe in passes]
@@ -94,7 +96,9 @@ def two_read_finish_nbytes(problem: Problem, n_samples: int, n_features: int) ->
     return 8 * (wide + panels + max(searched, 12 * (c + p) ** 2))
 
 
-def fit_two_reads(problem: Problem, run_pass: RunPass, shape: tuple[int, int]) -> tuple[FittedEncoder, Settled]:
+def fit_two_reads(
+    problem: Problem, run_pass: RunPass, shape: tuple[int, int], *, integers: bool = False
+) -> tuple[FittedEncoder, Settled]:
     """Fit an encoder in two reads.
 
     Parameters
@@ -105,6 +109,8 @@ def fit_two_reads(problem: Problem, run_pass: RunPass, shape: tuple[int, int]) -
         Sweeps the data.
     shape : tuple of int
         ``(n, d)``.
+    integers : bool
+        Whether all entries are integers.
 
     Returns
     -------
@@ -124,6 +130,7 @@ def fit_two_reads(problem: Problem, run_pass: RunPass, shape: tuple[int, int]) -
         scale=problem.scale,
         missing=problem.missing,
         seed=problem.seed,
+        integers=integers,
     )
     n_candidates = sizes.n_candidates
     while True:
@@ -132,8 +139,8 @@ def fit_two_reads(problem: Problem, run_pass: RunPass, shape: tuple[int, int]) -
         if problem.n_nonzero is not None:  # no other proposal will follow, and beside a second read W is large
             sketched = sketched.without_sketch()
         single = problem.precision == "fast"
-        products = CrossProducts(proposal.columns, sketched.mean, sketched.scale, Z, single=single)
-        settled = settle(sketched, proposal, run_pass(sketched.recipe(products), "candidates"), Z, single=single)
+        products = CrossProducts(proposal.columns, sketched.center, sketched.scale, Z, single=single)
+        settled = settle(sketched, proposal, run_pass(sketched.recipe(products), "candidates"), Z)
         fitted = settled.fit(problem)
         if problem.n_nonzero is not None or settled.reaches(problem, fitted) or n_candidates == d:
             return fitted, settled

@@ -14,7 +14,7 @@ from spae_dask.algorithms.doubly_sparse import choose_rows
 from spae_dask.algorithms.paper import fit_paper, paper_options
 from spae_dask.algorithms.problem import Problem
 from spae_dask.algorithms.settled import Settled
-from spae_dask.algorithms.sparse_encoder import FittedEncoder, encode_core
+from spae_dask.algorithms.sparse_encoder import FittedEncoder, encode_core, measured_if_fragile
 from spae_dask.algorithms.streaming import Streamed, fit_stream, stream_recipe
 from spae_dask.algorithms.two_reads import fit_two_reads
 from spae_dask.blocks import RowBlocks, total_nbytes
@@ -80,11 +80,12 @@ def fit(
     runner = runner_for(source, client, plan, clock, checkpoint)
     tally, feed = runner.tally, None
     n, d = source.shape
+    integers = source.dtype.kind in "iub"
     with one_blas_thread():
         if plan.strategy == "paper":
             fitted = fit_paper(problem, runner.run_pass, d, paper_options(problem))
         elif plan.strategy == "sketch":
-            fitted, summary = fit_two_reads(problem, runner.run_pass, source.shape)
+            fitted, summary = fit_two_reads(problem, runner.run_pass, source.shape, integers=integers)
         elif plan.strategy == "sample":
             sampled, tally = fit_by_sample(source, problem, client, plan, clock, checkpoint)
             fitted, summary = sampled.fitted, sampled.summary
@@ -92,12 +93,14 @@ def fit(
         elif plan.strategy == "stream":
             recipe = stream_recipe(problem, d)
             feed = Feed(recipe, runner.run_state(recipe, "stream"), n)
-            fitted, summary = fit_stream(problem, feed.run_pass, d)
+            fitted, summary = fit_stream(problem, feed.run_pass, d, integers=integers)
         else:
-            fitted, summary = fit_core(problem, plan.strategy, runner.run_pass, d)
+            fitted, summary = fit_core(problem, plan.strategy, runner.run_pass, d, integers=integers)
             if problem.method == "doubly-sparse":
                 chosen = choose_rows(problem, summary, runner.run_pass, fitted)
                 fitted, rows = chosen.fitted, chosen.rows
+        if plan.strategy not in ("sample", "stream") and rows is None:
+            fitted = measured_if_fragile(fitted, runner.run_pass)
     n_counts = getattr(source, "n_counts", 0)
     certificate = replace(
         fitted.certificate,
@@ -109,7 +112,9 @@ def fit(
     return Fit(replace(fitted, certificate=certificate), rows, summary, plan, clock.read(), feed)
 
 
-def fit_core(problem: Problem, strategy: str, run_pass: RunPass, n_features: int) -> tuple[FittedEncoder, CoreSummary]:
+def fit_core(
+    problem: Problem, strategy: str, run_pass: RunPass, n_features: int, *, integers: bool = False
+) -> tuple[FittedEncoder, CoreSummary]:
     """Read a core by ``strategy``, "gram" or "tsqr", and fit the encoder on it."""
     summary = read_core(
         run_pass,
@@ -119,6 +124,7 @@ def fit_core(problem: Problem, strategy: str, run_pass: RunPass, n_features: int
         scale=problem.scale,
         missing=problem.missing,
         precision=problem.precision,
+        integers=integers,
     )
     return encode_core(problem, summary, passes=0, bytes_read=0), summary
 
@@ -151,18 +157,31 @@ def warn_of_certificate(certificate: Certificate, n_found: int, strategy: str, p
             stacklevel=4,
         )
     # who asks for float32 has seen the error it allows, which is a bound and seldom reached
-    digits = 30 if precision == "fast" else 1e3 if strategy == "gram" else 0
+    digits = 30.0 if precision == "fast" else 1e3
     if 0 < certificate.loss < digits * certificate.loss_error and certificate.pca_loss > 0:
         warnings.warn(
             f"the loss, {certificate.loss:.3g}, is known to about {certificate.loss_error:.1g} only, because "
-            + (
-                "products are made in float32. Use precision='exact' for more digits."
-                if precision == "fast"
-                else "a Gram matrix rounds small directions away. Use strategy='tsqr' for more digits."
-            ),
+            + _cause(certificate, strategy, precision),
             PrecisionWarning,
             stacklevel=4,
         )
+
+
+def _cause(certificate: Certificate, strategy: str, precision: str) -> str:
+    """Cause of an uncertain loss, and the remedy."""
+    if certificate.left_out > certificate.loss_error / 2:
+        return (
+            f"{certificate.n_left_out} columns vary by no more than the rounding of their entries and are left out. "
+            "Subtract a constant near their mean before they are stored."
+        )
+    if precision == "fast":
+        return "products are made in float32. Use precision='exact' for more digits."
+    if strategy == "gram":
+        return "a Gram matrix rounds small directions away. Use strategy='tsqr' for more digits."
+    return (
+        "float64 holds few digits of data whose mean is so large beside their spread, or integers beyond 2**53: "
+        "mean_ is rounded. Subtract a constant near the mean of each column before they are stored."
+    )
 
 
 def seed_of(random_state: Any) -> int:

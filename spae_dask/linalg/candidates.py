@@ -13,21 +13,28 @@ Floats = npt.NDArray[np.float64]
 Columns = npt.NDArray[np.intp]
 
 
-def basis_weights(gram: Floats) -> Floats:
+def basis_weights(gram: Floats, noise: float = 0.0) -> Floats:
     """Weights T (r, q) that make ``C T`` an orthonormal basis of the columns C, from ``gram = C'C (r, r)``.
 
-    q is the number of independent columns, to about 1e-13 of the squared lengths (algorithm book, "Encoder": the
-    eigenvectors of the unit-diagonal Gram matrix, cut at ``r 1e-13`` of the largest eigenvalue).
+    The eigenvectors of the Gram matrix of unit columns (algorithm book, "Encoder"), without those whose eigenvalue is
+    below ``r 1e-13`` or ``r noise`` of the largest: q is the number of columns that are independent beyond noise.
+
+    Parameters
+    ----------
+    gram : ndarray (r, r)
+        C'C.
+    noise : float
+        Error of its entries, over the lengths of both columns.
     """
     lengths = np.sqrt(np.clip(np.diag(gram), 0.0, None))
     inverse = np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0)
     eigenvalues, vectors = np.linalg.eigh(gram * inverse[:, None] * inverse)
-    kept = eigenvalues > len(lengths) * 1e-13 * max(float(eigenvalues[-1]), 0.0)
+    kept = eigenvalues > len(lengths) * max(1e-13, noise) * max(float(eigenvalues[-1]), 0.0)
     weights: Floats = inverse[:, None] * vectors[:, kept] / np.sqrt(eigenvalues[kept])
     return weights
 
 
-def candidate_core(gram: Floats, cross: Floats) -> Floats:
+def candidate_core(gram: Floats, cross: Floats, noise: float = 0.0) -> Floats:
     """Core ``M = Q'X`` with Q an orthonormal basis of the columns C.
 
     For columns among C it is exact: every selection, encoder and explained variance on them is that of X. The total of
@@ -39,13 +46,15 @@ def candidate_core(gram: Floats, cross: Floats) -> Floats:
         C'C.
     cross : ndarray (r, d)
         C'X.
+    noise : float
+        See :func:`basis_weights`.
 
     Returns
     -------
     ndarray (q, d)
         q is the number of independent columns, see :func:`basis_weights`.
     """
-    core: Floats = basis_weights(gram).T @ cross
+    core: Floats = basis_weights(gram, noise).T @ cross
     return core
 
 

@@ -22,8 +22,9 @@ RESOLVED = 1e-6
 def shrink(rows: Floats, size: int) -> tuple[Floats, float]:
     """Reduce rows (m, d) to at most ``size`` orthogonal ones.
 
-    By the smaller Gram matrix of the rows, several times faster than their singular value decomposition, unless what is
-    taken off is so small beside the largest squared singular value that the Gram matrix would blur it.
+    The rows are multiplied by their left singular vectors, so each column of the sketch errs relative to its own
+    length, whatever the units of the others. The vectors come from the Gram matrix of the rows, several times faster
+    than a singular value decomposition, unless what is taken off is so small that the Gram matrix would blur it.
 
     Returns
     -------
@@ -36,33 +37,19 @@ def shrink(rows: Floats, size: int) -> tuple[Floats, float]:
         return rows, 0.0
     if not np.isfinite(np.vdot(rows, rows)):
         return np.full((size, rows.shape[1]), np.nan), np.nan
-    found = _by_gram(rows, size)
-    if found is not None:
-        return found
-    # of many rows the triangle has the same singular values, and is all that a decomposition need look at
-    tall = rows.shape[0] > rows.shape[1]
-    _, sigma, Vt = np.linalg.svd(np.linalg.qr(rows, mode="r") if tall else rows, full_matrices=False)
-    if sigma.size <= size:
-        return sigma[:, None] * Vt, 0.0
-    delta = float(sigma[size] ** 2)
-    kept = np.sqrt(np.clip(sigma[:size] ** 2 - delta, 0.0, None))
-    return kept[:, None] * Vt[:size], delta
-
-
-def _by_gram(rows: Floats, size: int) -> tuple[Floats, float] | None:
-    """Shrink by the eigenvectors of the smaller Gram matrix; None where it would lose digits that matter."""
-    wide = rows.shape[0] < rows.shape[1]
-    if min(rows.shape) <= size:
-        return None
-    eigenvalues, vectors = np.linalg.eigh(rows @ rows.T if wide else rows.T @ rows)
-    delta = float(eigenvalues[-size - 1])
-    if delta <= RESOLVED * eigenvalues[-1]:
-        return None
-    squares, leading = eigenvalues[: -size - 1 : -1], vectors[:, : -size - 1 : -1].T
-    kept = squares - delta
-    if wide:
-        return np.sqrt(kept / squares)[:, None] * (leading @ rows), delta
-    return np.sqrt(kept)[:, None] * leading, delta
+    if rows.shape[0] > rows.shape[1]:  # the triangle of many rows has the same singular values
+        rows = np.asarray(np.linalg.qr(rows, mode="r"))
+        if rows.shape[0] <= size:
+            return rows, 0.0
+    squares, U = np.linalg.eigh(rows @ rows.T)
+    squares, U = squares[::-1], U[:, ::-1]
+    if squares[size] <= RESOLVED * squares[0]:
+        U, sigma, _ = np.linalg.svd(rows, full_matrices=False)
+        squares = sigma**2
+    delta = float(squares[size])
+    kept = np.clip(squares[:size] - delta, 0.0, None)
+    factors = np.sqrt(np.divide(kept, squares[:size], out=np.zeros_like(kept), where=kept > 0.0))
+    return factors[:, None] * (U[:, :size].T @ rows), delta
 
 
 def optimum_interval(sketch: Floats, shrunk: float, total: float, k: int) -> tuple[float, float]:

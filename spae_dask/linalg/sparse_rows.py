@@ -73,15 +73,20 @@ class CountedRows:
 
 
 def counted_from(rows: sp.csr_array, origin: Floats, scale: Floats | None = None) -> CountedRows:
-    """CSR rows (m, d) in canonical form about ``origin`` (d,) and, if given, divided by ``scale`` (d,)."""
+    """Count CSR rows (m, d) in canonical form from ``origin`` and, if given, divide them by ``scale`` (d,).
+
+    ``origin`` is ``(d,)``, or ``(2, d)`` in two floats.
+    """
+    parts = np.atleast_2d(origin)
     mostly_stored = _mostly_stored(rows)
-    values, rest = rows.astype(np.float64), np.where(mostly_stored, 0.0, origin)
-    at = np.flatnonzero(mostly_stored & (origin != 0))
-    if at.size:
-        m, d = rows.shape
-        numbers = np.tile(at.astype(rows.indices.dtype), m)
-        repeated = (np.tile(origin[at], m), numbers, np.arange(0, m * at.size + 1, at.size))
-        values = values - sp.csr_array(repeated, shape=(m, d))
+    values, rest = rows.astype(np.float64), np.where(mostly_stored, 0.0, parts.sum(axis=0))
+    for part in parts:
+        at = np.flatnonzero(mostly_stored & (part != 0))
+        if at.size:
+            m, d = rows.shape
+            numbers = np.tile(at.astype(rows.indices.dtype), m)
+            repeated = (np.tile(part[at], m), numbers, np.arange(0, m * at.size + 1, at.size))
+            values = values - sp.csr_array(repeated, shape=(m, d))
     if scale is not None:
         values.data /= scale[values.indices]
         rest = rest / scale
@@ -89,8 +94,16 @@ def counted_from(rows: sp.csr_array, origin: Floats, scale: Floats | None = None
 
 
 def mean_of_stored_columns(rows: sp.csr_array) -> Floats:
-    """Means (d,) of columns that are mostly stored, zero for all others: the best that rows can be counted from."""
-    return np.where(_mostly_stored(rows), column_sums(rows) / rows.shape[0], 0.0)
+    """Means (d,) of columns that are mostly stored, zero for all others: the best that rows can be counted from.
+
+    Values are summed about the first one of their column, so that the mean of a constant column is the constant.
+    """
+    m, d = rows.shape
+    first = np.zeros(d)
+    first[rows.indices[::-1]] = rows.data[::-1]
+    stored = np.bincount(rows.indices, minlength=d)
+    apart = np.bincount(rows.indices, weights=rows.data - first[rows.indices], minlength=d)
+    return np.where(4 * stored > 3 * m, first + (apart - (m - stored) * first) / m, 0.0)
 
 
 def column_sums(rows: sp.csr_array) -> Floats:

@@ -159,7 +159,12 @@ def leading_subspace(core: FloatArray, k: int) -> FloatArray:
 
 
 def core_from_gram(gram: FloatArray) -> FloatArray:
-    """Square root of a Gram matrix, as a core.
+    """Square root of a Gram matrix, as a core; see :func:`factor_gram`."""
+    return factor_gram(gram)[0]
+
+
+def factor_gram(gram: FloatArray, error: float = 0.0) -> tuple[FloatArray, float]:
+    """Square root of a Gram matrix, and its distance from the matrix.
 
     The eigenvectors are those of the Gram matrix scaled to unit diagonal, so that a column of size 1e-100 beside one of
     size 1 keeps its digits: every column of the result is accurate relative to its own length. Negative eigenvalues are
@@ -170,11 +175,16 @@ def core_from_gram(gram: FloatArray) -> FloatArray:
     ----------
     gram : ndarray (d, d)
         Symmetric positive semidefinite up to rounding.
+    error : float
+        Known error of its entries, over the lengths of both columns.
 
     Returns
     -------
     core : ndarray (m, d)
         ``core.T @ core`` equals ``gram``; ``1 <= m <= d``. Rows come in descending order of the scaled eigenvalues.
+    dropped : float
+        Bound on the difference of each entry, over the lengths of both columns: what was clipped and dropped, and the
+        rounding of the eigenvalues.
 
     Raises
     ------
@@ -190,7 +200,7 @@ def core_from_gram(gram: FloatArray) -> FloatArray:
         raise NonFiniteInput("the Gram matrix holds NaN or infinite entries; check the data and their magnitude")
     lengths = np.sqrt(np.clip(np.diagonal(gram), 0.0, None))
     cosines = _cosines(gram, lengths)
-    i, j = np.nonzero(np.triu(np.abs(cosines) > 1.0 + 1e-6, 1))
+    i, j = np.nonzero(np.triu(np.abs(cosines) > 1.0 + max(1e-6, 4.0 * error), 1))
     noise = np.where(lengths[i] < lengths[j], i, j)
     if np.any(lengths[noise] > 1e-6 * np.max(lengths, initial=0.0)):
         raise InvalidInput(
@@ -199,13 +209,16 @@ def core_from_gram(gram: FloatArray) -> FloatArray:
         )
     lengths[noise] = 0.0
     live = lengths > 0.0
-    core = np.zeros((max(1, int(np.count_nonzero(live))), d))
+    core, dropped = np.zeros((max(1, int(np.count_nonzero(live))), d)), 0.0
     if np.any(live):
         eigenvalues, vectors = scipy.linalg.eigh(cosines[np.ix_(live, live)], driver="evd")
         core[:, live] = (np.sqrt(np.clip(eigenvalues, 0.0, None)) * vectors).T[::-1] * lengths[live]
-        kept = np.count_nonzero(eigenvalues > d * np.finfo(np.float64).eps / 2 * eigenvalues[-1])
-        core = core[: max(1, int(kept))]
-    return core
+        eps = float(np.finfo(np.float64).eps)
+        kept = max(1, int(np.count_nonzero(eigenvalues > d * eps / 2 * eigenvalues[-1])))
+        core = core[:kept]
+        rest = np.abs(eigenvalues[: eigenvalues.size - kept])
+        dropped = float(np.max(rest, initial=0.0)) + 4.0 * eps * float(eigenvalues[-1])
+    return core, dropped
 
 
 def _cosines(gram: FloatArray, lengths: FloatArray) -> FloatArray:

@@ -135,6 +135,13 @@ def _residual_oracle(X: Wide) -> Wide:
     return np.sum((_scaled(X) - (_scaled(X) @ H) @ G) ** 2, axis=0)
 
 
+def _residual_sums_oracle(X: Wide) -> Facts:
+    columns, H_selected, G = _residual(X.shape[1])
+    codes = _scaled(X)[:, columns] @ H_selected
+    left = _scaled(X) - codes @ G
+    return {"loss": np.sum(left**2), "codes": codes.T @ codes, "cross": codes.T @ left}
+
+
 def _filled(X: Wide) -> Wide:
     return np.where(np.isnan(X), origin(X.shape[1]), X)
 
@@ -265,8 +272,8 @@ RECIPES = (
     Recipe(
         "Residual",
         lambda d: Residual(*_residual(d), origin(d), scale(d)),
-        lambda r: {"loss": r},
-        lambda X: {"loss": np.sum(_residual_oracle(X))},
+        lambda r: {"loss": r.loss, "codes": r.codes, "cross": r.cross},
+        _residual_sums_oracle,
     ),
     Recipe(
         "ResidualColumns",
@@ -288,19 +295,19 @@ RECIPES = (
     Recipe(
         "RowSketch, Gaussian",
         lambda d: RowSketch(d, 4, seed=5, stream=1, kind="gaussian"),
-        lambda r: {"count": r.count, "about": r.about(origin(r.shift.size))},
+        lambda r: {"count": r.count, "about": r.about(origin(r.shift.shape[1]))},
         _sketch_oracle(gaussian_rows),
     ),
     Recipe(
         "RowSketch, signs",
         lambda d: RowSketch(d, 4, seed=5, stream=1, kind="sign"),
-        lambda r: {"count": r.count, "about": r.about(origin(r.shift.size))},
+        lambda r: {"count": r.count, "about": r.about(origin(r.shift.shape[1]))},
         _sketch_oracle(sign_rows),
     ),
     Recipe(
         "RowSketch, groups of three",
         lambda d: RowSketch(d, 4, seed=5, stream=1, kind="gaussian", group=3),
-        lambda r: {"count": r.count, "about": r.about(origin(r.shift.size))},
+        lambda r: {"count": r.count, "about": r.about(origin(r.shift.shape[1]))},
         _sketch_oracle(partial(grouped_rows, gaussian_rows, group=3)),
     ),
     Recipe(
@@ -324,6 +331,18 @@ RECIPES = (
         _frequent_oracle,
     ),
     Recipe(
+        "FrequentDirections, scaled",
+        lambda d: FrequentDirections(d, size=d, scaled=True),
+        lambda r: {
+            "count": r.count,
+            "mean": r.mean,
+            "B'B": (r.sketch * r.units).T @ (r.sketch * r.units),
+            "shrunk": r.shrunk,
+            "squares": r.squared_deviations,
+        },
+        _frequent_oracle,
+    ),
+    Recipe(
         "Imputed Gram",
         lambda d: Imputed(Gram(d), origin(d)),
         lambda r: {"count": r.count, "mean": r.mean, "scatter": r.scatter},
@@ -332,7 +351,7 @@ RECIPES = (
     Recipe(
         "Kept Gram",
         lambda d: Kept(Gram(d)),
-        lambda state: _scatter_found(Gram(state["shift"].size).result(state)),
+        lambda state: _scatter_found(Gram(state["shift"].shape[1]).result(state)),
         _scatter_facts,
     ),
     Recipe(

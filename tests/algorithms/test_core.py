@@ -30,7 +30,7 @@ def test_the_core_stands_for_the_data(strategy: str, center: bool, scale: bool, 
     np.testing.assert_allclose(summary.mean, mean, rtol=1e-12)
     np.testing.assert_allclose(summary.scale, deviation, rtol=1e-12)
     assert summary.n_samples == 90
-    assert summary.strategy == strategy
+    assert (summary.rounding.rows > 0) == (strategy == "tsqr")
     assert (summary.fill is None) == (missing == "error")
 
 

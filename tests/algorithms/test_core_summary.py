@@ -66,6 +66,6 @@ def test_rounding_errors_of_losses_are_of_the_estimated_size() -> None:
         for strategy in ("gram", "tsqr"):
             summary = core_of(rows, strategy=strategy)
             column = summary.core[:, :1]
-            left = summary.core - column @ np.linalg.pinv(column) @ summary.core
-            loss = float(np.sum(left**2))
-            assert abs(loss - exact) <= 4 * summary.loss_error(loss)
+            H, G = np.array([[1.0], [0.0]]), np.linalg.pinv(column) @ summary.core
+            loss = float(np.sum((summary.core - column @ G) ** 2))
+            assert abs(loss - exact) <= summary.rounding.loss_error(loss, H, G)
