@@ -14,6 +14,7 @@ from spae_dask.algorithms.smallest import loss_target, smallest_r
 from spae_dask.algorithms.theory import target_of
 from spae_dask.encoding.orthonormal import orthonormalize
 from spae_dask.linalg.loss import encoder_loss, sequential_explained
+from spae_dask.linalg.project import DEPENDENT
 from spae_dask.linalg.spectral import right_singular
 
 
@@ -69,17 +70,19 @@ def encode_core(
     bytes_read: int,
     start: Floats | None = None,
     effort: float = 1.0,
+    rank_tol: float = DEPENDENT,
 ) -> FittedEncoder:
     """Build the encoder by the problem's method and certify it, all on a core; no data are read.
 
     ``start`` is an encoder (d, k') of no more columns and nonzeros that is known already; methods that search start
-    from it if it is better than their own start. ``effort`` is that of ``Search``, for a given number of nonzeros.
+    from it if it is better than their own start. ``effort`` is that of ``Search``, for a given number of nonzeros, and
+    so is ``rank_tol``.
     """
     core = summary.core
     encoded = (
-        _smallest(problem, core)
+        _smallest(problem, core, rank_tol)
         if problem.sizes is None
-        else METHODS[problem.method](problem, core, problem.sizes, Search(effort, start))
+        else METHODS[problem.method](problem, core, problem.sizes, Search(effort, start, rank_tol))
     )
     if problem.orthonormal:
         H, G = orthonormalize(core, encoded.H)
@@ -119,20 +122,19 @@ def certified_encoder(
     )
 
 
-def _smallest(problem: Problem, core: Floats) -> Encoded:
+def _smallest(problem: Problem, core: Floats, rank_tol: float) -> Encoded:
     """Encoder of the fewest nonzeros found whose loss is within ``1 + eps`` of PCA's.
 
     The search uses quick encoders; full effort then tries to do with fewer still.
     """
     encode = METHODS[problem.method]
     floor = problem.n_components if problem.method in SHARED else 1
-    r = smallest_r(
-        core, problem.n_components, problem.eps, lambda size: encode(problem, core, size, Search(effort=0)).H, floor
-    )
-    best = encode(problem, core, r, Search())
+    quick, thorough = Search(effort=0, rank_tol=rank_tol), Search(rank_tol=rank_tol)
+    r = smallest_r(core, problem.n_components, problem.eps, lambda size: encode(problem, core, size, quick).H, floor)
+    best = encode(problem, core, r, thorough)
     target = loss_target(core, problem.n_components, problem.eps)
     while problem.method == "polished" and r > 1:
-        fewer = encode(problem, core, r - 1, Search())
+        fewer = encode(problem, core, r - 1, thorough)
         if encoder_loss(core, fewer.H) > target:
             break
         best, r = fewer, r - 1
