@@ -7,7 +7,7 @@ import numpy as np
 from spae_dask.accumulators import ResidualSums
 from spae_dask.algorithms.certificate import LEFT_OUT, Certificate
 from spae_dask.algorithms.core_summary import CoreSummary, Floats
-from spae_dask.algorithms.metrics import encoder_metrics
+from spae_dask.algorithms.metrics import metrics_of
 from spae_dask.algorithms.rounding import Rounding
 from spae_dask.algorithms.theory import Target
 from spae_dask.linalg.loss import information_loss, symmetric_explained
@@ -131,7 +131,7 @@ def certify(
     """
     G = optimal_decoder(summary.core, H) if G is None else G
     measured = measured or measured_on_core(summary, H, G)
-    found, rounding = encoder_metrics(summary.core, H), summary.rounding
+    found, rounding = metrics_of(summary.core, H, summary.spectrum), summary.rounding
     loss, pca_loss, total = measured.loss, found.pca_loss, found.total
     pca_error = rounding.pca_error(pca_loss, H.shape[1])
     error = max(measured.error, pca_error)

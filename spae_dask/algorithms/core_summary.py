@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -58,9 +59,14 @@ class CoreSummary:
         mean: Floats = self.center[0]
         return mean
 
+    @cached_property
+    def spectrum(self) -> Floats:
+        """Singular values, descending."""
+        return right_singular(self.core, 0)[0]
+
     def rank_tol(self, k: int) -> float:
         """Relative length below which a column's part outside the span of others is noise, see ``Rounding``."""
-        return self.rounding.rank_tol(pca_loss(right_singular(self.core, 0)[0], k))
+        return self.rounding.rank_tol(pca_loss(self.spectrum, k))
 
 
 def summarize(found: Scatter | CenteredTriangle, *, center: bool, scale: bool, integers: bool = False) -> CoreSummary:

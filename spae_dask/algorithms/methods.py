@@ -13,6 +13,7 @@ from spae_dask.encoding.budgets import budgets_of
 from spae_dask.encoding.iterative import encode_iterative
 from spae_dask.encoding.polished import encode_polished
 from spae_dask.linalg.loss import encoder_loss
+from spae_dask.linalg.project import DEPENDENT
 
 Sizes = int | tuple[int, ...]
 """Nonzeros a column may have: the same for all, or one number each."""
@@ -41,7 +42,7 @@ class Encoded:
 
 @dataclass(frozen=True, eq=False)
 class Search:
-    """How hard to search, and from where, for methods that search.
+    """How hard to search, from where, and how finely columns are told apart.
 
     Attributes
     ----------
@@ -49,31 +50,37 @@ class Search:
         1 is the usual; 0 asks for a quick, rough answer.
     start : ndarray (d, k'), optional
         An encoder of no more columns and nonzeros, known already; the answer loses no more.
+    rank_tol : float
+        Relative length of a column's part outside the span of others below which the column counts as dependent on
+        them. Every method keeps to it, those that do not search as well.
     """
 
     effort: float = 1.0
     start: Floats | None = None
+    rank_tol: float = DEPENDENT
 
 
 Method = Callable[[Problem, Floats, Sizes, Search], Encoded]
 """``(problem, core, r, search)``."""
 
 
-def batch(problem: Problem, core: Floats, r: Sizes, search: Search) -> Encoded:  # noqa: ARG001 - it does not search
+def batch(problem: Problem, core: Floats, r: Sizes, search: Search) -> Encoded:
     """The paper's: all components on the same r columns."""
     size = min(budgets_of(problem.n_components, r))
     rng = np.random.default_rng(problem.seed)
-    made = encode_batch(core, problem.n_components, size, selection=problem.selection, rng=rng)
+    made = encode_batch(
+        core, problem.n_components, size, selection=problem.selection, rng=rng, rank_tol=search.rank_tol
+    )
     bound, theorem, in_expectation = theorem_bound(problem.selection, problem.n_components, size)
     return Encoded(made.H, made.G, made.selected, bound, f"in expectation; {theorem}" if in_expectation else theorem)
 
 
-def iterative(problem: Problem, core: Floats, r: Sizes, search: Search) -> Encoded:  # noqa: ARG001 - it does not search
+def iterative(problem: Problem, core: Floats, r: Sizes, search: Search) -> Encoded:
     """The paper's: one component after another, each on columns of what those before it left."""
     rng = np.random.default_rng(problem.seed)
     # for single codes dual-set is one column and a fill; the iterative theorem has a selection of its own
     selection = None if problem.selection == "dual-set" else problem.selection
-    made = encode_iterative(core, problem.n_components, r, selection=selection, rng=rng)
+    made = encode_iterative(core, problem.n_components, r, selection=selection, rng=rng, rank_tol=search.rank_tol)
     theorem = (
         "Magdon-Ismail & Boutsidis 2015, adaptive iterative theorem: with 1 + ceil(2j/eps) nonzeros in component j, "
         "l components lose at most (e l)^eps times PCA's loss plus eps l^(1 + eps) ||X_l - X_1||^2"
@@ -98,6 +105,7 @@ def polished(problem: Problem, core: Floats, r: Sizes, search: Search) -> Encode
         start_H=search.start if known else start.H,
         rng=rng,
         effort=search.effort,
+        rank_tol=search.rank_tol,
     )
     if not made.loss < paper_loss * (1 - 1e-12):
         return start  # nothing to gain, so the paper's own encoder stands

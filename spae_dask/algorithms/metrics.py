@@ -174,8 +174,14 @@ def encoder_metrics(core: npt.ArrayLike, H: npt.ArrayLike) -> EncoderMetrics:
     weights = _checked(H, matrix.shape[1])
     if matrix.shape[0] > 2 * matrix.shape[1]:  # a tall X: its triangular factor has the same losses
         matrix = np.asarray(np.linalg.qr(matrix, mode="r"))
+    return metrics_of(matrix, weights, right_singular(matrix, 0)[0])
+
+
+def metrics_of(matrix: FloatArray, weights: FloatArray, spectrum: FloatArray) -> EncoderMetrics:
+    """Metrics of an encoder ``weights (d, k)`` on a core (m, d) with known singular values, all of them checked."""
+    total = total_variance(matrix)
     k, loss = weights.shape[1], encoder_loss(matrix, weights)
-    best, symmetric = pca_loss(right_singular(matrix, 0)[0], k), symmetric_explained(matrix, weights)
+    best, symmetric = pca_loss(spectrum, k), symmetric_explained(matrix, weights)
     adjusted, correlation = _of_codes(matrix, weights)
     n_nonzero = np.count_nonzero(weights, axis=0)
     return EncoderMetrics(

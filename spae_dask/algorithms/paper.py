@@ -210,7 +210,8 @@ def _finish(
     core = candidate_core(products.gram, products.cross, products.noise) if union.size else np.zeros((1, d))
     total, lengths = sketched.total, sketched.lengths
     rounding = replace(sketched.rounding, products=products.error, noise=products.noise, by_products=True)
-    encoders = [encoder_from_columns(core, columns, k) for columns in chosen]
+    rank_tol = rounding.rank_tol(max(min(pca_upper, total), 0.0))
+    encoders = [encoder_from_columns(core, columns, k, rank_tol=rank_tol) for columns in chosen]
     losses = [loss_from_products(lengths, products.gram, products.cross, H[union], G) for H, G in encoders]
     best = int(np.argmin(losses))
     H, G = padded(encoders[best][0].T, k).T, padded(encoders[best][1], k)

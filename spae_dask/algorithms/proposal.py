@@ -16,6 +16,7 @@ from spae_dask.encoding.polished import encode_polished
 from spae_dask.encoding.reduced_core import reduce_core
 from spae_dask.linalg.candidates import restricted_core
 from spae_dask.linalg.loss import encoder_loss
+from spae_dask.linalg.project import DEPENDENT
 from spae_dask.linalg.scaling import unit_scaled
 from spae_dask.linalg.spectral import pca_loss, right_singular
 from spae_dask.selection.pool import promising
@@ -51,7 +52,7 @@ class Proposal:
     theorem: str
 
 
-def propose(problem: Problem, W: Floats, V_k: Floats, n_candidates: int) -> Proposal:
+def propose(problem: Problem, W: Floats, V_k: Floats, n_candidates: int, *, rank_tol: float = DEPENDENT) -> Proposal:
     """Propose candidates.
 
     The supports of the sketch's own encoder, what would next be added to each of them, a targeted greedy path, and the
@@ -67,16 +68,22 @@ def propose(problem: Problem, W: Floats, V_k: Floats, n_candidates: int) -> Prop
         Its top right singular vectors.
     n_candidates : int
         How many; fewer if fewer columns vary.
+    rank_tol : float, optional
+        Relative length of a column's part outside the span of others below which the column counts as dependent on
+        them.
     """
     k, scaled = problem.n_components, unit_scaled(W)[0]
     available = np.flatnonzero(np.any(scaled != 0.0, axis=0))
     if available.size == 0:
         nothing = np.zeros(0, dtype=np.intp)
         return Proposal(np.arange(n_candidates), np.zeros((n_candidates, 0)), nothing, None, "nothing varies")
-    sizes = problem.sizes if problem.sizes is not None else _likely_size(problem, scaled, n_candidates)
+    sizes = problem.sizes if problem.sizes is not None else _likely_size(problem, scaled, n_candidates, rank_tol)
     # the paper's method on the whole sketch: its columns are candidates, and polishing starts from its encoder
     first = METHODS["iterative" if problem.method == "iterative" else "batch"](
-        replace(problem, selection="exchange") if problem.shared_support else problem, scaled, sizes, Search()
+        replace(problem, selection="exchange") if problem.shared_support else problem,
+        scaled,
+        sizes,
+        Search(rank_tol=rank_tol),
     )
     selected = np.asarray(first.chosen, dtype=np.intp)
     pool = promising(scaled, V_k, available, max(POOL, n_candidates), [selected])
@@ -86,28 +93,29 @@ def propose(problem: Problem, W: Floats, V_k: Floats, n_candidates: int) -> Prop
     budgets = budgets_of(k, sizes)
     if problem.method == "polished" and not problem.shared_support:
         rng = np.random.default_rng(problem.seed)
-        H = encode_polished(core, k, sizes, start_H=H, rng=rng, effort=SEARCH, allowed=allowed).H
-    cycle = ColumnCycle(reduce_core(core, allowed), budgets, np.random.default_rng(problem.seed))
+        H = encode_polished(core, k, sizes, start_H=H, rng=rng, effort=SEARCH, allowed=allowed, rank_tol=rank_tol).H
+    cycle = ColumnCycle(reduce_core(core, allowed, rank_tol=rank_tol), budgets, np.random.default_rng(problem.seed))
     padded = np.zeros((core.shape[1], k))
     padded[:, : H.shape[1]] = H
     near = rank_columns(cycle, cycle.state_of(padded))
     needed = np.unique(np.concatenate([np.flatnonzero(H.any(axis=1)), np.searchsorted(pool, selected)]))
-    path = targeted_greedy(scaled[:, pool], k, n_candidates)
+    path = targeted_greedy(scaled[:, pool], k, n_candidates, rank_tol=rank_tol)
     loadings = (np.argsort(-np.abs(v[pool]), kind="stable") for v in V_k.T)
     chosen = np.sort(_in_turns(needed, [near, path, *loadings], min(n_candidates, pool.size)))
     columns = pool[chosen]
     return Proposal(columns, H[chosen], np.searchsorted(columns, selected), first.bound, first.theorem)
 
 
-def _likely_size(problem: Problem, scaled: Floats, most: int) -> int:
+def _likely_size(problem: Problem, scaled: Floats, most: int, rank_tol: float) -> int:
     """Nonzeros at which quick encoders reach ``eps`` on the sketch, doubled: where to look, not the answer."""
     k = problem.n_components
     target = (1 + problem.eps) * pca_loss(right_singular(scaled, 0)[0], k)
-    columns = targeted_greedy(scaled, k, most)
+    columns = targeted_greedy(scaled, k, most, rank_tol=rank_tol)
     core, allowed = restricted_core(scaled, columns), np.arange(columns.size)
     size = 1
     while size < columns.size:
-        if encoder_loss(core, encode_polished(core, k, size, effort=0, allowed=allowed).H) <= target:
+        quick = encode_polished(core, k, size, effort=0, allowed=allowed, rank_tol=rank_tol)
+        if encoder_loss(core, quick.H) <= target:
             break
         size *= 2
     return min(2 * size, columns.size)

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from spae_dask.linalg.project import DEPENDENT
 from spae_dask.linalg.scaling import PANEL_COLUMNS
 
 Floats = npt.NDArray[np.float64]
@@ -143,4 +144,4 @@ class Rounding:
         share = max(pca_loss / self.total, self.noise, self.rows**2) if self.total > 0.0 else 1.0
         by_products = math.sqrt(self.noise / (DECIDES * share))
         by_rows = 2.0 * self.rows / (DECIDES * math.sqrt(share))
-        return min(max(by_products, by_rows), LARGEST_CUT)
+        return min(max(by_products, by_rows, DEPENDENT), LARGEST_CUT)

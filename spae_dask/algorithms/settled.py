@@ -114,6 +114,10 @@ class Settled:
         pca = self.pca_interval(k)[0 if problem.certified else 1]
         return (1 + problem.eps) * pca + self.rounding.pca_error(pca, k)
 
+    def rank_tol(self, k: int) -> float:
+        """Relative length below which a column's part outside the span of others is noise, see ``Rounding``."""
+        return self.rounding.rank_tol(float(np.sum(self.basis.spectrum[k:] ** 2)))
+
     def _smallest(self, problem: Problem) -> Floats:
         """Encoder of the fewest nonzeros found that reaches ``eps``; of all candidates if none does."""
         target = self._target(problem) - self.outside
@@ -135,14 +139,14 @@ class Settled:
         self, problem: Problem, r: int | tuple[int, ...], *, effort: float = 1.0, known: Sequence[Floats] = ()
     ) -> Floats:
         """Encoder (2c, k') on the core, nonzero on candidates only."""
-        k, proposal = problem.n_components, self.proposal
+        k, proposal, rank_tol = problem.n_components, self.proposal, self.rank_tol(problem.n_components)
         if not self.core.any():
             return np.zeros((self.core.shape[1], 0))
         if problem.method == "iterative":
             supports = iter([np.flatnonzero(h) for h in proposal.H.T])
-            return encode_iterative(self.core, k, r, selection=lambda *_: next(supports)).H
+            return encode_iterative(self.core, k, r, selection=lambda *_: next(supports), rank_tol=rank_tol).H
         budgets = budgets_of(k, r)
-        paper = encoder_from_columns(self.core, proposal.selected[: min(budgets)], k)[0]
+        paper = encoder_from_columns(self.core, proposal.selected[: min(budgets)], k, rank_tol=rank_tol)[0]
         if problem.method == "batch" or problem.shared_support:
             return paper
         starts = [paper, self._on_core(proposal.H), *(self._on_core(H[proposal.columns]) for H in known)]
@@ -154,6 +158,7 @@ class Settled:
             rng=np.random.default_rng(problem.seed),
             effort=effort,
             allowed=np.arange(proposal.columns.size),
+            rank_tol=rank_tol,
         ).H
 
     def _on_core(self, H: Floats) -> Floats:

@@ -17,7 +17,6 @@ from spae_dask.algorithms.smallest import loss_target, smallest_r
 from spae_dask.algorithms.theory import target_of
 from spae_dask.encoding.orthonormal import orthonormalize
 from spae_dask.linalg.loss import encoder_loss, sequential_explained
-from spae_dask.linalg.spectral import right_singular
 
 FRAGILE = 4.0
 """An encoder is fragile if rounding may move its loss by this many times as much as it may move that of any PCA."""
@@ -100,11 +99,11 @@ def encode_core(
     ``start`` is an encoder (d, k') of no more columns and nonzeros that is known already; methods that search start
     from it if it is better than their own start. ``effort`` is that of ``Search``, for a given number of nonzeros.
     """
-    core = summary.core
+    core, rank_tol = summary.core, summary.rank_tol(problem.n_components)
     encoded = (
-        _smallest(problem, core)
+        _smallest(problem, core, rank_tol)
         if problem.sizes is None
-        else METHODS[problem.method](problem, core, problem.sizes, Search(effort, start))
+        else METHODS[problem.method](problem, core, problem.sizes, Search(effort, start, rank_tol))
     )
     if problem.orthonormal:
         H, G = orthonormalize(core, encoded.H)
@@ -137,7 +136,7 @@ def certified_encoder(
         selected=np.flatnonzero(H.any(axis=1)),
         chosen=encoded.chosen,
         explained_ratio=explained / certificate.total if certificate.total > 0 else np.zeros(k),
-        spectrum=right_singular(core, 0)[0],
+        spectrum=summary.spectrum,
         constant=summary.constant,
         fill=summary.fill,
         n_samples=summary.n_samples,
@@ -170,20 +169,19 @@ def measured_if_fragile(fitted: FittedEncoder, run_pass: RunPass) -> FittedEncod
     return replace(fitted, G=G, certificate=remeasured(found, measured, pca_error))
 
 
-def _smallest(problem: Problem, core: Floats) -> Encoded:
+def _smallest(problem: Problem, core: Floats, rank_tol: float) -> Encoded:
     """Encoder of the fewest nonzeros found whose loss is within ``1 + eps`` of PCA's.
 
     The search uses quick encoders; full effort then tries to do with fewer still.
     """
     encode = METHODS[problem.method]
     floor = problem.n_components if problem.method in SHARED else 1
-    r = smallest_r(
-        core, problem.n_components, problem.eps, lambda size: encode(problem, core, size, Search(effort=0)).H, floor
-    )
-    best = encode(problem, core, r, Search())
+    quick, thorough = Search(effort=0, rank_tol=rank_tol), Search(rank_tol=rank_tol)
+    r = smallest_r(core, problem.n_components, problem.eps, lambda size: encode(problem, core, size, quick).H, floor)
+    best = encode(problem, core, r, thorough)
     target = loss_target(core, problem.n_components, problem.eps)
     while problem.method == "polished" and r > 1:
-        fewer = encode(problem, core, r - 1, Search())
+        fewer = encode(problem, core, r - 1, thorough)
         if encoder_loss(core, fewer.H) > target:
             break
         best, r = fewer, r - 1

@@ -14,10 +14,10 @@ import numpy as np
 
 from spae_dask.errors import InvalidInput
 from spae_dask.linalg.loss import LossSplit, encoder_loss, explained_order, rounding_error, total_variance
-from spae_dask.linalg.project import DEPENDENT, ColumnBasis, column_basis, residual
+from spae_dask.linalg.project import DEPENDENT, ColumnBasis, RankTol, column_basis, residual, tolerance_of
 from spae_dask.linalg.scaling import FloatArray, IntArray, squared_columns, unit_scaled
 from spae_dask.linalg.spectral import column_signs
-from spae_dask.selection import Selection, selection_named
+from spae_dask.selection import GivenSelection, select_columns, selection_named
 from spae_dask.selection.adaptive import best_split
 
 
@@ -49,7 +49,9 @@ class BatchEncoder:
         return self.split.loss
 
 
-def encoder_from_columns(core: FloatArray, columns: IntArray, n_components: int) -> tuple[FloatArray, FloatArray]:
+def encoder_from_columns(
+    core: FloatArray, columns: IntArray, n_components: int, *, rank_tol: RankTol = DEPENDENT
+) -> tuple[FloatArray, FloatArray]:
     """Best encoder whose nonzero rows are the given columns, and its optimal decoder.
 
     Parameters
@@ -60,6 +62,9 @@ def encoder_from_columns(core: FloatArray, columns: IntArray, n_components: int)
         Distinct indices; columns that are zero or depend on the others get zero rows.
     n_components : int
         Number k of codes.
+    rank_tol : float or ndarray (d,), optional
+        Relative length of a column's part outside the span of others below which the column counts as dependent on
+        them; one for all columns, or one for each.
 
     Returns
     -------
@@ -69,18 +74,21 @@ def encoder_from_columns(core: FloatArray, columns: IntArray, n_components: int)
     G : ndarray (k', d)
         ``(XH)^+ X``.
     """
-    return _encode(unit_scaled(core)[0], columns, n_components)[:2]
+    return _encode(unit_scaled(core)[0], columns, n_components, rank_tol)[:2]
 
 
-def _encode(scaled: FloatArray, columns: IntArray, k: int) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+def _encode(
+    scaled: FloatArray, columns: IntArray, k: int, rank_tol: RankTol
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     """Encoder and decoder, with the basis Q of the columns and the singular values of ``Q'X``."""
     if k < 1:
         raise InvalidInput(f"an encoder needs n_components >= 1; got {k}")
-    basis = column_basis(scaled[:, columns])
+    tol = tolerance_of(rank_tol, columns)
+    basis = column_basis(scaled[:, columns], rank_tol=tol)
     U, sigma, Wt = np.linalg.svd(basis.Q.T @ scaled, full_matrices=False)
     width = min(k, basis.kept.size)
     # C T = Q U_k are the best codes; rotating T to orthonormal columns changes neither their span nor the loss
-    T = _spread(scaled[:, columns], basis, basis.coefficients(U[:, :width])) * sigma[:width]
+    T = _spread(scaled[:, columns], basis, basis.coefficients(U[:, :width]), tol) * sigma[:width]
     balanced, unit = unit_scaled(T)
     H_all, stretch, rotation = np.linalg.svd(balanced, full_matrices=False)
     H = np.zeros((scaled.shape[1], width))
@@ -91,7 +99,7 @@ def _encode(scaled: FloatArray, columns: IntArray, k: int) -> tuple[FloatArray, 
     return H[:, order] * signs, G[order] * signs[:, None], basis.Q, sigma
 
 
-def _spread(C: FloatArray, basis: ColumnBasis, T: FloatArray) -> FloatArray:
+def _spread(C: FloatArray, basis: ColumnBasis, T: FloatArray, rank_tol: RankTol) -> FloatArray:
     """Coefficients of the same codes with the least norm, where columns depend on each other: twins share the weight.
 
     Columns a million times smaller than the largest are left as they are: the least norm would only be rounding there.
@@ -103,13 +111,19 @@ def _spread(C: FloatArray, basis: ColumnBasis, T: FloatArray) -> FloatArray:
         return T
     codes = C @ T
     even = np.zeros_like(T)
-    even[alike] = np.linalg.lstsq(C[:, alike], codes, rcond=DEPENDENT)[0]
+    even[alike] = np.linalg.lstsq(C[:, alike], codes, rcond=float(np.min(rank_tol)))[0]
     error = float(np.max(np.abs(C @ even - codes), initial=0.0))
     return even if error <= 1e-12 * float(np.max(np.abs(codes), initial=0.0)) else T
 
 
 def encode_batch(
-    core: FloatArray, k: int, r: int, *, selection: str | Selection, rng: np.random.Generator
+    core: FloatArray,
+    k: int,
+    r: int,
+    *,
+    selection: str | GivenSelection,
+    rng: np.random.Generator,
+    rank_tol: float = DEPENDENT,
 ) -> BatchEncoder:
     """Select r columns and build the best encoder on them.
 
@@ -121,20 +135,22 @@ def encode_batch(
         Number of codes.
     r : int
         Nonzeros allowed in each column of H.
-    selection : str or Selection
-        A name in :data:`spae_dask.selection.SELECTIONS`, or a selection itself.
+    selection : str or callable
+        A name in :data:`spae_dask.selection.SELECTIONS`, or ``(core, k, r, rng) -> columns``.
     rng : Generator
         For selections that draw.
+    rank_tol : float, optional
+        Relative length of a column's part outside the span of others below which the column counts as dependent on
+        them and gets no weight.
 
     Returns
     -------
     BatchEncoder
         Encoder, decoder, selection and loss.
     """
-    select = selection_named(selection) if isinstance(selection, str) else selection
-    selected = select(core, k, r, rng)
+    selected = select_columns(selection, core, k, r, rng, rank_tol=rank_tol)
     scaled, scale = unit_scaled(core)
-    H, G, Q, sigma = _encode(scaled, selected, k)
+    H, G, Q, sigma = _encode(scaled, selected, k, rank_tol)
     split = LossSplit(float(np.sum(squared_columns(residual(scaled, Q)))), float(np.sum(sigma[k:] ** 2)))
     # Equal in exact arithmetic. Where codes are tiny differences of columns, what counts is the H returned.
     actual = encoder_loss(scaled, H)

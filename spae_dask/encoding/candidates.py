@@ -15,6 +15,7 @@ from spae_dask.encoding.column_cycle import ColumnCycle, State
 from spae_dask.encoding.pursuit import addition_gains
 from spae_dask.encoding.reduced_core import reduce_core
 from spae_dask.encoding.single_column import best_on_support
+from spae_dask.linalg.project import DEPENDENT
 from spae_dask.linalg.scaling import FloatArray, IntArray
 
 # Candidates times rows that are searched at a few milliseconds a step; in any case twice what all supports hold.
@@ -30,6 +31,8 @@ def propose_candidates(
     start_H: FloatArray | None,
     rng: np.random.Generator,
     allowed: IntArray | None = None,
+    *,
+    rank_tol: float = DEPENDENT,
 ) -> IntArray:
     """Columns worth searching.
 
@@ -45,6 +48,9 @@ def propose_candidates(
         Draws the sketch.
     allowed : ndarray of int, optional
         The only columns to choose from.
+    rank_tol : float, optional
+        Relative length of a column's part outside the span of others below which the column counts as dependent on
+        them and gets no weight.
 
     Returns
     -------
@@ -61,7 +67,7 @@ def propose_candidates(
     sketch = scaled
     if rows < scaled.shape[0]:
         sketch = rng.standard_normal((rows, scaled.shape[0])) @ scaled / np.sqrt(rows)
-    cycle = ColumnCycle(reduce_core(sketch, nonzero), budgets, rng)
+    cycle = ColumnCycle(reduce_core(sketch, nonzero, rank_tol=rank_tol), budgets, rng)
     state = cycle.climb(cycle.empty() if start_H is None else cycle.state_of(start_H))
     start = [] if start_H is None else nonzero[np.any(start_H[nonzero] != 0.0, axis=1)].tolist()
     ranked = dict.fromkeys([*start, *rank_columns(cycle, state).tolist()])
@@ -90,7 +96,7 @@ def rank_columns(cycle: ColumnCycle, state: State) -> IntArray:
         if column is None:
             continue
         supports.extend(candidates[list(column.selected)].tolist())
-        problem = cycle.reduced.problem(state.codes(without=j))
+        problem = cycle.problem(state.made(without=j))
         solution = best_on_support(problem, column.selected)
         if solution is not None:
             gains = addition_gains(problem, problem.powered(solution.code), solution)

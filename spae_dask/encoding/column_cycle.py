@@ -32,6 +32,11 @@ class Column:
     selected: tuple[int, ...]
     coefficients: FloatArray
 
+    @property
+    def spread(self) -> float:
+        """Length of the coefficients of the unit code."""
+        return float(np.linalg.norm(self.coefficients))
+
 
 @dataclass(frozen=True, eq=False)
 class State:
@@ -40,9 +45,9 @@ class State:
     columns: tuple[Column | None, ...]
     loss: float
 
-    def codes(self, *, without: int | None = None) -> list[FloatArray]:
-        """Codes of the columns there are, but for one."""
-        return [c.code for j, c in enumerate(self.columns) if c is not None and j != without]
+    def made(self, *, without: int | None = None) -> list[Column]:
+        """The columns there are, but for one."""
+        return [c for j, c in enumerate(self.columns) if c is not None and j != without]
 
 
 class ColumnCycle:
@@ -93,15 +98,20 @@ class ColumnCycle:
     def _column(self, selected: Sequence[int], coefficients: FloatArray) -> Column | None:
         code = self.reduced.columns[:, selected] @ coefficients
         length = float(np.linalg.norm(code))
-        if length <= 1e-12 * float(np.sum(np.abs(coefficients))):
+        if length <= self.reduced.rank_tol * float(np.sum(np.abs(coefficients))):
             return None
         return Column(code / length, tuple(selected), coefficients / length)
+
+    def problem(self, made: Sequence[Column], selected: Sequence[int] | None = None) -> ColumnProblem:
+        """Problem of one more column of H beside others, made of some candidates only or of all."""
+        return self.reduced.problem([c.code for c in made], selected, spreads=[c.spread for c in made])
 
     def _made(self, problem: ColumnProblem, solution: ColumnSolution, code: FloatArray) -> Column | None:
         return self._column(solution.selected, coefficients_of(solution, code, problem))
 
     def _state(self, columns: Sequence[Column | None]) -> State:
-        return State(tuple(columns), self.reduced.loss([c.code for c in columns if c is not None]))
+        made = [c for c in columns if c is not None]
+        return State(tuple(columns), self.reduced.loss([c.code for c in made], [c.spread for c in made]))
 
     def _with(self, state: State, j: int, column: Column | None) -> State:
         """The state with column j replaced if that lowers the loss, else the same state."""
@@ -127,7 +137,7 @@ class ColumnCycle:
             for j in sorted(range(self.k), key=lambda j: before.columns[j] is not None):
                 if idle[j]:
                     continue
-                problem = self.reduced.problem(state.codes(without=j))
+                problem = self.problem(state.made(without=j))
                 current = state.columns[j]
                 support = () if current is None else current.selected
                 solution = self._best(problem, support, self.budgets[j])
@@ -177,7 +187,7 @@ class ColumnCycle:
         count = min(self.k, int(self._rng.integers(2, 4)))
         dropped = self._rng.choice(self.k, count, replace=False).tolist()
         columns = [None if j in dropped else column for j, column in enumerate(state.columns)]
-        problem = self.reduced.problem([c.code for c in columns if c is not None])
+        problem = self.problem([c for c in columns if c is not None])
         targets = problem.best_codes(count)
         rotation = np.linalg.qr(self._rng.standard_normal((targets.shape[1], targets.shape[1])))[0]
         for j, target in zip(dropped, (targets @ rotation).T, strict=False):
@@ -198,7 +208,7 @@ class ColumnCycle:
         return state
 
     def _refit(self, state: State, j: int, column: Column) -> Column | None:
-        problem = self.reduced.problem(state.codes(without=j), column.selected)
+        problem = self.problem(state.made(without=j), column.selected)
         solution = best_on_support(problem, range(len(column.selected)))
         if solution is None:
             return None

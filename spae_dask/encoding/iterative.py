@@ -21,15 +21,12 @@ from spae_dask.encoding.batch import encoder_from_columns
 from spae_dask.encoding.budgets import budgets_of
 from spae_dask.errors import InvalidInput
 from spae_dask.linalg.loss import columns_loss, prefix_losses
-from spae_dask.linalg.project import column_basis, optimal_decoder, residual
+from spae_dask.linalg.project import DEPENDENT, RankTol, column_basis, optimal_decoder, residual
 from spae_dask.linalg.scaling import FloatArray, IntArray, squared_columns, unit_columns, unit_scaled
 from spae_dask.linalg.spectral import right_singular
-from spae_dask.selection import Selection, selection_named
+from spae_dask.selection import GivenSelection, select_columns
 from spae_dask.selection.derandomized import adaptive_derandomized
 from spae_dask.selection.targeted_greedy import targeted_greedy
-
-# A residual column below this share of its squared length is what rounding leaves of zero.
-_EXHAUSTED = 1e-24
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +69,9 @@ class IterativeEncoder:
         return allowed
 
 
-def guaranteed_columns(core: FloatArray, k: int, r: int, rng: np.random.Generator) -> IntArray:
+def guaranteed_columns(
+    core: FloatArray, k: int, r: int, rng: np.random.Generator, *, rank_tol: RankTol = DEPENDENT
+) -> IntArray:
     """Select by the derandomised round and by targeted greedy, and take whichever leaves less.
 
     The first has the guarantee, the second is usually better.
@@ -87,14 +86,17 @@ def guaranteed_columns(core: FloatArray, k: int, r: int, rng: np.random.Generato
         Columns to choose.
     rng : Generator
         Not used: both are deterministic.
+    rank_tol : float or ndarray (d,), optional
+        Relative length of a column's part outside the span of others below which the column counts as dependent on
+        them; one for all columns, or one for each.
 
     Returns
     -------
     selected : ndarray (r,)
         Distinct indices in order chosen; fewer only if X has fewer nonzero columns.
     """
-    choices = [select(core, k, r, rng) for select in (adaptive_derandomized, targeted_greedy)]
-    return min(choices, key=lambda selected: columns_loss(core, selected, k).loss)
+    choices = [select(core, k, r, rng, rank_tol=rank_tol) for select in (adaptive_derandomized, targeted_greedy)]
+    return min(choices, key=lambda selected: columns_loss(core, selected, k, rank_tol=rank_tol).loss)
 
 
 def encode_iterative(
@@ -102,8 +104,9 @@ def encode_iterative(
     k: int,
     r: int | Sequence[int],
     *,
-    selection: str | Selection | None = None,
+    selection: str | GivenSelection | None = None,
     rng: np.random.Generator | None = None,
+    rank_tol: float = DEPENDENT,
 ) -> IterativeEncoder:
     """Build an encoder column by column.
 
@@ -115,10 +118,13 @@ def encode_iterative(
         Number of codes.
     r : int or sequence of int
         Nonzeros allowed in each column of H, or in the first, second, ... column; see :func:`iterative_sizes`.
-    selection : str or Selection, optional
+    selection : str or callable, optional
         How the columns of a residual are selected, for rank 1; :func:`guaranteed_columns` if None.
     rng : Generator, optional
         For selections that draw; a fixed seed if None.
+    rank_tol : float, optional
+        Relative length of a column's part outside the span of others below which the column counts as dependent on
+        them and gets no weight. Columns of residuals keep to it relative to the columns they are made of.
 
     Returns
     -------
@@ -132,25 +138,35 @@ def encode_iterative(
     """
     scaled, scale = unit_scaled(core)
     budgets = budgets_of(k, r)
-    select = selection_named(selection) if isinstance(selection, str) else selection or guaranteed_columns
     rng = np.random.default_rng(0) if rng is None else rng
     # fewer rows if X has less than full rank; every column keeps its digits
     rows = column_basis(scaled).Q.T @ scaled
     lengths2 = squared_columns(rows)
     U = np.zeros((rows.shape[0], 0))
+    made_of = np.zeros((scaled.shape[1], 0))  # coefficients of the unit columns of X in U
     columns: list[FloatArray] = []
     supports: list[IntArray] = []
     pca_steps: list[float] = []
     for budget in budgets:
         D = residual(rows, U)
-        D[:, squared_columns(D) <= _EXHAUSTED * lengths2] = 0.0
+        noise = rank_tol * np.sqrt(np.maximum(lengths2, _squared_coefficients(lengths2, U.T @ rows, made_of)))
+        D[:, squared_columns(D) <= noise**2] = 0.0
         if not np.any(D):
             break
         sigma = right_singular(D, 1)[0]
-        selected = select(D, 1, budget, rng)
-        h = encoder_from_columns(D, selected, 1)[0]
-        code = residual(unit_columns(D @ h)[0], U)
-        U = np.column_stack([U, unit_columns(code)[0]])
+        left = np.sqrt(squared_columns(D))
+        tol = np.divide(noise, left, out=np.ones_like(noise), where=left > 0.0)
+        if selection is None:
+            selected = guaranteed_columns(D, 1, budget, rng, rank_tol=tol)
+        else:
+            selected = select_columns(selection, D, 1, budget, rng, rank_tol=tol)
+        h = encoder_from_columns(D, selected, 1, rank_tol=tol)[0]
+        if not h.shape[1]:  # a caller's selection may hold nothing but what is exhausted
+            continue
+        unit_code, length = unit_columns(D @ h)
+        weights = (np.sqrt(lengths2)[:, None] * h - made_of @ (U.T @ rows @ h)) / length
+        made_of = np.column_stack([made_of, weights])
+        U = np.column_stack([U, unit_columns(residual(unit_code, U))[0]])
         columns.append(h[:, 0])
         supports.append(selected)
         pca_steps.append(float(np.sum(sigma[:0:-1] ** 2)))
@@ -159,6 +175,16 @@ def encode_iterative(
     return IterativeEncoder(
         H, optimal_decoder(core, H), prefix_losses(scaled, H) * unit, np.array(pca_steps) * unit, tuple(supports)
     )
+
+
+def _squared_coefficients(lengths2: FloatArray, along: FloatArray, made_of: FloatArray) -> FloatArray:
+    """Squared lengths ``(d,)`` of the coefficients of unit columns that residuals are made of.
+
+    A residual whose coefficients are long is a small difference of large vectors, with the noise of those.
+    """
+    mixed = np.sum(along * (made_of.T @ made_of @ along), axis=0)
+    squared: FloatArray = lengths2 - 2.0 * np.sqrt(lengths2) * np.sum(made_of.T * along, axis=0) + mixed
+    return squared
 
 
 def iterative_sizes(k: int, eps: float, *, sharp: bool) -> tuple[int, ...]:

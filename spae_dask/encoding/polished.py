@@ -20,7 +20,7 @@ from spae_dask.encoding.column_cycle import ColumnCycle, State
 from spae_dask.encoding.reduced_core import reduce_core
 from spae_dask.errors import InvalidInput
 from spae_dask.linalg.loss import encoder_loss, explained_order
-from spae_dask.linalg.project import optimal_decoder
+from spae_dask.linalg.project import DEPENDENT, optimal_decoder
 from spae_dask.linalg.scaling import FloatArray, IntArray, unit_columns, unit_scaled
 from spae_dask.linalg.spectral import SVD_LIMIT, fix_signs
 from spae_dask.selection.exchange import exchange
@@ -73,6 +73,7 @@ def encode_polished(
     rng: np.random.Generator | None = None,
     effort: float = 1.0,
     allowed: IntArray | None = None,
+    rank_tol: float = DEPENDENT,
 ) -> PolishedEncoder:
     """Search for the k columns of at most r nonzeros each that lose least.
 
@@ -93,6 +94,9 @@ def encode_polished(
         of rank above 100 less is searched at the same effort.
     allowed : ndarray of int, optional
         The only columns H may use; ``start_H`` keeps to them. All if None.
+    rank_tol : float, optional
+        Relative length of a column's part outside the other codes and the rest of a support below which the column
+        gets no weight; 1e-6 of what the other codes leave of it at least.
 
     Returns
     -------
@@ -118,8 +122,9 @@ def encode_polished(
     start = None if start_H is None else _padded(start_H, scaled.shape[1], budgets)
     rng = np.random.default_rng(0) if rng is None else rng
     if len(budgets) == 1 and allowed is None and effort > 0 and min(core.shape) <= SVD_LIMIT:
-        start = _better_start(scaled, start, budgets[0])
-    reduced = reduce_core(scaled, propose_candidates(scaled, budgets, start, rng, allowed))
+        start = _better_start(scaled, start, budgets[0], rank_tol)
+    candidates = propose_candidates(scaled, budgets, start, rng, allowed, rank_tol=rank_tol)
+    reduced = reduce_core(scaled, candidates, rank_tol=rank_tol)
     cycle = ColumnCycle(reduced, budgets, rng)
     stages = _search(cycle, start, effort * min(1.0, _USUAL_RANK / max(1, reduced.factor.shape[0])))
     H = _in_order(scaled, cycle.encoder(stages[-1], scaled.shape[1]), budgets)
@@ -162,9 +167,10 @@ def _better(best: State, trial: State) -> State:
     return trial if trial.loss < best.loss else best
 
 
-def _better_start(scaled: FloatArray, start: FloatArray | None, r: int) -> FloatArray:
+def _better_start(scaled: FloatArray, start: FloatArray | None, r: int, rank_tol: float) -> FloatArray:
     """Of a single column the support is all there is, and exchange of whole supports searches those harder."""
-    H = _padded(encoder_from_columns(scaled, exchange(scaled, 1, r), 1)[0], scaled.shape[1], (r,))
+    columns = exchange(scaled, 1, r, rank_tol=rank_tol)
+    H = _padded(encoder_from_columns(scaled, columns, 1, rank_tol=rank_tol)[0], scaled.shape[1], (r,))
     return H if start is None or encoder_loss(scaled, H) < encoder_loss(scaled, start) else start
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from spae_dask.encoding.single_column import DEPENDENT, ColumnProblem, ColumnSolution, best_on_support, worthwhile
+from spae_dask.encoding.single_column import ColumnProblem, ColumnSolution, best_on_support, worthwhile
 from spae_dask.linalg.scaling import FloatArray
 from spae_dask.selection.problem import lowest_best
 
@@ -55,7 +55,7 @@ def pursue(
         target = target - (basis @ target) @ basis
     products = target @ columns
     for step in range(len(selected), r):
-        free &= left > DEPENDENT**2
+        free &= left > problem.dependent
         explained = np.divide(products**2, left, out=np.zeros_like(left), where=free)
         if not np.any(explained > 0.0):
             break
@@ -95,7 +95,7 @@ def addition_gains(problem: ColumnProblem, target: FloatArray, solution: ColumnS
     Q = solution.Q
     left = 1.0 - np.sum((Q.T @ problem.columns) ** 2, axis=0)
     products = (target - Q @ (target @ Q)) @ problem.columns
-    free = problem.live & (left > DEPENDENT**2)
+    free = problem.live & (left > problem.dependent)
     gains: FloatArray = np.divide(products**2, left, out=np.zeros_like(left), where=free)
     return gains
 

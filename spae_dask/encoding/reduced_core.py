@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from spae_dask.encoding.single_column import ColumnProblem, column_problem
-from spae_dask.linalg.project import column_basis, orthonormal_basis, residual
+from spae_dask.linalg.project import DEPENDENT, column_basis, orthonormal_basis, residual
 from spae_dask.linalg.scaling import FloatArray, IntArray, unit_columns
 
 
@@ -31,6 +31,8 @@ class ReducedCore:
         F with ``FF' = Q'LL'Q``, ``p <= m``.
     remainder : float
         ``||L - QQ'L||^2``.
+    rank_tol : float
+        Length of the part of a unit candidate, outside others, below which it gets no weight.
     """
 
     candidates: IntArray
@@ -38,23 +40,31 @@ class ReducedCore:
     columns: FloatArray
     factor: FloatArray
     remainder: float
+    rank_tol: float = DEPENDENT
 
-    def loss(self, codes: Sequence[FloatArray]) -> float:
-        """Loss left by these codes."""
-        left = residual(self.factor, _basis(codes, self.factor))
+    def loss(self, codes: Sequence[FloatArray], spreads: Sequence[float] | None = None) -> float:
+        """Loss left by these codes; ``spreads`` are the lengths of their coefficients of unit columns."""
+        left = residual(self.factor, self._basis(codes, spreads))
         return float(np.vdot(left, left)) + self.remainder
 
-    def problem(self, codes: Sequence[FloatArray], selected: Sequence[int] | None = None) -> ColumnProblem:
+    def problem(
+        self,
+        codes: Sequence[FloatArray],
+        selected: Sequence[int] | None = None,
+        *,
+        spreads: Sequence[float] | None = None,
+    ) -> ColumnProblem:
         """Problem of one more column beside these codes, made of some candidates only or of all."""
         columns = self.columns if selected is None else self.columns[:, selected]
-        return column_problem(columns, _basis(codes, self.factor), self.factor)
+        return column_problem(columns, self._basis(codes, spreads), self.factor, rank_tol=self.rank_tol)
+
+    def _basis(self, codes: Sequence[FloatArray], spreads: Sequence[float] | None) -> FloatArray:
+        # the noise of a code is that of the unit columns, as many times as its coefficients hold them
+        tolerances = self.rank_tol * np.maximum(1.0, np.ones(len(codes)) if spreads is None else np.array(spreads))
+        return orthonormal_basis(np.column_stack([self.factor[:, :0], *codes]), rank_tol=tolerances)
 
 
-def _basis(codes: Sequence[FloatArray], like: FloatArray) -> FloatArray:
-    return orthonormal_basis(np.column_stack([like[:, :0], *codes]))
-
-
-def reduce_core(scaled: FloatArray, candidates: IntArray) -> ReducedCore:
+def reduce_core(scaled: FloatArray, candidates: IntArray, *, rank_tol: float = DEPENDENT) -> ReducedCore:
     """Reduce a core to candidate columns.
 
     Parameters
@@ -63,10 +73,12 @@ def reduce_core(scaled: FloatArray, candidates: IntArray) -> ReducedCore:
         Core, scaled so that squares are harmless.
     candidates : ndarray (c,)
         Ascending indices of nonzero columns.
+    rank_tol : float, optional
+        See :class:`ReducedCore`.
     """
     unit, lengths = unit_columns(scaled[:, candidates])
     Q = column_basis(unit).Q
     inside = Q.T @ scaled
     outside = residual(scaled, Q)
     R = np.asarray(np.linalg.qr(inside.T, mode="r"))
-    return ReducedCore(candidates, lengths, Q.T @ unit, R.T, float(np.vdot(outside, outside)))
+    return ReducedCore(candidates, lengths, Q.T @ unit, R.T, float(np.vdot(outside, outside)), rank_tol)

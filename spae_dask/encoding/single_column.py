@@ -17,6 +17,7 @@ import numpy as np
 import scipy.linalg
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
+from spae_dask.linalg.project import DEPENDENT as RANK_TOL
 from spae_dask.linalg.project import residual
 from spae_dask.linalg.scaling import BoolArray, FloatArray, squared_columns
 
@@ -42,17 +43,27 @@ class ColumnProblem:
         Lengths of the residuals of unit columns, at most 1.
     factor : ndarray (m, p)
         Any F with ``FF' = DD'``: a unit code u gains ``||F'u||^2``.
+    rank_tol : float
+        Length of the part of a unit column, outside the other codes and the rest of a support, below which the column
+        gets no weight.
     """
 
     columns: FloatArray
     lengths: FloatArray
     factor: FloatArray
+    rank_tol: float = RANK_TOL
 
     @cached_property
     def live(self) -> BoolArray:
         """Columns that still have a direction, ``(c,)``."""
-        live: BoolArray = self.lengths > EXHAUSTED
-        return live
+        return _live(self.lengths, self.rank_tol)
+
+    @cached_property
+    def dependent(self) -> FloatArray:
+        """Squared length ``(c,)`` of a unit residual's part outside others at which it depends on them."""
+        tolerances = np.divide(self.rank_tol, self.lengths, out=np.ones_like(self.lengths), where=self.live)
+        squared: FloatArray = np.square(np.maximum(DEPENDENT, tolerances))
+        return squared
 
     @cached_property
     def images(self) -> FloatArray:
@@ -101,7 +112,12 @@ class ColumnProblem:
         return descending
 
 
-def column_problem(unit: FloatArray, U: FloatArray, factor: FloatArray) -> ColumnProblem:
+def _live(lengths: FloatArray, rank_tol: float) -> BoolArray:
+    live: BoolArray = lengths > max(EXHAUSTED, rank_tol)
+    return live
+
+
+def column_problem(unit: FloatArray, U: FloatArray, factor: FloatArray, *, rank_tol: float = RANK_TOL) -> ColumnProblem:
     """Pose the problem of one more column beside codes with orthonormal basis U.
 
     Parameters
@@ -112,12 +128,14 @@ def column_problem(unit: FloatArray, U: FloatArray, factor: FloatArray) -> Colum
         Orthonormal columns, maybe none.
     factor : ndarray (m, q)
         F with ``FF' = LL'``.
+    rank_tol : float, optional
+        See :class:`ColumnProblem`.
     """
     residuals = residual(unit, U)
     lengths = np.sqrt(squared_columns(residuals))
-    live = lengths > EXHAUSTED
+    live = _live(lengths, rank_tol)
     columns = np.where(live, residuals / np.where(live, lengths, 1.0), 0.0)
-    return ColumnProblem(columns, lengths, residual(factor, U))
+    return ColumnProblem(columns, lengths, residual(factor, U), rank_tol)
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,6 +152,8 @@ class ColumnSolution:
         The unit vector u.
     Q, R : ndarray (m, s), (s, s)
         QR factors of the unit residual columns of the support.
+    leaving : ndarray (s, s)
+        Row i: the unit direction, in the basis Q, that leaves the span with column i.
     images : ndarray (p, s)
         ``F'Q``.
     inner : ndarray (s, s)
@@ -145,6 +165,7 @@ class ColumnSolution:
     code: FloatArray
     Q: FloatArray
     R: FloatArray
+    leaving: FloatArray
     images: FloatArray
     inner: FloatArray
 
@@ -195,7 +216,14 @@ def best_on_support(problem: ColumnProblem, selected: Sequence[int]) -> ColumnSo
         _, R, pivots = scipy.linalg.qr(problem.columns[:, selected], mode="economic", pivoting=True, check_finite=False)
         independent = int(np.count_nonzero(np.abs(np.diagonal(R)) > 2.0 * DEPENDENT))
         return best_on_support(problem, [selected[i] for i in pivots[:independent]])
+    leaving = scipy.linalg.solve_triangular(R, np.eye(len(selected)), check_finite=False)
+    stretch = np.sqrt(np.sum(leaving**2, axis=1))
+    apart = problem.lengths[list(selected)] / stretch
+    if np.min(apart) < problem.rank_tol:
+        nearest = int(np.argmin(apart))
+        return best_on_support(problem, [*selected[:nearest], *selected[nearest + 1 :]])
+    leaving /= stretch[:, None]
     images = problem.factor.T @ Q
     inner = images.T @ images
     eigenvalues, vectors = np.linalg.eigh(inner)
-    return ColumnSolution(selected, float(eigenvalues[-1]), Q @ vectors[:, -1], Q, R, images, inner)
+    return ColumnSolution(selected, float(eigenvalues[-1]), Q @ vectors[:, -1], Q, R, leaving, images, inner)

@@ -11,10 +11,9 @@ bordered by q.
 """
 
 import numpy as np
-import scipy.linalg
 
 from spae_dask.encoding.pursuit import pursue
-from spae_dask.encoding.single_column import DEPENDENT, ColumnProblem, ColumnSolution, best_on_support, worthwhile
+from spae_dask.encoding.single_column import ColumnProblem, ColumnSolution, best_on_support, worthwhile
 from spae_dask.linalg.scaling import FloatArray, IntArray
 from spae_dask.selection.problem import lowest_best
 
@@ -49,9 +48,7 @@ def best_swap(problem: ColumnProblem, solution: ColumnSolution) -> tuple[tuple[i
     lengths2 = 1.0 - np.sum(inside**2, axis=0)
     energies = problem.energies - np.sum((2.0 * products - mixed) * inside, axis=0)
     products -= mixed
-    # row i of g: the direction lost from the span of Q when column i leaves
-    g = scipy.linalg.solve_triangular(solution.R, np.eye(s), check_finite=False)
-    g /= np.sqrt(np.sum(g**2, axis=1))[:, None]
+    g = solution.leaving
     g_inner = g @ inner
     u = _best_without(solution, g)
     top = np.sum((u @ inner) * u, axis=1)[:, None]
@@ -60,7 +57,7 @@ def best_swap(problem: ColumnProblem, solution: ColumnSolution) -> tuple[tuple[i
     lengths2 = np.maximum(lengths2, 0.0) + along**2
     energies = energies + along * (2.0 * (g @ products) + along * np.sum(g_inner * g, axis=1)[:, None])
     cross = u @ products + np.sum(u * g_inner, axis=1)[:, None] * along
-    barred = (lengths2 <= DEPENDENT**2) | ~problem.live
+    barred = (lengths2 <= problem.dependent) | ~problem.live
     barred[:, solution.selected] = True
     lengths2[barred] = 1.0
     c = np.maximum(energies, 0.0) / lengths2

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spae_dask.linalg.project import DEPENDENT, column_basis, orthonormal_basis, residual
+from spae_dask.linalg.project import DEPENDENT, RankTol, column_basis, orthonormal_basis, residual, tolerance_of
 from spae_dask.linalg.scaling import FloatArray, IntArray, unit_columns, unit_scaled
 
 _EPS = float(np.finfo(np.float64).eps)
@@ -48,7 +48,7 @@ def _squared(B: FloatArray, scale: float) -> float:
     return float(np.vdot(B, B)) * scale * scale
 
 
-def columns_loss(core: FloatArray, columns: IntArray, k: int) -> LossSplit:
+def columns_loss(core: FloatArray, columns: IntArray, k: int, *, rank_tol: RankTol = DEPENDENT) -> LossSplit:
     """Loss of the best rank-k encoder whose nonzero rows are the given columns.
 
     Parameters
@@ -59,6 +59,9 @@ def columns_loss(core: FloatArray, columns: IntArray, k: int) -> LossSplit:
         Indices of columns; dependent and zero ones do no harm.
     k : int
         Number of codes.
+    rank_tol : float or ndarray (d,), optional
+        Relative length of a column's part outside the span of others below which the column counts as dependent on
+        them; one for all columns, or one for each.
 
     Returns
     -------
@@ -66,7 +69,7 @@ def columns_loss(core: FloatArray, columns: IntArray, k: int) -> LossSplit:
         Projection and truncation parts, each summed from its own small numbers.
     """
     scaled, scale = unit_scaled(core)
-    Q = orthonormal_basis(scaled[:, columns])
+    Q = orthonormal_basis(scaled[:, columns], rank_tol=tolerance_of(rank_tol, columns))
     sigma = np.linalg.svd(Q.T @ scaled, compute_uv=False).astype(np.float64, copy=False)
     return LossSplit(_squared(residual(scaled, Q), scale), _squared(sigma[k:], scale))
 

@@ -4,6 +4,7 @@ The basis comes from Householder QR with column pivoting of the *unit-scaled* co
 dependent when it is so relative to its own length, whatever the units it is measured in.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +14,8 @@ from spae_dask.linalg.scaling import PANEL_COLUMNS, FloatArray, IntArray, square
 
 # A unit column whose part outside the span of the others is shorter than this is dependent on them.
 DEPENDENT = 1e-12
+RankTol = float | FloatArray
+"""Relative length below which a column counts as dependent on others: one for all columns, or one for each."""
 # Squared residuals below this share of the squared column are what rounding leaves of zero.
 RESIDUAL_FLOOR = 1e-12
 
@@ -53,30 +56,56 @@ class ColumnBasis:
         return T
 
 
-def column_basis(C: FloatArray) -> ColumnBasis:
+def column_basis(C: FloatArray, *, rank_tol: RankTol = DEPENDENT) -> ColumnBasis:
     """Factor the columns of C by column-pivoted Householder QR.
 
     Parameters
     ----------
     C : ndarray (m, r)
         Any finite columns: dependent, zero and wildly scaled ones included.
+    rank_tol : float or ndarray (r,)
+        Relative length of a column's part outside the span of others below which the column counts as dependent on
+        them. With one tolerance a column, for example of residuals whose noise is that of longer columns, the columns
+        that stand furthest above their tolerances are kept.
 
     Returns
     -------
     ColumnBasis
-        With as many basis vectors as there are columns independent to a relative 1e-12.
+        With as many basis vectors as there are columns independent to the tolerance.
     """
     unit, norms = unit_columns(C)
-    if unit.size == 0:
-        return ColumnBasis(np.zeros((C.shape[0], 0)), np.zeros(0, dtype=np.intp), np.zeros((0, 0)), norms)
-    Q, R, pivots = scipy.linalg.qr(unit, mode="economic", pivoting=True, check_finite=False)
-    q = int(np.count_nonzero(np.abs(np.diagonal(R)) > DEPENDENT))
-    return ColumnBasis(Q[:, :q], pivots[:q].astype(np.intp), R[:q, :q], norms)
+    Q, R, kept = _pivots(unit, float(np.min(rank_tol, initial=1.0)))
+    if isinstance(rank_tol, np.ndarray) and np.any(apart(R) < rank_tol[kept]):
+        clear = np.sort(_pivots(unit / rank_tol, 1.0)[2])
+        Q, R, pivots = _pivots(unit[:, clear], DEPENDENT)
+        kept = clear[pivots]
+    return ColumnBasis(Q, kept, R, norms)
 
 
-def orthonormal_basis(C: FloatArray) -> FloatArray:
+def apart(R: FloatArray) -> FloatArray:
+    """Length of each column's part outside the span of all the others, from the triangle ``R (q, q)`` of their QR."""
+    inverse = scipy.linalg.solve_triangular(R, np.eye(R.shape[0]), check_finite=False)
+    lengths: FloatArray = 1.0 / np.sqrt(squared_columns(inverse.T))
+    return lengths
+
+
+def tolerance_of(rank_tol: RankTol, columns: Sequence[int] | IntArray) -> RankTol:
+    """Rank tolerance of some of the columns."""
+    return rank_tol[np.asarray(columns, dtype=np.intp)] if isinstance(rank_tol, np.ndarray) else rank_tol
+
+
+def _pivots(C: FloatArray, shortest: float) -> tuple[FloatArray, FloatArray, IntArray]:
+    """Pivoted QR of the columns whose part outside those before them is longer than a length."""
+    if C.size == 0:
+        return np.zeros((C.shape[0], 0)), np.zeros((0, 0)), np.zeros(0, dtype=np.intp)
+    Q, R, pivots = scipy.linalg.qr(C, mode="economic", pivoting=True, check_finite=False)
+    q = int(np.count_nonzero(np.abs(np.diagonal(R)) > shortest))
+    return Q[:, :q], R[:q, :q], pivots[:q].astype(np.intp)
+
+
+def orthonormal_basis(C: FloatArray, *, rank_tol: RankTol = DEPENDENT) -> FloatArray:
     """Orthonormal basis ``(m, q)`` of the span of the columns of ``C (m, r)``; see :func:`column_basis`."""
-    return column_basis(C).Q
+    return column_basis(C, rank_tol=rank_tol).Q
 
 
 def residual(core: FloatArray, Q: FloatArray) -> FloatArray:
@@ -105,7 +134,13 @@ def residual(core: FloatArray, Q: FloatArray) -> FloatArray:
     return B
 
 
-def residual_norms(core: FloatArray, Q: FloatArray) -> FloatArray:
+def residual_floor(rank_tol: RankTol) -> RankTol:
+    """Share of a squared column below which its squared residual, found by projection, is zero to the tolerance."""
+    floor: RankTol = np.maximum(RESIDUAL_FLOOR, np.square(rank_tol))
+    return floor
+
+
+def residual_norms(core: FloatArray, Q: FloatArray, *, rank_tol: RankTol = DEPENDENT) -> FloatArray:
     """Squared lengths of the residual's columns, exactly 0 where only rounding is left.
 
     Parameters
@@ -114,14 +149,16 @@ def residual_norms(core: FloatArray, Q: FloatArray) -> FloatArray:
         Any matrix whose squares neither overflow nor vanish, see :func:`~spae_dask.linalg.scaling.unit_scaled`.
     Q : ndarray (m, q)
         Orthonormal columns.
+    rank_tol : float or ndarray (d,)
+        Relative length below which a residual is noise.
 
     Returns
     -------
     ndarray (d,)
-        ``||b_j||^2``; values below ``1e-12 ||l_j||^2`` are returned as 0.
+        ``||b_j||^2``; values below ``1e-12 ||l_j||^2`` or ``(rank_tol ||l_j||)^2`` are returned as 0.
     """
     norms = squared_columns(residual(core, Q))
-    return np.where(norms > RESIDUAL_FLOOR * squared_columns(core), norms, 0.0)
+    return np.where(norms > residual_floor(rank_tol) * squared_columns(core), norms, 0.0)
 
 
 def optimal_decoder(core: FloatArray, H: FloatArray) -> FloatArray:

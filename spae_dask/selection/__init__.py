@@ -4,13 +4,14 @@ A core L stands for X wherever only X'X matters, ``L'L = X'X``. Selections compa
 ``||X - X_{C,k}||^2`` for the chosen columns C, see :func:`spae_dask.linalg.loss.columns_loss`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Protocol
 
 import numpy as np
 
 from spae_dask.errors import InvalidInput
+from spae_dask.linalg.project import DEPENDENT, RankTol
 from spae_dask.linalg.scaling import FloatArray, IntArray
 from spae_dask.selection import (
     adaptive,
@@ -27,10 +28,19 @@ from spae_dask.selection import (
 class Selection(Protocol):
     """Choose r of the d columns of a core for rank k."""
 
-    def __call__(self, core: FloatArray, k: int, r: int, rng: np.random.Generator, /) -> IntArray:
-        """Indices ``(r,)``, distinct, in order chosen; fewer only if there are fewer nonzero columns."""
+    def __call__(
+        self, core: FloatArray, k: int, r: int, rng: np.random.Generator, /, *, rank_tol: RankTol = DEPENDENT
+    ) -> IntArray:
+        """Indices ``(r,)``, distinct, in order chosen; fewer only if there are fewer nonzero columns.
+
+        A column whose part outside the span of others is, relative to the column, shorter than ``rank_tol`` counts as
+        dependent on them, and is taken only where no other is left.
+        """
         ...
 
+
+GivenSelection = Callable[[FloatArray, int, int, np.random.Generator], IntArray]
+"""Selection made by the caller: ``(core, k, r, rng) -> columns``."""
 
 SELECTIONS: Mapping[str, Selection] = MappingProxyType(
     {
@@ -60,4 +70,19 @@ def selection_named(name: str) -> Selection:
     return SELECTIONS[name]
 
 
-__all__ = ["SELECTIONS", "Selection", "selection_named"]
+def select_columns(
+    selection: str | GivenSelection,
+    core: FloatArray,
+    k: int,
+    r: int,
+    rng: np.random.Generator,
+    *,
+    rank_tol: RankTol = DEPENDENT,
+) -> IntArray:
+    """Select columns by a named selection, which keeps to the rank tolerance, or by a caller's own."""
+    if isinstance(selection, str):
+        return selection_named(selection)(core, k, r, rng, rank_tol=rank_tol)
+    return selection(core, k, r, rng)
+
+
+__all__ = ["SELECTIONS", "GivenSelection", "Selection", "select_columns", "selection_named"]

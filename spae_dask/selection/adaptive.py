@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from spae_dask.linalg.project import orthonormal_basis, residual_norms
+from spae_dask.linalg.project import DEPENDENT, RankTol, orthonormal_basis, residual_norms, tolerance_of
 from spae_dask.linalg.scaling import FloatArray, IntArray
 from spae_dask.selection.dual_set import dual_set_start
 from spae_dask.selection.problem import Problem, distinct, pose
@@ -87,7 +87,7 @@ def start_columns(problem: Problem, r: int) -> IntArray:
     return dual_set_start(problem, r)
 
 
-def adaptive(core: FloatArray, k: int, r: int, rng: np.random.Generator) -> IntArray:
+def adaptive(core: FloatArray, k: int, r: int, rng: np.random.Generator, *, rank_tol: RankTol = DEPENDENT) -> IntArray:
     """Choose r columns: a deterministic start, one adaptive round, the rest by targeted greedy.
 
     The round draws with replacement, which is what the theorem covers; draws that repeat leave room for the fill, which
@@ -103,21 +103,26 @@ def adaptive(core: FloatArray, k: int, r: int, rng: np.random.Generator) -> IntA
         Columns to choose.
     rng : Generator
         Source of the draws.
+    rank_tol : float or ndarray (d,), optional
+        Relative length of a column's part outside the span of others below which the column counts as dependent on
+        them; one for all columns, or one for each.
 
     Returns
     -------
     selected : ndarray (r,)
         Distinct indices in order chosen; fewer only if X has fewer nonzero columns.
     """
-    problem = pose(core, k, r)
+    problem = pose(core, k, r, rank_tol)
     if problem.k == 0 or problem.r <= problem.k:
-        return fill(problem.core, problem.V_k, start_columns(problem, problem.r), problem.r)
+        start = start_columns(problem, problem.r)
+        return fill(problem.core, problem.V_k, start, problem.r, rank_tol=rank_tol)
     split = best_split(problem.k, problem.r)
     start = start_columns(problem, split.start)
-    left = residual_norms(problem.core, orthonormal_basis(problem.core[:, start]))
+    Q = orthonormal_basis(problem.core[:, start], rank_tol=tolerance_of(rank_tol, start))
+    left = residual_norms(problem.core, Q, rank_tol=rank_tol)
     left[start] = 0.0
     total = float(np.sum(left))
     drawn = np.zeros(0, dtype=np.intp)
     if total > 0.0:
         drawn = rng.choice(left.size, size=problem.r - split.start, replace=True, p=left / total).astype(np.intp)
-    return fill(problem.core, problem.V_k, distinct(np.concatenate([start, drawn])), problem.r)
+    return fill(problem.core, problem.V_k, distinct(np.concatenate([start, drawn])), problem.r, rank_tol=rank_tol)

@@ -11,7 +11,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spae_dask.linalg.project import RESIDUAL_FLOOR, orthonormal_basis, residual
+from spae_dask.linalg.project import (
+    DEPENDENT,
+    RankTol,
+    orthonormal_basis,
+    residual,
+    residual_floor,
+    tolerance_of,
+)
 from spae_dask.linalg.scaling import FloatArray, IntArray, squared_columns
 from spae_dask.selection.adaptive import best_split, start_columns
 from spae_dask.selection.problem import Problem, distinct, lowest_best, pose
@@ -43,7 +50,9 @@ class DerandomizedRound:
         return float(self.squared[-1]) / s**2 if s else 0.0
 
 
-def derandomized_round(core: FloatArray, V_k: FloatArray, start: IntArray, s: int) -> DerandomizedRound:
+def derandomized_round(
+    core: FloatArray, V_k: FloatArray, start: IntArray, s: int, *, rank_tol: RankTol = DEPENDENT
+) -> DerandomizedRound:
     """Choose s columns given a start, each minimising the pessimistic estimator of the loss.
 
     Parameters
@@ -56,10 +65,13 @@ def derandomized_round(core: FloatArray, V_k: FloatArray, start: IntArray, s: in
         Columns chosen already.
     s : int
         Steps.
+    rank_tol : float or ndarray (d,), optional
+        Relative length of a column's part outside the span of others below which the column counts as dependent on
+        them; one for all columns, or one for each.
     """
-    B = residual(core, orthonormal_basis(core[:, start]))
+    B = residual(core, orthonormal_basis(core[:, start], rank_tol=tolerance_of(rank_tol, start)))
     b = squared_columns(B)
-    live = b > RESIDUAL_FLOOR * squared_columns(core)
+    live = b > residual_floor(rank_tol) * squared_columns(core)
     live[start] = False
     if not np.any(live):
         return DerandomizedRound(np.zeros(0, dtype=np.intp), np.zeros(0), 0.0)
@@ -91,6 +103,8 @@ def adaptive_derandomized(
     k: int,
     r: int,
     rng: np.random.Generator | None = None,  # noqa: ARG001  (a selection is handed one; this one needs none)
+    *,
+    rank_tol: RankTol = DEPENDENT,
 ) -> IntArray:
     """Choose r columns as adaptive selection does, with its bound in expectation met deterministically.
 
@@ -106,17 +120,21 @@ def adaptive_derandomized(
         Columns to choose.
     rng : Generator, optional
         Not used: the selection is deterministic.
+    rank_tol : float or ndarray (d,), optional
+        Relative length of a column's part outside the span of others below which the column counts as dependent on
+        them; one for all columns, or one for each.
 
     Returns
     -------
     selected : ndarray (r,)
         Distinct indices in order chosen; fewer only if X has fewer nonzero columns.
     """
-    problem: Problem = pose(core, k, r)
+    problem: Problem = pose(core, k, r, rank_tol)
     if problem.k == 0 or problem.r <= problem.k:
         start = start_columns(problem, problem.r)
-        return fill(problem.core, problem.V_k, start, problem.r)
+        return fill(problem.core, problem.V_k, start, problem.r, rank_tol=rank_tol)
     split = best_split(problem.k, problem.r)
     start = start_columns(problem, split.start)
-    chosen = derandomized_round(problem.core, problem.V_k, start, problem.r - split.start).columns
-    return fill(problem.core, problem.V_k, distinct(np.concatenate([start, chosen])), problem.r)
+    s = problem.r - split.start
+    chosen = derandomized_round(problem.core, problem.V_k, start, s, rank_tol=rank_tol).columns
+    return fill(problem.core, problem.V_k, distinct(np.concatenate([start, chosen])), problem.r, rank_tol=rank_tol)

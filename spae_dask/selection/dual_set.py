@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from spae_dask.errors import InvalidInput
+from spae_dask.linalg.project import DEPENDENT, RankTol
 from spae_dask.linalg.scaling import BoolArray, FloatArray, IntArray
 from spae_dask.selection.pivoting import independent_rows, pivot_columns
 from spae_dask.selection.problem import Problem, distinct, lowest_best, pose
@@ -134,6 +135,8 @@ def dual_set(
     k: int,
     r: int,
     rng: np.random.Generator | None = None,  # noqa: ARG001  (a selection is handed one; this one needs none)
+    *,
+    rank_tol: RankTol = DEPENDENT,
 ) -> IntArray:
     """Choose r columns by dual-set sparsification, filled up by targeted greedy.
 
@@ -150,13 +153,16 @@ def dual_set(
         Columns to choose.
     rng : Generator, optional
         Not used: the selection is deterministic.
+    rank_tol : float or ndarray (d,), optional
+        Relative length of a column's part outside the span of others below which the column counts as dependent on
+        them; one for all columns, or one for each.
 
     Returns
     -------
     selected : ndarray (r,)
         Distinct indices in order chosen; fewer only if X has fewer nonzero columns.
     """
-    problem = pose(core, k, r)
+    problem = pose(core, k, r, rank_tol)
     if problem.r == np.count_nonzero(problem.nonzero):
-        return fill(problem.core, problem.V_k, [], problem.r)
-    return fill(problem.core, problem.V_k, dual_set_start(problem, problem.r), problem.r)
+        return fill(problem.core, problem.V_k, [], problem.r, rank_tol=rank_tol)
+    return fill(problem.core, problem.V_k, dual_set_start(problem, problem.r), problem.r, rank_tol=rank_tol)

@@ -11,6 +11,7 @@ from math import comb
 
 import numpy as np
 
+from spae_dask.linalg.project import DEPENDENT, RankTol
 from spae_dask.linalg.scaling import FloatArray, IntArray
 from spae_dask.selection.dual_set import dual_set_start
 from spae_dask.selection.full_greedy import FullGain
@@ -35,6 +36,8 @@ def exchange(
     k: int,
     r: int,
     rng: np.random.Generator | None = None,  # noqa: ARG001  (a selection is handed one; this one needs none)
+    *,
+    rank_tol: RankTol = DEPENDENT,
 ) -> IntArray:
     """Choose r columns by exchange from several starts; optimal where all supports can be listed.
 
@@ -50,22 +53,26 @@ def exchange(
         Columns to choose.
     rng : Generator, optional
         Not used: the selection is deterministic.
+    rank_tol : float or ndarray (d,), optional
+        Relative length of a column's part outside the span of others below which the column counts as dependent on
+        them; one for all columns, or one for each.
 
     Returns
     -------
     selected : ndarray (r,)
         Distinct indices, in the order targeted greedy would take them; fewer only if X has fewer nonzero columns.
     """
-    problem = pose(core, k, r)
+    problem = pose(core, k, r, rank_tol)
     available = np.flatnonzero(problem.nonzero)
     if problem.r == available.size:
-        return fill(problem.core, problem.V_k, [], problem.r)
-    supports = Supports(problem.core, problem.k)
+        return fill(problem.core, problem.V_k, [], problem.r, rank_tol=rank_tol)
+    supports = Supports(problem.core, problem.k, rank_tol)
     if comb(available.size, problem.r) <= ENUMERATE:
         best = list(max(combinations(available.tolist(), problem.r), key=supports.explained))
     else:
         best = search(problem, supports)
-    return greedy_order(problem.core, problem.V_k, np.sort(np.array(best, dtype=np.intp)))
+    columns = np.sort(np.array(best, dtype=np.intp))
+    return greedy_order(problem.core, problem.V_k, columns, rank_tol=rank_tol)
 
 
 def search(problem: Problem, supports: Supports) -> list[int]:
@@ -86,10 +93,10 @@ def search(problem: Problem, supports: Supports) -> list[int]:
 
 
 def _starts(problem: Problem) -> Iterator[IntArray]:
-    core, V_k, r = problem.core, problem.V_k, problem.r
-    yield fill(core, V_k, [], r)
-    yield fill(core, V_k, dual_set_start(problem, r), r)
-    basis = GrowingBasis(core)
+    core, V_k, r, rank_tol = problem.core, problem.V_k, problem.r, problem.rank_tol
+    yield fill(core, V_k, [], r, rank_tol=rank_tol)
+    yield fill(core, V_k, dual_set_start(problem, r), r, rank_tol=rank_tol)
+    basis = GrowingBasis(core, rank_tol)
     yield grow(basis, FullGain(core, basis.unit), r)
 
 

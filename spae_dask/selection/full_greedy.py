@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from spae_dask.linalg.project import DEPENDENT, RankTol
 from spae_dask.linalg.scaling import FloatArray, IntArray, squared_columns
 from spae_dask.selection.growing import GrowingBasis, grow
 from spae_dask.selection.problem import pose
@@ -59,6 +60,7 @@ def full_greedy(
     rng: np.random.Generator | None = None,  # noqa: ARG001  (a selection is handed one; this one needs none)
     *,
     start: Sequence[int] = (),
+    rank_tol: RankTol = DEPENDENT,
 ) -> IntArray:
     """Choose r columns that greedily explain the most of X.
 
@@ -76,12 +78,15 @@ def full_greedy(
         Not used: the selection is deterministic.
     start : sequence of int, optional
         Continue from these distinct columns.
+    rank_tol : float or ndarray (d,), optional
+        Relative length of a column's part outside the span of others below which the column counts as dependent on
+        them; one for all columns, or one for each.
 
     Returns
     -------
     selected : ndarray (r,)
         Distinct indices in order chosen; fewer only if X has fewer nonzero columns.
     """
-    problem = pose(core, k, r)
-    basis = GrowingBasis(problem.core)
+    problem = pose(core, k, r, rank_tol)
+    basis = GrowingBasis(problem.core, rank_tol)
     return grow(basis, FullGain(problem.core, basis.unit), problem.r, start)

@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 
 from spae_dask.errors import InvalidInput
-from spae_dask.linalg.project import DEPENDENT, residual
+from spae_dask.linalg.project import DEPENDENT, RankTol, residual
 from spae_dask.linalg.scaling import BoolArray, FloatArray, IntArray, squared_columns, unit_columns
 from spae_dask.selection.problem import lowest_best
 
@@ -26,6 +26,8 @@ class GrowingBasis:
     ----------
     core : ndarray (m, d)
         The core; its zero columns can never be chosen.
+    rank_tol : float or ndarray (d,)
+        Length of a unit column's part outside the span of the chosen ones below which it is dependent on them.
 
     Attributes
     ----------
@@ -39,12 +41,13 @@ class GrowingBasis:
         The chosen columns.
     """
 
-    def __init__(self, core: FloatArray) -> None:
+    def __init__(self, core: FloatArray, rank_tol: RankTol = DEPENDENT) -> None:
         self.unit, self.norms = unit_columns(core)
         self.left = squared_columns(self.unit)
         self.order: list[int] = []
         self._used = self.norms == 0.0
         self._known = self.left.copy()
+        self._dependent = np.broadcast_to(np.square(rank_tol), self.left.shape)
         self._directions: list[FloatArray] = []
 
     @property
@@ -57,7 +60,7 @@ class GrowingBasis:
     @property
     def independent(self) -> BoolArray:
         """Columns that would widen the span."""
-        return self.left > DEPENDENT**2
+        return self.left > self._dependent
 
     def choose(self, j: int) -> FloatArray | None:
         """Take column j; return the new basis vector ``(m,)``, or None if the column adds nothing to the span."""
@@ -66,7 +69,7 @@ class GrowingBasis:
         self.left[j] = 0.0
         outside = self.outside(np.array([j]))[:, 0]
         length = float(np.linalg.norm(outside))
-        if length <= DEPENDENT:
+        if length**2 <= self._dependent[j]:
             return None
         direction: FloatArray = outside / length
         self._directions.append(direction)
@@ -76,7 +79,7 @@ class GrowingBasis:
         """Account for a new basis vector q, given ``along = q' unit (d,)``; return the columns to refresh."""
         self.left -= along**2
         self.left[self._used] = 0.0
-        stale = ~self._used & (self._known > DEPENDENT**2) & (self.left < _REFRESH * self._known)
+        stale = ~self._used & (self._known > self._dependent) & (self.left < _REFRESH * self._known)
         return np.flatnonzero(stale)
 
     def outside(self, columns: IntArray) -> FloatArray:
@@ -86,7 +89,7 @@ class GrowingBasis:
     def refresh(self, columns: IntArray, outside: FloatArray) -> None:
         """Replace the downdated squared residuals of these columns by exact ones."""
         exact = squared_columns(outside)
-        exact[exact <= DEPENDENT**2] = 0.0
+        exact[exact <= self._dependent[columns]] = 0.0
         self.left[columns] = exact
         self._known[columns] = exact
 

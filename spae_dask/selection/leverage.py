@@ -5,6 +5,7 @@ Deterministic and cheap, with no guarantee: twins score the same and are both ta
 
 import numpy as np
 
+from spae_dask.linalg.project import DEPENDENT, RankTol
 from spae_dask.linalg.scaling import FloatArray, IntArray
 from spae_dask.selection.problem import pose
 
@@ -20,6 +21,8 @@ def leverage(
     k: int,
     r: int,
     rng: np.random.Generator | None = None,  # noqa: ARG001  (a selection is handed one; this one needs none)
+    *,
+    rank_tol: RankTol = DEPENDENT,
 ) -> IntArray:
     """Choose the r columns of largest leverage.
 
@@ -33,6 +36,9 @@ def leverage(
         Columns to choose.
     rng : Generator, optional
         Not used: the selection is deterministic.
+    rank_tol : float or ndarray (d,), optional
+        Relative length of a column's part outside the span of others below which the column counts as dependent on
+        them; one for all columns, or one for each.
 
     Returns
     -------
@@ -40,7 +46,7 @@ def leverage(
         Distinct indices by descending leverage, ties (to 12 digits) by index; fewer than r only if X has fewer
         nonzero columns.
     """
-    problem = pose(core, k, r)
+    problem = pose(core, k, r, rank_tol)
     # leverages lie in [0, 1], so twelve decimals make equal those that differ by rounding
     scores = np.round(leverage_scores(problem.V_k), 12)
     scores[~problem.nonzero] = -1.0

@@ -9,6 +9,7 @@ columns can beat in general (Deshpande, Rademacher, Vempala & Wang 2006).
 import numpy as np
 import scipy.linalg
 
+from spae_dask.linalg.project import DEPENDENT, RankTol
 from spae_dask.linalg.scaling import FloatArray, IntArray, squared_columns
 from spae_dask.selection.growing import GrowingBasis, LongestResidual, grow
 from spae_dask.selection.problem import lowest_best, pose
@@ -76,6 +77,8 @@ def pivoted_qr(
     k: int,
     r: int,
     rng: np.random.Generator | None = None,  # noqa: ARG001  (a selection is handed one; this one needs none)
+    *,
+    rank_tol: RankTol = DEPENDENT,
 ) -> IntArray:
     """Choose the r columns QR with column pivoting takes first: each has the longest residual.
 
@@ -91,11 +94,14 @@ def pivoted_qr(
         Columns to choose.
     rng : Generator, optional
         Not used: the selection is deterministic.
+    rank_tol : float or ndarray (d,), optional
+        Relative length of a column's part outside the span of others below which the column counts as dependent on
+        them; one for all columns, or one for each.
 
     Returns
     -------
     selected : ndarray (r,)
         Distinct indices in order chosen; fewer only if X has fewer nonzero columns.
     """
-    problem = pose(core, k, r)
-    return grow(GrowingBasis(problem.core), LongestResidual(), problem.r)
+    problem = pose(core, k, r, rank_tol)
+    return grow(GrowingBasis(problem.core, rank_tol), LongestResidual(), problem.r)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from spae_dask.errors import InvalidInput
+from spae_dask.linalg.project import DEPENDENT, RankTol
 from spae_dask.linalg.scaling import BoolArray, FloatArray, IntArray, squared_columns, unit_scaled
 from spae_dask.linalg.spectral import leading_subspace
 
@@ -23,12 +24,16 @@ class Problem:
         Columns to choose: what was asked for, or the number of nonzero columns if that is smaller.
     nonzero : ndarray (d,) of bool
         Columns that may be chosen.
+    rank_tol : float or ndarray (d,)
+        Relative length of a column's part outside the span of others below which the column counts as dependent on
+        them; one for all columns, or one for each.
     """
 
     core: FloatArray
     V_k: FloatArray
     r: int
     nonzero: BoolArray
+    rank_tol: RankTol = DEPENDENT
 
     @property
     def k(self) -> int:
@@ -48,7 +53,7 @@ class Problem:
         return E, e
 
 
-def pose(core: FloatArray, k: int, r: int) -> Problem:
+def pose(core: FloatArray, k: int, r: int, rank_tol: RankTol = DEPENDENT) -> Problem:
     """Check the arguments of a selection and compute what all of them need.
 
     Parameters
@@ -59,6 +64,9 @@ def pose(core: FloatArray, k: int, r: int) -> Problem:
         Rank to approximate, at least 1.
     r : int
         Columns to choose, at least 1.
+    rank_tol : float or ndarray (d,), optional
+        Relative length of a column's part outside the span of others below which the column counts as dependent on
+        them; one for all columns, or one for each.
 
     Raises
     ------
@@ -71,7 +79,7 @@ def pose(core: FloatArray, k: int, r: int) -> Problem:
     nonzero = np.any(scaled != 0.0, axis=0)
     available = int(np.count_nonzero(nonzero))
     V_k = leading_subspace(scaled, k) if available else np.zeros((scaled.shape[1], 0))
-    return Problem(scaled, V_k, min(r, available), nonzero)
+    return Problem(scaled, V_k, min(r, available), nonzero, rank_tol)
 
 
 def lowest_best(score: FloatArray, allowed: BoolArray) -> int:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from spae_dask.linalg.project import orthonormal_basis, residual
+from spae_dask.linalg.project import DEPENDENT, RankTol, orthonormal_basis, residual, tolerance_of
 from spae_dask.linalg.scaling import FloatArray, IntArray, squared_columns, unit_columns
 
 # Additions whose squared residual is below this are too dependent to be ranked by differences of squares.
@@ -32,13 +32,17 @@ class Supports:
         Core, scaled so that squares are harmless; not zero.
     k : int
         Number of codes.
+    rank_tol : float or ndarray (d,), optional
+        Relative length of a column's part outside the span of others below which the column counts as dependent on
+        them; one for all columns, or one for each.
     """
 
-    def __init__(self, core: FloatArray, k: int) -> None:
+    def __init__(self, core: FloatArray, k: int, rank_tol: RankTol = DEPENDENT) -> None:
         rotated = np.linalg.svd(core, full_matrices=False)[0].T @ core
         tails = np.cumsum((rotated**2)[::-1], axis=0)[::-1]
         rotated = rotated[np.any(tails > 1e-24 * tails[0], axis=1)]
         self.k = k
+        self._rank_tol = rank_tol
         self.unit = unit_columns(rotated)[0]
         # LL' is diagonal after the rotation
         self._energy = np.einsum("ij,ij->i", rotated, rotated)[:, None]
@@ -46,8 +50,11 @@ class Supports:
 
     def explained(self, columns: Iterable[int]) -> float:
         """``||(Q_S' X)_k||^2``."""
-        Q = orthonormal_basis(self.unit[:, list(columns)])
+        Q = self._basis(list(columns))
         return self._top(Q.T @ (self._energy * Q))
+
+    def _basis(self, columns: list[int]) -> FloatArray:
+        return orthonormal_basis(self.unit[:, columns], rank_tol=tolerance_of(self._rank_tol, columns))
 
     def _top(self, gram: FloatArray) -> float:
         return float(np.sum(np.linalg.eigvalsh(gram)[-self.k :]))
@@ -62,7 +69,7 @@ class Supports:
         candidates : ndarray (p,)
             Columns that may enter; one that is in T or depends on it gains nothing.
         """
-        Q = orthonormal_basis(self.unit[:, columns])
+        Q = self._basis(columns)
         weighted = self._energy * Q
         gram = Q.T @ weighted
         inside = Q.T @ self.unit[:, candidates]
@@ -71,7 +78,7 @@ class Supports:
         left = 1.0 - squared_columns(inside)
         border = products - gram @ inside
         alpha = self._alone[candidates] - np.einsum("ij,ij->j", inside, products + border)
-        free = left > _DEPENDENT_SQUARED
+        free = left > np.maximum(_DEPENDENT_SQUARED, np.square(tolerance_of(self._rank_tol, candidates)))
         if not np.any(free):
             return int(candidates[0]), self._top(gram)
         eigenvalues, vectors = np.linalg.eigh(gram)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from spae_dask.linalg.project import DEPENDENT, RankTol, tolerance_of
 from spae_dask.linalg.scaling import FloatArray, IntArray
 from spae_dask.selection.growing import GrowingBasis, grow
 from spae_dask.selection.problem import pose
@@ -55,7 +56,14 @@ class TargetGain:
         self._products[:, columns] = self.target.T @ outside
 
 
-def fill(core: FloatArray, V_k: FloatArray, start: Sequence[int] | IntArray, r: int) -> IntArray:
+def fill(
+    core: FloatArray,
+    V_k: FloatArray,
+    start: Sequence[int] | IntArray,
+    r: int,
+    *,
+    rank_tol: RankTol = DEPENDENT,
+) -> IntArray:
     """Extend distinct columns to exactly r by targeted greedy; the loss never grows with more columns.
 
     Parameters
@@ -68,17 +76,20 @@ def fill(core: FloatArray, V_k: FloatArray, start: Sequence[int] | IntArray, r: 
         Columns chosen already, kept in front.
     r : int
         Columns in all.
+    rank_tol : float or ndarray (d,), optional
+        Relative length of a column's part outside the span of others below which the column counts as dependent on
+        them; one for all columns, or one for each.
 
     Returns
     -------
     ndarray
         The start, then the columns added; fewer than r only if there are fewer nonzero columns.
     """
-    basis = GrowingBasis(core)
+    basis = GrowingBasis(core, rank_tol)
     return grow(basis, TargetGain(core @ V_k, basis.unit), r, [int(j) for j in start])
 
 
-def greedy_order(core: FloatArray, V_k: FloatArray, columns: IntArray) -> IntArray:
+def greedy_order(core: FloatArray, V_k: FloatArray, columns: IntArray, *, rank_tol: RankTol = DEPENDENT) -> IntArray:
     """Order given distinct columns as targeted greedy would take them, were there no others.
 
     Parameters
@@ -89,8 +100,11 @@ def greedy_order(core: FloatArray, V_k: FloatArray, columns: IntArray) -> IntArr
         Top right singular vectors.
     columns : ndarray (r,)
         Nonzero columns; ties go to the earlier one.
+    rank_tol : float or ndarray (d,), optional
+        Relative length of a column's part outside the span of others below which the column counts as dependent on
+        them; one for all columns, or one for each.
     """
-    basis = GrowingBasis(core[:, columns])
+    basis = GrowingBasis(core[:, columns], tolerance_of(rank_tol, columns))
     return columns[grow(basis, TargetGain(core @ V_k, basis.unit), columns.size)]
 
 
@@ -101,6 +115,7 @@ def targeted_greedy(
     rng: np.random.Generator | None = None,  # noqa: ARG001  (a selection is handed one; this one needs none)
     *,
     start: Sequence[int] = (),
+    rank_tol: RankTol = DEPENDENT,
 ) -> IntArray:
     """Choose r columns that greedily span the top k principal components.
 
@@ -119,11 +134,14 @@ def targeted_greedy(
         Not used: the selection is deterministic.
     start : sequence of int, optional
         Continue from these distinct columns.
+    rank_tol : float or ndarray (d,), optional
+        Relative length of a column's part outside the span of others below which the column counts as dependent on
+        them; one for all columns, or one for each.
 
     Returns
     -------
     selected : ndarray (r,)
         Distinct indices in order chosen; fewer only if X has fewer nonzero columns.
     """
-    problem = pose(core, k, r)
-    return fill(problem.core, problem.V_k, start, problem.r)
+    problem = pose(core, k, r, rank_tol)
+    return fill(problem.core, problem.V_k, start, problem.r, rank_tol=rank_tol)
