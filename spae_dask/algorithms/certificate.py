@@ -175,7 +175,8 @@ class Certificate:
             allowed = get_args(field.type) or (field.type,)
             allowed = (*allowed, int) if float in allowed else allowed  # JSON knows one kind of number
             value = record.get(field.name)
-            if field.name in record and (isinstance(value, bool) or not isinstance(value, allowed)):
+            wrong = not isinstance(value, allowed) or (isinstance(value, bool) and bool not in allowed)
+            if field.name in record and wrong:
                 raise TypeError(f"its {field.name} is a {type(value).__name__}")
         return cls(**record)
 

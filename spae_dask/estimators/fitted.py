@@ -103,7 +103,7 @@ class FittedMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # type: i
         found = runner_for(source, client, plan, self.progress).run_pass(recipe, "score")
         refuse_non_finite(found["nonfinite"])
         total = float(found["total"].column_norms.sum())
-        return float(1.0 - found["residual"] / total) if total > 0 else 1.0
+        return float(1.0 - found["residual"].loss / total) if total > 0 else 1.0
 
     def get_support(self, indices: bool = False) -> npt.NDArray[Any]:
         """Features that any component uses: a mask (d,), or ascending indices."""
