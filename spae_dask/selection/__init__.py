@@ -35,7 +35,9 @@ class Selection(Protocol):
 SELECTIONS: Mapping[str, Selection] = MappingProxyType(
     {
         "dual-set": dual_set.dual_set,
+        "barrier": dual_set.barrier,
         "adaptive": adaptive.adaptive,
+        "adaptive-paper": adaptive.adaptive_paper,
         "adaptive-derandomized": derandomized.adaptive_derandomized,
         "greedy": targeted_greedy.targeted_greedy,
         "full-greedy": full_greedy.full_greedy,
@@ -45,6 +47,9 @@ SELECTIONS: Mapping[str, Selection] = MappingProxyType(
     }
 )
 """Selections by the names users give."""
+
+RANDOM_SELECTIONS = ("adaptive", "adaptive-paper")
+"""Selections that draw columns, so that the best of several draws is worth taking."""
 
 
 def selection_named(name: str) -> Selection:
@@ -60,4 +65,4 @@ def selection_named(name: str) -> Selection:
     return SELECTIONS[name]
 
 
-__all__ = ["SELECTIONS", "Selection", "selection_named"]
+__all__ = ["RANDOM_SELECTIONS", "SELECTIONS", "Selection", "selection_named"]
