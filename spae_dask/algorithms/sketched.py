@@ -32,6 +32,8 @@ class SketchSizes:
     ----------
     rows : int
         Rows of the row sketch W; 0 for none.
+    copies : int
+        Independent row sketches of so many rows; W holds one below the other.
     group : int
         Rows of X that are summed before they are sketched, see ``RowSketch``.
     frequent_rows : int
@@ -41,6 +43,12 @@ class SketchSizes:
     rows: int
     group: int = 1
     frequent_rows: int = 0
+    copies: int = 1
+
+    @property
+    def sketches(self) -> tuple[str, ...]:
+        """Names of the row sketches in the read."""
+        return ("sketch", *(f"sketch {copy}" for copy in range(1, self.copies))) if self.rows else ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,8 +103,8 @@ def sketch_recipe(n_features: int, sizes: SketchSizes, seed: int) -> Accumulator
         "nonfinite": NonFinite(n_features),
         "moments": Moments(n_features),
     }
-    if sizes.rows:
-        parts["sketch"] = RowSketch(n_features, sizes.rows, seed=seed, group=sizes.group)
+    for stream, name in enumerate(sizes.sketches):
+        parts[name] = RowSketch(n_features, sizes.rows, seed=seed, stream=stream, group=sizes.group)
     if sizes.frequent_rows:
         parts["frequent"] = FrequentDirections(n_features, sizes.frequent_rows)
     return Together(parts)
@@ -147,7 +155,7 @@ def read_sketch(
     mean = moments.mean if center else np.zeros(n_features)
     squares = (moments.squared_deviations + n * (moments.mean - mean) ** 2) / divisor**2
     refuse_overflow(squares, limit=np.finfo(np.float64).max / n_features)
-    W = found["sketch"].about(mean) if sizes.rows else np.zeros((0, n_features))
+    W = np.vstack([np.zeros((0, n_features)), *(found[name].about(mean) for name in sizes.sketches)])
     W /= divisor
     if center:
         W[:, constant] = 0.0

@@ -11,7 +11,7 @@ from spae_dask.algorithms.certificate import Certificate
 from spae_dask.algorithms.core import RunPass, read_core
 from spae_dask.algorithms.core_summary import CoreSummary
 from spae_dask.algorithms.doubly_sparse import choose_rows
-from spae_dask.algorithms.paper import fit_paper, paper_options
+from spae_dask.algorithms.paper import fit_paper
 from spae_dask.algorithms.problem import Problem
 from spae_dask.algorithms.settled import Settled
 from spae_dask.algorithms.sparse_encoder import FittedEncoder, encode_core
@@ -82,7 +82,7 @@ def fit(
     n, d = source.shape
     with one_blas_thread():
         if plan.strategy == "paper":
-            fitted = fit_paper(problem, runner.run_pass, d, paper_options(problem))
+            fitted = fit_paper(problem, runner.run_pass, d)
         elif plan.strategy == "sketch":
             fitted, summary = fit_two_reads(problem, runner.run_pass, source.shape)
         elif plan.strategy == "sample":
