@@ -15,7 +15,7 @@ from spae_dask.encoding.budgets import budgets_of
 from spae_dask.encoding.iterative import IterativeEncoder, encode_iterative, prefix_bounds
 from spae_dask.encoding.polished import encode_polished
 from spae_dask.linalg.loss import encoder_loss
-from spae_dask.linalg.spectral import right_singular
+from spae_dask.linalg.spectral import pca_loss, right_singular
 from spae_dask.selection import RANDOM_SELECTIONS
 
 Sizes = int | tuple[int, ...]
@@ -109,9 +109,11 @@ def iterative(problem: Problem, core: Floats, r: Sizes, search: Search) -> Encod
         if selection != "barrier"
         else "Magdon-Ismail & Boutsidis 2015, iterative encoder: dual-set for each component on what others left"
     )
-    bounds = prefix_bounds(right_singular(core, 0)[0], factors)[: made.losses.size]
+    spectrum = right_singular(core, 0)[0]
+    bounds, best = prefix_bounds(spectrum, factors)[: made.losses.size], pca_loss(spectrum, k)
     if any(step.in_expectation for step in steps):
-        theorem = f"in expectation; {theorem}"
+        ratio = bounds[-1] / best if bounds and best > 0 else 1.0
+        theorem = in_expectation(theorem, ratio, _repeats(problem) if ratio > 1 else 1)
     return Encoded(made.H, made.G, columns, None, theorem, made.losses.tolist(), bounds)
 
 

@@ -167,9 +167,9 @@ def prefix_bounds(spectrum: FloatArray, factors: Sequence[float]) -> list[float]
     """Largest losses of the prefixes, before a column is chosen.
 
     The residual of j - 1 codes has a top singular value of at least sigma_j (Weyl 1912). So a step within ``f_j`` of
-    rank-1 PCA of its residual has ``loss_j <= f_j (loss_{j-1} - sigma_j^2)``, and the bounds are those of this
-    recursion from ``loss_0 = ||X||^2``. The paper solves it for ``f_j = 1 + eps/j``; its closed form,
-    ``(e l)^eps ||X - X_l||^2 + eps l^(1 + eps) ||X_l - X_1||^2``, is never smaller.
+    rank-1 PCA of its residual has ``loss_j <= f_j (loss_{j-1} - sigma_j^2)``, and no step raises the loss. The bounds
+    are those of this recursion from ``loss_0 = ||X||^2``. The paper solves it for ``f_j = 1 + eps/j``; its closed
+    form, ``(e l)^eps ||X - X_l||^2 + eps l^(1 + eps) ||X_l - X_1||^2``, is never smaller.
 
     Parameters
     ----------
@@ -187,7 +187,7 @@ def prefix_bounds(spectrum: FloatArray, factors: Sequence[float]) -> list[float]
     bounds: list[float] = []
     left = float(np.sum(squares))
     for factor, square in zip(factors, squares, strict=False):
-        left = factor * max(left - float(square), 0.0)
+        left = min(left, factor * max(left - float(square), 0.0))
         bounds.append(left)
     return bounds
 

@@ -113,6 +113,9 @@ def test_prefix_bounds_hold_and_are_within_the_papers_closed_form(name, eps, sha
 def test_prefix_bounds_of_a_matrix_worked_out_by_hand():
     # squares 9, 4, 1: 1.5 (14 - 9) = 7.5, then 1.25 (7.5 - 4) = 4.375
     assert prefix_bounds(np.array([3.0, 2.0, 1.0]), [1.5, 1.25]) == pytest.approx([7.5, 4.375])
+    # no prefix loses more than the one before it, and the first no more than everything
+    assert prefix_bounds(np.array([3.0, 2.0, 1.0]), [2.0, 9.0]) == pytest.approx([10.0, 10.0])
+    assert prefix_bounds(np.array([1.0, 1.0, 1.0]), [5.0]) == pytest.approx([3.0])
 
 
 def test_the_sizes_of_the_theorem():
