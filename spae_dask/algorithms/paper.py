@@ -16,15 +16,17 @@ deterministic algorithm.
 
 The bound, for Z of orthonormal columns in place of V_k and ``E = X - XZZ'``, whose column norms are exact:
 
-1. ``E ||E||^2 <= alpha ||X - X_k||^2``: alpha is ``1 + k/(p - 1)`` for k + p rows of S (Halko, Martinsson & Tropp 2011,
-   Theorem 10.5; a power iteration raises every Ritz value), and ``1 + k/(l + 1 - k)``, for certain, for l rows of
-   Frequent Directions.
+1. ``||E||^2`` is at most ``alpha ||X - X_k||^2``: on average, alpha ``1 + k/(p - 1)``, for k + p rows of S (Halko,
+   Martinsson & Tropp 2011, Theorem 10.5; a power iteration lowers no Ritz value); for certain, alpha
+   ``1 + k/(l + 1 - k)``, for l rows of Frequent Directions.
 2. Dual-set with r_1 columns C: ``||X - X_{C,k}||^2 <= c ||E||^2``, ``c = 1 + 1/(1 - sqrt(k/r_1))^2``, for any Z.
-3. Sampling s more: ``E loss <= ||X - X_k||^2 + (k/s) ||X - P_C X||^2`` given C, by its lemma for the exact V_k, which
-   only the analysis needs. Together ``E loss <= (1 + alpha c k/s) ||X - X_k||^2``: alpha is on its own term alone.
+3. Sampling s more: given C the loss is on average at most ``||X - X_k||^2 + (k/s) ||X - P_C X||^2``, by the lemma of
+   adaptive sampling for the exact V_k, which only the analysis needs. So it is on average at most
+   ``(1 + alpha c k/s) ||X - X_k||^2``: alpha is on the term of the start alone.
 
 ``n_repeats`` repeats share the passes. Each has its own sketch, V_k, start and draws, and the one of smallest exact
-loss is kept. They are independent, which makes the bound in expectation one of probability ``1 - 2^-n_repeats``.
+loss is kept. They are independent, so the loss is with probability ``1 - 2^-n_repeats`` at most PCA's and twice the
+excess of the bound (Markov).
 """
 
 import math
@@ -65,7 +67,7 @@ bound, ``1 + 5k/(r - 5k)``, which takes ``alpha (1 + 1/(1 - sqrt(1/5))^2) <= 5``
 
 @dataclass(frozen=True)
 class Split:
-    """How the r columns are chosen.
+    """Division of the r columns between the deterministic start and the sample.
 
     Attributes
     ----------
@@ -229,7 +231,7 @@ def _alpha(problem: Problem, d: int, sketched: Sketched | None = None) -> float:
 
 
 def paper_split(k: int, r: int, how: str, alpha: float) -> Split:
-    """How many of r columns the start has.
+    """Divide r columns between the start and the sample.
 
     Parameters
     ----------

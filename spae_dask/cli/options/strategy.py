@@ -22,14 +22,14 @@ class Strategy(StrEnum):
 
 
 class Projection(StrEnum):
-    """How the paper's own pipeline finds V_k."""
+    """Ways in which the paper's own pipeline finds V_k."""
 
     randomized = "randomized"
     frequent_directions = "frequent-directions"
 
 
 class Split(StrEnum):
-    """How the paper's own pipeline divides R between dual-set and sampling."""
+    """Ways in which the paper's own pipeline divides R between dual-set and sampling."""
 
     best = "best"
     paper = "paper"
@@ -177,7 +177,7 @@ CalibrateOption = Annotated[
 
 @dataclass(frozen=True)
 class Pipeline:
-    """How the paper's own pipeline goes about it, and how often random selections are repeated."""
+    """Options of the paper's own pipeline, and repeats of random selections."""
 
     repeats: RepeatsOption = 1
     power_iterations: PowerOption = 0
