@@ -3,11 +3,16 @@
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any, get_args
+from typing import Any, get_args, get_origin
+
+import numpy as np
+import numpy.typing as npt
 
 from spae_dask.algorithms.metrics import EncoderMetrics
 from spae_dask.errors import ImpossibleCertificate
 from spae_dask.markup import html_table, labelled_lines
+
+Floats = npt.NDArray[np.float64]
 
 WORTH_SAYING = 1e-7
 """Share of the loss above which its rounding error is printed."""
@@ -85,6 +90,10 @@ class Certificate:
         ``||X - X H G||^2`` with the encoder's own decoder and mean, where an encoder is evaluated on other data.
     metrics : EncoderMetrics or None
         All else that is measured of an encoder, where it is evaluated on other data.
+    symmetric_lower, symmetric_upper : float or None
+        Between these ``symmetric_ratio`` must be, by the loss alone: see :func:`symmetric_bounds`.
+    prefix_losses, prefix_bounds : list of float or None
+        Losses of the first 1, 2, ... components of an iterative encoder, and the most that the paper's theorem allows.
     """
 
     loss: float
@@ -118,6 +127,10 @@ class Certificate:
     left_to_gain: float | None = None
     decoder_loss: float | None = None
     metrics: EncoderMetrics | None = None
+    symmetric_lower: float | None = None
+    symmetric_upper: float | None = None
+    prefix_losses: list[float] | None = None
+    prefix_bounds: list[float] | None = None
     summed_over_rows: bool = False
     n_left_out: int = 0
     left_out: float = 0.0
@@ -172,7 +185,7 @@ class Certificate:
             If a field is missing, unknown, or not of its type.
         """
         for field in fields(cls):
-            allowed = get_args(field.type) or (field.type,)
+            allowed = tuple(get_origin(each) or each for each in get_args(field.type) or (field.type,))
             allowed = (*allowed, int) if float in allowed else allowed  # JSON knows one kind of number
             value = record.get(field.name)
             wrong = not isinstance(value, allowed) or (isinstance(value, bool) and bool not in allowed)
@@ -188,13 +201,15 @@ class Certificate:
             + self._loss_interval()
             + self._summed(),
             f"PCA's loss         {self.pca_loss:.6g}  ({self.pca_loss_kind})",
-            f"symmetric variance {self.symmetric_ratio:.6f} of PCA's",
+            f"symmetric variance {self.symmetric_ratio:.6f} of PCA's" + self._symmetric_interval(),
             f"nonzeros           {self.n_nonzero} a component at most, {self.combined_nonzero} features in all, "
             f"{self.n_components} component{'s' if self.n_components != 1 else ''}",
             f"theory             {self._theory()}",
             f"read               {self.passes} pass{'es' if self.passes != 1 else ''}, {self.bytes_read:,} bytes"
             + self._unread(),
         ]
+        if self.prefix_losses is not None and self.prefix_bounds is not None:
+            lines.insert(-1, f"prefixes           {self._prefixes(self.prefix_losses, self.prefix_bounds)}")
         if self.loss_error > WORTH_SAYING * self.loss > 0:
             share = self.loss_error / self.loss
             lines.insert(3, f"rounding           of both losses at most {self.loss_error:.2g}, {share:.2g} of the loss")
@@ -205,7 +220,8 @@ class Certificate:
                 f"with {self.left_out:.3g}, {self.left_out / max(self.total, self.left_out):.2g} of the total",
             )
         if self.eps is not None:
-            lines.insert(-2, f"wanted             {self._wanted()}")
+            at = next(i for i, line in enumerate(lines) if line.startswith("theory"))
+            lines.insert(at, f"wanted             {self._wanted()}")
         if self.decoder_loss is not None:
             share = self.decoder_loss / self.total if self.total > 0 else 0.0
             lines.insert(
@@ -223,6 +239,19 @@ class Certificate:
         lines = str(replace(self, metrics=None))
         metrics = "" if self.metrics is None else self.metrics._repr_html_()
         return html_table("Certificate: loss against PCA's", (), labelled_lines(lines, NAME_WIDTH)) + metrics
+
+    def _symmetric_interval(self) -> str:
+        """The least and the most that the loss allows."""
+        if self.symmetric_lower is None or self.symmetric_upper is None:
+            return ""
+        return f"  (by the loss {self.symmetric_lower:.6f} to {self.symmetric_upper:.6f})"
+
+    @staticmethod
+    def _prefixes(losses: list[float], bounds: list[float]) -> str:
+        """Loss and bound of the first 1, 2, ... components."""
+        pairs = zip(losses, bounds, strict=True)
+        each = (f"{j}: {loss:.6g} (at most {most:.6g})" for j, (loss, most) in enumerate(pairs, start=1))
+        return f"loss after component {', '.join(each)}"
 
     def _ratio_interval(self) -> str:
         """Where the ratio lies on all rows, where not all were seen."""
@@ -283,3 +312,30 @@ class Certificate:
 
     def _theory(self) -> str:
         return self.theorem if self.bound is None else f"at most {self.bound:.4g} x PCA's: {self.theorem}"
+
+
+def symmetric_bounds(certificate: Certificate, H: Floats, G: Floats) -> tuple[float | None, float | None]:
+    """Least and most symmetric variance over PCA's that an encoder of this loss can have.
+
+    With Q an orthonormal basis of the span of H, ``XHG = (XQ)(Q'HG)`` gives
+    ``||XHG||^2 <= ||XHH^+||^2 ||HG||_2^2``, and no decoder explains more than the optimal G:
+    ``||XHH^+||^2 <= ||XHG||^2``. Both are equalities for PCA. The lower one is for ``X = 11'`` too, where r of d
+    features lose nothing and have r/d of the symmetric variance.
+
+    Parameters
+    ----------
+    certificate : Certificate
+        Of the encoder.
+    H, G : ndarray (d, k), (k, d)
+        Encoder, and its optimal decoder.
+
+    Returns
+    -------
+    tuple of float or None
+        None if the encoder or PCA explains nothing.
+    """
+    explained, best = certificate.total - certificate.loss, certificate.total - certificate.pca_loss
+    stretch = float(np.linalg.norm(np.linalg.qr(H)[1] @ G, 2)) ** 2
+    if not stretch > 0.0 or not best > 0.0:
+        return None, None
+    return explained / (stretch * best), explained / best

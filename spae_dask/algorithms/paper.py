@@ -1,4 +1,4 @@
-"""The seed's own pipeline: randomized projection, residual norms, dual-set and adaptive sampling, finish.
+"""The seed's own pipeline: approximate V_k, residual norms, dual-set and adaptive sampling, finish.
 
 Magdon-Ismail & Boutsidis (2015), Theorem 2 (ii), on Boutsidis, Drineas & Magdon-Ismail (2014), Theorem 5. Every stage
 is a pass over the row blocks and leaves a thin summary, so nothing n-sized and nothing d x d is ever held:
@@ -10,11 +10,27 @@ is a pass over the row blocks and leaves a thin summary, so nothing n-sized and 
 4. ``start``: products of the dual-set columns, hence what they leave of every column, for adaptive sampling;
 5. ``finish``: products of all selected columns, hence the encoder and its exact loss.
 
-5 passes, one more a power iteration, one more with ``missing="mean"``. ``n_repeats`` sampling rounds share the passes;
-the one of smallest exact loss is kept, which turns the bound in expectation into one of probability
-``1 - 2^-n_repeats``.
+5 passes, one more a power iteration, one more with ``missing="mean"``. ``projection="frequent-directions"`` takes V_k
+from the sketch of pass 1 and needs no pass 2. With ``split="dual-set"``, which samples nothing, it is the paper's
+deterministic algorithm.
+
+The bound, for Z of orthonormal columns in place of V_k and ``E = X - XZZ'``, whose column norms are exact:
+
+1. ``||E||^2`` is at most ``alpha ||X - X_k||^2``: on average, alpha ``1 + k/(p - 1)``, for k + p rows of S (Halko,
+   Martinsson & Tropp 2011, Theorem 10.5; a power iteration lowers no Ritz value); for certain, alpha
+   ``1 + k/(l + 1 - k)``, for l rows of Frequent Directions.
+2. Dual-set with r_1 columns C: ``||X - X_{C,k}||^2 <= c ||E||^2``, ``c = 1 + 1/(1 - sqrt(k/r_1))^2``, for any Z.
+3. Sampling s more: given C the loss is on average at most ``||X - X_k||^2 + (k/s) ||X - P_C X||^2``, by the lemma of
+   adaptive sampling for the exact V_k, which only the analysis needs. So it is on average at most
+   ``(1 + alpha c k/s) ||X - X_k||^2``: alpha is on the term of the start alone.
+
+``n_repeats`` repeats share the passes. Each has its own sketch, V_k, start and draws, and the one of smallest exact
+loss is kept. They are independent, so the loss is with probability ``1 - 2^-n_repeats`` at most PCA's and twice the
+excess of the bound (Markov).
 """
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,7 +42,9 @@ from spae_dask.accumulators import (
     Imputed,
     Projection,
     ResidualColumns,
+    Together,
 )
+from spae_dask.algorithms.certificate import symmetric_bounds
 from spae_dask.algorithms.certify import certify_between
 from spae_dask.algorithms.core import RunPass, means_recipe
 from spae_dask.algorithms.core_summary import Floats
@@ -34,48 +52,69 @@ from spae_dask.algorithms.problem import Problem
 from spae_dask.algorithms.settled import loss_from_products
 from spae_dask.algorithms.sketched import Columns, Sketched, SketchSizes, read_sketch, sketch_recipe
 from spae_dask.algorithms.sparse_encoder import FittedEncoder, padded
+from spae_dask.algorithms.theory import in_expectation
 from spae_dask.encoding import encoder_from_columns
 from spae_dask.linalg.candidates import candidate_core
 from spae_dask.linalg.loss import sequential_explained
 from spae_dask.linalg.scaling import squared_columns
-from spae_dask.selection.adaptive import best_split
-from spae_dask.selection.dual_set import dual_set_weights
+from spae_dask.selection.dual_set import dual_set_factor, dual_set_weights
 from spae_dask.selection.pivoting import pivot_columns
 from spae_dask.selection.problem import distinct
-from spae_dask.selection.targeted_greedy import fill
 
-OVERSAMPLING = 10
-"""p: rows of the sketch beyond k; ``E ||X - XZZ'||^2 <= (1 + k/(p - 1)) opt_k`` (Halko, Martinsson & Tropp, 10.5)."""
+ROWS_PER_COMPONENT = 6
+"""Rows of the sketch beyond k, for each component: alpha is then ``1 + 1/6``. So the paper's split has the paper's
+bound, ``1 + 5k/(r - 5k)``, which takes ``alpha (1 + 1/(1 - sqrt(1/5))^2) <= 5``."""
 
 
 @dataclass(frozen=True)
-class PaperOptions:
-    """What the theorem leaves open.
+class Split:
+    """Division of the r columns between the deterministic start and the sample.
 
     Attributes
     ----------
-    power_iterations : int
-        Extra passes that sharpen V_k.
-    n_repeats : int
-        Sampling rounds to choose from.
-    split : {"best", "paper"}
-        Columns of the dual-set start: those that minimise the bound, or the paper's 5k (where r > 5k).
+    start : int
+        Columns of the deterministic start.
+    drawn : int
+        Columns sampled after it.
+    factor : float or None
+        The start loses at most so many times what V_k loses; None if that is no theorem.
     """
 
-    power_iterations: int = 0
-    n_repeats: int = 1
-    split: str = "best"
+    start: int
+    drawn: int
+    factor: float | None
+
+    def bound(self, k: int, alpha: float) -> float:
+        """Bound on the ratio to PCA's loss, if V_k is within ``alpha`` of PCA."""
+        if self.factor is None:
+            return math.inf
+        return 1.0 + alpha * self.factor * k / self.drawn if self.drawn else alpha * self.factor
 
 
-def paper_options(problem: Problem) -> PaperOptions:
-    """The options a problem states."""
-    return PaperOptions(problem.power_iterations, problem.n_repeats)
+@dataclass(frozen=True, eq=False)
+class Directions:
+    """Approximate V_k of one repeat.
+
+    Attributes
+    ----------
+    Z : ndarray (d, k')
+        Orthonormal columns; ``k'`` is the rank of X, if that is below k.
+    core : ndarray (m, d)
+        Sketch that Z was found on.
+    spectrum : ndarray
+        Leading singular values of X, as this repeat sees them.
+    """
+
+    Z: Floats
+    core: Floats
+    spectrum: Floats
 
 
-def fit_paper(problem: Problem, run_pass: RunPass, n_features: int, options: PaperOptions) -> FittedEncoder:
+def fit_paper(problem: Problem, run_pass: RunPass, n_features: int, *, integers: bool = False) -> FittedEncoder:
     """Fit the batch encoder as the paper does, in thin passes.
 
-    Passes: 5, ``options.power_iterations`` more, one more with ``missing="mean"``.
+    Passes: 5, or 4 with ``projection="frequent-directions"``; ``power_iterations`` more, and one more with
+    ``missing="mean"``.
 
     Parameters
     ----------
@@ -85,112 +124,234 @@ def fit_paper(problem: Problem, run_pass: RunPass, n_features: int, options: Pap
         Sweeps the data.
     n_features : int
         d.
-    options : PaperOptions
-        What the theorem leaves open.
+    integers : bool
+        Whether all entries are integers.
 
     Returns
     -------
     FittedEncoder
         ``certificate.pca_loss`` is a certified lower bound, by Frequent Directions; the loss itself is exact.
     """
-    k, r = problem.n_components, problem.shared_size
+    k, r, d = problem.n_components, problem.shared_size, n_features
     sketched = read_sketch(
         run_pass,
-        n_features,
-        _sizes(problem, n_features),
+        d,
+        _sizes(problem, d),
         center=problem.center,
         scale=problem.scale,
         missing=problem.missing,
         seed=problem.seed,
+        integers=integers,
     )
-    Z, sigma = _directions(sketched, run_pass, k, options.power_iterations)
-    left = run_pass(sketched.recipe(_residual_of(Z, sketched)), "residual norms")
-    start_size = _start_size(Z.shape[1], r, options.split)
-    start = _start(sketched, Z, left, min(start_size, r))
-    draws = _adaptive_draws(problem, sketched, run_pass, start, r, options.n_repeats)
-    chosen = [fill(sketched.W, Z, distinct(np.concatenate([start, drawn])), r) for drawn in draws]
-    bound = _bound(k, start_size, len(draws[0]))
-    return _finish(problem, sketched, run_pass, chosen, sigma, float(np.sum(left)), bound)
+    split = paper_split(k, r, problem.split, _alpha(problem, d))
+    seen = _directions(problem, sketched, run_pass)
+    residuals = _residuals([each.Z for each in seen], sketched.center, sketched.scale)
+    norms = list(run_pass(sketched.recipe(residuals), "residual norms").values())
+    starts = [_start(each, e, split.start) for each, e in zip(seen, norms, strict=True)]
+    if len(starts) == 1 and split.drawn:
+        starts = starts * problem.n_repeats  # of one V_k there is one start, and repeats differ in their draws
+    chosen = _sampled(problem, sketched, run_pass, starts, r if split.drawn else 0)
+    best = int(np.argmin([float(np.sum(e)) for e in norms]))
+    return _finish(
+        problem,
+        sketched,
+        run_pass,
+        chosen,
+        seen[best].spectrum,
+        float(np.sum(norms[best])),
+        _bound(problem, split, _alpha(problem, d, sketched)),
+    )
 
 
-def paper_passes(problem: Problem, n_features: int, options: PaperOptions) -> list[tuple[str, Accumulator[Any]]]:
+def paper_passes(problem: Problem, n_features: int) -> list[tuple[str, Accumulator[Any]]]:
     """Names and recipes of the passes, for planning; numbers in the recipes are placeholders."""
-    d, k, r = n_features, problem.n_components, problem.shared_size
-    s = min(n_features, problem.n_components + OVERSAMPLING)
-    width = min(d, r + (options.n_repeats - 1) * max(0, r - k))
+    d, k, r, n = n_features, problem.n_components, problem.shared_size, problem.n_repeats
+    sizes, copies = _sizes(problem, d), _copies(problem, d)
+    split = paper_split(k, r, problem.split, _alpha(problem, d))
     columns, ones = np.arange(d), np.ones(d)
     # broadcast: a placeholder of d numbers a direction would be as large as the thing itself
-    Z, decoder = np.broadcast_to(0.0, (d, k)), np.broadcast_to(0.0, (k, d))
-    passes: list[tuple[str, Accumulator[Any]]] = [
-        ("sketch", sketch_recipe(d, _sizes(problem, d), problem.seed, scale=problem.scale))
-    ]
-    passes += [("projection", Projection(np.broadcast_to(0.0, (d, s)), ones, ones))] * (1 + options.power_iterations)
+    Z, Q = np.broadcast_to(0.0, (d, k)), np.broadcast_to(0.0, (d, sizes.rows or min(d, sizes.frequent_rows + 1)))
+    passes: list[tuple[str, Accumulator[Any]]] = [("sketch", sketch_recipe(d, sizes, problem.seed))]
+    passes += [("projection", _projections([Q] * copies, ones, ones))] * _n_projections(problem)
     passes += [
-        ("residual norms", ResidualColumns(columns, Z, decoder, ones, ones)),
-        ("start", CrossProducts(columns[:r], ones, ones)),
-        ("finish", CrossProducts(columns[:width], ones, ones)),
+        ("residual norms", _residuals([Z] * copies, ones, ones)),
+        ("start", CrossProducts(columns[: copies * split.start], ones, ones)),
+        ("finish", CrossProducts(columns[: n * r], ones, ones)),
     ]
     if problem.missing != "error":
         passes = [(name, Imputed(recipe, ones)) for name, recipe in passes]
     return [("column means", means_recipe(d)), *passes] if problem.missing == "mean" else passes
 
 
+def paper_finish_columns(problem: Problem, n_features: int) -> int:
+    """Vectors of length d that the linear algebra between and after the passes holds at once."""
+    d, sizes, copies = n_features, _sizes(problem, n_features), _copies(problem, n_features)
+    return copies * (sizes.rows + problem.n_components) + min(d, problem.n_repeats * problem.shared_size)
+
+
+def _oversampling(problem: Problem) -> int:
+    """Rows p of the sketch beyond k."""
+    given = problem.oversampling
+    return ROWS_PER_COMPONENT * problem.n_components + 1 if given is None else given
+
+
 def _sizes(problem: Problem, d: int) -> SketchSizes:
-    """A Gaussian sketch for the projection; Frequent Directions for the bound."""
+    """A Gaussian sketch for the projection of each repeat; Frequent Directions for the bound, or for both."""
     k = problem.n_components
-    return SketchSizes(min(d, k + OVERSAMPLING), frequent_rows=min(d, max(4 * k, k + 20)))
+    rows, bound_rows = min(d, k + _oversampling(problem)), min(d, max(4 * k, k + 20))
+    if problem.projection == "frequent-directions":
+        return SketchSizes(0, frequent_rows=max(rows, bound_rows))
+    return SketchSizes(rows, frequent_rows=bound_rows, copies=_copies(problem, d))
 
 
-def _directions(sketched: Sketched, run_pass: RunPass, k: int, power_iterations: int) -> tuple[Floats, Floats]:
-    """Approximate V_k and leading singular values: the SVD of X on the row space of the sketch, by TSQR."""
-    Q = np.linalg.qr(sketched.W.T)[0]
-    for iteration in range(power_iterations + 1):
-        seen = run_pass(sketched.recipe(Projection(Q, sketched.center, sketched.scale)), "projection")
-        if iteration < power_iterations:
-            Q = np.linalg.qr(seen.cross)[0]
-    _, sigma, Yt = np.linalg.svd(seen.triangle)
+def _copies(problem: Problem, d: int) -> int:
+    """Projections: one a repeat where they are random, and not of all of X."""
+    random = problem.projection == "randomized" and problem.n_components + _oversampling(problem) < d
+    return problem.n_repeats if random else 1
+
+
+def _n_projections(problem: Problem) -> int:
+    """Passes of the projection: Frequent Directions have V_k already."""
+    return problem.power_iterations + (1 if problem.projection == "randomized" else 0)
+
+
+def _alpha(problem: Problem, d: int, sketched: Sketched | None = None) -> float:
+    """Factor of PCA's loss that V_k loses: in expectation if it is randomized, at most if by Frequent Directions.
+
+    Frequent Directions sketch columns that are not scaled yet. For columns divided by D, they miss at most the k
+    largest of ``D^-2`` times as much, and PCA loses at least the least of ``D^-2`` times as much. ``sketched`` knows D;
+    without it columns count as not scaled.
+    """
+    k, sizes = problem.n_components, _sizes(problem, d)
+    if (sizes.rows or sizes.frequent_rows) >= d:
+        return 1.0
+    if sizes.rows:
+        return 1.0 + k / (sizes.rows - k - 1)
+    scale = np.ones(1) if sketched is None else sketched.scale
+    if sketched is not None and problem.center and sketched.constant.size < d:
+        scale = np.delete(scale, sketched.constant)
+    squares = np.sort(scale**2)
+    return 1.0 + float(np.mean(squares[-1] / squares[:k])) * k / (sizes.frequent_rows + 1 - k)
+
+
+def paper_split(k: int, r: int, how: str, alpha: float) -> Split:
+    """Divide r columns between the start and the sample.
+
+    Parameters
+    ----------
+    k : int
+        Rank to approximate.
+    r : int
+        Columns in all.
+    how : {"best", "paper", "dual-set"}
+        Of smallest bound; the paper's 5k; all of them.
+    alpha : float
+        Factor of PCA's loss that V_k loses.
+
+    Returns
+    -------
+    Split
+        The start is dual-set for k > 1 and ``r > k``. For k = 1 it may be the one column of least ``e_j / v_j^2``,
+        within a factor 2. Both need residual norms only, which are exact. For other r there is no theorem: pivoting
+        needs the residual itself, and is done on the sketch.
+    """
+    if how == "paper":
+        return Split(5 * k, r - 5 * k, dual_set_factor(k, 5 * k))
+    everything = Split(r, 0, dual_set_factor(k, r) if r > k else 2.0 if r == k == 1 else None)
+    if how == "dual-set" or r <= k:
+        return everything
+    candidates = [everything, Split(1, 0, 2.0), Split(1, r - 1, 2.0)] if k == 1 else [everything]
+    sizes = np.arange(k + 1, r)
+    if sizes.size:
+        size = int(sizes[np.argmin((1.0 + 1.0 / (1.0 - np.sqrt(k / sizes)) ** 2) / (r - sizes))])
+        candidates.append(Split(size, r - size, dual_set_factor(k, size)))
+    return min(candidates, key=lambda split: split.bound(k, alpha))
+
+
+def _projections(Qs: Sequence[Floats], mean: Floats, scale: Floats) -> Together:
+    """Projections of all repeats in one pass, named by their numbers."""
+    return Together({str(number): Projection(Q, mean, scale) for number, Q in enumerate(Qs)})
+
+
+def _residuals(Zs: Sequence[Floats], mean: Floats, scale: Floats) -> Together:
+    """Residual norms of all repeats in one pass, named by their numbers."""
+    columns = np.arange(mean.shape[-1])
+    return Together({str(number): ResidualColumns(columns, Z, Z.T, mean, scale) for number, Z in enumerate(Zs)})
+
+
+def _directions(problem: Problem, sketched: Sketched, run_pass: RunPass) -> list[Directions]:
+    """Approximate V_k of each repeat: the SVD of X on the row space of its sketch, by TSQR."""
+    k, n_projections = problem.n_components, _n_projections(problem)
+    if problem.projection == "randomized":
+        cores = np.array_split(sketched.W, _copies(problem, sketched.scale.size))
+    else:
+        assert sketched.frequent is not None, "the read keeps Frequent Directions"
+        B = sketched.frequent.about(sketched.center, sketched.scale)[0]
+        if problem.center:
+            B[:, sketched.constant] = 0.0
+        cores = [B]
+    Qs = [np.linalg.qr(core.T)[0] for core in cores]
+    # without a projection the sketch stands for X
+    triangles = [core @ Q for core, Q in zip(cores, Qs, strict=True)]
+    for iteration in range(n_projections):
+        recipe = sketched.recipe(_projections(Qs, sketched.center, sketched.scale))
+        seen = list(run_pass(recipe, "projection").values())
+        triangles = [each.triangle for each in seen]
+        if iteration < n_projections - 1:
+            Qs = [np.linalg.qr(each.cross)[0] for each in seen]
+    return [_leading(core, Q, triangle, k) for core, Q, triangle in zip(cores, Qs, triangles, strict=True)]
+
+
+def _leading(core: Floats, Q: Floats, triangle: Floats, k: int) -> Directions:
+    """The best k directions within the span of Q, for ``triangle`` (m, s) with ``R'R = (XQ)'XQ``."""
+    _, sigma, Yt = np.linalg.svd(triangle, full_matrices=False)
     rank = int(np.count_nonzero(sigma > len(sigma) * np.finfo(np.float64).eps * sigma[0])) if sigma[0] > 0 else 0
-    return Q @ Yt[: min(k, rank)].T, sigma
+    return Directions(Q @ Yt[: min(k, rank)].T, core, sigma)
 
 
-def _residual_of(Z: Floats, sketched: Sketched) -> ResidualColumns:
-    return ResidualColumns(np.arange(Z.shape[0]), Z, Z.T, sketched.center, sketched.scale)
-
-
-def _start_size(k: int, r: int, split: str) -> int:
-    """Columns of the deterministic start: the paper's 5k, or those of smallest bound."""
-    if k == 0 or r <= k:
-        return min(k, r)
-    return 5 * k if split == "paper" and r > 5 * k else best_split(k, r).start
-
-
-def _start(sketched: Sketched, Z: Floats, left: Floats, size: int) -> Columns:
+def _start(seen: Directions, e: Floats, size: int) -> Columns:
     """Deterministic columns: dual-set on V_k and the residual norms; pivoting if there are no more than k."""
+    Z = seen.Z
     k = min(Z.shape[1], size)
     if k == 0:
         return np.zeros(0, dtype=np.intp)
     if size > k:
-        return distinct(dual_set_weights(Z, left, size).picks)
-    return pivot_columns(Z[:, :k], sketched.W - (sketched.W @ Z[:, :k]) @ Z[:, :k].T)[0]
+        return distinct(dual_set_weights(Z, e, size).picks)
+    # one pivot on one direction needs norms only, and those are exact; more need the residual, which the sketch has
+    E = np.sqrt(e)[None] if Z.shape[1] == 1 else seen.core - (seen.core @ Z[:, :k]) @ Z[:, :k].T
+    return pivot_columns(Z[:, :k], E)[0]
 
 
-def _adaptive_draws(
-    problem: Problem, sketched: Sketched, run_pass: RunPass, start: Columns, r: int, n_repeats: int
+def _sampled(
+    problem: Problem, sketched: Sketched, run_pass: RunPass, starts: Sequence[Columns], until: int
 ) -> list[Columns]:
-    """Rounds of columns drawn with probability proportional to what the start leaves of them."""
-    products = run_pass(sketched.recipe(CrossProducts(start, sketched.center, sketched.scale)), "start")
-    norms = products.column_norms
-    left = norms.copy()
-    if start.size:
-        left -= squared_columns(candidate_core(products.gram, products.cross, products.noise))
-    # a difference of squares: below 1e-12 of the column it is rounding
-    left[left < 1e-12 * norms] = 0.0
-    left[start] = 0.0
-    total = float(np.sum(left))
-    if total <= 0.0 or start.size >= r:
-        return [np.zeros(0, dtype=np.intp)]
-    rng = np.random.default_rng(problem.seed)
-    return [rng.choice(left.size, size=r - start.size, p=left / total) for _ in range(n_repeats)]
+    """Columns of each repeat: the start, a sample, and columns that the start leaves most of, r in all.
+
+    Draws up to ``until`` columns have probabilities proportional to what the start leaves of a column. Those that
+    repeat make room for others, and more columns never lose more.
+    """
+    r, union = problem.shared_size, np.unique(np.concatenate(starts))
+    products = run_pass(sketched.recipe(CrossProducts(union, sketched.center, sketched.scale)), "start")
+    norms, rng = products.column_norms.copy(), np.random.default_rng(problem.seed)
+    if problem.center:
+        norms[sketched.constant] = 0.0
+    chosen: list[Columns] = []
+    for start in starts:
+        at = np.searchsorted(union, start)
+        left = norms.copy()
+        if start.size:
+            core = candidate_core(products.gram[np.ix_(at, at)], products.cross[at], products.noise)
+            left -= squared_columns(core)
+        # a difference of squares: below 1e-12 of the column it is rounding
+        left[left < 1e-12 * norms] = 0.0
+        left[start] = 0.0
+        total = float(np.sum(left))
+        size = max(until - start.size, 0) if total > 0.0 else 0
+        drawn = rng.choice(left.size, size=size, p=left / total) if size else np.zeros(0, dtype=np.intp)
+        # nine digits of what is left, so that rounding does not decide between twins; columns of zeros come never
+        order = np.lexsort([-norms, -np.round(left / max(total, np.finfo(np.float64).tiny), 9)])
+        chosen.append(distinct(np.concatenate([start, drawn, order[norms[order] > 0.0]]))[:r])
+    return chosen
 
 
 def _finish(
@@ -202,7 +363,7 @@ def _finish(
     pca_upper: float,
     bound: tuple[float | None, str],
 ) -> FittedEncoder:
-    """Pass 5: exact products of all columns drawn; the best of the rounds; its certificate."""
+    """Last pass: exact products of the columns of all repeats; the best of these; its certificate."""
     k, d = problem.n_components, sketched.scale.size
     union = np.unique(np.concatenate(chosen))
     products = run_pass(sketched.recipe(CrossProducts(union, sketched.center, sketched.scale)), "finish")
@@ -230,6 +391,8 @@ def _finish(
         bound=bound[0],
         theorem=bound[1],
     )
+    symmetric_lower, symmetric_upper = symmetric_bounds(certificate, H, G)
+    certificate = replace(certificate, symmetric_lower=symmetric_lower, symmetric_upper=symmetric_upper)
     explained = sequential_explained(core, H)
     return FittedEncoder(
         H=H,
@@ -248,14 +411,21 @@ def _finish(
     )
 
 
-def _bound(k: int, start_size: int, n_drawn: int) -> tuple[float | None, str]:
-    """A priori bound in expectation: that of the projection times that of the start with adaptive sampling."""
-    if n_drawn == 0:
-        return None, "Magdon-Ismail & Boutsidis 2015, Theorem 2: r is too small for its bound"
-    projection = 1 + k / (OVERSAMPLING - 1)
-    start = 1 + 1 / (1 - float(np.sqrt(k / start_size))) ** 2 if start_size > k else 1.0 + k
-    return (
-        projection * (1 + start * k / n_drawn),
-        f"in expectation; Magdon-Ismail & Boutsidis 2015, Theorem 2 (ii): a projection of {OVERSAMPLING} rows more "
-        f"than k, a start of {start_size} columns, {n_drawn} sampled",
+def _bound(problem: Problem, split: Split, alpha: float) -> tuple[float | None, str]:
+    """A priori bound, and the theorem with the numbers that it is made of."""
+    k, r = problem.n_components, problem.shared_size
+    if split.factor is None:
+        return None, f"Magdon-Ismail & Boutsidis 2015: no theorem for r = {r} columns and k = {k}, it takes r > k"
+    deterministic = problem.projection == "frequent-directions" or alpha == 1.0
+    how = "by Frequent Directions" if problem.projection == "frequent-directions" else "by a random projection"
+    directions = "exact V_k" if alpha == 1.0 else f"V_k within {alpha:.4g} of PCA {how}"
+    start = f"{split.start} column{'s' if split.start > 1 else ''} within {split.factor:.4g} of that"
+    bound = split.bound(k, alpha)
+    if not split.drawn:
+        theorem = f"Boutsidis, Drineas & Magdon-Ismail 2014, Theorem 2 (dual-set): {directions}, {start}"
+        return bound, theorem if deterministic else in_expectation(theorem, bound, problem.n_repeats)
+    theorem = (
+        f"Magdon-Ismail & Boutsidis 2015, Theorem 2 (ii): {directions}, a start of {start}, {split.drawn} sampled; "
+        f"the paper's bound {f'is 1 + 5k/(r - 5k) = {1 + 5 * k / (r - 5 * k):.4g}' if r > 5 * k else 'takes r > 5k'}"
     )
+    return bound, in_expectation(theorem, bound, problem.n_repeats)

@@ -17,6 +17,8 @@ EVALUATIONS = ("auto", "gram", "tsqr", "sketch")
 """Those by which an encoder is evaluated, in one read."""
 TOLERANCE = 0.01
 """Of ``strategy="sample"``, where none is given."""
+PROJECTIONS = ("randomized", "frequent-directions")
+SPLITS = ("best", "paper", "dual-set")
 MISSING = ("error", "mean", "zero")
 PRECISIONS = ("exact", "fast")
 
@@ -42,8 +44,10 @@ class Problem:
         As documented on ``SparseEncoder``.
     n_rows : int or None
         Rows of a doubly sparse encoder; ``None`` for four a component.
-    n_repeats, power_iterations : int
-        Of the paper's own pipeline.
+    n_repeats : int
+        Independent repeats of a random selection, of which the best is kept.
+    power_iterations, oversampling, split, projection : int, int or None, str, str
+        Of the paper's own pipeline, as documented on ``SparseEncoder``.
     certified : bool
         Whether a sketch reports a lower bound on PCA's loss, by Frequent Directions, in place of an estimate.
     n_candidates, sketch_rows : int or None
@@ -69,6 +73,9 @@ class Problem:
     n_rows: int | None = None
     n_repeats: int = 1
     power_iterations: int = 0
+    oversampling: int | None = None
+    split: str = "best"
+    projection: str = "randomized"
     certified: bool = False
     n_candidates: int | None = None
     sketch_rows: int | None = None
@@ -107,6 +114,7 @@ class Problem:
         check_count("n_repeats", self.n_repeats, 1000, "repeats that make sense")
         if self.power_iterations != 0:
             check_count("power_iterations", self.power_iterations, 20, "passes that make sense")
+        self._check_pipeline(n_features)
         if self.n_candidates is not None:
             check_count("n_candidates", self.n_candidates, n_features)
         if self.sketch_rows is not None:
@@ -167,6 +175,32 @@ class Problem:
                 f"strategy={strategy!r} cannot do this: {cannot}; given were method={self.method!r}, "
                 f"shared_support={self.shared_support}, n_nonzero={self.n_nonzero!r}, missing={self.missing!r} and "
                 f"precision={self.precision!r}. strategy='gram' does all of it, where d x d matrices fit."
+            )
+
+    def _check_pipeline(self, n_features: int) -> None:
+        """Check what only the paper's own pipeline uses."""
+        check_choice("split", self.split, SPLITS)
+        check_choice("projection", self.projection, PROJECTIONS)
+        if self.oversampling is not None:
+            check_count("oversampling", self.oversampling, n_features)
+            if self.oversampling == 1:
+                raise InvalidInput(
+                    "oversampling=1 is not allowed: a projection has a bound from 2 rows beyond k on. Give a number "
+                    f"from 2 to {n_features}."
+                )
+        changed = {"oversampling": None, "split": "best", "projection": "randomized"}
+        given = [
+            f"{name}={getattr(self, name)!r}" for name, default in changed.items() if getattr(self, name) != default
+        ]
+        if given and self.strategy != "paper":
+            raise InvalidInput(
+                f"{' and '.join(given)}: only strategy='paper' uses this, and given was strategy={self.strategy!r}. "
+                "Leave it out, or use strategy='paper'."
+            )
+        if self.split == "paper" and self.n_nonzero is not None and self.shared_size <= 5 * self.n_components:
+            raise InvalidInput(
+                f"split='paper' starts with 5k = {5 * self.n_components} columns and samples the rest, and given was "
+                f"n_nonzero={self.n_nonzero!r}: give more than {5 * self.n_components}, or use split='best'."
             )
 
     def _check_tolerance(self) -> None:

@@ -34,15 +34,28 @@ class SketchSizes:
     ----------
     rows : int
         Rows of the row sketch W; 0 for none.
+    copies : int
+        Independent row sketches of so many rows; W holds one below the other.
     group : int
         Rows of X that are summed before they are sketched, see ``RowSketch``.
     frequent_rows : int
         Rows of the Frequent Directions sketch; 0 for none, and no certified bound.
+    copies : int
+        Independent row sketches.
+    scaled : bool
+        Whether Frequent Directions sketch scaled columns, so that their bounds are those of scaled data.
     """
 
     rows: int
     group: int = 1
     frequent_rows: int = 0
+    copies: int = 1
+    scaled: bool = False
+
+    @property
+    def sketches(self) -> tuple[str, ...]:
+        """Names of the row sketches in the read."""
+        return ("sketch", *(f"sketch {copy}" for copy in range(1, self.copies))) if self.rows else ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,16 +125,16 @@ class Sketched:
         return max(lower - error, 0.0), min(upper + error, self.total + error)
 
 
-def sketch_recipe(n_features: int, sizes: SketchSizes, seed: int, *, scale: bool = False) -> Accumulator[Any]:
-    """Recipe of the read; with ``scale``, Frequent Directions sketches scaled columns."""
+def sketch_recipe(n_features: int, sizes: SketchSizes, seed: int) -> Accumulator[Any]:
+    """Recipe of the read."""
     parts: dict[str, Accumulator[Any]] = {
         "nonfinite": NonFinite(n_features),
         "moments": Moments(n_features),
     }
-    if sizes.rows:
-        parts["sketch"] = RowSketch(n_features, sizes.rows, seed=seed, group=sizes.group)
+    for stream, name in enumerate(sizes.sketches):
+        parts[name] = RowSketch(n_features, sizes.rows, seed=seed, stream=stream, group=sizes.group)
     if sizes.frequent_rows:
-        parts["frequent"] = FrequentDirections(n_features, sizes.frequent_rows, scaled=scale)
+        parts["frequent"] = FrequentDirections(n_features, sizes.frequent_rows, scaled=sizes.scaled)
     return Together(parts)
 
 
@@ -163,7 +176,7 @@ def read_sketch(
         If squares of the entries overflow.
     """
     filled = missing_fill(run_pass, n_features, missing)
-    recipe = sketch_recipe(n_features, sizes, seed, scale=scale)
+    recipe = sketch_recipe(n_features, sizes, seed)
     found = run_pass(recipe if filled is None else Imputed(recipe, filled), "sketch")
     refuse_non_finite(found["nonfinite"])
     moments: ColumnMoments = found["moments"]
@@ -176,7 +189,7 @@ def read_sketch(
     offset = step_between(origin, moments.center)
     squares = (moments.squared_deviations + n * offset**2) / divisor**2
     refuse_overflow(squares, limit=np.finfo(np.float64).max / n_features)
-    W = found["sketch"].about(origin) if sizes.rows else np.zeros((0, n_features))
+    W = np.vstack([np.zeros((0, n_features)), *(found[name].about(origin) for name in sizes.sketches)])
     W /= divisor
     left_out = constant & ~moments.constant & center
     rounding = Rounding(

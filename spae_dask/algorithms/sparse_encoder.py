@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spae_dask.accumulators import Imputed, Residual, ResidualSums
-from spae_dask.algorithms.certificate import Certificate
+from spae_dask.algorithms.certificate import Certificate, symmetric_bounds
 from spae_dask.algorithms.certify import EXACT, certify, measured_on_rows, remeasured
 from spae_dask.algorithms.core import RunPass
 from spae_dask.algorithms.core_summary import CoreSummary, Floats
@@ -107,7 +107,7 @@ def encode_core(
     )
     if problem.orthonormal:
         H, G = orthonormalize(core, encoded.H)
-        encoded = replace(encoded, H=H, G=G)
+        encoded = replace(encoded, H=H, G=G, prefix_losses=None, prefix_bounds=None)  # its prefixes are others
     return certified_encoder(problem, summary, encoded, passes=passes, bytes_read=bytes_read)
 
 
@@ -127,6 +127,14 @@ def certified_encoder(
         passes=passes,
         bytes_read=bytes_read,
         target=target_of(problem),
+    )
+    symmetric_lower, symmetric_upper = symmetric_bounds(certificate, H, G)
+    certificate = replace(
+        certificate,
+        symmetric_lower=symmetric_lower,
+        symmetric_upper=symmetric_upper,
+        prefix_losses=encoded.prefix_losses,
+        prefix_bounds=encoded.prefix_bounds,
     )
     return FittedEncoder(
         H=H,

@@ -60,7 +60,7 @@ IN_ONE_READ = "columns are found in one read, on a sketch of all rows: no bound 
 
 def stream_recipe(problem: Problem, n_features: int) -> Accumulator[Any]:
     """Recipe of the read; the same whatever the number of rows."""
-    recipe = sketch_recipe(n_features, _sizes(problem, n_features), problem.seed, scale=problem.scale)
+    recipe = sketch_recipe(n_features, _sizes(problem, n_features), problem.seed)
     return recipe if problem.missing == "error" else Imputed(recipe, np.zeros(n_features))
 
 
@@ -201,7 +201,7 @@ def _on_model(problem: Problem) -> Problem:
 def _sizes(problem: Problem, n_features: int) -> SketchSizes:
     k = problem.n_components
     rows = problem.sketch_rows or max(FEWEST_ROWS, ROWS_PER_COMPONENT * k)
-    return SketchSizes(rows=0, frequent_rows=min(n_features, rows))
+    return SketchSizes(rows=0, frequent_rows=min(n_features, rows), scaled=problem.scale)
 
 
 def _n_candidates(problem: Problem, n_features: int) -> int:

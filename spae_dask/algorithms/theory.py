@@ -1,4 +1,4 @@
-"""How many nonzeros theory asks for a wanted excess eps, to stand beside the number that the data needed."""
+"""Theory in numbers: the nonzeros that a wanted excess asks for, and bounds in expectation in words."""
 
 from dataclasses import dataclass
 
@@ -30,6 +30,28 @@ class Target:
     eps: float | None = None
     theory_n_nonzero: int | None = None
     theory_n_nonzero_sharp: int | None = None
+
+
+def in_expectation(theorem: str, bound: float, n_repeats: int) -> str:
+    """Words for a bound on the mean loss, and for what independent repeats make of it.
+
+    The excess over PCA's loss is at least 0 and ``bound - 1`` times PCA's loss on average. So it is above twice that
+    with a probability of at most 1/2 (Markov), and in all of n independent repeats of at most ``2^-n``.
+
+    Parameters
+    ----------
+    theorem : str
+        Where the bound is proved.
+    bound : float
+        Bound on the mean ratio to PCA's loss.
+    n_repeats : int
+        Independent repeats, of which the one of least loss is kept.
+    """
+    likely = (
+        f"; with probability at least 1 - 2^-{n_repeats} at most {2 * bound - 1:.4g} x PCA's, as the best of "
+        f"{n_repeats} independent repeats"
+    )
+    return f"in expectation; {theorem}" + (likely if n_repeats > 1 else "")
 
 
 def target_of(problem: Problem) -> Target:

@@ -60,7 +60,7 @@ def sizes_of(problem: Problem, n_samples: int, n_features: int) -> Sizes:
     candidates = problem.n_candidates or max(FEWEST_CANDIDATES, CANDIDATES_PER_NONZERO * sum(budgets))
     frequent = min(n_features, max(4 * k, k + 20)) if problem.certified else 0
     return Sizes(
-        SketchSizes(rows, group, frequent),
+        SketchSizes(rows, group, frequent, scaled=problem.scale),
         min(n_features, max(candidates, max(budgets), k)),
         min(n_features, k + OVERSAMPLING),
     )
@@ -73,9 +73,7 @@ def two_read_passes(problem: Problem, n_samples: int, n_features: int) -> list[t
     # broadcast: a placeholder of d numbers a direction would be as large as the thing itself
     Z = np.broadcast_to(0.0, (d, sizes.n_directions))
     products = CrossProducts(np.arange(sizes.n_candidates), ones, ones, Z, single=problem.precision == "fast")
-    passes: list[tuple[str, Accumulator[Any]]] = [
-        ("sketch", sketch_recipe(d, sizes.sketch, problem.seed, scale=problem.scale))
-    ]
+    passes: list[tuple[str, Accumulator[Any]]] = [("sketch", sketch_recipe(d, sizes.sketch, problem.seed))]
     passes.append(("candidates", products))
     if problem.missing != "error":
         passes = [(name, Imputed(recipe, ones)) for name, recipe in passes]

@@ -20,7 +20,7 @@ from spae_dask.cli.options.search import (
     SharedOption,
     nonzeros_of,
 )
-from spae_dask.cli.options.strategy import Exactness, PowerOption, RepeatsOption, Strategy, StrategyOption
+from spae_dask.cli.options.strategy import Exactness, Pipeline, Strategy, StrategyOption
 from spae_dask.cli.options.where import MemoryOption
 
 if TYPE_CHECKING:
@@ -45,8 +45,7 @@ class FitGiven:
     missing: MissingEntries
     strict: StrictOption = False
     strategy: StrategyOption = Strategy.auto
-    repeats: RepeatsOption = 1
-    power_iterations: PowerOption = 0
+    pipeline: Pipeline
     exactness: Exactness
     memory: MemoryOption = None
     shown: ScreenOptions
@@ -68,6 +67,8 @@ class FitGiven:
             "method": self.building.method.value,
             "strategy": self.strategy.value,
             "shared_support": self.shared_support,
+            "n_rows": self.rows,
+            **self.pipeline.parameters,
             **self.missing.parameters,
             **self.exactness.parameters,
             "memory_limit": self.memory,
@@ -80,9 +81,6 @@ class FitGiven:
             "eps": 0.1 if self.eps is None else self.eps,
             **self.building.parameters,
             "orthonormal": self.orthonormal,
-            "n_rows": self.rows,
-            "n_repeats": self.repeats,
-            "power_iterations": self.power_iterations,
             "random_state": self.seed,
         }
 

@@ -11,10 +11,11 @@ from spae_dask.cli.options.search import (
     Method,
     MethodOption,
     NonzeroOption,
+    RowsOption,
     SharedOption,
     nonzeros_of,
 )
-from spae_dask.cli.options.strategy import CalibrateOption, Exactness, Strategy, StrategyOption
+from spae_dask.cli.options.strategy import CalibrateOption, Exactness, Pipeline, Strategy, StrategyOption
 from spae_dask.cli.options.where import MemoryOption, Where
 from spae_dask.cli.session import session
 
@@ -41,6 +42,8 @@ def plan(
     missing: MissingEntries,
     strategy: StrategyOption = Strategy.auto,
     shared_support: SharedOption = False,
+    rows: RowsOption = None,
+    pipeline: Pipeline,
     exactness: Exactness,
     calibrate: CalibrateOption = True,
     where: Where,
@@ -70,6 +73,8 @@ def plan(
                 strategy=strategy.value,
                 memory_limit=memory,
                 shared_support=shared_support,
+                n_rows=rows,
+                **pipeline.parameters,
                 **missing.parameters,
                 **exactness.parameters,
                 calibrate=calibrated,

@@ -6,7 +6,6 @@ Magdon-Ismail & Boutsidis, *Optimal sparse linear encoders and sparse PCA* (2015
 To check a run: ``encoder_loss(core, H)`` equals ``columns_loss(core, selected, k).loss``, and ``H'H`` is the identity.
 """
 
-import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -18,7 +17,8 @@ from spae_dask.linalg.project import DEPENDENT, ColumnBasis, RankTol, column_bas
 from spae_dask.linalg.scaling import FloatArray, IntArray, squared_columns, unit_scaled
 from spae_dask.linalg.spectral import column_signs
 from spae_dask.selection import GivenSelection, select_columns, selection_named
-from spae_dask.selection.adaptive import best_split
+from spae_dask.selection.adaptive import Split, best_split, paper_split
+from spae_dask.selection.dual_set import dual_set_factor
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,27 +206,35 @@ def theorem_bound(selection: str, k: int, r: int) -> TheoremBound:
     if selection == "dual-set":
         bound, theorem = _start_bound(k, r)
         return TheoremBound(bound, theorem, False)
+    if selection == "barrier":
+        bound, theorem = _barrier_bound(k, r)
+        return TheoremBound(bound, theorem, False)
     if selection == "exchange":
         bound, theorem = _start_bound(k, r)
         return TheoremBound(bound, f"{theorem}; exchange starts there and only improves", False)
-    if selection in ("adaptive", "adaptive-derandomized"):
-        return _adaptive_bound(k, r, random=selection == "adaptive")
+    if selection in ("adaptive", "adaptive-derandomized") and r > k:
+        split = best_split(k, r)
+        return _sampled_bound(k, r, split, _start_bound(k, split.start), random=selection == "adaptive")
+    if selection == "adaptive-paper" and r > 5 * k:
+        return _sampled_bound(k, r, paper_split(k, r), _barrier_bound(k, 5 * k), random=True)
+    if selection in ("adaptive", "adaptive-derandomized", "adaptive-paper"):
+        bound, theorem = _barrier_bound(k, r)
+        return TheoremBound(bound, theorem, False)
     return TheoremBound(
         None, f"No unconditional bound is known for {selection!r}; the measured loss stands alone.", False
     )
 
 
 def _start_bound(k: int, r: int) -> tuple[float, str]:
-    if r == k or k == 1:
-        return k + 1.0, _PIVOTING
-    return 1.0 + 1.0 / (1.0 - math.sqrt(k / r)) ** 2, _DUAL_SET
+    return (k + 1.0, _PIVOTING) if k == 1 else _barrier_bound(k, r)
 
 
-def _adaptive_bound(k: int, r: int, *, random: bool) -> TheoremBound:
-    if r == k:
-        return TheoremBound(k + 1.0, _PIVOTING, False)
-    split = best_split(k, r)
-    factor, start = _start_bound(k, split.start)
+def _barrier_bound(k: int, r: int) -> tuple[float, str]:
+    return (k + 1.0, _PIVOTING) if r == k else (dual_set_factor(k, r), _DUAL_SET)
+
+
+def _sampled_bound(k: int, r: int, split: Split, start_bound: tuple[float, str], *, random: bool) -> TheoremBound:
+    factor, start = start_bound
     if factor <= split.bound:
         return TheoremBound(factor, f"{start}, for the {split.start} columns of the start", False)
     paper = f", at most 1 + 5k/(r - 5k) = {1 + 5 * k / (r - 5 * k):.4g}" if r > 5 * k else ""

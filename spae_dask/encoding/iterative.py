@@ -8,6 +8,8 @@ them. If every selection is within ``1 + eps/j`` of rank-1 PCA of its residual, 
 
 The paper takes ``r_j = 5 + ceil(5j/eps)`` and has this in expectation. A start of one column within a factor 2 and the
 derandomised round (:mod:`spae_dask.selection.derandomized`) have it for ``r_j = 1 + ceil(2j/eps)``, deterministically.
+With ``selection="adaptive-paper"`` each step is the paper's own, in expectation; with ``selection="barrier"`` it is the
+dual-set recursion of the paper's experiments, whose factor does not tend to 1. :func:`prefix_bounds` has the numbers.
 To check a run: ``encoder_loss(core, H[:, :l])`` is ``losses[l - 1]``.
 """
 
@@ -185,6 +187,35 @@ def _squared_coefficients(lengths2: FloatArray, along: FloatArray, made_of: Floa
     mixed = np.sum(along * (made_of.T @ made_of @ along), axis=0)
     squared: FloatArray = lengths2 - 2.0 * np.sqrt(lengths2) * np.sum(made_of.T * along, axis=0) + mixed
     return squared
+
+
+def prefix_bounds(spectrum: FloatArray, factors: Sequence[float]) -> list[float]:
+    """Largest losses of the prefixes, before a column is chosen.
+
+    The residual of j - 1 codes has a top singular value of at least sigma_j (Weyl 1912). So a step within ``f_j`` of
+    rank-1 PCA of its residual has ``loss_j <= f_j (loss_{j-1} - sigma_j^2)``, and no step raises the loss. The bounds
+    are those of this recursion from ``loss_0 = ||X||^2``. The paper solves it for ``f_j = 1 + eps/j``; its closed
+    form, ``(e l)^eps ||X - X_l||^2 + eps l^(1 + eps) ||X_l - X_1||^2``, is never smaller.
+
+    Parameters
+    ----------
+    spectrum : ndarray
+        Singular values of X, descending, all of them.
+    factors : sequence of float
+        f_1, ..., f_l. Where a factor holds in expectation only, so do the bounds.
+
+    Returns
+    -------
+    list of float
+        Bounds on the losses of l codes, of 1, 2, ...
+    """
+    squares = np.asarray(spectrum) ** 2
+    bounds: list[float] = []
+    left = float(np.sum(squares))
+    for factor, square in zip(factors, squares, strict=False):
+        left = min(left, factor * max(left - float(square), 0.0))
+        bounds.append(left)
+    return bounds
 
 
 def iterative_sizes(k: int, eps: float, *, sharp: bool) -> tuple[int, ...]:

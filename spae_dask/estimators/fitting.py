@@ -11,7 +11,7 @@ from spae_dask.algorithms.certificate import Certificate
 from spae_dask.algorithms.core import RunPass, read_core
 from spae_dask.algorithms.core_summary import CoreSummary
 from spae_dask.algorithms.doubly_sparse import choose_rows
-from spae_dask.algorithms.paper import fit_paper, paper_options
+from spae_dask.algorithms.paper import fit_paper
 from spae_dask.algorithms.problem import Problem
 from spae_dask.algorithms.settled import Settled
 from spae_dask.algorithms.sparse_encoder import FittedEncoder, encode_core, measured_if_fragile
@@ -83,7 +83,7 @@ def fit(
     integers = source.dtype.kind in "iub"
     with one_blas_thread():
         if plan.strategy == "paper":
-            fitted = fit_paper(problem, runner.run_pass, d, paper_options(problem))
+            fitted = fit_paper(problem, runner.run_pass, d, integers=integers)
         elif plan.strategy == "sketch":
             fitted, summary = fit_two_reads(problem, runner.run_pass, source.shape, integers=integers)
         elif plan.strategy == "sample":

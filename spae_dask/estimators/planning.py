@@ -35,6 +35,12 @@ def plan(
     memory_limit: int | str | None = None,
     eps: float = 0.1,
     shared_support: bool = False,
+    n_rows: int | None = None,
+    n_repeats: int = 1,
+    power_iterations: int = 0,
+    oversampling: int | None = None,
+    split: str = "best",
+    projection: str = "randomized",
     certified: bool = False,
     n_candidates: int | None = None,
     sketch_rows: int | None = None,
@@ -61,6 +67,8 @@ def plan(
     method : str
         As for ``SparseEncoder``.
     shared_support : bool
+        As for ``SparseEncoder``.
+    n_rows, n_repeats, power_iterations, oversampling, split, projection
         As for ``SparseEncoder``.
     eps : float
         As for ``SparseEncoder``.
@@ -109,6 +117,12 @@ def plan(
         strategy=strategy,
         missing=missing,
         shared_support=shared_support,
+        n_rows=n_rows,
+        n_repeats=n_repeats,
+        power_iterations=power_iterations,
+        oversampling=oversampling,
+        split=split,
+        projection=projection,
         certified=certified,
         n_candidates=n_candidates,
         sketch_rows=sketch_rows,

@@ -45,9 +45,12 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         own r columns; by far the lowest loss. ``"batch"`` and ``"iterative"`` are the paper's: all components on the
         same r columns, or one component after another. ``"doubly-sparse"`` also makes the decoder of few rows of X, at
         the price of one more read.
-    selection : {"dual-set", "adaptive", "adaptive-derandomized", "greedy", "full-greedy", "leverage", "pivoted-qr", \
-"exchange"}, default "dual-set"
-        How the paper's methods choose columns; the polished encoder starts from them.
+    selection : {"dual-set", "barrier", "adaptive", "adaptive-paper", "adaptive-derandomized", "greedy", \
+"full-greedy", "leverage", "pivoted-qr", "exchange"}, default "dual-set"
+        How the paper's methods choose columns; the polished encoder starts from them. ``"barrier"`` and
+        ``"adaptive-paper"`` are the paper's own variants: dual-set's barrier recursion for one component too, and 5k
+        columns of that, then adaptive sampling. With ``method="iterative"`` they choose each component's columns, as
+        in the paper; ``"dual-set"`` stands for a deterministic choice with a smaller bound there.
     center, scale : bool, default True and False
         Take X about its column means; divide columns by their standard deviations (divisor n - 1; columns without
         variance are left alone and never selected).
@@ -58,7 +61,7 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         number of columns, and rows that come by once: Frequent Directions and exact column norms; the loss, too, is an
         estimate between certified bounds, and ``partial_fit`` goes on from it. Up to a few hundred columns ``"gram"``
         and ``"tsqr"`` cost no more and are exact. ``"paper"`` is the paper's
-        own pipeline for its batch encoder: five passes or more, each with a thin state, for any number of columns.
+        own pipeline for its batch encoder: four passes or more, each with a thin state, for any number of columns.
         ``"auto"`` takes one read up to 5,000 columns, if that fits in memory, and the sketch beyond.
     precision : {"exact", "fast"}, default "exact"
         ``"exact"``: all arithmetic is in float64. ``"fast"``: products of rows are made in float32 and summed in
@@ -76,9 +79,24 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         With ``method="polished"``: all components on the same r columns, chosen by exchange.
     n_rows : int, optional
         Rows of the doubly sparse encoder; four a component if not given.
-    n_repeats, power_iterations : int, default 1 and 0
-        With ``strategy="paper"``: sampling rounds, of which the best is kept, and extra passes that sharpen the
-        projection.
+    n_repeats : int, default 1
+        Independent repeats of a random selection, of which the one of least loss is kept: with ``selection="adaptive"``
+        or ``"adaptive-paper"``, and with ``strategy="paper"``, where each repeat has its own projection and all share
+        the passes. The bound in expectation then holds, with twice its excess, with probability ``1 - 2^-n_repeats``.
+    power_iterations : int, default 0
+        With ``strategy="paper"``: extra passes that sharpen the projection.
+    oversampling : int, optional
+        With ``strategy="paper"``: the sketch that V_k is found on has ``k + oversampling`` rows, so that V_k loses
+        ``1 + k/(oversampling - 1)`` times what PCA loses, in expectation. At least 2; ``6k + 1`` if not given, hence
+        ``1 + 1/6``, which the paper's split needs.
+    split : {"best", "paper", "dual-set"}, default "best"
+        With ``strategy="paper"``: how many of the r columns dual-set chooses before the others are sampled. So many
+        that the bound is smallest; the paper's 5k, for ``r > 5k``; or all of them.
+    projection : {"randomized", "frequent-directions"}, default "randomized"
+        With ``strategy="paper"``: how V_k is found. ``"frequent-directions"`` takes it from a deterministic sketch of
+        at least ``k + oversampling`` rows, within ``1 + k/(oversampling + 1)`` of PCA for certain (columns that are
+        scaled have a larger factor), and makes one pass less. With ``split="dual-set"`` nothing is random: it is the
+        paper's deterministic algorithm, at any size.
     certified : bool, default False
         With ``strategy="sketch"`` or ``"stream"``: report a certified lower bound on PCA's loss, by Frequent
         Directions, in place of an estimate.
@@ -177,6 +195,9 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         n_rows: int | None = None,
         n_repeats: int = 1,
         power_iterations: int = 0,
+        oversampling: int | None = None,
+        split: str = "best",
+        projection: str = "randomized",
         certified: bool = False,
         n_candidates: int | None = None,
         sketch_rows: int | None = None,
@@ -202,6 +223,9 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         self.n_rows = n_rows
         self.n_repeats = n_repeats
         self.power_iterations = power_iterations
+        self.oversampling = oversampling
+        self.split = split
+        self.projection = projection
         self.certified = certified
         self.n_candidates = n_candidates
         self.sketch_rows = sketch_rows
@@ -268,6 +292,9 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
             n_rows=self.n_rows,
             n_repeats=self.n_repeats,
             power_iterations=self.power_iterations,
+            oversampling=self.oversampling,
+            split=self.split,
+            projection=self.projection,
             certified=self.certified,
             n_candidates=self.n_candidates,
             sketch_rows=self.sketch_rows,

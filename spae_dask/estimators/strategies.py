@@ -13,7 +13,7 @@ import numpy as np
 from spae_dask.accumulators import Accumulator, Imputed, RowPool
 from spae_dask.algorithms.core import choose_strategy, core_passes
 from spae_dask.algorithms.doubly_sparse import pool_size
-from spae_dask.algorithms.paper import OVERSAMPLING, paper_options, paper_passes
+from spae_dask.algorithms.paper import paper_finish_columns, paper_passes
 from spae_dask.algorithms.problem import Problem
 from spae_dask.algorithms.proposal import POOL
 from spae_dask.algorithms.sample import sample_passes
@@ -104,7 +104,7 @@ def _sketch_finish(problem: Problem, shape: Shape) -> Finish:
 
 def _paper_finish(problem: Problem, shape: Shape) -> Finish:
     """A few matrices of as many rows as columns chosen."""
-    nbytes = FINISH_MATRICES * 8 * shape[1] * (problem.shared_size + problem.n_components + OVERSAMPLING)
+    nbytes = FINISH_MATRICES * 8 * shape[1] * paper_finish_columns(problem, shape[1])
     return Finish(nbytes, SELECTION_SHARE * SKETCH_POLISH_SECONDS * shape[1] * _nonzeros(problem))
 
 
@@ -137,10 +137,6 @@ def _core_passes(strategy: str, problem: Problem, source: RowBlocks) -> Passes:
     return passes
 
 
-def _paper_passes(problem: Problem, source: RowBlocks) -> Passes:
-    return paper_passes(problem, source.shape[1], paper_options(problem))
-
-
 def _sample_passes(problem: Problem, source: RowBlocks) -> Passes:
     return sample_passes(problem, core_of_sample(source), source.shape[1])
 
@@ -158,7 +154,12 @@ STRATEGIES = {
     "sample": Strategy(
         _sample_passes, _sample_finish, "estimated, as the loss; all rows at most", rival=False, tried=False
     ),
-    "paper": Strategy(_paper_passes, _paper_finish, "bounded from below", rival=False),
+    "paper": Strategy(
+        lambda problem, source: paper_passes(problem, source.shape[1]),
+        _paper_finish,
+        "bounded from below",
+        rival=False,
+    ),
 }
 
 

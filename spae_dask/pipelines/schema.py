@@ -112,6 +112,12 @@ class Planned(OnData):
     """Costs nothing beside the read; a fit can so be planned by changing one word."""
     method: values.Method = "polished"
     shared_support: bool = False
+    n_rows: values.Count | None = None
+    n_repeats: values.Count = 1
+    power_iterations: int = Field(default=0, ge=0)
+    oversampling: values.Count | None = None
+    split: values.Split = "best"
+    projection: values.Projection = "randomized"
     strategy: values.Strategy = "auto"
     precision: values.Precision = "exact"
     certified: bool = False
@@ -149,9 +155,6 @@ class Fit(Planned, Resumable):
     center: bool = True
     scale: bool = False
     orthonormal: bool = False
-    n_rows: values.Count | None = None
-    n_repeats: values.Count = 1
-    power_iterations: int = Field(default=0, ge=0)
     seed: values.Seed = 0
 
     @model_validator(mode="after")

@@ -7,7 +7,15 @@ import numpy as np
 from pydantic import Field, PlainValidator
 
 from spae_dask.algorithms.comparison import COMPARED
-from spae_dask.algorithms.problem import EVALUATIONS, METHODS, MISSING, PRECISIONS, STRATEGIES
+from spae_dask.algorithms.problem import (
+    EVALUATIONS,
+    METHODS,
+    MISSING,
+    PRECISIONS,
+    PROJECTIONS,
+    SPLITS,
+    STRATEGIES,
+)
 from spae_dask.selection import SELECTIONS
 from spae_dask.storage.writing.codecs import CODECS
 from spae_dask.toml.names import did_you_mean
@@ -105,6 +113,8 @@ ComparedMethods = Annotated[tuple[str, ...], PlainValidator(_some_of(COMPARED))]
 Selection = Annotated[str, PlainValidator(_one_of(SELECTIONS))]
 Strategy = Annotated[str, PlainValidator(_one_of(STRATEGIES))]
 Evaluation = Annotated[str, PlainValidator(_one_of(EVALUATIONS))]
+Projection = Annotated[str, PlainValidator(_one_of(PROJECTIONS))]
+Split = Annotated[str, PlainValidator(_one_of(SPLITS))]
 Precision = Annotated[str, PlainValidator(_one_of(PRECISIONS))]
 Missing = Annotated[str, PlainValidator(_one_of(MISSING))]
 Codec = Annotated[str, PlainValidator(_one_of(CODECS))]

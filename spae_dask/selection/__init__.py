@@ -45,7 +45,9 @@ GivenSelection = Callable[[FloatArray, int, int, np.random.Generator], IntArray]
 SELECTIONS: Mapping[str, Selection] = MappingProxyType(
     {
         "dual-set": dual_set.dual_set,
+        "barrier": dual_set.barrier,
         "adaptive": adaptive.adaptive,
+        "adaptive-paper": adaptive.adaptive_paper,
         "adaptive-derandomized": derandomized.adaptive_derandomized,
         "greedy": targeted_greedy.targeted_greedy,
         "full-greedy": full_greedy.full_greedy,
@@ -55,6 +57,9 @@ SELECTIONS: Mapping[str, Selection] = MappingProxyType(
     }
 )
 """Selections by the names users give."""
+
+RANDOM_SELECTIONS = ("adaptive", "adaptive-paper")
+"""Selections that draw columns, so that the best of several draws is worth taking."""
 
 
 def selection_named(name: str) -> Selection:
@@ -85,4 +90,4 @@ def select_columns(
     return selection(core, k, r, rng)
 
 
-__all__ = ["SELECTIONS", "GivenSelection", "Selection", "select_columns", "selection_named"]
+__all__ = ["RANDOM_SELECTIONS", "SELECTIONS", "GivenSelection", "Selection", "select_columns", "selection_named"]

@@ -3,8 +3,9 @@
 Boutsidis, Drineas & Magdon-Ismail (2014), Theorem 5, as used by Magdon-Ismail & Boutsidis (2015), Theorem 2 (ii): r_1
 columns within a factor c of PCA, then s = r - r_1 columns drawn with probability proportional to the squared length of
 their residual give ``E ||X - X_{C,k}||^2 <= (1 + c k / s) ||X - X_k||^2`` (Deshpande, Rademacher, Vempala & Wang 2006).
-The papers take r_1 = 5k, hence ``1 + 5k/(r - 5k)`` for r > 5k. Here r_1 is the one of smallest bound for the given k
-and r, so the bound is never worse and exists for every r > k.
+The papers take r_1 = 5k by dual-set, hence ``1 + 5k/(r - 5k)`` for r > 5k: that is :func:`adaptive_paper`. In
+:func:`adaptive` r_1 is the one of smallest bound for the given k and r, so the bound is never worse and exists for
+every r > k.
 """
 
 import math
@@ -14,7 +15,7 @@ import numpy as np
 
 from spae_dask.linalg.project import DEPENDENT, RankTol, orthonormal_basis, residual_norms, tolerance_of
 from spae_dask.linalg.scaling import FloatArray, IntArray
-from spae_dask.selection.dual_set import dual_set_start
+from spae_dask.selection.dual_set import barrier, barrier_start, dual_set_factor, dual_set_start
 from spae_dask.selection.problem import Problem, distinct, pose
 from spae_dask.selection.targeted_greedy import fill
 
@@ -50,6 +51,11 @@ def best_split(k: int, r: int) -> Split:
             at = int(np.argmin(bounds))
             best = Split(int(starts[at]), float(bounds[at]))
     return best
+
+
+def paper_split(k: int, r: int) -> Split:
+    """The papers' split of r > 5k columns: 5k by dual-set, the rest sampled."""
+    return Split(5 * k, 1.0 + dual_set_factor(k, 5 * k) * k / (r - 5 * k))
 
 
 def sufficient_columns(k: int, eps: float, *, sharp: bool) -> int:
@@ -116,13 +122,49 @@ def adaptive(core: FloatArray, k: int, r: int, rng: np.random.Generator, *, rank
     if problem.k == 0 or problem.r <= problem.k:
         start = start_columns(problem, problem.r)
         return fill(problem.core, problem.V_k, start, problem.r, rank_tol=rank_tol)
-    split = best_split(problem.k, problem.r)
-    start = start_columns(problem, split.start)
+    size = best_split(problem.k, problem.r).start
+    return _sampled(problem, start_columns(problem, size), problem.r - size, rng)
+
+
+def adaptive_paper(
+    core: FloatArray, k: int, r: int, rng: np.random.Generator, *, rank_tol: RankTol = DEPENDENT
+) -> IntArray:
+    """Choose r columns by the papers' own split: 5k by the barrier recursion, r - 5k in one adaptive round.
+
+    For r <= 5k, where the papers' theorem says nothing, all columns are those of the recursion.
+
+    Parameters
+    ----------
+    core : ndarray (m, d)
+        Core of X.
+    k : int
+        Rank to approximate; the rank of X if that is smaller.
+    r : int
+        Columns to choose.
+    rng : Generator
+        Source of the draws.
+    rank_tol : float or ndarray (d,), optional
+        See :class:`spae_dask.selection.Selection`.
+
+    Returns
+    -------
+    selected : ndarray (r,)
+        Distinct indices in order chosen; fewer only if X has fewer nonzero columns.
+    """
+    problem = pose(core, k, r, rank_tol)
+    if problem.k == 0 or problem.r <= 5 * problem.k:
+        return barrier(core, k, r, rank_tol=rank_tol)
+    return _sampled(problem, barrier_start(problem, 5 * problem.k), problem.r - 5 * problem.k, rng)
+
+
+def _sampled(problem: Problem, start: IntArray, s: int, rng: np.random.Generator) -> IntArray:
+    """A start, s draws with probability proportional to what it leaves of each column, and the fill."""
+    rank_tol = problem.rank_tol
     Q = orthonormal_basis(problem.core[:, start], rank_tol=tolerance_of(rank_tol, start))
     left = residual_norms(problem.core, Q, rank_tol=rank_tol)
     left[start] = 0.0
     total = float(np.sum(left))
     drawn = np.zeros(0, dtype=np.intp)
     if total > 0.0:
-        drawn = rng.choice(left.size, size=problem.r - split.start, replace=True, p=left / total).astype(np.intp)
+        drawn = rng.choice(left.size, size=s, replace=True, p=left / total).astype(np.intp)
     return fill(problem.core, problem.V_k, distinct(np.concatenate([start, drawn])), problem.r, rank_tol=rank_tol)

@@ -7,6 +7,7 @@ selection in Magdon-Ismail & Boutsidis (2015), whose experiments leave the choic
 To check a run: :func:`dual_set_weights` returns the weights, whose two inequalities are the whole theorem.
 """
 
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -33,6 +34,11 @@ def best_unused(slack: FloatArray, valid: BoolArray, used: BoolArray) -> int:
     """
     unused = valid & ~used
     return lowest_best(slack, unused if np.any(unused) else valid)
+
+
+def dual_set_factor(k: int, r: int) -> float:
+    """Factor ``1 + 1/(1 - sqrt(k/r))^2`` of the theorem on ``||X - XZZ'||^2``, for r > k."""
+    return 1.0 + 1.0 / (1.0 - math.sqrt(k / r)) ** 2
 
 
 class Weights(NamedTuple):
@@ -107,11 +113,8 @@ def _barrier_walk(V_k: FloatArray, e: FloatArray, r: int, tie_rule: TieRule) -> 
     return Weights(weights * (shrink / r), picks)
 
 
-def dual_set_start(problem: Problem, r: int) -> IntArray:
-    """Distinct columns, at most r, that carry the guarantee of the best method for this k and r.
-
-    Theorem 2 if r > k; pivoting, with factor k + 1, if r <= k; for k = 1 a single column, within a factor 2. (There the
-    barrier recursion collapses: its scores are ``v_j^2`` at every step, so it has no reason to prefer new columns.)
+def barrier_start(problem: Problem, r: int) -> IntArray:
+    """Distinct columns, at most r: Theorem 2 if r > k; pivoting, with factor k + 1, if r <= k.
 
     Parameters
     ----------
@@ -125,9 +128,25 @@ def dual_set_start(problem: Problem, r: int) -> IntArray:
     E, e = Problem(problem.core, V_k, r, problem.nonzero).residual_of_pca()
     if not np.any(e):
         return independent_rows(V_k)
-    if k == 1 or r <= k:
+    if r <= k:
         return pivot_columns(V_k, E)[0]
     return distinct(dual_set_weights(V_k, e, r).picks)
+
+
+def dual_set_start(problem: Problem, r: int) -> IntArray:
+    """Distinct columns, at most r, that carry the guarantee of the best method for this k and r.
+
+    For k = 1 a single column, within a factor 2, stands for the barrier recursion, whose scores are then ``v_j^2`` at
+    every step. For k > 1 the columns are those of :func:`barrier_start`.
+
+    Parameters
+    ----------
+    problem : Problem
+        Posed on a core.
+    r : int
+        Most columns to return.
+    """
+    return barrier_start(problem, 1 if problem.k == 1 else r)
 
 
 def dual_set(
@@ -162,7 +181,45 @@ def dual_set(
     selected : ndarray (r,)
         Distinct indices in order chosen; fewer only if X has fewer nonzero columns.
     """
-    problem = pose(core, k, r, rank_tol)
-    if problem.r == np.count_nonzero(problem.nonzero):
-        return fill(problem.core, problem.V_k, [], problem.r, rank_tol=rank_tol)
-    return fill(problem.core, problem.V_k, dual_set_start(problem, problem.r), problem.r, rank_tol=rank_tol)
+    return _filled(pose(core, k, r, rank_tol), dual_set_start)
+
+
+def barrier(
+    core: FloatArray,
+    k: int,
+    r: int,
+    rng: np.random.Generator | None = None,  # noqa: ARG001  (a selection is handed one; this one needs none)
+    *,
+    rank_tol: RankTol = DEPENDENT,
+) -> IntArray:
+    """Choose r columns by the barrier recursion at every k, as in the paper, filled up by targeted greedy.
+
+    For k > 1 these are the columns of :func:`dual_set`. For k = 1 the recursion itself runs for r steps, where
+    :func:`dual_set` takes one column; it is what each step of the paper's iterative encoder calls.
+
+    Parameters
+    ----------
+    core : ndarray (m, d)
+        Core of X.
+    k : int
+        Rank to approximate; the rank of X if that is smaller.
+    r : int
+        Columns to choose.
+    rng : Generator, optional
+        Not used: the selection is deterministic.
+    rank_tol : float or ndarray (d,), optional
+        See :class:`spae_dask.selection.Selection`.
+
+    Returns
+    -------
+    selected : ndarray (r,)
+        Distinct indices in order chosen; fewer only if X has fewer nonzero columns.
+    """
+    return _filled(pose(core, k, r, rank_tol), barrier_start)
+
+
+def _filled(problem: Problem, start: Callable[[Problem, int], IntArray]) -> IntArray:
+    """The columns of a start and of the fill; there is nothing to choose if all nonzero columns are taken."""
+    everything = problem.r == np.count_nonzero(problem.nonzero)
+    chosen = np.zeros(0, dtype=np.intp) if everything else start(problem, problem.r)
+    return fill(problem.core, problem.V_k, chosen, problem.r, rank_tol=problem.rank_tol)

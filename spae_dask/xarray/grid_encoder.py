@@ -44,7 +44,8 @@ class GridEncoder(BaseEstimator):  # type: ignore[misc]
     n_components : int, default 2
         k.
     n_nonzero, eps, method, selection, center, strategy, precision, orthonormal, shared_support, n_rows, n_repeats, \
-power_iterations, certified, n_candidates, sketch_rows, tolerance, random_state, memory_limit, checkpoint, progress
+power_iterations, oversampling, split, projection, certified, n_candidates, sketch_rows, tolerance, random_state, \
+memory_limit, checkpoint, progress
         As for ``SparseEncoder``.
     weights : None, "coslat" or xarray.DataArray, default None
         Weights of the cells. ``"coslat"``: the square root of the cosine of their latitude, so that squares count by
@@ -105,6 +106,9 @@ power_iterations, certified, n_candidates, sketch_rows, tolerance, random_state,
         n_rows: int | None = None,
         n_repeats: int = 1,
         power_iterations: int = 0,
+        oversampling: int | None = None,
+        split: str = "best",
+        projection: str = "randomized",
         certified: bool = False,
         n_candidates: int | None = None,
         sketch_rows: int | None = None,
@@ -132,6 +136,9 @@ power_iterations, certified, n_candidates, sketch_rows, tolerance, random_state,
         self.n_rows = n_rows
         self.n_repeats = n_repeats
         self.power_iterations = power_iterations
+        self.oversampling = oversampling
+        self.split = split
+        self.projection = projection
         self.certified = certified
         self.n_candidates = n_candidates
         self.sketch_rows = sketch_rows

@@ -25,6 +25,13 @@ GOOD = Problem(n_components=3, n_nonzero=5)
         ({"strategy": "magic"}, r"strategy='magic' .*'gram'"),
         ({"missing": "magic"}, r"missing='magic' .*'mean'"),
         ({"precision": "magic"}, r"precision='magic' .*'exact'"),
+        ({"split": "magic"}, r"split='magic' .*'paper'"),
+        ({"projection": "magic"}, r"projection='magic' .*'frequent-directions'"),
+        ({"strategy": "paper", "oversampling": 9}, r"oversampling=9 .* from 1 to 8"),
+        ({"strategy": "paper", "oversampling": 1}, r"oversampling=1 is not allowed.* from 2 rows"),
+        ({"oversampling": 4, "split": "dual-set"}, r"oversampling=4 and split='dual-set': only strategy='paper'"),
+        ({"strategy": "gram", "projection": "frequent-directions"}, r"only strategy='paper' .* strategy='gram'"),
+        ({"strategy": "paper", "split": "paper"}, r"5k = 15 columns .* n_nonzero=5: give more than 15"),
     ],
     ids=str,
 )

@@ -1,10 +1,14 @@
 """From a core to a certified encoder: always k components, never NaN, ties and ranks of any kind."""
 
+import json
+from typing import Any
+
 import numpy as np
 import pytest
 
+from spae_dask.algorithms.certificate import Certificate
 from spae_dask.algorithms.problem import Problem
-from spae_dask.algorithms.sparse_encoder import encode_core
+from spae_dask.algorithms.sparse_encoder import FittedEncoder, encode_core
 from spae_dask.datasets.lower_bound import lower_bound_loss, lower_bound_matrix
 from spae_dask.selection import SELECTIONS
 from tests import oracles
@@ -92,3 +96,78 @@ def test_the_first_component_explains_the_most() -> None:
     centered = X - X.mean(axis=0)
     single = [oracles.encoder_loss(centered, fitted.H[:, [j]]) for j in range(4)]
     assert int(np.argmin(single)) == 0
+
+
+@pytest.mark.parametrize("method", ["batch", "iterative", "polished"])
+def test_repeats_take_the_best_of_independent_draws(method: str) -> None:
+    core = core_of(np.random.default_rng(3).standard_normal((80, 40)))
+
+    def fitted(seed: int, n: int, selection: str = "adaptive") -> FittedEncoder:
+        problem = Problem(2, 9, method=method, selection=selection, seed=seed, n_repeats=n)
+        return encode_core(problem, core, passes=1, bytes_read=0)
+
+    losses = np.array([[fitted(seed, n).certificate.loss for n in (1, 2, 8)] for seed in range(4)])
+    if method != "polished":  # whose search may end lower from a worse start
+        assert np.all(np.diff(losses, axis=1) <= 0)
+        assert np.all(losses[:, 0] > losses[:, 2])
+    found = fitted(0, 8).certificate
+    prefixes = found.prefix_bounds
+    bound = found.bound if prefixes is None else prefixes[-1] / found.pca_loss
+    assert bound is not None
+    assert f"1 - 2^-8 at most {2 * bound - 1:.4g} x PCA's" in found.theorem
+    assert "probability" not in fitted(0, 1).certificate.theorem
+    assert "probability" not in fitted(0, 8, "dual-set").certificate.theorem
+
+
+@pytest.mark.parametrize(
+    ("selection", "expected"),
+    [
+        ("dual-set", False),
+        ("barrier", False),
+        ("adaptive-derandomized", False),
+        ("adaptive", True),
+        ("adaptive-paper", True),
+    ],
+)
+def test_an_iterative_encoder_prints_the_loss_and_the_bound_of_every_prefix(selection: str, expected: bool) -> None:
+    X = np.random.default_rng(4).standard_normal((60, 20)) * np.linspace(3, 1, 20)
+    fitted = encode_core(Problem(3, 8, method="iterative", selection=selection), core_of(X), passes=1, bytes_read=0)
+    found, centered = fitted.certificate, X - X.mean(axis=0)
+    assert found.prefix_losses is not None
+    assert found.prefix_bounds is not None
+    for j in range(3):
+        assert found.prefix_losses[j] == pytest.approx(oracles.encoder_loss(centered, fitted.H[:, : j + 1]))
+        assert oracles.pca_loss(centered, j + 1) <= found.prefix_losses[j] <= found.prefix_bounds[j]
+    assert found.theorem.startswith("in expectation") == expected
+    assert f"3: {found.loss:.6g} (at most {found.prefix_bounds[2]:.6g})" in str(found)
+    assert Certificate.from_dict(json.loads(json.dumps(found.as_dict()))) == found
+
+
+@pytest.mark.parametrize("parameters", [{"selection": "greedy"}, {"orthonormal": True}])
+def test_no_prefix_bounds_without_a_theorem_or_of_other_prefixes(parameters: dict[str, Any]) -> None:
+    problem = Problem(3, 8, method="iterative", **parameters)
+    found = encode_core(problem, core_of(AWKWARD["wide"].T), passes=1, bytes_read=0).certificate
+    assert found.prefix_bounds is None
+    assert "prefixes" not in str(found)
+
+
+@pytest.mark.parametrize("method", ["batch", "iterative", "polished"])
+def test_symmetric_variance_lies_between_what_the_loss_allows(method: str) -> None:
+    for seed in range(5):
+        X = np.random.default_rng(seed).standard_normal((50, 4)) @ np.random.default_rng(9).standard_normal((4, 15))
+        X += 0.5 * np.random.default_rng(seed + 50).standard_normal(X.shape)
+        found = encode_core(Problem(3, 4, method=method), core_of(X), passes=1, bytes_read=0).certificate
+        assert found.symmetric_lower is not None
+        assert found.symmetric_upper is not None
+        assert 0 < found.symmetric_lower <= found.symmetric_ratio * (1 + 1e-9)
+        assert found.symmetric_ratio <= found.symmetric_upper * (1 + 1e-9)
+        assert found.symmetric_upper <= 1 + 1e-9
+
+
+def test_r_of_d_equal_features_lose_nothing_and_have_r_of_d_of_the_symmetric_variance() -> None:
+    problem = Problem(1, 3, method="batch", center=False)
+    found = encode_core(problem, core_of(np.ones((20, 12)), center=False), passes=1, bytes_read=0).certificate
+    assert found.loss <= 1e-20
+    assert found.symmetric_ratio == pytest.approx(3 / 12)
+    assert found.symmetric_lower == pytest.approx(3 / 12)
+    assert found.symmetric_upper == pytest.approx(1)

@@ -41,7 +41,7 @@ def test_version(spae, flag):
 DEFAULTS = ["method", "selection", "center", "scale", "strategy", "missing", "orthonormal", "shared_support"]
 
 
-@pytest.mark.parametrize("name", [*DEFAULTS, "power_iterations"])
+@pytest.mark.parametrize("name", [*DEFAULTS, "power_iterations", "oversampling", "split", "projection"])
 def test_defaults_are_the_library_s(name):
     library = inspect.signature(spae_dask.SparseEncoder).parameters[name].default
     assert inspect.signature(fit.fit).parameters[name].default == library

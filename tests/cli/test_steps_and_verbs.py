@@ -114,6 +114,9 @@ CHANGED = {
     "n_rows": 7,
     "n_repeats": 2,
     "power_iterations": 1,
+    "oversampling": 9,
+    "split": "dual-set",
+    "projection": "frequent-directions",
     "seed": 11,
 }
 

@@ -187,6 +187,11 @@ def test_bounds_are_those_of_the_theorems():
     assert theorem_bound("dual-set", 5, 20).bound == pytest.approx(1 + 1 / 0.25)
     assert theorem_bound("dual-set", 5, 5).bound == 6.0
     assert theorem_bound("dual-set", 1, 7).bound == 2.0
+    assert theorem_bound("barrier", 1, 4).bound == pytest.approx(1 + 1 / 0.25)
+    assert theorem_bound("barrier", 5, 20) == theorem_bound("dual-set", 5, 20)
+    assert theorem_bound("adaptive-paper", 2, 30).bound <= 1 + 10 / 20
+    assert theorem_bound("adaptive-paper", 2, 30).in_expectation
+    assert theorem_bound("adaptive-paper", 2, 10) == theorem_bound("barrier", 2, 10)
     assert theorem_bound("exchange", 5, 20).bound == theorem_bound("dual-set", 5, 20).bound
     assert theorem_bound("adaptive", 2, 20).bound <= 1 + 10 / 10
     assert theorem_bound("adaptive", 2, 20).in_expectation
@@ -213,7 +218,7 @@ def test_bounds_are_finite_above_one_and_fall_with_more_columns(name, k, r):
 
 @settings(max_examples=40)
 @given(
-    name=st.sampled_from(["dual-set", "exchange", "adaptive-derandomized"]),
+    name=st.sampled_from(["dual-set", "barrier", "exchange", "adaptive-derandomized"]),
     seed=st.integers(0, 10**6),
     k=st.integers(1, 3),
     extra=st.integers(0, 6),

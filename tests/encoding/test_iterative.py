@@ -10,6 +10,7 @@ from spae_dask.encoding.iterative import (
     encode_iterative,
     guaranteed_columns,
     iterative_sizes,
+    prefix_bounds,
 )
 from spae_dask.errors import InvalidInput
 from spae_dask.selection import SELECTIONS
@@ -91,6 +92,30 @@ def test_the_theorem_holds_at_every_prefix(name, eps, sharp):
     assert np.all(found.losses <= found.allowed(eps) * (1.0 + 1e-12))
     for j in range(1, 5):
         assert found.losses[j - 1] <= bound_of_the_theorem(sigma, j, eps) * (1.0 + 1e-12)
+
+
+@pytest.mark.parametrize("name", sorted(matrices()))
+@pytest.mark.parametrize(("eps", "sharp"), [(0.3, True), (1.0, False)])
+def test_prefix_bounds_hold_and_are_within_the_papers_closed_form(name, eps, sharp):
+    X = matrices()[name]
+    sigma = np.linalg.svd(X, compute_uv=False)
+    found = encode_iterative(X, 4, iterative_sizes(4, eps, sharp=sharp))
+
+    bounds = prefix_bounds(sigma, [1 + eps / j for j in range(1, 5)])
+
+    assert len(bounds) == 4
+    assert np.all(found.losses <= np.array(bounds) * (1 + 1e-12))
+    for j, bound in enumerate(bounds, start=1):
+        assert bound <= bound_of_the_theorem(sigma, j, eps) * (1 + 1e-12)
+        assert bound >= np.sum(sigma[j:] ** 2) * (1 - 1e-12)
+
+
+def test_prefix_bounds_of_a_matrix_worked_out_by_hand():
+    # squares 9, 4, 1: 1.5 (14 - 9) = 7.5, then 1.25 (7.5 - 4) = 4.375
+    assert prefix_bounds(np.array([3.0, 2.0, 1.0]), [1.5, 1.25]) == pytest.approx([7.5, 4.375])
+    # no prefix loses more than the one before it, and the first no more than everything
+    assert prefix_bounds(np.array([3.0, 2.0, 1.0]), [2.0, 9.0]) == pytest.approx([10.0, 10.0])
+    assert prefix_bounds(np.array([1.0, 1.0, 1.0]), [5.0]) == pytest.approx([3.0])
 
 
 def test_the_sizes_of_the_theorem():

@@ -9,7 +9,7 @@ import pytest
 from distributed import Client
 
 from spae_dask import SparseEncoder, open_matrix
-from spae_dask.algorithms.paper import PaperOptions, fit_paper
+from spae_dask.algorithms.paper import fit_paper
 from spae_dask.algorithms.problem import Problem
 from spae_dask.algorithms.sparse_encoder import FittedEncoder
 from spae_dask.blocks import RowBlocks
@@ -38,7 +38,7 @@ def paper_encoder() -> SparseEncoder:
 def in_a_loop(source: RowBlocks) -> FittedEncoder:
     runner = SerialRunner(source)
     with one_blas_thread():
-        fitted = fit_paper(Problem(K, R, seed=SEED), runner.run_pass, source.shape[1], PaperOptions())
+        fitted = fit_paper(Problem(K, R, seed=SEED), runner.run_pass, source.shape[1])
     assert runner.tally.passes == len(PASSES)
     return fitted
 

@@ -10,7 +10,7 @@ import dask.array as da
 import numpy as np
 import pytest
 
-from spae_dask import ColumnSelector, evaluate, plan
+from spae_dask import ColumnSelector, SparseEncoder, evaluate, plan
 from spae_dask.engine import spans
 from spae_dask.engine.events import Event, PassEnded, PassStarted, RowsDone
 from spae_dask.errors import (
@@ -82,6 +82,23 @@ def test_the_fit_reads_what_the_plan_says() -> None:
     encoder = batch_encoder(2, n_nonzero=3).fit(source)
     assert encoder.plan_.as_dict() == planned.as_dict()
     assert encoder.certificate_.bytes_read == planned.bytes_read == X.nbytes
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"strategy": "paper", "power_iterations": 3, "n_repeats": 5},
+        {"strategy": "paper", "projection": "frequent-directions", "split": "dual-set"},
+        {"strategy": "paper", "oversampling": 2, "missing": "mean"},
+        {"method": "doubly-sparse", "n_rows": 40},
+    ],
+    ids=str,
+)
+def test_the_fit_makes_the_passes_that_the_plan_announces(parameters: dict[str, Any]) -> None:
+    planned = plan(Watched(X, rows_per_block=30), 2, n_nonzero=3, calibrate=False, **parameters)
+    encoder = SparseEncoder(2, n_nonzero=3, **parameters).fit(Watched(X, rows_per_block=30))
+    assert encoder.plan_.as_dict() == planned.as_dict()
+    assert encoder.certificate_.passes == len(planned.passes)
 
 
 def test_no_more_blocks_are_held_at_once_than_planned(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spae_dask.datasets.lower_bound import lower_bound_matrix
-from spae_dask.selection.adaptive import adaptive, best_split, sufficient_columns
+from spae_dask.encoding import theorem_bound
+from spae_dask.selection.adaptive import adaptive, adaptive_paper, best_split, paper_split, sufficient_columns
+from spae_dask.selection.dual_set import barrier, barrier_start
+from spae_dask.selection.problem import pose
 from tests import oracles
 from tests.matrices import factor_model, power_law
 
@@ -89,3 +92,35 @@ def test_no_more_columns_than_vectors_leave_nothing_to_chance():
     X = power_law(np.random.default_rng(1), 15, 12)
 
     assert adaptive(X, 4, 4, np.random.default_rng(1)).tolist() == adaptive(X, 4, 4, np.random.default_rng(2)).tolist()
+
+
+@given(st.integers(1, 30), st.integers(1, 400))
+def test_the_papers_split_has_the_papers_bound(k, extra):
+    split = paper_split(k, 5 * k + extra)
+
+    assert split.start == 5 * k
+    assert 1 + 4 * k / extra < split.bound <= 1 + 5 * k / extra
+
+
+@pytest.mark.parametrize("k", [1, 2])
+def test_the_papers_start_is_the_recursion_with_five_columns_a_vector(k):
+    X = factor_model(np.random.default_rng(0), 60, 50, 3, 0.5)
+    start = barrier_start(pose(X, k, 5 * k), 5 * k)
+
+    chosen = [adaptive_paper(X, k, 5 * k + 7, np.random.default_rng(seed)) for seed in range(5)]
+
+    assert all(each[: start.size].tolist() == start.tolist() for each in chosen)
+    assert len({tuple(each.tolist()) for each in chosen}) > 1
+    few = adaptive_paper(X, k, 5 * k, np.random.default_rng(0))
+    assert few.tolist() == barrier(X, k, 5 * k).tolist()
+
+
+def test_the_mean_loss_of_the_papers_split_is_within_its_bound():
+    X = lower_bound_matrix(1, 40, 0.3)
+    k, r = 1, 14
+
+    losses = [oracles.columns_loss(X, adaptive_paper(X, k, r, np.random.default_rng(seed)), k) for seed in range(100)]
+
+    bound = theorem_bound("adaptive-paper", k, r)
+    assert bound.in_expectation
+    assert 1.0 < np.mean(losses) / oracles.pca_loss(X, k) <= bound.bound == pytest.approx(paper_split(k, r).bound)

@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 from spae_dask.datasets.lower_bound import lower_bound_loss, lower_bound_matrix
 from spae_dask.errors import InvalidInput
 from spae_dask.linalg.spectral import right_singular
-from spae_dask.selection.dual_set import best_unused, dual_set, dual_set_weights
+from spae_dask.selection.dual_set import barrier, barrier_start, best_unused, dual_set, dual_set_weights
+from spae_dask.selection.problem import pose
 from tests import oracles
 from tests.matrices import factor_model, heavy_tailed, power_law
 
@@ -129,3 +130,29 @@ def test_fewer_columns_than_vectors_are_near_the_best_of_that_rank():
     selected = dual_set(X, 6, 3)
 
     assert oracles.columns_loss(X, selected, 3) <= 4 * oracles.pca_loss(X, 3)
+
+
+def test_barrier_runs_the_recursion_for_one_vector_too():
+    # ten equal columns and one long one: dual-set takes one column, the recursion one a step
+    X = np.hstack([np.ones((30, 10)), 3 * np.ones((30, 1))]) + 0.1 * np.random.default_rng(0).standard_normal((30, 11))
+    v = np.linalg.svd(X)[2][0]
+    e = np.sum((X - np.outer(X @ v, v)) ** 2, axis=0)
+    r = 6
+
+    start = barrier_start(pose(X, 1, r), r)
+
+    # of k = 1 the test of a column is the same at every step
+    valid = v**2 >= (1 - np.sqrt(1 / r)) * e / e.sum()
+    slack = v**2 - (1 - np.sqrt(1 / r)) * e / e.sum()
+    by_hand = [j for j in np.argsort(-slack) if valid[j]][:r]
+    assert start.tolist() == by_hand
+    assert len(start) > 1
+    assert barrier(X, 1, r)[: start.size].tolist() == start.tolist()
+
+
+@settings(max_examples=20)
+@given(seed=st.integers(0, 10**6), k=st.integers(2, 4), extra=st.integers(0, 8))
+def test_barrier_is_dual_set_for_more_vectors(seed, k, extra):
+    X = problem(seed, 20, 16, k)[0]
+
+    assert barrier(X, k, k + extra).tolist() == dual_set(X, k, k + extra).tolist()

@@ -23,7 +23,9 @@ class Selection(StrEnum):
     """How its columns are chosen."""
 
     dual_set = "dual-set"
+    barrier = "barrier"
     adaptive = "adaptive"
+    adaptive_paper = "adaptive-paper"
     adaptive_derandomized = "adaptive-derandomized"
     greedy = "greedy"
     full_greedy = "full-greedy"
@@ -97,8 +99,9 @@ SelectionOption = Annotated[
     typer.Option(
         "--selection",
         metavar="NAME",
-        help="How the paper's methods choose columns (polished starts from them): dual-set, adaptive, "
-        "adaptive-derandomized, greedy, full-greedy, leverage, pivoted-qr or exchange.",
+        help="How the paper's methods choose columns (polished starts from them): dual-set, barrier (dual-set's "
+        "recursion for one component too, as in the paper), adaptive, adaptive-paper (the paper's 5K columns by "
+        "barrier, then sampling), adaptive-derandomized, greedy, full-greedy, leverage, pivoted-qr or exchange.",
         rich_help_panel=WHAT,
     ),
 ]

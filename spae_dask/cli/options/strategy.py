@@ -21,6 +21,21 @@ class Strategy(StrEnum):
     paper = "paper"
 
 
+class Projection(StrEnum):
+    """Ways in which the paper's own pipeline finds V_k."""
+
+    randomized = "randomized"
+    frequent_directions = "frequent-directions"
+
+
+class Split(StrEnum):
+    """Ways in which the paper's own pipeline divides R between dual-set and sampling."""
+
+    best = "best"
+    paper = "paper"
+    dual_set = "dual-set"
+
+
 class Precision(StrEnum):
     """How products of rows are made."""
 
@@ -41,8 +56,8 @@ StrategyOption = Annotated[
         "--strategy",
         help="What the read leaves behind: a Gram matrix, or a triangular factor (more digits of float64 data). "
         "sketch: two reads, for any number of features. stream: one read for any number, losses in certified "
-        "intervals. sample: no more row blocks than --tolerance takes. paper: the paper's own five passes, each with a "
-        "thin state, for --method batch.",
+        "intervals. sample: no more row blocks than --tolerance takes. paper: the paper's own passes, each with a thin "
+        "state, for --method batch.",
         rich_help_panel=WHERE,
     ),
 ]
@@ -52,7 +67,8 @@ RepeatsOption = Annotated[
         "--repeats",
         metavar="N",
         min=1,
-        help="With --strategy paper: sampling rounds, of which the best is kept.",
+        help="Independent repeats of a random selection, of which the best is kept: of --selection adaptive and "
+        "adaptive-paper, and of --strategy paper, whose repeats share the passes.",
         rich_help_panel=WHERE,
     ),
 ]
@@ -63,6 +79,36 @@ PowerOption = Annotated[
         metavar="N",
         min=0,
         help="With --strategy paper: extra passes that sharpen the projection.",
+        rich_help_panel=WHERE,
+    ),
+]
+OversamplingOption = Annotated[
+    int | None,
+    typer.Option(
+        "--oversampling",
+        metavar="P",
+        min=2,
+        help="With --strategy paper: the sketch that V_k is found on has K + P rows, and V_k is within 1 + K/(P - 1) "
+        "of PCA on average. Default: 6K + 1, hence 1 + 1/6.",
+        show_default=False,
+        rich_help_panel=WHERE,
+    ),
+]
+SplitOption = Annotated[
+    Split,
+    typer.Option(
+        "--split",
+        help="With --strategy paper: how many of the R features dual-set chooses before the others are sampled. best: "
+        "for the smallest bound. paper: 5K. dual-set: all of them.",
+        rich_help_panel=WHERE,
+    ),
+]
+ProjectionOption = Annotated[
+    Projection,
+    typer.Option(
+        "--projection",
+        help="With --strategy paper: how V_k is found. frequent-directions: one pass less, and nothing random; with "
+        "--split dual-set it is the paper's deterministic algorithm.",
         rich_help_panel=WHERE,
     ),
 ]
@@ -127,6 +173,28 @@ CalibrateOption = Annotated[
         rich_help_panel=WHERE,
     ),
 ]
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """Options of the paper's own pipeline, and repeats of random selections."""
+
+    repeats: RepeatsOption = 1
+    power_iterations: PowerOption = 0
+    oversampling: OversamplingOption = None
+    split: SplitOption = Split.best
+    projection: ProjectionOption = Projection.randomized
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """As the library takes them."""
+        return {
+            "n_repeats": self.repeats,
+            "power_iterations": self.power_iterations,
+            "oversampling": self.oversampling,
+            "split": self.split.value,
+            "projection": self.projection.value,
+        }
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,8 @@ from spae_dask.storage.writing.codecs import CODECS
         (search.Selection, SELECTIONS),
         (strategy.Strategy, problem.STRATEGIES),
         (strategy.Precision, problem.PRECISIONS),
+        (strategy.Projection, problem.PROJECTIONS),
+        (strategy.Split, problem.SPLITS),
         (data.Missing, problem.MISSING),
         (ingest.Codec, CODECS),
     ],
