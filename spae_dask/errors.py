@@ -86,7 +86,7 @@ class SlowClusterWarning(SpaeWarning):
 
 
 class UnlikeBlocksWarning(SpaeWarning):
-    """Row blocks differ far more than blocks of shuffled rows do, so few of them do not stand for all."""
+    """Row blocks differ far more than blocks of shuffled rows do, or few blocks or rows decide the loss."""
 
 
 class NewStreamWarning(SpaeWarning):

@@ -51,7 +51,8 @@ class Certificate:
     loss_lower, loss_upper : float or None
         Ends of the interval of the loss, where it is not exact.
     confidence : float or None
-        Probability that the interval holds, where it is not certain.
+        Probability that the interval holds, where it is not certain, assuming blocks are alike: none tells of a block
+        that decides everything and was not read.
     pca_loss_lower, pca_loss_upper : float or None
         Bounds on PCA's loss, where ``pca_loss`` is not exact: certified, or with the probability ``confidence``.
     ratio_lower, ratio_upper : float or None
@@ -168,7 +169,11 @@ class Certificate:
         if self.ratio_lower is None or self.ratio_upper is None or self.confidence is None:
             return ""
         ends = f"{self.ratio_lower:.6f} to {self.ratio_upper:.6f}"
-        return f"\n                   estimate: {ends}, {self.confidence:.0%} confidence"
+        return f"\n                   estimate: {ends}, {self._confidence()}"
+
+    def _confidence(self) -> str:
+        """Probability that an interval holds, and under which assumption."""
+        return f"{self.confidence:.0%} confidence, assuming blocks are alike"
 
     def _unread(self) -> str:
         """How much of the data was left unread, and what reading it could bring."""
@@ -183,7 +188,7 @@ class Certificate:
         """How far from the truth the loss may be, where it was not computed from all rows."""
         if self.loss_kind == "exact" or self.loss_lower is None or self.loss_upper is None:
             return ""
-        sure = "certain" if self.confidence is None else f"{self.confidence:.0%} confidence"
+        sure = "certain" if self.confidence is None else self._confidence()
         return f"\n                   {self.loss_kind}: {self.loss_lower:.6g} to {self.loss_upper:.6g}, {sure}"
 
     def _wanted(self) -> str:
@@ -197,7 +202,7 @@ class Certificate:
         """What is certain about PCA's loss, and hence about the ratio."""
         lower, upper = self.pca_loss_lower or 0.0, self.pca_loss_upper
         if self.confidence is not None and upper is not None:
-            return f"estimate: {lower:.6g} to {upper:.6g}, {self.confidence:.0%} confidence"
+            return f"estimate: {lower:.6g} to {upper:.6g}, {self._confidence()}"
         if upper is None:
             return f"PCA is certain to lose at least {lower:.6g}"
         if upper <= 0:
