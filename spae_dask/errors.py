@@ -77,6 +77,10 @@ class RankDeficientWarning(SpaeWarning):
     """Fewer components or columns than asked for carry anything."""
 
 
+class WantedExcessWarning(SpaeWarning):
+    """A wanted excess ``eps`` over PCA's loss could not be reached."""
+
+
 class PrecisionWarning(SpaeWarning):
     """A reported number has fewer correct digits than usual."""
 

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, get_args
 
 from spae_dask.algorithms.metrics import EncoderMetrics
+from spae_dask.linalg.loss import rounding_error
 from spae_dask.markup import html_table, labelled_lines
 
 WORTH_SAYING = 1e-7
@@ -36,7 +37,8 @@ class Certificate:
     symmetric_explained, symmetric_ratio : float
         ``||X H H^+||^2``, and that over ``||X_k||^2``.
     bound : float or None
-        Upper bound on ``ratio`` that a theorem promised before the data were seen.
+        Upper bound on ``ratio`` that a theorem promised before the data were seen; of a doubly sparse encoder, on its
+        own decoder's loss over PCA's, before its rows were drawn.
     theorem : str
         Which theorem, and whether its bound holds in expectation only; or why there is none.
     n_components, n_nonzero : int
@@ -69,7 +71,8 @@ class Certificate:
     theory_n_nonzero, theory_n_nonzero_sharp : int or None
         The nonzeros for which theory promises that excess beforehand, see ``spae_dask.algorithms.theory.Target``.
     decoder_loss : float or None
-        ``||X - X H G||^2`` with the encoder's own decoder and mean, where an encoder is evaluated on other data.
+        ``||X - X H G||^2`` with the encoder's own decoder and mean, where an encoder is evaluated on other data or its
+        decoder is made of rows of X.
     metrics : EncoderMetrics or None
         All else that is measured of an encoder, where it is evaluated on other data.
     """
@@ -164,6 +167,19 @@ class Certificate:
         metrics = "" if self.metrics is None else self.metrics._repr_html_()
         return html_table("Certificate: loss against PCA's", (), labelled_lines(lines, NAME_WIDTH)) + metrics
 
+    @property
+    def decoder_ratio(self) -> float | None:
+        """``decoder_loss`` over PCA's loss, if there is one and PCA loses anything."""
+        return None if self.decoder_loss is None or self.pca_loss <= 0 else self.decoder_loss / self.pca_loss
+
+    @property
+    def misses_eps(self) -> bool:
+        """True if the encoder's own decoder loses more than the wanted excess allows."""
+        if self.eps is None or self.decoder_loss is None:
+            return False
+        allowed = (1 + self.eps) * self.pca_loss
+        return self.decoder_loss > allowed + max(self.loss_error, rounding_error(allowed, self.total))
+
     def _ratio_interval(self) -> str:
         """Where the ratio lies on all rows, where not all were seen."""
         if self.ratio_lower is None or self.ratio_upper is None or self.confidence is None:
@@ -193,6 +209,8 @@ class Certificate:
 
     def _wanted(self) -> str:
         wanted = f"eps = {self.eps:g}: r = {self.n_nonzero} found"
+        if self.misses_eps:
+            wanted += f", but with its own decoder the loss is {self.decoder_ratio:.6f} x PCA's"
         if self.theory_n_nonzero is None:
             return wanted
         sharp = "" if self.theory_n_nonzero_sharp is None else f", {self.theory_n_nonzero_sharp} with sharper constants"

@@ -41,7 +41,7 @@ class Problem:
     orthonormal, shared_support : bool
         As documented on ``SparseEncoder``.
     n_rows : int or None
-        Rows of a doubly sparse encoder; ``None`` for four a component.
+        Rows of a doubly sparse encoder; ``None`` for four a component, or more for ``eps``.
     n_repeats, power_iterations : int
         Of the paper's own pipeline.
     certified : bool

@@ -44,7 +44,7 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         ``"polished"`` starts from the paper's batch encoder, so it keeps its bound, and then searches each component's
         own r columns; by far the lowest loss. ``"batch"`` and ``"iterative"`` are the paper's: all components on the
         same r columns, or one component after another. ``"doubly-sparse"`` also makes the decoder of few rows of X, at
-        the price of one more read.
+        the price of one more read; ``eps`` then holds with that decoder, and the bound is on its loss.
     selection : {"dual-set", "adaptive", "adaptive-derandomized", "greedy", "full-greedy", "leverage", "pivoted-qr", \
 "exchange"}, default "dual-set"
         How the paper's methods choose columns; the polished encoder starts from them.
@@ -75,7 +75,7 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
     shared_support : bool, default False
         With ``method="polished"``: all components on the same r columns, chosen by exchange.
     n_rows : int, optional
-        Rows of the doubly sparse encoder; four a component if not given.
+        Rows of the doubly sparse encoder; if not given, four a component, and as many more as a wanted ``eps`` takes.
     n_repeats, power_iterations : int, default 1 and 0
         With ``strategy="paper"``: sampling rounds, of which the best is kept, and extra passes that sharpen the
         projection.

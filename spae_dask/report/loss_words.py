@@ -117,10 +117,11 @@ def _promise(c: Certificate) -> Markup:
     if c.bound is None:
         return filled("no bound on the ratio: {}", c.theorem)
     return filled(
-        "theory bounds the ratio by {} whatever the data ({}); measured is {}",
+        "theory bounds the ratio by {} {} ({}); measured is {}",
         _times(c.bound),
+        "whatever the data" if c.decoder_ratio is None else "with a decoder made of rows",
         c.theorem,
-        _times(c.ratio),
+        _times(c.ratio if c.decoder_ratio is None else c.decoder_ratio),
     )
 
 
