@@ -81,6 +81,10 @@ class RankDeficientWarning(SpaeWarning):
     """Fewer components or columns than asked for carry anything."""
 
 
+class WantedExcessWarning(SpaeWarning):
+    """A wanted excess ``eps`` over PCA's loss could not be reached."""
+
+
 class PrecisionWarning(SpaeWarning):
     """A reported number has fewer correct digits than usual."""
 
@@ -90,7 +94,7 @@ class SlowClusterWarning(SpaeWarning):
 
 
 class UnlikeBlocksWarning(SpaeWarning):
-    """Row blocks differ far more than blocks of shuffled rows do, so few of them do not stand for all."""
+    """Row blocks differ far more than blocks of shuffled rows do, or few blocks or rows decide the loss."""
 
 
 class NewStreamWarning(SpaeWarning):

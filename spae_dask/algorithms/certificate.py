@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from spae_dask.algorithms.metrics import EncoderMetrics
 from spae_dask.errors import ImpossibleCertificate
+from spae_dask.linalg.loss import rounding_error
 from spae_dask.markup import html_table, labelled_lines
 
 Floats = npt.NDArray[np.float64]
@@ -49,7 +50,8 @@ class Certificate:
     symmetric_explained, symmetric_ratio : float
         ``||X H H^+||^2``, and that over ``||X_k||^2``.
     bound : float or None
-        Upper bound on ``ratio`` that a theorem promised before the data were seen.
+        Upper bound on ``ratio`` that a theorem promised before the data were seen; of a doubly sparse encoder, on its
+        own decoder's loss over PCA's, before its rows were drawn.
     theorem : str
         Which theorem, and whether its bound holds in expectation only; or why there is none.
     n_components, n_nonzero : int
@@ -70,7 +72,8 @@ class Certificate:
         Columns that were left out because they vary by no more than the rounding of their entries, and their sum of
         squared deviations, which is in no other number but ``loss_error``.
     confidence : float or None
-        Probability that the interval holds, where it is not certain.
+        Probability that the interval holds, where it is not certain, assuming blocks are alike: none tells of a block
+        that decides everything and was not read.
     pca_loss_lower, pca_loss_upper : float or None
         Bounds on PCA's loss, where ``pca_loss`` is not exact: certified, or with the probability ``confidence``.
     ratio_lower, ratio_upper : float or None
@@ -87,7 +90,8 @@ class Certificate:
     theory_n_nonzero, theory_n_nonzero_sharp : int or None
         The nonzeros for which theory promises that excess beforehand, see ``spae_dask.algorithms.theory.Target``.
     decoder_loss : float or None
-        ``||X - X H G||^2`` with the encoder's own decoder and mean, where an encoder is evaluated on other data.
+        ``||X - X H G||^2`` with the encoder's own decoder and mean, where an encoder is evaluated on other data or its
+        decoder is made of rows of X.
     metrics : EncoderMetrics or None
         All else that is measured of an encoder, where it is evaluated on other data.
     symmetric_lower, symmetric_upper : float or None
@@ -253,12 +257,29 @@ class Certificate:
         each = (f"{j}: {loss:.6g} (at most {most:.6g})" for j, (loss, most) in enumerate(pairs, start=1))
         return f"loss after component {', '.join(each)}"
 
+    @property
+    def decoder_ratio(self) -> float | None:
+        """``decoder_loss`` over PCA's loss, if there is one and PCA loses anything."""
+        return None if self.decoder_loss is None or self.pca_loss <= 0 else self.decoder_loss / self.pca_loss
+
+    @property
+    def misses_eps(self) -> bool:
+        """True if the encoder's own decoder loses more than the wanted excess allows."""
+        if self.eps is None or self.decoder_loss is None:
+            return False
+        allowed = (1 + self.eps) * self.pca_loss
+        return self.decoder_loss > allowed + max(self.loss_error, rounding_error(allowed, self.total))
+
     def _ratio_interval(self) -> str:
         """Where the ratio lies on all rows, where not all were seen."""
         if self.ratio_lower is None or self.ratio_upper is None or self.confidence is None:
             return ""
         ends = f"{self.ratio_lower:.6f} to {self.ratio_upper:.6f}"
-        return f"\n                   estimate: {ends}, {self.confidence:.0%} confidence"
+        return f"\n                   estimate: {ends}, {self._confidence()}"
+
+    def _confidence(self) -> str:
+        """Probability that an interval holds, and under which assumption."""
+        return f"{self.confidence:.0%} confidence, assuming blocks are alike"
 
     def _unread(self) -> str:
         """How much of the data was left unread, and what reading it could bring."""
@@ -273,7 +294,7 @@ class Certificate:
         """How far from the truth the loss may be, where it was not computed from all rows."""
         if self.loss_kind == "exact" or self.loss_lower is None or self.loss_upper is None:
             return ""
-        sure = "certain" if self.confidence is None else f"{self.confidence:.0%} confidence"
+        sure = "certain" if self.confidence is None else self._confidence()
         return f"\n                   {self.loss_kind}: {self.loss_lower:.6g} to {self.loss_upper:.6g}, {sure}"
 
     def _summed(self) -> str:
@@ -282,6 +303,8 @@ class Certificate:
 
     def _wanted(self) -> str:
         wanted = f"eps = {self.eps:g}: r = {self.n_nonzero} found"
+        if self.misses_eps:
+            wanted += f", but with its own decoder the loss is {self.decoder_ratio:.6f} x PCA's"
         if self.theory_n_nonzero is None:
             return wanted
         sharp = "" if self.theory_n_nonzero_sharp is None else f", {self.theory_n_nonzero_sharp} with sharper constants"
@@ -291,7 +314,7 @@ class Certificate:
         """What is certain about PCA's loss, and hence about the ratio."""
         lower, upper = self.pca_loss_lower or 0.0, self.pca_loss_upper
         if self.confidence is not None and upper is not None:
-            return f"estimate: {lower:.6g} to {upper:.6g}, {self.confidence:.0%} confidence"
+            return f"estimate: {lower:.6g} to {upper:.6g}, {self._confidence()}"
         if upper is None:
             return f"PCA is certain to lose at least {lower:.6g}"
         if upper <= 0:

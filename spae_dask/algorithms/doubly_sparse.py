@@ -1,19 +1,27 @@
 """Few columns and few rows: the doubly sparse encoder C Phi R, out of core."""
 
+import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from spae_dask.accumulators import Imputed, PooledRows, RowPool
-from spae_dask.algorithms.certify import certify
+from spae_dask.accumulators import Accumulator, Imputed, PooledRows, RowPool, Together
+from spae_dask.algorithms.certify import certify, pair_loss
 from spae_dask.algorithms.core import RunPass
-from spae_dask.algorithms.core_summary import CoreSummary
+from spae_dask.algorithms.core_summary import CoreSummary, Floats
 from spae_dask.algorithms.problem import Problem
+from spae_dask.algorithms.smallest import loss_target, smallest_within
 from spae_dask.algorithms.sparse_encoder import FittedEncoder, padded
 from spae_dask.algorithms.theory import target_of
-from spae_dask.encoding.doubly_sparse import encode_doubly_sparse, leverage_coefficients
+from spae_dask.encoding.doubly_sparse import CodesOnColumns, LemmaRows, lemma_rows, leverage_coefficients
 from spae_dask.linalg.loss import sequential_explained
+from spae_dask.linalg.scaling import unit_scaled
+from spae_dask.linalg.spectral import right_singular
+from spae_dask.selection.targeted_greedy import fill
+
+Places = npt.NDArray[np.intp]
 
 POOL = 10
 """Rows sampled by leverage for every row to be chosen."""
@@ -21,15 +29,35 @@ POOL = 10
 ROWS_PER_COMPONENT = 4
 """Rows chosen for each component, if their number is not given: more hardly lower the loss."""
 
+POOL_FOR_EPS = 4
+"""Rows sampled for every ``k / eps``: all of them together add a quarter of the wanted excess, in expectation."""
+
 
 def rows_wanted(problem: Problem) -> int:
-    """Rows to choose."""
+    """Rows to choose; a wanted excess may take more, if their number is not given."""
     return ROWS_PER_COMPONENT * problem.n_components if problem.n_rows is None else problem.n_rows
 
 
-def pool_size(problem: Problem) -> int:
-    """Rows to sample."""
-    return POOL * rows_wanted(problem)
+def pool_size(problem: Problem, n_features: int) -> int:
+    """Rows to sample: so many for every row wanted, and enough for a wanted excess; d rows span everything."""
+    size = POOL * rows_wanted(problem)
+    if problem.n_nonzero is None and problem.n_rows is None:
+        size = max(size, math.ceil(min(n_features, POOL_FOR_EPS * problem.n_components / problem.eps)))
+    return size
+
+
+def rows_recipe(
+    problem: Problem, columns: Places, T: Floats, mean: Floats, scale: Floats, fill_with: Floats | None
+) -> Accumulator[dict[str, Any]]:
+    """Recipe of the pass: a pool of rows to choose from, and a sample of its own that the theorem speaks of."""
+    sizes = {"pool": pool_size(problem, mean.size), "sample": rows_wanted(problem)}
+    recipe = Together(
+        {
+            name: RowPool(size, columns, T, mean, scale, seed=problem.seed + number)
+            for number, (name, size) in enumerate(sizes.items())
+        }
+    )
+    return recipe if fill_with is None else Imputed(recipe, fill_with)
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,8 +79,10 @@ class FittedRows:
 def choose_rows(problem: Problem, summary: CoreSummary, run_pass: RunPass, columns_only: FittedEncoder) -> FittedRows:
     """Choose rows for the columns of a batch encoder, and rebuild encoder and decoder on both.
 
-    Passes: 1, beside that of the core: rows are sampled by leverage into a pool, and targeted greedy chooses from it
-    those that span what the decoder needs. The loss is exact.
+    Passes: 1, beside that of the core: rows are sampled by leverage. Those of the theorem, and those of targeted greedy
+    on the pool, are compared, and the better ones are kept; so the theorem's bound holds. If an excess ``eps`` is
+    wanted, rows are added until the loss with the decoder that is returned is within it, and columns if rows are not
+    enough. The loss is exact.
 
     Parameters
     ----------
@@ -65,35 +95,93 @@ def choose_rows(problem: Problem, summary: CoreSummary, run_pass: RunPass, colum
     columns_only : FittedEncoder
         The batch encoder on the chosen columns.
     """
-    n_rows = rows_wanted(problem)
     core, k, columns = summary.core, problem.n_components, columns_only.chosen
-    pooled: PooledRows = run_pass(row_pool(problem, summary, columns), "rows")
-    made = encode_doubly_sparse(core, columns, pooled.rows, k, n_rows)
+    T = leverage_coefficients(core, columns, k)
+    found = run_pass(rows_recipe(problem, columns, T, summary.center, summary.scale, summary.fill), "rows")
+    candidates, numbers, sample = _joined(found["pool"], found["sample"])
+    codes = CodesOnColumns.of(core, columns, k)
+    n_rows = rows_wanted(problem)
+    lemma = lemma_rows(codes, found["pool"].rows, n_rows)
+    drawn = [int(i) for i in sample[: lemma.n_drawn] if i not in lemma.start]
+    options = [codes.grow(candidates, n_rows, start) for start in ([], [*lemma.start, *drawn])]
+    made = min((codes.encode(candidates, rows) for rows in options), key=lambda each: each.loss)
+    if problem.n_nonzero is None and made.loss > loss_target(core, k, problem.eps):
+        columns, places = _within(problem, core, columns, candidates, made.rows)
+        made = CodesOnColumns.of(core, columns, k).encode(candidates, places)
     H, G = padded(made.H.T, k).T, padded(made.G, k)
     before = columns_only.certificate
+    bound, theorem = _promised(lemma, codes.loss, before.pca_loss)
     certificate = certify(
         summary,
         H,
-        bound=None,
-        theorem="Boutsidis & Woodruff 2014, C Phi R: measured exactly; the sampled rows carry no bound of their own",
+        bound=bound,
+        theorem=theorem,
         passes=before.passes + 1,
         bytes_read=before.bytes_read,
         target=target_of(problem),
-        decoder_loss=made.loss,
+        decoder_loss=pair_loss(core, H, G),
     )
     fitted = replace(
         columns_only,
         H=H,
         G=G,
         selected=np.flatnonzero(H.any(axis=1)),
+        chosen=columns,
         explained_ratio=sequential_explained(core, H) / certificate.total if certificate.total > 0 else np.zeros(k),
         certificate=certificate,
     )
-    return FittedRows(fitted, np.sort(pooled.numbers[made.rows]))
+    return FittedRows(fitted, np.sort(numbers[made.rows]))
 
 
-def row_pool(problem: Problem, summary: CoreSummary, columns: npt.NDArray[np.intp]) -> RowPool | Imputed[PooledRows]:
-    """Recipe of the pass."""
-    T = leverage_coefficients(summary.core, columns, problem.n_components)
-    pool = RowPool(pool_size(problem), columns, T, summary.center, summary.scale, seed=problem.seed)
-    return pool if summary.fill is None else Imputed(pool, summary.fill)
+def _joined(pool: PooledRows, sample: PooledRows) -> tuple[Floats, npt.NDArray[np.int64], Places]:
+    """All rows sampled, each once, those of the pool first; their numbers; and the places of the sample, by key."""
+    new = np.flatnonzero(~np.isin(sample.numbers, pool.numbers))
+    numbers = np.concatenate([pool.numbers, sample.numbers[new]])
+    order = np.argsort(numbers)
+    places = order[np.searchsorted(numbers, sample.numbers, sorter=order)]
+    return np.concatenate([pool.rows, sample.rows[new]]), numbers, places.astype(np.intp)
+
+
+def _within(problem: Problem, core: Floats, columns: Places, candidates: Floats, rows: Places) -> tuple[Places, Places]:
+    """Columns and places of rows, those given and more, whose loss is within the wanted excess.
+
+    Rows are added first, up to ``problem.n_rows``; columns are added, by targeted greedy, if all rows that may be used
+    are not enough. If all columns are not enough either, the columns stay as they are.
+    """
+    k = problem.n_components
+    target = loss_target(core, k, problem.eps)
+    most_rows = candidates.shape[0] if problem.n_rows is None else problem.n_rows
+    V = right_singular(core, k)[1]
+    scaled = unit_scaled(core)[0]
+
+    def grown(chosen: Places) -> tuple[CodesOnColumns, Places]:
+        codes = CodesOnColumns.of(core, chosen, k)
+        return codes, codes.grow(candidates, most_rows, rows)
+
+    def loss(chosen: Places) -> float:
+        codes, places = grown(chosen)
+        return codes.encode(candidates, places).loss
+
+    every = np.flatnonzero(core.any(axis=0))
+    if loss(columns) > target >= loss(every):
+        size = smallest_within(target, lambda r: loss(fill(scaled, V, columns, r)), columns.size, every.size)
+        columns = fill(scaled, V, columns, size)
+    codes, places = grown(columns)
+    # where the excess cannot be reached, as few rows as do the same
+    target = max(target, codes.encode(candidates, places).loss * (1 + 1e-12))
+    n_rows = smallest_within(target, lambda n: codes.encode(candidates, places[:n]).loss, rows.size, places.size)
+    return columns, places[:n_rows]
+
+
+def _promised(lemma: LemmaRows, loss: float, pca_loss: float) -> tuple[float | None, str]:
+    """Bound on the loss with the encoder's own decoder over PCA's, and the theorem; ``loss`` is that of the columns."""
+    theorem = (
+        "in expectation over the rows drawn, with the encoder's own decoder; Boutsidis & Woodruff 2014, Lemma 3.10, "
+        "by leverage: rows add at most k/(r2 - 1) ||X - X R1^+ R1||^2 to the loss of the columns, "
+        f"r1 = {lemma.start.size}, r2 = {lemma.n_drawn}"
+    )
+    if not math.isfinite(lemma.excess):
+        return None, f"no bound: {theorem}; it takes two rows at least"
+    if pca_loss <= 0:
+        return None, f"no bound, as PCA loses nothing: {theorem}"
+    return (loss + lemma.excess) / pca_loss, theorem

@@ -43,7 +43,7 @@ class Problem:
     orthonormal, shared_support : bool
         As documented on ``SparseEncoder``.
     n_rows : int or None
-        Rows of a doubly sparse encoder; ``None`` for four a component.
+        Rows of a doubly sparse encoder; ``None`` for four a component, or more for ``eps``.
     n_repeats : int
         Independent repeats of a random selection, of which the best is kept.
     power_iterations, oversampling, split, projection : int, int or None, str, str

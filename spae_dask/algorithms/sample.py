@@ -1,9 +1,10 @@
 """The anytime fit: row blocks in random order, until nothing beyond a tolerance is left to gain.
 
-Rounds double what is read: 1 %, 2 %, 4 %, ... of the blocks. An encoder is fitted on what has been seen. The blocks of
-the next round were not, and while they are read they tell what this encoder and PCA lose on them, block by block. Then
-all that has been seen makes the next encoder. Each block is read once in all; if all are, the answer is that of a full
-read, to rounding. What a round knows is in ``sample_estimate.py``.
+Rounds double what is read: 1 %, 2 %, 4 %, ... of the blocks. None stops before ``LEAST_SHARE`` of all blocks, and
+``LEAST_MEASURED`` of them, have been measured. An encoder is fitted on what has been seen. The blocks of the next round
+were not, and while they are read they tell what this encoder and PCA lose on them, block by block. Then all that has
+been seen makes the next encoder. Each block is read once in all; if all are, the answer is that of a full read, to
+rounding. What a round knows is in ``sample_estimate.py``.
 """
 
 import math
@@ -27,7 +28,7 @@ from spae_dask.accumulators import (
 )
 from spae_dask.accumulators.base import State
 from spae_dask.algorithms.core import core_recipe
-from spae_dask.algorithms.core_summary import CoreSummary, summarize
+from spae_dask.algorithms.core_summary import CoreSummary, Floats, summarize
 from spae_dask.algorithms.non_finite import refuse_non_finite
 from spae_dask.algorithms.problem import Problem
 from spae_dask.algorithms.sample_estimate import (
@@ -39,7 +40,7 @@ from spae_dask.algorithms.sample_estimate import (
     losses_of,
     weighted_core,
 )
-from spae_dask.algorithms.sampling_error import Draw, between_blocks
+from spae_dask.algorithms.sampling_error import Draw, Unlikeness
 from spae_dask.algorithms.sparse_encoder import FittedEncoder, encode_core
 
 Ints = npt.NDArray[np.int64]
@@ -47,6 +48,12 @@ Result = TypeVar("Result")
 
 FIRST_SHARE, FEWEST_BLOCKS = 0.01, 8
 """Blocks of the first round: this share, but so many at least, or there is no telling how blocks differ."""
+
+LEAST_MEASURED, LEAST_SHARE = 44, 0.05
+"""Blocks that were not fitted on and must have been measured before the fit may stop: so many, and this share of all.
+
+Among 44 blocks is one of any kind that makes up a fifteenth of all, with 95 % probability.
+"""
 
 ROWS_PER_FEATURE = 2
 """Rows of the first round, at least: from fewer, an encoder is not worth measuring."""
@@ -68,13 +75,13 @@ class SampledFit:
         The encoder. Its certificate is exact if all blocks were read, else an estimate.
     summary : CoreSummary or None
         The core of all rows; None if not all were read.
-    between_blocks : float
-        Share of variance that lies between blocks, see ``between_blocks``.
+    unlike : Unlikeness
+        Signs that blocks are not alike.
     """
 
     fitted: FittedEncoder
     summary: CoreSummary | None
-    between_blocks: float
+    unlike: Unlikeness
 
 
 def block_order(seed: int, n_blocks: int) -> npt.NDArray[np.intp]:
@@ -85,7 +92,7 @@ def block_order(seed: int, n_blocks: int) -> npt.NDArray[np.intp]:
 def round_ends(lengths: Ints, n_features: int) -> list[int]:
     """Blocks read after each round, ``lengths`` (b,) being their rows in the order read; the last round reads all.
 
-    One round if there would be nothing to measure before the end.
+    One round if not enough could be measured before the end.
     """
     n_blocks = lengths.size
     enough_rows = int(np.searchsorted(np.cumsum(lengths), ROWS_PER_FEATURE * n_features)) + 1
@@ -93,7 +100,13 @@ def round_ends(lengths: Ints, n_features: int) -> list[int]:
     while ends[-1] < n_blocks:
         ends.append(2 * ends[-1])
     ends[-1] = n_blocks
-    return ends if len(ends) > 2 else [n_blocks]
+    return ends if may_stop(ends) else [n_blocks]
+
+
+def may_stop(ends: list[int]) -> list[int]:
+    """Ends of those rounds that may be the last: enough blocks have been measured, which the first round's are not."""
+    enough = max(LEAST_MEASURED, math.ceil(LEAST_SHARE * ends[-1]))
+    return [end for end in ends[:-1] if end - ends[0] >= enough]
 
 
 def sample_recipe(problem: Problem, strategy: str, n_features: int, losses: UnitLosses | None) -> Accumulator[Any]:
@@ -133,12 +146,14 @@ def fit_sample(
     n_features: int,
     *,
     strategy: str,
+    integers: bool = False,
     report: Callable[[Estimate], None] = lambda _: None,
 ) -> SampledFit:
     """Fit an encoder on as few blocks as the tolerance allows.
 
-    It stops after a round if ``Estimate.left_to_gain`` is at most ``problem.sample_tolerance``, and then returns the
-    encoder that was measured in it, with a decoder made of all that was seen.
+    It stops after a round, of those that ``may_stop``, if ``Estimate.left_to_gain`` is at most
+    ``problem.sample_tolerance``. It then returns the encoder that was measured in the round, with a decoder made of all
+    that was seen.
 
     Parameters
     ----------
@@ -152,6 +167,8 @@ def fit_sample(
         d.
     strategy : {"gram", "tsqr"}
         How the core is made.
+    integers : bool
+        Whether all entries are integers, see :func:`~spae_dask.algorithms.core_summary.summarize`.
     report : callable
         Told what each round knows.
 
@@ -165,11 +182,13 @@ def fit_sample(
     order = block_order(problem.seed, bounds.size - 1)
     lengths = np.diff(bounds)[order]
     ends = round_ends(lengths, n_features)
-    # Bonferroni: every round but the first, which has nothing to measure, and the last, which is exact, is a look
-    confidence = 1 - (1 - CONFIDENCE) / max(1, len(ends) - 2)
+    # Bonferroni: every round that may stop is a look; the last is exact
+    looks = may_stop(ends)
+    confidence = 1 - (1 - CONFIDENCE) / max(1, len(looks))
     core = core_recipe(strategy, n_features)
     known: _Known | None = None
-    unlike = 0.0
+    earlier: list[Floats] = []
+    unlike = Unlikeness()
     for number, (first, last) in enumerate(pairwise([0, *ends]), start=1):
         measured = known if last < order.size else None
         losses = None if measured is None else losses_of(measured.fitted, measured.summary, lengths[first:last])
@@ -177,7 +196,7 @@ def fit_sample(
         found = read(order[first:last], recipe, f"sample, round {number}")
         refuse_non_finite(_of_source(found["nonfinite"], bounds, order[first:last]))
         state = found["core"] if known is None else core.merge(known.state, found["core"])
-        summary = summarize(core.result(state), center=problem.center, scale=problem.scale)
+        summary = summarize(core.result(state), center=problem.center, scale=problem.scale, integers=integers)
         summary = replace(summary, fill=None if problem.missing == "error" else np.zeros(n_features))
         refitted: FittedEncoder | None = None
         if measured is not None:
@@ -186,13 +205,14 @@ def fit_sample(
             parts = core.result(measured.state), core.result(found["core"])
             weighted = weighted_core(*parts, draw, summary, measured.fitted, center=problem.center)
             fitted = certified_again(problem, measured.fitted, weighted)
-            now = estimate(measured.fitted, fitted, units, draw, confidence, int(bounds[-1]))
-            unlike = between_blocks(units, draw.of_rows / draw.of_blocks)
+            now = estimate(measured.fitted, fitted, units, draw, confidence, int(bounds[-1]), earlier)
+            earlier.append(now.deviations)
+            unlike = unlike.updated(units, draw.of_rows / draw.of_blocks, [each[:, 0] for each in earlier])
             if now.left_to_gain > problem.sample_tolerance:
                 refitted = encode_core(problem, summary, passes=1, bytes_read=0)
                 now = now.against(refitted.certificate.ratio)
             report(now)
-            if now.left_to_gain <= problem.sample_tolerance:
+            if last in looks and now.left_to_gain <= problem.sample_tolerance:
                 return SampledFit(replace(fitted, certificate=now.certificate), None, unlike)
         known = _Known(state, summary, refitted or encode_core(problem, summary, passes=1, bytes_read=0))
     assert known is not None, "there is at least one round"

@@ -7,10 +7,11 @@ too small. With the decoder and the directions that were fitted on S, both are a
 centered between the two ratios and reaches, on either side, by their distance and by the sampling error of ``loss -
 ratio x PCA's loss`` over blocks: at the optimum, first-order changes of the decoder and of the directions do not matter
 (envelope theorem), so this is linear in the blocks (Taylor linearisation). The confidence is shared among all rounds
-(Bonferroni), so that it holds for the round that stops.
+that may stop (Bonferroni), so that it holds for the one that does.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,7 +19,7 @@ import numpy.typing as npt
 
 from spae_dask.accumulators import CenteredTriangle, Scatter, UnitLosses, UnitSums
 from spae_dask.algorithms.certificate import Certificate
-from spae_dask.algorithms.core_summary import CoreSummary, summary_about
+from spae_dask.algorithms.core_summary import CoreSummary, Floats, summary_about
 from spae_dask.algorithms.methods import Encoded
 from spae_dask.algorithms.problem import Problem
 from spae_dask.algorithms.sampling_error import Draw
@@ -37,7 +38,7 @@ MOST_UNITS = 1024
 SEEN_ONLY = "stopped before all rows were read: theory speaks of the rows an encoder is fitted on only"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Estimate:
     """What a round knows of the encoder before it.
 
@@ -52,6 +53,8 @@ class Estimate:
         was found, what the encoder fitted on all that has been seen reaches there.
     certificate : Certificate
         All of it.
+    deviations : ndarray (u, 3)
+        Of the units of this round, in the encoder's loss, in PCA's, and in the first less the ratio times the second.
     """
 
     fraction_read: float
@@ -60,6 +63,7 @@ class Estimate:
     upper: float
     left_to_gain: float
     certificate: Certificate
+    deviations: Floats
 
     def against(self, attainable: float) -> "Estimate":
         """With ``left_to_gain`` against what is attainable at best."""
@@ -127,23 +131,29 @@ def estimate(
     draw: Draw,
     confidence: float,
     n_samples: int,
+    earlier: Sequence[Floats] = (),
 ) -> Estimate:
     """Interval of the encoder's loss, of PCA's and of their ratio, see the head of this file.
 
-    ``before`` and ``fitted`` are the same encoder, certified on the blocks it was fitted on and on the weighted core.
+    ``before`` and ``fitted`` are the same encoder, certified on the blocks it was fitted on and on the weighted core;
+    ``earlier`` are the deviations of earlier rounds.
     """
     found = fitted.certificate
     inner = np.array([found.loss, found.pca_loss])
     outer = np.array([before.certificate.loss, before.certificate.pca_loss])
     outer += [draw.total(units, units.losses), draw.total(units, units.pca_losses)]
     middle, apart = (inner + outer) / 2, np.abs(inner - outer)
-    error = apart + [draw.half_width(units, values, confidence) for values in (units.losses, units.pca_losses)]
+    bounded = min(inner[1], outer[1]) > found.loss_error
+    ratio = middle[0] / middle[1] if bounded else 1.0
+    values = (units.losses, units.pca_losses, units.losses - ratio * units.pca_losses)
+    deviations = np.column_stack([draw.deviations(units, each) for each in values])
+    rounds, n_rows = (*earlier, deviations), int(units.rows.sum())
+    widths = [draw.half_width(n_rows, [each[:, i] for each in rounds], confidence) for i in range(3)]
+    error = apart + widths[:2]
     least, most = np.clip(middle - error, 0.0, None), middle + error
     lower, upper = 1.0, 1.0 if found.ratio == 1.0 and found.loss <= found.loss_error else math.inf
-    if min(inner[1], outer[1]) > found.loss_error:
-        ratio = middle[0] / middle[1]
-        reach = draw.half_width(units, units.losses - ratio * units.pca_losses, confidence) / middle[1]
-        reach += abs(inner[0] / inner[1] - outer[0] / outer[1])
+    if bounded:
+        reach = widths[2] / middle[1] + abs(inner[0] / inner[1] - outer[0] / outer[1])
         lower, upper = max(1.0, float(ratio - reach)), float(ratio + reach)
     left = upper - 1  # no ratio is less than 1
     fraction = fitted.n_samples / n_samples
@@ -161,4 +171,4 @@ def estimate(
         fraction_read=fraction,
         left_to_gain=left,
     )
-    return Estimate(fraction, found.ratio, lower, upper, left, certificate)
+    return Estimate(fraction, found.ratio, lower, upper, left, certificate, deviations)

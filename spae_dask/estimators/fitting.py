@@ -1,5 +1,6 @@
 """What every estimator does to fit: open, plan, run, warn. The estimators themselves only store what comes back."""
 
+import math
 import warnings
 from dataclasses import dataclass, replace
 from typing import Any
@@ -23,7 +24,13 @@ from spae_dask.engine.feed import Feed
 from spae_dask.engine.plan import Plan
 from spae_dask.engine.stopwatch import Measured, Stopwatch
 from spae_dask.engine.threads import one_blas_thread
-from spae_dask.errors import InvalidInput, MissingChunksWarning, PrecisionWarning, RankDeficientWarning
+from spae_dask.errors import (
+    InvalidInput,
+    MissingChunksWarning,
+    PrecisionWarning,
+    RankDeficientWarning,
+    WantedExcessWarning,
+)
 from spae_dask.estimators.checkpointing import CheckpointAt, open_checkpoint, parameters_of, with_note
 from spae_dask.estimators.planning import plan_problem
 from spae_dask.estimators.runtime import active_client, runner_for
@@ -154,6 +161,13 @@ def warn_of_certificate(certificate: Certificate, n_found: int, strategy: str, p
             f"only {n_found} of {k} components carry anything: the data, or the columns chosen, have rank {n_found}. "
             f"The other {k - n_found} are zero.",
             RankDeficientWarning,
+            stacklevel=4,
+        )
+    if certificate.misses_eps:
+        warnings.warn(
+            f"eps={certificate.eps:g} could not be reached: with its own decoder, made of rows of X, the encoder loses "
+            f"{(certificate.decoder_ratio or math.inf):.4f} times what PCA loses. Give a larger n_rows, or none.",
+            WantedExcessWarning,
             stacklevel=4,
         )
     # who asks for float32 has seen the error it allows, which is a bound and seldom reached

@@ -9,8 +9,9 @@ from distributed import Client
 from spae_dask.accumulators import Accumulator
 from spae_dask.algorithms.core import choose_strategy
 from spae_dask.algorithms.problem import Problem
-from spae_dask.algorithms.sample import Result, SampledFit, block_order, fit_sample, round_ends
+from spae_dask.algorithms.sample import Result, SampledFit, block_order, fit_sample, may_stop, round_ends
 from spae_dask.algorithms.sample_estimate import Estimate
+from spae_dask.algorithms.sampling_error import Unlikeness
 from spae_dask.blocks import RowBlocks, stored_entries
 from spae_dask.engine.checkpoint import Checkpoint
 from spae_dask.engine.chosen import choose_blocks
@@ -22,8 +23,11 @@ from spae_dask.engine.plan import Plan, Resources
 from spae_dask.engine.planner import tasks_or_refuse
 from spae_dask.errors import UnlikeBlocksWarning
 
-UNLIKE = 0.1
-"""Share of variance between blocks from which they are called unlike."""
+UNLIKE = 0.03
+"""Share of variance between blocks from which they are called unlike, if chance does not explain it."""
+
+LONG_TAILED_BLOCKS, LONG_TAILED_ROWS = 8.0, 10.0
+"""Kurtosis of blocks and of rows from which few of them are said to decide the loss; Gaussian ones have 3."""
 
 
 def core_of_sample(source: RowBlocks) -> str:
@@ -53,7 +57,7 @@ def sample_notes(source: RowBlocks, seed: int) -> list[str]:
     ends = round_ends(lengths, source.shape[1])
     if len(ends) == 1:
         return [f"{ends[0]:,} row blocks are too few to learn from some about others: all are read, once"]
-    shares = ", ".join(f"{100 * end / ends[-1]:.2g} %" for end in ends[1:-1])
+    shares = ", ".join(f"{100 * end / ends[-1]:.2g} %" for end in may_stop(ends))
     return [
         f"at most one read, and bytes and time are those of all of it: the {ends[-1]:,} row blocks are visited in "
         f"random order, and the fit stops after {shares} of them if that is enough"
@@ -93,12 +97,28 @@ def fit_by_sample(
 
     core = core_of_sample(source)
     bounds = np.asarray(source.bounds, dtype=np.int64)
-    return fit_sample(problem, read, bounds, source.shape[1], strategy=core, report=report), tally
+    integers = source.dtype.kind in "iub"
+    fitted = fit_sample(problem, read, bounds, source.shape[1], strategy=core, integers=integers, report=report)
+    return fitted, tally
+
+
+def signs_of_unlike_blocks(unlike: Unlikeness) -> list[str]:
+    """Reasons to doubt that blocks not read are like those that were; none on most data whose rows are shuffled."""
+    signs = []
+    if unlike.between >= UNLIKE:
+        share = f"{unlike.between:.0%} of the variance of a leading score or loss lies between them"
+        signs.append(f"row blocks differ: {share}, as in sorted data")
+    if unlike.of_blocks >= LONG_TAILED_BLOCKS:
+        signs.append(f"few row blocks decide the loss: its kurtosis between blocks is {unlike.of_blocks:.0f}, not 3")
+    if unlike.of_rows >= LONG_TAILED_ROWS:
+        signs.append(f"few rows decide the loss: as few as {1 / unlike.of_rows:.1%} of them")
+    return signs
 
 
 def warn_of_unlike_blocks(found: SampledFit, stacklevel: int) -> None:
-    """Warn if blocks differ much, as those of sorted data do."""
-    if found.between_blocks < UNLIKE:
+    """Warn if blocks may be unlike, as those of sorted data are, and those with rows or blocks of far larger losses."""
+    signs = signs_of_unlike_blocks(found.unlike)
+    if not signs:
         return
     consequence = (
         "The interval counts blocks, not rows, and so allows for that; but what is in a few blocks only may not have "
@@ -107,8 +127,7 @@ def warn_of_unlike_blocks(found: SampledFit, stacklevel: int) -> None:
         else "A sample was not enough, and all rows were read; strategy='auto' without a tolerance does that at once."
     )
     warnings.warn(
-        f"row blocks differ: {found.between_blocks:.0%} of the variance of a leading score or loss lies between them, "
-        f"as in sorted data. {consequence} Shuffle the rows when they are stored, or give a larger tolerance, to read "
+        f"{'; '.join(signs)}. {consequence} Shuffle the rows when they are stored, or give a larger tolerance, to read "
         "less.",
         UnlikeBlocksWarning,
         stacklevel=stacklevel,

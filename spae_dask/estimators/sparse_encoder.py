@@ -44,7 +44,7 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         ``"polished"`` starts from the paper's batch encoder, so it keeps its bound, and then searches each component's
         own r columns; by far the lowest loss. ``"batch"`` and ``"iterative"`` are the paper's: all components on the
         same r columns, or one component after another. ``"doubly-sparse"`` also makes the decoder of few rows of X, at
-        the price of one more read.
+        the price of one more read; ``eps`` then holds with that decoder, and the bound is on its loss.
     selection : {"dual-set", "barrier", "adaptive", "adaptive-paper", "adaptive-derandomized", "greedy", \
 "full-greedy", "leverage", "pivoted-qr", "exchange"}, default "dual-set"
         How the paper's methods choose columns; the polished encoder starts from them. ``"barrier"`` and
@@ -78,7 +78,7 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
     shared_support : bool, default False
         With ``method="polished"``: all components on the same r columns, chosen by exchange.
     n_rows : int, optional
-        Rows of the doubly sparse encoder; four a component if not given.
+        Rows of the doubly sparse encoder; if not given, four a component, and as many more as a wanted ``eps`` takes.
     n_repeats : int, default 1
         Independent repeats of a random selection, of which the one of least loss is kept: with ``selection="adaptive"``
         or ``"adaptive-paper"``, and with ``strategy="paper"``, where each repeat has its own projection and all share
@@ -108,11 +108,12 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
     tolerance : float, optional
         Read no more row blocks than this takes, and with ``strategy="auto"`` choose ``"sample"``, whose default is
         0.01. Blocks are visited in random order. After 1 %, 2 %, 4 %, ... of them the encoder is fitted on what was
-        seen, and the blocks seen next tell its ratio to PCA's loss on all rows, as a 95 % interval over blocks. The fit
-        stops when the upper end of that interval is at most ``tolerance`` above 1, or above the ratio that the encoder
-        fitted on all rows seen so far reaches on them, which is optimistic: so much, in units of PCA's loss, an encoder
-        fitted on all rows could lose less, at most. The certificate is an estimate then, and ``evaluate`` makes it
-        exact by one read. If it never stops, each block has been read once and the answer is exact. A dask array whose
+        seen, and the blocks seen next tell its ratio to PCA's loss on all rows, as a 95 % interval over blocks, which
+        assumes that all blocks are alike. Once 5 % of the blocks, and 44 of them, have been measured, the fit stops
+        when the upper end of that interval is at most ``tolerance`` above 1, or above the ratio that the encoder fitted
+        on all rows seen so far reaches on them, which is optimistic: so much, in units of PCA's loss, an encoder fitted
+        on all rows could lose less, at most. The certificate is an estimate then, and ``evaluate`` makes it exact by
+        one read. If it never stops, each block has been read once and the answer is exact. A dask array whose
         blocks depend on all rows, such as ``x - x.mean(axis=0)``, is computed anew in every round: persist it.
     random_state : int, Generator, RandomState or None, default 0
         Seed of randomized selections and of the order of blocks; None is 0, so that a fit can always be repeated.

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from spae_dask.accumulators import Accumulator, Imputed, RowPool
+from spae_dask.accumulators import Accumulator
 from spae_dask.algorithms.core import choose_strategy, core_passes
-from spae_dask.algorithms.doubly_sparse import pool_size
+from spae_dask.algorithms.doubly_sparse import rows_recipe
 from spae_dask.algorithms.paper import paper_finish_columns, paper_passes
 from spae_dask.algorithms.problem import Problem
 from spae_dask.algorithms.proposal import POOL
@@ -132,8 +132,8 @@ def _core_passes(strategy: str, problem: Problem, source: RowBlocks) -> Passes:
     if problem.method == "doubly-sparse":
         size = d if problem.sizes is None else problem.shared_size
         placeholder, columns = np.zeros(d), np.arange(size)
-        pool = RowPool(pool_size(problem), columns, np.zeros((size, problem.n_components)), placeholder, placeholder)
-        passes.append(("rows", pool if problem.missing == "error" else Imputed(pool, placeholder)))
+        T, fill = np.zeros((size, problem.n_components)), None if problem.missing == "error" else placeholder
+        passes.append(("rows", rows_recipe(problem, columns, T, placeholder, placeholder, fill)))
     return passes
 
 

@@ -62,7 +62,9 @@ def loss_facts(results: EncoderResults) -> list[tuple[str, Markup | str]]:
     facts: list[tuple[str, Markup | str]] = [("the encoder's loss", _own(c)), ("PCA's loss", _pca(c))]
     if c.ratio_lower is not None and c.ratio_upper is not None:
         ends = filled("{} to {}", _times(c.ratio_lower), _times(c.ratio_upper))
-        facts.append(("their ratio", filled("{} on all rows, with {} confidence", ends, _chance(c))))
+        facts.append(
+            ("their ratio", filled("{} on all rows, with {} confidence, assuming blocks are alike", ends, _chance(c)))
+        )
     facts.append(("promised beforehand", _promise(c)))
     if c.loss_error > WORTH_SAYING * c.loss > 0:
         facts.append(
@@ -115,10 +117,11 @@ def _promise(c: Certificate) -> Markup:
     if c.bound is None:
         return filled("no bound on the ratio: {}", c.theorem)
     return filled(
-        "theory bounds the ratio by {} whatever the data ({}); measured is {}",
+        "theory bounds the ratio by {} {} ({}); measured is {}",
         _times(c.bound),
+        "whatever the data" if c.decoder_ratio is None else "with a decoder made of rows",
         c.theorem,
-        _times(c.ratio),
+        _times(c.ratio if c.decoder_ratio is None else c.decoder_ratio),
     )
 
 

@@ -6,12 +6,13 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy import stats
 
 from spae_dask.algorithms import sample
 from spae_dask.algorithms.core import read_core
 from spae_dask.algorithms.evaluation import Codec, evaluate_encoder
 from spae_dask.algorithms.problem import Problem
-from spae_dask.algorithms.sample import SampledFit, block_order, fit_sample, round_ends
+from spae_dask.algorithms.sample import SampledFit, block_order, fit_sample, may_stop, round_ends
 from spae_dask.algorithms.sample_estimate import MOST_UNITS, Estimate
 from spae_dask.algorithms.sparse_encoder import encode_core
 from spae_dask.blocks import ArrayBlocks
@@ -19,6 +20,7 @@ from spae_dask.engine.chosen import choose_blocks
 from spae_dask.engine.serial import SerialRunner
 from spae_dask.engine.threads import one_blas_thread
 from spae_dask.errors import NonFiniteInput
+from spae_dask.estimators.sampling import signs_of_unlike_blocks
 
 D = 8
 NEVER = 1e-12
@@ -96,6 +98,42 @@ def test_the_interval_of_the_fit_that_stopped_holds_in_at_least_nine_cases_of_te
     assert held >= 0.9 * stopped
 
 
+def with_odd_blocks(rng: np.random.Generator, n_odd: int) -> NDArray[np.float64]:
+    """120 blocks of 20 rows, some of which have other loadings and four times the size."""
+    X = rows_of(rng, 120, 20).reshape(120, 20, D)
+    odd = rng.choice(120, n_odd, replace=False)
+    X[odd] = 4.0 * rng.standard_normal((n_odd, 20, 4)) @ rng.standard_normal((4, D)) + 3.0
+    return X.reshape(-1, D)
+
+
+def test_eight_odd_blocks_of_120_are_told_and_the_interval_holds_in_at_least_nine_cases_of_ten() -> None:
+    stopped, held, told = 0, 0, 0
+    with one_blas_thread():
+        for seed in range(40):
+            X = with_odd_blocks(np.random.default_rng(seed), 8)
+            found = Reader(X, 20).fit(problem_of(0.3, seed=seed), "gram")
+            told += bool(signs_of_unlike_blocks(found.unlike))
+            if found.summary is None:
+                stopped += 1
+                held += holds(X, found)
+    assert stopped >= 10
+    assert held >= 0.9 * stopped
+    assert told >= 36
+
+
+def test_alike_blocks_are_hardly_ever_called_unlike_and_long_tailed_rows_nearly_always_are() -> None:
+    alike, long_tailed = 0, 0
+    with one_blas_thread():
+        for seed in range(40):
+            rng = np.random.default_rng(seed)
+            X = rows_of(rng, 100, 20)
+            alike += bool(signs_of_unlike_blocks(Reader(X, 20).fit(problem_of(0.1, seed=seed), "gram").unlike))
+            X = X * np.exp(rng.standard_normal((len(X), 1)))
+            long_tailed += bool(signs_of_unlike_blocks(Reader(X, 20).fit(problem_of(0.1, seed=seed), "gram").unlike))
+    assert alike <= 2
+    assert long_tailed >= 38
+
+
 @pytest.mark.parametrize("scale", [False, True])
 def test_shuffled_rows_are_not_read_to_the_end_and_little_is_lost(scale: bool) -> None:
     X = rows_of(np.random.default_rng(1), 1000, 40)
@@ -122,24 +160,24 @@ def core(X: NDArray[Any], *, scale: bool = False, strategy: str = "tsqr", missin
 
 
 def test_rows_sorted_by_a_factor_are_read_to_the_end_and_found_unlike() -> None:
-    X = rows_of(np.random.default_rng(2), 64, 40)
+    X = rows_of(np.random.default_rng(2), 128, 40)
     X = X[np.argsort(X[:, 0])]
     reader, estimates = Reader(X, 40), []
     found = reader.fit(problem_of(0.03), estimates=estimates)
-    assert len(reader.read) == 64
+    assert len(reader.read) == 128
     assert found.fitted.certificate.loss_kind == "exact"
-    assert found.between_blocks > 0.5
-    assert len(estimates) == 2
+    assert found.unlike.between > 0.5
+    assert len(estimates) == 3
     shuffled = Reader(np.random.default_rng(3).permutation(X), 40)
     alike = shuffled.fit(problem_of(0.2))
-    assert len(shuffled.read) < 64
-    assert alike.between_blocks < 0.1
+    assert len(shuffled.read) < 128
+    assert alike.unlike.between < 0.03
 
 
 @pytest.mark.parametrize("strategy", ["gram", "tsqr"])
 @pytest.mark.parametrize("more", [{}, {"scale": True}, {"center": False}, {"missing": "zero"}], ids=str)
 def test_a_fit_that_never_stops_is_that_of_a_full_read(strategy: str, more: dict[str, Any]) -> None:
-    X = rows_of(np.random.default_rng(4), 50, 7)
+    X = rows_of(np.random.default_rng(4), 100, 7)
     if "missing" in more:
         X[::13, 2] = np.nan
     reader, problem = Reader(X, 7), problem_of(NEVER, **more)
@@ -153,7 +191,8 @@ def test_a_fit_that_never_stops_is_that_of_a_full_read(strategy: str, more: dict
         missing=problem.missing,
     )
     wanted = encode_core(problem, full, passes=1, bytes_read=0)
-    assert sorted(reader.read) == list(range(50))
+    assert len(reader.rounds) == 5
+    assert sorted(reader.read) == list(range(100))
     np.testing.assert_allclose(found.fitted.H, wanted.H, rtol=1e-8, atol=1e-12)
     np.testing.assert_allclose(found.fitted.G, wanted.G, rtol=1e-8, atol=1e-12)
     np.testing.assert_allclose(found.fitted.mean, wanted.mean, rtol=1e-12)
@@ -175,7 +214,7 @@ def test_rounds_double_and_visit_blocks_in_the_order_of_the_seed() -> None:
     assert first.read != other.read
 
 
-@pytest.mark.parametrize("n_blocks", [1, 2, 3, 16])
+@pytest.mark.parametrize("n_blocks", [1, 2, 3, 16, 64])
 def test_too_few_blocks_to_compare_are_read_in_one_round(n_blocks: int) -> None:
     X = rows_of(np.random.default_rng(6), n_blocks, 9)
     reader, estimates = Reader(X, 9), []
@@ -190,8 +229,18 @@ def test_a_first_round_holds_a_share_of_the_blocks_and_some_rows_a_feature() -> 
     ones = np.ones(10_000, dtype=np.int64)
     assert round_ends(ones, 10)[:3] == [100, 200, 400]
     assert round_ends(ones, 300)[:3] == [600, 1200, 2400]
-    assert round_ends(ones[:64], 1) == [8, 16, 32, 64]
-    assert round_ends(ones[:17], 1) == [8, 16, 17]
+    assert round_ends(ones[:80], 1) == [8, 16, 32, 64, 80]
+    assert round_ends(ones[:64], 1) == [64]
+
+
+def test_no_round_is_the_last_before_enough_blocks_have_been_measured() -> None:
+    assert may_stop([8, 16, 32, 64, 80]) == [64]
+    assert may_stop([10, 20, 40, 80, 160, 320, 640, 1000]) == [80, 160, 320, 640]
+    assert may_stop([100, 200, 400, 800, 10_000]) == [800]
+    assert may_stop([8, 16, 32, 64]) == []
+    # of 120 blocks, 8 of a kind: none is among 44 with a probability of less than 5 %
+    assert stats.hypergeom(120, 8, 44).pmf(0) < 0.05
+    assert stats.hypergeom(10_000, 10_000 // 15, 44).pmf(0) < 0.05
 
 
 def test_more_blocks_than_units_are_measured_several_in_one() -> None:
@@ -225,7 +274,7 @@ def test_data_on_which_pca_loses_nothing_are_settled_at_once_if_the_encoder_lose
     X[:, 1:3] = rng.standard_normal((4000, 2))
     reader = Reader(X, 10)
     certificate = reader.fit(Problem(2, 2, method="batch", tolerance=0.01)).fitted.certificate
-    assert len(reader.read) == 16
+    assert len(reader.read) == 64
     assert (certificate.ratio_lower, certificate.ratio, certificate.ratio_upper) == (1.0, 1.0, 1.0)
 
 
@@ -248,7 +297,7 @@ def test_the_magnitude_of_the_data_does_not_matter(size: float) -> None:
 def test_the_certificate_says_in_words_what_was_not_read() -> None:
     X = rows_of(np.random.default_rng(13), 1000, 20)
     text = str(Reader(X, 20).fit(problem_of(0.05)).fitted.certificate)
-    assert text.count("95% confidence") == 3
+    assert text.count("95% confidence, assuming blocks are alike") == 3
     assert "certain" not in text
     assert "% of the rows" in text
     assert "reading on could take" in text
@@ -258,6 +307,7 @@ def test_no_second_encoder_is_made_where_the_first_is_certain_to_do(monkeypatch:
     made = []
     monkeypatch.setattr(sample, "encode_core", lambda *a, **more: made.append(a) or encode_core(*a, **more))
     X = rows_of(np.random.default_rng(14), 1000, 20)
-    certificate = Reader(X, 20).fit(problem_of(100.0)).fitted.certificate
-    assert len(made) == 1
+    reader = Reader(X, 20)
+    certificate = reader.fit(problem_of(100.0)).fitted.certificate
+    assert len(made) == len(reader.rounds) - 1
     assert certificate.left_to_gain == certificate.ratio_upper - 1

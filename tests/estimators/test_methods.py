@@ -8,7 +8,7 @@ import pytest
 from zarr.storage import MemoryStore
 
 from spae_dask import SparseEncoder, evaluate, plan
-from spae_dask.errors import InvalidInput, RankDeficientWarning
+from spae_dask.errors import InvalidInput, RankDeficientWarning, WantedExcessWarning
 from tests import oracles
 from tests.estimators.sources import Unreadable, Watched, spread, zarr_array
 from tests.matrices import awkward, factor_model
@@ -154,6 +154,13 @@ def test_a_doubly_sparse_decoder_is_made_of_the_rows_it_names(fits: dict[str, Sp
     chosen = CENTERED[rows]
     np.testing.assert_allclose(encoder.decoder_ @ np.linalg.pinv(chosen) @ chosen, encoder.decoder_, atol=1e-8)
     assert not hasattr(SparseEncoder(**encoder.get_params()).set_params(method="batch").fit(X), "selected_rows_")
+
+
+def test_an_excess_that_few_rows_cannot_reach_is_warned_of() -> None:
+    encoder = SparseEncoder(2, eps=1e-4, method="doubly-sparse", n_rows=2)
+    with pytest.warns(WantedExcessWarning, match=r"eps=0\.0001 could not be reached.* Give a larger n_rows") as caught:
+        encoder.fit(X)
+    assert caught[0].filename == __file__
 
 
 def test_the_papers_pipeline_fits_where_a_matrix_of_all_pairs_would_not() -> None:

@@ -130,7 +130,7 @@ RowsOption = Annotated[
         "--rows",
         metavar="N",
         min=1,
-        help="Rows a doubly sparse decoder is made of; four a component if not given.",
+        help="Rows a doubly sparse decoder is made of; if not given, four a component, or more for --eps.",
         show_default=False,
         rich_help_panel=WHAT,
     ),
