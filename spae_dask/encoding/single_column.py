@@ -15,20 +15,17 @@ from functools import cached_property
 
 import numpy as np
 import scipy.linalg
-from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
 from spae_dask.linalg.project import DEPENDENT as RANK_TOL
 from spae_dask.linalg.project import residual
 from spae_dask.linalg.scaling import BoolArray, FloatArray, squared_columns
+from spae_dask.linalg.spectral import leading_left_singular
 
 # A residual column nearer than this to the span of others depends on them: coefficients on it would be differences of
 # large numbers, and squares of shorter lengths, found by subtraction, would be rounding noise.
 DEPENDENT = 1e-6
 # A column that the other codes explain but for this part of its length points nowhere.
 EXHAUSTED = 1e-10
-# Codes are sought by Lanczos iteration in more rows than this, if they are no more than a few: they are only starts.
-LANCZOS_FROM = 150
-MOST_BY_LANCZOS = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,30 +83,7 @@ class ColumnProblem:
 
     def best_codes(self, count: int) -> FloatArray:
         """Top left singular vectors of D as columns, ``(m, min(count, m))``: the codes PCA would choose."""
-        m = self.factor.shape[0]
-        if m > LANCZOS_FROM and count <= MOST_BY_LANCZOS:
-            quick = self._codes_by_lanczos(count)
-            if quick is not None:
-                return quick
-        first = max(m - count, 0)
-        _, vectors = scipy.linalg.eigh(self.factor @ self.factor.T, subset_by_index=(first, m - 1))
-        descending: FloatArray = vectors[:, ::-1]
-        return descending
-
-    def _codes_by_lanczos(self, count: int) -> FloatArray | None:
-        """The same to six digits, in a tenth of the time; None where Lanczos iteration does not settle."""
-        m = self.factor.shape[0]
-        start = self.powered(np.full(m, 1.0 / np.sqrt(m)))
-        if not np.any(start):
-            return None
-        try:
-            _, vectors = eigsh(
-                LinearOperator((m, m), matvec=self.powered, dtype=np.float64), k=count, which="LA", v0=start, tol=1e-6
-            )
-        except ArpackError:
-            return None
-        descending: FloatArray = vectors[:, ::-1]
-        return descending
+        return leading_left_singular(self.factor, count)
 
 
 def _live(lengths: FloatArray, rank_tol: float) -> BoolArray:
