@@ -75,6 +75,7 @@ bench: install
 	$(BIN)/python -m benchmarks.quality --size full --markdown
 	$(BIN)/python -m benchmarks.lower_bound --markdown
 	$(BIN)/python -m benchmarks.coverage --markdown
+	$(BIN)/python -m benchmarks.certificates --markdown
 	$(BIN)/python -m benchmarks.plan_accuracy --markdown
 	$(BIN)/python -m benchmarks.reliability --markdown
 
