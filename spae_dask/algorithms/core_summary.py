@@ -11,10 +11,13 @@ from spae_dask.accumulators import CenteredTriangle, Scatter
 from spae_dask.accumulators.shift import SMALLEST_SQUARE, step_between, vanishing
 from spae_dask.algorithms.rounding import ROUNDOFF, Rounding
 from spae_dask.errors import InvalidInput
-from spae_dask.linalg.scaling import unit_columns
+from spae_dask.linalg.scaling import unit_columns, unit_scaled
 from spae_dask.linalg.spectral import factor_gram, pca_loss, right_singular
 
 Floats = npt.NDArray[np.float64]
+
+NOISE = 16 * ROUNDOFF
+"""Part of a column's length that may be dropped from a triangle as rounding."""
 
 CONSTANT = 4 * float(np.finfo(np.float64).eps)
 """A column whose standard deviation is below this share of its mean is constant up to the rounding of its entries."""
@@ -121,9 +124,11 @@ def summary_about(
             np.sqrt(found.lengths**2 + offset**2) / scale, products=products, noise=found.noise + 8 * ROUNDOFF
         )
     else:
-        core = found.triangle if centered else found.about(origin)
-        core = core[core.any(axis=1)] if core.any() else core[:1]
-        rounding = Rounding(unit_columns(core)[1] / scale, rows=found.error)
+        lengths = unit_columns(found.triangle)[1]
+        core = _without_noise(found.triangle, lengths)
+        if not centered:
+            core = np.vstack([core, offset])
+        rounding = Rounding(np.sqrt(lengths**2 + offset**2) / scale, rows=found.error + NOISE)
     core = core / scale
     # every loss is a sum of squares of such entries
     refuse_overflow(core, limit=math.sqrt(np.finfo(np.float64).max / core.size))
@@ -138,6 +143,17 @@ def summary_about(
         fill=None,
         rounding=replace(rounding, mean=found.mean_error, missed=missed),
     )
+
+
+def _without_noise(triangle: Floats, lengths: Floats) -> Floats:
+    """Leading rows of a triangle, without those that hold nothing but rounding: as many as X has independent rows.
+
+    The others are dropped if no column loses more than ``NOISE`` of its length.
+    """
+    scaled, unit = unit_scaled(triangle)
+    below = np.sqrt(np.cumsum((scaled**2)[::-1], axis=0))[::-1] * unit
+    kept = int(np.count_nonzero(np.any(below > NOISE * lengths, axis=1)))
+    return triangle[: max(kept, 1)]
 
 
 def constant_columns(deviation: Floats, mean: Floats) -> npt.NDArray[np.bool_]:
