@@ -40,7 +40,7 @@ from spae_dask.linalg.scaling import squared_columns
 from spae_dask.selection.adaptive import best_split
 from spae_dask.selection.dual_set import dual_set_weights
 from spae_dask.selection.pivoting import pivot_columns
-from spae_dask.selection.problem import distinct
+from spae_dask.selection.problem import distinct, first_of_best
 from spae_dask.selection.targeted_greedy import fill
 
 OVERSAMPLING = 10
@@ -207,7 +207,7 @@ def _finish(
     outside = max(total - float(np.sum(squared_columns(core))), 0.0)
     encoders = [encoder_from_columns(core, columns, k) for columns in chosen]
     losses = [outside + encoder_loss(core, H) for H, _ in encoders]
-    best = int(np.argmin(losses))
+    best = first_of_best([-loss for loss in losses], [columns.tolist() for columns in chosen])
     H, G = padded(encoders[best][0].T, k).T, padded(encoders[best][1], k)
     lower, upper = sketched.pca_interval(k)
     certificate = certify_between(
