@@ -14,10 +14,12 @@ from spae_dask.encoding import BatchEncoder, encode_batch, theorem_bound
 from spae_dask.encoding.budgets import budgets_of
 from spae_dask.encoding.iterative import IterativeEncoder, encode_iterative, prefix_bounds
 from spae_dask.encoding.polished import encode_polished
-from spae_dask.linalg.loss import encoder_loss
-from spae_dask.linalg.project import DEPENDENT
+from spae_dask.linalg.copies import lowest_equal, on_lowest, on_lowest_places
+from spae_dask.linalg.loss import encoder_loss, rounding_error, total_variance
+from spae_dask.linalg.project import DEPENDENT, optimal_decoder
 from spae_dask.linalg.spectral import pca_loss, right_singular
 from spae_dask.selection import RANDOM_SELECTIONS
+from spae_dask.selection.problem import TIE, first_of_best
 
 Sizes = int | tuple[int, ...]
 """Nonzeros a column may have: the same for all, or one number each."""
@@ -82,7 +84,8 @@ def _repeats(problem: Problem) -> int:
 def _best_of_repeats(problem: Problem, make: Callable[[np.random.Generator], Made]) -> Made:
     """The encoder of least loss among independent draws; the first is the one of a fit without repeats."""
     rng = np.random.default_rng(problem.seed)
-    return min((make(rng) for _ in range(_repeats(problem))), key=lambda made: made.loss)
+    made = [make(rng) for _ in range(_repeats(problem))]
+    return made[first_of_best([-each.loss for each in made], [np.flatnonzero(each.H.any(axis=1)) for each in made])]
 
 
 def batch(problem: Problem, core: Floats, r: Sizes, search: Search) -> Encoded:
@@ -146,15 +149,35 @@ def polished(problem: Problem, core: Floats, r: Sizes, search: Search) -> Encode
         effort=search.effort,
         rank_tol=search.rank_tol,
     )
-    if not made.loss < paper_loss * (1 - 1e-12):
+    if not made.loss < paper_loss * (1 - TIE):
         return start  # nothing to gain, so the paper's own encoder stands
     theorem = start.theorem if start.bound is None else f"{start.theorem}; polishing starts there and only improves"
     return Encoded(made.H, made.G, np.flatnonzero(made.H.any(axis=1)), start.bound, theorem)
 
 
+def _on_lowest_copies(method: Method, *, shared: bool) -> Method:
+    """The method, its encoder moved from copies of columns to those of lowest index."""
+
+    def encode(problem: Problem, core: Floats, r: Sizes, search: Search) -> Encoded:
+        made = method(problem, core, r, search)
+        together = shared or problem.shared_support
+        lowest = lowest_equal(core)
+        H = on_lowest(made.H, lowest, shared=together)
+        if np.array_equal(H, made.H):
+            return made
+        loss = encoder_loss(core, made.H)
+        # differences of near-copies, if any were used, would tell copies apart
+        if encoder_loss(core, H) > loss + TIE * loss + rounding_error(loss, total_variance(core)):
+            return made
+        chosen = on_lowest_places(made.chosen, lowest) if together else np.flatnonzero(H.any(axis=1))
+        return replace(made, H=H, G=optimal_decoder(core, H), chosen=chosen)
+
+    return encode
+
+
 METHODS: Mapping[str, Method] = {
-    "polished": polished,
-    "batch": batch,
-    "iterative": iterative,
-    "doubly-sparse": batch,  # its columns; the rows are chosen by a pass of their own
+    "polished": _on_lowest_copies(polished, shared=False),
+    "batch": _on_lowest_copies(batch, shared=True),
+    "iterative": _on_lowest_copies(iterative, shared=False),
+    "doubly-sparse": _on_lowest_copies(batch, shared=True),  # its columns; the rows are chosen by a pass of their own
 }

@@ -59,7 +59,7 @@ from spae_dask.linalg.loss import sequential_explained
 from spae_dask.linalg.scaling import squared_columns
 from spae_dask.selection.dual_set import dual_set_factor, dual_set_weights
 from spae_dask.selection.pivoting import pivot_columns
-from spae_dask.selection.problem import distinct
+from spae_dask.selection.problem import distinct, first_of_best
 
 ROWS_PER_COMPONENT = 6
 """Rows of the sketch beyond k, for each component: alpha is then ``1 + 1/6``. So the paper's split has the paper's
@@ -374,7 +374,7 @@ def _finish(
     rank_tol = rounding.rank_tol(max(min(pca_upper, total), 0.0))
     encoders = [encoder_from_columns(core, columns, k, rank_tol=rank_tol) for columns in chosen]
     losses = [loss_from_products(lengths, products.gram, products.cross, H[union], G) for H, G in encoders]
-    best = int(np.argmin(losses))
+    best = first_of_best([-loss for loss in losses], [columns.tolist() for columns in chosen])
     H, G = padded(encoders[best][0].T, k).T, padded(encoders[best][1], k)
     lower, upper = sketched.pca_interval(k)
     pca_upper = max(min(upper, pca_upper + rounding.pca_error(pca_upper, k)), lower)

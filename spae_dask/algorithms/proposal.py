@@ -15,11 +15,13 @@ from spae_dask.encoding.column_cycle import ColumnCycle
 from spae_dask.encoding.polished import encode_polished
 from spae_dask.encoding.reduced_core import reduce_core
 from spae_dask.linalg.candidates import restricted_core
+from spae_dask.linalg.copies import lowest_equal, on_one
 from spae_dask.linalg.loss import encoder_loss
 from spae_dask.linalg.project import DEPENDENT
 from spae_dask.linalg.scaling import unit_scaled
 from spae_dask.linalg.spectral import pca_loss, right_singular
 from spae_dask.selection.pool import promising
+from spae_dask.selection.problem import distinct, ranked
 from spae_dask.selection.targeted_greedy import targeted_greedy
 
 POOL = 8192
@@ -67,7 +69,7 @@ def propose(problem: Problem, W: Floats, V_k: Floats, n_candidates: int, *, rank
     V_k : ndarray (d, k)
         Its top right singular vectors.
     n_candidates : int
-        How many; fewer if fewer columns vary.
+        How many; fewer if fewer columns vary and differ.
     rank_tol : float, optional
         Relative length of a column's part outside the span of others below which the column counts as dependent on
         them.
@@ -98,12 +100,16 @@ def propose(problem: Problem, W: Floats, V_k: Floats, n_candidates: int, *, rank
     padded = np.zeros((core.shape[1], k))
     padded[:, : H.shape[1]] = H
     near = rank_columns(cycle, cycle.state_of(padded))
-    needed = np.unique(np.concatenate([np.flatnonzero(H.any(axis=1)), np.searchsorted(pool, selected)]))
     path = targeted_greedy(scaled[:, pool], k, n_candidates, rank_tol=rank_tol)
-    loadings = (np.argsort(-np.abs(v[pool]), kind="stable") for v in V_k.T)
-    chosen = np.sort(_in_turns(needed, [near, path, *loadings], min(n_candidates, pool.size)))
-    columns = pool[chosen]
-    return Proposal(columns, H[chosen], np.searchsorted(columns, selected), first.bound, first.theorem)
+    loadings = (ranked(np.abs(v[pool])) for v in V_k.T)
+    # of equal columns one is enough
+    lowest = lowest_equal(scaled[:, pool])
+    H = on_one(H[allowed], lowest)
+    paper = distinct(lowest[np.searchsorted(pool, selected)])
+    needed = np.unique(np.concatenate([np.flatnonzero(H.any(axis=1)), paper]))
+    rankings = [distinct(lowest[ranking]) for ranking in (near, path, *loadings)]
+    chosen = np.sort(_in_turns(needed, rankings, min(n_candidates, pool.size)))
+    return Proposal(pool[chosen], H[chosen], np.searchsorted(chosen, paper), first.bound, first.theorem)
 
 
 def _likely_size(problem: Problem, scaled: Floats, most: int, rank_tol: float) -> int:

@@ -17,6 +17,8 @@ from spae_dask.encoding.reduced_core import reduce_core
 from spae_dask.encoding.single_column import best_on_support
 from spae_dask.linalg.project import DEPENDENT
 from spae_dask.linalg.scaling import FloatArray, IntArray
+from spae_dask.linalg.spectral import column_signs
+from spae_dask.selection.problem import ranked
 
 # Candidates times rows that are searched at a few milliseconds a step; in any case twice what all supports hold.
 SEARCH_ALL = 1_000_000
@@ -66,7 +68,9 @@ def propose_candidates(
     rows = max(_FEWEST_ROWS, _ROWS_PER_NONZERO * max(budgets) + len(budgets))
     sketch = scaled
     if rows < scaled.shape[0]:
-        sketch = rng.standard_normal((rows, scaled.shape[0])) @ scaled / np.sqrt(rows)
+        # rows of a core are known up to sign, which must not change what is drawn
+        signs = column_signs(scaled.T)
+        sketch = (rng.standard_normal((rows, scaled.shape[0])) * signs) @ scaled / np.sqrt(rows)
     cycle = ColumnCycle(reduce_core(sketch, nonzero, rank_tol=rank_tol), budgets, rng)
     state = cycle.climb(cycle.empty() if start_H is None else cycle.state_of(start_H))
     start = [] if start_H is None else nonzero[np.any(start_H[nonzero] != 0.0, axis=1)].tolist()
@@ -100,6 +104,6 @@ def rank_columns(cycle: ColumnCycle, state: State) -> IntArray:
         solution = best_on_support(problem, column.selected)
         if solution is not None:
             gains = addition_gains(problem, problem.powered(solution.code), solution)
-            rankings.append(candidates[np.argsort(-gains, kind="stable")].tolist())
+            rankings.append(candidates[ranked(gains)].tolist())
     in_turns = [column for place in zip(*rankings, strict=True) for column in place]
     return np.array(list(dict.fromkeys([*supports, *in_turns])), dtype=np.intp)

@@ -15,6 +15,8 @@ from spae_dask.encoding.reduced_core import ReducedCore
 from spae_dask.encoding.single_column import ColumnProblem, ColumnSolution, best_on_support, coefficients_of
 from spae_dask.encoding.support_exchange import exchange, kick
 from spae_dask.linalg.scaling import FloatArray, unit_columns
+from spae_dask.linalg.spectral import column_signs
+from spae_dask.selection.problem import TIE, first_of_best, ranked
 
 # Sweeps end when one lowers the loss by less than this, relatively.
 _SWEEP_GAIN = 1e-5
@@ -44,6 +46,17 @@ class State:
 
     columns: tuple[Column | None, ...]
     loss: float
+
+    @property
+    def supports(self) -> list[list[int]]:
+        """Supports of the columns there are, in order whatever the order of the columns."""
+        return sorted(sorted(column.selected) for column in self.made())
+
+    def preferred_to(self, other: "State") -> bool:
+        """Whether this state loses less, or as much to ``TIE`` on lower indices."""
+        if abs(self.loss - other.loss) > TIE * other.loss:
+            return self.loss < other.loss
+        return (self.supports, self.loss) < (other.supports, other.loss)
 
     def made(self, *, without: int | None = None) -> list[Column]:
         """The columns there are, but for one."""
@@ -118,7 +131,7 @@ class ColumnCycle:
         if column is None:
             return state
         trial = self._state([*state.columns[:j], column, *state.columns[j + 1 :]])
-        return trial if trial.loss < state.loss else state
+        return trial if trial.preferred_to(state) else state
 
     def climb(self, state: State, *, kicks: int = 0) -> State:
         """Sweep until a sweep gains next to nothing.
@@ -158,13 +171,12 @@ class ColumnCycle:
         """Best column found by exchange from the two most promising of the pursued supports."""
         if not np.any(problem.live):
             return None
-        best: ColumnSolution | None = None
-        starts = {frozenset(start.selected): start for start in self._pursued(problem, support, r)}
-        for start in sorted(starts.values(), key=lambda start: -start.gain)[:_CLIMBS]:
-            end = exchange(problem, start)
-            if best is None or end.gain > best.gain:
-                best = end
-        return best
+        starts = list({frozenset(start.selected): start for start in self._pursued(problem, support, r)}.values())
+        most = ranked(np.array([start.gain for start in starts]))[:_CLIMBS]
+        ends = [exchange(problem, starts[i]) for i in most]
+        if not ends:
+            return None
+        return ends[first_of_best([end.gain for end in ends], [end.selected for end in ends])]
 
     def _pursued(self, problem: ColumnProblem, support: tuple[int, ...], r: int) -> Iterator[ColumnSolution]:
         """The current support and a pursuit of the best code, each also after power-pursuit."""
@@ -189,6 +201,8 @@ class ColumnCycle:
         columns = [None if j in dropped else column for j, column in enumerate(state.columns)]
         problem = self.problem([c for c in columns if c is not None])
         targets = problem.best_codes(count)
+        # up to sign of the core's rows and of the vectors: by what they have in common with columns of X
+        targets = targets * column_signs(problem.columns.T @ targets)
         rotation = np.linalg.qr(self._rng.standard_normal((targets.shape[1], targets.shape[1])))[0]
         for j, target in zip(dropped, (targets @ rotation).T, strict=False):
             solution = best_on_support(problem, pursue(problem, target, self.budgets[j]))

@@ -28,6 +28,7 @@ from spae_dask.linalg.scaling import FloatArray, IntArray, squared_columns, unit
 from spae_dask.linalg.spectral import right_singular
 from spae_dask.selection import GivenSelection, select_columns
 from spae_dask.selection.derandomized import adaptive_derandomized
+from spae_dask.selection.problem import first_of_best
 from spae_dask.selection.targeted_greedy import targeted_greedy
 
 
@@ -98,7 +99,8 @@ def guaranteed_columns(
         Distinct indices in order chosen; fewer only if X has fewer nonzero columns.
     """
     choices = [select(core, k, r, rng, rank_tol=rank_tol) for select in (adaptive_derandomized, targeted_greedy)]
-    return min(choices, key=lambda selected: columns_loss(core, selected, k, rank_tol=rank_tol).loss)
+    losses = [columns_loss(core, selected, k, rank_tol=rank_tol).loss for selected in choices]
+    return choices[first_of_best([-loss for loss in losses], [selected.tolist() for selected in choices])]
 
 
 def encode_iterative(

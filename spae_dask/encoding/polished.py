@@ -24,6 +24,7 @@ from spae_dask.linalg.project import DEPENDENT, optimal_decoder
 from spae_dask.linalg.scaling import FloatArray, IntArray, unit_columns, unit_scaled
 from spae_dask.linalg.spectral import SVD_LIMIT, fix_signs
 from spae_dask.selection.exchange import exchange
+from spae_dask.selection.problem import TIE
 
 # Rounds of rebuilding, and kicks of every support at the end; more for small k, where they cost little.
 _ROUNDS, _ROUNDS_TIMES_K = 6, 30
@@ -129,7 +130,7 @@ def encode_polished(
     stages = _search(cycle, start, effort * min(1.0, _USUAL_RANK / max(1, reduced.factor.shape[0])))
     H = _in_order(scaled, cycle.encoder(stages[-1], scaled.shape[1]), budgets)
     losses = [stage.loss for stage in stages]
-    if start is not None and encoder_loss(scaled, H) > encoder_loss(scaled, start):  # by rounding
+    if start is not None and encoder_loss(scaled, H) > (1.0 + TIE) * encoder_loss(scaled, start):  # by rounding
         H = _in_order(scaled, start, budgets)
     supports = tuple(np.flatnonzero(h) for h in H.T)
     unit = scale * scale
@@ -164,14 +165,14 @@ def _search(cycle: ColumnCycle, start: FloatArray | None, effort: float) -> list
 
 
 def _better(best: State, trial: State) -> State:
-    return trial if trial.loss < best.loss else best
+    return trial if trial.preferred_to(best) else best
 
 
 def _better_start(scaled: FloatArray, start: FloatArray | None, r: int, rank_tol: float) -> FloatArray:
     """Of a single column the support is all there is, and exchange of whole supports searches those harder."""
     columns = exchange(scaled, 1, r, rank_tol=rank_tol)
     H = _padded(encoder_from_columns(scaled, columns, 1, rank_tol=rank_tol)[0], scaled.shape[1], (r,))
-    return H if start is None or encoder_loss(scaled, H) < encoder_loss(scaled, start) else start
+    return H if start is None or encoder_loss(scaled, H) < (1.0 - TIE) * encoder_loss(scaled, start) else start
 
 
 def _padded(start_H: FloatArray, d: int, budgets: Sequence[int]) -> FloatArray:

@@ -83,7 +83,8 @@ class ColumnProblem:
 
     def best_codes(self, count: int) -> FloatArray:
         """Top left singular vectors of D as columns, ``(m, min(count, m))``: the codes PCA would choose."""
-        return leading_left_singular(self.factor, count)
+        # begun with what does not turn with the rows of the core
+        return leading_left_singular(self.factor, count, np.sum(self.columns, axis=1))
 
 
 def _live(lengths: FloatArray, rank_tol: float) -> BoolArray:

@@ -15,7 +15,7 @@ import numpy as np
 from spae_dask.encoding.pursuit import pursue
 from spae_dask.encoding.single_column import ColumnProblem, ColumnSolution, best_on_support, worthwhile
 from spae_dask.linalg.scaling import FloatArray, IntArray
-from spae_dask.selection.problem import lowest_best
+from spae_dask.selection.problem import TIE, lowest_best
 
 # Swaps whose gain is computed exactly, of all ranked.
 _EXACT_TRIALS = 4
@@ -72,7 +72,7 @@ def best_swap(problem: ColumnProblem, solution: ColumnSolution) -> tuple[tuple[i
     bordered[:, s, :s] = border / np.sqrt(lengths2[i, j])[:, None]
     bordered[:, s, s] = c[i, j]
     gains = np.where(barred[i, j], 0.0, np.linalg.eigvalsh(bordered, UPLO="L")[:, -1])
-    best = lowest_best(gains, np.ones(gains.size, dtype=np.bool_))
+    best = lowest_best(gains)
     swapped = list(solution.selected)
     swapped[i[best]] = int(j[best])
     return tuple(swapped), float(gains[best])
@@ -100,10 +100,13 @@ def _project_out(inner: FloatArray, g: FloatArray, g_inner: FloatArray) -> Float
 
 
 def _largest(ritz: FloatArray, count: int) -> tuple[IntArray, IntArray]:
-    """Row and column of the largest entries, in index order."""
+    """Row and column of the largest entries, in index order; of equal ones the first."""
     flat = ritz.ravel()
-    first = max(flat.size - count, 0)
-    chosen = np.sort(np.argpartition(flat, first)[first:])
+    count = min(count, flat.size)
+    least = float(np.partition(flat, flat.size - count)[flat.size - count])
+    above = np.flatnonzero(flat > least + TIE * abs(least))
+    equal = np.flatnonzero(np.abs(flat - least) <= TIE * abs(least))
+    chosen = np.sort(np.concatenate([above, equal[: count - above.size]]))
     return np.divmod(chosen, ritz.shape[1])
 
 

@@ -17,7 +17,7 @@ from spae_dask.selection.dual_set import dual_set_start
 from spae_dask.selection.full_greedy import FullGain
 from spae_dask.selection.growing import GrowingBasis, grow
 from spae_dask.selection.pool import promising
-from spae_dask.selection.problem import Problem, pose
+from spae_dask.selection.problem import Problem, first_of_best, lowest_best, pose
 from spae_dask.selection.supports import Supports
 from spae_dask.selection.targeted_greedy import fill, greedy_order
 
@@ -68,7 +68,8 @@ def exchange(
         return fill(problem.core, problem.V_k, [], problem.r, rank_tol=rank_tol)
     supports = Supports(problem.core, problem.k, rank_tol)
     if comb(available.size, problem.r) <= ENUMERATE:
-        best = list(max(combinations(available.tolist(), problem.r), key=supports.explained))
+        listed = list(combinations(available.tolist(), problem.r))
+        best = list(listed[lowest_best(np.array([supports.explained(each) for each in listed]))])
     else:
         best = search(problem, supports)
     columns = np.sort(np.array(best, dtype=np.intp))
@@ -89,7 +90,7 @@ def search(problem: Problem, supports: Supports) -> list[int]:
     candidates = promising(problem.core, problem.V_k, np.flatnonzero(problem.nonzero), POOL, starts)
     pairs = comb(problem.r, 2) * candidates.size <= PAIR_RANKINGS
     summits = [_climb(supports, start.tolist(), candidates, pairs) for start in starts]
-    return max(summits, key=supports.explained)
+    return summits[first_of_best([supports.explained(summit) for summit in summits], summits)]
 
 
 def _starts(problem: Problem) -> Iterator[IntArray]:

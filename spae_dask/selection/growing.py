@@ -13,7 +13,7 @@ import numpy as np
 from spae_dask.errors import InvalidInput
 from spae_dask.linalg.project import DEPENDENT, RankTol, residual
 from spae_dask.linalg.scaling import BoolArray, FloatArray, IntArray, squared_columns, unit_columns
-from spae_dask.selection.problem import lowest_best
+from spae_dask.selection.problem import lowest_best, ranked
 
 # At this shrinkage of a squared residual, downdating has lost half the digits.
 _REFRESH = 1e-8
@@ -96,7 +96,7 @@ class GrowingBasis:
     def take_rest(self, r: int) -> None:
         """Fill up to r with dependent columns, longest first: they add no span, but r columns were asked for."""
         rest = np.flatnonzero(~self._used)
-        longest_first = rest[np.argsort(-self.norms[rest], kind="stable")]
+        longest_first = rest[ranked(self.norms[rest])]
         self.order.extend(longest_first[: max(0, r - len(self.order))].tolist())
 
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from spae_dask.linalg.project import DEPENDENT, RankTol
 from spae_dask.linalg.scaling import FloatArray, IntArray
-from spae_dask.selection.problem import pose
+from spae_dask.selection.problem import pose, ranked
 
 
 def leverage_scores(V_k: FloatArray) -> FloatArray:
@@ -43,11 +43,9 @@ def leverage(
     Returns
     -------
     selected : ndarray (r,)
-        Distinct indices by descending leverage, ties (to 12 digits) by index; fewer than r only if X has fewer
-        nonzero columns.
+        Distinct indices by descending leverage, ties by index; fewer than r only if X has fewer nonzero columns.
     """
     problem = pose(core, k, r, rank_tol)
-    # leverages lie in [0, 1], so twelve decimals make equal those that differ by rounding
-    scores = np.round(leverage_scores(problem.V_k), 12)
+    scores = leverage_scores(problem.V_k)
     scores[~problem.nonzero] = -1.0
-    return np.argsort(-scores, kind="stable")[: problem.r].astype(np.intp)
+    return ranked(scores)[: problem.r]

@@ -6,6 +6,7 @@ import numpy as np
 
 from spae_dask.linalg.scaling import FloatArray, IntArray, squared_columns
 from spae_dask.selection.leverage import leverage_scores
+from spae_dask.selection.problem import ranked
 
 
 def promising(
@@ -36,6 +37,5 @@ def promising(
     target = (core @ V_k).T
     norms = squared_columns(core)
     aligned = np.divide(squared_columns(target @ core), norms, out=np.zeros_like(norms), where=norms > 0.0)
-    by_leverage = np.argsort(-leverage_scores(V_k), kind="stable")[: size // 2]
-    by_alignment = np.argsort(-aligned, kind="stable")[: size // 2]
+    by_leverage, by_alignment = (ranked(score)[: size // 2] for score in (leverage_scores(V_k), aligned))
     return np.unique(np.concatenate([by_leverage, by_alignment, *also]))

@@ -1,5 +1,6 @@
 """What every selection starts from: the scaled core, its top singular vectors, and how many columns it can give."""
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,6 +9,10 @@ from spae_dask.errors import InvalidInput
 from spae_dask.linalg.project import DEPENDENT, RankTol
 from spae_dask.linalg.scaling import BoolArray, FloatArray, IntArray, squared_columns, unit_scaled
 from spae_dask.linalg.spectral import leading_subspace
+
+TIE = 1e-9
+"""Relative difference below which two scores, or two losses, are equal: more than rounding makes of them on cores of
+the same data."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,13 +87,28 @@ def pose(core: FloatArray, k: int, r: int, rank_tol: RankTol = DEPENDENT) -> Pro
     return Problem(scaled, V_k, min(r, available), nonzero, rank_tol)
 
 
-def lowest_best(score: FloatArray, allowed: BoolArray) -> int:
-    """Lowest index among the allowed ones whose score equals the largest to a relative 1e-12.
+def lowest_best(score: FloatArray, allowed: BoolArray | None = None) -> int:
+    """Lowest index among the allowed ones, all if None, whose score equals the largest to ``TIE``.
 
-    Twins, such as duplicated columns, score the same up to rounding; without the tolerance the last bit would choose.
+    Twins, such as duplicated columns, score the same up to rounding; without the tolerance the last bit would choose,
+    and the same data in other chunks would give another answer.
     """
-    best = float(np.max(score[allowed]))
-    return int(np.argmax(allowed & (score >= best - 1e-12 * abs(best))))
+    best = float(np.max(score if allowed is None else score[allowed]))
+    near = score >= best - TIE * abs(best)
+    return int(np.argmax(near if allowed is None else near & allowed))
+
+
+def ranked(score: FloatArray) -> IntArray:
+    """Indices by descending score; those whose scores agree to ``TIE`` of the largest by index."""
+    largest = float(np.max(np.abs(score), initial=0.0))
+    steps = np.round(score / (TIE * largest)) if largest > 0.0 else np.zeros_like(score)
+    return np.argsort(-steps, kind="stable").astype(np.intp)
+
+
+def first_of_best(values: Sequence[float], supports: Sequence[Iterable[int]]) -> int:
+    """Place of the largest value; of those equal to ``TIE`` that of the support whose sorted indices come first."""
+    order = sorted(range(len(values)), key=lambda i: sorted(supports[i]))
+    return order[lowest_best(np.array([values[i] for i in order]))]
 
 
 def distinct(columns: IntArray) -> IntArray:

@@ -13,6 +13,7 @@ import numpy as np
 
 from spae_dask.linalg.project import DEPENDENT, RankTol, orthonormal_basis, residual, tolerance_of
 from spae_dask.linalg.scaling import FloatArray, IntArray, squared_columns, unit_columns
+from spae_dask.selection.problem import lowest_best, ranked
 
 # Additions whose squared residual is below this are too dependent to be ranked by differences of squares.
 _DEPENDENT_SQUARED = 1e-10
@@ -84,10 +85,10 @@ class Supports:
         eigenvalues, vectors = np.linalg.eigh(gram)
         top = vectors[:, ::-1][:, : self.k].T @ border[:, free] / np.sqrt(left[free])
         gains = _addition_bounds(eigenvalues[::-1][: self.k], top, np.clip(alpha[free] / left[free], 0.0, None), self.k)
-        trials = candidates[free][np.argsort(-gains, kind="stable")[:_EXACT_TRIALS]]
-        values = [self._with_one_more(Q, gram, int(j)) for j in trials]
-        best = int(np.argmax(values))
-        return int(trials[best]), values[best]
+        trials = np.sort(candidates[free][ranked(gains)[:_EXACT_TRIALS]])
+        values = np.array([self._with_one_more(Q, gram, int(j)) for j in trials])
+        best = lowest_best(values)
+        return int(trials[best]), float(values[best])
 
     def _with_one_more(self, Q: FloatArray, gram: FloatArray, j: int) -> float:
         q = residual(self.unit[:, [j]], Q)

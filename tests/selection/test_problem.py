@@ -11,7 +11,8 @@ def test_equal_scores_go_to_the_lowest_index_even_if_rounding_tells_them_apart()
     allowed = np.array([False, True, True, True])
 
     assert lowest_best(np.array([9.0, 1.0, 1.0 + 1e-15, 0.5]), allowed) == 1
-    assert lowest_best(np.array([9.0, 1.0, 1.0 + 1e-9, 0.5]), allowed) == 2
+    assert lowest_best(np.array([9.0, 1.0, 1.0 + 1e-10, 0.5]), allowed) == 1
+    assert lowest_best(np.array([9.0, 1.0, 1.0 + 1e-8, 0.5]), allowed) == 2
     assert lowest_best(np.array([9.0, -1.0, -1.0 + 1e-15, -2.0]), allowed) == 1
     assert lowest_best(np.array([9.0, 0.0, 0.0, 0.0]), allowed) == 1
 
