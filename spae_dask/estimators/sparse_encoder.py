@@ -65,8 +65,8 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         ``"auto"`` takes one read up to 5,000 columns, if that fits in memory, and the sketch beyond.
     precision : {"exact", "fast"}, default "exact"
         ``"exact"``: all arithmetic is in float64. ``"fast"``: products of rows are made in float32 and summed in
-        float64, at about half the time; ``certificate_.loss_error`` says what that leaves uncertain, at most 3e-5 of
-        the total.
+        float64, at about half the time. ``certificate_.loss_error`` bounds the error that this may make, about 1e-4 of
+        the total for most encoders.
     missing : {"error", "mean", "zero"}, default "error"
         What NaN means: refuse it, or fill it with the column's mean (one more read) or with zero.
     missing_value : float, optional

@@ -45,6 +45,8 @@ def _against_pca(c: Certificate) -> Markup:
 def _how_sure(c: Certificate) -> Markup:
     if c.loss_kind == "estimate":
         return filled("These are estimates from {} of the rows.", number(c.fraction_read, f"{c.fraction_read:.1%}"))
+    if c.loss_kind == "approximate":
+        return filled("Both were computed from all rows. Rounding may have moved them, within the bounds below.")
     if c.loss_kind != "exact":
         return filled("These are estimates; the bounds below are certain.")
     if c.pca_loss_kind == "exact":
@@ -70,6 +72,8 @@ def loss_facts(results: EncoderResults) -> list[tuple[str, Markup | str]]:
         facts.append(
             ("rounding", filled("changes both losses by {} of the total at most", _small(c.loss_error / c.total)))
         )
+    if c.n_left_out:
+        facts.append(("left out", _left_out(c)))
     if c.eps is not None:
         facts.append(("asked for", _asked(c)))
     if c.left_to_gain is not None:
@@ -122,6 +126,14 @@ def _promise(c: Certificate) -> Markup:
         "whatever the data" if c.decoder_ratio is None else "with a decoder made of rows",
         c.theorem,
         _times(c.ratio if c.decoder_ratio is None else c.decoder_ratio),
+    )
+
+
+def _left_out(c: Certificate) -> Markup:
+    return filled(
+        "{} columns that vary by no more than the rounding of their entries, {} of the total",
+        c.n_left_out,
+        _small(c.left_out / max(c.total, c.left_out)),
     )
 
 

@@ -117,7 +117,7 @@ PrecisionOption = Annotated[
     typer.Option(
         "--precision",
         help="exact: all arithmetic in float64. fast: products in float32, summed in float64, at about half the time; "
-        "the loss is then known to 3e-5 of the total, usually a hundred times better.",
+        "the certificate then says how far rounding may move the loss, about 1e-4 of the total.",
         rich_help_panel=WHERE,
     ),
 ]
