@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from spae_dask.errors import InvalidInput
-from spae_dask.selection.problem import distinct, lowest_best, pose
+from spae_dask.selection.problem import distinct, first_of_best, lowest_best, pose, ranked
 from tests import oracles
 from tests.matrices import low_rank, power_law
 
@@ -56,3 +56,11 @@ def test_a_zero_matrix_poses_an_empty_problem():
 def test_r_and_k_start_at_one():
     with pytest.raises(InvalidInput, match="k >= 1 and r >= 1; got k = 1, r = -1"):
         pose(np.eye(2), 1, -1)
+
+
+def test_rankings_and_final_choices_know_ties():
+    assert ranked(np.array([1.0, 3.0, 1.0 + 1e-12, 3.0 - 1e-12, 0.0])).tolist() == [1, 3, 0, 2, 4]
+    assert ranked(np.zeros(3)).tolist() == [0, 1, 2]
+    assert ranked(np.array([-1.0, -1.0 - 1e-12, -2.0])).tolist() == [0, 1, 2]
+    assert first_of_best([2.0, 2.0 + 1e-12, 1.0], [[4, 1], [3, 1], [0, 0]]) == 1
+    assert first_of_best([-2.0, -2.0 - 1e-12, -1.0], [[1, 3], [0, 3], [5, 6]]) == 2
