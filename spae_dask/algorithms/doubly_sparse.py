@@ -96,18 +96,19 @@ def choose_rows(problem: Problem, summary: CoreSummary, run_pass: RunPass, colum
         The batch encoder on the chosen columns.
     """
     core, k, columns = summary.core, problem.n_components, columns_only.chosen
-    T = leverage_coefficients(core, columns, k)
+    rank_tol = summary.rank_tol(k)
+    T = leverage_coefficients(core, columns, k, rank_tol=rank_tol)
     found = run_pass(rows_recipe(problem, columns, T, summary.center, summary.scale, summary.fill), "rows")
     candidates, numbers, sample = _joined(found["pool"], found["sample"])
-    codes = CodesOnColumns.of(core, columns, k)
+    codes = CodesOnColumns.of(core, columns, k, rank_tol=rank_tol)
     n_rows = rows_wanted(problem)
     lemma = lemma_rows(codes, found["pool"].rows, n_rows)
     drawn = [int(i) for i in sample[: lemma.n_drawn] if i not in lemma.start]
     options = [codes.grow(candidates, n_rows, start) for start in ([], [*lemma.start, *drawn])]
     made = min((codes.encode(candidates, rows) for rows in options), key=lambda each: each.loss)
     if problem.n_nonzero is None and made.loss > loss_target(core, k, problem.eps):
-        columns, places = _within(problem, core, columns, candidates, made.rows)
-        made = CodesOnColumns.of(core, columns, k).encode(candidates, places)
+        columns, places = _within(problem, core, columns, candidates, made.rows, rank_tol)
+        made = CodesOnColumns.of(core, columns, k, rank_tol=rank_tol).encode(candidates, places)
     H, G = padded(made.H.T, k).T, padded(made.G, k)
     before = columns_only.certificate
     bound, theorem = _promised(lemma, codes.loss, before.pca_loss)
@@ -142,7 +143,9 @@ def _joined(pool: PooledRows, sample: PooledRows) -> tuple[Floats, npt.NDArray[n
     return np.concatenate([pool.rows, sample.rows[new]]), numbers, places.astype(np.intp)
 
 
-def _within(problem: Problem, core: Floats, columns: Places, candidates: Floats, rows: Places) -> tuple[Places, Places]:
+def _within(
+    problem: Problem, core: Floats, columns: Places, candidates: Floats, rows: Places, rank_tol: float
+) -> tuple[Places, Places]:
     """Columns and places of rows, those given and more, whose loss is within the wanted excess.
 
     Rows are added first, up to ``problem.n_rows``; columns are added, by targeted greedy, if all rows that may be used
@@ -155,7 +158,7 @@ def _within(problem: Problem, core: Floats, columns: Places, candidates: Floats,
     scaled = unit_scaled(core)[0]
 
     def grown(chosen: Places) -> tuple[CodesOnColumns, Places]:
-        codes = CodesOnColumns.of(core, chosen, k)
+        codes = CodesOnColumns.of(core, chosen, k, rank_tol=rank_tol)
         return codes, codes.grow(candidates, most_rows, rows)
 
     def loss(chosen: Places) -> float:

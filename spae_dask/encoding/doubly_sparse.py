@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from spae_dask.linalg.loss import LossSplit, explained_order
-from spae_dask.linalg.project import ColumnBasis, column_basis, orthonormal_basis, residual
+from spae_dask.linalg.project import DEPENDENT, ColumnBasis, column_basis, orthonormal_basis, residual
 from spae_dask.linalg.scaling import FloatArray, IntArray, squared_columns, unit_scaled
 from spae_dask.linalg.spectral import column_signs
 from spae_dask.selection.growing import GrowingBasis, grow
@@ -48,10 +48,10 @@ class DoublySparseEncoder:
         return self.split.loss
 
 
-def leverage_coefficients(core: FloatArray, columns: IntArray, k: int) -> FloatArray:
+def leverage_coefficients(core: FloatArray, columns: IntArray, k: int, *, rank_tol: float = DEPENDENT) -> FloatArray:
     """Coefficients T (r, k') such that C T are the k best orthonormal codes on the columns: rows are sampled by it."""
     scaled, scale = unit_scaled(core)
-    basis = column_basis(scaled[:, columns])
+    basis = column_basis(scaled[:, columns], rank_tol=rank_tol)
     U = np.linalg.svd(basis.Q.T @ scaled, full_matrices=False)[0][:, : min(k, basis.kept.size)]
     return basis.coefficients(U) / scale
 
@@ -87,10 +87,10 @@ class CodesOnColumns:
     loss: float
 
     @classmethod
-    def of(cls, core: FloatArray, columns: IntArray, k: int) -> "CodesOnColumns":
+    def of(cls, core: FloatArray, columns: IntArray, k: int, *, rank_tol: float = DEPENDENT) -> "CodesOnColumns":
         """Codes on ``columns`` of a core (m, d)."""
         scaled, scale = unit_scaled(core)
-        basis = column_basis(scaled[:, columns])
+        basis = column_basis(scaled[:, columns], rank_tol=rank_tol)
         M = basis.Q.T @ scaled
         _, sigma, Vt = np.linalg.svd(M, full_matrices=False)
         outside = residual(scaled, basis.Q)
