@@ -121,14 +121,14 @@ def summary_about(
         # the eigenvectors and the core made of them round as well
         products = found.error + dropped + scale.size * ROUNDOFF
         rounding = Rounding(
-            np.sqrt(found.lengths**2 + offset**2) / scale, products=products, noise=found.noise + 8 * ROUNDOFF
+            np.hypot(found.lengths, offset) / scale, products=products, noise=found.noise + 8 * ROUNDOFF
         )
     else:
         lengths = unit_columns(found.triangle)[1]
         core = _without_noise(found.triangle, lengths)
         if not centered:
             core = np.vstack([core, offset])
-        rounding = Rounding(np.sqrt(lengths**2 + offset**2) / scale, rows=found.error + NOISE)
+        rounding = Rounding(np.hypot(lengths, offset) / scale, rows=found.error + NOISE)
     core = core / scale
     # every loss is a sum of squares of such entries
     refuse_overflow(core, limit=math.sqrt(np.finfo(np.float64).max / core.size))

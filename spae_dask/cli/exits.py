@@ -11,6 +11,7 @@ import typer
 from spae_dask.cli.signals import Interrupted
 from spae_dask.errors import (
     ClusterUnavailable,
+    ImpossibleCertificate,
     InvalidInput,
     MemoryBudgetExceeded,
     MissingChunksWarning,
@@ -23,6 +24,9 @@ from spae_dask.errors import (
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 """Base of all errors of a command line; typer exports only this subclass of it."""
 
+FAULT = 1
+"""Exit code of an error that nobody foresaw."""
+
 EXIT_CODES: tuple[tuple[type[BaseException], int], ...] = (
     (UsageError, 2),
     (MemoryBudgetExceeded, 4),
@@ -34,11 +38,9 @@ EXIT_CODES: tuple[tuple[type[BaseException], int], ...] = (
     (InvalidInput, 3),
     (MissingChunksWarning, 3),  # an error under --strict
     (OSError, 5),
+    (ImpossibleCertificate, FAULT),
 )
 """The first class that fits decides. An interrupt ends with 128 plus its signal's number: SIGINT 130, SIGTERM 143."""
-
-FAULT = 1
-"""Exit code of an error that nobody foresaw."""
 
 BROKEN_PIPE = 128 + signal.SIGPIPE
 """Exit code of a command whose output nobody reads to the end, as of any other program."""

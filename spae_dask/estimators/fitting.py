@@ -170,15 +170,22 @@ def warn_of_certificate(certificate: Certificate, n_found: int, strategy: str, p
             WantedExcessWarning,
             stacklevel=4,
         )
-    # who asks for float32 has seen the error it allows, which is a bound and seldom reached
-    digits = 30.0 if precision == "fast" else 1e3
-    if 0 < certificate.loss < digits * certificate.loss_error and certificate.pca_loss > 0:
+    if certificate.pca_loss > 0 and _few_digits(certificate, strategy, precision):
         warnings.warn(
             f"the loss, {certificate.loss:.3g}, is known to about {certificate.loss_error:.1g} only, because "
             + _cause(certificate, strategy, precision),
             PrecisionWarning,
             stacklevel=4,
         )
+
+
+def _few_digits(certificate: Certificate, strategy: str, precision: str) -> bool:
+    """Tell whether rounding leaves the loss so few digits that another strategy, or other data, would give more."""
+    loss, error = certificate.loss, certificate.loss_error
+    if strategy == "gram" and precision == "exact":
+        return 0.0 < loss < 1e3 * error
+    # a loss that is zero to rounding is as exact as it can be
+    return error < loss < 1e2 * error or certificate.left_out > loss
 
 
 def _cause(certificate: Certificate, strategy: str, precision: str) -> str:

@@ -24,7 +24,7 @@ from spae_dask.cli.main import main
 from spae_dask.cli.options.data import Missing
 from spae_dask.cli.options.groups import gathered, options_of
 from spae_dask.cli.options.search import Method, Selection
-from spae_dask.cli.options.strategy import Precision, Strategy
+from spae_dask.cli.options.strategy import Precision, Projection, Split, Strategy
 from tests.cli.conftest import K, R, planted, write_zarr
 
 
@@ -169,6 +169,9 @@ OPTIONAL: dict[str, Any] = {
     "strategy": st.sampled_from(Strategy),
     "repeats": COUNT,
     "power_iterations": st.integers(0, 9),
+    "oversampling": st.integers(2, 99),
+    "split": st.sampled_from(Split),
+    "projection": st.sampled_from(Projection),
     "precision": st.sampled_from(Precision),
     "certified": st.booleans(),
     "candidates": COUNT,

@@ -231,7 +231,10 @@ class TracedTriangular(Triangular):
     """Whose states note where they come to."""
 
     def zero(self) -> State:
-        return super().zero() | {"mean": np.zeros(self.n_features).view(Traced)}
+        return super().zero() | {"traced": np.zeros(1).view(Traced)}
+
+    def merge(self, a: State, b: State) -> State:
+        return super().merge(a, b) | {"traced": a["traced"].copy()}
 
 
 def test_the_state_of_a_second_run_goes_from_worker_to_worker_and_never_by_way_of_the_client(
@@ -241,7 +244,7 @@ def test_the_state_of_a_second_run_goes_from_worker_to_worker_and_never_by_way_o
     UNPICKLED.clear()
     state = DaskRunner(source, client, 1).run_state(TracedTriangular(D))
     assert int(state["count"]) == N
-    assert type(state["mean"]) is Traced
+    assert type(state["traced"]) is Traced
     assert len(UNPICKLED) == 1  # that of all rows, which was asked for
 
 

@@ -22,7 +22,7 @@ def test_the_loss_is_within_the_stated_error(X, strategy, scale):
     fast = SparseEncoder(3, n_nonzero=5, strategy=strategy, precision="fast", scale=scale, n_candidates=30).fit(X)
     found = fast.certificate_
     Xc = (X.astype(np.float64) - fast.mean_) / fast.scale_
-    assert 0 < found.loss_error < 1e-4 * found.total
+    assert 0 < found.loss_error < 1e-3 * found.total
     assert abs(found.loss - encoder_loss(Xc, fast.components_.T)) <= found.loss_error
     assert abs(found.loss - encoder_loss(Xc, fast.components_.T)) <= 1e-5 * found.loss
     if strategy == "auto":

@@ -54,7 +54,7 @@ def test_the_loss_table_adds_rows_for_own_decoders_and_a_fitted_pca():
 
 
 def test_the_loss_table_says_how_pcas_loss_is_known_and_stands_an_infinite_ratio():
-    odd = replace(CERTIFICATE, pca_loss_kind="estimate", pca_loss=0.0, ratio=np.inf, total=0.0)
+    odd = replace(CERTIFICATE, pca_loss_kind="estimate", pca_loss=0.0, ratio=np.inf)
     (table,) = read(loss_table([("all", odd)])).tables
     assert table.rows["PCA, the least any encoder can lose (estimate)"] == ["0.000%"]
     assert table.rows["information loss, the second over the first"] == ["inf"]
