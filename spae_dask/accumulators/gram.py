@@ -15,12 +15,12 @@ from scipy.linalg.blas import dsyr2, dsyrk, ssyrk
 from spae_dask.accumulators.base import Floats, Rows, State, panel_rows_for
 from spae_dask.accumulators.roundings import largest_error, lengthened, merged, no_chain, usual_error
 from spae_dask.accumulators.shift import (
-    about_their_mean,
     deviations,
     has_wide_integers,
     in_two_floats,
     moved,
     refuse_vanishing,
+    shift_for,
     step_between,
 )
 from spae_dask.accumulators.single import single_deviations, single_panel_rows
@@ -134,7 +134,7 @@ class Gram:
         if rows.shape[0] == 0:
             return state
         if state["count"] == 0:
-            state["shift"][...] = about_their_mean(rows)[1]
+            state["shift"][...] = shift_for(rows)
         if self.single and self._add_singles(state, rows):
             return state
         # row-major whatever the rows are, so that its transpose is what BLAS takes without a copy
@@ -142,7 +142,8 @@ class Gram:
         state["sum"] += np.ones(rows.shape[0]) @ shifted
         # in place, unless the state was stored and came back row-major: then BLAS returns a column-major copy
         state["gram"] = dsyrk(1.0, shifted.T, beta=1.0, c=state["gram"], overwrite_c=1)
-        refuse_vanishing(shifted, np.diagonal(state["gram"]))
+        if rows.dtype.itemsize >= 8:  # squares of narrower types do not underflow
+            refuse_vanishing(shifted, np.diagonal(state["gram"]))
         state["chain"] = lengthened(state["chain"], rows.shape[0])
         state["count"] += rows.shape[0]
         return state

@@ -1,7 +1,6 @@
 """Count, mean, variance and range of every column, of its finite entries.
 
-Means and squared deviations are merged pairwise (Chan, Golub & LeVeque 1983): no sum of squares is ever
-subtracted from another.
+As in ``Gram``, every state counts from a shift near its mean, and states are merged about the mean of both.
 """
 
 from dataclasses import dataclass
@@ -14,11 +13,11 @@ from spae_dask.accumulators.base import Floats, Rows, State, panel_rows_for
 from spae_dask.accumulators.nonfinite import all_finite
 from spae_dask.accumulators.roundings import largest_error, lengthened, merged, no_chain
 from spae_dask.accumulators.shift import (
-    about_their_mean,
     deviations,
     has_wide_integers,
     in_two_floats,
     moved,
+    shift_for,
     step_between,
     value_in_two_floats,
 )
@@ -83,8 +82,8 @@ class Moments:
 
     @property
     def state_nbytes(self) -> int:
-        """Six vectors and the roundings."""
-        return 48 * self.n_features + 16
+        """Eight vectors and the roundings."""
+        return 64 * self.n_features + 16
 
     @property
     def panel_rows(self) -> int:
@@ -93,7 +92,7 @@ class Moments:
 
     @property
     def work_nbytes(self) -> int:
-        """Float64 copies of the rows and of their deviations, and a mask."""
+        """Deviations of the rows, twice where some are not finite, and a mask."""
         return 25 * self.n_features * self.panel_rows
 
     @property
@@ -106,41 +105,44 @@ class Moments:
         d = self.n_features
         return {
             "count": np.zeros(d, dtype=np.int64),
-            "mean": np.zeros((2, d)),
-            "m2": np.zeros(d),
+            "shift": np.zeros((2, d)),
+            "sum": np.zeros(d),
+            "squares": np.zeros(d),
+            # sums of squares that moving to a mean took away
+            "moved": np.zeros(d),
             "min": np.full(d, np.inf),
             "max": np.full(d, -np.inf),
             "chain": no_chain(),
         }
 
     def update(self, state: State, rows: Rows, first_row: int) -> State:  # noqa: ARG002 - rows are exchangeable
-        """Moments of the rows by two looks at them, then merged into the state."""
-        if rows.shape[0] == 0:
+        """Add the finite entries of these rows, counted from the shift of their column."""
+        m = rows.shape[0]
+        if m == 0:
             return state
-        if all_finite(rows):
-            count = np.full(self.n_features, rows.shape[0], dtype=np.int64)
-            minimum, maximum = rows.min(axis=0).astype(np.float64), rows.max(axis=0).astype(np.float64)
-            values, mean = about_their_mean(rows)
+        finite = None if all_finite(rows) else np.isfinite(rows)
+        if not state["count"].all():
+            start = shift_for(rows) if finite is None else _first_finite(rows, finite)
+            state["shift"] = np.where(state["count"] == 0, start, state["shift"])
+        counted = deviations(rows, state["shift"])
+        if finite is None:
+            state["count"] += m
+            minimum, maximum = rows.min(axis=0), rows.max(axis=0)
         else:
-            finite = np.isfinite(rows)
-            count = finite.sum(axis=0)
-            # about the first finite entry of each column; what is not finite counts as that one
-            first = value_in_two_floats(np.where(count > 0, rows[np.argmax(finite, axis=0), np.arange(count.size)], 0))
-            values = np.where(finite, deviations(rows, first), 0.0)
-            minimum = rows.min(axis=0, initial=np.inf, where=finite).astype(np.float64)
-            maximum = rows.max(axis=0, initial=-np.inf, where=finite).astype(np.float64)
-            offset = values.sum(axis=0) / np.maximum(count, 1)
-            values = np.where(finite, values - offset, 0.0)
-            mean = moved(first, offset)
-        new = {
-            "count": count,
-            "mean": mean,
-            "m2": np.einsum("ij,ij->j", values, values),
-            "min": minimum,
-            "max": maximum,
-            "chain": lengthened(no_chain(), rows.shape[0]),
-        }
-        return self._add(state, new)
+            counted = np.where(finite, counted, 0.0)
+            state["count"] += finite.sum(axis=0)
+            minimum = rows.min(axis=0, initial=np.inf, where=finite)
+            maximum = rows.max(axis=0, initial=-np.inf, where=finite)
+        state["sum"] += np.ones(m) @ counted
+        state["squares"] += np.einsum("ij,ij->j", counted, counted)
+        return self._seen(state, minimum, maximum, m)
+
+    @staticmethod
+    def _seen(state: State, minimum: Rows, maximum: Rows, n_rows: int) -> State:
+        state["min"] = np.minimum(state["min"], minimum.astype(np.float64))
+        state["max"] = np.maximum(state["max"], maximum.astype(np.float64))
+        state["chain"] = lengthened(state["chain"], n_rows)
+        return state
 
     @property
     def sparse_up_to(self) -> float:
@@ -156,7 +158,11 @@ class Moments:
         return 56 * n_stored + 120 * self.n_features
 
     def update_sparse(self, state: State, rows: sp.csr_array, first_row: int) -> State:
-        """Moments of the stored entries and of as many zeros as are not: deviations are from the mean of both."""
+        """Add the stored entries, and as many zeros as are not stored.
+
+        A column that is all stored at first counts from about its mean, any other one from 0, which is among its
+        entries.
+        """
         m, d = rows.shape
         if m == 0:
             return state
@@ -167,48 +173,64 @@ class Moments:
         if not all_finite(rows.data):
             finite = np.isfinite(values)
             values, columns = values[finite], columns[finite]
-        count = zeros + np.bincount(columns, minlength=d)
-        # about the first value of a column that is all stored, else about 0, which is among its entries
+        minimum, maximum = np.where(zeros > 0, 0.0, np.inf), np.where(zeros > 0, 0.0, -np.inf)
+        np.minimum.at(minimum, columns, values)
+        np.maximum.at(maximum, columns, values)
         first = np.zeros(d)
         first[columns[::-1]] = values[::-1]
-        first[zeros > 0] = 0.0
-        values -= first[columns]
-        offset = np.bincount(columns, weights=values, minlength=d) / np.maximum(count, 1)
-        minimum, maximum = np.where(zeros > 0, 0.0, np.inf), np.where(zeros > 0, 0.0, -np.inf)
-        np.minimum.at(minimum, columns, values + first[columns])
-        np.maximum.at(maximum, columns, values + first[columns])
-        values -= offset[columns]
-        squares = np.bincount(columns, weights=values * values, minlength=d) + zeros * offset**2
-        mean = moved(in_two_floats(first), offset)
-        new = {"count": count, "mean": mean, "m2": squares, "min": minimum, "max": maximum}
-        return self._add(state, new | {"chain": lengthened(no_chain(), m)})
-
-    def _add(self, state: State, new: State) -> State:
-        for name, array in self.merge(state, new).items():
-            state[name][...] = array
-        return state
+        begun = (state["count"] > 0) | (zeros > 0)
+        state["shift"] = np.where(begun, state["shift"], in_two_floats(first))
+        shift = state["shift"].sum(axis=0)
+        values -= state["shift"][0][columns]
+        values -= state["shift"][1][columns]
+        state["count"] += zeros + np.bincount(columns, minlength=d)
+        state["sum"] += np.bincount(columns, weights=values, minlength=d) - zeros * shift
+        state["squares"] += np.bincount(columns, weights=values * values, minlength=d) + zeros * shift**2
+        return self._seen(state, minimum, maximum, m)
 
     def merge(self, a: State, b: State) -> State:
-        """Pairwise formula, column by column."""
-        count = a["count"] + b["count"]
-        share = b["count"] / np.maximum(count, 1)
-        step = np.where(a["count"] == 0, 0.0, step_between(a["mean"], b["mean"]))
+        """Move the sums of both to the mean of all entries, column by column, then add them."""
+        n = a["count"] + b["count"]
+        first = np.where(a["count"] == 0, b["shift"], a["shift"])
+        between = np.where(b["count"] == 0, 0.0, step_between(first, b["shift"]))
+        shift = moved(first, (a["sum"] + b["sum"] + b["count"] * between) / np.maximum(n, 1))
+        sums, squares, left = np.zeros((3, self.n_features))
+        for state in (a, b):
+            offset = np.where(state["count"] == 0, 0.0, step_between(shift, state["shift"]))
+            change = 2.0 * offset * (state["sum"] + state["count"] / 2 * offset)
+            sums += state["sum"] + state["count"] * offset
+            squares += state["squares"] + change
+            left += state["moved"] + np.clip(-change, 0.0, None)
         return {
-            "count": count,
-            "mean": np.where(a["count"] == 0, b["mean"], moved(a["mean"], step * share)),
-            "m2": a["m2"] + b["m2"] + step * step * (a["count"] * share),
+            "count": n,
+            "shift": shift,
+            "sum": sums,
+            "squares": squares,
+            "moved": left,
             "min": np.minimum(a["min"], b["min"]),
             "max": np.maximum(a["max"], b["max"]),
-            "chain": merged(a["chain"], b["chain"]),
+            "chain": merged(a["chain"], b["chain"], roundings=3),
         }
 
     def result(self, state: State) -> ColumnMoments:
         """The moments."""
+        n = state["count"]
+        offset = state["sum"] / np.maximum(n, 1)
+        seen = np.clip(state["squares"], 0.0, None) + state["moved"]
+        left = np.clip(state["squares"] - n * offset**2, 0.0, None)
+        # errors are relative to the squares about the shifts, of which those about the mean are a part
+        part = np.divide(left, seen, out=np.ones_like(left), where=left > 0.0)
         return ColumnMoments(
-            count=state["count"].copy(),
-            center=np.where(state["count"] > 0, state["mean"], 0.0),
-            squared_deviations=state["m2"].copy(),
+            count=n.copy(),
+            center=np.where(n > 0, moved(state["shift"], offset), 0.0),
+            squared_deviations=left,
             minimum=state["min"].copy(),
             maximum=state["max"].copy(),
-            error=largest_error(state["chain"]),
+            error=3.0 * largest_error(state["chain"]) / float(np.min(part, initial=1.0)),
         )
+
+
+def _first_finite(rows: Rows, finite: npt.NDArray[np.bool_]) -> Floats:
+    """First finite entry of each column as a shift (2, d); 0 where there is none."""
+    entries = rows[np.argmax(finite, axis=0), np.arange(rows.shape[1])]
+    return value_in_two_floats(np.where(finite.any(axis=0), entries, 0))

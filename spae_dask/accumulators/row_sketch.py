@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.linalg.blas import dgemm
+from scipy.linalg.blas import dgemm, dger
 
 from spae_dask.accumulators.base import Floats, Rows, State, panel_rows_for
 from spae_dask.accumulators.shift import (
@@ -20,6 +20,7 @@ from spae_dask.accumulators.shift import (
     deviations,
     has_wide_integers,
     in_two_floats,
+    shift_for,
     step_between,
 )
 from spae_dask.accumulators.sparse import PRODUCTS_UP_TO
@@ -27,6 +28,9 @@ from spae_dask.linalg.sketch import gaussian_rows, grouped_rows, row_signs, sign
 from spae_dask.linalg.sparse_rows import counted_from, counted_nbytes, mean_of_stored_columns
 
 DRAW: dict[str, Callable[[int, int, int, int, int], Floats]] = {"gaussian": gaussian_rows, "sign": sign_rows}
+
+FAR = 1e6
+"""Means so many times the spread of a column cost digits of sums that are moved to them afterwards."""
 
 FEWEST_GROUPS = 64
 """Sums a panel should make: a product with fewer is limited by the memory traffic of the sketch."""
@@ -90,7 +94,7 @@ class RowSketch:
     @property
     def state_nbytes(self) -> int:
         """S by d, S 1, the shift and the count."""
-        return 8 * (self.size * self.n_features + self.size + 2 * self.n_features) + 8
+        return 8 * (self.size * self.n_features + self.size + 2 * self.n_features) + 16
 
     @property
     def panel_rows(self) -> int:
@@ -99,9 +103,9 @@ class RowSketch:
 
     @property
     def work_nbytes(self) -> int:
-        """The counted rows, the sums of their groups, and their part of S with its draws."""
+        """The deviations, the sums of the groups, and their part of S with its draws."""
         n_groups = self.panel_rows // self.group + 2
-        return 8 * (n_groups * (self.n_features + 5 * self.size) + self.panel_rows * self.n_features)
+        return 8 * (n_groups * (self.n_features + 5 * self.size) + (self.panel_rows + self.group) * self.n_features)
 
     @property
     def flops_per_row(self) -> float:
@@ -113,6 +117,8 @@ class RowSketch:
         return {
             "count": np.zeros((), dtype=np.int64),
             "shift": np.zeros((2, self.n_features)),
+            # 1 if the mean is so far from zero that rows must be counted from it before they are summed
+            "far": np.zeros(()),
             "sketch": np.zeros((self.size, self.n_features)),
             "ones": np.zeros(self.size),
         }
@@ -122,8 +128,12 @@ class RowSketch:
         if rows.shape[0] == 0:
             return state
         if state["count"] == 0:
-            state["shift"][...] = about_their_mean(rows)[1]
-        sums, weights = self._summed(deviations(rows, state["shift"]), first_row)
+            state["shift"][...], state["far"][...] = shift_for(rows), _is_far(rows)
+        if state["far"]:
+            sums, weights = self._summed(deviations(rows, state["shift"]), first_row)
+        else:
+            sums, weights = self._summed(rows, first_row)
+            sums = dger(-1.0, state["shift"][0], weights, a=sums.T, overwrite_a=1).T  # less weights shift', in place
         first_group = first_row // self.group
         S = DRAW[self.kind](self.seed, self.stream, first_group, sums.shape[0], self.size)
         # in place where the state was not stored and read back since: then BLAS returns a copy
@@ -132,18 +142,18 @@ class RowSketch:
         state["count"] += rows.shape[0]
         return state
 
-    def _summed(self, counted: Floats, first_row: int) -> tuple[Floats, Floats]:
+    def _summed(self, rows: Rows, first_row: int) -> tuple[Floats, Floats]:
         """Signed sums of each group's rows, those of them that are here, and the sums of the signs."""
-        n_rows, g = counted.shape[0], self.group
+        n_rows, g = rows.shape[0], self.group
         if g == 1:
-            return counted, np.ones(n_rows)
+            return rows.astype(np.float64, order="C"), np.ones(n_rows)
         signs = row_signs(self.seed, self.stream, first_row, n_rows)
         # groups are cut by global row index; the first and the last may lie partly in other panels
         inner = np.arange(g - first_row % g, n_rows, g)
         bounds = np.concatenate([[0], inner, [n_rows]])
         sums = np.empty((bounds.size - 1, self.n_features))
         for i, (start, stop) in enumerate(pairwise(bounds)):
-            sums[i] = signs[start:stop] @ counted[start:stop]
+            sums[i] = signs[start:stop] @ rows[start:stop].astype(np.float64)
         return sums, np.add.reduceat(signs, bounds[:-1])
 
     def _rows_of_sketch(self, first_row: int, n_rows: int) -> Floats:
@@ -192,6 +202,7 @@ class RowSketch:
         return {
             "count": np.asarray(a["count"] + b["count"]),
             "shift": a["shift"].copy(),
+            "far": np.asarray(np.maximum(a["far"], b["far"])),
             "sketch": a["sketch"] + b["sketch"] + np.outer(b["ones"], step_between(a["shift"], b["shift"])),
             "ones": a["ones"] + b["ones"],
         }
@@ -204,3 +215,10 @@ class RowSketch:
             ones=state["ones"].copy(),
             shift=state["shift"].copy(),
         )
+
+
+def _is_far(rows: Rows) -> bool:
+    """Tell whether the mean of a column that varies is more than ``FAR`` times its spread."""
+    counted, mean = about_their_mean(rows)
+    spread = np.sqrt(np.einsum("ij,ij->j", counted, counted) / len(counted))
+    return has_wide_integers(rows) or bool(np.any((spread > 0.0) & (np.abs(mean[0]) > FAR * spread)))

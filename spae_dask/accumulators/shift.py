@@ -65,9 +65,11 @@ def deviations(rows: Rows, shift: Point) -> Floats:
     if has_wide_integers(rows):
         return _integer_deviations(rows, in_two_floats(shift))
     high, low = (shift, None) if shift.ndim == 1 else shift
-    # converted first and subtracted in place: faster than one subtraction that converts
-    counted = rows.astype(np.float64, order="C")
-    counted -= high
+    if rows.dtype == np.float64:
+        counted: Floats = np.subtract(rows, high, order="C")
+    else:  # converted first and subtracted in place: faster than one subtraction that converts
+        counted = rows.astype(np.float64, order="C")
+        counted -= high
     if low is not None and low.any():
         counted -= low
     return counted
@@ -113,6 +115,12 @@ def about_their_mean(rows: Rows) -> tuple[Floats, Floats]:
     offset = np.ones(len(counted)) @ counted / len(counted)
     counted -= offset
     return counted, moved(first, offset)
+
+
+def shift_for(rows: Rows) -> Floats:
+    """Shift ``(2, d)`` for rows that begin a state: their mean, in one float where that is near enough."""
+    mean = about_their_mean(rows)[1]
+    return mean if has_wide_integers(rows) else in_two_floats(mean[0])
 
 
 def refuse_vanishing(counted: Floats, squares: Floats) -> None:
