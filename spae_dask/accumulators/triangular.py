@@ -45,12 +45,6 @@ class CenteredTriangle:
         mean: Floats = self.center[0]
         return mean
 
-    def about(self, origin: Floats) -> Floats:
-        """Core (d + 1, d) of X about an origin (2, d): one more row under R."""
-        offset = np.sqrt(self.count) * step_between(origin, self.center)
-        core: Floats = np.vstack([self.triangle, offset])
-        return core
-
 
 @dataclass(frozen=True)
 class Triangular:

@@ -52,7 +52,7 @@ class Encoded:
 
 @dataclass(frozen=True, eq=False)
 class Search:
-    """How hard to search, from where, and how finely columns are told apart.
+    """Effort and starts of the search, and the tolerance that tells columns apart.
 
     Attributes
     ----------

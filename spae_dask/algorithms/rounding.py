@@ -1,4 +1,4 @@
-"""How far rounding can have moved a loss.
+"""Bounds on the rounding error of a loss.
 
 The loss of a given pair of encoder H and decoder G is linear in the second moments A = X'X:
 

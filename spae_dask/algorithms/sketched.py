@@ -40,8 +40,6 @@ class SketchSizes:
         Rows of X that are summed before they are sketched, see ``RowSketch``.
     frequent_rows : int
         Rows of the Frequent Directions sketch; 0 for none, and no certified bound.
-    copies : int
-        Independent row sketches.
     scaled : bool
         Whether Frequent Directions sketch scaled columns, so that their bounds are those of scaled data.
     """

@@ -82,7 +82,7 @@ class FittedEncoder:
 
     @property
     def is_fragile(self) -> bool:
-        """Whether rounding of the core leaves this encoder's loss uncertain, and more so than PCA's."""
+        """True if rounding of the core leaves this encoder's loss uncertain, and more so than PCA's."""
         found = self.certificate
         error = self.rounding.loss_error(found.loss, self.H, self.G)
         pca_error = self.rounding.pca_error(found.pca_loss, found.n_components)

@@ -53,7 +53,7 @@ class State:
         return sorted(sorted(column.selected) for column in self.made())
 
     def preferred_to(self, other: "State") -> bool:
-        """Whether this state loses less, or as much to ``TIE`` on lower indices."""
+        """True if this state loses less, or as much to ``TIE`` on lower indices."""
         if abs(self.loss - other.loss) > TIE * other.loss:
             return self.loss < other.loss
         return (self.supports, self.loss) < (other.supports, other.loss)
