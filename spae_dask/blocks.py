@@ -90,6 +90,38 @@ def stored_entries(source: RowBlocks) -> StoredEntries | None:
     return stored
 
 
+def in_canonical_form(block: sp.csr_array) -> sp.csr_array:
+    """CSR rows with sorted columns, each at most once; a copy if they were not so.
+
+    Entries given twice are summed, integers in 64 bits: scipy sums in their own type, in which uint8 wraps at 256.
+    """
+    if block.has_canonical_format:
+        return block
+    ordered = block.sorted_indices()
+    # a new array, because scipy remembers that the unsorted one was not canonical
+    ordered = sp.csr_array((ordered.data, ordered.indices, ordered.indptr), shape=ordered.shape)
+    if ordered.has_canonical_format:
+        return ordered
+    if ordered.dtype.kind in "iu":
+        ordered = ordered.astype(_sum_dtype(ordered.dtype))
+    ordered.sum_duplicates()
+    return ordered
+
+
+def as_csr(matrix: Any) -> sp.csr_array:
+    """CSR array of any sparse matrix; if the conversion sums entries given twice, it sums integers in 64 bits."""
+    if matrix.format != "coo" or matrix.dtype.kind not in "iu":
+        return sp.csr_array(matrix)
+    rows = sp.csr_array(matrix.astype(_sum_dtype(matrix.dtype)))
+    return rows if rows.nnz < matrix.nnz else rows.astype(matrix.dtype)
+
+
+def _sum_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Type in which numpy sums integers of ``dtype``."""
+    wide: np.dtype[Any] = np.sum(np.zeros(0, dtype)).dtype
+    return wide
+
+
 def columns_alone(source: RowBlocks, columns: npt.NDArray[np.intp]) -> RowBlocks | None:
     """Row blocks of some columns (ascending) of ``source``, in blocks of their own; None if that would read as much."""
     of_columns: Callable[[npt.NDArray[np.intp]], RowBlocks | None] | None = getattr(source, "of_columns", None)

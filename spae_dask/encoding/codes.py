@@ -49,7 +49,9 @@ class RowEncoder:
         NonFiniteInput
             If an entry is infinite, or NaN without a fill value; row and column are named.
         """
-        values: Floats = (rows.toarray() if sp.issparse(rows) else np.asarray(rows)).astype(np.float64)
+        # converted before entries given twice are summed: the sum may not fit their own type
+        rows = rows.astype(np.float64) if sp.issparse(rows) else np.asarray(rows, dtype=np.float64)
+        values: Floats = rows.toarray() if sp.issparse(rows) else rows
         if self.fill is not None:
             values = np.where(np.isnan(values), self.fill, values)
         with np.errstate(invalid="ignore"):  # infinity times zero: refused below

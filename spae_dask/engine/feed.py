@@ -49,8 +49,8 @@ class Feed:
         start, n_rows = 0, block.shape[0]
         while start < n_rows:
             stop = min(n_rows, start + self.recipe.panel_rows - self._n_waiting)
-            rows: Any = block[start:stop]
-            self._waiting.append((rows.toarray() if sp.issparse(rows) else rows).astype(np.float64))
+            rows: Any = block[start:stop].astype(np.float64)
+            self._waiting.append(rows.toarray() if sp.issparse(rows) else rows)
             self._n_waiting += stop - start
             self.n_rows += stop - start
             start = stop

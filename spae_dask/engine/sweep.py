@@ -14,7 +14,7 @@ import scipy.sparse as sp
 
 from spae_dask.accumulators.base import Accumulator, State
 from spae_dask.accumulators.sparse import SparseAccumulator, sparse_panels, update_csr, update_dense
-from spae_dask.blocks import Block, RowBlocks
+from spae_dask.blocks import Block, RowBlocks, in_canonical_form
 from spae_dask.engine.retrying import read_again
 from spae_dask.engine.spans import Span
 
@@ -100,15 +100,6 @@ def _update_by_sparse_panels(accumulator: Accumulator[Any], state: State, block:
     for start, stop in sparse_panels(block.indptr):
         state = update_csr(accumulator, state, block[start:stop], first_row + start)
     return state
-
-
-def in_canonical_form(block: sp.csr_array) -> sp.csr_array:
-    """The rows with their columns sorted and none twice; a copy if they were not."""
-    if block.has_canonical_format:
-        return block
-    block = block.copy()
-    block.sum_duplicates()
-    return block
 
 
 def block_nbytes(block: Block) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from spae_dask.blocks import ArrayBlocks, RowBlocks, check_unmasked
+from spae_dask.blocks import ArrayBlocks, RowBlocks, as_csr, check_unmasked
 from spae_dask.errors import InvalidInput, NotNumbers
 from spae_dask.plain_files import refuse_pipes
 from spae_dask.storage.open_stored import open_address, open_path, open_table_file, open_zarr_object
@@ -130,7 +130,7 @@ def _dispatch(
         return _in_memory(np.asarray(x))  # a plain view, also of a memory map or a numpy.matrix
     if sp.issparse(x):
         check_two_dimensional(x.ndim, x.shape, "the sparse matrix")
-        return _in_memory(sp.csr_array(x))
+        return _in_memory(as_csr(x))
     if kind == "h5py" and type(x).__name__ in ("Dataset", "File", "Group"):
         from spae_dask.storage.h5_files import open_h5_object
 

@@ -92,3 +92,13 @@ def test_a_number_that_cannot_occur_is_refused(genotypes, wrong):
 def test_wide_integers_keep_their_digits():
     X = np.array([[2**40 + 1, -1], [2**40 + 3, 5], [7, 9]], dtype=np.int64)
     assert with_missing(open_matrix(X), -1).read(0)[0, 0] == 2**40 + 1
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
+@pytest.mark.parametrize("kind", [float, np.float64, np.float32])
+def test_a_number_that_the_type_cannot_hold_is_found_as_the_nearest_one(dtype, kind):
+    X = np.random.default_rng(1).standard_normal((50, 4)).astype(dtype)
+    X[::5, 2] = kind(-999.9)
+    found = SparseEncoder(1, n_nonzero=2, missing="mean", missing_value=kind(-999.9)).fit(X)
+    marked = np.where(np.arange(50) % 5 == 0, np.nan, X[:, 2].astype(np.float64))
+    assert found.mean_[2] == pytest.approx(np.nanmean(marked), abs=1e-12)

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 import zarr
 from dask.utils import format_bytes
 
-from spae_dask.blocks import RowBlocks, StoredEntries, largest_block_nbytes, total_nbytes
+from spae_dask.blocks import RowBlocks, StoredEntries, in_canonical_form, largest_block_nbytes, total_nbytes
 from spae_dask.errors import InvalidInput, MemoryBudgetExceeded, StorageError
 from spae_dask.storage.ingesting.ingest_report import SparseIngestReport
 from spae_dask.storage.sources.counted import ZarrArray
@@ -149,8 +149,7 @@ def _write_blocks(blocks: RowBlocks, writers: dict[str, RunWriter], dtype: np.dt
     writers["indptr"].append(np.zeros(1, dtype=np.int64))
     n_entries = 0
     for number in range(len(blocks.bounds) - 1):
-        block = sp.csr_array(blocks.read(number), copy=blocks.in_process)
-        block.sum_duplicates()
+        block = in_canonical_form(sp.csr_array(blocks.read(number)))
         writers["data"].append(_converted(block.data, dtype, blocks.describe()))
         writers["indices"].append(block.indices.astype(writers["indices"].array.dtype))
         writers["indptr"].append(block.indptr[1:].astype(np.int64) + n_entries)

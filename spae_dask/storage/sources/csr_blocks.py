@@ -10,7 +10,7 @@ import scipy.sparse as sp
 import zarr
 from zarr.storage import MemoryStore
 
-from spae_dask.blocks import StoredEntries
+from spae_dask.blocks import StoredEntries, in_canonical_form
 from spae_dask.errors import InvalidInput
 from spae_dask.storage.no_code import refuse_code
 from spae_dask.storage.readable import MAX_LENGTH, MAX_SPARSE_ROWS
@@ -195,8 +195,7 @@ class CsrBlocks:
         block = sp.csr_array(
             (values, columns.astype(index, copy=False), pointers.astype(index)), shape=(stop - start, self.shape[1])
         )
-        block.sum_duplicates()
-        return block
+        return in_canonical_form(block)
 
     def _corrupt(self, what: str) -> InvalidInput:
         return InvalidInput(

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from dask.delayed import delayed
 
-from spae_dask.blocks import Block, StoredEntries, check_unmasked, largest_block_nbytes
+from spae_dask.blocks import Block, StoredEntries, as_csr, check_unmasked, largest_block_nbytes
 from spae_dask.errors import InvalidInput
 from spae_dask.storage.sources.counted import ArrayChange
 from spae_dask.storage.sources.zarr_beneath import change_in_graph
@@ -108,7 +108,7 @@ class DaskBlocks:
 def as_rows(block: Any) -> Block:
     """A computed chunk as dense rows or CSR rows."""
     if sp.issparse(block):
-        return sp.csr_array(block)
+        return as_csr(block)
     check_unmasked(block)
     return np.asarray(block)
 

@@ -82,7 +82,8 @@ def mark_missing(block: Any, missing_value: float) -> Any:
 
 def _marked(values: npt.NDArray[Any], missing_value: float) -> npt.NDArray[Any]:
     marked = values.astype(holding_nan(values.dtype))
-    marked[values == missing_value] = np.nan
+    # a Python float is compared in the type of the values: float32 holds no -999.9, but the number nearest to it
+    marked[values == float(missing_value)] = np.nan
     return marked
 
 
