@@ -10,7 +10,7 @@ from spae_dask.algorithms.core_summary import CoreSummary, Floats
 from spae_dask.algorithms.metrics import metrics_of
 from spae_dask.algorithms.rounding import Rounding
 from spae_dask.algorithms.theory import Target
-from spae_dask.linalg.loss import information_loss, symmetric_explained
+from spae_dask.linalg.loss import encoder_loss, information_loss, symmetric_explained
 from spae_dask.linalg.project import optimal_decoder
 from spae_dask.linalg.scaling import squared_columns, unit_scaled
 
@@ -18,6 +18,9 @@ NO_TARGET = Target()
 
 EXACT = 1e-4
 """Losses are called exact if rounding moves them by less than this share of PCA's loss."""
+
+DECODER_EXCESS = 1e-9
+"""A decoder is made anew if it loses so much more than the best one, relatively."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,16 @@ def pair_loss(core: Floats, H: Floats, G: Floats) -> float:
     scaled, unit = unit_scaled(core)
     used = np.flatnonzero(H.any(axis=1))
     return float(np.sum(squared_columns(scaled - (scaled[:, used] @ H[used]) @ G))) * unit * unit
+
+
+def better_decoder(core: Floats, H: Floats, G: Floats) -> Floats:
+    """Decoder given, or one made anew for H, if H as it is in float64 has a better one.
+
+    Between columns whose units differ by 1e16 and more, the last digit of H decides the codes.
+    """
+    if pair_loss(core, H, G) <= (1 + DECODER_EXCESS) * encoder_loss(core, H):
+        return G
+    return min((G, optimal_decoder(core, H)), key=lambda each: pair_loss(core, H, each))
 
 
 def measured_on_core(summary: CoreSummary, H: Floats, G: Floats) -> Measured:

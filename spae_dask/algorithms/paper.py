@@ -45,7 +45,7 @@ from spae_dask.accumulators import (
     Together,
 )
 from spae_dask.algorithms.certificate import symmetric_bounds
-from spae_dask.algorithms.certify import certify_between
+from spae_dask.algorithms.certify import better_decoder, certify_between
 from spae_dask.algorithms.core import RunPass, means_recipe
 from spae_dask.algorithms.core_summary import Floats
 from spae_dask.algorithms.problem import Problem
@@ -372,7 +372,8 @@ def _finish(
     total, lengths = sketched.total, sketched.lengths
     rounding = replace(sketched.rounding, products=products.error, noise=products.noise, by_products=True)
     rank_tol = rounding.rank_tol(max(min(pca_upper, total), 0.0))
-    encoders = [encoder_from_columns(core, columns, k, rank_tol=rank_tol) for columns in chosen]
+    made = [encoder_from_columns(core, columns, k, rank_tol=rank_tol) for columns in chosen]
+    encoders = [(H, better_decoder(core, H, G)) for H, G in made]
     losses = [loss_from_products(lengths, products.gram, products.cross, H[union], G) for H, G in encoders]
     best = first_of_best([-loss for loss in losses], [columns.tolist() for columns in chosen])
     H, G = padded(encoders[best][0].T, k).T, padded(encoders[best][1], k)

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
@@ -102,6 +102,9 @@ class Problem:
         check_choice("strategy", self.strategy, STRATEGIES)
         check_choice("missing", self.missing, MISSING)
         check_choice("precision", self.precision, PRECISIONS)
+        for field in fields(self):
+            if isinstance(field.default, bool):
+                check_flag(field.name, getattr(self, field.name))
         n_most = sys.maxsize if n_samples is None else n_samples
         if n_most < 2:
             raise InvalidInput(
@@ -259,6 +262,12 @@ def check_choice(name: str, given: object, allowed: Sequence[str]) -> None:
     """Refuse a parameter that is not one of the names allowed."""
     if given not in allowed:
         raise InvalidInput(f"{name}={given!r} is not allowed: choose one of {', '.join(map(repr, allowed))}.")
+
+
+def check_flag(name: str, given: object) -> None:
+    """Refuse a parameter that is neither true nor false; any text would count as true."""
+    if not isinstance(given, bool | np.bool_):
+        raise InvalidInput(f"{name}={given!r} is not allowed: give True or False.")
 
 
 def check_count(name: str, given: object, largest: int, of_what: str = "features") -> None:

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from spae_dask.accumulators import Imputed, Residual, ResidualSums
 from spae_dask.algorithms.certificate import Certificate, symmetric_bounds
-from spae_dask.algorithms.certify import EXACT, certify, measured_on_rows, pair_loss, remeasured
+from spae_dask.algorithms.certify import EXACT, better_decoder, certify, measured_on_rows, remeasured
 from spae_dask.algorithms.core import RunPass
 from spae_dask.algorithms.core_summary import CoreSummary, Floats
 from spae_dask.algorithms.methods import METHODS, Encoded, Search
@@ -17,10 +17,6 @@ from spae_dask.algorithms.smallest import loss_target, smallest_r
 from spae_dask.algorithms.theory import target_of
 from spae_dask.encoding.orthonormal import orthonormalize
 from spae_dask.linalg.loss import encoder_loss, sequential_explained
-from spae_dask.linalg.project import optimal_decoder
-
-DECODER_EXCESS = 1e-9
-"""A decoder is made anew if it loses so much more than the best one, relatively."""
 
 FRAGILE = 4.0
 """An encoder is fragile if rounding may move its loss by this many times as much as it may move that of any PCA."""
@@ -121,7 +117,7 @@ def certified_encoder(
     """Certify an encoder on a core, its columns filled up to k with zero ones."""
     core, k = summary.core, problem.n_components
     H = padded(encoded.H.T, k).T
-    G = _best_decoder(core, H, padded(encoded.G, k))
+    G = better_decoder(core, H, padded(encoded.G, k))
     explained = sequential_explained(core, H)
     certificate = certify(
         summary,
@@ -156,16 +152,6 @@ def certified_encoder(
         certificate=certificate,
         rounding=summary.rounding,
     )
-
-
-def _best_decoder(core: Floats, H: Floats, G: Floats) -> Floats:
-    """Decoder given, or one made anew for H, if H as it is in float64 has a better one.
-
-    Between columns whose units differ by 1e16 and more, the last digit of H decides the codes.
-    """
-    if pair_loss(core, H, G) <= (1 + DECODER_EXCESS) * encoder_loss(core, H):
-        return G
-    return min((G, optimal_decoder(core, H)), key=lambda each: pair_loss(core, H, each))
 
 
 def measured_if_fragile(fitted: FittedEncoder, run_pass: RunPass) -> FittedEncoder:
