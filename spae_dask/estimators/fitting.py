@@ -182,7 +182,9 @@ def warn_of_certificate(certificate: Certificate, n_found: int, strategy: str, p
 def _few_digits(certificate: Certificate, strategy: str, precision: str) -> bool:
     """Tell whether rounding leaves the loss so few digits that another strategy, or other data, would give more."""
     loss, error = certificate.loss, certificate.loss_error
-    if strategy == "gram" and precision == "exact":
+    if precision == "fast":
+        return 0.0 < loss < 1e2 * error
+    if strategy == "gram":
         return 0.0 < loss < 1e3 * error
     # a loss that is zero to rounding is as exact as it can be
     return error < loss < 1e2 * error or certificate.left_out > loss

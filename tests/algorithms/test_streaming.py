@@ -179,4 +179,4 @@ def test_what_one_read_cannot_do_is_refused(options):
 
 
 def test_what_is_kept_does_not_depend_on_n():
-    assert stream_recipe(Problem(3, 5), 1000).state_nbytes == 8 * (128 * 1000 + 12 * 1000 + 26)
+    assert stream_recipe(Problem(3, 5), 1000).state_nbytes == 8 * (128 * 1000 + 14 * 1000 + 26)
