@@ -3,7 +3,7 @@
 import threading
 import time
 from collections.abc import Mapping
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -75,9 +75,10 @@ class Computing:
         self._emit(RowsDone(n_rows, nbytes))
 
     def _on_threads(self, graph: TaskGraph) -> tuple[Any, list[tuple[float, float]]]:
-        with one_blas_thread():
+        # A pool of our own: an interrupt while dask's own pool starts a thread would leave one that nobody ends.
+        with one_blas_thread(), ThreadPoolExecutor(self.n_threads) as pool:
             result, *times = dask.compute(
-                graph.root, *graph.dones, scheduler="threads", num_workers=self.n_threads, optimize_graph=False
+                graph.root, *graph.dones, scheduler="threads", pool=pool, optimize_graph=False
             )
         return result, times
 
