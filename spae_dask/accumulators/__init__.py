@@ -13,7 +13,7 @@ from spae_dask.accumulators.kept import Kept
 from spae_dask.accumulators.moments import ColumnMoments, Moments
 from spae_dask.accumulators.nonfinite import NonFinite, NonFiniteEntries
 from spae_dask.accumulators.projection import ProjectedRows, Projection
-from spae_dask.accumulators.residual import Residual, ResidualColumns, ResidualSums
+from spae_dask.accumulators.residual import Residual, ResidualSums
 from spae_dask.accumulators.row_pool import PooledRows, RowPool
 from spae_dask.accumulators.row_sketch import RowSketch, SketchedRows
 from spae_dask.accumulators.sparse import SparseAccumulator
@@ -39,7 +39,6 @@ __all__ = [
     "ProjectedRows",
     "Projection",
     "Residual",
-    "ResidualColumns",
     "ResidualSums",
     "RowPool",
     "RowSketch",

@@ -16,7 +16,7 @@ from scipy.linalg.blas import dgemm
 
 from spae_dask.accumulators.base import Floats, Rows, State, panel_rows_for
 from spae_dask.accumulators.roundings import largest_error, lengthened, merged, no_chain, usual_error
-from spae_dask.accumulators.shift import Point, deviations, has_wide_integers, in_two_floats
+from spae_dask.accumulators.shift import Point, deviations, in_two_floats
 from spae_dask.accumulators.single import single_deviations, single_panel_rows
 from spae_dask.accumulators.sparse import PRODUCTS_UP_TO
 from spae_dask.linalg.sparse_rows import counted_from, counted_nbytes
@@ -139,9 +139,7 @@ class CrossProducts:
         counted: Any = single_deviations(rows, self.mean) if self.single else None
         narrow = counted is not None
         if not narrow:
-            counted = deviations(rows, self.mean)
-            if self._row_scale is not None:
-                counted /= self._row_scale
+            counted = deviations(rows, self.mean, self._row_scale)
         chosen = counted[:, self.columns]
         if self.columns.size and counted.dtype == np.float64:
             # in place, unless the state was stored and came back read-only
@@ -171,10 +169,8 @@ class CrossProducts:
         dense = n_rows * (2 * r + 2 * k) + 2 * d * max(r, k)
         return counted_nbytes(n_rows, n_stored, d) + 16 * n_stored + 8 * dense
 
-    def update_sparse(self, state: State, rows: sp.csr_array, first_row: int) -> State:
+    def update_sparse(self, state: State, rows: sp.csr_array, first_row: int) -> State:  # noqa: ARG002
         """Add the products of sparse rows."""
-        if has_wide_integers(rows.data):
-            return self.update(state, rows.toarray(), first_row)
         about = counted_from(rows, in_two_floats(self.mean), self._row_scale)
         state["cross"] += about.transposed_times(about.columns(self.columns)).T
         if self.Z is not None:

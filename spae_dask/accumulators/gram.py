@@ -16,7 +16,6 @@ from spae_dask.accumulators.base import Floats, Rows, State, panel_rows_for
 from spae_dask.accumulators.roundings import largest_error, lengthened, merged, no_chain, usual_error
 from spae_dask.accumulators.shift import (
     deviations,
-    has_wide_integers,
     in_two_floats,
     moved,
     refuse_vanishing,
@@ -174,13 +173,11 @@ class Gram:
         d = self.n_features
         return counted_nbytes(n_rows, n_stored, d) + 16 * n_stored + 24 * min(d * d, max(STRIP, d))
 
-    def update_sparse(self, state: State, rows: sp.csr_array, first_row: int) -> State:
+    def update_sparse(self, state: State, rows: sp.csr_array, first_row: int) -> State:  # noqa: ARG002
         """Add sparse rows; a first one counts from the mean of its mostly stored columns, and from 0 in all others."""
         m, d = rows.shape
         if m == 0:
             return state
-        if has_wide_integers(rows.data):
-            return self.update(state, rows.toarray(), first_row)
         if state["count"] == 0:
             state["shift"][...] = in_two_floats(mean_of_stored_columns(rows))
         about = counted_from(rows, state["shift"])

@@ -14,7 +14,6 @@ from spae_dask.accumulators.nonfinite import all_finite
 from spae_dask.accumulators.roundings import largest_error, lengthened, merged, no_chain
 from spae_dask.accumulators.shift import (
     deviations,
-    has_wide_integers,
     in_two_floats,
     moved,
     shift_for,
@@ -157,7 +156,7 @@ class Moments:
         """Values, deviations and columns of the stored entries, masked and not; vectors."""
         return 56 * n_stored + 120 * self.n_features
 
-    def update_sparse(self, state: State, rows: sp.csr_array, first_row: int) -> State:
+    def update_sparse(self, state: State, rows: sp.csr_array, first_row: int) -> State:  # noqa: ARG002
         """Add the stored entries, and as many zeros as are not stored.
 
         A column that is all stored at first counts from about its mean, any other one from 0, which is among its
@@ -166,8 +165,6 @@ class Moments:
         m, d = rows.shape
         if m == 0:
             return state
-        if has_wide_integers(rows.data):
-            return self.update(state, rows.toarray(), first_row)
         values, columns = rows.data.astype(np.float64), rows.indices
         zeros = m - np.bincount(columns, minlength=d)
         if not all_finite(rows.data):

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from spae_dask.accumulators.base import Floats, Rows, State, panel_rows_for
-from spae_dask.accumulators.shift import Point, deviations, has_wide_integers, in_two_floats
+from spae_dask.accumulators.shift import Point, deviations, in_two_floats
 from spae_dask.accumulators.sparse import PRODUCTS_UP_TO
 from spae_dask.linalg.sparse_rows import counted_from, counted_nbytes
 from spae_dask.linalg.triangular import add_rows, positive_diagonal, stack_triangles
@@ -93,9 +93,7 @@ class Projection:
         """Add these rows."""
         if rows.shape[0] == 0:
             return state
-        centered = deviations(rows, self.mean)
-        if self.scale is not None:
-            centered /= self.scale
+        centered = deviations(rows, self.mean, self.scale)
         projected = centered @ self.Q
         state["cross"] += centered.T @ projected
         state["norms"] += np.einsum("ij,ij->j", centered, centered)
@@ -118,12 +116,10 @@ class Projection:
         d, s = self.Q.shape
         return int(counted_nbytes(n_rows, n_stored, d) + 8 * (2 * n_rows * s + 2 * d * s))
 
-    def update_sparse(self, state: State, rows: sp.csr_array, first_row: int) -> State:
+    def update_sparse(self, state: State, rows: sp.csr_array, first_row: int) -> State:  # noqa: ARG002
         """Add sparse rows."""
         if rows.shape[0] == 0:
             return state
-        if has_wide_integers(rows.data):
-            return self.update(state, rows.toarray(), first_row)
         about = counted_from(rows, in_two_floats(self.mean), self.scale)
         projected = about.times(self.Q)
         state["cross"] += about.transposed_times(projected)

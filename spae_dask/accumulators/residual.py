@@ -14,76 +14,6 @@ INDEPENDENT = 1e-10
 
 
 @dataclass(frozen=True, eq=False)
-class ResidualColumns:
-    """Recipe for the squared column norms of ``X - X H G``, X about ``mean`` (and divided by ``scale``).
-
-    With H = Z and G = Z' these are the residual norms of PCA; with H selecting columns C and G = C^+ X, what the
-    columns leave of each other one. One pass; 4 d k operations a row.
-
-    Parameters
-    ----------
-    columns : ndarray (r,) of int
-        Nonzero rows of H.
-    H_selected : ndarray (r, k)
-        Those rows.
-    G : ndarray (k, d)
-        Decoder.
-    mean : ndarray (d,) or (2, d)
-        Subtracted from every row; ``(2, d)`` in two floats.
-    scale : ndarray (d,) or None
-        Divides every centered row.
-    """
-
-    columns: npt.NDArray[np.intp]
-    H_selected: Floats
-    G: Floats
-    mean: Point
-    scale: Floats | None = None
-
-    @property
-    def state_nbytes(self) -> int:
-        """A d-vector."""
-        return int(8 * self.mean.shape[-1])
-
-    @property
-    def panel_rows(self) -> int:
-        """Whatever stays in cache."""
-        return panel_rows_for(self.mean.shape[-1], at_least=64)
-
-    @property
-    def work_nbytes(self) -> int:
-        """The centered rows, the chosen columns among them, and the reconstruction."""
-        return int(8 * self.panel_rows * (2 * self.mean.shape[-1] + self.columns.size))
-
-    @property
-    def flops_per_row(self) -> float:
-        """Encode, decode, subtract, square."""
-        r, k = self.H_selected.shape
-        return float(2 * k * (r + self.mean.shape[-1]) + 4 * self.mean.shape[-1])
-
-    def zero(self) -> State:
-        """No rows."""
-        return {"norms": np.zeros(self.mean.shape[-1])}
-
-    def update(self, state: State, rows: Rows, first_row: int) -> State:  # noqa: ARG002 - rows are exchangeable
-        """Add the squared residuals of these rows."""
-        residual = deviations(rows, self.mean)
-        if self.scale is not None:
-            residual /= self.scale
-        residual -= (residual[:, self.columns] @ self.H_selected) @ self.G
-        state["norms"] += np.einsum("ij,ij->j", residual, residual)
-        return state
-
-    def merge(self, a: State, b: State) -> State:
-        """Sums add."""
-        return {"norms": a["norms"] + b["norms"]}
-
-    def result(self, state: State) -> Floats:
-        """Squared column norms (d,)."""
-        return state["norms"].copy()
-
-
-@dataclass(frozen=True, eq=False)
 class ResidualSums:
     """Residual ``E = X - X H G`` of an encoder, and its products with the codes ``Z = X H``.
 
@@ -131,12 +61,22 @@ class ResidualSums:
 
 @dataclass(frozen=True, eq=False)
 class Residual:
-    """Recipe for the residual of an encoder and a decoder, summed over the rows. One pass; 6 d k operations a row.
+    """Recipe for the residual ``X - X H G``, X about ``mean`` (and divided by ``scale``), summed over the rows.
+
+    With H = Z and G = Z' its norms are those that PCA leaves. One pass; 6 d k operations a row.
 
     Parameters
     ----------
-    columns, H_selected, G, mean, scale
-        As for ``ResidualColumns``.
+    columns : ndarray (r,) of int
+        Nonzero rows of H.
+    H_selected : ndarray (r, k)
+        Those rows.
+    G : ndarray (k, d)
+        Decoder.
+    mean : ndarray (d,) or (2, d)
+        Subtracted from every row; ``(2, d)`` in two floats.
+    scale : ndarray (d,) or None
+        Divides every centered row.
     """
 
     columns: npt.NDArray[np.intp]
@@ -175,9 +115,7 @@ class Residual:
 
     def update(self, state: State, rows: Rows, first_row: int) -> State:  # noqa: ARG002 - rows are exchangeable
         """Add the residuals of these rows and their products with the codes."""
-        residual = deviations(rows, self.mean)
-        if self.scale is not None:
-            residual /= self.scale
+        residual = deviations(rows, self.mean, self.scale)
         codes = residual[:, self.columns] @ self.H_selected
         residual -= codes @ self.G
         state["norms"] += np.einsum("ij,ij->j", residual, residual)

@@ -113,9 +113,8 @@ class RowPool:
         return self._let_in(state, rows, rows[:, self.columns].toarray(), first_row)
 
     def _let_in(self, state: State, rows: Rows | sp.csr_array, columns: Rows, first_row: int) -> State:
-        chosen = deviations(columns, in_two_floats(self.mean)[:, self.columns])
-        if self.scale is not None:
-            chosen /= self.scale[self.columns]
+        scale = None if self.scale is None else self.scale[self.columns]
+        chosen = deviations(columns, in_two_floats(self.mean)[:, self.columns], scale)
         weights = np.sum((chosen @ self.T) ** 2, axis=1)
         draws = exponential_draws(self.seed, first_row, rows.shape[0])
         keys = np.divide(draws, weights, out=np.full(len(draws), np.inf), where=weights > 0)
@@ -124,9 +123,7 @@ class RowPool:
         # of many, only as many as the pool holds can stay
         entering = entering[np.argsort(keys[entering], kind="stable")[: self.size]]
         taken: Any = rows[entering]
-        values = deviations(taken.toarray() if sp.issparse(taken) else taken, self.mean)
-        if self.scale is not None:
-            values /= self.scale
+        values = deviations(taken.toarray() if sp.issparse(taken) else taken, self.mean, self.scale)
         new: State = {"keys": keys[entering], "numbers": first_row + entering, "rows": values}
         state.update(self.merge(state, new))
         return state

@@ -20,7 +20,7 @@ from spae_dask.accumulators.shift import (
     deviations,
     has_wide_integers,
     in_two_floats,
-    shift_for,
+    shift_near,
     step_between,
 )
 from spae_dask.accumulators.sparse import PRODUCTS_UP_TO
@@ -128,7 +128,7 @@ class RowSketch:
         if rows.shape[0] == 0:
             return state
         if state["count"] == 0:
-            state["shift"][...], state["far"][...] = shift_for(rows), _is_far(rows)
+            state["shift"][...], state["far"][...] = _begun(rows)
         if state["far"]:
             sums, weights = self._summed(deviations(rows, state["shift"]), first_row)
         else:
@@ -182,8 +182,6 @@ class RowSketch:
         m = rows.shape[0]
         if m == 0:
             return state
-        if has_wide_integers(rows.data):
-            return self.update(state, rows.toarray(), first_row)
         if state["count"] == 0:
             state["shift"][...] = in_two_floats(mean_of_stored_columns(rows))
         S, step = np.empty((m, self.size)), self.panel_rows
@@ -217,8 +215,9 @@ class RowSketch:
         )
 
 
-def _is_far(rows: Rows) -> bool:
-    """Tell whether the mean of a column that varies is more than ``FAR`` times its spread."""
+def _begun(rows: Rows) -> tuple[Floats, bool]:
+    """Shift for rows that begin a state; True if the mean of a column that varies is ``FAR`` times its spread away."""
     counted, mean = about_their_mean(rows)
     spread = np.sqrt(np.einsum("ij,ij->j", counted, counted) / len(counted))
-    return has_wide_integers(rows) or bool(np.any((spread > 0.0) & (np.abs(mean[0]) > FAR * spread)))
+    far = has_wide_integers(rows) or bool(np.any((spread > 0.0) & (np.abs(mean[0]) > FAR * spread)))
+    return shift_near(mean, rows), far

@@ -57,13 +57,21 @@ def has_wide_integers(rows: Rows) -> bool:
     return int(rows.max()) > WHOLE or int(rows.min()) < -WHOLE
 
 
-def deviations(rows: Rows, shift: Point) -> Floats:
-    """Rows ``(m, d)`` less a shift ``(d,)`` or ``(2, d)``, as a new row-major float64 array.
+def deviations(rows: Rows, shift: Point, scale: Floats | None = None) -> Floats:
+    """Rows ``(m, d)`` less a shift ``(d,)`` or ``(2, d)``, divided by a scale ``(d,)``, as new row-major float64.
 
-    Each entry has a relative error of two roundings. The difference of two integers is rounded once.
+    Before the division each entry has a relative error of two roundings. The difference of two integers is rounded
+    once.
     """
-    if has_wide_integers(rows):
-        return _integer_deviations(rows, in_two_floats(shift))
+    counted = (
+        _integer_deviations(rows, in_two_floats(shift)) if has_wide_integers(rows) else _float_deviations(rows, shift)
+    )
+    if scale is not None:
+        counted /= scale
+    return counted
+
+
+def _float_deviations(rows: Rows, shift: Point) -> Floats:
     high, low = (shift, None) if shift.ndim == 1 else shift
     if rows.dtype == np.float64:
         counted: Floats = np.subtract(rows, high, order="C")
@@ -119,7 +127,11 @@ def about_their_mean(rows: Rows) -> tuple[Floats, Floats]:
 
 def shift_for(rows: Rows) -> Floats:
     """Shift ``(2, d)`` for rows that begin a state: their mean, in one float where that is near enough."""
-    mean = about_their_mean(rows)[1]
+    return shift_near(about_their_mean(rows)[1], rows)
+
+
+def shift_near(mean: Floats, rows: Rows) -> Floats:
+    """The mean ``(2, d)`` of rows as their shift: in one float where that is near enough."""
     return mean if has_wide_integers(rows) else in_two_floats(mean[0])
 
 

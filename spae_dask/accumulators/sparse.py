@@ -8,6 +8,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from spae_dask.accumulators.base import Accumulator, Result_co, State
+from spae_dask.accumulators.shift import has_wide_integers
 
 PANEL_ROWS = 4096
 """Most rows of a sparse panel: many, because an update may touch all of a large state however few entries it adds."""
@@ -57,8 +58,11 @@ def density_of(rows: sp.csr_array) -> float:
 
 
 def update_csr(accumulator: Accumulator[Any], state: State, rows: sp.csr_array, first_row: int) -> State:
-    """Add a CSR panel in canonical form by whichever way is faster."""
-    if takes_sparse(accumulator, density_of(rows)):
+    """Add a CSR panel in canonical form by whichever way is faster.
+
+    Panels that hold 64-bit integers beyond 2^53 are made dense: products of sparse rows are products of floats.
+    """
+    if takes_sparse(accumulator, density_of(rows)) and not has_wide_integers(rows.data):
         return accumulator.update_sparse(state, rows, first_row)
     return update_dense(accumulator, state, rows, first_row)
 

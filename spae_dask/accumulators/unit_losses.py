@@ -131,8 +131,7 @@ class UnitLosses:
         return state
 
     def _numbers(self, rows: Rows) -> Floats:
-        centered = deviations(rows, self.mean)
-        centered /= self.scale
+        centered = deviations(rows, self.mean, self.scale)
         scores = centered @ self.V
         losses = _squared(centered - (centered[:, self.columns] @ self.H_selected) @ self.G)
         pca_losses = _squared(centered - scores @ self.V.T)

@@ -41,7 +41,7 @@ from spae_dask.accumulators import (
     CrossProducts,
     Imputed,
     Projection,
-    ResidualColumns,
+    Residual,
     Together,
 )
 from spae_dask.algorithms.certificate import symmetric_bounds
@@ -146,7 +146,7 @@ def fit_paper(problem: Problem, run_pass: RunPass, n_features: int, *, integers:
     split = paper_split(k, r, problem.split, _alpha(problem, d))
     seen = _directions(problem, sketched, run_pass)
     residuals = _residuals([each.Z for each in seen], sketched.center, sketched.scale)
-    norms = list(run_pass(sketched.recipe(residuals), "residual norms").values())
+    norms = [each.norms for each in run_pass(sketched.recipe(residuals), "residual norms").values()]
     starts = [_start(each, e, split.start) for each, e in zip(seen, norms, strict=True)]
     if len(starts) == 1 and split.drawn:
         starts = starts * problem.n_repeats  # of one V_k there is one start, and repeats differ in their draws
@@ -276,7 +276,7 @@ def _projections(Qs: Sequence[Floats], mean: Floats, scale: Floats) -> Together:
 def _residuals(Zs: Sequence[Floats], mean: Floats, scale: Floats) -> Together:
     """Residual norms of all repeats in one pass, named by their numbers."""
     columns = np.arange(mean.shape[-1])
-    return Together({str(number): ResidualColumns(columns, Z, Z.T, mean, scale) for number, Z in enumerate(Zs)})
+    return Together({str(number): Residual(columns, Z, Z.T, mean, scale) for number, Z in enumerate(Zs)})
 
 
 def _directions(problem: Problem, sketched: Sketched, run_pass: RunPass) -> list[Directions]:

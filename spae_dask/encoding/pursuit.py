@@ -57,9 +57,9 @@ def pursue(
     for step in range(len(selected), r):
         free &= left > problem.dependent
         explained = np.divide(products**2, left, out=np.zeros_like(left), where=free)
-        if not np.any(explained > 0.0):
+        j = lowest_best(explained)
+        if explained[j] <= 0.0:
             break
-        j = lowest_best(explained, free)
         q = columns[:, j]
         for _ in range(2):  # twice is enough
             q = q - (basis[:step] @ q) @ basis[:step]

@@ -20,6 +20,7 @@ from spae_dask.linalg.project import DEPENDENT as RANK_TOL
 from spae_dask.linalg.project import residual
 from spae_dask.linalg.scaling import BoolArray, FloatArray, squared_columns
 from spae_dask.linalg.spectral import leading_left_singular
+from spae_dask.linalg.triangular import inverse
 
 # A residual column nearer than this to the span of others depends on them: coefficients on it would be differences of
 # large numbers, and squares of shorter lengths, found by subtraction, would be rounding noise.
@@ -191,8 +192,8 @@ def best_on_support(problem: ColumnProblem, selected: Sequence[int]) -> ColumnSo
         _, R, pivots = scipy.linalg.qr(problem.columns[:, selected], mode="economic", pivoting=True, check_finite=False)
         independent = int(np.count_nonzero(np.abs(np.diagonal(R)) > 2.0 * DEPENDENT))
         return best_on_support(problem, [selected[i] for i in pivots[:independent]])
-    leaving = scipy.linalg.solve_triangular(R, np.eye(len(selected)), check_finite=False)
-    stretch = np.sqrt(np.sum(leaving**2, axis=1))
+    leaving = inverse(R)
+    stretch = np.sqrt(squared_columns(leaving.T))
     apart = problem.lengths[list(selected)] / stretch
     if np.min(apart) < problem.rank_tol:
         nearest = int(np.argmin(apart))

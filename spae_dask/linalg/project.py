@@ -11,6 +11,7 @@ import numpy as np
 import scipy.linalg
 
 from spae_dask.linalg.scaling import PANEL_COLUMNS, FloatArray, IntArray, squared_columns, unit_columns
+from spae_dask.linalg.triangular import inverse
 
 # A unit column whose part outside the span of the others is shorter than this is dependent on them.
 DEPENDENT = 1e-12
@@ -84,8 +85,7 @@ def column_basis(C: FloatArray, *, rank_tol: RankTol = DEPENDENT) -> ColumnBasis
 
 def apart(R: FloatArray) -> FloatArray:
     """Length of each column's part outside the span of all the others, from the triangle ``R (q, q)`` of their QR."""
-    inverse = scipy.linalg.solve_triangular(R, np.eye(R.shape[0]), check_finite=False)
-    lengths: FloatArray = 1.0 / np.sqrt(squared_columns(inverse.T))
+    lengths: FloatArray = 1.0 / np.sqrt(squared_columns(inverse(R).T))
     return lengths
 
 

@@ -7,7 +7,7 @@ stable, so singular values down to u ||X|| survive, where a Gram matrix keeps on
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg.lapack import dtpqrt
+from scipy.linalg.lapack import dtpqrt, dtrtri
 
 Floats = npt.NDArray[np.float64]
 
@@ -53,4 +53,17 @@ def positive_diagonal(triangle: Floats) -> Floats:
     """The same factor with a nonnegative diagonal, which makes it unique for full column rank."""
     signs = np.where(np.diag(triangle) < 0, -1.0, 1.0)
     result: Floats = np.triu(triangle) * signs[:, None]
+    return result
+
+
+def inverse(triangle: Floats) -> Floats:
+    """Inverse of an upper triangular matrix without zeros on its diagonal.
+
+    LAPACK is called directly: on the ten columns of a support scipy's checks cost more than the inverse itself.
+    """
+    if triangle.size == 0:
+        return np.zeros((0, 0))
+    inverted, info = dtrtri(triangle)
+    assert info == 0, f"entry {info} of the diagonal is zero"
+    result: Floats = inverted
     return result

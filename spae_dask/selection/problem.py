@@ -93,9 +93,9 @@ def lowest_best(score: FloatArray, allowed: BoolArray | None = None) -> int:
     Twins, such as duplicated columns, score the same up to rounding; without the tolerance the last bit would choose,
     and the same data in other chunks would give another answer.
     """
-    best = float(np.max(score if allowed is None else score[allowed]))
+    best = float((score if allowed is None else score[allowed]).max())
     near = score >= best - TIE * abs(best)
-    return int(np.argmax(near if allowed is None else near & allowed))
+    return int((near if allowed is None else near & allowed).argmax())
 
 
 def ranked(score: FloatArray) -> IntArray:

@@ -23,7 +23,6 @@ from spae_dask.accumulators import (
     NonFinite,
     Projection,
     Residual,
-    ResidualColumns,
     RowPool,
     RowSketch,
     Together,
@@ -127,19 +126,16 @@ def _residual(d: int) -> tuple[NDArray[np.intp], NDArray[np.float64], NDArray[np
     return columns, directions(columns.size) / columns.size, directions(d).T / d
 
 
-def _residual_oracle(X: Wide) -> Wide:
-    d = X.shape[1]
-    columns, H_selected, G = _residual(d)
-    H = np.zeros((d, G.shape[0]))
-    H[columns] = H_selected
-    return np.sum((_scaled(X) - (_scaled(X) @ H) @ G) ** 2, axis=0)
-
-
 def _residual_sums_oracle(X: Wide) -> Facts:
     columns, H_selected, G = _residual(X.shape[1])
     codes = _scaled(X)[:, columns] @ H_selected
     left = _scaled(X) - codes @ G
-    return {"loss": np.sum(left**2), "codes": codes.T @ codes, "cross": codes.T @ left}
+    return {
+        "norms": np.sum(left**2, axis=0),
+        "loss": np.sum(left**2),
+        "codes": codes.T @ codes,
+        "cross": codes.T @ left,
+    }
 
 
 def _filled(X: Wide) -> Wide:
@@ -272,14 +268,8 @@ RECIPES = (
     Recipe(
         "Residual",
         lambda d: Residual(*_residual(d), origin(d), scale(d)),
-        lambda r: {"loss": r.loss, "codes": r.codes, "cross": r.cross},
+        lambda r: {"norms": r.norms, "loss": r.loss, "codes": r.codes, "cross": r.cross},
         _residual_sums_oracle,
-    ),
-    Recipe(
-        "ResidualColumns",
-        lambda d: ResidualColumns(*_residual(d), origin(d), scale(d)),
-        lambda r: {"norms": r},
-        lambda X: {"norms": _residual_oracle(X)},
     ),
     Recipe(
         "Projection",

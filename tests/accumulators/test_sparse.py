@@ -41,7 +41,6 @@ DENSE_ONLY = {
     "FrequentDirections",
     "FrequentDirections, scaled",
     "Residual",
-    "ResidualColumns",
     "UnitLosses",
 }
 SPARSE = tuple(recipe for recipe in RECIPES if recipe.name not in DENSE_ONLY)
