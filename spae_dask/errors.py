@@ -49,6 +49,10 @@ class StorageError(SpaeError, OSError):
     """Reading or writing a store failed, or what came back is not what was written."""
 
 
+class DataChanged(StorageError):
+    """The data changed while a run read them, so that its result would be of no data that ever were."""
+
+
 class StorageFaltered(StorageError):
     """A store did not give what it holds, and may when it is asked again: it was slow, throttled or out of reach."""
 

@@ -71,6 +71,8 @@ class Certificate:
     n_left_out, left_out : int, float
         Columns that were left out because they vary by no more than the rounding of their entries, and their sum of
         squared deviations, which is in no other number but ``loss_error``.
+    missing_chunks : str or None
+        Chunks of the data that are not stored, and the number that they were read as; None if all are.
     confidence : float or None
         Probability that the interval holds, where it is not certain, assuming blocks are alike: none tells of a block
         that decides everything and was not read.
@@ -138,6 +140,7 @@ class Certificate:
     summed_over_rows: bool = False
     n_left_out: int = 0
     left_out: float = 0.0
+    missing_chunks: str | None = None
 
     def __post_init__(self) -> None:
         """Refuse numbers that no matrix allows.
@@ -223,6 +226,8 @@ class Certificate:
                 f"left out           {self.n_left_out} columns constant to rounding, "
                 f"with {self.left_out:.3g}, {self.left_out / max(self.total, self.left_out):.2g} of the total",
             )
+        if self.missing_chunks is not None:
+            lines.append(f"missing            {self.missing_chunks}")
         if self.eps is not None:
             at = next(i for i, line in enumerate(lines) if line.startswith("theory"))
             lines.insert(at, f"wanted             {self._wanted()}")

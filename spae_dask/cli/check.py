@@ -1,6 +1,6 @@
 """``spae check``: what is wrong, or odd, with data."""
 
-from spae_dask.cli.options.data import DataArgument, MissingValueOption, StrictOption, WhichData
+from spae_dask.cli.options.data import DataArgument, DeepOption, MissingValueOption, StrictOption, WhichData
 from spae_dask.cli.options.groups import takes_groups
 from spae_dask.cli.options.screen import ScreenOptions
 from spae_dask.cli.options.where import MemoryOption, Where
@@ -20,6 +20,7 @@ def check(
     data: DataArgument,
     which: WhichData,
     missing_value: MissingValueOption = None,
+    deep: DeepOption = False,
     strict: StrictOption = False,
     where: Where,
     memory: MemoryOption = None,
@@ -34,7 +35,9 @@ def check(
 
         source = which.open(data)
         with where.place(memory).ready(source, screen):
-            found = check_data(source, missing_value=missing_value, memory_limit=memory, progress=screen.progress)
+            found = check_data(
+                source, missing_value=missing_value, deep=deep, memory_limit=memory, progress=screen.progress
+            )
         screen.result(str(found), {"data": data, "check": found.as_dict()})
         if strict and found.problems:
             raise InvalidInput(f"{data} has {len(found.problems)} problem(s), and --strict allows none.")

@@ -3,6 +3,8 @@
 It decides what is swept and what is loaded; `task_graphs` makes the tasks of that, and `computing` has them done.
 """
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -17,12 +19,14 @@ from spae_dask.engine.kept_pass import KeptPass, LostState
 from spae_dask.engine.layout import PassLayout, Tally
 from spae_dask.engine.merge_tree import MergeTree, Node
 from spae_dask.engine.reruns import marks_reruns, runs_again
+from spae_dask.engine.same_rows import SameRows
 from spae_dask.engine.shares import NotWhole
 from spae_dask.engine.spans import Span
 from spae_dask.engine.sweep import unchecked
 from spae_dask.engine.task_graphs import Tasks
 from spae_dask.engine.threads import one_blas_thread
 from spae_dask.engine.work import SpanWork
+from spae_dask.errors import DataChanged, SpaeError
 
 Result = TypeVar("Result")
 
@@ -43,6 +47,8 @@ class DaskRunner:
     checkpoint : Checkpoint, optional
         Keeps the states of spans; a run that was cut short goes on from them, and of a worker that is lost nothing is
         read again that it has stored.
+    refuse_changed : callable, optional
+        Called after each pass; raises ``DataChanged`` if what is stored is not what it was when the run began.
 
     Attributes
     ----------
@@ -57,8 +63,11 @@ class DaskRunner:
         tasks_per_worker: int,
         watch: Watcher = ignore,
         checkpoint: Checkpoint | None = None,
+        refuse_changed: Callable[[], None] | None = None,
     ) -> None:
         self.checkpoint = checkpoint
+        self._refuse_changed = refuse_changed or (lambda: None)
+        self._same_rows = SameRows(source)
         self.source = source
         self.client = client
         self.tally = Tally()
@@ -75,17 +84,20 @@ class DaskRunner:
         """Sweep the source once and return the state of all its rows, to which more can be added."""
         layout = PassLayout.of(self.source, accumulator)
         tree = MergeTree(len(layout.spans), layout.fan_in)
+        recipe = self._same_rows.recipe(accumulator)
         kept, state = None, None
         if self.checkpoint is not None:
-            kept = self._kept(self.checkpoint.begin(name, accumulator, layout, self.source))
+            kept = self._kept(self.checkpoint.begin(name, recipe, layout, self.source))
         while state is None:
             try:
-                state = self._run_kept(accumulator, name, layout, tree, kept)
+                with self._on_same_data():
+                    state = self._run_kept(recipe, name, layout, tree, kept)
             except LostState as lost:
                 assert self.checkpoint is not None
                 assert kept is not None
-                self.checkpoint.lost(kept, lost, accumulator)
+                self.checkpoint.lost(kept, lost, recipe)
                 kept = replace(kept, fresh=False)
+        state = self._same_rows.checked(state, name)
         self.tally.add(layout.nbytes)
         if self.checkpoint is not None:
             self.checkpoint.end()
@@ -93,9 +105,23 @@ class DaskRunner:
 
     def run_spans(self, work: SpanWork[Result], spans: tuple[Span, ...], name: str = "pass") -> list[Result]:
         """Run ``work`` on every span and return the (small) results in order."""
-        results = list(self._computing.compute(name, self._tasks.of_work(work, spans, name)))
+        with self._on_same_data():
+            results = list(self._computing.compute(name, self._tasks.of_work(work, spans, name)))
         self.tally.add(nbytes_of_rows(self.source, sum(span.n_rows for span in spans)))
         return results
+
+    @contextmanager
+    def _on_same_data(self) -> Iterator[None]:
+        """End with ``DataChanged`` if data changed meanwhile, also where they changed to what cannot be read."""
+        try:
+            yield
+        except (SpaeError, OSError, ArithmeticError) as error:
+            try:
+                self._refuse_changed()
+            except DataChanged as changed:
+                raise changed from error
+            raise
+        self._refuse_changed()
 
     def _kept(self, kept: KeptPass) -> KeptPass:
         """The stored states of a pass as tasks are given them."""

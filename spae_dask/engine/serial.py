@@ -10,6 +10,7 @@ from spae_dask.engine.events import PassEnded, PassStarted, Resumed, RowsDone, W
 from spae_dask.engine.kept_pass import KeptPass, LostState
 from spae_dask.engine.layout import PassLayout, Tally
 from spae_dask.engine.merge_tree import MergeTree, Node
+from spae_dask.engine.same_rows import SameRows
 from spae_dask.engine.spans import Span
 from spae_dask.engine.sweep import Swept, merge_swept, sweep, unchecked
 from spae_dask.engine.threads import one_blas_thread
@@ -41,6 +42,7 @@ class SerialRunner:
         self.watch = watch
         self.checkpoint = checkpoint
         self.tally = Tally()
+        self._same_rows = SameRows(source)
 
     def run_pass(self, accumulator: Accumulator[Result], name: str = "pass") -> Result:
         """Sweep the source once and return what ``accumulator`` makes of it."""
@@ -48,15 +50,16 @@ class SerialRunner:
         began = time.perf_counter()
         self.watch(PassStarted(name, len(layout.spans), self.source.shape[0], layout.nbytes))
         tree = MergeTree(len(layout.spans), layout.fan_in)
-        kept = None if self.checkpoint is None else self.checkpoint.begin(name, accumulator, layout, self.source)
+        recipe = self._same_rows.recipe(accumulator)
+        kept = None if self.checkpoint is None else self.checkpoint.begin(name, recipe, layout, self.source)
         stored = frozenset() if kept is None else kept.stored()
         if done := tree.covered(stored):
             n_rows = sum(layout.spans[i].n_rows for i in done)
             self.watch(Resumed(len(done), tree.n_spans, n_rows, nbytes_of_rows(self.source, n_rows)))
         with one_blas_thread():
-            swept = self._state_of(tree.root, tree, accumulator, layout, kept, stored)
+            swept = self._state_of(tree.root, tree, recipe, layout, kept, stored)
             with unchecked():
-                result = accumulator.result(swept.state)
+                result = accumulator.result(self._same_rows.checked(swept.state, name))
         self.tally.add(layout.nbytes)
         self.watch(PassEnded(name, time.perf_counter() - began, swept.read_seconds, swept.compute_seconds))
         return result

@@ -34,6 +34,8 @@ class DataCheck:
         Chunks a full Zarr array has, and how many are not stored; None if there is no store to look into.
     first_missing : tuple of str
         Keys of the first few of them.
+    missing_inner_chunks : int or None
+        Inner chunks of stored shards that are not stored; None where they were not counted.
     n_nan, n_inf : int
         Entries that are NaN, or infinite.
     nan_columns, inf_columns : tuple of (int, int)
@@ -57,6 +59,7 @@ class DataCheck:
     expected_chunks: int | None
     missing_chunks: int | None
     first_missing: tuple[str, ...]
+    missing_inner_chunks: int | None
     n_nan: int
     n_inf: int
     nan_columns: tuple[tuple[int, int], ...]
@@ -90,6 +93,7 @@ def check(
     x: Any,
     *,
     missing_value: float | None = None,
+    deep: bool = False,
     memory_limit: int | str | None = None,
     progress: Callable[[Event], None] | None = None,
 ) -> DataCheck:
@@ -101,6 +105,9 @@ def check(
         Anything :func:`spae_dask.open_matrix` opens.
     missing_value : float, optional
         A number that stands for missing beside NaN; it is then counted as NaN.
+    deep : bool
+        True to look also for missing inner chunks of shards where that takes a request for each shard. Up to 10,000
+        shards on a disk are always looked into.
     memory_limit : int or str, optional
         Bytes a process may use in all.
     progress : callable, optional
@@ -112,8 +119,9 @@ def check(
     recipe: Accumulator[Any] = Together({"nonfinite": NonFinite(d, N_NAMED), "moments": Moments(d)})
     client = active_client(source)
     plan = plan_passes(source, [("check", recipe)], client, memory_limit, reason="every entry once", finish_nbytes=0)
-    source, census = count_chunks(source)
-    found = runner_for(source, client, plan, progress).run_pass(recipe, "check")
+    counted = count_chunks(source, deep=deep)
+    source, census = counted.source, counted.census
+    found = runner_for(counted, client, plan, progress).run_pass(recipe, "check")
     entries: NonFiniteEntries = found["nonfinite"]
     moments: ColumnMoments = found["moments"]
     still = np.flatnonzero(constant_columns(moments.standard_deviation, moments.mean))
@@ -127,6 +135,7 @@ def check(
         expected_chunks=census.n_expected if census else None,
         missing_chunks=census.n_missing if census else None,
         first_missing=census.first_missing if census else (),
+        missing_inner_chunks=census.inner.n_missing if census and census.inner else None,
         n_nan=entries.n_nan,
         n_inf=entries.n_inf,
         nan_columns=_counted(entries.nan_by_column),
@@ -151,7 +160,7 @@ def _named(column: int, names: Sequence[object] | None) -> str:
 
 def _problems(census: ChunkCensus | None, entries: NonFiniteEntries, names: Sequence[object] | None) -> list[str]:
     problems = []
-    if census is not None and census.n_missing:
+    if census is not None and census.n_absent:
         problems.append(census.describe())
     for name, count, by_column, remedy in (
         ("NaN", entries.n_nan, entries.nan_by_column, "fit with missing='mean' or missing='zero', or mend the data"),

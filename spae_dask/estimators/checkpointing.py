@@ -11,7 +11,6 @@ import scipy
 
 from spae_dask import __version__
 from spae_dask.algorithms.problem import Problem
-from spae_dask.blocks import RowBlocks
 from spae_dask.engine.checkpoint import Checkpoint
 from spae_dask.engine.memory import format_nbytes
 from spae_dask.engine.plan import Plan
@@ -22,6 +21,7 @@ from spae_dask.storage.artifacts.fingerprint import fingerprint
 from spae_dask.storage.checkpoints.checkpoint_record import Job, begin_or_resume, remember_parts
 from spae_dask.storage.checkpoints.state_store import States, states_at
 from spae_dask.storage.remote.url_secrets import without_secrets
+from spae_dask.storage.sources.census import Counted
 from spae_dask.storage.sources.dask_blocks import DaskBlocks
 
 Place = str | Path
@@ -62,7 +62,7 @@ def checkpoint_at(given: object) -> CheckpointAt | None:
 
 def open_checkpoint(
     wanted: CheckpointAt | None,
-    source: RowBlocks,
+    counted: Counted,
     kind: str,
     strategy: str,
     parameters: dict[str, Any],
@@ -74,7 +74,7 @@ def open_checkpoint(
     ----------
     wanted : CheckpointAt or None
         Where.
-    source : RowBlocks
+    counted : Counted
         The data, of which a sample is read.
     kind, strategy : str
         What is run, and the strategy taken.
@@ -95,8 +95,8 @@ def open_checkpoint(
     store: States = states_at(wanted.place)
     versions = {"spae_dask": __version__, "numpy": np.__version__, "scipy": scipy.__version__}
     versions["machine"] = platform.machine()
-    job = Job(kind, _known_by(source), {**parameters, "strategy": strategy}, versions)
-    begin_or_resume(store, job)
+    job = Job(kind, _known_by(counted), {**parameters, "strategy": strategy}, versions)
+    begin_or_resume(store, job, counted.snapshot)
     if wanted.share is not None and wanted.share.number:
         remember_parts(store, wanted.share.of)
     return Checkpoint(store, wanted.share, digest_of(job.flat()), n_passes)
@@ -124,8 +124,9 @@ def with_note(plan: Plan, wanted: CheckpointAt | None) -> Plan:
     return replace(plan, notes=(*plan.notes, note))
 
 
-def _known_by(source: RowBlocks) -> dict[str, Any]:
-    """What tells these data from others: name, shape, blocks, and a sample of what they hold."""
+def _known_by(counted: Counted) -> dict[str, Any]:
+    """What tells these data from others: name, shape, blocks, stored objects, and a sample of what they hold."""
+    source = counted.source
     bounds = np.asarray(source.bounds, dtype=np.int64)
     known = {
         "name": without_secrets(source.describe()),
@@ -133,6 +134,7 @@ def _known_by(source: RowBlocks) -> dict[str, Any]:
         "dtype": source.dtype.str,
         "row_blocks": f"{bounds.size - 1}, {hashlib.sha256(bounds.tobytes()).hexdigest()[:12]}",
         "content": fingerprint(source)[:24],
+        "objects": counted.snapshot.digest[:24],
         "missing_value": getattr(source, "missing_value", None),
     }
     if isinstance(source, DaskBlocks):

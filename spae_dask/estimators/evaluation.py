@@ -64,13 +64,13 @@ def evaluate(
     client, codec = active_client(source), encoder.codec()
     plan = plan_evaluation(source, codec, strategy, resources_for(client, memory_limit))
     chosen = plan.strategy
-    source = told_of_missing_chunks(source)
+    counted = told_of_missing_chunks(source)
     asked = {"encoder": digest_of(codec)[:24]}
-    kept = open_checkpoint(checkpoint_at(checkpoint), source, "evaluate", chosen, asked)
-    runner = runner_for(source, client, plan, progress, kept)
+    kept = open_checkpoint(checkpoint_at(checkpoint), counted, "evaluate", chosen, asked)
+    runner = runner_for(counted, client, plan, progress, kept)
     with one_blas_thread():
         certificate = evaluate_encoder(runner.run_pass, codec, strategy=chosen)
-    return replace(certificate, bytes_read=runner.tally.nbytes)
+    return replace(certificate, bytes_read=runner.tally.nbytes, missing_chunks=counted.missing_chunks)
 
 
 def plan_evaluation(source: RowBlocks, codec: Codec, strategy: str, resources: Resources) -> Plan:

@@ -99,8 +99,7 @@ class FittedMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # type: i
         )
         client = active_client(source)
         plan = plan_passes(source, [("score", recipe)], client, self.memory_limit, reason="row by row", finish_nbytes=0)
-        source = told_of_missing_chunks(source)
-        found = runner_for(source, client, plan, self.progress).run_pass(recipe, "score")
+        found = runner_for(told_of_missing_chunks(source), client, plan, self.progress).run_pass(recipe, "score")
         refuse_non_finite(found["nonfinite"])
         total = float(found["total"].column_norms.sum())
         return float(1.0 - found["residual"].loss / total) if total > 0 else 1.0

@@ -35,7 +35,7 @@ from spae_dask.estimators.checkpointing import CheckpointAt, open_checkpoint, pa
 from spae_dask.estimators.planning import plan_problem
 from spae_dask.estimators.runtime import active_client, runner_for
 from spae_dask.estimators.sampling import core_of_sample, fit_by_sample, warn_of_unlike_blocks
-from spae_dask.storage.sources.census import count_chunks
+from spae_dask.storage.sources.census import Counted, count_chunks
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,13 +79,14 @@ def fit(
     summary: CoreSummary | Settled | Streamed | None = None
     plan = with_note(plan_problem(source, problem, client, memory_limit), wanted)
     # how many rounds a sample takes, or a sketch to an eps, shows on the way
-    counted = plan.strategy != "sample" and (plan.strategy != "sketch" or problem.n_nonzero is not None)
-    n_passes = len(plan.passes) if counted else None
-    checkpoint = open_checkpoint(wanted, source, "fit", plan.strategy, parameters_of(problem), n_passes)
-    source = told_of_missing_chunks(source, stacklevel=4)
+    known = plan.strategy != "sample" and (plan.strategy != "sketch" or problem.n_nonzero is not None)
+    n_passes = len(plan.passes) if known else None
+    counted = told_of_missing_chunks(source, stacklevel=4)
+    source = counted.source
+    checkpoint = open_checkpoint(wanted, counted, "fit", plan.strategy, parameters_of(problem), n_passes)
     clock = Stopwatch(watch or ignore)
-    runner = runner_for(source, client, plan, clock, checkpoint)
-    tally, feed = runner.tally, None
+    runner = runner_for(counted, client, plan, clock, checkpoint)
+    tally = runner.tally
     n, d = source.shape
     integers = source.dtype.kind in "iub"
     with one_blas_thread():
@@ -94,7 +95,7 @@ def fit(
         elif plan.strategy == "sketch":
             fitted, summary = fit_two_reads(problem, runner.run_pass, source.shape, integers=integers)
         elif plan.strategy == "sample":
-            sampled, tally = fit_by_sample(source, problem, client, plan, clock, checkpoint)
+            sampled, tally = fit_by_sample(counted, problem, client, plan, clock, checkpoint)
             fitted, summary = sampled.fitted, sampled.summary
             warn_of_unlike_blocks(sampled, stacklevel=4)
         elif plan.strategy == "stream":
@@ -113,6 +114,7 @@ def fit(
         fitted.certificate,
         passes=tally.passes + n_counts,
         bytes_read=tally.nbytes + n_counts * total_nbytes(source),
+        missing_chunks=counted.missing_chunks,
     )
     core = core_of_sample(source) if plan.strategy == "sample" else plan.strategy
     warn_of_certificate(certificate, int(fitted.H.any(axis=0).sum()), core, problem.precision)
@@ -136,21 +138,21 @@ def fit_core(
     return encode_core(problem, summary, passes=0, bytes_read=0), summary
 
 
-def told_of_missing_chunks(source: RowBlocks, stacklevel: int = 3) -> RowBlocks:
-    """Warn if chunks are not stored: they read as the fill value, whether or not that was meant.
+def told_of_missing_chunks(source: RowBlocks, stacklevel: int = 3) -> Counted:
+    """Count chunks, and warn if some are not stored: they read as the fill value, whether or not that was meant.
 
-    ``stacklevel`` is that of the user's line, as ``warnings.warn`` counts. The source returned knows which those
-    are: reading it ends with a ``StorageError`` where another one is missed.
+    ``stacklevel`` is that of the user's line, as ``warnings.warn`` counts.
     """
-    source, census = count_chunks(source)
-    if census is not None and census.n_missing:
+    counted = count_chunks(source)
+    census = counted.census
+    if census is not None and census.n_absent:
         warnings.warn(
             f"{source.describe()}: {census.describe()}. That is right if the writer left out chunks that hold "
             "nothing but this value, and wrong if files were lost.",
             MissingChunksWarning,
             stacklevel=stacklevel,
         )
-    return source
+    return counted
 
 
 def warn_of_certificate(certificate: Certificate, n_found: int, strategy: str, precision: str) -> None:

@@ -17,6 +17,7 @@ from spae_dask.engine.plan import Plan, Resources
 from spae_dask.errors import ClusterUnavailable, InvalidInput
 from spae_dask.machine import memory_nbytes
 from spae_dask.settings import setting
+from spae_dask.storage.sources.census import Counted
 
 LOOPBACK = "127.0.0.1"
 """Host of workers that run on this machine, and share its cores."""
@@ -107,14 +108,15 @@ def parse_memory(memory_limit: int | str | None) -> int | None:
 
 
 def runner_for(
-    source: RowBlocks,
+    counted: Counted,
     client: Client | None,
     plan: Plan,
     watch: Watcher | None,
     checkpoint: Checkpoint | None = None,
 ) -> DaskRunner:
-    """A runner that keeps to the plan."""
-    return DaskRunner(source, client, plan.tasks_per_worker, watch or ignore, checkpoint)
+    """A runner that keeps to the plan, and to the data as they were counted."""
+    source, tasks = counted.source, plan.tasks_per_worker
+    return DaskRunner(source, client, tasks, watch or ignore, checkpoint, counted.refuse_changed)
 
 
 def store_names(estimator: Any, X: Any, source: RowBlocks) -> None:

@@ -22,6 +22,7 @@ from spae_dask.engine.memory import format_nbytes, refuse, usable, worker_limit_
 from spae_dask.engine.plan import Plan, Resources
 from spae_dask.engine.planner import tasks_or_refuse
 from spae_dask.errors import UnlikeBlocksWarning
+from spae_dask.storage.sources.census import Counted
 
 UNLIKE = 0.03
 """Share of variance between blocks from which they are called unlike, if chance does not explain it."""
@@ -65,7 +66,7 @@ def sample_notes(source: RowBlocks, seed: int) -> list[str]:
 
 
 def fit_by_sample(
-    source: RowBlocks,
+    counted: Counted,
     problem: Problem,
     client: Client | None,
     plan: Plan,
@@ -81,13 +82,13 @@ def fit_by_sample(
     Tally
         Of one pass, and the bytes of the blocks read.
     """
-    tally = Tally(passes=1)
+    source, tally = counted.source, Tally(passes=1)
 
     def read(numbers: npt.NDArray[np.intp], recipe: Accumulator[Result], name: str) -> Result:
         chosen = choose_blocks(source, numbers)
         footprint = PassLayout.of(chosen, recipe).footprint
         tasks = tasks_or_refuse(f"one task of {name} over {source.describe()}", footprint, plan.resources)
-        runner = DaskRunner(chosen, client, tasks, watch, checkpoint)
+        runner = DaskRunner(chosen, client, tasks, watch, checkpoint, counted.refuse_changed)
         result = runner.run_pass(recipe, name)
         tally.nbytes += runner.tally.nbytes
         return result

@@ -115,8 +115,9 @@ def transform_to_zarr(
     with publish_store(path, overwrite=overwrite) as output:
         attributes = {"spae": {"kind": "codes", "version": __version__, "source": source.describe()}}
         sink = create_sink(output.store, (n, k), dtype, unit, attributes)
-        source, row_map = _as_read(told_of_missing_chunks(given), row_encoder)
-        runner = DaskRunner(source, client, tasks, progress or ignore)
+        counted = told_of_missing_chunks(given)
+        source, row_map = _as_read(counted.source, row_encoder)
+        runner = DaskRunner(source, client, tasks, progress or ignore, refuse_changed=counted.refuse_changed)
         verified = sum(runner.run_spans(WriteRows(row_map, sink), spans, "transform"))
         if verified != n:
             raise PassFailed(f"{verified} of {n} rows were written: please report this, with the shape and the chunks")

@@ -6,7 +6,7 @@ from typing import TypeVar
 from spae_dask.errors import OtherCheckpoint
 from spae_dask.pipelines.schema import Resumable
 from spae_dask.pipelines.work import Work
-from spae_dask.storage.checkpoints.checkpoint_removal import remove_checkpoint
+from spae_dask.storage.checkpoints.checkpoint_removal import end_checkpoint, remove_checkpoint
 
 Found = TypeVar("Found")
 
@@ -38,7 +38,7 @@ def forget(step: Resumable, work: Work) -> None:
     """Remove the checkpoint of a step whose outputs are written."""
     place = checkpoint_of(step, work)
     if place is not None:
-        remove_checkpoint(place)
+        end_checkpoint(place)
 
 
 def checkpoint_of(step: Resumable, work: Work) -> str | None:

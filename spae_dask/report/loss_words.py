@@ -74,6 +74,8 @@ def loss_facts(results: EncoderResults) -> list[tuple[str, Markup | str]]:
         )
     if c.n_left_out:
         facts.append(("left out", _left_out(c)))
+    if c.missing_chunks is not None:
+        facts.append(("not stored", c.missing_chunks))
     if c.eps is not None:
         facts.append(("asked for", _asked(c)))
     if c.left_to_gain is not None:

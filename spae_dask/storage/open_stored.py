@@ -9,7 +9,7 @@ from typing import Any
 from spae_dask.blocks import RowBlocks
 from spae_dask.errors import InvalidInput, NotFound, SpaeError, StorageError
 from spae_dask.storage.no_code import refuse_code
-from spae_dask.storage.readable import READABLE, check_blocks, check_two_dimensional
+from spae_dask.storage.readable import READABLE, check_blocks, check_objects, check_two_dimensional
 from spae_dask.storage.remote.address import Address
 
 NOT_ZARR = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".nc", ".h5")
@@ -117,6 +117,7 @@ def open_zarr_object(node: Any, array: str | None, name: str) -> RowBlocks:
     import zarr
 
     from spae_dask.storage.groups import Member, choose_member, open_sparse_group
+    from spae_dask.storage.sources.counted import grid_of
     from spae_dask.storage.sources.zarr_blocks import ZarrBlocks
 
     if isinstance(node, zarr.Group):
@@ -139,6 +140,7 @@ def open_zarr_object(node: Any, array: str | None, name: str) -> RowBlocks:
     blocks = ZarrBlocks(member.node, names=member.feature_names)
     if 0 not in blocks.shape:  # or else it is refused as empty
         check_blocks(blocks.shape, blocks.rows_per_block, member.name)
+        check_objects(grid_of(member.node), member.name)
     return blocks
 
 

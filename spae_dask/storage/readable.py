@@ -1,5 +1,6 @@
 """What can be read as a matrix, in words, and what is refused of anything that can."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,19 @@ MAX_LENGTH = (1 << 63) - 1
 
 MAX_SPARSE_ROWS = 1 << 34
 """Rows of a sparse matrix, whose pointers are read before its entries: 128 GiB of them."""
+
+
+MAX_OBJECTS = 1 << 28
+"""Chunks, or shards, of an array: which of them are stored takes a bit for each, 32 MiB in all, in every task."""
+
+
+def check_objects(grid: tuple[int, ...], name: str) -> None:
+    """Refuse an array of more chunks than can be kept track of: no listing of them would ever end."""
+    if math.prod(grid) > MAX_OBJECTS:
+        raise InvalidInput(
+            f"the metadata of {name} speak of {math.prod(grid):,} chunks; at most {MAX_OBJECTS:,} are allowed. Either "
+            "they are damaged, or larger chunks, or shards, are needed."
+        )
 
 
 def check_blocks(shape: tuple[int, int], rows_per_block: int, name: str) -> None:

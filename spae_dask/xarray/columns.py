@@ -134,8 +134,7 @@ def _one_pass(
     plan = plan_passes(
         source, [("cells", recipe)], client, encoder.memory_limit, reason="cells without data", finish_nbytes=0
     )
-    source = told_of_missing_chunks(source)
-    runner = runner_for(source, client, plan, encoder.progress)
+    runner = runner_for(told_of_missing_chunks(source), client, plan, encoder.progress)
     found = runner.run_pass(recipe, "cells")
     return found["nonfinite"], found.get("moments"), runner.tally.nbytes
 

@@ -48,11 +48,11 @@ class Checkpoint:
 
     def end(self, screen: "Screen") -> None:
         """Remove what has served, unless it is to be kept."""
-        from spae_dask.storage.checkpoints.checkpoint_removal import remove_checkpoint
+        from spae_dask.storage.checkpoints.checkpoint_removal import end_checkpoint
 
         if self.checkpoint is None:
             return
         if self.keep_checkpoint:
             screen.note(f"kept               {self.checkpoint}")
         else:
-            remove_checkpoint(self.checkpoint)
+            end_checkpoint(self.checkpoint)

@@ -90,6 +90,14 @@ MissingValueOption = Annotated[
         rich_help_panel=DATA,
     ),
 ]
+DeepOption = Annotated[
+    bool,
+    typer.Option(
+        "--deep",
+        help="Look for inner chunks that shards lack wherever the data are, by a request for each shard.",
+        rich_help_panel=DATA,
+    ),
+]
 StrictOption = Annotated[
     bool,
     typer.Option("--strict", help="Chunks that are not stored are an error, not a warning.", rich_help_panel=DATA),

@@ -4,7 +4,7 @@ import json
 import shlex
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Protocol
 
 from spae_dask.errors import InvalidInput, OtherCheckpoint, StorageError
 from spae_dask.storage.checkpoints.local_states import PARTIAL
@@ -17,7 +17,11 @@ FORMAT_VERSION = 1
 RECORD = "checkpoint.json"
 PARTS = "parts.json"
 
+OBJECTS = "objects.npz"
+OBJECTS_OF_JOB = "data.objects"
+
 LARGEST_RECORD = 1 << 22
+LARGEST_OBJECTS = 1 << 30
 
 
 @dataclass(frozen=True)
@@ -45,7 +49,19 @@ class Job:
         return found
 
 
-def begin_or_resume(store: States, job: Job) -> None:
+class Listing(Protocol):
+    """What is stored of the data, object by object."""
+
+    def to_bytes(self) -> bytes:
+        """To be kept."""
+        ...
+
+    def difference_from(self, kept: bytes) -> str | None:
+        """The first object that is not as it was, in words; None if that cannot be told."""
+        ...
+
+
+def begin_or_resume(store: States, job: Job, listing: Listing | None = None) -> None:
     """Write what the checkpoint is of, or make sure that it is of this.
 
     Of several runs that begin one at once the first is the one it is of, and the others go on with it, or are refused.
@@ -76,16 +92,28 @@ def begin_or_resume(store: States, job: Job) -> None:
         store.tidy()
     old, new = there[0].flat(), job.flat()
     changed = [
-        f"{name} was {_told(old, name)}, is {_told(new, name)}"
+        (name == OBJECTS_OF_JOB and listing is not None and _object_changed(store, listing))
+        or f"{name} was {_told(old, name)}, is {_told(new, name)}"
         for name in sorted(old.keys() | new.keys())
         if old.get(name) != new.get(name)
     ]
+    if not changed and listing is not None:
+        store.write_if_absent(OBJECTS, listing.to_bytes())
     if changed:
         raise OtherCheckpoint(
             f"the checkpoint {store.describe()} is of another run: {'; '.join(changed)}. To go on with that run, "
             f"{_as_it_was(there[0], job)}. Else give this one a checkpoint of its own, or remove the old one: "
             f"`spae checkpoint rm {shlex.quote(store.describe())}`."
         )
+
+
+def _object_changed(store: States, listing: Listing) -> str | None:
+    """The object of the data that is not as it was when the checkpoint was begun."""
+    try:
+        with store.open(OBJECTS) as file:
+            return listing.difference_from(file.read(LARGEST_OBJECTS))
+    except FileNotFoundError:
+        return None
 
 
 def _as_it_was(old: Job, new: Job) -> str:

@@ -1,13 +1,14 @@
 """A checkpoint removed: all of it, damaged ones too, and no file of anybody else."""
 
 import re
+import warnings
 
-from spae_dask.errors import InvalidInput, NotFound
+from spae_dask.errors import CheckpointWarning, InvalidInput, NotFound, StorageError
 from spae_dask.storage.checkpoints.checkpoint_record import RECORD
 from spae_dask.storage.checkpoints.local_states import PARTIAL
 from spae_dask.storage.checkpoints.state_store import states_at
 
-OURS = re.compile(r"checkpoint\.json|parts\.json|\d\d-[-a-z0-9]+/(about\.json|\d+-\d+\.state)")
+OURS = re.compile(r"checkpoint\.json|parts\.json|objects\.npz|\d\d-[-a-z0-9]+/(about\.json|\d+-\d+\.state)")
 """Files that a checkpoint consists of; no others are ever removed."""
 
 
@@ -23,14 +24,15 @@ def remove_checkpoint(place: str) -> int:
     """
     store = states_at(place)
     try:
-        files = store.all_files()
+        # in this order: the record goes last, so without it there are no files that an equal run is removing
         names = {*store.files(""), *store.folders()}
+        files = store.all_files()
     except NotADirectoryError:
         raise InvalidInput(f"{place} is a file, not a checkpoint. Nothing was removed.") from None
     if not names:
         raise NotFound(f"there is no checkpoint at {place}. Nothing was removed.")
     foreign = [each.path for each in files if not _is_ours(each.path)]
-    if foreign or RECORD not in names:
+    if foreign or (files and RECORD not in names):
         why = f"it holds {foreign[0]!r}" if foreign else f"it has no {RECORD}"
         raise InvalidInput(f"{place} is not a checkpoint: {why}. Nothing was removed.")
     folders = store.folders()
@@ -40,6 +42,16 @@ def remove_checkpoint(place: str) -> int:
     for folder in (*folders, ""):
         store.remove_folder(folder)
     return sum(each.nbytes for each in files)
+
+
+def end_checkpoint(place: str) -> None:
+    """Remove the checkpoint of a run that is done. An equal run may have removed it already, or still store in it."""
+    try:
+        remove_checkpoint(place)
+    except NotFound:
+        return
+    except StorageError as error:
+        warnings.warn(f"the checkpoint has served, and is left where it is: {error}", CheckpointWarning, stacklevel=2)
 
 
 def _is_ours(path: str) -> bool:

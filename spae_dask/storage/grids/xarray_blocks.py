@@ -1,6 +1,7 @@
 """Row blocks of arrays with named dimensions, in memory, of dask blocks, or still in a file."""
 
 import math
+import os
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -190,6 +191,12 @@ class GridRows:
         across = math.prod(-(-size // c) for size, c in zip(self._others, self.chunks[1:], strict=True))
         at_once = 1 if "chunksizes" in self.variable.encoding else AT_ONCE  # HDF5 decodes them one by one
         return int(chunk) * min(at_once, across * -(-self.places_per_block // self.chunks[0]))
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The file that the variable is read from, if it is one on a disk."""
+        source = str(self.variable.encoding.get("source", ""))
+        return (source,) if os.path.isfile(source) else ()
 
     def with_arrays(self, change: ArrayChange) -> "GridRows":
         """The same with another array of Zarr beneath the variable, if there is one."""

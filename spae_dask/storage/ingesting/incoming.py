@@ -187,8 +187,8 @@ def _from_text(path: Path, columns: Sequence[str] | None, header: bool | None, b
 
 def _from_blocks(blocks: RowBlocks, budget: int) -> Incoming:
     n, d = blocks.shape
-    blocks, census = count_chunks(blocks)
-    if census is not None and census.n_missing:
+    blocks, census, _ = count_chunks(blocks)
+    if census is not None and census.n_absent:
         warn(
             f"{blocks.describe()}: {census.describe()}. They are written as such; if they were lost, restore them.",
             MissingChunksWarning,

@@ -1,6 +1,6 @@
 """Requests of object stores beyond those of Zarr's stores: uploads in parts, and listings with sizes and times."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from typing import Any
 
 from zarr.abc.store import Store
@@ -10,6 +10,9 @@ from spae_dask.storage.remote.stored_file import StoredFile
 
 PART_NBYTES = 16 << 20
 """Of an object that is uploaded in parts. S3 takes 10,000 parts."""
+
+LISTED_AT_ONCE = 1000
+"""Objects that S3 lists by one request."""
 
 N_PARTS_AT_ONCE = 4
 """Parts of one object that are held and sent at once."""
@@ -29,12 +32,13 @@ async def upload(client: Store, key: str, pieces: Iterable[bytes | memoryview]) 
     )
 
 
-async def objects_below(client: Store, prefix: str) -> tuple[StoredFile, ...]:
-    """All objects below a prefix, however deep, in the order of their names."""
+async def objects_below(client: Store, prefix: str) -> AsyncIterator[StoredFile]:
+    """All objects below a prefix, however deep, as they are listed."""
     import obstore
 
-    found = await obstore.list(_client(client), prefix or None).collect_async()
-    return tuple(sorted(_files(found), key=lambda each: each.path))
+    async for listed in obstore.list(_client(client), prefix or None, chunk_size=LISTED_AT_ONCE):
+        for each in _files(listed):
+            yield each
 
 
 async def names_below(client: Store, prefix: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -57,7 +61,8 @@ def _files(listed: Iterable[Any]) -> Iterator[StoredFile]:
         name = each["path"].rpartition("/")[2]
         # consoles make empty objects that stand for folders; they come without the slash at their end
         if each["size"] or "." in name:
-            yield StoredFile(each["path"], int(each["size"]), each["last_modified"].timestamp())
+            tag = each["e_tag"] or ""
+            yield StoredFile(each["path"], int(each["size"]), each["last_modified"].timestamp(), tag)
 
 
 def _cut(pieces: Iterable[bytes | memoryview]) -> Iterator[memoryview]:

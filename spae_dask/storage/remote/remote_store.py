@@ -4,11 +4,12 @@ Pickled, it is its address and nothing else: no client, no secret.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from zarr.abc.store import ByteRequest, Store
 from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
 from zarr.core.sync import sync
+from zarr.storage import ObjectStore
 
 from spae_dask.storage.remote.address import Address
 from spae_dask.storage.remote.object_clients import connect, settled
@@ -17,6 +18,25 @@ from spae_dask.storage.remote.stored_file import StoredFile
 from spae_dask.storage.remote.tries import tried
 
 T = TypeVar("T")
+
+
+class Collects(Protocol):
+    """An object that takes note of files."""
+
+    def add(self, each: StoredFile) -> None:
+        """Take note of one."""
+        ...
+
+
+Collector = TypeVar("Collector", bound=Collects)
+
+
+class _Files:
+    def __init__(self) -> None:
+        self.files: list[StoredFile] = []
+
+    def add(self, each: StoredFile) -> None:
+        self.files.append(each)
 
 
 class RemoteStore(Store):
@@ -122,9 +142,26 @@ class RemoteStore(Store):
         patient = connect(self.address, read_only=False, repeats=True)
         await tried(self.address, key, lambda: upload(patient, key, pieces), "written", repeats_itself=True)
 
+    @property
+    def lists_times(self) -> bool:
+        """True for an object store, whose listing tells sizes, times and ETags."""
+        return isinstance(self._client, ObjectStore)
+
     async def objects_below(self, prefix: str) -> tuple[StoredFile, ...]:
-        """Objects below a prefix, however deep, with sizes and times; of object stores only."""
-        return await self._tried(prefix, lambda: objects_below(self._client, prefix), "listed")
+        """Objects below a prefix, however deep, in the order of their names; of object stores only."""
+        found = await self.collected_below(prefix, _Files)
+        return tuple(sorted(found.files, key=lambda each: each.path))
+
+    async def collected_below(self, prefix: str, begin: Callable[[], Collector]) -> Collector:
+        """Objects below a prefix, each given to a collector as it is listed; a listing that is repeated begins anew."""
+
+        async def once() -> Collector:
+            collector = begin()
+            async for each in objects_below(self._client, prefix):
+                collector.add(each)
+            return collector
+
+        return await self._tried(prefix, once, "listed")
 
     async def names_below(self, prefix: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Names directly below a prefix, of folders and of objects; of object stores only."""

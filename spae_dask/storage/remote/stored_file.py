@@ -15,8 +15,11 @@ class StoredFile:
         Its size.
     time : float
         When it was written, in seconds since 1970.
+    tag : str
+        Changes whenever the object is written again: the ETag of an object store, size and time of a file.
     """
 
     path: str
     nbytes: int
     time: float
+    tag: str = ""

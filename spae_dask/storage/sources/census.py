@@ -4,22 +4,29 @@ A chunk that is not there reads as the fill value: legitimate when a writer skip
 a file was lost. Nobody but the owner of the data can tell the two apart, so they are counted and named.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import product
-from pathlib import Path
+from typing import NamedTuple, Protocol, runtime_checkable
 
-from zarr.core.sync import sync
+import numpy as np
+import numpy.typing as npt
 from zarr.storage import LocalStore
 
 from spae_dask.blocks import RowBlocks
-from spae_dask.storage.sources.counted import METADATA_KEYS, ReadsZarr, ZarrArray, grid_of, store_of, with_counted
+from spae_dask.errors import DataChanged
+from spae_dask.storage.sources.counted import ReadsZarr, ZarrArray, grid_of, store_of, with_counted
 from spae_dask.storage.sources.csr_blocks import CsrBlocks
 from spae_dask.storage.sources.sentinel import SentinelBlocks
+from spae_dask.storage.sources.shards import InnerCensus, inner_census
+from spae_dask.storage.sources.snapshot import Snapshot, StoredObjects, stored_files, stored_objects
 from spae_dask.storage.sources.submatrix import Submatrix
 from spae_dask.storage.sources.zarr_blocks import ZarrBlocks
 
 N_NAMED = 5
+
+FEW_SHARDS = 10_000
+"""Shards on a disk whose indexes are read without being asked: a second's work."""
 
 
 @dataclass(frozen=True)
@@ -34,65 +41,141 @@ class ChunkCensus:
         Keys of the first few absent ones.
     fill_value : object
         What they read as.
+    inner : InnerCensus or None
+        Inner chunks of the stored shards, where they were counted.
     """
 
     n_expected: int
     n_missing: int
     first_missing: tuple[str, ...]
     fill_value: object
+    inner: InnerCensus | None = None
+
+    @property
+    def n_absent(self) -> int:
+        """Chunks and inner chunks that are not stored."""
+        return self.n_missing + (self.inner.n_missing if self.inner else 0)
 
     def describe(self) -> str:
         """One line for people."""
-        if not self.n_missing:
-            return f"all {self.n_expected} chunks are stored"
-        named = ", ".join(self.first_missing) + (", ..." if self.n_missing > len(self.first_missing) else "")
-        missing = f"{self.n_missing} of {self.n_expected} chunks are not stored"
-        return f"{missing} and read as {self.fill_value!r} (first: {named})"
+        if not self.n_absent:
+            return f"all {self.n_expected:,} chunks are stored"
+        told = [_missing(self.n_missing, self.n_expected, "chunks", self.first_missing, self.fill_value)]
+        if self.inner is not None:
+            inner, kind = self.inner, "inner chunks of shards"
+            told.append(_missing(inner.n_missing, inner.n_expected, kind, inner.first_missing, self.fill_value))
+        return "; ".join(each for each in told if each)
 
 
-@dataclass(frozen=True)
-class _Count:
-    """An array that knows which of its chunks were stored, and how many were."""
-
-    array: ZarrArray
-    census: ChunkCensus
+def _missing(n_missing: int, n_expected: int, kind: str, first: Sequence[str], fill_value: object) -> str:
+    if not n_missing:
+        return ""
+    named = ", ".join(first) + (", ..." if n_missing > len(first) else "")
+    return f"{n_missing:,} of {n_expected:,} {kind} are not stored and read as {fill_value!r} (first: {named})"
 
 
 def take_census(array: ZarrArray) -> ChunkCensus | None:
     """Count the stored objects of an array by listing its store once; ``None`` if the store cannot be listed."""
-    count = _count(array)
-    return None if count is None else count.census
+    objects = stored_objects(array)
+    return None if objects is None else _census(array, objects)
 
 
-def count_chunks(source: RowBlocks) -> tuple[RowBlocks, ChunkCensus | None]:
-    """Count the chunks behind a source, and have it read by that.
+class Counted(NamedTuple):
+    """A source whose chunks were counted.
 
-    Returns
-    -------
-    RowBlocks
+    Attributes
+    ----------
+    source : RowBlocks
         The source. Reading it, here or in another process, ends with a ``StorageError`` where a chunk is missed that
         was stored; so it does for Zarr arrays beneath a dask array or an xarray variable.
-    ChunkCensus or None
+    census : ChunkCensus or None
         Of the source's own arrays; None if it is not in a Zarr store, or that cannot be listed.
+    snapshot : Snapshot
+        What is stored of it.
     """
-    if not isinstance(source, ReadsZarr):
-        return source, None
-    own = isinstance(_beneath(source), ZarrBlocks | CsrBlocks)
-    counts: list[_Count | None] = []
 
-    def counted(array: ZarrArray) -> ZarrArray:
+    source: RowBlocks
+    census: ChunkCensus | None
+    snapshot: Snapshot
+
+    @property
+    def missing_chunks(self) -> str | None:
+        """Chunks that are not stored, in words; None if all are, or it is not known."""
+        return self.census.describe() if self.census is not None and self.census.n_absent else None
+
+    def refuse_changed(self) -> None:
+        """Raise ``DataChanged`` if an object behind the source is another one than it was."""
+        now = Snapshot(tuple(_visit(self.source, lambda array, _: array).parts))
+        difference = now.difference(self.snapshot)
+        if difference is not None:
+            raise DataChanged(
+                f"the data changed while they were read: {difference}. The result would mix two states of them. Run "
+                "again when nobody writes to them, or on a copy."
+            )
+
+
+@runtime_checkable
+class ReadsFiles(Protocol):
+    """A source that reads plain files."""
+
+    @property
+    def files(self) -> Sequence[str]:
+        """Their paths; none if they are elsewhere."""
+        ...
+
+
+def count_chunks(source: RowBlocks, *, deep: bool = False) -> Counted:
+    """Count the chunks behind a source, and have it read by that.
+
+    Inner chunks of shards are counted too if the shards are few and on a disk, or with ``deep`` anyway.
+    """
+    censuses: list[tuple[str, ChunkCensus]] = []
+
+    def counted(array: ZarrArray, objects: StoredObjects) -> ZarrArray:
+        censuses.append((array.basename, _census(array, objects, deep=deep)))
+        return with_counted(array, objects.numbers)
+
+    visited = _visit(source, counted)
+    whole = _is_zarr(source) and censuses and len(censuses) == visited.n_arrays
+    return Counted(visited.source, _together(censuses) if whole else None, Snapshot(tuple(visited.parts)))
+
+
+@dataclass
+class _Visited:
+    """A source whose arrays were listed one by one."""
+
+    source: RowBlocks
+    parts: list[StoredObjects]
+    n_arrays: int = 0
+
+
+def _visit(source: RowBlocks, listed: Callable[[ZarrArray, StoredObjects], ZarrArray]) -> _Visited:
+    """List the objects of all arrays of a source, and have the source read what is made of each array."""
+    found = _Visited(source, [])
+
+    def change(array: ZarrArray) -> ZarrArray:
+        found.n_arrays += 1
         try:
-            count = _count(array)
+            objects = stored_objects(array)
         except Exception:
-            if own:
+            if _is_zarr(source):
                 raise
-            count = None  # what lies beneath a graph is counted where it can be
-        counts.append(count)
-        return array if count is None else count.array
+            objects = None  # what lies beneath a graph is listed where it can be
+        if objects is None:
+            return array
+        found.parts.append(objects)
+        return listed(array, objects)
 
-    same = source.with_arrays(counted)
-    found = [count for count in counts if count is not None]
-    return same, _together(found) if own and found and len(found) == len(counts) else None
+    if isinstance(source, ReadsZarr):
+        found.source = source.with_arrays(change)
+    if isinstance(source, ReadsFiles) and source.files:
+        found.parts.append(stored_files(source.files))
+    return found
+
+
+def _is_zarr(source: RowBlocks) -> bool:
+    """True for a source of Zarr arrays of its own, which are all of it."""
+    return isinstance(_beneath(source), ZarrBlocks | CsrBlocks)
 
 
 def _beneath(source: RowBlocks) -> RowBlocks:
@@ -101,48 +184,48 @@ def _beneath(source: RowBlocks) -> RowBlocks:
     return source
 
 
-def _together(counts: Sequence[_Count]) -> ChunkCensus:
+def _together(censuses: Sequence[tuple[str, ChunkCensus]]) -> ChunkCensus:
     """The census of all arrays of a source; of several, which one a chunk is of stands before its key."""
-    if len(counts) == 1:
-        return counts[0].census
-    first = [f"{each.array.basename}/{key}" for each in counts for key in each.census.first_missing]
+    if len(censuses) == 1:
+        return censuses[0][1]
+    first = [f"{name}/{key}" for name, each in censuses for key in each.first_missing]
     return ChunkCensus(
-        sum(each.census.n_expected for each in counts),
-        sum(each.census.n_missing for each in counts),
+        sum(each.n_expected for _, each in censuses),
+        sum(each.n_missing for _, each in censuses),
         tuple(first[:N_NAMED]),
-        next((each.census.fill_value for each in counts if each.census.n_missing), 0),
+        next((each.fill_value for _, each in censuses if each.n_absent), 0),
+        _inner_together([(name, each.inner) for name, each in censuses if each.inner is not None]),
     )
 
 
-def _count(array: ZarrArray) -> _Count | None:
-    store = store_of(array)
-    if not store.supports_listing:
+def _inner_together(censuses: Sequence[tuple[str, InnerCensus]]) -> InnerCensus | None:
+    if not censuses:
         return None
-    keys = sync(_list_keys(array))
-    if array.shards is not None and isinstance(store, LocalStore):
-        keys -= _empty_files(store.root / array.path, keys)
-    if not keys.intersection(METADATA_KEYS):
-        return None  # a plain web server says it lists, and gives nothing: not even the metadata just read
-    stored = bytearray()
-    first: list[str] = []
-    for coordinates in product(*map(range, grid_of(array))):
-        key = array.metadata.encode_chunk_key(coordinates)
-        stored.append(key in keys)
-        if not stored[-1] and len(first) < N_NAMED:
-            first.append(key)
-    census = ChunkCensus(len(stored), stored.count(0), tuple(first), _plain(array.fill_value))
-    return _Count(with_counted(array, stored), census)
+    first = [f"{name}/{key}" for name, each in censuses for key in each.first_missing]
+    n_expected, n_missing = np.sum([(each.n_expected, each.n_missing) for _, each in censuses], axis=0).tolist()
+    return InnerCensus(n_expected, n_missing, tuple(first[:N_NAMED]))
+
+
+def _census(array: ZarrArray, objects: StoredObjects, *, deep: bool = False) -> ChunkCensus:
+    grid = grid_of(array)
+    n_expected = math.prod(grid)
+    first = [_key(array, grid, number) for number in _first_missing(objects.numbers, n_expected)]
+    cheap = isinstance(store_of(array), LocalStore) and objects.numbers.size <= FEW_SHARDS
+    inner = inner_census(array, objects.numbers, N_NAMED) if deep or cheap else None
+    return ChunkCensus(n_expected, n_expected - objects.numbers.size, tuple(first), _plain(array.fill_value), inner)
+
+
+def _first_missing(stored: npt.NDArray[np.int64], n_expected: int) -> list[int]:
+    """The first few numbers that are not among some ascending ones."""
+    # before place i of the stored ones, stored[i] - i numbers are missing
+    missing = np.arange(min(N_NAMED, n_expected - stored.size))
+    first: list[int] = (missing + np.searchsorted(stored - np.arange(stored.size), missing, side="right")).tolist()
+    return first
+
+
+def _key(array: ZarrArray, grid: tuple[int, ...], number: int) -> str:
+    return str(array.metadata.encode_chunk_key(tuple(int(place) for place in np.unravel_index(number, grid))))
 
 
 def _plain(value: object) -> object:
     return value.item() if hasattr(value, "item") else value
-
-
-def _empty_files(folder: Path, keys: set[str]) -> set[str]:
-    """Keys whose file is empty, as a full disk or a crash leaves it: Zarr reads an empty shard as one not stored."""
-    return {key for key in keys if (folder / key).stat().st_size == 0}
-
-
-async def _list_keys(array: ZarrArray) -> set[str]:
-    prefix = f"{array.path}/" if array.path else ""
-    return {key.removeprefix(prefix) async for key in array.store.list_prefix(prefix)}

@@ -5,12 +5,14 @@ own mounts and copies of the data, and files get lost while a run goes on. So th
 chunks were stored. The store says with each chunk that is read whether it is there: nothing more is asked of it.
 """
 
+import math
 import re
 from collections.abc import Callable
 from copy import copy
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
+import numpy.typing as npt
 import zarr
 from zarr.abc.store import ByteRequest, Store
 from zarr.core.buffer import Buffer, BufferPrototype
@@ -139,15 +141,15 @@ def coordinates_of(key: str, n_dimensions: int) -> tuple[int, ...]:
     return tuple(int(number) for number in re.findall(r"\d+", key)[-n_dimensions:])
 
 
-def with_counted(array: ZarrArray, stored: bytes | bytearray) -> ZarrArray:
+def with_counted(array: ZarrArray, stored: npt.NDArray[np.int64]) -> ZarrArray:
     """The array, reading which ends with an error where an object is missed that was stored.
 
     Parameters
     ----------
     array : zarr.Array
         Of one or more dimensions.
-    stored : bytes
-        For each object of the grid, in row-major order, 1 if it is stored and 0 if not.
+    stored : ndarray of int64
+        Ascending numbers, in row-major order, of the objects of the grid that are stored.
 
     Returns
     -------
@@ -159,8 +161,11 @@ def with_counted(array: ZarrArray, stored: bytes | bytearray) -> ZarrArray:
     last = tuple(length - 1 for length in grid)
     if coordinates_of(array.metadata.encode_chunk_key(last), len(grid)) != last:
         return array
-    missing = np.frombuffer(stored, dtype=np.uint8) == 0
-    absent = np.packbits(missing).tobytes() if missing.any() else b""
+    n_expected, absent = math.prod(grid), b""
+    if stored.size < n_expected:
+        bits = np.full(-(-n_expected // 8), 255, dtype=np.uint8)
+        np.bitwise_and.at(bits, stored >> 3, ~(128 >> (stored & 7)).astype(np.uint8))
+        absent = bits.tobytes()
     store = CountedStore(store_of(array), array.path, grid, absent)
     same = copy(array._async_array)  # not made anew: which arguments it takes depends on the release of Zarr
     object.__setattr__(same, "store_path", StorePath(store, array.path))

@@ -106,6 +106,11 @@ class CsrBlocks:
         return same
 
     @property
+    def files(self) -> tuple[str, ...]:
+        """The HDF5 file, if it is in one."""
+        return () if isinstance(self.data, zarr.Array) else (self.data.path,)
+
+    @property
     def n_objects(self) -> int | None:
         """Objects the three arrays have if all are stored: shards if there are shards, else chunks; None in a file."""
         if not isinstance(self.data, zarr.Array):

@@ -80,6 +80,11 @@ class H5Blocks:
         rows: npt.NDArray[Any] = read_run(self.array, start, min(start + self.rows_per_block, self.shape[0]))
         return rows.astype(self.dtype, copy=False)
 
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The file."""
+        return (self.array.path,)
+
     def describe(self) -> str:
         """Where the array is."""
         return self.array.place

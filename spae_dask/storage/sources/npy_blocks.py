@@ -123,6 +123,11 @@ class NpyBlocks:
             ) from error
         return rows
 
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The file, if it is on a disk."""
+        return (self.path,) if self.remote is None else ()
+
     def describe(self) -> str:
         """The path."""
         return self.path

@@ -109,6 +109,11 @@ class Submatrix:
             block = block[self.kept_rows[start:stop] - self.source.bounds[number]]
         return block if self.kept_columns is None else block[:, self.kept_columns]
 
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Those of the source."""
+        return tuple(getattr(self.source, "files", ()))
+
     def with_arrays(self, change: ArrayChange) -> RowBlocks:
         """The same with other arrays beneath."""
         return replace(self, source=self.source.with_arrays(change)) if isinstance(self.source, ReadsZarr) else self

@@ -83,6 +83,11 @@ class TableBlocks:
         return tuple(accumulate((piece.rows for piece in self.pieces), initial=0))
 
     @property
+    def files(self) -> tuple[str, ...]:
+        """Files of the table, if they are on a disk."""
+        return tuple(dict.fromkeys(piece.file for piece in self.pieces if "://" not in piece.file))
+
+    @property
     def read_nbytes(self) -> int:
         """The columns that are decoded at once, a batch of their rows, and the library itself."""
         return 2 * DECODING_NBYTES + 2 * BATCH_NBYTES

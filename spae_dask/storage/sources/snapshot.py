@@ -1,0 +1,226 @@
+"""The stored objects of a source at one moment, each with a mark of its size and time, by which a change is noticed.
+
+A run reads its data for hours, some of them twice, and goes on from a checkpoint days later. If somebody writes to them
+meanwhile, the result would mix two states of the data. So the objects are listed when the run begins and after each
+pass, and a run that finds another list than before ends with an error that names the object.
+
+Of a chunk a listing tells size and time, or the ETag of an object store. A store that tells neither, such as a web
+server or a dictionary, is known by the names alone; passes over the same rows are compared besides
+(:mod:`spae_dask.engine.same_rows`).
+"""
+
+import hashlib
+import os
+from array import array as numbers_of_type
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from io import BytesIO
+from pathlib import Path
+from zipfile import BadZipFile
+
+import numpy as np
+import numpy.typing as npt
+from zarr.core.sync import sync
+from zarr.storage import LocalStore, ZipStore
+
+from spae_dask.storage.remote.remote_store import RemoteStore
+from spae_dask.storage.remote.stored_file import StoredFile
+from spae_dask.storage.sources.counted import (
+    METADATA_KEYS,
+    ZarrArray,
+    coordinates_of,
+    grid_of,
+    place_of,
+    store_of,
+)
+
+UNKNOWN = StoredFile("", 1, 0.0)
+"""Of an object whose store tells neither size nor time."""
+
+
+@dataclass(frozen=True, eq=False)
+class StoredObjects:
+    """Objects that are stored of one array, or plain files.
+
+    Attributes
+    ----------
+    where : str
+        The array or the files, for messages.
+    numbers : ndarray of int64
+        Which objects are stored, ascending: places in the array's grid in row-major order, or in the list of files.
+    marks : ndarray of uint64
+        A mark of size and time for each of them.
+    name : callable
+        Name of the object of a number.
+    """
+
+    where: str
+    numbers: npt.NDArray[np.int64]
+    marks: npt.NDArray[np.uint64]
+    name: Callable[[int], str]
+
+    def pairs(self) -> set[tuple[int, int]]:
+        """Numbers and marks."""
+        return set(zip(self.numbers.tolist(), self.marks.tolist(), strict=True))
+
+
+@dataclass(frozen=True, eq=False)
+class Snapshot:
+    """All objects behind a source."""
+
+    parts: tuple[StoredObjects, ...] = ()
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of all numbers and marks; of a source without stored objects that of nothing."""
+        digest = hashlib.sha256()
+        for part in self.parts:
+            digest.update(np.int64(part.numbers.size).tobytes() + part.numbers.tobytes() + part.marks.tobytes())
+        return digest.hexdigest()
+
+    def difference(self, before: "Snapshot") -> str | None:
+        """The first object that is another one than before, in words; None if all are the same."""
+        if self.digest == before.digest:
+            return None
+        if len(self.parts) != len(before.parts):
+            return "the store is not there any more, or no longer tells what it holds"
+        for now, then in zip(self.parts, before.parts, strict=True):
+            changed = now.pairs() ^ then.pairs()
+            if changed:
+                number = min(changed)[0]
+                there = [number in part.numbers for part in (then, now)]
+                happened = "was written again" if all(there) else "appeared" if there[1] else "was removed"
+                n_others = len({each for each, _ in changed}) - 1
+                others = f", and {n_others:,} more changed" if n_others else ""
+                return f"{now.name(number)} of {now.where} {happened}{others}"
+        return None
+
+    def to_bytes(self) -> bytes:
+        """Numbers and marks, as they are kept in a file."""
+        file = BytesIO()
+        np.savez(file, *(each for part in self.parts for each in (part.numbers, part.marks)))
+        return file.getvalue()
+
+    def difference_from(self, kept: bytes) -> str | None:
+        """The same as ``difference`` from what ``to_bytes`` gave; None if that is damaged."""
+        try:
+            with np.load(BytesIO(kept), allow_pickle=False) as file:
+                arrays = [file[name] for name in file.files]
+            before = [StoredObjects("", *pair, str) for pair in zip(arrays[::2], arrays[1::2], strict=True)]
+            return self.difference(Snapshot(tuple(before)))
+        except (OSError, ValueError, TypeError, KeyError, BadZipFile):
+            return None
+
+
+def stored_objects(array: ZarrArray) -> StoredObjects | None:
+    """List the stored objects (chunks, or shards) of an array once; None if its store cannot be listed."""
+    store, prefix = store_of(array), f"{array.path}/" if array.path else ""
+    if not store.supports_listing:
+        return None
+    if isinstance(store, LocalStore):
+        listing = Listing(array)
+        for each in _files_below(str(store.root / array.path)):
+            listing.add(each)
+    elif isinstance(store, RemoteStore) and store.lists_times:
+        listing = sync(store.collected_below(prefix, lambda: Listing(array, prefix)))
+    else:
+        whole = _stored_file(str(store.path), "") if isinstance(store, ZipStore) else None
+        listing = sync(_keys_below(array, prefix, whole or UNKNOWN))
+    return listing.objects()
+
+
+async def _keys_below(array: ZarrArray, prefix: str, known: StoredFile) -> "Listing":
+    listing = Listing(array, prefix)
+    async for key in store_of(array).list_prefix(prefix):
+        listing.add(StoredFile(key, known.nbytes, known.time))
+    return listing
+
+
+@dataclass(eq=False)
+class Listing:
+    """Stored objects of an array as they are listed, 16 bytes for each.
+
+    Parameters
+    ----------
+    array : zarr.Array
+        The array.
+    prefix : str
+        Of the keys that are listed.
+    """
+
+    array: ZarrArray
+    prefix: str = ""
+    _numbers: "numbers_of_type[int]" = field(default_factory=lambda: numbers_of_type("q"))
+    _marks: "numbers_of_type[int]" = field(default_factory=lambda: numbers_of_type("Q"))
+    _has_metadata: bool = False
+
+    def __post_init__(self) -> None:
+        self._grid = grid_of(self.array)
+        # a shard of which a full disk left an empty file is, to Zarr, one that is not stored
+        self._least = int(self.array.shards is not None)
+
+    def add(self, each: StoredFile) -> None:
+        """Take note of an object; what is no chunk of the array is left out."""
+        key = each.path.removeprefix(self.prefix)
+        if key in METADATA_KEYS:
+            self._has_metadata = True
+            return
+        coordinates = coordinates_of(key, len(self._grid))
+        inside = [place < size for place, size in zip(coordinates, self._grid, strict=False)]
+        if len(inside) < len(self._grid) or not all(inside):
+            return
+        if self.array.metadata.encode_chunk_key(coordinates) != key or each.nbytes < self._least:
+            return
+        number = 0
+        for place, size in zip(coordinates, self._grid, strict=True):
+            number = number * size + place
+        self._numbers.append(number)
+        self._marks.append(_mark(each))
+
+    def objects(self) -> StoredObjects | None:
+        """All of them; None if the listing lacks even the metadata, as that of a plain web server does."""
+        if not self._has_metadata:
+            return None
+        numbers, marks = np.array(self._numbers, dtype=np.int64), np.array(self._marks, dtype=np.uint64)
+        order = np.argsort(numbers, kind="stable")
+        return StoredObjects(place_of(self.array), numbers[order], marks[order], self._name)
+
+    def _name(self, number: int) -> str:
+        coordinates = tuple(int(place) for place in np.unravel_index(number, self._grid))
+        return f"chunk {self.array.metadata.encode_chunk_key(coordinates)!r}"
+
+
+def _mark(file: StoredFile) -> int:
+    text = file.tag or repr((file.nbytes, file.time))
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest())
+
+
+def _files_below(folder: str, prefix: str = "") -> Iterator[StoredFile]:
+    """All files below a folder, by their paths there; what goes while it is listed is left out."""
+    with suppress(FileNotFoundError), os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir():
+                yield from _files_below(entry.path, f"{prefix}{entry.name}/")
+            elif (file := _stored_file(entry.path, f"{prefix}{entry.name}")) is not None:
+                yield file
+
+
+def _stored_file(path: str, name: str) -> StoredFile | None:
+    try:
+        stat = os.stat(path)
+    except FileNotFoundError:
+        return None
+    return StoredFile(name, stat.st_size, stat.st_mtime, f"{stat.st_size} {stat.st_mtime_ns}")
+
+
+def stored_files(paths: Sequence[str]) -> StoredObjects:
+    """Plain files, those that are there."""
+    found = [(number, _stored_file(path, path)) for number, path in enumerate(paths)]
+    there = [(number, _mark(file)) for number, file in found if file is not None]
+    return StoredObjects(
+        str(Path(paths[0]).parent),
+        np.array([number for number, _ in there], dtype=np.int64),
+        np.array([mark for _, mark in there], dtype=np.uint64),
+        lambda number: Path(paths[number]).name,
+    )
