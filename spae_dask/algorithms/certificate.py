@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from spae_dask.algorithms.metrics import EncoderMetrics
 from spae_dask.errors import ImpossibleCertificate
-from spae_dask.linalg.loss import rounding_error
+from spae_dask.linalg.loss import allowed_loss, rounding_error
 from spae_dask.markup import html_table, labelled_lines
 
 Floats = npt.NDArray[np.float64]
@@ -86,7 +86,7 @@ class Certificate:
     passes, bytes_read : int
         Reads of the data, and decoded bytes read in all.
     eps : float or None
-        The wanted excess, if the number of nonzeros was chosen for one.
+        The wanted excess over PCA's loss, if the number of nonzeros was chosen for one.
     theory_n_nonzero, theory_n_nonzero_sharp : int or None
         The nonzeros for which theory promises that excess beforehand, see ``spae_dask.algorithms.theory.Target``.
     decoder_loss : float or None
@@ -96,6 +96,8 @@ class Certificate:
         All else that is measured of an encoder, where it is evaluated on other data.
     symmetric_lower, symmetric_upper : float or None
         Between these ``symmetric_ratio`` must be, by the loss alone: see :func:`symmetric_bounds`.
+    keep : float or None
+        The wanted share of the variance that PCA explains, if the number of nonzeros was chosen for one.
     prefix_losses, prefix_bounds : list of float or None
         Losses of the first 1, 2, ... components of an iterative encoder, and the most that the paper's theorem allows.
     """
@@ -138,6 +140,7 @@ class Certificate:
     summed_over_rows: bool = False
     n_left_out: int = 0
     left_out: float = 0.0
+    keep: float | None = None
 
     def __post_init__(self) -> None:
         """Refuse numbers that no matrix allows.
@@ -223,7 +226,7 @@ class Certificate:
                 f"left out           {self.n_left_out} columns constant to rounding, "
                 f"with {self.left_out:.3g}, {self.left_out / max(self.total, self.left_out):.2g} of the total",
             )
-        if self.eps is not None:
+        if self.target is not None:
             at = next(i for i, line in enumerate(lines) if line.startswith("theory"))
             lines.insert(at, f"wanted             {self._wanted()}")
         if self.decoder_loss is not None:
@@ -263,12 +266,43 @@ class Certificate:
         return None if self.decoder_loss is None or self.pca_loss <= 0 else self.decoder_loss / self.pca_loss
 
     @property
+    def target_met(self) -> bool | None:
+        """Whether the target, ``eps`` or ``keep``, is reached by the decoder that is returned.
+
+        True or False only if the bounds on both losses leave no doubt. None if they do, or if there was no target.
+        """
+        if self.target is None or self.confidence is not None:
+            return None
+        least, most = self._ends(self.loss, self.loss_kind, self.loss_lower, self.loss_upper)
+        if self.decoder_loss is not None:
+            least = most = self.decoder_loss
+        pca = self._ends(self.pca_loss, self.pca_loss_kind, self.pca_loss_lower, self.pca_loss_upper)
+        sure, possible = (self._allowed_loss(each) for each in pca)
+        return True if most <= sure else False if least > possible else None
+
+    @property
     def misses_eps(self) -> bool:
-        """True if the encoder's own decoder loses more than the wanted excess allows."""
-        if self.eps is None or self.decoder_loss is None:
-            return False
-        allowed = (1 + self.eps) * self.pca_loss
-        return self.decoder_loss > allowed + max(self.loss_error, rounding_error(allowed, self.total))
+        """True if the target is missed for certain, as where a decoder is made of too few rows."""
+        return self.target_met is False
+
+    @property
+    def target(self) -> str | None:
+        """The target as it was given, if the number of nonzeros was chosen for one."""
+        if self.keep is not None:
+            return f"keep={self.keep:g}"
+        return None if self.eps is None else f"eps={self.eps:g}"
+
+    def _allowed_loss(self, pca_loss: float) -> float:
+        """Most that the target allows to lose, and what rounding may add to it."""
+        allowed = allowed_loss(pca_loss, self.total, eps=self.eps, keep=self.keep)
+        return allowed + max(self.loss_error, rounding_error(allowed, self.total))
+
+    @staticmethod
+    def _ends(value: float, kind: str, lower: float | None, upper: float | None) -> tuple[float, float]:
+        """Bounds on a loss; the loss itself where it is exact or nothing else is known."""
+        if kind == "exact":
+            return value, value
+        return value if lower is None else lower, math.inf if upper is None else upper
 
     def _ratio_interval(self) -> str:
         """Where the ratio lies on all rows, where not all were seen."""
@@ -302,13 +336,21 @@ class Certificate:
         return "\n                   summed over the rows" if self.summed_over_rows else ""
 
     def _wanted(self) -> str:
-        wanted = f"eps = {self.eps:g}: r = {self.n_nonzero} found"
-        if self.misses_eps:
-            wanted += f", but with its own decoder the loss is {self.decoder_ratio:.6f} x PCA's"
+        wanted = f"{str(self.target).replace('=', ' = ')}: r = {self.n_nonzero} found, {self._outcome()}"
         if self.theory_n_nonzero is None:
             return wanted
         sharp = "" if self.theory_n_nonzero_sharp is None else f", {self.theory_n_nonzero_sharp} with sharper constants"
         return f"{wanted}; theory's r for this eps: {self.theory_n_nonzero}{sharp}"
+
+    def _outcome(self) -> str:
+        """Words for whether the target was reached, and how surely."""
+        if self.target_met is not None:
+            missed = "missed"
+            if self.decoder_loss is not None:
+                missed += f": with its own decoder the loss is {self.decoder_ratio or math.inf:.6f} x PCA's"
+            return "met" if self.target_met else missed
+        met = self.loss <= self._allowed_loss(self.pca_loss)
+        return f"{'met' if met else 'missed'} by the estimate, not for certain"
 
     def _interval(self) -> str:
         """What is certain about PCA's loss, and hence about the ratio."""

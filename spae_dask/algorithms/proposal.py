@@ -16,7 +16,7 @@ from spae_dask.encoding.polished import encode_polished
 from spae_dask.encoding.reduced_core import reduce_core
 from spae_dask.linalg.candidates import restricted_core
 from spae_dask.linalg.copies import lowest_equal, on_one
-from spae_dask.linalg.loss import encoder_loss
+from spae_dask.linalg.loss import encoder_loss, total_variance
 from spae_dask.linalg.project import DEPENDENT
 from spae_dask.linalg.scaling import unit_scaled
 from spae_dask.linalg.spectral import pca_loss, right_singular
@@ -113,9 +113,9 @@ def propose(problem: Problem, W: Floats, V_k: Floats, n_candidates: int, *, rank
 
 
 def _likely_size(problem: Problem, scaled: Floats, most: int, rank_tol: float) -> int:
-    """Nonzeros at which quick encoders reach ``eps`` on the sketch, doubled: where to look, not the answer."""
+    """Nonzeros at which quick encoders reach the target on the sketch, doubled: where to look, not the answer."""
     k = problem.n_components
-    target = (1 + problem.eps) * pca_loss(right_singular(scaled, 0)[0], k)
+    target = problem.allowed_loss(pca_loss(right_singular(scaled, 0)[0], k), total_variance(scaled))
     columns = targeted_greedy(scaled, k, most, rank_tol=rank_tol)
     core, allowed = restricted_core(scaled, columns), np.arange(columns.size)
     size = 1

@@ -106,20 +106,20 @@ class Settled:
         return self._fitted(problem, H)
 
     def reaches(self, problem: Problem, fitted: FittedEncoder) -> bool:
-        """Whether an encoder loses no more than ``1 + eps`` times what PCA is known to lose."""
+        """Whether an encoder reaches the target, by what PCA is known to lose."""
         return fitted.certificate.loss <= self._target(problem)
 
     def _target(self, problem: Problem) -> float:
         k = problem.n_components
         pca = self.pca_interval(k)[0 if problem.certified else 1]
-        return (1 + problem.eps) * pca + self.rounding.pca_error(pca, k)
+        return problem.allowed_loss(pca, self.sketched.total) + self.rounding.pca_error(pca, k)
 
     def rank_tol(self, k: int) -> float:
         """Relative length below which a column's part outside the span of others is noise, see ``Rounding``."""
         return self.rounding.rank_tol(float(np.sum(self.basis.spectrum[k:] ** 2)))
 
     def _smallest(self, problem: Problem) -> Floats:
-        """Encoder of the fewest nonzeros found that reaches ``eps``; of all candidates if none does."""
+        """Encoder of the fewest nonzeros found that reaches the target; of all candidates if none does."""
         target = self._target(problem) - self.outside
 
         def loss(r: int) -> float:

@@ -179,16 +179,16 @@ def measured_if_fragile(fitted: FittedEncoder, run_pass: RunPass) -> FittedEncod
 
 
 def _smallest(problem: Problem, core: Floats, rank_tol: float) -> Encoded:
-    """Encoder of the fewest nonzeros found whose loss is within ``1 + eps`` of PCA's.
+    """Encoder of the fewest nonzeros found that reaches the problem's target.
 
     The search uses quick encoders; full effort then tries to do with fewer still.
     """
     encode = METHODS[problem.method]
     floor = problem.n_components if problem.method in SHARED else 1
     quick, thorough = Search(effort=0, rank_tol=rank_tol), Search(rank_tol=rank_tol)
-    r = smallest_r(core, problem.n_components, problem.eps, lambda size: encode(problem, core, size, quick).H, floor)
+    target = loss_target(core, problem)
+    r = smallest_r(core, problem.n_components, target, lambda size: encode(problem, core, size, quick).H, floor)
     best = encode(problem, core, r, thorough)
-    target = loss_target(core, problem.n_components, problem.eps)
     while problem.method == "polished" and r > 1:
         fewer = encode(problem, core, r - 1, thorough)
         if encoder_loss(core, fewer.H) > target:

@@ -47,10 +47,10 @@ OVERSAMPLING = 20
 """Directions beyond k in which PCA is looked for."""
 
 UNKNOWN_NONZERO = 20
-"""Nonzeros a component is planned to have where ``eps`` is given; more candidates are taken if they were too few."""
+"""Nonzeros a component is planned to have for a target; more candidates are taken if they were too few."""
 
 MOST_DOUBLINGS = 3
-"""Times the candidates are doubled for a wanted ``eps``."""
+"""Times the candidates are doubled for a target."""
 
 SKETCH_ERRORS = 3.0
 """Error of a product of two columns of the sketch, over that of a column: one of each, and one of the product."""
@@ -157,7 +157,7 @@ class Streamed:
         return replace(fitted, certificate=self._certificate(problem, fitted))
 
     def reaches(self, problem: Problem, fitted: FittedEncoder) -> bool:
-        """Whether an encoder is estimated to lose no more than ``1 + eps`` times what PCA is estimated to."""
+        """Whether an encoder is estimated to reach the target, by what PCA is estimated to lose."""
         return self.settled.reaches(_on_model(problem), fitted)
 
     def _certificate(self, problem: Problem, fitted: FittedEncoder) -> Certificate:
@@ -194,7 +194,7 @@ class Streamed:
 
 
 def _on_model(problem: Problem) -> Problem:
-    """The problem as the model sees it: PCA's loss on it is known, so a wanted excess is over that."""
+    """The problem as the model sees it: PCA's loss on it is known, so a target is over that."""
     return replace(problem, certified=False)
 
 

@@ -5,7 +5,7 @@
 2. ``candidates``: C'C, C'X of the candidates C, and X'XZ for the approximate V_k. On the core Q_C'X every loss of an
    encoder on the candidates is exact, and the encoder is built again there.
 
-Two reads; one more with ``missing="mean"``; with a wanted ``eps`` one more each time the candidates were too few.
+Two reads; one more with ``missing="mean"``; with a target one more each time the candidates were too few.
 Nothing n-sized and nothing d x d is ever held. A sketch may propose (Clarkson & Woodruff 2013; Cohen et al. 2015), but
 not decide: the loss on W of columns that were chosen on W is too small, by about r over its rows.
 """
@@ -39,7 +39,7 @@ FEWEST_BUCKETS = 8
 """Groups of rows for each row of the sketch, at least: their part of its error is then a small one."""
 
 UNKNOWN_NONZERO = 20
-"""Nonzeros a component is planned to have where ``eps`` is given; a sketch too small costs a read, not the answer."""
+"""Nonzeros a component is planned to have for a target; a sketch too small costs a read, not the answer."""
 
 
 @dataclass(frozen=True)

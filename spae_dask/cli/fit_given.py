@@ -13,6 +13,7 @@ from spae_dask.cli.options.search import (
     Building,
     ComponentsOption,
     EpsOption,
+    KeepOption,
     NonzeroOption,
     OrthonormalOption,
     RowsOption,
@@ -36,6 +37,7 @@ class FitGiven:
     components: ComponentsOption
     nonzeros: NonzeroOption = None
     eps: EpsOption = None
+    keep: KeepOption = None
     building: Building
     orthonormal: OrthonormalOption = False
     shared_support: SharedOption = False
@@ -51,11 +53,12 @@ class FitGiven:
     shown: ScreenOptions
 
     def check(self) -> None:
-        """Refuse none or both of the two ways to say how many nonzeros."""
-        if (self.nonzeros is None) == (self.eps is None):
+        """Refuse none, or more than one, of the ways to say how many nonzeros."""
+        if [self.nonzeros, self.eps, self.keep].count(None) != 2:
             raise typer.BadParameter(
-                "give exactly one: the most features a component may use, or how much more than PCA it may lose",
-                param_hint="'-r' / '--eps'",
+                "give exactly one: the most features a component may use, how much more than PCA it may lose, or the "
+                "share it keeps of the variance that PCA explains, such as 0.95",
+                param_hint="'-r' / '--eps' / '--keep'",
             )
 
     @property
@@ -64,6 +67,8 @@ class FitGiven:
         return {
             "n_components": self.components,
             "n_nonzero": nonzeros_of(self.nonzeros),
+            "eps": self.eps,
+            "keep": self.keep,
             "method": self.building.method.value,
             "strategy": self.strategy.value,
             "shared_support": self.shared_support,
@@ -78,7 +83,6 @@ class FitGiven:
     def fitted(self) -> dict[str, Any]:
         """Parameters of the encoder."""
         return self.planned | {
-            "eps": 0.1 if self.eps is None else self.eps,
             **self.building.parameters,
             "orthonormal": self.orthonormal,
             "random_state": self.seed,

@@ -8,6 +8,7 @@ from spae_dask.cli.options.screen import ScreenOptions
 from spae_dask.cli.options.search import (
     ComponentsOption,
     EpsOption,
+    KeepOption,
     Method,
     MethodOption,
     NonzeroOption,
@@ -37,6 +38,7 @@ def plan(
     components: ComponentsOption,
     nonzeros: NonzeroOption = None,
     eps: EpsOption = None,
+    keep: KeepOption = None,
     which: WhichData,
     method: MethodOption = Method.polished,
     missing: MissingEntries,
@@ -57,7 +59,6 @@ def plan(
     and the arithmetic is tried on them, in about a second. Exits with 4 if the
     fit does not fit the memory, and says what would.
     """
-    del eps  # accepted so that a fit can be planned by changing one word; it costs nothing beside the read
     with session("plan", shown) as screen:
         from spae_dask.estimators.planning import plan as plan_fit
 
@@ -69,6 +70,8 @@ def plan(
                 source,
                 components,
                 n_nonzero=nonzeros_of(nonzeros),
+                eps=eps,
+                keep=keep,
                 method=method.value,
                 strategy=strategy.value,
                 memory_limit=memory,

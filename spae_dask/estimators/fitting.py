@@ -78,7 +78,7 @@ def fit(
     client, rows, feed = active_client(source), None, None
     summary: CoreSummary | Settled | Streamed | None = None
     plan = with_note(plan_problem(source, problem, client, memory_limit), wanted)
-    # how many rounds a sample takes, or a sketch to an eps, shows on the way
+    # how many rounds a sample takes, or a sketch to a target, shows on the way
     counted = plan.strategy != "sample" and (plan.strategy != "sketch" or problem.n_nonzero is not None)
     n_passes = len(plan.passes) if counted else None
     checkpoint = open_checkpoint(wanted, source, "fit", plan.strategy, parameters_of(problem), n_passes)
@@ -165,7 +165,7 @@ def warn_of_certificate(certificate: Certificate, n_found: int, strategy: str, p
         )
     if certificate.misses_eps:
         warnings.warn(
-            f"eps={certificate.eps:g} could not be reached: with its own decoder, made of rows of X, the encoder loses "
+            f"{certificate.target} could not be reached: with its own decoder, made of rows of X, the encoder loses "
             f"{(certificate.decoder_ratio or math.inf):.4f} times what PCA loses. Give a larger n_rows, or none.",
             WantedExcessWarning,
             stacklevel=4,

@@ -33,7 +33,8 @@ def plan(
     strategy: str = "auto",
     missing: str = "error",
     memory_limit: int | str | None = None,
-    eps: float = 0.1,
+    eps: float | None = None,
+    keep: float | None = None,
     shared_support: bool = False,
     n_rows: int | None = None,
     n_repeats: int = 1,
@@ -70,7 +71,7 @@ def plan(
         As for ``SparseEncoder``.
     n_rows, n_repeats, power_iterations, oversampling, split, projection
         As for ``SparseEncoder``.
-    eps : float
+    eps, keep : float, optional
         As for ``SparseEncoder``.
     strategy : {"auto", "gram", "tsqr", "sketch", "stream", "sample", "paper"}
         As for ``SparseEncoder``.
@@ -113,6 +114,7 @@ def plan(
         n_components,
         n_nonzero,
         eps,
+        keep,
         method=method,
         strategy=strategy,
         missing=missing,

@@ -37,14 +37,18 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         k.
     n_nonzero : int or sequence of int, optional
         r, the most nonzeros a component may have: one number, or one for each component (the paper's r_1, ..., r_k). If
-        not given, the smallest found whose loss is at most ``1 + eps`` times PCA's.
-    eps : float, default 0.1
-        Used only if ``n_nonzero`` is not given.
+        not given, the smallest found that reaches the target: ``eps`` or ``keep``.
+    eps : float, optional
+        Target in place of ``n_nonzero``: a loss of at most ``1 + eps`` times PCA's.
+    keep : float, optional
+        Target in place of ``n_nonzero``: at least this share of the variance that PCA explains, between 0 and 1. It is
+        0.95 if neither ``n_nonzero``, ``eps`` nor ``keep`` is given. Giving both ``eps`` and ``keep`` is an error. With
+        ``n_nonzero`` neither is used.
     method : {"polished", "batch", "iterative", "doubly-sparse"}, default "polished"
         ``"polished"`` starts from the paper's batch encoder, so it keeps its bound, and then searches each component's
         own r columns; by far the lowest loss. ``"batch"`` and ``"iterative"`` are the paper's: all components on the
         same r columns, or one component after another. ``"doubly-sparse"`` also makes the decoder of few rows of X, at
-        the price of one more read; ``eps`` then holds with that decoder, and the bound is on its loss.
+        the price of one more read; the target then holds with that decoder, and the bound is on its loss.
     selection : {"dual-set", "barrier", "adaptive", "adaptive-paper", "adaptive-derandomized", "greedy", \
 "full-greedy", "leverage", "pivoted-qr", "exchange"}, default "dual-set"
         How the paper's methods choose columns; the polished encoder starts from them. ``"barrier"`` and
@@ -78,7 +82,7 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
     shared_support : bool, default False
         With ``method="polished"``: all components on the same r columns, chosen by exchange.
     n_rows : int, optional
-        Rows of the doubly sparse encoder; if not given, four a component, and as many more as a wanted ``eps`` takes.
+        Rows of the doubly sparse encoder; if not given, four a component, and as many more as a target takes.
     n_repeats : int, default 1
         Independent repeats of a random selection, of which the one of least loss is kept: with ``selection="adaptive"``
         or ``"adaptive-paper"``, and with ``strategy="paper"``, where each repeat has its own projection and all share
@@ -182,7 +186,8 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         n_components: int = 2,
         *,
         n_nonzero: int | Sequence[int] | None = None,
-        eps: float = 0.1,
+        eps: float | None = None,
+        keep: float | None = None,
         method: str = "polished",
         selection: str = "dual-set",
         center: bool = True,
@@ -211,6 +216,7 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         self.n_components = n_components
         self.n_nonzero = n_nonzero
         self.eps = eps
+        self.keep = keep
         self.method = method
         self.selection = selection
         self.center = center
@@ -281,6 +287,7 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
             n_components=self.n_components,
             n_nonzero=self.n_nonzero,
             eps=self.eps,
+            keep=self.keep,
             method=self.method,
             selection=self.selection,
             center=self.center,

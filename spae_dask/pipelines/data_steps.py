@@ -77,6 +77,8 @@ def plan_of(step: Plan | Fit, source: RowBlocks, memory: str | None, resources: 
         source,
         step.n_components,
         n_nonzero=step.n_nonzero,
+        eps=step.eps,
+        keep=step.keep,
         method=step.method,
         shared_support=step.shared_support,
         n_rows=step.n_rows,

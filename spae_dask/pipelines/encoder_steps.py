@@ -23,7 +23,8 @@ def fit(step: Fit, work: Work) -> Result:
         encoder = SparseEncoder(
             step.n_components,
             n_nonzero=step.n_nonzero,
-            eps=0.1 if step.eps is None else step.eps,
+            eps=step.eps,
+            keep=step.keep,
             method=step.method,
             selection=step.selection,
             center=step.center,

@@ -74,7 +74,7 @@ def loss_facts(results: EncoderResults) -> list[tuple[str, Markup | str]]:
         )
     if c.n_left_out:
         facts.append(("left out", _left_out(c)))
-    if c.eps is not None:
+    if c.target is not None:
         facts.append(("asked for", _asked(c)))
     if c.left_to_gain is not None:
         gain = number(c.left_to_gain, f"{c.left_to_gain:.4f}")
@@ -138,10 +138,14 @@ def _left_out(c: Certificate) -> Markup:
 
 
 def _asked(c: Certificate) -> Markup:
+    goal = (
+        filled("lose {} more than PCA at most", number(c.eps or 0.0, f"{c.eps:.4g}"))
+        if c.keep is None
+        else filled("keep {} of what PCA explains", number(c.keep, f"{c.keep:.4g}"))
+    )
+    enough = {True: "were enough", False: "were not enough", None: "were enough by the estimate, not for certain"}
     wanted = filled(
-        "as few features a component as can be found that lose {} more than PCA at most: {} were enough",
-        number(c.eps or 0.0, f"{c.eps:.4g}"),
-        c.n_nonzero,
+        "as few features a component as can be found that {}: {} {}", goal, c.n_nonzero, enough[c.target_met]
     )
     if c.theory_n_nonzero is None:
         return wanted

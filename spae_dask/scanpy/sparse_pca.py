@@ -20,7 +20,8 @@ def sparse_pca(
     n_comps: int = 10,
     *,
     n_nonzero: int | Sequence[int] | None = None,
-    eps: float = 0.1,
+    eps: float | None = None,
+    keep: float | None = None,
     layer: str | None = None,
     mask_var: Mask = DefaultMask.HIGHLY_VARIABLE,
     key_added: str | None = None,
@@ -59,10 +60,14 @@ def sparse_pca(
     n_comps : int, default 10
         k, the number of components.
     n_nonzero : int or sequence of int, optional
-        The most genes a component may use: one number, or one for each component. If not given, the fewest found with
-        a loss of at most ``1 + eps`` times PCA's.
-    eps : float, default 0.1
-        Used only if ``n_nonzero`` is not given.
+        The most genes a component may use: one number, or one for each component. If not given, the fewest found
+        that reach the target: ``eps`` or ``keep``.
+    eps : float, optional
+        Target in place of ``n_nonzero``: a loss of at most ``1 + eps`` times PCA's.
+    keep : float, optional
+        Target in place of ``n_nonzero``: at least this share of the variance that PCA explains, between 0 and 1. It is
+        0.95 if neither ``n_nonzero``, ``eps`` nor ``keep`` is given. Giving both ``eps`` and ``keep`` is an error. With
+        ``n_nonzero`` neither is used.
     layer : str, optional
         A member of ``layers`` to use in place of X.
     mask_var : str or ndarray of bool (d,), optional
@@ -135,6 +140,7 @@ def sparse_pca(
         n_comps,
         n_nonzero=n_nonzero,
         eps=eps,
+        keep=keep,
         method=method,
         selection=selection,
         center=zero_center,

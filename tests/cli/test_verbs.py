@@ -138,7 +138,7 @@ def test_fit_to_an_excess_says_how_many_nonzeros_theory_asks_for(spae, store, tm
     certificate = ended.document["certificate"]
     assert (certificate["theory_n_nonzero"], certificate["theory_n_nonzero_sharp"]) == (110, 62)
     assert certificate["metrics"] is None
-    found = f"r = {certificate['n_nonzero']} found; theory's r for this eps: 110, 62 with sharper constants"
+    found = f"r = {certificate['n_nonzero']} found, met; theory's r for this eps: 110, 62 with sharper constants"
     assert found in spae("inspect", tmp_path / "e.zarr").out
     again = spae("fit", store, "-k", K, "--eps", 0.1, "-o", tmp_path / "e.zarr", "--force")
     assert found in again.out

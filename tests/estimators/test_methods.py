@@ -147,6 +147,33 @@ def test_a_wanted_excess_is_kept(name: str, eps: float) -> None:
         assert fewer.certificate_.ratio > 1 + eps or name == "iterative"
 
 
+@pytest.mark.parametrize("name", ["polished", "batch", "iterative"])
+@pytest.mark.parametrize("keep", [0.5, 0.9, 0.99])
+def test_a_share_of_what_pca_explains_is_kept(name: str, keep: float) -> None:
+    encoder = made(name, 2, None, keep=keep).fit(X)
+    sigma = np.linalg.svd(CENTERED, compute_uv=False)
+    codes = np.linalg.qr(CENTERED @ encoder.components_.T)[0]
+
+    def explained(Q: np.ndarray) -> float:
+        return float(np.sum((Q.T @ CENTERED) ** 2))
+
+    assert explained(codes) >= keep * float(np.sum(sigma[:2] ** 2)) * (1 - 1e-9)
+    assert (encoder.certificate_.keep, encoder.certificate_.target_met) == (keep, True)
+    if encoder.certificate_.n_nonzero > 2:
+        fewer = made(name, 2, encoder.certificate_.n_nonzero - 1).fit(X)
+        codes = np.linalg.qr(CENTERED @ fewer.components_.T)[0]
+        assert explained(codes) < keep * float(np.sum(sigma[:2] ** 2)) or name == "iterative"
+
+
+def test_where_pca_explains_little_the_default_keeps_most_of_it() -> None:
+    noise = np.random.default_rng(5).standard_normal((300, 25))
+    by_loss, by_share = SparseEncoder(2, eps=0.1).fit(noise), SparseEncoder(2).fit(noise)
+    assert by_loss.certificate_.n_nonzero == 1, "10 % of the loss is most of what is explained"
+    found = by_share.certificate_
+    assert found.explained >= 0.95 * (1 - found.pca_loss / found.total)
+    assert found.n_nonzero > 3
+
+
 def test_a_doubly_sparse_decoder_is_made_of_the_rows_it_names(fits: dict[str, SparseEncoder]) -> None:
     encoder = fits["doubly sparse"]
     rows = encoder.selected_rows_

@@ -112,5 +112,5 @@ def test_the_repr_is_short_and_the_docstring_example_holds() -> None:
 
 def test_the_default_encoder_needs_no_parameters() -> None:
     encoder = SparseEncoder().fit(X)
-    assert encoder.certificate_.ratio <= 1.1
-    assert encoder.certificate_.eps == 0.1
+    assert (encoder.certificate_.eps, encoder.certificate_.keep) == (None, 0.95)
+    assert encoder.certificate_.target_met is True
