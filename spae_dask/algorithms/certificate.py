@@ -28,6 +28,13 @@ SLACK = 1e-12
 """Share of the total by which numbers may contradict each other beside their stated error."""
 
 
+LEADING = ("explained", "pca_explained", "ratio", "explained_gap", "explained_of_pca")
+"""What a certificate's record begins with: what the encoder and PCA explain, and what is left to gain."""
+
+DERIVED = ("pca_explained", "explained_gap", "explained_of_pca", "target_met")
+"""Entries of the record that follow from the fields."""
+
+
 @dataclass(frozen=True)
 class Certificate:
     """Loss of an encoder H against PCA's, on the data it was computed from.
@@ -39,7 +46,7 @@ class Certificate:
     pca_loss : float
         ``||X - X_k||^2``, the least any k-dimensional linear encoder can lose.
     ratio : float
-        ``loss / pca_loss``, the information loss, at least 1. 1.0 if both are zero to rounding.
+        ``loss / pca_loss``, at least 1; the paper calls it information loss. 1.0 if both are zero to rounding.
     pca_loss_kind : str
         ``"exact"``; ``"approximate"``, if rounding may move it by more than 1e-4 of itself; ``"certified lower bound"``
         or ``"estimate"``.
@@ -179,8 +186,9 @@ class Certificate:
         return None
 
     def as_dict(self) -> dict[str, Any]:
-        """The fields by name, for JSON."""
-        return asdict(self)
+        """The fields by name, for JSON, and what follows from them; shares of what is explained come first."""
+        record = {name: getattr(self, name) for name in LEADING} | asdict(self) | {"target_met": self.target_met}
+        return record | {"metrics": None if self.metrics is None else self.metrics.as_dict()}
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> "Certificate":
@@ -191,6 +199,7 @@ class Certificate:
         TypeError
             If a field is missing, unknown, or not of its type.
         """
+        record = {name: value for name, value in record.items() if name not in DERIVED}
         for field in fields(cls):
             allowed = tuple(get_origin(each) or each for each in get_args(field.type) or (field.type,))
             allowed = (*allowed, int) if float in allowed else allowed  # JSON knows one kind of number
@@ -200,18 +209,44 @@ class Certificate:
                 raise TypeError(f"its {field.name} is a {type(value).__name__}")
         return cls(**record)
 
+    @property
+    def pca_explained(self) -> float:
+        """Share of the total that PCA explains with as many components: ``1 - pca_loss / total``."""
+        return 1 - self.pca_loss / self.total if self.total > 0 else 0.0
+
+    @property
+    def explained_gap(self) -> float:
+        """Share of the total that is left to gain: ``pca_explained - explained``, by ``loss`` and ``pca_loss``."""
+        return max(self.loss - self.pca_loss, 0.0) / self.total if self.total > 0 else 0.0
+
+    @property
+    def explained_of_pca(self) -> float:
+        """``explained / pca_explained``; 1 if PCA explains nothing."""
+        return (self.total - self.loss) / (self.total - self.pca_loss) if self.total > self.pca_loss else 1.0
+
     def __str__(self) -> str:
         """A table for the terminal."""
+        return self.text()
+
+    def text(self, *, verbose: bool = False) -> str:
+        """Make a table for the terminal.
+
+        Parameters
+        ----------
+        verbose : bool
+            Whether to add the symmetric variance and what theory promised.
+        """
         lines = [
-            f"information loss   {self.ratio:.6f} x PCA's" + self._excess() + self._ratio_interval(),
+            f"explained          {self.explained:.4%} of the total, PCA {self.pca_explained:.4%}"
+            f"  ({'' if self.pca_loss_kind == 'exact' else 'by the loss of PCA: '}{self.pca_loss_kind})",
+            f"ratio              {self.ratio:.6f} x PCA's loss" + self._excess() + self._ratio_interval(),
+            f"left to gain       {self._gap()}",
             f"loss               {self.loss:.6g} of {self.total:.6g}  ({self.explained:.4%} explained)"
             + self._loss_interval()
             + self._summed(),
             f"PCA's loss         {self.pca_loss:.6g}  ({self.pca_loss_kind})",
-            f"symmetric variance {self.symmetric_ratio:.6f} of PCA's" + self._symmetric_interval(),
             f"nonzeros           {self.n_nonzero} a component at most, {self.combined_nonzero} features in all, "
             f"{self.n_components} component{'s' if self.n_components != 1 else ''}",
-            f"theory             {self._theory()}",
             f"read               {self.passes} pass{'es' if self.passes != 1 else ''}, {self.bytes_read:,} bytes"
             + self._unread(),
         ]
@@ -219,24 +254,26 @@ class Certificate:
             lines.insert(-1, f"prefixes           {self._prefixes(self.prefix_losses, self.prefix_bounds)}")
         if self.loss_error > WORTH_SAYING * self.loss > 0:
             share = self.loss_error / self.loss
-            lines.insert(3, f"rounding           of both losses at most {self.loss_error:.2g}, {share:.2g} of the loss")
+            lines.insert(5, f"rounding           of both losses at most {self.loss_error:.2g}, {share:.2g} of the loss")
         if self.n_left_out and self.left_out > LEFT_OUT * self.total:
             lines.insert(
-                3,
+                5,
                 f"left out           {self.n_left_out} columns constant to rounding, "
                 f"with {self.left_out:.3g}, {self.left_out / max(self.total, self.left_out):.2g} of the total",
             )
         if self.target is not None:
-            at = next(i for i, line in enumerate(lines) if line.startswith("theory"))
-            lines.insert(at, f"wanted             {self._wanted()}")
+            lines.insert(-1, f"wanted             {self._wanted()}")
+        if verbose:
+            lines.insert(5, f"symmetric variance {self.symmetric_ratio:.6f} of PCA's" + self._symmetric_interval())
+            lines.insert(-1, f"theory             {self._theory()}")
         if self.decoder_loss is not None:
             share = self.decoder_loss / self.total if self.total > 0 else 0.0
             lines.insert(
-                3,
+                5,
                 f"with own decoder   {self.decoder_loss:.6g}  ({1 - share:.4%} explained, as it was fitted)",
             )
         if self.pca_loss_kind != "exact":
-            lines.insert(3, f"                   {self._interval()}")
+            lines.insert(5, f"                   {self._interval()}")
         if self.metrics is not None:
             lines.append(self.metrics.details())
         return "\n".join(lines)
@@ -321,7 +358,7 @@ class Certificate:
             return ""
         return (
             f", {self.fraction_read:.2%} of the rows\n                   reading on could take "
-            f"{self.left_to_gain:.6f} off the information loss, at most"
+            f"{self.left_to_gain:.6f} off the ratio, at most"
         )
 
     def _loss_interval(self) -> str:
@@ -336,11 +373,7 @@ class Certificate:
         return "\n                   summed over the rows" if self.summed_over_rows else ""
 
     def _wanted(self) -> str:
-        wanted = f"{str(self.target).replace('=', ' = ')}: r = {self.n_nonzero} found, {self._outcome()}"
-        if self.theory_n_nonzero is None:
-            return wanted
-        sharp = "" if self.theory_n_nonzero_sharp is None else f", {self.theory_n_nonzero_sharp} with sharper constants"
-        return f"{wanted}; theory's r for this eps: {self.theory_n_nonzero}{sharp}"
+        return f"{str(self.target).replace('=', ' = ')}: r = {self.n_nonzero} found, {self._outcome()}"
 
     def _outcome(self) -> str:
         """Words for whether the target was reached, and how surely."""
@@ -376,7 +409,25 @@ class Certificate:
         return f"  ({self.ratio - 1:.3%} more than the least possible)"
 
     def _theory(self) -> str:
-        return self.theorem if self.bound is None else f"at most {self.bound:.4g} x PCA's: {self.theorem}"
+        promised = self.theorem if self.bound is None else f"at most {self.bound:.4g} x PCA's: {self.theorem}"
+        if self.theory_n_nonzero is None:
+            return promised
+        sharp = "" if self.theory_n_nonzero_sharp is None else f", {self.theory_n_nonzero_sharp} with sharper constants"
+        return f"{promised}\n                   theory's r for this eps: {self.theory_n_nonzero}{sharp}"
+
+    def _gap(self) -> str:
+        """Share of the total that PCA explains and the encoder does not, and how it is known."""
+        kept = f"{self.explained_of_pca:.4%} of what PCA explains is kept"
+        if self.total <= 0 or (self.loss_kind == self.pca_loss_kind == "exact"):
+            return f"{self.explained_gap:.4%} of the total; {kept}"
+        most_loss = self._ends(self.loss, self.loss_kind, self.loss_lower, self.loss_upper)[1]
+        least_pca = self._ends(self.pca_loss, self.pca_loss_kind, self.pca_loss_lower, self.pca_loss_upper)[0]
+        most = (min(most_loss, self.total) - least_pca) / self.total
+        sure = "certain" if self.confidence is None else self._confidence()
+        return (
+            f"{self.explained_gap:.4%} of the total; {kept}\n"
+            f"                   at most {max(most, self.explained_gap):.4%}, {sure}"
+        )
 
 
 def symmetric_bounds(certificate: Certificate, H: Floats, G: Floats) -> tuple[float | None, float | None]:

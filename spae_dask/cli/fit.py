@@ -84,7 +84,7 @@ def write_encoder(
     save_encoder(encoder, output, source=source, overwrite=force)
     data, certificate = given.data, encoder.certificate_
     screen.result(
-        str(certificate),
+        certificate.text(verbose=screen.verbose > 0),
         {
             "data": data,
             "encoder": output,

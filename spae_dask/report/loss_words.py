@@ -25,7 +25,12 @@ def headline(results: EncoderResults) -> Markup:
     )
     if c.total <= 0:
         return filled("{}: the data have no {} at all, so there is nothing to lose.", made, results.what)
-    kept = filled("They keep {} of the {}", number(c.explained, f"{c.explained:.2%}"), results.what)
+    kept = filled(
+        "They explain {} of the {}, PCA explains {}",
+        number(c.explained, f"{c.explained:.2%}"),
+        results.what,
+        number(c.pca_explained, f"{c.pca_explained:.2%}"),
+    )
     return joined(filled("{}. {}. {}", made, kept, _against_pca(c)), _how_sure(c))
 
 
@@ -35,10 +40,13 @@ def _against_pca(c: Certificate) -> Markup:
     if c.pca_loss <= 0:
         return filled("They lose nothing but rounding, and no encoder could lose less.")
     return filled(
-        "What they lose is {} times what PCA loses with all features, the least that any {} can lose: {} more.",
+        "What they lose is {} times what PCA loses with all features, the least that any {} can lose: {} more. "
+        "Left to gain is {} of the total: {} of what PCA explains is kept.",
         number(c.ratio, f"{c.ratio:.4f}"),
         "linear code" if c.n_components == 1 else f"{c.n_components} linear codes",
         number(c.ratio - 1, f"{c.ratio - 1:.2%}"),
+        number(c.explained_gap, f"{c.explained_gap:.2%}"),
+        number(c.explained_of_pca, f"{c.explained_of_pca:.2%}"),
     )
 
 

@@ -103,9 +103,11 @@ def sparse_pca(
         ``var["spae_selected"]``
             Genes that any component uses.
         ``uns["spae"]``
-            ``params``; ``loss``, ``pca_loss``, ``ratio`` (1 is as good as PCA), ``pca_loss_kind``, ``loss_kind``,
-            ``total``; intervals such as ``loss_lower`` to ``loss_upper`` where a number is not exact; ``bound`` and
-            ``theorem``, what was promised beforehand; ``n_nonzero`` of each component and ``combined_nonzero``;
+            ``explained`` and ``pca_explained``, shares of the total; ``ratio`` of the losses (1 is as good as PCA);
+            ``explained_gap``, what is left to gain; ``explained_of_pca``; ``params``; ``loss``, ``pca_loss``,
+            ``pca_loss_kind``, ``loss_kind``, ``total``; ``target_met``, where it is known; intervals such as
+            ``loss_lower`` to ``loss_upper`` where a number is not exact; ``bound`` and ``theorem``, what was promised
+            beforehand; ``n_nonzero`` of each component and ``combined_nonzero``;
             ``variance`` and ``variance_ratio`` explained by each component beyond those before it; ``passes``;
             ``curve``, losses for other ``n_nonzero``, where it takes no more than seconds.
 

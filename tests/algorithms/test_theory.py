@@ -57,8 +57,8 @@ def test_the_excess_is_kept_with_far_fewer_nonzeros_than_theory_asks_for(name: s
     assert found.eps == eps
     assert found.theory_n_nonzero == {0.5: 25, 0.1: 105, 0.02: 505}[eps] + (0 if method == "iterative" else 5)
     assert 7 * found.n_nonzero <= found.theory_n_nonzero_sharp < found.theory_n_nonzero
-    words = f"eps = {eps:g}: r = {found.n_nonzero} found, met; theory's r for this eps: {found.theory_n_nonzero}, "
-    assert words in str(found)
+    assert f"eps = {eps:g}: r = {found.n_nonzero} found, met\n" in str(found)
+    assert f"theory's r for this eps: {found.theory_n_nonzero}, " in found.text(verbose=True)
 
 
 def test_a_given_number_of_nonzeros_has_no_target() -> None:

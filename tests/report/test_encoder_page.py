@@ -66,6 +66,8 @@ def test_the_summary_gives_the_ratio_the_share_and_how_sure_they_are():
     shown = {text: value for value, text in page.numbers}
     assert shown["1.2000"] == 1.2
     assert shown["88.00%"] == 0.88
+    assert shown["90.00%"] == 0.9
+    assert shown["2.00%"] == 0.02
     assert "Both losses are exact" in page.text
 
 
