@@ -306,6 +306,7 @@ def check_flag(name: str, given: object) -> None:
 def check_count(name: str, given: object, largest: int, of_what: str = "features") -> None:
     """Refuse a parameter that is not a whole number from 1 to ``largest``, the number of ``of_what``."""
     if isinstance(given, bool) or not hasattr(given, "__index__") or not 1 <= int(given.__index__()) <= largest:
+        of_what += f" (n_{of_what} = {largest})" if of_what in ("features", "samples") else ""
         raise InvalidInput(
             f"{name}={given!r} is not allowed: give a whole number from 1 to {largest}, the number of {of_what}."
         )

@@ -3,7 +3,6 @@
 import math
 import warnings
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +24,6 @@ from spae_dask.engine.plan import Plan
 from spae_dask.engine.stopwatch import Measured, Stopwatch
 from spae_dask.engine.threads import one_blas_thread
 from spae_dask.errors import (
-    InvalidInput,
     MissingChunksWarning,
     PrecisionWarning,
     RankDeficientWarning,
@@ -205,19 +203,3 @@ def _cause(certificate: Certificate, strategy: str, precision: str) -> str:
         "float64 holds few digits of data whose mean is so large beside their spread, or integers beyond 2**53: "
         "mean_ is rounded. Subtract a constant near the mean of each column before they are stored."
     )
-
-
-def seed_of(random_state: Any) -> int:
-    """A seed for this package's generators from what scikit-learn calls ``random_state``."""
-    if random_state is None:
-        return 0
-    if isinstance(random_state, np.random.RandomState):
-        return int(random_state.randint(2**31 - 1))
-    if isinstance(random_state, np.random.Generator):
-        return int(random_state.integers(2**31 - 1))
-    if isinstance(random_state, bool) or not hasattr(random_state, "__index__") or random_state.__index__() < 0:
-        raise InvalidInput(
-            f"random_state={random_state!r} is not allowed: give a whole number of at least 0, a numpy Generator or "
-            "RandomState, or None, which is 0."
-        )
-    return int(random_state)

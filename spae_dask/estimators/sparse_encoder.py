@@ -15,8 +15,9 @@ from spae_dask.engine.threads import one_blas_thread
 from spae_dask.errors import InvalidInput
 from spae_dask.estimators.checkpointing import CheckpointAt, checkpoint_at
 from spae_dask.estimators.fitted import FittedMixin
-from spae_dask.estimators.fitting import fit, seed_of
+from spae_dask.estimators.fitting import fit
 from spae_dask.estimators.notebook import CertificateRepr
+from spae_dask.estimators.planning import seed_of
 from spae_dask.estimators.plots import PlotMixin
 from spae_dask.estimators.runtime import store_names
 from spae_dask.estimators.streams import RowStream, StreamingMixin
