@@ -62,37 +62,30 @@ class FitGiven:
             )
 
     @property
-    def planned(self) -> dict[str, Any]:
-        """Parameters of a plan and of an encoder."""
+    def fitted(self) -> dict[str, Any]:
+        """Parameters of the encoder, and of its plan."""
         return {
             "n_components": self.components,
             "n_nonzero": nonzeros_of(self.nonzeros),
             "eps": self.eps,
             "keep": self.keep,
-            "method": self.building.method.value,
+            **self.building.parameters,
             "strategy": self.strategy.value,
+            "orthonormal": self.orthonormal,
             "shared_support": self.shared_support,
             "n_rows": self.rows,
             **self.pipeline.parameters,
             **self.missing.parameters,
             **self.exactness.parameters,
-            "memory_limit": self.memory,
-        }
-
-    @property
-    def fitted(self) -> dict[str, Any]:
-        """Parameters of the encoder."""
-        return self.planned | {
-            **self.building.parameters,
-            "orthonormal": self.orthonormal,
             "random_state": self.seed,
+            "memory_limit": self.memory,
         }
 
     def plan(self, source: "RowBlocks", *, calibrate: bool = False, resources: "Resources | None" = None) -> "Plan":
         """What the fit will read, hold and take."""
         from spae_dask.estimators.planning import plan
 
-        return plan(source, calibrate=calibrate, resources=resources, **self.planned)
+        return plan(source, calibrate=calibrate, resources=resources, **self.fitted)
 
     def words(self) -> str:
         """The data and all that differs from the defaults, as on the command line."""

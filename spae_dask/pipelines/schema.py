@@ -126,6 +126,17 @@ class Planned(OnData):
     tolerance: values.Excess | None = None
     missing: values.Missing = "error"
     missing_value: values.Number | None = None
+    selection: values.Selection = "dual-set"
+    center: bool = True
+    scale: bool = False
+    orthonormal: bool = False
+    seed: values.Seed = 0
+
+    @property
+    def encoder_parameters(self) -> dict[str, Any]:
+        """As ``SparseEncoder`` and ``plan`` take them."""
+        given = {name: getattr(self, name) for name in Planned.model_fields if name not in OnData.model_fields}
+        return {"random_state": given.pop("seed"), **given}
 
 
 class Plan(Planned):
@@ -150,12 +161,6 @@ class Fit(Planned, Resumable):
 
     makes: ClassVar[Makes | None] = "encoder"
     suffix: ClassVar[str] = ".zarr"
-
-    selection: values.Selection = "dual-set"
-    center: bool = True
-    scale: bool = False
-    orthonormal: bool = False
-    seed: values.Seed = 0
 
     @model_validator(mode="after")
     def _one_size(self) -> "Fit":
