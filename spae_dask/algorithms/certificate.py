@@ -11,7 +11,7 @@ import numpy.typing as npt
 from spae_dask.algorithms.metrics import EncoderMetrics
 from spae_dask.errors import ImpossibleCertificate
 from spae_dask.linalg.loss import allowed_loss, rounding_error
-from spae_dask.markup import html_table, labelled_lines
+from spae_dask.markup import html_table, interval, labelled_lines
 
 Floats = npt.NDArray[np.float64]
 
@@ -288,7 +288,7 @@ class Certificate:
         """The least and the most that the loss allows."""
         if self.symmetric_lower is None or self.symmetric_upper is None:
             return ""
-        return f"  (by the loss {self.symmetric_lower:.6f} to {self.symmetric_upper:.6f})"
+        return f"  (by the loss {interval(f'{self.symmetric_lower:.6f}', f'{self.symmetric_upper:.6f}')})"
 
     @staticmethod
     def _prefixes(losses: list[float], bounds: list[float]) -> str:
@@ -345,7 +345,7 @@ class Certificate:
         """Where the ratio lies on all rows, where not all were seen."""
         if self.ratio_lower is None or self.ratio_upper is None or self.confidence is None:
             return ""
-        ends = f"{self.ratio_lower:.6f} to {self.ratio_upper:.6f}"
+        ends = interval(f"{self.ratio_lower:.6f}", f"{self.ratio_upper:.6f}")
         return f"\n                   estimate: {ends}, {self._confidence()}"
 
     def _confidence(self) -> str:
@@ -366,7 +366,8 @@ class Certificate:
         if self.loss_kind == "exact" or self.loss_lower is None or self.loss_upper is None:
             return ""
         sure = "certain" if self.confidence is None else self._confidence()
-        return f"\n                   {self.loss_kind}: {self.loss_lower:.6g} to {self.loss_upper:.6g}, {sure}"
+        ends = interval(f"{self.loss_lower:.6g}", f"{self.loss_upper:.6g}")
+        return f"\n                   {self.loss_kind}: {ends}, {sure}"
 
     def _summed(self) -> str:
         """Origin of the loss, where it is not the core."""
@@ -389,7 +390,7 @@ class Certificate:
         """What is certain about PCA's loss, and hence about the ratio."""
         lower, upper = self.pca_loss_lower or 0.0, self.pca_loss_upper
         if self.confidence is not None and upper is not None:
-            return f"estimate: {lower:.6g} to {upper:.6g}, {self._confidence()}"
+            return f"estimate: {interval(f'{lower:.6g}', f'{upper:.6g}')}, {self._confidence()}"
         if upper is None:
             return f"PCA is certain to lose at least {lower:.6g}"
         if upper <= 0:
@@ -397,11 +398,11 @@ class Certificate:
         least_loss, most_loss = self.loss, self.loss
         if self.confidence is None and self.loss_lower is not None and self.loss_upper is not None:
             least_loss, most_loss = self.loss_lower, self.loss_upper
-        least, most = max(1.0, least_loss / upper), f"{most_loss / lower:.6f}" if lower > 0 else "not bounded"
-        more = (
-            "; certified=True may narrow that" if self.pca_loss_kind == "estimate" and self.loss_kind == "exact" else ""
-        )
-        return f"certain: PCA loses {lower:.6g} to {upper:.6g}, so the ratio is {least:.6f} to {most}{more}"
+        least, most = f"{max(1.0, least_loss / upper):.6f}", f"{most_loss / lower:.6f}" if lower > 0 else "not bounded"
+        wide = self.pca_loss_kind == "estimate" and self.loss_kind == "exact" and least != most
+        more = "; certified=True may narrow that" if wide else ""
+        ends = interval(f"{lower:.6g}", f"{upper:.6g}")
+        return f"certain: PCA loses {ends}, so the ratio is {interval(least, most)}{more}"
 
     def _excess(self) -> str:
         if not math.isfinite(self.ratio):
@@ -423,7 +424,7 @@ class Certificate:
         most_loss = self._ends(self.loss, self.loss_kind, self.loss_lower, self.loss_upper)[1]
         least_pca = self._ends(self.pca_loss, self.pca_loss_kind, self.pca_loss_lower, self.pca_loss_upper)[0]
         most = (min(most_loss, self.total) - least_pca) / self.total
-        sure = "certain" if self.confidence is None else self._confidence()
+        sure = "certain" if self.confidence is None else "by the intervals below"
         return (
             f"{self.explained_gap:.4%} of the total; {kept}\n"
             f"                   at most {max(most, self.explained_gap):.4%}, {sure}"

@@ -9,6 +9,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 
 from spae_dask.engine.events import Estimated, Event, PassStarted, Resumed, RowsDone, RunAgain
 from spae_dask.engine.memory import format_nbytes
+from spae_dask.markup import interval
 
 SECONDS_BETWEEN_LINES = 5.0
 
@@ -64,7 +65,7 @@ class Meter:
                 f"{event.usual_seconds:.1f} s at most"
             )
         elif isinstance(event, Estimated):
-            ratio = f"ratio {event.ratio:.4f} ({event.lower:.4f} to {event.upper:.4f})"
+            ratio = f"ratio {event.ratio:.4f} ({interval(f'{event.lower:.4f}', f'{event.upper:.4f}')})"
             self.display.note(f"{100 * event.fraction_read:.3g} % read: {ratio}", "estimated")
         else:
             self.end()

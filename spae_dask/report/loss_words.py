@@ -71,7 +71,8 @@ def loss_facts(results: EncoderResults) -> list[tuple[str, Markup | str]]:
     c = results.certificate
     facts: list[tuple[str, Markup | str]] = [("the encoder's loss", _own(c)), ("PCA's loss", _pca(c))]
     if c.ratio_lower is not None and c.ratio_upper is not None:
-        ends = filled("{} to {}", _times(c.ratio_lower), _times(c.ratio_upper))
+        lower, upper = _times(c.ratio_lower), _times(c.ratio_upper)
+        ends = lower if _alike(lower, upper) else filled("{} to {}", lower, upper)
         facts.append(
             ("their ratio", filled("{} on all rows, with {} confidence, assuming blocks are alike", ends, _chance(c)))
         )
@@ -103,10 +104,7 @@ def _own(c: Certificate) -> Markup:
     loss = filled("{} of the total", share_of(c.loss, c))
     if c.loss_kind == "exact" or c.loss_lower is None or c.loss_upper is None:
         return filled("{}, exact" if c.loss_kind == "exact" else "{}, an estimate", loss)
-    ends = filled("{} and {}", share_of(c.loss_lower, c), share_of(c.loss_upper, c))
-    if c.confidence is None:
-        return filled("{}, an estimate; certain to lie between {}", loss, ends)
-    return filled("{}, an estimate; between {} with {} confidence", loss, ends, _chance(c))
+    return _estimated(loss, share_of(c.loss_lower, c), share_of(c.loss_upper, c), c)
 
 
 def _pca(c: Certificate) -> Markup:
@@ -119,10 +117,19 @@ def _pca(c: Certificate) -> Markup:
         return filled("certain to be no less than {}{}", loss, most)
     if lower is None or upper is None:
         return filled("{}, an estimate", loss)
-    ends = filled("{} and {}", share_of(lower, c), share_of(upper, c))
+    return _estimated(loss, share_of(lower, c), share_of(upper, c), c)
+
+
+def _alike(lower: Markup, upper: Markup) -> bool:
+    """Whether the ends of an interval read alike, so that it is a number."""
+    return lower.striptags() == upper.striptags()
+
+
+def _estimated(loss: Markup, lower: Markup, upper: Markup, c: Certificate) -> Markup:
+    ends = lower if _alike(lower, upper) else filled("between {} and {}", lower, upper)
     if c.confidence is not None:
-        return filled("{}, an estimate; between {} with {} confidence", loss, ends, _chance(c))
-    return filled("{}, an estimate; certain to lie between {}", loss, ends)
+        return filled("{}, an estimate; {} with {} confidence", loss, ends, _chance(c))
+    return filled("{}, an estimate; certain to {} {}", loss, "be" if ends is lower else "lie", ends)
 
 
 def _promise(c: Certificate) -> Markup:

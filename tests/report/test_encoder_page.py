@@ -76,6 +76,8 @@ def test_the_summary_gives_the_ratio_the_share_and_how_sure_they_are():
     [
         ({"pca_loss_kind": "estimate", "pca_loss_lower": 9.0, "pca_loss_upper": 11.0},
          ["between bounds that are certain", "certain to lie between 9.000% and 11.000%"]),
+        ({"pca_loss_kind": "estimate", "pca_loss_lower": 10.0, "pca_loss_upper": 10.0},
+         ["an estimate; certain to be 10.000%"]),
         ({"pca_loss_kind": "certified lower bound", "pca_loss_lower": 10.0},
          ["a certain lower bound", "certain to be no less than 10.000%"]),
         (SAMPLE, ["estimates from 4.0% of the rows", "between 11.000% and 13.000% with 95% confidence",
