@@ -17,6 +17,7 @@ import numpy as np
 
 from spae_dask.accumulators import Accumulator, CrossProducts, Imputed
 from spae_dask.algorithms.core import RunPass, means_recipe
+from spae_dask.algorithms.methods import Report
 from spae_dask.algorithms.problem import Problem
 from spae_dask.algorithms.proposal import POOL, propose
 from spae_dask.algorithms.settled import Settled, settle
@@ -95,7 +96,7 @@ def two_read_finish_nbytes(problem: Problem, n_samples: int, n_features: int) ->
 
 
 def fit_two_reads(
-    problem: Problem, run_pass: RunPass, shape: tuple[int, int], *, integers: bool = False
+    problem: Problem, run_pass: RunPass, shape: tuple[int, int], *, integers: bool = False, report: Report | None = None
 ) -> tuple[FittedEncoder, Settled]:
     """Fit an encoder in two reads.
 
@@ -109,6 +110,8 @@ def fit_two_reads(
         ``(n, d)``.
     integers : bool
         Whether all entries are integers.
+    report : callable, optional
+        Told how far the search has come.
 
     Returns
     -------
@@ -133,13 +136,13 @@ def fit_two_reads(
     n_candidates = sizes.n_candidates
     while True:
         Z = right_singular(sketched.W, sizes.n_directions)[1]
-        proposal = propose(problem, sketched.W, Z[:, : problem.n_components], n_candidates)
+        proposal = propose(problem, sketched.W, Z[:, : problem.n_components], n_candidates, report=report)
         if problem.n_nonzero is not None:  # no other proposal will follow, and beside a second read W is large
             sketched = sketched.without_sketch()
         single = problem.precision == "fast"
         products = CrossProducts(proposal.columns, sketched.center, sketched.scale, Z, single=single)
         settled = settle(sketched, proposal, run_pass(sketched.recipe(products), "candidates"), Z)
-        fitted = settled.fit(problem)
+        fitted = settled.fit(problem, report=report)
         if problem.n_nonzero is not None or settled.reaches(problem, fitted) or n_candidates == d:
             return fitted, settled
         n_candidates = min(d, 2 * n_candidates)

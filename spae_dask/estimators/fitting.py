@@ -11,6 +11,7 @@ from spae_dask.algorithms.certificate import Certificate
 from spae_dask.algorithms.core import RunPass, read_core
 from spae_dask.algorithms.core_summary import CoreSummary
 from spae_dask.algorithms.doubly_sparse import choose_rows
+from spae_dask.algorithms.methods import Report
 from spae_dask.algorithms.paper import fit_paper
 from spae_dask.algorithms.problem import Problem
 from spae_dask.algorithms.settled import Settled
@@ -31,7 +32,7 @@ from spae_dask.errors import (
 )
 from spae_dask.estimators.checkpointing import CheckpointAt, open_checkpoint, parameters_of, with_note
 from spae_dask.estimators.planning import plan_problem
-from spae_dask.estimators.runtime import active_client, runner_for
+from spae_dask.estimators.runtime import active_client, runner_for, search_report
 from spae_dask.estimators.sampling import core_of_sample, fit_by_sample, warn_of_unlike_blocks
 from spae_dask.storage.sources.census import count_chunks
 
@@ -84,13 +85,14 @@ def fit(
     clock = Stopwatch(watch or ignore)
     runner = runner_for(source, client, plan, clock, checkpoint)
     tally, feed = runner.tally, None
+    report = search_report(clock)
     n, d = source.shape
     integers = source.dtype.kind in "iub"
     with one_blas_thread():
         if plan.strategy == "paper":
             fitted = fit_paper(problem, runner.run_pass, d, integers=integers)
         elif plan.strategy == "sketch":
-            fitted, summary = fit_two_reads(problem, runner.run_pass, source.shape, integers=integers)
+            fitted, summary = fit_two_reads(problem, runner.run_pass, source.shape, integers=integers, report=report)
         elif plan.strategy == "sample":
             sampled, tally = fit_by_sample(source, problem, client, plan, clock, checkpoint)
             fitted, summary = sampled.fitted, sampled.summary
@@ -98,9 +100,9 @@ def fit(
         elif plan.strategy == "stream":
             recipe = stream_recipe(problem, d)
             feed = Feed(recipe, runner.run_state(recipe, "stream"), n)
-            fitted, summary = fit_stream(problem, feed.run_pass, d, integers=integers)
+            fitted, summary = fit_stream(problem, feed.run_pass, d, integers=integers, report=report)
         else:
-            fitted, summary = fit_core(problem, plan.strategy, runner.run_pass, d, integers=integers)
+            fitted, summary = fit_core(problem, plan.strategy, runner.run_pass, d, integers=integers, report=report)
             if problem.method == "doubly-sparse":
                 chosen = choose_rows(problem, summary, runner.run_pass, fitted)
                 fitted, rows = chosen.fitted, chosen.rows
@@ -118,7 +120,13 @@ def fit(
 
 
 def fit_core(
-    problem: Problem, strategy: str, run_pass: RunPass, n_features: int, *, integers: bool = False
+    problem: Problem,
+    strategy: str,
+    run_pass: RunPass,
+    n_features: int,
+    *,
+    integers: bool = False,
+    report: Report | None = None,
 ) -> tuple[FittedEncoder, CoreSummary]:
     """Read a core by ``strategy``, "gram" or "tsqr", and fit the encoder on it."""
     summary = read_core(
@@ -131,7 +139,7 @@ def fit_core(
         precision=problem.precision,
         integers=integers,
     )
-    return encode_core(problem, summary, passes=0, bytes_read=0), summary
+    return encode_core(problem, summary, passes=0, bytes_read=0, report=report), summary
 
 
 def told_of_missing_chunks(source: RowBlocks, stacklevel: int = 3) -> RowBlocks:

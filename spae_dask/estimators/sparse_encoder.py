@@ -131,7 +131,7 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         (``spae checkpoint rm``): a finished fit called again reads nothing but the sample of rows that data are known
         by. A ``CheckpointAt`` says as well which part of an array job this process is.
     progress : callable, optional
-        Called with the engine's events.
+        Called with the engine's events (:mod:`spae_dask.engine.events`): of passes, and of the search for supports.
 
     Attributes
     ----------

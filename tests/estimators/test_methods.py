@@ -8,6 +8,7 @@ import pytest
 from zarr.storage import MemoryStore
 
 from spae_dask import SparseEncoder, evaluate, plan
+from spae_dask.engine.events import Searching
 from spae_dask.errors import InvalidInput, RankDeficientWarning, WantedExcessWarning
 from tests import oracles
 from tests.estimators.sources import Unreadable, Watched, spread, zarr_array
@@ -215,3 +216,27 @@ def test_repeats_of_a_random_selection_find_better_columns_on_every_strategy(str
     assert often.mean() < once.mean()
     if strategy != "sketch":  # which compares draws on the sketch
         assert np.all(often <= once * (1 + 1e-12))
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"n_nonzero": 3},
+        {"keep": 0.9},
+        {"n_nonzero": 3, "strategy": "sketch"},
+        {"keep": 0.9, "strategy": "sketch"},
+        {"n_nonzero": 3, "strategy": "stream"},
+        {"n_nonzero": 3, "strategy": "sample"},
+    ],
+    ids=str,
+)
+def test_a_watcher_is_told_of_the_search_and_changes_no_bit(asked: dict[str, Any]) -> None:
+    events: list[Any] = []
+    watched, alone = SparseEncoder(2, **asked, progress=events.append).fit(X), SparseEncoder(2, **asked).fit(X)
+    assert watched.components_.tobytes() == alone.components_.tobytes()
+    assert watched.certificate_ == alone.certificate_
+    searched = [each for each in events if isinstance(each, Searching)]
+    ratios = [each.ratio for each in searched if each.ratio is not None]
+    assert ratios[-1] == pytest.approx(alone.certificate_.ratio, rel=2e-2)
+    assert all(0 <= each.n_done <= each.n_rounds for each in searched)
+    assert {each.n_nonzero for each in searched} >= {alone.certificate_.n_nonzero}
