@@ -323,6 +323,17 @@ class Certificate:
         return self.target_met is False
 
     @property
+    def reached(self) -> str:
+        """What was reached of the target, in its units, by the decoder that is returned."""
+        own, loss = "with its own decoder, made of rows of X, ", self.decoder_loss
+        if loss is None:
+            own, loss = "", self.loss
+        if self.keep is None:
+            return f"{own}the encoder loses {loss / self.pca_loss if self.pca_loss > 0 else math.inf:.6f} x PCA's loss"
+        best = self.total - self.pca_loss
+        return f"{own}the encoder keeps {(self.total - loss) / best if best > 0 else 1.0:.4%} of what PCA explains"
+
+    @property
     def target(self) -> str | None:
         """The target as it was given, if the number of nonzeros was chosen for one."""
         if self.keep is not None:
@@ -379,10 +390,7 @@ class Certificate:
     def _outcome(self) -> str:
         """Words for whether the target was reached, and how surely."""
         if self.target_met is not None:
-            missed = "missed"
-            if self.decoder_loss is not None:
-                missed += f": with its own decoder the loss is {self.decoder_ratio or math.inf:.6f} x PCA's"
-            return "met" if self.target_met else missed
+            return "met" if self.target_met else f"missed: {self.reached}"
         met = self.loss <= self._allowed_loss(self.pca_loss)
         return f"{'met' if met else 'missed'} by the estimate, not for certain"
 

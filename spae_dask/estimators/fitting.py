@@ -1,6 +1,5 @@
 """What every estimator does to fit: open, plan, run, warn. The estimators themselves only store what comes back."""
 
-import math
 import warnings
 from dataclasses import dataclass, replace
 
@@ -171,8 +170,8 @@ def warn_of_certificate(certificate: Certificate, n_found: int, strategy: str, p
         )
     if certificate.misses_eps:
         warnings.warn(
-            f"{certificate.target} could not be reached: with its own decoder, made of rows of X, the encoder loses "
-            f"{(certificate.decoder_ratio or math.inf):.4f} times what PCA loses. Give a larger n_rows, or none.",
+            f"{certificate.target} could not be reached: {certificate.reached}."
+            + ("" if certificate.decoder_loss is None else " Give a larger n_rows, or none."),
             WantedExcessWarning,
             stacklevel=4,
         )

@@ -116,7 +116,7 @@ def test_an_excess_that_few_rows_cannot_reach_is_told() -> None:
     certificate = found.fitted.certificate
     assert certificate.misses_eps
     assert own_ratio(X, found) > 1.001
-    assert "missed: with its own decoder the loss is" in str(certificate)
+    assert "missed: with its own decoder, made of rows of X, the encoder loses" in str(certificate)
 
 
 @pytest.mark.parametrize("n_rows", [4, 8, 20])
