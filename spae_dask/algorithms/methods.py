@@ -107,7 +107,7 @@ def watching(report: Report | None, r: Sizes, pca_loss: float | None, outside: f
     n_nonzero = int(np.max(r))
 
     def watch(stage: SearchStage) -> None:
-        ratio = max(1.0, (stage.loss + outside) / pca_loss) if pca_loss and np.isfinite(stage.loss) else None
+        ratio = max(1.0, float((stage.loss + outside) / pca_loss)) if pca_loss and np.isfinite(stage.loss) else None
         report(SearchProgress(n_nonzero, stage.n_done, stage.n_rounds, ratio))
 
     return watch

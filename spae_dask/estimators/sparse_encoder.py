@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from spae_dask.algorithms.path import SparsityPath, sparsity_path
 from spae_dask.algorithms.problem import Problem
 from spae_dask.algorithms.sparse_encoder import FittedEncoder
-from spae_dask.engine.events import Event
+from spae_dask.engine.events import Event, ignore
 from spae_dask.engine.threads import one_blas_thread
 from spae_dask.errors import InvalidInput
 from spae_dask.estimators.checkpointing import CheckpointAt, checkpoint_at
@@ -19,7 +19,7 @@ from spae_dask.estimators.fitting import fit
 from spae_dask.estimators.notebook import CertificateRepr
 from spae_dask.estimators.planning import seed_of
 from spae_dask.estimators.plots import PlotMixin
-from spae_dask.estimators.runtime import store_names
+from spae_dask.estimators.runtime import search_report, store_names
 from spae_dask.estimators.streams import RowStream, StreamingMixin
 from spae_dask.storage.open import open_matrix
 from spae_dask.storage.sources.sentinel import with_missing
@@ -357,7 +357,8 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
                 "strategy='paper', or on a sample. Call fit(x) first, or run `spae path DATA -k ... -r ...`."
             )
         with one_blas_thread():
-            return sparsity_path(self._problem(), summary, n_components, n_nonzero)
+            report = search_report(self.progress or ignore)
+            return sparsity_path(self._problem(), summary, n_components, n_nonzero, report=report)
 
     def __getstate__(self) -> dict[str, Any]:
         """Everything but the core, which is as large as d x d; a stream is kept, or it could not go on."""

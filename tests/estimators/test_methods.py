@@ -242,3 +242,11 @@ def test_a_watcher_is_told_of_the_search_and_changes_no_bit(asked: dict[str, Any
     assert ratios[-1] == pytest.approx(alone.certificate_.ratio, rel=2e-2)
     assert all(0 <= each.n_done <= each.n_rounds for each in searched)
     assert {each.n_nonzero for each in searched} >= {alone.certificate_.n_nonzero}
+
+
+def test_a_path_tells_of_its_searches_and_has_the_same_losses() -> None:
+    events: list[Any] = []
+    watched, alone = (SparseEncoder(2, n_nonzero=4, progress=watch).fit(X) for watch in (events.append, None))
+    del events[:]
+    assert watched.sparsity_path([1, 2], [2, 5]).points == alone.sparsity_path([1, 2], [2, 5]).points
+    assert {each.n_nonzero for each in events if isinstance(each, Searching)} == {2, 5}
