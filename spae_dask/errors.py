@@ -86,7 +86,7 @@ class RankDeficientWarning(SpaeWarning):
 
 
 class WantedExcessWarning(SpaeWarning):
-    """A wanted excess ``eps`` over PCA's loss could not be reached."""
+    """A target, ``eps`` or ``keep``, could not be reached."""
 
 
 class PrecisionWarning(SpaeWarning):

@@ -7,6 +7,11 @@ LEFT = ' style="text-align: left; vertical-align: top; white-space: normal"'
 """Notebooks set tables to the right, which suits numbers and not sentences."""
 
 
+def interval(lower: str, upper: str) -> str:
+    """An interval in words, from its ends as they are printed; one number if both read alike."""
+    return lower if lower == upper else f"{lower} to {upper}"
+
+
 def html_table(caption: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A table of texts, in the colours of whatever shows it.
 

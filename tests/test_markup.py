@@ -1,6 +1,6 @@
 """Tables for notebooks hold what they are given, and nothing of it as markup."""
 
-from spae_dask.markup import html_table, labelled_lines
+from spae_dask.markup import html_table, interval, labelled_lines
 from tests.report.page_reader import read_page
 
 
@@ -19,3 +19,8 @@ def test_a_table_without_headings_has_none():
 
 def test_lines_are_split_into_names_and_what_they_say():
     assert labelled_lines("one  first\n     more\ntwo  second", 5) == [("one", "first\nmore"), ("two", "second")]
+
+
+def test_an_interval_that_is_a_point_as_printed_is_a_number():
+    assert interval("1.017", "1.018") == "1.017 to 1.018"
+    assert interval("1.017", "1.017") == "1.017"

@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from spae_dask.algorithms.metrics import EncoderMetrics
 from spae_dask.errors import ImpossibleCertificate
-from spae_dask.linalg.loss import rounding_error
-from spae_dask.markup import html_table, labelled_lines
+from spae_dask.linalg.loss import allowed_loss, rounding_error
+from spae_dask.markup import html_table, interval, labelled_lines
 
 Floats = npt.NDArray[np.float64]
 
@@ -28,6 +28,13 @@ SLACK = 1e-12
 """Share of the total by which numbers may contradict each other beside their stated error."""
 
 
+LEADING = ("explained", "pca_explained", "ratio", "explained_gap", "explained_of_pca")
+"""What a certificate's record begins with: what the encoder and PCA explain, and what is left to gain."""
+
+DERIVED = ("pca_explained", "explained_gap", "explained_of_pca", "target_met")
+"""Entries of the record that follow from the fields."""
+
+
 @dataclass(frozen=True)
 class Certificate:
     """Loss of an encoder H against PCA's, on the data it was computed from.
@@ -39,7 +46,7 @@ class Certificate:
     pca_loss : float
         ``||X - X_k||^2``, the least any k-dimensional linear encoder can lose.
     ratio : float
-        ``loss / pca_loss``, the information loss, at least 1. 1.0 if both are zero to rounding.
+        ``loss / pca_loss``, at least 1; the paper calls it information loss. 1.0 if both are zero to rounding.
     pca_loss_kind : str
         ``"exact"``; ``"approximate"``, if rounding may move it by more than 1e-4 of itself; ``"certified lower bound"``
         or ``"estimate"``.
@@ -88,7 +95,7 @@ class Certificate:
     passes, bytes_read : int
         Reads of the data, and decoded bytes read in all.
     eps : float or None
-        The wanted excess, if the number of nonzeros was chosen for one.
+        The wanted excess over PCA's loss, if the number of nonzeros was chosen for one.
     theory_n_nonzero, theory_n_nonzero_sharp : int or None
         The nonzeros for which theory promises that excess beforehand, see ``spae_dask.algorithms.theory.Target``.
     decoder_loss : float or None
@@ -98,6 +105,8 @@ class Certificate:
         All else that is measured of an encoder, where it is evaluated on other data.
     symmetric_lower, symmetric_upper : float or None
         Between these ``symmetric_ratio`` must be, by the loss alone: see :func:`symmetric_bounds`.
+    keep : float or None
+        The wanted share of the variance that PCA explains, if the number of nonzeros was chosen for one.
     prefix_losses, prefix_bounds : list of float or None
         Losses of the first 1, 2, ... components of an iterative encoder, and the most that the paper's theorem allows.
     """
@@ -141,6 +150,7 @@ class Certificate:
     n_left_out: int = 0
     left_out: float = 0.0
     missing_chunks: str | None = None
+    keep: float | None = None
 
     def __post_init__(self) -> None:
         """Refuse numbers that no matrix allows.
@@ -179,8 +189,9 @@ class Certificate:
         return None
 
     def as_dict(self) -> dict[str, Any]:
-        """The fields by name, for JSON."""
-        return asdict(self)
+        """The fields by name, for JSON, and what follows from them; shares of what is explained come first."""
+        record = {name: getattr(self, name) for name in LEADING} | asdict(self) | {"target_met": self.target_met}
+        return record | {"metrics": None if self.metrics is None else self.metrics.as_dict()}
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> "Certificate":
@@ -191,6 +202,7 @@ class Certificate:
         TypeError
             If a field is missing, unknown, or not of its type.
         """
+        record = {name: value for name, value in record.items() if name not in DERIVED}
         for field in fields(cls):
             allowed = tuple(get_origin(each) or each for each in get_args(field.type) or (field.type,))
             allowed = (*allowed, int) if float in allowed else allowed  # JSON knows one kind of number
@@ -200,18 +212,44 @@ class Certificate:
                 raise TypeError(f"its {field.name} is a {type(value).__name__}")
         return cls(**record)
 
+    @property
+    def pca_explained(self) -> float:
+        """Share of the total that PCA explains with as many components: ``1 - pca_loss / total``."""
+        return 1 - self.pca_loss / self.total if self.total > 0 else 0.0
+
+    @property
+    def explained_gap(self) -> float:
+        """Share of the total that is left to gain: ``pca_explained - explained``, by ``loss`` and ``pca_loss``."""
+        return max(self.loss - self.pca_loss, 0.0) / self.total if self.total > 0 else 0.0
+
+    @property
+    def explained_of_pca(self) -> float:
+        """``explained / pca_explained``; 1 if PCA explains nothing."""
+        return (self.total - self.loss) / (self.total - self.pca_loss) if self.total > self.pca_loss else 1.0
+
     def __str__(self) -> str:
         """A table for the terminal."""
+        return self.text()
+
+    def text(self, *, verbose: bool = False) -> str:
+        """Make a table for the terminal.
+
+        Parameters
+        ----------
+        verbose : bool
+            Whether to add the symmetric variance and what theory promised.
+        """
         lines = [
-            f"information loss   {self.ratio:.6f} x PCA's" + self._excess() + self._ratio_interval(),
+            f"explained          {self.explained:.4%} of the total, PCA {self.pca_explained:.4%}"
+            f"  ({'' if self.pca_loss_kind == 'exact' else 'by the loss of PCA: '}{self.pca_loss_kind})",
+            f"ratio              {self.ratio:.6f} x PCA's loss" + self._excess() + self._ratio_interval(),
+            f"left to gain       {self._gap()}",
             f"loss               {self.loss:.6g} of {self.total:.6g}  ({self.explained:.4%} explained)"
             + self._loss_interval()
             + self._summed(),
             f"PCA's loss         {self.pca_loss:.6g}  ({self.pca_loss_kind})",
-            f"symmetric variance {self.symmetric_ratio:.6f} of PCA's" + self._symmetric_interval(),
             f"nonzeros           {self.n_nonzero} a component at most, {self.combined_nonzero} features in all, "
             f"{self.n_components} component{'s' if self.n_components != 1 else ''}",
-            f"theory             {self._theory()}",
             f"read               {self.passes} pass{'es' if self.passes != 1 else ''}, {self.bytes_read:,} bytes"
             + self._unread(),
         ]
@@ -219,26 +257,28 @@ class Certificate:
             lines.insert(-1, f"prefixes           {self._prefixes(self.prefix_losses, self.prefix_bounds)}")
         if self.loss_error > WORTH_SAYING * self.loss > 0:
             share = self.loss_error / self.loss
-            lines.insert(3, f"rounding           of both losses at most {self.loss_error:.2g}, {share:.2g} of the loss")
+            lines.insert(5, f"rounding           of both losses at most {self.loss_error:.2g}, {share:.2g} of the loss")
         if self.n_left_out and self.left_out > LEFT_OUT * self.total:
             lines.insert(
-                3,
+                5,
                 f"left out           {self.n_left_out} columns constant to rounding, "
                 f"with {self.left_out:.3g}, {self.left_out / max(self.total, self.left_out):.2g} of the total",
             )
         if self.missing_chunks is not None:
             lines.append(f"missing            {self.missing_chunks}")
-        if self.eps is not None:
-            at = next(i for i, line in enumerate(lines) if line.startswith("theory"))
-            lines.insert(at, f"wanted             {self._wanted()}")
+        if self.target is not None:
+            lines.insert(-1, f"wanted             {self._wanted()}")
+        if verbose:
+            lines.insert(5, f"symmetric variance {self.symmetric_ratio:.6f} of PCA's" + self._symmetric_interval())
+            lines.insert(-1, f"theory             {self._theory()}")
         if self.decoder_loss is not None:
             share = self.decoder_loss / self.total if self.total > 0 else 0.0
             lines.insert(
-                3,
+                5,
                 f"with own decoder   {self.decoder_loss:.6g}  ({1 - share:.4%} explained, as it was fitted)",
             )
         if self.pca_loss_kind != "exact":
-            lines.insert(3, f"                   {self._interval()}")
+            lines.insert(5, f"                   {self._interval()}")
         if self.metrics is not None:
             lines.append(self.metrics.details())
         return "\n".join(lines)
@@ -253,7 +293,7 @@ class Certificate:
         """The least and the most that the loss allows."""
         if self.symmetric_lower is None or self.symmetric_upper is None:
             return ""
-        return f"  (by the loss {self.symmetric_lower:.6f} to {self.symmetric_upper:.6f})"
+        return f"  (by the loss {interval(f'{self.symmetric_lower:.6f}', f'{self.symmetric_upper:.6f}')})"
 
     @staticmethod
     def _prefixes(losses: list[float], bounds: list[float]) -> str:
@@ -268,18 +308,60 @@ class Certificate:
         return None if self.decoder_loss is None or self.pca_loss <= 0 else self.decoder_loss / self.pca_loss
 
     @property
+    def target_met(self) -> bool | None:
+        """Whether the target, ``eps`` or ``keep``, is reached by the decoder that is returned.
+
+        True or False only if the bounds on both losses leave no doubt. None if they do, or if there was no target.
+        """
+        if self.target is None or self.confidence is not None:
+            return None
+        least, most = self._ends(self.loss, self.loss_kind, self.loss_lower, self.loss_upper)
+        if self.decoder_loss is not None:
+            least = most = self.decoder_loss
+        pca = self._ends(self.pca_loss, self.pca_loss_kind, self.pca_loss_lower, self.pca_loss_upper)
+        sure, possible = (self._allowed_loss(each) for each in pca)
+        return True if most <= sure else False if least > possible else None
+
+    @property
     def misses_eps(self) -> bool:
-        """True if the encoder's own decoder loses more than the wanted excess allows."""
-        if self.eps is None or self.decoder_loss is None:
-            return False
-        allowed = (1 + self.eps) * self.pca_loss
-        return self.decoder_loss > allowed + max(self.loss_error, rounding_error(allowed, self.total))
+        """True if the target is missed for certain, as where a decoder is made of too few rows."""
+        return self.target_met is False
+
+    @property
+    def reached(self) -> str:
+        """What was reached of the target, in its units, by the decoder that is returned."""
+        own, loss = "with its own decoder, made of rows of X, ", self.decoder_loss
+        if loss is None:
+            own, loss = "", self.loss
+        if self.keep is None:
+            return f"{own}the encoder loses {loss / self.pca_loss if self.pca_loss > 0 else math.inf:.6f} x PCA's loss"
+        best = self.total - self.pca_loss
+        return f"{own}the encoder keeps {(self.total - loss) / best if best > 0 else 1.0:.4%} of what PCA explains"
+
+    @property
+    def target(self) -> str | None:
+        """The target as it was given, if the number of nonzeros was chosen for one."""
+        if self.keep is not None:
+            return f"keep={self.keep:g}"
+        return None if self.eps is None else f"eps={self.eps:g}"
+
+    def _allowed_loss(self, pca_loss: float) -> float:
+        """Most that the target allows to lose, and what rounding may add to it."""
+        allowed = allowed_loss(pca_loss, self.total, eps=self.eps, keep=self.keep)
+        return allowed + max(self.loss_error, rounding_error(allowed, self.total))
+
+    @staticmethod
+    def _ends(value: float, kind: str, lower: float | None, upper: float | None) -> tuple[float, float]:
+        """Bounds on a loss; the loss itself where it is exact or nothing else is known."""
+        if kind == "exact":
+            return value, value
+        return value if lower is None else lower, math.inf if upper is None else upper
 
     def _ratio_interval(self) -> str:
         """Where the ratio lies on all rows, where not all were seen."""
         if self.ratio_lower is None or self.ratio_upper is None or self.confidence is None:
             return ""
-        ends = f"{self.ratio_lower:.6f} to {self.ratio_upper:.6f}"
+        ends = interval(f"{self.ratio_lower:.6f}", f"{self.ratio_upper:.6f}")
         return f"\n                   estimate: {ends}, {self._confidence()}"
 
     def _confidence(self) -> str:
@@ -292,7 +374,7 @@ class Certificate:
             return ""
         return (
             f", {self.fraction_read:.2%} of the rows\n                   reading on could take "
-            f"{self.left_to_gain:.6f} off the information loss, at most"
+            f"{self.left_to_gain:.6f} off the ratio, at most"
         )
 
     def _loss_interval(self) -> str:
@@ -300,26 +382,28 @@ class Certificate:
         if self.loss_kind == "exact" or self.loss_lower is None or self.loss_upper is None:
             return ""
         sure = "certain" if self.confidence is None else self._confidence()
-        return f"\n                   {self.loss_kind}: {self.loss_lower:.6g} to {self.loss_upper:.6g}, {sure}"
+        ends = interval(f"{self.loss_lower:.6g}", f"{self.loss_upper:.6g}")
+        return f"\n                   {self.loss_kind}: {ends}, {sure}"
 
     def _summed(self) -> str:
         """Origin of the loss, where it is not the core."""
         return "\n                   summed over the rows" if self.summed_over_rows else ""
 
     def _wanted(self) -> str:
-        wanted = f"eps = {self.eps:g}: r = {self.n_nonzero} found"
-        if self.misses_eps:
-            wanted += f", but with its own decoder the loss is {self.decoder_ratio:.6f} x PCA's"
-        if self.theory_n_nonzero is None:
-            return wanted
-        sharp = "" if self.theory_n_nonzero_sharp is None else f", {self.theory_n_nonzero_sharp} with sharper constants"
-        return f"{wanted}; theory's r for this eps: {self.theory_n_nonzero}{sharp}"
+        return f"{str(self.target).replace('=', ' = ')}: r = {self.n_nonzero} found, {self._outcome()}"
+
+    def _outcome(self) -> str:
+        """Words for whether the target was reached, and how surely."""
+        if self.target_met is not None:
+            return "met" if self.target_met else f"missed: {self.reached}"
+        met = self.loss <= self._allowed_loss(self.pca_loss)
+        return f"{'met' if met else 'missed'} by the estimate, not for certain"
 
     def _interval(self) -> str:
         """What is certain about PCA's loss, and hence about the ratio."""
         lower, upper = self.pca_loss_lower or 0.0, self.pca_loss_upper
         if self.confidence is not None and upper is not None:
-            return f"estimate: {lower:.6g} to {upper:.6g}, {self._confidence()}"
+            return f"estimate: {interval(f'{lower:.6g}', f'{upper:.6g}')}, {self._confidence()}"
         if upper is None:
             return f"PCA is certain to lose at least {lower:.6g}"
         if upper <= 0:
@@ -327,11 +411,11 @@ class Certificate:
         least_loss, most_loss = self.loss, self.loss
         if self.confidence is None and self.loss_lower is not None and self.loss_upper is not None:
             least_loss, most_loss = self.loss_lower, self.loss_upper
-        least, most = max(1.0, least_loss / upper), f"{most_loss / lower:.6f}" if lower > 0 else "not bounded"
-        more = (
-            "; certified=True may narrow that" if self.pca_loss_kind == "estimate" and self.loss_kind == "exact" else ""
-        )
-        return f"certain: PCA loses {lower:.6g} to {upper:.6g}, so the ratio is {least:.6f} to {most}{more}"
+        least, most = f"{max(1.0, least_loss / upper):.6f}", f"{most_loss / lower:.6f}" if lower > 0 else "not bounded"
+        wide = self.pca_loss_kind == "estimate" and self.loss_kind == "exact" and least != most
+        more = "; certified=True may narrow that" if wide else ""
+        ends = interval(f"{lower:.6g}", f"{upper:.6g}")
+        return f"certain: PCA loses {ends}, so the ratio is {interval(least, most)}{more}"
 
     def _excess(self) -> str:
         if not math.isfinite(self.ratio):
@@ -339,7 +423,25 @@ class Certificate:
         return f"  ({self.ratio - 1:.3%} more than the least possible)"
 
     def _theory(self) -> str:
-        return self.theorem if self.bound is None else f"at most {self.bound:.4g} x PCA's: {self.theorem}"
+        promised = self.theorem if self.bound is None else f"at most {self.bound:.4g} x PCA's: {self.theorem}"
+        if self.theory_n_nonzero is None:
+            return promised
+        sharp = "" if self.theory_n_nonzero_sharp is None else f", {self.theory_n_nonzero_sharp} with sharper constants"
+        return f"{promised}\n                   theory's r for this eps: {self.theory_n_nonzero}{sharp}"
+
+    def _gap(self) -> str:
+        """Share of the total that PCA explains and the encoder does not, and how it is known."""
+        kept = f"{self.explained_of_pca:.4%} of what PCA explains is kept"
+        if self.total <= 0 or (self.loss_kind == self.pca_loss_kind == "exact"):
+            return f"{self.explained_gap:.4%} of the total; {kept}"
+        most_loss = self._ends(self.loss, self.loss_kind, self.loss_lower, self.loss_upper)[1]
+        least_pca = self._ends(self.pca_loss, self.pca_loss_kind, self.pca_loss_lower, self.pca_loss_upper)[0]
+        most = (min(most_loss, self.total) - least_pca) / self.total
+        sure = "certain" if self.confidence is None else "by the intervals below"
+        return (
+            f"{self.explained_gap:.4%} of the total; {kept}\n"
+            f"                   at most {max(most, self.explained_gap):.4%}, {sure}"
+        )
 
 
 def symmetric_bounds(certificate: Certificate, H: Floats, G: Floats) -> tuple[float | None, float | None]:

@@ -62,7 +62,7 @@ class ComparisonPoint:
     n_components, n_nonzero : int
         k, and the r that each column of H might use.
     information_loss : float
-        Loss with the best decoder over that of PCA; at least 1.
+        Loss with the best decoder over that of PCA; at least 1. It is ``ratio`` as well.
     symmetric_ratio : float
         ``||X H H^+||^2`` over that of PCA; at most 1.
     mean_column_nonzero : float
@@ -82,6 +82,11 @@ class ComparisonPoint:
     mean_column_nonzero: float
     combined_nonzero: int
     H: Floats
+
+    @property
+    def ratio(self) -> float:
+        """Loss with the best decoder over that of PCA."""
+        return self.information_loss
 
 
 def matrix_subject(

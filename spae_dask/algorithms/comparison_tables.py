@@ -22,7 +22,8 @@ def point_records(points: Iterable[ComparisonPoint]) -> list[dict[str, Any]]:
             "k": p.n_components,
             "r": p.n_nonzero,
             "method": p.method,
-            "information_loss": p.information_loss,
+            "ratio": p.ratio,
+            "information_loss": p.ratio,
             "symmetric_ratio": p.symmetric_ratio,
             "mean_column_nonzero": p.mean_column_nonzero,
             "combined_nonzero": p.combined_nonzero,
@@ -50,7 +51,8 @@ def encoder_records(points: Iterable[ComparisonPoint], features: Sequence[str]) 
                 "k": p.n_components,
                 "r": p.n_nonzero,
                 "method": p.method,
-                "information_loss": p.information_loss,
+                "ratio": p.ratio,
+                "information_loss": p.ratio,
                 "symmetric_ratio": p.symmetric_ratio,
                 "component": j + 1,
                 "feature": features[int(i)],
@@ -92,14 +94,14 @@ def encoder_table(points: Sequence[ComparisonPoint], features: Sequence[str]) ->
             lines.append(f"{name:<{name_width}}" + "".join(f"  {cell:>{width}}" for cell in cells))
     lines.append("")
     for title, values in (
-        ("information loss", [f"{p.information_loss:.4f}" for p in points]),
+        ("ratio", [f"{p.ratio:.4f}" for p in points]),
         ("symmetric variance", [f"{p.symmetric_ratio:.4f}" for p in points]),
         ("features used", [str(p.combined_nonzero) for p in points]),
     ):
         lines.append(f"{title:<{name_width}}" + "".join(f"  {value:>{width}}" for value in values))
     lines += [
         "",
-        "information loss: squared error of decoding over PCA's, 1 is the least. symmetric variance: the part of X in",
-        "the span of the encoder, over PCA's, 1 is the most.",
+        "ratio: squared error of decoding over PCA's, 1 is the least. symmetric variance: the part of X in the span of",
+        "the encoder, over PCA's, 1 is the most.",
     ]
     return "\n".join(lines)

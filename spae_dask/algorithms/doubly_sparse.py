@@ -30,27 +30,39 @@ ROWS_PER_COMPONENT = 4
 """Rows chosen for each component, if their number is not given: more hardly lower the loss."""
 
 POOL_FOR_EPS = 4
-"""Rows sampled for every ``k / eps``: all of them together add a quarter of the wanted excess, in expectation."""
+"""Rows sampled for every ``k / eps``: all of them together add a quarter of the excess allowed, in expectation."""
 
 
 def rows_wanted(problem: Problem) -> int:
-    """Rows to choose; a wanted excess may take more, if their number is not given."""
+    """Rows to choose; a target may take more, if their number is not given."""
     return ROWS_PER_COMPONENT * problem.n_components if problem.n_rows is None else problem.n_rows
 
 
-def pool_size(problem: Problem, n_features: int) -> int:
-    """Rows to sample: so many for every row wanted, and enough for a wanted excess; d rows span everything."""
+def pool_size(problem: Problem, n_features: int, excess: float | None = None) -> int:
+    """Rows to sample: so many for every row wanted, and enough for a target; d rows span everything.
+
+    ``excess`` over PCA's loss is what the target allows; ``eps`` if not given. Before the data are read it is not known
+    for ``keep``, and d rows are planned for.
+    """
+    excess = problem.eps if excess is None else excess
     size = POOL * rows_wanted(problem)
     if problem.n_nonzero is None and problem.n_rows is None:
-        size = max(size, math.ceil(min(n_features, POOL_FOR_EPS * problem.n_components / problem.eps)))
+        enough = POOL_FOR_EPS * problem.n_components / excess if excess else math.inf
+        size = max(size, math.ceil(min(n_features, enough)))
     return size
 
 
 def rows_recipe(
-    problem: Problem, columns: Places, T: Floats, mean: Floats, scale: Floats, fill_with: Floats | None
+    problem: Problem,
+    columns: Places,
+    T: Floats,
+    mean: Floats,
+    scale: Floats,
+    fill_with: Floats | None,
+    excess: float | None = None,
 ) -> Accumulator[dict[str, Any]]:
     """Recipe of the pass: a pool of rows to choose from, and a sample of its own that the theorem speaks of."""
-    sizes = {"pool": pool_size(problem, mean.size), "sample": rows_wanted(problem)}
+    sizes = {"pool": pool_size(problem, mean.size, excess), "sample": rows_wanted(problem)}
     recipe = Together(
         {
             name: RowPool(size, columns, T, mean, scale, seed=problem.seed + number)
@@ -80,9 +92,9 @@ def choose_rows(problem: Problem, summary: CoreSummary, run_pass: RunPass, colum
     """Choose rows for the columns of a batch encoder, and rebuild encoder and decoder on both.
 
     Passes: 1, beside that of the core: rows are sampled by leverage. Those of the theorem, and those of targeted greedy
-    on the pool, are compared, and the better ones are kept; so the theorem's bound holds. If an excess ``eps`` is
-    wanted, rows are added until the loss with the decoder that is returned is within it, and columns if rows are not
-    enough. The loss is exact.
+    on the pool, are compared, and the better ones are kept; so the theorem's bound holds. If there is a target, rows
+    are added until the loss with the decoder that is returned reaches it, and columns if rows are not enough. The loss
+    is exact.
 
     Parameters
     ----------
@@ -98,7 +110,11 @@ def choose_rows(problem: Problem, summary: CoreSummary, run_pass: RunPass, colum
     core, k, columns = summary.core, problem.n_components, columns_only.chosen
     rank_tol = summary.rank_tol(k)
     T = leverage_coefficients(core, columns, k, rank_tol=rank_tol)
-    found = run_pass(rows_recipe(problem, columns, T, summary.center, summary.scale, summary.fill), "rows")
+    before, excess = columns_only.certificate, None
+    if problem.wanted_share is not None and before.pca_loss > 0:
+        excess = problem.allowed_loss(before.pca_loss, before.total) / before.pca_loss - 1
+    recipe = rows_recipe(problem, columns, T, summary.center, summary.scale, summary.fill, excess)
+    found = run_pass(recipe, "rows")
     candidates, numbers, sample = _joined(found["pool"], found["sample"])
     codes = CodesOnColumns.of(core, columns, k, rank_tol=rank_tol)
     n_rows = rows_wanted(problem)
@@ -106,11 +122,10 @@ def choose_rows(problem: Problem, summary: CoreSummary, run_pass: RunPass, colum
     drawn = [int(i) for i in sample[: lemma.n_drawn] if i not in lemma.start]
     options = [codes.grow(candidates, n_rows, start) for start in ([], [*lemma.start, *drawn])]
     made = min((codes.encode(candidates, rows) for rows in options), key=lambda each: each.loss)
-    if problem.n_nonzero is None and made.loss > loss_target(core, k, problem.eps):
+    if problem.n_nonzero is None and made.loss > loss_target(core, problem):
         columns, places = _within(problem, core, columns, candidates, made.rows, rank_tol)
         made = CodesOnColumns.of(core, columns, k, rank_tol=rank_tol).encode(candidates, places)
     H, G = padded(made.H.T, k).T, padded(made.G, k)
-    before = columns_only.certificate
     bound, theorem = _promised(lemma, codes.loss, before.pca_loss)
     certificate = certify(
         summary,
@@ -146,13 +161,13 @@ def _joined(pool: PooledRows, sample: PooledRows) -> tuple[Floats, npt.NDArray[n
 def _within(
     problem: Problem, core: Floats, columns: Places, candidates: Floats, rows: Places, rank_tol: float
 ) -> tuple[Places, Places]:
-    """Columns and places of rows, those given and more, whose loss is within the wanted excess.
+    """Columns and places of rows, those given and more, whose loss reaches the target.
 
     Rows are added first, up to ``problem.n_rows``; columns are added, by targeted greedy, if all rows that may be used
     are not enough. If all columns are not enough either, the columns stay as they are.
     """
     k = problem.n_components
-    target = loss_target(core, k, problem.eps)
+    target = loss_target(core, problem)
     most_rows = candidates.shape[0] if problem.n_rows is None else problem.n_rows
     V = right_singular(core, k)[1]
     scaled = unit_scaled(core)[0]
@@ -170,7 +185,7 @@ def _within(
         size = smallest_within(target, lambda r: loss(fill(scaled, V, columns, r)), columns.size, every.size)
         columns = fill(scaled, V, columns, size)
     codes, places = grown(columns)
-    # where the excess cannot be reached, as few rows as do the same
+    # where the target cannot be reached, as few rows as do the same
     target = max(target, codes.encode(candidates, places).loss * (1 + 1e-12))
     n_rows = smallest_within(target, lambda n: codes.encode(candidates, places[:n]).loss, rows.size, places.size)
     return columns, places[:n_rows]

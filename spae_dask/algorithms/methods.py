@@ -13,7 +13,7 @@ from spae_dask.algorithms.theory import in_expectation
 from spae_dask.encoding import BatchEncoder, encode_batch, theorem_bound
 from spae_dask.encoding.budgets import budgets_of
 from spae_dask.encoding.iterative import IterativeEncoder, encode_iterative, prefix_bounds
-from spae_dask.encoding.polished import encode_polished
+from spae_dask.encoding.polished import SearchStage, Watch, encode_polished
 from spae_dask.linalg.copies import lowest_equal, on_lowest, on_lowest_places
 from spae_dask.linalg.loss import encoder_loss, rounding_error, total_variance
 from spae_dask.linalg.project import DEPENDENT, optimal_decoder
@@ -50,6 +50,30 @@ class Encoded:
     prefix_bounds: list[float] | None = None
 
 
+@dataclass(frozen=True)
+class SearchProgress:
+    """How far the search for supports has come.
+
+    Attributes
+    ----------
+    n_nonzero : int
+        Most nonzeros a component may have in this search; where a target is given, several are tried.
+    n_done, n_rounds : int
+        Rounds done, of how many at most.
+    ratio : float or None
+        Least loss so far over PCA's; None while columns are proposed on a sketch, which knows no loss, or if PCA loses
+        nothing.
+    """
+
+    n_nonzero: int
+    n_done: int
+    n_rounds: int
+    ratio: float | None
+
+
+Report = Callable[[SearchProgress], None]
+
+
 @dataclass(frozen=True, eq=False)
 class Search:
     """Effort and starts of the search, and the tolerance that tells columns apart.
@@ -63,11 +87,30 @@ class Search:
     rank_tol : float
         Relative length of a column's part outside the span of others below which the column counts as dependent on
         them. Every method keeps to it, those that do not search as well.
+    report : callable, optional
+        Told how far the search has come.
+    pca_loss : float, optional
+        PCA's loss, for the report.
     """
 
     effort: float = 1.0
     start: Floats | None = None
     rank_tol: float = DEPENDENT
+    report: Report | None = None
+    pca_loss: float | None = None
+
+
+def watching(report: Report | None, r: Sizes, pca_loss: float | None, outside: float = 0.0) -> Watch | None:
+    """Watcher of a polished search that reports in ratios; ``outside`` is what its core does not hold of the loss."""
+    if report is None:
+        return None
+    n_nonzero = int(np.max(r))
+
+    def watch(stage: SearchStage) -> None:
+        ratio = max(1.0, float((stage.loss + outside) / pca_loss)) if pca_loss and np.isfinite(stage.loss) else None
+        report(SearchProgress(n_nonzero, stage.n_done, stage.n_rounds, ratio))
+
+    return watch
 
 
 Method = Callable[[Problem, Floats, Sizes, Search], Encoded]
@@ -148,6 +191,7 @@ def polished(problem: Problem, core: Floats, r: Sizes, search: Search) -> Encode
         rng=rng,
         effort=search.effort,
         rank_tol=search.rank_tol,
+        watch=watching(search.report, r, search.pca_loss),
     )
     if not made.loss < paper_loss * (1 - TIE):
         return start  # nothing to gain, so the paper's own encoder stands

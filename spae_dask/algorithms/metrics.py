@@ -42,7 +42,7 @@ class EncoderMetrics:
     loss, pca_loss, total : float
         ``min over G of ||X - X H G||^2``; ``||X - X_k||^2``; ``||X||^2``.
     information_loss, loss_share : float
-        ``loss`` over ``pca_loss``, at least 1; and over ``total``.
+        ``loss`` over ``pca_loss``, at least 1, which is ``ratio`` as well; and over ``total``.
     symmetric_explained : float
         ``||X H H^+||^2``.
     symmetric_ratio, symmetric_share : float
@@ -86,13 +86,29 @@ class EncoderMetrics:
     largest_correlation: float
 
     def as_dict(self) -> dict[str, Any]:
-        """The fields by name, for JSON."""
-        return asdict(self)
+        """The fields by name, for JSON; what is explained, by PCA too, and the ratio come first."""
+        return {name: getattr(self, name) for name in ("explained", "pca_explained", "ratio")} | asdict(self)
+
+    @property
+    def ratio(self) -> float:
+        """``loss / pca_loss``, which the paper calls information loss."""
+        return self.information_loss
+
+    @property
+    def explained(self) -> float:
+        """Share of the total that the encoder explains."""
+        return _share(self.total - self.loss, self.total)
+
+    @property
+    def pca_explained(self) -> float:
+        """Share of the total that PCA explains with as many components."""
+        return _share(self.total - self.pca_loss, self.total)
 
     def __str__(self) -> str:
         """A table for the terminal."""
         lines = [
-            f"information loss   {self.information_loss:.6f} x PCA's",
+            f"explained          {self.explained:.4%} of the total, PCA {self.pca_explained:.4%}",
+            f"ratio              {self.ratio:.6f} x PCA's loss",
             f"loss               {self.loss:.6g} of {self.total:.6g}  ({self.loss_share:.4%})",
             f"PCA's loss         {self.pca_loss:.6g}",
             f"symmetric variance {self.symmetric_ratio:.6f} of PCA's",
@@ -161,7 +177,7 @@ def encoder_metrics(core: npt.ArrayLike, H: npt.ArrayLike) -> EncoderMetrics:
     --------
     >>> import numpy as np
     >>> x = np.array([[2.0, 0.0], [-2.0, 0.0], [0.0, 1.0], [0.0, -1.0]])
-    >>> round(encoder_metrics(x, [[0.0], [1.0]]).information_loss, 6)
+    >>> round(encoder_metrics(x, [[0.0], [1.0]]).ratio, 6)
     4.0
     """
     matrix = np.asarray(core, dtype=np.float64)

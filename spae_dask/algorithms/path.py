@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from spae_dask.algorithms.core_summary import CoreSummary, Floats
+from spae_dask.algorithms.methods import Report
 from spae_dask.algorithms.problem import Problem
 from spae_dask.algorithms.settled import Settled
 from spae_dask.algorithms.sparse_encoder import FittedEncoder, encode_core
@@ -128,7 +129,13 @@ def _cells(p: PathPoint) -> tuple[str, ...]:
 
 
 def sparsity_path(
-    problem: Problem, summary: Summary, ks: Sequence[int], rs: Sequence[int], *, effort: float = 1.0
+    problem: Problem,
+    summary: Summary,
+    ks: Sequence[int],
+    rs: Sequence[int],
+    *,
+    effort: float = 1.0,
+    report: Report | None = None,
 ) -> SparsityPath:
     """Encoders of every k and r by the problem's method. No pass: all is done on the core.
 
@@ -144,12 +151,19 @@ def sparsity_path(
         Components and nonzeros.
     effort : float
         How hard methods that search do, 0 for quick and rough answers.
+    report : callable, optional
+        Told how far each search has come.
     """
-    return SparsityPath(tuple(_points(problem, summary, ks, rs, effort)), problem.method)
+    return SparsityPath(tuple(_points(problem, summary, ks, rs, effort, report)), problem.method)
 
 
 def _points(
-    problem: Problem, summary: Summary, ks: Sequence[int], rs: Sequence[int], effort: float
+    problem: Problem,
+    summary: Summary,
+    ks: Sequence[int],
+    rs: Sequence[int],
+    effort: float,
+    report: Report | None,
 ) -> Iterator[PathPoint]:
     if problem.method == "doubly-sparse" or problem.strategy == "paper":
         raise InvalidInput(
@@ -169,7 +183,7 @@ def _points(
             point = replace(problem, n_components=k, n_nonzero=r, orthonormal=False)
             point.check(summary.n_samples, summary.mean.size)
             known = [*list(made.values())[-1:], *([narrower[r]] if r in narrower else [])]
-            fitted = _encode(point, summary, known, effort)
+            fitted = _encode(point, summary, known, effort, report)
             found, made[r] = fitted.certificate, fitted.H[:, fitted.H.any(axis=0)]
             yield PathPoint(
                 n_components=k,
@@ -185,8 +199,10 @@ def _points(
         narrower = made
 
 
-def _encode(problem: Problem, summary: Summary, known: list[Floats], effort: float) -> FittedEncoder:
+def _encode(
+    problem: Problem, summary: Summary, known: list[Floats], effort: float, report: Report | None
+) -> FittedEncoder:
     if isinstance(summary, CoreSummary):
         start = min(known, key=lambda H: encoder_loss(summary.core, H), default=None)
-        return encode_core(problem, summary, passes=0, bytes_read=0, start=start, effort=effort)
-    return summary.fit(problem, known, effort=effort)
+        return encode_core(problem, summary, passes=0, bytes_read=0, start=start, effort=effort, report=report)
+    return summary.fit(problem, known, effort=effort, report=report)

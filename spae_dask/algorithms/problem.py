@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from spae_dask.errors import InvalidInput
+from spae_dask.linalg.loss import allowed_loss
 from spae_dask.selection import SELECTIONS
 
 METHODS = ("polished", "batch", "iterative", "doubly-sparse")
@@ -17,6 +18,8 @@ EVALUATIONS = ("auto", "gram", "tsqr", "sketch")
 """Those by which an encoder is evaluated, in one read."""
 TOLERANCE = 0.01
 """Of ``strategy="sample"``, where none is given."""
+KEEP = 0.95
+"""Share of what PCA explains that an encoder keeps, where neither ``n_nonzero``, ``eps`` nor ``keep`` is given."""
 PROJECTIONS = ("randomized", "frequent-directions")
 SPLITS = ("best", "paper", "dual-set")
 MISSING = ("error", "mean", "zero")
@@ -33,9 +36,12 @@ class Problem:
         k, columns of the encoder.
     n_nonzero : int, sequence of int or None
         r, the most nonzeros a column of the encoder may have, or one number a column; ``None`` for the smallest that
-        reaches ``eps``.
-    eps : float
-        Wanted relative excess over PCA's loss; used only if ``n_nonzero`` is None.
+        reaches the target, ``eps`` or ``keep``.
+    eps : float or None
+        Target: relative excess over PCA's loss. Used only if ``n_nonzero`` is None.
+    keep : float or None
+        Target: share of the variance that PCA explains. Used only if ``n_nonzero`` is None, and refused beside
+        ``eps``; ``KEEP`` if all three are None.
     method, selection, strategy, precision, missing : str
         As documented on ``SparseEncoder``.
     center, scale : bool
@@ -43,7 +49,7 @@ class Problem:
     orthonormal, shared_support : bool
         As documented on ``SparseEncoder``.
     n_rows : int or None
-        Rows of a doubly sparse encoder; ``None`` for four a component, or more for ``eps``.
+        Rows of a doubly sparse encoder; ``None`` for four a component, or more for a target.
     n_repeats : int
         Independent repeats of a random selection, of which the best is kept.
     power_iterations, oversampling, split, projection : int, int or None, str, str
@@ -60,7 +66,8 @@ class Problem:
 
     n_components: int
     n_nonzero: int | Sequence[int] | None = None
-    eps: float = 0.1
+    eps: float | None = None
+    keep: float | None = None
     method: str = "polished"
     selection: str = "dual-set"
     center: bool = True
@@ -136,6 +143,17 @@ class Problem:
         return TOLERANCE if self.tolerance is None else float(self.tolerance)
 
     @property
+    def wanted_share(self) -> float | None:
+        """Share of what PCA explains that is to be kept; None if ``n_nonzero`` or ``eps`` is given."""
+        if self.n_nonzero is not None or self.eps is not None:
+            return None
+        return KEEP if self.keep is None else float(self.keep)
+
+    def allowed_loss(self, pca_loss: float, total: float) -> float:
+        """Most an encoder may lose where ``n_nonzero`` is not given."""
+        return allowed_loss(pca_loss, total, eps=self.eps, keep=self.wanted_share)
+
+    @property
     def can_sketch(self) -> bool:
         """Whether candidate columns are enough for the method: not where it needs rows, or more and more columns."""
         own_columns = self.method == "polished" and not self.shared_support
@@ -148,7 +166,7 @@ class Problem:
         if strategy in ("sketch", "stream") and not self.can_sketch:
             return (
                 "it knows candidate columns only, and takes method 'polished', 'batch' or 'iterative' with a given "
-                "n_nonzero, and an eps with method='polished' and shared_support=False"
+                "n_nonzero, and eps or keep with method='polished' and shared_support=False"
             )
         if strategy in ("stream", "sample") and self.missing == "mean":
             return (
@@ -221,11 +239,10 @@ class Problem:
             )
 
     def _check_sizes(self, n_features: int) -> None:
-        """Check ``n_nonzero``, or ``eps`` if it is used."""
+        """Check ``n_nonzero``, or ``eps`` or ``keep`` if they are used."""
         r = self.n_nonzero
         if r is None:
-            if not (isinstance(self.eps, float | int | np.floating) and 0 < self.eps < float("inf")):
-                raise InvalidInput(f"eps={self.eps!r} is not allowed: give a positive number, such as 0.05 for 5 %.")
+            self._check_target()
         elif isinstance(r, tuple | list | np.ndarray):
             if len(r) != self.n_components:
                 raise InvalidInput(
@@ -241,6 +258,22 @@ class Problem:
                 check_count("n_nonzero", each, n_features)
         else:
             check_count("n_nonzero", r, n_features)
+
+    def _check_target(self) -> None:
+        """Check what decides the number of nonzeros."""
+        eps, keep, numbers = self.eps, self.keep, float | int | np.floating
+        if eps is not None and keep is not None:
+            raise InvalidInput(
+                f"eps={eps!r} and keep={keep!r} are two targets: give eps, an excess over PCA's loss, or keep, a share "
+                "of the variance that PCA explains."
+            )
+        if eps is not None and not (isinstance(eps, numbers) and 0 < eps < float("inf")):
+            raise InvalidInput(f"eps={eps!r} is not allowed: give a positive number, such as 0.05 for 5 %.")
+        if keep is not None and not (isinstance(keep, numbers) and 0 < keep < 1):
+            raise InvalidInput(
+                f"keep={keep!r} is not allowed: give a number between 0 and 1, such as 0.95 for 95 % of the variance "
+                "that PCA explains."
+            )
 
     @property
     def shared_size(self) -> int:
@@ -273,6 +306,7 @@ def check_flag(name: str, given: object) -> None:
 def check_count(name: str, given: object, largest: int, of_what: str = "features") -> None:
     """Refuse a parameter that is not a whole number from 1 to ``largest``, the number of ``of_what``."""
     if isinstance(given, bool) or not hasattr(given, "__index__") or not 1 <= int(given.__index__()) <= largest:
+        of_what += f" (n_{of_what} = {largest})" if of_what in ("features", "samples") else ""
         raise InvalidInput(
             f"{name}={given!r} is not allowed: give a whole number from 1 to {largest}, the number of {of_what}."
         )

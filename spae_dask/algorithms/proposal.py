@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from spae_dask.algorithms.core_summary import Floats
-from spae_dask.algorithms.methods import METHODS, Search
+from spae_dask.algorithms.methods import METHODS, Report, Search, watching
 from spae_dask.algorithms.problem import Problem
 from spae_dask.algorithms.sketched import Columns
 from spae_dask.encoding.budgets import budgets_of
@@ -16,7 +16,7 @@ from spae_dask.encoding.polished import encode_polished
 from spae_dask.encoding.reduced_core import reduce_core
 from spae_dask.linalg.candidates import restricted_core
 from spae_dask.linalg.copies import lowest_equal, on_one
-from spae_dask.linalg.loss import encoder_loss
+from spae_dask.linalg.loss import encoder_loss, total_variance
 from spae_dask.linalg.project import DEPENDENT
 from spae_dask.linalg.scaling import unit_scaled
 from spae_dask.linalg.spectral import pca_loss, right_singular
@@ -54,7 +54,15 @@ class Proposal:
     theorem: str
 
 
-def propose(problem: Problem, W: Floats, V_k: Floats, n_candidates: int, *, rank_tol: float = DEPENDENT) -> Proposal:
+def propose(
+    problem: Problem,
+    W: Floats,
+    V_k: Floats,
+    n_candidates: int,
+    *,
+    rank_tol: float = DEPENDENT,
+    report: Report | None = None,
+) -> Proposal:
     """Propose candidates.
 
     The supports of the sketch's own encoder, what would next be added to each of them, a targeted greedy path, and the
@@ -73,6 +81,8 @@ def propose(problem: Problem, W: Floats, V_k: Floats, n_candidates: int, *, rank
     rank_tol : float, optional
         Relative length of a column's part outside the span of others below which the column counts as dependent on
         them.
+    report : callable, optional
+        Told how far the search has come.
     """
     k, scaled = problem.n_components, unit_scaled(W)[0]
     available = np.flatnonzero(np.any(scaled != 0.0, axis=0))
@@ -95,7 +105,17 @@ def propose(problem: Problem, W: Floats, V_k: Floats, n_candidates: int, *, rank
     budgets = budgets_of(k, sizes)
     if problem.method == "polished" and not problem.shared_support:
         rng = np.random.default_rng(problem.seed)
-        H = encode_polished(core, k, sizes, start_H=H, rng=rng, effort=SEARCH, allowed=allowed, rank_tol=rank_tol).H
+        H = encode_polished(
+            core,
+            k,
+            sizes,
+            start_H=H,
+            rng=rng,
+            effort=SEARCH,
+            allowed=allowed,
+            rank_tol=rank_tol,
+            watch=watching(report, sizes, None),
+        ).H
     cycle = ColumnCycle(reduce_core(core, allowed, rank_tol=rank_tol), budgets, np.random.default_rng(problem.seed))
     padded = np.zeros((core.shape[1], k))
     padded[:, : H.shape[1]] = H
@@ -113,9 +133,9 @@ def propose(problem: Problem, W: Floats, V_k: Floats, n_candidates: int, *, rank
 
 
 def _likely_size(problem: Problem, scaled: Floats, most: int, rank_tol: float) -> int:
-    """Nonzeros at which quick encoders reach ``eps`` on the sketch, doubled: where to look, not the answer."""
+    """Nonzeros at which quick encoders reach the target on the sketch, doubled: where to look, not the answer."""
     k = problem.n_components
-    target = (1 + problem.eps) * pca_loss(right_singular(scaled, 0)[0], k)
+    target = problem.allowed_loss(pca_loss(right_singular(scaled, 0)[0], k), total_variance(scaled))
     columns = targeted_greedy(scaled, k, most, rank_tol=rank_tol)
     core, allowed = restricted_core(scaled, columns), np.arange(columns.size)
     size = 1

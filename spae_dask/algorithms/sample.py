@@ -29,6 +29,7 @@ from spae_dask.accumulators import (
 from spae_dask.accumulators.base import State
 from spae_dask.algorithms.core import core_recipe
 from spae_dask.algorithms.core_summary import CoreSummary, Floats, summarize
+from spae_dask.algorithms.methods import Report
 from spae_dask.algorithms.non_finite import refuse_non_finite
 from spae_dask.algorithms.problem import Problem
 from spae_dask.algorithms.sample_estimate import (
@@ -148,6 +149,7 @@ def fit_sample(
     strategy: str,
     integers: bool = False,
     report: Callable[[Estimate], None] = lambda _: None,
+    report_search: Report | None = None,
 ) -> SampledFit:
     """Fit an encoder on as few blocks as the tolerance allows.
 
@@ -171,6 +173,8 @@ def fit_sample(
         Whether all entries are integers, see :func:`~spae_dask.algorithms.core_summary.summarize`.
     report : callable
         Told what each round knows.
+    report_search : callable, optional
+        Told how far the search of a round has come.
 
     Raises
     ------
@@ -209,12 +213,14 @@ def fit_sample(
             earlier.append(now.deviations)
             unlike = unlike.updated(units, draw.of_rows / draw.of_blocks, [each[:, 0] for each in earlier])
             if now.left_to_gain > problem.sample_tolerance:
-                refitted = encode_core(problem, summary, passes=1, bytes_read=0)
+                refitted = encode_core(problem, summary, passes=1, bytes_read=0, report=report_search)
                 now = now.against(refitted.certificate.ratio)
             report(now)
             if last in looks and now.left_to_gain <= problem.sample_tolerance:
                 return SampledFit(replace(fitted, certificate=now.certificate), None, unlike)
-        known = _Known(state, summary, refitted or encode_core(problem, summary, passes=1, bytes_read=0))
+        known = _Known(
+            state, summary, refitted or encode_core(problem, summary, passes=1, bytes_read=0, report=report_search)
+        )
     assert known is not None, "there is at least one round"
     return SampledFit(known.fitted, known.summary, unlike)
 

@@ -10,6 +10,7 @@ from spae_dask.accumulators import Products
 from spae_dask.algorithms.certificate import Certificate
 from spae_dask.algorithms.certify import certify_between
 from spae_dask.algorithms.core_summary import Floats, refuse_overflow
+from spae_dask.algorithms.methods import Report, watching
 from spae_dask.algorithms.problem import Problem
 from spae_dask.algorithms.proposal import Proposal
 from spae_dask.algorithms.rounding import ROUNDOFF, Rounding
@@ -92,51 +93,69 @@ class Settled:
         """Subtracted from X (d,)."""
         return self.sketched.mean
 
-    def fit(self, problem: Problem, known: Sequence[Floats] = (), *, effort: float = 1.0) -> FittedEncoder:
+    def fit(
+        self,
+        problem: Problem,
+        known: Sequence[Floats] = (),
+        *,
+        effort: float = 1.0,
+        report: Report | None = None,
+    ) -> FittedEncoder:
         """Build the encoder of a problem on the candidates, and certify it; no data are read.
 
         ``known`` are encoders (d, k') on the candidates; the answer loses no more than those of no more columns and
-        nonzeros. ``effort`` is that of ``Search``, for a given number of nonzeros.
+        nonzeros. ``effort`` is that of ``Search``, for a given number of nonzeros. ``report`` is told how far the
+        search has come.
         """
         sizes = problem.sizes
-        H = self._smallest(problem) if sizes is None else self._encode(problem, sizes, effort=effort, known=known)
+        H = (
+            self._smallest(problem, report)
+            if sizes is None
+            else self._encode(problem, sizes, effort=effort, known=known, report=report)
+        )
         if problem.orthonormal:
             H = orthonormalize(self.core, H)[0]
         H = padded(H.T, problem.n_components).T
         return self._fitted(problem, H)
 
     def reaches(self, problem: Problem, fitted: FittedEncoder) -> bool:
-        """Whether an encoder loses no more than ``1 + eps`` times what PCA is known to lose."""
+        """Whether an encoder reaches the target, by what PCA is known to lose."""
         return fitted.certificate.loss <= self._target(problem)
 
     def _target(self, problem: Problem) -> float:
         k = problem.n_components
         pca = self.pca_interval(k)[0 if problem.certified else 1]
-        return (1 + problem.eps) * pca + self.rounding.pca_error(pca, k)
+        return problem.allowed_loss(pca, self.sketched.total) + self.rounding.pca_error(pca, k)
 
     def rank_tol(self, k: int) -> float:
         """Relative length below which a column's part outside the span of others is noise, see ``Rounding``."""
         return self.rounding.rank_tol(float(np.sum(self.basis.spectrum[k:] ** 2)))
 
-    def _smallest(self, problem: Problem) -> Floats:
-        """Encoder of the fewest nonzeros found that reaches ``eps``; of all candidates if none does."""
+    def _smallest(self, problem: Problem, report: Report | None) -> Floats:
+        """Encoder of the fewest nonzeros found that reaches the target; of all candidates if none does."""
         target = self._target(problem) - self.outside
 
         def loss(r: int) -> float:
-            return encoder_loss(self.core, self._encode(problem, r, effort=0.0))
+            return encoder_loss(self.core, self._encode(problem, r, effort=0.0, report=report))
 
         r = smallest_within(target, loss, 1, self.proposal.columns.size)
-        best = self._encode(problem, r)
+        best = self._encode(problem, r, report=report)
         while r > 1:
             r -= 1
-            fewer = self._encode(problem, r)
+            fewer = self._encode(problem, r, report=report)
             if encoder_loss(self.core, fewer) > target:
                 break
             best = fewer
         return best
 
     def _encode(
-        self, problem: Problem, r: int | tuple[int, ...], *, effort: float = 1.0, known: Sequence[Floats] = ()
+        self,
+        problem: Problem,
+        r: int | tuple[int, ...],
+        *,
+        effort: float = 1.0,
+        known: Sequence[Floats] = (),
+        report: Report | None = None,
     ) -> Floats:
         """Encoder (2c, k') on the core, nonzero on candidates only."""
         k, proposal, rank_tol = problem.n_components, self.proposal, self.rank_tol(problem.n_components)
@@ -159,6 +178,7 @@ class Settled:
             effort=effort,
             allowed=np.arange(proposal.columns.size),
             rank_tol=rank_tol,
+            watch=watching(report, r, self.pca_interval(k)[1], self.outside),
         ).H
 
     def _on_core(self, H: Floats) -> Floats:

@@ -1,4 +1,4 @@
-"""The smallest number of nonzeros whose loss is near enough to PCA's, found on a core: no data are read.
+"""The smallest number of nonzeros whose loss reaches a target, found on a core: no data are read.
 
 Magdon-Ismail & Boutsidis (2015), Theorem 1 with r of order k / eps promises that some r is enough; the data usually
 need far fewer. Doubling r brackets the answer and bisection closes the bracket. Along a nested path of columns (greedy
@@ -11,18 +11,20 @@ from collections.abc import Callable
 import numpy as np
 
 from spae_dask.algorithms.core_summary import Floats
+from spae_dask.algorithms.problem import Problem
 from spae_dask.linalg.loss import encoder_loss, rounding_error, total_variance
 from spae_dask.linalg.spectral import pca_loss, right_singular
 
 
-def loss_target(core: Floats, k: int, eps: float) -> float:
-    """The most an encoder may lose: ``1 + eps`` times what PCA loses with k components, and rounding."""
-    wanted = (1 + eps) * pca_loss(right_singular(core, 0)[0], k)
-    return wanted + rounding_error(wanted, total_variance(core))
+def loss_target(core: Floats, problem: Problem) -> float:
+    """Most an encoder may lose for the target of a problem, and rounding."""
+    total = total_variance(core)
+    wanted = problem.allowed_loss(pca_loss(right_singular(core, 0)[0], problem.n_components), total)
+    return wanted + rounding_error(wanted, total)
 
 
-def smallest_r(core: Floats, k: int, eps: float, encode: Callable[[int], Floats], floor: int | None = None) -> int:
-    """Find a small r such that the encoder of r nonzeros loses at most ``1 + eps`` times what PCA loses.
+def smallest_r(core: Floats, k: int, target: float, encode: Callable[[int], Floats], floor: int | None = None) -> int:
+    """Find a small r such that the encoder of r nonzeros loses at most ``target``.
 
     Parameters
     ----------
@@ -30,8 +32,8 @@ def smallest_r(core: Floats, k: int, eps: float, encode: Callable[[int], Floats]
         Core of X.
     k : int
         Components.
-    eps : float
-        Wanted relative excess, positive.
+    target : float
+        Most it may lose.
     encode : callable
         From r to an encoder H (d, k) with at most r nonzeros a column.
     floor : int, optional
@@ -44,7 +46,7 @@ def smallest_r(core: Floats, k: int, eps: float, encode: Callable[[int], Floats]
     """
     available = max(1, int(np.count_nonzero(core.any(axis=0))))
     least = min(k if floor is None else floor, available)
-    return smallest_within(loss_target(core, k, eps), lambda r: encoder_loss(core, encode(r)), least, available)
+    return smallest_within(target, lambda r: encoder_loss(core, encode(r)), least, available)
 
 
 def smallest_within(target: float, loss: Callable[[int], float], least: int, most: int) -> int:

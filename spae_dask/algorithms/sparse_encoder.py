@@ -10,13 +10,14 @@ from spae_dask.algorithms.certificate import Certificate, symmetric_bounds
 from spae_dask.algorithms.certify import EXACT, better_decoder, certify, measured_on_rows, remeasured
 from spae_dask.algorithms.core import RunPass
 from spae_dask.algorithms.core_summary import CoreSummary, Floats
-from spae_dask.algorithms.methods import METHODS, Encoded, Search
+from spae_dask.algorithms.methods import METHODS, Encoded, Report, Search
 from spae_dask.algorithms.problem import SHARED, Problem
 from spae_dask.algorithms.rounding import Rounding
 from spae_dask.algorithms.smallest import loss_target, smallest_r
 from spae_dask.algorithms.theory import target_of
 from spae_dask.encoding.orthonormal import orthonormalize
 from spae_dask.linalg.loss import encoder_loss, sequential_explained
+from spae_dask.linalg.spectral import pca_loss
 
 FRAGILE = 4.0
 """An encoder is fragile if rounding may move its loss by this many times as much as it may move that of any PCA."""
@@ -93,17 +94,20 @@ def encode_core(
     bytes_read: int,
     start: Floats | None = None,
     effort: float = 1.0,
+    report: Report | None = None,
 ) -> FittedEncoder:
     """Build the encoder by the problem's method and certify it, all on a core; no data are read.
 
     ``start`` is an encoder (d, k') of no more columns and nonzeros that is known already; methods that search start
     from it if it is better than their own start. ``effort`` is that of ``Search``, for a given number of nonzeros.
+    ``report`` is told how far the search has come.
     """
-    core, rank_tol = summary.core, summary.rank_tol(problem.n_components)
+    core, k = summary.core, problem.n_components
+    search = Search(effort, start, summary.rank_tol(k), report, pca_loss(summary.spectrum, k))
     encoded = (
-        _smallest(problem, core, rank_tol)
+        _smallest(problem, core, search)
         if problem.sizes is None
-        else METHODS[problem.method](problem, core, problem.sizes, Search(effort, start, rank_tol))
+        else METHODS[problem.method](problem, core, problem.sizes, search)
     )
     if problem.orthonormal:
         H, G = orthonormalize(core, encoded.H)
@@ -178,17 +182,17 @@ def measured_if_fragile(fitted: FittedEncoder, run_pass: RunPass) -> FittedEncod
     return replace(fitted, G=G, certificate=remeasured(found, measured, pca_error))
 
 
-def _smallest(problem: Problem, core: Floats, rank_tol: float) -> Encoded:
-    """Encoder of the fewest nonzeros found whose loss is within ``1 + eps`` of PCA's.
+def _smallest(problem: Problem, core: Floats, search: Search) -> Encoded:
+    """Encoder of the fewest nonzeros found that reaches the problem's target.
 
     The search uses quick encoders; full effort then tries to do with fewer still.
     """
     encode = METHODS[problem.method]
     floor = problem.n_components if problem.method in SHARED else 1
-    quick, thorough = Search(effort=0, rank_tol=rank_tol), Search(rank_tol=rank_tol)
-    r = smallest_r(core, problem.n_components, problem.eps, lambda size: encode(problem, core, size, quick).H, floor)
+    quick, thorough = replace(search, effort=0, start=None), replace(search, effort=1.0, start=None)
+    target = loss_target(core, problem)
+    r = smallest_r(core, problem.n_components, target, lambda size: encode(problem, core, size, quick).H, floor)
     best = encode(problem, core, r, thorough)
-    target = loss_target(core, problem.n_components, problem.eps)
     while problem.method == "polished" and r > 1:
         fewer = encode(problem, core, r - 1, thorough)
         if encoder_loss(core, fewer.H) > target:

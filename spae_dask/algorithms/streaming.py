@@ -23,6 +23,7 @@ from spae_dask.accumulators import Accumulator, Imputed, Products
 from spae_dask.algorithms.certificate import Certificate
 from spae_dask.algorithms.core import RunPass
 from spae_dask.algorithms.core_summary import Floats
+from spae_dask.algorithms.methods import Report
 from spae_dask.algorithms.problem import Problem
 from spae_dask.algorithms.proposal import POOL, propose
 from spae_dask.algorithms.settled import Settled, settle
@@ -47,10 +48,10 @@ OVERSAMPLING = 20
 """Directions beyond k in which PCA is looked for."""
 
 UNKNOWN_NONZERO = 20
-"""Nonzeros a component is planned to have where ``eps`` is given; more candidates are taken if they were too few."""
+"""Nonzeros a component is planned to have for a target; more candidates are taken if they were too few."""
 
 MOST_DOUBLINGS = 3
-"""Times the candidates are doubled for a wanted ``eps``."""
+"""Times the candidates are doubled for a target."""
 
 SKETCH_ERRORS = 3.0
 """Error of a product of two columns of the sketch, over that of a column: one of each, and one of the product."""
@@ -77,7 +78,7 @@ def stream_finish_nbytes(problem: Problem, n_features: int) -> int:
 
 
 def fit_stream(
-    problem: Problem, run_pass: RunPass, n_features: int, *, integers: bool = False
+    problem: Problem, run_pass: RunPass, n_features: int, *, integers: bool = False, report: Report | None = None
 ) -> tuple[FittedEncoder, "Streamed"]:
     """Fit an encoder in one read.
 
@@ -91,6 +92,8 @@ def fit_stream(
         d.
     integers : bool
         Whether all entries are integers.
+    report : callable, optional
+        Told how far the search has come.
 
     Returns
     -------
@@ -111,8 +114,8 @@ def fit_stream(
     )
     n_candidates = _n_candidates(problem, n_features)
     for _ in range(MOST_DOUBLINGS + 1):
-        streamed = _settled_on_model(problem, sketched, n_candidates)
-        fitted = streamed.fit(problem)
+        streamed = _settled_on_model(problem, sketched, n_candidates, report)
+        fitted = streamed.fit(problem, report=report)
         if problem.n_nonzero is not None or streamed.reaches(problem, fitted) or n_candidates == n_features:
             break
         n_candidates = min(n_features, 2 * n_candidates)
@@ -147,17 +150,24 @@ class Streamed:
         """Subtracted from X (d,)."""
         return self.settled.mean
 
-    def fit(self, problem: Problem, known: Sequence[Floats] = (), *, effort: float = 1.0) -> FittedEncoder:
+    def fit(
+        self,
+        problem: Problem,
+        known: Sequence[Floats] = (),
+        *,
+        effort: float = 1.0,
+        report: Report | None = None,
+    ) -> FittedEncoder:
         """Build the encoder of a problem on the candidates, and certify it; no data are read.
 
         ``known`` are encoders (d, k') on the candidates; the answer loses no more on the model than those of no more
-        columns and nonzeros. ``effort`` is that of ``Search``.
+        columns and nonzeros. ``effort`` is that of ``Search``. ``report`` is told how far the search has come.
         """
-        fitted = self.settled.fit(_on_model(problem), known, effort=effort)
+        fitted = self.settled.fit(_on_model(problem), known, effort=effort, report=report)
         return replace(fitted, certificate=self._certificate(problem, fitted))
 
     def reaches(self, problem: Problem, fitted: FittedEncoder) -> bool:
-        """Whether an encoder is estimated to lose no more than ``1 + eps`` times what PCA is estimated to."""
+        """Whether an encoder is estimated to reach the target, by what PCA is estimated to lose."""
         return self.settled.reaches(_on_model(problem), fitted)
 
     def _certificate(self, problem: Problem, fitted: FittedEncoder) -> Certificate:
@@ -194,7 +204,7 @@ class Streamed:
 
 
 def _on_model(problem: Problem) -> Problem:
-    """The problem as the model sees it: PCA's loss on it is known, so a wanted excess is over that."""
+    """The problem as the model sees it: PCA's loss on it is known, so a target is over that."""
     return replace(problem, certified=False)
 
 
@@ -211,7 +221,7 @@ def _n_candidates(problem: Problem, n_features: int) -> int:
     return min(n_features, max(wanted, max(budgets), k))
 
 
-def _settled_on_model(problem: Problem, sketched: Sketched, n_candidates: int) -> Streamed:
+def _settled_on_model(problem: Problem, sketched: Sketched, n_candidates: int, report: Report | None) -> Streamed:
     """Propose candidates on the model, and settle them by its products in place of those of X."""
     assert sketched.frequent is not None, "a stream keeps Frequent Directions"
     B, left = sketched.frequent.about(sketched.center, sketched.scale)
@@ -220,7 +230,7 @@ def _settled_on_model(problem: Problem, sketched: Sketched, n_candidates: int) -
     stand_in = _stand_in(B, left, problem.seed)
     k = problem.n_components
     Z = right_singular(stand_in, min(B.shape[1], k + OVERSAMPLING))[1]
-    proposal = propose(problem, stand_in, Z[:, :k], n_candidates)
+    proposal = propose(problem, stand_in, Z[:, :k], n_candidates, report=report)
     columns = proposal.columns
     cross = B[:, columns].T @ B
     cross[np.arange(columns.size), columns] += left[columns]

@@ -12,12 +12,13 @@ COUNTABLE = 2.0**53
 
 @dataclass(frozen=True)
 class Target:
-    """A wanted excess over PCA's loss and the nonzeros a component for which theory promises it beforehand.
+    """A target, and the nonzeros a component for which theory promises a wanted excess beforehand.
 
     Attributes
     ----------
     eps : float or None
-        Wanted excess; None if the number of nonzeros was given instead, as are the other two.
+        Wanted excess over PCA's loss; None if the number of nonzeros or ``keep`` was given instead, as are the next
+        two.
     theory_n_nonzero : int or None
         As the paper has it: ``5k + 5k/eps`` columns for components on shared columns, Theorem 2 (ii) of
         Magdon-Ismail & Boutsidis (2015), in expectation; ``r_k = 5 + ceil(5k/eps)`` for the last component of the
@@ -25,11 +26,15 @@ class Target:
     theory_n_nonzero_sharp : int or None
         The same with the constants this package proves: the best split between start and sampling;
         ``1 + ceil(2k/eps)``.
+    keep : float or None
+        Wanted share of the variance that PCA explains. The excess it allows is known after the data only, so theory has
+        no number for it.
     """
 
     eps: float | None = None
     theory_n_nonzero: int | None = None
     theory_n_nonzero_sharp: int | None = None
+    keep: float | None = None
 
 
 def in_expectation(theorem: str, bound: float, n_repeats: int) -> str:
@@ -58,6 +63,8 @@ def target_of(problem: Problem) -> Target:
     """The target of a problem; empty if the problem gives the number of nonzeros."""
     if problem.n_nonzero is not None:
         return Target()
+    if problem.eps is None:
+        return Target(keep=problem.wanted_share)
     k, eps = problem.n_components, float(problem.eps)
     if 5 * k / eps > COUNTABLE:
         return Target(eps)

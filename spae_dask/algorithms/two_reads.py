@@ -5,7 +5,7 @@
 2. ``candidates``: C'C, C'X of the candidates C, and X'XZ for the approximate V_k. On the core Q_C'X every loss of an
    encoder on the candidates is exact, and the encoder is built again there.
 
-Two reads; one more with ``missing="mean"``; with a wanted ``eps`` one more each time the candidates were too few.
+Two reads; one more with ``missing="mean"``; with a target one more each time the candidates were too few.
 Nothing n-sized and nothing d x d is ever held. A sketch may propose (Clarkson & Woodruff 2013; Cohen et al. 2015), but
 not decide: the loss on W of columns that were chosen on W is too small, by about r over its rows.
 """
@@ -17,6 +17,7 @@ import numpy as np
 
 from spae_dask.accumulators import Accumulator, CrossProducts, Imputed
 from spae_dask.algorithms.core import RunPass, means_recipe
+from spae_dask.algorithms.methods import Report
 from spae_dask.algorithms.problem import Problem
 from spae_dask.algorithms.proposal import POOL, propose
 from spae_dask.algorithms.settled import Settled, settle
@@ -39,7 +40,7 @@ FEWEST_BUCKETS = 8
 """Groups of rows for each row of the sketch, at least: their part of its error is then a small one."""
 
 UNKNOWN_NONZERO = 20
-"""Nonzeros a component is planned to have where ``eps`` is given; a sketch too small costs a read, not the answer."""
+"""Nonzeros a component is planned to have for a target; a sketch too small costs a read, not the answer."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,7 @@ def two_read_finish_nbytes(problem: Problem, n_samples: int, n_features: int) ->
 
 
 def fit_two_reads(
-    problem: Problem, run_pass: RunPass, shape: tuple[int, int], *, integers: bool = False
+    problem: Problem, run_pass: RunPass, shape: tuple[int, int], *, integers: bool = False, report: Report | None = None
 ) -> tuple[FittedEncoder, Settled]:
     """Fit an encoder in two reads.
 
@@ -109,6 +110,8 @@ def fit_two_reads(
         ``(n, d)``.
     integers : bool
         Whether all entries are integers.
+    report : callable, optional
+        Told how far the search has come.
 
     Returns
     -------
@@ -133,13 +136,13 @@ def fit_two_reads(
     n_candidates = sizes.n_candidates
     while True:
         Z = right_singular(sketched.W, sizes.n_directions)[1]
-        proposal = propose(problem, sketched.W, Z[:, : problem.n_components], n_candidates)
+        proposal = propose(problem, sketched.W, Z[:, : problem.n_components], n_candidates, report=report)
         if problem.n_nonzero is not None:  # no other proposal will follow, and beside a second read W is large
             sketched = sketched.without_sketch()
         single = problem.precision == "fast"
         products = CrossProducts(proposal.columns, sketched.center, sketched.scale, Z, single=single)
         settled = settle(sketched, proposal, run_pass(sketched.recipe(products), "candidates"), Z)
-        fitted = settled.fit(problem)
+        fitted = settled.fit(problem, report=report)
         if problem.n_nonzero is not None or settled.reaches(problem, fitted) or n_candidates == d:
             return fitted, settled
         n_candidates = min(d, 2 * n_candidates)

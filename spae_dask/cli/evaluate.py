@@ -53,5 +53,6 @@ def evaluate(
                 checkpoint=kept.checkpoint,
                 progress=screen.progress,
             )
-        screen.result(str(certificate), {"data": data, "encoder": encoder, "certificate": certificate.as_dict()})
+        text = certificate.text(verbose=screen.verbose > 0)
+        screen.result(text, {"data": data, "encoder": encoder, "certificate": certificate.as_dict()})
         kept.end(screen)

@@ -49,6 +49,7 @@ OPTION_OF = {
     "n_components": "-k",
     "n_nonzero": "-r",
     "eps": "--eps",
+    "keep": "--keep",
     "method": "--method",
     "selection": "--selection",
     "strategy": "--strategy",

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 EXAMPLES = """Examples:
 
   spae fit X.zarr -k 10 -r 12 -o ENC.zarr
-  spae fit X.zarr -k 10 --eps 0.05 -o ENC.zarr --cluster local:8 --memory 4GB
+  spae fit X.zarr -k 10 --keep 0.95 -o ENC.zarr --cluster local:8 --memory 4GB
   spae fit X.zarr -k 10 -r 12 -o ENC.zarr --tolerance 0.01
   spae fit X.zarr -k 10 -r 12 -o ENC.zarr --checkpoint ENC.checkpoint
   spae fit X.zarr -k 10 -r 12 -o ENC.zarr --cluster tcp://10.0.0.5:8786
@@ -45,9 +45,10 @@ def fit(
 ) -> None:
     """Find a sparse encoder of DATA, and certify what it loses against PCA.
 
-    Needs -k, and exactly one of -r and --eps. The data are read once, twice
-    if they have thousands of features, once more with --missing mean, in part
-    with --tolerance, within the memory that the plan states before it starts.
+    Needs -k, and exactly one of -r, --eps and --keep. The data are read once,
+    twice if they have thousands of features, once more with --missing mean, in
+    part with --tolerance, within the memory that the plan states before it
+    starts.
     The encoder appears under its name whole, or not at all. With --checkpoint
     the same command, given again after it was killed, goes on where it was.
     """
@@ -83,7 +84,7 @@ def write_encoder(
     save_encoder(encoder, output, source=source, overwrite=force)
     data, certificate = given.data, encoder.certificate_
     screen.result(
-        str(certificate),
+        certificate.text(verbose=screen.verbose > 0),
         {
             "data": data,
             "encoder": output,

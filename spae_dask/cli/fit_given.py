@@ -13,6 +13,7 @@ from spae_dask.cli.options.search import (
     Building,
     ComponentsOption,
     EpsOption,
+    KeepOption,
     NonzeroOption,
     OrthonormalOption,
     RowsOption,
@@ -36,6 +37,7 @@ class FitGiven:
     components: ComponentsOption
     nonzeros: NonzeroOption = None
     eps: EpsOption = None
+    keep: KeepOption = None
     building: Building
     orthonormal: OrthonormalOption = False
     shared_support: SharedOption = False
@@ -51,44 +53,39 @@ class FitGiven:
     shown: ScreenOptions
 
     def check(self) -> None:
-        """Refuse none or both of the two ways to say how many nonzeros."""
-        if (self.nonzeros is None) == (self.eps is None):
+        """Refuse none, or more than one, of the ways to say how many nonzeros."""
+        if [self.nonzeros, self.eps, self.keep].count(None) != 2:
             raise typer.BadParameter(
-                "give exactly one: the most features a component may use, or how much more than PCA it may lose",
-                param_hint="'-r' / '--eps'",
+                "give exactly one: the most features a component may use, how much more than PCA it may lose, or the "
+                "share it keeps of the variance that PCA explains, such as 0.95",
+                param_hint="'-r' / '--eps' / '--keep'",
             )
 
     @property
-    def planned(self) -> dict[str, Any]:
-        """Parameters of a plan and of an encoder."""
+    def fitted(self) -> dict[str, Any]:
+        """Parameters of the encoder, and of its plan."""
         return {
             "n_components": self.components,
             "n_nonzero": nonzeros_of(self.nonzeros),
-            "method": self.building.method.value,
+            "eps": self.eps,
+            "keep": self.keep,
+            **self.building.parameters,
             "strategy": self.strategy.value,
+            "orthonormal": self.orthonormal,
             "shared_support": self.shared_support,
             "n_rows": self.rows,
             **self.pipeline.parameters,
             **self.missing.parameters,
             **self.exactness.parameters,
-            "memory_limit": self.memory,
-        }
-
-    @property
-    def fitted(self) -> dict[str, Any]:
-        """Parameters of the encoder."""
-        return self.planned | {
-            "eps": 0.1 if self.eps is None else self.eps,
-            **self.building.parameters,
-            "orthonormal": self.orthonormal,
             "random_state": self.seed,
+            "memory_limit": self.memory,
         }
 
     def plan(self, source: "RowBlocks", *, calibrate: bool = False, resources: "Resources | None" = None) -> "Plan":
         """What the fit will read, hold and take."""
         from spae_dask.estimators.planning import plan
 
-        return plan(source, calibrate=calibrate, resources=resources, **self.planned)
+        return plan(source, calibrate=calibrate, resources=resources, **self.fitted)
 
     def words(self) -> str:
         """The data and all that differs from the defaults, as on the command line."""

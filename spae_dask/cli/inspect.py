@@ -39,7 +39,7 @@ def inspect(
         screen.result(
             "\n\n".join(
                 [
-                    str(fitted.certificate_),
+                    fitted.certificate_.text(verbose=screen.verbose > 0),
                     _component_table(components, top),
                     _listed("parameters", parameters),
                     _listed("provenance", {k: v for k, v in fitted.provenance_.items() if not isinstance(v, NESTED)}),

@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
@@ -13,9 +14,10 @@ class JsonLog:
     """Writes records of what happens.
 
     Each has ``time`` (ISO 8601, UTC), ``level`` (``debug``, ``info``, ``warning`` or ``error``), ``event`` (``note``,
-    ``log``, ``warning``, ``error``, ``progress``, ``pass``, ``resumed`` or ``estimated``) and ``message``. What is told
-    of a pass has numbers as well: where it stands, that it has ended, how much of it a run before had done, what is
-    known of the encoder so far, and notes such as that rows are run again.
+    ``log``, ``warning``, ``error``, ``progress``, ``pass``, ``search``, ``resumed`` or ``estimated``) and ``message``.
+    What is told of a pass has numbers as well: where it stands, that it has ended, how much of it a run before had
+    done, what is known of the encoder so far, and notes such as that rows are run again. What is told of a search has
+    its rounds, and the best ratio so far.
 
     Parameters
     ----------
@@ -60,11 +62,12 @@ class JsonProgress:
 
     def update(self, meter: Meter) -> None:
         """Write where the meter stands, unless that was done a moment ago."""
-        if self._meter is not meter or meter.rows == 0:
+        if self._meter is not meter or (meter.rows == 0 and meter.searching is None):
             self._meter, self._said = meter, self._clock()
         elif self._clock() - self._said >= SECONDS_BETWEEN_LINES:
             self._said = self._clock()
-            self._log.write("info", "progress", f"{meter.name}: {meter.status}", **_numbers(meter))
+            event = "progress" if meter.searching is None else "search"
+            self._log.write("info", event, f"{meter.place[0]}: {meter.status}", **_numbers(meter))
 
     def end(self, line: str) -> None:
         """Write a line, with the numbers of the pass that has ended."""
@@ -85,4 +88,5 @@ def _numbers(meter: Meter) -> dict[str, Any]:
         "n_rows": meter.n_rows,
         "bytes": meter.nbytes,
         "seconds": round(meter.seconds, 3),
+        **({} if meter.searching is None else asdict(meter.searching)),
     }

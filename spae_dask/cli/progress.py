@@ -7,8 +7,9 @@ from typing import Protocol, TextIO
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 
-from spae_dask.engine.events import Estimated, Event, PassStarted, Resumed, RowsDone, RunAgain
+from spae_dask.engine.events import Estimated, Event, PassEnded, PassStarted, Resumed, RowsDone, RunAgain, Searching
 from spae_dask.engine.memory import format_nbytes
+from spae_dask.markup import interval
 
 SECONDS_BETWEEN_LINES = 5.0
 
@@ -45,6 +46,8 @@ class Meter:
     def __init__(self, display: Display, clock: Clock = time.monotonic) -> None:
         self.display = display
         self.clock = clock
+        self.searching: Searching | None = None
+        self.search_began = clock()
         self.begin("")
 
     def __call__(self, event: Event) -> None:
@@ -63,17 +66,27 @@ class Meter:
                 f"and nothing else was finished for {event.seconds:.0f} s, where half the spans take "
                 f"{event.usual_seconds:.1f} s at most"
             )
+        elif isinstance(event, Searching):
+            self.search(event)
         elif isinstance(event, Estimated):
-            ratio = f"ratio {event.ratio:.4f} ({event.lower:.4f} to {event.upper:.4f})"
+            ratio = f"ratio {event.ratio:.4f} ({interval(f'{event.lower:.4f}', f'{event.upper:.4f}')})"
             self.display.note(f"{100 * event.fraction_read:.3g} % read: {ratio}", "estimated")
-        else:
+        elif isinstance(event, PassEnded):
             self.end()
+
+    def search(self, now: Searching) -> None:
+        """The search after a pass, or between passes, has come so far."""
+        if self.searching is None:
+            self.search_began = self.clock()
+        self.searching = now
+        self.display.update(self)
 
     def begin(self, name: str, n_rows: int | None = None, total_nbytes: int = 0) -> None:
         """Rows will come in, so many if that is known, which take so many bytes."""
         self.name, self.n_rows, self.total_nbytes = name, n_rows, total_nbytes
         self.rows = self.nbytes = self.rows_before = self.nbytes_before = 0
         self.began = self.clock()
+        self.searching = None
         if name:
             self.display.update(self)
 
@@ -114,8 +127,19 @@ class Meter:
         return f"{speed}, {format_nbytes(nbytes / self.seconds)}/s" if nbytes else speed
 
     @property
+    def place(self) -> tuple[str, int, int | None, str]:
+        """Name of the pass, or "search"; rows or rounds done, of how many if that is known; and which of both."""
+        if self.searching is not None:
+            return "search", self.searching.n_done, self.searching.n_rounds, "rounds"
+        return self.name, self.rows, self.n_rows, "rows"
+
+    @property
     def status(self) -> str:
-        """The averages, and the time that is left at these."""
+        """The averages, and the time that is left at these; of a search the best ratio so far."""
+        if self.searching is not None:
+            ratio = self.searching.ratio
+            best = "on a sketch" if ratio is None else f"best ratio so far {ratio:.6f}"
+            return f"r = {self.searching.n_nonzero}, {best}, {format_seconds(self.clock() - self.search_began)}"
         rows = self.rows - self.rows_before
         if not rows:
             return "starting"
@@ -164,8 +188,9 @@ class Lines:
             said = meter.began
         if (now := self.clock()) - said >= SECONDS_BETWEEN_LINES:
             said = now
-            of = f"{meter.rows / meter.n_rows:.0%}, {meter.rows:,} of {meter.n_rows:,}" if meter.n_rows else meter.rows
-            self.end(f"{meter.name}: {of} rows, {meter.status}")
+            name, done, n, unit = meter.place
+            of = f"{done / n:.0%}, {done:,} of {n:,}" if n else done
+            self.end(f"{name}: {of} {unit}, {meter.status}")
         self._last = (meter.began, said)
 
     def end(self, line: str) -> None:
@@ -206,7 +231,8 @@ class Bar:
             self._progress.add_task("", s="")
             self._progress.start()
         task = self._progress.task_ids[0]
-        self._progress.update(task, description=meter.name, total=meter.n_rows, completed=meter.rows, s=meter.status)
+        name, done, n, _ = meter.place
+        self._progress.update(task, description=name, total=n, completed=done, s=meter.status)
 
     def end(self, line: str) -> None:
         """Put a line in the bar's place."""

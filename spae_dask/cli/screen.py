@@ -108,6 +108,7 @@ class Screen:
             self._put(json.dumps(document, indent=2, allow_nan=False))
 
     def _put(self, text: str) -> None:
+        self._display.stop()
         try:
             sys.stdout.write(f"{text}\n")
             sys.stdout.flush()

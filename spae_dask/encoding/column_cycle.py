@@ -5,7 +5,7 @@ there a few columns are rebuilt at once, or supports are kicked at random, and t
 changed, and a new one is kept only if its loss, computed from the codes themselves, is lower.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -74,6 +74,8 @@ class ColumnCycle:
         Nonzeros allowed in each column.
     rng : Generator
         Draws what is rebuilt and kicked.
+    visited : callable, optional
+        Told the state after every column that was visited in a climb.
 
     Attributes
     ----------
@@ -81,11 +83,18 @@ class ColumnCycle:
         Sweeps made so far.
     """
 
-    def __init__(self, reduced: ReducedCore, budgets: Sequence[int], rng: np.random.Generator) -> None:
+    def __init__(
+        self,
+        reduced: ReducedCore,
+        budgets: Sequence[int],
+        rng: np.random.Generator,
+        visited: Callable[[State], None] = lambda _: None,
+    ) -> None:
         self.reduced = reduced
         self.budgets = tuple(budgets)
         self.sweeps = 0
         self._rng = rng
+        self._visited = visited
 
     @property
     def k(self) -> int:
@@ -163,6 +172,7 @@ class ColumnCycle:
                 if improved is not state and set(solution.selected) != set(support):
                     idle = [i == j for i in range(self.k)]
                 state = improved
+                self._visited(state)
             if all(idle) or before.loss - state.loss <= _SWEEP_GAIN * state.loss:
                 break
         return state

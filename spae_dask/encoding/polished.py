@@ -8,7 +8,7 @@ kept only if the loss falls, so polishing a paper's encoder keeps the paper's gu
 To check a run: ``encoder_loss(core, H)`` is ``loss``, and ``history`` never rises.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,6 +34,51 @@ _KICKS, _KICKS_TIMES_K = 6, 60
 _USUAL_RANK = 100
 # A loss of this share of the total is zero to rounding.
 _EXACT = 1e-28
+
+
+@dataclass(frozen=True)
+class SearchStage:
+    """How far a search has come.
+
+    Attributes
+    ----------
+    n_done, n_rounds : int
+        Rounds done, of how many at most: a climb from nothing, one from the start, those of rebuilding, and that of
+        kicks.
+    loss : float
+        Least loss so far.
+    """
+
+    n_done: int
+    n_rounds: int
+    loss: float
+
+
+Watch = Callable[[SearchStage], None]
+
+
+class _Course:
+    """Tells of every column that was visited, and decides nothing."""
+
+    def __init__(self, watch: Watch | None, unit: float) -> None:
+        self.watch, self.unit = watch, unit
+        self.n_done = self.n_rounds = 0
+        self.least = np.inf
+
+    def begin(self, n_rounds: int) -> None:
+        self.n_rounds = n_rounds
+
+    def end_round(self) -> None:
+        self.n_done += 1
+        self._tell()
+
+    def visited(self, state: State) -> None:
+        self.least = min(self.least, state.loss)
+        self._tell()
+
+    def _tell(self) -> None:
+        if self.watch is not None:
+            self.watch(SearchStage(self.n_done, self.n_rounds, float(self.least) * self.unit))
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,6 +120,7 @@ def encode_polished(
     effort: float = 1.0,
     allowed: IntArray | None = None,
     rank_tol: float = DEPENDENT,
+    watch: Watch | None = None,
 ) -> PolishedEncoder:
     """Search for the k columns of at most r nonzeros each that lose least.
 
@@ -98,6 +144,8 @@ def encode_polished(
     rank_tol : float, optional
         Relative length of a column's part outside the other codes and the rest of a support below which the column
         gets no weight; 1e-6 of what the other codes leave of it at least.
+    watch : callable, optional
+        Told after every column that was visited how far the search has come. It changes no bit of the answer.
 
     Returns
     -------
@@ -126,8 +174,9 @@ def encode_polished(
         start = _better_start(scaled, start, budgets[0], rank_tol)
     candidates = propose_candidates(scaled, budgets, start, rng, allowed, rank_tol=rank_tol)
     reduced = reduce_core(scaled, candidates, rank_tol=rank_tol)
-    cycle = ColumnCycle(reduced, budgets, rng)
-    stages = _search(cycle, start, effort * min(1.0, _USUAL_RANK / max(1, reduced.factor.shape[0])))
+    course = _Course(watch, scale * scale)
+    cycle = ColumnCycle(reduced, budgets, rng, course.visited)
+    stages = _search(cycle, start, effort * min(1.0, _USUAL_RANK / max(1, reduced.factor.shape[0])), course)
     H = _in_order(scaled, cycle.encoder(stages[-1], scaled.shape[1]), budgets)
     losses = [stage.loss for stage in stages]
     if start is not None and encoder_loss(scaled, H) > (1.0 + TIE) * encoder_loss(scaled, start):  # by rounding
@@ -144,23 +193,28 @@ def encode_polished(
     )
 
 
-def _search(cycle: ColumnCycle, start: FloatArray | None, effort: float) -> list[State]:
+def _search(cycle: ColumnCycle, start: FloatArray | None, effort: float, course: _Course) -> list[State]:
     """The best state so far after each stage, the given one first."""
+    rounds = round(effort * max(_ROUNDS, _ROUNDS_TIMES_K // cycle.k)) if cycle.k > 1 else 0
+    kicks = round(effort * max(_KICKS, _KICKS_TIMES_K // cycle.k))
+    course.begin(1 + (start is not None) + rounds + (kicks > 0))
     best = cycle.climb(cycle.empty())
+    course.end_round()
     stages = [best]
     if start is not None:
         given = cycle.state_of(start)
         best = _better(best, cycle.climb(given))
+        course.end_round()
         stages = [given, best]
     exact = _EXACT * cycle.empty().loss
-    rounds = max(_ROUNDS, _ROUNDS_TIMES_K // cycle.k) if cycle.k > 1 else 0
-    for _ in range(round(effort * rounds)):
+    for _ in range(rounds):
         if best.loss > exact:
             best = _better(best, cycle.climb(cycle.rebuilt(best), kicks=1))
             stages.append(best)
-    kicks = round(effort * max(_KICKS, _KICKS_TIMES_K // cycle.k))
+            course.end_round()
     if kicks and best.loss > exact:
         best = cycle.climb(best, kicks=kicks)
+        course.end_round()
     return [*stages, cycle.settled(best)]
 
 

@@ -116,7 +116,27 @@ class Estimated:
     upper: float
 
 
-Event = PassStarted | Resumed | RowsDone | RunAgain | PassEnded | Estimated
+@dataclass(frozen=True)
+class Searching:
+    """The search for the encoder goes on, after the passes or between them. One record for every column visited.
+
+    Attributes
+    ----------
+    n_nonzero : int
+        Most nonzeros a component may have in this search; where a target is given, several are tried.
+    n_done, n_rounds : int
+        Rounds done, of how many at most.
+    ratio : float or None
+        Least loss so far over PCA's, as far as that is known; None while columns are proposed on a sketch.
+    """
+
+    n_nonzero: int
+    n_done: int
+    n_rounds: int
+    ratio: float | None
+
+
+Event = PassStarted | Resumed | RowsDone | RunAgain | PassEnded | Estimated | Searching
 Watcher = Callable[[Event], None]
 
 

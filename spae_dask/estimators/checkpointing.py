@@ -106,8 +106,10 @@ def parameters_of(problem: Problem) -> dict[str, Any]:
     """Of a fit, those that decide what comes of it."""
     found = asdict(problem)
     found["n_nonzero"] = problem.sizes
-    if problem.n_nonzero is not None:
-        del found["eps"]
+    found["keep"] = problem.wanted_share
+    for name in ("eps", "keep"):
+        if problem.n_nonzero is not None or found[name] is None:
+            del found[name]
     return found
 
 

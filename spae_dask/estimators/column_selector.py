@@ -19,8 +19,9 @@ from spae_dask.errors import InvalidInput, RankDeficientWarning
 from spae_dask.estimators.applying import lazy_array, lazy_columns, open_lazily, refuse_non_finite_array
 from spae_dask.estimators.checkpointing import CheckpointAt, checkpoint_at
 from spae_dask.estimators.containers import lazy_frames
-from spae_dask.estimators.fitting import fit, seed_of
+from spae_dask.estimators.fitting import fit
 from spae_dask.estimators.notebook import CertificateRepr
+from spae_dask.estimators.planning import seed_of
 from spae_dask.estimators.runtime import store_names
 from spae_dask.storage.open import dask_rows, open_matrix
 from spae_dask.storage.sources.sentinel import with_missing
@@ -36,8 +37,10 @@ class ColumnSelector(CertificateRepr, SelectorMixin, BaseEstimator):  # type: ig
     ----------
     n_columns : int, default 2
         r.
-    n_components : int, default 2
-        k, the number of principal components whose content the columns should keep.
+    n_components : int, optional
+        k, the number of principal components whose content the columns should keep. If not given, half of
+        ``n_columns``, and at least 1: fewer leave out what the other columns could hold, more leave no columns to
+        choose among.
     selection, center, scale, strategy, missing, missing_value, random_state, memory_limit, checkpoint, progress
         As for ``SparseEncoder``.
 
@@ -57,7 +60,7 @@ class ColumnSelector(CertificateRepr, SelectorMixin, BaseEstimator):  # type: ig
         self,
         n_columns: int = 2,
         *,
-        n_components: int = 2,
+        n_components: int | None = None,
         selection: str = "dual-set",
         center: bool = True,
         scale: bool = False,
@@ -86,8 +89,9 @@ class ColumnSelector(CertificateRepr, SelectorMixin, BaseEstimator):  # type: ig
         """Read the data once and choose the columns."""
         source = with_missing(open_matrix(X), self.missing_value)
         check_count("n_columns", self.n_columns, source.shape[1])
+        half = max(1, int(self.n_columns) // 2)
         problem = Problem(
-            n_components=self.n_components,
+            n_components=half if self.n_components is None else self.n_components,
             n_nonzero=self.n_columns,
             method="batch",
             selection=self.selection,

@@ -1,9 +1,7 @@
 """What every estimator does to fit: open, plan, run, warn. The estimators themselves only store what comes back."""
 
-import math
 import warnings
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +10,7 @@ from spae_dask.algorithms.certificate import Certificate
 from spae_dask.algorithms.core import RunPass, read_core
 from spae_dask.algorithms.core_summary import CoreSummary
 from spae_dask.algorithms.doubly_sparse import choose_rows
+from spae_dask.algorithms.methods import Report
 from spae_dask.algorithms.paper import fit_paper
 from spae_dask.algorithms.problem import Problem
 from spae_dask.algorithms.settled import Settled
@@ -25,7 +24,6 @@ from spae_dask.engine.plan import Plan
 from spae_dask.engine.stopwatch import Measured, Stopwatch
 from spae_dask.engine.threads import one_blas_thread
 from spae_dask.errors import (
-    InvalidInput,
     MissingChunksWarning,
     PrecisionWarning,
     RankDeficientWarning,
@@ -33,7 +31,7 @@ from spae_dask.errors import (
 )
 from spae_dask.estimators.checkpointing import CheckpointAt, open_checkpoint, parameters_of, with_note
 from spae_dask.estimators.planning import plan_problem
-from spae_dask.estimators.runtime import active_client, runner_for
+from spae_dask.estimators.runtime import active_client, runner_for, search_report
 from spae_dask.estimators.sampling import core_of_sample, fit_by_sample, warn_of_unlike_blocks
 from spae_dask.storage.sources.census import Counted, count_chunks
 
@@ -78,7 +76,7 @@ def fit(
     client, rows, feed = active_client(source), None, None
     summary: CoreSummary | Settled | Streamed | None = None
     plan = with_note(plan_problem(source, problem, client, memory_limit), wanted)
-    # how many rounds a sample takes, or a sketch to an eps, shows on the way
+    # how many rounds a sample takes, or a sketch to a target, shows on the way
     known = plan.strategy != "sample" and (plan.strategy != "sketch" or problem.n_nonzero is not None)
     n_passes = len(plan.passes) if known else None
     counted = told_of_missing_chunks(source, stacklevel=4)
@@ -87,13 +85,14 @@ def fit(
     clock = Stopwatch(watch or ignore)
     runner = runner_for(counted, client, plan, clock, checkpoint)
     tally = runner.tally
+    report = search_report(clock)
     n, d = source.shape
     integers = source.dtype.kind in "iub"
     with one_blas_thread():
         if plan.strategy == "paper":
             fitted = fit_paper(problem, runner.run_pass, d, integers=integers)
         elif plan.strategy == "sketch":
-            fitted, summary = fit_two_reads(problem, runner.run_pass, source.shape, integers=integers)
+            fitted, summary = fit_two_reads(problem, runner.run_pass, source.shape, integers=integers, report=report)
         elif plan.strategy == "sample":
             sampled, tally = fit_by_sample(counted, problem, client, plan, clock, checkpoint)
             fitted, summary = sampled.fitted, sampled.summary
@@ -101,9 +100,9 @@ def fit(
         elif plan.strategy == "stream":
             recipe = stream_recipe(problem, d)
             feed = Feed(recipe, runner.run_state(recipe, "stream"), n)
-            fitted, summary = fit_stream(problem, feed.run_pass, d, integers=integers)
+            fitted, summary = fit_stream(problem, feed.run_pass, d, integers=integers, report=report)
         else:
-            fitted, summary = fit_core(problem, plan.strategy, runner.run_pass, d, integers=integers)
+            fitted, summary = fit_core(problem, plan.strategy, runner.run_pass, d, integers=integers, report=report)
             if problem.method == "doubly-sparse":
                 chosen = choose_rows(problem, summary, runner.run_pass, fitted)
                 fitted, rows = chosen.fitted, chosen.rows
@@ -122,7 +121,13 @@ def fit(
 
 
 def fit_core(
-    problem: Problem, strategy: str, run_pass: RunPass, n_features: int, *, integers: bool = False
+    problem: Problem,
+    strategy: str,
+    run_pass: RunPass,
+    n_features: int,
+    *,
+    integers: bool = False,
+    report: Report | None = None,
 ) -> tuple[FittedEncoder, CoreSummary]:
     """Read a core by ``strategy``, "gram" or "tsqr", and fit the encoder on it."""
     summary = read_core(
@@ -135,7 +140,7 @@ def fit_core(
         precision=problem.precision,
         integers=integers,
     )
-    return encode_core(problem, summary, passes=0, bytes_read=0), summary
+    return encode_core(problem, summary, passes=0, bytes_read=0, report=report), summary
 
 
 def told_of_missing_chunks(source: RowBlocks, stacklevel: int = 3) -> Counted:
@@ -167,8 +172,8 @@ def warn_of_certificate(certificate: Certificate, n_found: int, strategy: str, p
         )
     if certificate.misses_eps:
         warnings.warn(
-            f"eps={certificate.eps:g} could not be reached: with its own decoder, made of rows of X, the encoder loses "
-            f"{(certificate.decoder_ratio or math.inf):.4f} times what PCA loses. Give a larger n_rows, or none.",
+            f"{certificate.target} could not be reached: {certificate.reached}."
+            + ("" if certificate.decoder_loss is None else " Give a larger n_rows, or none."),
             WantedExcessWarning,
             stacklevel=4,
         )
@@ -207,19 +212,3 @@ def _cause(certificate: Certificate, strategy: str, precision: str) -> str:
         "float64 holds few digits of data whose mean is so large beside their spread, or integers beyond 2**53: "
         "mean_ is rounded. Subtract a constant near the mean of each column before they are stored."
     )
-
-
-def seed_of(random_state: Any) -> int:
-    """A seed for this package's generators from what scikit-learn calls ``random_state``."""
-    if random_state is None:
-        return 0
-    if isinstance(random_state, np.random.RandomState):
-        return int(random_state.randint(2**31 - 1))
-    if isinstance(random_state, np.random.Generator):
-        return int(random_state.integers(2**31 - 1))
-    if isinstance(random_state, bool) or not hasattr(random_state, "__index__") or random_state.__index__() < 0:
-        raise InvalidInput(
-            f"random_state={random_state!r} is not allowed: give a whole number of at least 0, a numpy Generator or "
-            "RandomState, or None, which is 0."
-        )
-    return int(random_state)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 from dask.system import CPU_COUNT
 from distributed import Client
 
@@ -33,7 +34,8 @@ def plan(
     strategy: str = "auto",
     missing: str = "error",
     memory_limit: int | str | None = None,
-    eps: float = 0.1,
+    eps: float | None = None,
+    keep: float | None = None,
     shared_support: bool = False,
     n_rows: int | None = None,
     n_repeats: int = 1,
@@ -47,6 +49,11 @@ def plan(
     precision: str = "exact",
     missing_value: float | None = None,
     tolerance: float | None = None,
+    selection: str = "dual-set",
+    center: bool = True,
+    scale: bool = False,
+    orthonormal: bool = False,
+    random_state: Any = 0,
     calibrate: bool = True,
     resources: Resources | None = None,
 ) -> Plan:
@@ -70,7 +77,7 @@ def plan(
         As for ``SparseEncoder``.
     n_rows, n_repeats, power_iterations, oversampling, split, projection
         As for ``SparseEncoder``.
-    eps : float
+    eps, keep : float, optional
         As for ``SparseEncoder``.
     strategy : {"auto", "gram", "tsqr", "sketch", "stream", "sample", "paper"}
         As for ``SparseEncoder``.
@@ -83,6 +90,8 @@ def plan(
     missing_value : float, optional
         As for ``SparseEncoder``.
     tolerance : float, optional
+        As for ``SparseEncoder``.
+    selection, center, scale, orthonormal, random_state
         As for ``SparseEncoder``.
     missing : {"error", "mean", "zero"}
         As for ``SparseEncoder``.
@@ -113,6 +122,7 @@ def plan(
         n_components,
         n_nonzero,
         eps,
+        keep,
         method=method,
         strategy=strategy,
         missing=missing,
@@ -128,6 +138,11 @@ def plan(
         sketch_rows=sketch_rows,
         precision=precision,
         tolerance=tolerance,
+        selection=selection,
+        center=center,
+        scale=scale,
+        orthonormal=orthonormal,
+        seed=seed_of(random_state),
     )
     client = active_client(source) if resources is None else None
     return plan_problem(source, problem, client, memory_limit, calibrate=calibrate, resources=resources)
@@ -254,3 +269,19 @@ def plan_passes(
         finish=Finish(finish_nbytes),
         notes=layout_notes(source),
     )
+
+
+def seed_of(random_state: Any) -> int:
+    """A seed for this package's generators from what scikit-learn calls ``random_state``."""
+    if random_state is None:
+        return 0
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**31 - 1))
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(2**31 - 1))
+    if isinstance(random_state, bool) or not hasattr(random_state, "__index__") or random_state.__index__() < 0:
+        raise InvalidInput(
+            f"random_state={random_state!r} is not allowed: give a whole number of at least 0, a numpy Generator or "
+            "RandomState, or None, which is 0."
+        )
+    return int(random_state)

@@ -8,11 +8,12 @@ from dask.system import CPU_COUNT
 from dask.utils import parse_bytes
 from distributed import Client
 
+from spae_dask.algorithms.methods import Report, SearchProgress
 from spae_dask.blocks import RowBlocks
 from spae_dask.engine.alike import refuse_unlike
 from spae_dask.engine.checkpoint import Checkpoint
 from spae_dask.engine.distributed import DaskRunner
-from spae_dask.engine.events import Watcher, ignore
+from spae_dask.engine.events import Searching, Watcher, ignore
 from spae_dask.engine.plan import Plan, Resources
 from spae_dask.errors import ClusterUnavailable, InvalidInput
 from spae_dask.machine import memory_nbytes
@@ -24,6 +25,15 @@ LOOPBACK = "127.0.0.1"
 
 ANSWER_SECONDS = 30
 """How long a scheduler may take to say which workers it has."""
+
+
+def search_report(watch: Watcher) -> Report:
+    """Reporter of a search that tells a watcher."""
+
+    def report(now: SearchProgress) -> None:
+        watch(Searching(now.n_nonzero, now.n_done, now.n_rounds, now.ratio))
+
+    return report
 
 
 CLOSED = (

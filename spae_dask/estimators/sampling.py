@@ -22,6 +22,7 @@ from spae_dask.engine.memory import format_nbytes, refuse, usable, worker_limit_
 from spae_dask.engine.plan import Plan, Resources
 from spae_dask.engine.planner import tasks_or_refuse
 from spae_dask.errors import UnlikeBlocksWarning
+from spae_dask.estimators.runtime import search_report
 from spae_dask.storage.sources.census import Counted
 
 UNLIKE = 0.03
@@ -99,7 +100,16 @@ def fit_by_sample(
     core = core_of_sample(source)
     bounds = np.asarray(source.bounds, dtype=np.int64)
     integers = source.dtype.kind in "iub"
-    fitted = fit_sample(problem, read, bounds, source.shape[1], strategy=core, integers=integers, report=report)
+    fitted = fit_sample(
+        problem,
+        read,
+        bounds,
+        source.shape[1],
+        strategy=core,
+        integers=integers,
+        report=report,
+        report_search=search_report(watch),
+    )
     return fitted, tally
 
 

@@ -10,15 +10,16 @@ from sklearn.utils.validation import check_is_fitted
 from spae_dask.algorithms.path import SparsityPath, sparsity_path
 from spae_dask.algorithms.problem import Problem
 from spae_dask.algorithms.sparse_encoder import FittedEncoder
-from spae_dask.engine.events import Event
+from spae_dask.engine.events import Event, ignore
 from spae_dask.engine.threads import one_blas_thread
 from spae_dask.errors import InvalidInput
 from spae_dask.estimators.checkpointing import CheckpointAt, checkpoint_at
 from spae_dask.estimators.fitted import FittedMixin
-from spae_dask.estimators.fitting import fit, seed_of
+from spae_dask.estimators.fitting import fit
 from spae_dask.estimators.notebook import CertificateRepr
+from spae_dask.estimators.planning import seed_of
 from spae_dask.estimators.plots import PlotMixin
-from spae_dask.estimators.runtime import store_names
+from spae_dask.estimators.runtime import search_report, store_names
 from spae_dask.estimators.streams import RowStream, StreamingMixin
 from spae_dask.storage.open import open_matrix
 from spae_dask.storage.sources.sentinel import with_missing
@@ -37,14 +38,18 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         k.
     n_nonzero : int or sequence of int, optional
         r, the most nonzeros a component may have: one number, or one for each component (the paper's r_1, ..., r_k). If
-        not given, the smallest found whose loss is at most ``1 + eps`` times PCA's.
-    eps : float, default 0.1
-        Used only if ``n_nonzero`` is not given.
+        not given, the smallest found that reaches the target: ``eps`` or ``keep``.
+    eps : float, optional
+        Target in place of ``n_nonzero``: a loss of at most ``1 + eps`` times PCA's.
+    keep : float, optional
+        Target in place of ``n_nonzero``: at least this share of the variance that PCA explains, between 0 and 1. It is
+        0.95 if neither ``n_nonzero``, ``eps`` nor ``keep`` is given. Giving both ``eps`` and ``keep`` is an error. With
+        ``n_nonzero`` neither is used.
     method : {"polished", "batch", "iterative", "doubly-sparse"}, default "polished"
         ``"polished"`` starts from the paper's batch encoder, so it keeps its bound, and then searches each component's
         own r columns; by far the lowest loss. ``"batch"`` and ``"iterative"`` are the paper's: all components on the
         same r columns, or one component after another. ``"doubly-sparse"`` also makes the decoder of few rows of X, at
-        the price of one more read; ``eps`` then holds with that decoder, and the bound is on its loss.
+        the price of one more read; the target then holds with that decoder, and the bound is on its loss.
     selection : {"dual-set", "barrier", "adaptive", "adaptive-paper", "adaptive-derandomized", "greedy", \
 "full-greedy", "leverage", "pivoted-qr", "exchange"}, default "dual-set"
         How the paper's methods choose columns; the polished encoder starts from them. ``"barrier"`` and
@@ -78,7 +83,7 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
     shared_support : bool, default False
         With ``method="polished"``: all components on the same r columns, chosen by exchange.
     n_rows : int, optional
-        Rows of the doubly sparse encoder; if not given, four a component, and as many more as a wanted ``eps`` takes.
+        Rows of the doubly sparse encoder; if not given, four a component, and as many more as a target takes.
     n_repeats : int, default 1
         Independent repeats of a random selection, of which the one of least loss is kept: with ``selection="adaptive"``
         or ``"adaptive-paper"``, and with ``strategy="paper"``, where each repeat has its own projection and all share
@@ -126,7 +131,7 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         (``spae checkpoint rm``): a finished fit called again reads nothing but the sample of rows that data are known
         by. A ``CheckpointAt`` says as well which part of an array job this process is.
     progress : callable, optional
-        Called with the engine's events.
+        Called with the engine's events (:mod:`spae_dask.engine.events`): of passes, and of the search for supports.
 
     Attributes
     ----------
@@ -182,7 +187,8 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         n_components: int = 2,
         *,
         n_nonzero: int | Sequence[int] | None = None,
-        eps: float = 0.1,
+        eps: float | None = None,
+        keep: float | None = None,
         method: str = "polished",
         selection: str = "dual-set",
         center: bool = True,
@@ -211,6 +217,7 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         self.n_components = n_components
         self.n_nonzero = n_nonzero
         self.eps = eps
+        self.keep = keep
         self.method = method
         self.selection = selection
         self.center = center
@@ -281,6 +288,7 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
             n_components=self.n_components,
             n_nonzero=self.n_nonzero,
             eps=self.eps,
+            keep=self.keep,
             method=self.method,
             selection=self.selection,
             center=self.center,
@@ -349,7 +357,8 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
                 "strategy='paper', or on a sample. Call fit(x) first, or run `spae path DATA -k ... -r ...`."
             )
         with one_blas_thread():
-            return sparsity_path(self._problem(), summary, n_components, n_nonzero)
+            report = search_report(self.progress or ignore)
+            return sparsity_path(self._problem(), summary, n_components, n_nonzero, report=report)
 
     def __getstate__(self) -> dict[str, Any]:
         """Everything but the core, which is as large as d x d; a stream is kept, or it could not go on."""

@@ -17,6 +17,7 @@ from spae_dask.algorithms.settled import Settled
 from spae_dask.algorithms.sparse_encoder import FittedEncoder
 from spae_dask.algorithms.streaming import Streamed, fit_stream
 from spae_dask.blocks import Block, RowBlocks
+from spae_dask.engine.events import Watcher, ignore
 from spae_dask.engine.feed import Feed
 from spae_dask.engine.retrying import read_again
 from spae_dask.engine.sweep import update_by_panels
@@ -25,7 +26,7 @@ from spae_dask.errors import InvalidInput, NewStreamWarning, NonFiniteInput
 from spae_dask.estimators.applying import open_rows
 from spae_dask.estimators.fitting import fit_core, warn_of_certificate
 from spae_dask.estimators.planning import plan_stream
-from spae_dask.estimators.runtime import store_names
+from spae_dask.estimators.runtime import search_report, store_names
 from spae_dask.storage.open import open_matrix
 from spae_dask.storage.sources.sentinel import with_missing
 
@@ -106,16 +107,18 @@ class RowStream:
         with np.errstate(over="ignore"):
             refuse_overflow(largest**2, limit=LARGEST)
 
-    def fit(self, problem: Problem, d: int) -> tuple[FittedEncoder, CoreSummary | Streamed]:
+    def fit(
+        self, problem: Problem, d: int, watch: Watcher | None = None
+    ) -> tuple[FittedEncoder, CoreSummary | Streamed]:
         """The encoder of all rows so far."""
-        problem = replace(problem, seed=self.seed)
+        problem, report = replace(problem, seed=self.seed), search_report(watch or ignore)
         fitted: FittedEncoder
         summary: CoreSummary | Streamed
         with one_blas_thread():
             if self.strategy == "stream":
-                fitted, summary = fit_stream(problem, self.feed.run_pass, d)
+                fitted, summary = fit_stream(problem, self.feed.run_pass, d, report=report)
             else:
-                fitted, summary = fit_core(problem, self.strategy, self.feed.run_pass, d)
+                fitted, summary = fit_core(problem, self.strategy, self.feed.run_pass, d, report=report)
         certificate = replace(fitted.certificate, passes=1, bytes_read=self.nbytes)
         warn_of_certificate(certificate, int(fitted.H.any(axis=0).sum()), self.strategy, problem.precision)
         return replace(fitted, certificate=certificate), summary
@@ -125,6 +128,7 @@ class StreamingMixin:
     """``partial_fit`` for an estimator with ``_problem()``, ``_store(fitted)`` and ``memory_limit``."""
 
     missing_value: float | None
+    progress: Watcher | None
     _stream: RowStream | None
     _summary: CoreSummary | Settled | Streamed | None
 
@@ -197,7 +201,7 @@ class StreamingMixin:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         if stream.feed.n_rows < 2:
             raise AttributeError(f"{name!r} is not known yet: the stream has 1 row, and a fit needs at least 2.")
-        fitted, summary = stream.fit(self._problem(), self.n_features_in_)
+        fitted, summary = stream.fit(self._problem(), self.n_features_in_, self.progress)
         self._store(fitted)
         self._summary = summary
         return self.__dict__[name]

@@ -73,27 +73,4 @@ def imagined_plan(step: Plan | Fit, data: str, where: Where) -> FitPlan:
 
 def plan_of(step: Plan | Fit, source: RowBlocks, memory: str | None, resources: Resources | None = None) -> FitPlan:
     """The plan of a fit, at nominal rates: what a step records must not depend on how busy the machine was."""
-    return plan_fit(
-        source,
-        step.n_components,
-        n_nonzero=step.n_nonzero,
-        method=step.method,
-        shared_support=step.shared_support,
-        n_rows=step.n_rows,
-        n_repeats=step.n_repeats,
-        power_iterations=step.power_iterations,
-        oversampling=step.oversampling,
-        split=step.split,
-        projection=step.projection,
-        strategy=step.strategy,
-        precision=step.precision,
-        certified=step.certified,
-        n_candidates=step.n_candidates,
-        sketch_rows=step.sketch_rows,
-        tolerance=step.tolerance,
-        missing=step.missing,
-        missing_value=step.missing_value,
-        memory_limit=memory,
-        calibrate=False,
-        resources=resources,
-    )
+    return plan_fit(source, **step.encoder_parameters, memory_limit=memory, calibrate=False, resources=resources)

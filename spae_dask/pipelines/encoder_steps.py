@@ -20,34 +20,7 @@ def fit(step: Fit, work: Work) -> Result:
     source, where = open_matrix(work.data, array=step.array, columns=step.columns), work.machinery.where
     plan_of(step, source, where.memory)  # refuses what no process could do before any is started
     with where.ready(source):
-        encoder = SparseEncoder(
-            step.n_components,
-            n_nonzero=step.n_nonzero,
-            eps=0.1 if step.eps is None else step.eps,
-            method=step.method,
-            selection=step.selection,
-            center=step.center,
-            scale=step.scale,
-            strategy=step.strategy,
-            precision=step.precision,
-            certified=step.certified,
-            n_candidates=step.n_candidates,
-            sketch_rows=step.sketch_rows,
-            tolerance=step.tolerance,
-            missing=step.missing,
-            missing_value=step.missing_value,
-            orthonormal=step.orthonormal,
-            shared_support=step.shared_support,
-            n_rows=step.n_rows,
-            n_repeats=step.n_repeats,
-            power_iterations=step.power_iterations,
-            oversampling=step.oversampling,
-            split=step.split,
-            projection=step.projection,
-            random_state=step.seed,
-            memory_limit=where.memory,
-            progress=work.machinery.progress,
-        )
+        encoder = SparseEncoder(**step.encoder_parameters, memory_limit=where.memory, progress=work.machinery.progress)
         resumed(step, work, lambda place: encoder.set_params(checkpoint=place).fit(source))
     save_encoder(encoder, work.outputs[".zarr"], source=source, overwrite=True)
     forget(step, work)

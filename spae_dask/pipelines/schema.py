@@ -109,7 +109,7 @@ class Planned(OnData):
     n_components: values.Count
     n_nonzero: values.Sizes | None = None
     eps: values.Excess | None = None
-    """Costs nothing beside the read; a fit can so be planned by changing one word."""
+    keep: values.Share | None = None
     method: values.Method = "polished"
     shared_support: bool = False
     n_rows: values.Count | None = None
@@ -126,6 +126,17 @@ class Planned(OnData):
     tolerance: values.Excess | None = None
     missing: values.Missing = "error"
     missing_value: values.Number | None = None
+    selection: values.Selection = "dual-set"
+    center: bool = True
+    scale: bool = False
+    orthonormal: bool = False
+    seed: values.Seed = 0
+
+    @property
+    def encoder_parameters(self) -> dict[str, Any]:
+        """As ``SparseEncoder`` and ``plan`` take them."""
+        given = {name: getattr(self, name) for name in Planned.model_fields if name not in OnData.model_fields}
+        return {"random_state": given.pop("seed"), **given}
 
 
 class Plan(Planned):
@@ -151,18 +162,12 @@ class Fit(Planned, Resumable):
     makes: ClassVar[Makes | None] = "encoder"
     suffix: ClassVar[str] = ".zarr"
 
-    selection: values.Selection = "dual-set"
-    center: bool = True
-    scale: bool = False
-    orthonormal: bool = False
-    seed: values.Seed = 0
-
     @model_validator(mode="after")
     def _one_size(self) -> "Fit":
-        if (self.n_nonzero is None) == (self.eps is None):
+        if [self.n_nonzero, self.eps, self.keep].count(None) != 2:
             raise ValueError(
-                "give exactly one of 'n_nonzero', the most features a component may use, and 'eps', how much more than "
-                "PCA it may lose."
+                "give exactly one of 'n_nonzero', the most features a component may use, 'eps', how much more than "
+                "PCA it may lose, and 'keep', the share it keeps of the variance that PCA explains."
             )
         return self
 

@@ -98,7 +98,7 @@ def comparison_figure(points: Sequence[ComparisonPoint], theme: Theme = LIGHT) -
 
 def loss_percent(point: ComparisonPoint) -> float:
     """Loss beyond PCA's in percent of PCA's, as drawn."""
-    return max(100 * (point.information_loss - 1), SMALLEST_PERCENT)
+    return max(100 * (point.ratio - 1), SMALLEST_PERCENT)
 
 
 def _percent(value: float, _: int) -> str:

@@ -85,7 +85,7 @@ def _loss_section(results: EncoderResults) -> Section:
         "An encoder replaces a row of {} features by {} codes, and a decoder makes the row again from those. What "
         "cannot be made again is lost: a share of the {} of all features together. No linear codes lose less than "
         "PCA's, which take every feature; a sparse encoder takes few, and pays by losing somewhat more. How much more "
-        "is its information loss: 1 would be as good as PCA.",
+        "is the ratio of both losses: 1 would be as good as PCA.",
         f"{results.n_features:,}",
         results.certificate.n_components,
         results.what,

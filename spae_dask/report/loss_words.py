@@ -25,7 +25,12 @@ def headline(results: EncoderResults) -> Markup:
     )
     if c.total <= 0:
         return filled("{}: the data have no {} at all, so there is nothing to lose.", made, results.what)
-    kept = filled("They keep {} of the {}", number(c.explained, f"{c.explained:.2%}"), results.what)
+    kept = filled(
+        "They explain {} of the {}, PCA explains {}",
+        number(c.explained, f"{c.explained:.2%}"),
+        results.what,
+        number(c.pca_explained, f"{c.pca_explained:.2%}"),
+    )
     return joined(filled("{}. {}. {}", made, kept, _against_pca(c)), _how_sure(c))
 
 
@@ -35,10 +40,13 @@ def _against_pca(c: Certificate) -> Markup:
     if c.pca_loss <= 0:
         return filled("They lose nothing but rounding, and no encoder could lose less.")
     return filled(
-        "What they lose is {} times what PCA loses with all features, the least that any {} can lose: {} more.",
+        "What they lose is {} times what PCA loses with all features, the least that any {} can lose: {} more. "
+        "Left to gain is {} of the total: {} of what PCA explains is kept.",
         number(c.ratio, f"{c.ratio:.4f}"),
         "linear code" if c.n_components == 1 else f"{c.n_components} linear codes",
         number(c.ratio - 1, f"{c.ratio - 1:.2%}"),
+        number(c.explained_gap, f"{c.explained_gap:.2%}"),
+        number(c.explained_of_pca, f"{c.explained_of_pca:.2%}"),
     )
 
 
@@ -63,7 +71,8 @@ def loss_facts(results: EncoderResults) -> list[tuple[str, Markup | str]]:
     c = results.certificate
     facts: list[tuple[str, Markup | str]] = [("the encoder's loss", _own(c)), ("PCA's loss", _pca(c))]
     if c.ratio_lower is not None and c.ratio_upper is not None:
-        ends = filled("{} to {}", _times(c.ratio_lower), _times(c.ratio_upper))
+        lower, upper = _times(c.ratio_lower), _times(c.ratio_upper)
+        ends = lower if _alike(lower, upper) else filled("{} to {}", lower, upper)
         facts.append(
             ("their ratio", filled("{} on all rows, with {} confidence, assuming blocks are alike", ends, _chance(c)))
         )
@@ -76,7 +85,7 @@ def loss_facts(results: EncoderResults) -> list[tuple[str, Markup | str]]:
         facts.append(("left out", _left_out(c)))
     if c.missing_chunks is not None:
         facts.append(("not stored", c.missing_chunks))
-    if c.eps is not None:
+    if c.target is not None:
         facts.append(("asked for", _asked(c)))
     if c.left_to_gain is not None:
         gain = number(c.left_to_gain, f"{c.left_to_gain:.4f}")
@@ -97,10 +106,7 @@ def _own(c: Certificate) -> Markup:
     loss = filled("{} of the total", share_of(c.loss, c))
     if c.loss_kind == "exact" or c.loss_lower is None or c.loss_upper is None:
         return filled("{}, exact" if c.loss_kind == "exact" else "{}, an estimate", loss)
-    ends = filled("{} and {}", share_of(c.loss_lower, c), share_of(c.loss_upper, c))
-    if c.confidence is None:
-        return filled("{}, an estimate; certain to lie between {}", loss, ends)
-    return filled("{}, an estimate; between {} with {} confidence", loss, ends, _chance(c))
+    return _estimated(loss, share_of(c.loss_lower, c), share_of(c.loss_upper, c), c)
 
 
 def _pca(c: Certificate) -> Markup:
@@ -113,10 +119,19 @@ def _pca(c: Certificate) -> Markup:
         return filled("certain to be no less than {}{}", loss, most)
     if lower is None or upper is None:
         return filled("{}, an estimate", loss)
-    ends = filled("{} and {}", share_of(lower, c), share_of(upper, c))
+    return _estimated(loss, share_of(lower, c), share_of(upper, c), c)
+
+
+def _alike(lower: Markup, upper: Markup) -> bool:
+    """Whether the ends of an interval read alike, so that it is a number."""
+    return lower.striptags() == upper.striptags()
+
+
+def _estimated(loss: Markup, lower: Markup, upper: Markup, c: Certificate) -> Markup:
+    ends = lower if _alike(lower, upper) else filled("between {} and {}", lower, upper)
     if c.confidence is not None:
-        return filled("{}, an estimate; between {} with {} confidence", loss, ends, _chance(c))
-    return filled("{}, an estimate; certain to lie between {}", loss, ends)
+        return filled("{}, an estimate; {} with {} confidence", loss, ends, _chance(c))
+    return filled("{}, an estimate; certain to {} {}", loss, "be" if ends is lower else "lie", ends)
 
 
 def _promise(c: Certificate) -> Markup:
@@ -140,10 +155,14 @@ def _left_out(c: Certificate) -> Markup:
 
 
 def _asked(c: Certificate) -> Markup:
+    goal = (
+        filled("lose {} more than PCA at most", number(c.eps or 0.0, f"{c.eps:.4g}"))
+        if c.keep is None
+        else filled("keep {} of what PCA explains", number(c.keep, f"{c.keep:.4g}"))
+    )
+    enough = {True: "were enough", False: "were not enough", None: "were enough by the estimate, not for certain"}
     wanted = filled(
-        "as few features a component as can be found that lose {} more than PCA at most: {} were enough",
-        number(c.eps or 0.0, f"{c.eps:.4g}"),
-        c.n_nonzero,
+        "as few features a component as can be found that {}: {} {}", goal, c.n_nonzero, enough[c.target_met]
     )
     if c.theory_n_nonzero is None:
         return wanted

@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from spae_dask.algorithms.problem import KEEP
+
 
 @dataclass(frozen=True)
 class Asked:
@@ -48,7 +50,7 @@ ASKED = (
     Asked("tolerance", None, "--tolerance"),
     Asked("random_state", 0, "--seed"),
 )
-"""All parameters that decide what is found, but for k and r (or eps)."""
+"""All parameters that decide what is found, but for k and r (or eps or keep)."""
 
 
 def is_place(source: object) -> bool:
@@ -70,7 +72,8 @@ def fit_command(parameters: Mapping[str, Any], provenance: Mapping[str, Any]) ->
     words = ["spae", "fit", source, "-k", str(parameters.get("n_components", 2))]
     size = parameters.get("n_nonzero")
     if size is None:
-        words += ["--eps", _word(parameters.get("eps", 0.1))]
+        name, target = _target(parameters)
+        words += [f"--{name}", _word(target)]
     else:
         words += ["-r", ",".join(map(str, size)) if isinstance(size, list | tuple) else str(size)]
     for each, value in _wanted(parameters, provenance):
@@ -87,8 +90,8 @@ def python_lines(parameters: Mapping[str, Any], provenance: Mapping[str, Any]) -
         As in ``EncoderResults``.
     """
     size = parameters.get("n_nonzero")
-    one = f"eps={_literal(parameters.get('eps', 0.1))}" if size is None else f"n_nonzero={_literal(size)}"
-    arguments = [str(parameters.get("n_components", 2)), one]
+    name, one = _target(parameters) if size is None else ("n_nonzero", size)
+    arguments = [str(parameters.get("n_components", 2)), f"{name}={_literal(one)}"]
     arguments += [f"{each.parameter}={_literal(value)}" for each, value in _wanted(parameters, provenance)]
     made = f"encoder = SparseEncoder({', '.join(arguments)})"
     source = provenance.get("source")
@@ -99,6 +102,14 @@ def python_lines(parameters: Mapping[str, Any], provenance: Mapping[str, Any]) -
         return [*lines, "for rows in batches:  # the same rows in the same order; how they are batched does not matter",
                 "    encoder.partial_fit(rows)"]  # fmt: skip
     return [*lines, f"encoder.fit(x)  # the same data: {_one_line(source)}"]
+
+
+def _target(parameters: Mapping[str, Any]) -> tuple[str, Any]:
+    """Name and value of the target, where the number of nonzeros is not given."""
+    if parameters.get("eps") is not None:
+        return "eps", parameters["eps"]
+    keep = parameters.get("keep")
+    return "keep", KEEP if keep is None else keep
 
 
 def _wanted(parameters: Mapping[str, Any], provenance: Mapping[str, Any]) -> list[tuple[Asked, Any]]:

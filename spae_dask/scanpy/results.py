@@ -5,14 +5,16 @@ from typing import Any
 
 import numpy as np
 
+from spae_dask.algorithms.certificate import LEADING
 from spae_dask.blocks import LazyRowBlocks, RowBlocks
 from spae_dask.estimators.applying import encode_rows
 from spae_dask.estimators.sparse_encoder import SparseEncoder
 
 TOLD = (
-    *("loss", "pca_loss", "ratio", "loss_kind", "pca_loss_kind", "loss_error", "total", "bound", "theorem"),
+    *LEADING,
+    *("loss", "pca_loss", "loss_kind", "pca_loss_kind", "loss_error", "total", "bound", "theorem"),
     *("loss_lower", "loss_upper", "pca_loss_lower", "pca_loss_upper", "ratio_lower", "ratio_upper"),
-    *("combined_nonzero", "passes", "bytes_read"),
+    *("combined_nonzero", "passes", "bytes_read", "target_met"),
 )
 """What is taken over from a certificate."""
 
@@ -36,8 +38,8 @@ def summary_of(encoder: SparseEncoder, params: dict[str, Any]) -> dict[str, Any]
     asked = {name: value for name, value in encoder.get_params().items() if name not in ELSEWHERE}
     curve = encoder.curve()
     summary = {
-        "params": {**params, **asked, "random_state": encoder.seed_},
         **{name: getattr(certificate, name) for name in TOLD},
+        "params": {**params, **asked, "random_state": encoder.seed_},
         "n_nonzero": (encoder.components_ != 0).sum(axis=1),
         "variance": encoder.explained_variance_ratio_ * certificate.total / max(1, n - 1),
         "variance_ratio": encoder.explained_variance_ratio_,

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from spae_dask.engine.events import Event
+from spae_dask.errors import InvalidInput
 from spae_dask.estimators.sparse_encoder import SparseEncoder
 from spae_dask.scanpy.genes import DefaultMask, Mask, chosen_genes
 from spae_dask.scanpy.results import codes_of, summary_of
@@ -17,10 +18,12 @@ from spae_dask.storage.sources.submatrix import chosen_columns
 
 def sparse_pca(
     adata: Any,
-    n_comps: int = 10,
+    n_comps: int | None = None,
     *,
+    n_components: int | None = None,
     n_nonzero: int | Sequence[int] | None = None,
-    eps: float = 0.1,
+    eps: float | None = None,
+    keep: float | None = None,
     layer: str | None = None,
     mask_var: Mask = DefaultMask.HIGHLY_VARIABLE,
     key_added: str | None = None,
@@ -58,11 +61,17 @@ def sparse_pca(
         For matrices that are not in an AnnData object use ``SparseEncoder(...).fit_transform(x)``.
     n_comps : int, default 10
         k, the number of components.
+    n_components : int, optional
+        The same, by the name that ``SparseEncoder`` has for it. Giving both is an error.
     n_nonzero : int or sequence of int, optional
-        The most genes a component may use: one number, or one for each component. If not given, the fewest found with
-        a loss of at most ``1 + eps`` times PCA's.
-    eps : float, default 0.1
-        Used only if ``n_nonzero`` is not given.
+        The most genes a component may use: one number, or one for each component. If not given, the fewest found
+        that reach the target: ``eps`` or ``keep``.
+    eps : float, optional
+        Target in place of ``n_nonzero``: a loss of at most ``1 + eps`` times PCA's.
+    keep : float, optional
+        Target in place of ``n_nonzero``: at least this share of the variance that PCA explains, between 0 and 1. It is
+        0.95 if neither ``n_nonzero``, ``eps`` nor ``keep`` is given. Giving both ``eps`` and ``keep`` is an error. With
+        ``n_nonzero`` neither is used.
     layer : str, optional
         A member of ``layers`` to use in place of X.
     mask_var : str or ndarray of bool (d,), optional
@@ -98,9 +107,12 @@ def sparse_pca(
         ``var["spae_selected"]``
             Genes that any component uses.
         ``uns["spae"]``
-            ``params``; ``loss``, ``pca_loss``, ``ratio`` (1 is as good as PCA), ``pca_loss_kind``, ``loss_kind``,
-            ``total``; intervals such as ``loss_lower`` to ``loss_upper`` where a number is not exact; ``bound`` and
-            ``theorem``, what was promised beforehand; ``n_nonzero`` of each component and ``combined_nonzero``;
+            ``explained`` and ``pca_explained``, shares of the total; ``ratio`` of the losses (1 is as good as PCA);
+            ``explained_gap``, what is left to gain; ``explained_of_pca``; ``params``, with
+            ``n_vars``, the number of genes that were used; ``loss``, ``pca_loss``,
+            ``pca_loss_kind``, ``loss_kind``, ``total``; ``target_met``, where it is known; intervals such as
+            ``loss_lower`` to ``loss_upper`` where a number is not exact; ``bound`` and ``theorem``, what was promised
+            beforehand; ``n_nonzero`` of each component and ``combined_nonzero``;
             ``variance`` and ``variance_ratio`` explained by each component beyond those before it; ``passes``;
             ``curve``, losses for other ``n_nonzero``, where it takes no more than seconds.
 
@@ -122,6 +134,12 @@ def sparse_pca(
     Results of a backed object are in memory, as with all of scanpy; ``adata.write_h5ad`` stores them. Chunks of a few
     thousand rows make a dask array of many tasks: give ``read_lazy`` larger ones.
     """
+    if n_comps is not None and n_components is not None:
+        raise InvalidInput(
+            f"n_comps={n_comps!r} and n_components={n_components!r} are two names of one parameter: give one of them."
+        )
+    k = n_comps if n_components is None else n_components
+    k = 10 if k is None else k
     check_target(adata, copy)
     codes_dtype = float_type(dtype)
     keys = keys_of(key_added)
@@ -132,9 +150,10 @@ def sparse_pca(
     if mask is not None:
         source = chosen_columns(source, np.flatnonzero(mask))
     encoder = SparseEncoder(
-        n_comps,
+        k,
         n_nonzero=n_nonzero,
         eps=eps,
+        keep=keep,
         method=method,
         selection=selection,
         center=zero_center,
@@ -150,9 +169,9 @@ def sparse_pca(
         checkpoint=checkpoint,
         progress=progress,
     ).fit(source)
-    loadings = np.zeros((adata.n_vars, n_comps))
+    loadings = np.zeros((adata.n_vars, k))
     loadings[slice(None) if mask is None else mask] = encoder.components_.T
-    params = {"zero_center": zero_center, "mask_var": mask_name, "layer": layer}
+    params = {"zero_center": zero_center, "mask_var": mask_name, "layer": layer, "n_vars": source.shape[1]}
     results = {
         "obsm": codes_of(encoder, source, codes_dtype),
         "varm": loadings,

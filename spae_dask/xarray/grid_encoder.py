@@ -43,9 +43,9 @@ class GridEncoder(BaseEstimator):  # type: ignore[misc]
     ----------
     n_components : int, default 2
         k.
-    n_nonzero, eps, method, selection, center, strategy, precision, orthonormal, shared_support, n_rows, n_repeats, \
-power_iterations, oversampling, split, projection, certified, n_candidates, sketch_rows, tolerance, random_state, \
-memory_limit, checkpoint, progress
+    n_nonzero, eps, keep, method, selection, center, strategy, precision, orthonormal, shared_support, n_rows, \
+n_repeats, power_iterations, oversampling, split, projection, certified, n_candidates, sketch_rows, tolerance, \
+random_state, memory_limit, checkpoint, progress
         As for ``SparseEncoder``.
     weights : None, "coslat" or xarray.DataArray, default None
         Weights of the cells. ``"coslat"``: the square root of the cosine of their latitude, so that squares count by
@@ -92,7 +92,8 @@ memory_limit, checkpoint, progress
         n_nonzero: int | Sequence[int] | None = None,
         weights: Any = None,
         lat_dim: str | None = None,
-        eps: float = 0.1,
+        eps: float | None = None,
+        keep: float | None = None,
         method: str = "polished",
         selection: str = "dual-set",
         center: bool = True,
@@ -123,6 +124,7 @@ memory_limit, checkpoint, progress
         self.weights = weights
         self.lat_dim = lat_dim
         self.eps = eps
+        self.keep = keep
         self.method = method
         self.selection = selection
         self.center = center

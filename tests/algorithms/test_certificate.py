@@ -2,7 +2,7 @@
 
 import json
 import math
-from dataclasses import FrozenInstanceError
+from dataclasses import FrozenInstanceError, replace
 
 import numpy as np
 import pytest
@@ -60,14 +60,23 @@ def test_nothing_explained_of_nothing_is_perfect() -> None:
 def test_it_prints_its_bound_or_why_there_is_none() -> None:
     H = np.eye(10, 2)
     summary = core_of(X)
-    text = str(certify(summary, H, bound=2.5, theorem="Theorem 7", passes=3, bytes_read=12345))
+    text = certify(summary, H, bound=2.5, theorem="Theorem 7", passes=3, bytes_read=12345).text(verbose=True)
     assert "at most 2.5 x PCA's: Theorem 7" in text
     assert "3 passes, 12,345 bytes" in text
-    assert "theory             none" in str(certified(H))
+    assert "theory             none" in certified(H).text(verbose=True)
 
 
 def test_it_is_frozen_and_becomes_json() -> None:
     found = certified(np.eye(10, 2))
     with pytest.raises(FrozenInstanceError):
         found.loss = 0.0  # type: ignore[misc]
-    assert Certificate(**json.loads(json.dumps(found.as_dict()))) == found
+    assert Certificate.from_dict(json.loads(json.dumps(found.as_dict()))) == found
+
+
+def test_intervals_that_are_points_are_printed_as_numbers() -> None:
+    found = certified(np.eye(10, 2))
+    point = replace(found, pca_loss_kind="estimate", pca_loss_lower=found.pca_loss, pca_loss_upper=found.pca_loss)
+    assert f"certain: PCA loses {found.pca_loss:.6g}, so the ratio is {found.ratio:.6f}\n" in str(point)
+    wide = replace(point, pca_loss_lower=0.9 * found.pca_loss)
+    assert f"certain: PCA loses {0.9 * found.pca_loss:.6g} to {found.pca_loss:.6g}, so the ratio is" in str(wide)
+    assert "certified=True may narrow that" in str(wide)

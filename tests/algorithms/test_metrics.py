@@ -169,7 +169,9 @@ def test_it_prints_as_a_table_of_components_and_becomes_json() -> None:
     assert "score correlation" in str(found)
     assert [line.split()[0] for line in str(found).splitlines()[-2:]] == ["1", "2"]
     restored = json.loads(json.dumps(found.as_dict()))
-    assert restored.keys() == EncoderMetrics.__dataclass_fields__.keys()
+    assert list(restored)[:3] == ["explained", "pca_explained", "ratio"]
+    assert restored.keys() == EncoderMetrics.__dataclass_fields__.keys() | {"explained", "pca_explained", "ratio"}
+    assert restored["ratio"] == restored["information_loss"]
     assert restored["score_correlation"] == [list(row) for row in found.score_correlation]
 
 

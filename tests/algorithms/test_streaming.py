@@ -137,6 +137,16 @@ def test_a_wanted_excess_is_reached_on_the_model_and_takes_more_candidates_if_it
         assert (passes, fitted.certificate.eps) == (1, 0.02)
 
 
+def test_a_share_to_keep_is_reached_on_the_model_and_not_claimed_of_the_data():
+    fitted, _, _ = fit(X, Problem(3, keep=0.9, strategy="stream", sketch_rows=60))
+    found, Xc = fitted.certificate, X - fitted.mean
+    total, best = float(np.sum(Xc**2)), pca_loss(Xc, 3)
+    assert total - found.loss >= 0.9 * (total - found.pca_loss) * (1 - 1e-9)
+    certain = found.loss_upper <= total - 0.9 * (total - found.pca_loss_lower)
+    assert found.target_met is (True if certain else None)
+    assert total - encoder_loss(Xc, fitted.H) >= 0.89 * (total - best)
+
+
 def test_a_path_costs_no_read_and_its_polished_losses_never_rise_on_the_model():
     problem = Problem(3, 8, strategy="stream", sketch_rows=60)
     _, streamed, _ = fit(X, problem)

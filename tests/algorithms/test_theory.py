@@ -57,15 +57,21 @@ def test_the_excess_is_kept_with_far_fewer_nonzeros_than_theory_asks_for(name: s
     assert found.eps == eps
     assert found.theory_n_nonzero == {0.5: 25, 0.1: 105, 0.02: 505}[eps] + (0 if method == "iterative" else 5)
     assert 7 * found.n_nonzero <= found.theory_n_nonzero_sharp < found.theory_n_nonzero
-    words = f"eps = {eps:g}: r = {found.n_nonzero} found; theory's r for this eps: {found.theory_n_nonzero}, "
-    assert words in str(found)
+    assert f"eps = {eps:g}: r = {found.n_nonzero} found, met\n" in str(found)
+    assert f"theory's r for this eps: {found.theory_n_nonzero}, " in found.text(verbose=True)
 
 
 def test_a_given_number_of_nonzeros_has_no_target() -> None:
     assert target_of(Problem(2, 5)) == Target()
     found = encode_core(Problem(2, 5), summary("pitprops"), passes=0, bytes_read=0).certificate
     assert (found.eps, found.theory_n_nonzero, found.theory_n_nonzero_sharp) == (None, None, None)
+    assert (found.keep, found.target, found.target_met) == (None, None, None)
     assert "wanted" not in str(found)
+
+
+def test_a_share_to_keep_has_no_number_of_theory() -> None:
+    assert target_of(Problem(2, keep=0.9)) == Target(keep=0.9)
+    assert target_of(Problem(2)) == Target(keep=0.95)
 
 
 @pytest.mark.parametrize("method", ["batch", "iterative"])

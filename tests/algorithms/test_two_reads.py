@@ -95,6 +95,24 @@ def test_a_wanted_excess_is_reached_and_more_candidates_are_read_if_they_must(X)
         assert fitted.certificate.eps == 0.02
 
 
+@pytest.mark.parametrize("certified", [False, True])
+def test_a_share_to_keep_is_reached_and_claimed_only_where_it_is_certain(X, certified):
+    Xc = X - X.mean(axis=0)
+    total, best = float(np.sum(Xc**2)), pca_loss(Xc, 3)
+    claimed = set()
+    for keep in (0.8, 0.95):
+        found = fit(X, Problem(3, keep=keep, strategy="sketch", n_candidates=40, certified=certified))[0].certificate
+        assert found.keep == keep
+        assert found.loss <= total - keep * (total - found.pca_loss) + found.loss_error
+        claimed.add(found.target_met)
+        if found.target_met:
+            assert total - found.loss >= keep * (total - best) * (1 - 1e-9)
+        else:
+            assert found.loss > total - keep * (total - found.pca_loss_lower)
+            assert "met by the estimate, not for certain" in str(found)
+    assert not certified or claimed == {True}
+
+
 def test_further_encoders_on_the_candidates_cost_no_read_and_lose_no_more_than_known_ones(X):
     _, settled, _ = fit(X, Problem(3, 8, strategy="sketch"))
     few = settled.fit(Problem(2, 4))

@@ -1,8 +1,11 @@
+import importlib
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spae_dask import baselines
 from spae_dask.baselines.tpower import tpower
 from spae_dask.baselines.variance import adjusted_variance
 from spae_dask.errors import InvalidInput, NonFiniteInput
@@ -75,3 +78,11 @@ def test_misfits_are_refused():
         adjusted_variance(np.ones((2, 1)), [[1.0, 2.0], [0.0, 1.0]])
     with pytest.raises(NonFiniteInput):
         adjusted_variance(np.ones((2, 1)), np.diag([1.0, np.nan]))
+
+
+def test_the_room_exports_its_functions_and_its_modules_are_found_under_their_names():
+    core = np.random.default_rng(0).standard_normal((30, 6))
+    assert np.array_equal(baselines.tpower(core, 2), tpower(core, 2))
+    for name in ("tpower", "gpower"):
+        module = importlib.import_module(f"spae_dask.baselines.{name}")
+        assert getattr(module, name) is getattr(baselines, name)

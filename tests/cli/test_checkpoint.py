@@ -191,14 +191,16 @@ def givens(draw: st.DrawFn) -> FitGiven:
     """Anything that may be given to a fit."""
     if draw(st.booleans()):
         size = {"nonzeros": draw(st.lists(COUNT, min_size=1, max_size=3).map(lambda them: ",".join(map(str, them))))}
-    else:
+    elif draw(st.booleans()):
         size = {"eps": draw(POSITIVE)}
+    else:
+        size = {"keep": draw(st.floats(0.0, 1.0, exclude_min=True, exclude_max=True))}
     more = draw(st.fixed_dictionaries({}, optional=OPTIONAL))
     return gathered(FitGiven, {"data": draw(AWKWARD), "components": draw(COUNT), **size, **more})
 
 
 def test_random_givens_cover_every_option() -> None:
-    assert {"data", "components", "nonzeros", "eps", *OPTIONAL} == {each.name for each in options_of(FitGiven)}
+    assert {"data", "components", "nonzeros", "eps", "keep", *OPTIONAL} == {each.name for each in options_of(FitGiven)}
 
 
 @settings(max_examples=60)

@@ -69,7 +69,7 @@ def test_it_shows_each_command_and_what_came_of_it(demo):
     assert [shlex.split(command)[1] for command in shown] == [
         "ingest", "ingest", "check", "plan", "fit", "transform", "evaluate",
     ]  # fmt: skip
-    assert f"information loss   {demo.document['training']['ratio']:.6f}" in demo.said
+    assert f"ratio              {demo.document['training']['ratio']:.6f}" in demo.said
 
 
 def test_the_halves_of_the_image_are_the_colours_of_a_chessboard(demo):

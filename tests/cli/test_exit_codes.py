@@ -36,6 +36,8 @@ def failed(ended, code: int, *words: str) -> None:
         (["fit", "x.zarr", "-k", "2", "-r", "3;4", "-o", "e"], "-r"),
         (["fit", "x.zarr", "-k", "2", "-o", "e"], "exactly one"),
         (["fit", "x.zarr", "-k", "2", "-r", "2", "--eps", "0.1", "-o", "e"], "exactly one"),
+        (["fit", "x.zarr", "-k", "2", "--eps", "0.1", "--keep", "0.9", "-o", "e"], "exactly one"),
+        (["fit", "x.zarr", "-k", "2", "--keep", "95", "-o", "e"], "--keep"),
         (["fit", "x.zarr", "-k", "2", "--eps", "-0.1", "-o", "e"], "--eps"),
         (["fit", "x.zarr", "-k", "2", "--eps", "nan", "-o", "e"], "--eps"),
         (["check", "x.zarr", "--cluster", "locl"], "local:N"),

@@ -9,7 +9,7 @@ import pytest
 
 from spae_dask.cli.json_log import JsonLog, JsonProgress
 from spae_dask.cli.progress import Meter
-from spae_dask.engine.events import Estimated, PassEnded, PassStarted, Resumed, RowsDone, RunAgain
+from spae_dask.engine.events import Estimated, PassEnded, PassStarted, Resumed, RowsDone, RunAgain, Searching
 
 
 def records(err: str) -> list[dict]:
@@ -55,6 +55,21 @@ def test_an_estimate_is_no_end_of_a_pass():
     assert (ended["event"], estimated["event"]) == ("pass", "estimated")
     assert estimated["message"] == "25 % read: ratio 1.0123 (1.0091 to 1.0155)"
     assert (estimated["pass"], estimated["rows"], estimated["bytes"]) == ("core", 4000, 32000)
+
+
+def test_a_search_is_told_in_numbers():
+    stream, times = io.StringIO(), iter([0.0] * 8 + [60.0] * 20)
+    log = JsonLog(stream, lambda: "fit")
+    meter = Meter(JsonProgress(log, lambda: next(times)))
+    for each in (PassStarted("core", 4, 4000, 32000), RowsDone(4000, 32000), PassEnded("core", 1.0, 0.5, 0.5)):
+        meter(each)
+    for _ in range(8):
+        meter(Searching(12, 2, 7, 1.0123))
+    told = [each for each in records(stream.getvalue()) if each["event"] == "search"]
+    assert len(told) == 1
+    assert {name: told[0][name] for name in ("n_nonzero", "n_done", "n_rounds", "ratio", "rows")} == {
+        "n_nonzero": 12, "n_done": 2, "n_rounds": 7, "ratio": 1.0123, "rows": 4000,
+    }  # fmt: skip
 
 
 def test_rows_that_are_run_again_are_a_note_with_the_numbers_of_their_pass():

@@ -91,6 +91,7 @@ def test_data_of_every_kind_are_fitted_in_parts_with_the_bits_of_one_fit(
 FITS = {
     "default": "n_nonzero = 3",
     "eps": "eps = 0.5",
+    "keep": "keep = 0.5",
     "doubly-sparse": 'n_nonzero = 3\nmethod = "doubly-sparse"\nmissing = "mean"',
     "sketch": 'n_nonzero = 3\nstrategy = "sketch"\nscale = true',
     "paper": 'n_nonzero = 3\nstrategy = "paper"\nmethod = "batch"\nn_repeats = 2\npower_iterations = 1',

@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from spae_dask.cli.progress import Bar, Lines, Meter, Silence, format_seconds
-from spae_dask.engine.events import Estimated, PassEnded, PassStarted, RowsDone, RunAgain
+from spae_dask.engine.events import Estimated, PassEnded, PassStarted, RowsDone, RunAgain, Searching
 
 
 class Clock:
@@ -107,3 +107,29 @@ def test_silence_is_silent(capsys):
 @pytest.mark.parametrize(("seconds", "said"), [(0.44, "0.4 s"), (75.4, "75 s"), (720.0, "12 min"), (12_240.0, "3.4 h")])
 def test_seconds_for_people(seconds, said):
     assert format_seconds(seconds) == said
+
+
+def test_a_search_after_a_pass_says_its_rounds_and_the_best_ratio_so_far():
+    clock, stream = Clock(), io.StringIO()
+    meter = Meter(Lines(stream, clock), clock)
+    run_pass(meter, clock, steps=1, seconds=1.0)
+    for done, ratio in ((0, None), (1, 1.0321), (2, 1.0123)):
+        meter(Searching(12, done, 4, ratio))
+        clock.now += 6.0
+    meter(PassStarted("rows", 1, 10, 80))
+    assert stream.getvalue().splitlines()[1:] == [
+        "search: 25%, 1 of 4 rounds, r = 12, best ratio so far 1.032100, 6.0 s",
+        "search: 50%, 2 of 4 rounds, r = 12, best ratio so far 1.012300, 12 s",
+    ]
+    assert meter.place == ("rows", 0, 10, "rows")
+
+
+def test_a_bar_shows_a_search():
+    stream = io.StringIO()
+    bar = Bar(Console(file=stream, force_terminal=True, width=120))
+    meter = Meter(bar)
+    meter(Searching(12, 1, 4, None))
+    bar.stop()
+    assert "search" in stream.getvalue()
+    assert "25%" in stream.getvalue()
+    assert "r = 12, on a sketch" in stream.getvalue()

@@ -46,7 +46,7 @@ def pipeline(store):
 def test_results_are_on_stdout_and_all_else_on_stderr(spae, pipeline):
     ended = spae("run", pipeline)
     assert ended.code == 0
-    assert ended.out.count("information loss") == 2
+    assert ended.out.count("x PCA's loss") == 2
     assert "step 1 of 2, encoder (fit): runs, it has not run yet" in ended.err
     assert "step 2 of 2, evaluate: runs" in ended.err
     assert ended.err.splitlines()[-1].split() == ["results", str(pipeline.parent / "out")]

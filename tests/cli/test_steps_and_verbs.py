@@ -128,19 +128,19 @@ def parsed(words):
     return gathered(FitGiven, found), found["checkpoint"]
 
 
-@pytest.mark.parametrize("without", ["eps", "n_nonzero"])
-def test_a_fit_step_in_words_of_the_command_line_is_the_same_fit(tmp_path, without):
-    changed = CHANGED | {"eps": 0.3}
-    del changed[without]
+@pytest.mark.parametrize("size", ["eps", "n_nonzero", "keep"])
+def test_a_fit_step_in_words_of_the_command_line_is_the_same_fit(tmp_path, size):
+    sizes = {"n_nonzero": CHANGED["n_nonzero"], "eps": 0.3, "keep": 0.8}
+    changed = CHANGED | {size: sizes.pop(size)}
+    for other in sizes:
+        changed.pop(other, None)
     step = Fit(kind="fit", name="fit", data="x.zarr", **changed)
-    left = set(keys_of("fit")) - set(changed) - {"kind", "name", "data", "checkpoint", without}
+    left = set(keys_of("fit")) - set(changed) - {"kind", "name", "data", "checkpoint", *sizes}
     assert not left, "every key is tried"
     given, checkpoint = parsed(fit_words(step, tmp_path))
     assert checkpoint == str(tmp_path / "fit.checkpoint")
     names = {"random_state": "seed"}
     parameters = {names.get(key, key): value for key, value in given.fitted.items() if key != "memory_limit"}
-    if without == "eps":
-        assert parameters.pop("eps") == 0.1, "not used"
     assert {key: value for key, value in parameters.items() if value is not None} == {
         key: value for key, value in changed.items() if key not in ("array", "columns")
     }

@@ -95,7 +95,7 @@ def test_fit_reads_the_member_of_a_group_that_is_named(spae, tmp_path):
 def test_quiet_leaves_only_the_result(spae, store, tmp_path):
     ended = spae("fit", store, "-k", K, "-r", R, "-o", tmp_path / "e.zarr", "-q")
     assert ended.err == ""
-    assert ended.out.startswith("information loss")
+    assert ended.out.startswith("explained  ")
 
 
 def test_transform_writes_the_codes(spae, store, encoder, tmp_path):
@@ -138,10 +138,12 @@ def test_fit_to_an_excess_says_how_many_nonzeros_theory_asks_for(spae, store, tm
     certificate = ended.document["certificate"]
     assert (certificate["theory_n_nonzero"], certificate["theory_n_nonzero_sharp"]) == (110, 62)
     assert certificate["metrics"] is None
-    found = f"r = {certificate['n_nonzero']} found; theory's r for this eps: 110, 62 with sharper constants"
-    assert found in spae("inspect", tmp_path / "e.zarr").out
+    found = [f"eps = 0.1: r = {certificate['n_nonzero']} found, met", "theory's r for this eps: 110, 62 with sharper"]
+    inspected = [spae("inspect", tmp_path / "e.zarr", *more).out for more in ((), ("-v",))]
+    assert [[each in out for each in found] for out in inspected] == [[True, False], [True, True]]
+    assert ["symmetric variance" in out for out in inspected] == [False, True]
     again = spae("fit", store, "-k", K, "--eps", 0.1, "-o", tmp_path / "e.zarr", "--force")
-    assert found in again.out
+    assert found[0] in again.out
 
 
 def test_plan_reads_nothing_and_names_the_passes(spae, tmp_path):
@@ -257,7 +259,7 @@ def test_inspect_shows_the_top_features_and_counts_the_rest(spae, encoder):
     row = load_encoder(encoder).components_[0]
     largest = np.argmax(np.abs(row))
     assert f"[{largest}] {row[largest]:+.4f}, and {np.count_nonzero(row) - 1} more" in out
-    for heading in ("information loss", "component  explained", "parameters", "provenance"):
+    for heading in ("explained  ", "ratio  ", "component  explained", "parameters", "provenance"):
         assert heading in out
 
 

@@ -29,7 +29,7 @@ def ranks(start, place, monkeypatch):
 def test_a_fit_on_ranks_has_the_bits_of_one_process(ranks, place, serial):
     code, out, err = ranks(*FIT, "-o", "e.zarr")
     assert code == 0, err
-    assert out.count("information loss") == 1
+    assert out.count("x PCA's loss") == 1
     assert "Traceback" not in err
     assert bits_of(place / "e.zarr") == serial
 

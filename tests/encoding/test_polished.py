@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from spae_dask.encoding import candidates
 from spae_dask.encoding.candidates import propose_candidates
 from spae_dask.encoding.iterative import encode_iterative
-from spae_dask.encoding.polished import encode_polished
+from spae_dask.encoding.polished import SearchStage, encode_polished
 from spae_dask.encoding.pursuit import power_pursuit, pursue
 from spae_dask.encoding.reduced_core import reduce_core
 from spae_dask.encoding.single_column import best_on_support
@@ -431,3 +431,21 @@ def test_dependent_columns_of_a_support_are_dropped():
     assert len(solution.selected) == 3
     assert solution.gain == pytest.approx(np.linalg.svd(X)[1][0] ** 2, rel=1e-12)
     assert best_on_support(problem, []) is None
+
+
+@pytest.mark.parametrize("k", [1, 3])
+@pytest.mark.parametrize("given", [False, True])
+def test_a_search_that_is_watched_is_the_same_and_its_least_loss_never_rises(k: int, given: bool) -> None:
+    core = factor_model(np.random.default_rng(4), 40, 25, 4, 0.5)
+    start = np.eye(25, k) if given else None
+    seen: list[SearchStage] = []
+    alone = encode_polished(core, k, 4, start_H=start)
+    watched = encode_polished(core, k, 4, start_H=start, watch=seen.append)
+    assert watched.H.tobytes() == alone.H.tobytes()
+    assert watched.history == alone.history
+    losses, done = [each.loss for each in seen if np.isfinite(each.loss)], [each.n_done for each in seen]
+    assert losses == sorted(losses, reverse=True)
+    assert losses[-1] == pytest.approx(alone.loss, rel=1e-3)
+    assert done == sorted(done)
+    assert done[-1] == seen[0].n_rounds
+    assert set(done) == set(range(seen[0].n_rounds + 1))

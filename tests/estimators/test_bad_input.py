@@ -73,6 +73,7 @@ def test_sizes_that_do_not_fit_the_components_or_the_method() -> None:
 @pytest.mark.parametrize("bad", [0.0, -0.1, np.nan, np.inf, "small"])
 def test_eps_out_of_range(bad: Any) -> None:
     assert "eps=" in message(X, n_nonzero=None, eps=bad)
+    assert "keep=" in message(X, n_nonzero=None, keep=bad)
 
 
 @pytest.mark.parametrize("name", ["method", "selection", "strategy", "precision", "missing"])

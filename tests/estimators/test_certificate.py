@@ -164,11 +164,47 @@ def test_gram_and_tsqr_agree() -> None:
     assert gram.certificate_.loss == pytest.approx(tsqr.certificate_.loss, rel=REL)
 
 
+def test_a_certificate_leads_with_what_the_encoder_and_pca_explain_and_what_is_left_to_gain() -> None:
+    noise = np.random.default_rng(8).standard_normal((200, 12))
+    encoder = batch_encoder(2, n_nonzero=8).fit(noise)
+    centered = noise - noise.mean(axis=0)
+    sigma = np.linalg.svd(centered, compute_uv=False) ** 2
+    codes = np.linalg.qr(centered @ encoder.components_.T)[0]
+    by_pca, by_codes = sigma[:2].sum() / sigma.sum(), np.sum((codes.T @ centered) ** 2) / sigma.sum()
+    found = encoder.certificate_
+    record = found.as_dict()
+    assert list(record)[:4] == ["explained", "pca_explained", "ratio", "explained_gap"]
+    assert record["explained"] == pytest.approx(by_codes, rel=REL)
+    assert record["pca_explained"] == pytest.approx(by_pca, rel=REL)
+    assert record["explained_gap"] == pytest.approx(by_pca - by_codes, rel=REL)
+    assert record["explained_of_pca"] == pytest.approx(by_codes / by_pca, rel=REL)
+    first = str(found).splitlines()[0].split()
+    assert first == ["explained", f"{by_codes:.4%}", "of", "the", "total,", "PCA", f"{by_pca:.4%}", "(exact)"]
+    assert f"left to gain       {by_pca - by_codes:.4%} of the total" in str(found)
+    assert "symmetric variance" not in str(found)
+    assert type(found).from_dict(record) == found
+
+
+def test_what_is_left_to_gain_has_a_bound_where_losses_are_not_exact() -> None:
+    rows = spread(np.random.default_rng(9), 300, 40)
+    encoder = batch_encoder(2, n_nonzero=6, strategy="stream", sketch_rows=8).fit(rows)
+    centered = rows - rows.mean(axis=0)
+    sigma = np.linalg.svd(centered, compute_uv=False) ** 2
+    codes = np.linalg.qr(centered @ encoder.components_.T)[0]
+    gap = (sigma[:2].sum() - np.sum((codes.T @ centered) ** 2)) / sigma.sum()
+    text = str(encoder.certificate_)
+    assert "(by the loss of PCA: estimate)" in text.splitlines()[0]
+    (line,) = (line for line in text.splitlines() if line.strip().startswith("at most"))
+    assert gap <= float(line.split()[2].rstrip("%,")) / 100 + 1e-6
+    assert line.endswith("certain")
+
+
 def test_certificate_and_plan_print_as_tables_and_become_dictionaries() -> None:
     encoder = batch_encoder(2, n_nonzero=4).fit(spread(np.random.default_rng(6), 100, 8))
     text = str(encoder.certificate_)
-    for word in ("information loss", "PCA's loss", "nonzeros", "theory", "1 pass"):
+    for word in ("explained", "ratio", "left to gain", "PCA's loss", "nonzeros", "1 pass"):
         assert word in text
+    assert "theory" in encoder.certificate_.text(verbose=True)
     assert encoder.certificate_.as_dict()["ratio"] == encoder.certificate_.ratio
     assert "strategy  tsqr" in str(encoder.plan_)
     assert encoder.plan_.as_dict()["bytes_read"] == encoder.certificate_.bytes_read == 100 * 8 * 8

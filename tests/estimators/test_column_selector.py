@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
+from sklearn.datasets import load_digits
 from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import make_pipeline
 from zarr.storage import MemoryStore
@@ -33,6 +34,23 @@ def test_columns_are_distinct_as_many_as_asked_and_those_of_the_encoder(selectio
     encoder = batch_encoder(n_nonzero=4, **parameters).fit(X)
     assert sorted(selector.selected_idx_.tolist()) == encoder.selected_features_.tolist()
     assert selector.certificate_ == encoder.certificate_
+
+
+@pytest.mark.parametrize(("n_columns", "k"), [(1, 1), (2, 1), (5, 2), (8, 4)])
+def test_the_columns_keep_half_as_many_components_by_default(n_columns: int, k: int) -> None:
+    found, given = ColumnSelector(n_columns).fit(X), ColumnSelector(n_columns, n_components=k).fit(X)
+    assert found.certificate_ == given.certificate_
+    assert found.selected_idx_.tolist() == given.selected_idx_.tolist()
+
+
+def test_more_columns_of_digits_carry_more_by_default_than_with_two_components() -> None:
+    digits = load_digits().data
+    centered = digits - digits.mean(axis=0)
+
+    def lost(selector: ColumnSelector) -> float:
+        return oracles.columns_loss(centered, selector.fit(digits).selected_idx_, 20)
+
+    assert lost(ColumnSelector(20)) < 0.95 * lost(ColumnSelector(20, n_components=2))
 
 
 def test_columns_are_in_the_order_chosen_and_kept_in_that_of_the_data() -> None:

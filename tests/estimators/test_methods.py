@@ -8,6 +8,7 @@ import pytest
 from zarr.storage import MemoryStore
 
 from spae_dask import SparseEncoder, evaluate, plan
+from spae_dask.engine.events import Searching
 from spae_dask.errors import InvalidInput, RankDeficientWarning, WantedExcessWarning
 from tests import oracles
 from tests.estimators.sources import Unreadable, Watched, spread, zarr_array
@@ -147,6 +148,33 @@ def test_a_wanted_excess_is_kept(name: str, eps: float) -> None:
         assert fewer.certificate_.ratio > 1 + eps or name == "iterative"
 
 
+@pytest.mark.parametrize("name", ["polished", "batch", "iterative"])
+@pytest.mark.parametrize("keep", [0.5, 0.9, 0.99])
+def test_a_share_of_what_pca_explains_is_kept(name: str, keep: float) -> None:
+    encoder = made(name, 2, None, keep=keep).fit(X)
+    sigma = np.linalg.svd(CENTERED, compute_uv=False)
+    codes = np.linalg.qr(CENTERED @ encoder.components_.T)[0]
+
+    def explained(Q: np.ndarray) -> float:
+        return float(np.sum((Q.T @ CENTERED) ** 2))
+
+    assert explained(codes) >= keep * float(np.sum(sigma[:2] ** 2)) * (1 - 1e-9)
+    assert (encoder.certificate_.keep, encoder.certificate_.target_met) == (keep, True)
+    if encoder.certificate_.n_nonzero > 2:
+        fewer = made(name, 2, encoder.certificate_.n_nonzero - 1).fit(X)
+        codes = np.linalg.qr(CENTERED @ fewer.components_.T)[0]
+        assert explained(codes) < keep * float(np.sum(sigma[:2] ** 2)) or name == "iterative"
+
+
+def test_where_pca_explains_little_the_default_keeps_most_of_it() -> None:
+    noise = np.random.default_rng(5).standard_normal((300, 25))
+    by_loss, by_share = SparseEncoder(2, eps=0.1).fit(noise), SparseEncoder(2).fit(noise)
+    assert by_loss.certificate_.n_nonzero == 1, "10 % of the loss is most of what is explained"
+    found = by_share.certificate_
+    assert found.explained >= 0.95 * (1 - found.pca_loss / found.total)
+    assert found.n_nonzero > 3
+
+
 def test_a_doubly_sparse_decoder_is_made_of_the_rows_it_names(fits: dict[str, SparseEncoder]) -> None:
     encoder = fits["doubly sparse"]
     rows = encoder.selected_rows_
@@ -157,6 +185,8 @@ def test_a_doubly_sparse_decoder_is_made_of_the_rows_it_names(fits: dict[str, Sp
 
 
 def test_an_excess_that_few_rows_cannot_reach_is_warned_of() -> None:
+    with pytest.warns(WantedExcessWarning, match=r"keep=0\.999 could not be reached.* the encoder keeps \d\d\."):
+        SparseEncoder(2, keep=0.999, method="doubly-sparse", n_rows=2).fit(X)
     encoder = SparseEncoder(2, eps=1e-4, method="doubly-sparse", n_rows=2)
     with pytest.warns(WantedExcessWarning, match=r"eps=0\.0001 could not be reached.* Give a larger n_rows") as caught:
         encoder.fit(X)
@@ -188,3 +218,35 @@ def test_repeats_of_a_random_selection_find_better_columns_on_every_strategy(str
     assert often.mean() < once.mean()
     if strategy != "sketch":  # which compares draws on the sketch
         assert np.all(often <= once * (1 + 1e-12))
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"n_nonzero": 3},
+        {"keep": 0.9},
+        {"n_nonzero": 3, "strategy": "sketch"},
+        {"keep": 0.9, "strategy": "sketch"},
+        {"n_nonzero": 3, "strategy": "stream"},
+        {"n_nonzero": 3, "strategy": "sample"},
+    ],
+    ids=str,
+)
+def test_a_watcher_is_told_of_the_search_and_changes_no_bit(asked: dict[str, Any]) -> None:
+    events: list[Any] = []
+    watched, alone = SparseEncoder(2, **asked, progress=events.append).fit(X), SparseEncoder(2, **asked).fit(X)
+    assert watched.components_.tobytes() == alone.components_.tobytes()
+    assert watched.certificate_ == alone.certificate_
+    searched = [each for each in events if isinstance(each, Searching)]
+    ratios = [each.ratio for each in searched if each.ratio is not None]
+    assert ratios[-1] == pytest.approx(alone.certificate_.ratio, rel=2e-2)
+    assert all(0 <= each.n_done <= each.n_rounds for each in searched)
+    assert {each.n_nonzero for each in searched} >= {alone.certificate_.n_nonzero}
+
+
+def test_a_path_tells_of_its_searches_and_has_the_same_losses() -> None:
+    events: list[Any] = []
+    watched, alone = (SparseEncoder(2, n_nonzero=4, progress=watch).fit(X) for watch in (events.append, None))
+    del events[:]
+    assert watched.sparsity_path([1, 2], [2, 5]).points == alone.sparsity_path([1, 2], [2, 5]).points
+    assert {each.n_nonzero for each in events if isinstance(each, Searching)} == {2, 5}

@@ -3,6 +3,7 @@
 import pickle
 import threading
 import tracemalloc
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,31 @@ def test_the_mean_of_gaps_is_planned_as_one_more_pass() -> None:
     one, two = (plan(source, 5, missing=each, calibrate=False) for each in ("error", "mean"))
     assert [each.name for each in two.passes] == ["column means", "core"]
     assert two.bytes_read == 2 * one.bytes_read
+
+
+def test_a_plan_takes_what_the_encoder_takes() -> None:
+    elsewhere = {"checkpoint", "progress"}
+    assert set(SparseEncoder().get_params()) - elsewhere == set(signature(plan).parameters) - {
+        "x",
+        "calibrate",
+        "resources",
+    }
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"strategy": "sketch", "scale": True},
+        {"strategy": "paper", "method": "batch", "n_repeats": 3, "power_iterations": 2},
+        {"method": "doubly-sparse", "n_rows": 30, "center": False},
+        {"method": "doubly-sparse", "n_nonzero": None, "keep": 0.9},
+        {"selection": "leverage", "orthonormal": True, "random_state": 5},
+    ],
+    ids=str,
+)
+def test_a_plan_is_that_of_the_fit(parameters: dict[str, Any]) -> None:
+    asked = {"n_components": 2, "n_nonzero": 3} | parameters
+    assert plan(X, **asked, calibrate=False).passes == SparseEncoder(**asked).fit(X).plan_.passes
 
 
 @pytest.mark.parametrize("parameters", [{"n_components": 0}, {"n_nonzero": 99}, {"strategy": "x"}, {"missing": "x"}])

@@ -189,7 +189,7 @@ def html_of(shown: Any) -> Any:
 
 def test_a_certificate_a_plan_and_a_path_are_tables_in_notebooks(encoder: SparseEncoder) -> None:
     (table,) = html_of(encoder.certificate_).tables
-    assert table.rows["information loss"][0].startswith(f"{encoder.certificate_.ratio:.6f} x PCA's")
+    assert table.rows["ratio"][0].startswith(f"{encoder.certificate_.ratio:.6f} x PCA's")
     facts, prices = html_of(plan(X, 2, n_nonzero=3, calibrate=False)).tables
     assert facts.rows["strategy"][0].startswith("tsqr: ")
     assert set(prices.rows) == {"gram", "tsqr *", "sketch", "stream", "sample", "paper"}

@@ -20,13 +20,15 @@ from spae_dask import ColumnSelector, SparseEncoder
 from spae_dask.estimators import sparse_encoder
 from tests.estimators.sources import spread
 
+DEFAULTS = [SparseEncoder(), ColumnSelector()]
+
 X = spread(np.random.default_rng(0), 80, 6)
 
 
 @pytest.mark.filterwarnings("ignore:Can't check dok sparse matrix:UserWarning")
 @pytest.mark.filterwarnings("ignore::spae_dask.errors.RankDeficientWarning")
 @pytest.mark.filterwarnings("ignore::spae_dask.errors.PrecisionWarning")
-@parametrize_with_checks([SparseEncoder(n_components=1), ColumnSelector(n_columns=1, n_components=1)])
+@parametrize_with_checks([SparseEncoder(n_components=1), ColumnSelector(n_columns=1, n_components=1), *DEFAULTS])
 def test_scikit_learn_check(estimator: Any, check: Any) -> None:
     check(estimator)
 
@@ -112,5 +114,5 @@ def test_the_repr_is_short_and_the_docstring_example_holds() -> None:
 
 def test_the_default_encoder_needs_no_parameters() -> None:
     encoder = SparseEncoder().fit(X)
-    assert encoder.certificate_.ratio <= 1.1
-    assert encoder.certificate_.eps == 0.1
+    assert (encoder.certificate_.eps, encoder.certificate_.keep) == (None, 0.95)
+    assert encoder.certificate_.target_met is True

@@ -72,6 +72,8 @@ WRONG = [
     ("n_nonzero = 3", "nonzero = 3", 13, "step[2].nonzero: this key is not known. Did you mean 'n_nonzero'?", "eps"),
     ("n_nonzero = 3", "", 8, "step[2]: give exactly one of 'n_nonzero'", "'eps'"),
     ("n_nonzero = 3", "n_nonzero = 3\neps = 0.1", 8, "step[2]: give exactly one", "'eps'"),
+    ("n_nonzero = 3", "eps = 0.1\nkeep = 0.9", 8, "step[2]: give exactly one", "'keep'"),
+    ("n_nonzero = 3", "keep = 1.0", 13, "step[2].keep: 1.0 is not allowed", "less than 1"),
     ("n_nonzero = 3", "eps = -0.1", 13, "step[2].eps: -0.1 is not allowed", "greater than 0"),
     ("n_nonzero = 3", "n_nonzero = [3, 0]", 13, "step[2].n_nonzero: [3, 0] is not allowed", "[12, 8, 8]"),
     ("n_nonzero = 3", "n_nonzero = true", 13, "step[2].n_nonzero: True is not allowed", "whole number"),

@@ -66,6 +66,8 @@ def test_the_summary_gives_the_ratio_the_share_and_how_sure_they_are():
     shown = {text: value for value, text in page.numbers}
     assert shown["1.2000"] == 1.2
     assert shown["88.00%"] == 0.88
+    assert shown["90.00%"] == 0.9
+    assert shown["2.00%"] == 0.02
     assert "Both losses are exact" in page.text
 
 
@@ -74,13 +76,19 @@ def test_the_summary_gives_the_ratio_the_share_and_how_sure_they_are():
     [
         ({"pca_loss_kind": "estimate", "pca_loss_lower": 9.0, "pca_loss_upper": 11.0},
          ["between bounds that are certain", "certain to lie between 9.000% and 11.000%"]),
+        ({"pca_loss_kind": "estimate", "pca_loss_lower": 10.0, "pca_loss_upper": 10.0},
+         ["an estimate; certain to be 10.000%"]),
         ({"pca_loss_kind": "certified lower bound", "pca_loss_lower": 10.0},
          ["a certain lower bound", "certain to be no less than 10.000%"]),
         (SAMPLE, ["estimates from 4.0% of the rows", "between 11.000% and 13.000% with 95% confidence",
                   "1.1500 to 1.2500 on all rows, with 95% confidence", "could take 0.0100 off the ratio"]),
         ({"loss_kind": "certified interval", "loss_lower": 11.5, "loss_upper": 12.5, "bound": None},
          ["the bounds below are certain", "between 11.500% and 12.500%", "no bound on the ratio"]),
-        ({"eps": 0.1, "theory_n_nonzero": 1234}, ["lose 0.1 more than PCA at most: 4 were enough", "1,234"]),
+        ({"eps": 0.1, "theory_n_nonzero": 1234}, ["lose 0.1 more than PCA at most: 4 were not enough", "1,234"]),
+        ({"keep": 0.5}, ["keep 0.5 of what PCA explains: 4 were enough"]),
+        ({"keep": 0.99}, ["keep 0.99 of what PCA explains: 4 were not enough"]),
+        ({"keep": 0.97, "pca_loss_kind": "estimate", "pca_loss_lower": 9.0, "pca_loss_upper": 11.0},
+         ["4 were enough by the estimate, not for certain"]),
         ({"loss_error": 0.5}, ["changes both losses by 0.005 of the total"]),
         ({"ratio": float("inf"), "pca_loss": 0.0}, ["lose nothing, those of this encoder 12.000%"]),
         ({"ratio": 1.0, "pca_loss": 0.0, "loss": 0.0}, ["lose nothing but rounding"]),

@@ -18,7 +18,13 @@ PATH = {"source": "/data/my X.zarr", "strategy": "gram"}
 
 def test_the_defaults_are_the_estimators_and_the_options_the_commands():
     known = SparseEncoder().get_params()
-    assert {each.parameter for each in ASKED} == known.keys() - {"n_components", "n_nonzero", "eps", *NOT_STORED}
+    assert {each.parameter for each in ASKED} == known.keys() - {
+        "n_components",
+        "n_nonzero",
+        "eps",
+        "keep",
+        *NOT_STORED,
+    }
     assert {each.parameter: each.default for each in ASKED} == {each.parameter: known[each.parameter] for each in ASKED}
     options = {
         name
@@ -53,6 +59,8 @@ def test_a_stream_is_fed_again():
 FITS = [
     {"n_nonzero": 4},
     {"n_nonzero": (5, 3), "method": "iterative", "scale": True, "center": False},
+    {},
+    {"keep": 0.8},
     {"eps": 0.2, "selection": "leverage", "random_state": 7},
     {"n_nonzero": 4, "strategy": "sketch", "n_candidates": 10, "sketch_rows": 60, "certified": True},
     {"n_nonzero": 4, "strategy": "paper", "method": "batch", "n_repeats": 2, "power_iterations": 1},

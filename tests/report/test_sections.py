@@ -39,8 +39,8 @@ def test_the_loss_table_gives_shares_ratio_and_bound():
     assert table.rows == {
         "PCA, the least any encoder can lose (exact)": ["10.000%"],
         "sparse encoder": ["12.000%"],
-        "information loss, the second over the first": ["1.2000"],
-        "information loss the theorem promised beforehand": ["at most 5.00"],
+        "ratio, the second over the first": ["1.2000"],
+        "ratio the theorem promised beforehand": ["at most 5.00"],
     }
 
 
@@ -50,14 +50,14 @@ def test_the_loss_table_adds_rows_for_own_decoders_and_a_fitted_pca():
     (table,) = page.tables
     assert table.rows["sparse encoder, with the decoder it was fitted with"] == ["12.000%", "15.000%"]
     assert table.rows["PCA, with the components it was fitted with"] == ["10.000%", "11.000%"]
-    assert table.rows["information loss the theorem promised beforehand"] == ["at most 5.00", ""]
+    assert table.rows["ratio the theorem promised beforehand"] == ["at most 5.00", ""]
 
 
 def test_the_loss_table_says_how_pcas_loss_is_known_and_stands_an_infinite_ratio():
     odd = replace(CERTIFICATE, pca_loss_kind="estimate", pca_loss=0.0, ratio=np.inf)
     (table,) = read(loss_table([("all", odd)])).tables
     assert table.rows["PCA, the least any encoder can lose (estimate)"] == ["0.000%"]
-    assert table.rows["information loss, the second over the first"] == ["inf"]
+    assert table.rows["ratio, the second over the first"] == ["inf"]
 
 
 def test_the_components_table_adds_up_and_compares_with_pca():

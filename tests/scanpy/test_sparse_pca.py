@@ -104,6 +104,16 @@ def test_results_are_written_and_read_again(tmp_path: Path, kind: str) -> None:
     assert again.uns["spae"]["params"]["layer"] == "logs"
 
 
+def test_the_number_of_components_has_both_names_and_one_value() -> None:
+    one, other = PBMC.copy(), PBMC.copy()
+    sparse_pca(one, n_comps=3, n_nonzero=4)
+    sparse_pca(other, n_components=3, n_nonzero=4)
+    np.testing.assert_array_equal(one.varm["spae"], other.varm["spae"])
+    assert one.uns["spae"]["params"]["n_vars"] == PBMC.var["highly_variable"].sum()
+    with pytest.raises(InvalidInput, match="n_comps=3 and n_components=3 are two names"):
+        sparse_pca(PBMC.copy(), 3, n_components=3, n_nonzero=4)
+
+
 @pytest.mark.filterwarnings("ignore:The set_bad function:PendingDeprecationWarning")  # scanpy's call of matplotlib
 def test_neighbors_and_pictures_take_the_codes() -> None:
     adata = PBMC.copy()

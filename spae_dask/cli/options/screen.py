@@ -20,7 +20,7 @@ VerboseOption = Annotated[
         "--verbose",
         "-v",
         count=True,
-        help="Log what happens on stderr; -vv for all of it.",
+        help="Log what happens on stderr, and show all of a certificate; -vv for all of the log.",
         show_default=False,
         rich_help_panel=SCREEN,
     ),

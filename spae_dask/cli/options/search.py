@@ -56,6 +56,13 @@ def check_eps(given: float | None) -> float | None:
     raise typer.BadParameter(f"{given} is not a positive number: 0.05 allows 5 % more loss than PCA's")
 
 
+def check_keep(given: float | None) -> float | None:
+    """Refuse what is no share."""
+    if given is None or 0 < given < 1:
+        return given
+    raise typer.BadParameter(f"{given} is not between 0 and 1: 0.95 keeps 95 % of the variance that PCA explains")
+
+
 ComponentsOption = Annotated[
     int,
     typer.Option(
@@ -80,6 +87,16 @@ EpsOption = Annotated[
         metavar="E",
         callback=check_eps,
         help="In place of -r: the fewest features found that lose at most 1 + E times what PCA loses.",
+        rich_help_panel=WHAT,
+    ),
+]
+KeepOption = Annotated[
+    float | None,
+    typer.Option(
+        "--keep",
+        metavar="P",
+        callback=check_keep,
+        help="In place of -r: the fewest features found that keep P, such as 0.95, of the variance that PCA explains.",
         rich_help_panel=WHAT,
     ),
 ]
@@ -130,7 +147,7 @@ RowsOption = Annotated[
         "--rows",
         metavar="N",
         min=1,
-        help="Rows a doubly sparse decoder is made of; if not given, four a component, or more for --eps.",
+        help="Rows a doubly sparse decoder is made of; if not given, four a component, or more for --eps or --keep.",
         show_default=False,
         rich_help_panel=WHAT,
     ),
