@@ -19,6 +19,7 @@ from spae_dask.pipelines.pipeline import Node
 from spae_dask.storage.artifacts.artifact_reading import encoder_fingerprint
 from spae_dask.storage.artifacts.fingerprint import fingerprint, path_fingerprint
 from spae_dask.storage.open import open_matrix
+from spae_dask.storage.sources.census import count_chunks
 from spae_dask.storage.writing.json_values import from_json, to_json
 from spae_dask.storage.writing.publish import publish
 
@@ -92,7 +93,10 @@ def _fingerprint(file: str, wants: str) -> str:
     if "://" in file:
         if wants == "path":
             raise InvalidInput(f"{file} is a URL; losses of other sizes are read from a disk. Copy the file there.")
-        return encoder_fingerprint(file) if wants == "encoder" else fingerprint(open_matrix(file))
+        if wants == "encoder":
+            return encoder_fingerprint(file)
+        source = open_matrix(file)
+        return f"{fingerprint(source)} {count_chunks(source).snapshot.digest}"
     try:
         return path_fingerprint(file)
     except OSError as error:

@@ -25,6 +25,7 @@ from spae_dask.cli.options.data import Missing
 from spae_dask.cli.options.groups import gathered, options_of
 from spae_dask.cli.options.search import Method, Selection
 from spae_dask.cli.options.strategy import Precision, Projection, Split, Strategy
+from spae_dask.storage.checkpoints import checkpoint_removal
 from tests.cli.conftest import K, R, planted, write_zarr
 
 
@@ -355,3 +356,28 @@ def test_a_checkpoint_that_cannot_be_made_is_an_error_of_storage(spae, store, tm
     ended = spae("fit", store, "-k", K, "-r", R, "-o", tmp_path / "e.zarr", "--checkpoint", tmp_path / "no" / "where")
     assert ended.code == 5
     assert "cannot be made" in ended.err
+
+
+def test_two_equal_fits_on_one_checkpoint_both_end_well(spae_process, store, tmp_path):
+    place, outs = tmp_path / "run", [tmp_path / "a.zarr", tmp_path / "b.zarr"]
+    fits = [
+        spae_process("fit", store, "-k", 2, "-r", 3, "-o", out, "--checkpoint", place, "--cluster", "none")
+        for out in outs
+    ]
+    ends = [process.communicate(timeout=120) for process in fits]
+    assert [process.returncode for process in fits] == [0, 0], ends
+    assert arrays(outs[0]) == arrays(outs[1])
+    assert not place.exists()
+
+
+def test_a_checkpoint_that_an_equal_run_has_removed_is_no_error(spae, store, tmp_path, monkeypatch):
+    place = tmp_path / "run"
+    remove = checkpoint_removal.remove_checkpoint
+
+    def removed_before(name):
+        remove(name)
+        return remove(name)
+
+    monkeypatch.setattr(checkpoint_removal, "remove_checkpoint", removed_before)
+    ended = spae("fit", store, "-k", 2, "-r", 3, "-o", tmp_path / "e.zarr", "--checkpoint", place, "--cluster", "none")
+    assert ended.code == 0, ended

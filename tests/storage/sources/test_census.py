@@ -1,5 +1,6 @@
 """Counting the chunks that are stored."""
 
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,8 @@ import numpy as np
 import pytest
 import zarr
 
+from spae_dask.errors import InvalidInput
+from spae_dask.storage.open import open_matrix
 from spae_dask.storage.sources.census import take_census
 from spae_dask.storage.sources.zarr_blocks import ZarrBlocks
 
@@ -91,3 +94,37 @@ def test_a_store_that_lists_nothing_gives_no_census_rather_than_a_false_alarm(mo
 
     monkeypatch.setattr(type(array.store), "list_prefix", nothing)
     assert census_of(array) is None
+
+
+def test_metadata_that_declare_more_chunks_than_can_be_kept_track_of_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "x.zarr"
+    zarr.create_array(str(path), shape=(10**9, 1000), chunks=(1000, 1), dtype="f4")
+    with pytest.raises(InvalidInput, match=r"speak of 1,000,000,000 chunks; at most 268,435,456 are allowed"):
+        open_matrix(str(path))
+
+
+def test_ten_million_declared_chunks_are_counted_by_those_that_are_stored(tmp_path: Path) -> None:
+    path = tmp_path / "x.zarr"
+    array = zarr.create_array(str(path), shape=(10**8, 100), chunks=(1000, 1), dtype="f4")
+    array[:1000, 2] = 1.0
+    array[3000:4000, 0] = 1.0
+    tracemalloc.start()
+    census = take_census(array)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert census is not None
+    assert (census.n_expected, census.n_missing) == (10**7, 10**7 - 2)
+    assert census.first_missing == ("c/0/0", "c/0/1", "c/0/3", "c/0/4", "c/0/5")
+    assert most < 1 << 20
+
+
+def test_what_is_no_chunk_of_the_array_is_not_counted(tmp_path: Path) -> None:
+    path = tmp_path / "x.zarr"
+    zarr.create_array(str(path), shape=(20, 4), chunks=(10, 4), dtype="f4")[:10] = 1.0
+    for name in ("c/0/0.partial", "c/0/00", "c/7/0", "c/1", "1/0", "c/0/0~"):
+        (path / name).parent.mkdir(parents=True, exist_ok=True)
+        if not (path / name).exists():
+            (path / name).write_bytes(b"x")
+    census = take_census(zarr.open_array(str(path)))
+    assert census is not None
+    assert (census.n_missing, census.first_missing) == (1, ("c/1/0",))
