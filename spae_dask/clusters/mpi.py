@@ -5,11 +5,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import dask
-from dask_mpi import initialize, send_close_signal
-from mpi4py import MPI
 
 from spae_dask.clusters.specs import MpiSpec
 from spae_dask.errors import InvalidInput
+
+try:
+    from mpi4py import MPI
+except ModuleNotFoundError:
+    raise
+except (ImportError, RuntimeError) as error:  # mpi4py is there, and the library of MPI that it calls is not
+    raise InvalidInput(
+        f"the library of MPI cannot be loaded ({' '.join(str(error).split())}). Install one, such as Debian's "
+        "openmpi-bin, or load the module of your site (`module load openmpi`)."
+    ) from error
+from dask_mpi import initialize, send_close_signal
 
 FEWEST = 3
 """A scheduler, the command and a worker."""

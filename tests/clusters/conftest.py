@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import psutil
@@ -15,6 +16,8 @@ import zarr
 
 from benchmarks.slurm_lab import missing, running_lab
 from spae_dask.cli.main import main
+from spae_dask.clusters.extra import required
+from spae_dask.errors import InvalidInput
 from tests.cli.conftest import write_zarr
 
 ROOT = Path(__file__).parents[2]
@@ -126,3 +129,11 @@ def start(place: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
+
+
+def loaded_mpi() -> ModuleType:
+    """The room of MPI; the test is skipped where its library is not installed."""
+    try:
+        return required("spae_dask.clusters.mpi", "mpi")
+    except InvalidInput as error:
+        pytest.skip(str(error))

@@ -19,7 +19,7 @@ from spae_dask.clusters.kubernetes_manifest import cluster_spec
 from spae_dask.clusters.kubernetes_spec import KubernetesSpec
 from spae_dask.clusters.specs import MpiSpec, QueueSpec
 from spae_dask.errors import InvalidInput, SpaeWarning, StorageError
-from tests.clusters.conftest import listening
+from tests.clusters.conftest import listening, loaded_mpi
 from tests.dask_processes import DaskProcesses
 
 
@@ -95,8 +95,7 @@ def test_of_pods_there_are_none_unless_asked_for() -> None:
 
 
 def test_of_ranks_of_mpi(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("mpi4py")
-    from spae_dask.clusters import mpi
+    mpi = loaded_mpi()
 
     class World:
         Get_size = staticmethod(lambda: 3)

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from spae_dask.cli.main import main
-from tests.clusters.conftest import MPI_PROGRAM, ROOT, bits_of, ended
+from tests.clusters.conftest import MPI_PROGRAM, ROOT, bits_of, ended, loaded_mpi
 
 MPIRUN = (
     MPI_PROGRAM, "-n", "3", "--oversubscribe", "--mca", "btl", "self,vader,tcp", "--mca", "btl_tcp_if_include", "lo",
@@ -40,8 +40,27 @@ def test_the_exit_code_of_the_command_is_that_of_mpirun(ranks):
     assert err.count("error: there is nothing at nothing.zarr") == 1
 
 
-def test_a_rank_alone_is_too_few(capsys):
+def test_a_machine_without_a_library_of_mpi_is_told_what_to_install(capsys, monkeypatch):
     pytest.importorskip("mpi4py")
+
+    class Absent:
+        @staticmethod
+        def find_spec(name, path=None, target=None):
+            if name == "mpi4py.MPI":
+                raise RuntimeError("cannot load MPI library\nlibmpi.so: cannot open shared object file")
+
+    monkeypatch.setattr(sys, "meta_path", [Absent, *sys.meta_path])
+    for name in ("mpi4py.MPI", "spae_dask.clusters.mpi"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.delattr("mpi4py.MPI", raising=False)
+    assert main(["mpi", "fit", "x.zarr"]) == 3
+    said = capsys.readouterr().err
+    assert "cannot load MPI library libmpi.so: cannot open shared object file" in said
+    assert "openmpi-bin" in said
+
+
+def test_a_rank_alone_is_too_few(capsys):
+    loaded_mpi()
     assert main(["mpi", "fit", "x.zarr"]) == 3
     assert "at least 3 ranks of MPI, and has 1" in capsys.readouterr().err
 
