@@ -1,6 +1,6 @@
 """``spae check``: what is wrong, or odd, with data."""
 
-from spae_dask.cli.options.data import DataArgument, MissingValueOption, StrictOption, WhichData
+from spae_dask.cli.options.data import DataArgument, MissingValueOption, StrictOption, WhichData, missing_value_of
 from spae_dask.cli.options.groups import takes_groups
 from spae_dask.cli.options.screen import ScreenOptions
 from spae_dask.cli.options.where import MemoryOption, Where
@@ -34,7 +34,12 @@ def check(
 
         source = which.open(data)
         with where.place(memory).ready(source, screen):
-            found = check_data(source, missing_value=missing_value, memory_limit=memory, progress=screen.progress)
+            found = check_data(
+                source,
+                missing_value=missing_value_of(missing_value),
+                memory_limit=memory,
+                progress=screen.progress,
+            )
         screen.result(str(found), {"data": data, "check": found.as_dict()})
         if strict and found.problems:
             raise InvalidInput(f"{data} has {len(found.problems)} problem(s), and --strict allows none.")

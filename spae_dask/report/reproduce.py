@@ -109,6 +109,8 @@ def _wanted(parameters: Mapping[str, Any], provenance: Mapping[str, Any]) -> lis
 
 
 def _word(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return ",".join(map(_word, value))
     return repr(value) if isinstance(value, float) else str(value)
 
 
