@@ -99,9 +99,9 @@ def check_missing_values(given: list[str] | None) -> tuple[float, ...] | None:
         raise typer.BadParameter(f"{','.join(given or ())!r} is no number, such as -1, or several: -1,-2") from error
 
 
-def missing_value_of(given: list[str] | tuple[float, ...] | None) -> float | list[float] | None:
+def missing_value_of(given: list[str] | tuple[float, ...] | None) -> float | tuple[float, ...] | None:
     """As the library takes what `check_missing_values` has checked."""
-    numbers = [float(each) for each in given or ()]
+    numbers = tuple(float(each) for each in given or ())
     return None if not numbers else numbers[0] if len(numbers) == 1 else numbers
 
 
