@@ -11,6 +11,9 @@ def layout_notes(source: RowBlocks) -> list[str]:
     """What a user should know about how the data are laid out."""
     decoding = getattr(source, "decoding", None)
     notes = [] if decoding is None else [decoding]
+    passed_over = getattr(source, "passed_over", ())
+    if passed_over:
+        notes.append(f"stored numbers are read; the array declares {', '.join(passed_over)}, which --raw passes over")
     valid_range = getattr(source, "valid_range", None)
     if valid_range is not None:
         listed = ", ".join(f"{key} {value}" for key, value in valid_range.items())

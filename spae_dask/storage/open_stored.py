@@ -117,7 +117,7 @@ def open_zarr_object(node: Any, array: str | None, name: str, *, decode: bool = 
     import zarr
 
     from spae_dask.storage.groups import Member, choose_member, open_sparse_group
-    from spae_dask.storage.sources.declared import declared_conversion
+    from spae_dask.storage.sources.declared import coding_of, declared_conversion
     from spae_dask.storage.sources.sentinel import SentinelBlocks
     from spae_dask.storage.sources.zarr_blocks import ZarrBlocks
 
@@ -140,7 +140,8 @@ def open_zarr_object(node: Any, array: str | None, name: str, *, decode: bool = 
         )
     conversion = declared_conversion(member.node, member.name) if decode else None
     entry_nbytes = None if conversion is None else conversion.dtype.itemsize
-    blocks = ZarrBlocks(member.node, names=member.feature_names, entry_nbytes=entry_nbytes)
+    passed_over = () if decode else coding_of(member.node)
+    blocks = ZarrBlocks(member.node, names=member.feature_names, entry_nbytes=entry_nbytes, passed_over=passed_over)
     if 0 not in blocks.shape:  # or else it is refused as empty
         check_blocks(blocks.shape, blocks.rows_per_block, member.name)
     return blocks if conversion is None else SentinelBlocks(blocks, conversion)

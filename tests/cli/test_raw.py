@@ -1,5 +1,6 @@
 """Every command that reads data decodes what a Zarr array declares, and reads stored numbers with --raw."""
 
+import html
 import json
 from pathlib import Path
 
@@ -76,6 +77,11 @@ def test_all_commands_give_what_plain_numbers_give(spae, packed, plain, raw, tmp
     assert "their fingerprint is another" not in (tmp_path / "r.html").read_text()
     assert spae(*page, "--data", packed, *(() if raw else ("--raw",))).code == 0
     assert "their fingerprint is another" in (tmp_path / "r.html").read_text()
+    text = html.unescape((tmp_path / "r.html").read_text())
+    assert ("--raw -o encoder.zarr" in text) == (", decode=False))" in text) == raw, "the fit can be made again"
+    assert (
+        "stored numbers are read; the array declares _FillValue, scale_factor" in spae("check", packed, *flag).out
+    ) == raw
 
 
 def test_what_is_refused_for_its_attributes_names_the_way_out(spae, packed):

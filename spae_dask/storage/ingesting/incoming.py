@@ -118,7 +118,7 @@ def open_incoming(
     if name.endswith(".npy") and array is not None:
         raise InvalidInput(f"array={array!r} names a member of a Zarr group, but {source} is a single array.")
     blocks = open_matrix(source, array=array, columns=columns, decode=decode)
-    return _from_blocks(blocks, budget, decode=decode)
+    return _from_blocks(blocks, budget)
 
 
 def _is_dataset(path: str) -> bool:
@@ -192,7 +192,7 @@ def _from_text(path: Path, columns: Sequence[str] | None, header: bool | None, b
     )
 
 
-def _from_blocks(blocks: RowBlocks, budget: int, *, decode: bool) -> Incoming:
+def _from_blocks(blocks: RowBlocks, budget: int) -> Incoming:
     n, d = blocks.shape
     blocks, census = count_chunks(blocks)
     if census is not None and census.n_missing:
@@ -214,8 +214,9 @@ def _from_blocks(blocks: RowBlocks, budget: int, *, decode: bool) -> Incoming:
         coded = {DIMENSIONS, *CODING} | (set() if conversion is None else set(RANGE))
         kept = {key: value for key, value in stored_blocks.array.attrs.items() if key not in coded} | named
         notes = [] if conversion is None else [conversion.describe(stored_blocks.dtype)]
-        if not decode and (left_out := [key for key in CODING if key in stored_blocks.array.attrs]):
-            notes.append(f"these are stored numbers; attributes that decode them are left out: {', '.join(left_out)}")
+        if stored_blocks.passed_over:
+            left_out = ", ".join(stored_blocks.passed_over)
+            notes.append(f"these are stored numbers; attributes that decode them are left out: {left_out}")
         return Incoming(blocks.describe(), n, n, d, blocks.dtype, iter(bands), kept, bands.n_parts, notes=tuple(notes))
     if isinstance(blocks, NpyBlocks):
         # long bands, so that a file in Fortran order is read in long runs

@@ -69,6 +69,12 @@ def declared_conversion(array: ZarrArray, name: str) -> Conversion | None:
     return Conversion(data, sentinels, integers, scale, offset, to_json(attributes, f"the attributes of {name}"))
 
 
+def coding_of(array: ZarrArray) -> tuple[str, ...]:
+    """Names of the attributes of an array that say how its numbers are coded, whether or not they make sense."""
+    fill = (MISSING[0],) if _has_mask(array) else ()
+    return tuple(dict.fromkeys((*fill, *(key for key in CODING if key in array.attrs))))
+
+
 def declared_range(array: ZarrArray) -> dict[str, Any] | None:
     """The range of valid numbers that an array declares, by attribute; None if it declares none."""
     return {key: array.attrs[key] for key in RANGE if key in array.attrs} or None
@@ -77,7 +83,7 @@ def declared_range(array: ZarrArray) -> dict[str, Any] | None:
 def _attributes(array: ZarrArray, name: str) -> dict[str, Any]:
     """The attributes that matter, with the fill value of the store where xarray takes it for that of the data."""
     attributes = {key: array.attrs[key] for key in CODING if key in array.attrs}
-    if array.metadata.zarr_format == 2 and DIMENSIONS in array.attrs and array.fill_value is not None:
+    if _has_mask(array):
         attributes["_FillValue"] = array.fill_value
     fill = attributes.get("_FillValue")
     if array.metadata.zarr_format == 3 and np.dtype(array.dtype).kind == "f" and isinstance(fill, str):
@@ -86,6 +92,11 @@ def _attributes(array: ZarrArray, name: str) -> dict[str, Any]:
         except (binascii.Error, struct.error, ValueError):
             raise _nonsense("_FillValue", fill, name, "a number, or the eight bytes of one in base64") from None
     return attributes
+
+
+def _has_mask(array: ZarrArray) -> bool:
+    """Tell whether xarray takes the fill value of the store for that of the data."""
+    return array.metadata.zarr_format == 2 and DIMENSIONS in array.attrs and array.fill_value is not None
 
 
 def _numbers(value: Any, key: str, name: str) -> tuple[Any, ...]:

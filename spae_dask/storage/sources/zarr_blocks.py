@@ -49,12 +49,15 @@ class ZarrBlocks:
         Names of the columns, where they are stored apart from the array.
     entry_nbytes : int, optional
         Bytes of an entry of the data that blocks are converted to after they are read, if they are.
+    passed_over : tuple of str
+        Attributes that say how the numbers are coded, if somebody wants them as they are stored.
     """
 
     array: ZarrArray
     target_nbytes: int | None = None
     names: tuple[str, ...] | None = None
     entry_nbytes: int | None = None
+    passed_over: tuple[str, ...] = ()
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -180,6 +180,7 @@ def test_the_fill_value_of_format_2_means_missing_where_xarray_wrote_it(written_
     array[...] = X
     if written_by_xarray:
         array.attrs["_ARRAY_DIMENSIONS"] = ["row", "column"]
+    assert open_matrix(array, decode=False).passed_over == (("_FillValue",) if written_by_xarray else ())
     wanted = np.where(X == 0, np.nan, X) if written_by_xarray else X
     np.testing.assert_array_equal(rows(open_matrix(array)), wanted)
 
