@@ -1,6 +1,13 @@
 """``spae check``: what is wrong, or odd, with data."""
 
-from spae_dask.cli.options.data import DataArgument, DeepOption, MissingValueOption, StrictOption, WhichData
+from spae_dask.cli.options.data import (
+    DataArgument,
+    DeepOption,
+    MissingValueOption,
+    StrictOption,
+    WhichData,
+    missing_value_of,
+)
 from spae_dask.cli.options.groups import takes_groups
 from spae_dask.cli.options.screen import ScreenOptions
 from spae_dask.cli.options.where import MemoryOption, Where
@@ -36,7 +43,11 @@ def check(
         source = which.open(data)
         with where.place(memory).ready(source, screen):
             found = check_data(
-                source, missing_value=missing_value, deep=deep, memory_limit=memory, progress=screen.progress
+                source,
+                missing_value=missing_value_of(missing_value),
+                deep=deep,
+                memory_limit=memory,
+                progress=screen.progress,
             )
         screen.result(str(found), {"data": data, "check": found.as_dict()})
         if strict and found.problems:

@@ -55,6 +55,7 @@ OPTION_OF = {
     "strategy": "--strategy",
     "tolerance": "--tolerance",
     "missing": "--missing",
+    "missing_value": "--missing-value",
     "orthonormal": "--orthonormal",
     "shared_support": "--shared-support",
     "n_rows": "--rows",

@@ -99,6 +99,8 @@ class FitGiven:
                 words += [yes] * value
             elif isinstance(value, bool):
                 words.append(yes if value else no)
+            elif isinstance(value, list | tuple):
+                words += [word for each in value for word in (yes, str(each))]
             else:
                 words += [yes, str(getattr(value, "value", value))]
         return shlex.join(words)

@@ -142,6 +142,7 @@ def ingest(
             header=header,
             variable=variable,
             sample_dim=None if sample_dim is None else tuple(sample_dim.split(",")),
+            decode=not which.raw,
             overwrite=force,
             budget=BUDGET if limit is None else refuse_tiny(limit),
             watch=screen.progress.stand_at,

@@ -55,7 +55,7 @@ def planners_of(pipeline: Pipeline) -> list[Planner]:
 def _planner(node: Node, pipeline: Pipeline) -> Planner:
     step = node.step
     assert isinstance(step, Fit | Path | Evaluate)
-    source = open_matrix(node.files[("data",)], array=step.array, columns=step.columns)
+    source = open_matrix(node.files[("data",)], array=step.array, columns=step.columns, decode=not step.raw)
     if isinstance(step, Evaluate):
         codec = _codec(node, pipeline, source.shape[1])
         return lambda resources: plan_evaluation(source, codec, step.strategy, resources)

@@ -14,7 +14,7 @@ from spae_dask.estimators.planning import plan_passes
 from spae_dask.estimators.runtime import active_client, runner_for
 from spae_dask.storage.open import open_matrix
 from spae_dask.storage.sources.census import ChunkCensus, count_chunks
-from spae_dask.storage.sources.sentinel import with_missing
+from spae_dask.storage.sources.sentinel import MissingValue, with_missing
 
 N_NAMED = 10
 """Columns and positions named in full."""
@@ -48,6 +48,11 @@ class DataCheck:
         The first of them.
     smallest, largest : float or None
         Range of all finite entries.
+    decoded : dict or None
+        Of a Zarr array whose attributes declare how its numbers are coded: the attributes, the stored type, and the
+        type of the data. None if stored numbers are the data.
+    valid_range : dict or None
+        Attributes that declare a range of valid stored numbers, which is not applied.
     problems, notes : tuple of str
         In words: what a fit will refuse or should not be trusted with, and what to know.
     """
@@ -69,6 +74,8 @@ class DataCheck:
     constant_columns: tuple[int, ...]
     smallest: float | None
     largest: float | None
+    decoded: dict[str, Any] | None
+    valid_range: dict[str, Any] | None
     problems: tuple[str, ...]
     notes: tuple[str, ...]
 
@@ -92,7 +99,7 @@ class DataCheck:
 def check(
     x: Any,
     *,
-    missing_value: float | None = None,
+    missing_value: MissingValue = None,
     deep: bool = False,
     memory_limit: int | str | None = None,
     progress: Callable[[Event], None] | None = None,
@@ -103,8 +110,8 @@ def check(
     ----------
     x : object
         Anything :func:`spae_dask.open_matrix` opens.
-    missing_value : float, optional
-        A number that stands for missing beside NaN; it is then counted as NaN.
+    missing_value : float or sequence of float, optional
+        A number that stands for missing beside NaN, or several; they are then counted as NaN.
     deep : bool
         True to look also for missing inner chunks of shards where that takes a request for each shard. Up to 10,000
         shards on a disk are always looked into.
@@ -145,6 +152,8 @@ def check(
         constant_columns=tuple(int(column) for column in still[:N_NAMED]),
         smallest=float(moments.minimum.min()) if any_finite else None,
         largest=float(moments.maximum.max()) if any_finite else None,
+        decoded=getattr(source, "decoded", None),
+        valid_range=getattr(source, "valid_range", None),
         problems=tuple(_problems(census, entries, names)),
         notes=(*_constant_note(still, names), *layout_notes(source)),
     )

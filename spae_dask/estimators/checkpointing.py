@@ -139,6 +139,9 @@ def _known_by(counted: Counted) -> dict[str, Any]:
         "objects": counted.snapshot.digest[:24],
         "missing_value": getattr(source, "missing_value", None),
     }
+    decoded = getattr(source, "decoded", None)
+    if decoded is not None:
+        known["decoded"] = decoded
     if isinstance(source, DaskBlocks):
         known["graph"] = source.array.name  # made of all that the array is computed from
     return known

@@ -24,7 +24,7 @@ from spae_dask.estimators.notebook import CertificateRepr
 from spae_dask.estimators.planning import seed_of
 from spae_dask.estimators.runtime import store_names
 from spae_dask.storage.open import dask_rows, open_matrix
-from spae_dask.storage.sources.sentinel import with_missing
+from spae_dask.storage.sources.sentinel import MissingValue, with_missing
 
 
 @lazy_frames
@@ -66,7 +66,7 @@ class ColumnSelector(CertificateRepr, SelectorMixin, BaseEstimator):  # type: ig
         scale: bool = False,
         strategy: str = "auto",
         missing: str = "error",
-        missing_value: float | None = None,
+        missing_value: MissingValue = None,
         random_state: Any = 0,
         memory_limit: int | str | None = None,
         checkpoint: str | Path | CheckpointAt | None = None,

@@ -18,7 +18,7 @@ from spae_dask.engine.recipe_digest import digest_of
 from spae_dask.engine.threads import one_blas_thread
 from spae_dask.estimators.applying import open_rows
 from spae_dask.estimators.checkpointing import checkpoint_at, open_checkpoint
-from spae_dask.estimators.fitting import told_of_missing_chunks
+from spae_dask.estimators.fitting import telling_declared, told_of_missing_chunks
 from spae_dask.estimators.layout_notes import layout_notes
 from spae_dask.estimators.runtime import active_client, resources_for, runner_for
 from spae_dask.estimators.sparse_encoder import SparseEncoder
@@ -68,7 +68,7 @@ def evaluate(
     asked = {"encoder": digest_of(codec)[:24]}
     kept = open_checkpoint(checkpoint_at(checkpoint), counted, "evaluate", chosen, asked)
     runner = runner_for(counted, client, plan, progress, kept)
-    with one_blas_thread():
+    with one_blas_thread(), telling_declared(source):
         certificate = evaluate_encoder(runner.run_pass, codec, strategy=chosen)
     return replace(certificate, bytes_read=runner.tally.nbytes, missing_chunks=counted.missing_chunks)
 

@@ -15,7 +15,7 @@ from spae_dask.encoding.codes import RowEncoder
 from spae_dask.engine.events import Event
 from spae_dask.estimators.applying import decode_rows, encode_rows, open_lazily, open_rows
 from spae_dask.estimators.containers import lazy_frames
-from spae_dask.estimators.fitting import told_of_missing_chunks
+from spae_dask.estimators.fitting import telling_declared, told_of_missing_chunks
 from spae_dask.estimators.planning import plan_passes
 from spae_dask.estimators.runtime import active_client, runner_for
 from spae_dask.storage.open import dask_rows, open_matrix
@@ -100,7 +100,8 @@ class FittedMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # type: i
         client = active_client(source)
         plan = plan_passes(source, [("score", recipe)], client, self.memory_limit, reason="row by row", finish_nbytes=0)
         found = runner_for(told_of_missing_chunks(source), client, plan, self.progress).run_pass(recipe, "score")
-        refuse_non_finite(found["nonfinite"])
+        with telling_declared(source):
+            refuse_non_finite(found["nonfinite"])
         total = float(found["total"].column_norms.sum())
         return float(1.0 - found["residual"].loss / total) if total > 0 else 1.0
 

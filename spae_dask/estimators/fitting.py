@@ -1,6 +1,8 @@
 """What every estimator does to fit: open, plan, run, warn. The estimators themselves only store what comes back."""
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -25,6 +27,7 @@ from spae_dask.engine.stopwatch import Measured, Stopwatch
 from spae_dask.engine.threads import one_blas_thread
 from spae_dask.errors import (
     MissingChunksWarning,
+    NonFiniteInput,
     PrecisionWarning,
     RankDeficientWarning,
     WantedExcessWarning,
@@ -34,6 +37,7 @@ from spae_dask.estimators.planning import plan_problem
 from spae_dask.estimators.runtime import active_client, runner_for, search_report
 from spae_dask.estimators.sampling import core_of_sample, fit_by_sample, warn_of_unlike_blocks
 from spae_dask.storage.sources.census import Counted, count_chunks
+from spae_dask.storage.sources.declared import MISSING
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +92,7 @@ def fit(
     report = search_report(clock)
     n, d = source.shape
     integers = source.dtype.kind in "iub"
-    with one_blas_thread():
+    with one_blas_thread(), telling_declared(source):
         if plan.strategy == "paper":
             fitted = fit_paper(problem, runner.run_pass, d, integers=integers)
         elif plan.strategy == "sketch":
@@ -158,6 +162,24 @@ def told_of_missing_chunks(source: RowBlocks, stacklevel: int = 3) -> Counted:
             stacklevel=stacklevel,
         )
     return counted
+
+
+@contextmanager
+def telling_declared(source: RowBlocks) -> Iterator[None]:
+    """Where NaN is refused, say so if the store declares numbers that stand for missing."""
+    try:
+        yield
+    except NonFiniteInput as error:
+        attributes = (getattr(source, "decoded", None) or {}).get("attributes", {})
+        missing = ", ".join(f"{key} {attributes[key]}" for key in MISSING if attributes.get(key) is not None)
+        if not missing or not str(error).startswith("Input X contains NaN"):
+            raise
+        told = NonFiniteInput(
+            f"{error} The array declares its missing values ({missing}), which are read as NaN; --raw (decode=False) "
+            "reads the stored numbers."
+        )
+        told.place = error.place
+        raise told from None
 
 
 def warn_of_certificate(certificate: Certificate, n_found: int, strategy: str, precision: str) -> None:

@@ -9,7 +9,15 @@ MANY_OBJECTS, SMALL_OBJECT = 10_000, 1 << 20
 
 def layout_notes(source: RowBlocks) -> list[str]:
     """What a user should know about how the data are laid out."""
-    notes = []
+    decoding = getattr(source, "decoding", None)
+    notes = [] if decoding is None else [decoding]
+    passed_over = getattr(source, "passed_over", ())
+    if passed_over:
+        notes.append(f"stored numbers are read; the array declares {', '.join(passed_over)}, which --raw passes over")
+    valid_range = getattr(source, "valid_range", None)
+    if valid_range is not None:
+        listed = ", ".join(f"{key} {value}" for key, value in valid_range.items())
+        notes.append(f"the array declares a valid range of stored numbers ({listed}), which is not applied")
     decodes = getattr(source, "decodes_per_chunk", 1)
     if decodes > 1:
         notes.append(

@@ -22,7 +22,7 @@ from spae_dask.estimators.runtime import active_client, resources_for
 from spae_dask.estimators.sampling import refuse_large_core, sample_notes
 from spae_dask.estimators.strategies import STRATEGIES, choose, core_or_sketch, price_all, standing
 from spae_dask.storage.open import open_matrix
-from spae_dask.storage.sources.sentinel import with_missing
+from spae_dask.storage.sources.sentinel import MissingValue, with_missing
 
 
 def plan(
@@ -47,7 +47,7 @@ def plan(
     n_candidates: int | None = None,
     sketch_rows: int | None = None,
     precision: str = "exact",
-    missing_value: float | None = None,
+    missing_value: MissingValue = None,
     tolerance: float | None = None,
     selection: str = "dual-set",
     center: bool = True,
@@ -87,7 +87,7 @@ def plan(
         As for ``SparseEncoder``.
     precision : {"exact", "fast"}
         As for ``SparseEncoder``.
-    missing_value : float, optional
+    missing_value : float or sequence of float, optional
         As for ``SparseEncoder``.
     tolerance : float, optional
         As for ``SparseEncoder``.

@@ -46,7 +46,10 @@ def provenance_of(encoder: Any, source: Any = None) -> dict[str, Any]:
     if hasattr(encoder, "selected_rows_"):
         record["selected_rows"] = [int(row) for row in encoder.selected_rows_]
     if source is not None:
-        record["data_fingerprint"] = fingerprint(open_matrix(source))
+        opened = open_matrix(source)
+        record["data_fingerprint"] = fingerprint(opened)
+        if getattr(opened, "passed_over", ()):
+            record["raw"] = True  # or the same command would read other numbers
     if hasattr(encoder, "plan_"):
         record["planned"] = _planned(encoder.plan_)
     if hasattr(encoder, "measured_"):

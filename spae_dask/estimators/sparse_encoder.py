@@ -22,7 +22,7 @@ from spae_dask.estimators.plots import PlotMixin
 from spae_dask.estimators.runtime import search_report, store_names
 from spae_dask.estimators.streams import RowStream, StreamingMixin
 from spae_dask.storage.open import open_matrix
-from spae_dask.storage.sources.sentinel import with_missing
+from spae_dask.storage.sources.sentinel import MissingValue, with_missing
 
 
 class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, BaseEstimator):  # type: ignore[misc]
@@ -74,9 +74,10 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         the total for most encoders.
     missing : {"error", "mean", "zero"}, default "error"
         What NaN means: refuse it, or fill it with the column's mean (one more read) or with zero.
-    missing_value : float, optional
-        A number that stands for missing beside NaN, such as -1 in integer genotypes: in ``fit`` and wherever the
-        encoder is applied. A stored matrix is converted block by block, to float32 where that holds its type.
+    missing_value : float or sequence of float, optional
+        A number that stands for missing beside NaN, such as -1 in integer genotypes, or several, such as
+        ``[-1, -2]``: in ``fit`` and wherever the encoder is applied. A stored matrix is converted block by block, to
+        float32 where that holds its type.
     orthonormal : bool, default False
         Make the components orthonormal. Loss and combined support stay as they are, but a component may then use every
         feature of the combined support.
@@ -196,7 +197,7 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         strategy: str = "auto",
         precision: str = "exact",
         missing: str = "error",
-        missing_value: float | None = None,
+        missing_value: MissingValue = None,
         orthonormal: bool = False,
         shared_support: bool = False,
         n_rows: int | None = None,

@@ -24,11 +24,11 @@ from spae_dask.engine.sweep import update_by_panels
 from spae_dask.engine.threads import one_blas_thread
 from spae_dask.errors import InvalidInput, NewStreamWarning, NonFiniteInput
 from spae_dask.estimators.applying import open_rows
-from spae_dask.estimators.fitting import fit_core, warn_of_certificate
+from spae_dask.estimators.fitting import fit_core, telling_declared, warn_of_certificate
 from spae_dask.estimators.planning import plan_stream
 from spae_dask.estimators.runtime import search_report, store_names
 from spae_dask.storage.open import open_matrix
-from spae_dask.storage.sources.sentinel import with_missing
+from spae_dask.storage.sources.sentinel import MissingValue, with_missing
 
 LARGEST = float(np.finfo(np.float64).max) * 2.0**-60
 """Squares of entries up to this add up to a finite number, whatever the length of the stream."""
@@ -84,7 +84,8 @@ class RowStream:
         """
         # all of them before any is added, so that nothing is added of a batch that is refused
         blocks = [read_again(source, i) for i in range(len(source.bounds) - 1)]
-        self._refuse(blocks, source.shape[1], missing)
+        with telling_declared(source):
+            self._refuse(blocks, source.shape[1], missing)
         for block in blocks:
             self.feed.add(_zero_filled(block) if missing == "zero" else block)
             held: Any = block
@@ -127,7 +128,7 @@ class RowStream:
 class StreamingMixin:
     """``partial_fit`` for an estimator with ``_problem()``, ``_store(fitted)`` and ``memory_limit``."""
 
-    missing_value: float | None
+    missing_value: MissingValue
     progress: Watcher | None
     _stream: RowStream | None
     _summary: CoreSummary | Settled | Streamed | None

@@ -17,6 +17,7 @@ class Matrix(BaseModel):
     name: values.Text
     source: values.Text
     array: values.Text | None = None
+    raw: bool = False
     n_nonzero: values.Counts | None = None
     """In place of the step's."""
 
@@ -69,7 +70,9 @@ class Compare(Step):
     @property
     def inputs(self) -> tuple[Input, ...]:
         """The matrices."""
-        return tuple(Input(("matrix", i, "source"), each.source, "matrix") for i, each in enumerate(self.matrix))
+        return tuple(
+            Input(("matrix", i, "source"), each.source, "matrix", each.raw) for i, each in enumerate(self.matrix)
+        )
 
     @property
     def suffixes(self) -> tuple[str, ...]:

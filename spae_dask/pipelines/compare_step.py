@@ -71,9 +71,9 @@ def _subject(step: Compare, matrix: Matrix, source: str, work: Work) -> Subject:
     """One of the matrices, or the core of data, for which those are read once."""
     where = work.machinery.where
     if step.x_is != "data":
-        values, names = load_covariance(source, array=matrix.array, memory=where.memory)
+        values, names = load_covariance(source, array=matrix.array, decode=not matrix.raw, memory=where.memory)
         return matrix_subject(matrix.name, values, x_is=step.x_is, features=names)
-    blocks = open_matrix(source, array=matrix.array)
+    blocks = open_matrix(source, array=matrix.array, decode=not matrix.raw)
     problem = Problem(step.n_components, max(step.sizes_of(matrix)), method="batch", selection=step.selection)
     with where.ready(blocks):
         summary = fit(blocks, problem, where.memory, work.machinery.progress).summary

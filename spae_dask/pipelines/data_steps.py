@@ -31,6 +31,7 @@ def ingest(step: Ingest, work: Work) -> Result:
         header=step.header,
         variable=step.variable,
         sample_dim=None if step.sample_dim is None else tuple(step.sample_dim.split(",")),
+        decode=not step.raw,
         overwrite=True,
         budget=BUDGET if limit is None else refuse_tiny(limit),
         watch=progress.stand_at,
@@ -41,7 +42,10 @@ def ingest(step: Ingest, work: Work) -> Result:
 
 def check(step: Check, work: Work) -> Result:
     """Look at every entry once."""
-    source, where = open_matrix(work.data, array=step.array, columns=step.columns), work.machinery.where
+    source, where = (
+        open_matrix(work.data, array=step.array, columns=step.columns, decode=not step.raw),
+        work.machinery.where,
+    )
     with where.ready(source):
         found = check_data(
             source,
@@ -66,7 +70,7 @@ def plan(step: Plan, work: Work) -> Result:
 
 def imagined_plan(step: Plan | Fit, data: str, where: Where) -> FitPlan:
     """The plan of a fit where it would run, for which no process is started."""
-    source = open_matrix(data, array=step.array, columns=step.columns)
+    source = open_matrix(data, array=step.array, columns=step.columns, decode=not step.raw)
     with where.imagined(source) as resources:
         return where.named(plan_of(step, source, where.memory, resources), source)
 

@@ -17,7 +17,10 @@ from spae_dask.storage.open import open_matrix
 
 def fit(step: Fit, work: Work) -> Result:
     """Find a sparse encoder and certify its loss."""
-    source, where = open_matrix(work.data, array=step.array, columns=step.columns), work.machinery.where
+    source, where = (
+        open_matrix(work.data, array=step.array, columns=step.columns, decode=not step.raw),
+        work.machinery.where,
+    )
     plan_of(step, source, where.memory)  # refuses what no process could do before any is started
     with where.ready(source):
         encoder = SparseEncoder(**step.encoder_parameters, memory_limit=where.memory, progress=work.machinery.progress)
@@ -31,7 +34,10 @@ def fit(step: Fit, work: Work) -> Result:
 
 def transform(step: Transform, work: Work) -> Result:
     """Write the codes of all rows."""
-    source, where = open_matrix(work.data, array=step.array, columns=step.columns), work.machinery.where
+    source, where = (
+        open_matrix(work.data, array=step.array, columns=step.columns, decode=not step.raw),
+        work.machinery.where,
+    )
     encoder = load_encoder(work.files[("encoder",)])
     with where.ready(source):
         written = transform_to_zarr(
@@ -47,7 +53,10 @@ def transform(step: Transform, work: Work) -> Result:
 
 def evaluate(step: Evaluate, work: Work) -> Result:
     """Measure the loss of an encoder on data."""
-    source, where = open_matrix(work.data, array=step.array, columns=step.columns), work.machinery.where
+    source, where = (
+        open_matrix(work.data, array=step.array, columns=step.columns, decode=not step.raw),
+        work.machinery.where,
+    )
     encoder = load_encoder(work.files[("encoder",)])
     with where.ready(source):
         certificate = resumed(
@@ -72,7 +81,10 @@ def path(step: Path, work: Work) -> Result:
     if step.figure:  # first, since the libraries it needs may be missing
         from spae_dask.report.path_figure import path_figure
         from spae_dask.report.saving import save_figure
-    source, where = open_matrix(work.data, array=step.array, columns=step.columns), work.machinery.where
+    source, where = (
+        open_matrix(work.data, array=step.array, columns=step.columns, decode=not step.raw),
+        work.machinery.where,
+    )
     with where.ready(source):
         found = resumed(
             step,

@@ -22,7 +22,7 @@ BUILT_IN: Mapping[str, Callable[[], tuple[Floats, tuple[str, ...]]]] = MappingPr
 
 
 def load_covariance(
-    source: str, *, array: str | None = None, memory: str | None = None
+    source: str, *, array: str | None = None, decode: bool = True, memory: str | None = None
 ) -> tuple[Floats, tuple[str, ...] | None]:
     """Read a correlation or covariance matrix.
 
@@ -33,6 +33,8 @@ def load_covariance(
         anything square that :func:`spae_dask.open_matrix` opens.
     array : str, optional
         Which member, if it is a Zarr group.
+    decode : bool, default True
+        As for :func:`spae_dask.open_matrix`.
     memory : str, optional
         Bytes this process may use.
 
@@ -54,7 +56,7 @@ def load_covariance(
         return BUILT_IN[source]()
     if source.endswith(".npz"):
         return _unpacked(source), None
-    blocks = open_matrix(source, array=array)
+    blocks = open_matrix(source, array=array, decode=decode)
     n, d = blocks.shape
     if n != d:
         raise InvalidInput(

@@ -16,6 +16,7 @@ from spae_dask import __version__
 from spae_dask.errors import InvalidInput, StorageError
 from spae_dask.pipelines.matrices import BUILT_IN
 from spae_dask.pipelines.pipeline import Node
+from spae_dask.pipelines.schema import Input
 from spae_dask.storage.artifacts.artifact_reading import encoder_fingerprint
 from spae_dask.storage.artifacts.fingerprint import fingerprint, path_fingerprint
 from spae_dask.storage.open import open_matrix
@@ -77,7 +78,7 @@ def begin(node: Node, known: Mapping[str, str]) -> Record:
     InvalidInput, StorageError
         If an input cannot be read.
     """
-    wants = {each.key: each.wants for each in node.step.inputs}
+    wants = {each.key: each for each in node.step.inputs}
     inputs = {
         ".".join(map(str, key)): known[node.made_by[key]] if key in node.made_by else _fingerprint(file, wants[key])
         for key, file in node.files.items()
@@ -87,15 +88,15 @@ def begin(node: Node, known: Mapping[str, str]) -> Record:
     return Record(node.step.kind, __version__, parameters, inputs, {}, {}, 0.0, date)
 
 
-def _fingerprint(file: str, wants: str) -> str:
+def _fingerprint(file: str, given: Input) -> str:
     if file in BUILT_IN:
         return f"built in: {file}"
     if "://" in file:
-        if wants == "path":
+        if given.wants == "path":
             raise InvalidInput(f"{file} is a URL; losses of other sizes are read from a disk. Copy the file there.")
-        if wants == "encoder":
+        if given.wants == "encoder":
             return encoder_fingerprint(file)
-        source = open_matrix(file)
+        source = open_matrix(file, decode=not given.raw)
         return f"{fingerprint(source)} {count_chunks(source).snapshot.digest}"
     try:
         return path_fingerprint(file)

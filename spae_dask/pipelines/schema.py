@@ -23,11 +23,14 @@ class Input:
         As written: a path, a URL, or ``@`` and the name of an earlier step.
     wants : {"matrix", "encoder", "path"}
         What it must be.
+    raw : bool
+        Whether the stored numbers of a matrix are read, whatever its attributes declare.
     """
 
     key: KeyPath
     value: str
     wants: Makes
+    raw: bool = False
 
 
 class Step(BaseModel):
@@ -67,11 +70,12 @@ class OnData(Step):
     data: values.Text
     array: values.Text | None = None
     columns: values.Names | None = None
+    raw: bool = False
 
     @property
     def inputs(self) -> tuple[Input, ...]:
         """The data."""
-        return (Input(("data",), self.data, "matrix"),)
+        return (Input(("data",), self.data, "matrix", self.raw),)
 
 
 class Ingest(Step):
@@ -83,6 +87,7 @@ class Ingest(Step):
     source: values.Text
     array: values.Text | None = None
     columns: values.Names | None = None
+    raw: bool = False
     header: bool | None = None
     variable: values.Text | None = None
     sample_dim: values.Text | None = None
@@ -93,14 +98,14 @@ class Ingest(Step):
     @property
     def inputs(self) -> tuple[Input, ...]:
         """The source."""
-        return (Input(("source",), self.source, "matrix"),)
+        return (Input(("source",), self.source, "matrix", self.raw),)
 
 
 class Check(OnData):
     """``spae check``: what is wrong with data."""
 
     strict: bool = False
-    missing_value: values.Number | None = None
+    missing_value: values.MissingValue | None = None
 
 
 class Planned(OnData):
@@ -125,7 +130,7 @@ class Planned(OnData):
     sketch_rows: values.Count | None = None
     tolerance: values.Excess | None = None
     missing: values.Missing = "error"
-    missing_value: values.Number | None = None
+    missing_value: values.MissingValue | None = None
     selection: values.Selection = "dual-set"
     center: bool = True
     scale: bool = False
@@ -209,7 +214,7 @@ class Path(Resumable):
     center: bool = True
     scale: bool = False
     missing: values.Missing = "error"
-    missing_value: values.Number | None = None
+    missing_value: values.MissingValue | None = None
     seed: values.Seed = 0
     figure: values.Formats = ()
 
@@ -229,18 +234,19 @@ class Report(Step):
     data: values.Text | None = None
     array: values.Text | None = None
     columns: values.Names | None = None
+    raw: bool = False
 
     @model_validator(mode="after")
     def _one_curve(self) -> "Report":
         if self.path is not None and self.data is not None:
             raise ValueError("give one of 'path', losses that were drawn, and 'data', to draw them from.")
-        if self.data is None and (self.array is not None or self.columns is not None):
-            raise ValueError("'array' and 'columns' say what of 'data' is meant, which is not given.")
+        if self.data is None and (self.array is not None or self.columns is not None or self.raw):
+            raise ValueError("'array', 'columns' and 'raw' say what of 'data' is meant, which is not given.")
         return self
 
     @property
     def inputs(self) -> tuple[Input, ...]:
         """The encoder, and the table of a path, or the data."""
         path = () if self.path is None else (Input(("path",), self.path, "path"),)
-        data = () if self.data is None else (Input(("data",), self.data, "matrix"),)
+        data = () if self.data is None else (Input(("data",), self.data, "matrix", self.raw),)
         return (Input(("encoder",), self.encoder, "encoder"), *path, *data)

@@ -1,5 +1,6 @@
 """Kinds of values that keys of a pipeline take. What does not fit raises one ValueError that says what would."""
 
+import math
 from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
@@ -63,6 +64,16 @@ def _sizes(given: Any) -> int | tuple[int, ...]:
     raise ValueError("give a whole number of at least 1, or a list of one a component, such as [12, 8, 8].")
 
 
+def _missing_value(given: Any) -> float | tuple[float, ...]:
+    numbers = given if isinstance(given, list | tuple) else [given]
+    if numbers and all(
+        isinstance(each, int | float) and not isinstance(each, bool) and math.isfinite(each) for each in numbers
+    ):
+        found = tuple(float(each) for each in numbers)
+        return found if len(found) > 1 else found[0]
+    raise ValueError("give a number, such as -1, or a list of numbers, such as [-1, -2].")
+
+
 def _text(given: Any) -> str:
     if isinstance(given, str) and given and given.isprintable():
         return given
@@ -97,7 +108,7 @@ FORMATS = ("svg", "png")
 
 Count = Annotated[int, Field(ge=1)]
 Seed = Annotated[int, Field(ge=0)]
-Number = Annotated[float, Field(allow_inf_nan=False)]
+MissingValue = Annotated[float | tuple[float, ...], PlainValidator(_missing_value)]
 Excess = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(gt=0, lt=1)]
 Text = Annotated[str, PlainValidator(_text)]

@@ -78,6 +78,8 @@ def fit_command(parameters: Mapping[str, Any], provenance: Mapping[str, Any]) ->
         words += ["-r", ",".join(map(str, size)) if isinstance(size, list | tuple) else str(size)]
     for each, value in _wanted(parameters, provenance):
         words += [each.option] if isinstance(each.default, bool) else [each.option, _word(value)]
+    if provenance.get("raw"):
+        words.append("--raw")
     return shlex.join([*words, "-o", "encoder.zarr"])
 
 
@@ -96,6 +98,9 @@ def python_lines(parameters: Mapping[str, Any], provenance: Mapping[str, Any]) -
     made = f"encoder = SparseEncoder({', '.join(arguments)})"
     source = provenance.get("source")
     lines = ["from spae_dask import SparseEncoder", "", made]
+    if is_place(source) and provenance.get("raw"):
+        lines[0] = "from spae_dask import SparseEncoder, open_matrix"
+        return [*lines, f"encoder.fit(open_matrix({_literal(source)}, decode=False))"]
     if is_place(source):
         return [*lines, f"encoder.fit({_literal(source)})"]
     if source == "rows given to partial_fit":
@@ -120,6 +125,8 @@ def _wanted(parameters: Mapping[str, Any], provenance: Mapping[str, Any]) -> lis
 
 
 def _word(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return ",".join(map(_word, value))
     return repr(value) if isinstance(value, float) else str(value)
 
 

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ def open_matrix(
     array: str | None = None,
     columns: Sequence[str] | None = None,
     storage_options: Mapping[str, Any] | None = None,
+    decode: bool = True,
 ) -> RowBlocks:
     """Open a matrix for reading in row blocks; nothing but metadata is read (of CSR matrices on disk, row pointers).
 
@@ -51,6 +53,10 @@ def open_matrix(
         How to reach a URL of s3, gs, http or https: ``anon`` (bool: unsigned requests, for public buckets), and of s3
         ``endpoint_url``, ``region`` and ``profile`` (str). What is not given is taken from the environment and from
         AWS's profile files, credentials always.
+    decode : bool, default True
+        Decode dense Zarr arrays as xarray does, if their attributes declare it: ``_FillValue`` and ``missing_value``
+        become NaN, ``_Unsigned`` is heeded, and numbers are multiplied by ``scale_factor`` and added to ``add_offset``.
+        In Zarr format 2 the fill value of arrays that xarray wrote means missing. If False, read stored numbers.
 
     Returns
     -------
@@ -64,13 +70,13 @@ def open_matrix(
     InvalidInput
         If it is not two-dimensional, is empty, does not hold real numbers, or lacks one of the columns (columns of a
         table that are no numbers are named), or is stored by columns on disk; or a URL or option is not allowed
-        (URLs hold no passwords and no queries).
+        (URLs hold no passwords and no queries); or attributes that say how numbers are to be decoded make no sense.
     StorageError
         If a file or a store cannot be opened, or a server does not answer or refuses.
     """
     if storage_options is not None and not (isinstance(x, str) and is_remote(x)):
         raise InvalidInput("storage_options are for URLs of s3, gs, http and https. Leave them out.")
-    blocks = _dispatch(x, array, columns, storage_options)
+    blocks = _dispatch(x, array, columns, storage_options, decode)
     n, d = blocks.shape
     check_real(blocks.dtype, blocks.describe())
     if n == 0 or d == 0:
@@ -91,7 +97,11 @@ def dask_rows(x: Any) -> Any:
 
 
 def _dispatch(
-    x: Any, array: str | None, columns: Sequence[str] | None, storage_options: Mapping[str, Any] | None
+    x: Any,
+    array: str | None,
+    columns: Sequence[str] | None,
+    storage_options: Mapping[str, Any] | None,
+    decode: bool,
 ) -> RowBlocks:
     if isinstance(x, str | Path):
         refuse_secrets(str(x))
@@ -113,16 +123,18 @@ def _dispatch(
             "Leave them out, or write the columns wanted with `spae ingest TABLE DATA.zarr --columns ...`."
         )
     if isinstance(x, str) and is_remote(x):
-        return open_address(parse_address(x, storage_options), array)
+        return open_address(parse_address(x, storage_options), array, decode=decode)
     if isinstance(x, str | Path):
-        return open_path(str(x), array)
+        return open_path(str(x), array, decode=decode)
     kind = type(x).__module__.partition(".")[0]
     if kind == "zarr":
-        return open_zarr_object(x, array, "the Zarr group" if hasattr(x, "arrays") else "the Zarr array")
+        name = "the Zarr group" if hasattr(x, "arrays") else "the Zarr array"
+        return open_zarr_object(x, array, name, decode=decode)
     if is_anndata(x):
         from spae_dask.storage.anndata_objects import open_anndata
 
-        return open_anndata(x, array, open_matrix)
+        # AnnData takes what its arrays hold as it is
+        return open_anndata(x, array, partial(open_matrix, decode=False))
     if array is not None:
         raise InvalidInput(f"array={array!r} names a member of a Zarr group, but a {type(x).__name__} was given.")
     if isinstance(x, np.ndarray):

@@ -32,7 +32,7 @@ def open_table_file(path: str, array: str | None, columns: Sequence[str] | None)
     return open_table(path, columns)
 
 
-def open_path(path: str, array: str | None) -> RowBlocks:
+def open_path(path: str, array: str | None, *, decode: bool = True) -> RowBlocks:
     """A local path, or a URL that fsspec opens."""
     path = path.removeprefix("file://")  # by its plain path, so that no URL layer sits between
     if path.endswith(".npy"):
@@ -45,7 +45,7 @@ def open_path(path: str, array: str | None) -> RowBlocks:
         raise InvalidInput(f"{path} is not read directly. Convert it once: `spae ingest {path} DATA.zarr`.")
     if path.endswith(".h5ad"):
         return _open_h5ad(path, array)
-    return _open_zarr_path(path, array)
+    return _open_zarr_path(path, array, decode=decode)
 
 
 def _open_h5ad(path: str, array: str | None) -> RowBlocks:
@@ -56,7 +56,7 @@ def _open_h5ad(path: str, array: str | None) -> RowBlocks:
     return open_h5ad(path, array)
 
 
-def open_address(address: Address, array: str | None) -> RowBlocks:
+def open_address(address: Address, array: str | None, *, decode: bool = True) -> RowBlocks:
     """An address on an object store or a web server."""
     if address.key.endswith(".npy"):
         from spae_dask.storage.remote.byte_files import remote_file
@@ -75,10 +75,10 @@ def open_address(address: Address, array: str | None) -> RowBlocks:
     store = open_remote(address)
     reach(store)
     node = _opened(store, address.url, lambda: absent(store, f"the URL of {READABLE}"))
-    return open_zarr_object(node, array, address.url)
+    return open_zarr_object(node, array, address.url, decode=decode)
 
 
-def _open_zarr_path(path: str, array: str | None) -> RowBlocks:
+def _open_zarr_path(path: str, array: str | None, *, decode: bool) -> RowBlocks:
     from spae_dask.storage.odd_files import refuse_odd_metadata
 
     where = path if "://" in path else str(Path(path).resolve())
@@ -87,7 +87,7 @@ def _open_zarr_path(path: str, array: str | None) -> RowBlocks:
     if "://" not in path:
         refuse_odd_metadata(Path(where))
     node = _opened(where, path, lambda: NotFound(f"{path} is not a Zarr array or group. Give the path of {READABLE}."))
-    return open_zarr_object(node, array, path)
+    return open_zarr_object(node, array, path, decode=decode)
 
 
 def _opened(where: Any, path: str, absence: Callable[[], NotFound]) -> Any:
@@ -112,12 +112,14 @@ def _opened(where: Any, path: str, absence: Callable[[], NotFound]) -> Any:
         ) from error
 
 
-def open_zarr_object(node: Any, array: str | None, name: str) -> RowBlocks:
-    """A ``zarr.Array``, or the member ``array`` of a ``zarr.Group``."""
+def open_zarr_object(node: Any, array: str | None, name: str, *, decode: bool = True) -> RowBlocks:
+    """A ``zarr.Array``, or the member ``array`` of a ``zarr.Group``; ``decode`` as for ``open_matrix``."""
     import zarr
 
     from spae_dask.storage.groups import Member, choose_member, open_sparse_group
     from spae_dask.storage.sources.counted import grid_of
+    from spae_dask.storage.sources.declared import coding_of, declared_conversion
+    from spae_dask.storage.sources.sentinel import SentinelBlocks
     from spae_dask.storage.sources.zarr_blocks import ZarrBlocks
 
     if isinstance(node, zarr.Group):
@@ -137,11 +139,14 @@ def open_zarr_object(node: Any, array: str | None, name: str) -> RowBlocks:
             f"the Zarr metadata of {member.name} cannot be understood: its attributes are a "
             f"{type(member.node.metadata.attributes).__name__}, not an object. Restore them, or write the store again."
         )
-    blocks = ZarrBlocks(member.node, names=member.feature_names)
+    conversion = declared_conversion(member.node, member.name) if decode else None
+    entry_nbytes = None if conversion is None else conversion.dtype.itemsize
+    passed_over = () if decode else coding_of(member.node)
+    blocks = ZarrBlocks(member.node, names=member.feature_names, entry_nbytes=entry_nbytes, passed_over=passed_over)
     if 0 not in blocks.shape:  # or else it is refused as empty
         check_blocks(blocks.shape, blocks.rows_per_block, member.name)
         check_objects(grid_of(member.node), member.name)
-    return blocks
+    return blocks if conversion is None else SentinelBlocks(blocks, conversion)
 
 
 @contextmanager

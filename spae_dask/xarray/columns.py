@@ -16,6 +16,7 @@ from spae_dask.estimators.planning import plan_passes
 from spae_dask.estimators.runtime import active_client, runner_for
 from spae_dask.storage.grids.grid_layout import GridLayout
 from spae_dask.storage.grids.xarray_blocks import Cells, rows_of
+from spae_dask.storage.sources.sentinel import check_missing_value
 
 Floats = npt.NDArray[np.float64]
 
@@ -60,6 +61,9 @@ def find_columns(
     encoder : GridEncoder
         Its parameters ``scale``, ``missing``, ``missing_value``, ``memory_limit`` and ``progress`` are used.
     """
+    if encoder.missing_value is not None:
+        stored = rows_of(array, layout.sample_dims, layout.feature_dims, Cells(layout.n_cells))
+        check_missing_value(encoder.missing_value, stored)
     wanted = np.ones(layout.n_cells, dtype=bool) if mask is None else mask.copy()
     if weights is not None:
         wanted &= weights != 0  # NaN passes, and is refused where there are data

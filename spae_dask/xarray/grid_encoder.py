@@ -16,6 +16,7 @@ from spae_dask.errors import NonFiniteInput
 from spae_dask.estimators.sparse_encoder import SparseEncoder
 from spae_dask.storage.grids.grid_layout import layout_of
 from spae_dask.storage.grids.xarray_blocks import rows_of
+from spae_dask.storage.sources.sentinel import MissingValue
 from spae_dask.xarray.applying import data_of, scores_of, share_explained
 from spae_dask.xarray.columns import find_columns, mask_on
 from spae_dask.xarray.fitted_grid import FittedGrid
@@ -59,8 +60,8 @@ random_state, memory_limit, checkpoint, progress
         more read. Cells without variance are left alone and never selected.
     missing : {"error", "mean", "zero"}, default "error"
         What NaN means in cells that have data at other times.
-    missing_value : float, optional
-        A number that stands for NaN, before weights are applied.
+    missing_value : float or sequence of float, optional
+        A number that stands for NaN, or several, before weights are applied.
 
     Attributes
     ----------
@@ -101,7 +102,7 @@ random_state, memory_limit, checkpoint, progress
         strategy: str = "auto",
         precision: str = "exact",
         missing: str = "error",
-        missing_value: float | None = None,
+        missing_value: MissingValue = None,
         orthonormal: bool = False,
         shared_support: bool = False,
         n_rows: int | None = None,

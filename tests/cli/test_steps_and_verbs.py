@@ -1,6 +1,7 @@
 """What a verb takes, the step of that name takes as well, and the other way round, but for what is listed here."""
 
 import inspect
+import shlex
 from enum import Enum
 
 import pytest
@@ -95,6 +96,7 @@ def test_a_step_and_its_verb_have_the_same_defaults(kind):
 CHANGED = {
     "array": "layers/counts",
     "columns": ("a,b", 'the "best"', "expr_*", " c"),
+    "raw": True,
     "n_components": 3,
     "n_nonzero": (4, 5, 6),
     "method": "iterative",
@@ -108,7 +110,7 @@ CHANGED = {
     "sketch_rows": 300,
     "tolerance": 0.02,
     "missing": "zero",
-    "missing_value": -9.0,
+    "missing_value": (-9.0, -8.5),
     "orthonormal": True,
     "shared_support": True,
     "n_rows": 7,
@@ -142,9 +144,11 @@ def test_a_fit_step_in_words_of_the_command_line_is_the_same_fit(tmp_path, size)
     names = {"random_state": "seed"}
     parameters = {names.get(key, key): value for key, value in given.fitted.items() if key != "memory_limit"}
     assert {key: value for key, value in parameters.items() if value is not None} == {
-        key: value for key, value in changed.items() if key not in ("array", "columns")
+        key: value for key, value in changed.items() if key not in ("array", "columns", "raw")
     }
     assert given.which.array == "layers/counts"
+    assert given.which.raw
+    assert parsed([*shlex.split(given.words())[1:], "--checkpoint", "c"])[0] == given, "words of a part say the same"
 
 
 @pytest.mark.parametrize("names", [("a",), ("a,b", "c"), ('the "best"', "expr_*"), ("x y", "é", "1")])

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import zarr
+from sklearn.base import clone
 
 from spae_dask import SparseEncoder, evaluate, load_encoder, plan
-from spae_dask.errors import InvalidInput, NonFiniteInput
+from spae_dask.errors import InvalidInput, NonFiniteInput, OtherCheckpoint
 from spae_dask.estimators.checking import check
 from spae_dask.estimators.saved import save_encoder
 from spae_dask.storage.open import open_matrix
@@ -83,7 +84,30 @@ def test_stores_are_marked_block_by_block_in_any_process(genotypes, tmp_path):
     assert marked.read_nbytes > open_matrix(str(tmp_path / "x.zarr")).read_nbytes
 
 
-@pytest.mark.parametrize("wrong", [-200, 0.5, float("nan"), "x", True])
+@pytest.mark.parametrize("several", [(-1, 2), [2.0, -1.0], np.array([-1, 2])])
+def test_several_numbers_are_all_missing(genotypes, source, several, tmp_path):
+    marked = np.where((genotypes == -1) | (genotypes == 2), np.nan, genotypes.astype(np.float64))
+    wanted = SparseEncoder(2, n_nonzero=3, missing="mean").fit(marked)
+    found = SparseEncoder(2, n_nonzero=3, missing="mean", missing_value=several).fit(source)
+    assert found.mean_ == pytest.approx(wanted.mean_, rel=1e-6)
+    assert found.certificate_.loss == pytest.approx(wanted.certificate_.loss, rel=1e-9)
+    save_encoder(found, tmp_path / "e.zarr")
+    loaded = load_encoder(tmp_path / "e.zarr")
+    assert loaded.missing_value == [float(each) for each in several]
+    assert np.array_equal(np.asarray(loaded.transform(source)), np.asarray(found.transform(source)))
+    assert clone(loaded).missing_value == loaded.missing_value
+    assert check(source, missing_value=several).n_nan == np.isnan(marked).sum()
+
+
+def test_a_checkpoint_knows_all_of_them(genotypes, tmp_path):
+    np.save(tmp_path / "x.npy", genotypes)
+    fit = SparseEncoder(2, n_nonzero=3, missing="zero", missing_value=(-1, 2), checkpoint=tmp_path / "run")
+    fit.fit(tmp_path / "x.npy")
+    with pytest.raises(OtherCheckpoint, match="missing_value"):
+        fit.set_params(missing_value=-1).fit(tmp_path / "x.npy")
+
+
+@pytest.mark.parametrize("wrong", [-200, 0.5, float("nan"), "x", True, (), [-1, "x"], [-1, -200], [[-1]]])
 def test_a_number_that_cannot_occur_is_refused(genotypes, wrong):
     with pytest.raises(InvalidInput, match="missing_value"):
         SparseEncoder(2, n_nonzero=3, missing_value=wrong).fit(genotypes)

@@ -193,6 +193,21 @@ class TestMissing:
         expected = GridEncoder(2, n_nonzero=3, weights="coslat").fit(da_.where(sea), "time")
         np.testing.assert_allclose(encoder.components(), expected.components(), atol=1e-6)
 
+    def test_several_numbers_stand_for_missing_and_are_saved(self, tmp_path: Path) -> None:
+        da_ = field()
+        land = xr.DataArray(np.arange(20).reshape(4, 5) % 3, dims=("lat", "lon"))
+        marked = da_.where(land != 0, -999.0).where(land != 1, -998.0)
+        encoder = GridEncoder(2, n_nonzero=3, missing_value=(-999.0, -998.0)).fit(marked, "time")
+        expected = GridEncoder(2, n_nonzero=3).fit(da_.where(land == 2), "time")
+        np.testing.assert_allclose(encoder.components(), expected.components(), atol=1e-6)
+        encoder.save(tmp_path / "e.zarr")
+        xr.testing.assert_identical(GridEncoder.load(tmp_path / "e.zarr").scores(marked), encoder.scores(marked))
+
+    @pytest.mark.parametrize("wrong", ["x", 300, [-1, 0.5]])
+    def test_what_cannot_stand_for_missing_is_refused(self, wrong: object) -> None:
+        with pytest.raises(InvalidInput, match="missing_value"):
+            GridEncoder(2, n_nonzero=3, missing_value=wrong).fit((field() * 0).astype("i1"), "time")
+
     def test_nothing_but_nan_is_refused(self) -> None:
         with pytest.raises(InvalidInput, match="NaN in every cell"):
             GridEncoder(2, n_nonzero=3).fit(field() * np.nan, "time")

@@ -80,12 +80,39 @@ MissingOption = Annotated[
         rich_help_panel=DATA,
     ),
 ]
+RawOption = Annotated[
+    bool,
+    typer.Option(
+        "--raw",
+        help="Read numbers as they are stored, without the scale, offset and missing values that a Zarr array (for "
+        "ingest also a netCDF file) declares.",
+        rich_help_panel=DATA,
+    ),
+]
+
+
+def check_missing_values(given: list[str] | None) -> tuple[float, ...] | None:
+    """Numbers with commas between, or one a time that the option is given."""
+    try:
+        return tuple(float(each) for text in given or () for each in text.split(",")) or None
+    except ValueError as error:
+        raise typer.BadParameter(f"{','.join(given or ())!r} is no number, such as -1, or several: -1,-2") from error
+
+
+def missing_value_of(given: list[str] | tuple[float, ...] | None) -> float | tuple[float, ...] | None:
+    """As the library takes what `check_missing_values` has checked."""
+    numbers = tuple(float(each) for each in given or ())
+    return None if not numbers else numbers[0] if len(numbers) == 1 else numbers
+
+
 MissingValueOption = Annotated[
-    float | None,
+    list[str] | None,
     typer.Option(
         "--missing-value",
-        metavar="X",
-        help="A number that stands for missing beside NaN, such as -1 in genotypes; --missing says what becomes of it.",
+        metavar="X[,X...]",
+        callback=check_missing_values,
+        help="Numbers that stand for missing beside NaN, such as -1, or -1,-2 in genotypes; --missing says what "
+        "becomes of them.",
         show_default=False,
         rich_help_panel=DATA,
     ),
@@ -110,18 +137,20 @@ class WhichData:
 
     array: ArrayOption = None
     columns: ColumnsOption = None
+    raw: RawOption = False
 
     def open(self, data: str) -> "RowBlocks":
         """The matrix at a path or URL, of which nothing but metadata is read."""
         from spae_dask.storage.open import open_matrix
 
-        return open_matrix(data, array=self.array, columns=columns_of(self.columns))
+        return open_matrix(data, array=self.array, columns=columns_of(self.columns), decode=not self.raw)
 
     @property
     def words(self) -> str:
         """The same on the command line, after a blank."""
         given = {"--array": self.array, "--columns": self.columns}
-        return "".join(f" {option} {shlex.quote(value)}" for option, value in given.items() if value is not None)
+        chosen = "".join(f" {option} {shlex.quote(value)}" for option, value in given.items() if value is not None)
+        return chosen + (" --raw" if self.raw else "")
 
 
 @dataclass(frozen=True)
@@ -134,4 +163,4 @@ class MissingEntries:
     @property
     def parameters(self) -> dict[str, Any]:
         """As the library takes them."""
-        return {"missing": self.missing.value, "missing_value": self.missing_value}
+        return {"missing": self.missing.value, "missing_value": missing_value_of(self.missing_value)}

@@ -17,7 +17,7 @@ from spae_dask.errors import InvalidInput, SpaeError, StorageError
 from spae_dask.storage.grids.grid_layout import checked_array, layout_of, told_array
 from spae_dask.storage.sources.counted import ArrayChange
 from spae_dask.storage.sources.dask_blocks import DaskBlocks, refuse_unknown_chunks
-from spae_dask.storage.sources.sentinel import holding_nan, mark_missing
+from spae_dask.storage.sources.sentinel import MissingValue, holding_nan, mark_missing
 from spae_dask.storage.sources.zarr_beneath import change_within
 
 TARGET_BLOCK_NBYTES = 16 << 20
@@ -42,14 +42,14 @@ class Cells:
         Cells that are columns, ascending; None for all.
     factor : ndarray (d,) or None
         What each is multiplied by.
-    missing_value : float, optional
-        A number that stands for NaN.
+    missing_value : float or sequence of float, optional
+        A number that stands for NaN, or several.
     """
 
     n_cells: int
     kept: npt.NDArray[np.intp] | None = None
     factor: npt.NDArray[np.float64] | None = None
-    missing_value: float | None = None
+    missing_value: MissingValue = None
 
     @property
     def d(self) -> int:

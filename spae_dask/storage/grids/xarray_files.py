@@ -38,7 +38,9 @@ class OpenedGrid:
     notes: tuple[str, ...]
 
 
-def open_grid(path: str, *, variable: str | None, sample_dim: str | Sequence[str] | None, budget: int) -> OpenedGrid:
+def open_grid(
+    path: str, *, variable: str | None, sample_dim: str | Sequence[str] | None, budget: int, decode: bool = True
+) -> OpenedGrid:
     """Open one variable of a netCDF file or a Zarr dataset; cells that are NaN throughout are left out.
 
     The first row block is read for that, and all of them if it has such cells: once more than the ingest itself. Packed
@@ -54,6 +56,8 @@ def open_grid(path: str, *, variable: str | None, sample_dim: str | Sequence[str
         Dimension of the rows; by default the one of time.
     budget : int
         Most bytes to take at once.
+    decode : bool, default True
+        Unpack and mark values. If False, they are taken as they are stored.
 
     Raises
     ------
@@ -66,7 +70,7 @@ def open_grid(path: str, *, variable: str | None, sample_dim: str | Sequence[str
     StorageError
         If it cannot be read.
     """
-    dataset = _opened(path)
+    dataset = _opened(path, decode=decode)
     array = _chosen(dataset, variable, path)
     layout = layout_of(array, sample_dim)
     if array.dtype.kind not in "fiub":
@@ -119,8 +123,9 @@ def cells_with_data(rows: GridRows) -> np.ndarray[Any, np.dtype[np.intp]]:
     return np.arange(rows.shape[1])
 
 
-def _opened(path: str) -> xr.Dataset:
+def _opened(path: str, *, decode: bool) -> xr.Dataset:
     options: dict[str, Any] = {"decode_times": False, "decode_timedelta": False, "chunks": None, "cache": False}
+    options["mask_and_scale"] = decode
     local = "://" not in path
     if local and not Path(path).exists():
         raise NotFound(f"there is nothing at {path}. Give the path of a netCDF file or a Zarr dataset.")

@@ -21,7 +21,9 @@ from spae_dask.storage.open import open_matrix
 from spae_dask.storage.remote.url_secrets import refuse_secrets
 from spae_dask.storage.sources.bands import BAND, READING_ONE, block_bands, plan_zarr_bands, share_of
 from spae_dask.storage.sources.census import count_chunks
+from spae_dask.storage.sources.declared import CODING, DIMENSIONS, RANGE
 from spae_dask.storage.sources.npy_blocks import NpyBlocks
+from spae_dask.storage.sources.sentinel import SentinelBlocks
 from spae_dask.storage.sources.zarr_blocks import ZarrBlocks
 from spae_dask.storage.tables.csv_rows import SUFFIXES, open_csv
 
@@ -80,6 +82,7 @@ def open_incoming(
     budget: int,
     variable: str | None = None,
     sample_dim: str | Sequence[str] | None = None,
+    decode: bool = True,
 ) -> Incoming:
     """Open a source for one reading within a budget; of text the first rows are read, of all else only metadata.
 
@@ -87,7 +90,7 @@ def open_incoming(
 
     Parameters
     ----------
-    source, array, columns, header, budget, variable, sample_dim
+    source, array, columns, header, budget, variable, sample_dim, decode
         As in :func:`spae_dask.storage.ingesting.ingest.ingest`.
     """
     name = str(source).lower() if isinstance(source, str | Path) else ""
@@ -100,7 +103,7 @@ def open_incoming(
                 f"{source} is read as a grid, whose variable is named by variable=NAME (--variable NAME); leave array "
                 "and header out."
             )
-        return _from_grid(source, variable, sample_dim, budget)
+        return _from_grid(source, variable, sample_dim, budget, decode=decode)
     if name.endswith(tuple(SUFFIXES)):
         if array is not None:
             raise InvalidInput(f"array={array!r} names a member of a Zarr group, but {source} is a text file.")
@@ -114,7 +117,8 @@ def open_incoming(
         )
     if name.endswith(".npy") and array is not None:
         raise InvalidInput(f"array={array!r} names a member of a Zarr group, but {source} is a single array.")
-    return _from_blocks(open_matrix(source, array=array, columns=columns), budget)
+    blocks = open_matrix(source, array=array, columns=columns, decode=decode)
+    return _from_blocks(blocks, budget)
 
 
 def _is_dataset(path: str) -> bool:
@@ -132,7 +136,9 @@ def _is_dataset(path: str) -> bool:
     return max((each.ndim for each in named), default=0) > 2 and sum(each.ndim == 2 for each in arrays) != 1
 
 
-def _from_grid(source: Any, variable: str | None, sample_dim: str | Sequence[str] | None, budget: int) -> Incoming:
+def _from_grid(
+    source: Any, variable: str | None, sample_dim: str | Sequence[str] | None, budget: int, *, decode: bool
+) -> Incoming:
     if not isinstance(source, str | Path):
         raise InvalidInput(
             f"variable and sample_dim are about netCDF files and Zarr datasets, and a {type(source).__name__} was "
@@ -145,7 +151,8 @@ def _from_grid(source: Any, variable: str | None, sample_dim: str | Sequence[str
             f'{source} needs xarray, which is not installed. Run `pip install "spae-dask[xarray]"`.'
         ) from error
 
-    opened = open_grid(str(source).removeprefix("file://"), variable=variable, sample_dim=sample_dim, budget=budget)
+    path = str(source).removeprefix("file://")
+    opened = open_grid(path, variable=variable, sample_dim=sample_dim, budget=budget, decode=decode)
     rows = opened.rows
     n, d = rows.shape
     return Incoming(
@@ -199,10 +206,18 @@ def _from_blocks(blocks: RowBlocks, budget: int) -> Incoming:
         return Incoming(blocks.describe(), n, n, d, blocks.dtype, iter(()), sparse=(blocks, stored))
     names = getattr(blocks, "feature_names", None)
     named = {} if names is None else {"feature_names": list(names)}
-    if isinstance(blocks, ZarrBlocks):
-        bands = plan_zarr_bands(blocks, budget)
-        kept = {key: value for key, value in blocks.array.attrs.items() if key != "_ARRAY_DIMENSIONS"} | named
-        return Incoming(blocks.describe(), n, n, d, blocks.dtype, iter(bands), kept, bands.n_parts)
+    conversion = blocks.conversion if isinstance(blocks, SentinelBlocks) else None
+    stored_blocks = blocks.source if isinstance(blocks, SentinelBlocks) else blocks
+    if isinstance(stored_blocks, ZarrBlocks):
+        bands = plan_zarr_bands(stored_blocks, budget, conversion)
+        # the output holds plain numbers: those that were read, decoded or not
+        coded = {DIMENSIONS, *CODING} | (set() if conversion is None else set(RANGE))
+        kept = {key: value for key, value in stored_blocks.array.attrs.items() if key not in coded} | named
+        notes = [] if conversion is None else [conversion.describe(stored_blocks.dtype)]
+        if stored_blocks.passed_over:
+            left_out = ", ".join(stored_blocks.passed_over)
+            notes.append(f"these are stored numbers; attributes that decode them are left out: {left_out}")
+        return Incoming(blocks.describe(), n, n, d, blocks.dtype, iter(bands), kept, bands.n_parts, notes=tuple(notes))
     if isinstance(blocks, NpyBlocks):
         # long bands, so that a file in Fortran order is read in long runs
         blocks = replace(blocks, target_nbytes=BAND * share_of(budget))

@@ -44,6 +44,7 @@ def ingest(
     header: bool | None = None,
     variable: str | None = None,
     sample_dim: str | Sequence[str] | None = None,
+    decode: bool = True,
     overwrite: bool = False,
     budget: int = BUDGET,
     watch: Watch | None = None,
@@ -80,6 +81,9 @@ def ingest(
     sample_dim : str or sequence of str, optional
         And along which of its dimensions the rows are; by default the one of time. Columns are named after their places
         along the others, like ``lat=52.5, lon=13.4``.
+    decode : bool, default True
+        Write data of Zarr arrays and netCDF files that declare how their numbers are coded, decoded as by
+        :func:`spae_dask.open_matrix`. If False, write stored numbers. The output is a plain array in both cases.
     overwrite : bool
         Whether a store at ``destination`` may be replaced.
     budget : int
@@ -111,6 +115,7 @@ def ingest(
         budget=budget,
         variable=variable,
         sample_dim=sample_dim,
+        decode=decode,
     )
     refuse_same(incoming.name, path)
     kept = _storable(incoming.dtype if dtype is None else dtype, incoming.name)

@@ -17,6 +17,7 @@ from dask.utils import format_bytes
 from spae_dask.blocks import RowBlocks
 from spae_dask.errors import InvalidInput, MemoryBudgetExceeded, StorageError
 from spae_dask.storage.odd_files import refuse_odd_chunks
+from spae_dask.storage.sources.conversion import Conversion
 from spae_dask.storage.sources.counted import store_of
 from spae_dask.storage.sources.unseen import refuse_unseen
 from spae_dask.storage.sources.zarr_blocks import ZarrBlocks
@@ -57,12 +58,15 @@ class ZarrBands:
         Bands that a row of chunks is cut into; each chunk is decoded that often.
     at_once : int
         Chunks decoded at once.
+    conversion : Conversion, optional
+        Arithmetic that makes data of what is stored.
     """
 
     blocks: ZarrBlocks
     rows: int
     n_parts: int
     at_once: int
+    conversion: Conversion | None = None
 
     def __iter__(self) -> Iterator[npt.NDArray[Any]]:
         """Bands (rows, d) from first to last."""
@@ -80,15 +84,15 @@ class ZarrBands:
             refuse_odd_chunks(self.blocks.array, store_of(self.blocks.array), self.blocks.keys_of(start, stop))
             rows = np.asarray(self.blocks.array[start:stop])
             refuse_unseen(self.blocks.array)
-            return rows
+            return rows if self.conversion is None else self.conversion.values(rows)
         except StorageError:  # says already what to do
             raise
         except Exception as error:  # codecs and stores raise what they please
             raise self.blocks.explain(start, stop, error) from error
 
 
-def plan_zarr_bands(blocks: ZarrBlocks, budget: int) -> ZarrBands:
-    """Choose the bands of a Zarr array.
+def plan_zarr_bands(blocks: ZarrBlocks, budget: int, conversion: Conversion | None = None) -> ZarrBands:
+    """Choose the bands of a Zarr array, converted as they are read if that is wanted.
 
     Raises
     ------
@@ -108,10 +112,13 @@ def plan_zarr_bands(blocks: ZarrBlocks, budget: int) -> ZarrBands:
         )
     at_once = min(int(zarr.config.get("async.concurrency") or 1), max(1, READING * share // chunk_nbytes))
     row_nbytes = d * blocks.dtype.itemsize
+    if conversion is not None:  # stored numbers, data and a mask are there at once
+        row_nbytes += d * (conversion.dtype.itemsize + 1)
     if chunk_rows * row_nbytes <= BAND * share:
-        return ZarrBands(blocks, min(n, chunk_rows * (BAND * share // (chunk_rows * row_nbytes))), 1, at_once)
+        rows = min(n, chunk_rows * (BAND * share // (chunk_rows * row_nbytes)))
+        return ZarrBands(blocks, rows, 1, at_once, conversion)
     rows = max(1, BAND * share // row_nbytes)
-    return ZarrBands(blocks, rows, -(-chunk_rows // rows), at_once)
+    return ZarrBands(blocks, rows, -(-chunk_rows // rows), at_once, conversion)
 
 
 def block_bands(blocks: RowBlocks, budget: int) -> Iterator[npt.NDArray[Any]]:

@@ -1,20 +1,23 @@
-"""Sources in which a number stands for missing: genotypes of -1, counts of 255, temperatures of -9999."""
+"""Sources whose numbers are converted as they are read, such as those in which -1, 255 or -9999 stands for missing."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 
 from spae_dask.blocks import ArrayBlocks, Block, LazyRowBlocks, RowBlocks, columns_alone, largest_block_nbytes
 from spae_dask.errors import InvalidInput
+from spae_dask.storage.sources.conversion import Conversion
 from spae_dask.storage.sources.counted import ArrayChange, ReadsZarr
 from spae_dask.storage.sources.dask_blocks import DaskBlocks
 
+MissingValue: TypeAlias = float | Sequence[float] | None
+"""A number that stands for missing, several of them, or None."""
 
-def with_missing(source: RowBlocks, missing_value: float | None) -> RowBlocks:
+
+def with_missing(source: RowBlocks, missing_value: MissingValue) -> RowBlocks:
     """The source with NaN where it has ``missing_value``; itself if that is None.
 
     Entries become float32, or float64 where float32 cannot hold the source's type. A matrix in memory is copied; others
@@ -24,13 +27,13 @@ def with_missing(source: RowBlocks, missing_value: float | None) -> RowBlocks:
     ----------
     source : RowBlocks
         Of any real type.
-    missing_value : float or None
-        The number that stands for missing. Of sparse rows only stored entries are looked at.
+    missing_value : float, sequence of float or None
+        The number that stands for missing, or several. Of sparse rows only stored entries are looked at.
 
     Raises
     ------
     InvalidInput
-        If it is not a number, or one that the source's type cannot hold, so that it would never be found.
+        If one is not a number, or one that the source's type cannot hold, so that it would never be found.
     """
     if missing_value is None:
         return source
@@ -39,10 +42,10 @@ def with_missing(source: RowBlocks, missing_value: float | None) -> RowBlocks:
         return replace(source, array=lazily_marked(source.array, missing_value))
     if isinstance(source, ArrayBlocks):
         return replace(source, X=mark_missing(source.X, missing_value))
-    return SentinelBlocks(source, float(missing_value))
+    return SentinelBlocks(source, _marking(source.dtype, missing_value))
 
 
-def lazily_marked(array: Any, missing_value: float | None) -> Any:
+def lazily_marked(array: Any, missing_value: MissingValue) -> Any:
     """A dask array with NaN where it has ``missing_value``; itself if that is None."""
     if missing_value is None:
         return array
@@ -50,14 +53,26 @@ def lazily_marked(array: Any, missing_value: float | None) -> Any:
 
 
 def check_missing_value(missing_value: object, source: RowBlocks) -> None:
-    """Refuse a number that cannot occur in the source."""
-    if isinstance(missing_value, bool) or not isinstance(missing_value, int | float | np.integer | np.floating):
-        raise InvalidInput(f"missing_value={missing_value!r} is not a number: give one, such as -1, or None for NaN.")
-    if source.dtype.kind in "iub" and not _holds(source.dtype, float(missing_value)):
+    """Refuse numbers that cannot occur in the source."""
+    several = isinstance(missing_value, list | tuple | np.ndarray)
+    numbers = _listed(missing_value)
+    if not numbers or any(
+        isinstance(each, bool) or not isinstance(each, int | float | np.integer | np.floating) for each in numbers
+    ):
         raise InvalidInput(
-            f"missing_value={missing_value!r} can never occur in {source.describe()}, whose entries are "
-            f"{source.dtype}: give a number of that type, or None if nothing is missing."
+            f"missing_value={missing_value!r} is not a {'list of numbers' if several else 'number'}: give one, such as "
+            "-1, or several, such as [-1, -2], or None for NaN."
         )
+    for each in numbers if source.dtype.kind in "iub" else ():
+        if not _holds(source.dtype, float(each)):
+            raise InvalidInput(
+                f"missing_value={each!r} can never occur in {source.describe()}, whose entries are "
+                f"{source.dtype}: give a number of that type, or None if nothing is missing."
+            )
+
+
+def _listed(missing_value: Any) -> tuple[Any, ...]:
+    return tuple(missing_value) if isinstance(missing_value, list | tuple | np.ndarray) else (missing_value,)
 
 
 def _holds(dtype: np.dtype[Any], value: float) -> bool:
@@ -72,35 +87,30 @@ def holding_nan(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return np.dtype(np.float32) if np.can_cast(dtype, np.float32) else np.dtype(np.float64)
 
 
-def mark_missing(block: Any, missing_value: float) -> Any:
-    """A float copy of some rows, dense or CSR, with NaN where an entry is ``missing_value``."""
-    if sp.issparse(block):
-        rows = sp.csr_array(block)
-        return sp.csr_array((_marked(rows.data, missing_value), rows.indices, rows.indptr), shape=rows.shape)
-    return _marked(np.asarray(block), missing_value)
+def mark_missing(block: Any, missing_value: MissingValue) -> Any:
+    """A float copy of some rows, dense or CSR, with NaN where an entry is ``missing_value``, or one of several."""
+    return _marking(block.dtype, missing_value).block(block)
 
 
-def _marked(values: npt.NDArray[Any], missing_value: float) -> npt.NDArray[Any]:
-    marked = values.astype(holding_nan(values.dtype))
+def _marking(dtype: np.dtype[Any], missing_value: MissingValue) -> Conversion:
     # a Python float is compared in the type of the values: float32 holds no -999.9, but the number nearest to it
-    marked[values == float(missing_value)] = np.nan
-    return marked
+    return Conversion(holding_nan(dtype), tuple(float(each) for each in _listed(missing_value)))
 
 
 @dataclass(frozen=True, eq=False)
 class SentinelBlocks:
-    """Another source's blocks, with NaN where an entry is ``missing_value``.
+    """Another source's blocks, converted as they are read.
 
     Parameters
     ----------
     source : RowBlocks
         What is read; it has no lazy blocks.
-    missing_value : float
-        What stands for missing there.
+    conversion : Conversion
+        Arithmetic that makes data of what is read.
     """
 
     source: RowBlocks
-    missing_value: float
+    conversion: Conversion
 
     def __post_init__(self) -> None:
         assert not isinstance(self.source, LazyRowBlocks), "a lazy source is marked in its own graph"
@@ -112,8 +122,8 @@ class SentinelBlocks:
 
     @property
     def dtype(self) -> np.dtype[np.generic]:
-        """A float type."""
-        return holding_nan(self.source.dtype)
+        """Type of the data."""
+        return self.conversion.dtype
 
     @property
     def bounds(self) -> Sequence[int]:
@@ -122,13 +132,40 @@ class SentinelBlocks:
 
     @property
     def read_nbytes(self) -> int:
-        """A block as it is stored, and a mask, beside what reading it takes."""
-        return self.source.read_nbytes + 2 * largest_block_nbytes(self.source)
+        """A block as it is stored, and again if its bits are read as another type, and a mask, beside what it takes."""
+        copies = 2 if self.conversion.integers is None else 3
+        return self.source.read_nbytes + copies * largest_block_nbytes(self.source)
 
     @property
     def in_process(self) -> bool:
         """That of the source."""
         return self.source.in_process
+
+    @property
+    def missing_value(self) -> float | list[float] | None:
+        """Numbers that a caller says stand for missing; None where the store declares what it holds."""
+        if self.conversion.attributes is not None:
+            return None
+        numbers = list(self.conversion.sentinels)
+        return numbers[0] if len(numbers) == 1 else numbers
+
+    @property
+    def decoded(self) -> dict[str, Any] | None:
+        """What the store declares of its numbers, and what they are read as; None if it declares nothing."""
+        if self.conversion.attributes is None:
+            return getattr(self.source, "decoded", None)
+        return {
+            "stored_dtype": str(self.source.dtype),
+            "dtype": str(self.dtype),
+            "attributes": dict(self.conversion.attributes),
+        }
+
+    @property
+    def decoding(self) -> str | None:
+        """The same in one line for people."""
+        if self.conversion.attributes is None:
+            return getattr(self.source, "decoding", None)
+        return self.conversion.describe(self.source.dtype)
 
     def __getattr__(self, name: str) -> Any:
         """What only some sources have, such as column names and stored entries: that of the source."""
@@ -137,8 +174,8 @@ class SentinelBlocks:
         return getattr(self.source, name)
 
     def read(self, i: int) -> Block:
-        """Block ``i``, marked."""
-        block: Block = mark_missing(self.source.read(i), self.missing_value)
+        """Block ``i``, converted."""
+        block: Block = self.conversion.block(self.source.read(i))
         return block
 
     def with_arrays(self, change: ArrayChange) -> RowBlocks:
@@ -146,9 +183,9 @@ class SentinelBlocks:
         return replace(self, source=self.source.with_arrays(change)) if isinstance(self.source, ReadsZarr) else self
 
     def of_columns(self, columns: npt.NDArray[np.intp]) -> RowBlocks | None:
-        """Some of its columns, marked, if the source can read them alone."""
+        """Some of its columns, converted, if the source can read them alone."""
         alone = columns_alone(self.source, columns)
-        return None if alone is None else SentinelBlocks(alone, self.missing_value)
+        return None if alone is None else replace(self, source=alone)
 
     def describe(self) -> str:
         """Name of the source."""

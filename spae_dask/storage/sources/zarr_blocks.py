@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +17,7 @@ from spae_dask.errors import StorageError, StorageFaltered
 from spae_dask.storage.odd_files import refuse_odd_chunks
 from spae_dask.storage.remote.passing import read_failed
 from spae_dask.storage.sources.counted import ArrayChange, ZarrArray, grid_of, place_of, store_of
+from spae_dask.storage.sources.declared import declared_range
 from spae_dask.storage.sources.unseen import refuse_unseen
 from spae_dask.storage.sources.zarr_columns import ZarrColumns
 
@@ -45,11 +47,17 @@ class ZarrBlocks:
         `FEWEST_ROWS` take.
     names : tuple of str, optional
         Names of the columns, where they are stored apart from the array.
+    entry_nbytes : int, optional
+        Bytes of an entry of the data that blocks are converted to after they are read, if they are.
+    passed_over : tuple of str
+        Attributes that say how the numbers are coded, if somebody wants them as they are stored.
     """
 
     array: ZarrArray
     target_nbytes: int | None = None
     names: tuple[str, ...] | None = None
+    entry_nbytes: int | None = None
+    passed_over: tuple[str, ...] = ()
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -66,7 +74,7 @@ class ZarrBlocks:
     def rows_per_block(self) -> int:
         """Whole rows of chunks up to the target; a part of one where a single row of chunks is too large."""
         n, d = self.shape
-        row_nbytes = d * self.dtype.itemsize
+        row_nbytes = d * max(self.dtype.itemsize, self.entry_nbytes or 0)
         chunk_rows = min(self.array.chunks[0], n)
         band = chunk_rows * row_nbytes
         if band <= MAX_BLOCK_NBYTES or self.n_chunk_columns == 1:
@@ -108,6 +116,11 @@ class ZarrBlocks:
     def feature_names(self) -> tuple[str, ...] | None:
         """Names of the columns: those given, or the array's attribute ``feature_names`` if that is one string each."""
         return self.names or names_of(self.array.attrs.get("feature_names"), self.shape[1])
+
+    @property
+    def valid_range(self) -> dict[str, Any] | None:
+        """The range of valid numbers that the array declares, which is not applied."""
+        return declared_range(self.array)
 
     def describe(self) -> str:
         """Where the array is."""

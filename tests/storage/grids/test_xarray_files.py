@@ -61,6 +61,18 @@ def test_packed_values_are_unpacked(tmp_path: Path) -> None:
     np.testing.assert_allclose(found, made["air"].values.reshape(60, 20), atol=0.006)
 
 
+@pytest.mark.parametrize("kind", ["h5netcdf", "zarr"])
+def test_stored_values_are_had_on_request(tmp_path: Path, kind: str) -> None:
+    made = dataset()
+    packing = {"dtype": "i2", "scale_factor": 0.01, "add_offset": 10.0, "_FillValue": -32768}
+    made["air"].encoding.update(packing)
+    source = written(tmp_path / "a.nc", made, kind)
+    ingest(source, tmp_path / "x.zarr", variable="air", decode=False)
+    found = zarr.open_array(tmp_path / "x.zarr", mode="r")[...]
+    assert found.dtype == "int16"
+    np.testing.assert_allclose(found * 0.01 + 10, made["air"].values.reshape(60, 20), atol=0.006)
+
+
 def test_variable_and_several_sample_dimensions_may_be_named(tmp_path: Path) -> None:
     made = dataset(rain=field(seed=1))
     source = written(tmp_path / "a.nc", made, "h5netcdf")
