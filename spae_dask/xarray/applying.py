@@ -18,6 +18,11 @@ def scores_of(da: xr.DataArray, fitted: FittedGrid) -> xr.DataArray:
     """Codes (samples..., component) of data on the same grid; errors are those of ``GridEncoder.scores``."""
     encoder, layout = fitted.encoder, fitted.layout
     da, sample_dims = layout.checked(da)
+    if layout.component_dim in da.dims:
+        raise InvalidInput(
+            f"{told_array(da)} has a dimension {layout.component_dim!r}, which scores have of their own. Rename it: "
+            f"da.rename({layout.component_dim}='pattern')."
+        )
     selected = encoder.selected_features_
     inner = encoder.row_encoder()
     names = tuple(encoder.feature_names_in_[selected])

@@ -12,9 +12,6 @@ from spae_dask.errors import InvalidInput
 
 Ints = npt.NDArray[np.intp]
 
-SAME_PLACE = 1e-6
-"""Coordinates that differ by less than this share of the largest one are the same: they may have been float32 once."""
-
 
 @dataclass(frozen=True, eq=False)
 class GridLayout:
@@ -90,7 +87,7 @@ class GridLayout:
         Raises
         ------
         InvalidInput
-            If it has not the same cells.
+            If it has not the same cells, by any coordinate that both have.
         """
         array = checked_array(array)
         for dim, size in zip(self.feature_dims, self.shape, strict=True):
@@ -104,8 +101,11 @@ class GridLayout:
                     f"{told_array(array)} has {array.sizes[dim]} values of {dim}, and the encoder was fitted on {size}"
                     ". Give data on the same grid."
                 )
-            if dim in array.indexes and dim in self.coords.indexes:
-                _refuse_other_places(array, dim, self.coords[dim].values)
+        for name, coord in self.coords.coords.items():
+            other = array.coords.get(name)
+            # a coordinate that dask would have to compute is not: what is applied lazily stays lazy
+            if coord.ndim and other is not None and set(other.dims) == set(coord.dims) and other.chunks is None:
+                _refuse_other_places(array, coord)
         return array, tuple(str(dim) for dim in array.dims if dim not in self.feature_dims)
 
 
@@ -223,16 +223,38 @@ def _as_tuple(names: str | Sequence[str]) -> tuple[str, ...]:
     return (names,) if isinstance(names, str) else tuple(names)
 
 
-def _refuse_other_places(array: xr.DataArray, dim: str, expected: npt.NDArray[Any]) -> None:
-    given = array[dim].values
-    if given.dtype.kind in "fiu" and expected.dtype.kind in "fiu":
-        same = np.isclose(given, expected, rtol=0, atol=SAME_PLACE * np.abs(expected).max(), equal_nan=True)
+def _refuse_other_places(array: xr.DataArray, coord: xr.DataArray) -> None:
+    """Refuse an array one of whose coordinates has other values than the encoder's."""
+    expected, given = coord.values, array.coords[coord.name].transpose(*coord.dims).values
+    if "f" in (given.dtype.kind, expected.dtype.kind) and {given.dtype.kind, expected.dtype.kind} <= set("fiu"):
+        same = np.isclose(given, expected, rtol=0, atol=_same_place(coord), equal_nan=True)
     else:
-        same = np.asarray(given == expected)
+        same = np.asarray((given == expected) | ((given != given) & (expected != expected)))
     if not np.all(same):
-        at = int(np.flatnonzero(~same)[0])
-        hint = " It is the same backwards." if np.array_equal(given[::-1], expected) else ""
+        at = tuple(int(place) for place in np.argwhere(~same)[0])
+        hint = " It is the same backwards." if np.array_equal(np.flip(given), expected) else ""
         raise InvalidInput(
-            f"{told_array(array)} is on another grid than the encoder: value {at} of {dim} is {_label(given[at])}, not "
-            f"{_label(expected[at])}.{hint} Select or interpolate the same places: da.sel({dim}=...)."
+            f"{told_array(array)} is on another grid than the encoder: value {', '.join(map(str, at))} of {coord.name} "
+            f"is {_label(given[at])}, not {_label(expected[at])}.{hint} Select, sort or interpolate the same places: "
+            f"da.sel({coord.dims[0]}=...)."
         )
+
+
+def _same_place(coord: xr.DataArray) -> float:
+    """Distance up to which two values of a coordinate are the same place: far below the spacing of the grid.
+
+    Coordinates may have been float32 once, so where the spacing allows it their rounding is no difference.
+    """
+    values = coord.values.astype(np.float64)
+    if coord.ndim == 1 and coord.name == coord.dims[0]:  # the nearest places of an index
+        steps = [np.diff(np.unique(values))]
+    else:
+        steps = [np.abs(np.diff(values, axis=axis)).ravel() for axis in range(coord.ndim)]
+    spacings = [each[each > 0] for each in steps]
+    largest = float(np.nanmax(np.abs(values), initial=0.0))
+    float32 = 2.0 * float(np.finfo(np.float32).eps) * largest
+    if not any(each.size for each in spacings):
+        return float32
+    smallest = np.min if coord.ndim == 1 and coord.name == coord.dims[0] else np.median
+    spacing = max(float(smallest(each)) for each in spacings if each.size)
+    return min(spacing / 4, max(1e-3 * spacing, float32))
