@@ -13,9 +13,10 @@ from spae_dask.engine.alike import refuse_unlike
 from spae_dask.engine.checkpoint import Checkpoint
 from spae_dask.engine.distributed import DaskRunner
 from spae_dask.engine.events import Watcher, ignore
+from spae_dask.engine.memory import ALLOCATOR_SLACK, HEAP_SLACK
 from spae_dask.engine.plan import Plan, Resources
 from spae_dask.errors import ClusterUnavailable, InvalidInput
-from spae_dask.machine import memory_nbytes
+from spae_dask.machine import memory_nbytes, returns_freed_arrays
 from spae_dask.settings import setting
 
 LOOPBACK = "127.0.0.1"
@@ -57,7 +58,8 @@ def resources_for(client: Client | None, memory_limit: int | str | None) -> Reso
     wanted = parse_memory(setting("memory-limit") if memory_limit is None else memory_limit)
     if client is None:
         limit = memory_nbytes() if wanted is None else wanted
-        return Resources("threads of this process", 1, int(CPU_COUNT), int(limit))
+        slack = ALLOCATOR_SLACK if returns_freed_arrays() else HEAP_SLACK
+        return Resources("threads of this process", 1, int(CPU_COUNT), int(limit), slack=slack)
     if client.status in ("closing", "closed") or client.scheduler is None:
         raise ClusterUnavailable(CLOSED)
     try:
