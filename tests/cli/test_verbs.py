@@ -192,6 +192,7 @@ def test_plan_for_local_processes_starts_none_and_counts_them(spae, store):
         "n_workers": 3,
         "threads": 1,
         "memory_limit": 1_000_000_000,
+        "slack": 1.1,
         "cores": CPU_COUNT,
     }
 
