@@ -1,19 +1,52 @@
-"""How much memory this process may use: the machine's, or what is left of it by a container, a batch job or a login.
+"""Memory of this process: the bytes it may use, and the return of freed arrays to the system.
+
+The limit is the machine's, or what is left of it by a container, a batch job or a login.
 
 Linux limits groups of processes, and a group may lie inside others. Inside a container the group of the container is
 usually all there is to see, and distributed knows its limit. A job of Slurm, a service or login of systemd, or a
 container that sees the groups of its host, is found only by following the path of the process's own group.
 """
 
+import ctypes
 import os
 import re
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
-from distributed.system import MEMORY_LIMIT
-
 LIMIT_FILES = {"cgroup": ("memory.limit_in_bytes",), "cgroup2": ("memory.max", "memory.high")}
 """Where the two versions of control groups keep limits; without one they say ``max``, or a number beyond any memory."""
+
+M_MMAP_THRESHOLD = -3
+"""Number of the parameter in glibc's ``malloc.h``."""
+
+OWN_MAPPING_NBYTES = 1 << 20
+"""Arrays from this size on have a mapping of their own, which goes back to the system when they are freed."""
+
+FIXED_BY = ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_")
+"""Variables of the environment that keep glibc's threshold where it is; dask's nannies set the second one."""
+
+_fixed = False
+
+
+def return_freed_arrays() -> None:
+    """Have glibc return freed arrays to the system at once. For processes of our own: it holds until they end.
+
+    By default glibc raises the size from which arrays have mappings of their own to that of the largest array freed so
+    far, up to 32 MiB. Later arrays then share heaps, one a thread, of which freed parts stay resident. A process whose
+    arrays come and go, as those of a pass do, takes nearly twice what it holds.
+    """
+    global _fixed
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (OSError, AttributeError):  # another C library than glibc, which has no such threshold
+        return
+    _fixed = bool(mallopt(M_MMAP_THRESHOLD, OWN_MAPPING_NBYTES))
+
+
+def returns_freed_arrays() -> bool:
+    """Whether arrays that this process frees go back to the system at once."""
+    glibc = "CS_GNU_LIBC_VERSION" in os.confstr_names
+    return _fixed or not glibc or any(name in os.environ for name in FIXED_BY)
 
 
 def memory_nbytes(proc: Path = Path("/proc/self")) -> int:
@@ -24,6 +57,8 @@ def memory_nbytes(proc: Path = Path("/proc/self")) -> int:
     proc : Path
         What the kernel tells about the process.
     """
+    from distributed.system import MEMORY_LIMIT  # here, so that a command can set up its memory before it imports more
+
     return min([int(MEMORY_LIMIT), *_group_limits(proc)])
 
 

@@ -30,6 +30,7 @@ from spae_dask.cli import (
 from spae_dask.cli import run as run_verb
 from spae_dask.cli.exits import BROKEN_PIPE, UsageError
 from spae_dask.cli.screen import Screen, forget_stdout
+from spae_dask.machine import return_freed_arrays
 
 app = typer.Typer(
     name="spae",
@@ -108,6 +109,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def run() -> NoReturn:
     """Run the command of this process, and end the process."""
+    return_freed_arrays()
     try:
         code = main()
         sys.stdout.flush()

@@ -18,9 +18,9 @@ from spae_dask.clusters.kubernetes_manifest import IDLE_SECONDS, cluster_manifes
 from spae_dask.clusters.kubernetes_pods import is_hopeless, is_ready, troubles
 from spae_dask.clusters.kubernetes_spec import KubernetesSpec
 from spae_dask.clusters.running import ask
-from spae_dask.clusters.waiting import wait_for_worker
 from spae_dask.clusters.wakefulness import kept_awake
 from spae_dask.errors import ClusterUnavailable, SpaeWarning
+from spae_dask.workers import wait_for_worker
 
 DaskCluster = new_class("DaskCluster", "kubernetes.dask.org/v1", asyncio=False)
 

@@ -21,8 +21,8 @@ from spae_dask.clusters.no_worker import no_worker
 from spae_dask.clusters.questions import HOLDINGS, check_taken, held_numbers, remove_all
 from spae_dask.clusters.replacing import jobs_replaced
 from spae_dask.clusters.specs import QueueSpec
-from spae_dask.clusters.waiting import wait_for_worker
 from spae_dask.errors import ClusterUnavailable, SpaeWarning
+from spae_dask.workers import wait_for_worker
 
 with handlers_kept():  # it takes SIGINT for itself
     from dask_jobqueue import LSFCluster, PBSCluster, SGECluster, SLURMCluster

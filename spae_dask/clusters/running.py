@@ -11,15 +11,15 @@ from distributed.security import Security
 from distributed.utils import LoopRunner, sync
 
 from spae_dask.clusters.tls import client_security
-from spae_dask.clusters.waiting import wait_for_worker
 from spae_dask.errors import ClusterUnavailable
+from spae_dask.workers import no_workers_seconds, wait_for_worker
 
 TIMEOUT_SECONDS = 8
-"""How long a scheduler may take to answer, and a first worker to appear, if no other time is given."""
+"""How long a scheduler may take to answer, if no other time is given."""
 
 
 @contextmanager
-def running_scheduler(address: str, tls_folder: str | None = None, timeout: int = TIMEOUT_SECONDS) -> Iterator[Client]:
+def running_scheduler(address: str, tls_folder: str | None = None, timeout: int | None = None) -> Iterator[Client]:
     """Connect to the scheduler at ``address`` and leave it running at the end.
 
     Parameters
@@ -28,19 +28,21 @@ def running_scheduler(address: str, tls_folder: str | None = None, timeout: int 
         ``tcp://HOST:PORT`` or ``tls://HOST:PORT``.
     tls_folder : str, optional
         Holds the certificates for the latter, see ``tls.client_security``.
-    timeout : int
-        Seconds that it may take to answer, and a worker to be there.
+    timeout : int, optional
+        Seconds that it may take to answer, and a worker to be there; `TIMEOUT_SECONDS` and `no_workers_seconds` if not
+        given.
 
     Raises
     ------
     InvalidInput
         As ``client_security`` does.
     ClusterUnavailable
-        If nobody answers, or no worker is there, within ``timeout`` seconds.
+        If nobody answers, or no worker is there, in time.
     """
-    client = _connect(address, timeout, client_security(address, tls_folder))
+    client = _connect(address, timeout or TIMEOUT_SECONDS, client_security(address, tls_folder))
+    seconds = no_workers_seconds() if timeout is None else timeout
     try:
-        wait_for_worker(client, timeout, lambda: _no_worker(address, timeout))
+        wait_for_worker(client, seconds, lambda: _no_worker(address, seconds), tell=True)
         yield client
     finally:
         client.close(timeout=2)
@@ -96,7 +98,9 @@ def ask(address: str, seconds: float, security: Security | None = None) -> None:
         runner.stop()
 
 
-def _no_worker(address: str, timeout: int) -> ClusterUnavailable:
+def _no_worker(address: str, seconds: float) -> ClusterUnavailable:
     return ClusterUnavailable(
-        f"the scheduler at {address} has no workers after {timeout} seconds. Start some with `dask worker {address}`."
+        f"the scheduler at {address} has no workers after {seconds:.0f} seconds. Start some with "
+        f"`dask worker {address}`. Dask's setting distributed.scheduler.no-workers-timeout, or 'timeout' in a cluster "
+        "file, is how long to wait for them."
     )

@@ -7,11 +7,18 @@ from spae_dask.errors import MemoryBudgetExceeded
 ALLOCATOR_SLACK = 1.1
 """Measured resident memory over the sum of the arrays: fragments that the allocator keeps."""
 
-TASK_OVERHEAD = 6 << 20
-"""Bytes of a thread's arena, its reader's buffers and BLAS work space."""
+HEAP_SLACK = 2.0
+"""The same where glibc's threshold moves, see `machine.return_freed_arrays`: in a user's own process, where it is not
+ours to fix. Measured at 1.3 to 1.8."""
 
-IDLE_NBYTES = 200 << 20
-"""Resident size of a process that has imported the numerical libraries and does nothing."""
+HEAP_NBYTES = 128 << 20
+"""Bytes of the final linear algebra that may lie on heaps, at most: larger matrices always have their own mappings."""
+
+TASK_OVERHEAD = 6 << 20
+"""Bytes of a thread's arena, its reader's buffers and BLAS work space; the final linear algebra has such space too."""
+
+IDLE_NBYTES = 256 << 20
+"""Resident size of a process that has imported all libraries and does nothing: a worker's 225 MiB, a command's 249."""
 
 FEWEST_WIDE = 4
 """Rows as wide as the data, in float64, that any pass holds at least: means, scales, sums, and one to work on."""
@@ -59,17 +66,22 @@ class Footprint:
         blocks = self.n_blocks_held * self.block_nbytes + self.read_nbytes
         return blocks + self.work_nbytes + self.state_nbytes + TASK_OVERHEAD
 
-    def worker_nbytes(self, tasks: int) -> int:
+    def worker_nbytes(self, tasks: int, slack: float = ALLOCATOR_SLACK) -> int:
         """Peak of a worker that runs ``tasks`` span tasks at once, above its idle size."""
         # a merge holds what it has merged so far and what it makes of that and the next, one of them in a task's place
         merging = self.state_nbytes * (self.n_states_waiting + 1) if self.fan_in > 1 else 0
         at_once = tasks if self.n_spans is None else min(tasks, self.n_spans)
-        return int(ALLOCATOR_SLACK * (at_once * self.task_nbytes + merging))
+        return int(slack * (at_once * self.task_nbytes + merging))
 
 
-def tasks_that_fit(footprint: Footprint, threads: int, budget: int) -> int:
+def resident_nbytes(nbytes: int, slack: float) -> int:
+    """Resident peak of linear algebra whose arrays take ``nbytes``, in a process with this slack."""
+    return int(nbytes + (slack - ALLOCATOR_SLACK) * min(nbytes, HEAP_NBYTES))
+
+
+def tasks_that_fit(footprint: Footprint, threads: int, budget: int, slack: float = ALLOCATOR_SLACK) -> int:
     """Span tasks a worker may run at once within ``budget``: at most ``threads``, 0 if not even one fits."""
-    return next((tasks for tasks in range(threads, 0, -1) if footprint.worker_nbytes(tasks) <= budget), 0)
+    return next((tasks for tasks in range(threads, 0, -1) if footprint.worker_nbytes(tasks, slack) <= budget), 0)
 
 
 def usable(memory_limit: int) -> int:

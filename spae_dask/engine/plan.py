@@ -4,6 +4,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from spae_dask.engine.calibration import Calibration
+from spae_dask.engine.memory import ALLOCATOR_SLACK
 from spae_dask.engine.plan_text import plan_html, plan_text
 
 
@@ -21,6 +22,8 @@ class Resources:
         Bytes a process may use in all.
     cores : int or None
         Cores they share, where that is known to be fewer than threads in all.
+    slack : float
+        Resident memory over the sum of the arrays, by how their allocators are set.
     """
 
     where: str
@@ -28,6 +31,7 @@ class Resources:
     threads: int
     memory_limit: int
     cores: int | None = None
+    slack: float = ALLOCATOR_SLACK
 
     @property
     def busy_cores(self) -> int:

@@ -7,7 +7,15 @@ from spae_dask.accumulators.base import Accumulator
 from spae_dask.blocks import RowBlocks
 from spae_dask.engine.calibration import Calibration
 from spae_dask.engine.layout import PassLayout
-from spae_dask.engine.memory import Footprint, format_nbytes, refuse, tasks_that_fit, usable, worker_limit_for
+from spae_dask.engine.memory import (
+    Footprint,
+    format_nbytes,
+    refuse,
+    resident_nbytes,
+    tasks_that_fit,
+    usable,
+    worker_limit_for,
+)
 from spae_dask.engine.plan import Alternative, Finish, PassPlan, Plan, Resources
 from spae_dask.engine.pricing import nominal_work
 from spae_dask.errors import MemoryBudgetExceeded
@@ -66,7 +74,7 @@ def make_plan(
         reason=reason,
         passes=planned,
         resources=resources,
-        finish_nbytes=finish.nbytes,
+        finish_nbytes=resident_nbytes(finish.nbytes, resources.slack),
         finish_seconds=finish.seconds,
         calibration=calibration,
         alternatives=tuple(alternatives),
@@ -93,7 +101,7 @@ def price(
         n_passes=len(planned),
         bytes_read=sum(p.nbytes for p in planned),
         worker_nbytes=max(p.worker_nbytes for p in planned),
-        finish_nbytes=finish.nbytes,
+        finish_nbytes=resident_nbytes(finish.nbytes, resources.slack),
         seconds=sum(p.seconds for p in planned) + finish.seconds,
         thread_seconds=sum(p.thread_seconds for p in planned) + finish.seconds,
         refusal=None
@@ -111,10 +119,10 @@ def tasks_or_refuse(what: str, footprint: Footprint, resources: Resources) -> in
         If not even one fits; the message says what would.
     """
     budget = usable(resources.memory_limit)
-    tasks = tasks_that_fit(footprint, resources.threads, budget)
+    tasks = tasks_that_fit(footprint, resources.threads, budget, resources.slack)
     if tasks == 0:
         blame_chunks = footprint.block_nbytes > footprint.state_nbytes
-        raise _refuse_task(what, footprint.worker_nbytes(1), budget, blame_chunks=blame_chunks)
+        raise _refuse_task(what, footprint.worker_nbytes(1, resources.slack), budget, blame_chunks=blame_chunks)
     return tasks
 
 
@@ -134,12 +142,13 @@ def _refusal(
         if each.tasks_per_worker == 0:
             what = f"one task of pass {each.name!r} over {source.describe()}"
             return _refuse_task(what, each.worker_nbytes, budget, blame_chunks=each.block_nbytes > each.state_nbytes)
-    if finish.nbytes > budget:
+    finish_nbytes = resident_nbytes(finish.nbytes, resources.slack)
+    if finish_nbytes > budget:
         return refuse(
             f"the final linear algebra on {source.shape[1]} features",
-            finish.nbytes,
+            finish_nbytes,
             budget,
-            [f"a memory limit of {format_nbytes(worker_limit_for(finish.nbytes))}", "fewer features"],
+            [f"a memory limit of {format_nbytes(worker_limit_for(finish_nbytes))}", "fewer features"],
         )
     return None
 
@@ -164,7 +173,7 @@ def _plan_pass(
 ) -> PassPlan:
     layout = PassLayout.of(source, recipe)
     footprint = layout.footprint
-    tasks = tasks_that_fit(footprint, resources.threads, usable(resources.memory_limit))
+    tasks = tasks_that_fit(footprint, resources.threads, usable(resources.memory_limit), resources.slack)
     at_least_one = max(1, tasks)
     work = nominal_work(source, layout)
     if calibration is not None:
@@ -177,7 +186,7 @@ def _plan_pass(
         state_nbytes=footprint.state_nbytes,
         task_nbytes=footprint.task_nbytes,
         tasks_per_worker=tasks,
-        worker_nbytes=footprint.worker_nbytes(at_least_one),
+        worker_nbytes=footprint.worker_nbytes(at_least_one, resources.slack),
         flops=layout.flops,
         seconds=work.seconds(layout, resources.busy_cores, resources.n_workers * at_least_one),
         thread_seconds=work.thread_seconds,

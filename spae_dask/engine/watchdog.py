@@ -1,7 +1,7 @@
 """Watches a pass from the client, so that nothing is waited for without end and nothing slow goes untold.
 
 Asked every `CHECK_SECONDS`, the scheduler must answer within `SCHEDULER_SECONDS`, and a cluster may be without workers
-for `NO_WORKERS_SECONDS`: dask itself would wait for ever. The last spans of a pass are run a second time elsewhere if
+for `no_workers_seconds`: dask itself would wait for ever. The last spans of a pass are run a second time elsewhere if
 they take far longer than the others, see `stragglers`; slow spans that this does not help are told of.
 """
 
@@ -11,10 +11,9 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-import dask
-from dask.utils import parse_timedelta
 from distributed import Client, Future, as_completed
 
+from spae_dask import workers as waiting_for
 from spae_dask.engine import stragglers
 from spae_dask.engine.events import RunAgain
 from spae_dask.engine.holders import Holder, holders_of
@@ -32,25 +31,12 @@ ANSWER_SECONDS = 10.0
 SCHEDULER_SECONDS = 40.0
 """How long a scheduler may answer nothing; with one question more it is found lost within a minute."""
 
-NO_WORKERS_SECONDS = 300.0
-"""How long a pass waits for a first or a new worker, unless dask's ``distributed.scheduler.no-workers-timeout`` is set:
-long enough for a node to start again, not for a queue."""
-
-RESTART_SECONDS = 15.0
-"""A cluster without workers is told of after this: nannies start theirs again in less."""
-
 SLOW_FACTOR = 10
 SLOW_SECONDS = 60.0
 """Nothing done for this long, and for `SLOW_FACTOR` times what half the spans take at most, is told."""
 
 NAMED = 3
 """Spans, or workers, that a message names."""
-
-
-def no_workers_seconds() -> float:
-    """How long a pass waits for workers."""
-    timeout = dask.config.get("distributed.scheduler.no-workers-timeout", None)
-    return NO_WORKERS_SECONDS if timeout is None else float(parse_timedelta(timeout))
 
 
 def rows_of(spans: Sequence[Span]) -> str:
@@ -179,7 +165,7 @@ class Watchdog:
         if workers:
             self._empty_since = None
             return
-        limit = no_workers_seconds()
+        limit = waiting_for.no_workers_seconds()
         if self._empty_since is None:
             self._empty_since = now
         empty = now - self._empty_since
@@ -189,14 +175,9 @@ class Watchdog:
                 "seconds. Start some and run again; dask's setting distributed.scheduler.no-workers-timeout is how "
                 "long to wait for them."
             )
-        if empty > RESTART_SECONDS and not self._told:
+        if empty > waiting_for.RESTART_SECONDS and not self._told:
             self._told = True
-            warnings.warn(
-                f"{self.name}: the cluster has had no workers for {empty:.0f} seconds. Waiting for one up to "
-                f"{limit:.0f} seconds.",
-                SlowClusterWarning,
-                stacklevel=2,
-            )
+            waiting_for.tell_waiting(f"{self.name}: the cluster", empty, limit)
 
     def _patience(self, least: float, factor: float) -> float:
         if not self._seconds:

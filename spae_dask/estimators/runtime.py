@@ -14,11 +14,13 @@ from spae_dask.engine.alike import refuse_unlike
 from spae_dask.engine.checkpoint import Checkpoint
 from spae_dask.engine.distributed import DaskRunner
 from spae_dask.engine.events import Searching, Watcher, ignore
+from spae_dask.engine.memory import ALLOCATOR_SLACK, HEAP_SLACK
 from spae_dask.engine.plan import Plan, Resources
 from spae_dask.errors import ClusterUnavailable, InvalidInput
-from spae_dask.machine import memory_nbytes
+from spae_dask.machine import memory_nbytes, returns_freed_arrays
 from spae_dask.settings import setting
 from spae_dask.storage.sources.census import Counted
+from spae_dask.workers import no_workers_seconds, wait_for_worker
 
 LOOPBACK = "127.0.0.1"
 """Host of workers that run on this machine, and share its cores."""
@@ -62,17 +64,39 @@ def resources_for(client: Client | None, memory_limit: int | str | None) -> Reso
     Raises
     ------
     ClusterUnavailable
-        If the client was closed, its scheduler does not answer in time, there are no workers, or they do not run what
-        this process runs.
+        If the client was closed, its scheduler does not answer in time, no worker appears in time, or they do not
+        run what this process runs.
     """
     wanted = parse_memory(setting("memory-limit") if memory_limit is None else memory_limit)
     if client is None:
         limit = memory_nbytes() if wanted is None else wanted
-        return Resources("threads of this process", 1, int(CPU_COUNT), int(limit))
+        slack = ALLOCATOR_SLACK if returns_freed_arrays() else HEAP_SLACK
+        return Resources("threads of this process", 1, int(CPU_COUNT), int(limit), slack=slack)
     if client.status in ("closing", "closed") or client.scheduler is None:
         raise ClusterUnavailable(CLOSED)
+    identity = _identity(client)
+    if not identity["workers"]:
+        seconds = no_workers_seconds()
+        none = ClusterUnavailable(
+            f"the scheduler at {client.scheduler.address} has no workers after {seconds:.0f} seconds. Start some. "
+            "Dask's setting distributed.scheduler.no-workers-timeout is how long to wait for them."
+        )
+        wait_for_worker(client, seconds, lambda: none, tell=True)
+        identity = _identity(client)
+    workers = identity["workers"].values()
+    refuse_unlike(client)
+    limits = [w["memory_limit"] or memory_nbytes() for w in workers]
+    limit = min(limits) if wanted is None else min(*limits, wanted)
+    where = f"dask workers of {client.scheduler.address}"
+    here = all(w["host"] == LOOPBACK for w in workers)
+    cores = int(CPU_COUNT) if here else None
+    return Resources(where, len(workers), min(w["nthreads"] for w in workers), int(limit), cores)
+
+
+def _identity(client: Client) -> dict[str, Any]:
+    """The scheduler's description of itself and its workers."""
     try:
-        identity = client.sync(client.scheduler.identity, n_workers=-1, callback_timeout=ANSWER_SECONDS)
+        identity: dict[str, Any] = client.sync(client.scheduler.identity, n_workers=-1, callback_timeout=ANSWER_SECONDS)
     except (TimeoutError, OSError) as error:
         raise ClusterUnavailable(
             f"the scheduler at {client.scheduler.address} does not answer within {ANSWER_SECONDS} seconds. "
@@ -83,16 +107,7 @@ def resources_for(client: Client | None, memory_limit: int | str | None) -> Reso
         raise
     if "workers" not in identity:  # the connection was closed while the question was asked
         raise ClusterUnavailable(CLOSED)
-    workers = identity["workers"].values()
-    if not workers:
-        raise ClusterUnavailable(f"the scheduler at {client.scheduler.address} has no workers. Start some, or wait.")
-    refuse_unlike(client)
-    limits = [w["memory_limit"] or memory_nbytes() for w in workers]
-    limit = min(limits) if wanted is None else min(*limits, wanted)
-    where = f"dask workers of {client.scheduler.address}"
-    here = all(w["host"] == LOOPBACK for w in workers)
-    cores = int(CPU_COUNT) if here else None
-    return Resources(where, len(workers), min(w["nthreads"] for w in workers), int(limit), cores)
+    return identity
 
 
 def parse_memory(memory_limit: int | str | None) -> int | None:

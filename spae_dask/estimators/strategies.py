@@ -22,7 +22,7 @@ from spae_dask.algorithms.two_reads import UNKNOWN_NONZERO, two_read_finish_nbyt
 from spae_dask.blocks import RowBlocks, stored_entries
 from spae_dask.encoding.budgets import budgets_of
 from spae_dask.engine.calibration import Calibration
-from spae_dask.engine.memory import ALLOCATOR_SLACK, usable
+from spae_dask.engine.memory import ALLOCATOR_SLACK, TASK_OVERHEAD, usable
 from spae_dask.engine.plan import Alternative, Finish, Resources
 from spae_dask.engine.planner import price
 from spae_dask.engine.pricing import format_seconds
@@ -45,8 +45,9 @@ KEPT_MATRICES = 4
 WORTH_SAYING = 1.5
 """A strategy so many times faster than the one taken is pointed out; smaller differences are noise."""
 
-FINISH_MATRICES = 6
-"""d x d float64 matrices alive at the peak of the final linear algebra: the state, the core, and an SVD's own."""
+FINISH_MATRICES = 12
+"""d x d float64 matrices alive at the peak of the final linear algebra: the state, the core, the same scaled, and an
+SVD's own copies, vectors and work space. Measured at 11.7; at 6.4 where the Gram matrix's eigenvectors are enough."""
 
 CORE_SECONDS = 6e-10
 """Seconds of the decompositions of a core, times d^3. These four were measured on a server core of 15 Gflop/s."""
@@ -89,7 +90,7 @@ class Strategy:
 
 def finish_nbytes(n_features: int) -> int:
     """Peak of the final linear algebra on ``n_features`` features, in the calling process."""
-    return FINISH_MATRICES * 8 * n_features * n_features
+    return TASK_OVERHEAD + FINISH_MATRICES * 8 * n_features * n_features
 
 
 def _core_finish(problem: Problem, shape: Shape) -> Finish:
@@ -99,12 +100,12 @@ def _core_finish(problem: Problem, shape: Shape) -> Finish:
 
 def _sketch_finish(problem: Problem, shape: Shape) -> Finish:
     seconds = SKETCH_POLISH_SECONDS * min(shape[1], POOL) * _searched(problem)
-    return Finish(int(ALLOCATOR_SLACK * two_read_finish_nbytes(problem, *shape)), seconds)
+    return Finish(TASK_OVERHEAD + int(ALLOCATOR_SLACK * two_read_finish_nbytes(problem, *shape)), seconds)
 
 
 def _paper_finish(problem: Problem, shape: Shape) -> Finish:
     """A few matrices of as many rows as columns chosen."""
-    nbytes = FINISH_MATRICES * 8 * shape[1] * paper_finish_columns(problem, shape[1])
+    nbytes = TASK_OVERHEAD + FINISH_MATRICES * 8 * shape[1] * paper_finish_columns(problem, shape[1])
     return Finish(nbytes, SELECTION_SHARE * SKETCH_POLISH_SECONDS * shape[1] * _nonzeros(problem))
 
 
@@ -117,7 +118,7 @@ def _searched(problem: Problem) -> float:
 
 
 def _stream_finish(problem: Problem, shape: Shape) -> Finish:
-    return Finish(stream_finish_nbytes(problem, shape[1]), _sketch_finish(problem, shape).seconds)
+    return Finish(TASK_OVERHEAD + stream_finish_nbytes(problem, shape[1]), _sketch_finish(problem, shape).seconds)
 
 
 def _sample_finish(problem: Problem, shape: Shape) -> Finish:

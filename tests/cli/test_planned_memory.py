@@ -13,6 +13,7 @@ from spae_dask.cli.place import Place
 from spae_dask.cli.planned_memory import STEP_NBYTES, sized
 from spae_dask.clusters import job_options as jobs
 from spae_dask.clusters.specs import QueueSpec
+from spae_dask.engine.memory import IDLE_NBYTES
 from spae_dask.engine.plan import Resources
 from spae_dask.errors import InvalidInput
 from spae_dask.pipelines.pipeline import read_pipeline
@@ -49,7 +50,7 @@ def test_what_is_asked_for_holds_the_plan_with_all_threads_busy_and_little_more(
     assert spec.memory % STEP_NBYTES == 0
     fits = plan(data, 2, n_nonzero=3, calibrate=False, resources=Resources("", 4, 2, spec.worker_nbytes))
     assert fits.tasks_per_worker == 2
-    needed = 2 * (max(fits.worker_nbytes, fits.finish_nbytes) + (200 << 20)) / 0.7 / 0.9
+    needed = 2 * (max(fits.worker_nbytes, fits.finish_nbytes) + IDLE_NBYTES) / 0.7 / 0.9
     assert needed <= spec.memory <= needed + STEP_NBYTES + (8 << 20)
 
 

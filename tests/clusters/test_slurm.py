@@ -19,7 +19,7 @@ from benchmarks.slurm_runs import CASES
 from spae_dask import SparseEncoder
 from spae_dask.clusters.connect import connect
 from spae_dask.clusters.spec_file import read_cluster
-from spae_dask.engine.watchdog import no_workers_seconds
+from spae_dask.workers import no_workers_seconds
 from tests.cli.test_interrupts import wait_for_line
 from tests.clusters.conftest import ROOT, SLURM_TOML, bits_of, ended, wait_until
 from tests.clusters.slow_source import Slow

@@ -3,7 +3,8 @@
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import dask
@@ -12,6 +13,7 @@ import pytest
 import zarr
 from distributed import Client
 
+from spae_dask import workers
 from spae_dask.accumulators import Triangular
 from spae_dask.clusters.running import running_scheduler
 from spae_dask.engine import watchdog
@@ -35,8 +37,8 @@ def one_block_a_span_and_little_patience(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr("spae_dask.engine.spans.MIN_SPAN_NBYTES", 1)
     monkeypatch.setattr("spae_dask.engine.spans.STATE_WORTH", 0)
     monkeypatch.setattr(watchdog, "CHECK_SECONDS", 0.2)
-    monkeypatch.setattr(watchdog, "NO_WORKERS_SECONDS", 2.0)
-    monkeypatch.setattr(watchdog, "RESTART_SECONDS", 0.1)
+    monkeypatch.setattr(workers, "NO_WORKERS_SECONDS", 2.0)
+    monkeypatch.setattr(workers, "RESTART_SECONDS", 0.1)
 
 
 @pytest.fixture
@@ -45,6 +47,15 @@ def source(tmp_path: Path) -> Scripted:
     blocks = ZarrBlocks(zarr.create_array(tmp_path / "x.zarr", data=X, chunks=(N // N_BLOCKS, D)), target_nbytes=1)
     (tmp_path / "readings").mkdir()
     return Scripted(blocks, tmp_path / "readings", dict.fromkeys(range(N_BLOCKS), ("slow",)))
+
+
+@contextmanager
+def connected(address: str) -> Iterator[Client]:
+    """Wait for a worker with more patience than the tests have."""
+    with Client(address) as waiting:
+        waiting.wait_for_workers(1, timeout=60)
+    with running_scheduler(address) as client:
+        yield client
 
 
 def after_the_first_span(act: Callable[[], object]) -> Callable[[Event], None]:
@@ -64,7 +75,7 @@ def run(source: Scripted, client: Client, act: Callable[[], object]) -> object:
 def test_a_pass_ends_when_all_workers_are_gone_and_none_comes_back(source: Scripted, processes: DaskProcesses) -> None:
     address = processes.scheduler()
     workers = [processes.worker(address) for _ in range(2)]
-    with running_scheduler(address) as client:
+    with connected(address) as client:
         began = time.monotonic()
         with (
             pytest.warns(SlowClusterWarning, match=r"no workers for 0 seconds\. Waiting for one up to 2 seconds\."),
@@ -77,7 +88,7 @@ def test_a_pass_ends_when_all_workers_are_gone_and_none_comes_back(source: Scrip
 def test_a_pass_goes_on_when_a_worker_comes_back_in_time(
     source: Scripted, processes: DaskProcesses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watchdog, "NO_WORKERS_SECONDS", 60.0)
+    monkeypatch.setattr(workers, "NO_WORKERS_SECONDS", 60.0)
     address = processes.scheduler()
     worker = processes.worker(address)
     told: list[str] = []
@@ -88,8 +99,8 @@ def test_a_pass_goes_on_when_a_worker_comes_back_in_time(
             processes.worker(address)
 
     # the new worker starts when it is told that there is none, so that no worker is too quick to be missed
-    monkeypatch.setattr("spae_dask.engine.watchdog.warnings.warn", replace)
-    with running_scheduler(address) as client:
+    monkeypatch.setattr("spae_dask.workers.warnings.warn", replace)
+    with connected(address) as client:
         found = run(source, client, lambda: end(worker))
     assert len(told) == 1
     assert "had no workers" in told[0]
@@ -98,8 +109,8 @@ def test_a_pass_goes_on_when_a_worker_comes_back_in_time(
 
 def test_dask_s_own_setting_says_how_long_workers_are_waited_for() -> None:
     with dask.config.set({"distributed.scheduler.no-workers-timeout": "3 minutes"}):
-        assert watchdog.no_workers_seconds() == 180
-    assert watchdog.no_workers_seconds() == 2
+        assert workers.no_workers_seconds() == 180
+    assert workers.no_workers_seconds() == 2
 
 
 @pytest.mark.parametrize("how", ["killed", "stopped"])
@@ -115,7 +126,7 @@ def test_a_pass_ends_when_the_scheduler_is_lost(
     began = time.monotonic()
     with (
         pytest.raises(ClusterUnavailable, match=r"^sums: the scheduler .*answer") as caught,
-        running_scheduler(address) as client,
+        connected(address) as client,
     ):
         run(source, client, lambda: os.killpg(scheduler.pid, signals[how]))
     assert time.monotonic() - began < 60
@@ -136,7 +147,7 @@ def test_a_span_that_takes_far_longer_than_the_others_is_told_with_its_rows_and_
     address = processes.scheduler()
     processes.worker(address)
     with (
-        running_scheduler(address) as client,
+        connected(address) as client,
         pytest.warns(
             SlowClusterWarning, match=r"^sums: no span has been finished for \d+ sec.*350 to 399.*on tcp://"
         ) as told,

@@ -1,0 +1,85 @@
+"""Waiting for the first worker of a cluster, with an end."""
+
+import time
+import warnings
+from collections.abc import Callable
+from uuid import uuid4
+
+import dask
+from dask.utils import parse_timedelta
+from distributed import Client
+
+from spae_dask.errors import ClusterUnavailable, SlowClusterWarning
+
+SECONDS = 1.0
+"""Between two looks at whether there is any hope."""
+
+NO_WORKERS_SECONDS = 300.0
+"""How long a run waits for a first or a new worker, unless dask's ``distributed.scheduler.no-workers-timeout`` is set:
+long enough for a node to start again, not for a queue."""
+
+RESTART_SECONDS = 15.0
+"""A cluster without workers is told of after this: nannies start theirs again in less."""
+
+
+def no_workers_seconds() -> float:
+    """How long a run waits for workers."""
+    timeout = dask.config.get("distributed.scheduler.no-workers-timeout", None)
+    return NO_WORKERS_SECONDS if timeout is None else float(parse_timedelta(timeout))
+
+
+def tell_waiting(what: str, empty: float, limit: float) -> None:
+    """Warn that a cluster has had no workers for ``empty`` seconds."""
+    warnings.warn(
+        f"{what} has had no workers for {empty:.0f} seconds. Waiting for one up to {limit:.0f} seconds.",
+        SlowClusterWarning,
+        stacklevel=3,
+    )
+
+
+def wait_for_worker(
+    client: Client,
+    seconds: float,
+    explain: Callable[[], ClusterUnavailable],
+    hopeless: Callable[[], bool] = lambda: False,
+    *,
+    tell: bool = False,
+) -> None:
+    """Wait until a worker is there.
+
+    A task is submitted meanwhile: a cluster that adapts itself to its work starts no worker without any.
+
+    Parameters
+    ----------
+    client : Client
+        Of the scheduler.
+    seconds : float
+        How long at most.
+    explain : callable
+        Gives the error for when none came.
+    hopeless : callable, optional
+        Whether none will come, so that there is nothing to wait for.
+    tell : bool
+        Warn after `RESTART_SECONDS` that a worker is waited for.
+
+    Raises
+    ------
+    ClusterUnavailable
+        What ``explain`` gives.
+    """
+    began = time.monotonic()
+    task = client.submit(int, key=f"spae-first-worker-{uuid4().hex}", pure=False)
+    try:
+        while True:
+            try:
+                client.wait_for_workers(1, timeout=max(min(SECONDS, began + seconds - time.monotonic()), 0.01))
+                return
+            except TimeoutError as error:
+                empty = time.monotonic() - began
+                if empty >= seconds or hopeless():
+                    raise explain() from error
+            if tell and empty > RESTART_SECONDS:
+                tell = False
+                tell_waiting(f"the cluster at {client.scheduler.address}", empty, seconds)
+    finally:
+        task.release()

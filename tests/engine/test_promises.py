@@ -1,0 +1,143 @@
+"""Plans promise the memory of fits, in every place that fits can run in: measured by the kernel, in real processes."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zarr
+
+from spae_dask import SparseEncoder
+from spae_dask.clusters.local import local_cluster
+from tests.engine.resident import PeakAboveIdle
+
+STRATEGIES = ["gram", "tsqr", "sketch", "stream", "sample", "paper"]
+MB = 10**6
+
+FIT = """
+import json, sys
+from pathlib import Path
+from spae_dask import SparseEncoder, evaluate, open_matrix
+from spae_dask.estimators.evaluation import plan_evaluation
+from spae_dask.estimators.runtime import resources_for
+from spae_dask.machine import return_freed_arrays
+
+path, small, strategy, ours = json.loads(sys.argv[1])
+
+def resident(field):
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(1024 * int(line.split()[1]) for line in lines if line.startswith(field))
+
+def fit(path):
+    # a tolerance that no part of the data reaches, so that a sample reads on
+    more = {"tolerance": 1e-6} if strategy == "sample" else {}
+    how = "gram" if strategy == "rows" else strategy
+    return SparseEncoder(n_components=5, n_nonzero=10, strategy=how, **more).fit(path)
+
+if ours:
+    return_freed_arrays()
+encoder = fit(small)
+if strategy == "rows":
+    evaluate(small, encoder)
+    encoder = fit(path)
+idle = resident("VmRSS")
+Path("/proc/self/clear_refs").write_text("5")
+if strategy == "rows":
+    plan = plan_evaluation(open_matrix(path), encoder.codec(), "auto", resources_for(None, None))
+    evaluate(path, encoder)
+else:
+    plan = fit(path).plan_
+print(json.dumps([resident("VmHWM") - idle, max(plan.worker_nbytes, plan.finish_nbytes), idle]))
+"""
+
+
+def store(path: Path, n: int, d: int, chunk_rows: int) -> str:
+    rng = np.random.default_rng(0)
+    x = zarr.create_array(path, shape=(n, d), chunks=(chunk_rows, d), dtype="float32")
+    for first in range(0, n, chunk_rows):
+        x[first : first + chunk_rows] = rng.standard_normal((min(chunk_rows, n - first), d), dtype=np.float32)
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def stores(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    folder = tmp_path_factory.mktemp("stores")
+    return {
+        "tall": store(folder / "tall.zarr", 32768, 512, 4096),
+        "wide": store(folder / "wide.zarr", 8192, 1024, 1024),
+        "small": store(folder / "small.zarr", 600, 32, 100),
+    }
+
+
+def measured(strategy: str, stores: dict[str, str], shape: str, *, ours: bool) -> Sequence[int]:
+    """Peak above the idle size, what was promised, and the idle size, of a fit in a process of its own."""
+    given = json.dumps([stores[shape], stores["small"], strategy, ours])
+    ended = subprocess.run([sys.executable, "-c", FIT, given], capture_output=True, text=True, timeout=200, check=False)
+    assert ended.returncode == 0, ended.stderr
+    found: list[int] = json.loads(ended.stdout.splitlines()[-1])
+    return found
+
+
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="peaks are Linux's")
+@pytest.mark.parametrize("shape", ["tall", "wide"])
+@pytest.mark.parametrize("strategy", [*STRATEGIES, "rows"])
+@pytest.mark.parametrize("ours", [True, False], ids=["as a command", "in a user's Python"])
+def test_a_fit_in_this_process_takes_no_more_than_its_plan_says(
+    ours: bool, strategy: str, shape: str, stores: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_"):
+        monkeypatch.delenv(name, raising=False)
+    above, promised, _ = measured(strategy, stores, shape, ours=ours)
+    assert above <= promised, f"{above / MB:.0f} MB measured, {promised / MB:.0f} MB promised"
+
+
+@pytest.mark.parametrize("shape", ["tall", "wide"])
+def test_fits_on_local_workers_take_no_more_than_their_plans_say(shape: str, stores: dict[str, str]) -> None:
+    with local_cluster(2, 2 << 30) as client:
+        for strategy in STRATEGIES:
+            fitted(strategy, stores["small"])
+            with PeakAboveIdle(client) as peak:
+                plan = fitted(strategy, stores[shape]).plan_
+            promised = plan.worker_nbytes
+            assert peak.nbytes <= promised, f"{strategy}: {peak.nbytes / MB:.0f} MB, {promised / MB:.0f} MB promised"
+
+
+def fitted(strategy: str, path: str) -> SparseEncoder:
+    more = {"tolerance": 1e-6} if strategy == "sample" else {}
+    return SparseEncoder(n_components=5, n_nonzero=10, strategy=strategy, **more).fit(path)
+
+
+COMMAND = """
+import sys
+from pathlib import Path
+from spae_dask.cli import main
+
+end = sys.exit
+def told(code):
+    lines = Path("/proc/self/status").read_text().splitlines()
+    print(next(1024 * int(line.split()[1]) for line in lines if line.startswith("VmHWM")))
+    end(code)
+
+main.sys.exit = told
+main.run()
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="peaks are Linux's")
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_command_takes_no_more_than_an_idle_process_and_its_plan(strategy: str, stores: dict[str, str]) -> None:
+    from spae_dask.engine.memory import IDLE_NBYTES
+
+    more = ["--tolerance", "1e-6"] if strategy == "sample" else []
+    out = str(Path(stores["wide"]).with_name(f"{strategy}.zarr"))
+    words = ["fit", stores["wide"], "-k", "5", "-r", "10", "-o", out, "--strategy", strategy, *more]
+    words += ["--cluster", "none", "--json", "--quiet"]
+    ended = subprocess.run([sys.executable, "-c", COMMAND, *words], capture_output=True, text=True, timeout=200)
+    assert ended.returncode == 0, ended.stderr
+    text, _, peak = ended.stdout.strip().rpartition("\n")
+    plan = json.loads(text)["plan"]
+    promised = IDLE_NBYTES + max(plan["worker_nbytes"], plan["finish_nbytes"])
+    assert int(peak) <= promised, f"{int(peak) / MB:.0f} MB measured, {promised / MB:.0f} MB promised"
