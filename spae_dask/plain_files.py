@@ -1,6 +1,7 @@
-"""Pipes and devices in the place of a file: whoever reads one may wait for ever, or never come to its end."""
+"""Paths as they are given: pipes and devices in the place of a file are refused, and paths are quoted for a shell."""
 
 import os
+import shlex
 import stat
 
 from spae_dask.errors import InvalidInput
@@ -25,3 +26,9 @@ def refuse_pipes(path: str | os.PathLike[str]) -> None:
             f"{os.fspath(path)} is {kind}, and files are read here, some more than once. Write what comes from it to a "
             "file, and give that."
         )
+
+
+def in_shell(path: str | os.PathLike[str]) -> str:
+    """``path`` as a word of a shell command, which no program takes for an option."""
+    text = os.fsdecode(path)
+    return shlex.quote(f"./{text}" if text.startswith("-") else text)

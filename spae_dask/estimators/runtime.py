@@ -17,6 +17,7 @@ from spae_dask.engine.plan import Plan, Resources
 from spae_dask.errors import ClusterUnavailable, InvalidInput
 from spae_dask.machine import memory_nbytes
 from spae_dask.settings import setting
+from spae_dask.storage.sources.dask_blocks import refuse_asynchronous
 
 LOOPBACK = "127.0.0.1"
 """Host of workers that run on this machine, and share its cores."""
@@ -36,9 +37,15 @@ def active_client(source: RowBlocks) -> Client | None:
 
     None without an active client, and for data that live in this process only: shipping them to workers would cost
     more than summing them here.
+
+    Raises
+    ------
+    InvalidInput
+        If the client is asynchronous.
     """
     if source.in_process:
         return None
+    refuse_asynchronous()
     try:
         return Client.current()
     except ValueError:

@@ -1,9 +1,9 @@
 """One door for every kind of data: what is given becomes row blocks. Format libraries are imported when used."""
 
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -36,13 +36,13 @@ def open_matrix(
     Parameters
     ----------
     x : object
-        A path or URL of a Zarr array, of a Zarr group, of an AnnData store (its ``X``), of a Parquet file or folder, or
-        of an Arrow (Feather) or ``.npy`` file; a path of an ``.h5ad`` file; an AnnData object (its ``X``), in memory,
-        backed, lazy or a view of one; a ``zarr.Array``, ``zarr.Group``, ``h5py.Dataset`` or ``h5py.Group``; a numpy
-        array or memory map (n, d); a scipy.sparse matrix; a DataFrame of pandas or polars, or a ``pyarrow.Table``; a
-        dask array; a dask DataFrame of numbers (rows of unknown number are counted, which is a pass of its own); an
-        ``xarray.DataArray`` of two dimensions, of which the first are the rows (of more: ``GridEncoder``); anything
-        ``numpy.asarray`` makes a 2-d array of.
+        A path (str or path-like) or URL of a Zarr array, of a Zarr group, of an AnnData store (its ``X``), of a Parquet
+        file or folder, or of an Arrow (Feather) or ``.npy`` file; a path of an ``.h5ad`` file; an AnnData object (its
+        ``X``), in memory, backed, lazy or a view of one; a ``zarr.Array``, ``zarr.Group``, ``h5py.Dataset`` or
+        ``h5py.Group``; a numpy array or memory map (n, d); a scipy.sparse matrix; a DataFrame of pandas or polars, or a
+        ``pyarrow.Table``; a dask array; a dask DataFrame of numbers (rows of unknown number are counted, which is a
+        pass of its own); an ``xarray.DataArray`` of two dimensions, of which the first are the rows (of more:
+        ``GridEncoder``); anything ``numpy.asarray`` makes a 2-d array of.
     array : str, optional
         Which member, if ``x`` is a Zarr group or of AnnData: such as ``layers/counts`` or ``raw/X``.
     columns : sequence of str, optional
@@ -68,6 +68,8 @@ def open_matrix(
     StorageError
         If a file or a store cannot be opened, or a server does not answer or refuses.
     """
+    if isinstance(x, os.PathLike):
+        x = os.fsdecode(x)
     if storage_options is not None and not (isinstance(x, str) and is_remote(x)):
         raise InvalidInput("storage_options are for URLs of s3, gs, http and https. Leave them out.")
     blocks = _dispatch(x, array, columns, storage_options)
@@ -93,11 +95,11 @@ def dask_rows(x: Any) -> Any:
 def _dispatch(
     x: Any, array: str | None, columns: Sequence[str] | None, storage_options: Mapping[str, Any] | None
 ) -> RowBlocks:
-    if isinstance(x, str | Path):
-        refuse_secrets(str(x))
-        refuse_pipes(str(x).removeprefix("file://"))
-    if isinstance(x, str | Path) and is_table(str(x).removeprefix("file://")):
-        return open_table_file(str(x).removeprefix("file://"), array, columns)
+    if isinstance(x, str):
+        refuse_secrets(x)
+        refuse_pipes(x.removeprefix("file://"))
+    if isinstance(x, str) and is_table(x.removeprefix("file://")):
+        return open_table_file(x.removeprefix("file://"), array, columns)
     if is_frame(x):
         if array is not None:
             raise InvalidInput(f"array={array!r} names a member of a Zarr group, but a {type(x).__name__} was given.")
@@ -107,15 +109,15 @@ def _dispatch(
         places = choose_columns([str(name) for name in x.columns], columns, "the dask DataFrame")
         return _open_dask(x[[x.columns[place] for place in places]])
     if columns is not None:
-        what = str(x) if isinstance(x, str | Path) else f"a {type(x).__name__}"
+        what = x if isinstance(x, str) else f"a {type(x).__name__}"
         raise InvalidInput(
             f"columns={list(columns)} are chosen by name from tables (Parquet, Arrow, DataFrames), and {what} is none. "
             "Leave them out, or write the columns wanted with `spae ingest TABLE DATA.zarr --columns ...`."
         )
     if isinstance(x, str) and is_remote(x):
         return open_address(parse_address(x, storage_options), array)
-    if isinstance(x, str | Path):
-        return open_path(str(x), array)
+    if isinstance(x, str):
+        return open_path(x, array)
     kind = type(x).__module__.partition(".")[0]
     if kind == "zarr":
         return open_zarr_object(x, array, "the Zarr group" if hasattr(x, "arrays") else "the Zarr array")
@@ -196,8 +198,9 @@ def dask_kind(x: Any) -> str | None:
 
 
 def _open_dask(x: Any) -> RowBlocks:
-    from spae_dask.storage.sources.dask_blocks import DaskBlocks, has_unknown_rows
+    from spae_dask.storage.sources.dask_blocks import DaskBlocks, has_unknown_rows, refuse_asynchronous
 
+    refuse_asynchronous()
     unknown = dask_kind(x) == "dataframe" or has_unknown_rows(x)
     return DaskBlocks(_dask_array(x, counted=True), n_counts=int(unknown))
 

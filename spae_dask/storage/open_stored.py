@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from spae_dask.blocks import RowBlocks
 from spae_dask.errors import InvalidInput, NotFound, SpaeError, StorageError
+from spae_dask.plain_files import in_shell
 from spae_dask.storage.no_code import refuse_code
 from spae_dask.storage.readable import READABLE, check_blocks, check_two_dimensional
 from spae_dask.storage.remote.address import Address
@@ -42,7 +44,7 @@ def open_path(path: str, array: str | None) -> RowBlocks:
         check_two_dimensional(len(blocks.stored_shape), blocks.stored_shape, path)
         return blocks
     if path.endswith(NOT_ZARR):
-        raise InvalidInput(f"{path} is not read directly. Convert it once: `spae ingest {path} DATA.zarr`.")
+        raise InvalidInput(f"{path} is not read directly. Convert it once: `spae ingest {in_shell(path)} DATA.zarr`.")
     if path.endswith(".h5ad"):
         return _open_h5ad(path, array)
     return _open_zarr_path(path, array)
@@ -122,6 +124,7 @@ def open_zarr_object(node: Any, array: str | None, name: str) -> RowBlocks:
     if isinstance(node, zarr.Group):
         with _metadata_of_members(name):
             member = choose_member(node, array, name)
+            member = replace(member, node=_as_stored(member.node))
     elif array is not None:
         raise InvalidInput(f"{name} is an array, so it has no member {array!r}. Leave the member name out.")
     else:
@@ -140,6 +143,18 @@ def open_zarr_object(node: Any, array: str | None, name: str) -> RowBlocks:
     if 0 not in blocks.shape:  # or else it is refused as empty
         check_blocks(blocks.shape, blocks.rows_per_block, member.name)
     return blocks
+
+
+def _as_stored(node: Any) -> Any:
+    """A member of a group by its own metadata: the group's consolidated copy of them may be of an earlier time."""
+    import zarr
+
+    try:
+        if isinstance(node, zarr.Group):
+            return zarr.open_group(node.store_path, mode="r", use_consolidated=False)
+        return zarr.open_array(node.store_path, mode="r")
+    except FileNotFoundError:  # the copy is all there is
+        return node
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 from pathlib import Path
 
 import numpy as np
@@ -333,3 +334,14 @@ def test_a_climate_run_goes_from_its_file_to_named_cells(spae, tmp_path):
     refused = spae("ingest", SAMPLES / "A1B_north_america.nc", tmp_path / "b.zarr", "--sample-dim", "time,depth")
     assert refused.code == 3
     assert "'depth' is no dimension" in refused.err
+
+
+def test_the_next_commands_work_as_they_stand_for_names_that_begin_with_a_dash(spae, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_zarr(tmp_path / "-x.zarr", planted())
+    ended = spae("fit", "./-x.zarr", "-k", K, "-r", R, "-o", "-e.zarr")
+    assert ended.code == 0
+    commands = [line[line.index("spae ") + 5 :] for line in ended.err.splitlines() if " spae " in line]
+    assert len(commands) == 3
+    for command in commands:
+        assert spae(*shlex.split(command)).code == 0, command

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -40,7 +41,7 @@ def read_encoder(path: str | Path) -> EncoderArtifact:
     StorageError
         If a chunk is lost, unreadable or not what was written.
     """
-    name = str(path)
+    name = os.fsdecode(path)
     return read_group(_open_group(name), name)
 
 
@@ -57,7 +58,7 @@ def encoder_fingerprint(path: str | Path) -> str:
     NotFound, InvalidInput, StorageError
         As `read_encoder`, of all but the arrays.
     """
-    name = str(path)
+    name = os.fsdecode(path)
     attributes: dict[str, Any] = dict(_open_group(name).attrs)
     _check_attributes(attributes, name)
     return hashlib.sha256(json.dumps(attributes, sort_keys=True).encode()).hexdigest()

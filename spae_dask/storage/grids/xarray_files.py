@@ -138,6 +138,8 @@ def _opened(path: str) -> xr.Dataset:
             f"{path} is a single Zarr array, and a variable or a dimension was named. Leave these out, or give a "
             "dataset."
         )
+    if local and engine == "zarr":
+        options["consolidated"] = False  # that copy of the metadata may be of an earlier time
     try:
         return xr.open_dataset(path, engine=engine, **options)
     except ImportError as error:

@@ -3,6 +3,7 @@
 Sparse ones stay as they are.
 """
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -90,11 +91,13 @@ def open_incoming(
     source, array, columns, header, budget, variable, sample_dim
         As in :func:`spae_dask.storage.ingesting.ingest.ingest`.
     """
-    name = str(source).lower() if isinstance(source, str | Path) else ""
+    if isinstance(source, os.PathLike):
+        source = os.fsdecode(source)
+    name = source.lower() if isinstance(source, str) else ""
     if name:
-        refuse_secrets(str(source))
-        refuse_pipes(str(source).removeprefix("file://"))
-    if name.endswith(NETCDF) or variable is not None or sample_dim is not None or (name and _is_dataset(str(source))):
+        refuse_secrets(source)
+        refuse_pipes(source.removeprefix("file://"))
+    if name.endswith(NETCDF) or variable is not None or sample_dim is not None or (name and _is_dataset(source)):
         if array is not None or header is not None:
             raise InvalidInput(
                 f"{source} is read as a grid, whose variable is named by variable=NAME (--variable NAME); leave array "
@@ -133,7 +136,7 @@ def _is_dataset(path: str) -> bool:
 
 
 def _from_grid(source: Any, variable: str | None, sample_dim: str | Sequence[str] | None, budget: int) -> Incoming:
-    if not isinstance(source, str | Path):
+    if not isinstance(source, str):
         raise InvalidInput(
             f"variable and sample_dim are about netCDF files and Zarr datasets, and a {type(source).__name__} was "
             "given. Give a path, or leave them out."
@@ -145,7 +148,7 @@ def _from_grid(source: Any, variable: str | None, sample_dim: str | Sequence[str
             f'{source} needs xarray, which is not installed. Run `pip install "spae-dask[xarray]"`.'
         ) from error
 
-    opened = open_grid(str(source).removeprefix("file://"), variable=variable, sample_dim=sample_dim, budget=budget)
+    opened = open_grid(source.removeprefix("file://"), variable=variable, sample_dim=sample_dim, budget=budget)
     rows = opened.rows
     n, d = rows.shape
     return Incoming(

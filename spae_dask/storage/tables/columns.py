@@ -29,7 +29,7 @@ def choose_columns(names: Sequence[str], wanted: Sequence[str] | None, table: st
         If a name is not there, a pattern fits none, or a chosen name is there twice; the nearest names are told.
     """
     if wanted is None:
-        _refuse_twice(names, range(len(names)), table)
+        check_names(names, table)
         return tuple(range(len(names)))
     if isinstance(wanted, str) or not all(isinstance(each, str) for each in wanted):
         raise InvalidInput(f"columns={wanted!r} is not a list of names: give one, such as ['a', 'b'] or ['expr_*'].")
@@ -46,6 +46,25 @@ def choose_columns(names: Sequence[str], wanted: Sequence[str] | None, table: st
     return tuple(chosen)
 
 
+def check_names(names: Sequence[object], table: str) -> None:
+    """Refuse names of columns that a later table cannot be compared with.
+
+    Raises
+    ------
+    InvalidInput
+        If one is there twice, or if only some of them are strings.
+    """
+    strings = [name for name in names if isinstance(name, str)]
+    others = [name for name in names if not isinstance(name, str)]
+    if strings and others:
+        raise InvalidInput(
+            f"{table} has columns whose names are strings, such as {strings[0]!r}, and columns whose names are not, "
+            f"such as {others[0]!r}. Allowed are names that are all strings, or none of them. Rename the columns: "
+            "frame.columns = [str(name) for name in frame.columns]."
+        )
+    _refuse_twice(names, range(len(names)), table)
+
+
 def _nothing_called(wanted: str, names: Sequence[str], table: str) -> str:
     close = get_close_matches(wanted, names, n=3)
     what = "no column fits the pattern" if any(mark in wanted for mark in "*?[") else "there is no column"
@@ -53,8 +72,8 @@ def _nothing_called(wanted: str, names: Sequence[str], table: str) -> str:
     return f"{table}: {what} {wanted!r}. {hint}"
 
 
-def _refuse_twice(names: Sequence[str], places: Sequence[int] | range | Mapping[int, None], table: str) -> None:
-    seen: set[str] = set()
+def _refuse_twice(names: Sequence[object], places: range | Mapping[int, None], table: str) -> None:
+    seen: set[object] = set()
     for place in places:
         if names[place] in seen:
             raise InvalidInput(

@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from spae_dask.errors import InvalidInput
 from spae_dask.storage.sources.sentinel import holding_nan
-from spae_dask.storage.tables.columns import refuse_non_numeric
+from spae_dask.storage.tables.columns import check_names, refuse_non_numeric
 
 
 def array_of_frame(frame: Any, *, counted: bool) -> da.Array:
@@ -52,10 +52,11 @@ def common_dtype(names: Any, dtypes: Any) -> np.dtype[Any]:
     NotNumbers
         If one of them is not of real numbers.
     InvalidInput
-        If there are none.
+        If there are none, or their names are mixed or not unique.
     """
     if not len(names):
         raise InvalidInput("the dask DataFrame has no columns: found 0 feature(s) while a minimum of 1 is required.")
+    check_names(list(names), "the dask DataFrame")
     found, refused = [], {}
     for name, each in zip(names, dtypes, strict=True):
         numeric = _numpy_dtype(each)

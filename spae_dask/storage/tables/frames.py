@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from spae_dask.errors import InvalidInput
 from spae_dask.storage.sources.sentinel import holding_nan
-from spae_dask.storage.tables.columns import choose_columns, refuse_non_numeric
+from spae_dask.storage.tables.columns import check_names, choose_columns, refuse_non_numeric
 
 Numbers = npt.NDArray[Any]
 
@@ -67,6 +67,7 @@ def matrix_of(frame: Any, columns: Sequence[str] | None) -> tuple[Numbers, tuple
     names = _names(frame)
     if columns is None:
         chosen = _all_columns(frame)
+        check_names([_listed(frame)[place] for place in chosen], name)
     elif names is None:  # pandas with numbers or tuples for names
         raise InvalidInput(f"columns={list(columns)}: the columns of {name} are not all called by strings.")
     else:
@@ -95,8 +96,12 @@ def matrix_of(frame: Any, columns: Sequence[str] | None) -> tuple[Numbers, tuple
     return rows, chosen_names
 
 
+def _listed(frame: Any) -> list[Any]:
+    return list(frame.schema.names if _library(frame) == "pyarrow" else frame.columns)
+
+
 def _names(frame: Any) -> tuple[str, ...] | None:
-    listed = frame.schema.names if _library(frame) == "pyarrow" else list(frame.columns)
+    listed = _listed(frame)
     return tuple(map(str, listed)) if all(isinstance(each, str) for each in listed) else None
 
 
