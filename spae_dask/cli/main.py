@@ -3,9 +3,10 @@
 import signal
 import sys
 from collections.abc import Callable, Sequence
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
+from rich.markup import escape
 from typer.main import get_command
 
 from spae_dask import __version__
@@ -86,6 +87,18 @@ def spae(
     """Sparse PCA with a certificate, on matrices that do not fit in memory."""
 
 
+def _command() -> Any:
+    """The command with its verbs, whose texts mean what they say: ``[demo]`` in them is no markup."""
+    command = get_command(app)
+    every: list[Any] = [command]
+    for each in every:
+        every += getattr(each, "commands", {}).values()
+        each.epilog = escape(each.epilog or "")
+        for texts in (each, *each.params):
+            texts.help = escape(getattr(texts, "help", None) or "")
+    return command
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and give back its exit code; nothing is raised for what a user can do wrong.
 
@@ -96,7 +109,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     words = list(sys.argv[1:] if argv is None else argv)
     try:
-        code = get_command(app)(args=words or ["--help"], prog_name="spae", standalone_mode=False, obj=main)
+        code = _command()(args=words or ["--help"], prog_name="spae", standalone_mode=False, obj=main)
         if not words:
             code = 2
     except UsageError as error:
