@@ -30,7 +30,8 @@ from spae_dask.cli import (
 )
 from spae_dask.cli import run as run_verb
 from spae_dask.cli.exits import BROKEN_PIPE, UsageError
-from spae_dask.cli.screen import Screen, forget_stdout
+from spae_dask.cli.screen import Screen, unwritten
+from spae_dask.cli.streams import STDOUT, forget, prepare_streams
 
 app = typer.Typer(
     name="spae",
@@ -114,19 +115,22 @@ def main(argv: Sequence[str] | None = None) -> int:
             code = 2
     except UsageError as error:
         screen = Screen(as_json="--json" in words, quiet=True, verbose=0, log_json="--log-json" in words)
-        code = screen.fail(error, debug=False)
-        screen.close()
+        code = screen.close(screen.fail(error, debug=False))
     return int(code or 0)
 
 
 def run() -> NoReturn:
     """Run the command of this process, and end the process."""
+    prepare_streams()
     try:
         code = main()
         sys.stdout.flush()
     except KeyboardInterrupt:  # before there was anything to clean up
         code = 128 + signal.SIGINT
     except BrokenPipeError:
-        forget_stdout()
+        forget(STDOUT)
         code = BROKEN_PIPE
+    except OSError as error:  # of help and version; commands report their own
+        forget(STDOUT)
+        code = Screen(as_json=False, quiet=True, verbose=0).fail(unwritten(error), debug=False)
     sys.exit(code)

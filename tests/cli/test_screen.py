@@ -119,8 +119,8 @@ def test_no_message_shows_the_secrets_of_a_url(capsys, log_json):
     screen.note(WHAT)
     screen.log(WHAT)
     screen.warn(WHAT)
-    screen.fail(ValueError(WHAT), debug=True)
-    screen.close()
+    code = screen.fail(ValueError(WHAT), debug=True)
+    assert screen.close(code) == code
     out, err = capsys.readouterr()
     assert "s3cret" not in out + err
     assert err.count("cannot read https://...@example.org/x.zarr nor s3://b/k?...") >= 5
