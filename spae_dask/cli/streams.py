@@ -44,7 +44,7 @@ def prepare_streams() -> None:
             setattr(sys, name, os.fdopen(number, "w" if number else "r", closefd=False))
     stderr = sys.stderr
     if isinstance(stderr, io.TextIOWrapper):
-        sys.stderr = sys.__stderr__ = Lenient(stderr.detach(), stderr.encoding, "backslashreplace", line_buffering=True)
+        sys.stderr = Lenient(stderr.buffer, stderr.encoding, "backslashreplace", line_buffering=True)
 
 
 def forget(number: int, flags: int = os.O_WRONLY) -> None:
