@@ -30,6 +30,7 @@ from spae_dask.cli import (
 )
 from spae_dask.cli import run as run_verb
 from spae_dask.cli.exits import BROKEN_PIPE, UsageError
+from spae_dask.cli.parsing import Verb, asked_for_help
 from spae_dask.cli.screen import Screen, unwritten
 from spae_dask.cli.streams import STDOUT, forget, prepare_streams
 
@@ -39,7 +40,8 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Exit codes: 0 done, 2 usage, 3 bad input, 4 does not fit the memory, 5 storage, 6 cluster, "
-    "75 other parts come first, 130 interrupted, 143 terminated. Start with `spae demo`, or with `spae check DATA`.",
+    "75 other parts come first, 130 interrupted, 143 terminated. Start with `spae demo`, or with `spae check DATA`; "
+    "`spae help COMMAND` tells more.",
 )
 
 DEMO_EXAMPLES = """Examples:
@@ -68,7 +70,7 @@ VERBS: dict[str, tuple[Callable[..., None], str]] = {
 """In the order of use, which is the order of the help."""
 
 for _name, (_verb, _examples) in VERBS.items():
-    app.command(_name, epilog=_examples)(_verb)
+    app.command(_name, cls=Verb, epilog=_examples)(_verb)
 app.add_typer(checkpoint.app, name="checkpoint")
 app.command("mpi", epilog=mpi.EXAMPLES, context_settings=mpi.TAKES_COMMAND)(mpi.mpi)
 
@@ -108,7 +110,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     argv : sequence of str, optional
         The words after ``spae``; those of this process if not given.
     """
-    words = list(sys.argv[1:] if argv is None else argv)
+    words = asked_for_help(list(sys.argv[1:] if argv is None else argv))
     try:
         code = _command()(args=words or ["--help"], prog_name="spae", standalone_mode=False, obj=main)
         if not words:

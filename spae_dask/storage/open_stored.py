@@ -9,9 +9,9 @@ from typing import Any
 
 from spae_dask.blocks import RowBlocks
 from spae_dask.errors import InvalidInput, NotFound, SpaeError, StorageError
-from spae_dask.plain_files import in_shell
+from spae_dask.plain_files import beside, in_shell
 from spae_dask.storage.no_code import refuse_code
-from spae_dask.storage.readable import READABLE, check_blocks, check_two_dimensional
+from spae_dask.storage.readable import STORED, check_blocks, check_two_dimensional
 from spae_dask.storage.remote.address import Address
 
 NOT_ZARR = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".nc", ".h5")
@@ -76,7 +76,7 @@ def open_address(address: Address, array: str | None) -> RowBlocks:
 
     store = open_remote(address)
     reach(store)
-    node = _opened(store, address.url, lambda: absent(store, f"the URL of {READABLE}"))
+    node = _opened(store, address.url, lambda: absent(store, f"the URL of {STORED}"))
     return open_zarr_object(node, array, address.url)
 
 
@@ -85,10 +85,10 @@ def _open_zarr_path(path: str, array: str | None) -> RowBlocks:
 
     where = path if "://" in path else str(Path(path).resolve())
     if "://" not in path and not Path(where).exists():
-        raise NotFound(f"there is nothing at {path}. Give the path of {READABLE}.")
+        raise NotFound(f"there is nothing at {path}.{beside(path)} Give the path of {STORED}.")
     if "://" not in path:
         refuse_odd_metadata(Path(where))
-    node = _opened(where, path, lambda: NotFound(f"{path} is not a Zarr array or group. Give the path of {READABLE}."))
+    node = _opened(where, path, lambda: NotFound(f"{path} is not a Zarr array or group. Give the path of {STORED}."))
     return open_zarr_object(node, array, path)
 
 

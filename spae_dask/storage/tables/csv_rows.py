@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spae_dask.errors import InvalidInput, NotFound, StorageError
+from spae_dask.plain_files import beside
 from spae_dask.storage.tables.columns import choose_columns
 from spae_dask.storage.tables.csv_cells import all_of_length, explain_cells, fill_missing, is_number, split_cells
 
@@ -153,7 +154,7 @@ def open_csv(path: Path, *, header: bool | None = None, columns: Sequence[str] |
         If it is empty, is no UTF-8 text, or its header cannot be one; or if a column that is asked for is not there.
     """
     if not path.exists():
-        raise NotFound(f"there is no file {path}. Give the path of an existing table.")
+        raise NotFound(f"there is no file {path}.{beside(path)} Give the path of an existing table.")
     delimiter = next(mark for suffix, mark in SUFFIXES.items() if path.name.lower().endswith(suffix))
     with _opened(path) as file:
         record, n_lines = _first_record(file, path)

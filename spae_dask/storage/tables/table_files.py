@@ -9,7 +9,7 @@ from typing import Any
 from dask.utils import natural_sort_key
 
 from spae_dask.errors import InvalidInput, NotFound, StorageError
-from spae_dask.plain_files import refuse_pipes
+from spae_dask.plain_files import beside, refuse_pipes
 
 PARQUET = (".parquet", ".parq", ".pq")
 ARROW = (".arrow", ".feather", ".ipc")
@@ -49,7 +49,8 @@ def table_files(path: str) -> tuple[str, ...]:
     root = Path(path).resolve()
     if not root.exists():
         raise NotFound(
-            f"there is nothing at {path}. Give the path of a Parquet file, of a folder of them, or of an Arrow file."
+            f"there is nothing at {path}.{beside(path)} Give the path of a Parquet file, of a folder of them, or of an "
+            "Arrow file."
         )
     if not root.is_dir():
         return (str(root),)
