@@ -1,6 +1,8 @@
 """Data as other programs leave them: other libraries' paths, old files, stale copies of metadata, numbered parts."""
 
+import gzip
 import os
+import subprocess
 from pathlib import Path
 
 import dask.dataframe as dd
@@ -167,3 +169,28 @@ def test_frames_that_are_fitted_are_transformed(names):
     frame = pd.DataFrame(X, columns=names)
     encoder = SparseEncoder(1, n_nonzero=2).fit(frame)
     np.testing.assert_allclose(encoder.transform(frame), (X - X.mean(axis=0)) @ encoder.components_.T, atol=1e-12)
+
+
+TABLE = "alpha,beta\n1,2\n3,4\n"
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32"])
+@pytest.mark.parametrize("name", ["x.csv", "it is.csv.gz"])
+def test_text_of_two_bytes_a_character_is_named_with_a_command_that_converts_it(tmp_path, monkeypatch, encoding, name):
+    monkeypatch.chdir(tmp_path)
+    content = TABLE.encode(encoding)
+    Path(name).write_bytes(gzip.compress(content) if name.endswith("gz") else content)
+    with pytest.raises(InvalidInput, match=encoding.upper().replace("-LE", "LE").replace("-BE", "BE")) as refused:
+        ingest(name, "y.zarr")
+    command = str(refused.value).split("`")[1]
+    subprocess.run(["sh", "-c", command], check=True, timeout=30)
+    assert Path("NEW.csv").read_text(encoding="utf-8-sig") == TABLE
+
+
+@pytest.mark.parametrize("header", [None, True])
+def test_a_table_in_text_with_doubled_names_is_refused(tmp_path, header):
+    (tmp_path / "x.csv").write_text("a,b,a\n1,2,3\n4,5,6\n")
+    with pytest.raises(InvalidInput, match="several columns called 'a'"):
+        ingest(tmp_path / "x.csv", tmp_path / "y.zarr", header=header)
+    ingest(tmp_path / "x.csv", tmp_path / "y.zarr", columns=["b"])
+    np.testing.assert_array_equal(zarr.open_array(tmp_path / "y.zarr")[:], [[2], [5]])

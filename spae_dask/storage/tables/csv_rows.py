@@ -1,5 +1,6 @@
 """Rows of a CSV or TSV file, read in batches of bounded memory and parsed by numpy in C."""
 
+import codecs
 import gzip
 import zlib
 from collections.abc import Iterator, Sequence
@@ -13,12 +14,15 @@ import numpy as np
 import numpy.typing as npt
 
 from spae_dask.errors import InvalidInput, NotFound, StorageError
-from spae_dask.plain_files import beside
-from spae_dask.storage.tables.columns import choose_columns
+from spae_dask.plain_files import beside, in_shell
+from spae_dask.storage.tables.columns import check_names, choose_columns
 from spae_dask.storage.tables.csv_cells import all_of_length, explain_cells, fill_missing, is_number, split_cells
 
 SUFFIXES = {".csv": ",", ".tsv": "\t", ".csv.gz": ",", ".tsv.gz": "\t"}
 """File names that are read, and what separates their cells."""
+
+UTF_16, UTF_32 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE), (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)
+"""Bytes that such text begins with; those of UTF-32 begin with those of UTF-16."""
 
 BATCH_CHARACTERS = 1 << 20
 MAX_LINE_CHARACTERS = 16 << 20
@@ -221,6 +225,7 @@ def _check_header(names: list[str], path: Path, *, header: bool | None, chosen: 
         )
     if "" in names:
         raise InvalidInput(f"{path}: column {names.index('') + 1} has no name. Name every column in the header row.")
+    check_names(names, str(path))
 
 
 def _line_too_long(path: Path, line: int) -> InvalidInput:
@@ -230,11 +235,26 @@ def _line_too_long(path: Path, line: int) -> InvalidInput:
     )
 
 
+def _refuse_wide(start: bytes, path: Path) -> None:
+    """Refuse text of two or four bytes a character, of which UTF-8 may take every byte."""
+    wide = "UTF-32" if start.startswith(UTF_32) else "UTF-16" if start.startswith(UTF_16) else None
+    if wide is None and b"\0" in start:  # without a mark
+        wide = "UTF-16BE" if start.startswith(b"\0") else "UTF-16LE"
+    if wide is not None:
+        print_it = "gunzip -c" if path.name.lower().endswith(".gz") else "cat"
+        raise InvalidInput(
+            f"{path} is {wide} text, and tables are read as UTF-8. Convert it: `{print_it} {in_shell(path)} | iconv "
+            f"-f {wide} -t UTF-8 > NEW.csv`."
+        )
+
+
 @contextmanager
 def _opened(path: Path) -> Iterator[IO[str]]:
     """The file as text; what goes wrong in reading it is told with its name."""
     opener: Any = gzip.open if path.name.lower().endswith(".gz") else open
     try:
+        with opener(path, "rb") as file:
+            _refuse_wide(file.read(4), path)
         with opener(path, "rt", encoding="utf-8-sig", newline=None) as file:
             yield file
     except UnicodeDecodeError as error:
