@@ -46,7 +46,8 @@ def open_matrix(
     array : str, optional
         Which member, if ``x`` is a Zarr group or of AnnData: such as ``layers/counts`` or ``raw/X``.
     columns : sequence of str, optional
-        Which columns of a table, in memory or on disk, in that order: names, or patterns such as ``expr_*``.
+        Which columns of a table, in memory or on disk, in that order: names, patterns such as ``expr_*``, ``@numeric``
+        for all columns of numbers, and ``!name`` or ``!pattern`` for all but those.
     storage_options : mapping, optional
         How to reach a URL of s3, gs, http or https: ``anon`` (bool: unsigned requests, for public buckets), and of s3
         ``endpoint_url``, ``region`` and ``profile`` (str). What is not given is taken from the environment and from
@@ -106,7 +107,14 @@ def _dispatch(
         values, names = matrix_of(x, columns)
         return replace(_in_memory(values), name=f"the {type(x).__name__}", feature_names=names)
     if columns is not None and dask_kind(x) == "dataframe":
-        places = choose_columns([str(name) for name in x.columns], columns, "the dask DataFrame")
+        from spae_dask.storage.tables.dask_frames import is_numeric
+
+        places = choose_columns(
+            [str(name) for name in x.columns],
+            columns,
+            "the dask DataFrame",
+            is_numeric=lambda place: is_numeric(x.dtypes.iloc[place]),
+        )
         return _open_dask(x[[x.columns[place] for place in places]])
     if columns is not None:
         what = x if isinstance(x, str) else f"a {type(x).__name__}"

@@ -9,6 +9,7 @@ import dask.dataframe as dd
 import h5py
 import numpy as np
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 import scipy.sparse as sp
@@ -194,3 +195,36 @@ def test_a_table_in_text_with_doubled_names_is_refused(tmp_path, header):
         ingest(tmp_path / "x.csv", tmp_path / "y.zarr", header=header)
     ingest(tmp_path / "x.csv", tmp_path / "y.zarr", columns=["b"])
     np.testing.assert_array_equal(zarr.open_array(tmp_path / "y.zarr")[:], [[2], [5]])
+
+
+MIXED = pd.DataFrame({"id": list("xyz"), "a": [1, 2, 4], "note": ["", "n", "m"], "b": [0.5, None, 2.0]})
+
+
+def as_file(suffix: str, folder: Path) -> Path:
+    path = folder / f"t.{suffix}"
+    if suffix == "parquet":
+        MIXED.to_parquet(path)
+    elif suffix == "feather":
+        MIXED.to_feather(path)
+    else:
+        MIXED.to_csv(path, index=False)
+    return path
+
+
+@pytest.mark.parametrize("kind", ["parquet", "feather", "csv", "pandas", "polars", "arrow", "dask"])
+@pytest.mark.parametrize("wanted", [["@numeric"], ["!id", "!note"], ["@numeric", "!b"]])
+def test_columns_of_numbers_and_all_but_mean_the_same_in_every_table(tmp_path, kind, wanted):
+    if kind == "csv":
+        ingest(as_file("csv", tmp_path), tmp_path / "x.zarr", columns=wanted)
+        source = open_matrix(tmp_path / "x.zarr")
+    else:
+        makers = {
+            "pandas": lambda: MIXED,
+            "polars": lambda: pl.from_pandas(MIXED),
+            "arrow": lambda: pa.Table.from_pandas(MIXED),
+            "dask": lambda: dd.from_pandas(MIXED, npartitions=1),
+        }
+        given = makers[kind]() if kind in makers else as_file(kind, tmp_path)
+        source = open_matrix(given, columns=wanted)
+    expected = MIXED[["a"] if "!b" in wanted else ["a", "b"]].to_numpy()
+    np.testing.assert_array_equal(rows_of(source), expected)

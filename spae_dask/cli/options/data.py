@@ -67,7 +67,8 @@ ColumnsOption = Annotated[
         "--columns",
         metavar="NAMES",
         callback=check_columns,
-        help="Which columns of a table: names or patterns with commas between, as in a,b,'expr_*'. Default: all.",
+        help="Which columns of a table: names or patterns with commas between, as in a,b,'expr_*'; @numeric for all "
+        "columns of numbers; '!name,!expr_*' for all but those. Default: all.",
         show_default=False,
         rich_help_panel=DATA,
     ),

@@ -15,8 +15,15 @@ import numpy.typing as npt
 
 from spae_dask.errors import InvalidInput, NotFound, StorageError
 from spae_dask.plain_files import beside, in_shell
-from spae_dask.storage.tables.columns import check_names, choose_columns
-from spae_dask.storage.tables.csv_cells import all_of_length, explain_cells, fill_missing, is_number, split_cells
+from spae_dask.storage.tables.columns import NUMERIC, check_names, choose_columns
+from spae_dask.storage.tables.csv_cells import (
+    all_of_length,
+    columns_of_numbers,
+    explain_cells,
+    fill_missing,
+    is_number,
+    split_cells,
+)
 
 SUFFIXES = {".csv": ",", ".tsv": "\t", ".csv.gz": ",", ".tsv.gz": "\t"}
 """File names that are read, and what separates their cells."""
@@ -148,7 +155,8 @@ def open_csv(path: Path, *, header: bool | None = None, columns: Sequence[str] |
         Whether the first row names the columns. By default it must, and a row of numbers only is refused, since it
         might be either; but quoted numbers above bare ones are names.
     columns : sequence of str, optional
-        Names, or patterns such as ``expr_*``, of the columns to read.
+        Names, patterns and words of the columns to read, as for `choose_columns`. Columns of numbers are told by the
+        first rows.
 
     Raises
     ------
@@ -168,7 +176,17 @@ def open_csv(path: Path, *, header: bool | None = None, columns: Sequence[str] |
     if header is not False:
         if header is None and _quoted_above_bare(sample, record, delimiter):
             header = True
-        chosen = None if columns is None else choose_columns(names, columns, str(path))
+        if columns is not None:
+            # the first rows, of which the last may not be whole
+            below = sample[len(record) : len(sample) if len(sample) < BATCH_CHARACTERS else sample.rfind("\n")]
+            numbers = columns_of_numbers(below, len(names), delimiter) if NUMERIC in columns else frozenset()
+            chosen = choose_columns(
+                names,
+                columns,
+                str(path),
+                is_numeric=lambda place: place in numbers,
+                everything=[place for place, name in enumerate(names) if name],  # row labels have no name
+            )
         _check_header(names, path, header=header, chosen=chosen)
     elif columns is not None:
         raise InvalidInput(f"{path} has no header (header=False), so columns={list(columns)} cannot be told by name.")

@@ -59,13 +59,18 @@ def common_dtype(names: Any, dtypes: Any) -> np.dtype[Any]:
     check_names(list(names), "the dask DataFrame")
     found, refused = [], {}
     for name, each in zip(names, dtypes, strict=True):
-        numeric = _numpy_dtype(each)
-        if numeric is None or numeric.kind not in "fiub":
-            refused[str(name)] = str(each)
+        if is_numeric(each):
+            found.append(_numpy_dtype(each))
         else:
-            found.append(numeric)
+            refused[str(name)] = str(each)
     refuse_non_numeric(refused, len(dtypes), "the dask DataFrame")
     return np.result_type(*found)
+
+
+def is_numeric(dtype: Any) -> bool:
+    """Whether a column of this type holds real numbers."""
+    numeric = _numpy_dtype(dtype)
+    return numeric is not None and numeric.kind in "fiub"
 
 
 def _numpy_dtype(dtype: Any) -> np.dtype[Any] | None:

@@ -65,14 +65,20 @@ def matrix_of(frame: Any, columns: Sequence[str] | None) -> tuple[Numbers, tuple
             "row blocks."
         )
     names = _names(frame)
+    read = {"pandas": _of_pandas, "polars": _of_polars, "pyarrow": _of_arrow}[library]
     if columns is None:
         chosen = _all_columns(frame)
         check_names([_listed(frame)[place] for place in chosen], name)
     elif names is None:  # pandas with numbers or tuples for names
         raise InvalidInput(f"columns={list(columns)}: the columns of {name} are not all called by strings.")
     else:
-        chosen = choose_columns(names, columns, name)
-    read = {"pandas": _of_pandas, "polars": _of_polars, "pyarrow": _of_arrow}[library]
+        chosen = choose_columns(
+            names,
+            columns,
+            name,
+            is_numeric=lambda place: not isinstance(read(frame, place), str),
+            everything=_all_columns(frame),
+        )
     if library == "pandas" and columns is None and all(isinstance(kind, np.dtype) for kind in frame.dtypes):
         kinds = set(frame.dtypes)
         if len(kinds) == 1 and next(iter(kinds)).kind in "fiub":
