@@ -61,7 +61,7 @@ def fit(
         page = wanted_report(performance_report, output)
         check_paths(output, [given.data], force=force)
         check_checkpoint(kept.checkpoint, given.data, output)
-        source = given.which.open(given.data)
+        source = given.which.open(given.data, given.memory)
         place = where.place(given.memory, page)
         long = given.plan(source).seconds > WORTH_CALIBRATING  # refuses what no process could do before any is started
         place = place.sized(source, [lambda resources: given.plan(source, resources=resources)])

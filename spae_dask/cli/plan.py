@@ -61,7 +61,7 @@ def plan(
     with session("plan", shown) as screen:
         from spae_dask.estimators.planning import plan as plan_fit
 
-        source = which.open(data)
+        source = which.open(data, memory)
         place = where.place(memory)
 
         def planned(resources: "Resources | None", *, calibrated: bool = False) -> "Plan":

@@ -61,7 +61,7 @@ def resources_for(client: Client | None, memory_limit: int | str | None) -> Reso
         If the client was closed, its scheduler does not answer in time, there are no workers, or they do not run what
         this process runs.
     """
-    wanted = parse_memory(setting("memory-limit") if memory_limit is None else memory_limit)
+    wanted = memory_given(memory_limit)
     if client is None:
         limit = memory_nbytes() if wanted is None else wanted
         return Resources("threads of this process", 1, int(CPU_COUNT), int(limit))
@@ -89,6 +89,11 @@ def resources_for(client: Client | None, memory_limit: int | str | None) -> Reso
     here = all(w["host"] == LOOPBACK for w in workers)
     cores = int(CPU_COUNT) if here else None
     return Resources(where, len(workers), min(w["nthreads"] for w in workers), int(limit), cores)
+
+
+def memory_given(memory_limit: int | str | None) -> int | None:
+    """Bytes of a memory limit that is given, else of the setting; None without either."""
+    return parse_memory(setting("memory-limit") if memory_limit is None else memory_limit)
 
 
 def parse_memory(memory_limit: int | str | None) -> int | None:

@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,9 @@ import scipy.sparse as sp
 
 from spae_dask.blocks import ArrayBlocks, RowBlocks, as_csr, check_unmasked
 from spae_dask.errors import InvalidInput, NotNumbers
+from spae_dask.machine import memory_nbytes
 from spae_dask.plain_files import refuse_pipes
+from spae_dask.storage.held_files import is_held, read_whole
 from spae_dask.storage.open_stored import open_address, open_path, open_table_file, open_zarr_object
 from spae_dask.storage.readable import READABLE, check_real, check_two_dimensional
 from spae_dask.storage.remote.address import is_remote, parse_address
@@ -30,16 +33,20 @@ def open_matrix(
     array: str | None = None,
     columns: Sequence[str] | None = None,
     storage_options: Mapping[str, Any] | None = None,
+    memory_limit: int | None = None,
 ) -> RowBlocks:
-    """Open a matrix for reading in row blocks; nothing but metadata is read (of CSR matrices on disk, row pointers).
+    """Open a matrix for reading in row blocks; nothing but metadata is read.
+
+    Of CSR matrices on disk row pointers are read as well, and text tables and netCDF files are read whole.
 
     Parameters
     ----------
     x : object
         A path (str or path-like) or URL of a Zarr array, of a Zarr group, of an AnnData store (its ``X``), of a Parquet
-        file or folder, or of an Arrow (Feather) or ``.npy`` file; a path of an ``.h5ad`` file; an AnnData object (its
-        ``X``), in memory, backed, lazy or a view of one; a ``zarr.Array``, ``zarr.Group``, ``h5py.Dataset`` or
-        ``h5py.Group``; a numpy array or memory map (n, d); a scipy.sparse matrix; a DataFrame of pandas or polars, or a
+        file or folder, or of an Arrow (Feather) or ``.npy`` file; a path of an ``.h5ad`` file; a path of a text table
+        (``.csv``, ``.tsv``, also ``.gz``) or of a netCDF file, which are held in memory; an AnnData object (its ``X``),
+        in memory, backed, lazy or a view of one; a ``zarr.Array``, ``zarr.Group``, ``h5py.Dataset`` or ``h5py.Group``;
+        a numpy array or memory map (n, d); a scipy.sparse matrix; a DataFrame of pandas or polars, or a
         ``pyarrow.Table``; a dask array; a dask DataFrame of numbers (rows of unknown number are counted, which is a
         pass of its own); an ``xarray.DataArray`` of two dimensions, of which the first are the rows (of more:
         ``GridEncoder``); anything ``numpy.asarray`` makes a 2-d array of.
@@ -52,6 +59,9 @@ def open_matrix(
         How to reach a URL of s3, gs, http or https: ``anon`` (bool: unsigned requests, for public buckets), and of s3
         ``endpoint_url``, ``region`` and ``profile`` (str). What is not given is taken from the environment and from
         AWS's profile files, credentials always.
+    memory_limit : int, optional
+        Bytes that a process may use in all, which decide whether a text or netCDF file can be held; by default those of
+        the machine.
 
     Returns
     -------
@@ -62,6 +72,8 @@ def open_matrix(
     ------
     NotFound
         If there is nothing at that path.
+    MemoryBudgetExceeded
+        If a text or netCDF file is too large to be held in memory.
     InvalidInput
         If it is not two-dimensional, is empty, does not hold real numbers, or lacks one of the columns (columns of a
         table that are no numbers are named), or is stored by columns on disk; or a URL or option is not allowed
@@ -73,7 +85,10 @@ def open_matrix(
         x = os.fsdecode(x)
     if storage_options is not None and not (isinstance(x, str) and is_remote(x)):
         raise InvalidInput("storage_options are for URLs of s3, gs, http and https. Leave them out.")
-    blocks = _dispatch(x, array, columns, storage_options)
+    if isinstance(x, str) and not is_remote(x) and is_held(x):
+        blocks: RowBlocks = _held(x.removeprefix("file://"), array, columns, memory_limit)
+    else:
+        blocks = _dispatch(x, array, columns, storage_options)
     n, d = blocks.shape
     check_real(blocks.dtype, blocks.describe())
     if n == 0 or d == 0:
@@ -82,6 +97,14 @@ def open_matrix(
             f"(shape=({n}, {d})) while a minimum of 1 is required. There is nothing to compute on."
         )
     return blocks
+
+
+def _held(path: str, array: str | None, columns: Sequence[str] | None, memory_limit: int | None) -> ArrayBlocks:
+    """The rows of a text or netCDF file, all of them read."""
+    refuse_secrets(path)
+    refuse_pipes(path)
+    values, names = read_whole(path, array, columns, memory_nbytes() if memory_limit is None else memory_limit)
+    return replace(_in_memory(values), name=str(Path(path).resolve()), feature_names=names)
 
 
 def dask_rows(x: Any) -> Any:

@@ -9,13 +9,13 @@ from typing import Any
 
 from spae_dask.blocks import RowBlocks
 from spae_dask.errors import InvalidInput, NotFound, SpaeError, StorageError
-from spae_dask.plain_files import beside, in_shell
+from spae_dask.plain_files import beside
 from spae_dask.storage.no_code import refuse_code
 from spae_dask.storage.readable import STORED, check_blocks, check_two_dimensional
 from spae_dask.storage.remote.address import Address
 
 NOT_ZARR = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".nc", ".h5")
-"""Ends of names of files that `spae ingest` reads, or will not."""
+"""Ends of names of files that are not read from URLs; of those on a disk all but the last are, see `held_files`."""
 
 
 def open_table_file(path: str, array: str | None, columns: Sequence[str] | None) -> RowBlocks:
@@ -44,7 +44,7 @@ def open_path(path: str, array: str | None) -> RowBlocks:
         check_two_dimensional(len(blocks.stored_shape), blocks.stored_shape, path)
         return blocks
     if path.endswith(NOT_ZARR):
-        raise InvalidInput(f"{path} is not read directly. Convert it once: `spae ingest {in_shell(path)} DATA.zarr`.")
+        raise InvalidInput(f"{path} is of a type that is not read. Write it as .h5ad, .npy or Zarr.")
     if path.endswith(".h5ad"):
         return _open_h5ad(path, array)
     return _open_zarr_path(path, array)

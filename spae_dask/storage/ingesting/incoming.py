@@ -18,6 +18,7 @@ import zarr
 from spae_dask.blocks import RowBlocks, StoredEntries, stored_entries
 from spae_dask.errors import InvalidInput, MissingChunksWarning
 from spae_dask.plain_files import refuse_pipes
+from spae_dask.storage.held_files import NETCDF
 from spae_dask.storage.open import open_matrix
 from spae_dask.storage.remote.url_secrets import refuse_secrets
 from spae_dask.storage.sources.bands import BAND, READING_ONE, block_bands, plan_zarr_bands, share_of
@@ -25,8 +26,6 @@ from spae_dask.storage.sources.census import count_chunks
 from spae_dask.storage.sources.npy_blocks import NpyBlocks
 from spae_dask.storage.sources.zarr_blocks import ZarrBlocks
 from spae_dask.storage.tables.csv_rows import SUFFIXES, open_csv
-
-NETCDF = (".nc", ".nc4", ".cdf", ".netcdf")
 
 READ = (".npy", ".h5ad", *SUFFIXES, ".parquet", ".feather", ".arrow", ".nc")
 NOT_READ = (".h5", ".hdf5", ".npz", ".mat", ".xlsx", ".mtx")

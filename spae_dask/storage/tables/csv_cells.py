@@ -114,4 +114,7 @@ def _advice(cell: str) -> str:
         return " The cells seem to be separated by semicolons or tabs: write commas in .csv files, tabs in .tsv files."
     if is_number(cell.replace(",", ".", 1)):
         return " Write decimal points, not commas."
-    return " Leave out the columns that hold text: --columns names those to take."
+    return (
+        " Leave out the columns that hold text: --columns names those to take, and --columns @numeric takes all columns "
+        "of numbers."
+    )
