@@ -2,6 +2,7 @@
 
 import os
 import socket
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 from spae_dask import open_matrix
 from spae_dask.cli.main import main
 from spae_dask.errors import InvalidInput
-from spae_dask.plain_files import refuse_pipes
+from spae_dask.plain_files import in_shell, refuse_pipes
 from spae_dask.storage.checkpoints.state_store import states_at
 from spae_dask.storage.ingesting.ingest import ingest
 
@@ -87,3 +88,10 @@ def test_devices_and_sockets_are_told_apart_from_files(tmp_path: Path) -> None:
             refuse_pipes(tmp_path / "s")
     for path in (tmp_path, tmp_path / "absent", "with\0null", __file__):
         refuse_pipes(path)
+
+
+@pytest.mark.parametrize("name", ["plain.zarr", "-dash.zarr", "--force", "with space.zarr", "it's.zarr", "$HOME;x"])
+def test_a_path_in_a_command_is_one_word_that_no_program_takes_for_an_option(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("found")
+    ended = subprocess.run(["sh", "-c", f"cat {in_shell(name)}"], cwd=tmp_path, capture_output=True, text=True)
+    assert (ended.stdout, ended.stderr) == ("found", "")

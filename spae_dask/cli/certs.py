@@ -1,6 +1,5 @@
 """``spae certs``: certificates for a cluster over TLS."""
 
-import shlex
 from typing import Annotated
 
 import typer
@@ -8,6 +7,7 @@ import typer
 from spae_dask.cli.options.groups import takes_groups
 from spae_dask.cli.options.screen import ScreenOptions
 from spae_dask.cli.session import session
+from spae_dask.plain_files import in_shell
 
 EXAMPLES = """Examples:
 
@@ -46,11 +46,11 @@ def certs(
         files = [str(path) for path in make_certificates(folder, hosts=host or (), days=days)]
         screen.result("\n".join(files), {"folder": folder, "files": files, "days": days})
         for role in ("scheduler", "worker"):
-            here = shlex.quote(folder)
+            here = in_shell(folder)
             address = "--protocol tls" if role == "scheduler" else "tls://HOST:8786"
             screen.note(
                 f"{role:9} dask {role} {address} --tls-ca-file {here}/ca.pem --tls-cert {here}/{role}.pem "
                 f"--tls-key {here}/{role}-key.pem"
             )
-        screen.note(f"client    spae fit ... --cluster tls://HOST:8786 --tls-dir {shlex.quote(folder)}")
+        screen.note(f"client    spae fit ... --cluster tls://HOST:8786 --tls-dir {in_shell(folder)}")
         screen.note("keep      ca-key.pem where no cluster reads it: it makes new certificates")

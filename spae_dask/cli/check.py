@@ -40,7 +40,7 @@ def check(
     with session("check", shown) as screen:
         from spae_dask.estimators.checking import check as check_data
 
-        source = which.open(data)
+        source = which.open(data, memory)
         with where.place(memory).ready(source, screen):
             found = check_data(
                 source,

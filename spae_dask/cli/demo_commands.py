@@ -1,7 +1,6 @@
 """The commands of the demo: each is shown as a user would type it, and runs the function behind it."""
 
 import os
-import shlex
 import time
 from collections.abc import Callable
 from functools import partial
@@ -18,6 +17,7 @@ from spae_dask.estimators.planning import plan
 from spae_dask.estimators.saved import load_encoder, save_encoder
 from spae_dask.estimators.sparse_encoder import SparseEncoder
 from spae_dask.estimators.writing import transform_to_zarr
+from spae_dask.plain_files import in_shell
 from spae_dask.report.sections import Step
 from spae_dask.storage.ingesting.ingest import ingest
 
@@ -54,7 +54,7 @@ class Walk:
 def run_commands(folder: Path, walk: Walk) -> tuple[SparseEncoder, Plan, Certificate]:
     """The steps from ``.npy`` files to an evaluated encoder."""
     paths = {name: str(folder / name) for name in (*FILES, *STORES)}
-    typed = {name: shlex.quote(path) for name, path in paths.items()}
+    typed = {name: in_shell(path) for name, path in paths.items()}
     size = {name: format_nbytes(os.path.getsize(paths[name])) for name in FILES[:3]}
     training, encoder_path = paths["training.zarr"], paths["encoder.zarr"]
     for part in ("training", "held-out"):

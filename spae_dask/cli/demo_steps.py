@@ -2,7 +2,6 @@
 
 import os
 import platform
-import shlex
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -20,6 +19,7 @@ from spae_dask.cli.demo_folder import prepare
 from spae_dask.datasets.indian_pines import IndianPines, checkerboard, load_indian_pines
 from spae_dask.engine.stopwatch import peak_nbytes
 from spae_dask.estimators.sparse_encoder import SparseEncoder
+from spae_dask.plain_files import in_shell
 from spae_dask.report.demo_page import demo_page
 from spae_dask.report.demo_results import DemoResults
 from spae_dask.report.html import render
@@ -126,7 +126,7 @@ def run_demo(output: str, *, force: bool, say: Say) -> DemoOutcome:
             facts=_facts(data, encoder),
             commands=(
                 f'pip install "spae-dask[demo]=={__version__}"',
-                f"spae demo --output {shlex.quote(output)}",
+                f"spae demo --output {in_shell(output)}",
                 "",
                 "# which splits the image, writes this page, and in between does what these commands do",
                 *commands,

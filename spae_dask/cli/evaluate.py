@@ -43,7 +43,7 @@ def evaluate(
         from spae_dask.estimators.saved import load_encoder
 
         check_checkpoint(kept.checkpoint, data)
-        source, fitted = which.open(data), load_encoder(encoder)
+        source, fitted = which.open(data, memory), load_encoder(encoder)
         with where.place(memory, wanted_report(performance_report)).ready(source, screen):
             certificate = evaluate_encoder(
                 source,

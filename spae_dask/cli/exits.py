@@ -8,6 +8,7 @@ from typing import TypeGuard
 
 import typer
 
+from spae_dask.cli.parsing import elsewhere
 from spae_dask.cli.signals import Interrupted
 from spae_dask.errors import (
     ClusterUnavailable,
@@ -139,4 +140,4 @@ def _explain_usage(error: Exception, command: str) -> str:
     if meant:
         (closest,) = get_close_matches(getattr(error, "option_name", ""), meant, n=1, cutoff=0)
         said += f". Did you mean {closest}?"
-    return f"{said}{'' if said.endswith('?') else '.'} See `{path} --help`."
+    return f"{said}{'' if said.endswith('?') else '.'}{elsewhere(said)} See `{path} --help`."

@@ -1,6 +1,5 @@
 """``spae fit``: the main job."""
 
-import shlex
 from typing import TYPE_CHECKING, Any
 
 from spae_dask.cli.fit_given import FitGiven
@@ -9,6 +8,7 @@ from spae_dask.cli.options.groups import takes_groups
 from spae_dask.cli.options.output import EncoderOutput, ForceOption
 from spae_dask.cli.options.where import PerformanceOption, Where
 from spae_dask.cli.session import session
+from spae_dask.plain_files import in_shell
 
 if TYPE_CHECKING:
     from spae_dask.blocks import RowBlocks
@@ -62,7 +62,7 @@ def fit(
         page = wanted_report(performance_report, output)
         check_paths(output, [given.data], force=force)
         check_checkpoint(kept.checkpoint, given.data, output)
-        source = given.which.open(given.data)
+        source = given.which.open(given.data, given.memory)
         place = where.place(given.memory, page)
         long = given.plan(source).seconds > WORTH_CALIBRATING  # refuses what no process could do before any is started
         place = place.sized(source, [lambda resources: given.plan(source, resources=resources)])
@@ -96,10 +96,10 @@ def write_encoder(
     member = given.which.words
     screen.note(f"wrote              {output}")
     if certificate.fraction_read < 1:
-        screen.note(f"exact              spae evaluate {shlex.quote(data)} {shlex.quote(output)}{member}")
-    screen.note(f"next               spae inspect {shlex.quote(output)}")
-    screen.note(f"                   spae report {shlex.quote(output)} -o report.html")
-    screen.note(f"                   spae transform {shlex.quote(data)} {shlex.quote(output)} -o CODES.zarr{member}")
+        screen.note(f"exact              spae evaluate {in_shell(data)} {in_shell(output)}{member}")
+    screen.note(f"next               spae inspect {in_shell(output)}")
+    screen.note(f"                   spae report {in_shell(output)} -o report.html")
+    screen.note(f"                   spae transform {in_shell(data)} {in_shell(output)} -o CODES.zarr{member}")
 
 
 def main_lines(plan: Any) -> str:

@@ -1,6 +1,5 @@
 """``spae ingest``: other formats, or badly chunked stores, to a Zarr array that reads fast."""
 
-import shlex
 from enum import StrEnum
 from typing import Annotated
 
@@ -13,6 +12,7 @@ from spae_dask.cli.options.panels import DATA, OUTPUT, WHERE
 from spae_dask.cli.options.screen import ScreenOptions
 from spae_dask.cli.options.where import check_memory
 from spae_dask.cli.session import session
+from spae_dask.plain_files import in_shell
 
 EXAMPLES = """Examples:
 
@@ -149,4 +149,4 @@ def ingest(
         )
         screen.progress.end()
         screen.result(report.describe(), {"source": source, "destination": destination, "ingest": report.as_dict()})
-        screen.note(f"next     spae check {shlex.quote(destination)}")
+        screen.note(f"next     spae check {in_shell(destination)}")

@@ -18,29 +18,42 @@ EXAMPLES = """Examples:
   spae inspect ENC.zarr --json | jq '.components[0].features[].name'
 """
 
+SHOWN = 8
+"""Features of each component in the table, if no other number is given."""
+
 
 @takes_groups
 def inspect(
     *,
     encoder: EncoderArgument,
     top: Annotated[
-        int,
-        typer.Option("--top", metavar="N", min=1, help="Features shown of each component.", rich_help_panel="Screen"),
-    ] = 8,
+        int | None,
+        typer.Option(
+            "--top",
+            metavar="N",
+            min=1,
+            help=f"Features listed of each component. Default: {SHOWN}, and all with --json.",
+            show_default=False,
+            rich_help_panel="Screen",
+        ),
+    ] = None,
     shown: ScreenOptions,
 ) -> None:
-    """Show an encoder: certificate, components by feature, parameters and provenance."""
+    """Show an encoder: certificate, components by feature, the fit that was asked for, parameters and provenance."""
     with session("inspect", shown) as screen:
         from spae_dask.estimators.saved import load_encoder
+        from spae_dask.report.reproduce import fit_command
 
         fitted = load_encoder(encoder)
         components = features_by_component(fitted)
         parameters = {name: value for name, value in fitted.get_params().items() if name not in NOT_OF_INTEREST}
+        command = fit_command(parameters, fitted.provenance_)
         screen.result(
             "\n\n".join(
                 [
                     fitted.certificate_.text(verbose=screen.verbose > 0),
-                    _component_table(components, top),
+                    _component_table(components, top or SHOWN),
+                    *([] if command is None else [f"fit again\n  {command}"]),
                     _listed("parameters", parameters),
                     _listed("provenance", {k: v for k, v in fitted.provenance_.items() if not isinstance(v, NESTED)}),
                 ]
@@ -48,7 +61,8 @@ def inspect(
             {
                 "encoder": encoder,
                 "certificate": fitted.certificate_.as_dict(),
-                "components": components,
+                "components": [each | {"features": each["features"][:top]} for each in components],
+                "fit_command": command,
                 "parameters": parameters,
                 "provenance": fitted.provenance_,
             },
@@ -72,7 +86,7 @@ def features_by_component(encoder: "SparseEncoder") -> list[dict[str, Any]]:
             {"column": c, "name": None if names is None else str(names[c]), "coefficient": float(row[c])}
             for c in columns
         ]
-        found.append({"explained": float(share), "features": features})
+        found.append({"explained": float(share), "n_features": len(features), "features": features})
     return found
 
 

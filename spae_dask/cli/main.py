@@ -3,9 +3,10 @@
 import signal
 import sys
 from collections.abc import Callable, Sequence
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
+from rich.markup import escape
 from typer.main import get_command
 
 from spae_dask import __version__
@@ -29,7 +30,9 @@ from spae_dask.cli import (
 )
 from spae_dask.cli import run as run_verb
 from spae_dask.cli.exits import BROKEN_PIPE, UsageError
-from spae_dask.cli.screen import Screen, forget_stdout
+from spae_dask.cli.parsing import Verb, asked_for_help
+from spae_dask.cli.screen import Screen, unwritten
+from spae_dask.cli.streams import STDOUT, forget, prepare_streams
 from spae_dask.machine import return_freed_arrays
 
 app = typer.Typer(
@@ -38,7 +41,8 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Exit codes: 0 done, 2 usage, 3 bad input, 4 does not fit the memory, 5 storage, 6 cluster, "
-    "75 other parts come first, 130 interrupted, 143 terminated. Start with `spae demo`, or with `spae check DATA`.",
+    "75 other parts come first, 130 interrupted, 143 terminated. Start with `spae demo`, or with `spae check DATA`; "
+    "`spae help COMMAND` tells more.",
 )
 
 DEMO_EXAMPLES = """Examples:
@@ -67,7 +71,7 @@ VERBS: dict[str, tuple[Callable[..., None], str]] = {
 """In the order of use, which is the order of the help."""
 
 for _name, (_verb, _examples) in VERBS.items():
-    app.command(_name, epilog=_examples)(_verb)
+    app.command(_name, cls=Verb, epilog=_examples)(_verb)
 app.add_typer(checkpoint.app, name="checkpoint")
 app.command("mpi", epilog=mpi.EXAMPLES, context_settings=mpi.TAKES_COMMAND)(mpi.mpi)
 
@@ -87,6 +91,18 @@ def spae(
     """Sparse PCA with a certificate, on matrices that do not fit in memory."""
 
 
+def _command() -> Any:
+    """The command with its verbs, whose texts mean what they say: ``[demo]`` in them is no markup."""
+    command = get_command(app)
+    every: list[Any] = [command]
+    for each in every:
+        every += getattr(each, "commands", {}).values()
+        each.epilog = escape(each.epilog or "")
+        for texts in (each, *each.params):
+            texts.help = escape(getattr(texts, "help", None) or "")
+    return command
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and give back its exit code; nothing is raised for what a user can do wrong.
 
@@ -95,20 +111,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     argv : sequence of str, optional
         The words after ``spae``; those of this process if not given.
     """
-    words = list(sys.argv[1:] if argv is None else argv)
+    words = asked_for_help(list(sys.argv[1:] if argv is None else argv))
     try:
-        code = get_command(app)(args=words or ["--help"], prog_name="spae", standalone_mode=False, obj=main)
+        code = _command()(args=words or ["--help"], prog_name="spae", standalone_mode=False, obj=main)
         if not words:
             code = 2
     except UsageError as error:
         screen = Screen(as_json="--json" in words, quiet=True, verbose=0, log_json="--log-json" in words)
-        code = screen.fail(error, debug=False)
-        screen.close()
+        code = screen.close(screen.fail(error, debug=False))
     return int(code or 0)
 
 
 def run() -> NoReturn:
     """Run the command of this process, and end the process."""
+    prepare_streams()
     return_freed_arrays()
     try:
         code = main()
@@ -116,6 +132,9 @@ def run() -> NoReturn:
     except KeyboardInterrupt:  # before there was anything to clean up
         code = 128 + signal.SIGINT
     except BrokenPipeError:
-        forget_stdout()
+        forget(STDOUT)
         code = BROKEN_PIPE
+    except OSError as error:  # of help and version; commands report their own
+        forget(STDOUT)
+        code = Screen(as_json=False, quiet=True, verbose=0).fail(unwritten(error), debug=False)
     sys.exit(code)

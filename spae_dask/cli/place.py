@@ -60,7 +60,7 @@ class Place:
     def where(self, source: RowBlocks) -> str:
         """What was asked for, or what suits the size of the data."""
         wanted = self.cluster or text_setting("cluster")
-        return wanted or ("none" if total_nbytes(source) < SMALL_NBYTES else "local")
+        return wanted or ("none" if source.in_process or total_nbytes(source) < SMALL_NBYTES else "local")
 
     def sized(self, source: RowBlocks, planners: Sequence[Planner]) -> "Place":
         """The place for these fits, where a cluster file leaves the memory of workers to their plans.

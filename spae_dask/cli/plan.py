@@ -34,7 +34,7 @@ def plan(
     the memory, and says what would.
     """
     with session("plan", given.shown, strict=given.strict) as screen:
-        source = given.which.open(given.data)
+        source = given.which.open(given.data, given.memory)
         place = where.place(given.memory)
 
         def planned(resources: "Resources | None", *, calibrated: bool = False) -> "Plan":

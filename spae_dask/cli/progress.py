@@ -222,10 +222,10 @@ class Bar:
         """Move the bar, which starts with the first rows."""
         if self._progress is None:
             columns = (
-                TextColumn("{task.description}"),
+                TextColumn("{task.description}", markup=False),
                 BarColumn(),
                 TaskProgressColumn(),
-                TextColumn("{task.fields[s]}"),
+                TextColumn("{task.fields[s]}", markup=False),
             )
             self._progress = Progress(*columns, console=self.console, transient=True)
             self._progress.add_task("", s="")

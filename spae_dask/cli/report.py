@@ -93,7 +93,7 @@ def report(
         if path is not None:
             curve, origin = read_path(path, fitted.n_components_), origin_of(path, output)
         elif data is not None:
-            source = which.open(data)
+            source = which.open(data, memory)
             with where.place(memory).ready(source, screen):
                 curve, origin = curve_from_data(fitted, source, memory_limit=memory, progress=screen.progress)
         write_report(fitted, encoder, output, curve=curve, origin=origin, overwrite=force)

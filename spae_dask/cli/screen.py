@@ -2,7 +2,6 @@
 
 import json
 import math
-import os
 import sys
 import traceback
 from collections.abc import Mapping
@@ -11,10 +10,12 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from spae_dask.cli.exits import class_name, exit_code, explain, in_options
+from spae_dask.cli.exits import BROKEN_PIPE, class_name, exit_code, explain, in_options
 from spae_dask.cli.json_log import JsonLog, JsonProgress
 from spae_dask.cli.progress import Bar, Display, Lines, Meter, Silence
 from spae_dask.cli.signals import Signals
+from spae_dask.cli.streams import STDOUT, forget
+from spae_dask.errors import StorageError
 from spae_dask.storage.remote.url_secrets import without_secrets
 
 
@@ -100,12 +101,24 @@ class Screen:
         """End the progress bar."""
         self._display.stop()
 
-    def close(self) -> None:
-        """Print the JSON object, if that is what was asked for."""
+    def close(self, code: int, *, debug: bool = False) -> int:
+        """Print the JSON object, if that is what was asked for, and give back the exit code of the command.
+
+        Parameters
+        ----------
+        code : int
+            The exit code so far.
+        debug : bool
+            Whether to print the traceback of an error.
+        """
         self.stop()
         if self.as_json:
             document = to_json(self.document | {"warnings": self.warnings})
-            self._put(json.dumps(document, indent=2, allow_nan=False))
+            try:
+                self._put(json.dumps(document, indent=2, allow_nan=False))
+            except StorageError as error:
+                code = code or self.fail(error, debug=debug)
+        return code or (BROKEN_PIPE if self.left else 0)
 
     def _put(self, text: str) -> None:
         self._display.stop()
@@ -113,8 +126,11 @@ class Screen:
             sys.stdout.write(f"{text}\n")
             sys.stdout.flush()
         except BrokenPipeError:
-            forget_stdout()
+            forget(STDOUT)
             self.left = True
+        except OSError as error:
+            forget(STDOUT)
+            raise unwritten(error) from error
 
     def _say(self, level: str, event: str, message: str, title: str = "", style: str = "") -> None:
         """Write to stderr: ``message`` as a JSON object if that is wanted, else after a title in a style, or in it."""
@@ -127,9 +143,12 @@ class Screen:
             self._err.print(shown, soft_wrap=True, highlight=False, markup=False)
 
 
-def forget_stdout() -> None:
-    """Let what is still written to a pipe without a reader vanish, so that the interpreter does not fail on it."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def unwritten(error: OSError) -> StorageError:
+    """The error for a result that standard output does not take."""
+    return StorageError(
+        f"the result cannot be written to standard output: {error.strerror or error}. Give the command a place for it, "
+        "such as a file on a disk with space: > result.txt"
+    )
 
 
 def printable(text: str) -> str:

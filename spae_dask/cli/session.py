@@ -7,7 +7,6 @@ from typing import Any
 
 import typer
 
-from spae_dask.cli.exits import BROKEN_PIPE
 from spae_dask.cli.options.screen import ScreenOptions
 from spae_dask.cli.screen import Screen
 from spae_dask.errors import MissingChunksWarning, SpaeWarning
@@ -39,9 +38,9 @@ def session(command: str, shown: ScreenOptions, *, strict: bool = False) -> Iter
             yield screen
     except BaseException as error:
         code = screen.fail(error, debug=shown.debug)
-    screen.close()
-    if code or screen.left:
-        raise typer.Exit(code or BROKEN_PIPE)
+    code = screen.close(code, debug=shown.debug)
+    if code:
+        raise typer.Exit(code)
 
 
 @contextmanager

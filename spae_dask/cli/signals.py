@@ -11,7 +11,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from multiprocessing import resource_tracker
 from types import FrameType, TracebackType
 from typing import Any
@@ -94,7 +94,8 @@ class Signals:
         del frame
         if self._received is None:
             self._received = signum
-            os.write(2, FAREWELL)
+            with suppress(OSError):
+                os.write(2, FAREWELL)
         elif self._waking:
             self._waking = False
         else:

@@ -16,6 +16,7 @@ from spae_dask.cli.session import session
 EXAMPLES = """Examples:
 
   spae submit slurm pipeline.toml --dry-run
+  spae submit slurm pipeline.toml --cluster deploy/slurm/slurm.toml --check
   spae submit slurm pipeline.toml --cluster deploy/slurm/slurm.toml
   spae submit slurm pipeline.toml --cluster deploy/slurm/slurm.toml --array 16
   spae submit kubernetes pipeline.toml --cluster deploy/kubernetes/cluster.toml -o job.yaml
@@ -107,6 +108,15 @@ def submit(
         bool,
         typer.Option("--dry-run", "-n", help="Print the script or manifest; submit nothing.", rich_help_panel=OUTPUT),
     ] = False,
+    check: Annotated[
+        bool,
+        typer.Option(
+            "--check",
+            help="Ask the site whether it would take the job (partition, account, limits), look at the folders, and "
+            "submit nothing.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = False,
     force: ForceOption = False,
     shown: ScreenOptions,
 ) -> None:
@@ -119,6 +129,8 @@ def submit(
     with session("submit", shown) as screen:
         from spae_dask.cli.submitting import (
             Request,
+            advice_of,
+            checked,
             kubernetes_jobs,
             slurm_jobs,
             submitted,
@@ -134,8 +146,12 @@ def submit(
         if dry_run:
             screen.result("\n".join(texts).rstrip("\n"), document | {"jobs": [], "texts": texts})
             return
+        if check:
+            lines = checked(jobs)
+            screen.result("\n".join(lines), document | {"jobs": [], "texts": texts, "check": lines})
+            return
         ids = submitted(jobs)
         screen.result("\n".join(ids), document | {"jobs": ids, "texts": texts})
-        screen.note("\n".join(each.advice for each in jobs if each.advice))
+        screen.note(advice_of(jobs, ids))
         if system is System.slurm:
             tell_lasting_reasons(ids, screen)

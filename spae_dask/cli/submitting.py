@@ -1,6 +1,5 @@
 """From a pipeline to jobs, and from jobs to numbers in a queue."""
 
-import shlex
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from spae_dask.clusters.commands import run_program
 from spae_dask.clusters.job_options import certificates_folder
 from spae_dask.clusters.kubernetes_job import CLUSTER_FILE, FILES, PIPELINE_FILE, job_manifests, manifest_text
 from spae_dask.clusters.kubernetes_spec import KubernetesSpec
-from spae_dask.clusters.log_folder import log_folder, make_writable
+from spae_dask.clusters.log_folder import described_folder, log_folder, make_writable
 from spae_dask.clusters.slurm_queue import lasting_reasons
 from spae_dask.clusters.slurm_script import array_script, batch_script
 from spae_dask.clusters.spec_file import read_cluster
@@ -24,6 +23,7 @@ from spae_dask.errors import ClusterUnavailable, InvalidInput
 from spae_dask.pipelines.pipeline import Node, Pipeline, read_pipeline
 from spae_dask.pipelines.reading import read_steps
 from spae_dask.pipelines.schema import Fit
+from spae_dask.plain_files import in_shell
 from spae_dask.storage.writing.publish import publish
 from spae_dask.toml.file import TomlFile
 
@@ -56,13 +56,17 @@ class Job:
     after : bool
         Whether it starts when the one before it has ended well.
     advice : str
-        What to tell the user.
+        What to tell the user, with ``{ids}`` for the numbers of all jobs and ``{id}`` for that of this one.
+    title : str
+        What it is, in words.
     folders : tuple of Path
         Folders that must be there.
     rehearsal : tuple of str
         A program that is given the text before, changes nothing, and fails if any part of it would be refused.
     remedy : str
         What helps when it is not taken.
+    trial : tuple of str
+        A program that is given the text and says whether it would be taken.
     """
 
     words: tuple[str, ...]
@@ -72,6 +76,8 @@ class Job:
     folders: tuple[Path, ...] = ()
     rehearsal: tuple[str, ...] = ()
     remedy: str = ""
+    title: str = ""
+    trial: tuple[str, ...] = ()
 
 
 def slurm_jobs(request: Request) -> list[Job]:
@@ -98,14 +104,24 @@ def slurm_jobs(request: Request) -> list[Job]:
     workers = ("--cluster", str(Path(request.cluster or "").resolve())) if spec.jobs else own_processes(spec.driver)
     words = ("run", str(found.path.resolve()), *workers)
     logs = log_folder(spec)
-    advice = f"log       {shlex.quote(str(logs))}\nnext      squeue --me"
+    name = job_name(found.path.stem)
+    where = f"partition {spec.queue or 'of the site'}, account {spec.account or 'of the user'}"
+    trial = ("sbatch", "--test-only")
     folders = (logs, found.output)
     arrays: list[Job] = []
     if request.array is not None:
         script = array_script(spec, _job(request, spec, _part_words(found, spec)), request.array)
-        arrays = [Job(("sbatch", "--parsable"), script, number > 0, "", folders) for number in range(request.passes)]
+        title = f"{name}, {request.array} parts ({where})"
+        advice = f"log        {in_shell(logs / name)}-{{id}}-*.log"
+        arrays = [
+            Job(("sbatch", "--parsable"), script, number > 0, advice, folders, title=title, trial=trial)
+            for number in range(request.passes)
+        ]
     script = batch_script(spec, _job(request, spec, words))
-    return [*arrays, Job(("sbatch", "--parsable"), script, bool(arrays), advice, folders)]
+    advice = f"log        tail -F {in_shell(logs / name)}-{{id}}.log"
+    advice += "\nwatch      squeue --jobs {ids}\nremove     scancel {ids}"
+    title = f"{name} ({where})"
+    return [*arrays, Job(("sbatch", "--parsable"), script, bool(arrays), advice, folders, title=title, trial=trial)]
 
 
 def kubernetes_jobs(request: Request) -> list[Job]:
@@ -138,15 +154,17 @@ def kubernetes_jobs(request: Request) -> list[Job]:
     job = _job(request, spec, ("run", f"{FILES}/{PIPELINE_FILE}", *where))
     text = manifest_text(job_manifests(spec, job, file.path.read_text(encoding="utf-8-sig")))
     kind, pod = ("daskjob", f"pod/{job.name}-runner") if spec.workers else ("job", f"job/{job.name}")
-    advice = f"next      kubectl --namespace {spec.namespace} get {kind} {job.name}"
-    advice += f"\nlog       kubectl --namespace {spec.namespace} logs --follow {pod}"
+    advice = f"watch      kubectl --namespace {spec.namespace} get {kind} {job.name}"
+    advice += f"\nlog        kubectl --namespace {spec.namespace} logs --follow {pod}"
     removal = f"kubectl --namespace {spec.namespace} delete --ignore-not-found {kind},configmap {job.name}"
-    advice += f"\nremove    {removal}"
+    advice += f"\nremove     {removal}"
     remedy = f" Before another try, remove what is there of an earlier one: {removal}"
     # older servers do not know all of it, which kubectl would take for a mistake
     words = ("kubectl", "create", "--validate=false", "--filename", "-", "--output", "name")
     # kubectl goes on after what it cannot create, and the job would run the pipeline of an earlier one
-    return [Job(words, text, False, advice, rehearsal=(*words, "--dry-run=server"), remedy=remedy)]
+    rehearsal = (*words, "--dry-run=server")
+    title = f"{job.name} (namespace {spec.namespace})"
+    return [Job(words, text, False, advice, rehearsal=rehearsal, remedy=remedy, title=title, trial=rehearsal)]
 
 
 def _sized_pods(spec: KubernetesSpec, path: str) -> KubernetesSpec:
@@ -199,6 +217,39 @@ def submitted(jobs: Sequence[Job]) -> list[str]:
             raise ClusterUnavailable(f"{error}{job.remedy}") from error
         ids.append(said.strip().partition(";")[0])
     return ids
+
+
+def advice_of(jobs: Sequence[Job], ids: Sequence[str]) -> str:
+    """Lines that say what was submitted, where its logs are and how to watch it."""
+    lines = []
+    for job, number in zip(jobs, ids, strict=True):
+        lines.append(f"submitted  {number}: {job.title}")
+        lines.append(job.advice.replace("{ids}", ",".join(ids)).replace("{id}", number))
+    return "\n".join(lines)
+
+
+def checked(jobs: Sequence[Job]) -> list[str]:
+    """Ask the site whether it would take all jobs, and look at their folders; nothing is submitted or made.
+
+    Returns
+    -------
+    list of str
+        A line for each job and for each folder.
+
+    Raises
+    ------
+    ClusterUnavailable
+        If the site would refuse one of them; with its words.
+    StorageError
+        If one of the folders cannot be written to.
+    """
+    lines: dict[str, None] = {}
+    for folder in dict.fromkeys(folder for job in jobs for folder in job.folders):
+        lines[f"folder     {folder}: {described_folder(folder)}"] = None
+    for job in jobs:
+        run_program(list(job.trial), text=job.text)
+        lines[f"job        {job.title}: would be taken ({' '.join(job.trial[:2])})"] = None
+    return list(lines)
 
 
 def tell_lasting_reasons(ids: Sequence[str], screen: Screen) -> None:

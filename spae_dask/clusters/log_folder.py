@@ -1,10 +1,16 @@
 """The folder of the logs of jobs: where it is, and that a batch system can write there."""
 
+import os
 from pathlib import Path
 from tempfile import TemporaryFile
 
+import psutil
+
 from spae_dask.clusters.specs import QueueSpec
 from spae_dask.errors import InvalidInput, StorageError
+
+SHARED = ("nfs", "lustre", "gpfs", "beegfs", "ceph", "cifs", "smb", "panfs", "weka", "glusterfs", "afs", "orangefs")
+"""File systems of a network, by how their names begin, perhaps after ``fuse.``."""
 
 
 def log_folder(spec: QueueSpec) -> Path:
@@ -41,3 +47,21 @@ def make_writable(folder: Path) -> None:
         raise StorageError(
             f"nothing can be written to the folder {folder}: {error.strerror}. Give another, or make room there."
         ) from error
+
+
+def described_folder(folder: Path) -> str:
+    """Tell whether a folder can be written to or made, and whether its file system is one that machines share.
+
+    Raises
+    ------
+    StorageError
+        If it cannot.
+    """
+    there = next(each for each in (folder, *folder.parents) if each.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+        raise StorageError(f"nothing can be written to the folder {folder}: no permission in {there}. Give another.")
+    mounts = [each for each in psutil.disk_partitions(all=True) if there.is_relative_to(each.mountpoint)]
+    kind = max(mounts, key=lambda each: len(each.mountpoint)).fstype if mounts else "unknown"
+    shared = kind.removeprefix("fuse.").startswith(SHARED)
+    where = f"on {kind}, which machines share" if shared else f"on {kind}, and nodes must see it too"
+    return f"{'can be written to' if there == folder else 'can be made'}; {where}"

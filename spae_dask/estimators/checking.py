@@ -111,7 +111,8 @@ def check(
     x : object
         Anything :func:`spae_dask.open_matrix` opens.
     missing_value : float or sequence of float, optional
-        A number that stands for missing beside NaN, or several; they are then counted as NaN.
+        A number that stands for missing beside NaN, or several; they are then counted as NaN, and gaps are
+        noted and no problem.
     deep : bool
         True to look also for missing inner chunks of shards where that takes a request for each shard. Up to 10,000
         shards on a disk are always looked into.
@@ -154,8 +155,8 @@ def check(
         largest=float(moments.maximum.max()) if any_finite else None,
         decoded=getattr(source, "decoded", None),
         valid_range=getattr(source, "valid_range", None),
-        problems=tuple(_problems(census, entries, names)),
-        notes=(*_constant_note(still, names), *layout_notes(source)),
+        problems=tuple(_problems(census, entries, names, missing_value)),
+        notes=(*_gaps_note(entries, names, missing_value), *_constant_note(still, names), *layout_notes(source)),
     )
 
 
@@ -167,23 +168,35 @@ def _named(column: int, names: Sequence[object] | None) -> str:
     return str(column if names is None else names[column])
 
 
-def _problems(census: ChunkCensus | None, entries: NonFiniteEntries, names: Sequence[object] | None) -> list[str]:
+def _problems(
+    census: ChunkCensus | None, entries: NonFiniteEntries, names: Sequence[object] | None, missing_value: MissingValue
+) -> list[str]:
     problems = []
     if census is not None and census.n_absent:
         problems.append(census.describe())
-    for name, count, by_column, remedy in (
-        ("NaN", entries.n_nan, entries.nan_by_column, "fit with missing='mean' or missing='zero', or mend the data"),
-        ("infinite", entries.n_inf, entries.inf_by_column, "mend the data"),
-    ):
-        if count:
-            columns = np.flatnonzero(by_column)
-            listed = ", ".join(f"{_named(c, names)} ({by_column[c]:,})" for c in columns[:N_NAMED])
-            more = ", ..." if columns.size > N_NAMED else ""
-            problems.append(f"{count:,} {name} entries in {columns.size} columns: {listed}{more}; {remedy}")
-    if len(entries.first):
+    if entries.n_nan and missing_value is None:
+        where = _counts(entries.n_nan, "NaN entries", entries.nan_by_column, names)
+        problems.append(f"{where}; fit with missing='mean' or missing='zero', or mend the data")
+    if entries.n_inf:
+        problems.append(f"{_counts(entries.n_inf, 'infinite entries', entries.inf_by_column, names)}; mend the data")
+    if len(entries.first) and (entries.n_inf or missing_value is None):
         places = ", ".join(f"({row}, {column})" for row, column in entries.first)
         problems.append(f"first non-finite entries (row, column): {places}")
     return problems
+
+
+def _gaps_note(entries: NonFiniteEntries, names: Sequence[object] | None, missing_value: MissingValue) -> list[str]:
+    """Gaps of data for which the caller names a missing value: they are expected."""
+    if missing_value is None or not entries.n_nan:
+        return []
+    where = _counts(entries.n_nan, f"missing entries (NaN or {missing_value:g})", entries.nan_by_column, names)
+    return [f"{where}; a fit takes them with missing='mean' or missing='zero'"]
+
+
+def _counts(n: int, what: str, by_column: np.ndarray[Any, Any], names: Sequence[object] | None) -> str:
+    columns = np.flatnonzero(by_column)
+    listed = ", ".join(f"{_named(c, names)} ({by_column[c]:,})" for c in columns[:N_NAMED])
+    return f"{n:,} {what} in {columns.size} columns: {listed}{', ...' if columns.size > N_NAMED else ''}"
 
 
 def _constant_note(still: np.ndarray[Any, Any], names: Sequence[object] | None) -> list[str]:

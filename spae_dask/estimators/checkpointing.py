@@ -1,6 +1,7 @@
 """The checkpoint of a run: where it is, what it is of, and what a plan says of it."""
 
 import hashlib
+import os
 import platform
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -53,7 +54,9 @@ def checkpoint_at(given: object) -> CheckpointAt | None:
     """
     if given is None or isinstance(given, CheckpointAt):
         return given
-    if not isinstance(given, str | Path) or not str(given):
+    if isinstance(given, os.PathLike):
+        given = os.fsdecode(given)
+    if not isinstance(given, str) or not given:
         raise InvalidInput(
             f"checkpoint={given!r} is not allowed: give a folder, or a URL such as 's3://bucket/run', or None."
         )

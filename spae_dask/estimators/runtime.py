@@ -20,6 +20,7 @@ from spae_dask.errors import ClusterUnavailable, InvalidInput
 from spae_dask.machine import memory_nbytes, returns_freed_arrays
 from spae_dask.settings import setting
 from spae_dask.storage.sources.census import Counted
+from spae_dask.storage.sources.dask_blocks import refuse_asynchronous
 from spae_dask.workers import no_workers_seconds, wait_for_worker
 
 LOOPBACK = "127.0.0.1"
@@ -49,9 +50,15 @@ def active_client(source: RowBlocks) -> Client | None:
 
     None without an active client, and for data that live in this process only: shipping them to workers would cost
     more than summing them here.
+
+    Raises
+    ------
+    InvalidInput
+        If the client is asynchronous.
     """
     if source.in_process:
         return None
+    refuse_asynchronous()
     try:
         return Client.current()
     except ValueError:
@@ -67,7 +74,7 @@ def resources_for(client: Client | None, memory_limit: int | str | None) -> Reso
         If the client was closed, its scheduler does not answer in time, no worker appears in time, or they do not
         run what this process runs.
     """
-    wanted = parse_memory(setting("memory-limit") if memory_limit is None else memory_limit)
+    wanted = memory_given(memory_limit)
     if client is None:
         limit = memory_nbytes() if wanted is None else wanted
         slack = ALLOCATOR_SLACK if returns_freed_arrays() else HEAP_SLACK
@@ -108,6 +115,11 @@ def _identity(client: Client) -> dict[str, Any]:
     if "workers" not in identity:  # the connection was closed while the question was asked
         raise ClusterUnavailable(CLOSED)
     return identity
+
+
+def memory_given(memory_limit: int | str | None) -> int | None:
+    """Bytes of a memory limit that is given, else of the setting; None without either."""
+    return parse_memory(setting("memory-limit") if memory_limit is None else memory_limit)
 
 
 def parse_memory(memory_limit: int | str | None) -> int | None:

@@ -1,7 +1,9 @@
 """Codes of a matrix written to a Zarr store that may be larger than memory."""
 
+import os
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
@@ -65,7 +67,7 @@ class WriteReport:
 def transform_to_zarr(
     x: Any,
     encoder: SparseEncoder,
-    path: str,
+    path: str | Path,
     *,
     overwrite: bool = False,
     memory_limit: int | str | None = None,
@@ -121,7 +123,7 @@ def transform_to_zarr(
         verified = sum(runner.run_spans(WriteRows(row_map, sink), spans, "transform"))
         if verified != n:
             raise PassFailed(f"{verified} of {n} rows were written: please report this, with the shape and the chunks")
-    return WriteReport(str(path), (n, k), str(dtype), unit, -(-n // unit), verified)
+    return WriteReport(os.fsdecode(path), (n, k), str(dtype), unit, -(-n // unit), verified)
 
 
 def _as_read(given: RowBlocks, encoder: RowEncoder) -> tuple[RowBlocks, RowMap]:

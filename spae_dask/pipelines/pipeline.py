@@ -9,6 +9,7 @@ from spae_dask.pipelines.compare_schema import Compare
 from spae_dask.pipelines.matrices import BUILT_IN
 from spae_dask.pipelines.reading import read_steps
 from spae_dask.pipelines.schema import Input, Step
+from spae_dask.plain_files import beside
 from spae_dask.storage.writing.output_paths import local_path, refuse_same
 from spae_dask.toml.file import Problem, TomlFile
 from spae_dask.toml.lines import KeyPath
@@ -127,8 +128,8 @@ def _resolve(
     if not path.exists():
         built_in = f" Built in are {', '.join(BUILT_IN)}." if isinstance(step, Compare) else ""
         raise InvalidInput(
-            f"there is nothing at {path}. Give a path, relative to the folder of this file, or @NAME for what the "
-            f"earlier step of that name writes.{built_in}"
+            f"there is nothing at {path}.{beside(path)} Give a path, relative to the folder of this file, or @NAME "
+            f"for what the earlier step of that name writes.{built_in}"
         )
     return str(path)
 

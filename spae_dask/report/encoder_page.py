@@ -1,12 +1,12 @@
 """The page of ``spae report``: what an encoder loses, what it is made of, what it took and how to make it again."""
 
-import shlex
 from collections.abc import Callable
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from spae_dask.algorithms.path import SparsityPath
+from spae_dask.plain_files import in_shell
 from spae_dask.report.cost_section import cost_section
 from spae_dask.report.encoder_axes import (
     MAX_COMPONENTS,
@@ -133,7 +133,7 @@ def _loss_figure(results: EncoderResults, curve: SparsityPath | None, theme: The
 def _how_to_get(results: EncoderResults, name: str) -> list[str]:
     c = results.certificate
     source = results.provenance.get("source")
-    encoder, data = shlex.quote(name), shlex.quote(str(source)) if is_place(source) else "DATA"
+    encoder, data = in_shell(name), in_shell(str(source)) if is_place(source) else "DATA"
     sizes = sorted({max(1, c.n_nonzero // 4), max(1, c.n_nonzero // 2), c.n_nonzero, 2 * c.n_nonzero})
     r = ",".join(str(size) for size in sizes if size <= results.n_features)
     return [

@@ -7,7 +7,7 @@ from typing import Any
 
 from spae_dask.algorithms.path import PathPoint, SparsityPath
 from spae_dask.errors import InvalidInput, NotFound, StorageError
-from spae_dask.plain_files import refuse_pipes
+from spae_dask.plain_files import beside, refuse_pipes
 from spae_dask.storage.writing.json_values import from_json
 
 WANTED = "Give the .csv that `spae path -o` wrote, or the .json that `spae path --json` printed"
@@ -64,7 +64,7 @@ def _text(path: str | Path) -> str:
     try:
         return Path(path).read_text(encoding="utf-8")
     except FileNotFoundError as error:
-        raise NotFound(f"there is nothing at {path}. {WANTED}.") from error
+        raise NotFound(f"there is nothing at {path}.{beside(path)} {WANTED}.") from error
     except UnicodeDecodeError as error:
         raise InvalidInput(f"{path} is not a text file. {WANTED}.") from error
     except OSError as error:

@@ -49,7 +49,7 @@ def choose_member(group: Any, array: str | None, name: str) -> Member:
     """
     if array is None and _is_sparse(group):
         return Member(group, name)
-    if group.attrs.get("encoding-type") == "anndata":
+    if _is_anndata(group):
         node = _matrix_at(group, array or "X")
         if node is None:
             _refuse_dangling(group, array or "X", name)
@@ -79,7 +79,7 @@ def open_sparse_group(member: Member, kept: Callable[[Any], Any] | None = None) 
     InvalidInput
         If it is stored by columns, or is damaged.
     """
-    if member.node.attrs["encoding-type"] == "csc_matrix":
+    if _encoding(member.node) == "csc_matrix":
         raise InvalidInput(
             f"{member.name} is a csc_matrix: it is stored by columns, and rows are what is read. Convert it once with "
             "the library that made it: adata.X = adata.X.tocsr(), then write it again."
@@ -96,8 +96,20 @@ def _is_group(node: Any) -> bool:
     return hasattr(node, "attrs") and not is_array(node)
 
 
+def _is_anndata(group: Any) -> bool:
+    """Whether a group is an AnnData store; before anndata 0.8 nothing but its members said so."""
+    return group.attrs.get("encoding-type") == "anndata" or all(key in group for key in ("X", "obs", "var"))
+
+
+def _encoding(group: Any) -> str | None:
+    """Encoding of a sparse matrix, as anndata writes it, and as it did before 0.7: ``csr``."""
+    former = group.attrs.get("h5sparse_format")
+    encoding: str | None = f"{_text(former)}_matrix" if former is not None else group.attrs.get("encoding-type")
+    return encoding
+
+
 def _is_sparse(node: Any) -> bool:
-    return _is_group(node) and node.attrs.get("encoding-type") in SPARSE
+    return _is_group(node) and _encoding(node) in SPARSE
 
 
 def _matrix_at(group: Any, path: str) -> Any:
@@ -125,14 +137,22 @@ def _matrices(root: Any) -> list[str]:
     """Paths of the matrices of an AnnData store with a column for every variable."""
     layers, raw = root.get("layers"), root.get("raw")
     inner = sorted(f"layers/{key}" for key in layers) if _is_group(layers) else []
-    return [*(["X"] if "X" in root else []), *inner, *(["raw/X"] if _is_group(raw) and "X" in raw else [])]
+    raws = ["raw/X"] if _is_group(raw) and "X" in raw else ["raw.X"] if "raw.X" in root else []
+    return [*(["X"] if "X" in root else []), *inner, *raws]
 
 
 def _names_of_var(root: Any, matrix: Any, path: str) -> tuple[str, ...] | None:
-    """The index of ``var``, whose attribute ``_index`` says which of its columns that is, if it fits the matrix."""
+    """The index of ``var``, whose attribute ``_index`` says which of its columns that is, if it fits the matrix.
+
+    Before anndata 0.7, ``var`` was one array of records, whose index came first.
+    """
     shape = matrix.shape if is_array(matrix) else shape_of(matrix)
-    var = root.get("raw/var" if path.startswith("raw/") else "var")
-    if not _is_group(var) or shape is None or len(shape) != 2:
+    var = root.get({"raw/": "raw/var", "raw.": "raw.var"}.get(path[:4], "var"))
+    if shape is None or len(shape) != 2:
+        return None
+    if is_array(var) and var.dtype.names and var.shape == (shape[1],):
+        return tuple(_text(each) for each in np.asarray(var[:])[var.dtype.names[0]])
+    if not _is_group(var):
         return None
     column = var.get(_text(var.attrs.get("_index", "_index")))
     if _is_group(column) and column.attrs.get("encoding-type") == "nullable-string-array":

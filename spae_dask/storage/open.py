@@ -1,5 +1,6 @@
 """One door for every kind of data: what is given becomes row blocks. Format libraries are imported when used."""
 
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -12,7 +13,9 @@ import scipy.sparse as sp
 
 from spae_dask.blocks import ArrayBlocks, RowBlocks, as_csr, check_unmasked
 from spae_dask.errors import InvalidInput, NotNumbers
+from spae_dask.machine import memory_nbytes
 from spae_dask.plain_files import refuse_pipes
+from spae_dask.storage.held_files import is_held, read_whole
 from spae_dask.storage.open_stored import open_address, open_path, open_table_file, open_zarr_object
 from spae_dask.storage.readable import READABLE, check_real, check_two_dimensional
 from spae_dask.storage.remote.address import is_remote, parse_address
@@ -32,23 +35,28 @@ def open_matrix(
     columns: Sequence[str] | None = None,
     storage_options: Mapping[str, Any] | None = None,
     decode: bool = True,
+    memory_limit: int | None = None,
 ) -> RowBlocks:
-    """Open a matrix for reading in row blocks; nothing but metadata is read (of CSR matrices on disk, row pointers).
+    """Open a matrix for reading in row blocks; nothing but metadata is read.
+
+    Of CSR matrices on disk row pointers are read as well, and text tables and netCDF files are read whole.
 
     Parameters
     ----------
     x : object
-        A path or URL of a Zarr array, of a Zarr group, of an AnnData store (its ``X``), of a Parquet file or folder, or
-        of an Arrow (Feather) or ``.npy`` file; a path of an ``.h5ad`` file; an AnnData object (its ``X``), in memory,
-        backed, lazy or a view of one; a ``zarr.Array``, ``zarr.Group``, ``h5py.Dataset`` or ``h5py.Group``; a numpy
-        array or memory map (n, d); a scipy.sparse matrix; a DataFrame of pandas or polars, or a ``pyarrow.Table``; a
-        dask array; a dask DataFrame of numbers (rows of unknown number are counted, which is a pass of its own); an
-        ``xarray.DataArray`` of two dimensions, of which the first are the rows (of more: ``GridEncoder``); anything
-        ``numpy.asarray`` makes a 2-d array of.
+        A path (str or path-like) or URL of a Zarr array, of a Zarr group, of an AnnData store (its ``X``), of a Parquet
+        file or folder, or of an Arrow (Feather) or ``.npy`` file; a path of an ``.h5ad`` file; a path of a text table
+        (``.csv``, ``.tsv``, also ``.gz``) or of a netCDF file, which are held in memory; an AnnData object (its ``X``),
+        in memory, backed, lazy or a view of one; a ``zarr.Array``, ``zarr.Group``, ``h5py.Dataset`` or ``h5py.Group``;
+        a numpy array or memory map (n, d); a scipy.sparse matrix; a DataFrame of pandas or polars, or a
+        ``pyarrow.Table``; a dask array; a dask DataFrame of numbers (rows of unknown number are counted, which is a
+        pass of its own); an ``xarray.DataArray`` of two dimensions, of which the first are the rows (of more:
+        ``GridEncoder``); anything ``numpy.asarray`` makes a 2-d array of.
     array : str, optional
         Which member, if ``x`` is a Zarr group or of AnnData: such as ``layers/counts`` or ``raw/X``.
     columns : sequence of str, optional
-        Which columns of a table, in memory or on disk, in that order: names, or patterns such as ``expr_*``.
+        Which columns of a table, in memory or on disk, in that order: names, patterns such as ``expr_*``, ``@numeric``
+        for all columns of numbers, and ``!name`` or ``!pattern`` for all but those.
     storage_options : mapping, optional
         How to reach a URL of s3, gs, http or https: ``anon`` (bool: unsigned requests, for public buckets), and of s3
         ``endpoint_url``, ``region`` and ``profile`` (str). What is not given is taken from the environment and from
@@ -57,6 +65,9 @@ def open_matrix(
         Decode dense Zarr arrays as xarray does, if their attributes declare it: ``_FillValue`` and ``missing_value``
         become NaN, ``_Unsigned`` is heeded, and numbers are multiplied by ``scale_factor`` and added to ``add_offset``.
         In Zarr format 2 the fill value of arrays that xarray wrote means missing. If False, read stored numbers.
+    memory_limit : int, optional
+        Bytes that a process may use in all, which decide whether a text or netCDF file can be held; by default those of
+        the machine.
 
     Returns
     -------
@@ -67,6 +78,8 @@ def open_matrix(
     ------
     NotFound
         If there is nothing at that path.
+    MemoryBudgetExceeded
+        If a text or netCDF file is too large to be held in memory.
     InvalidInput
         If it is not two-dimensional, is empty, does not hold real numbers, or lacks one of the columns (columns of a
         table that are no numbers are named), or is stored by columns on disk; or a URL or option is not allowed
@@ -74,9 +87,14 @@ def open_matrix(
     StorageError
         If a file or a store cannot be opened, or a server does not answer or refuses.
     """
+    if isinstance(x, os.PathLike):
+        x = os.fsdecode(x)
     if storage_options is not None and not (isinstance(x, str) and is_remote(x)):
         raise InvalidInput("storage_options are for URLs of s3, gs, http and https. Leave them out.")
-    blocks = _dispatch(x, array, columns, storage_options, decode)
+    if isinstance(x, str) and not is_remote(x) and is_held(x):
+        blocks: RowBlocks = _held(x.removeprefix("file://"), array, columns, memory_limit, decode=decode)
+    else:
+        blocks = _dispatch(x, array, columns, storage_options, decode)
     n, d = blocks.shape
     check_real(blocks.dtype, blocks.describe())
     if n == 0 or d == 0:
@@ -85,6 +103,18 @@ def open_matrix(
             f"(shape=({n}, {d})) while a minimum of 1 is required. There is nothing to compute on."
         )
     return blocks
+
+
+def _held(
+    path: str, array: str | None, columns: Sequence[str] | None, memory_limit: int | None, *, decode: bool
+) -> ArrayBlocks:
+    """The rows of a text or netCDF file, all of them read."""
+    refuse_secrets(path)
+    refuse_pipes(path)
+    values, names = read_whole(
+        path, array, columns, memory_nbytes() if memory_limit is None else memory_limit, decode=decode
+    )
+    return replace(_in_memory(values), name=str(Path(path).resolve()), feature_names=names)
 
 
 def dask_rows(x: Any) -> Any:
@@ -103,29 +133,36 @@ def _dispatch(
     storage_options: Mapping[str, Any] | None,
     decode: bool,
 ) -> RowBlocks:
-    if isinstance(x, str | Path):
-        refuse_secrets(str(x))
-        refuse_pipes(str(x).removeprefix("file://"))
-    if isinstance(x, str | Path) and is_table(str(x).removeprefix("file://")):
-        return open_table_file(str(x).removeprefix("file://"), array, columns)
+    if isinstance(x, str):
+        refuse_secrets(x)
+        refuse_pipes(x.removeprefix("file://"))
+    if isinstance(x, str) and is_table(x.removeprefix("file://")):
+        return open_table_file(x.removeprefix("file://"), array, columns)
     if is_frame(x):
         if array is not None:
             raise InvalidInput(f"array={array!r} names a member of a Zarr group, but a {type(x).__name__} was given.")
         values, names = matrix_of(x, columns)
         return replace(_in_memory(values), name=f"the {type(x).__name__}", feature_names=names)
     if columns is not None and dask_kind(x) == "dataframe":
-        places = choose_columns([str(name) for name in x.columns], columns, "the dask DataFrame")
+        from spae_dask.storage.tables.dask_frames import is_numeric
+
+        places = choose_columns(
+            [str(name) for name in x.columns],
+            columns,
+            "the dask DataFrame",
+            is_numeric=lambda place: is_numeric(x.dtypes.iloc[place]),
+        )
         return _open_dask(x[[x.columns[place] for place in places]])
     if columns is not None:
-        what = str(x) if isinstance(x, str | Path) else f"a {type(x).__name__}"
+        what = x if isinstance(x, str) else f"a {type(x).__name__}"
         raise InvalidInput(
             f"columns={list(columns)} are chosen by name from tables (Parquet, Arrow, DataFrames), and {what} is none. "
             "Leave them out, or write the columns wanted with `spae ingest TABLE DATA.zarr --columns ...`."
         )
     if isinstance(x, str) and is_remote(x):
         return open_address(parse_address(x, storage_options), array, decode=decode)
-    if isinstance(x, str | Path):
-        return open_path(str(x), array, decode=decode)
+    if isinstance(x, str):
+        return open_path(x, array, decode=decode)
     kind = type(x).__module__.partition(".")[0]
     if kind == "zarr":
         name = "the Zarr group" if hasattr(x, "arrays") else "the Zarr array"
@@ -208,8 +245,9 @@ def dask_kind(x: Any) -> str | None:
 
 
 def _open_dask(x: Any) -> RowBlocks:
-    from spae_dask.storage.sources.dask_blocks import DaskBlocks, has_unknown_rows
+    from spae_dask.storage.sources.dask_blocks import DaskBlocks, has_unknown_rows, refuse_asynchronous
 
+    refuse_asynchronous()
     unknown = dask_kind(x) == "dataframe" or has_unknown_rows(x)
     return DaskBlocks(_dask_array(x, counted=True), n_counts=int(unknown))
 

@@ -2,18 +2,20 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from spae_dask.blocks import RowBlocks
 from spae_dask.errors import InvalidInput, NotFound, SpaeError, StorageError
+from spae_dask.plain_files import beside
 from spae_dask.storage.no_code import refuse_code
-from spae_dask.storage.readable import READABLE, check_blocks, check_objects, check_two_dimensional
+from spae_dask.storage.readable import STORED, check_blocks, check_objects, check_two_dimensional
 from spae_dask.storage.remote.address import Address
 
 NOT_ZARR = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".nc", ".h5")
-"""Ends of names of files that `spae ingest` reads, or will not."""
+"""Ends of names of files that are not read from URLs; of those on a disk all but the last are, see `held_files`."""
 
 
 def open_table_file(path: str, array: str | None, columns: Sequence[str] | None) -> RowBlocks:
@@ -42,7 +44,7 @@ def open_path(path: str, array: str | None, *, decode: bool = True) -> RowBlocks
         check_two_dimensional(len(blocks.stored_shape), blocks.stored_shape, path)
         return blocks
     if path.endswith(NOT_ZARR):
-        raise InvalidInput(f"{path} is not read directly. Convert it once: `spae ingest {path} DATA.zarr`.")
+        raise InvalidInput(f"{path} is of a type that is not read. Write it as .h5ad, .npy or Zarr.")
     if path.endswith(".h5ad"):
         return _open_h5ad(path, array)
     return _open_zarr_path(path, array, decode=decode)
@@ -74,7 +76,7 @@ def open_address(address: Address, array: str | None, *, decode: bool = True) ->
 
     store = open_remote(address)
     reach(store)
-    node = _opened(store, address.url, lambda: absent(store, f"the URL of {READABLE}"))
+    node = _opened(store, address.url, lambda: absent(store, f"the URL of {STORED}"))
     return open_zarr_object(node, array, address.url, decode=decode)
 
 
@@ -83,10 +85,10 @@ def _open_zarr_path(path: str, array: str | None, *, decode: bool) -> RowBlocks:
 
     where = path if "://" in path else str(Path(path).resolve())
     if "://" not in path and not Path(where).exists():
-        raise NotFound(f"there is nothing at {path}. Give the path of {READABLE}.")
+        raise NotFound(f"there is nothing at {path}.{beside(path)} Give the path of {STORED}.")
     if "://" not in path:
         refuse_odd_metadata(Path(where))
-    node = _opened(where, path, lambda: NotFound(f"{path} is not a Zarr array or group. Give the path of {READABLE}."))
+    node = _opened(where, path, lambda: NotFound(f"{path} is not a Zarr array or group. Give the path of {STORED}."))
     return open_zarr_object(node, array, path, decode=decode)
 
 
@@ -125,6 +127,7 @@ def open_zarr_object(node: Any, array: str | None, name: str, *, decode: bool = 
     if isinstance(node, zarr.Group):
         with _metadata_of_members(name):
             member = choose_member(node, array, name)
+            member = replace(member, node=_as_stored(member.node))
     elif array is not None:
         raise InvalidInput(f"{name} is an array, so it has no member {array!r}. Leave the member name out.")
     else:
@@ -147,6 +150,18 @@ def open_zarr_object(node: Any, array: str | None, name: str, *, decode: bool = 
         check_blocks(blocks.shape, blocks.rows_per_block, member.name)
         check_objects(grid_of(member.node), member.name)
     return blocks if conversion is None else SentinelBlocks(blocks, conversion)
+
+
+def _as_stored(node: Any) -> Any:
+    """A member of a group by its own metadata: the group's consolidated copy of them may be of an earlier time."""
+    import zarr
+
+    try:
+        if isinstance(node, zarr.Group):
+            return zarr.open_group(node.store_path, mode="r", use_consolidated=False)
+        return zarr.open_array(node.store_path, mode="r")
+    except FileNotFoundError:  # the copy is all there is
+        return node
 
 
 @contextmanager

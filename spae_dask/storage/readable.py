@@ -7,11 +7,17 @@ import numpy as np
 
 from spae_dask.errors import InvalidInput, NotNumbers
 
-READABLE = (
-    "a Zarr store (path, URL or zarr.Array) of an array, a CSR matrix or an AnnData object, an .npy or .h5ad file, a "
-    "Parquet file or folder, an Arrow file, an AnnData object, a numpy array, a scipy.sparse matrix, a DataFrame, a "
-    "dask array or an xarray.DataArray of two dimensions"
+STORED = (
+    "a Zarr store of an array, a CSR matrix or AnnData, an .npy or .h5ad file, a Parquet file or folder, or an Arrow "
+    "file"
 )
+"""Data at a path or a URL."""
+
+READABLE = (
+    f"the path or URL of {STORED}; or a zarr.Array, an AnnData object, a numpy array, a scipy.sparse matrix, a "
+    "DataFrame, a dask array or an xarray.DataArray of two dimensions"
+)
+"""Everything that is read as a matrix."""
 
 MAX_BLOCKS = 1 << 24
 """Row blocks of an array: their bounds are listed in memory. Blocks are of 16 MiB or more, so this is 256 TiB."""

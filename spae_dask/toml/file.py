@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from spae_dask.errors import InvalidInput, NotFound, StorageError
-from spae_dask.plain_files import refuse_pipes
+from spae_dask.plain_files import beside, refuse_pipes
 from spae_dask.toml.lines import KeyPath, key_lines
 
 MAX_NBYTES = 1 << 20
@@ -96,7 +96,7 @@ def _text(path: Path, what: str) -> str:
         with path.open("rb") as file:
             content = file.read(MAX_NBYTES + 1)
     except FileNotFoundError as error:
-        raise NotFound(f"there is no file {path}. Give the path of {what} in TOML.") from error
+        raise NotFound(f"there is no file {path}.{beside(path)} Give the path of {what} in TOML.") from error
     except OSError as error:
         if error.errno == errno.ENAMETOOLONG:
             raise

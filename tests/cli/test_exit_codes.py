@@ -1,5 +1,6 @@
 """Every way a command can fail, provoked for real: the code, the paragraph, and nothing left behind."""
 
+import re
 import shutil
 import time
 from pathlib import Path
@@ -8,7 +9,9 @@ import numpy as np
 import pytest
 import zarr
 
+from spae_dask.cli import main
 from spae_dask.cli.exits import EXIT_CODES, exit_code, explain, in_options
+from spae_dask.cli.parsing import ELSEWHERE
 from spae_dask.errors import InvalidInput, MemoryBudgetExceeded, NotFound, PassFailed, SpaeError, StorageError
 from tests.cli.conftest import D, K, R, planted, write_zarr
 
@@ -98,7 +101,7 @@ def test_3_columns_that_do_not_match(spae, encoder, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("k", "r", "said"), [(0, R, "-k 0"), (D + 1, R, f"-k {D + 1}"), (K, 0, "-r 0"), (K, D + 1, f"-r {D + 1}")]
+    ("k", "r", "said"), [(D + 1, R, f"-k {D + 1}"), (K, D + 1, f"-r {D + 1}"), (K, f"{R},{D + 1}", f"{D + 1}")]
 )
 def test_3_k_and_r_out_of_range_say_the_range(spae, store, tmp_path, k, r, said):
     failed(spae("fit", store, "-k", k, "-r", r, "-o", tmp_path / "e.zarr"), 3, said, f"from 1 to {D}")
@@ -272,3 +275,63 @@ def test_3_is_a_name_that_no_file_system_takes(spae, store, encoder, tmp_path, m
     failed(ended, 3, "is too long", "Give a shorter one")
     assert len(ended.err) < 800
     assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize("verb", ["fit", "plan", "path"])
+@pytest.mark.parametrize(("k", "r"), [("0", R), ("-1", R), ("five", R), (K, "0"), (K, "five"), (K, "4,0")])
+def test_2_k_and_r_that_no_data_allow_are_errors_of_usage(spae, store, tmp_path, verb, k, r):
+    output = ["-o", tmp_path / "e.zarr"] if verb == "fit" else []
+    failed(spae(verb, store, "-k", k, "-r", r, *output), 2, "-k" if k != K else "-r", f"See `spae {verb} --help`.")
+
+
+@pytest.mark.parametrize(
+    ("argv", "named"),
+    [
+        (["fit"], ["'DATA'", "'-k'", "'-o'", "'-r'", "'--eps'"]),
+        (["fit", "x.zarr", "-o", "e.zarr"], ["'-k'", "'-r'", "'--eps'"]),
+        (["fit", "x.zarr", "-r", "3"], ["'-k'", "'-o'"]),
+        (["fit-part", "1/2", "x.zarr"], ["'-k'", "'--checkpoint'", "'-r'", "'--eps'"]),
+        (["transform", "x.zarr"], ["'ENCODER'", "'-o'"]),
+        (["path", "x.zarr"], ["'-k'", "'-r'"]),
+        (["submit"], ["'SYSTEM'", "slurm", "'PIPELINE'"]),
+    ],
+)
+def test_2_all_that_is_missing_is_named_at_once(spae, argv, named):
+    ended = spae(*argv)
+    failed(ended, 2, "Missing ", *named)
+    rest = {"'-k'", "'-o'", "'-r'", "'--eps'", "'DATA'", "'ENCODER'"} - set(named)
+    assert not [each for each in rest if each in ended.err]
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["check", "cels.{}"],
+        ["inspect", "cels.{}"],
+        ["ingest", "cels.{}", "y.zarr"],
+        ["fit", "cels.{}", "-k", "1", "-r", "1", "-o", "e.zarr"],
+    ],
+)
+@pytest.mark.parametrize("suffix", ["zarr", "npy", "h5ad", "parquet", "csv", "nc", "toml"])
+def test_3_a_mistyped_path_suggests_what_lies_beside_it(spae, tmp_path, monkeypatch, argv, suffix):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / f"cells.{suffix}").mkdir()
+    ended = spae(*(word.format(suffix) for word in argv))
+    if suffix in ("csv", "nc") and argv[0] in ("check", "fit"):
+        assert ended.code == 3
+        return
+    failed(ended, 3, f"Did you mean {tmp_path if suffix == 'npy' and argv[0] != 'inspect' else ''}", f"cells.{suffix}?")
+    for other in ("numpy", "zarr.Array", "xarray", "DataFrame", "scipy"):
+        assert other not in ended.err
+
+
+def test_help_is_a_command_and_commands_of_other_programs_are_answered(spae):
+    assert spae("help").out == spae("--help").out
+    assert spae("help", "fit").out == spae("fit", "--help").out
+    assert spae("help", "checkpoint", "rm").out == spae("checkpoint", "rm", "--help").out
+    assert spae("help").code == spae("help", "fit").code == 0
+    failed(spae("help", "ft"), 2, "Did you mean 'fit'?")
+    failed(spae("compare"), 2, "No such command 'compare'", "`spae path`", "`spae evaluate`")
+    for verb, said in ELSEWHERE.items():
+        assert verb not in main.VERBS
+        assert all(each in main.VERBS for each in re.findall(r"`spae ([a-z]+)", said))

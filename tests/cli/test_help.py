@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+from typer.main import get_command
 
 import spae_dask
 from spae_dask.cli import fit, main
@@ -51,3 +52,24 @@ def test_help_imports_no_numerical_library():
     heavy = ("numpy", "scipy", "dask", "distributed", "zarr", "sklearn")
     code = f"import sys, spae_dask.cli.main; print([m for m in {heavy} if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "[]\n"
+
+
+COMMANDS = [*main.VERBS, "mpi", "checkpoint", "checkpoint ls", "checkpoint rm"]
+
+
+@pytest.mark.parametrize("name", ["", *COMMANDS])
+def test_help_shows_every_text_as_it_stands(spae, monkeypatch, name):
+    monkeypatch.setenv("COLUMNS", "1000")
+    command = get_command(main.app)
+    for word in name.split():
+        command = command.commands[word]
+    shown = " ".join(spae(*name.split(), "--help").out.split())
+    texts = [command.help, command.epilog, *(getattr(each, "help", None) for each in command.params)]
+    for text in filter(None, texts):
+        assert " ".join(text.split()) in shown
+
+
+def test_brackets_in_our_texts_and_in_names_are_no_markup(spae, tmp_path):
+    assert 'pip install "spae-dask[demo]"' in " ".join(spae("demo", "--help").out.split())
+    ended = spae("check", tmp_path / "x[bold].zarr")
+    assert "x[bold].zarr" in ended.err

@@ -119,8 +119,8 @@ def test_no_message_shows_the_secrets_of_a_url(capsys, log_json):
     screen.note(WHAT)
     screen.log(WHAT)
     screen.warn(WHAT)
-    screen.fail(ValueError(WHAT), debug=True)
-    screen.close()
+    code = screen.fail(ValueError(WHAT), debug=True)
+    assert screen.close(code) == code
     out, err = capsys.readouterr()
     assert "s3cret" not in out + err
     assert err.count("cannot read https://...@example.org/x.zarr nor s3://b/k?...") >= 5
@@ -136,3 +136,10 @@ def test_no_error_of_a_command_shows_the_secrets_of_a_url(spae, words):
     assert ended.code in (2, 3)
     assert "s3cret" not in ended.err
     assert "s3cret" not in json.loads(ended.out)["error"]["message"]
+
+
+@pytest.mark.parametrize("address", ["tcp://bob:s3cret@127.0.0.1:1", "tls://bob:a/s3cret@h:1", "bob:s3cret@h.org:1"])
+def test_an_address_of_a_scheduler_with_a_password_is_refused_and_not_repeated(spae, store, address):
+    ended = spae("check", store, "--cluster", address, "--json", "--debug")
+    assert ended.code == 2
+    assert "s3cret" not in ended.out + ended.err

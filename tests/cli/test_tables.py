@@ -122,3 +122,23 @@ def test_a_step_of_a_pipeline_takes_columns(data: Path, tmp_path: Path, spae: Ru
     ended = spae("run", pipeline)
     assert ended.code == 3
     assert "list of names or patterns" in ended.err
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.tsv.gz"])
+def test_every_verb_reads_a_text_table_that_fits_in_memory(tmp_path: Path, store: Path, spae: Run, name: str) -> None:
+    data, enc, columns = tmp_path / name, tmp_path / "e.zarr", ("--columns", "@numeric")
+    table().to_csv(data, index=False, sep="," if "csv" in name else "\t")
+    assert spae("check", data, *columns, "--json").document["check"]["shape"] == [3000, D]
+    assert spae("plan", data, "-k", K, "-r", R, *columns).code == 0
+    assert spae("fit", data, "-k", K, "-r", R, "-o", enc, *columns).code == 0
+    assert spae("evaluate", data, enc, *columns).code == 0
+    assert spae("transform", data, enc, *columns, "-o", tmp_path / "z.zarr").code == 0
+    assert spae("path", data, "-k", K, "-r", R, *columns).code == 0
+    assert spae("fit", store, "-k", K, "-r", R, "-o", tmp_path / "same.zarr").code == 0
+    expected = spae("transform", store, tmp_path / "same.zarr", "-o", tmp_path / "same_z.zarr")
+    assert expected.code == 0
+    codes, same = zarr.open_array(tmp_path / "z.zarr")[:], zarr.open_array(tmp_path / "same_z.zarr")[:]
+    np.testing.assert_allclose(codes, same, atol=1e-4)
+    small = spae("fit", data, "-k", K, "-r", R, "-o", enc, "--force", *columns, "--memory", "1MB")
+    assert small.code == 4
+    assert f"`spae ingest {data} DATA.zarr`" in small.err

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 from pathlib import Path
 
 import numpy as np
@@ -336,3 +337,29 @@ def test_a_climate_run_goes_from_its_file_to_named_cells(spae, tmp_path):
     refused = spae("ingest", SAMPLES / "A1B_north_america.nc", tmp_path / "b.zarr", "--sample-dim", "time,depth")
     assert refused.code == 3
     assert "'depth' is no dimension" in refused.err
+
+
+def test_the_next_commands_work_as_they_stand_for_names_that_begin_with_a_dash(spae, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_zarr(tmp_path / "-x.zarr", planted())
+    ended = spae("fit", "./-x.zarr", "-k", K, "-r", R, "-o", "-e.zarr")
+    assert ended.code == 0
+    commands = [line[line.index("spae ") + 5 :] for line in ended.err.splitlines() if " spae " in line]
+    assert len(commands) == 3
+    for command in commands:
+        assert spae(*shlex.split(command)).code == 0, command
+
+
+def test_inspect_tells_the_command_of_the_fit_and_top_limits_what_json_lists(spae, encoder, store, tmp_path):
+    whole, two = spae("inspect", encoder, "--json").document, spae("inspect", encoder, "--json", "--top", 2).document
+    assert [len(each["features"]) for each in whole["components"]] == [R] * K
+    assert [len(each["features"]) for each in two["components"]] == [2] * K
+    assert [each["features"][:2] for each in whole["components"]] == [each["features"] for each in two["components"]]
+    assert [each["n_features"] for each in two["components"]] == [R] * K
+
+    command = whole["fit_command"]
+    assert f"{command}\n" in spae("inspect", encoder).out
+    words = [str(tmp_path / "again.zarr") if word == "encoder.zarr" else word for word in shlex.split(command)[1:]]
+    assert spae(*words).code == 0
+    again = load_encoder(tmp_path / "again.zarr")
+    np.testing.assert_array_equal(again.components_, load_encoder(encoder).components_)

@@ -79,7 +79,7 @@ def test_the_role_of_deploy_is_what_the_commands_ask_for_and_no_more(lab, serial
 
     for workers in ("2", "0"):
         advice = user.submitted(workers=workers)
-        assert "spae-p" in user.follow(advice, "next")
+        assert "spae-p" in user.follow(advice, "watch")
         assert "enc  fit " in logged(user, advice)
         user.follow(advice, "remove")
         lab.wait_for_nothing()

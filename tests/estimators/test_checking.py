@@ -28,7 +28,7 @@ def test_columns_with_names_are_called_by_them() -> None:
     frame.loc[3, "b"] = np.nan
     frame.loc[4, "c"] = -1.0
     text = str(check(frame, missing_value=-1))
-    assert "2 NaN entries in 2 columns: b (1), c (1)" in text
+    assert "2 missing entries (NaN or -1) in 2 columns: b (1), c (1)" in text
     assert "1 constant columns, which are never selected: still" in text
 
 
@@ -92,3 +92,24 @@ def test_the_check_becomes_a_dictionary() -> None:
     record = check(X[:10]).as_dict()
     assert record["shape"] == (10, 6)
     assert record["problems"] == ()
+
+
+def test_gaps_of_data_with_a_missing_value_are_noted_and_no_problem():
+    x = np.random.default_rng(0).normal(size=(50, 4))
+    x[3, 1], x[7, 2] = -1, np.nan
+    plain, told = check(x), check(x, missing_value=-1)
+
+    assert len(plain.problems) == 2
+    assert plain.n_nan == 1
+    assert (told.problems, told.n_nan) == ((), 2)
+    assert any("2 missing entries (NaN or -1) in 2 columns: 1 (1), 2 (1)" in note for note in told.notes)
+    assert "nothing is wrong" in str(told)
+
+
+def test_infinite_entries_stay_a_problem_with_a_missing_value():
+    x = np.random.default_rng(0).normal(size=(50, 4))
+    x[3, 1], x[7, 2] = np.inf, -1
+    problems = check(x, missing_value=-1).problems
+    assert len(problems) == 2
+    assert "1 infinite entries" in problems[0]
+    assert "(3, 1)" in problems[1]

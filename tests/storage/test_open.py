@@ -172,7 +172,9 @@ REFUSED: dict[str, tuple[Any, type[Exception], str]] = {
     "a missing store": ("/nowhere/x.zarr", NotFound, r"nothing at /nowhere/x\.zarr\. Give the path of a Zarr store"),
     "a missing url": ("file:///nowhere/x.zarr", NotFound, r"nothing at /nowhere/x\.zarr"),
     "no store": ("/dev", NotFound, r"/dev is not a Zarr array or group"),
-    "a table": ("data/cells.nc", InvalidInput, r"Convert it once: `spae ingest data/cells\.nc DATA\.zarr`"),
+    "a missing grid": ("/nowhere/cells.nc", NotFound, r"nothing at /nowhere/cells\.nc"),
+    "a missing table": ("/nowhere/cells.csv.gz", NotFound, r"no file /nowhere/cells\.csv\.gz"),
+    "another format": ("data/cells.h5", InvalidInput, r"data/cells\.h5 is of a type that is not read"),
     "an unknown protocol": ("gopher://host/x.zarr", InvalidInput, r"gopher"),
 }
 

@@ -41,7 +41,7 @@ DataArgument = Annotated[
     typer.Argument(
         metavar="DATA",
         help="A Zarr array, group or AnnData store, a Parquet file or folder, or an Arrow file (path or URL), or an "
-        ".h5ad or .npy file.",
+        ".h5ad or .npy file; or a .csv, .tsv (.gz) or .nc file that fits in memory.",
         show_default=False,
     ),
 ]
@@ -57,7 +57,7 @@ ArrayOption = Annotated[
     typer.Option(
         "--array",
         metavar="NAME",
-        help="Which member, if DATA is a Zarr group or of AnnData, such as layers/counts.",
+        help="Which member, if DATA is a Zarr group or of AnnData, such as layers/counts; or variable of a .nc file.",
         rich_help_panel=DATA,
     ),
 ]
@@ -67,7 +67,8 @@ ColumnsOption = Annotated[
         "--columns",
         metavar="NAMES",
         callback=check_columns,
-        help="Which columns of a table: names or patterns with commas between, as in a,b,'expr_*'. Default: all.",
+        help="Which columns of a table: names or patterns with commas between, as in a,b,'expr_*'; @numeric for all "
+        "columns of numbers; '!name,!expr_*' for all but those. Default: all.",
         show_default=False,
         rich_help_panel=DATA,
     ),
@@ -139,11 +140,18 @@ class WhichData:
     columns: ColumnsOption = None
     raw: RawOption = False
 
-    def open(self, data: str) -> "RowBlocks":
-        """The matrix at a path or URL, of which nothing but metadata is read."""
+    def open(self, data: str, memory: str | None) -> "RowBlocks":
+        """Open the matrix at a path or URL: metadata alone are read, and files that are held in memory within it."""
+        from spae_dask.estimators.runtime import memory_given
         from spae_dask.storage.open import open_matrix
 
-        return open_matrix(data, array=self.array, columns=columns_of(self.columns), decode=not self.raw)
+        return open_matrix(
+            data,
+            array=self.array,
+            columns=columns_of(self.columns),
+            decode=not self.raw,
+            memory_limit=memory_given(memory),
+        )
 
     @property
     def words(self) -> str:

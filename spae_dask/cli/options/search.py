@@ -36,9 +36,16 @@ class Selection(StrEnum):
 
 def check_nonzeros(given: str | None) -> str | None:
     """Refuse what is no list of whole numbers; which numbers are allowed, the data tell."""
-    if given is None or re.fullmatch(r"\d+(,\d+)*", given):
+    if given is None or re.fullmatch(r"0*[1-9]\d*(,0*[1-9]\d*)*", given):
         return given
-    raise typer.BadParameter(f"{given!r} is not a whole number, nor several with commas between them")
+    raise typer.BadParameter(f"{given} is not allowed: give a whole number of 1 or more, or several as in 2,5")
+
+
+def check_components(given: int) -> int:
+    """Refuse what is no number of components."""
+    if given >= 1:
+        return given
+    raise typer.BadParameter(f"{given} is not allowed: give a whole number of 1 or more")
 
 
 def nonzeros_of(given: str | None) -> int | tuple[int, ...] | None:
@@ -66,7 +73,13 @@ def check_keep(given: float | None) -> float | None:
 ComponentsOption = Annotated[
     int,
     typer.Option(
-        "-k", "--components", metavar="K", help="Number of components.", show_default=False, rich_help_panel=WHAT
+        "-k",
+        "--components",
+        metavar="K",
+        callback=check_components,
+        help="Number of components.",
+        show_default=False,
+        rich_help_panel=WHAT,
     ),
 ]
 NonzeroOption = Annotated[

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import numpy.typing as npt
 import zarr
 
 from spae_dask.errors import InvalidInput, NotFound, SpaeError, StorageError
+from spae_dask.plain_files import beside
 from spae_dask.storage.artifacts.artifact import FORMAT, FORMAT_VERSION, RECORDS, STORED, EncoderArtifact, digest_of
 from spae_dask.storage.artifacts.artifact_checks import check_shapes, check_size, check_values, damaged
 from spae_dask.storage.no_code import refuse_code
@@ -40,7 +42,7 @@ def read_encoder(path: str | Path) -> EncoderArtifact:
     StorageError
         If a chunk is lost, unreadable or not what was written.
     """
-    name = str(path)
+    name = os.fsdecode(path)
     return read_group(_open_group(name), name)
 
 
@@ -57,7 +59,7 @@ def encoder_fingerprint(path: str | Path) -> str:
     NotFound, InvalidInput, StorageError
         As `read_encoder`, of all but the arrays.
     """
-    name = str(path)
+    name = os.fsdecode(path)
     attributes: dict[str, Any] = dict(_open_group(name).attrs)
     _check_attributes(attributes, name)
     return hashlib.sha256(json.dumps(attributes, sort_keys=True).encode()).hexdigest()
@@ -109,7 +111,9 @@ def _open_group(name: str) -> zarr.Group:
             raise _not_an_encoder(name, "it is not a Zarr group") from error
         if isinstance(where, RemoteStore):
             raise absent(where, "the URL that `spae fit -o` wrote") from error
-        raise NotFound(f"there is no encoder at {name}. Give the path that `spae fit -o` wrote.") from error
+        raise NotFound(
+            f"there is no encoder at {name}.{beside(name)} Give the path that `spae fit -o` wrote."
+        ) from error
     except ImportError as error:
         raise InvalidInput(
             f"{name} needs a library that is not installed ({error}). Install the one that fsspec names for it."

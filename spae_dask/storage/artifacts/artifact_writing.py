@@ -1,6 +1,7 @@
 """An encoder to the disk: read back before it appears under its name."""
 
 import math
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -66,7 +67,7 @@ def write_encoder(
         if attach is not None:
             attach(group)
         try:
-            read_group(zarr.open_group(output.store, mode="r"), str(path))
+            read_group(zarr.open_group(output.store, mode="r"), os.fsdecode(path))
         except SpaeError as error:
             raise StorageError(
                 f"the encoder written to {path} does not read back as it was written ({error}). Nothing was left under "

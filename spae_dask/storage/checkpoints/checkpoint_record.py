@@ -1,12 +1,12 @@
 """What a checkpoint is of, in JSON files beside the states: other data and other parameters are refused by it."""
 
 import json
-import shlex
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from spae_dask.errors import InvalidInput, OtherCheckpoint, StorageError
+from spae_dask.plain_files import in_shell
 from spae_dask.storage.checkpoints.local_states import PARTIAL
 from spae_dask.storage.checkpoints.state_store import States
 from spae_dask.storage.writing.json_values import from_json, to_json
@@ -103,7 +103,7 @@ def begin_or_resume(store: States, job: Job, listing: Listing | None = None) -> 
         raise OtherCheckpoint(
             f"the checkpoint {store.describe()} is of another run: {'; '.join(changed)}. To go on with that run, "
             f"{_as_it_was(there[0], job)}. Else give this one a checkpoint of its own, or remove the old one: "
-            f"`spae checkpoint rm {shlex.quote(store.describe())}`."
+            f"`spae checkpoint rm {in_shell(store.describe())}`."
         )
 
 

@@ -1,5 +1,6 @@
 """The files of a checkpoint, in a local folder or under the URL of an object store: each there whole, or not at all."""
 
+import os
 from pathlib import Path
 
 from spae_dask.errors import InvalidInput
@@ -22,7 +23,7 @@ def states_at(place: str | Path) -> States:
         If it is empty or too long, a URL that nothing can be written to, or one that needs a library that is not
         installed.
     """
-    text = str(place)
+    text = os.fsdecode(place)
     if not text:
         raise InvalidInput("the checkpoint has an empty name. Give it a folder of its own.")
     if is_remote(text) and (address := parse_address(text)).scheme in WRITABLE:

@@ -9,6 +9,7 @@ its values instead if they are texts.
 """
 
 import hashlib
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -86,7 +87,7 @@ def read_grid(path: str | Path) -> GridRecord:
     StorageError
         If an array is lost or is not what was written.
     """
-    name = str(path)
+    name = os.fsdecode(path)
     encoder = zarr.open_group(name if "://" in name else Path(name).resolve(), mode="r")
     group = encoder.get(MEMBER)
     if not isinstance(group, zarr.Group):

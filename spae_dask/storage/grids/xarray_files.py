@@ -11,6 +11,7 @@ import zarr
 from dask.utils import format_bytes
 
 from spae_dask.errors import InvalidInput, MemoryBudgetExceeded, NotFound, StorageError
+from spae_dask.plain_files import beside
 from spae_dask.storage.grids.grid_layout import layout_of
 from spae_dask.storage.grids.xarray_blocks import Cells, GridRows, rows_of
 from spae_dask.storage.sources.bands import READING_ONE, SHARES, block_bands, share_of
@@ -128,7 +129,7 @@ def _opened(path: str, *, decode: bool) -> xr.Dataset:
     options["mask_and_scale"] = decode
     local = "://" not in path
     if local and not Path(path).exists():
-        raise NotFound(f"there is nothing at {path}. Give the path of a netCDF file or a Zarr dataset.")
+        raise NotFound(f"there is nothing at {path}.{beside(path)} Give the path of a netCDF file or a Zarr dataset.")
     engine = "zarr"
     if local and Path(path).is_file():
         with open(path, "rb") as file:
@@ -143,6 +144,8 @@ def _opened(path: str, *, decode: bool) -> xr.Dataset:
             f"{path} is a single Zarr array, and a variable or a dimension was named. Leave these out, or give a "
             "dataset."
         )
+    if local and engine == "zarr":
+        options["consolidated"] = False  # that copy of the metadata may be of an earlier time
     try:
         return xr.open_dataset(path, engine=engine, **options)
     except ImportError as error:

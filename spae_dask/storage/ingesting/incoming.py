@@ -3,6 +3,7 @@
 Sparse ones stay as they are.
 """
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -17,6 +18,7 @@ import zarr
 from spae_dask.blocks import RowBlocks, StoredEntries, stored_entries
 from spae_dask.errors import InvalidInput, MissingChunksWarning
 from spae_dask.plain_files import refuse_pipes
+from spae_dask.storage.held_files import NETCDF
 from spae_dask.storage.open import open_matrix
 from spae_dask.storage.remote.url_secrets import refuse_secrets
 from spae_dask.storage.sources.bands import BAND, READING_ONE, block_bands, plan_zarr_bands, share_of
@@ -26,8 +28,6 @@ from spae_dask.storage.sources.npy_blocks import NpyBlocks
 from spae_dask.storage.sources.sentinel import SentinelBlocks
 from spae_dask.storage.sources.zarr_blocks import ZarrBlocks
 from spae_dask.storage.tables.csv_rows import SUFFIXES, open_csv
-
-NETCDF = (".nc", ".nc4", ".cdf", ".netcdf")
 
 READ = (".npy", ".h5ad", *SUFFIXES, ".parquet", ".feather", ".arrow", ".nc")
 NOT_READ = (".h5", ".hdf5", ".npz", ".mat", ".xlsx", ".mtx")
@@ -93,11 +93,13 @@ def open_incoming(
     source, array, columns, header, budget, variable, sample_dim, decode
         As in :func:`spae_dask.storage.ingesting.ingest.ingest`.
     """
-    name = str(source).lower() if isinstance(source, str | Path) else ""
+    if isinstance(source, os.PathLike):
+        source = os.fsdecode(source)
+    name = source.lower() if isinstance(source, str) else ""
     if name:
-        refuse_secrets(str(source))
-        refuse_pipes(str(source).removeprefix("file://"))
-    if name.endswith(NETCDF) or variable is not None or sample_dim is not None or (name and _is_dataset(str(source))):
+        refuse_secrets(source)
+        refuse_pipes(source.removeprefix("file://"))
+    if name.endswith(NETCDF) or variable is not None or sample_dim is not None or (name and _is_dataset(source)):
         if array is not None or header is not None:
             raise InvalidInput(
                 f"{source} is read as a grid, whose variable is named by variable=NAME (--variable NAME); leave array "
@@ -139,7 +141,7 @@ def _is_dataset(path: str) -> bool:
 def _from_grid(
     source: Any, variable: str | None, sample_dim: str | Sequence[str] | None, budget: int, *, decode: bool
 ) -> Incoming:
-    if not isinstance(source, str | Path):
+    if not isinstance(source, str):
         raise InvalidInput(
             f"variable and sample_dim are about netCDF files and Zarr datasets, and a {type(source).__name__} was "
             "given. Give a path, or leave them out."
@@ -151,7 +153,7 @@ def _from_grid(
             f'{source} needs xarray, which is not installed. Run `pip install "spae-dask[xarray]"`.'
         ) from error
 
-    path = str(source).removeprefix("file://")
+    path = source.removeprefix("file://")
     opened = open_grid(path, variable=variable, sample_dim=sample_dim, budget=budget, decode=decode)
     rows = opened.rows
     n, d = rows.shape

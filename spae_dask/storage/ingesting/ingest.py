@@ -70,7 +70,8 @@ def ingest(
     array : str, optional
         Which member, if the source is a Zarr group or of AnnData, such as ``layers/counts``.
     columns : sequence of str, optional
-        Which columns of a table, text or not: names, or patterns such as ``expr_*``.
+        Which columns of a table, text or not: names, patterns such as ``expr_*``, ``@numeric`` for all columns of
+        numbers, and ``!name`` or ``!pattern`` for all but those.
     dtype : numpy type, optional
         Type to store; by default the source's own (float64 for text). Rounding to a shorter float is allowed, a change
         of value to fit an integer or an overflow is not.

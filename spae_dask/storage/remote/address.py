@@ -57,7 +57,8 @@ class Address:
 
 def is_remote(text: str | Path) -> bool:
     """Whether it is a URL of one of `SCHEMES`."""
-    return "::" not in str(text) and str(text).lower().startswith(tuple(f"{scheme}://" for scheme in SCHEMES))
+    place = os.fsdecode(text)
+    return "::" not in place and place.lower().startswith(tuple(f"{scheme}://" for scheme in SCHEMES))
 
 
 def parse_address(url: str, storage_options: Mapping[str, Any] | None = None) -> Address:
@@ -102,7 +103,7 @@ def place_of_url(text: str | Path) -> str:
 
     Two names of one place need not be the same text; this gives them the same scheme, or none if they are local.
     """
-    last = str(text).rpartition("::")[2]
+    last = os.fsdecode(text).rpartition("::")[2]
     scheme, mark, rest = last.partition("://")
     if not mark:
         return last

@@ -9,6 +9,10 @@ import re
 from spae_dask.errors import InvalidInput
 
 _USER = re.compile(r"(:/{1,2})[^/?#\s'\"]*@")
+_LONG_PASSWORD = re.compile(r"(://)[^/?#\s:'\"]*:(?!\d+/)[^\s@'\"]*@")
+"""With a slash in it, which no port has."""
+_BARE_USER = re.compile(r"(?<![\w/.:-])[\w.%+-]{2,}:[^\s@/'\"]+@(?!sha256:)(?=\[|[\w-]+(\.[\w-]|:\d))")
+"""A user with a password before a host, without a scheme: other libraries take the scheme off."""
 _PASSWORD = re.compile(r"://[^/?#]*:[^/?#]*@")
 _PLAIN = ("file://", "local://", "github://")
 """Paths, and ``organisation:repository@branch``."""
@@ -21,8 +25,9 @@ def redacted(url: str) -> str:
 
 
 def without_secrets(text: str) -> str:
-    """A text with the users, passwords and queries of all its URLs replaced by dots."""
-    return _QUERY.sub(r"\1?...", _USER.sub(r"\1...@", text))
+    """A text with the users, passwords and queries of all its URLs and addresses replaced by dots."""
+    text = _LONG_PASSWORD.sub(r"\1...@", _USER.sub(r"\1...@", text))
+    return _QUERY.sub(r"\1?...", _BARE_USER.sub("...@", text))
 
 
 def refuse_secrets(text: str) -> None:

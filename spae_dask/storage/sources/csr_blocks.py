@@ -264,8 +264,8 @@ def open_csr(
 
 
 def shape_of(group: Any) -> tuple[int, int] | None:
-    """Rows and columns a sparse matrix says it has; None if that is not two integers."""
-    shape = group.attrs.get("shape")
+    """Rows and columns a sparse matrix says it has; None if that is not two integers. anndata 0.6 had another word."""
+    shape = group.attrs.get("shape", group.attrs.get("h5sparse_shape"))
     lengths = shape.tolist() if isinstance(shape, np.ndarray) else shape
     if not isinstance(lengths, list | tuple) or len(lengths) != 2 or not all(isinstance(each, int) for each in lengths):
         return None

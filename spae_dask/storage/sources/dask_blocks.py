@@ -1,5 +1,6 @@
 """Row blocks of a dask array, dense or of CSR blocks."""
 
+import sys
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -124,6 +125,29 @@ def refuse_unknown_chunks(array: da.Array) -> None:
         raise InvalidInput(
             "the dask array has chunks of unknown length, as boolean masks leave them. Call x.compute_chunk_sizes() "
             "first; it costs one read of the data."
+        )
+
+
+def refuse_asynchronous() -> None:
+    """Refuse to compute where the active client is asynchronous, and would answer with coroutines.
+
+    Raises
+    ------
+    InvalidInput
+        If there is such a client, and this is the thread of its event loop.
+    """
+    distributed = sys.modules.get("distributed")
+    if distributed is None:
+        return
+    try:
+        client = distributed.Client.current()
+    except ValueError:
+        return
+    if client.asynchronous:
+        raise InvalidInput(
+            "the active dask client is asynchronous, and this function waits for its results, which would stop the "
+            "event loop. Call it in a thread, `await asyncio.to_thread(encoder.fit, X)`, or make the client with "
+            "asynchronous=False."
         )
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spae_dask.errors import InvalidInput, NotFound, StorageError
+from spae_dask.plain_files import beside
 from spae_dask.storage.remote.passing import reader
 from spae_dask.storage.sources.h5_elsewhere import refuse_absent_parts
 
@@ -106,7 +107,7 @@ def opened(path: str) -> Iterator[Any]:
         If it is cut off or damaged, may not be read, or another process is writing to it.
     """
     if not Path(path).exists():
-        raise NotFound(f"there is no file {path}. Give the path of an existing .h5ad file.")
+        raise NotFound(f"there is no file {path}.{beside(path)} Give the path of an existing .h5ad file.")
     try:
         file = h5py.File(path, "r")
     except OSError as error:

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from spae_dask.blocks import uniform_bounds
 from spae_dask.errors import InvalidInput, NotFound, StorageError
+from spae_dask.plain_files import beside
 from spae_dask.storage.remote.byte_files import LocalFile, RemoteFile
 from spae_dask.storage.remote.passing import read_failed
 
@@ -57,7 +58,7 @@ class NpyBlocks:
             return _header_of(self.remote)
         path = Path(self.path)
         if not path.exists():
-            raise NotFound(f"there is no file {self.path}. Give the path of an existing .npy file.")
+            raise NotFound(f"there is no file {self.path}.{beside(self.path)} Give the path of an existing .npy file.")
         try:
             mapped = np.load(path, mmap_mode="r", allow_pickle=False)
         except Exception as error:  # headers are Python literals, and fail as such in many ways

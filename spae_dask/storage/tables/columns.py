@@ -1,16 +1,26 @@
 """Which columns of a table are meant: by name or pattern; and which of them are no numbers."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 
 from spae_dask.errors import InvalidInput, NotNumbers
 
+NUMERIC, NOT = "@numeric", "!"
+"""Words of a choice of columns: all that hold numbers, and all but."""
+
 N_SHOWN = 5
 """Columns named in a message."""
 
 
-def choose_columns(names: Sequence[str], wanted: Sequence[str] | None, table: str) -> tuple[int, ...]:
+def choose_columns(
+    names: Sequence[str],
+    wanted: Sequence[str] | None,
+    table: str,
+    *,
+    is_numeric: Callable[[int], bool] | None = None,
+    everything: Sequence[int] | None = None,
+) -> tuple[int, ...]:
     """Places of the wanted columns, in the order in which they are asked for, each once; all if none are.
 
     Parameters
@@ -18,32 +28,72 @@ def choose_columns(names: Sequence[str], wanted: Sequence[str] | None, table: st
     names : sequence of str
         Of all columns.
     wanted : sequence of str, optional
-        Names, or patterns such as ``expr_*`` that stand for all names they fit, in the order of the table. A name that
-        is there is never a pattern.
+        Names, or patterns such as ``expr_*`` that stand for all names they fit, in the order of the table.
+        ``@numeric`` stands for all columns of numbers. ``!name`` or ``!pattern`` takes columns away again: from all
+        columns, if it comes first. A name that is there is never anything else.
     table : str
         How messages call the table.
+    is_numeric : callable, optional
+        Whether the column at a place holds numbers; for ``@numeric``.
+    everything : sequence of int, optional
+        Places of all columns that are data, if some are not, such as row labels.
 
     Raises
     ------
     InvalidInput
-        If a name is not there, a pattern fits none, or a chosen name is there twice; the nearest names are told.
+        If a name is not there, a pattern fits none, nothing is left, or a chosen name is there twice; the nearest names
+        are told.
     """
+    every = range(len(names)) if everything is None else everything
     if wanted is None:
-        _refuse_twice(names, range(len(names)), table)
+        check_names(names, table)
         return tuple(range(len(names)))
     if isinstance(wanted, str) or not all(isinstance(each, str) for each in wanted):
         raise InvalidInput(f"columns={wanted!r} is not a list of names: give one, such as ['a', 'b'] or ['expr_*'].")
     if not wanted:
         raise InvalidInput("columns=[] chooses nothing: name a column at least, or leave it out for all of them.")
     chosen: dict[int, None] = {}
-    for each in wanted:
-        exact = [place for place, name in enumerate(names) if name == each]
-        found = exact or [place for place, name in enumerate(names) if fnmatchcase(name, each)]
-        if not found:
-            raise InvalidInput(_nothing_called(each, names, table))
-        chosen |= dict.fromkeys(found)
+    for number, each in enumerate(wanted):
+        if each in names:
+            chosen |= dict.fromkeys(_fitting(each, names, table))
+        elif each == NUMERIC and is_numeric is not None:
+            chosen |= dict.fromkeys(place for place in every if is_numeric(place))
+        elif each.startswith(NOT):
+            left_out = set(_fitting(each.removeprefix(NOT), names, table))
+            chosen = {place: None for place in (chosen if number else every) if place not in left_out}
+        else:
+            chosen |= dict.fromkeys(_fitting(each, names, table))
+    if not chosen:
+        raise InvalidInput(f"{table}: columns={list(wanted)} chooses nothing. It has {listed(names)}.")
     _refuse_twice(names, chosen, table)
     return tuple(chosen)
+
+
+def _fitting(wanted: str, names: Sequence[str], table: str) -> list[int]:
+    exact = [place for place, name in enumerate(names) if name == wanted]
+    found = exact or [place for place, name in enumerate(names) if fnmatchcase(name, wanted)]
+    if not found:
+        raise InvalidInput(_nothing_called(wanted, names, table))
+    return found
+
+
+def check_names(names: Sequence[object], table: str) -> None:
+    """Refuse names of columns that a later table cannot be compared with.
+
+    Raises
+    ------
+    InvalidInput
+        If one is there twice, or if only some of them are strings.
+    """
+    strings = [name for name in names if isinstance(name, str)]
+    others = [name for name in names if not isinstance(name, str)]
+    if strings and others:
+        raise InvalidInput(
+            f"{table} has columns whose names are strings, such as {strings[0]!r}, and columns whose names are not, "
+            f"such as {others[0]!r}. Allowed are names that are all strings, or none of them. Rename the columns: "
+            "frame.columns = [str(name) for name in frame.columns]."
+        )
+    _refuse_twice(names, range(len(names)), table)
 
 
 def _nothing_called(wanted: str, names: Sequence[str], table: str) -> str:
@@ -53,8 +103,8 @@ def _nothing_called(wanted: str, names: Sequence[str], table: str) -> str:
     return f"{table}: {what} {wanted!r}. {hint}"
 
 
-def _refuse_twice(names: Sequence[str], places: Sequence[int] | range | Mapping[int, None], table: str) -> None:
-    seen: set[str] = set()
+def _refuse_twice(names: Sequence[object], places: range | Mapping[int, None], table: str) -> None:
+    seen: set[object] = set()
     for place in places:
         if names[place] in seen:
             raise InvalidInput(
@@ -88,8 +138,9 @@ def refuse_non_numeric(kinds: Mapping[str, str], n_columns: int, table: str) -> 
     one = len(kinds) == 1
     raise NotNumbers(
         f"{table}: {len(kinds)} of {n_columns} column{'' if n_columns == 1 else 's'} {'is' if one else 'are'} not "
-        f"numbers: {shown}{more}. Allowed are integers, floats, decimals and booleans. Choose the columns to take, by "
-        "name or pattern: --columns 'a,b,expr_*' (columns=['a', 'b', 'expr_*']), or convert or drop the others."
+        f"numbers: {shown}{more}. Allowed are integers, floats, decimals and booleans. Take all columns of "
+        "numbers, --columns @numeric (columns=['@numeric']), or some by name or pattern, --columns 'a,b,expr_*' "
+        "(columns=['a', 'b', 'expr_*']), or convert the others."
     )
 
 

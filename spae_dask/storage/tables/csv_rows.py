@@ -1,5 +1,6 @@
 """Rows of a CSV or TSV file, read in batches of bounded memory and parsed by numpy in C."""
 
+import codecs
 import gzip
 import zlib
 from collections.abc import Iterator, Sequence
@@ -13,11 +14,22 @@ import numpy as np
 import numpy.typing as npt
 
 from spae_dask.errors import InvalidInput, NotFound, StorageError
-from spae_dask.storage.tables.columns import choose_columns
-from spae_dask.storage.tables.csv_cells import all_of_length, explain_cells, fill_missing, is_number, split_cells
+from spae_dask.plain_files import beside, in_shell
+from spae_dask.storage.tables.columns import NUMERIC, check_names, choose_columns
+from spae_dask.storage.tables.csv_cells import (
+    all_of_length,
+    columns_of_numbers,
+    explain_cells,
+    fill_missing,
+    is_number,
+    split_cells,
+)
 
 SUFFIXES = {".csv": ",", ".tsv": "\t", ".csv.gz": ",", ".tsv.gz": "\t"}
 """File names that are read, and what separates their cells."""
+
+UTF_16, UTF_32 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE), (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)
+"""Bytes that such text begins with; those of UTF-32 begin with those of UTF-16."""
 
 BATCH_CHARACTERS = 1 << 20
 MAX_LINE_CHARACTERS = 16 << 20
@@ -143,7 +155,8 @@ def open_csv(path: Path, *, header: bool | None = None, columns: Sequence[str] |
         Whether the first row names the columns. By default it must, and a row of numbers only is refused, since it
         might be either; but quoted numbers above bare ones are names.
     columns : sequence of str, optional
-        Names, or patterns such as ``expr_*``, of the columns to read.
+        Names, patterns and words of the columns to read, as for `choose_columns`. Columns of numbers are told by the
+        first rows.
 
     Raises
     ------
@@ -153,7 +166,7 @@ def open_csv(path: Path, *, header: bool | None = None, columns: Sequence[str] |
         If it is empty, is no UTF-8 text, or its header cannot be one; or if a column that is asked for is not there.
     """
     if not path.exists():
-        raise NotFound(f"there is no file {path}. Give the path of an existing table.")
+        raise NotFound(f"there is no file {path}.{beside(path)} Give the path of an existing table.")
     delimiter = next(mark for suffix, mark in SUFFIXES.items() if path.name.lower().endswith(suffix))
     with _opened(path) as file:
         record, n_lines = _first_record(file, path)
@@ -163,7 +176,17 @@ def open_csv(path: Path, *, header: bool | None = None, columns: Sequence[str] |
     if header is not False:
         if header is None and _quoted_above_bare(sample, record, delimiter):
             header = True
-        chosen = None if columns is None else choose_columns(names, columns, str(path))
+        if columns is not None:
+            # the first rows, of which the last may not be whole
+            below = sample[len(record) : len(sample) if len(sample) < BATCH_CHARACTERS else sample.rfind("\n")]
+            numbers = columns_of_numbers(below, len(names), delimiter) if NUMERIC in columns else frozenset()
+            chosen = choose_columns(
+                names,
+                columns,
+                str(path),
+                is_numeric=lambda place: place in numbers,
+                everything=[place for place, name in enumerate(names) if name],  # row labels have no name
+            )
         _check_header(names, path, header=header, chosen=chosen)
     elif columns is not None:
         raise InvalidInput(f"{path} has no header (header=False), so columns={list(columns)} cannot be told by name.")
@@ -220,6 +243,7 @@ def _check_header(names: list[str], path: Path, *, header: bool | None, chosen: 
         )
     if "" in names:
         raise InvalidInput(f"{path}: column {names.index('') + 1} has no name. Name every column in the header row.")
+    check_names(names, str(path))
 
 
 def _line_too_long(path: Path, line: int) -> InvalidInput:
@@ -229,11 +253,26 @@ def _line_too_long(path: Path, line: int) -> InvalidInput:
     )
 
 
+def _refuse_wide(start: bytes, path: Path) -> None:
+    """Refuse text of two or four bytes a character, of which UTF-8 may take every byte."""
+    wide = "UTF-32" if start.startswith(UTF_32) else "UTF-16" if start.startswith(UTF_16) else None
+    if wide is None and b"\0" in start:  # without a mark
+        wide = "UTF-16BE" if start.startswith(b"\0") else "UTF-16LE"
+    if wide is not None:
+        print_it = "gunzip -c" if path.name.lower().endswith(".gz") else "cat"
+        raise InvalidInput(
+            f"{path} is {wide} text, and tables are read as UTF-8. Convert it: `{print_it} {in_shell(path)} | iconv "
+            f"-f {wide} -t UTF-8 > NEW.csv`."
+        )
+
+
 @contextmanager
 def _opened(path: Path) -> Iterator[IO[str]]:
     """The file as text; what goes wrong in reading it is told with its name."""
     opener: Any = gzip.open if path.name.lower().endswith(".gz") else open
     try:
+        with opener(path, "rb") as file:
+            _refuse_wide(file.read(4), path)
         with opener(path, "rt", encoding="utf-8-sig", newline=None) as file:
             yield file
     except UnicodeDecodeError as error:

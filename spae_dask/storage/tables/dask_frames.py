@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from spae_dask.errors import InvalidInput
 from spae_dask.storage.sources.sentinel import holding_nan
-from spae_dask.storage.tables.columns import refuse_non_numeric
+from spae_dask.storage.tables.columns import check_names, refuse_non_numeric
 
 
 def array_of_frame(frame: Any, *, counted: bool) -> da.Array:
@@ -52,19 +52,25 @@ def common_dtype(names: Any, dtypes: Any) -> np.dtype[Any]:
     NotNumbers
         If one of them is not of real numbers.
     InvalidInput
-        If there are none.
+        If there are none, or their names are mixed or not unique.
     """
     if not len(names):
         raise InvalidInput("the dask DataFrame has no columns: found 0 feature(s) while a minimum of 1 is required.")
+    check_names(list(names), "the dask DataFrame")
     found, refused = [], {}
     for name, each in zip(names, dtypes, strict=True):
-        numeric = _numpy_dtype(each)
-        if numeric is None or numeric.kind not in "fiub":
-            refused[str(name)] = str(each)
+        if is_numeric(each):
+            found.append(_numpy_dtype(each))
         else:
-            found.append(numeric)
+            refused[str(name)] = str(each)
     refuse_non_numeric(refused, len(dtypes), "the dask DataFrame")
     return np.result_type(*found)
+
+
+def is_numeric(dtype: Any) -> bool:
+    """Whether a column of this type holds real numbers."""
+    numeric = _numpy_dtype(dtype)
+    return numeric is not None and numeric.kind in "fiub"
 
 
 def _numpy_dtype(dtype: Any) -> np.dtype[Any] | None:

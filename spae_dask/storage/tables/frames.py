@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from spae_dask.errors import InvalidInput
 from spae_dask.storage.sources.sentinel import holding_nan
-from spae_dask.storage.tables.columns import choose_columns, refuse_non_numeric
+from spae_dask.storage.tables.columns import check_names, choose_columns, refuse_non_numeric
 
 Numbers = npt.NDArray[Any]
 
@@ -65,13 +65,20 @@ def matrix_of(frame: Any, columns: Sequence[str] | None) -> tuple[Numbers, tuple
             "row blocks."
         )
     names = _names(frame)
+    read = {"pandas": _of_pandas, "polars": _of_polars, "pyarrow": _of_arrow}[library]
     if columns is None:
         chosen = _all_columns(frame)
+        check_names([_listed(frame)[place] for place in chosen], name)
     elif names is None:  # pandas with numbers or tuples for names
         raise InvalidInput(f"columns={list(columns)}: the columns of {name} are not all called by strings.")
     else:
-        chosen = choose_columns(names, columns, name)
-    read = {"pandas": _of_pandas, "polars": _of_polars, "pyarrow": _of_arrow}[library]
+        chosen = choose_columns(
+            names,
+            columns,
+            name,
+            is_numeric=lambda place: not isinstance(read(frame, place), str),
+            everything=_all_columns(frame),
+        )
     if library == "pandas" and columns is None and all(isinstance(kind, np.dtype) for kind in frame.dtypes):
         kinds = set(frame.dtypes)
         if len(kinds) == 1 and next(iter(kinds)).kind in "fiub":
@@ -95,8 +102,12 @@ def matrix_of(frame: Any, columns: Sequence[str] | None) -> tuple[Numbers, tuple
     return rows, chosen_names
 
 
+def _listed(frame: Any) -> list[Any]:
+    return list(frame.schema.names if _library(frame) == "pyarrow" else frame.columns)
+
+
 def _names(frame: Any) -> tuple[str, ...] | None:
-    listed = frame.schema.names if _library(frame) == "pyarrow" else list(frame.columns)
+    listed = _listed(frame)
     return tuple(map(str, listed)) if all(isinstance(each, str) for each in listed) else None
 
 

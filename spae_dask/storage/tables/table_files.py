@@ -6,8 +6,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from dask.utils import natural_sort_key
+
 from spae_dask.errors import InvalidInput, NotFound, StorageError
-from spae_dask.plain_files import refuse_pipes
+from spae_dask.plain_files import beside, refuse_pipes
 
 PARQUET = (".parquet", ".parq", ".pq")
 ARROW = (".arrow", ".feather", ".ipc")
@@ -31,7 +33,9 @@ def is_table(path: str) -> bool:
 
 
 def table_files(path: str) -> tuple[str, ...]:
-    """Files of a table, in the order of their names, folder by folder; a single file is its own.
+    """Files of a table, in the order of their paths, where numbers count as dask has it; a single file is its own.
+
+    ``part.2`` comes before ``part.10``: so dask reads the folders that it writes.
 
     Raises
     ------
@@ -45,11 +49,12 @@ def table_files(path: str) -> tuple[str, ...]:
     root = Path(path).resolve()
     if not root.exists():
         raise NotFound(
-            f"there is nothing at {path}. Give the path of a Parquet file, of a folder of them, or of an Arrow file."
+            f"there is nothing at {path}.{beside(path)} Give the path of a Parquet file, of a folder of them, or of an "
+            "Arrow file."
         )
     if not root.is_dir():
         return (str(root),)
-    found = tuple(map(str, _parquet_files(root)))
+    found = tuple(sorted(map(str, _parquet_files(root)), key=natural_sort_key))
     if not found:
         raise NotFound(f"{path} is a folder without files that end in {', '.join(PARQUET)}. Give one with some.")
     return found
@@ -58,8 +63,8 @@ def table_files(path: str) -> tuple[str, ...]:
 def _parquet_files(root: Path) -> Iterator[Path]:
     for folder, folders, names in os.walk(root):
         # what begins so is metadata, or not finished yet, to all that write such folders
-        folders[:] = sorted(name for name in folders if not name.startswith(("_", ".")))
-        for name in sorted(names):
+        folders[:] = [name for name in folders if not name.startswith(("_", "."))]
+        for name in names:
             if name.lower().endswith(PARQUET) and not name.startswith(("_", ".")):
                 yield Path(folder, name)
 
@@ -71,7 +76,8 @@ def _remote_files(path: str) -> tuple[str, ...]:
         system, inside = fsspec.core.url_to_fs(path)
         if system.isfile(inside):
             return (path,)
-        found = sorted(each for each in system.find(inside) if _wanted(each.removeprefix(inside)))
+        wanted = (each for each in system.find(inside) if _wanted(each.removeprefix(inside)))
+        found = sorted(wanted, key=natural_sort_key)
         names = tuple(str(system.unstrip_protocol(each)) for each in found)
     except ImportError as error:
         raise InvalidInput(f"{path} needs a library that is not installed ({error}).") from error

@@ -17,7 +17,7 @@ from spae_dask.blocks import RowBlocks
 from spae_dask.errors import InvalidInput, NotNumbers, StorageError
 from spae_dask.storage.remote.passing import read_failed
 from spae_dask.storage.tables import arrow_files, parquet_files
-from spae_dask.storage.tables.arrow_numbers import column_values, common_type, numbers_of, row_labels
+from spae_dask.storage.tables.arrow_numbers import column_values, common_type, number_type, numbers_of, row_labels
 from spae_dask.storage.tables.columns import choose_columns
 from spae_dask.storage.tables.table_files import ARROW, table_files
 from spae_dask.storage.tables.table_parts import FileParts, Piece, cut
@@ -218,13 +218,20 @@ def open_table(
     kind = "Arrow" if files[0].lower().endswith(ARROW) else "Parquet"
     reader = READERS[kind]
     schema = _told_by(files[0], kind, reader.schema_of, files[0])
+    labels = row_labels(schema)
     if columns is None:
-        labels = row_labels(schema)
         names = [name for name in schema.names if name not in labels]
         chosen = [names[place] for place in choose_columns(names, None, path)]
     else:
         _refuse_folder_keys(columns, files, schema.names, path)
-        chosen = [schema.names[place] for place in choose_columns(schema.names, columns, path)]
+        places = choose_columns(
+            schema.names,
+            columns,
+            path,
+            is_numeric=lambda place: number_type(schema.field(place).type) is not None,
+            everything=[place for place, name in enumerate(schema.names) if name not in labels],
+        )
+        chosen = [schema.names[place] for place in places]
     numbers_of(schema, chosen, path)  # under the table's own name
     parts: list[FileParts] = [_told_by(file, kind, reader.survey, file, chosen) for file in files]
     types = {dtype for part in parts for dtype in part.types.values()}

@@ -9,6 +9,7 @@ renamed to ``.NAME.replaced-1a2b3c4d``, for a moment.
 import os
 import secrets
 import shutil
+import stat
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,6 +22,8 @@ from spae_dask.storage.writing.renames import exchange, rename_if_vacant
 
 ZARR_MARKERS = ("zarr.json", ".zarray", ".zgroup")
 """A directory holding one of these is a Zarr store, of format 3 or 2; no other directory is ever replaced."""
+
+READ_BITS = stat.S_IRUSR | stat.S_IRGRP | stat.S_IROTH
 
 
 @contextmanager
@@ -106,7 +109,7 @@ def _is_replaceable(target: Path) -> bool:
 
 def _replace(work: Path, target: Path, *, aside: Path) -> None:
     """Put the finished work in place of the target, with its permissions; that is restored if it fails."""
-    shutil.copymode(target, work)
+    _take_mode(target, work)
     if target.is_file() and work.is_file():
         work.rename(target)  # atomic
         return
@@ -126,6 +129,15 @@ def _replace(work: Path, target: Path, *, aside: Path) -> None:
             SpaeWarning,
             stacklevel=2,
         )
+
+
+def _take_mode(former: Path, work: Path) -> None:
+    """Give the work the permissions of what it replaces: who may read a file may enter a folder in its place."""
+    if former.is_dir() == work.is_dir():
+        shutil.copymode(former, work)
+        return
+    mode = former.stat().st_mode & (stat.S_IRWXU | stat.S_IRWXG | stat.S_IRWXO)
+    work.chmod(mode | (mode & READ_BITS) >> 2 if work.is_dir() else mode & ~(READ_BITS >> 2))
 
 
 def _is_about_output(error: OSError, target: Path, work: Path) -> bool:

@@ -15,6 +15,7 @@ NO_ADDRESSES = [
     "tcp://a/b:8786",
     "tcp://a b:8786",
     "tcp://host:8786/",
+    "tcp://bob:secret@host:8786",
     "http://host:8786",
     "tcp://host:\uff18786",
     "tcp://host:8786\n",

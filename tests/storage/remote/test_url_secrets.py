@@ -57,12 +57,27 @@ def test_texts_are_cleaned(url):
 @pytest.mark.parametrize(
     "text",
     [
+        f"invalid address 'bob:{SECRET}@127.0.0.1:8786'; maybe: ipv6 needs brackets",
+        f"cannot connect to bob:{SECRET}@[::1]:8786",
+        f"Name or service not known: bob:{SECRET}@scheduler.example.org",
+        f"tcp://bob:a/{SECRET}@host:8786 is not understood",
+    ],
+)
+def test_texts_of_other_libraries_are_cleaned(text):
+    assert SECRET not in without_secrets(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
         "/data/who?/a#b@c.zarr",
         "file:///data/who?/a#b.zarr",
         "C:x@y",
         "s3://bucket/x.zarr",
         "see https://example.org/page#part, or ask tcp://10.0.0.5:8786?",
         "bob@example.org wrote: is it?",
+        "image:1.2@sha256:0a1b or registry.org:5000/image:1.2@sha256:0a1b",
+        "http://localhost:9000/bucket/a@b.zarr",
     ],
 )
 def test_what_holds_no_secret_is_left_alone(text):

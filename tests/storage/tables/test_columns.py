@@ -52,3 +52,37 @@ def test_columns_that_are_no_numbers_are_named_with_their_types_up_to_five() -> 
         refuse_non_numeric({"id": "string"}, 3, "t")
     with pytest.raises(NotNumbers, match=r"7 of 9 columns are .*'c4' \(date\) and 2 more\."):
         refuse_non_numeric({f"c{i}": "date" for i in range(7)}, 9, "t")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        (["@numeric"], (1, 2, 3)),
+        (["@numeric", "!age"], (1, 2)),
+        (["!id"], (1, 2, 3, 4)),
+        (["!id", "!expr_?"], (3,)),
+        (["expr_*", "!expr_2"], (1, 4)),
+        (["age", "@numeric"], (3, 1, 2)),
+        (["!age", "age"], (0, 1, 2, 4, 3)),
+    ],
+)
+def test_words_stand_for_all_numbers_and_for_all_but(wanted: list[str], expected: tuple[int, ...]) -> None:
+    names = ("id", "expr_1", "expr_2", "age", "expr_x")
+    assert choose_columns(names, wanted, "t", is_numeric=lambda place: place in (1, 2, 3)) == expected
+
+
+def test_row_labels_are_not_among_all_columns() -> None:
+    assert choose_columns(("label", "a", "b"), ["!a"], "t", everything=[1, 2]) == (2,)
+    assert choose_columns(("label", "a"), ["@numeric"], "t", is_numeric=lambda _: True, everything=[1]) == (1,)
+    assert choose_columns(("label", "a"), ["label"], "t", everything=[1]) == (0,)
+
+
+def test_a_name_that_is_there_is_never_a_word() -> None:
+    assert choose_columns(("!a", "a", "@numeric"), ["!a"], "t") == (0,)
+    assert choose_columns(("!a", "a", "@numeric"), ["@numeric"], "t", is_numeric=lambda _: True) == (2,)
+
+
+@pytest.mark.parametrize("wanted", [["!zz"], ["!*"], ["a", "!a"], ["!"]])
+def test_words_that_find_or_leave_nothing_are_refused(wanted: list[str]) -> None:
+    with pytest.raises(InvalidInput, match=r"no column|chooses nothing"):
+        choose_columns(("a", "b"), wanted, "t")

@@ -289,3 +289,21 @@ def test_what_replaces_an_output_has_its_permissions(tmp_path, name):
 def test_a_process_interrupted_from_the_keyboard_cleans_up(tmp_path):
     assert interrupted_child(tmp_path / "x.zarr", signal.SIGINT) != 0
     assert listing(tmp_path) == []
+
+
+@pytest.mark.parametrize(("mode", "expected"), [(0o644, 0o755), (0o600, 0o700), (0o640, 0o750)])
+def test_a_store_in_place_of_a_file_can_be_entered_by_those_who_read_the_file(tmp_path, mode, expected):
+    (tmp_path / "x.zarr").write_text("file")
+    (tmp_path / "x.zarr").chmod(mode)
+    with publish(tmp_path / "x.zarr", overwrite=True) as work:
+        write_store(work, "new")
+    assert stat.S_IMODE((tmp_path / "x.zarr").stat().st_mode) == expected
+
+
+@pytest.mark.parametrize(("mode", "expected"), [(0o755, 0o644), (0o700, 0o600)])
+def test_a_file_in_place_of_a_store_is_no_program(tmp_path, mode, expected):
+    write_store(tmp_path / "x", "old")
+    (tmp_path / "x").chmod(mode)
+    with publish(tmp_path / "x", overwrite=True) as work:
+        work.write_text("file")
+    assert stat.S_IMODE((tmp_path / "x").stat().st_mode) == expected

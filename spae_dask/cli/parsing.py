@@ -1,0 +1,69 @@
+"""The parser of a command: it names all missing options together, and answers to words of other programs."""
+
+import re
+from typing import Any
+
+import typer
+from typer.core import TyperCommand
+
+ONE_OF = {"nonzeros": "'-r' / '--nonzeros'", "eps": "'--eps'"}
+"""Options of which a fit takes exactly one."""
+
+NEEDS_ONE = ("fit", "fit-part", "fit-finish")
+
+ELSEWHERE = {
+    "compare": "`spae path` compares sizes of an encoder, `spae evaluate` an encoder with PCA on other data, and "
+    "a step `compare` of `spae run` methods.",
+    "score": "`spae evaluate` tells what an encoder loses on data.",
+    "test": "`spae evaluate` tells what an encoder loses on data.",
+    "train": "`spae fit` makes an encoder.",
+    "encode": "`spae transform` writes the codes of data.",
+    "apply": "`spae transform` writes the codes of data.",
+    "predict": "`spae transform` writes the codes of data.",
+    "convert": "`spae ingest` writes other formats as Zarr.",
+    "import": "`spae ingest` writes other formats as Zarr.",
+    "validate": "`spae check` looks for what is wrong with data.",
+    "show": "`spae inspect` shows an encoder.",
+    "info": "`spae inspect` shows an encoder.",
+}
+"""Commands of other programs, and which of ours does that."""
+
+
+class Verb(TyperCommand):
+    """A command that names everything it lacks at once."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the words of a command line."""
+        words = list(args)  # the parser takes them away
+        try:
+            return super().parse_args(ctx, args)
+        except typer.BadParameter as error:
+            if not hasattr(error, "param_type"):  # only an error of a missing parameter has it
+                raise
+            given, _, _ = self.make_parser(ctx).parse_args(args=words)
+            lacking = [each for each in self.params if each.required and given.get(each.name) is None]
+            said = [_named(each) for each in lacking]
+            if self.name in NEEDS_ONE and not any(given.get(name) for name in ONE_OF):
+                said.append(f"either {' or '.join(ONE_OF.values())}")
+            if len(said) < 2:
+                raise
+            raise typer.BadParameter.__mro__[1](f"Missing {', '.join(said[:-1])} and {said[-1]}", ctx) from error
+
+
+def _named(parameter: Any) -> str:
+    if parameter.param_type_name == "argument":
+        choices = " ".join((parameter.get_missing_message(ctx=None) or "").split())
+        return f"argument '{parameter.metavar or parameter.name.upper()}'{f' ({choices})' if choices else ''}"
+    return "option " + " / ".join(f"'{option}'" for option in parameter.opts)
+
+
+def asked_for_help(words: list[str]) -> list[str]:
+    """``help VERB`` as ``VERB --help``; other words as they are."""
+    return [*words[1:], "--help"] if words[:1] == ["help"] else words
+
+
+def elsewhere(said: str) -> str:
+    """The command that does what a command of another name was wanted for, in a sentence after a blank; or nothing."""
+    found = re.match(r"No such command '([^']*)'", said)
+    hint = ELSEWHERE.get(found[1]) if found else None
+    return f" {hint}" if hint else ""

@@ -1,0 +1,99 @@
+"""Text tables and netCDF files that fit in memory: read whole, by the readers that `spae ingest` has for them."""
+
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from dask.utils import format_bytes
+
+from spae_dask.blocks import total_nbytes
+from spae_dask.errors import InvalidInput, MemoryBudgetExceeded, SpaeWarning
+from spae_dask.plain_files import in_shell
+from spae_dask.storage.tables.csv_rows import SUFFIXES, open_csv
+
+NETCDF = (".nc", ".nc4", ".cdf", ".netcdf")
+
+SHARE = 4
+"""Of the memory, one part in so many may hold the rows: a fit takes as much again and more."""
+
+
+def is_held(path: str) -> bool:
+    """Whether a path is, by its name, that of a file that is read whole."""
+    return path.lower().endswith((*SUFFIXES, *NETCDF))
+
+
+def read_whole(
+    path: str, array: str | None, columns: Sequence[str] | None, memory: int, *, decode: bool = True
+) -> tuple[npt.NDArray[Any], tuple[str, ...] | None]:
+    """All rows of a file, and the names of its columns.
+
+    Parameters
+    ----------
+    path : str
+        The file.
+    array : str, optional
+        Variable of a netCDF file.
+    columns : sequence of str, optional
+        Columns of a text table.
+    memory : int
+        Bytes that may be used in all.
+    decode : bool
+        False to read the stored numbers of a packed netCDF variable.
+
+    Raises
+    ------
+    InvalidInput, NotFound, StorageError
+        As the readers raise them.
+    MemoryBudgetExceeded
+        If the rows take more than one part in `SHARE` of the memory.
+    """
+    if path.lower().endswith(NETCDF):
+        if columns is not None:
+            raise InvalidInput(f"columns={list(columns)} are chosen from tables, and {path} is a grid. Leave them out.")
+        return _read_grid(path, array, memory, decode=decode)
+    if array is not None:
+        raise InvalidInput(f"array={array!r} names a member of a Zarr group, but {path} is a text file.")
+    return _read_text(path, columns, memory)
+
+
+def _read_text(
+    path: str, columns: Sequence[str] | None, memory: int
+) -> tuple[npt.NDArray[Any], tuple[str, ...] | None]:
+    table = open_csv(Path(path), columns=columns)
+    d = table.d if table.chosen is None else len(table.chosen)
+    batches, nbytes = [np.empty((0, d))], 0
+    for batch in table.batches():
+        nbytes += 2 * batch.nbytes  # in pieces, and once more when these are put together
+        if nbytes > memory // SHARE:
+            raise _too_large(path, memory)
+        batches.append(batch)
+    return np.concatenate(batches), table.names_read
+
+
+def _read_grid(
+    path: str, variable: str | None, memory: int, *, decode: bool
+) -> tuple[npt.NDArray[Any], tuple[str, ...]]:
+    try:
+        from spae_dask.storage.grids.xarray_files import open_grid
+    except ImportError as error:
+        raise InvalidInput(
+            f'{path} needs xarray, which is not installed. Run `pip install "spae-dask[xarray]"`.'
+        ) from error
+    opened = open_grid(path, variable=variable, sample_dim=None, budget=memory, decode=decode)
+    rows = opened.rows
+    if 2 * total_nbytes(rows) > memory // SHARE:
+        raise _too_large(path, memory)
+    for note in opened.notes[1:]:  # the first says how the variable is read
+        warnings.warn(f"{path}: {note}.", SpaeWarning, stacklevel=5)
+    return np.concatenate([rows.read(number) for number in range(len(rows.bounds) - 1)]), opened.names
+
+
+def _too_large(path: str, memory: int) -> MemoryBudgetExceeded:
+    return MemoryBudgetExceeded(
+        f"{path} does not fit in memory: files of its kind are held whole, in {format_bytes(memory // SHARE)} at most, "
+        f"1/{SHARE} of what may be used. Convert it once, and it is read in row blocks: `spae ingest {in_shell(path)} "
+        "DATA.zarr`."
+    )

@@ -1,0 +1,66 @@
+"""Standard streams that are closed, full, or left by their reader: no traceback, and a code that says so."""
+
+import shlex
+import subprocess
+import sys
+
+import pytest
+
+from spae_dask import load_encoder
+from tests.cli.conftest import K, R, environment
+
+SPAE = f"{shlex.quote(sys.executable)} -m spae_dask"
+FULL, NO_SPACE, CLOSED = "/dev/full", "No space left on device", "Bad file descriptor"
+
+
+def in_shell(tmp_path, line: str) -> subprocess.CompletedProcess[str]:
+    """Run a command line of bash; `{spae}` in it is the command."""
+    command = line.replace("{spae}", SPAE)
+    ended = subprocess.run(
+        ["bash", "-c", command], cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=120
+    )
+    for word in ("Traceback", "Exception ignored", "should not have happened"):
+        assert word not in ended.stdout + ended.stderr
+    return ended
+
+
+@pytest.mark.parametrize(
+    "words", ["check x.zarr -q", "check x.zarr -q --json", "--help", "fit --help", "--version"], ids=lambda w: w
+)
+@pytest.mark.parametrize(("to", "reason"), [(">&-", CLOSED), (f"> {FULL}", NO_SPACE)])
+def test_a_result_that_standard_output_does_not_take_is_an_error_of_storage(tmp_path, store, words, to, reason):
+    ended = in_shell(tmp_path, f"{{spae}} {words} {to}")
+    assert ended.returncode == 5
+    (line,) = ended.stderr.splitlines()
+    assert line.startswith(f"error: the result cannot be written to standard output: {reason}. ")
+
+
+def test_an_error_stays_the_error_if_nothing_can_be_printed(tmp_path):
+    assert in_shell(tmp_path, "{spae} check nope.zarr --json >&-").returncode == 3
+
+
+@pytest.mark.parametrize("to", ["2>&-", f"2> {FULL}", "2> >(true)", f"-v --log-json 2> {FULL}", "<&- 2>&-"])
+def test_a_fit_ends_well_without_standard_error(tmp_path, store, to):
+    ended = in_shell(tmp_path, f"{{spae}} fit x.zarr -k {K} -r {R} -o e.zarr {to}")
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.stdout == f"{load_encoder(tmp_path / 'e.zarr').certificate_}\n"
+
+
+@pytest.mark.parametrize(("words", "code"), [("check nope.zarr", 3), ("ft", 2), ("check x.zarr --memory none", 2)])
+@pytest.mark.parametrize("to", ["2>&-", f"2> {FULL}"])
+def test_exit_codes_do_not_need_standard_error(tmp_path, store, words, code, to):
+    assert in_shell(tmp_path, f"{{spae}} {words} {to}").returncode == code
+
+
+def test_no_file_takes_the_number_of_a_closed_stream(tmp_path, store):
+    ended = in_shell(tmp_path, f"{{spae}} fit x.zarr -k {K} -r {R} -o e.zarr --cluster local:1 >&- 2>&- <&-")
+    assert ended.returncode == 5
+    assert load_encoder(tmp_path / "e.zarr").certificate_.n_components == K
+
+
+def test_a_reader_of_both_streams_that_leaves_ends_the_command_quietly(tmp_path, store):
+    line = f"{{spae}} fit x.zarr -k {K} -r {R} -o e.zarr 2>&1 | head -1; exit ${{PIPESTATUS[0]}}"
+    ended = in_shell(tmp_path, line)
+    assert ended.returncode == 141
+    assert ended.stdout.startswith("data ")
+    assert (tmp_path / "e.zarr").is_dir()
