@@ -1,7 +1,8 @@
 """Attributes of a Zarr array that declare how its numbers are coded, understood as xarray understands them.
 
-The rules are those of ``xarray.open_zarr`` with its default settings (CF conventions, section 8.1 and 2.5.1), save that
-times stay numbers, and that a whole number as scale or offset counts as a float.
+The rules are those of ``xarray.open_zarr`` with its default settings (CF conventions, sections 2.5.1 and 8.1), save for
+these: times stay numbers; a whole number as scale or offset counts as a float; integers beyond 2**53 are compared
+exactly; beside ``_Unsigned`` a fill value of either type, and of either byte order, is found.
 """
 
 import base64
