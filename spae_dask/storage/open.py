@@ -111,9 +111,8 @@ def _held(
     """The rows of a text or netCDF file, all of them read."""
     refuse_secrets(path)
     refuse_pipes(path)
-    values, names = read_whole(
-        path, array, columns, memory_nbytes() if memory_limit is None else memory_limit, decode=decode
-    )
+    memory = memory_nbytes() if memory_limit is None else memory_limit
+    values, names = read_whole(path, array, columns, memory, decode=decode)
     return replace(_in_memory(values), name=str(Path(path).resolve()), feature_names=names)
 
 

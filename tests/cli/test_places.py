@@ -13,7 +13,7 @@ from tests.cli.conftest import write_zarr
 
 
 def a_source(n: int, d: int) -> SimpleNamespace:
-    return SimpleNamespace(shape=(n, d), dtype=np.dtype("f4"))
+    return SimpleNamespace(in_process=False, shape=(n, d), dtype=np.dtype("f4"))
 
 
 @pytest.mark.parametrize(
@@ -27,6 +27,12 @@ def a_source(n: int, d: int) -> SimpleNamespace:
 )
 def test_processes_are_started_by_default_where_they_are_worth_it(given, n, where):
     assert Place(given, None).where(a_source(n, 1)) == where
+
+
+def test_no_processes_are_started_for_data_in_this_one():
+    source = a_source(SMALL_NBYTES, 1)
+    source.in_process = True
+    assert Place(None, None).where(source) == "none"
 
 
 @pytest.mark.parametrize("verb", ["check", "plan", "fit", "path", "transform", "evaluate", "run"])

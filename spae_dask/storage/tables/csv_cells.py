@@ -115,6 +115,6 @@ def _advice(cell: str) -> str:
     if is_number(cell.replace(",", ".", 1)):
         return " Write decimal points, not commas."
     return (
-        " Leave out the columns that hold text: --columns names those to take, and --columns @numeric takes "
-        "all columns of numbers."
+        " Leave out the columns that hold text: --columns names those to take, and --columns @numeric takes all "
+        "columns of numbers."
     )
