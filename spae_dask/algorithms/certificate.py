@@ -153,13 +153,17 @@ class Certificate:
     keep: float | None = None
 
     def __post_init__(self) -> None:
-        """Refuse numbers that no matrix allows.
+        """Make numpy's numbers Python's, and refuse those that no matrix allows.
 
         Raises
         ------
         ImpossibleCertificate
             If two numbers contradict each other by more than rounding.
         """
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if isinstance(value, np.generic):
+                object.__setattr__(self, each.name, value.item())
         impossible = self._contradiction()
         if impossible is not None:
             raise ImpossibleCertificate(

@@ -208,3 +208,12 @@ def test_certificate_and_plan_print_as_tables_and_become_dictionaries() -> None:
     assert encoder.certificate_.as_dict()["ratio"] == encoder.certificate_.ratio
     assert "strategy  tsqr" in str(encoder.plan_)
     assert encoder.plan_.as_dict()["bytes_read"] == encoder.certificate_.bytes_read == 100 * 8 * 8
+
+
+@pytest.mark.parametrize("strategy", ["gram", "tsqr", "sketch", "stream", "sample", "paper"])
+def test_numbers_of_a_certificate_are_pythons_own(strategy):
+    X = np.random.default_rng(0).normal(size=(300, 20)).astype("f4")
+    fitted = SparseEncoder(2, n_nonzero=3, strategy=strategy).fit(X)
+    for certificate in (fitted.certificate_, evaluate(X, fitted)):
+        numpys = {name for name, value in vars(certificate).items() if isinstance(value, np.generic)}
+        assert numpys == set()
