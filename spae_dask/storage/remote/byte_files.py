@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from io import SEEK_CUR, SEEK_END, SEEK_SET, RawIOBase
+from typing import Any
 
 from zarr.abc.store import RangeByteRequest
 from zarr.core.buffer import default_buffer_prototype
@@ -90,6 +92,47 @@ class RemoteFile:
             why = "the file ends early" if len(got) < len(room) else "the server does not heed range requests"
             raise OSError(f"{len(got)} bytes came where {len(room)} were asked for: {why}")
         room[:] = got
+
+
+class RemoteReader(RawIOBase):
+    """A file behind a URL for libraries that read and seek, by range requests.
+
+    Parameters
+    ----------
+    file : RemoteFile
+        The file.
+    """
+
+    def __init__(self, file: RemoteFile) -> None:
+        super().__init__()
+        self._file = file
+        self._nbytes = file.nbytes()
+        self._at = 0
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def seekable(self) -> bool:
+        """Return True."""
+        return True
+
+    def tell(self) -> int:
+        """Place of the next byte."""
+        return self._at
+
+    def seek(self, offset: int, whence: int = SEEK_SET) -> int:
+        """Go to a place, counted from the start, from here, or from the end."""
+        self._at = max(0, offset + {SEEK_SET: 0, SEEK_CUR: self._at, SEEK_END: self._nbytes}[whence])
+        return self._at
+
+    def readinto(self, buffer: Any) -> int:
+        """Read as many bytes as there is room for, or are left."""
+        room = memoryview(buffer).cast("B")[: max(0, self._nbytes - self._at)]
+        if room:
+            self._file.fill([(self._at, room)])
+            self._at += len(room)
+        return len(room)
 
 
 def remote_file(address: Address) -> RemoteFile:

@@ -7,9 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from dask.utils import natural_sort_key
+from zarr.core.sync import sync
 
 from spae_dask.errors import InvalidInput, NotFound, StorageError
 from spae_dask.plain_files import beside, refuse_pipes
+from spae_dask.storage.remote.address import WRITABLE, Address, is_remote, parse_address
+from spae_dask.storage.remote.byte_files import RemoteReader, remote_file
+from spae_dask.storage.remote.remote_store import open_remote
 
 PARQUET = (".parquet", ".parq", ".pq")
 ARROW = (".arrow", ".feather", ".ipc")
@@ -70,6 +74,28 @@ def _parquet_files(root: Path) -> Iterator[Path]:
 
 
 def _remote_files(path: str) -> tuple[str, ...]:
+    address = _object_address(path)
+    names = _by_fsspec(path) if address is None else _objects(address)
+    if not names:
+        raise NotFound(f"there is no Parquet or Arrow file at {path}. Check the address.")
+    return names
+
+
+def _object_address(path: str) -> Address | None:
+    """The address of a URL of an object store; None for other URLs, which fsspec reads."""
+    address = parse_address(path) if is_remote(path) else None
+    return address if address is not None and address.scheme in WRITABLE else None
+
+
+def _objects(address: Address) -> tuple[str, ...]:
+    file = remote_file(address)
+    if sync(file.folder.exists(file.base)):
+        return (address.url,)
+    below = (each.path for each in sync(open_remote(address).objects_below("")) if _wanted(each.path))
+    return tuple(f"{address.url}/{path}" for path in sorted(below, key=natural_sort_key))
+
+
+def _by_fsspec(path: str) -> tuple[str, ...]:
     import fsspec
 
     try:
@@ -78,16 +104,13 @@ def _remote_files(path: str) -> tuple[str, ...]:
             return (path,)
         wanted = (each for each in system.find(inside) if _wanted(each.removeprefix(inside)))
         found = sorted(wanted, key=natural_sort_key)
-        names = tuple(str(system.unstrip_protocol(each)) for each in found)
+        return tuple(str(system.unstrip_protocol(each)) for each in found)
     except ImportError as error:
         raise InvalidInput(f"{path} needs a library that is not installed ({error}).") from error
     except Exception as error:  # file systems raise what they please: no connection, no permission
         raise StorageError(
             f"{path} cannot be listed: {type(error).__name__}: {error}. Check the address and your permissions."
         ) from error
-    if not names:
-        raise NotFound(f"there is no Parquet or Arrow file at {path}. Check the address.")
-    return names
 
 
 def _wanted(below: str) -> bool:
@@ -101,6 +124,9 @@ def opened(file: str) -> Iterator[Any]:
     if "://" not in file:
         refuse_pipes(file)
         with open(file, "rb", buffering=0) as source:
+            yield source
+    elif (address := _object_address(file)) is not None:
+        with RemoteReader(remote_file(address)) as source:
             yield source
     else:
         import fsspec
