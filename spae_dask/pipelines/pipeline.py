@@ -86,14 +86,14 @@ def read_pipeline(path: str | Path, *, output: str | Path | None = None) -> Pipe
     home = local_path(path).parent
     folder = local_path(home / file.table["output"] if output is None else output)
     problems: list[Problem] = []
-    nodes: list[Node] = []
+    earlier: dict[str, Node] = {}
+    written = {folder / f"{step.name}{suffix}": step.name for step in steps for suffix in step.suffixes}
     for number, step in enumerate(steps):
         files: dict[KeyPath, str] = {}
         made_by: dict[KeyPath, str] = {}
-        earlier = {node.step.name: node for node in nodes}
         for each in step.inputs:
             try:
-                found = _resolve(each, step, steps, earlier, home, folder)
+                found = _resolve(each, step, steps, earlier, home, written)
             except InvalidInput as error:
                 problems.append(Problem(("step", number, *each.key), str(error)))
                 continue
@@ -105,14 +105,19 @@ def read_pipeline(path: str | Path, *, output: str | Path | None = None) -> Pipe
         for key, source in files.items():
             if key not in made_by and source not in BUILT_IN:
                 problems += _overlaps(number, key, source, [*outputs.values(), record])
-        nodes.append(Node(step, file.line(("step", number)), files, made_by, outputs, record))
+        earlier[step.name] = Node(step, file.line(("step", number)), files, made_by, outputs, record)
     if problems:
         raise file.error(problems)
-    return Pipeline(Path(path), folder, tuple(nodes))
+    return Pipeline(Path(path), folder, tuple(earlier.values()))
 
 
 def _resolve(
-    given: Input, step: Step, steps: tuple[Step, ...], earlier: Mapping[str, Node], home: Path, folder: Path
+    given: Input,
+    step: Step,
+    steps: tuple[Step, ...],
+    earlier: Mapping[str, Node],
+    home: Path,
+    written: Mapping[Path, str],
 ) -> str:
     """Path or URL of an input, or the name of built-in data."""
     if given.value.startswith("@"):
@@ -122,9 +127,9 @@ def _resolve(
     if "://" in given.value and not given.value.startswith("file://"):
         return given.value
     path = home / given.value.removeprefix("file://")
-    for other in steps:
-        if path.resolve() in (folder / f"{other.name}{suffix}" for suffix in other.suffixes):
-            raise InvalidInput(f"{given.value!r} is written by a step of this pipeline: write '@{other.name}'.")
+    maker = written.get(path.resolve())
+    if maker is not None:
+        raise InvalidInput(f"{given.value!r} is written by a step of this pipeline: write '@{maker}'.")
     if not path.exists():
         built_in = f" Built in are {', '.join(BUILT_IN)}." if isinstance(step, Compare) else ""
         raise InvalidInput(
@@ -137,10 +142,10 @@ def _resolve(
 def _made(given: Input, steps: tuple[Step, ...], earlier: Mapping[str, Node]) -> Path:
     """What an earlier step writes."""
     name = given.value[1:]
-    able = [each for each, node in earlier.items() if node.step.makes == given.wants]
-    if name in able:
-        node = earlier[name]
+    node = earlier.get(name)
+    if node is not None and node.step.makes == given.wants:
         return node.outputs[node.step.suffix]
+    able = [each for each, node in earlier.items() if node.step.makes == given.wants]
     if name in earlier:
         what = f"writes no {given.wants}"
     else:

@@ -2,6 +2,7 @@
 
 import os
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -192,3 +193,17 @@ def test_a_file_with_anything_in_it_is_read_or_refused_with_a_line(anywhere, edi
         read_pipeline(anywhere.write(text))
     except InvalidInput as error:
         assert re.search(r"line \d+: ", str(error))  # noqa: PT017 - most are refused, some are not
+
+
+def test_reading_takes_time_in_proportion_to_the_steps(tmp_path, monkeypatch):
+    (tmp_path / "x.npy").touch()
+    step = '[[step]]\nkind = "fit"\nname = "s{}"\ndata = "x.npy"\nn_components = 2\nn_nonzero = 4\n\n'
+    resolved, resolve = [], Path.resolve
+    monkeypatch.setattr(Path, "resolve", lambda self, strict=False: resolved.append(1) or resolve(self, strict))
+    counts = []
+    for n_steps in (10, 40):
+        resolved.clear()
+        (tmp_path / "p.toml").write_text('output = "out"\n\n' + "".join(map(step.format, range(n_steps))))
+        assert len(read_pipeline(tmp_path / "p.toml").nodes) == n_steps
+        counts.append(len(resolved))
+    assert counts[1] <= 4.5 * counts[0]
