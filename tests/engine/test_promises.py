@@ -85,6 +85,7 @@ def measured(strategy: str, stores: dict[str, str], shape: str, *, ours: bool) -
 @pytest.mark.parametrize("shape", ["tall", "wide"])
 @pytest.mark.parametrize("strategy", [*STRATEGIES, "rows"])
 @pytest.mark.parametrize("ours", [True, False], ids=["as a command", "in a user's Python"])
+@pytest.mark.slow
 def test_a_fit_in_this_process_takes_no_more_than_its_plan_says(
     ours: bool, strategy: str, shape: str, stores: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -94,6 +95,7 @@ def test_a_fit_in_this_process_takes_no_more_than_its_plan_says(
     assert above <= promised, f"{above / MB:.0f} MB measured, {promised / MB:.0f} MB promised"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", ["tall", "wide"])
 def test_fits_on_local_workers_take_no_more_than_their_plans_say(shape: str, stores: dict[str, str]) -> None:
     with local_cluster(2, 2 << 30) as client:
@@ -127,7 +129,10 @@ main.run()
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="peaks are Linux's")
-@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize(
+    "strategy",
+    [each if each in ("gram", "sketch") else pytest.param(each, marks=pytest.mark.slow) for each in STRATEGIES],
+)
 def test_a_command_takes_no_more_than_an_idle_process_and_its_plan(strategy: str, stores: dict[str, str]) -> None:
     from spae_dask.engine.memory import IDLE_NBYTES
 
