@@ -39,7 +39,7 @@ from tests.engine.sources import linked_store
 from tests.estimators.sources import batch_encoder, spread, zarr_array
 
 MIB = 1 << 20
-LIMIT = 480 * MIB
+LIMIT = 560 * MIB
 THREADS = 16
 CHUNK_NBYTES = 32 * MIB
 X = spread(np.random.default_rng(0), 1000, 8)

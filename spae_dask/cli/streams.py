@@ -41,7 +41,9 @@ def prepare_streams() -> None:
         if getattr(sys, name) is None:
             # writing to a descriptor that is open for reading fails, as writing to a closed one does
             forget(number, os.O_WRONLY if number == STDERR else os.O_RDONLY)
-            setattr(sys, name, os.fdopen(number, "w" if number else "r", closefd=False))
+            stream = os.fdopen(number, "w" if number else "r", closefd=False)
+            setattr(sys, name, stream)
+            setattr(sys, f"__{name}__", stream)  # kept: a stream that nobody refers to closes what it wraps
     stderr = sys.stderr
     if isinstance(stderr, io.TextIOWrapper):
         sys.stderr = Lenient(stderr.buffer, stderr.encoding, "backslashreplace", line_buffering=True)

@@ -189,7 +189,8 @@ def _gaps_note(entries: NonFiniteEntries, names: Sequence[object] | None, missin
     """Gaps of data for which the caller names a missing value: they are expected."""
     if missing_value is None or not entries.n_nan:
         return []
-    where = _counts(entries.n_nan, f"missing entries (NaN or {missing_value:g})", entries.nan_by_column, names)
+    told = " or ".join(f"{float(each):g}" for each in np.ravel(missing_value))
+    where = _counts(entries.n_nan, f"missing entries (NaN or {told})", entries.nan_by_column, names)
     return [f"{where}; a fit takes them with missing='mean' or missing='zero'"]
 
 

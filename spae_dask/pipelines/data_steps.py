@@ -50,6 +50,7 @@ def check(step: Check, work: Work) -> Result:
         found = check_data(
             source,
             missing_value=step.missing_value,
+            deep=step.deep,
             memory_limit=where.memory,
             progress=work.machinery.progress,
         )

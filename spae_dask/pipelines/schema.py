@@ -105,6 +105,7 @@ class Check(OnData):
     """``spae check``: what is wrong with data."""
 
     strict: bool = False
+    deep: bool = False
     missing_value: values.MissingValue | None = None
 
 

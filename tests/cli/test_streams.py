@@ -43,7 +43,8 @@ def test_an_error_stays_the_error_if_nothing_can_be_printed(tmp_path):
 def test_a_fit_ends_well_without_standard_error(tmp_path, store, to):
     ended = in_shell(tmp_path, f"{{spae}} fit x.zarr -k {K} -r {R} -o e.zarr {to}")
     assert (ended.returncode, ended.stderr) == (0, "")
-    assert ended.stdout == f"{load_encoder(tmp_path / 'e.zarr').certificate_}\n"
+    certificate = load_encoder(tmp_path / "e.zarr").certificate_
+    assert ended.stdout == f"{certificate.text(verbose='-v' in to)}\n"
 
 
 @pytest.mark.parametrize(("words", "code"), [("check nope.zarr", 3), ("ft", 2), ("check x.zarr --memory none", 2)])

@@ -102,9 +102,11 @@ class GridLayout:
                     ". Give data on the same grid."
                 )
         for name, coord in self.coords.coords.items():
-            other = array.coords.get(name)
+            if name not in array.coords:
+                continue
+            other = array.coords[name]
             # a coordinate that dask would have to compute is not: what is applied lazily stays lazy
-            if coord.ndim and other is not None and set(other.dims) == set(coord.dims) and other.chunks is None:
+            if coord.ndim and set(other.dims) == set(coord.dims) and other.chunks is None:
                 _refuse_other_places(array, coord)
         return array, tuple(str(dim) for dim in array.dims if dim not in self.feature_dims)
 
