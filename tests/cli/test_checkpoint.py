@@ -165,7 +165,7 @@ OPTIONAL: dict[str, Any] = {
     "array": AWKWARD,
     "columns": st.lists(st.text("ab*é -'\\.", min_size=1).filter(str.strip), min_size=1, max_size=3).map(",".join),
     "missing": st.sampled_from(Missing),
-    "missing_value": st.lists(st.floats(allow_nan=False), min_size=1, max_size=3).map(tuple),
+    "missing_value": st.lists(st.floats(allow_nan=False), min_size=1, max_size=3),
     "raw": st.booleans(),
     "strict": st.booleans(),
     "strategy": st.sampled_from(Strategy),
