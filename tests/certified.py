@@ -31,7 +31,7 @@ def singular_squares(X: Wide) -> Wide:
                     continue
                 rotated = True
                 zeta = (b - a) / (2 * c)
-                t = (1 if zeta >= 0 else -1) / (abs(zeta) + np.sqrt(1 + zeta * zeta))
+                t = (1 if zeta >= 0 else -1) / (abs(zeta) + np.hypot(1, zeta))
                 cosine = 1 / np.sqrt(1 + t * t)
                 sine = cosine * t
                 A[:, i], A[:, j] = cosine * A[:, i] - sine * A[:, j], sine * A[:, i] + cosine * A[:, j]

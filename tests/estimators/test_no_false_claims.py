@@ -39,6 +39,7 @@ def test_every_claim_holds(plant: str, strategy: str, seed: int) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(7200)
 @strains
 @settings(max_examples=5000, deadline=None)
 def test_every_claim_of_thousands_holds(plant: str, strategy: str, seed: int) -> None:
