@@ -1,14 +1,13 @@
 """Another accumulator, fed with X whose missing entries are filled in."""
 
 from dataclasses import dataclass
-from typing import Generic
 
 import numpy as np
 import scipy.sparse as sp
 
-from spae_dask.accumulators.base import Accumulator, Floats, Result_co, Rows, State
+from spae_dask.accumulators.base import Floats, Rows, State
 from spae_dask.accumulators.nonfinite import all_finite
-from spae_dask.accumulators.sparse import SparseAccumulator, flops_per_sparse_row, update_csr
+from spae_dask.accumulators.wrapped import Wrapped
 
 
 def fill_missing(rows: Rows, fill: Floats) -> Rows:
@@ -19,7 +18,7 @@ def fill_missing(rows: Rows, fill: Floats) -> Rows:
 
 
 @dataclass(frozen=True, eq=False)
-class Imputed(Generic[Result_co]):
+class Imputed(Wrapped):
     """Recipe ``inner`` on X with NaN replaced by ``fill``; infinite entries are left for ``inner`` to meet.
 
     Parameters
@@ -30,62 +29,33 @@ class Imputed(Generic[Result_co]):
         Value for the missing entries of each column.
     """
 
-    inner: Accumulator[Result_co]
     fill: Floats
-
-    @property
-    def state_nbytes(self) -> int:
-        """That of ``inner``."""
-        return self.inner.state_nbytes
-
-    @property
-    def panel_rows(self) -> int:
-        """That of ``inner``."""
-        return self.inner.panel_rows
 
     @property
     def work_nbytes(self) -> int:
         """A filled float64 copy and a mask beside the work of ``inner``."""
-        return self.inner.work_nbytes + 9 * self.fill.size * self.panel_rows
+        return super().work_nbytes + 9 * self.fill.size * self.panel_rows
 
     @property
     def flops_per_row(self) -> float:
         """One look at each entry beside the work of ``inner``."""
-        return self.inner.flops_per_row + self.fill.size
-
-    def zero(self) -> State:
-        """That of ``inner``."""
-        return self.inner.zero()
+        return super().flops_per_row + self.fill.size
 
     def update(self, state: State, rows: Rows, first_row: int) -> State:
         """Fill, then update ``inner``."""
-        return self.inner.update(state, fill_missing(rows, self.fill), first_row)
-
-    @property
-    def sparse_up_to(self) -> float:
-        """Sparse rows are always taken: ``inner`` has them as it likes."""
-        return 1.0
+        return super().update(state, fill_missing(rows, self.fill), first_row)
 
     def sparse_flops_per_row(self, density: float) -> float:
         """One look at each stored entry beside the work of ``inner``."""
-        return flops_per_sparse_row(self.inner, density) + density * self.fill.size
+        return super().sparse_flops_per_row(density) + density * self.fill.size
 
     def sparse_work_nbytes(self, n_rows: int, n_stored: int) -> int:
         """The filled values, as they are made, beside the work of ``inner`` if it takes sparse rows."""
-        inner = self.inner.sparse_work_nbytes(n_rows, n_stored) if isinstance(self.inner, SparseAccumulator) else 0
-        return inner + 24 * n_stored
+        return super().sparse_work_nbytes(n_rows, n_stored) + 24 * n_stored
 
     def update_sparse(self, state: State, rows: sp.csr_array, first_row: int) -> State:
         """Fill stored entries, then update ``inner``: an entry that is not stored is a zero, and never missing."""
         if not all_finite(rows.data):
             values = np.where(np.isnan(rows.data), self.fill[rows.indices], rows.data)
             rows = sp.csr_array((values, rows.indices, rows.indptr), shape=rows.shape)
-        return update_csr(self.inner, state, rows, first_row)
-
-    def merge(self, a: State, b: State) -> State:
-        """That of ``inner``."""
-        return self.inner.merge(a, b)
-
-    def result(self, state: State) -> Result_co:
-        """That of ``inner``."""
-        return self.inner.result(state)
+        return super().update_sparse(state, rows, first_row)

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from spae_dask.accumulators.base import Accumulator, Rows, State
-from spae_dask.accumulators.sparse import SparseAccumulator, flops_per_sparse_row, update_csr
+from spae_dask.accumulators.base import Rows, State
+from spae_dask.accumulators.wrapped import Wrapped
 
 Words = npt.NDArray[np.uint64]
 Places = npt.NDArray[np.intp]
@@ -34,7 +34,7 @@ _ODD = np.uint64(0x9E3779B97F4A7C15)
 
 
 @dataclass(frozen=True, eq=False)
-class ReadSum:
+class ReadSum(Wrapped):
     """Recipe ``inner``, and a sum by which two passes over the same rows are compared.
 
     Parameters
@@ -46,32 +46,21 @@ class ReadSum:
         computes may differ by rounding between machines, and are compared by the sum of their absolute values.
     """
 
-    inner: Accumulator[Any]
     stored: bool = True
 
     @property
     def state_nbytes(self) -> int:
         """That of ``inner``, and two numbers."""
-        return self.inner.state_nbytes + 16
+        return super().state_nbytes + 16
 
     @property
     def panel_rows(self) -> int:
         """Many, to sum at once; ``inner`` gets them in its own panels."""
-        return max(self.inner.panel_rows, SUMMED_ROWS)
-
-    @property
-    def work_nbytes(self) -> int:
-        """That of ``inner``, which works in turn."""
-        return self.inner.work_nbytes
-
-    @property
-    def flops_per_row(self) -> float:
-        """That of ``inner``."""
-        return self.inner.flops_per_row
+        return max(super().panel_rows, SUMMED_ROWS)
 
     def zero(self) -> State:
         """No rows."""
-        return self.inner.zero() | {SUM: np.zeros(1, dtype=np.uint64), MAGNITUDE: np.zeros(1)}
+        return super().zero() | {SUM: np.zeros(1, dtype=np.uint64), MAGNITUDE: np.zeros(1)}
 
     def update(self, state: State, rows: Rows, first_row: int) -> State:
         """Update ``inner``, and add the rows' bits."""
@@ -81,26 +70,16 @@ class ReadSum:
             inner = self.inner.update(inner, rows[start : start + step], first_row + start)
         return inner | own
 
-    @property
-    def sparse_up_to(self) -> float:
-        """Sparse rows are always taken: ``inner`` has them as it likes."""
-        return 1.0
-
-    def sparse_flops_per_row(self, density: float) -> float:
-        """That of ``inner``."""
-        return flops_per_sparse_row(self.inner, density)
-
     def sparse_work_nbytes(self, n_rows: int, n_stored: int) -> int:
         """That of ``inner``, if it takes sparse rows; at least two words for each entry."""
-        inner = self.inner.sparse_work_nbytes(n_rows, n_stored) if isinstance(self.inner, SparseAccumulator) else 0
-        return max(inner, 16 * n_stored)
+        return max(super().sparse_work_nbytes(n_rows, n_stored), 16 * n_stored)
 
     def update_sparse(self, state: State, rows: sp.csr_array, first_row: int) -> State:
         """Update ``inner``, and add the bits of the stored entries and their columns."""
         own = self._with(
             state, _sums_of_csr(rows, first_row) if self.stored and rows.nnz else None, rows.data, first_row
         )
-        return update_csr(self.inner, without_sum(state), rows, first_row) | own
+        return super().update_sparse(without_sum(state), rows, first_row) | own
 
     def _with(self, state: State, sums: Words | None, values: Rows, first_row: int) -> State:
         if sums is None:
@@ -113,11 +92,11 @@ class ReadSum:
     def merge(self, a: State, b: State) -> State:
         """Sums add, modulo 2^64."""
         own = {name: a[name] + b[name] for name in (SUM, MAGNITUDE)}
-        return self.inner.merge(without_sum(a), without_sum(b)) | own
+        return super().merge(without_sum(a), without_sum(b)) | own
 
     def result(self, state: State) -> Any:
         """That of ``inner``."""
-        return self.inner.result(without_sum(state))
+        return super().result(without_sum(state))
 
     @staticmethod
     def agree(a: State, b: State) -> bool:
