@@ -52,6 +52,14 @@ class StorageError(SpaeError, OSError):
 class DataChanged(StorageError):
     """The data changed while a run read them, so that its result would be of no data that ever were."""
 
+    @classmethod
+    def told(cls, what: str) -> "DataChanged":
+        """The error, saying by what the change was noticed."""
+        return cls(
+            f"the data changed while they were read: {what}. The result would mix two states of them. Run again when "
+            "nobody writes to them, or on a copy."
+        )
+
 
 class StorageFaltered(StorageError):
     """A store did not give what it holds, and may when it is asked again: it was slow, throttled or out of reach."""

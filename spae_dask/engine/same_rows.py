@@ -36,9 +36,7 @@ class SameRows:
         if self._first is None:
             self._first = {key: state[key].copy() for key in (SUM, MAGNITUDE)}
         elif not ReadSum.agree(self._first, state):
-            raise DataChanged(
-                f"the data changed while they were read: the pass {name!r} found other numbers in "
-                f"{self._source.describe()} than the pass before. The result would mix two states of them. Run again "
-                "when nobody writes to them, or on a copy."
+            raise DataChanged.told(
+                f"the pass {name!r} found other numbers in {self._source.describe()} than the pass before"
             )
         return without_sum(state)

@@ -97,7 +97,7 @@ def begin_or_resume(store: States, job: Job, listing: Listing | None = None) -> 
         for name in sorted(old.keys() | new.keys())
         if old.get(name) != new.get(name)
     ]
-    if not changed and listing is not None:
+    if not changed and listing is not None and OBJECTS not in store.files(""):
         store.write_if_absent(OBJECTS, listing.to_bytes())
     if changed:
         raise OtherCheckpoint(

@@ -4,7 +4,7 @@ Pickled, it is its address and nothing else: no client, no secret.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from zarr.abc.store import ByteRequest, Store
 from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
@@ -18,25 +18,6 @@ from spae_dask.storage.remote.stored_file import StoredFile
 from spae_dask.storage.remote.tries import tried
 
 T = TypeVar("T")
-
-
-class Collects(Protocol):
-    """An object that takes note of files."""
-
-    def add(self, each: StoredFile) -> None:
-        """Take note of one."""
-        ...
-
-
-Collector = TypeVar("Collector", bound=Collects)
-
-
-class _Files:
-    def __init__(self) -> None:
-        self.files: list[StoredFile] = []
-
-    def add(self, each: StoredFile) -> None:
-        self.files.append(each)
 
 
 class RemoteStore(Store):
@@ -149,17 +130,17 @@ class RemoteStore(Store):
 
     async def objects_below(self, prefix: str) -> tuple[StoredFile, ...]:
         """Objects below a prefix, however deep, in the order of their names; of object stores only."""
-        found = await self.collected_below(prefix, _Files)
-        return tuple(sorted(found.files, key=lambda each: each.path))
+        found = await self.collected_below(prefix, list[StoredFile], list.append)
+        return tuple(sorted(found, key=lambda each: each.path))
 
-    async def collected_below(self, prefix: str, begin: Callable[[], Collector]) -> Collector:
-        """Objects below a prefix, each given to a collector as it is listed; a listing that is repeated begins anew."""
+    async def collected_below(self, prefix: str, begin: Callable[[], T], add: Callable[[T, StoredFile], None]) -> T:
+        """What begins empty and gets each object below a prefix as it is listed; anew if the listing is repeated."""
 
-        async def once() -> Collector:
-            collector = begin()
+        async def once() -> T:
+            collected = begin()
             async for each in objects_below(self._client, prefix):
-                collector.add(each)
-            return collector
+                add(collected, each)
+            return collected
 
         return await self._tried(prefix, once, "listed")
 

@@ -15,7 +15,7 @@ from zarr.storage import LocalStore
 
 from spae_dask.blocks import RowBlocks
 from spae_dask.errors import DataChanged
-from spae_dask.storage.sources.counted import ReadsZarr, ZarrArray, grid_of, store_of, with_counted
+from spae_dask.storage.sources.counted import ReadsZarr, ZarrArray, grid_of, key_of, store_of, with_counted
 from spae_dask.storage.sources.csr_blocks import CsrBlocks
 from spae_dask.storage.sources.sentinel import SentinelBlocks
 from spae_dask.storage.sources.shards import InnerCensus, inner_census
@@ -108,10 +108,7 @@ class Counted(NamedTuple):
         now = Snapshot(tuple(_visit(self.source, lambda array, _: array).parts))
         difference = now.difference(self.snapshot)
         if difference is not None:
-            raise DataChanged(
-                f"the data changed while they were read: {difference}. The result would mix two states of them. Run "
-                "again when nobody writes to them, or on a copy."
-            )
+            raise DataChanged.told(difference)
 
 
 @runtime_checkable
@@ -207,9 +204,8 @@ def _inner_together(censuses: Sequence[tuple[str, InnerCensus]]) -> InnerCensus 
 
 
 def _census(array: ZarrArray, objects: StoredObjects, *, deep: bool = False) -> ChunkCensus:
-    grid = grid_of(array)
-    n_expected = math.prod(grid)
-    first = [_key(array, grid, number) for number in _first_missing(objects.numbers, n_expected)]
+    n_expected = math.prod(grid_of(array))
+    first = [key_of(array, number) for number in _first_missing(objects.numbers, n_expected)]
     cheap = isinstance(store_of(array), LocalStore) and objects.numbers.size <= FEW_SHARDS
     inner = inner_census(array, objects.numbers, N_NAMED) if deep or cheap else None
     return ChunkCensus(n_expected, n_expected - objects.numbers.size, tuple(first), _plain(array.fill_value), inner)
@@ -221,10 +217,6 @@ def _first_missing(stored: npt.NDArray[np.int64], n_expected: int) -> list[int]:
     missing = np.arange(min(N_NAMED, n_expected - stored.size))
     first: list[int] = (missing + np.searchsorted(stored - np.arange(stored.size), missing, side="right")).tolist()
     return first
-
-
-def _key(array: ZarrArray, grid: tuple[int, ...], number: int) -> str:
-    return str(array.metadata.encode_chunk_key(tuple(int(place) for place in np.unravel_index(number, grid))))
 
 
 def _plain(value: object) -> object:

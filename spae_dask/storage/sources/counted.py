@@ -99,7 +99,7 @@ class CountedStore(WrapperStore[Store]):
 
     @property
     def _prefix(self) -> str:
-        return f"{self.path}/" if self.path else ""
+        return prefix_of(self.path)
 
     async def _lost(self, key: str) -> str:
         where = _place(self._store, self.path)
@@ -139,6 +139,16 @@ def grid_of(array: ZarrArray) -> tuple[int, ...]:
 def coordinates_of(key: str, n_dimensions: int) -> tuple[int, ...]:
     """Where in the grid the object under ``key`` is: all of Zarr's own ways to name them end with the numbers."""
     return tuple(int(number) for number in re.findall(r"\d+", key)[-n_dimensions:])
+
+
+def key_of(array: ZarrArray, number: int) -> str:
+    """Key, below its array, of the object of a number: its place in the grid in row-major order."""
+    return str(array.metadata.encode_chunk_key(tuple(int(each) for each in np.unravel_index(number, grid_of(array)))))
+
+
+def prefix_of(path: str) -> str:
+    """What keys of the array at a path of a store begin with."""
+    return f"{path}/" if path else ""
 
 
 def with_counted(array: ZarrArray, stored: npt.NDArray[np.int64]) -> ZarrArray:

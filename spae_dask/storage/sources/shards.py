@@ -18,7 +18,7 @@ from zarr.core.common import concurrent_map
 from zarr.core.config import config
 from zarr.core.sync import sync
 
-from spae_dask.storage.sources.counted import ZarrArray, grid_of, store_of
+from spae_dask.storage.sources.counted import ZarrArray, grid_of, key_of, prefix_of, store_of
 
 ENTRY_NBYTES, CHECKSUM_NBYTES = 16, 4
 
@@ -92,15 +92,14 @@ def _index_of(array: ZarrArray) -> _Index | None:
 
 
 async def _counted(array: ZarrArray, index: _Index, stored: npt.NDArray[np.int64], n_named: int) -> InnerCensus:
-    store, prefix, grid = store_of(array), f"{array.path}/" if array.path else "", grid_of(array)
-    order = "<u8"
+    store, prefix, grid = store_of(array), prefix_of(array.path), grid_of(array)
 
     async def one(number: int) -> tuple[int, int, list[str]]:
         place = tuple(int(each) for each in np.unravel_index(number, grid))
-        key = array.metadata.encode_chunk_key(place)
+        key = key_of(array, number)
         found = await store.get(f"{prefix}{key}", default_buffer_prototype(), index.where)
         content = b"" if found is None else found.to_bytes()
-        entries = np.frombuffer(content[: ENTRY_NBYTES * math.prod(index.grid)], dtype=order)
+        entries = np.frombuffer(content[: ENTRY_NBYTES * math.prod(index.grid)], dtype="<u8")
         if entries.size < 2 * math.prod(index.grid):
             return 0, 0, []  # too short to be a shard: reading it says so
         # inner chunks that hold a part of the array: fewer in the last shards

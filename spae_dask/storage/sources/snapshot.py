@@ -14,7 +14,7 @@ import os
 from array import array as numbers_of_type
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from io import BytesIO
 from pathlib import Path
 from zipfile import BadZipFile
@@ -31,7 +31,9 @@ from spae_dask.storage.sources.counted import (
     ZarrArray,
     coordinates_of,
     grid_of,
+    key_of,
     place_of,
+    prefix_of,
     store_of,
 )
 
@@ -115,7 +117,7 @@ class Snapshot:
 
 def stored_objects(array: ZarrArray) -> StoredObjects | None:
     """List the stored objects (chunks, or shards) of an array once; None if its store cannot be listed."""
-    store, prefix = store_of(array), f"{array.path}/" if array.path else ""
+    store, prefix = store_of(array), prefix_of(array.path)
     if not store.supports_listing:
         return None
     if isinstance(store, LocalStore):
@@ -123,7 +125,7 @@ def stored_objects(array: ZarrArray) -> StoredObjects | None:
         for each in _files_below(str(store.root / array.path)):
             listing.add(each)
     elif isinstance(store, RemoteStore) and store.lists_times:
-        listing = sync(store.collected_below(prefix, lambda: Listing(array, prefix)))
+        listing = sync(store.collected_below(prefix, lambda: Listing(array, prefix), Listing.add))
     else:
         whole = _stored_file(str(store.path), "") if isinstance(store, ZipStore) else None
         listing = sync(_keys_below(array, prefix, whole or UNKNOWN))
@@ -133,7 +135,7 @@ def stored_objects(array: ZarrArray) -> StoredObjects | None:
 async def _keys_below(array: ZarrArray, prefix: str, known: StoredFile) -> "Listing":
     listing = Listing(array, prefix)
     async for key in store_of(array).list_prefix(prefix):
-        listing.add(StoredFile(key, known.nbytes, known.time))
+        listing.add(replace(known, path=key))
     return listing
 
 
@@ -187,8 +189,7 @@ class Listing:
         return StoredObjects(place_of(self.array), numbers[order], marks[order], self._name)
 
     def _name(self, number: int) -> str:
-        coordinates = tuple(int(place) for place in np.unravel_index(number, self._grid))
-        return f"chunk {self.array.metadata.encode_chunk_key(coordinates)!r}"
+        return f"chunk {key_of(self.array, number)!r}"
 
 
 def _mark(file: StoredFile) -> int:

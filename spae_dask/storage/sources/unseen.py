@@ -14,7 +14,7 @@ from zarr.storage import LocalStore, MemoryStore
 
 from spae_dask.errors import StorageError
 from spae_dask.storage.remote.passing import not_seen
-from spae_dask.storage.sources.counted import METADATA_KEYS, store_of
+from spae_dask.storage.sources.counted import METADATA_KEYS, prefix_of, store_of
 
 if TYPE_CHECKING:
     from spae_dask.storage.sources.h5_arrays import H5Array
@@ -43,7 +43,7 @@ def refuse_unseen(array: "StoredArray") -> None:
     known = os.getpid(), str(store), array.path
     if known in _SEEN:
         return
-    prefix = f"{array.path}/" if array.path else ""
+    prefix = prefix_of(array.path)
     if not any(sync(store.exists(f"{prefix}{key}")) for key in METADATA_KEYS):
         raise StorageError(not_seen(f"{store}/{array.path}".rstrip("/")))
     _SEEN.add(known)
