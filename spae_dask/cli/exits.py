@@ -6,9 +6,7 @@ import signal
 from difflib import get_close_matches
 from typing import TypeGuard
 
-import typer
-
-from spae_dask.cli.parsing import elsewhere
+from spae_dask.cli.parsing import UsageError, elsewhere
 from spae_dask.cli.signals import Interrupted
 from spae_dask.errors import (
     ClusterUnavailable,
@@ -21,9 +19,6 @@ from spae_dask.errors import (
     SpaeError,
     StorageError,
 )
-
-UsageError: type[Exception] = typer.BadParameter.__mro__[1]
-"""Base of all errors of a command line; typer exports only this subclass of it."""
 
 FAULT = 1
 """Exit code of an error that nobody foresaw."""

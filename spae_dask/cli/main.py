@@ -29,8 +29,8 @@ from spae_dask.cli import (
     transform,
 )
 from spae_dask.cli import run as run_verb
-from spae_dask.cli.exits import BROKEN_PIPE, UsageError
-from spae_dask.cli.parsing import Verb, asked_for_help
+from spae_dask.cli.exits import BROKEN_PIPE
+from spae_dask.cli.parsing import UsageError, Verb, asked_for_help
 from spae_dask.cli.screen import Screen, unwritten
 from spae_dask.cli.streams import STDOUT, forget, prepare_streams
 from spae_dask.machine import return_freed_arrays

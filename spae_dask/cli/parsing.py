@@ -6,7 +6,10 @@ from typing import Any
 import typer
 from typer.core import TyperCommand
 
-ONE_OF = {"nonzeros": "'-r' / '--nonzeros'", "eps": "'--eps'"}
+UsageError: type[Exception] = typer.BadParameter.__mro__[1]
+"""Base of all errors of a command line; typer exports only this subclass of it."""
+
+ONE_OF = {"nonzeros": "'-r' / '--nonzeros'", "eps": "'--eps'", "keep": "'--keep'"}
 """Options of which a fit takes exactly one."""
 
 NEEDS_ONE = ("fit", "fit-part", "fit-finish")
@@ -47,7 +50,7 @@ class Verb(TyperCommand):
                 said.append(f"either {' or '.join(ONE_OF.values())}")
             if len(said) < 2:
                 raise
-            raise typer.BadParameter.__mro__[1](f"Missing {', '.join(said[:-1])} and {said[-1]}", ctx) from error
+            raise UsageError(f"Missing {', '.join(said[:-1])} and {said[-1]}", ctx) from error
 
 
 def _named(parameter: Any) -> str:

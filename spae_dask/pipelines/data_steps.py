@@ -42,10 +42,8 @@ def ingest(step: Ingest, work: Work) -> Result:
 
 def check(step: Check, work: Work) -> Result:
     """Look at every entry once."""
-    source, where = (
-        open_matrix(work.data, array=step.array, columns=step.columns, decode=not step.raw),
-        work.machinery.where,
-    )
+    where = work.machinery.where
+    source = open_matrix(work.data, array=step.array, columns=step.columns, decode=not step.raw)
     with where.ready(source):
         found = check_data(
             source,

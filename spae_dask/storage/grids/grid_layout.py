@@ -248,15 +248,14 @@ def _same_place(coord: xr.DataArray) -> float:
     Coordinates may have been float32 once, so where the spacing allows it their rounding is no difference.
     """
     values = coord.values.astype(np.float64)
-    if coord.ndim == 1 and coord.name == coord.dims[0]:  # the nearest places of an index
-        steps = [np.diff(np.unique(values))]
+    if coord.dims == (coord.name,):  # the nearest places of an index
+        steps = np.diff(np.unique(values))
+        spacings = [float(np.min(steps[steps > 0]))] if np.any(steps > 0) else []
     else:
-        steps = [np.abs(np.diff(values, axis=axis)).ravel() for axis in range(coord.ndim)]
-    spacings = [each[each > 0] for each in steps]
-    largest = float(np.nanmax(np.abs(values), initial=0.0))
-    float32 = 2.0 * float(np.finfo(np.float32).eps) * largest
-    if not any(each.size for each in spacings):
+        by_axis = [np.abs(np.diff(values, axis=axis)) for axis in range(coord.ndim)]
+        spacings = [float(np.median(each[each > 0])) for each in by_axis if np.any(each > 0)]
+    float32 = 2.0 * float(np.finfo(np.float32).eps) * float(np.nanmax(np.abs(values), initial=0.0))
+    if not spacings:
         return float32
-    smallest = np.min if coord.ndim == 1 and coord.name == coord.dims[0] else np.median
-    spacing = max(float(smallest(each)) for each in spacings if each.size)
+    spacing = max(spacings)
     return min(spacing / 4, max(1e-3 * spacing, float32))
