@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from spae_dask.algorithms.metrics import EncoderMetrics
 from spae_dask.errors import ImpossibleCertificate
+from spae_dask.flags import flags_checked
 from spae_dask.linalg.loss import allowed_loss, rounding_error
 from spae_dask.markup import html_table, interval, labelled_lines
 
@@ -235,6 +236,7 @@ class Certificate:
         """A table for the terminal."""
         return self.text()
 
+    @flags_checked
     def text(self, *, verbose: bool = False) -> str:
         """Make a table for the terminal.
 

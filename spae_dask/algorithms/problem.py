@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from spae_dask.errors import InvalidInput
+from spae_dask.flags import check_flag
 from spae_dask.linalg.loss import allowed_loss
 from spae_dask.selection import SELECTIONS
 
@@ -295,12 +296,6 @@ def check_choice(name: str, given: object, allowed: Sequence[str]) -> None:
     """Refuse a parameter that is not one of the names allowed."""
     if given not in allowed:
         raise InvalidInput(f"{name}={given!r} is not allowed: choose one of {', '.join(map(repr, allowed))}.")
-
-
-def check_flag(name: str, given: object) -> None:
-    """Refuse a parameter that is neither true nor false; any text would count as true."""
-    if not isinstance(given, bool | np.bool_):
-        raise InvalidInput(f"{name}={given!r} is not allowed: give True or False.")
 
 
 def check_count(name: str, given: object, largest: int, of_what: str = "features") -> None:

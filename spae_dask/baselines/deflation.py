@@ -23,6 +23,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from spae_dask.errors import InvalidInput
+from spae_dask.flags import flags_checked
 from spae_dask.linalg.scaling import FloatArray, IntArray, squared_columns
 
 Deflation = Literal["hotelling", "projection", "schur", "orthogonalised", "generalised"]
@@ -62,6 +63,7 @@ def check_deflation(method: str, *, gram: bool) -> None:
         )
 
 
+@flags_checked
 def deflate(
     core: FloatArray, x: FloatArray, Q: FloatArray, *, method: Deflation, gram: bool = False
 ) -> tuple[FloatArray, FloatArray]:

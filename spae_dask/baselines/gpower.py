@@ -25,6 +25,7 @@ import numpy.typing as npt
 from spae_dask.baselines.deflation import by_variance, clear_exhausted, project_out, variances
 from spae_dask.baselines.inputs import cardinalities, per_component, scaled_core
 from spae_dask.errors import InvalidInput
+from spae_dask.flags import flags_checked
 from spae_dask.linalg.scaling import BoolArray, FloatArray, IntArray
 from spae_dask.linalg.spectral import fix_signs, right_singular
 
@@ -38,6 +39,7 @@ REFIT_STEPS = 1000
 REFIT_TOL = 1e-10
 
 
+@flags_checked
 def gpower(
     core: npt.ArrayLike,
     *,

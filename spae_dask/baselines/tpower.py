@@ -17,6 +17,7 @@ import numpy.typing as npt
 from spae_dask.baselines.deflation import Deflation, by_variance, check_deflation, clear_exhausted, deflate, variances
 from spae_dask.baselines.inputs import cardinalities, scaled_core
 from spae_dask.errors import InvalidInput
+from spae_dask.flags import flags_checked
 from spae_dask.linalg.scaling import FloatArray
 from spae_dask.linalg.spectral import fix_signs
 
@@ -26,6 +27,7 @@ ROUNDING = 1e-12
 NO_NEW_DIRECTION = 1e-10
 
 
+@flags_checked
 def tpower(
     core: npt.ArrayLike,
     n_nonzero: int | Sequence[int],

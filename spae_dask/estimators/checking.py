@@ -12,6 +12,7 @@ from spae_dask.engine.events import Event
 from spae_dask.estimators.layout_notes import layout_notes
 from spae_dask.estimators.planning import plan_passes
 from spae_dask.estimators.runtime import active_client, runner_for
+from spae_dask.flags import flags_checked
 from spae_dask.storage.open import open_matrix
 from spae_dask.storage.sources.census import ChunkCensus, count_chunks
 from spae_dask.storage.sources.sentinel import MissingValue, with_missing
@@ -96,6 +97,7 @@ class DataCheck:
         return "\n".join(lines)
 
 
+@flags_checked
 def check(
     x: Any,
     *,

@@ -18,6 +18,7 @@ from spae_dask.estimators.containers import lazy_frames
 from spae_dask.estimators.fitting import telling_declared, told_of_missing_chunks
 from spae_dask.estimators.planning import plan_passes
 from spae_dask.estimators.runtime import active_client, runner_for
+from spae_dask.flags import flags_checked
 from spae_dask.storage.open import dask_rows, open_matrix
 
 
@@ -105,6 +106,7 @@ class FittedMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # type: i
         total = float(found["total"].column_norms.sum())
         return float(1.0 - found["residual"].loss / total) if total > 0 else 1.0
 
+    @flags_checked
     def get_support(self, indices: bool = False) -> npt.NDArray[Any]:
         """Features that any component uses: a mask (d,), or ascending indices."""
         check_is_fitted(self)

@@ -21,10 +21,12 @@ from spae_dask.estimators.layout_notes import layout_notes
 from spae_dask.estimators.runtime import active_client, resources_for
 from spae_dask.estimators.sampling import refuse_large_core, sample_notes
 from spae_dask.estimators.strategies import STRATEGIES, choose, core_or_sketch, price_all, standing
+from spae_dask.flags import flags_checked
 from spae_dask.storage.open import open_matrix
 from spae_dask.storage.sources.sentinel import MissingValue, with_missing
 
 
+@flags_checked
 def plan(
     x: Any,
     n_components: int = 2,

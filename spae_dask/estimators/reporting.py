@@ -11,6 +11,7 @@ from spae_dask.estimators.curves import sizes_of
 from spae_dask.estimators.paths import fit_path
 from spae_dask.estimators.results import results_of
 from spae_dask.estimators.sparse_encoder import SparseEncoder
+from spae_dask.flags import flags_checked
 from spae_dask.storage.artifacts.fingerprint import fingerprint
 from spae_dask.storage.writing.publish import publish
 
@@ -23,6 +24,7 @@ WITH_THE_ENCODER = (
 )
 
 
+@flags_checked
 def write_report(
     encoder: SparseEncoder,
     name: str,

@@ -13,11 +13,13 @@ from spae_dask.algorithms.path import SparsityPath
 from spae_dask.errors import InvalidInput
 from spae_dask.estimators.record import parameters_of, provenance_of
 from spae_dask.estimators.sparse_encoder import SparseEncoder
+from spae_dask.flags import flags_checked
 from spae_dask.storage.artifacts.artifact import EncoderArtifact
 from spae_dask.storage.artifacts.artifact_reading import read_encoder
 from spae_dask.storage.artifacts.artifact_writing import write_encoder
 
 
+@flags_checked
 def save_encoder(
     encoder: SparseEncoder,
     path: str | Path,

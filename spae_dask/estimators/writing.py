@@ -21,6 +21,7 @@ from spae_dask.estimators.applying import code_dtype, open_rows
 from spae_dask.estimators.fitting import told_of_missing_chunks
 from spae_dask.estimators.runtime import active_client, resources_for
 from spae_dask.estimators.sparse_encoder import SparseEncoder
+from spae_dask.flags import flags_checked
 from spae_dask.storage.writing.output_paths import refuse_same
 from spae_dask.storage.writing.outputs import publish_store
 from spae_dask.storage.writing.zarr_sink import create_sink, unit_rows_for
@@ -64,6 +65,7 @@ class WriteReport:
         )
 
 
+@flags_checked
 def transform_to_zarr(
     x: Any,
     encoder: SparseEncoder,

@@ -9,6 +9,7 @@ import numpy as np
 from spae_dask.engine.events import Event
 from spae_dask.errors import InvalidInput
 from spae_dask.estimators.sparse_encoder import SparseEncoder
+from spae_dask.flags import flags_checked
 from spae_dask.scanpy.genes import DefaultMask, Mask, chosen_genes
 from spae_dask.scanpy.results import codes_of, summary_of
 from spae_dask.scanpy.targets import check_target, float_type, keys_of, refuse_existing
@@ -16,6 +17,7 @@ from spae_dask.storage.open import open_matrix
 from spae_dask.storage.sources.submatrix import chosen_columns
 
 
+@flags_checked
 def sparse_pca(
     adata: Any,
     n_comps: int | None = None,

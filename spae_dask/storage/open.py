@@ -13,6 +13,7 @@ import scipy.sparse as sp
 
 from spae_dask.blocks import ArrayBlocks, RowBlocks, as_csr, check_unmasked
 from spae_dask.errors import InvalidInput, NotNumbers
+from spae_dask.flags import flags_checked
 from spae_dask.machine import memory_nbytes
 from spae_dask.plain_files import refuse_pipes
 from spae_dask.storage.held_files import is_held, read_whole
@@ -28,6 +29,7 @@ BLOCK_NBYTES = 4 << 20
 """Bytes of a row block of an array in memory: blocks are views, so they only set how often progress is told."""
 
 
+@flags_checked
 def open_matrix(
     x: Any,
     *,

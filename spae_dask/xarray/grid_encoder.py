@@ -14,6 +14,7 @@ from spae_dask.algorithms.certificate import Certificate
 from spae_dask.engine.events import Event
 from spae_dask.errors import NonFiniteInput
 from spae_dask.estimators.sparse_encoder import SparseEncoder
+from spae_dask.flags import flags_checked
 from spae_dask.storage.grids.grid_layout import layout_of
 from spae_dask.storage.grids.xarray_blocks import rows_of
 from spae_dask.storage.sources.sentinel import MissingValue
@@ -285,6 +286,7 @@ random_state, memory_limit, checkpoint, progress
         """Share of the weighted variance of other data about ``mean()`` that is explained. One pass."""
         return share_explained(da, self._fitted())
 
+    @flags_checked
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Write the encoder with its grid as a Zarr group; it appears whole or not at all.
 
