@@ -71,8 +71,8 @@ class ReadSum(Wrapped):
         return inner | own
 
     def sparse_work_nbytes(self, n_rows: int, n_stored: int) -> int:
-        """That of ``inner``, if it takes sparse rows; at least two words for each entry."""
-        return max(super().sparse_work_nbytes(n_rows, n_stored), 16 * n_stored)
+        """That of ``inner``, or of the sum if it needs more; they work one after the other."""
+        return max(super().sparse_work_nbytes(n_rows, n_stored), sparse_sum_nbytes(n_stored))
 
     def update_sparse(self, state: State, rows: sp.csr_array, first_row: int) -> State:
         """Update ``inner``, and add the bits of the stored entries and their columns."""
@@ -110,6 +110,11 @@ def without_sum(state: State) -> State:
     return {name: array for name, array in state.items() if name not in (SUM, MAGNITUDE)}
 
 
+def sparse_sum_nbytes(n_stored: int) -> int:
+    """Scratch of the sum over rows with so many stored entries: four words for each."""
+    return 32 * n_stored
+
+
 def _group_starts(n_rows: int, first_row: int) -> Places:
     """Places at which groups of rows begin; groups are cut by the number of a row in the matrix."""
     inner = np.arange(GROUP - first_row % GROUP, n_rows, GROUP)
@@ -118,14 +123,23 @@ def _group_starts(n_rows: int, first_row: int) -> Places:
 
 def _sums(rows: Rows, first_row: int) -> Words:
     """Sum of the words of each group of rows, modulo 2^64."""
-    if rows.dtype.itemsize > 8:  # extended precision has bytes of padding
-        rows = rows.astype(np.float64)
     # decided by shape and type alone, so that all passes take the same words
-    kind = "u8" if rows.shape[1] * rows.dtype.itemsize % 8 == 0 else f"u{rows.dtype.itemsize}"
-    words = np.ascontiguousarray(rows).view(kind)
-    starts = _group_starts(rows.shape[0], first_row) * words.shape[1]
-    sums: Words = np.add.reduceat(words.reshape(-1), starts, dtype=np.uint64)
-    return sums
+    words_per_row, rest = divmod(rows.shape[1] * rows.dtype.itemsize, 8)
+    starts = _group_starts(rows.shape[0], first_row)
+    if rest == 0 and rows.flags.c_contiguous and rows.dtype.itemsize <= 8:
+        words = rows.view(np.uint64).reshape(-1)
+        sums: Words = np.add.reduceat(words, starts * words_per_row)
+        return sums
+    groups = zip(starts, [*starts[1:], rows.shape[0]], strict=True)
+    return np.array([_sum_of_copy(rows[start:stop], rest != 0) for start, stop in groups], dtype=np.uint64)
+
+
+def _sum_of_copy(group: Rows, by_entries: bool) -> np.uint64:
+    """Sum of the words of one group; the copy is small enough to be in no plan."""
+    if group.dtype.itemsize > 8:  # extended precision has bytes of padding
+        group = group.astype(np.float64)
+    words = np.ascontiguousarray(group).view(f"u{group.dtype.itemsize}" if by_entries else np.uint64)
+    return np.sum(words, dtype=np.uint64)
 
 
 def _sums_of_csr(rows: sp.csr_array, first_row: int) -> Words:

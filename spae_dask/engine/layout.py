@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from spae_dask.accumulators.base import Accumulator
+from spae_dask.accumulators.read_sum import sparse_sum_nbytes
 from spae_dask.accumulators.sparse import PANEL_ROWS, PANEL_STORED, flops_per_sparse_row, sparse_scratch
 from spae_dask.blocks import (
     LazyRowBlocks,
@@ -96,7 +97,7 @@ class PassLayout:
         if stored is not None:
             panel_rows = min(PANEL_ROWS, largest_block_rows(source))
             panel_stored = min(max(PANEL_STORED, d), round(panel_rows * d * stored.density))
-            work = sparse_scratch(accumulator, panel_rows, panel_stored, d)
+            work = max(sparse_scratch(accumulator, panel_rows, panel_stored, d), sparse_sum_nbytes(panel_stored))
             flops = flops_per_sparse_row(accumulator, stored.density)
         footprint = Footprint(
             block_nbytes=largest,

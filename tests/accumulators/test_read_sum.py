@@ -1,6 +1,7 @@
 """Laws of the sum over the rows' bits: it does not depend on how rows are cut, and any change of a row changes it."""
 
 import itertools
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spae_dask.accumulators import Moments
-from spae_dask.accumulators.read_sum import MAGNITUDE, SUM, ReadSum, without_sum
+from spae_dask.accumulators.read_sum import MAGNITUDE, SUM, ReadSum, _sums, _sums_of_csr, sparse_sum_nbytes, without_sum
 from spae_dask.engine.sweep import update_by_panels
 
 TYPES = ["f2", "f4", "f8", "g", "i1", "u2", "i8", "?"]
@@ -81,3 +82,29 @@ def test_the_other_state_is_the_one_it_would_have_been_without_a_sum():
     assert without_sum(found).keys() == expected.keys()
     for name, array in alone.merge(alone.zero(), expected).items():
         np.testing.assert_array_equal(without_sum(found)[name], array)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("dtype", ["f4", "f8", "u1", "i2", "longdouble"])
+def test_dense_rows_are_summed_in_small_copies_and_to_the_same_words(dtype: str, order: str) -> None:
+    rows = np.asarray(np.random.default_rng(0).integers(0, 100, (1024, 2049)), dtype=dtype, order=order)
+    tracemalloc.start()
+    found = _sums(rows, 13)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < rows.nbytes / 8
+    stored = rows.astype("f8") if dtype == "longdouble" else rows
+    words = [int.from_bytes(each.tobytes(), "little") for each in stored[51:115].ravel()]  # the second group of 64 rows
+    if stored.dtype.itemsize == 8:
+        assert int(found[1]) == sum(words) % 2**64
+    else:
+        assert int(found[1]) == sum(words)
+
+
+def test_sparse_rows_are_summed_in_the_memory_that_plans_count() -> None:
+    rows = sp.random_array((2000, 1000), density=0.2, format="csr", dtype="f4", rng=0)
+    tracemalloc.start()
+    _sums_of_csr(rows, 13)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak <= sparse_sum_nbytes(rows.nnz)
