@@ -7,7 +7,7 @@ from the products of those columns alone that are mostly zero, where it cannot (
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -71,6 +71,8 @@ class CrossProducts:
     single : bool
         Multiply in float32, see :mod:`spae_dask.accumulators.single`; sums are in float64 all the same.
     """
+
+    recipe_kind: ClassVar[str] = "spae_dask.accumulators.cross.CrossProducts"
 
     columns: npt.NDArray[np.intp]
     mean: Point

@@ -1,6 +1,7 @@
 """Frequent Directions over the rows of X, centered exactly, with its certified bounds."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -112,6 +113,8 @@ class FrequentDirections:
     scaled : bool
         Whether columns are divided on the way in.
     """
+
+    recipe_kind: ClassVar[str] = "spae_dask.accumulators.frequent.FrequentDirections"
 
     n_features: int
     size: int

@@ -7,6 +7,7 @@ The result knows a bound on its own rounding (:mod:`spae_dask.accumulators.round
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -87,6 +88,8 @@ class Gram:
     single : bool
         Multiply in float32, see :mod:`spae_dask.accumulators.single`; sums are in float64 all the same.
     """
+
+    recipe_kind: ClassVar[str] = "spae_dask.accumulators.gram.Gram"
 
     n_features: int
     single: bool = False

@@ -1,6 +1,7 @@
 """Another accumulator, fed with X whose missing entries are filled in."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -28,6 +29,8 @@ class Imputed(Wrapped):
     fill : ndarray (d,)
         Value for the missing entries of each column.
     """
+
+    recipe_kind: ClassVar[str] = "spae_dask.accumulators.imputed.Imputed"
 
     fill: Floats
 

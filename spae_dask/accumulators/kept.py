@@ -1,6 +1,7 @@
 """Another accumulator whose state is wanted as it is, to be merged with states of other passes."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from spae_dask.accumulators.base import State
 from spae_dask.accumulators.wrapped import Wrapped
@@ -9,6 +10,8 @@ from spae_dask.accumulators.wrapped import Wrapped
 @dataclass(frozen=True, eq=False)
 class Kept(Wrapped):
     """Recipe ``inner``, whose result is its state; ``inner.merge`` and ``inner.result`` take it from there."""
+
+    recipe_kind: ClassVar[str] = "spae_dask.accumulators.kept.Kept"
 
     def result(self, state: State) -> State:
         """A copy of the state."""

@@ -4,6 +4,7 @@ As in ``Gram``, every state counts from a shift near its mean, and states are me
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -76,6 +77,8 @@ class Moments:
     n_features : int
         d.
     """
+
+    recipe_kind: ClassVar[str] = "spae_dask.accumulators.moments.Moments"
 
     n_features: int
 

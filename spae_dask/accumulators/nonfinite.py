@@ -1,6 +1,7 @@
 """Where X holds NaN or infinite entries: how many by column, and the first positions."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -60,6 +61,8 @@ class NonFinite:
     n_first : int
         How many positions to keep.
     """
+
+    recipe_kind: ClassVar[str] = "spae_dask.accumulators.nonfinite.NonFinite"
 
     n_features: int
     n_first: int = 10

@@ -5,6 +5,7 @@ XQ keep the digits that those of its Gram matrix would lose; XQ itself is never 
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -51,6 +52,8 @@ class Projection:
     scale : ndarray (d,) or None
         Divides every centered row.
     """
+
+    recipe_kind: ClassVar[str] = "spae_dask.accumulators.projection.Projection"
 
     Q: Floats
     mean: Point

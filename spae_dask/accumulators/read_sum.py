@@ -6,7 +6,7 @@ for those of one group, whose order changes no result. It costs a few per cent o
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -45,6 +45,8 @@ class ReadSum(Wrapped):
         True for rows that are stored, and so the same to the last bit whenever they are read. Rows that a task graph
         computes may differ by rounding between machines, and are compared by the sum of their absolute values.
     """
+
+    recipe_kind: ClassVar[str] = "spae_dask.accumulators.read_sum.ReadSum"
 
     stored: bool = True
 

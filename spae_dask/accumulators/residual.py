@@ -1,6 +1,7 @@
 """Squared norms of X - X H G, summed over the rows themselves: losses with no cancellation at all."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -78,6 +79,8 @@ class Residual:
     scale : ndarray (d,) or None
         Divides every centered row.
     """
+
+    recipe_kind: ClassVar[str] = "spae_dask.accumulators.residual.Residual"
 
     columns: npt.NDArray[np.intp]
     H_selected: Floats

@@ -7,7 +7,7 @@ Spirakis 2006). The weight is the row leverage ``||(C T)_i||^2``: rows for C Phi
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -53,6 +53,8 @@ class RowPool:
     seed : int
         Of the draws.
     """
+
+    recipe_kind: ClassVar[str] = "spae_dask.accumulators.row_pool.RowPool"
 
     size: int
     columns: npt.NDArray[np.intp]

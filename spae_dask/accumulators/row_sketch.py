@@ -8,6 +8,7 @@ buckets before the dense sketch (Clarkson & Woodruff 2013), for 2 s / g operatio
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -83,6 +84,8 @@ class RowSketch:
     group : int
         g, consecutive rows of X that share a column of S up to their signs; 1 for a dense S.
     """
+
+    recipe_kind: ClassVar[str] = "spae_dask.accumulators.row_sketch.RowSketch"
 
     n_features: int
     size: int

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import scipy.sparse as sp
 
@@ -25,6 +25,8 @@ class Together:
     parts : mapping of str to Accumulator
         The recipes by name; results come back under the same names.
     """
+
+    recipe_kind: ClassVar[str] = "spae_dask.accumulators.together.Together"
 
     parts: Mapping[str, Accumulator[Any]]
 

@@ -6,6 +6,7 @@ a stack of rows. So the centered R never comes from a difference.
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -57,6 +58,8 @@ class Triangular:
     n_features : int
         d.
     """
+
+    recipe_kind: ClassVar[str] = "spae_dask.accumulators.triangular.Triangular"
 
     n_features: int
 

@@ -5,6 +5,7 @@ rows. A unit is a run of rows, one or several blocks; a few numbers are kept of 
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -76,6 +77,8 @@ class UnitLosses:
     scale : ndarray (d,)
         Divides every centered row.
     """
+
+    recipe_kind: ClassVar[str] = "spae_dask.accumulators.unit_losses.UnitLosses"
 
     bounds: npt.NDArray[np.int64]
     columns: npt.NDArray[np.intp]

@@ -1,7 +1,7 @@
 """Loss of a given encoder on given data, in one pass, from the residuals of the rows."""
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -44,6 +44,8 @@ class Codec:
     fill : ndarray (d,) or None
         Values for NaN entries; None refuses them.
     """
+
+    recipe_kind: ClassVar[str] = "spae_dask.algorithms.evaluation.Codec"
 
     H: Floats
     G: Floats

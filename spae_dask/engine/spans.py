@@ -8,6 +8,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import ClassVar
 
 MIN_SPAN_NBYTES = 32 << 20
 """Decoded bytes below which a span is not worth a task of its own."""
@@ -30,6 +31,8 @@ class Span:
     first_row, last_row : int
         Rows ``first_row`` to ``last_row - 1``.
     """
+
+    recipe_kind: ClassVar[str] = "spae_dask.engine.spans.Span"
 
     first_block: int
     last_block: int
