@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from distributed import LocalCluster
 
+from spae_dask import leftovers
 from spae_dask.cli.main import main
 
 README = (Path(__file__).parents[1] / "README.md").read_text()
@@ -25,6 +26,7 @@ def planted(n: int) -> np.ndarray:
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A working folder with the files that the examples name."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(leftovers, "gettempdir", lambda: str(tmp_path))
     np.save("X.npy", planted(400))
     np.save("new.npy", planted(100)[:, :12])
     np.save("X_new.npy", planted(100))

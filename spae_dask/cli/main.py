@@ -14,6 +14,7 @@ from spae_dask.cli import (
     certs,
     check,
     checkpoint,
+    clean,
     demo,
     evaluate,
     fit,
@@ -67,6 +68,7 @@ VERBS: dict[str, tuple[Callable[..., None], str]] = {
     "run": (run_verb.run, run_verb.EXAMPLES),
     "submit": (submit.submit, submit.EXAMPLES),
     "certs": (certs.certs, certs.EXAMPLES),
+    "clean": (clean.clean, clean.EXAMPLES),
 }
 """In the order of use, which is the order of the help."""
 

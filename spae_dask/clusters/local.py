@@ -1,7 +1,6 @@
 """Worker processes on this machine."""
 
 import logging
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -9,6 +8,7 @@ from distributed import Client, LocalCluster
 from distributed.security import Security
 
 from spae_dask.errors import ClusterUnavailable
+from spae_dask.leftovers import scratch_folder
 from spae_dask.settings import text_setting
 
 START_TRIES = 2
@@ -31,7 +31,7 @@ def local_cluster(n_workers: int, memory_limit: int) -> Iterator[Client]:
         If a process dies or fails while it starts, twice.
     """
     with (
-        tempfile.TemporaryDirectory(prefix="spae-workers-") as scratch,
+        scratch_folder("spae-workers-") as scratch,
         _started(n_workers, memory_limit, scratch) as cluster,
         Client(cluster) as client,
     ):

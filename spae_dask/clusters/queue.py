@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import dask
@@ -22,6 +21,7 @@ from spae_dask.clusters.questions import HOLDINGS, check_taken, held_numbers, re
 from spae_dask.clusters.replacing import jobs_replaced
 from spae_dask.clusters.specs import QueueSpec
 from spae_dask.errors import ClusterUnavailable, SpaeWarning
+from spae_dask.leftovers import scratch_folder
 from spae_dask.workers import wait_for_worker
 
 with handlers_kept():  # it takes SIGINT for itself
@@ -62,7 +62,7 @@ def queue_cluster(spec: QueueSpec) -> Iterator[Client]:
     settings = {"distributed.deploy.lost-worker-timeout": LOST_WORKER_TIMEOUT}
     with (
         dask.config.set(settings),
-        TemporaryDirectory(prefix="spae-queue-") as folder,
+        scratch_folder("spae-queue-") as folder,
         run_security(spec) as security,
     ):
         cluster = make_cluster(spec, name, security)
@@ -108,7 +108,7 @@ def run_security(spec: QueueSpec) -> Iterator[Security | None]:
         warnings.warn(PLAIN, SpaeWarning, stacklevel=4)
         yield None
         return
-    with TemporaryDirectory(prefix=".spae-tls-", dir=logs) as name:
+    with scratch_folder(".spae-tls-", logs) as name:
         folder = Path(name)
         make_certificates(folder)
         (folder / "ca-key.pem").unlink()  # no more are made

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import BinaryIO
 
 from spae_dask.errors import StorageError
+from spae_dask.leftovers import PARTIAL_END
 from spae_dask.plain_files import refuse_pipes
 from spae_dask.storage.remote.stored_file import StoredFile
 from spae_dask.storage.writing.whole_files import create_file, replace_file
 
 KEPT = " What was stored before is kept: run again, and it goes on from there."
 
-PARTIAL = re.compile(r"\..+\.partial-[0-9a-f]{8}")
+PARTIAL = re.compile(rf"\..+{PARTIAL_END}")
 """Files that a process was writing when it was killed."""
 
 SECONDS_OF_WRITING = 3600

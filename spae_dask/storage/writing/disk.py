@@ -2,12 +2,15 @@
 
 import errno
 import os
+import re
 import shutil
 import time
 from contextlib import suppress
 from pathlib import Path
 
 from dask.utils import format_bytes
+
+from spae_dask.leftovers import PARTIAL_END, find_leftovers
 
 N_REMOVALS = 20
 """Threads that were interrupted may still write while their work directory is being removed."""
@@ -58,11 +61,10 @@ def explanation(target: Path, error: OSError) -> str:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         free = format_bytes(shutil.disk_usage(target.parent).free)
         happened += f"With the unfinished output removed, {free} are free on that disk, or less under a quota. "
-        leftovers = sorted(
-            each.name for each in target.parent.iterdir() if each.name.startswith(f".{target.name}.partial-")
-        )
+        partial = re.compile(re.escape(f".{target.name}") + PARTIAL_END)
+        leftovers = [each.name for each in find_leftovers(target.parent, partial.fullmatch)]
         if leftovers:
-            happened += f"Runs that were killed left {', '.join(leftovers)} there; they may be deleted. "
+            happened += f"Runs that still write, or were killed, left {', '.join(leftovers)} there: see `spae clean`. "
         return happened + "Free some space, or give a path on another disk."
     if error.errno == errno.EROFS:
         return happened + "The file system is mounted read-only: give a path on another one."

@@ -8,7 +8,7 @@ from spae_dask.errors import InvalidInput
 from spae_dask.storage.remote.address import is_remote, place_of_url
 from spae_dask.storage.remote.url_secrets import redacted
 
-UNFINISHED = ".replaced-1a2b3c4d"
+UNFINISHED = ".partial-1a2b3c4d.lock"
 """What is added, beside a dot before it, to the name of an output for a while, at its longest."""
 
 NAME_MAX, PATH_MAX = 255, 4096

@@ -1,12 +1,13 @@
 """The one door by which outputs reach the disk: each appears whole under its name, or not at all.
 
 Work is done under a hidden name in the same directory, flushed to the disk and renamed into place. A process that is
-killed leaves its hidden work behind (``.NAME.partial-1a2b3c4d``, safe to delete), never a half-written ``NAME``. What
-is replaced is so in one rename. Only where a file system cannot exchange two directories (NFS), a store is first
-renamed to ``.NAME.replaced-1a2b3c4d``, for a moment.
+killed leaves its hidden work behind (``.NAME.partial-1a2b3c4d`` and its lock file), never a half-written ``NAME``; the
+next run that writes ``NAME`` removes it. What is replaced is so in one rename. Only where a file system cannot exchange
+two directories (NFS), a store is first renamed to ``.NAME.replaced-1a2b3c4d``, for a moment.
 """
 
 import os
+import re
 import secrets
 import shutil
 import stat
@@ -16,6 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from spae_dask.errors import InvalidInput, OutputExists, SpaeError, SpaeWarning, StorageError
+from spae_dask.leftovers import LOCK, PARTIAL_END, held, remove_leftovers
 from spae_dask.storage.writing.disk import explanation, flush, remove_surely, sync_to_disk
 from spae_dask.storage.writing.output_paths import UNFINISHED, local_path, refuse_long
 from spae_dask.storage.writing.renames import exchange, rename_if_vacant
@@ -54,21 +56,28 @@ def publish(path: str | Path, *, overwrite: bool) -> Iterator[Path]:
     target = check_output(path, overwrite=overwrite)
     token = secrets.token_hex(4)
     work = target.with_name(f".{target.name}.partial-{token}")
+    remove_leftovers(target.parent, re.compile(re.escape(f".{target.name}") + PARTIAL_END))
     try:
-        yield work
-        assert os.path.lexists(work), f"nothing was written at {work}; please report this"
-        flush(work)
-        while not rename_if_vacant(work, target):
-            check_output(target, overwrite=overwrite)  # another run may have been faster
-            if os.path.lexists(target):
-                _replace(work, target, aside=target.with_name(f".{target.name}.replaced-{token}"))
-                break
-        sync_to_disk(target.parent)
+        with held(work), _removed_if_it_fails(work):
+            yield work
+            assert os.path.lexists(work), f"nothing was written at {work}; please report this"
+            flush(work)
+            while not rename_if_vacant(work, target):
+                check_output(target, overwrite=overwrite)  # another run may have been faster
+                if os.path.lexists(target):
+                    _replace(work, target, aside=target.with_name(f".{target.name}.replaced-{token}"))
+                    break
+            sync_to_disk(target.parent)
     except OSError as error:
-        remove_surely(work, looks=2)
         if isinstance(error, SpaeError) or not _is_about_output(error, target, work):
             raise
         raise StorageError(explanation(target, error)) from error
+
+
+@contextmanager
+def _removed_if_it_fails(work: Path) -> Iterator[None]:
+    try:
+        yield
     except BaseException:
         remove_surely(work, looks=2)
         raise
@@ -113,19 +122,19 @@ def _replace(work: Path, target: Path, *, aside: Path) -> None:
     if target.is_file() and work.is_file():
         work.rename(target)  # atomic
         return
-    former = work if exchange(work, target) else aside
-    if former is aside:
+    if not exchange(work, target):
         try:
             target.rename(aside)
             work.rename(target)
         finally:
             if os.path.lexists(aside) and not os.path.lexists(target):
                 aside.rename(target)
+        aside.rename(work)  # what is deleted is marked as unfinished, should this process be killed
     sync_to_disk(target.parent)
-    remove_surely(former, looks=1)
-    if os.path.lexists(former):
+    remove_surely(work, looks=1)
+    if os.path.lexists(work):
         warnings.warn(
-            f"{target} was replaced, but its former content could not be deleted and is now {former}. Delete it.",
+            f"{target} was replaced, but its former content could not be deleted and is now {work}. Delete it.",
             SpaeWarning,
             stacklevel=2,
         )
@@ -145,4 +154,4 @@ def _is_about_output(error: OSError, target: Path, work: Path) -> bool:
     if not isinstance(error.filename, str | Path):
         return True
     where = Path(error.filename)
-    return where in (target, target.parent) or where.is_relative_to(work)
+    return where in (target, target.parent, work.with_name(f"{work.name}{LOCK}")) or where.is_relative_to(work)

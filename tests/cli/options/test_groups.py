@@ -89,6 +89,9 @@ OWN = {
     ("demo", "force"): "replaces its own files only",
     ("run", "force"): "runs steps again as well",
     ("run", "dry_run"): "says what would run",
+    ("clean", "dry_run"): "lists what would be removed",
+    ("clean", "folder"): "a folder of outputs",
+    ("certs", "folder"): "a new folder",
 }
 """Options of one name that are not the same option, and why; outputs are of many kinds."""
 

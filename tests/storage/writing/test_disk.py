@@ -31,7 +31,7 @@ def test_an_operating_system_error_says_which_path_what_happened_and_what_to_do(
 
 def test_a_full_disk_names_what_killed_runs_left_behind(tmp_path):
     (tmp_path / ".x.zarr.partial-00c0ffee").mkdir()
-    with pytest.raises(StorageError, match=r"killed left \.x\.zarr\.partial-00c0ffee there"):
+    with pytest.raises(StorageError, match=r"were killed, left \.x\.zarr\.partial-00c0ffee there.*spae clean"):
         write_half_and_fail(tmp_path / "x.zarr", OSError(errno.ENOSPC, "No space left on device"), overwrite=False)
 
 
