@@ -42,6 +42,8 @@ class RowBlocks(Protocol):
         What the blocks hold if they are CSR rows; sources of dense rows need not have it (see ``stored_entries``).
     of_columns : callable, optional
         From columns to row blocks of them alone, where that reads less than all (see ``columns_alone``).
+    asked : dict, optional
+        What of the data was asked for when they were opened (see ``asked_of``).
     """
 
     @property
@@ -126,6 +128,23 @@ def columns_alone(source: RowBlocks, columns: npt.NDArray[np.intp]) -> RowBlocks
     """Row blocks of some columns (ascending) of ``source``, in blocks of their own; None if that would read as much."""
     of_columns: Callable[[npt.NDArray[np.intp]], RowBlocks | None] | None = getattr(source, "of_columns", None)
     return None if of_columns is None else of_columns(columns)
+
+
+ASKED = ("path", "array", "columns", "mask", "n_columns")
+"""A path or URL that was opened, what of it was chosen, and how many columns a mask chose from."""
+
+
+def asked_of(source: Any) -> dict[str, Any]:
+    """What of the data was chosen, by the names in ``ASKED``."""
+    return dict(getattr(source, "asked", {}))
+
+
+def remember(source: RowBlocks, **asked: Any) -> RowBlocks:
+    """The same source, which says what of the data it is; what is None was not asked for."""
+    known = asked_of(source) | {name: value for name, value in asked.items() if value is not None}
+    if known:
+        vars(source)["asked"] = known  # sources are frozen; it is kept as their cached properties are
+    return source
 
 
 def total_nbytes(source: RowBlocks) -> int:

@@ -1,8 +1,11 @@
 """Paths as they are given: pipes and devices in the place of a file are refused, and paths are quoted for a shell."""
 
+import csv
+import io
 import os
 import shlex
 import stat
+from collections.abc import Iterable
 from difflib import get_close_matches
 from itertools import islice
 
@@ -49,3 +52,10 @@ def beside(path: str | os.PathLike[str]) -> str:
         return ""
     near = get_close_matches(name, names, n=1) or [each for each in sorted(names) if os.path.splitext(each)[0] == name]
     return f" Did you mean {os.path.join(folder, near[0])}?" if near else ""
+
+
+def listed(values: Iterable[object]) -> str:
+    """Numbers or names with commas between; a name with a comma of its own stands in double quotes."""
+    line = io.StringIO()
+    csv.writer(line, lineterminator="").writerow(values)
+    return line.getvalue()

@@ -43,7 +43,8 @@ def evaluate(
         from spae_dask.estimators.saved import load_encoder
 
         check_checkpoint(kept.checkpoint, data)
-        source, fitted = which.open(data, memory), load_encoder(encoder)
+        fitted = load_encoder(encoder)
+        source = which.open(data, memory, screen, fitted)
         with where.place(memory, wanted_report(performance_report)).ready(source, screen):
             certificate = evaluate_encoder(
                 source,

@@ -49,7 +49,7 @@ def fit_finish(
         check_paths(output, [given.data], force=force)
         check_checkpoint(checkpoint, given.data, output)
         summarize(checkpoint)  # refuses what is no checkpoint, and begins none
-        source = given.which.open(given.data, given.memory)
+        source = given.which.open(given.data, given.memory, screen)
         at = CheckpointAt(checkpoint, Share(0, 1))
         with Place("none", given.memory).ready(source, screen):
             try:

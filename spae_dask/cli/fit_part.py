@@ -63,7 +63,7 @@ def fit_part(*, part: PartArgument, given: FitGiven, checkpoint: SharedCheckpoin
         from spae_dask.estimators.sparse_encoder import SparseEncoder
 
         check_checkpoint(checkpoint, given.data)
-        source = given.which.open(given.data, given.memory)
+        source = given.which.open(given.data, given.memory, screen)
         number, of = map(int, part.split("/"))
         share = Share(number, of)
         at = CheckpointAt(checkpoint, share)

@@ -1,12 +1,10 @@
 """A fit step of a pipeline in words of the command line."""
 
-import csv
-import io
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from spae_dask.pipelines.schema import Fit
+from spae_dask.plain_files import listed
 
 WORDS = {
     "n_components": "--components",
@@ -44,10 +42,3 @@ def _option(option: str, value: Any) -> list[str]:
     if isinstance(value, list | tuple):
         return [option, listed(value)]
     return [option, str(value)]
-
-
-def listed(values: Iterable[object]) -> str:
-    """Numbers or names with commas between; a name with a comma of its own stands in double quotes."""
-    line = io.StringIO()
-    csv.writer(line, lineterminator="").writerow(values)
-    return line.getvalue()

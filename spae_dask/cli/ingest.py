@@ -138,6 +138,7 @@ def ingest(
             codec=None if codec is None else codec.value,
             array=which.array,
             columns=columns_of(which.columns),
+            mask=which.mask,
             dtype=dtype,
             header=header,
             variable=variable,

@@ -13,11 +13,10 @@ from spae_dask.clusters.specs import Started
 from spae_dask.estimators.evaluation import plan_evaluation
 from spae_dask.estimators.paths import plan_path
 from spae_dask.estimators.saved import load_encoder
-from spae_dask.pipelines.data_steps import plan_of
+from spae_dask.pipelines.data_steps import opened, plan_of
 from spae_dask.pipelines.pipeline import Node, Pipeline
 from spae_dask.pipelines.schema import Evaluate, Fit, Path
 from spae_dask.settings import text_setting
-from spae_dask.storage.open import open_matrix
 
 
 def place_for(pipeline: Pipeline, place: Place) -> Place:
@@ -55,10 +54,13 @@ def planners_of(pipeline: Pipeline) -> list[Planner]:
 def _planner(node: Node, pipeline: Pipeline) -> Planner:
     step = node.step
     assert isinstance(step, Fit | Path | Evaluate)
-    source = open_matrix(node.files[("data",)], array=step.array, columns=step.columns, decode=not step.raw)
+    data = node.files[("data",)]
     if isinstance(step, Evaluate):
+        known = ("encoder",) not in node.made_by
+        source = opened(step, data, load_encoder(node.files[("encoder",)]) if known else None)
         codec = _codec(node, pipeline, source.shape[1])
         return lambda resources: plan_evaluation(source, codec, step.strategy, resources)
+    source = opened(step, data)
     if isinstance(step, Path):
         return lambda resources: plan_path(
             source,

@@ -79,7 +79,7 @@ def report(
             )
         if data is None and which != WhichData():
             raise typer.BadParameter(
-                "they say what of --data is meant, which is not given", param_hint="'--array' / '--columns'"
+                "they say what of --data is meant, which is not given", param_hint="'--array' / '--columns' / '--mask'"
             )
         from spae_dask.cli.place import check_paths
         from spae_dask.estimators.reporting import curve_from_data, write_report
@@ -93,7 +93,7 @@ def report(
         if path is not None:
             curve, origin = read_path(path, fitted.n_components_), origin_of(path, output)
         elif data is not None:
-            source = which.open(data, memory)
+            source = which.open(data, memory, screen, fitted)
             with where.place(memory).ready(source, screen):
                 curve, origin = curve_from_data(fitted, source, memory_limit=memory, progress=screen.progress)
         write_report(fitted, encoder, output, curve=curve, origin=origin, overwrite=force)

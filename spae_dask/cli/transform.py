@@ -56,7 +56,8 @@ def transform(
 
         page = wanted_report(performance_report, output)
         check_paths(output, [data, encoder], force=force)
-        source, fitted = which.open(data, memory), load_encoder(encoder)
+        fitted = load_encoder(encoder)
+        source = which.open(data, memory, screen, fitted)
         with where.place(memory, page).ready(source, screen):
             written = transform_to_zarr(
                 source, fitted, output, overwrite=force, memory_limit=memory, progress=screen.progress

@@ -15,13 +15,16 @@ from sklearn.utils.validation import validate_data
 from spae_dask.accumulators import NonFinite
 from spae_dask.accumulators.nonfinite import all_finite
 from spae_dask.algorithms.non_finite import refuse_non_finite
-from spae_dask.blocks import ArrayBlocks, LazyRowBlocks, RowBlocks, columns_alone, stored_entries
+from spae_dask.blocks import ArrayBlocks, LazyRowBlocks, RowBlocks, asked_of, columns_alone, remember, stored_entries
 from spae_dask.encoding.codes import RowEncoder, decode_codes
 from spae_dask.engine.retrying import read_again
 from spae_dask.engine.serial import SerialRunner
 from spae_dask.errors import InvalidInput, NonFiniteInput
+from spae_dask.storage.masks import ALL, UsualMask
 from spae_dask.storage.open import dask_kind, dask_rows, open_matrix
 from spae_dask.storage.sources.sentinel import lazily_marked, with_missing
+from spae_dask.storage.sources.submatrix import chosen_columns
+from spae_dask.storage.tables.columns import choose_columns
 from spae_dask.storage.tables.frames import is_pandas
 
 N_SHOWN = 5
@@ -30,10 +33,34 @@ N_SHOWN = 5
 
 def open_rows(estimator: Any, X: Any) -> RowBlocks:
     """Open rows to apply a fitted estimator to; their columns must be those of its fit, in number and in name."""
-    source = open_matrix(X)
+    source = open_like(estimator, X)
     names = getattr(source, "feature_names", None)
     _check_columns(estimator, X, source.shape[1], names)
     return with_missing(source, getattr(estimator, "missing_value", None))
+
+
+def open_like(estimator: Any, x: Any, *, mask: str | None = None, **how: Any) -> RowBlocks:
+    """Open data under the mask of the fit, or another one if it is given.
+
+    Data without that mask, such as new cells, give the columns of the fit by their names.
+
+    Parameters
+    ----------
+    estimator : object
+        Fitted or loaded.
+    x : object
+        The data.
+    mask, **how
+        As for ``open_matrix``.
+    """
+    fitted = getattr(estimator, "_asked", {}).get("mask", ALL)
+    wanted = mask if mask is not None else fitted if fitted == ALL else UsualMask(fitted)
+    source = open_matrix(x, mask=wanted, **how)
+    names, expected = getattr(source, "feature_names", None), getattr(estimator, "feature_names_in_", None)
+    if fitted == ALL or mask is not None or names is None or expected is None or not set(expected) < set(names):
+        return source
+    places = choose_columns(names, list(expected), source.describe())
+    return remember(chosen_columns(source, np.array(places)), **asked_of(source))
 
 
 def open_lazily(estimator: Any, X: Any) -> RowBlocks | da.Array:
@@ -169,7 +196,10 @@ def check_names(names: Sequence[str], estimator: Any) -> None:
         if which:
             shown = [*which[:N_SHOWN], "..."] if len(which) > N_SHOWN else which
             said += f"Feature names {title}:\n" + "".join(f"- {name}\n" for name in shown)
-    raise InvalidInput(f"{said}Choose the columns of the fit, in its order: --columns NAME,... (columns=[...]).")
+    raise InvalidInput(
+        f"{said}Choose the columns of the fit, in its order: --columns NAME,... (columns=[...]) of a table, or --mask "
+        "var/COLUMN (mask='var/COLUMN') of AnnData."
+    )
 
 
 def refuse_non_finite_array(source: ArrayBlocks) -> None:

@@ -145,6 +145,9 @@ def _known_by(counted: Counted) -> dict[str, Any]:
     decoded = getattr(source, "decoded", None)
     if decoded is not None:
         known["decoded"] = decoded
+    names = getattr(source, "feature_names", None)
+    if names is not None:  # a mask may choose others of the same number
+        known["columns"] = hashlib.sha256(repr(tuple(names)).encode()).hexdigest()[:12]
     if isinstance(source, DaskBlocks):
         known["graph"] = source.array.name  # made of all that the array is computed from
     return known

@@ -1,6 +1,6 @@
 """What a user should know about how data are laid out, from metadata alone."""
 
-from spae_dask.blocks import LazyRowBlocks, RowBlocks, nbytes_of_rows, stored_entries, total_nbytes
+from spae_dask.blocks import LazyRowBlocks, RowBlocks, asked_of, nbytes_of_rows, stored_entries, total_nbytes
 from spae_dask.engine.memory import format_nbytes
 
 MANY_OBJECTS, SMALL_OBJECT = 10_000, 1 << 20
@@ -11,6 +11,9 @@ def layout_notes(source: RowBlocks) -> list[str]:
     """What a user should know about how the data are laid out."""
     decoding = getattr(source, "decoding", None)
     notes = [] if decoding is None else [decoding]
+    asked = asked_of(source)
+    if "n_columns" in asked:
+        notes.insert(0, f"uses {source.shape[1]:,} of {asked['n_columns']:,} columns: {asked['mask']}")
     passed_over = getattr(source, "passed_over", ())
     if passed_over:
         notes.append(f"stored numbers are read; the array declares {', '.join(passed_over)}, which --raw passes over")

@@ -34,10 +34,12 @@ def provenance_of(encoder: Any, source: Any = None) -> dict[str, Any]:
     """
     if hasattr(encoder, "provenance_") and not hasattr(encoder, "plan_"):
         return dict(encoder.provenance_)  # loaded: where it came from stays as it was recorded
+    asked: dict[str, Any] = getattr(encoder, "_asked", {})
     record = {
         "spae_dask": __version__,
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         **_origin(encoder),
+        **{name: value for name, value in asked.items() if name != "path" or hasattr(encoder, "plan_")},
         "seed": encoder.seed_,
         "n_samples": encoder.n_samples_seen_,
         "constant_features": [int(column) for column in encoder.constant_features_],

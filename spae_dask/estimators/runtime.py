@@ -9,7 +9,7 @@ from dask.utils import parse_bytes
 from distributed import Client
 
 from spae_dask.algorithms.methods import Report, SearchProgress
-from spae_dask.blocks import RowBlocks
+from spae_dask.blocks import RowBlocks, asked_of
 from spae_dask.engine.alike import refuse_unlike
 from spae_dask.engine.checkpoint import Checkpoint
 from spae_dask.engine.distributed import DaskRunner
@@ -157,7 +157,11 @@ def runner_for(
 
 
 def store_names(estimator: Any, X: Any, source: RowBlocks) -> None:
-    """Set ``feature_names_in_`` to the column names of a table or a store, if all are strings; else remove it."""
+    """Set ``feature_names_in_`` to the column names of a table or a store, if all are strings; else remove it.
+
+    What of the data was chosen is stored too, so that the same is read again.
+    """
+    estimator._asked = asked_of(source)
     columns = getattr(source, "feature_names", None)
     if columns is None:
         columns = getattr(X, "columns", None)

@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from spae_dask.algorithms.certificate import Certificate
 from spae_dask.algorithms.path import SparsityPath
+from spae_dask.blocks import ASKED
 from spae_dask.errors import InvalidInput
 from spae_dask.estimators.record import parameters_of, provenance_of
 from spae_dask.estimators.sparse_encoder import SparseEncoder
@@ -107,6 +108,7 @@ def load_encoder(path: str | Path) -> SparseEncoder:
             f"the encoder at {path} lacks part of its record ({error}). Fit again, or restore a whole copy."
         ) from error
     encoder.provenance_ = dict(artifact.provenance)
+    encoder._asked = {name: artifact.provenance[name] for name in ASKED if name in artifact.provenance}
     if "selected_rows" in artifact.provenance:
         encoder.selected_rows_ = np.array(artifact.provenance["selected_rows"], dtype=np.int64)
     if artifact.feature_names is not None:

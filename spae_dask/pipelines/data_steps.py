@@ -1,19 +1,29 @@
 """Steps about a matrix before anything is fitted to it: ingest, check, plan."""
 
+from typing import Any
+
 from spae_dask.blocks import RowBlocks
 from spae_dask.engine.memory import refuse_tiny
 from spae_dask.engine.plan import Plan as FitPlan
 from spae_dask.engine.plan import Resources
 from spae_dask.errors import InvalidInput
+from spae_dask.estimators.applying import open_like
 from spae_dask.estimators.checking import check as check_data
 from spae_dask.estimators.planning import plan as plan_fit
 from spae_dask.estimators.runtime import parse_memory
+from spae_dask.estimators.sparse_encoder import SparseEncoder
 from spae_dask.pipelines.files import write_json
-from spae_dask.pipelines.schema import Check, Fit, Ingest, Plan
+from spae_dask.pipelines.schema import Check, Fit, Ingest, OnData, Plan, Report
 from spae_dask.pipelines.work import Result, Where, Work
 from spae_dask.storage.ingesting.ingest import BUDGET
 from spae_dask.storage.ingesting.ingest import ingest as ingest_matrix
 from spae_dask.storage.open import open_matrix
+
+
+def opened(step: OnData | Report, data: str, encoder: SparseEncoder | None = None) -> RowBlocks:
+    """The matrix that a step reads; under the mask of an encoder, unless it names one."""
+    which: dict[str, Any] = {"array": step.array, "columns": step.columns, "mask": step.mask, "decode": not step.raw}
+    return open_matrix(data, **which) if encoder is None else open_like(encoder, data, **which)
 
 
 def ingest(step: Ingest, work: Work) -> Result:
@@ -27,6 +37,7 @@ def ingest(step: Ingest, work: Work) -> Result:
         codec=step.codec,
         array=step.array,
         columns=step.columns,
+        mask=step.mask,
         dtype=step.dtype,
         header=step.header,
         variable=step.variable,
@@ -43,7 +54,7 @@ def ingest(step: Ingest, work: Work) -> Result:
 def check(step: Check, work: Work) -> Result:
     """Look at every entry once."""
     where = work.machinery.where
-    source = open_matrix(work.data, array=step.array, columns=step.columns, decode=not step.raw)
+    source = opened(step, work.data)
     with where.ready(source):
         found = check_data(
             source,
@@ -69,7 +80,7 @@ def plan(step: Plan, work: Work) -> Result:
 
 def imagined_plan(step: Plan | Fit, data: str, where: Where) -> FitPlan:
     """The plan of a fit where it would run, for which no process is started."""
-    source = open_matrix(data, array=step.array, columns=step.columns, decode=not step.raw)
+    source = opened(step, data)
     with where.imagined(source) as resources:
         return where.named(plan_of(step, source, where.memory, resources), source)
 

@@ -8,19 +8,15 @@ from spae_dask.estimators.saved import load_encoder, save_encoder
 from spae_dask.estimators.sparse_encoder import SparseEncoder
 from spae_dask.estimators.writing import transform_to_zarr
 from spae_dask.pipelines.checkpoints import forget, resumed
-from spae_dask.pipelines.data_steps import plan_of
+from spae_dask.pipelines.data_steps import opened, plan_of
 from spae_dask.pipelines.files import write_csv, write_json
 from spae_dask.pipelines.schema import Evaluate, Fit, Path, Transform
 from spae_dask.pipelines.work import Result, Work
-from spae_dask.storage.open import open_matrix
 
 
 def fit(step: Fit, work: Work) -> Result:
     """Find a sparse encoder and certify its loss."""
-    source, where = (
-        open_matrix(work.data, array=step.array, columns=step.columns, decode=not step.raw),
-        work.machinery.where,
-    )
+    source, where = opened(step, work.data), work.machinery.where
     plan_of(step, source, where.memory)  # refuses what no process could do before any is started
     with where.ready(source):
         encoder = SparseEncoder(**step.encoder_parameters, memory_limit=where.memory, progress=work.machinery.progress)
@@ -34,11 +30,8 @@ def fit(step: Fit, work: Work) -> Result:
 
 def transform(step: Transform, work: Work) -> Result:
     """Write the codes of all rows."""
-    source, where = (
-        open_matrix(work.data, array=step.array, columns=step.columns, decode=not step.raw),
-        work.machinery.where,
-    )
     encoder = load_encoder(work.files[("encoder",)])
+    source, where = opened(step, work.data, encoder), work.machinery.where
     with where.ready(source):
         written = transform_to_zarr(
             source,
@@ -53,11 +46,8 @@ def transform(step: Transform, work: Work) -> Result:
 
 def evaluate(step: Evaluate, work: Work) -> Result:
     """Measure the loss of an encoder on data."""
-    source, where = (
-        open_matrix(work.data, array=step.array, columns=step.columns, decode=not step.raw),
-        work.machinery.where,
-    )
     encoder = load_encoder(work.files[("encoder",)])
+    source, where = opened(step, work.data, encoder), work.machinery.where
     with where.ready(source):
         certificate = resumed(
             step,
@@ -81,10 +71,7 @@ def path(step: Path, work: Work) -> Result:
     if step.figure:  # first, since the libraries it needs may be missing
         from spae_dask.report.path_figure import path_figure
         from spae_dask.report.saving import save_figure
-    source, where = (
-        open_matrix(work.data, array=step.array, columns=step.columns, decode=not step.raw),
-        work.machinery.where,
-    )
+    source, where = opened(step, work.data), work.machinery.where
     with where.ready(source):
         found = resumed(
             step,

@@ -13,6 +13,7 @@ from spae_dask.engine.memory import format_nbytes
 from spae_dask.errors import InvalidInput, MemoryBudgetExceeded
 from spae_dask.estimators.runtime import resources_for
 from spae_dask.estimators.strategies import finish_nbytes
+from spae_dask.storage.masks import ALL
 from spae_dask.storage.open import open_matrix
 
 Floats = npt.NDArray[np.float64]
@@ -56,7 +57,7 @@ def load_covariance(
         return BUILT_IN[source]()
     if source.endswith(".npz"):
         return _unpacked(source), None
-    blocks = open_matrix(source, array=array, decode=decode)
+    blocks = open_matrix(source, array=array, mask=ALL, decode=decode)
     n, d = blocks.shape
     if n != d:
         raise InvalidInput(

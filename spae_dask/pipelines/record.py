@@ -96,7 +96,7 @@ def _fingerprint(file: str, given: Input) -> str:
             raise InvalidInput(f"{file} is a URL; losses of other sizes are read from a disk. Copy the file there.")
         if given.wants == "encoder":
             return encoder_fingerprint(file)
-        source = open_matrix(file, decode=not given.raw)
+        source = open_matrix(file, mask=given.mask, decode=not given.raw)
         return f"{fingerprint(source)} {count_chunks(source).snapshot.digest}"
     try:
         return path_fingerprint(file)

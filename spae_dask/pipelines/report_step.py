@@ -2,10 +2,10 @@
 
 from spae_dask.estimators.reporting import curve_from_data, write_report
 from spae_dask.estimators.saved import load_encoder
+from spae_dask.pipelines.data_steps import opened
 from spae_dask.pipelines.schema import Report
 from spae_dask.pipelines.work import Result, Work
 from spae_dask.report.path_file import origin_of, read_path
-from spae_dask.storage.open import open_matrix
 
 
 def report(step: Report, work: Work) -> Result:
@@ -17,10 +17,7 @@ def report(step: Report, work: Work) -> Result:
         table = work.files[("path",)]
         curve, origin = read_path(table, encoder.n_components_), origin_of(table, output)
     elif step.data is not None:
-        source, where = (
-            open_matrix(work.data, array=step.array, columns=step.columns, decode=not step.raw),
-            work.machinery.where,
-        )
+        source, where = opened(step, work.data, encoder), work.machinery.where
         with where.ready(source):
             curve, origin = curve_from_data(
                 encoder, source, memory_limit=where.memory, progress=work.machinery.progress

@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from spae_dask.pipelines import values
+from spae_dask.storage.masks import ALL
 from spae_dask.toml.lines import KeyPath
 
 Makes = Literal["matrix", "encoder", "path"]
@@ -25,12 +26,15 @@ class Input:
         What it must be.
     raw : bool
         Whether the stored numbers of a matrix are read, whatever its attributes declare.
+    mask : str or None
+        Column of ``var`` that chooses columns of a matrix, as for ``open_matrix``.
     """
 
     key: KeyPath
     value: str
     wants: Makes
     raw: bool = False
+    mask: str | None = None
 
 
 class Step(BaseModel):
@@ -70,12 +74,13 @@ class OnData(Step):
     data: values.Text
     array: values.Text | None = None
     columns: values.Names | None = None
+    mask: values.Text | None = None
     raw: bool = False
 
     @property
     def inputs(self) -> tuple[Input, ...]:
         """The data."""
-        return (Input(("data",), self.data, "matrix", self.raw),)
+        return (Input(("data",), self.data, "matrix", self.raw, self.mask),)
 
 
 class Ingest(Step):
@@ -87,6 +92,7 @@ class Ingest(Step):
     source: values.Text
     array: values.Text | None = None
     columns: values.Names | None = None
+    mask: values.Text | None = None
     raw: bool = False
     header: bool | None = None
     variable: values.Text | None = None
@@ -98,7 +104,7 @@ class Ingest(Step):
     @property
     def inputs(self) -> tuple[Input, ...]:
         """The source."""
-        return (Input(("source",), self.source, "matrix", self.raw),)
+        return (Input(("source",), self.source, "matrix", self.raw, self.mask or ALL),)
 
 
 class Check(OnData):
@@ -235,19 +241,20 @@ class Report(Step):
     data: values.Text | None = None
     array: values.Text | None = None
     columns: values.Names | None = None
+    mask: values.Text | None = None
     raw: bool = False
 
     @model_validator(mode="after")
     def _one_curve(self) -> "Report":
         if self.path is not None and self.data is not None:
             raise ValueError("give one of 'path', losses that were drawn, and 'data', to draw them from.")
-        if self.data is None and (self.array is not None or self.columns is not None or self.raw):
-            raise ValueError("'array', 'columns' and 'raw' say what of 'data' is meant, which is not given.")
+        if self.data is None and (self.raw or [self.array, self.columns, self.mask].count(None) < 3):
+            raise ValueError("'array', 'columns', 'mask' and 'raw' say what of 'data' is meant, which is not given.")
         return self
 
     @property
     def inputs(self) -> tuple[Input, ...]:
         """The encoder, and the table of a path, or the data."""
         path = () if self.path is None else (Input(("path",), self.path, "path"),)
-        data = () if self.data is None else (Input(("data",), self.data, "matrix", self.raw),)
+        data = () if self.data is None else (Input(("data",), self.data, "matrix", self.raw, self.mask),)
         return (Input(("encoder",), self.encoder, "encoder"), *path, *data)

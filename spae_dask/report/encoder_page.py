@@ -36,7 +36,7 @@ from spae_dask.report.html import (
 )
 from spae_dask.report.loss_words import headline, loss_facts
 from spae_dask.report.record_section import record_section
-from spae_dask.report.reproduce import is_place
+from spae_dask.report.reproduce import data_words
 from spae_dask.report.sections import components_table, loss_table
 from spae_dask.report.themes import Theme
 
@@ -132,15 +132,15 @@ def _loss_figure(results: EncoderResults, curve: SparsityPath | None, theme: The
 
 def _how_to_get(results: EncoderResults, name: str) -> list[str]:
     c = results.certificate
-    source = results.provenance.get("source")
-    encoder, data = in_shell(name), in_shell(str(source)) if is_place(source) else "DATA"
+    encoder, (data, choices) = in_shell(name), data_words(results.provenance)
+    which = f" {choices}" if choices else ""
     sizes = sorted({max(1, c.n_nonzero // 4), max(1, c.n_nonzero // 2), c.n_nonzero, 2 * c.n_nonzero})
     r = ",".join(str(size) for size in sizes if size <= results.n_features)
     return [
-        f"spae report {encoder} --data {data} -o report.html",
+        f"spae report {encoder} --data {data}{which} -o report.html",
         "",
         "# or, for sizes of your own:",
-        f"spae path {data} -k {c.n_components} -r {r} -o path.csv",
+        f"spae path {data} -k {c.n_components} -r {r}{which} -o path.csv",
         f"spae report {encoder} --path path.csv -o report.html",
     ]
 

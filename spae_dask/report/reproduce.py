@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from spae_dask.algorithms.problem import KEEP
+from spae_dask.plain_files import in_shell, listed
 
 
 @dataclass(frozen=True)
@@ -66,10 +67,9 @@ def fit_command(parameters: Mapping[str, Any], provenance: Mapping[str, Any]) ->
     parameters, provenance : Mapping
         As in ``EncoderResults``.
     """
-    source = provenance.get("source")
-    if not isinstance(source, str) or not is_place(source):
+    if not is_place(_path(provenance)):
         return None
-    words = ["spae", "fit", source, "-k", str(parameters.get("n_components", 2))]
+    words = ["spae", "fit", _path(provenance), "-k", str(parameters.get("n_components", 2))]
     size = parameters.get("n_nonzero")
     if size is None:
         name, target = _target(parameters)
@@ -78,9 +78,20 @@ def fit_command(parameters: Mapping[str, Any], provenance: Mapping[str, Any]) ->
         words += ["-r", ",".join(map(str, size)) if isinstance(size, list | tuple) else str(size)]
     for each, value in _wanted(parameters, provenance):
         words += [each.option] if isinstance(each.default, bool) else [each.option, _word(value)]
-    if provenance.get("raw"):
-        words.append("--raw")
-    return shlex.join([*words, "-o", "encoder.zarr"])
+    return shlex.join([*words, *_choices(provenance), "-o", "encoder.zarr"])
+
+
+def data_words(provenance: Mapping[str, Any]) -> tuple[str, str]:
+    """The file of the fit, or ``DATA``, in a shell command, and the options that say what of it was chosen."""
+    path = _path(provenance)
+    return (in_shell(path), shlex.join(_choices(provenance))) if is_place(path) else ("DATA", "")
+
+
+def _choices(provenance: Mapping[str, Any]) -> list[str]:
+    words: list[str] = []
+    for name, value in _chosen(provenance).items():
+        words += [f"--{name}", listed(value) if isinstance(value, list | tuple) else str(value)]
+    return [*words, "--raw"] if provenance.get("raw") else words
 
 
 def python_lines(parameters: Mapping[str, Any], provenance: Mapping[str, Any]) -> list[str]:
@@ -96,17 +107,29 @@ def python_lines(parameters: Mapping[str, Any], provenance: Mapping[str, Any]) -
     arguments = [str(parameters.get("n_components", 2)), f"{name}={_literal(one)}"]
     arguments += [f"{each.parameter}={_literal(value)}" for each, value in _wanted(parameters, provenance)]
     made = f"encoder = SparseEncoder({', '.join(arguments)})"
-    source = provenance.get("source")
+    source = _path(provenance)
     lines = ["from spae_dask import SparseEncoder", "", made]
-    if is_place(source) and provenance.get("raw"):
+    how = [f"{name}={value!r}" for name, value in _chosen(provenance).items()]
+    how += ["decode=False"] if provenance.get("raw") else []
+    if is_place(source) and how:
         lines[0] = "from spae_dask import SparseEncoder, open_matrix"
-        return [*lines, f"encoder.fit(open_matrix({_literal(source)}, decode=False))"]
+        return [*lines, f"encoder.fit(open_matrix({', '.join([_literal(source), *how])}))"]
     if is_place(source):
         return [*lines, f"encoder.fit({_literal(source)})"]
     if source == "rows given to partial_fit":
         return [*lines, "for rows in batches:  # the same rows in the same order; how they are batched does not matter",
                 "    encoder.partial_fit(rows)"]  # fmt: skip
     return [*lines, f"encoder.fit(x)  # the same data: {_one_line(source)}"]
+
+
+def _path(provenance: Mapping[str, Any]) -> str:
+    """The path or URL that was opened; of older records, and of data that were no file, their name."""
+    return str(provenance.get("path", provenance.get("source")))
+
+
+def _chosen(provenance: Mapping[str, Any]) -> dict[str, Any]:
+    """What of the data was chosen, by the names that the command line and ``open_matrix`` have for it."""
+    return {name: provenance[name] for name in ("array", "columns", "mask") if provenance.get(name) is not None}
 
 
 def _target(parameters: Mapping[str, Any]) -> tuple[str, Any]:

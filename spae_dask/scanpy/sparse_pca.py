@@ -13,6 +13,7 @@ from spae_dask.flags import flags_checked
 from spae_dask.scanpy.genes import DefaultMask, Mask, chosen_genes
 from spae_dask.scanpy.results import codes_of, summary_of
 from spae_dask.scanpy.targets import check_target, float_type, keys_of, refuse_existing
+from spae_dask.storage.masks import ALL
 from spae_dask.storage.open import open_matrix
 from spae_dask.storage.sources.submatrix import chosen_columns
 
@@ -148,7 +149,7 @@ def sparse_pca(
     if not overwrite:
         refuse_existing(adata, keys)
     mask, mask_name = chosen_genes(adata, mask_var)
-    source = open_matrix(adata, array=None if layer is None else f"layers/{layer}")
+    source = open_matrix(adata, array=None if layer is None else f"layers/{layer}", mask=ALL)
     if mask is not None:
         source = chosen_columns(source, np.flatnonzero(mask))
     encoder = SparseEncoder(

@@ -8,11 +8,14 @@ import numpy as np
 
 from spae_dask.blocks import ArrayBlocks, RowBlocks
 from spae_dask.errors import InvalidInput, NotFound
+from spae_dask.storage.masks import find_mask, under_mask
 from spae_dask.storage.sources.submatrix import Submatrix
 from spae_dask.storage.sources.zarr_blocks import ZarrBlocks
 
 
-def open_anndata(adata: Any, array: str | None, open_member: Callable[[Any], RowBlocks]) -> RowBlocks:
+def open_anndata(
+    adata: Any, array: str | None, open_member: Callable[[Any], RowBlocks], mask: str | None = None
+) -> RowBlocks:
     """A matrix of an AnnData object, with the names of its variables; one that is on disk is read from there.
 
     Parameters
@@ -24,17 +27,28 @@ def open_anndata(adata: Any, array: str | None, open_member: Callable[[Any], Row
         ``X`` (the default), ``layers/NAME`` or ``raw/X``.
     open_member : callable
         Opens what the object holds: an array, a sparse matrix, or a group of a store.
+    mask : str, optional
+        As for ``open_matrix``.
 
     Raises
     ------
     NotFound
         If it has no such matrix.
     InvalidInput
-        If the matrix is on disk by columns, or a view of it takes rows out of their order.
+        If the matrix is on disk by columns, a view of it takes rows out of their order, or there is no such mask.
     """
     path = array or "X"
+    blocks = _whole(adata, path, open_member)
+    var = (adata.raw if path == "raw/X" else adata).var
+    where, d = "raw/var" if path == "raw/X" else "var", blocks.shape[1]
+    found = find_mask(mask, where, list(var.columns), lambda name: var[name], d, "the AnnData object")
+    return under_mask(blocks, found)
+
+
+def _whole(adata: Any, path: str, open_member: Callable[[Any], RowBlocks]) -> RowBlocks:
+    """The matrix with all its columns."""
     if adata.is_view and adata.isbacked and path == "X":
-        whole = open_anndata(adata._adata_ref, "X", open_member)
+        whole = _whole(adata._adata_ref, "X", open_member)
         rows, columns = (_indices(each, n) for each, n in zip((adata._oidx, adata._vidx), whole.shape, strict=True))
         if bool((np.diff(rows) <= 0).any()):
             raise InvalidInput(

@@ -11,6 +11,7 @@ import numpy as np
 
 from spae_dask.blocks import RowBlocks
 from spae_dask.errors import InvalidInput, NotFound
+from spae_dask.storage.masks import Mask, find_mask, refuse_mask, under_mask
 from spae_dask.storage.no_code import refuse_code
 from spae_dask.storage.sources.csr_blocks import open_csr, shape_of
 
@@ -30,23 +31,30 @@ class Member:
         How messages call it.
     feature_names : tuple of str, optional
         Names of the columns, where they are stored beside it.
+    mask : Mask, optional
+        Which columns, if not all.
     """
 
     node: Any
     name: str
     feature_names: tuple[str, ...] | None = None
+    mask: Mask | None = None
 
 
-def choose_member(group: Any, array: str | None, name: str) -> Member:
+def choose_member(group: Any, array: str | None, name: str, mask: str | None = None) -> Member:
     """The matrix meant by a group and, perhaps, the path of a member such as ``layers/counts``.
+
+    ``mask`` is as for ``open_matrix``.
 
     Raises
     ------
     NotFound
         If there is no such member, or it is no matrix.
     InvalidInput
-        If a plain group has not exactly one two-dimensional array, and none was named.
+        If a plain group has not exactly one two-dimensional array, and none was named; or it has no such mask.
     """
+    if not _is_anndata(group):
+        refuse_mask(mask, name)
     if array is None and _is_sparse(group):
         return Member(group, name)
     if _is_anndata(group):
@@ -55,7 +63,9 @@ def choose_member(group: Any, array: str | None, name: str) -> Member:
             _refuse_dangling(group, array or "X", name)
             has = ", ".join(_matrices(group)) or "none"
             raise NotFound(f"the AnnData store {name} has no matrix {array or 'X'!r}; it has {has}.")
-        return Member(node, f"{name}/{array or 'X'}", _names_of_var(group, node, array or "X"))
+        path = array or "X"
+        chosen = _mask_of_var(group, node, path, mask, name)
+        return Member(node, f"{name}/{path}", _names_of_var(group, node, path), chosen)
     members = {key: (child.shape, child.dtype) for key in sorted(group) if is_array(child := group[key])}
     if array is not None:
         node = _matrix_at(group, array)
@@ -84,7 +94,7 @@ def open_sparse_group(member: Member, kept: Callable[[Any], Any] | None = None) 
             f"{member.name} is a csc_matrix: it is stored by columns, and rows are what is read. Convert it once with "
             "the library that made it: adata.X = adata.X.tocsr(), then write it again."
         )
-    return open_csr(member.node, member.name, member.feature_names, kept)
+    return under_mask(open_csr(member.node, member.name, member.feature_names, kept), member.mask)
 
 
 def is_array(node: Any) -> bool:
@@ -147,7 +157,7 @@ def _names_of_var(root: Any, matrix: Any, path: str) -> tuple[str, ...] | None:
     Before anndata 0.7, ``var`` was one array of records, whose index came first.
     """
     shape = matrix.shape if is_array(matrix) else shape_of(matrix)
-    var = root.get({"raw/": "raw/var", "raw.": "raw.var"}.get(path[:4], "var"))
+    var = root.get(_path_of_var(path))
     if shape is None or len(shape) != 2:
         return None
     if is_array(var) and var.dtype.names and var.shape == (shape[1],):
@@ -161,6 +171,33 @@ def _names_of_var(root: Any, matrix: Any, path: str) -> tuple[str, ...] | None:
         return None
     refuse_code(column, f"the names of the columns of {path}")
     return tuple(_text(each) for each in np.asarray(column[:]))
+
+
+def _path_of_var(path: str) -> str:
+    return {"raw/": "raw/var", "raw.": "raw.var"}.get(path[:4], "var")
+
+
+def _mask_of_var(root: Any, matrix: Any, path: str, mask: str | None, name: str) -> Mask | None:
+    """The mask that is asked for, a column of the ``var`` of a matrix."""
+    shape = matrix.shape if is_array(matrix) else shape_of(matrix)
+    if shape is None or len(shape) != 2:
+        return None  # it is refused as no matrix
+    var = root.get(_path_of_var(path))
+    is_records = is_array(var) and bool(var.dtype.names)
+    names = var.dtype.names if is_records else sorted(var) if _is_group(var) else ()
+
+    def read(column: str) -> Any:
+        if is_records:
+            return np.asarray(var[:])[column]
+        values = var[column]
+        if _encoding(values) == "nullable-boolean" and "values" in values and not np.asarray(values["mask"][:]).any():
+            values = values["values"]
+        if not is_array(values):
+            return np.asarray(_encoding(values))  # no array of booleans, which is what is told
+        refuse_code(values, f"{column} of {name}")
+        return np.asarray(values[:]) if values.ndim else np.asarray(None)
+
+    return find_mask(mask, _path_of_var(path), names, read, shape[1], name)
 
 
 def _text(value: Any) -> str:

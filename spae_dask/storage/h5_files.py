@@ -1,5 +1,6 @@
 """Matrices of HDF5 files of the AnnData layout (``.h5ad``), read where they are."""
 
+from dataclasses import replace
 from typing import Any
 
 import h5py
@@ -7,12 +8,13 @@ import h5py
 from spae_dask.blocks import RowBlocks
 from spae_dask.errors import StorageError
 from spae_dask.storage.groups import Member, choose_member, is_array, open_sparse_group
+from spae_dask.storage.masks import refuse_mask, under_mask
 from spae_dask.storage.readable import check_blocks, check_two_dimensional
 from spae_dask.storage.sources.h5_arrays import array_in_file, opened
 from spae_dask.storage.sources.h5_blocks import H5Blocks
 
 
-def open_h5ad(path: str, array: str | None) -> RowBlocks:
+def open_h5ad(path: str, array: str | None, mask: str | None = None) -> RowBlocks:
     """A matrix of a file; metadata alone are read, and the names of its columns.
 
     Parameters
@@ -21,6 +23,8 @@ def open_h5ad(path: str, array: str | None) -> RowBlocks:
         The file.
     array : str, optional
         Which matrix, such as ``layers/counts``; ``X`` by default.
+    mask : str, optional
+        As for ``open_matrix``.
 
     Raises
     ------
@@ -32,10 +36,12 @@ def open_h5ad(path: str, array: str | None) -> RowBlocks:
         If the file is damaged, or may not be read.
     """
     with opened(path) as file:
-        return blocks_of(choose_member(file, array, path))
+        return blocks_of(choose_member(file, array, path, mask))
 
 
-def open_h5_object(node: Any, name: str, feature_names: tuple[str, ...] | None = None) -> RowBlocks:
+def open_h5_object(
+    node: Any, name: str, feature_names: tuple[str, ...] | None = None, mask: str | None = None
+) -> RowBlocks:
     """A matrix behind an open ``h5py.Dataset`` or ``h5py.Group``.
 
     Raises
@@ -46,8 +52,9 @@ def open_h5_object(node: Any, name: str, feature_names: tuple[str, ...] | None =
     if not node:
         raise StorageError(f"{name} cannot be read: its file is closed. Open it again, or give the path of the file.")
     if isinstance(node, h5py.Group):
-        member = choose_member(node, None, name)
-        return blocks_of(Member(member.node, member.name, feature_names or member.feature_names))
+        member = choose_member(node, None, name, mask)
+        return blocks_of(replace(member, feature_names=feature_names or member.feature_names))
+    refuse_mask(mask, name)
     return blocks_of(Member(node, name, feature_names))
 
 
@@ -59,5 +66,5 @@ def blocks_of(member: Member) -> RowBlocks:
         blocks = H5Blocks(array, member.feature_names)
         if 0 not in blocks.shape:  # or else it is refused as empty
             check_blocks(blocks.shape, blocks.rows_per_block, member.name)
-        return blocks
+        return under_mask(blocks, member.mask)
     return open_sparse_group(member, array_in_file)

@@ -11,16 +11,17 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from spae_dask.blocks import ArrayBlocks, RowBlocks, as_csr, check_unmasked
+from spae_dask.blocks import ArrayBlocks, RowBlocks, as_csr, check_unmasked, remember
 from spae_dask.errors import InvalidInput, NotNumbers
 from spae_dask.flags import flags_checked
 from spae_dask.machine import memory_nbytes
 from spae_dask.plain_files import refuse_pipes
 from spae_dask.storage.held_files import is_held, read_whole
+from spae_dask.storage.masks import ALL, UsualMask, refuse_mask
 from spae_dask.storage.open_stored import open_address, open_path, open_table_file, open_zarr_object
 from spae_dask.storage.readable import READABLE, check_real, check_two_dimensional
 from spae_dask.storage.remote.address import is_remote, parse_address
-from spae_dask.storage.remote.url_secrets import refuse_secrets
+from spae_dask.storage.remote.url_secrets import refuse_secrets, without_secrets
 from spae_dask.storage.tables.columns import choose_columns
 from spae_dask.storage.tables.frames import is_frame, matrix_of
 from spae_dask.storage.tables.table_files import is_table
@@ -35,6 +36,7 @@ def open_matrix(
     *,
     array: str | None = None,
     columns: Sequence[str] | None = None,
+    mask: str | None = None,
     storage_options: Mapping[str, Any] | None = None,
     decode: bool = True,
     memory_limit: int | None = None,
@@ -59,6 +61,10 @@ def open_matrix(
     columns : sequence of str, optional
         Which columns of a table, in memory or on disk, in that order: names, patterns such as ``expr_*``, ``@numeric``
         for all columns of numbers, and ``!name`` or ``!pattern`` for all but those.
+    mask : str, optional
+        Boolean column of AnnData's ``var`` that chooses the columns, such as ``var/highly_variable``, which is the
+        default if it is there, as in scanpy; ``none`` uses all columns. For ``raw/X`` it is a column of ``raw/var``,
+        and all columns are the default.
     storage_options : mapping, optional
         How to reach a URL of s3, gs, http or https: ``anon`` (bool: unsigned requests, for public buckets), and of s3
         ``endpoint_url``, ``region`` and ``profile`` (str). What is not given is taken from the environment and from
@@ -94,9 +100,10 @@ def open_matrix(
     if storage_options is not None and not (isinstance(x, str) and is_remote(x)):
         raise InvalidInput("storage_options are for URLs of s3, gs, http and https. Leave them out.")
     if isinstance(x, str) and not is_remote(x) and is_held(x):
+        refuse_mask(mask, x)
         blocks: RowBlocks = _held(x.removeprefix("file://"), array, columns, memory_limit, decode=decode)
     else:
-        blocks = _dispatch(x, array, columns, storage_options, decode)
+        blocks = _dispatch(x, array, columns, mask, storage_options, decode)
     n, d = blocks.shape
     check_real(blocks.dtype, blocks.describe())
     if n == 0 or d == 0:
@@ -104,7 +111,19 @@ def open_matrix(
             f"{blocks.describe()} is empty: found array with {'0 sample(s)' if n == 0 else '0 feature(s)'} "
             f"(shape=({n}, {d})) while a minimum of 1 is required. There is nothing to compute on."
         )
+    if blocks is not x:  # or else it was opened before, and remembers what was chosen
+        path = _full_path(x) if isinstance(x, str) else None
+        told = None if isinstance(mask, UsualMask) else mask
+        remember(blocks, path=path, array=array, columns=None if columns is None else list(columns), mask=told)
     return blocks
+
+
+def _full_path(path: str) -> str:
+    return (
+        without_secrets(path)
+        if "://" in path.removeprefix("file://")
+        else str(Path(path.removeprefix("file://")).resolve())
+    )
 
 
 def _held(
@@ -131,6 +150,7 @@ def _dispatch(
     x: Any,
     array: str | None,
     columns: Sequence[str] | None,
+    mask: str | None,
     storage_options: Mapping[str, Any] | None,
     decode: bool,
 ) -> RowBlocks:
@@ -138,8 +158,10 @@ def _dispatch(
         refuse_secrets(x)
         refuse_pipes(x.removeprefix("file://"))
     if isinstance(x, str) and is_table(x.removeprefix("file://")):
+        refuse_mask(mask, x)
         return open_table_file(x.removeprefix("file://"), array, columns)
     if is_frame(x):
+        refuse_mask(mask, f"a {type(x).__name__}")
         if array is not None:
             raise InvalidInput(f"array={array!r} names a member of a Zarr group, but a {type(x).__name__} was given.")
         values, names = matrix_of(x, columns)
@@ -147,6 +169,7 @@ def _dispatch(
     if columns is not None and dask_kind(x) == "dataframe":
         from spae_dask.storage.tables.dask_frames import is_numeric
 
+        refuse_mask(mask, "the dask DataFrame")
         places = choose_columns(
             [str(name) for name in x.columns],
             columns,
@@ -161,20 +184,22 @@ def _dispatch(
             "Leave them out, or write the columns wanted with `spae ingest TABLE DATA.zarr --columns ...`."
         )
     if isinstance(x, str) and is_remote(x):
-        return open_address(parse_address(x, storage_options), array, decode=decode)
+        return open_address(parse_address(x, storage_options), array, mask, decode=decode)
     if isinstance(x, str):
-        return open_path(x, array, decode=decode)
+        return open_path(x, array, mask, decode=decode)
     kind = type(x).__module__.partition(".")[0]
     if kind == "zarr":
         name = "the Zarr group" if hasattr(x, "arrays") else "the Zarr array"
-        return open_zarr_object(x, array, name, decode=decode)
+        return open_zarr_object(x, array, name, mask, decode=decode)
     if is_anndata(x):
         from spae_dask.storage.anndata_objects import open_anndata
 
         # AnnData takes what its arrays hold as it is
-        return open_anndata(x, array, partial(open_matrix, decode=False))
+        return open_anndata(x, array, partial(open_matrix, mask=ALL, decode=False), mask)
     if array is not None:
         raise InvalidInput(f"array={array!r} names a member of a Zarr group, but a {type(x).__name__} was given.")
+    if kind != "h5py":
+        refuse_mask(mask, f"a {type(x).__name__}")
     if isinstance(x, np.ndarray):
         check_unmasked(x)
         return _in_memory(np.asarray(x))  # a plain view, also of a memory map or a numpy.matrix
@@ -184,7 +209,7 @@ def _dispatch(
     if kind == "h5py" and type(x).__name__ in ("Dataset", "File", "Group"):
         from spae_dask.storage.h5_files import open_h5_object
 
-        return open_h5_object(x, f"the HDF5 object {x.name if x else '(closed)'}")
+        return open_h5_object(x, f"the HDF5 object {x.name if x else '(closed)'}", mask=mask)
     if dask_kind(x) is not None:
         return _open_dask(x)
     if kind == "dask":  # numpy would compute it, and a Delayed says that it has whatever it is asked for

@@ -10,6 +10,7 @@ from typing import Any
 from spae_dask.blocks import RowBlocks
 from spae_dask.errors import InvalidInput, NotFound, SpaeError, StorageError
 from spae_dask.plain_files import beside
+from spae_dask.storage.masks import refuse_mask, under_mask
 from spae_dask.storage.no_code import refuse_code
 from spae_dask.storage.readable import STORED, check_blocks, check_objects, check_two_dimensional
 from spae_dask.storage.remote.address import Address
@@ -34,36 +35,38 @@ def open_table_file(path: str, array: str | None, columns: Sequence[str] | None)
     return open_table(path, columns)
 
 
-def open_path(path: str, array: str | None, *, decode: bool = True) -> RowBlocks:
+def open_path(path: str, array: str | None, mask: str | None = None, *, decode: bool = True) -> RowBlocks:
     """A local path, or a URL that fsspec opens."""
     path = path.removeprefix("file://")  # by its plain path, so that no URL layer sits between
     if path.endswith(".npy"):
         from spae_dask.storage.sources.npy_blocks import NpyBlocks
 
+        refuse_mask(mask, path)
         blocks = NpyBlocks(str(Path(path).resolve()))
         check_two_dimensional(len(blocks.stored_shape), blocks.stored_shape, path)
         return blocks
     if path.endswith(NOT_ZARR):
         raise InvalidInput(f"{path} is of a type that is not read. Write it as .h5ad, .npy or Zarr.")
     if path.endswith(".h5ad"):
-        return _open_h5ad(path, array)
-    return _open_zarr_path(path, array, decode=decode)
+        return _open_h5ad(path, array, mask)
+    return _open_zarr_path(path, array, mask, decode=decode)
 
 
-def _open_h5ad(path: str, array: str | None) -> RowBlocks:
+def _open_h5ad(path: str, array: str | None, mask: str | None) -> RowBlocks:
     if find_spec("h5py") is None:
         raise InvalidInput(f'{path} needs h5py, which is not installed. Run `pip install "spae-dask[anndata]"`.')
     from spae_dask.storage.h5_files import open_h5ad
 
-    return open_h5ad(path, array)
+    return open_h5ad(path, array, mask)
 
 
-def open_address(address: Address, array: str | None, *, decode: bool = True) -> RowBlocks:
+def open_address(address: Address, array: str | None, mask: str | None = None, *, decode: bool = True) -> RowBlocks:
     """An address on an object store or a web server."""
     if address.key.endswith(".npy"):
         from spae_dask.storage.remote.byte_files import remote_file
         from spae_dask.storage.sources.npy_blocks import NpyBlocks
 
+        refuse_mask(mask, address.url)
         blocks = NpyBlocks(address.url, remote_file(address))
         check_two_dimensional(len(blocks.stored_shape), blocks.stored_shape, address.url)
         return blocks
@@ -77,10 +80,10 @@ def open_address(address: Address, array: str | None, *, decode: bool = True) ->
     store = open_remote(address)
     reach(store)
     node = _opened(store, address.url, lambda: absent(store, f"the URL of {STORED}"))
-    return open_zarr_object(node, array, address.url, decode=decode)
+    return open_zarr_object(node, array, address.url, mask, decode=decode)
 
 
-def _open_zarr_path(path: str, array: str | None, *, decode: bool) -> RowBlocks:
+def _open_zarr_path(path: str, array: str | None, mask: str | None, *, decode: bool) -> RowBlocks:
     from spae_dask.storage.odd_files import refuse_odd_metadata
 
     where = path if "://" in path else str(Path(path).resolve())
@@ -89,7 +92,7 @@ def _open_zarr_path(path: str, array: str | None, *, decode: bool) -> RowBlocks:
     if "://" not in path:
         refuse_odd_metadata(Path(where))
     node = _opened(where, path, lambda: NotFound(f"{path} is not a Zarr array or group. Give the path of {STORED}."))
-    return open_zarr_object(node, array, path, decode=decode)
+    return open_zarr_object(node, array, path, mask, decode=decode)
 
 
 def _opened(where: Any, path: str, absence: Callable[[], NotFound]) -> Any:
@@ -114,8 +117,10 @@ def _opened(where: Any, path: str, absence: Callable[[], NotFound]) -> Any:
         ) from error
 
 
-def open_zarr_object(node: Any, array: str | None, name: str, *, decode: bool = True) -> RowBlocks:
-    """A ``zarr.Array``, or the member ``array`` of a ``zarr.Group``; ``decode`` as for ``open_matrix``."""
+def open_zarr_object(
+    node: Any, array: str | None, name: str, mask: str | None = None, *, decode: bool = True
+) -> RowBlocks:
+    """A ``zarr.Array``, or the member ``array`` of a ``zarr.Group``; ``mask`` and ``decode`` as for ``open_matrix``."""
     import zarr
 
     from spae_dask.storage.groups import Member, choose_member, open_sparse_group
@@ -126,11 +131,12 @@ def open_zarr_object(node: Any, array: str | None, name: str, *, decode: bool = 
 
     if isinstance(node, zarr.Group):
         with _metadata_of_members(name):
-            member = choose_member(node, array, name)
+            member = choose_member(node, array, name, mask)
             member = replace(member, node=_as_stored(member.node))
     elif array is not None:
         raise InvalidInput(f"{name} is an array, so it has no member {array!r}. Leave the member name out.")
     else:
+        refuse_mask(mask, name)
         member = Member(node, name)
     if isinstance(member.node, zarr.Group):
         with _metadata_of_members(name):
@@ -149,7 +155,7 @@ def open_zarr_object(node: Any, array: str | None, name: str, *, decode: bool = 
     if 0 not in blocks.shape:  # or else it is refused as empty
         check_blocks(blocks.shape, blocks.rows_per_block, member.name)
         check_objects(grid_of(member.node), member.name)
-    return blocks if conversion is None else SentinelBlocks(blocks, conversion)
+    return under_mask(blocks if conversion is None else SentinelBlocks(blocks, conversion), member.mask)
 
 
 def _as_stored(node: Any) -> Any:

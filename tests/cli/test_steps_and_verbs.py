@@ -96,6 +96,7 @@ def test_a_step_and_its_verb_have_the_same_defaults(kind):
 CHANGED = {
     "array": "layers/counts",
     "columns": ("a,b", 'the "best"', "expr_*", " c"),
+    "mask": "var/my genes",
     "raw": True,
     "n_components": 3,
     "n_nonzero": (4, 5, 6),
@@ -144,7 +145,7 @@ def test_a_fit_step_in_words_of_the_command_line_is_the_same_fit(tmp_path, size)
     names = {"random_state": "seed"}
     parameters = {names.get(key, key): value for key, value in given.fitted.items() if key != "memory_limit"}
     assert {key: value for key, value in parameters.items() if value is not None} == {
-        key: value for key, value in changed.items() if key not in ("array", "columns", "raw")
+        key: value for key, value in changed.items() if key not in ("array", "columns", "mask", "raw")
     }
     assert given.which.array == "layers/counts"
     assert given.which.raw

@@ -269,10 +269,10 @@ def test_centering_scaling_and_types_are_those_asked_for() -> None:
 
 
 WRONG: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
-    "no such column": ({"mask_var": "nix"}, InvalidInput, r"'nix' is no column of adata\.var, which has 'means'"),
-    "a column of numbers": ({"mask_var": "means"}, InvalidInput, r"float64 of shape \(12,\).*12 genes"),
+    "no such column": ({"mask_var": "nix"}, InvalidInput, r"no mask 'var/nix'; its columns of var are var/means"),
+    "a column of numbers": ({"mask_var": "means"}, InvalidInput, r"float64 of shape \(12,\).*12 columns"),
     "a short mask": ({"mask_var": np.ones(3, bool)}, InvalidInput, r"shape \(3,\)"),
-    "a mask of nothing": ({"mask_var": np.zeros(12, bool)}, InvalidInput, r"chooses no gene"),
+    "a mask of nothing": ({"mask_var": np.zeros(12, bool)}, InvalidInput, r"chooses no column"),
     "a mask of numbers": ({"mask_var": np.arange(12)}, InvalidInput, r"int64 of shape"),
     "no such layer": ({"layer": "nix"}, NotFound, r"no matrix 'layers/nix'; it has X"),
     "an integer type": ({"dtype": "int8"}, InvalidInput, r"'float32' or 'float64'"),

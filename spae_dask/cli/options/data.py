@@ -12,6 +12,8 @@ from spae_dask.cli.options.panels import DATA
 
 if TYPE_CHECKING:
     from spae_dask.blocks import RowBlocks
+    from spae_dask.cli.screen import Screen
+    from spae_dask.estimators.sparse_encoder import SparseEncoder
 
 
 class Missing(StrEnum):
@@ -69,6 +71,18 @@ ColumnsOption = Annotated[
         callback=check_columns,
         help="Which columns of a table: names or patterns with commas between, as in a,b,'expr_*'; @numeric for all "
         "columns of numbers; '!name,!expr_*' for all but those. Default: all.",
+        show_default=False,
+        rich_help_panel=DATA,
+    ),
+]
+MaskOption = Annotated[
+    str | None,
+    typer.Option(
+        "--mask",
+        metavar="COLUMN",
+        help="Boolean column of var that chooses the columns of AnnData, such as var/highly_variable; none for all. "
+        "Default: the mask of the encoder that is applied; for a fit var/highly_variable if it is there, as in scanpy; "
+        "for ingest all.",
         show_default=False,
         rich_help_panel=DATA,
     ),
@@ -138,25 +152,40 @@ class WhichData:
 
     array: ArrayOption = None
     columns: ColumnsOption = None
+    mask: MaskOption = None
     raw: RawOption = False
 
-    def open(self, data: str, memory: str | None) -> "RowBlocks":
-        """Open the matrix at a path or URL: metadata alone are read, and files that are held in memory within it."""
+    def open(
+        self, data: str, memory: str | None, screen: "Screen | None" = None, encoder: "SparseEncoder | None" = None
+    ) -> "RowBlocks":
+        """Open the matrix at a path or URL: metadata alone are read, and files that are held in memory within it.
+
+        Under the mask of an encoder that will be applied, unless one is given. The screen is told of a mask; without
+        one the plan tells it.
+        """
+        from spae_dask.blocks import asked_of
+        from spae_dask.estimators.applying import open_like
         from spae_dask.estimators.runtime import memory_given
         from spae_dask.storage.open import open_matrix
 
-        return open_matrix(
-            data,
-            array=self.array,
-            columns=columns_of(self.columns),
-            decode=not self.raw,
-            memory_limit=memory_given(memory),
-        )
+        which: dict[str, Any] = {
+            "array": self.array,
+            "columns": columns_of(self.columns),
+            "mask": self.mask,
+            "decode": not self.raw,
+            "memory_limit": memory_given(memory),
+        }
+        source = open_matrix(data, **which) if encoder is None else open_like(encoder, data, **which)
+        asked = asked_of(source)
+        if screen is not None and "n_columns" in asked:
+            screen.note(f"columns   uses {source.shape[1]:,} of {asked['n_columns']:,} columns: {asked['mask']}")
+            screen.document |= {"mask": asked["mask"], "n_columns": asked["n_columns"]}
+        return source
 
     @property
     def words(self) -> str:
         """The same on the command line, after a blank."""
-        given = {"--array": self.array, "--columns": self.columns}
+        given = {"--array": self.array, "--columns": self.columns, "--mask": self.mask}
         chosen = "".join(f" {option} {shlex.quote(value)}" for option, value in given.items() if value is not None)
         return chosen + (" --raw" if self.raw else "")
 

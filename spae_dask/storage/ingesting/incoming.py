@@ -19,6 +19,7 @@ from spae_dask.blocks import RowBlocks, StoredEntries, stored_entries
 from spae_dask.errors import InvalidInput, MissingChunksWarning
 from spae_dask.plain_files import refuse_pipes
 from spae_dask.storage.held_files import NETCDF
+from spae_dask.storage.masks import ALL, refuse_mask
 from spae_dask.storage.open import open_matrix
 from spae_dask.storage.remote.url_secrets import refuse_secrets
 from spae_dask.storage.sources.bands import BAND, READING_ONE, block_bands, plan_zarr_bands, share_of
@@ -78,6 +79,7 @@ def open_incoming(
     *,
     array: str | None,
     columns: Sequence[str] | None = None,
+    mask: str | None = None,
     header: bool | None,
     budget: int,
     variable: str | None = None,
@@ -90,7 +92,7 @@ def open_incoming(
 
     Parameters
     ----------
-    source, array, columns, header, budget, variable, sample_dim, decode
+    source, array, columns, mask, header, budget, variable, sample_dim, decode
         As in :func:`spae_dask.storage.ingesting.ingest.ingest`.
     """
     if isinstance(source, os.PathLike):
@@ -105,10 +107,12 @@ def open_incoming(
                 f"{source} is read as a grid, whose variable is named by variable=NAME (--variable NAME); leave array "
                 "and header out."
             )
+        refuse_mask(mask, source if name else f"a {type(source).__name__}")
         return _from_grid(source, variable, sample_dim, budget, decode=decode)
     if name.endswith(tuple(SUFFIXES)):
         if array is not None:
             raise InvalidInput(f"array={array!r} names a member of a Zarr group, but {source} is a text file.")
+        refuse_mask(mask, source)
         return _from_text(Path(source), columns, header, budget)
     if header is not None:
         raise InvalidInput(f"header={header} is about the first row of text files, and {source} is none. Leave it out.")
@@ -119,7 +123,7 @@ def open_incoming(
         )
     if name.endswith(".npy") and array is not None:
         raise InvalidInput(f"array={array!r} names a member of a Zarr group, but {source} is a single array.")
-    blocks = open_matrix(source, array=array, columns=columns, decode=decode)
+    blocks = open_matrix(source, array=array, columns=columns, mask=mask or ALL, decode=decode)
     return _from_blocks(blocks, budget)
 
 

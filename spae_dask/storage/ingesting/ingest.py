@@ -40,6 +40,7 @@ def ingest(
     codec: str | None = None,
     array: str | None = None,
     columns: Sequence[str] | None = None,
+    mask: str | None = None,
     dtype: Any = None,
     header: bool | None = None,
     variable: str | None = None,
@@ -72,6 +73,9 @@ def ingest(
     columns : sequence of str, optional
         Which columns of a table, text or not: names, patterns such as ``expr_*``, ``@numeric`` for all columns of
         numbers, and ``!name`` or ``!pattern`` for all but those.
+    mask : str, optional
+        Boolean column of AnnData's ``var`` that chooses the columns, such as ``var/highly_variable``; by default all
+        columns are written.
     dtype : numpy type, optional
         Type to store; by default the source's own (float64 for text). Rounding to a shorter float is allowed, a change
         of value to fit an integer or an overflow is not.
@@ -112,6 +116,7 @@ def ingest(
         source,
         array=array,
         columns=columns,
+        mask=mask,
         header=header,
         budget=budget,
         variable=variable,

@@ -7,7 +7,16 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from spae_dask.blocks import ArrayBlocks, Block, LazyRowBlocks, RowBlocks, columns_alone, largest_block_nbytes
+from spae_dask.blocks import (
+    ArrayBlocks,
+    Block,
+    LazyRowBlocks,
+    RowBlocks,
+    asked_of,
+    columns_alone,
+    largest_block_nbytes,
+    remember,
+)
 from spae_dask.errors import InvalidInput
 from spae_dask.storage.sources.conversion import Conversion
 from spae_dask.storage.sources.counted import ArrayChange, ReadsZarr
@@ -39,9 +48,9 @@ def with_missing(source: RowBlocks, missing_value: MissingValue) -> RowBlocks:
         return source
     check_missing_value(missing_value, source)
     if isinstance(source, DaskBlocks):
-        return replace(source, array=lazily_marked(source.array, missing_value))
+        return remember(replace(source, array=lazily_marked(source.array, missing_value)), **asked_of(source))
     if isinstance(source, ArrayBlocks):
-        return replace(source, X=mark_missing(source.X, missing_value))
+        return remember(replace(source, X=mark_missing(source.X, missing_value)), **asked_of(source))
     return SentinelBlocks(source, _marking(source.dtype, missing_value))
 
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,12 +13,17 @@ from spae_dask.blocks import (
     LazyRowBlocks,
     RowBlocks,
     StoredEntries,
+    asked_of,
     columns_alone,
     largest_block_nbytes,
+    remember,
     stored_entries,
 )
 from spae_dask.storage.sources.counted import ArrayChange, ReadsZarr
 from spae_dask.storage.sources.dask_blocks import DaskBlocks
+
+DECLARED = ("decoded", "decoding", "passed_over", "valid_range", "missing_value")
+"""What some sources know of how their numbers are stored."""
 
 Indices = npt.NDArray[np.intp]
 
@@ -100,6 +106,12 @@ class Submatrix:
         blocks = [number for number, (start, stop) in enumerate(pairwise(ends)) if stop > start]
         return tuple(blocks), (0, *(int(ends[number + 1]) for number in blocks))
 
+    def __getattr__(self, name: str) -> Any:
+        """What the store declares of its numbers: as the source has it."""
+        if name not in DECLARED:
+            raise AttributeError(name)
+        return getattr(self.source, name)
+
     def read(self, i: int) -> Block:
         """Block ``i``: an array, or CSR rows."""
         number = self._kept[0][i]
@@ -116,7 +128,9 @@ class Submatrix:
 
     def with_arrays(self, change: ArrayChange) -> RowBlocks:
         """The same with other arrays beneath."""
-        return replace(self, source=self.source.with_arrays(change)) if isinstance(self.source, ReadsZarr) else self
+        if not isinstance(self.source, ReadsZarr):
+            return self
+        return remember(replace(self, source=self.source.with_arrays(change)), **asked_of(self))
 
     def of_columns(self, columns: npt.NDArray[np.intp]) -> RowBlocks | None:
         """Some of its columns, if the source can read them alone."""
