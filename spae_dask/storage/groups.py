@@ -11,6 +11,7 @@ import numpy as np
 
 from spae_dask.blocks import RowBlocks
 from spae_dask.errors import InvalidInput, NotFound
+from spae_dask.storage.bounded import bounded
 from spae_dask.storage.no_code import refuse_code
 from spae_dask.storage.sources.csr_blocks import open_csr, shape_of
 
@@ -151,7 +152,7 @@ def _names_of_var(root: Any, matrix: Any, path: str) -> tuple[str, ...] | None:
     if shape is None or len(shape) != 2:
         return None
     if is_array(var) and var.dtype.names and var.shape == (shape[1],):
-        return tuple(_text(each) for each in np.asarray(var[:])[var.dtype.names[0]])
+        return tuple(_text(each) for each in np.asarray(bounded(var)[:])[var.dtype.names[0]])
     if not _is_group(var):
         return None
     column = var.get(_text(var.attrs.get("_index", "_index")))
@@ -160,7 +161,7 @@ def _names_of_var(root: Any, matrix: Any, path: str) -> tuple[str, ...] | None:
     if not is_array(column) or column.shape != (shape[1],):
         return None
     refuse_code(column, f"the names of the columns of {path}")
-    return tuple(_text(each) for each in np.asarray(column[:]))
+    return tuple(_text(each) for each in np.asarray(bounded(column)[:]))
 
 
 def _text(value: Any) -> str:

@@ -118,6 +118,7 @@ def open_zarr_object(node: Any, array: str | None, name: str, *, decode: bool = 
     """A ``zarr.Array``, or the member ``array`` of a ``zarr.Group``; ``decode`` as for ``open_matrix``."""
     import zarr
 
+    from spae_dask.storage.bounded import bounded
     from spae_dask.storage.groups import Member, choose_member, open_sparse_group
     from spae_dask.storage.sources.counted import grid_of
     from spae_dask.storage.sources.declared import coding_of, declared_conversion
@@ -136,6 +137,7 @@ def open_zarr_object(node: Any, array: str | None, name: str, *, decode: bool = 
         with _metadata_of_members(name):
             return open_sparse_group(member)
     refuse_code(member.node, member.name)
+    member = replace(member, node=bounded(member.node))
     check_two_dimensional(member.node.ndim, member.node.shape, member.name)
     if not isinstance(member.node.metadata.attributes, dict):
         raise InvalidInput(
