@@ -152,7 +152,12 @@ def _refusal(
     for each in passes:
         if each.tasks_per_worker == 0:
             what = f"one task of pass {each.name!r} over {source.describe()}"
-            return _refuse_task(what, each.worker_nbytes, budget, blame_chunks=each.block_nbytes > each.state_nbytes)
+            return _refuse_task(
+                what,
+                each.worker_nbytes,
+                budget,
+                blame_chunks=each.block_nbytes > max(each.state_nbytes, resources.beside_nbytes),
+            )
     finish_nbytes = _finish_nbytes(finish, resources)
     if finish_nbytes > budget:
         return refuse(

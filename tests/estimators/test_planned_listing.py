@@ -132,8 +132,9 @@ def test_the_plan_counts_the_listing_in_this_process_and_says_so(tmp_path: Path)
 def test_a_plan_without_room_for_the_listing_is_refused_before_anything_is_listed(tmp_path: Path) -> None:
     _, large = stores(tmp_path, 1 << 26)
     assert planned(large, memory_limit="16GiB").strategy
-    with pytest.raises(MemoryBudgetExceeded, match="a memory limit of"):
+    with pytest.raises(MemoryBudgetExceeded, match="a memory limit of") as caught:
         planned(large, memory_limit="6GiB")
+    assert "smaller chunks" not in str(caught.value)
     limit = int((IDLE_NBYTES + (LISTED_NBYTES << 26)) / LIMIT_SHARE)
     with pytest.raises(MemoryBudgetExceeded):
         planned(large, resources=Resources("elsewhere", 1, 1, limit))
