@@ -100,7 +100,8 @@ class ColumnProblem:
     def energies(self) -> FloatArray:
         """What each unit residual explains, ``(c,)``."""
         weighted, inner = self._weighted_along
-        energies: FloatArray = self.reduced.energies + np.einsum("ij,ij->i", self.along @ inner - 2.0 * weighted, self.along)
+        taken = np.einsum("ij,ij->i", self.along @ inner - 2.0 * weighted, self.along)
+        energies: FloatArray = self.reduced.energies + taken
         energies = np.maximum(energies, 0.0) * self._inverse_lengths**2
         energies[self.short] = np.einsum("ij,ij,i->j", self.residuals, self.residuals, self.reduced.squares)
         return energies

@@ -191,7 +191,8 @@ def _mask_of_var(root: Any, matrix: Any, path: str, mask: str | None, name: str)
         if is_records:
             return np.asarray(bounded(var)[:])[column]
         values = var[column]
-        if _encoding(values) == "nullable-boolean" and "values" in values and not np.asarray(bounded(values["mask"])[:]).any():
+        nullable = _encoding(values) == "nullable-boolean" and "values" in values
+        if nullable and not np.asarray(bounded(values["mask"])[:]).any():
             values = values["values"]
         if not is_array(values):
             return np.asarray(_encoding(values))  # no array of booleans, which is what is told
