@@ -7,6 +7,7 @@ changed, and a new one is kept only if its loss, computed from the codes themsel
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from spae_dask.selection.problem import TIE, first_of_best, ranked
 
 # Sweeps end when one lowers the loss by less than this, relatively.
 _SWEEP_GAIN = 1e-5
-_SETTLED = 1e-13
+_SETTLED = 1e-10
 _MOST_SWEEPS = 100
 # Supports exchange starts from in each visit of a column.
 _CLIMBS = 2
@@ -34,7 +35,7 @@ class Column:
     selected: tuple[int, ...]
     coefficients: FloatArray
 
-    @property
+    @cached_property
     def spread(self) -> float:
         """Length of the coefficients of the unit code."""
         return float(np.linalg.norm(self.coefficients))
@@ -124,9 +125,10 @@ class ColumnCycle:
             return None
         return Column(code / length, tuple(selected), coefficients / length)
 
-    def problem(self, made: Sequence[Column]) -> ColumnProblem:
-        """Problem of one more column of H beside others."""
-        return self.reduced.problem([c.code for c in made], spreads=[c.spread for c in made])
+    def problem(self, made: Sequence[Column], selected: Sequence[int] | None = None) -> ColumnProblem:
+        """Problem of one more column of H beside others, made of some candidates only or of all."""
+        reduced = self.reduced if selected is None else self.reduced.only(selected)
+        return reduced.problem([c.code for c in made], spreads=[c.spread for c in made])
 
     def _made(self, problem: ColumnProblem, solution: ColumnSolution, code: FloatArray) -> Column | None:
         return self._column(solution.selected, coefficients_of(solution, code, problem))
@@ -232,9 +234,12 @@ class ColumnCycle:
         return state
 
     def _refit(self, state: State, j: int, column: Column) -> Column | None:
-        problem = self.problem(state.made(without=j))
-        solution = best_on_support(problem, column.selected)
-        return None if solution is None else self._made(problem, solution, solution.code)
+        problem = self.problem(state.made(without=j), column.selected)
+        solution = best_on_support(problem, range(len(column.selected)))
+        if solution is None:
+            return None
+        selected = [column.selected[i] for i in solution.selected]
+        return self._column(selected, coefficients_of(solution, solution.code, problem))
 
     def encoder(self, state: State, d: int) -> FloatArray:
         """H of a state, ``(d, k)`` with unit columns; zero columns where one is missing."""

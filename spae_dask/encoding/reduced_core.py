@@ -12,6 +12,8 @@ from functools import cached_property
 
 import numpy as np
 import scipy.linalg
+from scipy.linalg.blas import dtrsm
+from scipy.linalg.lapack import dpotrf
 
 from spae_dask.encoding.single_column import ColumnProblem, column_problem
 from spae_dask.linalg.project import DEPENDENT, column_basis, orthonormal_basis, residual
@@ -21,6 +23,8 @@ from spae_dask.linalg.scaling import FloatArray, IntArray, unit_columns
 _ALL_PRODUCTS = 1024
 # Share of the total down to which a loss keeps its digits as a difference.
 _BY_DIFFERENCE = 1e-4
+# Length of each unit code's part outside those before it from which Cholesky's factor makes them orthonormal.
+_FAR_APART = 0.1
 # Share of the total that is left by other codes down to which differences of products keep the digits of a search.
 _BY_PRODUCTS = 1e-6
 
@@ -82,6 +86,13 @@ class ReducedCore:
         energies: FloatArray = np.einsum("ij,ij,i->j", self.columns, self.columns, self.squares)
         return energies
 
+    def only(self, selected: Sequence[int]) -> "ReducedCore":
+        """The same core with selected candidates alone."""
+        rows = list(selected)
+        return replace(
+            self, candidates=self.candidates[rows], lengths=self.lengths[rows], columns=self.columns[:, rows]
+        )
+
     def loss(self, codes: Sequence[FloatArray], spreads: Sequence[float] | None = None) -> float:
         """Loss left by these codes; ``spreads`` are the lengths of their coefficients of unit columns."""
         U = self._basis(codes, spreads)
@@ -104,9 +115,16 @@ class ReducedCore:
         return replace(self, columns=W.T @ residual(self.columns, U), sigma=sigma)
 
     def _basis(self, codes: Sequence[FloatArray], spreads: Sequence[float] | None) -> FloatArray:
+        if not codes:
+            return np.zeros((self.sigma.size, 0))
+        C = np.array(codes).T
         # the noise of a code is that of the unit columns, as many times as its coefficients hold them
         tolerances = self.rank_tol * np.maximum(1.0, np.ones(len(codes)) if spreads is None else np.array(spreads))
-        return orthonormal_basis(np.column_stack([self.columns[:, :0], *codes]), rank_tol=tolerances)
+        R, not_positive = dpotrf(C.T @ C)
+        if not not_positive and np.min(np.diagonal(R)) > _FAR_APART > np.max(tolerances):
+            basis: FloatArray = dtrsm(1.0, R, C, side=1)
+            return basis
+        return orthonormal_basis(C, rank_tol=tolerances)
 
 
 def reduce_core(scaled: FloatArray, candidates: IntArray, *, rank_tol: float = DEPENDENT) -> ReducedCore:
