@@ -104,16 +104,16 @@ def test_options_in_running_text_exist(page):
 
 
 def planted(n: int) -> np.ndarray:
-    """Rows of rank 6 with noise, 16 columns wide: enough for every k and r shown."""
+    """Rows of rank 6 with noise, 12 columns wide: enough for every k and r shown."""
     rng = np.random.default_rng(n)
-    return (rng.normal(size=(n, 6)) @ rng.normal(size=(6, 16)) + 0.1 * rng.normal(size=(n, 16))).astype(np.float32)
+    return (rng.normal(size=(n, 6)) @ rng.normal(size=(6, 12)) + 0.1 * rng.normal(size=(n, 12))).astype(np.float32)
 
 
 def frame(n: int) -> Any:
     """A table with a column of text, as pages on tables assume."""
     pd = pytest.importorskip("pandas")
-    names = ["age", *(f"expr_{i}" for i in range(14))]
-    return pd.DataFrame(planted(n)[:, :15], columns=names)
+    names = ["age", *(f"expr_{i}" for i in range(11))]
+    return pd.DataFrame(planted(n), columns=names)
 
 
 @pytest.fixture(scope="module")
@@ -125,14 +125,14 @@ def given(tmp_path_factory: pytest.TempPathFactory) -> Path:
         patch.chdir(folder)
         np.save("X.npy", planted(400))
         np.save("X_new.npy", planted(100))
-        np.save("new.npy", planted(100)[:, :12])
+        np.save("new.npy", planted(100))
         np.save("genotypes.npy", np.random.default_rng(0).integers(-1, 3, size=(200, 12)).astype(np.int8))
-        np.savetxt("table.csv", planted(200)[:, :12], delimiter=",", header=",".join("abcdefghijkl"), comments="")
+        np.savetxt("table.csv", planted(200), delimiter=",", header=",".join("abcdefghijkl"), comments="")
         for name, n in (("table", 200), ("new", 50)):
             frame(n).assign(id=[f"row{i}" for i in range(n)], note_1="text").to_parquet(f"{name}.parquet")
         grid = xr.Dataset(
-            {"air": (("time", "lat", "lon"), planted(60).reshape(60, 4, 4))},
-            {"time": np.arange(60), "lat": [10.0, 20, 30, 40], "lon": np.arange(4) * 5.0},
+            {"air": (("time", "lat", "lon"), planted(60).reshape(60, 4, 3))},
+            {"time": np.arange(60), "lat": [10.0, 20, 30, 40], "lon": np.arange(3) * 5.0},
         )
         grid.to_netcdf("air.nc", engine="h5netcdf")
         Path("pipeline.toml").write_text(blocks("docs/run/pipelines.md", "toml")[0])
@@ -185,7 +185,7 @@ def test_python_examples_run(page, folder):
     remove(folder / "eofs.zarr")
     names: dict[str, Any] = {
         "x": planted(400),
-        "H": np.eye(16)[:, :5],
+        "H": np.eye(12)[:, :5],
         "batches": np.array_split(planted(400), 7),
         "frame": frame(200),
     }
