@@ -20,7 +20,7 @@ from spae_dask import errors
 from spae_dask.algorithms.certificate import DERIVED, Certificate
 from spae_dask.cli.exits import EXIT_CODES
 from spae_dask.cli.main import VERBS, app, main
-from spae_dask.clusters.spec_file import SPECS
+from spae_dask.clusters.spec_file import SPECS, read_cluster
 from spae_dask.pipelines.kinds import KINDS
 from spae_dask.selection import SELECTIONS
 from spae_dask.storage.artifacts.artifact import STORED
@@ -210,6 +210,16 @@ def test_every_block_is_of_a_kind_that_is_tested(page):
     assert set(fences[1::2]) <= {""}
     for block in blocks(page, "python cluster"):
         compile(block, page, "exec")
+
+
+CLUSTERS = [page for page in PAGES if any("[[step]]" not in block for block in blocks(page, "toml"))]
+
+
+@pytest.mark.parametrize("page", CLUSTERS)
+def test_cluster_files_are_valid(page, tmp_path):
+    for block in blocks(page, "toml"):
+        (tmp_path / "cluster.toml").write_text(block)
+        assert read_cluster(tmp_path / "cluster.toml").kind in block
 
 
 def headings(page: Path) -> set[str]:
