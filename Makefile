@@ -16,7 +16,9 @@ LOWEST_TESTS := $(addprefix tests/, cli/test_help.py cli/test_verbs.py clusters/
 	storage/tables storage/test_anndata_objects.py storage/test_h5_files.py storage/test_open.py \
 	storage/writing/test_unfinished.py xarray/test_saved.py)
 
-.PHONY: install demo paper test test-slow lowest lint audit format bench lock clean
+BARE_TESTS := $(addprefix tests/, clusters/test_mpi.py clusters/test_slurm.py report/test_encoder_page.py)
+
+.PHONY: install demo paper test test-bare test-slow lowest lint audit format bench lock clean
 
 install: $(STAMP)
 
@@ -34,6 +36,11 @@ paper: install
 
 test: install
 	$(BIN)/python -m pytest -m "not slow" --numprocesses $(PROCESSES) --dist loadfile
+
+# Tests of what a machine may lack, and of every import. Run it where there is nothing but Python, pip and make.
+test-bare: install
+	$(BIN)/python -m pytest -m "not slow" --quiet --collect-only > /dev/null
+	$(BIN)/python -m pytest -m "not slow" --quiet -rs $(BARE_TESTS)
 
 test-slow: install
 	$(BIN)/python -m pytest -m slow -rs

@@ -12,14 +12,15 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
-from scipy.linalg.blas import dgemm
+from scipy.linalg.blas import dgemm, dger
 
 from spae_dask.accumulators.base import Floats, Rows, State, panel_rows_for
 from spae_dask.accumulators.roundings import largest_error, lengthened, merged, no_chain, usual_error
 from spae_dask.accumulators.shift import Point, deviations, in_two_floats
 from spae_dask.accumulators.single import single_deviations, single_panel_rows
 from spae_dask.accumulators.sparse import PRODUCTS_UP_TO
-from spae_dask.linalg.sparse_rows import counted_from, counted_nbytes
+from spae_dask.linalg.compiled import cross_of
+from spae_dask.linalg.sparse_rows import STRIP, CountedRows, column_sums, counted_from, counted_nbytes
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,19 +163,20 @@ class CrossProducts:
         return PRODUCTS_UP_TO
 
     def sparse_flops_per_row(self, density: float) -> float:
-        """As dense, a stored entry."""
-        return density * self.flops_per_row
+        """The stored entries of all columns with those of the chosen ones, and with the directions."""
+        r, d, k = self._shape
+        return density * d * (2.0 * density * r + 4.0 * k + 4.0)
 
     def sparse_work_nbytes(self, n_rows: int, n_stored: int) -> int:
-        """The counted rows, the chosen columns among them twice and their directions, and two products."""
+        """The counted rows, the same by columns, the chosen ones among them twice, and a strip of a product."""
         r, d, k = self._shape
-        dense = n_rows * (2 * r + 2 * k) + 2 * d * max(r, k)
-        return counted_nbytes(n_rows, n_stored, d) + 16 * n_stored + 8 * dense
+        dense = 2 * k * (n_rows + d) + 3 * min(r * d, max(STRIP, d)) + 4 * d
+        return counted_nbytes(n_rows, n_stored, d) + 48 * n_stored + 8 * dense
 
     def update_sparse(self, state: State, rows: sp.csr_array, first_row: int) -> State:  # noqa: ARG002
         """Add the products of sparse rows."""
         about = counted_from(rows, in_two_floats(self.mean), self._row_scale)
-        state["cross"] += about.transposed_times(about.columns(self.columns)).T
+        state["cross"] = _crossed(about, self.columns, state["cross"])
         if self.Z is not None:
             state["directions"] += about.transposed_times(about.times(self._directions))
         state["norms"] += about.squared_norms
@@ -207,3 +209,23 @@ class CrossProducts:
             error=largest_error(state["chain"]),
             noise=usual_error(state["chain"]),
         )
+
+
+def _crossed(about: CountedRows, columns: npt.NDArray[np.intp], cross: Floats) -> Floats:
+    """Add the products of chosen columns with all columns; zeros of both are passed over.
+
+    ``(C - 1 c')'(Y - 1 y') = C'Y - c (Y'1)' - (C'1 - m c) y'`` for sparse C and Y.
+    """
+    if not cross.flags.writeable:  # it was stored and read back
+        cross = cross.copy()
+    chosen = about.rows[:, columns]
+    if not cross_of(chosen, about.rows, cross):
+        transposed, width = chosen.T.tocsr(), max(1, STRIP // cross.shape[1])
+        for start in range(0, columns.size, width):
+            cross[start : start + width] += (transposed[start : start + width] @ about.rows).toarray()
+    apart, m = about.rest[columns], about.rows.shape[0]
+    if apart.any():
+        cross = dger(-1.0, column_sums(about.rows), apart, a=cross.T, overwrite_a=1).T
+    if about.rest.any():
+        cross = dger(-1.0, about.rest, column_sums(chosen) - m * apart, a=cross.T, overwrite_a=1).T
+    return cross

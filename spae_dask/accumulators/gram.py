@@ -24,10 +24,8 @@ from spae_dask.accumulators.shift import (
     step_between,
 )
 from spae_dask.accumulators.single import single_deviations, single_panel_rows
-from spae_dask.linalg.sparse_rows import counted_from, counted_nbytes, mean_of_stored_columns
-
-STRIP = 1 << 20
-"""Entries of the product of sparse rows that are made at once."""
+from spae_dask.linalg.compiled import gram_of
+from spae_dask.linalg.sparse_rows import STRIP, counted_from, counted_nbytes, mean_of_stored_columns
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,9 +182,10 @@ class Gram:
         if state["count"] == 0:
             state["shift"][...] = in_two_floats(mean_of_stored_columns(rows))
         about = counted_from(rows, state["shift"])
-        transposed, width = about.rows.T.tocsr(), max(1, STRIP // d)
-        for start in range(0, d, width):
-            _add_columns(state["gram"], transposed[start : start + width] @ about.rows, start)
+        if not gram_of(about.rows, state["gram"]):
+            transposed, width = about.rows.T.tocsr(), max(1, STRIP // d)
+            for start in range(0, d, width):
+                _add_columns(state["gram"], transposed[start : start + width] @ about.rows, start)
         sums = about.sums
         if about.rest.any():  # the state was begun by dense rows, or by others of this column
             # (Y - 1 c')'(Y - 1 c') = Y'Y - c w' - w c' with w = Y'1 - m c / 2, and Y'1 = sums + m c

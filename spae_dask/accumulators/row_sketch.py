@@ -24,14 +24,18 @@ from spae_dask.accumulators.shift import (
     shift_near,
     step_between,
 )
-from spae_dask.accumulators.sparse import PRODUCTS_UP_TO
+from spae_dask.accumulators.sparse import PRODUCTS_UP_TO, density_of
 from spae_dask.linalg.sketch import gaussian_rows, grouped_rows, row_signs, sign_rows
-from spae_dask.linalg.sparse_rows import counted_from, counted_nbytes, mean_of_stored_columns
+from spae_dask.linalg.sparse_rows import CountedRows, counted_from, counted_nbytes, mean_of_stored_columns
 
 DRAW: dict[str, Callable[[int, int, int, int, int], Floats]] = {"gaussian": gaussian_rows, "sign": sign_rows}
 
 FAR = 1e6
 """Means so many times the spread of a column cost digits of sums that are moved to them afterwards."""
+
+SUMMED_FROM = 0.07
+"""Density times the rows of a group from which sparse rows are summed into dense ones: BLAS then takes all entries in
+the time in which a sparse product takes the stored ones (measured)."""
 
 FEWEST_GROUPS = 64
 """Sums a panel should make: a product with fewer is limited by the memory traffic of the sketch."""
@@ -172,13 +176,17 @@ class RowSketch:
         return PRODUCTS_UP_TO
 
     def sparse_flops_per_row(self, density: float) -> float:
-        """As dense, a stored entry."""
+        """As dense where groups are summed; else a stored entry."""
+        if density * self.group > SUMMED_FROM:
+            return self.flops_per_row
         return 2.0 * self.size * self.n_features * density + 30.0 * self.size
 
     def sparse_work_nbytes(self, n_rows: int, n_stored: int) -> int:
         """The counted rows, their part of S with its draws, and two products."""
-        part = n_rows * self.size + 5 * min(n_rows, self.panel_rows) * self.size
-        return counted_nbytes(n_rows, n_stored, self.n_features) + 8 * (part + 2 * self.size * self.n_features)
+        part = n_rows * self.size + 5 * min(n_rows, self.panel_rows) * self.size + 2 * self.size * self.n_features
+        groups = min(n_rows, self.panel_rows) // self.group + 2
+        summed = groups * (self.n_features + 5 * self.size) + 2 * n_stored + 3 * n_rows
+        return counted_nbytes(n_rows, n_stored, self.n_features) + 8 * max(part, summed)
 
     def update_sparse(self, state: State, rows: sp.csr_array, first_row: int) -> State:
         """Add the sketch of sparse rows; a first one counts from the mean of its mostly stored columns, else from 0."""
@@ -187,12 +195,34 @@ class RowSketch:
             return state
         if state["count"] == 0:
             state["shift"][...] = in_two_floats(mean_of_stored_columns(rows))
+        about = counted_from(rows, state["shift"])
+        if density_of(rows) * self.group > SUMMED_FROM:
+            return self._update_by_groups(state, about, first_row)
         S, step = np.empty((m, self.size)), self.panel_rows
         for start in range(0, m, step):  # in parts, because drawing takes several times the room of what is drawn
             part = S[start : start + step]
             part[...] = self._rows_of_sketch(first_row + start, len(part))
-        state["sketch"] += counted_from(rows, state["shift"]).transposed_times(S).T
+        state["sketch"] += about.transposed_times(S).T
         state["ones"] += S.sum(axis=0)
+        state["count"] += m
+        return state
+
+    def _update_by_groups(self, state: State, about: CountedRows, first_row: int) -> State:
+        """Add the sketch of sparse rows whose signed sums of groups are dense."""
+        m, g = about.rows.shape[0], self.group
+        signs = np.ones(m) if g == 1 else row_signs(self.seed, self.stream, first_row, m)
+        bounds = np.concatenate([[0], np.arange(g - first_row % g, m, g), [m]])
+        grouping = sp.csr_array((signs, np.arange(m), bounds), shape=(bounds.size - 1, m))
+        weights, ones = np.add.reduceat(signs, bounds[:-1]), np.zeros(self.size)
+        first_group, step = first_row // g, self.panel_rows // g
+        for start in range(0, bounds.size - 1, step):
+            sums = (grouping[start : start + step] @ about.rows).toarray()
+            S = DRAW[self.kind](self.seed, self.stream, first_group + start, sums.shape[0], self.size)
+            state["sketch"] = dgemm(1.0, sums.T, S.T, beta=1.0, c=state["sketch"].T, trans_b=1, overwrite_c=1).T
+            ones += weights[start : start + step] @ S
+        if about.rest.any():
+            state["sketch"] = dger(-1.0, about.rest, ones, a=state["sketch"].T, overwrite_a=1).T
+        state["ones"] += ones
         state["count"] += m
         return state
 

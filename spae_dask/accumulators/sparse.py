@@ -13,7 +13,7 @@ from spae_dask.accumulators.shift import has_wide_integers
 PANEL_ROWS = 4096
 """Most rows of a sparse panel: many, because an update may touch all of a large state however few entries it adds."""
 
-PANEL_STORED = 1 << 19
+PANEL_STORED = 1 << 20
 """Stored entries of a sparse panel, unless a single row has more."""
 
 PRODUCTS_UP_TO = 0.1

@@ -102,7 +102,9 @@ def _component_table(components: list[dict[str, Any]], top: int) -> str:
 
 
 def _name(feature: dict[str, Any]) -> str:
-    return str(feature["name"]) if feature["name"] is not None else f"[{feature['column']}]"
+    from spae_dask.report.encoder_results import column_label
+
+    return str(feature["name"]) if feature["name"] is not None else column_label(feature["column"])
 
 
 def _listed(title: str, values: dict[str, Any]) -> str:

@@ -103,7 +103,7 @@ def rank_columns(cycle: ColumnCycle, state: State) -> IntArray:
         problem = cycle.problem(state.made(without=j))
         solution = best_on_support(problem, column.selected)
         if solution is not None:
-            gains = addition_gains(problem, problem.powered(solution.code), solution)
+            gains = addition_gains(solution)
             rankings.append(candidates[ranked(gains)].tolist())
     in_turns = [column for place in zip(*rankings, strict=True) for column in place]
     return np.array(list(dict.fromkeys([*supports, *in_turns])), dtype=np.intp)

@@ -124,9 +124,9 @@ class ColumnCycle:
             return None
         return Column(code / length, tuple(selected), coefficients / length)
 
-    def problem(self, made: Sequence[Column], selected: Sequence[int] | None = None) -> ColumnProblem:
-        """Problem of one more column of H beside others, made of some candidates only or of all."""
-        return self.reduced.problem([c.code for c in made], selected, spreads=[c.spread for c in made])
+    def problem(self, made: Sequence[Column]) -> ColumnProblem:
+        """Problem of one more column of H beside others."""
+        return self.reduced.problem([c.code for c in made], spreads=[c.spread for c in made])
 
     def _made(self, problem: ColumnProblem, solution: ColumnSolution, code: FloatArray) -> Column | None:
         return self._column(solution.selected, coefficients_of(solution, code, problem))
@@ -191,12 +191,12 @@ class ColumnCycle:
     def _pursued(self, problem: ColumnProblem, support: tuple[int, ...], r: int) -> Iterator[ColumnSolution]:
         """The current support and a pursuit of the best code, each also after power-pursuit."""
         target = problem.best_codes(1)[:, 0]
-        for selected in (support, pursue(problem, target, r)):
+        for selected in (support, pursue(problem, problem.products(target), r)):
             solution = best_on_support(problem, selected)
             if solution is None:
                 continue
             if len(solution.selected) < r:  # columns lost to dependence, or never chosen
-                filled = pursue(problem, problem.powered(solution.code), r, kept=solution.selected)
+                filled = pursue(problem, solution.powered_products, r, kept=solution.selected)
                 solution = best_on_support(problem, filled) or solution
             yield solution
             yield power_pursuit(problem, solution, r)
@@ -212,10 +212,10 @@ class ColumnCycle:
         problem = self.problem([c for c in columns if c is not None])
         targets = problem.best_codes(count)
         # up to sign of the core's rows and of the vectors: by what they have in common with columns of X
-        targets = targets * column_signs(problem.columns.T @ targets)
+        targets = targets * column_signs(problem.products(targets).T)
         rotation = np.linalg.qr(self._rng.standard_normal((targets.shape[1], targets.shape[1])))[0]
         for j, target in zip(dropped, (targets @ rotation).T, strict=False):
-            solution = best_on_support(problem, pursue(problem, target, self.budgets[j]))
+            solution = best_on_support(problem, pursue(problem, problem.products(target), self.budgets[j]))
             if solution is not None:
                 columns[j] = self._made(problem, solution, target)
         return self._state(columns)
@@ -232,12 +232,9 @@ class ColumnCycle:
         return state
 
     def _refit(self, state: State, j: int, column: Column) -> Column | None:
-        problem = self.problem(state.made(without=j), column.selected)
-        solution = best_on_support(problem, range(len(column.selected)))
-        if solution is None:
-            return None
-        selected = [column.selected[i] for i in solution.selected]
-        return self._column(selected, coefficients_of(solution, solution.code, problem))
+        problem = self.problem(state.made(without=j))
+        solution = best_on_support(problem, column.selected)
+        return None if solution is None else self._made(problem, solution, solution.code)
 
     def encoder(self, state: State, d: int) -> FloatArray:
         """H of a state, ``(d, k)`` with unit columns; zero columns where one is missing."""

@@ -176,7 +176,7 @@ def encode_polished(
     reduced = reduce_core(scaled, candidates, rank_tol=rank_tol)
     course = _Course(watch, scale * scale)
     cycle = ColumnCycle(reduced, budgets, rng, course.visited)
-    stages = _search(cycle, start, effort * min(1.0, _USUAL_RANK / max(1, reduced.factor.shape[0])), course)
+    stages = _search(cycle, start, effort * min(1.0, _USUAL_RANK / max(1, reduced.sigma.size)), course)
     H = _in_order(scaled, cycle.encoder(stages[-1], scaled.shape[1]), budgets)
     losses = [stage.loss for stage in stages]
     if start is not None and encoder_loss(scaled, H) > (1.0 + TIE) * encoder_loss(scaled, start):  # by rounding

@@ -9,6 +9,7 @@ exactly solved column on it gains more.
 from collections.abc import Sequence
 
 import numpy as np
+import scipy.linalg
 
 from spae_dask.encoding.single_column import ColumnProblem, ColumnSolution, best_on_support, worthwhile
 from spae_dask.linalg.scaling import FloatArray
@@ -17,7 +18,7 @@ from spae_dask.selection.problem import lowest_best
 
 def pursue(
     problem: ColumnProblem,
-    target: FloatArray,
+    products: FloatArray,
     r: int,
     *,
     kept: Sequence[int] = (),
@@ -29,8 +30,8 @@ def pursue(
     ----------
     problem : ColumnProblem
         Its live columns may be chosen.
-    target : ndarray (m,)
-        A code, of any length.
+    products : ndarray (c,)
+        Products of the unit residuals with the code, of any length.
     r : int
         Columns in all.
     kept : sequence of int
@@ -43,47 +44,39 @@ def pursue(
     tuple of int
         The kept columns, then those chosen; fewer than r only if no other column gains anything.
     """
-    columns = problem.columns
-    basis = np.zeros((max(r, len(kept)), columns.shape[0]))
+    inside = np.zeros((max(r, len(kept)), problem.lengths.size))  # products of the basis with all columns
     left = problem.live.astype(np.float64)
     free = problem.live.copy()
     free[[*kept, *barred]] = False
     selected = list(kept)
     if selected:
-        basis[: len(selected)] = np.linalg.qr(columns[:, selected])[0].T
-        left -= np.sum((basis[: len(selected)] @ columns) ** 2, axis=0)
-        target = target - (basis @ target) @ basis
-    products = target @ columns
+        Q = np.linalg.qr(problem.columns(selected))[0]
+        inside[: len(selected)] = problem.products(Q)
+        left -= np.sum(inside[: len(selected)] ** 2, axis=0)
+        # what of the code is along the basis: R' of it are the products with the columns kept
+        along = scipy.linalg.lstsq(inside[: len(selected), selected].T, products[selected], check_finite=False)[0]
+        products = products - along @ inside[: len(selected)]
     for step in range(len(selected), r):
         free &= left > problem.dependent
         explained = np.divide(products**2, left, out=np.zeros_like(left), where=free)
         j = lowest_best(explained)
         if explained[j] <= 0.0:
             break
-        q = columns[:, j]
-        for _ in range(2):  # twice is enough
-            q = q - (basis[:step] @ q) @ basis[:step]
-        q = q / np.sqrt(q @ q)
-        along = q @ columns
+        length = np.sqrt(left[j])
+        along = (problem.rows([j])[0] - inside[:step, j] @ inside[:step]) / length
         left -= along**2
-        part = float(q @ target)
-        target = target - part * q
-        products = products - part * along
-        basis[step] = q
+        products = products - (products[j] / length) * along
+        inside[step] = along
         free[j] = False
         selected.append(j)
     return tuple(selected)
 
 
-def addition_gains(problem: ColumnProblem, target: FloatArray, solution: ColumnSolution) -> FloatArray:
-    """How much of a target each column would explain if added to a support.
+def addition_gains(solution: ColumnSolution) -> FloatArray:
+    """How much of the power step of a solution's code each column would explain if added to the support.
 
     Parameters
     ----------
-    problem : ColumnProblem
-        The one-column problem.
-    target : ndarray (m,)
-        A code, of any length.
     solution : ColumnSolution
         The support.
 
@@ -92,9 +85,10 @@ def addition_gains(problem: ColumnProblem, target: FloatArray, solution: ColumnS
     ndarray (c,)
         0 for columns that depend on the support.
     """
-    Q = solution.Q
-    left = 1.0 - np.sum((Q.T @ problem.columns) ** 2, axis=0)
-    products = (target - Q @ (target @ Q)) @ problem.columns
+    problem, inside = solution.problem, solution.products[0]
+    left = 1.0 - np.sum(inside**2, axis=0)
+    # of DD'u the part inside the span is the gain times u
+    products = solution.powered_products - solution.gain * (solution.code @ solution.Q) @ inside
     free = problem.live & (left > problem.dependent)
     gains: FloatArray = np.divide(products**2, left, out=np.zeros_like(left), where=free)
     return gains
@@ -118,7 +112,7 @@ def power_pursuit(problem: ColumnProblem, solution: ColumnSolution, r: int) -> C
         Gains at least as much as the start.
     """
     while True:
-        trial = best_on_support(problem, pursue(problem, problem.powered(solution.code), r))
+        trial = best_on_support(problem, pursue(problem, solution.powered_products, r))
         if trial is None or trial.gain <= worthwhile(problem, solution):
             return solution
         solution = trial

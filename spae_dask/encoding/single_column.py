@@ -7,26 +7,37 @@ see :mod:`spae_dask.encoding.pursuit` and :mod:`spae_dask.encoding.support_excha
 
 Only the direction of a residual column matters, so all have unit length here: tolerances are relative to the column,
 and columns of any magnitude are in play.
+
+A search asks for the products of a few columns with all others, plain and through DD'. Those are rows of the products
+of the reduced core, which are made once, less a part of rank k - 1: no step costs a product of whole matrices. Columns
+of which the other codes leave little would lose digits in that difference; their residuals are made themselves.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.linalg
 
-from spae_dask.linalg.project import DEPENDENT as RANK_TOL
 from spae_dask.linalg.project import residual
-from spae_dask.linalg.scaling import BoolArray, FloatArray, squared_columns
-from spae_dask.linalg.spectral import leading_left_singular
+from spae_dask.linalg.scaling import BoolArray, FloatArray, IntArray, squared_columns
+from spae_dask.linalg.spectral import leading_eigenvectors
 from spae_dask.linalg.triangular import inverse
+
+if TYPE_CHECKING:
+    from spae_dask.encoding.reduced_core import ReducedCore
 
 # A residual column nearer than this to the span of others depends on them: coefficients on it would be differences of
 # large numbers, and squares of shorter lengths, found by subtraction, would be rounding noise.
 DEPENDENT = 1e-6
 # A column that the other codes explain but for this part of its length points nowhere.
 EXHAUSTED = 1e-10
+# Columns of which less than this part of their length is left are worked on as residuals.
+SHORT = 1e-2
+# Distance of a column from the span of others down to which products with the span are differences of products.
+_APART = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,26 +46,42 @@ class ColumnProblem:
 
     Attributes
     ----------
-    columns : ndarray (m, c)
-        Unit residuals of the columns that may be used; zero for those exhausted.
+    reduced : ReducedCore
+        Candidate columns, and what their basis explains.
+    U : ndarray (m, q)
+        Orthonormal basis of the other codes.
+    along : ndarray (c, q)
+        Products of the unit candidates with U.
     lengths : ndarray (c,)
         Lengths of the residuals of unit columns, at most 1.
-    factor : ndarray (m, p)
-        Any F with ``FF' = DD'``: a unit code u gains ``||F'u||^2``.
-    rank_tol : float
-        Length of the part of a unit column, outside the other codes and the rest of a support, below which the column
-        gets no weight.
+    short : ndarray of int
+        Live columns with residuals shorter than ``SHORT``.
+    residuals : ndarray (m, n)
+        Unit residuals of these.
     """
 
-    columns: FloatArray
+    reduced: "ReducedCore"
+    U: FloatArray
+    along: FloatArray
     lengths: FloatArray
-    factor: FloatArray
-    rank_tol: float = RANK_TOL
+    short: IntArray
+    residuals: FloatArray
+
+    @property
+    def rank_tol(self) -> float:
+        """Length of the part of a unit column, outside the other codes and the rest of a support, that gets weight."""
+        return self.reduced.rank_tol
 
     @cached_property
     def live(self) -> BoolArray:
         """Columns that still have a direction, ``(c,)``."""
         return _live(self.lengths, self.rank_tol)
+
+    @cached_property
+    def _inverse_lengths(self) -> FloatArray:
+        inverted = np.zeros_like(self.lengths)
+        inverted[self.live] = 1.0 / self.lengths[self.live]
+        return inverted
 
     @cached_property
     def dependent(self) -> FloatArray:
@@ -64,28 +91,92 @@ class ColumnProblem:
         return squared
 
     @cached_property
-    def images(self) -> FloatArray:
-        """``F'`` applied to the columns, ``(p, c)``."""
-        return self.factor.T @ self.columns
+    def _weighted_along(self) -> tuple[FloatArray, FloatArray]:
+        """Products of the candidates with U through ``squares`` (c, q), and those of U with itself (q, q)."""
+        weighted = self.reduced.squares[:, None] * self.U
+        return self.reduced.columns.T @ weighted, self.U.T @ weighted
 
     @cached_property
     def energies(self) -> FloatArray:
-        """Squared lengths of the images, ``(c,)``."""
-        return squared_columns(self.images)
+        """What each unit residual explains, ``(c,)``."""
+        weighted, inner = self._weighted_along
+        taken = np.einsum("ij,ij->i", self.along @ inner - 2.0 * weighted, self.along)
+        energies: FloatArray = self.reduced.energies + taken
+        energies = np.maximum(energies, 0.0) * self._inverse_lengths**2
+        energies[self.short] = np.einsum("ij,ij,i->j", self.residuals, self.residuals, self.reduced.squares)
+        return energies
 
     @cached_property
     def total(self) -> float:
-        """Loss without this column, ``||D||^2``, but for a part no column can touch."""
-        return float(np.vdot(self.factor, self.factor))
+        """Loss without this column, but for a part no column can touch."""
+        return float(self.reduced.squares @ np.maximum(1.0 - np.sum(self.U**2, axis=1), 0.0))
 
-    def powered(self, code: FloatArray) -> FloatArray:
-        """``DD'u``: a power step, towards codes that gain more."""
-        return self.factor @ (code @ self.factor)
+    def columns(self, selected: Sequence[int]) -> FloatArray:
+        """Unit residuals of selected columns, ``(m, s)``; zero for those that are exhausted."""
+        chosen = residual(self.reduced.columns[:, list(selected)], self.U)
+        lengths = np.sqrt(squared_columns(chosen))
+        live = self.live[list(selected)] & (lengths > 0.0)
+        columns: FloatArray = np.where(live, chosen / np.where(live, lengths, 1.0), 0.0)
+        return columns
+
+    def products(self, codes: FloatArray) -> FloatArray:
+        """Products of all unit residuals with codes ``(m,)`` or ``(m, p)``: ``(c,)`` or ``(p, c)``."""
+        found: FloatArray = codes.T @ self.reduced.columns - (codes.T @ self.U) @ self._codes_along
+        found *= self._inverse_lengths
+        found[..., self.short] = codes.T @ self.residuals
+        return found
+
+    def rows(self, selected: Sequence[int]) -> FloatArray:
+        """Products of selected unit residuals with all, ``(s, c)``."""
+        rows = list(selected)
+        if self._any_short(rows):  # differences would lose their digits
+            return self.products(self.columns(rows))
+        found = self.reduced.products(rows) - self.along[rows] @ self._codes_along
+        found *= self._inverse_lengths[rows, None]
+        found *= self._inverse_lengths
+        if self.short.size:
+            found[:, self.short] = self.columns(rows).T @ self.residuals
+        return found
+
+    def weighted_rows(self, selected: Sequence[int]) -> FloatArray:
+        """Products of selected unit residuals with all through ``DD'``, ``(s, c)``."""
+        rows = list(selected)
+        if self._any_short(rows):
+            return self.products(self.powered(self.columns(rows)))
+        pulled, inner = self._weighted_along
+        along = self.along[rows]
+        found = self.reduced.weighted_products(rows) - (pulled[rows] - along @ inner) @ self._codes_along
+        found -= along @ pulled.T
+        found *= self._inverse_lengths[rows, None]
+        found *= self._inverse_lengths
+        if self.short.size:
+            found[:, self.short] = self.powered(self.columns(rows)).T @ self.residuals
+        return found
+
+    def _any_short(self, columns: Sequence[int]) -> bool:
+        return bool(self.short.size and np.any(np.isin(columns, self.short)))
+
+    @cached_property
+    def _codes_along(self) -> FloatArray:
+        """Transpose of ``along``, row-major: rows are made of it thousands of times."""
+        return np.ascontiguousarray(self.along.T)
+
+    def powered(self, codes: FloatArray) -> FloatArray:
+        """``DD'u`` for codes ``(m, p)`` beside U: a power step, towards codes that gain more."""
+        return residual(self.reduced.squares[:, None] * codes, self.U)
 
     def best_codes(self, count: int) -> FloatArray:
         """Top left singular vectors of D as columns, ``(m, min(count, m))``: the codes PCA would choose."""
         # begun with what does not turn with the rows of the core
-        return leading_left_singular(self.factor, count, np.sum(self.columns, axis=1))
+        start = residual((self.reduced.columns @ self._inverse_lengths)[:, None], self.U)[:, 0]
+        return leading_eigenvectors(self._residual_times, count, start)
+
+    def _residual_times(self, u: FloatArray) -> FloatArray:
+        """``DD'u`` for any vector u ``(m,)``, or a matrix of vectors ``(m, p)``."""
+        squares = self.reduced.squares if u.ndim == 1 else self.reduced.squares[:, None]
+        weighted = squares * (u - self.U @ (self.U.T @ u))
+        product: FloatArray = weighted - self.U @ (self.U.T @ weighted)
+        return product
 
 
 def _live(lengths: FloatArray, rank_tol: float) -> BoolArray:
@@ -93,25 +184,25 @@ def _live(lengths: FloatArray, rank_tol: float) -> BoolArray:
     return live
 
 
-def column_problem(unit: FloatArray, U: FloatArray, factor: FloatArray, *, rank_tol: float = RANK_TOL) -> ColumnProblem:
-    """Pose the problem of one more column beside codes with orthonormal basis U.
+def column_problem(reduced: "ReducedCore", U: FloatArray) -> ColumnProblem:
+    """Pose the problem of one more column beside codes.
 
     Parameters
     ----------
-    unit : ndarray (m, c)
-        Unit columns that may be used.
-    U : ndarray (m, p)
-        Orthonormal columns, maybe none.
-    factor : ndarray (m, q)
-        F with ``FF' = LL'``.
-    rank_tol : float, optional
-        See :class:`ColumnProblem`.
+    reduced : ReducedCore
+        Where to search.
+    U : ndarray (m, q)
+        Orthonormal basis of the codes, maybe of none.
     """
-    residuals = residual(unit, U)
-    lengths = np.sqrt(squared_columns(residuals))
-    live = _live(lengths, rank_tol)
-    columns = np.where(live, residuals / np.where(live, lengths, 1.0), 0.0)
-    return ColumnProblem(columns, lengths, residual(factor, U), rank_tol)
+    along = reduced.columns.T @ U
+    whole = squared_columns(reduced.columns)  # 1, unless other codes were taken out of them
+    lengths = np.sqrt(np.maximum(whole - np.sum(along**2, axis=1), 0.0))
+    short = np.flatnonzero(lengths < SHORT) if U.shape[1] else np.zeros(0, dtype=np.intp)
+    residuals = residual(reduced.columns[:, short], U)
+    lengths[short] = np.sqrt(squared_columns(residuals))
+    live = _live(lengths[short], reduced.rank_tol)
+    short, residuals = short[live], residuals[:, live]
+    return ColumnProblem(reduced, U, along, lengths, short, residuals / lengths[short])
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,6 +211,8 @@ class ColumnSolution:
 
     Attributes
     ----------
+    problem : ColumnProblem
+        What was solved.
     selected : tuple of int
         The support; its residual columns are independent.
     gain : float
@@ -130,20 +223,32 @@ class ColumnSolution:
         QR factors of the unit residual columns of the support.
     leaving : ndarray (s, s)
         Row i: the unit direction, in the basis Q, that leaves the span with column i.
-    images : ndarray (p, s)
-        ``F'Q``.
     inner : ndarray (s, s)
-        ``Q'DD'Q``, the Gram matrix of the images.
+        ``Q'DD'Q``.
     """
 
+    problem: ColumnProblem
     selected: tuple[int, ...]
     gain: float
     code: FloatArray
     Q: FloatArray
     R: FloatArray
     leaving: FloatArray
-    images: FloatArray
     inner: FloatArray
+
+    @cached_property
+    def products(self) -> tuple[FloatArray, FloatArray]:
+        """Products of Q with all unit residuals, plain and through ``DD'``, both ``(s, c)``."""
+        if np.min(np.abs(np.diagonal(self.R))) < _APART:  # division by R would cost digits
+            return self.problem.products(self.Q), self.problem.products(self.problem.powered(self.Q))
+        inverted = inverse(self.R).T
+        return inverted @ self.problem.rows(self.selected), inverted @ self.problem.weighted_rows(self.selected)
+
+    @property
+    def powered_products(self) -> FloatArray:
+        """Products ``(c,)`` of all unit residuals with ``DD'u``."""
+        through: FloatArray = (self.code @ self.Q) @ self.products[1]
+        return through
 
 
 def worthwhile(problem: ColumnProblem, solution: ColumnSolution) -> float:
@@ -187,9 +292,10 @@ def best_on_support(problem: ColumnProblem, selected: Sequence[int]) -> ColumnSo
     selected = tuple(selected)
     if not selected:
         return None
-    Q, R = np.linalg.qr(problem.columns[:, selected])
+    columns = problem.columns(selected)
+    Q, R = np.linalg.qr(columns)
     if R.shape[0] < len(selected) or np.min(np.abs(np.diagonal(R))) < DEPENDENT:
-        _, R, pivots = scipy.linalg.qr(problem.columns[:, selected], mode="economic", pivoting=True, check_finite=False)
+        _, R, pivots = scipy.linalg.qr(columns, mode="economic", pivoting=True, check_finite=False)
         independent = int(np.count_nonzero(np.abs(np.diagonal(R)) > 2.0 * DEPENDENT))
         return best_on_support(problem, [selected[i] for i in pivots[:independent]])
     leaving = inverse(R)
@@ -199,7 +305,7 @@ def best_on_support(problem: ColumnProblem, selected: Sequence[int]) -> ColumnSo
         nearest = int(np.argmin(apart))
         return best_on_support(problem, [*selected[:nearest], *selected[nearest + 1 :]])
     leaving /= stretch[:, None]
-    images = problem.factor.T @ Q
+    images = problem.reduced.sigma[:, None] * Q
     inner = images.T @ images
     eigenvalues, vectors = np.linalg.eigh(inner)
-    return ColumnSolution(selected, float(eigenvalues[-1]), Q @ vectors[:, -1], Q, R, leaving, images, inner)
+    return ColumnSolution(problem, selected, float(eigenvalues[-1]), Q @ vectors[:, -1], Q, R, leaving, inner)

@@ -39,15 +39,14 @@ def best_swap(problem: ColumnProblem, solution: ColumnSolution) -> tuple[tuple[i
     gain : float
         What it gains, to rounding; 0 if no column can come in.
     """
-    Q, inner = solution.Q, solution.inner
+    inner = solution.inner
     s = len(solution.selected)
-    inside = Q.T @ problem.columns
-    products = solution.images.T @ problem.images
+    inside, products = solution.products
     mixed = inner @ inside
     # of every column j outside the span of Q: squared length, energy, and products with DD'Q
     lengths2 = 1.0 - np.sum(inside**2, axis=0)
     energies = problem.energies - np.sum((2.0 * products - mixed) * inside, axis=0)
-    products -= mixed
+    products = products - mixed
     g = solution.leaving
     g_inner = g @ inner
     u = _best_without(solution, g)
@@ -159,7 +158,7 @@ def kick(problem: ColumnProblem, solution: ColumnSolution, r: int, rng: np.rando
     dropped = set(rng.choice(s, int(rng.integers(1, s // 2 + 2)), replace=False).tolist()) if s > 1 else {0}
     kept = [j for i, j in enumerate(solution.selected) if i not in dropped]
     barred = [j for i, j in enumerate(solution.selected) if i in dropped]
-    refilled = pursue(problem, problem.powered(solution.code), r, kept=kept, barred=barred)
+    refilled = pursue(problem, solution.powered_products, r, kept=kept, barred=barred)
     trial = best_on_support(problem, refilled)
     if trial is None:
         return solution

@@ -24,6 +24,10 @@ class Resources:
         Cores they share, where that is known to be fewer than threads in all.
     slack : float
         Resident memory over the sum of the arrays, by how their allocators are set.
+    in_process : bool
+        Whether passes run on threads of the calling process.
+    listing_nbytes : int
+        Bytes that the calling process takes to list the stored objects of the data, before and after each pass.
     """
 
     where: str
@@ -32,6 +36,13 @@ class Resources:
     memory_limit: int
     cores: int | None = None
     slack: float = ALLOCATOR_SLACK
+    in_process: bool = False
+    listing_nbytes: int = 0
+
+    @property
+    def beside_nbytes(self) -> int:
+        """Bytes of a process that runs passes which its tasks cannot have."""
+        return self.listing_nbytes if self.in_process else 0
 
     @property
     def busy_cores(self) -> int:

@@ -20,6 +20,9 @@ from spae_dask.engine.plan import Alternative, Finish, PassPlan, Plan, Resources
 from spae_dask.engine.pricing import nominal_work
 from spae_dask.errors import MemoryBudgetExceeded
 
+NOTED_NBYTES = 16 << 20
+"""Bytes of a listing that a plan speaks of."""
+
 
 def make_plan(
     source: RowBlocks,
@@ -63,6 +66,9 @@ def make_plan(
     refusal = _refusal(source, planned, resources, finish)
     if refusal is not None:
         raise refusal
+    if resources.listing_nbytes >= NOTED_NBYTES:
+        what = f"listing of stored chunks: {format_nbytes(resources.listing_nbytes)} of the memory of this process"
+        notes = [*notes, f"{what}, counted in all of the above; larger chunks, or shards, take less"]
     least = min(p.tasks_per_worker for p in planned)
     if least < resources.threads:
         notes = [*notes, f"of {resources.threads} threads a process, {least} work at once: more do not fit its memory"]
@@ -74,7 +80,7 @@ def make_plan(
         reason=reason,
         passes=planned,
         resources=resources,
-        finish_nbytes=resident_nbytes(finish.nbytes, resources.slack),
+        finish_nbytes=_finish_nbytes(finish, resources),
         finish_seconds=finish.seconds,
         calibration=calibration,
         alternatives=tuple(alternatives),
@@ -101,7 +107,7 @@ def price(
         n_passes=len(planned),
         bytes_read=sum(p.nbytes for p in planned),
         worker_nbytes=max(p.worker_nbytes for p in planned),
-        finish_nbytes=resident_nbytes(finish.nbytes, resources.slack),
+        finish_nbytes=_finish_nbytes(finish, resources),
         seconds=sum(p.seconds for p in planned) + finish.seconds,
         thread_seconds=sum(p.thread_seconds for p in planned) + finish.seconds,
         refusal=None
@@ -118,12 +124,17 @@ def tasks_or_refuse(what: str, footprint: Footprint, resources: Resources) -> in
     MemoryBudgetExceeded
         If not even one fits; the message says what would.
     """
-    budget = usable(resources.memory_limit)
+    budget = usable(resources.memory_limit) - resources.beside_nbytes
     tasks = tasks_that_fit(footprint, resources.threads, budget, resources.slack)
     if tasks == 0:
         blame_chunks = footprint.block_nbytes > footprint.state_nbytes
         raise _refuse_task(what, footprint.worker_nbytes(1, resources.slack), budget, blame_chunks=blame_chunks)
     return tasks
+
+
+def _finish_nbytes(finish: Finish, resources: Resources) -> int:
+    """Peak of what the calling process does after the passes, beside the listing of what is stored."""
+    return resident_nbytes(finish.nbytes, resources.slack) + resources.listing_nbytes
 
 
 def _refuse_task(what: str, needed: int, budget: int, *, blame_chunks: bool) -> MemoryBudgetExceeded:
@@ -141,8 +152,13 @@ def _refusal(
     for each in passes:
         if each.tasks_per_worker == 0:
             what = f"one task of pass {each.name!r} over {source.describe()}"
-            return _refuse_task(what, each.worker_nbytes, budget, blame_chunks=each.block_nbytes > each.state_nbytes)
-    finish_nbytes = resident_nbytes(finish.nbytes, resources.slack)
+            return _refuse_task(
+                what,
+                each.worker_nbytes,
+                budget,
+                blame_chunks=each.block_nbytes > max(each.state_nbytes, resources.beside_nbytes),
+            )
+    finish_nbytes = _finish_nbytes(finish, resources)
     if finish_nbytes > budget:
         return refuse(
             f"the final linear algebra on {source.shape[1]} features",
@@ -173,7 +189,8 @@ def _plan_pass(
 ) -> PassPlan:
     layout = PassLayout.of(source, recipe)
     footprint = layout.footprint
-    tasks = tasks_that_fit(footprint, resources.threads, usable(resources.memory_limit), resources.slack)
+    budget = usable(resources.memory_limit) - resources.beside_nbytes
+    tasks = tasks_that_fit(footprint, resources.threads, budget, resources.slack)
     at_least_one = max(1, tasks)
     work = nominal_work(source, layout)
     if calibration is not None:
@@ -186,7 +203,7 @@ def _plan_pass(
         state_nbytes=footprint.state_nbytes,
         task_nbytes=footprint.task_nbytes,
         tasks_per_worker=tasks,
-        worker_nbytes=footprint.worker_nbytes(at_least_one, resources.slack),
+        worker_nbytes=footprint.worker_nbytes(at_least_one, resources.slack) + resources.beside_nbytes,
         flops=layout.flops,
         seconds=work.seconds(layout, resources.busy_cores, resources.n_workers * at_least_one),
         thread_seconds=work.thread_seconds,

@@ -27,6 +27,9 @@ from spae_dask.storage.sources.submatrix import chosen_columns
 from spae_dask.storage.tables.columns import choose_columns
 from spae_dask.storage.tables.frames import is_pandas
 
+BY_NAME = "those of the fit, by name"
+"""Told in place of a mask where data lack that of the fit."""
+
 N_SHOWN = 5
 """Names listed in a message."""
 
@@ -42,7 +45,7 @@ def open_rows(estimator: Any, X: Any) -> RowBlocks:
 def open_like(estimator: Any, x: Any, *, mask: str | None = None, **how: Any) -> RowBlocks:
     """Open data under the mask of the fit, or another one if it is given.
 
-    Data without that mask, such as new cells, give the columns of the fit by their names.
+    Data whose mask is another one, or that have none, such as new cells, give the columns of the fit by their names.
 
     Parameters
     ----------
@@ -56,11 +59,19 @@ def open_like(estimator: Any, x: Any, *, mask: str | None = None, **how: Any) ->
     fitted = getattr(estimator, "_asked", {}).get("mask", ALL)
     wanted = mask if mask is not None else fitted if fitted == ALL else UsualMask(fitted)
     source = open_matrix(x, mask=wanted, **how)
-    names, expected = getattr(source, "feature_names", None), getattr(estimator, "feature_names_in_", None)
-    if fitted == ALL or mask is not None or names is None or expected is None or not set(expected) < set(names):
+    expected = list(getattr(estimator, "feature_names_in_", ()))
+    if fitted == ALL or mask is not None or not expected or _names(source) == expected:
         return source
-    places = choose_columns(names, list(expected), source.describe())
-    return remember(chosen_columns(source, np.array(places)), **asked_of(source))
+    whole = open_matrix(x, mask=ALL, **how)
+    if not set(expected) <= set(_names(whole)):
+        return source
+    places = choose_columns(_names(whole), expected, whole.describe())
+    asked = asked_of(whole) | {"mask": BY_NAME, "n_columns": whole.shape[1]}
+    return remember(chosen_columns(whole, np.array(places)), **asked)
+
+
+def _names(source: RowBlocks) -> list[str]:
+    return list(getattr(source, "feature_names", None) or ())
 
 
 def open_lazily(estimator: Any, X: Any) -> RowBlocks | da.Array:

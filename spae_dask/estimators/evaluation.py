@@ -20,7 +20,7 @@ from spae_dask.estimators.applying import open_rows
 from spae_dask.estimators.checkpointing import checkpoint_at, open_checkpoint
 from spae_dask.estimators.fitting import telling_declared, told_of_missing_chunks
 from spae_dask.estimators.layout_notes import layout_notes
-from spae_dask.estimators.runtime import active_client, resources_for, runner_for
+from spae_dask.estimators.runtime import active_client, resources_for, runner_for, with_listing
 from spae_dask.estimators.sparse_encoder import SparseEncoder
 from spae_dask.estimators.strategies import core_or_sketch, finish_nbytes
 
@@ -92,6 +92,7 @@ def plan_evaluation(source: RowBlocks, codec: Codec, strategy: str, resources: R
     MemoryBudgetExceeded
         If it does not fit there.
     """
+    resources = with_listing(resources, source)
     chosen, reason = core_or_sketch(strategy, source, resources)
     recipe = evaluation_recipe(chosen, codec)
     finish = finish_nbytes(source.shape[1]) if chosen != "sketch" else 3 * recipe.state_nbytes

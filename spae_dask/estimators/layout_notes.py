@@ -11,9 +11,9 @@ def layout_notes(source: RowBlocks) -> list[str]:
     """What a user should know about how the data are laid out."""
     decoding = getattr(source, "decoding", None)
     notes = [] if decoding is None else [decoding]
-    asked = asked_of(source)
-    if "n_columns" in asked:
-        notes.insert(0, f"uses {source.shape[1]:,} of {asked['n_columns']:,} columns: {asked['mask']}")
+    chosen = mask_note(source)
+    if chosen is not None:
+        notes.insert(0, chosen)
     passed_over = getattr(source, "passed_over", ())
     if passed_over:
         notes.append(f"stored numbers are read; the array declares {', '.join(passed_over)}, which --raw passes over")
@@ -48,6 +48,14 @@ def layout_notes(source: RowBlocks) -> list[str]:
         typical = nbytes_of_rows(source, source.bounds[1])
         notes.append(f"{n_blocks:,} row blocks of {format_nbytes(typical)}: larger chunks would read faster")
     return notes
+
+
+def mask_note(source: RowBlocks) -> str | None:
+    """What a mask chose; None without one."""
+    asked = asked_of(source)
+    if "n_columns" not in asked:
+        return None
+    return f"uses {source.shape[1]:,} of {asked['n_columns']:,} columns: {asked['mask']}"
 
 
 def _object_notes(source: RowBlocks) -> list[str]:

@@ -18,7 +18,7 @@ from spae_dask.engine.plan import Alternative, Finish, Plan, Resources
 from spae_dask.engine.planner import make_plan
 from spae_dask.errors import InvalidInput, MemoryBudgetExceeded
 from spae_dask.estimators.layout_notes import layout_notes
-from spae_dask.estimators.runtime import active_client, resources_for
+from spae_dask.estimators.runtime import active_client, resources_for, with_listing
 from spae_dask.estimators.sampling import refuse_large_core, sample_notes
 from spae_dask.estimators.strategies import STRATEGIES, choose, core_or_sketch, price_all, standing
 from spae_dask.flags import flags_checked
@@ -162,13 +162,14 @@ def plan_problem(
     """Plan a checked problem on given resources; the strategy is the same whether or not rates are measured."""
     problem.check(*source.shape)
     there = resources_for(client, memory_limit) if resources is None else resources
+    there = with_listing(there, source)
     refuse_wide(source.shape[1], there.memory_limit)
     nominal = price_all(problem, source, there)
     strategy, why = choose(problem, source, nominal)
     problem.check_strategy(strategy)
     made, notes = STRATEGIES[strategy], layout_notes(source)
     if strategy == "sample":
-        refuse_large_core(source.shape[1], made.finish(problem, source.shape).nbytes, there)
+        refuse_large_core(source.shape[1], made.finish(problem, source.shape).nbytes + there.listing_nbytes, there)
         notes = [*sample_notes(source, problem.seed), *notes]
 
     def planned(prices: Sequence[Alternative], calibration: Calibration | None) -> Plan:
@@ -265,7 +266,7 @@ def plan_passes(
     return make_plan(
         source,
         passes,
-        resources_for(client, memory_limit),
+        with_listing(resources_for(client, memory_limit), source),
         strategy="rows",
         reason=reason,
         finish=Finish(finish_nbytes),

@@ -1,6 +1,7 @@
 """Where a run happens: the active dask client if there is one, else threads of this process."""
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from spae_dask.engine.plan import Plan, Resources
 from spae_dask.errors import ClusterUnavailable, InvalidInput
 from spae_dask.machine import memory_nbytes, returns_freed_arrays
 from spae_dask.settings import setting
-from spae_dask.storage.sources.census import Counted
+from spae_dask.storage.sources.census import Counted, listing_nbytes
 from spae_dask.storage.sources.dask_blocks import refuse_asynchronous
 from spae_dask.workers import no_workers_seconds, wait_for_worker
 
@@ -78,7 +79,7 @@ def resources_for(client: Client | None, memory_limit: int | str | None) -> Reso
     if client is None:
         limit = memory_nbytes() if wanted is None else wanted
         slack = ALLOCATOR_SLACK if returns_freed_arrays() else HEAP_SLACK
-        return Resources("threads of this process", 1, int(CPU_COUNT), int(limit), slack=slack)
+        return Resources("threads of this process", 1, int(CPU_COUNT), int(limit), slack=slack, in_process=True)
     if client.status in ("closing", "closed") or client.scheduler is None:
         raise ClusterUnavailable(CLOSED)
     identity = _identity(client)
@@ -98,6 +99,11 @@ def resources_for(client: Client | None, memory_limit: int | str | None) -> Reso
     here = all(w["host"] == LOOPBACK for w in workers)
     cores = int(CPU_COUNT) if here else None
     return Resources(where, len(workers), min(w["nthreads"] for w in workers), int(limit), cores)
+
+
+def with_listing(resources: Resources, source: RowBlocks) -> Resources:
+    """The same, less the memory of this process that the listing of the stored objects of a source takes."""
+    return replace(resources, listing_nbytes=listing_nbytes(source))
 
 
 def _identity(client: Client) -> dict[str, Any]:

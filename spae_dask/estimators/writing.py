@@ -19,7 +19,7 @@ from spae_dask.engine.write import RowMap, WriteRows, unit_spans
 from spae_dask.errors import PassFailed
 from spae_dask.estimators.applying import code_dtype, open_rows
 from spae_dask.estimators.fitting import told_of_missing_chunks
-from spae_dask.estimators.runtime import active_client, resources_for
+from spae_dask.estimators.runtime import active_client, resources_for, with_listing
 from spae_dask.estimators.sparse_encoder import SparseEncoder
 from spae_dask.flags import flags_checked
 from spae_dask.storage.writing.output_paths import refuse_same
@@ -114,7 +114,7 @@ def transform_to_zarr(
     spans = unit_spans(source.bounds, max(1, nbytes_of_rows(source, 1)), unit)
     client = active_client(source)
     footprint = write_footprint(source, unit * k * dtype.itemsize, row_encoder.columns.size)
-    resources = resources_for(client, memory_limit)
+    resources = with_listing(resources_for(client, memory_limit), given)
     tasks = tasks_or_refuse(f"one task of writing codes of {source.describe()}", footprint, resources)
     with publish_store(path, overwrite=overwrite) as output:
         attributes = {"spae": {"kind": "codes", "version": __version__, "source": source.describe()}}

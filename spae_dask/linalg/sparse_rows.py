@@ -19,6 +19,9 @@ import scipy.sparse as sp
 
 Floats = npt.NDArray[np.float64]
 
+STRIP = 1 << 20
+"""Entries of a product of sparse rows that are made at once."""
+
 ENTRY_NBYTES = 16
 """Bytes of a stored entry: its value in float64 and its column, in 64 bits at most."""
 

@@ -4,6 +4,8 @@ A core is any matrix L with ``L'L = X'X``. Everything this package asks of X fro
 ``sigma`` and losses, is the same for L.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 import scipy.linalg
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
@@ -113,54 +115,49 @@ def right_singular(core: FloatArray, k: int | None = None) -> tuple[FloatArray, 
     return sigma * scale, fix_signs(V[:, :width])
 
 
-def leading_left_singular(factor: FloatArray, count: int, start: FloatArray | None = None) -> FloatArray:
-    """Top left singular vectors, to six digits: starts of a search.
+def leading_eigenvectors(multiply: Callable[[FloatArray], FloatArray], count: int, start: FloatArray) -> FloatArray:
+    """Top eigenvectors of a positive semidefinite matrix, to six digits: starts of a search.
 
     Solvers of a few eigenvectors may return too few, or none, where eigenvalues are equal, as those of whitened data
     are. Then all eigenvectors are computed.
 
     Parameters
     ----------
-    factor : ndarray (m, p)
-        Any matrix whose squares neither overflow nor vanish.
+    multiply : callable
+        Product of the matrix with a vector ``(m,)``, or with a matrix of vectors ``(m, p)``.
     count : int
         Vectors wanted.
-    start : ndarray (m,), optional
-        Vector that Lanczos iteration begins with; equal entries if None.
+    start : ndarray (m,)
+        Vector that Lanczos iteration begins with.
 
     Returns
     -------
     ndarray (m, min(count, m))
-        Orthonormal columns, by descending singular value.
+        Orthonormal columns, by descending eigenvalue.
     """
-    m, wanted = factor.shape[0], min(count, factor.shape[0])
+    m, wanted = start.size, min(count, start.size)
     if wanted == 0:
         return np.zeros((m, 0))
     if m > LANCZOS_FROM and wanted <= MOST_BY_LANCZOS:
-        vectors = _by_lanczos(factor, wanted, np.full(m, 1.0 / np.sqrt(m)) if start is None else start)
+        vectors = _by_lanczos(multiply, wanted, start)
         if _are_orthonormal(vectors, wanted):
             return vectors
-    gram = factor @ factor.T
-    ascending = scipy.linalg.eigh(gram, subset_by_index=(m - wanted, m - 1))[1]
+    matrix = multiply(np.eye(m))
+    ascending = scipy.linalg.eigh(matrix, subset_by_index=(m - wanted, m - 1))[1]
     if not _are_orthonormal(ascending, wanted):
-        ascending = scipy.linalg.eigh(gram, driver="evd")[1][:, -wanted:]
+        ascending = scipy.linalg.eigh(matrix, driver="evd")[1][:, -wanted:]
     descending: FloatArray = ascending[:, ::-1]
     return descending
 
 
-def _by_lanczos(factor: FloatArray, count: int, start: FloatArray) -> FloatArray:
+def _by_lanczos(multiply: Callable[[FloatArray], FloatArray], count: int, start: FloatArray) -> FloatArray:
     """The same in a tenth of the time; no vectors where Lanczos iteration does not settle."""
-    m = factor.shape[0]
-
-    def powered(u: FloatArray) -> FloatArray:
-        return factor @ (u @ factor)
-
-    start = powered(start)
+    m, start = start.size, multiply(start)
     if not np.any(start):
         return np.zeros((m, 0))
     try:
         _, vectors = eigsh(
-            LinearOperator((m, m), matvec=powered, dtype=np.float64), k=count, which="LA", v0=start, tol=1e-6
+            LinearOperator((m, m), matvec=multiply, dtype=np.float64), k=count, which="LA", v0=start, tol=1e-6
         )
     except ArpackError:
         return np.zeros((m, 0))

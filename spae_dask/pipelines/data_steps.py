@@ -9,21 +9,26 @@ from spae_dask.engine.plan import Resources
 from spae_dask.errors import InvalidInput
 from spae_dask.estimators.applying import open_like
 from spae_dask.estimators.checking import check as check_data
+from spae_dask.estimators.layout_notes import mask_note
 from spae_dask.estimators.planning import plan as plan_fit
 from spae_dask.estimators.runtime import parse_memory
 from spae_dask.estimators.sparse_encoder import SparseEncoder
 from spae_dask.pipelines.files import write_json
 from spae_dask.pipelines.schema import Check, Fit, Ingest, OnData, Plan, Report
-from spae_dask.pipelines.work import Result, Where, Work
+from spae_dask.pipelines.work import Result, Say, Where, Work
 from spae_dask.storage.ingesting.ingest import BUDGET
 from spae_dask.storage.ingesting.ingest import ingest as ingest_matrix
 from spae_dask.storage.open import open_matrix
 
 
-def opened(step: OnData | Report, data: str, encoder: SparseEncoder | None = None) -> RowBlocks:
-    """The matrix that a step reads; under the mask of an encoder, unless it names one."""
+def opened(step: OnData | Report, data: str, encoder: SparseEncoder | None = None, say: Say | None = None) -> RowBlocks:
+    """The matrix that a step reads; under the mask of an encoder, unless it names one. ``say`` is told of a mask."""
     which: dict[str, Any] = {"array": step.array, "columns": step.columns, "mask": step.mask, "decode": not step.raw}
-    return open_matrix(data, **which) if encoder is None else open_like(encoder, data, **which)
+    source = open_matrix(data, **which) if encoder is None else open_like(encoder, data, **which)
+    told = mask_note(source)
+    if say is not None and told is not None:
+        say(told)
+    return source
 
 
 def ingest(step: Ingest, work: Work) -> Result:

@@ -16,7 +16,7 @@ from spae_dask.pipelines.work import Result, Work
 
 def fit(step: Fit, work: Work) -> Result:
     """Find a sparse encoder and certify its loss."""
-    source, where = opened(step, work.data), work.machinery.where
+    source, where = opened(step, work.data, say=work.machinery.say), work.machinery.where
     plan_of(step, source, where.memory)  # refuses what no process could do before any is started
     with where.ready(source):
         encoder = SparseEncoder(**step.encoder_parameters, memory_limit=where.memory, progress=work.machinery.progress)
@@ -31,7 +31,7 @@ def fit(step: Fit, work: Work) -> Result:
 def transform(step: Transform, work: Work) -> Result:
     """Write the codes of all rows."""
     encoder = load_encoder(work.files[("encoder",)])
-    source, where = opened(step, work.data, encoder), work.machinery.where
+    source, where = opened(step, work.data, encoder, work.machinery.say), work.machinery.where
     with where.ready(source):
         written = transform_to_zarr(
             source,
@@ -47,7 +47,7 @@ def transform(step: Transform, work: Work) -> Result:
 def evaluate(step: Evaluate, work: Work) -> Result:
     """Measure the loss of an encoder on data."""
     encoder = load_encoder(work.files[("encoder",)])
-    source, where = opened(step, work.data, encoder), work.machinery.where
+    source, where = opened(step, work.data, encoder, work.machinery.say), work.machinery.where
     with where.ready(source):
         certificate = resumed(
             step,
@@ -71,7 +71,7 @@ def path(step: Path, work: Work) -> Result:
     if step.figure:  # first, since the libraries it needs may be missing
         from spae_dask.report.path_figure import path_figure
         from spae_dask.report.saving import save_figure
-    source, where = opened(step, work.data), work.machinery.where
+    source, where = opened(step, work.data, say=work.machinery.say), work.machinery.where
     with where.ready(source):
         found = resumed(
             step,

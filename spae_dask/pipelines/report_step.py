@@ -17,7 +17,7 @@ def report(step: Report, work: Work) -> Result:
         table = work.files[("path",)]
         curve, origin = read_path(table, encoder.n_components_), origin_of(table, output)
     elif step.data is not None:
-        source, where = opened(step, work.data, encoder), work.machinery.where
+        source, where = opened(step, work.data, encoder, work.machinery.say), work.machinery.where
         with where.ready(source):
             curve, origin = curve_from_data(
                 encoder, source, memory_limit=where.memory, progress=work.machinery.progress

@@ -82,7 +82,7 @@ def draw_loss(
     _set_losses(axes, min(shown), max(shown))
     axes.grid(axis="y", color=theme.line, lw=0.6)
     axes.set_axisbelow(True)
-    axes.legend(frameon=False)
+    axes.legend(facecolor=theme.paper, edgecolor="none", framealpha=0.85)
 
 
 def _set_losses(axes: Axes, lowest: float, highest: float) -> None:

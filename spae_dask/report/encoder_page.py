@@ -20,7 +20,7 @@ from spae_dask.report.encoder_axes import (
 )
 from spae_dask.report.encoder_results import EncoderResults
 from spae_dask.report.feature_table import features_section
-from spae_dask.report.figures import MAX_LABELLED, MAX_UPRIGHT, styled
+from spae_dask.report.figures import MAX_LABELLED, MAX_UPRIGHT, lies_flat, styled
 from spae_dask.report.html import (
     Markup,
     Page,
@@ -35,6 +35,7 @@ from spae_dask.report.html import (
     themed_figure,
 )
 from spae_dask.report.loss_words import headline, loss_facts
+from spae_dask.report.names import figure_names
 from spae_dask.report.record_section import record_section
 from spae_dask.report.reproduce import data_words
 from spae_dask.report.sections import components_table, loss_table
@@ -96,6 +97,11 @@ def _loss_section(results: EncoderResults) -> Section:
 
 def _curve_section(results: EncoderResults, name: str, curve: SparsityPath | None, origin: str) -> Section:
     c = results.certificate
+    if curve is None or not points_of(c, curve):
+        told = paragraph(
+            "Encoders of other sizes are not known to this report. They take a read of the data, either way:"
+        )
+        return Section("Loss against sparsity", joined(told, commands(_how_to_get(results, name))))
     best, mine = percent(c.pca_loss, c), percent(c.loss, c)
     alt = (
         f"Loss against the features a component may use. This encoder uses {c.n_nonzero} and loses {mine:.3g} %; "
@@ -107,16 +113,7 @@ def _curve_section(results: EncoderResults, name: str, curve: SparsityPath | Non
         caption="The fewer features a component may use, the more is lost; no encoder can get below PCA. "
         + (BOUNDED if bounds_of(c, curve) else UNBOUNDED),
     )
-    if curve is None:
-        told = joined(
-            paragraph(
-                "Encoders of other sizes are not known to this report. They take a read of the data, either way:"
-            ),
-            commands(_how_to_get(results, name)),
-        )
-    else:
-        told = joined(paragraph("{}", origin), _curve_table(results, curve))
-    return Section("Loss against sparsity", joined(figure, told))
+    return Section("Loss against sparsity", joined(figure, paragraph("{}", origin), _curve_table(results, curve)))
 
 
 def _loss_figure(results: EncoderResults, curve: SparsityPath | None, theme: Theme) -> Figure:
@@ -167,7 +164,9 @@ def _components_section(results: EncoderResults) -> Section:
         return Section("The components", paragraph("All are zero: the data hold nothing to encode."))
     shown_k, shown_m = min(k, MAX_COMPONENTS), min(m, MAX_UPRIGHT)
     nonzero = int((results.components != 0).sum())
-    longest = max(len(label) for label in results.labels)
+    places = results.strongest(shown_m)
+    names = figure_names([results.labels[place] for place in places], results.selected[places])
+    upright = 0.0 if lies_flat(names) else 0.066 * max(map(len, names))
     limits = []
     if shown_m < m:
         limits.append(f"the {shown_m} features of the largest shares, of {m:,}")
@@ -176,10 +175,15 @@ def _components_section(results: EncoderResults) -> Section:
     only = f" Shown are {' and '.join(limits)}; the table below has all." if limits else ""
     loadings = _figure(
         lambda axes, theme: draw_encoder_loadings(axes, results, theme),
-        (9.2, 1.5 + 0.34 * shown_k + (0.0 if shown_m <= 14 and longest * shown_m <= 110 else 0.066 * min(longest, 24))),
+        (9.2, 1.5 + 0.34 * shown_k + upright),
         alt=f"Heat map of the loadings of {shown_k} components on {shown_m} features. " + _strongest(results, shown_k),
         caption=f"Loadings. A code is the sum of these multiples of the features, about their means. These {nonzero:,} "
         f"numbers and the means are all that encoding takes.{only}",
+        title="\n".join(
+            f"{short}: {results.labels[place]}"
+            for short, place in zip(names, places, strict=True)
+            if short != results.labels[place]
+        ),
     )
     explained = _figure(
         lambda axes, theme: draw_explained(axes, results.explained, results.pca_explained, theme),
@@ -210,11 +214,11 @@ def _strongest(results: EncoderResults, count: int) -> str:
     return " ".join(filter(None, told))
 
 
-def _figure(draw: Draw, size: tuple[float, float], *, alt: str, caption: str) -> Markup:
+def _figure(draw: Draw, size: tuple[float, float], *, alt: str, caption: str, title: str = "") -> Markup:
     def drawn(theme: Theme) -> Figure:
         with styled(theme):
             figure = Figure(figsize=size, layout="constrained")
             draw(figure.add_subplot(), theme)
         return figure
 
-    return themed_figure(drawn, alt=alt, caption=caption)
+    return themed_figure(drawn, alt=alt, caption=caption, title=title)

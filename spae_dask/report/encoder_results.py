@@ -50,7 +50,9 @@ class EncoderResults:
     def labels(self) -> list[str]:
         """What the selected features are called: their names, else their numbers, counted from 0."""
         names = [""] * self.selected.size if self.names is None else self.names
-        return [name if name.strip() else f"[{column}]" for name, column in zip(names, self.selected, strict=True)]
+        return [
+            name if name.strip() else column_label(column) for name, column in zip(names, self.selected, strict=True)
+        ]
 
     @property
     def shares(self) -> Floats:
@@ -84,3 +86,8 @@ class EncoderResults:
         """Places, among the selected, of the features of the largest shares, ascending."""
         order = np.argsort(-self.shares, kind="stable")[:count]
         return np.sort(order)
+
+
+def column_label(column: int) -> str:
+    """Name of a feature that the data have no name for; columns are counted from 0."""
+    return f"column {column}"

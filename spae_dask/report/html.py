@@ -157,7 +157,7 @@ def table(
         for row in rows
     )
     return Markup(
-        '<div class="wide" tabindex="0"><table{}>\n<caption>{}</caption>\n'
+        '<div class="wide" tabindex="0"><table{}>\n<caption><span>{}</span></caption>\n'
         "<thead><tr>{}</tr></thead>\n<tbody>\n{}\n</tbody>\n</table></div>"
     ).format(Markup(' class="sortable"') if sortable else "", caption, top, body)
 
@@ -173,7 +173,7 @@ def commands(lines: Sequence[str]) -> Markup:
     return Markup("<pre><code>{}</code></pre>").format("\n".join(lines))
 
 
-def themed_figure(draw: Callable[[Theme], Figure], *, alt: str, caption: Markup | str) -> Markup:
+def themed_figure(draw: Callable[[Theme], Figure], *, alt: str, caption: Markup | str, title: str = "") -> Markup:
     """A figure drawn twice, for paper and for dark screens; browsers show the one that fits.
 
     Parameters
@@ -184,12 +184,15 @@ def themed_figure(draw: Callable[[Theme], Figure], *, alt: str, caption: Markup 
         What it shows, for those who cannot see it.
     caption : str
         What to see in it.
+    title : str
+        Tooltip, for what the figure has no room for.
     """
     light, dark = (_svg(draw(theme), theme) for theme in (LIGHT, DARK))
     return Markup(
-        '<figure><picture><source media="screen and (prefers-color-scheme: dark)" srcset="{}">'
-        '<img src="{}" alt="{}"></picture><figcaption>{}</figcaption></figure>'
-    ).format(dark, light, alt, caption)
+        '<figure><div class="wide" tabindex="0"><picture>'
+        '<source media="screen and (prefers-color-scheme: dark)" srcset="{}">'
+        '<img src="{}" alt="{}"{}></picture></div><figcaption>{}</figcaption></figure>'
+    ).format(dark, light, alt, filled(' title="{}"', title) if title else "", caption)
 
 
 def pixel_pictures(pictures: Sequence[tuple[npt.NDArray[np.uint8], str, Markup | str]]) -> Markup:

@@ -115,6 +115,8 @@ def _pca(c: Certificate) -> Markup:
         return filled("{}, exact", loss)
     lower, upper = c.pca_loss_lower, c.pca_loss_upper
     if c.pca_loss_kind == "certified lower bound":
+        if upper is not None and _alike(share_of(c.pca_loss, c), share_of(upper, c)):
+            return filled("{}, certain", loss)
         most = "" if upper is None else filled(", and no more than {}", share_of(upper, c))
         return filled("certain to be no less than {}{}", loss, most)
     if lower is None or upper is None:

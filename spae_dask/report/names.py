@@ -1,7 +1,9 @@
 """Names of features as figures can write them. Names come with the data and may hold anything."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from spae_dask.report.encoder_results import column_label
 from spae_dask.report.extra import missing_library
 
 try:
@@ -9,12 +11,15 @@ try:
 except ImportError as error:
     raise missing_library("matplotlib") from error
 
-LONGEST = 22
-"""Letters of a name in a figure; of longer ones the start and the end are written."""
+LONGEST = 32
+"""Letters of a name in a figure; longer ones are cut at their end."""
 
 
 def figure_names(names: Sequence[str], columns: Iterable[int]) -> list[str]:
-    """The names, or the features' numbers in place of names that the font of figures cannot write.
+    """Names that tell features apart, at most ``LONGEST`` letters each.
+
+    A name that the font of figures cannot write, and names that are alike when they are cut, give way to the feature's
+    column, or end in it.
 
     Parameters
     ----------
@@ -28,14 +33,16 @@ def figure_names(names: Sequence[str], columns: Iterable[int]) -> list[str]:
     def drawable(name: str) -> bool:
         return bool(name.strip()) and all(each.isprintable() and font.get_char_index(ord(each)) for each in name)
 
-    shown = [(shortened(name), column) for name, column in zip(names, columns, strict=True)]
-    # a dollar sign would start a formula
-    return [name.replace("$", r"\$") if drawable(name) else f"[{column}]" for name, column in shown]
+    labels = [column_label(column) for column in columns]
+    cut = [shortened(name) if drawable(shortened(name)) else label for name, label in zip(names, labels, strict=True)]
+    count = Counter(cut)
+    apart = [
+        short if count[short] == 1 or short == label else f"{shortened(name, LONGEST - len(label) - 3)} ({label})"
+        for short, name, label in zip(cut, names, labels, strict=True)
+    ]
+    return [name.replace("$", r"\$") for name in apart]  # a dollar sign would start a formula
 
 
 def shortened(name: str, longest: int = LONGEST) -> str:
-    """A name of no more than ``longest`` letters: what tells names apart is often at their end."""
-    if len(name) <= longest:
-        return name
-    tail = longest // 3
-    return f"{name[: longest - tail - 1]}…{name[-tail:]}"
+    """A name of no more than ``longest`` letters, cut at its end."""
+    return name if len(name) <= longest else f"{name[: longest - 1]}…"

@@ -11,6 +11,7 @@ import numpy as np
 
 from spae_dask.blocks import RowBlocks
 from spae_dask.errors import InvalidInput, NotFound
+from spae_dask.storage.bounded import bounded
 from spae_dask.storage.masks import Mask, find_mask, refuse_mask, under_mask
 from spae_dask.storage.no_code import refuse_code
 from spae_dask.storage.sources.csr_blocks import open_csr, shape_of
@@ -161,7 +162,7 @@ def _names_of_var(root: Any, matrix: Any, path: str) -> tuple[str, ...] | None:
     if shape is None or len(shape) != 2:
         return None
     if is_array(var) and var.dtype.names and var.shape == (shape[1],):
-        return tuple(_text(each) for each in np.asarray(var[:])[var.dtype.names[0]])
+        return tuple(_text(each) for each in np.asarray(bounded(var)[:])[var.dtype.names[0]])
     if not _is_group(var):
         return None
     column = var.get(_text(var.attrs.get("_index", "_index")))
@@ -170,7 +171,7 @@ def _names_of_var(root: Any, matrix: Any, path: str) -> tuple[str, ...] | None:
     if not is_array(column) or column.shape != (shape[1],):
         return None
     refuse_code(column, f"the names of the columns of {path}")
-    return tuple(_text(each) for each in np.asarray(column[:]))
+    return tuple(_text(each) for each in np.asarray(bounded(column)[:]))
 
 
 def _path_of_var(path: str) -> str:
@@ -188,14 +189,15 @@ def _mask_of_var(root: Any, matrix: Any, path: str, mask: str | None, name: str)
 
     def read(column: str) -> Any:
         if is_records:
-            return np.asarray(var[:])[column]
+            return np.asarray(bounded(var)[:])[column]
         values = var[column]
-        if _encoding(values) == "nullable-boolean" and "values" in values and not np.asarray(values["mask"][:]).any():
+        nullable = _encoding(values) == "nullable-boolean" and "values" in values
+        if nullable and not np.asarray(bounded(values["mask"])[:]).any():
             values = values["values"]
         if not is_array(values):
             return np.asarray(_encoding(values))  # no array of booleans, which is what is told
         refuse_code(values, f"{column} of {name}")
-        return np.asarray(values[:]) if values.ndim else np.asarray(None)
+        return np.asarray(bounded(values)[:]) if values.ndim else np.asarray(None)
 
     return find_mask(mask, _path_of_var(path), names, read, shape[1], name)
 

@@ -123,6 +123,7 @@ def open_zarr_object(
     """A ``zarr.Array``, or the member ``array`` of a ``zarr.Group``; ``mask`` and ``decode`` as for ``open_matrix``."""
     import zarr
 
+    from spae_dask.storage.bounded import bounded
     from spae_dask.storage.groups import Member, choose_member, open_sparse_group
     from spae_dask.storage.sources.counted import grid_of
     from spae_dask.storage.sources.declared import coding_of, declared_conversion
@@ -142,6 +143,7 @@ def open_zarr_object(
         with _metadata_of_members(name):
             return open_sparse_group(member)
     refuse_code(member.node, member.name)
+    member = replace(member, node=bounded(member.node))
     check_two_dimensional(member.node.ndim, member.node.shape, member.name)
     if not isinstance(member.node.metadata.attributes, dict):
         raise InvalidInput(

@@ -236,17 +236,21 @@ random_state, memory_limit, checkpoint, progress
         Returns
         -------
         xarray.Dataset
-            Along ``entry``: ``component``, ``coefficient`` and ``cell``, its name.
+            Along ``entry``: ``component``, ``coefficient``, ``cell``, its name, and the coordinates of the cell, such
+            as ``lat`` and ``lon``. A coordinate of one of these names is called ``cell_NAME``.
         """
         encoder = self._fitted().encoder
         H, names = encoder.components_, encoder.feature_names_in_
         entries = [(j, c) for j in range(len(H)) for c in np.argsort(-np.abs(H[j]), kind="stable") if H[j, c] != 0]
+        table: dict[str, Any] = {
+            "component": ("entry", np.array([j + 1 for j, _ in entries], dtype=np.int64)),
+            "coefficient": ("entry", np.array([H[entry] for entry in entries], dtype=np.float64)),
+            "cell": ("entry", np.array([names[c] for _, c in entries], dtype=object)),
+        }
+        cells = self.cells_.numbers[np.array([c for _, c in entries], dtype=np.intp)]
+        places = self.layout_.places(cells, "entry")
         return xr.Dataset(
-            {
-                "component": ("entry", np.array([j + 1 for j, _ in entries], dtype=np.int64)),
-                "coefficient": ("entry", np.array([H[entry] for entry in entries], dtype=np.float64)),
-                "cell": ("entry", np.array([names[c] for _, c in entries], dtype=object)),
-            }
+            table | {f"cell_{name}" if name in {*table, "entry"} else name: place for name, place in places.items()}
         )
 
     def explained_variance_ratio(self) -> xr.DataArray:

@@ -65,3 +65,25 @@ def test_a_mask_of_data_without_var_is_refused(spae: Any, tmp_path: Path) -> Non
     ended = spae("check", tmp_path / "x.npy", "--mask", "var/odd")
     assert ended.code == 3
     assert "--columns" in ended.err
+
+
+def test_a_pipeline_fits_and_evaluates_under_the_mask_it_names(spae: Any, file: Path, tmp_path: Path) -> None:
+    steps = """
+        output = "results"
+        [[step]]
+        kind = "fit"
+        name = "encoder"
+        data = "x.h5ad"
+        mask = "var/odd"
+        n_components = 2
+        n_nonzero = 3
+        [[step]]
+        kind = "evaluate"
+        name = "evaluation"
+        data = "x.h5ad"
+        encoder = "@encoder"
+    """
+    (tmp_path / "pipeline.toml").write_text(steps)
+    ended = spae("run", tmp_path / "pipeline.toml")
+    assert ended.code == 0
+    assert (ended.out + ended.err).count(f"uses {ODD.sum()} of {D} columns: var/odd") == 2

@@ -403,7 +403,7 @@ def test_the_best_swap_gains_what_it_says_and_exchange_ends_where_no_swap_gains(
 @settings(deadline=None, max_examples=30)
 def test_kicks_and_power_pursuit_never_gain_less(seed, size):
     _, _, problem = one_column_problem(seed)
-    start = best_on_support(problem, pursue(problem, problem.best_codes(1)[:, 0], size))
+    start = best_on_support(problem, pursue(problem, problem.products(problem.best_codes(1)[:, 0]), size))
     assert start is not None
 
     assert power_pursuit(problem, start, size).gain >= start.gain
@@ -413,7 +413,7 @@ def test_kicks_and_power_pursuit_never_gain_less(seed, size):
 def test_pursuit_finds_the_columns_a_code_was_made_of():
     X = np.random.default_rng(0).standard_normal((40, 30))
     problem = reduce_core(X, np.arange(30)).problem([])
-    target = problem.columns[:, [3, 8, 21]] @ [1.0, -2.0, 1.5]
+    target = problem.products(problem.columns([3, 8, 21]) @ [1.0, -2.0, 1.5])
 
     assert set(pursue(problem, target, 3)) == {3, 8, 21}
     assert pursue(problem, target, 3, kept=[8, 21]) == (8, 21, 3)

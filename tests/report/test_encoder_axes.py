@@ -94,13 +94,13 @@ def test_loadings_of_many_are_those_of_the_largest_shares(axes):
     places = np.sort(np.argsort(-found.shares)[:MAX_UPRIGHT])
     shown = axes.collections[0].get_array()
     np.testing.assert_array_equal(shown, found.components[:MAX_COMPONENTS, places])
-    assert [label.get_text() for label in axes.get_xticklabels()] == [f"[{place}]" for place in places]
+    assert [label.get_text() for label in axes.get_xticklabels()] == [f"column {place}" for place in places]
 
 
 def test_names_that_would_do_harm_are_drawn(axes):
     draw_encoder_loadings(axes, results(2, len(HOSTILE), names=HOSTILE))
     axes.figure.savefig("/dev/null", format="svg")
-    assert "[4]" in [label.get_text() for label in axes.get_xticklabels()]
+    assert "column 4" in [label.get_text() for label in axes.get_xticklabels()]
 
 
 def test_explained_variance_is_drawn_beside_pcas(axes):

@@ -1,5 +1,6 @@
 """The page about an encoder: what it says, what it does with hostile names, and how a browser takes it."""
 
+import json
 import re
 
 import numpy as np
@@ -141,7 +142,7 @@ def test_loadings_of_many_components_share_a_column():
     k = MAX_COLUMNS + 1
     table = table_of(page_with(features_section(results(k, k, components=np.eye(k)))), "share")
     assert table.columns[-1] == "loadings"
-    assert table.rows["[4]"][-1] == "5: 1.0000"
+    assert table.rows["column 4"][-1] == "5: 1.0000"
 
 
 def test_of_very_many_features_the_largest_shares_are_listed(monkeypatch):
@@ -192,7 +193,7 @@ def test_hostile_names_are_text_and_nothing_else():
     assert "mine" not in page.headings
     rows = table_of(page, "share").rows
     for name in HOSTILE:
-        assert (name or "[6]") in rows
+        assert (name or "column 6") in rows
 
 
 def test_the_page_allows_no_script_but_its_own():
@@ -287,6 +288,38 @@ def test_searching_hides_what_does_not_match_and_counts(page):
 def test_the_page_is_not_wider_than_the_window(page, width):
     script = "document.title = document.documentElement.scrollWidth"
     assert int(result_of(page, script, width)) <= width
+
+
+@needs_browser
+def test_figures_on_a_narrow_screen_are_as_large_as_they_were_drawn_and_scroll(page):
+    script = """
+        const images = Array.from(document.querySelectorAll("figure img"));
+        const boxes = images.map((each) => each.closest(".wide"));
+        const told = [Math.min(...images.map((each) => each.getBoundingClientRect().width)),
+                      Math.max(...boxes.map((each) => each.getBoundingClientRect().right)),
+                      boxes.every((each) => each.scrollWidth > each.clientWidth && each.tabIndex === 0)];
+        document.title = JSON.stringify(told);
+    """
+    width, right, scroll = json.loads(result_of(page, script, 500))
+    assert width >= 700
+    assert right <= 500
+    assert scroll
+
+
+@pytest.mark.parametrize("of_another_k", [False, True])
+def test_without_encoders_of_other_sizes_there_is_no_figure_of_them(of_another_k):
+    found = results()
+    other = curve(found.certificate.n_components + 1) if of_another_k else None
+    page = page_of(found, curve=other)
+    assert len(page.alts) == len(page_of(found, curve=curve()).alts) - 1
+    assert "not known to this report" in page.text
+
+
+def test_the_tooltip_of_the_heat_map_has_names_whole_that_are_cut():
+    names = ("short", "a name that is much too long for any figure, <really>", "c", "d")
+    html = html_of(results(names=names))
+    assert "a name that is much too long fo…: a name that is much too long for any figure, &lt;really&gt;" in html
+    assert "short: short" not in html
 
 
 @needs_browser

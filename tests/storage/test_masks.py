@@ -13,6 +13,8 @@ from sklearn.utils import Bunch
 
 from spae_dask import ColumnSelector, SparseEncoder, evaluate, load_encoder, plan
 from spae_dask.errors import InvalidInput
+from spae_dask.estimators.applying import open_like
+from spae_dask.estimators.layout_notes import mask_note
 from spae_dask.estimators.saved import save_encoder
 from spae_dask.report.reproduce import fit_command, python_lines
 from spae_dask.scanpy import sparse_pca
@@ -105,13 +107,19 @@ def test_the_encoder_reads_the_columns_of_its_fit_again(given: Any, tmp_path: Pa
         assert evaluate(given, each).loss == pytest.approx(encoder.certificate_.loss)
 
 
-def test_new_cells_without_the_mask_give_the_genes_of_the_fit_by_name(tmp_path: Path) -> None:
+@pytest.mark.parametrize("has_mask", [False, True])
+def test_new_cells_with_another_mask_or_none_give_the_genes_of_the_fit_by_name(has_mask: bool) -> None:
     encoder = SparseEncoder(2, n_nonzero=3).fit(cells())
     new = cells(n=7)[:, ::-1].copy()
-    del new.var["highly_variable"]
+    if has_mask:
+        new.var["highly_variable"] = ODD
+    else:
+        del new.var["highly_variable"]
     np.testing.assert_allclose(
         encoder.transform(new), encoder.transform(pd.DataFrame(cells(n=7).X, columns=NAMES).loc[:, VARIABLE])
     )
+    source = open_like(encoder, new)
+    assert mask_note(source) == f"uses {VARIABLE.sum()} of {D} columns: those of the fit, by name"
     without = new[:, :6].copy()
     with pytest.raises(InvalidInput, match="now missing"):
         encoder.transform(without)

@@ -165,6 +165,7 @@ class WhichData:
         """
         from spae_dask.blocks import asked_of
         from spae_dask.estimators.applying import open_like
+        from spae_dask.estimators.layout_notes import mask_note
         from spae_dask.estimators.runtime import memory_given
         from spae_dask.storage.open import open_matrix
 
@@ -176,9 +177,9 @@ class WhichData:
             "memory_limit": memory_given(memory),
         }
         source = open_matrix(data, **which) if encoder is None else open_like(encoder, data, **which)
-        asked = asked_of(source)
-        if screen is not None and "n_columns" in asked:
-            screen.note(f"columns   uses {source.shape[1]:,} of {asked['n_columns']:,} columns: {asked['mask']}")
+        asked, told = asked_of(source), mask_note(source)
+        if screen is not None and told is not None:
+            screen.note(f"columns   {told}")
             screen.document |= {"mask": asked["mask"], "n_columns": asked["n_columns"]}
         return source
 

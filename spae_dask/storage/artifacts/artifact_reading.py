@@ -15,6 +15,7 @@ from spae_dask.errors import InvalidInput, NotFound, SpaeError, StorageError
 from spae_dask.plain_files import beside
 from spae_dask.storage.artifacts.artifact import FORMAT, FORMAT_VERSION, RECORDS, STORED, EncoderArtifact, digest_of
 from spae_dask.storage.artifacts.artifact_checks import check_shapes, check_size, check_values, damaged
+from spae_dask.storage.bounded import bounded
 from spae_dask.storage.no_code import refuse_code
 from spae_dask.storage.odd_files import refuse_odd_chunks, refuse_odd_metadata
 from spae_dask.storage.remote.address import is_remote, parse_address
@@ -164,7 +165,7 @@ def _members(group: zarr.Group, name: str) -> dict[str, Any]:
             wanted = f"{ndim} dimension(s) of {np.dtype(dtype)}"
             raise InvalidInput(damaged(name, f"{key!r} is {member.shape} of {member.dtype}, not {wanted}"))
         refuse_code(member, f"{name}/{key}")
-        members[key] = member
+        members[key] = bounded(member)
     return members
 
 

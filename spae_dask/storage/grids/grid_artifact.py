@@ -22,6 +22,7 @@ import zarr
 
 from spae_dask.errors import InvalidInput, StorageError
 from spae_dask.storage.artifacts.artifact_checks import damaged
+from spae_dask.storage.bounded import bounded
 from spae_dask.storage.grids.grid_layout import GridLayout
 from spae_dask.storage.grids.xarray_blocks import Cells
 from spae_dask.storage.writing.json_values import from_json, to_json
@@ -159,7 +160,7 @@ def _read(group: zarr.Group, record: Mapping[str, Any], name: str) -> xr.Variabl
     if "texts" in record:
         return xr.Variable(record["dims"], np.array(record["texts"], dtype=object), attrs)
     try:
-        values = np.asarray(group[record["key"]][...], order="C")  # type: ignore[index]
+        values = np.asarray(bounded(group[record["key"]])[...], order="C")
     except Exception as error:  # codecs and stores raise what they please
         raise StorageError(damaged(name, f"its grid cannot be read ({type(error).__name__}: {error})")) from error
     if _digest(values) != record["sha256"]:

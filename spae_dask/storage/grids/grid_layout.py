@@ -1,5 +1,6 @@
 """How an array with named dimensions is laid out as a matrix: rows are samples, columns the cells of its grid."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -67,6 +68,14 @@ class GridLayout:
         told = [[f"{dim}={label}" for label in each] for dim, each in zip(self.feature_dims, labels, strict=True)]
         places = zip(*np.unravel_index(cells, self.shape), strict=True)
         return tuple(", ".join(each[i] for each, i in zip(told, place, strict=True)) for place in places)
+
+    def places(self, cells: Ints, along: str) -> dict[str, xr.DataArray]:
+        """Coordinates of some cells along a dimension; the number of the place where a dimension has none."""
+        where = dict(zip(self.feature_dims, np.unravel_index(cells, self.shape), strict=True))
+        at = {dim: xr.DataArray(np.asarray(place, dtype=np.int64), dims=along) for dim, place in where.items()}
+        picked = self.coords.isel({dim: place for dim, place in at.items() if dim in self.coords.dims})
+        found = {str(name): coord.variable for name, coord in picked.coords.items() if coord.ndim}
+        return {name: xr.DataArray(values) for name, values in (at | found).items()}
 
     def on_grid(self, values: npt.NDArray[Any], cells: Ints, fill: Any) -> npt.NDArray[Any]:
         """Values (..., d) of some cells on the whole grid (..., *shape), with ``fill`` in all other cells."""
@@ -202,7 +211,24 @@ def dim_labels(coords: Any, dim: str, size: int) -> list[str]:
     """A text for each place along a dimension: its coordinate, or numbers from 0."""
     if dim not in coords.coords:
         return [str(i) for i in range(size)]
-    return [_label(value) for value in coords.coords[dim].values]
+    values = coords.coords[dim].values
+    return _rounded(values) if values.dtype.kind == "f" else [_label(value) for value in values]
+
+
+def _rounded(values: npt.NDArray[np.floating[Any]]) -> list[str]:
+    """Coordinates with as many decimals as tell the places of the grid apart: float32 leaves noise below them."""
+    spacing = nearest(values.astype(np.float64))
+    if spacing is None:
+        return [_label(value) for value in values]
+    decimals = 2 - math.floor(math.log10(spacing))  # rounds by less than a hundredth of the spacing
+    # a negative zero would have a sign
+    return [repr(round(float(value), decimals) + 0.0) for value in values]
+
+
+def nearest(values: npt.NDArray[np.float64]) -> float | None:
+    """Distance of the nearest two places of an index; None if there are no two."""
+    steps = np.diff(np.unique(values[np.isfinite(values)]))
+    return float(steps.min()) if steps.size else None
 
 
 def _label(value: Any) -> str:
@@ -249,8 +275,8 @@ def _same_place(coord: xr.DataArray) -> float:
     """
     values = coord.values.astype(np.float64)
     if coord.dims == (coord.name,):  # the nearest places of an index
-        steps = np.diff(np.unique(values))
-        spacings = [float(np.min(steps[steps > 0]))] if np.any(steps > 0) else []
+        step = nearest(values)
+        spacings = [] if step is None else [step]
     else:
         by_axis = [np.abs(np.diff(values, axis=axis)) for axis in range(coord.ndim)]
         spacings = [float(np.median(each[each > 0])) for each in by_axis if np.any(each > 0)]

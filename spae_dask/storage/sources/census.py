@@ -28,6 +28,9 @@ N_NAMED = 5
 FEW_SHARDS = 10_000
 """Shards on a disk whose indexes are read without being asked: a second's work."""
 
+LISTED_NBYTES = 96
+"""Bytes of a listed object at the peak: 16 are kept, and the rest is taken while objects are sorted and compared."""
+
 
 @dataclass(frozen=True)
 class ChunkCensus:
@@ -135,6 +138,22 @@ def count_chunks(source: RowBlocks, *, deep: bool = False) -> Counted:
     visited = _visit(source, counted)
     whole = _is_zarr(source) and censuses and len(censuses) == visited.n_arrays
     return Counted(visited.source, _together(censuses) if whole else None, Snapshot(tuple(visited.parts)))
+
+
+def listing_nbytes(source: RowBlocks) -> int:
+    """Bytes that `count_chunks`, and the listings after it, take at their peak if all objects are stored."""
+    counts: list[int] = []
+
+    def count(array: ZarrArray) -> ZarrArray:
+        if store_of(array).supports_listing:
+            counts.append(math.prod(grid_of(array)))
+        return array
+
+    if isinstance(source, ReadsZarr):
+        source.with_arrays(count)
+    if isinstance(source, ReadsFiles):
+        counts.append(len(source.files))
+    return LISTED_NBYTES * sum(counts)
 
 
 @dataclass

@@ -12,6 +12,7 @@ from zarr.storage import MemoryStore
 
 from spae_dask.blocks import StoredEntries, in_canonical_form
 from spae_dask.errors import InvalidInput
+from spae_dask.storage.bounded import bounded
 from spae_dask.storage.no_code import refuse_code
 from spae_dask.storage.readable import MAX_LENGTH, MAX_SPARSE_ROWS
 from spae_dask.storage.sources.counted import ArrayChange, store_of
@@ -242,6 +243,7 @@ def open_csr(
         raise InvalidInput(f"{name} calls itself a csr_matrix but lacks the {lacks}. Write it again, or ask its maker.")
     for key, array in arrays.items():
         refuse_code(array, f"{name}/{key}")
+        arrays[key] = bounded(array)
     n, d = shape
     if kept is not None:
         arrays = {key: kept(array) for key, array in arrays.items()}

@@ -62,9 +62,20 @@ class StoredObjects:
     marks: npt.NDArray[np.uint64]
     name: Callable[[int], str]
 
-    def pairs(self) -> set[tuple[int, int]]:
-        """Numbers and marks."""
-        return set(zip(self.numbers.tolist(), self.marks.tolist(), strict=True))
+    def changed(self, before: "StoredObjects") -> npt.NDArray[np.int64]:
+        """Numbers of the objects that are stored now or before alone, or are not the same; ascending."""
+        return np.union1d(self._not_in(before), before._not_in(self))
+
+    def _not_in(self, other: "StoredObjects") -> npt.NDArray[np.int64]:
+        """Numbers of the objects that the other lacks, or has with another mark."""
+        if not other.numbers.size:
+            return self.numbers
+        at = np.searchsorted(other.numbers, self.numbers)
+        np.minimum(at, other.numbers.size - 1, out=at)
+        same = other.numbers[at] == self.numbers
+        same &= other.marks[at] == self.marks
+        lone: npt.NDArray[np.int64] = self.numbers[~same]
+        return lone
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +89,8 @@ class Snapshot:
         """SHA-256 of all numbers and marks; of a source without stored objects that of nothing."""
         digest = hashlib.sha256()
         for part in self.parts:
-            digest.update(np.int64(part.numbers.size).tobytes() + part.numbers.tobytes() + part.marks.tobytes())
+            for each in (np.array([part.numbers.size]), part.numbers, part.marks):
+                digest.update(each.data)
         return digest.hexdigest()
 
     def difference(self, before: "Snapshot") -> str | None:
@@ -88,12 +100,12 @@ class Snapshot:
         if len(self.parts) != len(before.parts):
             return "the store is not there any more, or no longer tells what it holds"
         for now, then in zip(self.parts, before.parts, strict=True):
-            changed = now.pairs() ^ then.pairs()
-            if changed:
-                number = min(changed)[0]
+            changed = now.changed(then)
+            if changed.size:
+                number = int(changed[0])
                 there = [number in part.numbers for part in (then, now)]
                 happened = "was written again" if all(there) else "appeared" if there[1] else "was removed"
-                n_others = len({each for each, _ in changed}) - 1
+                n_others = changed.size - 1
                 others = f", and {n_others:,} more changed" if n_others else ""
                 return f"{now.name(number)} of {now.where} {happened}{others}"
         return None
@@ -111,7 +123,7 @@ class Snapshot:
                 arrays = [file[name] for name in file.files]
             before = [StoredObjects("", *pair, str) for pair in zip(arrays[::2], arrays[1::2], strict=True)]
             return self.difference(Snapshot(tuple(before)))
-        except (OSError, ValueError, TypeError, KeyError, BadZipFile):
+        except (OSError, ValueError, TypeError, LookupError, BadZipFile):
             return None
 
 
@@ -184,7 +196,7 @@ class Listing:
         """All of them; None if the listing lacks even the metadata, as that of a plain web server does."""
         if not self._has_metadata:
             return None
-        numbers, marks = np.array(self._numbers, dtype=np.int64), np.array(self._marks, dtype=np.uint64)
+        numbers, marks = np.asarray(self._numbers, dtype=np.int64), np.asarray(self._marks, dtype=np.uint64)
         order = np.argsort(numbers, kind="stable")
         return StoredObjects(place_of(self.array), numbers[order], marks[order], self._name)
 
