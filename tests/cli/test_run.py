@@ -16,7 +16,7 @@ from tests.cli.conftest import D, planted
 from tests.cli.test_exit_codes import failed
 from tests.cli.test_interrupts import interrupt_in_pass, wait_for_line
 
-README = Path(__file__).parents[2] / "README.md"
+PAGE = Path(__file__).parents[2] / "docs" / "run" / "pipelines.md"
 
 TWO = """output = "out"
 
@@ -183,8 +183,8 @@ def test_one_cluster_serves_all_steps(spae, pipeline):
     assert ended.err.count("cluster   tls://") == 1
 
 
-def test_the_example_of_the_readme_runs(spae, tmp_path):
-    text = README.read_text(encoding="utf-8")
+def test_the_example_of_the_documentation_runs(spae, tmp_path):
+    text = PAGE.read_text(encoding="utf-8")
     (example,) = (each for each in re.findall(r"```toml\n(.*?)```", text, re.DOTALL) if "[[step]]" in each)
     assert len(tomllib.loads(example)["step"]) > 2
     (tmp_path / "pipeline.toml").write_text(example)

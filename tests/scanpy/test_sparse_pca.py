@@ -311,11 +311,11 @@ def test_what_cannot_be_written_to_is_refused_before_it_is_read(tmp_path: Path) 
         sparse_pca(adata[:, :5], 2)
 
 
-def test_the_readme_shows_what_happens() -> None:
-    readme = (Path(__file__).parents[2] / "README.md").read_text()
-    example = re.findall(r"```python\n(.*?)```", readme.split("## Single cells")[1].split("\n## ")[0], re.DOTALL)[0]
+def test_the_documentation_shows_what_happens() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "data" / "anndata.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     names: dict[str, Any] = {}
-    exec(compile(example, "README.md", "exec"), names)
+    exec(compile(example, "anndata.md", "exec"), names)
     assert names["adata"].var["spae_selected"].sum() == 40
     assert round(names["adata"].uns["spae"]["ratio"], 3) == 1.015
     assert "the 40 genes" in example
