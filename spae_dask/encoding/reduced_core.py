@@ -62,6 +62,10 @@ class ReducedCore:
         return self.sigma**2
 
     @cached_property
+    def _total(self) -> float:
+        return float(np.sum(self.squares)) or 1.0
+
+    @cached_property
     def _all_products(self) -> tuple[FloatArray, FloatArray] | None:
         m, c = self.columns.shape
         if c > max(_ALL_PRODUCTS, 2 * m):
@@ -95,36 +99,41 @@ class ReducedCore:
 
     def loss(self, codes: Sequence[FloatArray], spreads: Sequence[float] | None = None) -> float:
         """Loss left by these codes; ``spreads`` are the lengths of their coefficients of unit columns."""
-        U = self._basis(codes, spreads)
-        left = float(self.squares @ (1.0 - np.sum(U**2, axis=1)))
-        if left < _BY_DIFFERENCE * float(np.sum(self.squares)):
-            outside = residual(np.diag(self.sigma), U)
-            left = float(np.vdot(outside, outside))
-        return left + self.remainder
+        share = self._outside(codes, spreads)[1]
+        if share >= _BY_DIFFERENCE:
+            return share * self._total + self.remainder
+        left = residual(np.diag(self.sigma), self._basis(codes, spreads))
+        return float(np.vdot(left, left)) + self.remainder
 
     def problem(self, codes: Sequence[FloatArray], *, spreads: Sequence[float] | None = None) -> ColumnProblem:
         """Problem of one more column beside these codes."""
-        U = self._basis(codes, spreads)
-        if float(self.squares @ (1.0 - np.sum(U**2, axis=1))) >= _BY_PRODUCTS * float(np.sum(self.squares)):
+        U, share = self._outside(codes, spreads)
+        if share >= _BY_PRODUCTS:
             return column_problem(self, U)
-        return column_problem(self._without(U), U[:, :0])
+        return column_problem(self._without(self._basis(codes, spreads)), U[:, :0])
 
     def _without(self, U: FloatArray) -> "ReducedCore":
         """The core less all that codes with orthonormal basis U explain; to the digits of what is left."""
         W, sigma = _left_singular(residual(np.diag(self.sigma), U))
         return replace(self, columns=W.T @ residual(self.columns, U), sigma=sigma)
 
-    def _basis(self, codes: Sequence[FloatArray], spreads: Sequence[float] | None) -> FloatArray:
+    def _outside(self, codes: Sequence[FloatArray], spreads: Sequence[float] | None) -> tuple[FloatArray, float]:
+        """Orthonormal basis of the codes, made fast if they are far apart, and the share of the total it leaves."""
         if not codes:
-            return np.zeros((self.sigma.size, 0))
+            return np.zeros((self.sigma.size, 0)), 1.0
         C = np.array(codes).T
+        R, not_positive = dpotrf(C.T @ C)
+        if not not_positive and np.min(np.diagonal(R)) > _FAR_APART > self.rank_tol * max(spreads or [1.0]):
+            U: FloatArray = dtrsm(1.0, R, C, side=1)
+        else:
+            U = self._basis(codes, spreads)
+        return U, float(self.squares @ (1.0 - np.sum(U**2, axis=1))) / self._total
+
+    def _basis(self, codes: Sequence[FloatArray], spreads: Sequence[float] | None) -> FloatArray:
+        """The same basis by Householder's method, orthonormal to the last digit."""
         # the noise of a code is that of the unit columns, as many times as its coefficients hold them
         tolerances = self.rank_tol * np.maximum(1.0, np.ones(len(codes)) if spreads is None else np.array(spreads))
-        R, not_positive = dpotrf(C.T @ C)
-        if not not_positive and np.min(np.diagonal(R)) > _FAR_APART > np.max(tolerances):
-            basis: FloatArray = dtrsm(1.0, R, C, side=1)
-            return basis
-        return orthonormal_basis(C, rank_tol=tolerances)
+        return orthonormal_basis(np.array(codes).T, rank_tol=tolerances)
 
 
 def reduce_core(scaled: FloatArray, candidates: IntArray, *, rank_tol: float = DEPENDENT) -> ReducedCore:

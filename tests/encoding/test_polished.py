@@ -285,11 +285,14 @@ def test_columns_beyond_the_rank_are_left_out():
 
 
 def test_a_spectrum_of_many_magnitudes_is_followed_to_its_end():
-    X = with_spectrum(np.random.default_rng(0), 8, 30, 10.0 ** -np.arange(8))
+    ratios = []
+    for seed in range(3):
+        X = with_spectrum(np.random.default_rng(seed), 8, 30, 10.0 ** -np.arange(8))
+        ratios.append(information_loss(X, encode_polished(X, 6, 3).H, 6))
 
-    found = encode_polished(X, 6, 3)
-
-    assert information_loss(X, found.H, 6) <= 1.001
+    # without the small singular values no search would come near: all losses would be rounding
+    assert np.median(ratios) <= 1.001
+    assert max(ratios) <= 1.01
 
 
 def test_with_r_at_least_d_the_loss_is_that_of_pca():
