@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from spae_dask.algorithms.problem import Problem, check_count
+from spae_dask.algorithms.parameters import FitParameters, check_count
 from spae_dask.blocks import ArrayBlocks
 from spae_dask.engine.events import Event
 from spae_dask.errors import InvalidInput, RankDeficientWarning
@@ -90,7 +90,7 @@ class ColumnSelector(CertificateRepr, SelectorMixin, BaseEstimator):  # type: ig
         source = with_missing(open_matrix(X), self.missing_value)
         check_count("n_columns", self.n_columns, source.shape[1])
         half = max(1, int(self.n_columns) // 2)
-        problem = Problem(
+        params = FitParameters(
             n_components=half if self.n_components is None else self.n_components,
             n_nonzero=self.n_columns,
             method="batch",
@@ -101,7 +101,7 @@ class ColumnSelector(CertificateRepr, SelectorMixin, BaseEstimator):  # type: ig
             missing=self.missing,
             seed=seed_of(self.random_state),
         )
-        made = fit(source, problem, self.memory_limit, self.progress, checkpoint_at(self.checkpoint))
+        made = fit(source, params, self.memory_limit, self.progress, checkpoint_at(self.checkpoint))
         fitted = made.fitted
         if fitted.chosen.size < self.n_columns:
             warnings.warn(

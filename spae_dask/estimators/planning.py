@@ -9,7 +9,7 @@ from dask.system import CPU_COUNT
 from distributed import Client
 
 from spae_dask.accumulators import Accumulator
-from spae_dask.algorithms.problem import Problem
+from spae_dask.algorithms.parameters import FitParameters
 from spae_dask.blocks import LazyRowBlocks, RowBlocks
 from spae_dask.engine.calibration import Calibration
 from spae_dask.engine.calibration import calibrate as calibrate_source
@@ -120,7 +120,7 @@ def plan(
         If a block that is read for the times cannot be.
     """
     source = with_missing(open_matrix(x), missing_value)
-    problem = Problem(
+    params = FitParameters(
         n_components,
         n_nonzero,
         eps,
@@ -147,38 +147,38 @@ def plan(
         seed=seed_of(random_state),
     )
     client = active_client(source) if resources is None else None
-    return plan_problem(source, problem, client, memory_limit, calibrate=calibrate, resources=resources)
+    return plan_for(source, params, client, memory_limit, calibrate=calibrate, resources=resources)
 
 
-def plan_problem(
+def plan_for(
     source: RowBlocks,
-    problem: Problem,
+    params: FitParameters,
     client: Client | None,
     memory_limit: int | str | None,
     *,
     calibrate: bool = False,
     resources: Resources | None = None,
 ) -> Plan:
-    """Plan a checked problem on given resources; the strategy is the same whether or not rates are measured."""
-    problem.check(*source.shape)
+    """Plan a fit on given resources; the strategy is the same whether or not rates are measured."""
+    params.check(*source.shape)
     there = resources_for(client, memory_limit) if resources is None else resources
     refuse_wide(source.shape[1], there.memory_limit)
-    nominal = price_all(problem, source, there)
-    strategy, why = choose(problem, source, nominal)
-    problem.check_strategy(strategy)
+    nominal = price_all(params, source, there)
+    strategy, why = choose(params, source, nominal)
+    params.check_strategy(strategy)
     made, notes = STRATEGIES[strategy], layout_notes(source)
     if strategy == "sample":
-        refuse_large_core(source.shape[1], made.finish(problem, source.shape).nbytes, there)
-        notes = [*sample_notes(source, problem.seed), *notes]
+        refuse_large_core(source.shape[1], made.finish(params, source.shape).nbytes, there)
+        notes = [*sample_notes(source, params.seed), *notes]
 
     def planned(prices: Sequence[Alternative], calibration: Calibration | None) -> Plan:
         return make_plan(
             source,
-            made.passes(problem, source),
+            made.passes(params, source),
             there,
             strategy=strategy,
             reason=f"{why}; {standing(strategy, prices)}",
-            finish=made.finish(problem, source.shape),
+            finish=made.finish(params, source.shape),
             notes=notes,
             calibration=calibration,
             alternatives=prices,
@@ -193,55 +193,57 @@ def plan_problem(
         raise MemoryBudgetExceeded(f"{error} Or strategy={others[0]!r}, which fits.") from None
     if not calibrate or isinstance(source, LazyRowBlocks):
         return plan
-    measured = _calibrated(problem, source, plan)
-    prices = price_all(problem, source, there, measured)
+    measured = _calibrated(params, source, plan)
+    prices = price_all(params, source, there, measured)
     return planned(prices, measured)
 
 
-def _calibrated(problem: Problem, source: RowBlocks, plan: Plan) -> Calibration:
+def _calibrated(params: FitParameters, source: RowBlocks, plan: Plan) -> Calibration:
     """Rates measured for the strategies that fit, the chosen one's first."""
     prices = plan.alternatives
     fit = [each.strategy for each in prices if each.refusal is None and STRATEGIES[each.strategy].tried]
     fit.sort(key=lambda name: name != plan.strategy)
     return calibrate_source(
         source,
-        {name: STRATEGIES[name].passes(problem, source) for name in fit},
+        {name: STRATEGIES[name].passes(params, source) for name in fit},
         min(int(CPU_COUNT), plan.resources.n_workers * plan.tasks_per_worker),
         room=usable(plan.resources.memory_limit) // 2,
     )
 
 
-def plan_stream(problem: Problem, source: RowBlocks, memory_limit: int | str | None) -> tuple[str, Accumulator[Any]]:
+def plan_stream(
+    params: FitParameters, source: RowBlocks, memory_limit: int | str | None
+) -> tuple[str, Accumulator[Any]]:
     """Strategy and recipe for rows that come a batch at a time, in this process; ``source`` is the first batch.
 
     Raises
     ------
     InvalidInput
-        If the problem cannot be solved on rows that are seen once.
+        If the fit cannot be done on rows that are seen once.
     MemoryBudgetExceeded
         If what would be kept does not fit.
     """
     d = source.shape[1]
-    problem.check(None, d)
+    params.check(None, d)
     if (
-        problem.strategy in ("sketch", "sample", "paper")
-        or problem.samples
-        or problem.method == "doubly-sparse"
-        or problem.missing == "mean"
+        params.strategy in ("sketch", "sample", "paper")
+        or params.samples
+        or params.method == "doubly-sparse"
+        or params.missing == "mean"
     ):
         raise InvalidInput(
-            f"partial_fit sees every row once, and strategy={problem.strategy!r}, method={problem.method!r} with "
-            f"missing={problem.missing!r} needs to read again: it takes strategy 'auto', 'stream', 'gram' or 'tsqr', "
+            f"partial_fit sees every row once, and strategy={params.strategy!r}, method={params.method!r} with "
+            f"missing={params.missing!r} needs to read again: it takes strategy 'auto', 'stream', 'gram' or 'tsqr', "
             "method 'polished', 'batch' or 'iterative', and missing 'error' or 'zero'. fit does all of it."
         )
     resources = resources_for(None, memory_limit)
-    strategy = core_or_sketch(problem.strategy, source, resources, problem.precision)[0]
+    strategy = core_or_sketch(params.strategy, source, resources, params.precision)[0]
     strategy = "stream" if strategy == "sketch" else strategy
     # gaps are filled before rows are added
     kept = STRATEGIES[strategy]
-    ((_, recipe),) = kept.passes(replace(problem, missing="error"), source)
+    ((_, recipe),) = kept.passes(replace(params, missing="error"), source)
     # the state, a copy that the rows still waiting are added to, and its result
-    needed = 3 * recipe.state_nbytes + max(recipe.work_nbytes, kept.finish(problem, source.shape).nbytes)
+    needed = 3 * recipe.state_nbytes + max(recipe.work_nbytes, kept.finish(params, source.shape).nbytes)
     if needed > usable(resources.memory_limit):
         raise refuse(
             f"a stream of {d} features",

@@ -8,7 +8,7 @@ from distributed import Client
 
 from spae_dask.accumulators import Accumulator
 from spae_dask.algorithms.core import choose_strategy
-from spae_dask.algorithms.problem import Problem
+from spae_dask.algorithms.parameters import FitParameters
 from spae_dask.algorithms.sample import Result, SampledFit, block_order, fit_sample, may_stop, round_ends
 from spae_dask.algorithms.sample_estimate import Estimate
 from spae_dask.algorithms.sampling_error import Unlikeness
@@ -68,13 +68,13 @@ def sample_notes(source: RowBlocks, seed: int) -> list[str]:
 
 def fit_by_sample(
     counted: Counted,
-    problem: Problem,
+    params: FitParameters,
     client: Client | None,
     plan: Plan,
     watch: Watcher,
     checkpoint: Checkpoint | None = None,
 ) -> tuple[SampledFit, Tally]:
-    """Fit by the problem's tolerance, telling the watcher what each round knows.
+    """Fit by the fit's tolerance, telling the watcher what each round knows.
 
     Returns
     -------
@@ -101,7 +101,7 @@ def fit_by_sample(
     bounds = np.asarray(source.bounds, dtype=np.int64)
     integers = source.dtype.kind in "iub"
     fitted = fit_sample(
-        problem,
+        params,
         read,
         bounds,
         source.shape[1],

@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field, PlainValidator
 
 from spae_dask.algorithms.comparison import COMPARED
-from spae_dask.algorithms.problem import (
+from spae_dask.algorithms.parameters import (
     EVALUATIONS,
     METHODS,
     MISSING,

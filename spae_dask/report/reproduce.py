@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from spae_dask.algorithms.problem import KEEP
+from spae_dask.algorithms.parameters import KEEP
 from spae_dask.plain_files import in_shell, listed
 
 

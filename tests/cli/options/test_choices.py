@@ -2,7 +2,7 @@
 
 import pytest
 
-from spae_dask.algorithms import problem
+from spae_dask.algorithms import parameters
 from spae_dask.cli import ingest
 from spae_dask.cli.options import data, search, strategy
 from spae_dask.selection import SELECTIONS
@@ -12,13 +12,13 @@ from spae_dask.storage.writing.codecs import CODECS
 @pytest.mark.parametrize(
     ("offered", "known"),
     [
-        (search.Method, problem.METHODS),
+        (search.Method, parameters.METHODS),
         (search.Selection, SELECTIONS),
-        (strategy.Strategy, problem.STRATEGIES),
-        (strategy.Precision, problem.PRECISIONS),
-        (strategy.Projection, problem.PROJECTIONS),
-        (strategy.Split, problem.SPLITS),
-        (data.Missing, problem.MISSING),
+        (strategy.Strategy, parameters.STRATEGIES),
+        (strategy.Precision, parameters.PRECISIONS),
+        (strategy.Projection, parameters.PROJECTIONS),
+        (strategy.Split, parameters.SPLITS),
+        (data.Missing, parameters.MISSING),
         (ingest.Codec, CODECS),
     ],
 )

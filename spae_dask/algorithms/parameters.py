@@ -28,7 +28,7 @@ PRECISIONS = ("exact", "fast")
 
 
 @dataclass(frozen=True)
-class Problem:
+class FitParameters:
     """Parameters of a fit.
 
     Attributes

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spae_dask.algorithms.problem import Problem, check_choice, check_count
+from spae_dask.algorithms.parameters import FitParameters, check_choice, check_count
 from spae_dask.errors import InvalidInput
 
-GOOD = Problem(n_components=3, n_nonzero=5)
+GOOD = FitParameters(n_components=3, n_nonzero=5)
 
 
 @pytest.mark.parametrize(
