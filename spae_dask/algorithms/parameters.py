@@ -1,94 +1,429 @@
-"""What is asked for: the parameters of a fit, checked before anything is read."""
+"""The parameters of a fit, each written once: its field holds all that any door needs to know of it.
 
-import sys
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+The command line, the pipelines, :func:`spae_dask.plan`, ``GridEncoder``, ``sparse_pca`` and the lines that reproduce a
+fit are made from the fields of `FitParameters`. To add a parameter, write it in three places: a field here, an argument
+of ``SparseEncoder.__init__`` with its paragraph in the docstring, and the algorithm that uses it.
+``tests/algorithms/test_parameters.py`` holds all doors to the fields.
 
-import numpy as np
+This module is light: the help of the command line is made from it, and imports no numerical library.
+"""
+
+import functools
+import inspect
+import math
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from numbers import Real
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from spae_dask.errors import InvalidInput
-from spae_dask.flags import check_flag
-from spae_dask.linalg.loss import allowed_loss
-from spae_dask.selection import SELECTIONS
+from spae_dask.flags import is_flag
+from spae_dask.plain_files import listed
+from spae_dask.toml.names import did_you_mean
 
 METHODS = ("polished", "batch", "iterative", "doubly-sparse")
 SHARED = ("batch", "doubly-sparse")
 """Methods whose components all use the same columns."""
 STRATEGIES = ("auto", "gram", "tsqr", "sketch", "stream", "sample", "paper")
 EVALUATIONS = ("auto", "gram", "tsqr", "sketch")
-"""Those by which an encoder is evaluated, in one read."""
+"""Strategies that evaluate an encoder, in one read."""
 TOLERANCE = 0.01
-"""Of ``strategy="sample"``, where none is given."""
+"""Tolerance of ``strategy="sample"``, if none is given."""
 KEEP = 0.95
-"""Share of what PCA explains that an encoder keeps, where neither ``n_nonzero``, ``eps`` nor ``keep`` is given."""
-PROJECTIONS = ("randomized", "frequent-directions")
-SPLITS = ("best", "paper", "dual-set")
-MISSING = ("error", "mean", "zero")
-PRECISIONS = ("exact", "fast")
+"""Share of what PCA explains that an encoder keeps, if neither ``n_nonzero``, ``eps`` nor ``keep`` is given."""
+
+Sizes: TypeAlias = Mapping[str, int]
+"""Number of ``"samples"`` and of ``"features"`` of the data, as far as they are known."""
+
+UNKNOWN: Sizes = {}
+
+
+@dataclass(frozen=True)
+class Flag:
+    """True or False."""
+
+    def wrong(self, given: Any, sizes: Sizes = UNKNOWN) -> str | None:  # noqa: ARG002 - as of all kinds
+        """Say what is allowed, if ``given`` is not; None if it is."""
+        return None if is_flag(given) else "give True or False."
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One of the names allowed."""
+
+    names: tuple[str, ...]
+
+    def wrong(self, given: Any, sizes: Sizes = UNKNOWN) -> str | None:  # noqa: ARG002 - as of all kinds
+        """Say what is allowed, if ``given`` is not; None if it is."""
+        if isinstance(given, str) and given in self.names:
+            return None
+        return f"give one of {', '.join(map(repr, self.names))}.{did_you_mean(given, list(self.names))}"
+
+
+@dataclass(frozen=True)
+class Count:
+    """A whole number from ``least`` up to ``most``, which may be the number of samples or features of the data."""
+
+    least: int = 1
+    most: int | Literal["samples", "features"] | None = None
+
+    def wrong(self, given: Any, sizes: Sizes = UNKNOWN) -> str | None:
+        """Say what is allowed, if ``given`` is not; None if it is."""
+        number, most = whole(given), sizes.get(self.most) if isinstance(self.most, str) else self.most
+        if number is not None and self.least <= number <= (math.inf if most is None else most):
+            return None
+        if most is None:
+            return f"give a whole number of at least {self.least}."
+        of_data = f", the number of {self.most} (n_{self.most} = {most})" if isinstance(self.most, str) else ""
+        return f"give a whole number from {self.least} to {most}{of_data}."
+
+
+@dataclass(frozen=True)
+class Counts:
+    """A count of at most the number of features, or one for each component."""
+
+    def wrong(self, given: Any, sizes: Sizes = UNKNOWN) -> str | None:
+        """Say what is allowed, if ``given`` is not; None if it is."""
+        found = [said for each in several(given) or (given,) if (said := Count(most="features").wrong(each, sizes))]
+        return f"{found[0][:-1]}, or one for each component, such as 12, 8 and 8." if found else None
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number between 0 and ``below``, without both."""
+
+    example: str
+    below: float = math.inf
+
+    def wrong(self, given: Any, sizes: Sizes = UNKNOWN) -> str | None:  # noqa: ARG002 - as of all kinds
+        """Say what is allowed, if ``given`` is not; None if it is."""
+        if is_number(given) and 0 < given < self.below:
+            return None
+        wanted = "positive number" if self.below == math.inf else f"number between 0 and {self.below:g}"
+        return f"give a {wanted}, such as {self.example}."
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """A number, or several."""
+
+    def wrong(self, given: Any, sizes: Sizes = UNKNOWN) -> str | None:  # noqa: ARG002 - as of all kinds
+        """Say what is allowed, if ``given`` is not; None if it is."""
+        if all(is_number(each) for each in several(given) or (given,)):
+            return None
+        return "give a number, such as -1, or several, such as -1 and -2."
+
+
+Kind: TypeAlias = Flag | Choice | Count | Counts | Number | Numbers
+
+
+def whole(given: Any) -> int | None:
+    """A whole number of any type as an int; None for all else."""
+    try:
+        return None if isinstance(given, bool) else operator.index(given)
+    except TypeError:
+        return None
+
+
+def several(given: Any) -> tuple[Any, ...] | None:
+    """The entries of a list, tuple or array; None for a single value."""
+    is_list = isinstance(given, Sequence) and not isinstance(given, str | bytes)
+    return tuple(given) if is_list or getattr(given, "ndim", 0) == 1 else None
+
+
+def is_number(given: Any) -> bool:
+    """Tell a real number of any type from all else."""
+    return isinstance(given, Real) and not isinstance(given, bool)
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """All that is known of a parameter.
+
+    Attributes
+    ----------
+    name : str
+        Name of the field, which is also the key of a step of a pipeline.
+    annotation, default : object
+        Type and default value. A parameter whose default is None may be None.
+    kind : Flag, Choice, Count, Counts, Number or Numbers
+        Values allowed.
+    help : str
+        Its paragraph in the help of the command line.
+    panel : {"WHAT", "DATA", "WHERE"}
+        Panel of the help.
+    options : tuple of str
+        Spellings on the command line, the long one last.
+    metavar : str or None
+        Stands for its value in the help.
+    argument : str
+        Name in Python, for ``SparseEncoder``, ``plan`` and all that take parameters as they do.
+    required : bool
+        Have the command line and the pipelines use no default.
+    """
+
+    name: str
+    annotation: Any
+    default: Any
+    kind: Kind
+    help: str
+    panel: str
+    options: tuple[str, ...]
+    metavar: str | None
+    argument: str
+    required: bool
+
+    @property
+    def option(self) -> str:
+        """Name of the option, as an identifier."""
+        return self.options[-1].removeprefix("--").replace("-", "_")
+
+    def check(self, given: Any, sizes: Sizes = UNKNOWN) -> None:
+        """Refuse a value that is not allowed.
+
+        Raises
+        ------
+        InvalidInput
+            Naming the parameter, what was given and what is allowed.
+        """
+        if given is not None or self.default is not None:
+            check_value(self.argument, given, self.kind, sizes)
+
+    def words(self, given: Any) -> list[str]:
+        """Words of the command line that ask for a value."""
+        return option_words(self.options[0], given)
+
+
+def option_words(option: str, given: Any) -> list[str]:
+    """Words of the command line that give a value to an option."""
+    if isinstance(given, bool):
+        return [option if given else option.replace("--", "--no-", 1)]
+    several_given = several(given)
+    return [option, str(given) if several_given is None else listed(several_given)]
+
+
+def check_value(name: str, given: Any, kind: Kind, sizes: Sizes = UNKNOWN) -> None:
+    """Refuse a value that is not of a kind.
+
+    Raises
+    ------
+    InvalidInput
+        Naming the parameter, what was given and what is allowed.
+    """
+    wrong = kind.wrong(given, sizes)
+    if wrong is not None:
+        raise InvalidInput(f"{name}={given!r} is not allowed: {wrong}")
+
+
+def _parameter(
+    default: Any,
+    kind: Kind,
+    panel: str,
+    help: str,  # noqa: A002 - as typer calls it
+    *,
+    options: str = "",
+    metavar: str | None = None,
+    argument: str = "",
+    required: bool = False,
+) -> Any:
+    """A field of `FitParameters`; options and argument are called as the field if nothing else is given."""
+    about = {"kind": kind, "panel": panel, "help": help, "options": tuple(options.split()), "metavar": metavar}
+    return field(default=default, metadata=about | {"argument": argument, "required": required})
 
 
 @dataclass(frozen=True)
 class FitParameters:
-    """Parameters of a fit.
+    """Parameters of a fit. ``SparseEncoder`` documents each at length."""
 
-    Attributes
-    ----------
-    n_components : int
-        k, columns of the encoder.
-    n_nonzero : int, sequence of int or None
-        r, the most nonzeros a column of the encoder may have, or one number a column; ``None`` for the smallest that
-        reaches the target, ``eps`` or ``keep``.
-    eps : float or None
-        Target: relative excess over PCA's loss. Used only if ``n_nonzero`` is None.
-    keep : float or None
-        Target: share of the variance that PCA explains. Used only if ``n_nonzero`` is None, and refused beside
-        ``eps``; ``KEEP`` if all three are None.
-    method, selection, strategy, precision, missing : str
-        As documented on ``SparseEncoder``.
-    center, scale : bool
-        Whether X is taken about its column means, and its columns divided by their standard deviations.
-    orthonormal, shared_support : bool
-        As documented on ``SparseEncoder``.
-    n_rows : int or None
-        Rows of a doubly sparse encoder; ``None`` for four a component, or more for a target.
-    n_repeats : int
-        Independent repeats of a random selection, of which the best is kept.
-    power_iterations, oversampling, split, projection : int, int or None, str, str
-        Of the paper's own pipeline, as documented on ``SparseEncoder``.
-    certified : bool
-        Whether a sketch reports a lower bound on PCA's loss, by Frequent Directions, in place of an estimate.
-    n_candidates, sketch_rows : int or None
-        Columns that a sketch proposes, and its rows; ``None`` for several times what k and r take.
-    tolerance : float or None
-        How much of PCA's loss may be left to gain when a sample is enough; given, it makes ``strategy="auto"`` sample.
-    seed : int
-        Seed of everything random.
-    """
+    n_components: int = _parameter(
+        2,
+        Count(most="features"),
+        "WHAT",
+        "Number of components.",
+        options="-k --components",
+        metavar="K",
+        required=True,
+    )
+    n_nonzero: int | Sequence[int] | None = _parameter(
+        None,
+        Counts(),
+        "WHAT",
+        "The most features a component may use: one number, or one a component, as in 12,8,8.",
+        options="-r --nonzeros",
+        metavar="R",
+    )
+    eps: float | None = _parameter(
+        None,
+        Number("0.05 for 5 % more loss than PCA's"),
+        "WHAT",
+        "In place of -r: the fewest features found that lose at most 1 + E times what PCA loses.",
+        metavar="E",
+    )
+    keep: float | None = _parameter(
+        None,
+        Number("0.95 for 95 % of the variance that PCA explains", below=1),
+        "WHAT",
+        "In place of -r: the fewest features found that keep P, such as 0.95, of the variance that PCA explains.",
+        metavar="P",
+    )
+    method: str = _parameter(
+        "polished",
+        Choice(METHODS),
+        "WHAT",
+        "Method that builds the encoder: polished (each component on the best R features found for it), batch (the "
+        "paper's: all on the same R), iterative (the paper's: one after another) or doubly-sparse (few rows as well; "
+        "one more read).",
+        metavar="NAME",
+    )
+    selection: str = _parameter(
+        "dual-set",
+        Choice(
+            (
+                "dual-set",
+                "barrier",
+                "adaptive",
+                "adaptive-paper",
+                "adaptive-derandomized",
+                "greedy",
+                "full-greedy",
+                "leverage",
+                "pivoted-qr",
+                "exchange",
+            )
+        ),
+        "WHAT",
+        "Selection of columns in the paper's methods, from which polished starts: dual-set, barrier (dual-set's "
+        "recursion for one component too, as in the paper), adaptive, adaptive-paper (the paper's 5K columns by "
+        "barrier, then sampling), adaptive-derandomized, greedy, full-greedy, leverage, pivoted-qr or exchange.",
+        metavar="NAME",
+    )
+    center: bool = _parameter(True, Flag(), "WHAT", "Subtract the column means.")
+    scale: bool = _parameter(False, Flag(), "WHAT", "Divide columns by their standard deviations.")
+    strategy: str = _parameter(
+        "auto",
+        Choice(STRATEGIES),
+        "WHERE",
+        "Result of the read: a Gram matrix (gram), or a triangular factor (tsqr; more digits of float64 data). sketch: "
+        "two reads, for any number of features. stream: one read for any number, losses in certified intervals. "
+        "sample: no more row blocks than --tolerance takes. paper: the paper's own passes, each with a thin state, for "
+        "--method batch.",
+    )
+    precision: str = _parameter(
+        "exact",
+        Choice(("exact", "fast")),
+        "WHERE",
+        "exact: all arithmetic in float64. fast: products in float32, summed in float64, at about half the time; the "
+        "certificate then says how far rounding may move the loss, about 1e-4 of the total.",
+    )
+    missing: str = _parameter(
+        "error",
+        Choice(("error", "mean", "zero")),
+        "DATA",
+        "Treatment of NaN: refuse it, or fill it with the column's mean (one more read) or with zero.",
+    )
+    missing_value: float | Sequence[float] | None = _parameter(
+        None,
+        Numbers(),
+        "DATA",
+        "Numbers that stand for missing beside NaN, such as -1, or -1,-2 in genotypes; --missing says what becomes of "
+        "them.",
+        metavar="X[,X...]",
+    )
+    orthonormal: bool = _parameter(
+        False,
+        Flag(),
+        "WHAT",
+        "Make components orthonormal. The loss and the set of features stay the same, but each component may use any "
+        "of them.",
+    )
+    shared_support: bool = _parameter(
+        False, Flag(), "WHAT", "With --method polished: all components on the same R features."
+    )
+    n_rows: int | None = _parameter(
+        None,
+        Count(most="samples"),
+        "WHAT",
+        "With --method doubly-sparse: rows that the decoder is made of. Default: four a component, or more for --eps "
+        "or --keep.",
+        options="--rows",
+        metavar="N",
+    )
+    n_repeats: int = _parameter(
+        1,
+        Count(most=1000),
+        "WHERE",
+        "Independent repeats of a random selection, of which the best is kept: of --selection adaptive and "
+        "adaptive-paper, and of --strategy paper, whose repeats share the passes.",
+        options="--repeats",
+        metavar="N",
+    )
+    power_iterations: int = _parameter(
+        0,
+        Count(0, 20),
+        "WHERE",
+        "With --strategy paper: extra passes that sharpen the projection.",
+        metavar="N",
+    )
+    oversampling: int | None = _parameter(
+        None,
+        Count(2, "features"),
+        "WHERE",
+        "With --strategy paper: the sketch that V_k is found on has K + P rows, and V_k is within 1 + K/(P - 1) of PCA "
+        "on average. Default: 6K + 1, hence 1 + 1/6.",
+        metavar="P",
+    )
+    split: str = _parameter(
+        "best",
+        Choice(("best", "paper", "dual-set")),
+        "WHERE",
+        "With --strategy paper: number of the R features that dual-set chooses before the others are sampled. best: "
+        "for the smallest bound. paper: 5K. dual-set: all of them.",
+    )
+    projection: str = _parameter(
+        "randomized",
+        Choice(("randomized", "frequent-directions")),
+        "WHERE",
+        "With --strategy paper: sketch from which V_k is found. frequent-directions: one pass less, nothing random; "
+        "with --split dual-set it is the paper's deterministic algorithm.",
+    )
+    certified: bool = _parameter(
+        False,
+        Flag(),
+        "WHERE",
+        "With --strategy sketch or stream: a certified lower bound on PCA's loss in place of an estimate.",
+    )
+    n_candidates: int | None = _parameter(
+        None,
+        Count(most="features"),
+        "WHERE",
+        "With --strategy sketch: features that the second read settles exactly. Default: 4 times all nonzeros. With "
+        "stream: features that are searched. Default: 8 times all nonzeros, at least 256.",
+        options="--candidates",
+        metavar="N",
+    )
+    sketch_rows: int | None = _parameter(
+        None,
+        Count(most="samples"),
+        "WHERE",
+        "With --strategy sketch: rows of the sketch. Default: 20 times the nonzeros of a component, at least 200. With "
+        "stream: 4 times the components, at least 128; more make its intervals narrower.",
+        metavar="N",
+    )
+    tolerance: float | None = _parameter(
+        None,
+        Number("0.01 for 1 % of PCA's loss"),
+        "WHERE",
+        "Read row blocks in random order until at most T times PCA's loss is left to gain; the certificate is then an "
+        "estimate. With --strategy sample: 0.01.",
+        metavar="T",
+    )
+    seed: int = _parameter(0, Count(0), "WHAT", "Seed of everything random.", metavar="N", argument="random_state")
 
-    n_components: int
-    n_nonzero: int | Sequence[int] | None = None
-    eps: float | None = None
-    keep: float | None = None
-    method: str = "polished"
-    selection: str = "dual-set"
-    center: bool = True
-    scale: bool = False
-    strategy: str = "auto"
-    precision: str = "exact"
-    missing: str = "error"
-    orthonormal: bool = False
-    shared_support: bool = False
-    n_rows: int | None = None
-    n_repeats: int = 1
-    power_iterations: int = 0
-    oversampling: int | None = None
-    split: str = "best"
-    projection: str = "randomized"
-    certified: bool = False
-    n_candidates: int | None = None
-    sketch_rows: int | None = None
-    tolerance: float | None = None
-    seed: int = 0
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> "FitParameters":
+        """The parameters among values that are named as in Python; those that are not given have their defaults."""
+        return cls(**{name: given[each.argument] for name, each in PARAMETERS.items() if each.argument in given})
 
     def check(self, n_samples: int | None, n_features: int) -> None:
         """Refuse parameters that no matrix, or not this one, allows.
@@ -105,32 +440,20 @@ class FitParameters:
         InvalidInput
             Naming the parameter, what was given and the allowed range.
         """
-        check_choice("method", self.method, METHODS)
-        check_choice("selection", self.selection, tuple(SELECTIONS))
-        check_choice("strategy", self.strategy, STRATEGIES)
-        check_choice("missing", self.missing, MISSING)
-        check_choice("precision", self.precision, PRECISIONS)
-        for field in fields(self):
-            if isinstance(field.default, bool):
-                check_flag(field.name, getattr(self, field.name))
-        n_most = sys.maxsize if n_samples is None else n_samples
-        if n_most < 2:
+        if n_samples is not None and n_samples < 2:
             raise InvalidInput(
                 f"the data have n_samples = {n_samples} row(s); a fit needs at least 2 to see any variation."
             )
-        check_count("n_components", self.n_components, n_features)
-        self._check_sizes(n_features)
-        if self.n_rows is not None:
-            check_count("n_rows", self.n_rows, n_most, "samples")
-        check_count("n_repeats", self.n_repeats, 1000, "repeats that make sense")
-        if self.power_iterations != 0:
-            check_count("power_iterations", self.power_iterations, 20, "passes that make sense")
-        self._check_pipeline(n_features)
-        if self.n_candidates is not None:
-            check_count("n_candidates", self.n_candidates, n_features)
-        if self.sketch_rows is not None:
-            check_count("sketch_rows", self.sketch_rows, n_most, "samples")
-        self._check_tolerance()
+        sizes = {"features": n_features} | ({} if n_samples is None else {"samples": n_samples})
+        for name, each in PARAMETERS.items():
+            each.check(getattr(self, name), sizes)
+        self._check_sizes()
+        self._check_pipeline()
+        if self.tolerance is not None and not self.samples:
+            raise InvalidInput(
+                f"tolerance={self.tolerance!r} tells strategy='sample' when to stop, and strategy={self.strategy!r} "
+                "reads all rows. Leave out one of the two."
+            )
         self.check_strategy("sample" if self.samples else self.strategy)
 
     @property
@@ -199,21 +522,10 @@ class FitParameters:
                 f"precision={self.precision!r}. strategy='gram' does all of it, where d x d matrices fit."
             )
 
-    def _check_pipeline(self, n_features: int) -> None:
-        """Check what only the paper's own pipeline uses."""
-        check_choice("split", self.split, SPLITS)
-        check_choice("projection", self.projection, PROJECTIONS)
-        if self.oversampling is not None:
-            check_count("oversampling", self.oversampling, n_features)
-            if self.oversampling == 1:
-                raise InvalidInput(
-                    "oversampling=1 is not allowed: a projection has a bound from 2 rows beyond k on. Give a number "
-                    f"from 2 to {n_features}."
-                )
-        changed = {"oversampling": None, "split": "best", "projection": "randomized"}
-        given = [
-            f"{name}={getattr(self, name)!r}" for name, default in changed.items() if getattr(self, name) != default
-        ]
+    def _check_pipeline(self) -> None:
+        """Check the parameters of the paper's own pipeline against the others."""
+        own = [PARAMETERS[name] for name in ("oversampling", "split", "projection")]
+        given = [f"{each.name}={found!r}" for each in own if (found := getattr(self, each.name)) != each.default]
         if given and self.strategy != "paper":
             raise InvalidInput(
                 f"{' and '.join(given)}: only strategy='paper' uses this, and given was strategy={self.strategy!r}. "
@@ -225,55 +537,23 @@ class FitParameters:
                 f"n_nonzero={self.n_nonzero!r}: give more than {5 * self.n_components}, or use split='best'."
             )
 
-    def _check_tolerance(self) -> None:
-        given = self.tolerance
-        if given is None:
-            return
-        if isinstance(given, bool) or not (isinstance(given, float | int | np.number) and 0 < given < float("inf")):
+    def _check_sizes(self) -> None:
+        """Check ``n_nonzero`` against the others, or that ``eps`` and ``keep`` are one target."""
+        sizes = self.sizes
+        if sizes is None and self.eps is not None and self.keep is not None:
             raise InvalidInput(
-                f"tolerance={given!r} is not allowed: give a positive number, such as 0.01 for 1 % of PCA's loss."
+                f"eps={self.eps!r} and keep={self.keep!r} are two targets: give eps, an excess over PCA's loss, or "
+                "keep, a share of the variance that PCA explains."
             )
-        if not self.samples:
+        if isinstance(sizes, tuple) and len(sizes) != self.n_components:
             raise InvalidInput(
-                f"tolerance={given!r} tells strategy='sample' when to stop, and strategy={self.strategy!r} reads all "
-                "rows. Leave out one of the two."
+                f"n_nonzero={list(sizes)} has {len(sizes)} numbers for n_components={self.n_components}: give one "
+                "number, or one for each component."
             )
-
-    def _check_sizes(self, n_features: int) -> None:
-        """Check ``n_nonzero``, or ``eps`` or ``keep`` if they are used."""
-        r = self.n_nonzero
-        if r is None:
-            self._check_target()
-        elif isinstance(r, tuple | list | np.ndarray):
-            if len(r) != self.n_components:
-                raise InvalidInput(
-                    f"n_nonzero={list(r)} has {len(r)} numbers for n_components={self.n_components}: give one number, "
-                    "or one for each component."
-                )
-            if self.method in SHARED and len(set(r)) > 1:
-                raise InvalidInput(
-                    f"n_nonzero={list(r)} differs between components, but with method={self.method!r} all use the same "
-                    "columns: give one number, or use method='polished' or 'iterative'."
-                )
-            for each in r:
-                check_count("n_nonzero", each, n_features)
-        else:
-            check_count("n_nonzero", r, n_features)
-
-    def _check_target(self) -> None:
-        """Check what decides the number of nonzeros."""
-        eps, keep, numbers = self.eps, self.keep, float | int | np.floating
-        if eps is not None and keep is not None:
+        if isinstance(sizes, tuple) and self.method in SHARED and len(set(sizes)) > 1:
             raise InvalidInput(
-                f"eps={eps!r} and keep={keep!r} are two targets: give eps, an excess over PCA's loss, or keep, a share "
-                "of the variance that PCA explains."
-            )
-        if eps is not None and not (isinstance(eps, numbers) and 0 < eps < float("inf")):
-            raise InvalidInput(f"eps={eps!r} is not allowed: give a positive number, such as 0.05 for 5 %.")
-        if keep is not None and not (isinstance(keep, numbers) and 0 < keep < 1):
-            raise InvalidInput(
-                f"keep={keep!r} is not allowed: give a number between 0 and 1, such as 0.95 for 95 % of the variance "
-                "that PCA explains."
+                f"n_nonzero={list(sizes)} differs between components, but with method={self.method!r} all use the same "
+                "columns: give one number, or use method='polished' or 'iterative'."
             )
 
     @property
@@ -286,22 +566,103 @@ class FitParameters:
     @property
     def sizes(self) -> int | tuple[int, ...] | None:
         """``n_nonzero`` as a number, or a tuple of one a component."""
-        r = self.n_nonzero
-        if r is None or isinstance(r, int | np.integer):
-            return None if r is None else int(r)
-        return tuple(int(each) for each in r)
+        found = several(self.n_nonzero)
+        return whole(self.n_nonzero) if found is None else tuple(int(each) for each in found)
+
+
+def parameters_in(fields_of: type) -> Mapping[str, Parameter]:
+    """All parameters by name, from the fields that declare them."""
+    found = {}
+    for each in fields(fields_of):
+        about = dict(each.metadata)
+        about["options"] = about["options"] or (f"--{each.name.replace('_', '-')}",)
+        about["argument"] = about["argument"] or each.name
+        found[each.name] = Parameter(each.name, each.type, each.default, **about)
+    return found
+
+
+PARAMETERS = parameters_in(FitParameters)
+"""All parameters by name."""
+
+OF_PATHS = ("selection", "center", "scale", "missing", "missing_value", "seed")
+"""Parameters of the encoders of many sizes that one read makes, beside their method and sizes."""
+
+
+def allowed_loss(pca_loss: float, total: float, *, eps: float | None, keep: float | None) -> float:
+    """Most an encoder may lose: ``1 + eps`` times PCA's loss, or all but ``keep`` times what PCA explains.
+
+    It rises with ``pca_loss``, so that a lower bound on PCA's loss gives the safe side.
+
+    Parameters
+    ----------
+    pca_loss, total : float
+        PCA's loss, or a bound on it, and ``||X||^2``.
+    eps, keep : float or None
+        The target: one of the two.
+    """
+    if keep is None:
+        assert eps is not None, "a target is an excess or a share"
+        return (1 + eps) * pca_loss
+    return (1 - keep) * total + keep * pca_loss
+
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def takes_parameters(*, without: Sequence[str] = ()) -> Callable[[Function], Function]:
+    """Have ``**parameters`` of a function be the parameters of a fit, with their names and defaults.
+
+    ``help`` and notebooks show all of them. A name that is not known is refused, and the nearest one is suggested.
+
+    Parameters
+    ----------
+    without : sequence of str
+        Parameters that the function does not take, or takes by another name.
+
+    Examples
+    --------
+    >>> @takes_parameters()
+    ... def told(x, *, n_components=10, **parameters):
+    ...     return n_components, parameters["method"]
+    >>> told("x", method="batch"), told("x", n_components=3)
+    ((10, 'batch'), (3, 'polished'))
+    >>> told("x", metod="batch")
+    Traceback (most recent call last):
+    TypeError: told() takes no parameter 'metod'. Did you mean 'method'?
+    """
+
+    def decorated(function: Function) -> Function:
+        own = inspect.signature(function)
+        first = [each for each in own.parameters.values() if each.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD]
+        last = [each for each in own.parameters.values() if each.kind is inspect.Parameter.KEYWORD_ONLY]
+        more = [
+            inspect.Parameter(
+                each.argument, inspect.Parameter.KEYWORD_ONLY, default=each.default, annotation=each.annotation
+            )
+            for each in PARAMETERS.values()
+            if each.argument not in own.parameters and each.name not in without
+        ]
+        signature = own.replace(parameters=[*first, *more, *last])
+
+        @functools.wraps(function)
+        def called(*args: Any, **given: Any) -> Any:
+            for name in given:
+                if name not in signature.parameters:
+                    near = did_you_mean(name, list(signature.parameters))
+                    raise TypeError(f"{function.__qualname__}() takes no parameter {name!r}.{near}")
+            return function(*args, **{each.name: each.default for each in more} | given)
+
+        called.__signature__ = signature  # type: ignore[attr-defined]  # what inspect looks for
+        return called  # type: ignore[return-value]  # of the same signature, with more names
+
+    return decorated
 
 
 def check_choice(name: str, given: object, allowed: Sequence[str]) -> None:
-    """Refuse a parameter that is not one of the names allowed."""
-    if given not in allowed:
-        raise InvalidInput(f"{name}={given!r} is not allowed: choose one of {', '.join(map(repr, allowed))}.")
+    """Refuse a value that is not one of the names allowed."""
+    check_value(name, given, Choice(tuple(allowed)))
 
 
-def check_count(name: str, given: object, largest: int, of_what: str = "features") -> None:
-    """Refuse a parameter that is not a whole number from 1 to ``largest``, the number of ``of_what``."""
-    if isinstance(given, bool) or not hasattr(given, "__index__") or not 1 <= int(given.__index__()) <= largest:
-        of_what += f" (n_{of_what} = {largest})" if of_what in ("features", "samples") else ""
-        raise InvalidInput(
-            f"{name}={given!r} is not allowed: give a whole number from 1 to {largest}, the number of {of_what}."
-        )
+def check_count(name: str, given: object, n_features: int) -> None:
+    """Refuse a value that is not a whole number from 1 to the number of features."""
+    check_value(name, given, Count(most="features"), {"features": n_features})

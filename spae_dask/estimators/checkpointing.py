@@ -106,8 +106,9 @@ def open_checkpoint(
 
 
 def parameters_of(params: FitParameters) -> dict[str, Any]:
-    """Of a fit, those that decide what comes of it."""
+    """Of a fit, those that decide what comes of it; ``missing_value`` is told with the data."""
     found = asdict(params)
+    del found["missing_value"]
     found["n_nonzero"] = params.sizes
     found["keep"] = params.wanted_share
     for name in ("eps", "keep"):

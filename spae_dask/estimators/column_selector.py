@@ -90,16 +90,14 @@ class ColumnSelector(CertificateRepr, SelectorMixin, BaseEstimator):  # type: ig
         source = with_missing(open_matrix(X), self.missing_value)
         check_count("n_columns", self.n_columns, source.shape[1])
         half = max(1, int(self.n_columns) // 2)
-        params = FitParameters(
-            n_components=half if self.n_components is None else self.n_components,
-            n_nonzero=self.n_columns,
-            method="batch",
-            selection=self.selection,
-            center=self.center,
-            scale=self.scale,
-            strategy=self.strategy,
-            missing=self.missing,
-            seed=seed_of(self.random_state),
+        params = FitParameters.of(
+            vars(self)
+            | {
+                "n_components": half if self.n_components is None else self.n_components,
+                "n_nonzero": self.n_columns,
+                "method": "batch",
+                "random_state": seed_of(self.random_state),
+            }
         )
         made = fit(source, params, self.memory_limit, self.progress, checkpoint_at(self.checkpoint))
         fitted = made.fitted

@@ -9,7 +9,7 @@ from dask.system import CPU_COUNT
 from distributed import Client
 
 from spae_dask.accumulators import Accumulator
-from spae_dask.algorithms.parameters import FitParameters
+from spae_dask.algorithms.parameters import FitParameters, takes_parameters
 from spae_dask.blocks import LazyRowBlocks, RowBlocks
 from spae_dask.engine.calibration import Calibration
 from spae_dask.engine.calibration import calibrate as calibrate_source
@@ -23,41 +23,19 @@ from spae_dask.estimators.sampling import refuse_large_core, sample_notes
 from spae_dask.estimators.strategies import STRATEGIES, choose, core_or_sketch, price_all, standing
 from spae_dask.flags import flags_checked
 from spae_dask.storage.open import open_matrix
-from spae_dask.storage.sources.sentinel import MissingValue, with_missing
+from spae_dask.storage.sources.sentinel import with_missing
 
 
 @flags_checked
+@takes_parameters()
 def plan(
     x: Any,
     n_components: int = 2,
     *,
-    n_nonzero: int | Sequence[int] | None = None,
-    method: str = "polished",
-    strategy: str = "auto",
-    missing: str = "error",
     memory_limit: int | str | None = None,
-    eps: float | None = None,
-    keep: float | None = None,
-    shared_support: bool = False,
-    n_rows: int | None = None,
-    n_repeats: int = 1,
-    power_iterations: int = 0,
-    oversampling: int | None = None,
-    split: str = "best",
-    projection: str = "randomized",
-    certified: bool = False,
-    n_candidates: int | None = None,
-    sketch_rows: int | None = None,
-    precision: str = "exact",
-    missing_value: MissingValue = None,
-    tolerance: float | None = None,
-    selection: str = "dual-set",
-    center: bool = True,
-    scale: bool = False,
-    orthonormal: bool = False,
-    random_state: Any = 0,
     calibrate: bool = True,
     resources: Resources | None = None,
+    **parameters: Any,
 ) -> Plan:
     """Say what a fit would read, hold and take, and what each strategy would.
 
@@ -71,32 +49,6 @@ def plan(
         Anything :func:`open_matrix` opens.
     n_components : int
         k.
-    n_nonzero : int or sequence of int, optional
-        r.
-    method : str
-        As for ``SparseEncoder``.
-    shared_support : bool
-        As for ``SparseEncoder``.
-    n_rows, n_repeats, power_iterations, oversampling, split, projection
-        As for ``SparseEncoder``.
-    eps, keep : float, optional
-        As for ``SparseEncoder``.
-    strategy : {"auto", "gram", "tsqr", "sketch", "stream", "sample", "paper"}
-        As for ``SparseEncoder``.
-    certified : bool
-        As for ``SparseEncoder``.
-    n_candidates, sketch_rows : int, optional
-        As for ``SparseEncoder``.
-    precision : {"exact", "fast"}
-        As for ``SparseEncoder``.
-    missing_value : float or sequence of float, optional
-        As for ``SparseEncoder``.
-    tolerance : float, optional
-        As for ``SparseEncoder``.
-    selection, center, scale, orthonormal, random_state
-        As for ``SparseEncoder``.
-    missing : {"error", "mean", "zero"}
-        As for ``SparseEncoder``.
     memory_limit : int or str, optional
         Bytes a process may use in all, such as ``"2GB"``; the workers' limits, or this machine's memory, if not given.
     calibrate : bool
@@ -104,6 +56,8 @@ def plan(
         whose blocks are not computed to plan with.
     resources : Resources, optional
         Where a run would be, if not on the active client or in this process; ``memory_limit`` is then not looked at.
+    **parameters
+        All others of ``SparseEncoder``, but for ``checkpoint`` and ``progress``.
 
     Returns
     -------
@@ -119,33 +73,9 @@ def plan(
     StorageError
         If a block that is read for the times cannot be.
     """
-    source = with_missing(open_matrix(x), missing_value)
-    params = FitParameters(
-        n_components,
-        n_nonzero,
-        eps,
-        keep,
-        method=method,
-        strategy=strategy,
-        missing=missing,
-        shared_support=shared_support,
-        n_rows=n_rows,
-        n_repeats=n_repeats,
-        power_iterations=power_iterations,
-        oversampling=oversampling,
-        split=split,
-        projection=projection,
-        certified=certified,
-        n_candidates=n_candidates,
-        sketch_rows=sketch_rows,
-        precision=precision,
-        tolerance=tolerance,
-        selection=selection,
-        center=center,
-        scale=scale,
-        orthonormal=orthonormal,
-        seed=seed_of(random_state),
-    )
+    source = with_missing(open_matrix(x), parameters["missing_value"])
+    given = {"n_components": n_components, **parameters, "random_state": seed_of(parameters["random_state"])}
+    params = FitParameters.of(given)
     client = active_client(source) if resources is None else None
     return plan_for(source, params, client, memory_limit, calibrate=calibrate, resources=resources)
 

@@ -285,32 +285,7 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         return tags
 
     def _params(self) -> FitParameters:
-        return FitParameters(
-            n_components=self.n_components,
-            n_nonzero=self.n_nonzero,
-            eps=self.eps,
-            keep=self.keep,
-            method=self.method,
-            selection=self.selection,
-            center=self.center,
-            scale=self.scale,
-            strategy=self.strategy,
-            precision=self.precision,
-            missing=self.missing,
-            orthonormal=self.orthonormal,
-            shared_support=self.shared_support,
-            n_rows=self.n_rows,
-            n_repeats=self.n_repeats,
-            power_iterations=self.power_iterations,
-            oversampling=self.oversampling,
-            split=self.split,
-            projection=self.projection,
-            certified=self.certified,
-            n_candidates=self.n_candidates,
-            sketch_rows=self.sketch_rows,
-            tolerance=self.tolerance,
-            seed=seed_of(self.random_state),
-        )
+        return FitParameters.of(vars(self) | {"random_state": seed_of(self.random_state)})
 
     def _store(self, fitted: FittedEncoder) -> None:
         self.components_ = fitted.H.T.copy()

@@ -80,7 +80,7 @@ def test_eps_out_of_range(bad: Any) -> None:
 def test_unknown_names_are_told_the_known_ones(name: str) -> None:
     text = message(X, **{name: "fancy"})
     assert f"{name}='fancy'" in text
-    assert "choose one of '" in text
+    assert "give one of '" in text
 
 
 @pytest.mark.parametrize("bad", [-1, "now", 1.5, True])
