@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.machine import describe_machine
-from spae_dask.algorithms.problem import Problem
+from spae_dask.algorithms.parameters import FitParameters
 from spae_dask.algorithms.sample import LEAST_MEASURED, SampledFit, fit_sample, may_stop, round_ends
 from spae_dask.blocks import ArrayBlocks
 from spae_dask.engine.chosen import choose_blocks
@@ -140,8 +140,8 @@ def sampled(X: Matrix, seed: int, tolerance: float) -> SampledFit:
     def read(numbers: NDArray[np.intp], recipe: Any, name: str) -> Any:
         return SerialRunner(choose_blocks(source, numbers)).run_pass(recipe, name)
 
-    problem = Problem(K, R, method="batch", strategy="sample", tolerance=tolerance, seed=seed)
-    return fit_sample(problem, read, np.asarray(source.bounds, dtype=np.int64), D, strategy="gram")
+    params = FitParameters(K, R, method="batch", strategy="sample", tolerance=tolerance, seed=seed)
+    return fit_sample(params, read, np.asarray(source.bounds, dtype=np.int64), D, strategy="gram")
 
 
 def run(kind: str, seed: int, tolerance: float = TOLERANCE) -> Run:

@@ -12,7 +12,7 @@ import numpy as np
 
 from benchmarks.machine import describe_machine
 from spae_dask.algorithms.methods import METHODS, Search
-from spae_dask.algorithms.problem import Problem
+from spae_dask.algorithms.parameters import FitParameters
 from spae_dask.datasets.lower_bound import even_choice_ratio, lower_bound_matrix
 from spae_dask.encoding import encode_batch, theorem_bound
 from spae_dask.linalg.loss import encoder_loss
@@ -48,8 +48,8 @@ class Case:
         X = lower_bound_matrix(self.k, self.b, self.alpha)
         best = self.k * (self.b - 1) * self.alpha**2
         if name == POLISHED:
-            problem = Problem(self.k, self.r, shared_support=True)
-            return encoder_loss(X, METHODS["polished"](problem, X, self.r, Search()).H) / best
+            params = FitParameters(self.k, self.r, shared_support=True)
+            return encoder_loss(X, METHODS["polished"](params, X, self.r, Search()).H) / best
         seeds = range(SEEDS if name == "adaptive" else 1)
         made = (encode_batch(X, self.k, self.r, selection=name, rng=np.random.default_rng(seed)) for seed in seeds)
         return float(np.mean([encoder_loss(X, each.H) / best for each in made]))

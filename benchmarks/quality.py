@@ -21,7 +21,7 @@ from sklearn.decomposition import MiniBatchSparsePCA, SparsePCA
 from benchmarks.machine import describe_machine
 from spae_dask.algorithms.methods import METHODS as OURS
 from spae_dask.algorithms.methods import Search
-from spae_dask.algorithms.problem import Problem
+from spae_dask.algorithms.parameters import FitParameters
 from spae_dask.baselines.gpower import gpower
 from spae_dask.baselines.tpower import tpower
 from spae_dask.datasets.indian_pines import checkerboard, load_indian_pines
@@ -103,7 +103,7 @@ METHODS: dict[str, Encode] = {
     "SparsePCA": sklearn_sparse_pca(SparsePCA),
     "MiniBatchSparsePCA": sklearn_sparse_pca(MiniBatchSparsePCA),
     # as SparseEncoder(k, n_nonzero=r) makes it on a core
-    "polished": lambda core, k, r: OURS["polished"](Problem(k, r), core, r, Search()).H,
+    "polished": lambda core, k, r: OURS["polished"](FitParameters(k, r), core, r, Search()).H,
 }
 
 

@@ -1,8 +1,14 @@
-"""Every exception and warning of the package; imports nothing.
+"""Every exception and warning of the package; imports nothing but Python.
 
 Each class is also the built-in exception a caller would expect to catch, so ``except ValueError`` and
 ``except OSError`` keep working. A message says what was given, what is allowed and what to do.
 """
+
+import sys
+import warnings
+
+OURS = ("spae_dask", "contextlib")
+"""Modules, and what they call through, whose lines a warning does not point at."""
 
 
 class SpaeError(Exception):
@@ -115,3 +121,11 @@ class NewStreamWarning(SpaeWarning):
 
 class CheckpointWarning(SpaeWarning):
     """A stored state could not be used, and its rows are read again."""
+
+
+def warn(message: str, category: type[Warning] = SpaeWarning) -> None:
+    """Issue a warning at the line of the user: the nearest one outside this package."""
+    frame, level = sys._getframe(1), 2  # as `warnings.warn` counts
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in OURS:
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)

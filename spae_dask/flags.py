@@ -5,12 +5,15 @@ import inspect
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
-import numpy as np
-
 from spae_dask.errors import InvalidInput
 
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
+
+
+def is_flag(given: object) -> bool:
+    """Tell True and False, of Python or of numpy, from all else."""
+    return isinstance(given, bool) or (str(getattr(given, "dtype", "")) == "bool" and getattr(given, "ndim", None) == 0)
 
 
 def check_flag(name: str, given: object) -> None:
@@ -21,7 +24,7 @@ def check_flag(name: str, given: object) -> None:
     InvalidInput
         If ``given`` is not True or False, of Python or of numpy.
     """
-    if not isinstance(given, bool | np.bool_):
+    if not is_flag(given):
         raise InvalidInput(f"{name}={given!r} is not allowed: give True or False.")
 
 
@@ -37,12 +40,12 @@ def flags_checked(function: Callable[Given, Result]) -> Callable[Given, Result]:
     Traceback (most recent call last):
     spae_dask.errors.InvalidInput: overwrite='no' is not allowed: give True or False.
     """
-    signature = inspect.signature(function)
-    flags = [name for name, each in signature.parameters.items() if isinstance(each.default, bool)]
+    parameters = inspect.signature(function).parameters
+    flags = [name for name, each in parameters.items() if isinstance(each.default, bool)]
 
     @functools.wraps(function)
     def checked(*args: Given.args, **kwargs: Given.kwargs) -> Result:
-        given = signature.bind(*args, **kwargs).arguments
+        given = dict(zip(parameters, args, strict=False)) | kwargs
         for name in flags:
             if name in given:
                 check_flag(name, given[name])

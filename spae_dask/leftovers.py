@@ -15,7 +15,6 @@ import shutil
 import socket
 import stat
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
@@ -24,7 +23,7 @@ from pathlib import Path
 from tempfile import gettempdir
 from typing import Any, Literal
 
-from spae_dask.errors import SpaeWarning
+from spae_dask.errors import SpaeWarning, warn
 
 LOCK = ".lock"
 """The end of the name of a lock file."""
@@ -146,7 +145,7 @@ def remove_leftovers(folder: Path, names: re.Pattern[str]) -> None:
             LOG.info("removed %s: %s", work, found.why)
         if found.state in ("old", "unknown"):
             done = "was removed" if found.removable else "was left where it is"
-            warnings.warn(f"{work} {done}: {found.why}.", SpaeWarning, stacklevel=3)
+            warn(f"{work} {done}: {found.why}.", SpaeWarning)
 
 
 def find_leftovers(folder: Path, matches: Callable[[str], Any]) -> list[Path]:

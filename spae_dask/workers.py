@@ -1,7 +1,6 @@
 """Waiting for the first worker of a cluster, with an end."""
 
 import time
-import warnings
 from collections.abc import Callable
 from uuid import uuid4
 
@@ -9,7 +8,7 @@ import dask
 from dask.utils import parse_timedelta
 from distributed import Client
 
-from spae_dask.errors import ClusterUnavailable, SlowClusterWarning
+from spae_dask.errors import ClusterUnavailable, SlowClusterWarning, warn
 
 SECONDS = 1.0
 """Between two looks at whether there is any hope."""
@@ -30,10 +29,9 @@ def no_workers_seconds() -> float:
 
 def tell_waiting(what: str, empty: float, limit: float) -> None:
     """Warn that a cluster has had no workers for ``empty`` seconds."""
-    warnings.warn(
+    warn(
         f"{what} has had no workers for {empty:.0f} seconds. Waiting for one up to {limit:.0f} seconds.",
         SlowClusterWarning,
-        stacklevel=3,
     )
 
 

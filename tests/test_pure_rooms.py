@@ -56,7 +56,7 @@ FIT = """
 import numpy as np
 from spae_dask.algorithms.core import read_core
 from spae_dask.algorithms.evaluation import Codec, evaluate_encoder
-from spae_dask.algorithms.problem import Problem
+from spae_dask.algorithms.parameters import FitParameters
 from spae_dask.algorithms.sparse_encoder import encode_core
 from spae_dask.blocks import ArrayBlocks
 from spae_dask.engine.serial import SerialRunner
@@ -65,7 +65,7 @@ rng = np.random.default_rng(0)
 X = rng.standard_normal((2000, 3)) @ rng.standard_normal((3, 12)) + 0.1 * rng.standard_normal((2000, 12))
 runner = SerialRunner(ArrayBlocks(X, 300))
 summary = read_core(runner.run_pass, 12, strategy="tsqr", center=True, scale=False, missing="error")
-fitted = encode_core(Problem(2, 4), summary, passes=runner.tally.passes, bytes_read=runner.tally.nbytes)
+fitted = encode_core(FitParameters(2, 4), summary, passes=runner.tally.passes, bytes_read=runner.tally.nbytes)
 codec = Codec(fitted.H, fitted.G, fitted.mean, fitted.scale)
 again = evaluate_encoder(runner.run_pass, codec, strategy="gram")
 np.testing.assert_allclose(again.decoder_loss, fitted.certificate.loss, rtol=1e-9)

@@ -9,9 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from spae_dask.algorithms.metrics import EncoderMetrics
+from spae_dask.algorithms.parameters import allowed_loss
 from spae_dask.errors import ImpossibleCertificate
 from spae_dask.flags import flags_checked
-from spae_dask.linalg.loss import allowed_loss, rounding_error
+from spae_dask.linalg.loss import rounding_error
 from spae_dask.markup import html_table, interval, labelled_lines
 
 Floats = npt.NDArray[np.float64]

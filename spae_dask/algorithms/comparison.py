@@ -17,7 +17,7 @@ import numpy as np
 
 from spae_dask.algorithms.core_summary import Floats
 from spae_dask.algorithms.methods import METHODS, Search
-from spae_dask.algorithms.problem import Problem, check_choice
+from spae_dask.algorithms.parameters import FitParameters, check_choice
 from spae_dask.baselines.gpower import gpower
 from spae_dask.baselines.inputs import scaled_core
 from spae_dask.baselines.tpower import tpower
@@ -122,23 +122,23 @@ def matrix_subject(
     return Subject(name, matrix if x_is == "matrix" else factor, factor, names)
 
 
-Encode = Callable[[Subject, Problem, Floats | None], Floats]
-"""``(subject, problem, the same method's encoder of fewer nonzeros or None)`` to H."""
+Encode = Callable[[Subject, FitParameters, Floats | None], Floats]
+"""``(subject, params, the same method's encoder of fewer nonzeros or None)`` to H."""
 
 
-def _ours(subject: Subject, problem: Problem, smaller: Floats | None) -> Floats:
-    assert isinstance(problem.n_nonzero, int)
-    return METHODS[problem.method](problem, subject.core, problem.n_nonzero, Search(start=smaller)).H
+def _ours(subject: Subject, params: FitParameters, smaller: Floats | None) -> Floats:
+    assert isinstance(params.n_nonzero, int)
+    return METHODS[params.method](params, subject.core, params.n_nonzero, Search(start=smaller)).H
 
 
-def _tpower(subject: Subject, problem: Problem, smaller: Floats | None) -> Floats:  # noqa: ARG001 - starts afresh
-    assert isinstance(problem.n_nonzero, int)
-    return tpower(subject.variance_core, problem.n_nonzero, problem.n_components)
+def _tpower(subject: Subject, params: FitParameters, smaller: Floats | None) -> Floats:  # noqa: ARG001 - starts afresh
+    assert isinstance(params.n_nonzero, int)
+    return tpower(subject.variance_core, params.n_nonzero, params.n_components)
 
 
 def _gpower(penalty: Literal["l0", "l1"]) -> Encode:
-    def encode(subject: Subject, problem: Problem, smaller: Floats | None) -> Floats:  # noqa: ARG001 - starts afresh
-        sizes = {"n_nonzero": problem.n_nonzero, "n_components": problem.n_components}
+    def encode(subject: Subject, params: FitParameters, smaller: Floats | None) -> Floats:  # noqa: ARG001 - starts afresh
+        sizes = {"n_nonzero": params.n_nonzero, "n_components": params.n_components}
         return gpower(subject.variance_core, penalty=penalty, **sizes)  # type: ignore[arg-type]
 
     return encode
@@ -193,21 +193,23 @@ def compare(
     d = subject.core.shape[1]
     for method in methods:
         check_choice("methods", method, tuple(COMPARED))
-    problem = Problem(k, selection=selection, seed=seed)
+    params = FitParameters(k, selection=selection, seed=seed)
     for r in rs:
-        replace(problem, n_nonzero=r).check(max(2, len(subject.core)), d)
-    return _points(subject, methods, problem, sorted(set(rs)))
+        replace(params, n_nonzero=r).check(max(2, len(subject.core)), d)
+    return _points(subject, methods, params, sorted(set(rs)))
 
 
-def _points(subject: Subject, methods: Sequence[str], problem: Problem, rs: Sequence[int]) -> Iterator[ComparisonPoint]:
-    k = problem.n_components
+def _points(
+    subject: Subject, methods: Sequence[str], params: FitParameters, rs: Sequence[int]
+) -> Iterator[ComparisonPoint]:
+    k = params.n_components
     sigma = right_singular(subject.core, 0)[0]
     total, best = total_variance(subject.core), pca_loss(sigma, k)
     smaller: dict[str, Floats] = {}
     for r in rs:
         for method in methods:
-            # baselines have no Problem of their own: of theirs only k and r are used
-            named = replace(problem, n_nonzero=r, method=method)
+            # baselines have no FitParameters of their own: of theirs only k and r are used
+            named = replace(params, n_nonzero=r, method=method)
             H = COMPARED[method](subject, named, smaller.get(method))
             smaller[method] = H[:, H.any(axis=0)]
             nonzeros = np.count_nonzero(H, axis=0)

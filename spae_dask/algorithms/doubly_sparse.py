@@ -11,7 +11,7 @@ from spae_dask.accumulators import Accumulator, Imputed, PooledRows, RowPool, To
 from spae_dask.algorithms.certify import certify, pair_loss
 from spae_dask.algorithms.core import RunPass
 from spae_dask.algorithms.core_summary import CoreSummary, Floats
-from spae_dask.algorithms.problem import Problem
+from spae_dask.algorithms.parameters import FitParameters
 from spae_dask.algorithms.smallest import loss_target, smallest_within
 from spae_dask.algorithms.sparse_encoder import FittedEncoder, padded
 from spae_dask.algorithms.theory import target_of
@@ -33,27 +33,27 @@ POOL_FOR_EPS = 4
 """Rows sampled for every ``k / eps``: all of them together add a quarter of the excess allowed, in expectation."""
 
 
-def rows_wanted(problem: Problem) -> int:
+def rows_wanted(params: FitParameters) -> int:
     """Rows to choose; a target may take more, if their number is not given."""
-    return ROWS_PER_COMPONENT * problem.n_components if problem.n_rows is None else problem.n_rows
+    return ROWS_PER_COMPONENT * params.n_components if params.n_rows is None else params.n_rows
 
 
-def pool_size(problem: Problem, n_features: int, excess: float | None = None) -> int:
+def pool_size(params: FitParameters, n_features: int, excess: float | None = None) -> int:
     """Rows to sample: so many for every row wanted, and enough for a target; d rows span everything.
 
     ``excess`` over PCA's loss is what the target allows; ``eps`` if not given. Before the data are read it is not known
     for ``keep``, and d rows are planned for.
     """
-    excess = problem.eps if excess is None else excess
-    size = POOL * rows_wanted(problem)
-    if problem.n_nonzero is None and problem.n_rows is None:
-        enough = POOL_FOR_EPS * problem.n_components / excess if excess else math.inf
+    excess = params.eps if excess is None else excess
+    size = POOL * rows_wanted(params)
+    if params.n_nonzero is None and params.n_rows is None:
+        enough = POOL_FOR_EPS * params.n_components / excess if excess else math.inf
         size = max(size, math.ceil(min(n_features, enough)))
     return size
 
 
 def rows_recipe(
-    problem: Problem,
+    params: FitParameters,
     columns: Places,
     T: Floats,
     mean: Floats,
@@ -62,10 +62,10 @@ def rows_recipe(
     excess: float | None = None,
 ) -> Accumulator[dict[str, Any]]:
     """Recipe of the pass: a pool of rows to choose from, and a sample of its own that the theorem speaks of."""
-    sizes = {"pool": pool_size(problem, mean.size, excess), "sample": rows_wanted(problem)}
+    sizes = {"pool": pool_size(params, mean.size, excess), "sample": rows_wanted(params)}
     recipe = Together(
         {
-            name: RowPool(size, columns, T, mean, scale, seed=problem.seed + number)
+            name: RowPool(size, columns, T, mean, scale, seed=params.seed + number)
             for number, (name, size) in enumerate(sizes.items())
         }
     )
@@ -88,7 +88,9 @@ class FittedRows:
     rows: npt.NDArray[np.int64]
 
 
-def choose_rows(problem: Problem, summary: CoreSummary, run_pass: RunPass, columns_only: FittedEncoder) -> FittedRows:
+def choose_rows(
+    params: FitParameters, summary: CoreSummary, run_pass: RunPass, columns_only: FittedEncoder
+) -> FittedRows:
     """Choose rows for the columns of a batch encoder, and rebuild encoder and decoder on both.
 
     Passes: 1, beside that of the core: rows are sampled by leverage. Those of the theorem, and those of targeted greedy
@@ -98,7 +100,7 @@ def choose_rows(problem: Problem, summary: CoreSummary, run_pass: RunPass, colum
 
     Parameters
     ----------
-    problem : Problem
+    params : FitParameters
         What is asked for.
     summary : CoreSummary
         Core of the data.
@@ -107,23 +109,23 @@ def choose_rows(problem: Problem, summary: CoreSummary, run_pass: RunPass, colum
     columns_only : FittedEncoder
         The batch encoder on the chosen columns.
     """
-    core, k, columns = summary.core, problem.n_components, columns_only.chosen
+    core, k, columns = summary.core, params.n_components, columns_only.chosen
     rank_tol = summary.rank_tol(k)
     T = leverage_coefficients(core, columns, k, rank_tol=rank_tol)
     before, excess = columns_only.certificate, None
-    if problem.wanted_share is not None and before.pca_loss > 0:
-        excess = problem.allowed_loss(before.pca_loss, before.total) / before.pca_loss - 1
-    recipe = rows_recipe(problem, columns, T, summary.center, summary.scale, summary.fill, excess)
+    if params.wanted_share is not None and before.pca_loss > 0:
+        excess = params.allowed_loss(before.pca_loss, before.total) / before.pca_loss - 1
+    recipe = rows_recipe(params, columns, T, summary.center, summary.scale, summary.fill, excess)
     found = run_pass(recipe, "rows")
     candidates, numbers, sample = _joined(found["pool"], found["sample"])
     codes = CodesOnColumns.of(core, columns, k, rank_tol=rank_tol)
-    n_rows = rows_wanted(problem)
+    n_rows = rows_wanted(params)
     lemma = lemma_rows(codes, found["pool"].rows, n_rows)
     drawn = [int(i) for i in sample[: lemma.n_drawn] if i not in lemma.start]
     options = [codes.grow(candidates, n_rows, start) for start in ([], [*lemma.start, *drawn])]
     made = min((codes.encode(candidates, rows) for rows in options), key=lambda each: each.loss)
-    if problem.n_nonzero is None and made.loss > loss_target(core, problem):
-        columns, places = _within(problem, core, columns, candidates, made.rows, rank_tol)
+    if params.n_nonzero is None and made.loss > loss_target(core, params):
+        columns, places = _within(params, core, columns, candidates, made.rows, rank_tol)
         made = CodesOnColumns.of(core, columns, k, rank_tol=rank_tol).encode(candidates, places)
     H, G = padded(made.H.T, k).T, padded(made.G, k)
     bound, theorem = _promised(lemma, codes.loss, before.pca_loss)
@@ -134,7 +136,7 @@ def choose_rows(problem: Problem, summary: CoreSummary, run_pass: RunPass, colum
         theorem=theorem,
         passes=before.passes + 1,
         bytes_read=before.bytes_read,
-        target=target_of(problem),
+        target=target_of(params),
         decoder_loss=pair_loss(core, H, G),
     )
     fitted = replace(
@@ -159,16 +161,16 @@ def _joined(pool: PooledRows, sample: PooledRows) -> tuple[Floats, npt.NDArray[n
 
 
 def _within(
-    problem: Problem, core: Floats, columns: Places, candidates: Floats, rows: Places, rank_tol: float
+    params: FitParameters, core: Floats, columns: Places, candidates: Floats, rows: Places, rank_tol: float
 ) -> tuple[Places, Places]:
     """Columns and places of rows, those given and more, whose loss reaches the target.
 
-    Rows are added first, up to ``problem.n_rows``; columns are added, by targeted greedy, if all rows that may be used
+    Rows are added first, up to ``params.n_rows``; columns are added, by targeted greedy, if all rows that may be used
     are not enough. If all columns are not enough either, the columns stay as they are.
     """
-    k = problem.n_components
-    target = loss_target(core, problem)
-    most_rows = candidates.shape[0] if problem.n_rows is None else problem.n_rows
+    k = params.n_components
+    target = loss_target(core, params)
+    most_rows = candidates.shape[0] if params.n_rows is None else params.n_rows
     V = right_singular(core, k)[1]
     scaled = unit_scaled(core)[0]
 

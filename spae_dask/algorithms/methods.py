@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spae_dask.algorithms.core_summary import Floats
-from spae_dask.algorithms.problem import Problem
+from spae_dask.algorithms.parameters import FitParameters
 from spae_dask.algorithms.theory import in_expectation
 from spae_dask.encoding import BatchEncoder, encode_batch, theorem_bound
 from spae_dask.encoding.budgets import budgets_of
@@ -113,45 +113,45 @@ def watching(report: Report | None, r: Sizes, pca_loss: float | None, outside: f
     return watch
 
 
-Method = Callable[[Problem, Floats, Sizes, Search], Encoded]
-"""``(problem, core, r, search)``."""
+Method = Callable[[FitParameters, Floats, Sizes, Search], Encoded]
+"""``(params, core, r, search)``."""
 
 Made = TypeVar("Made", BatchEncoder, IterativeEncoder)
 
 
-def _repeats(problem: Problem) -> int:
+def _repeats(params: FitParameters) -> int:
     """Draws of the selection; there is one where nothing is random."""
-    return problem.n_repeats if problem.selection in RANDOM_SELECTIONS else 1
+    return params.n_repeats if params.selection in RANDOM_SELECTIONS else 1
 
 
-def _best_of_repeats(problem: Problem, make: Callable[[np.random.Generator], Made]) -> Made:
+def _best_of_repeats(params: FitParameters, make: Callable[[np.random.Generator], Made]) -> Made:
     """The encoder of least loss among independent draws; the first is the one of a fit without repeats."""
-    rng = np.random.default_rng(problem.seed)
-    made = [make(rng) for _ in range(_repeats(problem))]
+    rng = np.random.default_rng(params.seed)
+    made = [make(rng) for _ in range(_repeats(params))]
     return made[first_of_best([-each.loss for each in made], [np.flatnonzero(each.H.any(axis=1)) for each in made])]
 
 
-def batch(problem: Problem, core: Floats, r: Sizes, search: Search) -> Encoded:
+def batch(params: FitParameters, core: Floats, r: Sizes, search: Search) -> Encoded:
     """The paper's: all components on the same r columns."""
-    k, selection = problem.n_components, problem.selection
+    k, selection = params.n_components, params.selection
     size, rank_tol = min(budgets_of(k, r)), search.rank_tol
     made = _best_of_repeats(
-        problem, lambda rng: encode_batch(core, k, size, selection=selection, rng=rng, rank_tol=rank_tol)
+        params, lambda rng: encode_batch(core, k, size, selection=selection, rng=rng, rank_tol=rank_tol)
     )
     bound, theorem, expected = theorem_bound(selection, k, size)
     if bound is not None and expected:
-        theorem = in_expectation(theorem, bound, _repeats(problem))
+        theorem = in_expectation(theorem, bound, _repeats(params))
     return Encoded(made.H, made.G, made.selected, bound, theorem)
 
 
-def iterative(problem: Problem, core: Floats, r: Sizes, search: Search) -> Encoded:
+def iterative(params: FitParameters, core: Floats, r: Sizes, search: Search) -> Encoded:
     """The paper's: one component after another, each on columns of what those before it left."""
-    k = problem.n_components
+    k = params.n_components
     # for single codes dual-set is one column and a fill; the iterative theorem has a selection of its own
-    selection = None if problem.selection == "dual-set" else problem.selection
+    selection = None if params.selection == "dual-set" else params.selection
     rank_tol = search.rank_tol
     made = _best_of_repeats(
-        problem, lambda rng: encode_iterative(core, k, r, selection=selection, rng=rng, rank_tol=rank_tol)
+        params, lambda rng: encode_iterative(core, k, r, selection=selection, rng=rng, rank_tol=rank_tol)
     )
     columns = np.flatnonzero(made.H.any(axis=1))
     steps = [theorem_bound(selection or "adaptive-derandomized", 1, size) for size in budgets_of(k, r)]
@@ -169,23 +169,23 @@ def iterative(problem: Problem, core: Floats, r: Sizes, search: Search) -> Encod
     bounds, best = prefix_bounds(spectrum, factors)[: made.losses.size], pca_loss(spectrum, k)
     if any(step.in_expectation for step in steps):
         ratio = bounds[-1] / best if bounds and best > 0 else 1.0
-        theorem = in_expectation(theorem, ratio, _repeats(problem) if ratio > 1 else 1)
+        theorem = in_expectation(theorem, ratio, _repeats(params) if ratio > 1 else 1)
     return Encoded(made.H, made.G, columns, None, theorem, made.losses.tolist(), bounds)
 
 
-def polished(problem: Problem, core: Floats, r: Sizes, search: Search) -> Encoded:
+def polished(params: FitParameters, core: Floats, r: Sizes, search: Search) -> Encoded:
     """Ours: starts from the paper's batch encoder and only ever lowers its loss, so it keeps the paper's bound."""
-    if problem.shared_support:
-        return batch(replace(problem, selection="exchange"), core, r, search)
-    start = batch(problem, core, r, search)
+    if params.shared_support:
+        return batch(replace(params, selection="exchange"), core, r, search)
+    start = batch(params, core, r, search)
     if not start.H.any():  # constant or zero data
         return start
-    rng = np.random.default_rng(problem.seed)
+    rng = np.random.default_rng(params.seed)
     paper_loss = encoder_loss(core, start.H)
     known = search.start is not None and encoder_loss(core, search.start) < paper_loss
     made = encode_polished(
         core,
-        problem.n_components,
+        params.n_components,
         r,
         start_H=search.start if known else start.H,
         rng=rng,
@@ -202,9 +202,9 @@ def polished(problem: Problem, core: Floats, r: Sizes, search: Search) -> Encode
 def _on_lowest_copies(method: Method, *, shared: bool) -> Method:
     """The method, its encoder moved from copies of columns to those of lowest index."""
 
-    def encode(problem: Problem, core: Floats, r: Sizes, search: Search) -> Encoded:
-        made = method(problem, core, r, search)
-        together = shared or problem.shared_support
+    def encode(params: FitParameters, core: Floats, r: Sizes, search: Search) -> Encoded:
+        made = method(params, core, r, search)
+        together = shared or params.shared_support
         lowest = lowest_equal(core)
         H = on_lowest(made.H, lowest, shared=together)
         if np.array_equal(H, made.H):

@@ -48,7 +48,7 @@ from spae_dask.algorithms.certificate import symmetric_bounds
 from spae_dask.algorithms.certify import better_decoder, certify_between
 from spae_dask.algorithms.core import RunPass, means_recipe
 from spae_dask.algorithms.core_summary import Floats
-from spae_dask.algorithms.problem import Problem
+from spae_dask.algorithms.parameters import FitParameters
 from spae_dask.algorithms.settled import loss_from_products
 from spae_dask.algorithms.sketched import Columns, Sketched, SketchSizes, read_sketch, sketch_recipe
 from spae_dask.algorithms.sparse_encoder import FittedEncoder, padded
@@ -110,7 +110,7 @@ class Directions:
     spectrum: Floats
 
 
-def fit_paper(problem: Problem, run_pass: RunPass, n_features: int, *, integers: bool = False) -> FittedEncoder:
+def fit_paper(params: FitParameters, run_pass: RunPass, n_features: int, *, integers: bool = False) -> FittedEncoder:
     """Fit the batch encoder as the paper does, in thin passes.
 
     Passes: 5, or 4 with ``projection="frequent-directions"``; ``power_iterations`` more, and one more with
@@ -118,7 +118,7 @@ def fit_paper(problem: Problem, run_pass: RunPass, n_features: int, *, integers:
 
     Parameters
     ----------
-    problem : Problem
+    params : FitParameters
         With ``n_nonzero`` given.
     run_pass : callable
         Sweeps the data.
@@ -132,103 +132,103 @@ def fit_paper(problem: Problem, run_pass: RunPass, n_features: int, *, integers:
     FittedEncoder
         ``certificate.pca_loss`` is a certified lower bound, by Frequent Directions; the loss itself is exact.
     """
-    k, r, d = problem.n_components, problem.shared_size, n_features
+    k, r, d = params.n_components, params.shared_size, n_features
     sketched = read_sketch(
         run_pass,
         d,
-        _sizes(problem, d),
-        center=problem.center,
-        scale=problem.scale,
-        missing=problem.missing,
-        seed=problem.seed,
+        _sizes(params, d),
+        center=params.center,
+        scale=params.scale,
+        missing=params.missing,
+        seed=params.seed,
         integers=integers,
     )
-    split = paper_split(k, r, problem.split, _alpha(problem, d))
-    seen = _directions(problem, sketched, run_pass)
+    split = paper_split(k, r, params.split, _alpha(params, d))
+    seen = _directions(params, sketched, run_pass)
     residuals = _residuals([each.Z for each in seen], sketched.center, sketched.scale)
     norms = [each.norms for each in run_pass(sketched.recipe(residuals), "residual norms").values()]
     starts = [_start(each, e, split.start) for each, e in zip(seen, norms, strict=True)]
     if len(starts) == 1 and split.drawn:
-        starts = starts * problem.n_repeats  # of one V_k there is one start, and repeats differ in their draws
-    chosen = _sampled(problem, sketched, run_pass, starts, r if split.drawn else 0)
+        starts = starts * params.n_repeats  # of one V_k there is one start, and repeats differ in their draws
+    chosen = _sampled(params, sketched, run_pass, starts, r if split.drawn else 0)
     best = int(np.argmin([float(np.sum(e)) for e in norms]))
     return _finish(
-        problem,
+        params,
         sketched,
         run_pass,
         chosen,
         seen[best].spectrum,
         float(np.sum(norms[best])),
-        _bound(problem, split, _alpha(problem, d, sketched)),
+        _bound(params, split, _alpha(params, d, sketched)),
     )
 
 
-def paper_passes(problem: Problem, n_features: int) -> list[tuple[str, Accumulator[Any]]]:
+def paper_passes(params: FitParameters, n_features: int) -> list[tuple[str, Accumulator[Any]]]:
     """Names and recipes of the passes, for planning; numbers in the recipes are placeholders."""
-    d, k, r, n = n_features, problem.n_components, problem.shared_size, problem.n_repeats
-    sizes, copies = _sizes(problem, d), _copies(problem, d)
-    split = paper_split(k, r, problem.split, _alpha(problem, d))
+    d, k, r, n = n_features, params.n_components, params.shared_size, params.n_repeats
+    sizes, copies = _sizes(params, d), _copies(params, d)
+    split = paper_split(k, r, params.split, _alpha(params, d))
     columns, ones = np.arange(d), np.ones(d)
     # broadcast: a placeholder of d numbers a direction would be as large as the thing itself
     Z, Q = np.broadcast_to(0.0, (d, k)), np.broadcast_to(0.0, (d, sizes.rows or min(d, sizes.frequent_rows + 1)))
-    passes: list[tuple[str, Accumulator[Any]]] = [("sketch", sketch_recipe(d, sizes, problem.seed))]
-    passes += [("projection", _projections([Q] * copies, ones, ones))] * _n_projections(problem)
+    passes: list[tuple[str, Accumulator[Any]]] = [("sketch", sketch_recipe(d, sizes, params.seed))]
+    passes += [("projection", _projections([Q] * copies, ones, ones))] * _n_projections(params)
     passes += [
         ("residual norms", _residuals([Z] * copies, ones, ones)),
         ("start", CrossProducts(columns[: copies * split.start], ones, ones)),
         ("finish", CrossProducts(columns[: n * r], ones, ones)),
     ]
-    if problem.missing != "error":
+    if params.missing != "error":
         passes = [(name, Imputed(recipe, ones)) for name, recipe in passes]
-    return [("column means", means_recipe(d)), *passes] if problem.missing == "mean" else passes
+    return [("column means", means_recipe(d)), *passes] if params.missing == "mean" else passes
 
 
-def paper_finish_columns(problem: Problem, n_features: int) -> int:
+def paper_finish_columns(params: FitParameters, n_features: int) -> int:
     """Vectors of length d that the linear algebra between and after the passes holds at once."""
-    d, sizes, copies = n_features, _sizes(problem, n_features), _copies(problem, n_features)
-    return copies * (sizes.rows + problem.n_components) + min(d, problem.n_repeats * problem.shared_size)
+    d, sizes, copies = n_features, _sizes(params, n_features), _copies(params, n_features)
+    return copies * (sizes.rows + params.n_components) + min(d, params.n_repeats * params.shared_size)
 
 
-def _oversampling(problem: Problem) -> int:
+def _oversampling(params: FitParameters) -> int:
     """Rows p of the sketch beyond k."""
-    given = problem.oversampling
-    return ROWS_PER_COMPONENT * problem.n_components + 1 if given is None else given
+    given = params.oversampling
+    return ROWS_PER_COMPONENT * params.n_components + 1 if given is None else given
 
 
-def _sizes(problem: Problem, d: int) -> SketchSizes:
+def _sizes(params: FitParameters, d: int) -> SketchSizes:
     """A Gaussian sketch for the projection of each repeat; Frequent Directions for the bound, or for both."""
-    k = problem.n_components
-    rows, bound_rows = min(d, k + _oversampling(problem)), min(d, max(4 * k, k + 20))
-    if problem.projection == "frequent-directions":
+    k = params.n_components
+    rows, bound_rows = min(d, k + _oversampling(params)), min(d, max(4 * k, k + 20))
+    if params.projection == "frequent-directions":
         return SketchSizes(0, frequent_rows=max(rows, bound_rows))
-    return SketchSizes(rows, frequent_rows=bound_rows, copies=_copies(problem, d))
+    return SketchSizes(rows, frequent_rows=bound_rows, copies=_copies(params, d))
 
 
-def _copies(problem: Problem, d: int) -> int:
+def _copies(params: FitParameters, d: int) -> int:
     """Projections: one a repeat where they are random, and not of all of X."""
-    random = problem.projection == "randomized" and problem.n_components + _oversampling(problem) < d
-    return problem.n_repeats if random else 1
+    random = params.projection == "randomized" and params.n_components + _oversampling(params) < d
+    return params.n_repeats if random else 1
 
 
-def _n_projections(problem: Problem) -> int:
+def _n_projections(params: FitParameters) -> int:
     """Passes of the projection: Frequent Directions have V_k already."""
-    return problem.power_iterations + (1 if problem.projection == "randomized" else 0)
+    return params.power_iterations + (1 if params.projection == "randomized" else 0)
 
 
-def _alpha(problem: Problem, d: int, sketched: Sketched | None = None) -> float:
+def _alpha(params: FitParameters, d: int, sketched: Sketched | None = None) -> float:
     """Factor of PCA's loss that V_k loses: in expectation if it is randomized, at most if by Frequent Directions.
 
     Frequent Directions sketch columns that are not scaled yet. For columns divided by D, they miss at most the k
     largest of ``D^-2`` times as much, and PCA loses at least the least of ``D^-2`` times as much. ``sketched`` knows D;
     without it columns count as not scaled.
     """
-    k, sizes = problem.n_components, _sizes(problem, d)
+    k, sizes = params.n_components, _sizes(params, d)
     if (sizes.rows or sizes.frequent_rows) >= d:
         return 1.0
     if sizes.rows:
         return 1.0 + k / (sizes.rows - k - 1)
     scale = np.ones(1) if sketched is None else sketched.scale
-    if sketched is not None and problem.center and sketched.constant.size < d:
+    if sketched is not None and params.center and sketched.constant.size < d:
         scale = np.delete(scale, sketched.constant)
     squares = np.sort(scale**2)
     return 1.0 + float(np.mean(squares[-1] / squares[:k])) * k / (sizes.frequent_rows + 1 - k)
@@ -279,15 +279,15 @@ def _residuals(Zs: Sequence[Floats], mean: Floats, scale: Floats) -> Together:
     return Together({str(number): Residual(columns, Z, Z.T, mean, scale) for number, Z in enumerate(Zs)})
 
 
-def _directions(problem: Problem, sketched: Sketched, run_pass: RunPass) -> list[Directions]:
+def _directions(params: FitParameters, sketched: Sketched, run_pass: RunPass) -> list[Directions]:
     """Approximate V_k of each repeat: the SVD of X on the row space of its sketch, by TSQR."""
-    k, n_projections = problem.n_components, _n_projections(problem)
-    if problem.projection == "randomized":
-        cores = np.array_split(sketched.W, _copies(problem, sketched.scale.size))
+    k, n_projections = params.n_components, _n_projections(params)
+    if params.projection == "randomized":
+        cores = np.array_split(sketched.W, _copies(params, sketched.scale.size))
     else:
         assert sketched.frequent is not None, "the read keeps Frequent Directions"
         B = sketched.frequent.about(sketched.center, sketched.scale)[0]
-        if problem.center:
+        if params.center:
             B[:, sketched.constant] = 0.0
         cores = [B]
     Qs = [np.linalg.qr(core.T)[0] for core in cores]
@@ -323,17 +323,17 @@ def _start(seen: Directions, e: Floats, size: int) -> Columns:
 
 
 def _sampled(
-    problem: Problem, sketched: Sketched, run_pass: RunPass, starts: Sequence[Columns], until: int
+    params: FitParameters, sketched: Sketched, run_pass: RunPass, starts: Sequence[Columns], until: int
 ) -> list[Columns]:
     """Columns of each repeat: the start, a sample, and columns that the start leaves most of, r in all.
 
     Draws up to ``until`` columns have probabilities proportional to what the start leaves of a column. Those that
     repeat make room for others, and more columns never lose more.
     """
-    r, union = problem.shared_size, np.unique(np.concatenate(starts))
+    r, union = params.shared_size, np.unique(np.concatenate(starts))
     products = run_pass(sketched.recipe(CrossProducts(union, sketched.center, sketched.scale)), "start")
-    norms, rng = products.column_norms.copy(), np.random.default_rng(problem.seed)
-    if problem.center:
+    norms, rng = products.column_norms.copy(), np.random.default_rng(params.seed)
+    if params.center:
         norms[sketched.constant] = 0.0
     chosen: list[Columns] = []
     for start in starts:
@@ -355,7 +355,7 @@ def _sampled(
 
 
 def _finish(
-    problem: Problem,
+    params: FitParameters,
     sketched: Sketched,
     run_pass: RunPass,
     chosen: list[Columns],
@@ -364,7 +364,7 @@ def _finish(
     bound: tuple[float | None, str],
 ) -> FittedEncoder:
     """Last pass: exact products of the columns of all repeats; the best of these; its certificate."""
-    k, d = problem.n_components, sketched.scale.size
+    k, d = params.n_components, sketched.scale.size
     union = np.unique(np.concatenate(chosen))
     products = run_pass(sketched.recipe(CrossProducts(union, sketched.center, sketched.scale)), "finish")
     # of constant or zero data no column is chosen
@@ -412,21 +412,21 @@ def _finish(
     )
 
 
-def _bound(problem: Problem, split: Split, alpha: float) -> tuple[float | None, str]:
+def _bound(params: FitParameters, split: Split, alpha: float) -> tuple[float | None, str]:
     """A priori bound, and the theorem with the numbers that it is made of."""
-    k, r = problem.n_components, problem.shared_size
+    k, r = params.n_components, params.shared_size
     if split.factor is None:
         return None, f"Magdon-Ismail & Boutsidis 2015: no theorem for r = {r} columns and k = {k}, it takes r > k"
-    deterministic = problem.projection == "frequent-directions" or alpha == 1.0
-    how = "by Frequent Directions" if problem.projection == "frequent-directions" else "by a random projection"
+    deterministic = params.projection == "frequent-directions" or alpha == 1.0
+    how = "by Frequent Directions" if params.projection == "frequent-directions" else "by a random projection"
     directions = "exact V_k" if alpha == 1.0 else f"V_k within {alpha:.4g} of PCA {how}"
     start = f"{split.start} column{'s' if split.start > 1 else ''} within {split.factor:.4g} of that"
     bound = split.bound(k, alpha)
     if not split.drawn:
         theorem = f"Boutsidis, Drineas & Magdon-Ismail 2014, Theorem 2 (dual-set): {directions}, {start}"
-        return bound, theorem if deterministic else in_expectation(theorem, bound, problem.n_repeats)
+        return bound, theorem if deterministic else in_expectation(theorem, bound, params.n_repeats)
     theorem = (
         f"Magdon-Ismail & Boutsidis 2015, Theorem 2 (ii): {directions}, a start of {start}, {split.drawn} sampled; "
         f"the paper's bound {f'is 1 + 5k/(r - 5k) = {1 + 5 * k / (r - 5 * k):.4g}' if r > 5 * k else 'takes r > 5k'}"
     )
-    return bound, in_expectation(theorem, bound, problem.n_repeats)
+    return bound, in_expectation(theorem, bound, params.n_repeats)

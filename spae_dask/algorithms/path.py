@@ -6,7 +6,7 @@ from typing import Any
 
 from spae_dask.algorithms.core_summary import CoreSummary, Floats
 from spae_dask.algorithms.methods import Report
-from spae_dask.algorithms.problem import Problem
+from spae_dask.algorithms.parameters import FitParameters
 from spae_dask.algorithms.settled import Settled
 from spae_dask.algorithms.sparse_encoder import FittedEncoder, encode_core
 from spae_dask.algorithms.streaming import Streamed
@@ -129,7 +129,7 @@ def _cells(p: PathPoint) -> tuple[str, ...]:
 
 
 def sparsity_path(
-    problem: Problem,
+    params: FitParameters,
     summary: Summary,
     ks: Sequence[int],
     rs: Sequence[int],
@@ -137,13 +137,13 @@ def sparsity_path(
     effort: float = 1.0,
     report: Report | None = None,
 ) -> SparsityPath:
-    """Encoders of every k and r by the problem's method. No pass: all is done on the core.
+    """Encoders of every k and r by the fit's method. No pass: all is done on the core.
 
     Each is shown the encoders of the next smaller k and r, so the loss of polished ones never rises with either.
 
     Parameters
     ----------
-    problem : Problem
+    params : FitParameters
         Gives method, selection and seed.
     summary : CoreSummary, Settled or Streamed
         Core of the data, or settled candidates, to which the encoders then keep; losses on the last are estimates.
@@ -154,23 +154,23 @@ def sparsity_path(
     report : callable, optional
         Told how far each search has come.
     """
-    return SparsityPath(tuple(_points(problem, summary, ks, rs, effort, report)), problem.method)
+    return SparsityPath(tuple(_points(params, summary, ks, rs, effort, report)), params.method)
 
 
 def _points(
-    problem: Problem,
+    params: FitParameters,
     summary: Summary,
     ks: Sequence[int],
     rs: Sequence[int],
     effort: float,
     report: Report | None,
 ) -> Iterator[PathPoint]:
-    if problem.method == "doubly-sparse" or problem.strategy == "paper":
+    if params.method == "doubly-sparse" or params.strategy == "paper":
         raise InvalidInput(
             "a path needs an encoder that is made on the core alone: method 'polished', 'batch' or 'iterative', and "
             "not strategy 'paper'."
         )
-    if not isinstance(summary, CoreSummary) and (problem.method != "polished" or problem.shared_support):
+    if not isinstance(summary, CoreSummary) and (params.method != "polished" or params.shared_support):
         raise InvalidInput(
             "after strategy='sketch' or 'stream' a path keeps to the candidate columns, among which only "
             "method='polished' with shared_support=False searches; use it, or fit with strategy='gram' or 'tsqr'."
@@ -180,7 +180,7 @@ def _points(
         made: dict[int, Floats] = {}
         for r in sorted(set(rs)):
             # made orthonormal they would span the same, so all numbers would too, but be too full to start others from
-            point = replace(problem, n_components=k, n_nonzero=r, orthonormal=False)
+            point = replace(params, n_components=k, n_nonzero=r, orthonormal=False)
             point.check(summary.n_samples, summary.mean.size)
             known = [*list(made.values())[-1:], *([narrower[r]] if r in narrower else [])]
             fitted = _encode(point, summary, known, effort, report)
@@ -200,9 +200,9 @@ def _points(
 
 
 def _encode(
-    problem: Problem, summary: Summary, known: list[Floats], effort: float, report: Report | None
+    params: FitParameters, summary: Summary, known: list[Floats], effort: float, report: Report | None
 ) -> FittedEncoder:
     if isinstance(summary, CoreSummary):
         start = min(known, key=lambda H: encoder_loss(summary.core, H), default=None)
-        return encode_core(problem, summary, passes=0, bytes_read=0, start=start, effort=effort, report=report)
-    return summary.fit(problem, known, effort=effort, report=report)
+        return encode_core(params, summary, passes=0, bytes_read=0, start=start, effort=effort, report=report)
+    return summary.fit(params, known, effort=effort, report=report)

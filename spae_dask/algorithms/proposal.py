@@ -7,7 +7,7 @@ import numpy as np
 
 from spae_dask.algorithms.core_summary import Floats
 from spae_dask.algorithms.methods import METHODS, Report, Search, watching
-from spae_dask.algorithms.problem import Problem
+from spae_dask.algorithms.parameters import FitParameters
 from spae_dask.algorithms.sketched import Columns
 from spae_dask.encoding.budgets import budgets_of
 from spae_dask.encoding.candidates import rank_columns
@@ -40,7 +40,7 @@ class Proposal:
     columns : ndarray (c,)
         Candidate columns, ascending.
     H : ndarray (c, k')
-        Encoder on them by the problem's method, coefficients as on the sketch; ``k'`` is 0 if nothing varies.
+        Encoder on them by the fit's method, coefficients as on the sketch; ``k'`` is 0 if nothing varies.
     selected : ndarray of int
         Positions among the candidates of the columns the paper's method selected, in the order selected.
     bound, theorem : float or None, str
@@ -55,7 +55,7 @@ class Proposal:
 
 
 def propose(
-    problem: Problem,
+    params: FitParameters,
     W: Floats,
     V_k: Floats,
     n_candidates: int,
@@ -70,7 +70,7 @@ def propose(
 
     Parameters
     ----------
-    problem : Problem
+    params : FitParameters
         What is asked for.
     W : ndarray (m, d)
         Row sketch of X centered and scaled.
@@ -84,15 +84,15 @@ def propose(
     report : callable, optional
         Told how far the search has come.
     """
-    k, scaled = problem.n_components, unit_scaled(W)[0]
+    k, scaled = params.n_components, unit_scaled(W)[0]
     available = np.flatnonzero(np.any(scaled != 0.0, axis=0))
     if available.size == 0:
         nothing = np.zeros(0, dtype=np.intp)
         return Proposal(np.arange(n_candidates), np.zeros((n_candidates, 0)), nothing, None, "nothing varies")
-    sizes = problem.sizes if problem.sizes is not None else _likely_size(problem, scaled, n_candidates, rank_tol)
+    sizes = params.sizes if params.sizes is not None else _likely_size(params, scaled, n_candidates, rank_tol)
     # the paper's method on the whole sketch: its columns are candidates, and polishing starts from its encoder
-    first = METHODS["iterative" if problem.method == "iterative" else "batch"](
-        replace(problem, selection="exchange") if problem.shared_support else problem,
+    first = METHODS["iterative" if params.method == "iterative" else "batch"](
+        replace(params, selection="exchange") if params.shared_support else params,
         scaled,
         sizes,
         Search(rank_tol=rank_tol),
@@ -103,8 +103,8 @@ def propose(
     H = np.zeros((core.shape[1], first.H.shape[1]))
     H[allowed] = first.H[pool]
     budgets = budgets_of(k, sizes)
-    if problem.method == "polished" and not problem.shared_support:
-        rng = np.random.default_rng(problem.seed)
+    if params.method == "polished" and not params.shared_support:
+        rng = np.random.default_rng(params.seed)
         H = encode_polished(
             core,
             k,
@@ -116,7 +116,7 @@ def propose(
             rank_tol=rank_tol,
             watch=watching(report, sizes, None),
         ).H
-    cycle = ColumnCycle(reduce_core(core, allowed, rank_tol=rank_tol), budgets, np.random.default_rng(problem.seed))
+    cycle = ColumnCycle(reduce_core(core, allowed, rank_tol=rank_tol), budgets, np.random.default_rng(params.seed))
     padded = np.zeros((core.shape[1], k))
     padded[:, : H.shape[1]] = H
     near = rank_columns(cycle, cycle.state_of(padded))
@@ -132,10 +132,10 @@ def propose(
     return Proposal(pool[chosen], H[chosen], np.searchsorted(chosen, paper), first.bound, first.theorem)
 
 
-def _likely_size(problem: Problem, scaled: Floats, most: int, rank_tol: float) -> int:
+def _likely_size(params: FitParameters, scaled: Floats, most: int, rank_tol: float) -> int:
     """Nonzeros at which quick encoders reach the target on the sketch, doubled: where to look, not the answer."""
-    k = problem.n_components
-    target = problem.allowed_loss(pca_loss(right_singular(scaled, 0)[0], k), total_variance(scaled))
+    k = params.n_components
+    target = params.allowed_loss(pca_loss(right_singular(scaled, 0)[0], k), total_variance(scaled))
     columns = targeted_greedy(scaled, k, most, rank_tol=rank_tol)
     core, allowed = restricted_core(scaled, columns), np.arange(columns.size)
     size = 1

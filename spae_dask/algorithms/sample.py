@@ -31,7 +31,7 @@ from spae_dask.algorithms.core import core_recipe
 from spae_dask.algorithms.core_summary import CoreSummary, Floats, summarize
 from spae_dask.algorithms.methods import Report
 from spae_dask.algorithms.non_finite import refuse_non_finite
-from spae_dask.algorithms.problem import Problem
+from spae_dask.algorithms.parameters import FitParameters
 from spae_dask.algorithms.sample_estimate import (
     CONFIDENCE,
     MOST_UNITS,
@@ -110,7 +110,7 @@ def may_stop(ends: list[int]) -> list[int]:
     return [end for end in ends[:-1] if end - ends[0] >= enough]
 
 
-def sample_recipe(problem: Problem, strategy: str, n_features: int, losses: UnitLosses | None) -> Accumulator[Any]:
+def sample_recipe(params: FitParameters, strategy: str, n_features: int, losses: UnitLosses | None) -> Accumulator[Any]:
     """Recipe of a round."""
     parts: dict[str, Accumulator[Any]] = {
         "nonfinite": NonFinite(n_features),
@@ -119,16 +119,16 @@ def sample_recipe(problem: Problem, strategy: str, n_features: int, losses: Unit
     if losses is not None:
         parts["losses"] = losses
     recipe = Together(parts)
-    return recipe if problem.missing == "error" else Imputed(recipe, np.zeros(n_features))
+    return recipe if params.missing == "error" else Imputed(recipe, np.zeros(n_features))
 
 
-def sample_passes(problem: Problem, strategy: str, n_features: int) -> list[tuple[str, Accumulator[Any]]]:
+def sample_passes(params: FitParameters, strategy: str, n_features: int) -> list[tuple[str, Accumulator[Any]]]:
     """All rounds as the one read that they are at most, for planning; numbers in the recipe are placeholders."""
-    d, k = n_features, problem.n_components
-    r = d if problem.sizes is None else min(d, k * int(np.max(problem.sizes)))
+    d, k = n_features, params.n_components
+    r = d if params.sizes is None else min(d, k * int(np.max(params.sizes)))
     wide, bounds = np.broadcast_to(0.0, (d, k)), np.arange(MOST_UNITS + 1)
     losses = UnitLosses(bounds, np.arange(r), wide[:r], wide.T, wide, np.ones(k + 2), wide[:, 0], wide[:, 0])
-    return [("sample", sample_recipe(problem, strategy, d, losses))]
+    return [("sample", sample_recipe(params, strategy, d, losses))]
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,7 +141,7 @@ class _Known:
 
 
 def fit_sample(
-    problem: Problem,
+    params: FitParameters,
     read: ReadBlocks,
     bounds: Ints,
     n_features: int,
@@ -154,12 +154,12 @@ def fit_sample(
     """Fit an encoder on as few blocks as the tolerance allows.
 
     It stops after a round, of those that ``may_stop``, if ``Estimate.left_to_gain`` is at most
-    ``problem.sample_tolerance``. It then returns the encoder that was measured in the round, with a decoder made of all
+    ``params.sample_tolerance``. It then returns the encoder that was measured in the round, with a decoder made of all
     that was seen.
 
     Parameters
     ----------
-    problem : Problem
+    params : FitParameters
         What is asked for, checked.
     read : callable
         Sweeps the blocks it is given.
@@ -183,7 +183,7 @@ def fit_sample(
     InvalidInput
         If squares of the entries overflow.
     """
-    order = block_order(problem.seed, bounds.size - 1)
+    order = block_order(params.seed, bounds.size - 1)
     lengths = np.diff(bounds)[order]
     ends = round_ends(lengths, n_features)
     # Bonferroni: every round that may stop is a look; the last is exact
@@ -196,30 +196,30 @@ def fit_sample(
     for number, (first, last) in enumerate(pairwise([0, *ends]), start=1):
         measured = known if last < order.size else None
         losses = None if measured is None else losses_of(measured.fitted, measured.summary, lengths[first:last])
-        recipe = sample_recipe(problem, strategy, n_features, losses)
+        recipe = sample_recipe(params, strategy, n_features, losses)
         found = read(order[first:last], recipe, f"sample, round {number}")
         refuse_non_finite(_of_source(found["nonfinite"], bounds, order[first:last]))
         state = found["core"] if known is None else core.merge(known.state, found["core"])
-        summary = summarize(core.result(state), center=problem.center, scale=problem.scale, integers=integers)
-        summary = replace(summary, fill=None if problem.missing == "error" else np.zeros(n_features))
+        summary = summarize(core.result(state), center=params.center, scale=params.scale, integers=integers)
+        summary = replace(summary, fill=None if params.missing == "error" else np.zeros(n_features))
         refitted: FittedEncoder | None = None
         if measured is not None:
             units: UnitSums = found["losses"]
             draw = Draw(last - first, order.size - first, int(lengths[first:].sum()))
             parts = core.result(measured.state), core.result(found["core"])
-            weighted = weighted_core(*parts, draw, summary, measured.fitted, center=problem.center)
-            fitted = certified_again(problem, measured.fitted, weighted)
+            weighted = weighted_core(*parts, draw, summary, measured.fitted, center=params.center)
+            fitted = certified_again(params, measured.fitted, weighted)
             now = estimate(measured.fitted, fitted, units, draw, confidence, int(bounds[-1]), earlier)
             earlier.append(now.deviations)
             unlike = unlike.updated(units, draw.of_rows / draw.of_blocks, [each[:, 0] for each in earlier])
-            if now.left_to_gain > problem.sample_tolerance:
-                refitted = encode_core(problem, summary, passes=1, bytes_read=0, report=report_search)
+            if now.left_to_gain > params.sample_tolerance:
+                refitted = encode_core(params, summary, passes=1, bytes_read=0, report=report_search)
                 now = now.against(refitted.certificate.ratio)
             report(now)
-            if last in looks and now.left_to_gain <= problem.sample_tolerance:
+            if last in looks and now.left_to_gain <= params.sample_tolerance:
                 return SampledFit(replace(fitted, certificate=now.certificate), None, unlike)
         known = _Known(
-            state, summary, refitted or encode_core(problem, summary, passes=1, bytes_read=0, report=report_search)
+            state, summary, refitted or encode_core(params, summary, passes=1, bytes_read=0, report=report_search)
         )
     assert known is not None, "there is at least one round"
     return SampledFit(known.fitted, known.summary, unlike)

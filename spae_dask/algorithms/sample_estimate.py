@@ -21,7 +21,7 @@ from spae_dask.accumulators import CenteredTriangle, Scatter, UnitLosses, UnitSu
 from spae_dask.algorithms.certificate import Certificate
 from spae_dask.algorithms.core_summary import CoreSummary, Floats, summary_about
 from spae_dask.algorithms.methods import Encoded
-from spae_dask.algorithms.problem import Problem
+from spae_dask.algorithms.parameters import FitParameters
 from spae_dask.algorithms.sampling_error import Draw
 from spae_dask.algorithms.sparse_encoder import FittedEncoder, certified_encoder
 from spae_dask.linalg.project import optimal_decoder
@@ -117,11 +117,11 @@ def weighted_core(
     return replace(summary, core=core, scale=fitted.scale, rounding=rounding)
 
 
-def certified_again(problem: Problem, fitted: FittedEncoder, summary: CoreSummary) -> FittedEncoder:
+def certified_again(params: FitParameters, fitted: FittedEncoder, summary: CoreSummary) -> FittedEncoder:
     """The same encoder with the decoder that is best on another core, and certified on that."""
     G = optimal_decoder(summary.core, fitted.H)
     encoded = Encoded(fitted.H, G, fitted.chosen, None, SEEN_ONLY)
-    return certified_encoder(problem, summary, encoded, passes=1, bytes_read=0)
+    return certified_encoder(params, summary, encoded, passes=1, bytes_read=0)
 
 
 def estimate(

@@ -11,7 +11,7 @@ from spae_dask.algorithms.certificate import Certificate
 from spae_dask.algorithms.certify import certify_between
 from spae_dask.algorithms.core_summary import Floats, refuse_overflow
 from spae_dask.algorithms.methods import Report, watching
-from spae_dask.algorithms.problem import Problem
+from spae_dask.algorithms.parameters import FitParameters
 from spae_dask.algorithms.proposal import Proposal
 from spae_dask.algorithms.rounding import ROUNDOFF, Rounding
 from spae_dask.algorithms.sketched import Columns, Sketched
@@ -95,54 +95,54 @@ class Settled:
 
     def fit(
         self,
-        problem: Problem,
+        params: FitParameters,
         known: Sequence[Floats] = (),
         *,
         effort: float = 1.0,
         report: Report | None = None,
     ) -> FittedEncoder:
-        """Build the encoder of a problem on the candidates, and certify it; no data are read.
+        """Build the encoder of a fit on the candidates, and certify it; no data are read.
 
         ``known`` are encoders (d, k') on the candidates; the answer loses no more than those of no more columns and
         nonzeros. ``effort`` is that of ``Search``, for a given number of nonzeros. ``report`` is told how far the
         search has come.
         """
-        sizes = problem.sizes
+        sizes = params.sizes
         H = (
-            self._smallest(problem, report)
+            self._smallest(params, report)
             if sizes is None
-            else self._encode(problem, sizes, effort=effort, known=known, report=report)
+            else self._encode(params, sizes, effort=effort, known=known, report=report)
         )
-        if problem.orthonormal:
+        if params.orthonormal:
             H = orthonormalize(self.core, H)[0]
-        H = padded(H.T, problem.n_components).T
-        return self._fitted(problem, H)
+        H = padded(H.T, params.n_components).T
+        return self._fitted(params, H)
 
-    def reaches(self, problem: Problem, fitted: FittedEncoder) -> bool:
+    def reaches(self, params: FitParameters, fitted: FittedEncoder) -> bool:
         """Whether an encoder reaches the target, by what PCA is known to lose."""
-        return fitted.certificate.loss <= self._target(problem)
+        return fitted.certificate.loss <= self._target(params)
 
-    def _target(self, problem: Problem) -> float:
-        k = problem.n_components
-        pca = self.pca_interval(k)[0 if problem.certified else 1]
-        return problem.allowed_loss(pca, self.sketched.total) + self.rounding.pca_error(pca, k)
+    def _target(self, params: FitParameters) -> float:
+        k = params.n_components
+        pca = self.pca_interval(k)[0 if params.certified else 1]
+        return params.allowed_loss(pca, self.sketched.total) + self.rounding.pca_error(pca, k)
 
     def rank_tol(self, k: int) -> float:
         """Relative length below which a column's part outside the span of others is noise, see ``Rounding``."""
         return self.rounding.rank_tol(float(np.sum(self.basis.spectrum[k:] ** 2)))
 
-    def _smallest(self, problem: Problem, report: Report | None) -> Floats:
+    def _smallest(self, params: FitParameters, report: Report | None) -> Floats:
         """Encoder of the fewest nonzeros found that reaches the target; of all candidates if none does."""
-        target = self._target(problem) - self.outside
+        target = self._target(params) - self.outside
 
         def loss(r: int) -> float:
-            return encoder_loss(self.core, self._encode(problem, r, effort=0.0, report=report))
+            return encoder_loss(self.core, self._encode(params, r, effort=0.0, report=report))
 
         r = smallest_within(target, loss, 1, self.proposal.columns.size)
-        best = self._encode(problem, r, report=report)
+        best = self._encode(params, r, report=report)
         while r > 1:
             r -= 1
-            fewer = self._encode(problem, r, report=report)
+            fewer = self._encode(params, r, report=report)
             if encoder_loss(self.core, fewer) > target:
                 break
             best = fewer
@@ -150,7 +150,7 @@ class Settled:
 
     def _encode(
         self,
-        problem: Problem,
+        params: FitParameters,
         r: int | tuple[int, ...],
         *,
         effort: float = 1.0,
@@ -158,15 +158,15 @@ class Settled:
         report: Report | None = None,
     ) -> Floats:
         """Encoder (2c, k') on the core, nonzero on candidates only."""
-        k, proposal, rank_tol = problem.n_components, self.proposal, self.rank_tol(problem.n_components)
+        k, proposal, rank_tol = params.n_components, self.proposal, self.rank_tol(params.n_components)
         if not self.core.any():
             return np.zeros((self.core.shape[1], 0))
-        if problem.method == "iterative":
+        if params.method == "iterative":
             supports = iter([np.flatnonzero(h) for h in proposal.H.T])
             return encode_iterative(self.core, k, r, selection=lambda *_: next(supports), rank_tol=rank_tol).H
         budgets = budgets_of(k, r)
         paper = encoder_from_columns(self.core, proposal.selected[: min(budgets)], k, rank_tol=rank_tol)[0]
-        if problem.method == "batch" or problem.shared_support:
+        if params.method == "batch" or params.shared_support:
             return paper
         starts = [paper, self._on_core(proposal.H), *(self._on_core(H[proposal.columns]) for H in known)]
         return encode_polished(
@@ -174,7 +174,7 @@ class Settled:
             k,
             r,
             start_H=min((H for H in starts if _keeps_to(H, budgets)), key=lambda H: encoder_loss(self.core, H)),
-            rng=np.random.default_rng(problem.seed),
+            rng=np.random.default_rng(params.seed),
             effort=effort,
             allowed=np.arange(proposal.columns.size),
             rank_tol=rank_tol,
@@ -185,9 +185,9 @@ class Settled:
         """Encoder (2c, k') from its rows of the candidates."""
         return np.vstack([H, np.zeros((self.core.shape[1] - H.shape[0], H.shape[1]))])
 
-    def _fitted(self, problem: Problem, H: Floats) -> FittedEncoder:
+    def _fitted(self, params: FitParameters, H: Floats) -> FittedEncoder:
         """The encoder on all d columns, its decoder and its certificate."""
-        first, columns, k = self.sketched, self.proposal.columns, problem.n_components
+        first, columns, k = self.sketched, self.proposal.columns, params.n_components
         d, total = self.cross.shape[1], first.total
         wide = np.zeros((d, k))
         wide[columns] = H[: columns.size]
@@ -207,11 +207,11 @@ class Settled:
             constant=first.constant,
             fill=first.fill,
             n_samples=first.n_samples,
-            certificate=self._certificate(problem, H, wide, decoder),
+            certificate=self._certificate(params, H, wide, decoder),
             rounding=self.rounding,
         )
 
-    def _certificate(self, problem: Problem, H: Floats, wide: Floats, G: Floats) -> Certificate:
+    def _certificate(self, params: FitParameters, H: Floats, wide: Floats, G: Floats) -> Certificate:
         """Certificate of an encoder ``H`` on the core, ``wide (d, k)`` on X, with its decoder."""
         columns = self.proposal.columns
         loss = loss_from_products(self.sketched.lengths, self.gram, self.cross, wide[columns], G)
@@ -219,13 +219,13 @@ class Settled:
             self.core,
             H,
             loss,
-            self.pca_interval(problem.n_components),
+            self.pca_interval(params.n_components),
             total=self.sketched.total,
             error=self.rounding.loss_error(loss, wide, G),
-            certified=problem.certified,
+            certified=params.certified,
             bound=None,
             theorem=ON_SKETCH,
-            target=target_of(problem),
+            target=target_of(params),
             n_left_out=self.sketched.n_left_out,
             left_out=self.rounding.left_out,
         )

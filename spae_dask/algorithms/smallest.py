@@ -11,15 +11,15 @@ from collections.abc import Callable
 import numpy as np
 
 from spae_dask.algorithms.core_summary import Floats
-from spae_dask.algorithms.problem import Problem
+from spae_dask.algorithms.parameters import FitParameters
 from spae_dask.linalg.loss import encoder_loss, rounding_error, total_variance
 from spae_dask.linalg.spectral import pca_loss, right_singular
 
 
-def loss_target(core: Floats, problem: Problem) -> float:
-    """Most an encoder may lose for the target of a problem, and rounding."""
+def loss_target(core: Floats, params: FitParameters) -> float:
+    """Most an encoder may lose for the target of a params, and rounding."""
     total = total_variance(core)
-    wanted = problem.allowed_loss(pca_loss(right_singular(core, 0)[0], problem.n_components), total)
+    wanted = params.allowed_loss(pca_loss(right_singular(core, 0)[0], params.n_components), total)
     return wanted + rounding_error(wanted, total)
 
 

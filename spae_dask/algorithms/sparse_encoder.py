@@ -11,7 +11,7 @@ from spae_dask.algorithms.certify import EXACT, better_decoder, certify, measure
 from spae_dask.algorithms.core import RunPass
 from spae_dask.algorithms.core_summary import CoreSummary, Floats
 from spae_dask.algorithms.methods import METHODS, Encoded, Report, Search
-from spae_dask.algorithms.problem import SHARED, Problem
+from spae_dask.algorithms.parameters import SHARED, FitParameters
 from spae_dask.algorithms.rounding import Rounding
 from spae_dask.algorithms.smallest import loss_target, smallest_r
 from spae_dask.algorithms.theory import target_of
@@ -87,7 +87,7 @@ class FittedEncoder:
 
 
 def encode_core(
-    problem: Problem,
+    params: FitParameters,
     summary: CoreSummary,
     *,
     passes: int,
@@ -96,30 +96,30 @@ def encode_core(
     effort: float = 1.0,
     report: Report | None = None,
 ) -> FittedEncoder:
-    """Build the encoder by the problem's method and certify it, all on a core; no data are read.
+    """Build the encoder by the fit's method and certify it, all on a core; no data are read.
 
     ``start`` is an encoder (d, k') of no more columns and nonzeros that is known already; methods that search start
     from it if it is better than their own start. ``effort`` is that of ``Search``, for a given number of nonzeros.
     ``report`` is told how far the search has come.
     """
-    core, k = summary.core, problem.n_components
+    core, k = summary.core, params.n_components
     search = Search(effort, start, summary.rank_tol(k), report, pca_loss(summary.spectrum, k))
     encoded = (
-        _smallest(problem, core, search)
-        if problem.sizes is None
-        else METHODS[problem.method](problem, core, problem.sizes, search)
+        _smallest(params, core, search)
+        if params.sizes is None
+        else METHODS[params.method](params, core, params.sizes, search)
     )
-    if problem.orthonormal:
+    if params.orthonormal:
         H, G = orthonormalize(core, encoded.H)
         encoded = replace(encoded, H=H, G=G, prefix_losses=None, prefix_bounds=None)  # its prefixes are others
-    return certified_encoder(problem, summary, encoded, passes=passes, bytes_read=bytes_read)
+    return certified_encoder(params, summary, encoded, passes=passes, bytes_read=bytes_read)
 
 
 def certified_encoder(
-    problem: Problem, summary: CoreSummary, encoded: Encoded, *, passes: int, bytes_read: int
+    params: FitParameters, summary: CoreSummary, encoded: Encoded, *, passes: int, bytes_read: int
 ) -> FittedEncoder:
     """Certify an encoder on a core, its columns filled up to k with zero ones."""
-    core, k = summary.core, problem.n_components
+    core, k = summary.core, params.n_components
     H = padded(encoded.H.T, k).T
     G = better_decoder(core, H, padded(encoded.G, k))
     explained = sequential_explained(core, H)
@@ -131,7 +131,7 @@ def certified_encoder(
         theorem=encoded.theorem,
         passes=passes,
         bytes_read=bytes_read,
-        target=target_of(problem),
+        target=target_of(params),
     )
     symmetric_lower, symmetric_upper = symmetric_bounds(certificate, H, G)
     certificate = replace(
@@ -182,19 +182,19 @@ def measured_if_fragile(fitted: FittedEncoder, run_pass: RunPass) -> FittedEncod
     return replace(fitted, G=G, certificate=remeasured(found, measured, pca_error))
 
 
-def _smallest(problem: Problem, core: Floats, search: Search) -> Encoded:
-    """Encoder of the fewest nonzeros found that reaches the problem's target.
+def _smallest(params: FitParameters, core: Floats, search: Search) -> Encoded:
+    """Encoder of the fewest nonzeros found that reaches the fit's target.
 
     The search uses quick encoders; full effort then tries to do with fewer still.
     """
-    encode = METHODS[problem.method]
-    floor = problem.n_components if problem.method in SHARED else 1
+    encode = METHODS[params.method]
+    floor = params.n_components if params.method in SHARED else 1
     quick, thorough = replace(search, effort=0, start=None), replace(search, effort=1.0, start=None)
-    target = loss_target(core, problem)
-    r = smallest_r(core, problem.n_components, target, lambda size: encode(problem, core, size, quick).H, floor)
-    best = encode(problem, core, r, thorough)
-    while problem.method == "polished" and r > 1:
-        fewer = encode(problem, core, r - 1, thorough)
+    target = loss_target(core, params)
+    r = smallest_r(core, params.n_components, target, lambda size: encode(params, core, size, quick).H, floor)
+    best = encode(params, core, r, thorough)
+    while params.method == "polished" and r > 1:
+        fewer = encode(params, core, r - 1, thorough)
         if encoder_loss(core, fewer.H) > target:
             break
         best, r = fewer, r - 1

@@ -24,7 +24,7 @@ from spae_dask.algorithms.certificate import Certificate
 from spae_dask.algorithms.core import RunPass
 from spae_dask.algorithms.core_summary import Floats
 from spae_dask.algorithms.methods import Report
-from spae_dask.algorithms.problem import Problem
+from spae_dask.algorithms.parameters import FitParameters
 from spae_dask.algorithms.proposal import POOL, propose
 from spae_dask.algorithms.settled import Settled, settle
 from spae_dask.algorithms.sketched import Sketched, SketchSizes, read_sketch, sketch_recipe
@@ -59,17 +59,17 @@ SKETCH_ERRORS = 3.0
 IN_ONE_READ = "columns are found in one read, on a sketch of all rows: no bound is known before the data are seen"
 
 
-def stream_recipe(problem: Problem, n_features: int) -> Accumulator[Any]:
+def stream_recipe(params: FitParameters, n_features: int) -> Accumulator[Any]:
     """Recipe of the read; the same whatever the number of rows."""
-    recipe = sketch_recipe(n_features, _sizes(problem, n_features), problem.seed)
-    return recipe if problem.missing == "error" else Imputed(recipe, np.zeros(n_features))
+    recipe = sketch_recipe(n_features, _sizes(params, n_features), params.seed)
+    return recipe if params.missing == "error" else Imputed(recipe, np.zeros(n_features))
 
 
-def stream_finish_nbytes(problem: Problem, n_features: int) -> int:
+def stream_finish_nbytes(params: FitParameters, n_features: int) -> int:
     """Peak of the linear algebra after the read, in the calling process."""
-    d, rows = n_features, _sizes(problem, n_features).frequent_rows
-    c, p = _n_candidates(problem, d), min(d, problem.n_components + OVERSAMPLING)
-    if problem.n_nonzero is None:
+    d, rows = n_features, _sizes(params, n_features).frequent_rows
+    c, p = _n_candidates(params, d), min(d, params.n_components + OVERSAMPLING)
+    if params.n_nonzero is None:
         c = min(d, c << MOST_DOUBLINGS)
     stand_in = rows + min(d, DIAGONAL)
     searched = 8 * stand_in * (min(d, POOL) + stand_in)
@@ -78,13 +78,13 @@ def stream_finish_nbytes(problem: Problem, n_features: int) -> int:
 
 
 def fit_stream(
-    problem: Problem, run_pass: RunPass, n_features: int, *, integers: bool = False, report: Report | None = None
+    params: FitParameters, run_pass: RunPass, n_features: int, *, integers: bool = False, report: Report | None = None
 ) -> tuple[FittedEncoder, "Streamed"]:
     """Fit an encoder in one read.
 
     Parameters
     ----------
-    problem : Problem
+    params : FitParameters
         What is asked for, checked.
     run_pass : callable
         Sweeps the data, or knows what came of sweeping them with :func:`stream_recipe`.
@@ -105,18 +105,18 @@ def fit_stream(
     sketched = read_sketch(
         run_pass,
         n_features,
-        _sizes(problem, n_features),
-        center=problem.center,
-        scale=problem.scale,
-        missing=problem.missing,
-        seed=problem.seed,
+        _sizes(params, n_features),
+        center=params.center,
+        scale=params.scale,
+        missing=params.missing,
+        seed=params.seed,
         integers=integers,
     )
-    n_candidates = _n_candidates(problem, n_features)
+    n_candidates = _n_candidates(params, n_features)
     for _ in range(MOST_DOUBLINGS + 1):
-        streamed = _settled_on_model(problem, sketched, n_candidates, report)
-        fitted = streamed.fit(problem, report=report)
-        if problem.n_nonzero is not None or streamed.reaches(problem, fitted) or n_candidates == n_features:
+        streamed = _settled_on_model(params, sketched, n_candidates, report)
+        fitted = streamed.fit(params, report=report)
+        if params.n_nonzero is not None or streamed.reaches(params, fitted) or n_candidates == n_features:
             break
         n_candidates = min(n_features, 2 * n_candidates)
     return fitted, streamed
@@ -152,25 +152,25 @@ class Streamed:
 
     def fit(
         self,
-        problem: Problem,
+        params: FitParameters,
         known: Sequence[Floats] = (),
         *,
         effort: float = 1.0,
         report: Report | None = None,
     ) -> FittedEncoder:
-        """Build the encoder of a problem on the candidates, and certify it; no data are read.
+        """Build the encoder of a fit on the candidates, and certify it; no data are read.
 
         ``known`` are encoders (d, k') on the candidates; the answer loses no more on the model than those of no more
         columns and nonzeros. ``effort`` is that of ``Search``. ``report`` is told how far the search has come.
         """
-        fitted = self.settled.fit(_on_model(problem), known, effort=effort, report=report)
-        return replace(fitted, certificate=self._certificate(problem, fitted))
+        fitted = self.settled.fit(_on_model(params), known, effort=effort, report=report)
+        return replace(fitted, certificate=self._certificate(params, fitted))
 
-    def reaches(self, problem: Problem, fitted: FittedEncoder) -> bool:
+    def reaches(self, params: FitParameters, fitted: FittedEncoder) -> bool:
         """Whether an encoder is estimated to reach the target, by what PCA is estimated to lose."""
-        return self.settled.reaches(_on_model(problem), fitted)
+        return self.settled.reaches(_on_model(params), fitted)
 
-    def _certificate(self, problem: Problem, fitted: FittedEncoder) -> Certificate:
+    def _certificate(self, params: FitParameters, fitted: FittedEncoder) -> Certificate:
         """The model's certificate with the bounds that are certain of X."""
         first, found, frequent = self.settled.sketched, fitted.certificate, self.settled.sketched.frequent
         assert frequent is not None, "a stream keeps Frequent Directions"
@@ -179,12 +179,12 @@ class Streamed:
         divisor = first.scale / frequent.units
         lower, upper = encoder_interval(self.sketch, self.left, frequent.shrunk, divisor, fitted.H, fitted.G)
         lower, upper = max(lower - error, 0.0), min(upper + error, total + error)
-        pca_lower, pca_upper = first.pca_interval(problem.n_components)
+        pca_lower, pca_upper = first.pca_interval(params.n_components)
         pca_upper = min(pca_upper, upper)
         pca_lower = min(pca_lower, pca_upper)
         loss = float(np.clip(found.loss, lower, upper))
         pca_estimate = min(max(found.pca_loss, pca_lower), loss)
-        pca = pca_lower if problem.certified else pca_estimate
+        pca = pca_lower if params.certified else pca_estimate
         return replace(
             found,
             loss=loss,
@@ -193,7 +193,7 @@ class Streamed:
             loss_upper=upper,
             explained=1 - loss / total if total > 0 else 0.0,
             pca_loss=pca,
-            pca_loss_kind="certified lower bound" if problem.certified else "estimate",
+            pca_loss_kind="certified lower bound" if params.certified else "estimate",
             pca_loss_lower=pca_lower,
             pca_loss_upper=pca_upper,
             loss_error=error,
@@ -203,34 +203,34 @@ class Streamed:
         )
 
 
-def _on_model(problem: Problem) -> Problem:
-    """The problem as the model sees it: PCA's loss on it is known, so a target is over that."""
-    return replace(problem, certified=False)
+def _on_model(params: FitParameters) -> FitParameters:
+    """The parameters as the model sees it: PCA's loss on it is known, so a target is over that."""
+    return replace(params, certified=False)
 
 
-def _sizes(problem: Problem, n_features: int) -> SketchSizes:
-    k = problem.n_components
-    rows = problem.sketch_rows or max(FEWEST_ROWS, ROWS_PER_COMPONENT * k)
-    return SketchSizes(rows=0, frequent_rows=min(n_features, rows), scaled=problem.scale)
+def _sizes(params: FitParameters, n_features: int) -> SketchSizes:
+    k = params.n_components
+    rows = params.sketch_rows or max(FEWEST_ROWS, ROWS_PER_COMPONENT * k)
+    return SketchSizes(rows=0, frequent_rows=min(n_features, rows), scaled=params.scale)
 
 
-def _n_candidates(problem: Problem, n_features: int) -> int:
-    k = problem.n_components
-    budgets = budgets_of(k, UNKNOWN_NONZERO if problem.sizes is None else problem.sizes)
-    wanted = problem.n_candidates or max(FEWEST_CANDIDATES, CANDIDATES_PER_NONZERO * sum(budgets))
+def _n_candidates(params: FitParameters, n_features: int) -> int:
+    k = params.n_components
+    budgets = budgets_of(k, UNKNOWN_NONZERO if params.sizes is None else params.sizes)
+    wanted = params.n_candidates or max(FEWEST_CANDIDATES, CANDIDATES_PER_NONZERO * sum(budgets))
     return min(n_features, max(wanted, max(budgets), k))
 
 
-def _settled_on_model(problem: Problem, sketched: Sketched, n_candidates: int, report: Report | None) -> Streamed:
+def _settled_on_model(params: FitParameters, sketched: Sketched, n_candidates: int, report: Report | None) -> Streamed:
     """Propose candidates on the model, and settle them by its products in place of those of X."""
     assert sketched.frequent is not None, "a stream keeps Frequent Directions"
     B, left = sketched.frequent.about(sketched.center, sketched.scale)
-    if problem.center:
+    if params.center:
         B[:, sketched.constant], left[sketched.constant] = 0.0, 0.0
-    stand_in = _stand_in(B, left, problem.seed)
-    k = problem.n_components
+    stand_in = _stand_in(B, left, params.seed)
+    k = params.n_components
     Z = right_singular(stand_in, min(B.shape[1], k + OVERSAMPLING))[1]
-    proposal = propose(problem, stand_in, Z[:, :k], n_candidates, report=report)
+    proposal = propose(params, stand_in, Z[:, :k], n_candidates, report=report)
     columns = proposal.columns
     cross = B[:, columns].T @ B
     cross[np.arange(columns.size), columns] += left[columns]

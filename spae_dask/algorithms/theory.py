@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from spae_dask.algorithms.problem import Problem
+from spae_dask.algorithms.parameters import FitParameters
 from spae_dask.encoding.iterative import iterative_sizes
 from spae_dask.selection.adaptive import sufficient_columns
 
@@ -59,16 +59,16 @@ def in_expectation(theorem: str, bound: float, n_repeats: int) -> str:
     return f"in expectation; {theorem}" + (likely if n_repeats > 1 else "")
 
 
-def target_of(problem: Problem) -> Target:
-    """The target of a problem; empty if the problem gives the number of nonzeros."""
-    if problem.n_nonzero is not None:
+def target_of(params: FitParameters) -> Target:
+    """The target of a fit; empty if n_nonzero gives the number of nonzeros."""
+    if params.n_nonzero is not None:
         return Target()
-    if problem.eps is None:
-        return Target(keep=problem.wanted_share)
-    k, eps = problem.n_components, float(problem.eps)
+    if params.eps is None:
+        return Target(keep=params.wanted_share)
+    k, eps = params.n_components, float(params.eps)
     if 5 * k / eps > COUNTABLE:
         return Target(eps)
-    paper, sharp = (_nonzeros(problem.method, k, eps, sharp=sharp) for sharp in (False, True))
+    paper, sharp = (_nonzeros(params.method, k, eps, sharp=sharp) for sharp in (False, True))
     return Target(eps, paper, sharp)
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from spae_dask.accumulators import Accumulator, CrossProducts, Imputed
 from spae_dask.algorithms.core import RunPass, means_recipe
 from spae_dask.algorithms.methods import Report
-from spae_dask.algorithms.problem import Problem
+from spae_dask.algorithms.parameters import FitParameters
 from spae_dask.algorithms.proposal import POOL, propose
 from spae_dask.algorithms.settled import Settled, settle
 from spae_dask.algorithms.sketched import SketchSizes, read_sketch, sketch_recipe
@@ -52,57 +52,62 @@ class Sizes:
     n_directions: int
 
 
-def sizes_of(problem: Problem, n_samples: int, n_features: int) -> Sizes:
-    """Sizes for a problem; ``problem.sketch_rows`` and ``problem.n_candidates`` overrule them."""
-    k = problem.n_components
-    budgets = budgets_of(k, UNKNOWN_NONZERO if problem.sizes is None else problem.sizes)
-    rows = problem.sketch_rows or max(FEWEST_ROWS, ROWS_PER_COMPONENT * k, ROWS_PER_NONZERO * max(budgets))
+def sizes_of(params: FitParameters, n_samples: int, n_features: int) -> Sizes:
+    """Sizes for a params; ``params.sketch_rows`` and ``params.n_candidates`` overrule them."""
+    k = params.n_components
+    budgets = budgets_of(k, UNKNOWN_NONZERO if params.sizes is None else params.sizes)
+    rows = params.sketch_rows or max(FEWEST_ROWS, ROWS_PER_COMPONENT * k, ROWS_PER_NONZERO * max(budgets))
     group = next(g for g in (8, 4, 2, 1) if g == 1 or n_samples >= FEWEST_BUCKETS * g * rows)
-    candidates = problem.n_candidates or max(FEWEST_CANDIDATES, CANDIDATES_PER_NONZERO * sum(budgets))
-    frequent = min(n_features, max(4 * k, k + 20)) if problem.certified else 0
+    candidates = params.n_candidates or max(FEWEST_CANDIDATES, CANDIDATES_PER_NONZERO * sum(budgets))
+    frequent = min(n_features, max(4 * k, k + 20)) if params.certified else 0
     return Sizes(
-        SketchSizes(rows, group, frequent, scaled=problem.scale),
+        SketchSizes(rows, group, frequent, scaled=params.scale),
         min(n_features, max(candidates, max(budgets), k)),
         min(n_features, k + OVERSAMPLING),
     )
 
 
-def two_read_passes(problem: Problem, n_samples: int, n_features: int) -> list[tuple[str, Accumulator[Any]]]:
+def two_read_passes(params: FitParameters, n_samples: int, n_features: int) -> list[tuple[str, Accumulator[Any]]]:
     """Names and recipes of the passes, for planning; numbers in the recipes are placeholders."""
-    d, sizes = n_features, sizes_of(problem, n_samples, n_features)
+    d, sizes = n_features, sizes_of(params, n_samples, n_features)
     ones = np.ones(d)
     # broadcast: a placeholder of d numbers a direction would be as large as the thing itself
     Z = np.broadcast_to(0.0, (d, sizes.n_directions))
-    products = CrossProducts(np.arange(sizes.n_candidates), ones, ones, Z, single=problem.precision == "fast")
-    passes: list[tuple[str, Accumulator[Any]]] = [("sketch", sketch_recipe(d, sizes.sketch, problem.seed))]
+    products = CrossProducts(np.arange(sizes.n_candidates), ones, ones, Z, single=params.precision == "fast")
+    passes: list[tuple[str, Accumulator[Any]]] = [("sketch", sketch_recipe(d, sizes.sketch, params.seed))]
     passes.append(("candidates", products))
-    if problem.missing != "error":
+    if params.missing != "error":
         passes = [(name, Imputed(recipe, ones)) for name, recipe in passes]
-    return [("column means", means_recipe(d)), *passes] if problem.missing == "mean" else passes
+    return [("column means", means_recipe(d)), *passes] if params.missing == "mean" else passes
 
 
-def two_read_finish_nbytes(problem: Problem, n_samples: int, n_features: int) -> int:
+def two_read_finish_nbytes(params: FitParameters, n_samples: int, n_features: int) -> int:
     """Peak of the linear algebra between and after the reads, in the calling process."""
-    sizes = sizes_of(problem, n_samples, n_features)
+    sizes = sizes_of(params, n_samples, n_features)
     rows, c, p = sizes.sketch.rows, sizes.n_candidates, sizes.n_directions
     searched = 6 * rows * (min(n_features, POOL) + rows)
     # first the sketch, the same scaled, a residual of it made in panels, and directions
     proposing = 3 * rows + 4 * p
     panels = 3 * rows * min(n_features, PANEL_COLUMNS)
     # then the merged products and the result's copy of them, and the sketch if another proposal may follow
-    settling = (4 if problem.precision == "fast" else 2) * c + 5 * p + (rows if problem.n_nonzero is None else 0)
+    settling = (4 if params.precision == "fast" else 2) * c + 5 * p + (rows if params.n_nonzero is None else 0)
     wide = max(proposing, settling) * n_features
     return 8 * (wide + panels + max(searched, 12 * (c + p) ** 2))
 
 
 def fit_two_reads(
-    problem: Problem, run_pass: RunPass, shape: tuple[int, int], *, integers: bool = False, report: Report | None = None
+    params: FitParameters,
+    run_pass: RunPass,
+    shape: tuple[int, int],
+    *,
+    integers: bool = False,
+    report: Report | None = None,
 ) -> tuple[FittedEncoder, Settled]:
     """Fit an encoder in two reads.
 
     Parameters
     ----------
-    problem : Problem
+    params : FitParameters
         What is asked for, checked.
     run_pass : callable
         Sweeps the data.
@@ -117,32 +122,32 @@ def fit_two_reads(
     -------
     FittedEncoder
         Its loss is exact. PCA's is an estimate from above with certified bounds beside it, or a certified lower bound
-        with ``problem.certified``.
+        with ``params.certified``.
     Settled
         The candidates' core, for further encoders on them.
     """
     n, d = shape
-    sizes = sizes_of(problem, n, d)
+    sizes = sizes_of(params, n, d)
     sketched = read_sketch(
         run_pass,
         d,
         sizes.sketch,
-        center=problem.center,
-        scale=problem.scale,
-        missing=problem.missing,
-        seed=problem.seed,
+        center=params.center,
+        scale=params.scale,
+        missing=params.missing,
+        seed=params.seed,
         integers=integers,
     )
     n_candidates = sizes.n_candidates
     while True:
         Z = right_singular(sketched.W, sizes.n_directions)[1]
-        proposal = propose(problem, sketched.W, Z[:, : problem.n_components], n_candidates, report=report)
-        if problem.n_nonzero is not None:  # no other proposal will follow, and beside a second read W is large
+        proposal = propose(params, sketched.W, Z[:, : params.n_components], n_candidates, report=report)
+        if params.n_nonzero is not None:  # no other proposal will follow, and beside a second read W is large
             sketched = sketched.without_sketch()
-        single = problem.precision == "fast"
+        single = params.precision == "fast"
         products = CrossProducts(proposal.columns, sketched.center, sketched.scale, Z, single=single)
         settled = settle(sketched, proposal, run_pass(sketched.recipe(products), "candidates"), Z)
-        fitted = settled.fit(problem, report=report)
-        if problem.n_nonzero is not None or settled.reaches(problem, fitted) or n_candidates == d:
+        fitted = settled.fit(params, report=report)
+        if params.n_nonzero is not None or settled.reaches(params, fitted) or n_candidates == d:
             return fitted, settled
         n_candidates = min(d, 2 * n_candidates)

@@ -1,14 +1,8 @@
 """``spae check``: what is wrong, or odd, with data."""
 
-from spae_dask.cli.options.data import (
-    DataArgument,
-    DeepOption,
-    MissingValueOption,
-    StrictOption,
-    WhichData,
-    missing_value_of,
-)
+from spae_dask.cli.options.data import DataArgument, DeepOption, StrictOption, WhichData
 from spae_dask.cli.options.groups import takes_groups
+from spae_dask.cli.options.parameters import MissingNumbers
 from spae_dask.cli.options.screen import ScreenOptions
 from spae_dask.cli.options.where import MemoryOption, Where
 from spae_dask.cli.session import session
@@ -26,7 +20,7 @@ def check(
     *,
     data: DataArgument,
     which: WhichData,
-    missing_value: MissingValueOption = None,
+    missing: MissingNumbers,
     deep: DeepOption = False,
     strict: StrictOption = False,
     where: Where,
@@ -44,7 +38,7 @@ def check(
         with where.place(memory).ready(source, screen):
             found = check_data(
                 source,
-                missing_value=missing_value_of(missing_value),
+                **missing.parameters,
                 deep=deep,
                 memory_limit=memory,
                 progress=screen.progress,

@@ -3,8 +3,8 @@
 from spae_dask.cli.options.checkpoint import Checkpoint
 from spae_dask.cli.options.data import DataArgument, EncoderArgument, StrictOption, WhichData
 from spae_dask.cli.options.groups import takes_groups
+from spae_dask.cli.options.parameters import OneStrategy
 from spae_dask.cli.options.screen import ScreenOptions
-from spae_dask.cli.options.strategy import Strategy, StrategyOption
 from spae_dask.cli.options.where import MemoryOption, PerformanceOption, Where
 from spae_dask.cli.session import session
 
@@ -23,7 +23,7 @@ def evaluate(
     encoder: EncoderArgument,
     which: WhichData,
     strict: StrictOption = False,
-    strategy: StrategyOption = Strategy.auto,
+    by: OneStrategy,
     kept: Checkpoint,
     where: Where,
     performance_report: PerformanceOption = None,
@@ -49,7 +49,7 @@ def evaluate(
             certificate = evaluate_encoder(
                 source,
                 fitted,
-                strategy=strategy.value,
+                **by.parameters,
                 memory_limit=memory,
                 checkpoint=kept.checkpoint,
                 progress=screen.progress,

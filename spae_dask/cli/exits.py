@@ -6,6 +6,7 @@ import signal
 from difflib import get_close_matches
 from typing import TypeGuard
 
+from spae_dask.algorithms.parameters import PARAMETERS
 from spae_dask.cli.parsing import UsageError, elsewhere
 from spae_dask.cli.signals import Interrupted
 from spae_dask.errors import (
@@ -42,24 +43,7 @@ BROKEN_PIPE = 128 + signal.SIGPIPE
 """Exit code of a command whose output nobody reads to the end, as of any other program."""
 
 OPTION_OF = {
-    "n_components": "-k",
-    "n_nonzero": "-r",
-    "eps": "--eps",
-    "keep": "--keep",
-    "method": "--method",
-    "selection": "--selection",
-    "strategy": "--strategy",
-    "tolerance": "--tolerance",
-    "missing": "--missing",
-    "missing_value": "--missing-value",
-    "orthonormal": "--orthonormal",
-    "shared_support": "--shared-support",
-    "n_rows": "--rows",
-    "n_repeats": "--repeats",
-    "power_iterations": "--power-iterations",
-    "oversampling": "--oversampling",
-    "split": "--split",
-    "projection": "--projection",
+    **{each.argument: each.options[0] for each in PARAMETERS.values()},
     "array": "--array",
     "chunks": "--chunks",
     "codec": "--codec",

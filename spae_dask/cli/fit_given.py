@@ -6,22 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from spae_dask.cli.options.data import DataArgument, MissingEntries, StrictOption, WhichData
+from spae_dask.algorithms.parameters import option_words
+from spae_dask.cli.options.data import DataArgument, StrictOption, WhichData
 from spae_dask.cli.options.groups import told
+from spae_dask.cli.options.parameters import MissingEntries, Reading, Sought
 from spae_dask.cli.options.screen import ScreenOptions
-from spae_dask.cli.options.search import (
-    Building,
-    ComponentsOption,
-    EpsOption,
-    KeepOption,
-    NonzeroOption,
-    OrthonormalOption,
-    RowsOption,
-    SeedOption,
-    SharedOption,
-    nonzeros_of,
-)
-from spae_dask.cli.options.strategy import Exactness, Pipeline, Strategy, StrategyOption
 from spae_dask.cli.options.where import MemoryOption
 
 if TYPE_CHECKING:
@@ -34,27 +23,17 @@ class FitGiven:
     """The data, what to find in them, how, and what the screen shows: as on the command line."""
 
     data: DataArgument
-    components: ComponentsOption
-    nonzeros: NonzeroOption = None
-    eps: EpsOption = None
-    keep: KeepOption = None
-    building: Building
-    orthonormal: OrthonormalOption = False
-    shared_support: SharedOption = False
-    rows: RowsOption = None
-    seed: SeedOption = 0
+    sought: Sought
     which: WhichData
     missing: MissingEntries
     strict: StrictOption = False
-    strategy: StrategyOption = Strategy.auto
-    pipeline: Pipeline
-    exactness: Exactness
+    reading: Reading
     memory: MemoryOption = None
     shown: ScreenOptions
 
     def check(self) -> None:
         """Refuse none, or more than one, of the ways to say how many nonzeros."""
-        if [self.nonzeros, self.eps, self.keep].count(None) != 2:
+        if [self.fitted[name] for name in ("n_nonzero", "eps", "keep")].count(None) != 2:
             raise typer.BadParameter(
                 "give exactly one: the most features a component may use, how much more than PCA it may lose, or the "
                 "share it keeps of the variance that PCA explains, such as 0.95",
@@ -64,22 +43,8 @@ class FitGiven:
     @property
     def fitted(self) -> dict[str, Any]:
         """Parameters of the encoder, and of its plan."""
-        return {
-            "n_components": self.components,
-            "n_nonzero": nonzeros_of(self.nonzeros),
-            "eps": self.eps,
-            "keep": self.keep,
-            **self.building.parameters,
-            "strategy": self.strategy.value,
-            "orthonormal": self.orthonormal,
-            "shared_support": self.shared_support,
-            "n_rows": self.rows,
-            **self.pipeline.parameters,
-            **self.missing.parameters,
-            **self.exactness.parameters,
-            "random_state": self.seed,
-            "memory_limit": self.memory,
-        }
+        found = self.sought.parameters | self.missing.parameters | self.reading.parameters
+        return found | {"memory_limit": self.memory}
 
     def plan(self, source: "RowBlocks", *, calibrate: bool = False, resources: "Resources | None" = None) -> "Plan":
         """What the fit will read, hold and take."""
@@ -94,13 +59,6 @@ class FitGiven:
             if value == parameter.default or parameter.name == "data":
                 continue
             option = parameter.annotation.__metadata__[0]  # in Annotated, typer takes the first name for a default
-            yes, _, no = (option.default, *option.param_decls)[0].partition("/")
-            if parameter.name == "verbose":
-                words += [yes] * value
-            elif isinstance(value, bool):
-                words.append(yes if value else no)
-            elif isinstance(value, list | tuple):
-                words += [word for each in value for word in (yes, str(each))]
-            else:
-                words += [yes, str(getattr(value, "value", value))]
+            yes = (option.default, *option.param_decls)[0].partition("/")[0]
+            words += [yes] * value if parameter.name == "verbose" else option_words(yes, value)
         return shlex.join(words)

@@ -6,10 +6,14 @@ from typing import Any
 import typer
 from typer.core import TyperCommand
 
+from spae_dask.algorithms.parameters import PARAMETERS
+
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 """Base of all errors of a command line; typer exports only this subclass of it."""
 
-ONE_OF = {"nonzeros": "'-r' / '--nonzeros'", "eps": "'--eps'", "keep": "'--keep'"}
+ONE_OF = {
+    PARAMETERS[name].option: " / ".join(map(repr, PARAMETERS[name].options)) for name in ("n_nonzero", "eps", "keep")
+}
 """Options of which a fit takes exactly one."""
 
 NEEDS_ONE = ("fit", "fit-part", "fit-finish")

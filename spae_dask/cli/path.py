@@ -5,13 +5,14 @@ from typing import Annotated
 
 import typer
 
+from spae_dask.algorithms.parameters import Counts
 from spae_dask.cli.options.checkpoint import Checkpoint
-from spae_dask.cli.options.data import DataArgument, MissingEntries, StrictOption, WhichData
+from spae_dask.cli.options.data import DataArgument, StrictOption, WhichData
 from spae_dask.cli.options.groups import takes_groups
 from spae_dask.cli.options.output import ForceOption
 from spae_dask.cli.options.panels import OUTPUT, WHAT
+from spae_dask.cli.options.parameters import Building, MissingEntries, numbers_in
 from spae_dask.cli.options.screen import ScreenOptions
-from spae_dask.cli.options.search import Building, SeedOption, check_nonzeros
 from spae_dask.cli.options.where import MemoryOption, PerformanceOption, Where
 from spae_dask.cli.session import session
 
@@ -21,6 +22,13 @@ EXAMPLES = """Examples:
   spae path X.zarr -k 5 -r 5,10,20 -o path.csv
   spae path X.zarr -k 5 -r 5,10,20 -o path.png
 """
+
+
+def check_counts(given: str) -> str:
+    """Refuse what is no list of counts."""
+    if (wrong := Counts().wrong(numbers_in(given, Counts()))) is not None:
+        raise typer.BadParameter(f"{given} is not allowed: {wrong}")
+    return given
 
 
 @takes_groups
@@ -33,7 +41,7 @@ def path(
             "-k",
             "--components",
             metavar="K,K,...",
-            callback=check_nonzeros,
+            callback=check_counts,
             help="Numbers of components.",
             show_default=False,
             rich_help_panel=WHAT,
@@ -45,7 +53,7 @@ def path(
             "-r",
             "--nonzeros",
             metavar="R,R,...",
-            callback=check_nonzeros,
+            callback=check_counts,
             help="Numbers of features a component may use.",
             show_default=False,
             rich_help_panel=WHAT,
@@ -63,7 +71,6 @@ def path(
         ),
     ] = None,
     building: Building,
-    seed: SeedOption = 0,
     which: WhichData,
     strict: StrictOption = False,
     missing: MissingEntries,
@@ -97,16 +104,14 @@ def path(
                 rs,
                 **building.parameters,
                 **missing.parameters,
-                random_state=seed,
                 memory_limit=memory,
                 checkpoint=kept.checkpoint,
                 progress=screen.progress,
             )
         if output is not None:
             write(found, output, force=force)
-        screen.result(
-            str(found), {"data": data, "method": building.method.value, "points": [asdict(p) for p in found.points]}
-        )
+        method = building.parameters["method"]
+        screen.result(str(found), {"data": data, "method": method, "points": [asdict(p) for p in found.points]})
         if output is not None:
             screen.note(f"wrote {output}")
         kept.end(screen)

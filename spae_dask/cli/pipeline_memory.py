@@ -15,7 +15,7 @@ from spae_dask.estimators.paths import plan_path
 from spae_dask.estimators.saved import load_encoder
 from spae_dask.pipelines.data_steps import opened, plan_of
 from spae_dask.pipelines.pipeline import Node, Pipeline
-from spae_dask.pipelines.schema import Evaluate, Fit, Path
+from spae_dask.pipelines.schema import Evaluate, Fit, Path, arguments_of
 from spae_dask.settings import text_setting
 
 
@@ -62,15 +62,7 @@ def _planner(node: Node, pipeline: Pipeline) -> Planner:
         return lambda resources: plan_evaluation(source, codec, step.strategy, resources)
     source = opened(step, data)
     if isinstance(step, Path):
-        return lambda resources: plan_path(
-            source,
-            step.n_components,
-            step.n_nonzero,
-            method=step.method,
-            missing=step.missing,
-            missing_value=step.missing_value,
-            resources=resources,
-        )
+        return lambda resources: plan_path(source, **arguments_of(step), resources=resources)
     return lambda resources: plan_of(step, source, None, resources)
 
 

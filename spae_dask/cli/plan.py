@@ -1,10 +1,12 @@
 """``spae plan``: what a fit would read, hold and take."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from spae_dask.cli.fit_given import FitGiven
 from spae_dask.cli.options.groups import takes_groups
-from spae_dask.cli.options.strategy import CalibrateOption
+from spae_dask.cli.options.panels import WHERE
 from spae_dask.cli.options.where import Where
 from spae_dask.cli.session import session
 
@@ -23,7 +25,14 @@ EXAMPLES = """Examples:
 def plan(
     *,
     given: FitGiven,
-    calibrate: CalibrateOption = True,
+    calibrate: Annotated[
+        bool,
+        typer.Option(
+            "--calibrate/--no-calibrate",
+            help="Measure rates on a few blocks, or go by nominal ones and read nothing.",
+            rich_help_panel=WHERE,
+        ),
+    ] = True,
     where: Where,
 ) -> None:
     """Say what a fit would read, hold and take, and what each strategy would.

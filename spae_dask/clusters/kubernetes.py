@@ -2,7 +2,6 @@
 
 import secrets
 import time
-import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
@@ -19,7 +18,7 @@ from spae_dask.clusters.kubernetes_pods import is_hopeless, is_ready, troubles
 from spae_dask.clusters.kubernetes_spec import KubernetesSpec
 from spae_dask.clusters.running import ask
 from spae_dask.clusters.wakefulness import kept_awake
-from spae_dask.errors import ClusterUnavailable, SpaeWarning
+from spae_dask.errors import ClusterUnavailable, SpaeWarning, warn
 from spae_dask.workers import wait_for_worker
 
 DaskCluster = new_class("DaskCluster", "kubernetes.dask.org/v1", asyncio=False)
@@ -82,11 +81,10 @@ def _delete(made: Any, spec: KubernetesSpec, name: str) -> None:
             time.sleep(POLL_SECONDS)
     except Exception as error:
         remedy = f"kubectl --namespace {spec.namespace} delete --ignore-not-found daskcluster {name}"
-        warnings.warn(
+        warn(
             f"the DaskCluster {name} in the namespace {spec.namespace} may be left: {said(error.__cause__ or error)}. "
             f"Remove it: {remedy}. The operator does when nobody used it for {IDLE_SECONDS // 60} minutes.",
             SpaeWarning,
-            stacklevel=2,
         )
 
 

@@ -1,7 +1,6 @@
 """Workers that are jobs of Slurm, PBS, LSF or SGE. The only file that knows dask-jobqueue."""
 
 import secrets
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -20,7 +19,7 @@ from spae_dask.clusters.no_worker import no_worker
 from spae_dask.clusters.questions import HOLDINGS, check_taken, held_numbers, remove_all
 from spae_dask.clusters.replacing import jobs_replaced
 from spae_dask.clusters.specs import QueueSpec
-from spae_dask.errors import ClusterUnavailable, SpaeWarning
+from spae_dask.errors import ClusterUnavailable, SpaeWarning, warn
 from spae_dask.leftovers import scratch_folder
 from spae_dask.workers import wait_for_worker
 
@@ -105,7 +104,7 @@ def run_security(spec: QueueSpec) -> Iterator[Security | None]:
     logs = certificates_folder(spec) if spec.tls else log_folder(spec)
     make_writable(logs)
     if not spec.tls:
-        warnings.warn(PLAIN, SpaeWarning, stacklevel=4)
+        warn(PLAIN, SpaeWarning)
         yield None
         return
     with scratch_folder(".spae-tls-", logs) as name:

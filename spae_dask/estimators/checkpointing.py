@@ -11,7 +11,7 @@ import numpy as np
 import scipy
 
 from spae_dask import __version__
-from spae_dask.algorithms.problem import Problem
+from spae_dask.algorithms.parameters import FitParameters
 from spae_dask.engine.checkpoint import Checkpoint
 from spae_dask.engine.memory import format_nbytes
 from spae_dask.engine.plan import Plan
@@ -105,13 +105,14 @@ def open_checkpoint(
     return Checkpoint(store, wanted.share, digest_of(job.flat()), n_passes)
 
 
-def parameters_of(problem: Problem) -> dict[str, Any]:
-    """Of a fit, those that decide what comes of it."""
-    found = asdict(problem)
-    found["n_nonzero"] = problem.sizes
-    found["keep"] = problem.wanted_share
+def parameters_of(params: FitParameters) -> dict[str, Any]:
+    """Of a fit, those that decide what comes of it; ``missing_value`` is told with the data."""
+    found = asdict(params)
+    del found["missing_value"]
+    found["n_nonzero"] = params.sizes
+    found["keep"] = params.wanted_share
     for name in ("eps", "keep"):
-        if problem.n_nonzero is not None or found[name] is None:
+        if params.n_nonzero is not None or found[name] is None:
             del found[name]
     return found
 

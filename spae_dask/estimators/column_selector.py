@@ -1,6 +1,5 @@
 """Feature selection: the r columns that keep the most of what PCA keeps."""
 
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,10 +11,10 @@ from sklearn.base import BaseEstimator
 from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from spae_dask.algorithms.problem import Problem, check_count
+from spae_dask.algorithms.parameters import FitParameters, check_count
 from spae_dask.blocks import ArrayBlocks
 from spae_dask.engine.events import Event
-from spae_dask.errors import InvalidInput, RankDeficientWarning
+from spae_dask.errors import InvalidInput, RankDeficientWarning, warn
 from spae_dask.estimators.applying import lazy_array, lazy_columns, open_lazily, refuse_non_finite_array
 from spae_dask.estimators.checkpointing import CheckpointAt, checkpoint_at
 from spae_dask.estimators.containers import lazy_frames
@@ -90,24 +89,21 @@ class ColumnSelector(CertificateRepr, SelectorMixin, BaseEstimator):  # type: ig
         source = with_missing(open_matrix(X), self.missing_value)
         check_count("n_columns", self.n_columns, source.shape[1])
         half = max(1, int(self.n_columns) // 2)
-        problem = Problem(
-            n_components=half if self.n_components is None else self.n_components,
-            n_nonzero=self.n_columns,
-            method="batch",
-            selection=self.selection,
-            center=self.center,
-            scale=self.scale,
-            strategy=self.strategy,
-            missing=self.missing,
-            seed=seed_of(self.random_state),
+        params = FitParameters.of(
+            vars(self)
+            | {
+                "n_components": half if self.n_components is None else self.n_components,
+                "n_nonzero": self.n_columns,
+                "method": "batch",
+                "random_state": seed_of(self.random_state),
+            }
         )
-        made = fit(source, problem, self.memory_limit, self.progress, checkpoint_at(self.checkpoint))
+        made = fit(source, params, self.memory_limit, self.progress, checkpoint_at(self.checkpoint))
         fitted = made.fitted
         if fitted.chosen.size < self.n_columns:
-            warnings.warn(
+            warn(
                 f"only {fitted.chosen.size} of {self.n_columns} columns are selected: no others carry anything.",
                 RankDeficientWarning,
-                stacklevel=2,
             )
         self.selected_idx_ = fitted.chosen
         self.certificate_ = fitted.certificate

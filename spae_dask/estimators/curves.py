@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 
 from spae_dask.algorithms.core_summary import CoreSummary
+from spae_dask.algorithms.parameters import SHARED, FitParameters
 from spae_dask.algorithms.path import SparsityPath, Summary, sparsity_path
-from spae_dask.algorithms.problem import SHARED, Problem
 from spae_dask.encoding.budgets import budgets_of
 from spae_dask.engine.threads import one_blas_thread
 from spae_dask.estimators.strategies import STRATEGIES
@@ -30,20 +30,22 @@ def curve_sizes(r: int, least: int, most: int, n_points: int) -> list[int]:
     return sorted({*(int(each) for each in spaced.round()), r})
 
 
-def sizes_of(problem: Problem, found: int, d: int, n_points: int = MOST_POINTS) -> list[int]:
+def sizes_of(params: FitParameters, found: int, d: int, n_points: int = MOST_POINTS) -> list[int]:
     """Sizes of a curve about an encoder of ``found`` nonzeros a component on ``d`` features."""
     # orthonormal components have more nonzeros than were asked for
-    r = found if problem.sizes is None else max(budgets_of(problem.n_components, problem.sizes))
-    least = problem.n_components if problem.method in SHARED or problem.shared_support else 1
+    r = found if params.sizes is None else max(budgets_of(params.n_components, params.sizes))
+    least = params.n_components if params.method in SHARED or params.shared_support else 1
     return curve_sizes(r, min(least, r), d, n_points)
 
 
-def cheap_curve(problem: Problem, summary: Summary | None, strategy: str, found: int, d: int) -> SparsityPath | None:
+def cheap_curve(
+    params: FitParameters, summary: Summary | None, strategy: str, found: int, d: int
+) -> SparsityPath | None:
     """The curve about an encoder, if what the fit left allows one and it costs little; else None.
 
     Parameters
     ----------
-    problem : Problem
+    params : FitParameters
         That of the encoder.
     summary : CoreSummary, Settled, Streamed or None
         What the fit left.
@@ -52,19 +54,19 @@ def cheap_curve(problem: Problem, summary: Summary | None, strategy: str, found:
     found, d : int
         The most nonzeros of a component, and columns of the data.
     """
-    if summary is None or problem.method == "doubly-sparse":
+    if summary is None or params.method == "doubly-sparse":
         return None
-    if problem.shared_support or problem.selection == "exchange":  # no quick search, and seconds a point
+    if params.shared_support or params.selection == "exchange":  # no quick search, and seconds a point
         return None
-    if not isinstance(summary, CoreSummary) and problem.method != "polished":
+    if not isinstance(summary, CoreSummary) and params.method != "polished":
         return None
     for n_points in range(MOST_POINTS, FEWEST_POINTS - 1, -1):
-        sizes = sizes_of(problem, found, d, n_points)
-        if sum(_seconds(problem, strategy, size, summary.n_samples, d) for size in sizes) <= WORTH_SECONDS:
+        sizes = sizes_of(params, found, d, n_points)
+        if sum(_seconds(params, strategy, size, summary.n_samples, d) for size in sizes) <= WORTH_SECONDS:
             with one_blas_thread():
-                return sparsity_path(problem, summary, [problem.n_components], sizes, effort=0.0)
+                return sparsity_path(params, summary, [params.n_components], sizes, effort=0.0)
     return None
 
 
-def _seconds(problem: Problem, strategy: str, r: int, n: int, d: int) -> float:
-    return QUICK * STRATEGIES[strategy].finish(replace(problem, n_nonzero=r), (n, d)).seconds
+def _seconds(params: FitParameters, strategy: str, r: int, n: int, d: int) -> float:
+    return QUICK * STRATEGIES[strategy].finish(replace(params, n_nonzero=r), (n, d)).seconds

@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from spae_dask.algorithms.certificate import Certificate
 from spae_dask.algorithms.evaluation import Codec, evaluate_encoder, evaluation_recipe
-from spae_dask.algorithms.problem import EVALUATIONS, check_choice
+from spae_dask.algorithms.parameters import EVALUATIONS, check_choice
 from spae_dask.blocks import RowBlocks
 from spae_dask.engine.events import Event
 from spae_dask.engine.plan import Finish, Plan, Resources

@@ -1,6 +1,5 @@
 """What every estimator does to fit: open, plan, run, warn. The estimators themselves only store what comes back."""
 
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -14,7 +13,7 @@ from spae_dask.algorithms.core_summary import CoreSummary
 from spae_dask.algorithms.doubly_sparse import choose_rows
 from spae_dask.algorithms.methods import Report
 from spae_dask.algorithms.paper import fit_paper
-from spae_dask.algorithms.problem import Problem
+from spae_dask.algorithms.parameters import FitParameters
 from spae_dask.algorithms.settled import Settled
 from spae_dask.algorithms.sparse_encoder import FittedEncoder, encode_core, measured_if_fragile
 from spae_dask.algorithms.streaming import Streamed, fit_stream, stream_recipe
@@ -31,9 +30,10 @@ from spae_dask.errors import (
     PrecisionWarning,
     RankDeficientWarning,
     WantedExcessWarning,
+    warn,
 )
 from spae_dask.estimators.checkpointing import CheckpointAt, open_checkpoint, parameters_of, with_note
-from spae_dask.estimators.planning import plan_problem
+from spae_dask.estimators.planning import plan_for
 from spae_dask.estimators.runtime import active_client, runner_for, search_report
 from spae_dask.estimators.sampling import core_of_sample, fit_by_sample, warn_of_unlike_blocks
 from spae_dask.storage.sources.census import Counted, count_chunks
@@ -71,21 +71,21 @@ class Fit:
 
 def fit(
     source: RowBlocks,
-    problem: Problem,
+    params: FitParameters,
     memory_limit: int | str | None,
     watch: Watcher | None,
     wanted: CheckpointAt | None = None,
 ) -> Fit:
-    """Plan, read and fit an encoder by the problem's strategy and method, and warn of what is odd about it."""
+    """Plan, read and fit an encoder by the fit's strategy and method, and warn of what is odd about it."""
     client, rows, feed = active_client(source), None, None
     summary: CoreSummary | Settled | Streamed | None = None
-    plan = with_note(plan_problem(source, problem, client, memory_limit), wanted)
+    plan = with_note(plan_for(source, params, client, memory_limit), wanted)
     # how many rounds a sample takes, or a sketch to a target, shows on the way
-    known = plan.strategy != "sample" and (plan.strategy != "sketch" or problem.n_nonzero is not None)
+    known = plan.strategy != "sample" and (plan.strategy != "sketch" or params.n_nonzero is not None)
     n_passes = len(plan.passes) if known else None
-    counted = told_of_missing_chunks(source, stacklevel=4)
+    counted = told_of_missing_chunks(source)
     source = counted.source
-    checkpoint = open_checkpoint(wanted, counted, "fit", plan.strategy, parameters_of(problem), n_passes)
+    checkpoint = open_checkpoint(wanted, counted, "fit", plan.strategy, parameters_of(params), n_passes)
     clock = Stopwatch(watch or ignore)
     runner = runner_for(counted, client, plan, clock, checkpoint)
     tally = runner.tally
@@ -94,21 +94,21 @@ def fit(
     integers = source.dtype.kind in "iub"
     with one_blas_thread(), telling_declared(source):
         if plan.strategy == "paper":
-            fitted = fit_paper(problem, runner.run_pass, d, integers=integers)
+            fitted = fit_paper(params, runner.run_pass, d, integers=integers)
         elif plan.strategy == "sketch":
-            fitted, summary = fit_two_reads(problem, runner.run_pass, source.shape, integers=integers, report=report)
+            fitted, summary = fit_two_reads(params, runner.run_pass, source.shape, integers=integers, report=report)
         elif plan.strategy == "sample":
-            sampled, tally = fit_by_sample(counted, problem, client, plan, clock, checkpoint)
+            sampled, tally = fit_by_sample(counted, params, client, plan, clock, checkpoint)
             fitted, summary = sampled.fitted, sampled.summary
-            warn_of_unlike_blocks(sampled, stacklevel=4)
+            warn_of_unlike_blocks(sampled)
         elif plan.strategy == "stream":
-            recipe = stream_recipe(problem, d)
+            recipe = stream_recipe(params, d)
             feed = Feed(recipe, runner.run_state(recipe, "stream"), n)
-            fitted, summary = fit_stream(problem, feed.run_pass, d, integers=integers, report=report)
+            fitted, summary = fit_stream(params, feed.run_pass, d, integers=integers, report=report)
         else:
-            fitted, summary = fit_core(problem, plan.strategy, runner.run_pass, d, integers=integers, report=report)
-            if problem.method == "doubly-sparse":
-                chosen = choose_rows(problem, summary, runner.run_pass, fitted)
+            fitted, summary = fit_core(params, plan.strategy, runner.run_pass, d, integers=integers, report=report)
+            if params.method == "doubly-sparse":
+                chosen = choose_rows(params, summary, runner.run_pass, fitted)
                 fitted, rows = chosen.fitted, chosen.rows
         if plan.strategy not in ("sample", "stream") and rows is None:
             fitted = measured_if_fragile(fitted, runner.run_pass)
@@ -120,12 +120,12 @@ def fit(
         missing_chunks=counted.missing_chunks,
     )
     core = core_of_sample(source) if plan.strategy == "sample" else plan.strategy
-    warn_of_certificate(certificate, int(fitted.H.any(axis=0).sum()), core, problem.precision)
+    warn_of_certificate(certificate, int(fitted.H.any(axis=0).sum()), core, params.precision)
     return Fit(replace(fitted, certificate=certificate), rows, summary, plan, clock.read(), feed)
 
 
 def fit_core(
-    problem: Problem,
+    params: FitParameters,
     strategy: str,
     run_pass: RunPass,
     n_features: int,
@@ -138,28 +138,24 @@ def fit_core(
         run_pass,
         n_features,
         strategy=strategy,
-        center=problem.center,
-        scale=problem.scale,
-        missing=problem.missing,
-        precision=problem.precision,
+        center=params.center,
+        scale=params.scale,
+        missing=params.missing,
+        precision=params.precision,
         integers=integers,
     )
-    return encode_core(problem, summary, passes=0, bytes_read=0, report=report), summary
+    return encode_core(params, summary, passes=0, bytes_read=0, report=report), summary
 
 
-def told_of_missing_chunks(source: RowBlocks, stacklevel: int = 3) -> Counted:
-    """Count chunks, and warn if some are not stored: they read as the fill value, whether or not that was meant.
-
-    ``stacklevel`` is that of the user's line, as ``warnings.warn`` counts.
-    """
+def told_of_missing_chunks(source: RowBlocks) -> Counted:
+    """Count chunks, and warn if some are not stored: they read as the fill value, whether or not that was meant."""
     counted = count_chunks(source)
     census = counted.census
     if census is not None and census.n_absent:
-        warnings.warn(
+        warn(
             f"{source.describe()}: {census.describe()}. That is right if the writer left out chunks that hold "
             "nothing but this value, and wrong if files were lost.",
             MissingChunksWarning,
-            stacklevel=stacklevel,
         )
     return counted
 
@@ -186,25 +182,22 @@ def warn_of_certificate(certificate: Certificate, n_found: int, strategy: str, p
     """Warn if components are empty, or if the loss has few correct digits."""
     k = certificate.n_components
     if n_found < k:
-        warnings.warn(
+        warn(
             f"only {n_found} of {k} components carry anything: the data, or the columns chosen, have rank {n_found}. "
             f"The other {k - n_found} are zero.",
             RankDeficientWarning,
-            stacklevel=4,
         )
     if certificate.misses_eps:
-        warnings.warn(
+        warn(
             f"{certificate.target} could not be reached: {certificate.reached}."
             + ("" if certificate.decoder_loss is None else " Give a larger n_rows, or none."),
             WantedExcessWarning,
-            stacklevel=4,
         )
     if certificate.pca_loss > 0 and _few_digits(certificate, strategy, precision):
-        warnings.warn(
+        warn(
             f"the loss, {certificate.loss:.3g}, is known to about {certificate.loss_error:.1g} only, because "
             + _cause(certificate, strategy, precision),
             PrecisionWarning,
-            stacklevel=4,
         )
 
 

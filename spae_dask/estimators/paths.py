@@ -10,14 +10,16 @@ from spae_dask.estimators.planning import plan
 from spae_dask.estimators.sparse_encoder import SparseEncoder
 
 
-def fit_path(source: RowBlocks, ks: Sequence[int], rs: Sequence[int], *, method: str, **options: Any) -> SparsityPath:
+def fit_path(
+    source: RowBlocks, n_components: Sequence[int], n_nonzero: Sequence[int], *, method: str, **options: Any
+) -> SparsityPath:
     """Encoders of every k and r: one read of ``source``, two where they have too many columns for a core.
 
     Parameters
     ----------
     source : RowBlocks
         The data.
-    ks, rs : sequence of int
+    n_components, n_nonzero : sequence of int
         Components and nonzeros.
     method : str
         Of the encoders.
@@ -30,22 +32,24 @@ def fit_path(source: RowBlocks, ks: Sequence[int], rs: Sequence[int], *, method:
         If a k or r is out of range, or the method cannot keep to candidate columns where it must.
     """
     planned = {name: options[name] for name in ("missing", "missing_value", "memory_limit") if name in options}
-    if plan_path(source, ks, rs, method=method, **planned).strategy == "sketch":
+    if plan_path(source, n_components, n_nonzero, method=method, **planned).strategy == "sketch":
         # candidates are proposed for one k and r: those of the largest serve the others
-        encoder = SparseEncoder(max(ks), n_nonzero=max(rs), method=method, **options).fit(source)
+        encoder = SparseEncoder(max(n_components), n_nonzero=max(n_nonzero), method=method, **options).fit(source)
     else:
         # of a core any encoder will do, and this one is made in no time
-        encoder = SparseEncoder(min(ks), n_nonzero=max(rs), method="batch", **options).fit(source)
-    path: SparsityPath = encoder.set_params(method=method).sparsity_path(ks, rs)
+        encoder = SparseEncoder(min(n_components), n_nonzero=max(n_nonzero), method="batch", **options).fit(source)
+    path: SparsityPath = encoder.set_params(method=method).sparsity_path(n_components, n_nonzero)
     return path
 
 
-def plan_path(source: RowBlocks, ks: Sequence[int], rs: Sequence[int], *, method: str, **options: Any) -> Plan:
+def plan_path(
+    source: RowBlocks, n_components: Sequence[int], n_nonzero: Sequence[int], *, method: str, **options: Any
+) -> Plan:
     """Plan `fit_path`, which takes what a fit of its largest encoder does.
 
     Parameters
     ----------
-    source, ks, rs, method
+    source, n_components, n_nonzero, method
         As of `fit_path`.
     **options
         Of ``spae_dask.plan``: how missing values are taken, and where it would run.
@@ -55,4 +59,4 @@ def plan_path(source: RowBlocks, ks: Sequence[int], rs: Sequence[int], *, method
     MemoryBudgetExceeded
         If it does not fit there.
     """
-    return plan(source, max(ks), n_nonzero=max(rs), method=method, calibrate=False, **options)
+    return plan(source, max(n_components), n_nonzero=max(n_nonzero), method=method, calibrate=False, **options)

@@ -9,7 +9,7 @@ from dask.system import CPU_COUNT
 from distributed import Client
 
 from spae_dask.accumulators import Accumulator
-from spae_dask.algorithms.problem import Problem
+from spae_dask.algorithms.parameters import FitParameters, takes_parameters
 from spae_dask.blocks import LazyRowBlocks, RowBlocks
 from spae_dask.engine.calibration import Calibration
 from spae_dask.engine.calibration import calibrate as calibrate_source
@@ -23,41 +23,19 @@ from spae_dask.estimators.sampling import refuse_large_core, sample_notes
 from spae_dask.estimators.strategies import STRATEGIES, choose, core_or_sketch, price_all, standing
 from spae_dask.flags import flags_checked
 from spae_dask.storage.open import open_matrix
-from spae_dask.storage.sources.sentinel import MissingValue, with_missing
+from spae_dask.storage.sources.sentinel import with_missing
 
 
 @flags_checked
+@takes_parameters()
 def plan(
     x: Any,
     n_components: int = 2,
     *,
-    n_nonzero: int | Sequence[int] | None = None,
-    method: str = "polished",
-    strategy: str = "auto",
-    missing: str = "error",
     memory_limit: int | str | None = None,
-    eps: float | None = None,
-    keep: float | None = None,
-    shared_support: bool = False,
-    n_rows: int | None = None,
-    n_repeats: int = 1,
-    power_iterations: int = 0,
-    oversampling: int | None = None,
-    split: str = "best",
-    projection: str = "randomized",
-    certified: bool = False,
-    n_candidates: int | None = None,
-    sketch_rows: int | None = None,
-    precision: str = "exact",
-    missing_value: MissingValue = None,
-    tolerance: float | None = None,
-    selection: str = "dual-set",
-    center: bool = True,
-    scale: bool = False,
-    orthonormal: bool = False,
-    random_state: Any = 0,
     calibrate: bool = True,
     resources: Resources | None = None,
+    **parameters: Any,
 ) -> Plan:
     """Say what a fit would read, hold and take, and what each strategy would.
 
@@ -71,32 +49,6 @@ def plan(
         Anything :func:`open_matrix` opens.
     n_components : int
         k.
-    n_nonzero : int or sequence of int, optional
-        r.
-    method : str
-        As for ``SparseEncoder``.
-    shared_support : bool
-        As for ``SparseEncoder``.
-    n_rows, n_repeats, power_iterations, oversampling, split, projection
-        As for ``SparseEncoder``.
-    eps, keep : float, optional
-        As for ``SparseEncoder``.
-    strategy : {"auto", "gram", "tsqr", "sketch", "stream", "sample", "paper"}
-        As for ``SparseEncoder``.
-    certified : bool
-        As for ``SparseEncoder``.
-    n_candidates, sketch_rows : int, optional
-        As for ``SparseEncoder``.
-    precision : {"exact", "fast"}
-        As for ``SparseEncoder``.
-    missing_value : float or sequence of float, optional
-        As for ``SparseEncoder``.
-    tolerance : float, optional
-        As for ``SparseEncoder``.
-    selection, center, scale, orthonormal, random_state
-        As for ``SparseEncoder``.
-    missing : {"error", "mean", "zero"}
-        As for ``SparseEncoder``.
     memory_limit : int or str, optional
         Bytes a process may use in all, such as ``"2GB"``; the workers' limits, or this machine's memory, if not given.
     calibrate : bool
@@ -104,6 +56,8 @@ def plan(
         whose blocks are not computed to plan with.
     resources : Resources, optional
         Where a run would be, if not on the active client or in this process; ``memory_limit`` is then not looked at.
+    **parameters
+        All others of ``SparseEncoder``, but for ``checkpoint`` and ``progress``.
 
     Returns
     -------
@@ -119,67 +73,43 @@ def plan(
     StorageError
         If a block that is read for the times cannot be.
     """
-    source = with_missing(open_matrix(x), missing_value)
-    problem = Problem(
-        n_components,
-        n_nonzero,
-        eps,
-        keep,
-        method=method,
-        strategy=strategy,
-        missing=missing,
-        shared_support=shared_support,
-        n_rows=n_rows,
-        n_repeats=n_repeats,
-        power_iterations=power_iterations,
-        oversampling=oversampling,
-        split=split,
-        projection=projection,
-        certified=certified,
-        n_candidates=n_candidates,
-        sketch_rows=sketch_rows,
-        precision=precision,
-        tolerance=tolerance,
-        selection=selection,
-        center=center,
-        scale=scale,
-        orthonormal=orthonormal,
-        seed=seed_of(random_state),
-    )
+    source = with_missing(open_matrix(x), parameters["missing_value"])
+    given = {"n_components": n_components, **parameters, "random_state": seed_of(parameters["random_state"])}
+    params = FitParameters.of(given)
     client = active_client(source) if resources is None else None
-    return plan_problem(source, problem, client, memory_limit, calibrate=calibrate, resources=resources)
+    return plan_for(source, params, client, memory_limit, calibrate=calibrate, resources=resources)
 
 
-def plan_problem(
+def plan_for(
     source: RowBlocks,
-    problem: Problem,
+    params: FitParameters,
     client: Client | None,
     memory_limit: int | str | None,
     *,
     calibrate: bool = False,
     resources: Resources | None = None,
 ) -> Plan:
-    """Plan a checked problem on given resources; the strategy is the same whether or not rates are measured."""
-    problem.check(*source.shape)
+    """Plan a fit on given resources; the strategy is the same whether or not rates are measured."""
+    params.check(*source.shape)
     there = resources_for(client, memory_limit) if resources is None else resources
     there = with_listing(there, source)
     refuse_wide(source.shape[1], there.memory_limit)
-    nominal = price_all(problem, source, there)
-    strategy, why = choose(problem, source, nominal)
-    problem.check_strategy(strategy)
+    nominal = price_all(params, source, there)
+    strategy, why = choose(params, source, nominal)
+    params.check_strategy(strategy)
     made, notes = STRATEGIES[strategy], layout_notes(source)
     if strategy == "sample":
-        refuse_large_core(source.shape[1], made.finish(problem, source.shape).nbytes + there.listing_nbytes, there)
-        notes = [*sample_notes(source, problem.seed), *notes]
+        refuse_large_core(source.shape[1], made.finish(params, source.shape).nbytes + there.listing_nbytes, there)
+        notes = [*sample_notes(source, params.seed), *notes]
 
     def planned(prices: Sequence[Alternative], calibration: Calibration | None) -> Plan:
         return make_plan(
             source,
-            made.passes(problem, source),
+            made.passes(params, source),
             there,
             strategy=strategy,
             reason=f"{why}; {standing(strategy, prices)}",
-            finish=made.finish(problem, source.shape),
+            finish=made.finish(params, source.shape),
             notes=notes,
             calibration=calibration,
             alternatives=prices,
@@ -194,55 +124,57 @@ def plan_problem(
         raise MemoryBudgetExceeded(f"{error} Or strategy={others[0]!r}, which fits.") from None
     if not calibrate or isinstance(source, LazyRowBlocks):
         return plan
-    measured = _calibrated(problem, source, plan)
-    prices = price_all(problem, source, there, measured)
+    measured = _calibrated(params, source, plan)
+    prices = price_all(params, source, there, measured)
     return planned(prices, measured)
 
 
-def _calibrated(problem: Problem, source: RowBlocks, plan: Plan) -> Calibration:
+def _calibrated(params: FitParameters, source: RowBlocks, plan: Plan) -> Calibration:
     """Rates measured for the strategies that fit, the chosen one's first."""
     prices = plan.alternatives
     fit = [each.strategy for each in prices if each.refusal is None and STRATEGIES[each.strategy].tried]
     fit.sort(key=lambda name: name != plan.strategy)
     return calibrate_source(
         source,
-        {name: STRATEGIES[name].passes(problem, source) for name in fit},
+        {name: STRATEGIES[name].passes(params, source) for name in fit},
         min(int(CPU_COUNT), plan.resources.n_workers * plan.tasks_per_worker),
         room=usable(plan.resources.memory_limit) // 2,
     )
 
 
-def plan_stream(problem: Problem, source: RowBlocks, memory_limit: int | str | None) -> tuple[str, Accumulator[Any]]:
+def plan_stream(
+    params: FitParameters, source: RowBlocks, memory_limit: int | str | None
+) -> tuple[str, Accumulator[Any]]:
     """Strategy and recipe for rows that come a batch at a time, in this process; ``source`` is the first batch.
 
     Raises
     ------
     InvalidInput
-        If the problem cannot be solved on rows that are seen once.
+        If the fit cannot be done on rows that are seen once.
     MemoryBudgetExceeded
         If what would be kept does not fit.
     """
     d = source.shape[1]
-    problem.check(None, d)
+    params.check(None, d)
     if (
-        problem.strategy in ("sketch", "sample", "paper")
-        or problem.samples
-        or problem.method == "doubly-sparse"
-        or problem.missing == "mean"
+        params.strategy in ("sketch", "sample", "paper")
+        or params.samples
+        or params.method == "doubly-sparse"
+        or params.missing == "mean"
     ):
         raise InvalidInput(
-            f"partial_fit sees every row once, and strategy={problem.strategy!r}, method={problem.method!r} with "
-            f"missing={problem.missing!r} needs to read again: it takes strategy 'auto', 'stream', 'gram' or 'tsqr', "
+            f"partial_fit sees every row once, and strategy={params.strategy!r}, method={params.method!r} with "
+            f"missing={params.missing!r} needs to read again: it takes strategy 'auto', 'stream', 'gram' or 'tsqr', "
             "method 'polished', 'batch' or 'iterative', and missing 'error' or 'zero'. fit does all of it."
         )
     resources = resources_for(None, memory_limit)
-    strategy = core_or_sketch(problem.strategy, source, resources, problem.precision)[0]
+    strategy = core_or_sketch(params.strategy, source, resources, params.precision)[0]
     strategy = "stream" if strategy == "sketch" else strategy
     # gaps are filled before rows are added
     kept = STRATEGIES[strategy]
-    ((_, recipe),) = kept.passes(replace(problem, missing="error"), source)
+    ((_, recipe),) = kept.passes(replace(params, missing="error"), source)
     # the state, a copy that the rows still waiting are added to, and its result
-    needed = 3 * recipe.state_nbytes + max(recipe.work_nbytes, kept.finish(problem, source.shape).nbytes)
+    needed = 3 * recipe.state_nbytes + max(recipe.work_nbytes, kept.finish(params, source.shape).nbytes)
     if needed > usable(resources.memory_limit):
         raise refuse(
             f"a stream of {d} features",

@@ -105,7 +105,7 @@ def curve_from_data(
     found = fit_path(
         source,
         [k],
-        sizes_of(encoder._problem(), r, d),
+        sizes_of(encoder._params(), r, d),
         method=method,
         random_state=encoder.seed_,
         memory_limit=memory_limit,

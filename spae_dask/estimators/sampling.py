@@ -1,14 +1,12 @@
 """A fit on randomly chosen row blocks: what the plan says of it, and its rounds run on dask."""
 
-import warnings
-
 import numpy as np
 import numpy.typing as npt
 from distributed import Client
 
 from spae_dask.accumulators import Accumulator
 from spae_dask.algorithms.core import choose_strategy
-from spae_dask.algorithms.problem import Problem
+from spae_dask.algorithms.parameters import FitParameters
 from spae_dask.algorithms.sample import Result, SampledFit, block_order, fit_sample, may_stop, round_ends
 from spae_dask.algorithms.sample_estimate import Estimate
 from spae_dask.algorithms.sampling_error import Unlikeness
@@ -21,7 +19,7 @@ from spae_dask.engine.layout import PassLayout, Tally
 from spae_dask.engine.memory import format_nbytes, refuse, usable, worker_limit_for
 from spae_dask.engine.plan import Plan, Resources
 from spae_dask.engine.planner import tasks_or_refuse
-from spae_dask.errors import UnlikeBlocksWarning
+from spae_dask.errors import UnlikeBlocksWarning, warn
 from spae_dask.estimators.runtime import search_report
 from spae_dask.storage.sources.census import Counted
 
@@ -68,13 +66,13 @@ def sample_notes(source: RowBlocks, seed: int) -> list[str]:
 
 def fit_by_sample(
     counted: Counted,
-    problem: Problem,
+    params: FitParameters,
     client: Client | None,
     plan: Plan,
     watch: Watcher,
     checkpoint: Checkpoint | None = None,
 ) -> tuple[SampledFit, Tally]:
-    """Fit by the problem's tolerance, telling the watcher what each round knows.
+    """Fit by the fit's tolerance, telling the watcher what each round knows.
 
     Returns
     -------
@@ -101,7 +99,7 @@ def fit_by_sample(
     bounds = np.asarray(source.bounds, dtype=np.int64)
     integers = source.dtype.kind in "iub"
     fitted = fit_sample(
-        problem,
+        params,
         read,
         bounds,
         source.shape[1],
@@ -126,7 +124,7 @@ def signs_of_unlike_blocks(unlike: Unlikeness) -> list[str]:
     return signs
 
 
-def warn_of_unlike_blocks(found: SampledFit, stacklevel: int) -> None:
+def warn_of_unlike_blocks(found: SampledFit) -> None:
     """Warn if blocks may be unlike, as those of sorted data are, and those with rows or blocks of far larger losses."""
     signs = signs_of_unlike_blocks(found.unlike)
     if not signs:
@@ -137,9 +135,8 @@ def warn_of_unlike_blocks(found: SampledFit, stacklevel: int) -> None:
         if found.summary is None
         else "A sample was not enough, and all rows were read; strategy='auto' without a tolerance does that at once."
     )
-    warnings.warn(
+    warn(
         f"{'; '.join(signs)}. {consequence} Shuffle the rows when they are stored, or give a larger tolerance, to read "
         "less.",
         UnlikeBlocksWarning,
-        stacklevel=stacklevel,
     )

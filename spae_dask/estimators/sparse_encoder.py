@@ -7,8 +7,8 @@ from typing import Any
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from spae_dask.algorithms.parameters import FitParameters
 from spae_dask.algorithms.path import SparsityPath, sparsity_path
-from spae_dask.algorithms.problem import Problem
 from spae_dask.algorithms.sparse_encoder import FittedEncoder
 from spae_dask.engine.events import Event, ignore
 from spae_dask.engine.threads import one_blas_thread
@@ -263,14 +263,14 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         StorageError
             If a chunk cannot be read.
         """
-        source, problem = with_missing(open_matrix(X), self.missing_value), self._problem()
-        made = fit(source, problem, self.memory_limit, self.progress, checkpoint_at(self.checkpoint))
-        self.plan_, self.measured_, self.seed_ = made.plan, made.measured, problem.seed
+        source, params = with_missing(open_matrix(X), self.missing_value), self._params()
+        made = fit(source, params, self.memory_limit, self.progress, checkpoint_at(self.checkpoint))
+        self.plan_, self.measured_, self.seed_ = made.plan, made.measured, params.seed
         self._store(made.fitted)
         self._summary = made.summary
         self._stream = None
         if made.feed is not None:
-            self._stream = RowStream("stream", made.feed, problem.seed, made.fitted.certificate.bytes_read)
+            self._stream = RowStream("stream", made.feed, params.seed, made.fitted.certificate.bytes_read)
         if made.rows is not None:
             self.selected_rows_ = made.rows
         elif hasattr(self, "selected_rows_"):
@@ -284,33 +284,8 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         tags.input_tags.allow_nan = self.missing != "error"
         return tags
 
-    def _problem(self) -> Problem:
-        return Problem(
-            n_components=self.n_components,
-            n_nonzero=self.n_nonzero,
-            eps=self.eps,
-            keep=self.keep,
-            method=self.method,
-            selection=self.selection,
-            center=self.center,
-            scale=self.scale,
-            strategy=self.strategy,
-            precision=self.precision,
-            missing=self.missing,
-            orthonormal=self.orthonormal,
-            shared_support=self.shared_support,
-            n_rows=self.n_rows,
-            n_repeats=self.n_repeats,
-            power_iterations=self.power_iterations,
-            oversampling=self.oversampling,
-            split=self.split,
-            projection=self.projection,
-            certified=self.certified,
-            n_candidates=self.n_candidates,
-            sketch_rows=self.sketch_rows,
-            tolerance=self.tolerance,
-            seed=seed_of(self.random_state),
-        )
+    def _params(self) -> FitParameters:
+        return FitParameters.of(vars(self) | {"random_state": seed_of(self.random_state)})
 
     def _store(self, fitted: FittedEncoder) -> None:
         self.components_ = fitted.H.T.copy()
@@ -359,7 +334,7 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
             )
         with one_blas_thread():
             report = search_report(self.progress or ignore)
-            return sparsity_path(self._problem(), summary, n_components, n_nonzero, report=report)
+            return sparsity_path(self._params(), summary, n_components, n_nonzero, report=report)
 
     def __getstate__(self) -> dict[str, Any]:
         """Everything but the core, which is as large as d x d; a stream is kept, or it could not go on."""

@@ -14,7 +14,7 @@ from spae_dask.accumulators import Accumulator
 from spae_dask.algorithms.core import choose_strategy, core_passes
 from spae_dask.algorithms.doubly_sparse import rows_recipe
 from spae_dask.algorithms.paper import paper_finish_columns, paper_passes
-from spae_dask.algorithms.problem import Problem
+from spae_dask.algorithms.parameters import FitParameters
 from spae_dask.algorithms.proposal import POOL
 from spae_dask.algorithms.sample import sample_passes
 from spae_dask.algorithms.streaming import stream_finish_nbytes, stream_recipe
@@ -70,9 +70,9 @@ class Strategy:
     Attributes
     ----------
     passes : callable
-        Names and recipes of all passes for ``(problem, source)``; numbers in the recipes are placeholders.
+        Names and recipes of all passes for ``(params, source)``; numbers in the recipes are placeholders.
     finish : callable
-        The final linear algebra, for ``(problem, shape)``.
+        The final linear algebra, for ``(params, shape)``.
     pca_loss : str
         How PCA's loss is known.
     rival : bool
@@ -81,8 +81,8 @@ class Strategy:
         Whether its arithmetic can be tried on a block with the recipes' placeholders in place.
     """
 
-    passes: Callable[[Problem, RowBlocks], Passes]
-    finish: Callable[[Problem, Shape], Finish]
+    passes: Callable[[FitParameters, RowBlocks], Passes]
+    finish: Callable[[FitParameters, Shape], Finish]
     pca_loss: str
     rival: bool = True
     tried: bool = True
@@ -93,61 +93,61 @@ def finish_nbytes(n_features: int) -> int:
     return TASK_OVERHEAD + FINISH_MATRICES * 8 * n_features * n_features
 
 
-def _core_finish(problem: Problem, shape: Shape) -> Finish:
+def _core_finish(params: FitParameters, shape: Shape) -> Finish:
     d = shape[1]
-    return Finish(finish_nbytes(d), CORE_SECONDS * d**3 + POLISH_SECONDS * d * _searched(problem))
+    return Finish(finish_nbytes(d), CORE_SECONDS * d**3 + POLISH_SECONDS * d * _searched(params))
 
 
-def _sketch_finish(problem: Problem, shape: Shape) -> Finish:
-    seconds = SKETCH_POLISH_SECONDS * min(shape[1], POOL) * _searched(problem)
-    return Finish(TASK_OVERHEAD + int(ALLOCATOR_SLACK * two_read_finish_nbytes(problem, *shape)), seconds)
+def _sketch_finish(params: FitParameters, shape: Shape) -> Finish:
+    seconds = SKETCH_POLISH_SECONDS * min(shape[1], POOL) * _searched(params)
+    return Finish(TASK_OVERHEAD + int(ALLOCATOR_SLACK * two_read_finish_nbytes(params, *shape)), seconds)
 
 
-def _paper_finish(problem: Problem, shape: Shape) -> Finish:
+def _paper_finish(params: FitParameters, shape: Shape) -> Finish:
     """A few matrices of as many rows as columns chosen."""
-    nbytes = TASK_OVERHEAD + FINISH_MATRICES * 8 * shape[1] * paper_finish_columns(problem, shape[1])
-    return Finish(nbytes, SELECTION_SHARE * SKETCH_POLISH_SECONDS * shape[1] * _nonzeros(problem))
+    nbytes = TASK_OVERHEAD + FINISH_MATRICES * 8 * shape[1] * paper_finish_columns(params, shape[1])
+    return Finish(nbytes, SELECTION_SHARE * SKETCH_POLISH_SECONDS * shape[1] * _nonzeros(params))
 
 
-def _nonzeros(problem: Problem) -> int:
-    return sum(budgets_of(problem.n_components, UNKNOWN_NONZERO if problem.sizes is None else problem.sizes))
+def _nonzeros(params: FitParameters) -> int:
+    return sum(budgets_of(params.n_components, UNKNOWN_NONZERO if params.sizes is None else params.sizes))
 
 
-def _searched(problem: Problem) -> float:
-    return _nonzeros(problem) * (1.0 if problem.method == "polished" else SELECTION_SHARE)
+def _searched(params: FitParameters) -> float:
+    return _nonzeros(params) * (1.0 if params.method == "polished" else SELECTION_SHARE)
 
 
-def _stream_finish(problem: Problem, shape: Shape) -> Finish:
-    return Finish(TASK_OVERHEAD + stream_finish_nbytes(problem, shape[1]), _sketch_finish(problem, shape).seconds)
+def _stream_finish(params: FitParameters, shape: Shape) -> Finish:
+    return Finish(TASK_OVERHEAD + stream_finish_nbytes(params, shape[1]), _sketch_finish(params, shape).seconds)
 
 
-def _sample_finish(problem: Problem, shape: Shape) -> Finish:
+def _sample_finish(params: FitParameters, shape: Shape) -> Finish:
     """Beside the core that is fitted: the state it is of, and the two parts it was merged from, one after another."""
-    core = _core_finish(problem, shape)
+    core = _core_finish(params, shape)
     return Finish(core.nbytes + 8 * KEPT_MATRICES * shape[1] ** 2, core.seconds)
 
 
-def _core_passes(strategy: str, problem: Problem, source: RowBlocks) -> Passes:
+def _core_passes(strategy: str, params: FitParameters, source: RowBlocks) -> Passes:
     d = source.shape[1]
-    passes = list(core_passes(strategy, d, problem.missing, problem.precision))
-    if problem.method == "doubly-sparse":
-        size = d if problem.sizes is None else problem.shared_size
+    passes = list(core_passes(strategy, d, params.missing, params.precision))
+    if params.method == "doubly-sparse":
+        size = d if params.sizes is None else params.shared_size
         placeholder, columns = np.zeros(d), np.arange(size)
-        T, fill = np.zeros((size, problem.n_components)), None if problem.missing == "error" else placeholder
-        passes.append(("rows", rows_recipe(problem, columns, T, placeholder, placeholder, fill)))
+        T, fill = np.zeros((size, params.n_components)), None if params.missing == "error" else placeholder
+        passes.append(("rows", rows_recipe(params, columns, T, placeholder, placeholder, fill)))
     return passes
 
 
-def _sample_passes(problem: Problem, source: RowBlocks) -> Passes:
-    return sample_passes(problem, core_of_sample(source), source.shape[1])
+def _sample_passes(params: FitParameters, source: RowBlocks) -> Passes:
+    return sample_passes(params, core_of_sample(source), source.shape[1])
 
 
 STRATEGIES = {
     "gram": Strategy(partial(_core_passes, "gram"), _core_finish, "exact"),
     "tsqr": Strategy(partial(_core_passes, "tsqr"), _core_finish, "exact, to the most digits"),
-    "sketch": Strategy(lambda problem, source: two_read_passes(problem, *source.shape), _sketch_finish, "estimated"),
+    "sketch": Strategy(lambda params, source: two_read_passes(params, *source.shape), _sketch_finish, "estimated"),
     "stream": Strategy(
-        lambda problem, source: [("stream", stream_recipe(problem, source.shape[1]))],
+        lambda params, source: [("stream", stream_recipe(params, source.shape[1]))],
         _stream_finish,
         "estimated, as the loss",
         rival=False,
@@ -156,7 +156,7 @@ STRATEGIES = {
         _sample_passes, _sample_finish, "estimated, as the loss; all rows at most", rival=False, tried=False
     ),
     "paper": Strategy(
-        lambda problem, source: paper_passes(problem, source.shape[1]),
+        lambda params, source: paper_passes(params, source.shape[1]),
         _paper_finish,
         "bounded from below",
         rival=False,
@@ -165,16 +165,16 @@ STRATEGIES = {
 
 
 def price_all(
-    problem: Problem, source: RowBlocks, resources: Resources, calibration: Calibration | None = None
+    params: FitParameters, source: RowBlocks, resources: Resources, calibration: Calibration | None = None
 ) -> tuple[Alternative, ...]:
-    """Prices of all strategies for a checked problem, whether or not they can do it and fit."""
+    """Prices of all strategies for a fit, whether or not they can do it and fit."""
     found = []
     for name, each in STRATEGIES.items():
-        cannot = problem.cannot(name)
+        cannot = params.cannot(name)
         if cannot is not None:
             found.append(Alternative(name, each.pca_loss, refusal=f"cannot do this: {cannot}"))
             continue
-        passes, finish = each.passes(problem, source), each.finish(problem, source.shape)
+        passes, finish = each.passes(params, source), each.finish(params, source.shape)
         found.append(
             price(
                 source,
@@ -189,26 +189,26 @@ def price_all(
     return tuple(found)
 
 
-def choose(problem: Problem, source: RowBlocks, nominal: Sequence[Alternative]) -> tuple[str, str]:
+def choose(params: FitParameters, source: RowBlocks, nominal: Sequence[Alternative]) -> tuple[str, str]:
     """The strategy of a fit, and why.
 
-    Which strategy is taken changes results. So it follows from the problem, the data's shape and type and the memory
+    Which strategy is taken changes results. So it follows from the params, the data's shape and type and the memory
     alone, by work at nominal rates on one core: neither a noisy machine nor the number of workers can change it.
 
     A core where it fits, since it makes every loss exact; a sketch where that would cost far more, or does not fit.
 
     Parameters
     ----------
-    problem : Problem
+    params : FitParameters
         What is asked for.
     source : RowBlocks
         The data.
     nominal : sequence of Alternative
         Prices of all strategies at nominal rates.
     """
-    wanted = "sample" if problem.samples else problem.strategy
+    wanted = "sample" if params.samples else params.strategy
     sparse = stored_entries(source) is not None
-    strategy, why = choose_strategy(wanted, source.dtype, problem.precision, sparse=sparse)
+    strategy, why = choose_strategy(wanted, source.dtype, params.precision, sparse=sparse)
     prices = {each.strategy: each for each in nominal}
     core, sketch = prices[strategy], prices["sketch"]
     if wanted != "auto" or sketch.refusal is not None:

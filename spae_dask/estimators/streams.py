@@ -1,6 +1,5 @@
 """``partial_fit``: rows handed over a batch at a time, and the encoder of all of them when it is asked for."""
 
-import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +11,7 @@ from spae_dask.accumulators import Imputed, NonFinite
 from spae_dask.accumulators.imputed import fill_missing
 from spae_dask.algorithms.core_summary import CoreSummary, refuse_overflow
 from spae_dask.algorithms.non_finite import refuse_non_finite
-from spae_dask.algorithms.problem import Problem
+from spae_dask.algorithms.parameters import FitParameters
 from spae_dask.algorithms.settled import Settled
 from spae_dask.algorithms.sparse_encoder import FittedEncoder
 from spae_dask.algorithms.streaming import Streamed, fit_stream
@@ -22,7 +21,7 @@ from spae_dask.engine.feed import Feed
 from spae_dask.engine.retrying import read_again
 from spae_dask.engine.sweep import update_by_panels
 from spae_dask.engine.threads import one_blas_thread
-from spae_dask.errors import InvalidInput, NewStreamWarning, NonFiniteInput
+from spae_dask.errors import InvalidInput, NewStreamWarning, NonFiniteInput, warn
 from spae_dask.estimators.applying import open_rows
 from spae_dask.estimators.fitting import fit_core, telling_declared, warn_of_certificate
 from spae_dask.estimators.planning import plan_stream
@@ -109,24 +108,24 @@ class RowStream:
             refuse_overflow(largest**2, limit=LARGEST)
 
     def fit(
-        self, problem: Problem, d: int, watch: Watcher | None = None
+        self, params: FitParameters, d: int, watch: Watcher | None = None
     ) -> tuple[FittedEncoder, CoreSummary | Streamed]:
         """The encoder of all rows so far."""
-        problem, report = replace(problem, seed=self.seed), search_report(watch or ignore)
+        params, report = replace(params, seed=self.seed), search_report(watch or ignore)
         fitted: FittedEncoder
         summary: CoreSummary | Streamed
         with one_blas_thread():
             if self.strategy == "stream":
-                fitted, summary = fit_stream(problem, self.feed.run_pass, d, report=report)
+                fitted, summary = fit_stream(params, self.feed.run_pass, d, report=report)
             else:
-                fitted, summary = fit_core(problem, self.strategy, self.feed.run_pass, d, report=report)
+                fitted, summary = fit_core(params, self.strategy, self.feed.run_pass, d, report=report)
         certificate = replace(fitted.certificate, passes=1, bytes_read=self.nbytes)
-        warn_of_certificate(certificate, int(fitted.H.any(axis=0).sum()), self.strategy, problem.precision)
+        warn_of_certificate(certificate, int(fitted.H.any(axis=0).sum()), self.strategy, params.precision)
         return replace(fitted, certificate=certificate), summary
 
 
 class StreamingMixin:
-    """``partial_fit`` for an estimator with ``_problem()``, ``_store(fitted)`` and ``memory_limit``."""
+    """``partial_fit`` for an estimator with ``_params()``, ``_store(fitted)`` and ``memory_limit``."""
 
     missing_value: MissingValue
     progress: Watcher | None
@@ -163,28 +162,27 @@ class StreamingMixin:
             If what is kept does not fit in memory.
         """
         stream: RowStream | None = self.__dict__.get("_stream")
-        problem: Problem = self._problem()
+        params: FitParameters = self._params()
         source = with_missing(open_matrix(X), self.missing_value) if stream is None else open_rows(self, X)
-        strategy, recipe = plan_stream(problem, source, self.memory_limit)
+        strategy, recipe = plan_stream(params, source, self.memory_limit)
         if stream is None:
-            added = RowStream(strategy, Feed(recipe), problem.seed)
-            added.add(source, problem.missing)
+            added = RowStream(strategy, Feed(recipe), params.seed)
+            added.add(source, params.missing)
             if "components_" in self.__dict__:
-                warnings.warn(
+                warn(
                     "this encoder was fitted before, and nothing is left of those rows to add to: a new stream starts "
                     "here. One goes on from fit with strategy='stream'.",
                     NewStreamWarning,
-                    stacklevel=2,
                 )
             store_names(self, X, source)
             self._stream = stream = added
         else:
-            if problem.strategy not in ("auto", stream.strategy):
+            if params.strategy not in ("auto", stream.strategy):
                 raise InvalidInput(
-                    f"strategy={problem.strategy!r} is not that of this stream, which is {stream.strategy!r}: set it "
+                    f"strategy={params.strategy!r} is not that of this stream, which is {stream.strategy!r}: set it "
                     "back, or start another stream with sklearn.base.clone(encoder)."
                 )
-            stream.add(source, problem.missing)
+            stream.add(source, params.missing)
         for name in (*LEARNED, *OF_ONE_FIT):
             self.__dict__.pop(name, None)
         self.n_samples_seen_, self.n_features_in_ = stream.feed.n_rows, source.shape[1]
@@ -202,7 +200,7 @@ class StreamingMixin:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         if stream.feed.n_rows < 2:
             raise AttributeError(f"{name!r} is not known yet: the stream has 1 row, and a fit needs at least 2.")
-        fitted, summary = stream.fit(self._problem(), self.n_features_in_, self.progress)
+        fitted, summary = stream.fit(self._params(), self.n_features_in_, self.progress)
         self._store(fitted)
         self._summary = summary
         return self.__dict__[name]

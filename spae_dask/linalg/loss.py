@@ -211,24 +211,6 @@ def rounding_error(loss: float, total: float) -> float:
     return unit * (math.sqrt(max(loss, 0.0)) * math.sqrt(total) + unit * total)
 
 
-def allowed_loss(pca_loss: float, total: float, *, eps: float | None, keep: float | None) -> float:
-    """Most an encoder may lose: ``1 + eps`` times PCA's loss, or all but ``keep`` times what PCA explains.
-
-    It rises with ``pca_loss``, so that a lower bound on PCA's loss gives the safe side.
-
-    Parameters
-    ----------
-    pca_loss, total : float
-        PCA's loss, or a bound on it, and ``||X||^2``.
-    eps, keep : float or None
-        The target: one of the two.
-    """
-    if keep is None:
-        assert eps is not None, "a target is an excess or a share"
-        return (1 + eps) * pca_loss
-    return (1 - keep) * total + keep * pca_loss
-
-
 def information_loss(loss: float, pca_loss: float, total: float, *, error: float | None = None) -> float:
     """Information loss: the loss of an encoder divided by that of PCA at the same k.
 

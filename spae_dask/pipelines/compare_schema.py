@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from spae_dask.algorithms.comparison import COMPARED
 from spae_dask.pipelines import values
-from spae_dask.pipelines.schema import Input, Step
+from spae_dask.pipelines.schema import Input, Step, having
 
 
 class Matrix(BaseModel):
@@ -28,10 +28,10 @@ class Encoders(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     matrix: values.Text
-    n_nonzero: values.Count
+    n_nonzero: values.WholeNumber
 
 
-class Compare(Step):
+class Compare(having(Step, "selection", "seed")):  # type: ignore[misc]
     """Methods side by side, as in the paper's experiments.
 
     What a matrix's file holds, ``x_is`` tells: a correlation or covariance matrix that is X itself (``"matrix"``, as in
@@ -41,10 +41,8 @@ class Compare(Step):
     matrix: list[Matrix] = Field(min_length=1)
     x_is: values.XIs = "matrix"
     methods: values.ComparedMethods = tuple(COMPARED)
-    n_components: values.Count
+    n_components: values.WholeNumber
     n_nonzero: values.Counts
-    selection: values.Selection = "dual-set"
-    seed: values.Seed = 0
     encoders: Encoders | None = None
     figure: values.Formats = values.FORMATS
 
@@ -82,7 +80,7 @@ class Compare(Step):
 
     def parameters(self) -> dict[str, Any]:
         """All that decides the outcome, save the content of the matrices."""
-        found = super().parameters()
+        found: dict[str, Any] = super().parameters()
         for each in found["matrix"]:
             del each["source"]
         return found

@@ -6,7 +6,7 @@ from spae_dask.algorithms.comparison import ComparisonPoint, Subject, matrix_sub
 from spae_dask.algorithms.comparison import compare as compare_methods
 from spae_dask.algorithms.comparison_tables import encoder_records, encoder_table, point_records
 from spae_dask.algorithms.core_summary import CoreSummary
-from spae_dask.algorithms.problem import Problem
+from spae_dask.algorithms.parameters import FitParameters
 from spae_dask.engine.threads import one_blas_thread
 from spae_dask.estimators.fitting import fit
 from spae_dask.pipelines.compare_schema import Compare, Matrix
@@ -74,9 +74,9 @@ def _subject(step: Compare, matrix: Matrix, source: str, work: Work) -> Subject:
         values, names = load_covariance(source, array=matrix.array, decode=not matrix.raw, memory=where.memory)
         return matrix_subject(matrix.name, values, x_is=step.x_is, features=names)
     blocks = open_matrix(source, array=matrix.array, decode=not matrix.raw)
-    problem = Problem(step.n_components, max(step.sizes_of(matrix)), method="batch", selection=step.selection)
+    params = FitParameters(step.n_components, max(step.sizes_of(matrix)), method="batch", selection=step.selection)
     with where.ready(blocks):
-        summary = fit(blocks, problem, where.memory, work.machinery.progress).summary
+        summary = fit(blocks, params, where.memory, work.machinery.progress).summary
     assert isinstance(summary, CoreSummary), "batch, from a core"
     names = getattr(blocks, "feature_names", None) or tuple(map(str, range(blocks.shape[1])))
     return Subject(matrix.name, summary.core, summary.core, tuple(names))

@@ -10,7 +10,7 @@ from spae_dask.estimators.writing import transform_to_zarr
 from spae_dask.pipelines.checkpoints import forget, resumed
 from spae_dask.pipelines.data_steps import opened, plan_of
 from spae_dask.pipelines.files import write_csv, write_json
-from spae_dask.pipelines.schema import Evaluate, Fit, Path, Transform
+from spae_dask.pipelines.schema import Evaluate, Fit, Path, Transform, arguments_of
 from spae_dask.pipelines.work import Result, Work
 
 
@@ -78,15 +78,7 @@ def path(step: Path, work: Work) -> Result:
             work,
             lambda place: fit_path(
                 source,
-                step.n_components,
-                step.n_nonzero,
-                method=step.method,
-                selection=step.selection,
-                center=step.center,
-                scale=step.scale,
-                missing=step.missing,
-                missing_value=step.missing_value,
-                random_state=step.seed,
+                **arguments_of(step),
                 memory_limit=where.memory,
                 checkpoint=place,
                 progress=work.machinery.progress,

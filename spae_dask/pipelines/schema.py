@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, create_model, model_validator
 
+from spae_dask.algorithms.parameters import OF_PATHS, PARAMETERS
 from spae_dask.pipelines import values
 from spae_dask.storage.masks import ALL
 from spae_dask.toml.lines import KeyPath
@@ -68,6 +69,16 @@ class Step(BaseModel):
         return self.model_dump(exclude={"name", "kind", "data", "encoder", "source", "path"})
 
 
+def having(step: type[Step], *names: str) -> Any:
+    """A kind of step that also has parameters of a fit as keys."""
+    return create_model(step.__name__, __base__=step, **values.parameter_keys(*names))
+
+
+def arguments_of(step: Step) -> dict[str, Any]:
+    """The parameters of a fit that a step has, as ``SparseEncoder`` takes them."""
+    return {each.argument: getattr(step, name) for name, each in PARAMETERS.items() if name in type(step).model_fields}
+
+
 class OnData(Step):
     """A step that reads a matrix."""
 
@@ -107,48 +118,20 @@ class Ingest(Step):
         return (Input(("source",), self.source, "matrix", self.raw, self.mask or ALL),)
 
 
-class Check(OnData):
+class Check(having(OnData, "missing_value")):  # type: ignore[misc]
     """``spae check``: what is wrong with data."""
 
     strict: bool = False
     deep: bool = False
-    missing_value: values.MissingValue | None = None
 
 
-class Planned(OnData):
-    """All that decides what a fit reads, holds and takes."""
-
-    n_components: values.Count
-    n_nonzero: values.Sizes | None = None
-    eps: values.Excess | None = None
-    keep: values.Share | None = None
-    method: values.Method = "polished"
-    shared_support: bool = False
-    n_rows: values.Count | None = None
-    n_repeats: values.Count = 1
-    power_iterations: int = Field(default=0, ge=0)
-    oversampling: values.Count | None = None
-    split: values.Split = "best"
-    projection: values.Projection = "randomized"
-    strategy: values.Strategy = "auto"
-    precision: values.Precision = "exact"
-    certified: bool = False
-    n_candidates: values.Count | None = None
-    sketch_rows: values.Count | None = None
-    tolerance: values.Excess | None = None
-    missing: values.Missing = "error"
-    missing_value: values.MissingValue | None = None
-    selection: values.Selection = "dual-set"
-    center: bool = True
-    scale: bool = False
-    orthonormal: bool = False
-    seed: values.Seed = 0
+class Planned(having(OnData, *PARAMETERS)):  # type: ignore[misc]
+    """All parameters of a fit."""
 
     @property
     def encoder_parameters(self) -> dict[str, Any]:
         """As ``SparseEncoder`` and ``plan`` take them."""
-        given = {name: getattr(self, name) for name in Planned.model_fields if name not in OnData.model_fields}
-        return {"random_state": given.pop("seed"), **given}
+        return arguments_of(self)
 
 
 class Plan(Planned):
@@ -208,7 +191,7 @@ class Evaluate(OnEncoder, Resumable):
     strategy: values.Evaluation = "auto"
 
 
-class Path(Resumable):
+class Path(having(Resumable, *OF_PATHS)):  # type: ignore[misc]
     """``spae path``: loss for every k and r."""
 
     makes: ClassVar[Makes | None] = "path"
@@ -217,12 +200,6 @@ class Path(Resumable):
     n_components: values.Counts
     n_nonzero: values.Counts
     method: values.CoreMethod = "polished"
-    selection: values.Selection = "dual-set"
-    center: bool = True
-    scale: bool = False
-    missing: values.Missing = "error"
-    missing_value: values.MissingValue | None = None
-    seed: values.Seed = 0
     figure: values.Formats = ()
 
     @property

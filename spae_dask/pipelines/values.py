@@ -1,6 +1,5 @@
 """Kinds of values that keys of a pipeline take. What does not fit raises one ValueError that says what would."""
 
-import math
 from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
@@ -8,35 +7,39 @@ import numpy as np
 from pydantic import Field, PlainValidator
 
 from spae_dask.algorithms.comparison import COMPARED
-from spae_dask.algorithms.problem import (
-    EVALUATIONS,
-    METHODS,
-    MISSING,
-    PRECISIONS,
-    PROJECTIONS,
-    SPLITS,
-    STRATEGIES,
-)
-from spae_dask.selection import SELECTIONS
+from spae_dask.algorithms.parameters import EVALUATIONS, METHODS, PARAMETERS, Choice, Count, Flag, Kind, Number, Numbers
 from spae_dask.storage.writing.codecs import CODECS
-from spae_dask.toml.names import did_you_mean
 
 Check = Callable[[Any], Any]
 
 
-def _one_of(names: Any) -> Check:
-    allowed = list(names)
+def _of(kind: Kind) -> Check:
+    """Check values of a kind; numbers that need not be whole become floats, and lists tuples."""
 
-    def check(given: Any) -> str:
-        if isinstance(given, str) and given in allowed:
-            return given
-        raise ValueError(f"give one of {', '.join(map(repr, allowed))}.{did_you_mean(given, allowed)}")
+    def check(given: Any) -> Any:
+        value = tuple(given) if isinstance(given, list) else given
+        if (wrong := kind.wrong(value)) is not None:
+            raise ValueError(wrong)
+        if isinstance(kind, Number | Numbers):
+            found = tuple(map(float, value)) if isinstance(value, tuple) else (float(value),)
+            return found if len(found) > 1 else found[0]
+        return value
 
     return check
 
 
+def parameter_keys(*names: str) -> dict[str, Any]:
+    """Keys of a step that are parameters of a fit: their types and defaults, as ``create_model`` takes them."""
+    found: dict[str, Any] = {}
+    for name in names:
+        each = PARAMETERS[name]
+        value = bool if isinstance(each.kind, Flag) else Annotated[Any, PlainValidator(_of(each.kind))]
+        found[name] = (value, ...) if each.required else (value | None if each.default is None else value, each.default)
+    return found
+
+
 def _some_of(names: Any) -> Check:
-    one, allowed = _one_of(names), ", ".join(map(repr, names))
+    one, allowed = _of(Choice(tuple(names))), ", ".join(map(repr, names))
 
     def check(given: Any) -> tuple[str, ...]:
         if not isinstance(given, list | tuple) or not given or len(set(map(repr, given))) != len(given):
@@ -46,32 +49,10 @@ def _some_of(names: Any) -> Check:
     return check
 
 
-def _is_count(given: Any) -> bool:
-    return isinstance(given, int) and not isinstance(given, bool) and given >= 1
-
-
 def _counts(given: Any) -> tuple[int, ...]:
-    if isinstance(given, list | tuple) and given and all(map(_is_count, given)):
+    if isinstance(given, list | tuple) and given and not any(map(Count().wrong, given)):
         return tuple(given)
     raise ValueError("give a list of whole numbers of at least 1, such as [2, 5, 10].")
-
-
-def _sizes(given: Any) -> int | tuple[int, ...]:
-    if _is_count(given):
-        return int(given)
-    if isinstance(given, list | tuple) and given and all(map(_is_count, given)):
-        return tuple(given)
-    raise ValueError("give a whole number of at least 1, or a list of one a component, such as [12, 8, 8].")
-
-
-def _missing_value(given: Any) -> float | tuple[float, ...]:
-    numbers = given if isinstance(given, list | tuple) else [given]
-    if numbers and all(
-        isinstance(each, int | float) and not isinstance(each, bool) and math.isfinite(each) for each in numbers
-    ):
-        found = tuple(float(each) for each in numbers)
-        return found if len(found) > 1 else found[0]
-    raise ValueError("give a number, such as -1, or a list of numbers, such as [-1, -2].")
 
 
 def _text(given: Any) -> str:
@@ -106,29 +87,17 @@ def _formats(given: Any) -> tuple[str, ...]:
 FORMATS = ("svg", "png")
 """Formats of figures."""
 
-Count = Annotated[int, Field(ge=1)]
-Seed = Annotated[int, Field(ge=0)]
-MissingValue = Annotated[float | tuple[float, ...], PlainValidator(_missing_value)]
-Excess = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Share = Annotated[float, Field(gt=0, lt=1)]
+WholeNumber = Annotated[int, PlainValidator(_of(Count()))]
 Text = Annotated[str, PlainValidator(_text)]
 """A name, a path or URL, or ``@NAME`` for what the step of that name writes."""
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$")]
 Names = Annotated[tuple[str, ...], PlainValidator(_names)]
-Sizes = Annotated[int | tuple[int, ...], PlainValidator(_sizes)]
 Counts = Annotated[tuple[int, ...], PlainValidator(_counts)]
 Chunks = Annotated[tuple[int, int], PlainValidator(_pair)]
 Type = Annotated[str, PlainValidator(_type)]
-Method = Annotated[str, PlainValidator(_one_of(METHODS))]
-CoreMethod = Annotated[str, PlainValidator(_one_of([name for name in METHODS if name != "doubly-sparse"]))]
+CoreMethod = Annotated[str, PlainValidator(_of(Choice(tuple(name for name in METHODS if name != "doubly-sparse"))))]
 ComparedMethods = Annotated[tuple[str, ...], PlainValidator(_some_of(COMPARED))]
-Selection = Annotated[str, PlainValidator(_one_of(SELECTIONS))]
-Strategy = Annotated[str, PlainValidator(_one_of(STRATEGIES))]
-Evaluation = Annotated[str, PlainValidator(_one_of(EVALUATIONS))]
-Projection = Annotated[str, PlainValidator(_one_of(PROJECTIONS))]
-Split = Annotated[str, PlainValidator(_one_of(SPLITS))]
-Precision = Annotated[str, PlainValidator(_one_of(PRECISIONS))]
-Missing = Annotated[str, PlainValidator(_one_of(MISSING))]
-Codec = Annotated[str, PlainValidator(_one_of(CODECS))]
+Evaluation = Annotated[str, PlainValidator(_of(Choice(EVALUATIONS)))]
+Codec = Annotated[str, PlainValidator(_of(Choice(tuple(CODECS))))]
 Formats = Annotated[tuple[str, ...], PlainValidator(_formats)]
-XIs = Annotated[Literal["matrix", "factor", "data"], PlainValidator(_one_of(("matrix", "factor", "data")))]
+XIs = Annotated[Literal["matrix", "factor", "data"], PlainValidator(_of(Choice(("matrix", "factor", "data"))))]

@@ -2,56 +2,10 @@
 
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
-from spae_dask.algorithms.problem import KEEP
-from spae_dask.plain_files import in_shell, listed
-
-
-@dataclass(frozen=True)
-class Asked:
-    """How a parameter of ``SparseEncoder`` is asked for on the command line.
-
-    Attributes
-    ----------
-    parameter : str
-        Its name.
-    default : object
-        What it is if nobody asks.
-    option : str
-        Its option. An option that stands for itself takes no value.
-    """
-
-    parameter: str
-    default: Any
-    option: str
-
-
-ASKED = (
-    Asked("method", "polished", "--method"),
-    Asked("selection", "dual-set", "--selection"),
-    Asked("center", True, "--no-center"),
-    Asked("scale", False, "--scale"),
-    Asked("orthonormal", False, "--orthonormal"),
-    Asked("shared_support", False, "--shared-support"),
-    Asked("n_rows", None, "--rows"),
-    Asked("missing", "error", "--missing"),
-    Asked("missing_value", None, "--missing-value"),
-    Asked("strategy", "auto", "--strategy"),
-    Asked("n_repeats", 1, "--repeats"),
-    Asked("power_iterations", 0, "--power-iterations"),
-    Asked("oversampling", None, "--oversampling"),
-    Asked("split", "best", "--split"),
-    Asked("projection", "randomized", "--projection"),
-    Asked("precision", "exact", "--precision"),
-    Asked("certified", False, "--certified"),
-    Asked("n_candidates", None, "--candidates"),
-    Asked("sketch_rows", None, "--sketch-rows"),
-    Asked("tolerance", None, "--tolerance"),
-    Asked("random_state", 0, "--seed"),
-)
-"""All parameters that decide what is found, but for k and r (or eps or keep)."""
+from spae_dask.algorithms.parameters import KEEP, PARAMETERS, Parameter, option_words
+from spae_dask.plain_files import in_shell
 
 
 def is_place(source: object) -> bool:
@@ -69,15 +23,9 @@ def fit_command(parameters: Mapping[str, Any], provenance: Mapping[str, Any]) ->
     """
     if not is_place(_path(provenance)):
         return None
-    words = ["spae", "fit", _path(provenance), "-k", str(parameters.get("n_components", 2))]
-    size = parameters.get("n_nonzero")
-    if size is None:
-        name, target = _target(parameters)
-        words += [f"--{name}", _word(target)]
-    else:
-        words += ["-r", ",".join(map(str, size)) if isinstance(size, list | tuple) else str(size)]
+    words = ["spae", "fit", _path(provenance)]
     for each, value in _wanted(parameters, provenance):
-        words += [each.option] if isinstance(each.default, bool) else [each.option, _word(value)]
+        words += each.words(value)
     return shlex.join([*words, *_choices(provenance), "-o", "encoder.zarr"])
 
 
@@ -88,10 +36,8 @@ def data_words(provenance: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _choices(provenance: Mapping[str, Any]) -> list[str]:
-    words: list[str] = []
-    for name, value in _chosen(provenance).items():
-        words += [f"--{name}", listed(value) if isinstance(value, list | tuple) else str(value)]
-    return [*words, "--raw"] if provenance.get("raw") else words
+    chosen = {**_chosen(provenance), **({"raw": True} if provenance.get("raw") else {})}
+    return [word for name, value in chosen.items() for word in option_words(f"--{name}", value)]
 
 
 def python_lines(parameters: Mapping[str, Any], provenance: Mapping[str, Any]) -> list[str]:
@@ -102,10 +48,8 @@ def python_lines(parameters: Mapping[str, Any], provenance: Mapping[str, Any]) -
     parameters, provenance : Mapping
         As in ``EncoderResults``.
     """
-    size = parameters.get("n_nonzero")
-    name, one = _target(parameters) if size is None else ("n_nonzero", size)
-    arguments = [str(parameters.get("n_components", 2)), f"{name}={_literal(one)}"]
-    arguments += [f"{each.parameter}={_literal(value)}" for each, value in _wanted(parameters, provenance)]
+    (_, k), *others = _wanted(parameters, provenance)
+    arguments = [str(k), *(f"{each.argument}={_literal(value)}" for each, value in others)]
     made = f"encoder = SparseEncoder({', '.join(arguments)})"
     source = _path(provenance)
     lines = ["from spae_dask import SparseEncoder", "", made]
@@ -132,25 +76,15 @@ def _chosen(provenance: Mapping[str, Any]) -> dict[str, Any]:
     return {name: provenance[name] for name in ("array", "columns", "mask") if provenance.get(name) is not None}
 
 
-def _target(parameters: Mapping[str, Any]) -> tuple[str, Any]:
-    """Name and value of the target, where the number of nonzeros is not given."""
-    if parameters.get("eps") is not None:
-        return "eps", parameters["eps"]
-    keep = parameters.get("keep")
-    return "keep", KEEP if keep is None else keep
-
-
-def _wanted(parameters: Mapping[str, Any], provenance: Mapping[str, Any]) -> list[tuple[Asked, Any]]:
-    """Parameters that are not as they would be unasked, the strategy as it was taken."""
+def _wanted(parameters: Mapping[str, Any], provenance: Mapping[str, Any]) -> list[tuple[Parameter, Any]]:
+    """The size, and all parameters that are not at their defaults; the strategy as it was taken."""
     taken = {**parameters, "strategy": provenance.get("strategy", parameters.get("strategy", "auto"))}
-    found = ((each, taken.get(each.parameter, each.default)) for each in ASKED)
-    return [(each, value) for each, value in found if value != each.default]
-
-
-def _word(value: Any) -> str:
-    if isinstance(value, list | tuple):
-        return ",".join(map(_word, value))
-    return repr(value) if isinstance(value, float) else str(value)
+    if taken.get("n_nonzero") is not None:
+        taken |= {"eps": None, "keep": None}
+    elif taken.get("eps") is None and taken.get("keep") is None:
+        taken["keep"] = KEEP
+    found = ((each, taken.get(each.argument, each.default)) for each in PARAMETERS.values())
+    return [(each, value) for each, value in found if each.required or value != each.default]
 
 
 def _literal(value: Any) -> str:

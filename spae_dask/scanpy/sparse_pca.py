@@ -1,11 +1,12 @@
 """One call: fit on the matrix of an AnnData object, and write codes, encoder and certificate into it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from spae_dask.algorithms.parameters import takes_parameters
 from spae_dask.engine.events import Event
 from spae_dask.errors import InvalidInput
 from spae_dask.estimators.sparse_encoder import SparseEncoder
@@ -19,34 +20,23 @@ from spae_dask.storage.sources.submatrix import chosen_columns
 
 
 @flags_checked
+@takes_parameters(without=["center", "missing_value"])
 def sparse_pca(
     adata: Any,
     n_comps: int | None = None,
     *,
     n_components: int | None = None,
-    n_nonzero: int | Sequence[int] | None = None,
-    eps: float | None = None,
-    keep: float | None = None,
     layer: str | None = None,
     mask_var: Mask = DefaultMask.HIGHLY_VARIABLE,
     key_added: str | None = None,
     zero_center: bool = True,
-    scale: bool = False,
-    method: str = "polished",
-    selection: str = "dual-set",
-    strategy: str = "auto",
-    precision: str = "exact",
-    missing: str = "error",
-    orthonormal: bool = False,
-    shared_support: bool = False,
-    tolerance: float | None = None,
-    random_state: Any = 0,
     dtype: str = "float32",
     copy: bool = False,
     overwrite: bool = False,
     memory_limit: int | str | None = None,
     checkpoint: str | Path | None = None,
     progress: Callable[[Event], None] | None = None,
+    **parameters: Any,
 ) -> Any:
     """Sparse PCA of cells by genes: each component uses a few genes, and its loss against PCA's is stored with it.
 
@@ -85,8 +75,6 @@ def sparse_pca(
         of ``var`` becomes ``KEY_selected``.
     zero_center, scale : bool, default True and False
         Take genes about their means; divide them by their standard deviations. Both without a dense copy.
-    method, selection, strategy, precision, missing, orthonormal, shared_support, tolerance
-        As for :class:`spae_dask.SparseEncoder`.
     random_state : int, Generator, RandomState or None, default 0
         Seed.
     dtype : str, default "float32"
@@ -95,8 +83,9 @@ def sparse_pca(
         Return a copy of the object with the results, and leave ``adata`` as it is.
     overwrite : bool, default False
         Whether results of the same names may be replaced.
-    memory_limit, checkpoint, progress
-        As for :class:`spae_dask.SparseEncoder`.
+    memory_limit, checkpoint, progress, **parameters
+        As for :class:`spae_dask.SparseEncoder`: all of its parameters but ``center``, here ``zero_center``, and
+        ``missing_value``.
 
     Returns
     -------
@@ -152,26 +141,8 @@ def sparse_pca(
     source = open_matrix(adata, array=None if layer is None else f"layers/{layer}", mask=ALL)
     if mask is not None:
         source = chosen_columns(source, np.flatnonzero(mask))
-    encoder = SparseEncoder(
-        k,
-        n_nonzero=n_nonzero,
-        eps=eps,
-        keep=keep,
-        method=method,
-        selection=selection,
-        center=zero_center,
-        scale=scale,
-        strategy=strategy,
-        precision=precision,
-        missing=missing,
-        orthonormal=orthonormal,
-        shared_support=shared_support,
-        tolerance=tolerance,
-        random_state=random_state,
-        memory_limit=memory_limit,
-        checkpoint=checkpoint,
-        progress=progress,
-    ).fit(source)
+    where: dict[str, Any] = {"memory_limit": memory_limit, "checkpoint": checkpoint, "progress": progress}
+    encoder = SparseEncoder(k, center=zero_center, **parameters, **where).fit(source)
     loadings = np.zeros((adata.n_vars, k))
     loadings[slice(None) if mask is None else mask] = encoder.components_.T
     params = {"zero_center": zero_center, "mask_var": mask_name, "layer": layer, "n_vars": source.shape[1]}

@@ -1,6 +1,5 @@
 """Text tables and netCDF files that fit in memory: read whole, by the readers that `spae ingest` has for them."""
 
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ import numpy.typing as npt
 from dask.utils import format_bytes
 
 from spae_dask.blocks import total_nbytes
-from spae_dask.errors import InvalidInput, MemoryBudgetExceeded, SpaeWarning
+from spae_dask.errors import InvalidInput, MemoryBudgetExceeded, SpaeWarning, warn
 from spae_dask.plain_files import in_shell
 from spae_dask.storage.tables.csv_rows import SUFFIXES, open_csv
 
@@ -87,7 +86,7 @@ def _read_grid(
     if 2 * total_nbytes(rows) > memory // SHARE:
         raise _too_large(path, memory)
     for note in opened.notes[1:]:  # the first says how the variable is read
-        warnings.warn(f"{path}: {note}.", SpaeWarning, stacklevel=5)
+        warn(f"{path}: {note}.", SpaeWarning)
     return np.concatenate([rows.read(number) for number in range(len(rows.bounds) - 1)]), opened.names
 
 

@@ -11,13 +11,13 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from spae_dask.algorithms.certificate import Certificate
+from spae_dask.algorithms.parameters import takes_parameters
 from spae_dask.engine.events import Event
 from spae_dask.errors import NonFiniteInput
 from spae_dask.estimators.sparse_encoder import SparseEncoder
 from spae_dask.flags import flags_checked
 from spae_dask.storage.grids.grid_layout import layout_of
 from spae_dask.storage.grids.xarray_blocks import rows_of
-from spae_dask.storage.sources.sentinel import MissingValue
 from spae_dask.xarray.applying import data_of, scores_of, share_explained
 from spae_dask.xarray.columns import find_columns, mask_on
 from spae_dask.xarray.fitted_grid import FittedGrid
@@ -45,10 +45,6 @@ class GridEncoder(BaseEstimator):  # type: ignore[misc]
     ----------
     n_components : int, default 2
         k.
-    n_nonzero, eps, keep, method, selection, center, strategy, precision, orthonormal, shared_support, n_rows, \
-n_repeats, power_iterations, oversampling, split, projection, certified, n_candidates, sketch_rows, tolerance, \
-random_state, memory_limit, checkpoint, progress
-        As for ``SparseEncoder``.
     weights : None, "coslat" or xarray.DataArray, default None
         Weights of the cells. ``"coslat"``: the square root of the cosine of their latitude, so that squares count by
         area. A DataArray over some or all dimensions of the grid, 0 or more; cells of weight 0 are left out. Weighted
@@ -63,6 +59,8 @@ random_state, memory_limit, checkpoint, progress
         What NaN means in cells that have data at other times.
     missing_value : float or sequence of float, optional
         A number that stands for NaN, or several, before weights are applied.
+    memory_limit, checkpoint, progress, **parameters
+        As for ``SparseEncoder``: all of its parameters, with the same defaults.
 
     Attributes
     ----------
@@ -87,70 +85,26 @@ random_state, memory_limit, checkpoint, progress
     (('component', 'lat', 'lon'), ('time', 'component'))
     """
 
+    @takes_parameters()
     def __init__(
         self,
         n_components: int = 2,
         *,
-        n_nonzero: int | Sequence[int] | None = None,
         weights: Any = None,
         lat_dim: str | None = None,
-        eps: float | None = None,
-        keep: float | None = None,
-        method: str = "polished",
-        selection: str = "dual-set",
-        center: bool = True,
-        scale: bool = False,
-        strategy: str = "auto",
-        precision: str = "exact",
-        missing: str = "error",
-        missing_value: MissingValue = None,
-        orthonormal: bool = False,
-        shared_support: bool = False,
-        n_rows: int | None = None,
-        n_repeats: int = 1,
-        power_iterations: int = 0,
-        oversampling: int | None = None,
-        split: str = "best",
-        projection: str = "randomized",
-        certified: bool = False,
-        n_candidates: int | None = None,
-        sketch_rows: int | None = None,
-        tolerance: float | None = None,
-        random_state: Any = 0,
         memory_limit: int | str | None = None,
         checkpoint: str | None = None,
         progress: Callable[[Event], None] | None = None,
+        **parameters: Any,
     ) -> None:
         self.n_components = n_components
-        self.n_nonzero = n_nonzero
         self.weights = weights
         self.lat_dim = lat_dim
-        self.eps = eps
-        self.keep = keep
-        self.method = method
-        self.selection = selection
-        self.center = center
-        self.scale = scale
-        self.strategy = strategy
-        self.precision = precision
-        self.missing = missing
-        self.missing_value = missing_value
-        self.orthonormal = orthonormal
-        self.shared_support = shared_support
-        self.n_rows = n_rows
-        self.n_repeats = n_repeats
-        self.power_iterations = power_iterations
-        self.oversampling = oversampling
-        self.split = split
-        self.projection = projection
-        self.certified = certified
-        self.n_candidates = n_candidates
-        self.sketch_rows = sketch_rows
-        self.tolerance = tolerance
-        self.random_state = random_state
         self.memory_limit = memory_limit
         self.checkpoint = checkpoint
         self.progress = progress
+        for name, value in parameters.items():
+            setattr(self, name, value)
 
     def fit(
         self, da: xr.DataArray, sample_dim: str | Sequence[str] | None = None, *, mask: xr.DataArray | None = None

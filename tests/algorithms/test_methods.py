@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 from spae_dask.algorithms.methods import METHODS, Search
-from spae_dask.algorithms.problem import Problem
+from spae_dask.algorithms.parameters import FitParameters
 from spae_dask.linalg.spectral import core_from_gram
 from tests import oracles
 from tests.matrices import orthonormal
 
 
 def encode(method, core, k, r, seed=0, selection="dual-set"):
-    return METHODS[method](Problem(k, r, method=method, selection=selection, seed=seed), core, r, Search())
+    return METHODS[method](FitParameters(k, r, method=method, selection=selection, seed=seed), core, r, Search())
 
 
 @pytest.mark.parametrize("seed", [1, 6, 9])  # a kick that bars a column brings its copy in

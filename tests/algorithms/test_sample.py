@@ -11,7 +11,7 @@ from scipy import stats
 from spae_dask.algorithms import sample
 from spae_dask.algorithms.core import read_core
 from spae_dask.algorithms.evaluation import Codec, evaluate_encoder
-from spae_dask.algorithms.problem import Problem
+from spae_dask.algorithms.parameters import FitParameters
 from spae_dask.algorithms.sample import SampledFit, block_order, fit_sample, may_stop, round_ends
 from spae_dask.algorithms.sample_estimate import MOST_UNITS, Estimate
 from spae_dask.algorithms.sparse_encoder import encode_core
@@ -46,10 +46,10 @@ class Reader:
     def read(self) -> list[int]:
         return [number for numbers in self.rounds for number in numbers]
 
-    def fit(self, problem: Problem, strategy: str = "tsqr", estimates: list[Estimate] | None = None) -> SampledFit:
+    def fit(self, params: FitParameters, strategy: str = "tsqr", estimates: list[Estimate] | None = None) -> SampledFit:
         bounds = np.asarray(self.source.bounds, dtype=np.int64)
         told = [] if estimates is None else estimates
-        return fit_sample(problem, self, bounds, self.X.shape[1], strategy=strategy, report=told.append)
+        return fit_sample(params, self, bounds, self.X.shape[1], strategy=strategy, report=told.append)
 
 
 def rows_of(rng: np.random.Generator, n_blocks: int, rows: int, *, alike: float = 0.0) -> NDArray[np.float64]:
@@ -61,8 +61,8 @@ def rows_of(rng: np.random.Generator, n_blocks: int, rows: int, *, alike: float 
     return (factors @ loadings + noise).reshape(-1, D) + 3.0
 
 
-def problem_of(tolerance: float, **more: Any) -> Problem:
-    return Problem(2, 3, **({"method": "batch", "strategy": "sample", "tolerance": tolerance} | more))
+def params_of(tolerance: float, **more: Any) -> FitParameters:
+    return FitParameters(2, 3, **({"method": "batch", "strategy": "sample", "tolerance": tolerance} | more))
 
 
 def exact_ratio(X: NDArray[Any], found: SampledFit) -> float:
@@ -89,7 +89,7 @@ def test_the_interval_of_the_fit_that_stopped_holds_in_at_least_nine_cases_of_te
     with one_blas_thread():
         for seed in range(200):
             X = rows_of(np.random.default_rng(seed), n_blocks, rows, alike=alike)
-            found = Reader(X, rows).fit(problem_of(tolerance, seed=seed), "gram")
+            found = Reader(X, rows).fit(params_of(tolerance, seed=seed), "gram")
             if found.summary is None:
                 stopped += 1
                 held += holds(X, found)
@@ -111,7 +111,7 @@ def test_eight_odd_blocks_of_120_are_told_and_the_interval_holds_in_at_least_nin
     with one_blas_thread():
         for seed in range(40):
             X = with_odd_blocks(np.random.default_rng(seed), 8)
-            found = Reader(X, 20).fit(problem_of(0.3, seed=seed), "gram")
+            found = Reader(X, 20).fit(params_of(0.3, seed=seed), "gram")
             told += bool(signs_of_unlike_blocks(found.unlike))
             if found.summary is None:
                 stopped += 1
@@ -127,9 +127,9 @@ def test_alike_blocks_are_hardly_ever_called_unlike_and_long_tailed_rows_nearly_
         for seed in range(40):
             rng = np.random.default_rng(seed)
             X = rows_of(rng, 100, 20)
-            alike += bool(signs_of_unlike_blocks(Reader(X, 20).fit(problem_of(0.1, seed=seed), "gram").unlike))
+            alike += bool(signs_of_unlike_blocks(Reader(X, 20).fit(params_of(0.1, seed=seed), "gram").unlike))
             X = X * np.exp(rng.standard_normal((len(X), 1)))
-            long_tailed += bool(signs_of_unlike_blocks(Reader(X, 20).fit(problem_of(0.1, seed=seed), "gram").unlike))
+            long_tailed += bool(signs_of_unlike_blocks(Reader(X, 20).fit(params_of(0.1, seed=seed), "gram").unlike))
     assert alike <= 2
     assert long_tailed >= 38
 
@@ -138,9 +138,9 @@ def test_alike_blocks_are_hardly_ever_called_unlike_and_long_tailed_rows_nearly_
 def test_shuffled_rows_are_not_read_to_the_end_and_little_is_lost(scale: bool) -> None:
     X = rows_of(np.random.default_rng(1), 1000, 40)
     reader, estimates = Reader(X, 40), []
-    found = reader.fit(problem_of(0.03, scale=scale), estimates=estimates)
+    found = reader.fit(params_of(0.03, scale=scale), estimates=estimates)
     certificate = found.fitted.certificate
-    full = encode_core(problem_of(0.03), core(X, scale=scale), passes=1, bytes_read=0)
+    full = encode_core(params_of(0.03), core(X, scale=scale), passes=1, bytes_read=0)
     assert len(reader.read) == len(set(reader.read)) < 400
     assert found.summary is None
     assert holds(X, found)
@@ -163,13 +163,13 @@ def test_rows_sorted_by_a_factor_are_read_to_the_end_and_found_unlike() -> None:
     X = rows_of(np.random.default_rng(2), 128, 40)
     X = X[np.argsort(X[:, 0])]
     reader, estimates = Reader(X, 40), []
-    found = reader.fit(problem_of(0.03), estimates=estimates)
+    found = reader.fit(params_of(0.03), estimates=estimates)
     assert len(reader.read) == 128
     assert found.fitted.certificate.loss_kind == "exact"
     assert found.unlike.between > 0.5
     assert len(estimates) == 3
     shuffled = Reader(np.random.default_rng(3).permutation(X), 40)
-    alike = shuffled.fit(problem_of(0.2))
+    alike = shuffled.fit(params_of(0.2))
     assert len(shuffled.read) < 128
     assert alike.unlike.between < 0.03
 
@@ -180,17 +180,17 @@ def test_a_fit_that_never_stops_is_that_of_a_full_read(strategy: str, more: dict
     X = rows_of(np.random.default_rng(4), 100, 7)
     if "missing" in more:
         X[::13, 2] = np.nan
-    reader, problem = Reader(X, 7), problem_of(NEVER, **more)
-    found = reader.fit(problem, strategy)
+    reader, params = Reader(X, 7), params_of(NEVER, **more)
+    found = reader.fit(params, strategy)
     full = read_core(
         SerialRunner(ArrayBlocks(X, 7)).run_pass,
         D,
         strategy=strategy,
-        center=problem.center,
-        scale=problem.scale,
-        missing=problem.missing,
+        center=params.center,
+        scale=params.scale,
+        missing=params.missing,
     )
-    wanted = encode_core(problem, full, passes=1, bytes_read=0)
+    wanted = encode_core(params, full, passes=1, bytes_read=0)
     assert len(reader.rounds) == 5
     assert sorted(reader.read) == list(range(100))
     np.testing.assert_allclose(found.fitted.H, wanted.H, rtol=1e-8, atol=1e-12)
@@ -208,7 +208,7 @@ def test_rounds_double_and_visit_blocks_in_the_order_of_the_seed() -> None:
     X = rows_of(np.random.default_rng(5), 100, 5)
     first, again, other = Reader(X, 5), Reader(X, 5), Reader(X, 5)
     for reader, seed in ((first, 7), (again, 7), (other, 8)):
-        reader.fit(problem_of(NEVER, seed=seed))
+        reader.fit(params_of(NEVER, seed=seed))
     assert [len(numbers) for numbers in first.rounds] == [8, 8, 16, 32, 36]
     assert first.read == again.read == list(block_order(7, 100))
     assert first.read != other.read
@@ -218,7 +218,7 @@ def test_rounds_double_and_visit_blocks_in_the_order_of_the_seed() -> None:
 def test_too_few_blocks_to_compare_are_read_in_one_round(n_blocks: int) -> None:
     X = rows_of(np.random.default_rng(6), n_blocks, 9)
     reader, estimates = Reader(X, 9), []
-    found = reader.fit(problem_of(1000.0), estimates=estimates)
+    found = reader.fit(params_of(1000.0), estimates=estimates)
     assert len(reader.rounds) == 1
     assert sorted(reader.read) == list(range(n_blocks))
     assert estimates == []
@@ -254,7 +254,7 @@ def test_more_blocks_than_units_are_measured_several_in_one() -> None:
             widths.append(recipe.parts["losses"].n_units)
         return SerialRunner(ArrayBlocks(X[numbers], 4096)).run_pass(recipe, name)
 
-    found = fit_sample(Problem(1, 1, method="batch", tolerance=0.003), read, bounds, 3, strategy="gram")
+    found = fit_sample(FitParameters(1, 1, method="batch", tolerance=0.003), read, bounds, 3, strategy="gram")
     assert widths[0] == 410
     assert widths[-1] == MOST_UNITS
     assert found.summary is None
@@ -265,7 +265,7 @@ def test_an_entry_that_is_refused_is_named_by_its_row_in_the_source() -> None:
     X = rows_of(np.random.default_rng(10), 40, 5)
     X[133, 6] = np.nan
     with pytest.raises(NonFiniteInput, match="row 133, column 6"):
-        Reader(X, 5).fit(problem_of(NEVER))
+        Reader(X, 5).fit(params_of(NEVER))
 
 
 def test_data_on_which_pca_loses_nothing_are_settled_at_once_if_the_encoder_loses_nothing() -> None:
@@ -273,14 +273,14 @@ def test_data_on_which_pca_loses_nothing_are_settled_at_once_if_the_encoder_lose
     X = np.zeros((4000, 4))
     X[:, 1:3] = rng.standard_normal((4000, 2))
     reader = Reader(X, 10)
-    certificate = reader.fit(Problem(2, 2, method="batch", tolerance=0.01)).fitted.certificate
+    certificate = reader.fit(FitParameters(2, 2, method="batch", tolerance=0.01)).fitted.certificate
     assert len(reader.read) == 64
     assert (certificate.ratio_lower, certificate.ratio, certificate.ratio_upper) == (1.0, 1.0, 1.0)
 
 
 def test_data_of_no_variation_are_settled_at_once() -> None:
     reader = Reader(np.full((400, 3), 7.0), 10)
-    certificate = reader.fit(Problem(1, 2, method="batch", tolerance=0.01)).fitted.certificate
+    certificate = reader.fit(FitParameters(1, 2, method="batch", tolerance=0.01)).fitted.certificate
     assert certificate.loss == 0.0
     assert certificate.ratio == 1.0
 
@@ -289,14 +289,14 @@ def test_data_of_no_variation_are_settled_at_once() -> None:
 def test_the_magnitude_of_the_data_does_not_matter(size: float) -> None:
     X = rows_of(np.random.default_rng(12), 200, 10)
     plain, huge = Reader(X, 10), Reader(size * X, 10)
-    a, b = (reader.fit(problem_of(0.1)).fitted.certificate for reader in (plain, huge))
+    a, b = (reader.fit(params_of(0.1)).fitted.certificate for reader in (plain, huge))
     assert plain.read == huge.read
     np.testing.assert_allclose([a.ratio_lower, a.ratio_upper], [b.ratio_lower, b.ratio_upper], rtol=1e-6)
 
 
 def test_the_certificate_says_in_words_what_was_not_read() -> None:
     X = rows_of(np.random.default_rng(13), 1000, 20)
-    text = str(Reader(X, 20).fit(problem_of(0.05)).fitted.certificate)
+    text = str(Reader(X, 20).fit(params_of(0.05)).fitted.certificate)
     assert text.count("95% confidence, assuming blocks are alike") == 3
     assert "certain" not in text
     assert "% of the rows" in text
@@ -308,6 +308,6 @@ def test_no_second_encoder_is_made_where_the_first_is_certain_to_do(monkeypatch:
     monkeypatch.setattr(sample, "encode_core", lambda *a, **more: made.append(a) or encode_core(*a, **more))
     X = rows_of(np.random.default_rng(14), 1000, 20)
     reader = Reader(X, 20)
-    certificate = reader.fit(problem_of(100.0)).fitted.certificate
+    certificate = reader.fit(params_of(100.0)).fitted.certificate
     assert len(made) == len(reader.rounds) - 1
     assert certificate.left_to_gain == certificate.ratio_upper - 1

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spae_dask.algorithms.problem import Problem
+from spae_dask.algorithms.parameters import FitParameters
 from spae_dask.algorithms.smallest import loss_target, smallest_r
 from spae_dask.encoding import encode_batch
 from tests import oracles
@@ -21,7 +21,7 @@ def encoder(core: FloatArray, k: int, selection: str, asked: list[int]) -> objec
 
 
 def target(core: FloatArray, k: int, eps: float) -> float:
-    return loss_target(core, Problem(k, eps=eps))
+    return loss_target(core, FitParameters(k, eps=eps))
 
 
 @given(

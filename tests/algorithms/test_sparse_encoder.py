@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from spae_dask.algorithms.certificate import Certificate
-from spae_dask.algorithms.problem import Problem
+from spae_dask.algorithms.parameters import FitParameters
 from spae_dask.algorithms.sparse_encoder import FittedEncoder, encode_core
 from spae_dask.datasets.lower_bound import lower_bound_loss, lower_bound_matrix
 from spae_dask.selection import SELECTIONS
@@ -25,7 +25,7 @@ def test_awkward_matrices_are_encoded(selection: str, name: str, center: bool) -
     X = AWKWARD[name]
     k, r = min(2, X.shape[1]), min(3, X.shape[1])
     fitted = encode_core(
-        Problem(k, r, method="batch", selection=selection), core_of(X, center=center), passes=1, bytes_read=0
+        FitParameters(k, r, method="batch", selection=selection), core_of(X, center=center), passes=1, bytes_read=0
     )
     d = X.shape[1]
     assert fitted.H.shape == (d, k)
@@ -48,7 +48,7 @@ def test_awkward_matrices_are_encoded(selection: str, name: str, center: bool) -
 def test_the_closed_form_of_the_worst_case_is_reached(selection: str) -> None:
     X = lower_bound_matrix(3, 8, 0.3)
     fitted = encode_core(
-        Problem(3, 9, method="batch", selection=selection), core_of(X, center=False), passes=1, bytes_read=0
+        FitParameters(3, 9, method="batch", selection=selection), core_of(X, center=False), passes=1, bytes_read=0
     )
     counts = [int(np.count_nonzero((fitted.chosen >= 8 * i) & (fitted.chosen < 8 * (i + 1)))) for i in range(3)]
     assert fitted.certificate.loss == pytest.approx(lower_bound_loss(counts, 8, 0.3), rel=1e-9)
@@ -59,7 +59,7 @@ def test_the_closed_form_of_the_worst_case_is_reached(selection: str) -> None:
 
 def test_all_features_give_pca() -> None:
     X = AWKWARD["wide"].T
-    fitted = encode_core(Problem(2, 4, method="batch"), core_of(X), passes=1, bytes_read=0)
+    fitted = encode_core(FitParameters(2, 4, method="batch"), core_of(X), passes=1, bytes_read=0)
     assert fitted.certificate.ratio == pytest.approx(1, abs=1e-9)
     assert fitted.certificate.symmetric_ratio == pytest.approx(1, abs=1e-9)
     centered = X - X.mean(axis=0)
@@ -70,7 +70,7 @@ def test_all_features_give_pca() -> None:
 @pytest.mark.parametrize("k", [3, 4, 6])
 def test_more_components_than_ranks_are_padded_with_zeros(k: int) -> None:
     X = AWKWARD["rank two"]
-    fitted = encode_core(Problem(k, 6, method="batch"), core_of(X, center=False), passes=1, bytes_read=0)
+    fitted = encode_core(FitParameters(k, 6, method="batch"), core_of(X, center=False), passes=1, bytes_read=0)
     assert fitted.H.any(axis=0).tolist() == [True, True] + [False] * (k - 2)
     assert not fitted.G[2:].any()
     assert fitted.certificate.ratio == 1.0
@@ -82,8 +82,8 @@ def test_seeds_decide_what_is_drawn_and_nothing_else_does() -> None:
     core = core_of(np.random.default_rng(1).standard_normal((60, 30)))
 
     def chosen(seed: int, selection: str) -> list[int]:
-        problem = Problem(2, 8, method="batch", selection=selection, seed=seed)
-        return encode_core(problem, core, passes=1, bytes_read=0).chosen.tolist()
+        params = FitParameters(2, 8, method="batch", selection=selection, seed=seed)
+        return encode_core(params, core, passes=1, bytes_read=0).chosen.tolist()
 
     assert chosen(1, "adaptive") == chosen(1, "adaptive")
     assert len({tuple(chosen(seed, "adaptive")) for seed in range(5)}) > 1
@@ -92,7 +92,7 @@ def test_seeds_decide_what_is_drawn_and_nothing_else_does() -> None:
 
 def test_the_first_component_explains_the_most() -> None:
     X = np.random.default_rng(2).standard_normal((100, 12)) * np.arange(1, 13)
-    fitted = encode_core(Problem(4, 8, method="batch"), core_of(X), passes=1, bytes_read=0)
+    fitted = encode_core(FitParameters(4, 8, method="batch"), core_of(X), passes=1, bytes_read=0)
     centered = X - X.mean(axis=0)
     single = [oracles.encoder_loss(centered, fitted.H[:, [j]]) for j in range(4)]
     assert int(np.argmin(single)) == 0
@@ -103,8 +103,8 @@ def test_repeats_take_the_best_of_independent_draws(method: str) -> None:
     core = core_of(np.random.default_rng(3).standard_normal((80, 40)))
 
     def fitted(seed: int, n: int, selection: str = "adaptive") -> FittedEncoder:
-        problem = Problem(2, 9, method=method, selection=selection, seed=seed, n_repeats=n)
-        return encode_core(problem, core, passes=1, bytes_read=0)
+        params = FitParameters(2, 9, method=method, selection=selection, seed=seed, n_repeats=n)
+        return encode_core(params, core, passes=1, bytes_read=0)
 
     losses = np.array([[fitted(seed, n).certificate.loss for n in (1, 2, 8)] for seed in range(4)])
     if method != "polished":  # whose search may end lower from a worse start
@@ -131,7 +131,9 @@ def test_repeats_take_the_best_of_independent_draws(method: str) -> None:
 )
 def test_an_iterative_encoder_prints_the_loss_and_the_bound_of_every_prefix(selection: str, expected: bool) -> None:
     X = np.random.default_rng(4).standard_normal((60, 20)) * np.linspace(3, 1, 20)
-    fitted = encode_core(Problem(3, 8, method="iterative", selection=selection), core_of(X), passes=1, bytes_read=0)
+    fitted = encode_core(
+        FitParameters(3, 8, method="iterative", selection=selection), core_of(X), passes=1, bytes_read=0
+    )
     found, centered = fitted.certificate, X - X.mean(axis=0)
     assert found.prefix_losses is not None
     assert found.prefix_bounds is not None
@@ -145,8 +147,8 @@ def test_an_iterative_encoder_prints_the_loss_and_the_bound_of_every_prefix(sele
 
 @pytest.mark.parametrize("parameters", [{"selection": "greedy"}, {"orthonormal": True}])
 def test_no_prefix_bounds_without_a_theorem_or_of_other_prefixes(parameters: dict[str, Any]) -> None:
-    problem = Problem(3, 8, method="iterative", **parameters)
-    found = encode_core(problem, core_of(AWKWARD["wide"].T), passes=1, bytes_read=0).certificate
+    params = FitParameters(3, 8, method="iterative", **parameters)
+    found = encode_core(params, core_of(AWKWARD["wide"].T), passes=1, bytes_read=0).certificate
     assert found.prefix_bounds is None
     assert "prefixes" not in str(found)
 
@@ -156,7 +158,7 @@ def test_symmetric_variance_lies_between_what_the_loss_allows(method: str) -> No
     for seed in range(5):
         X = np.random.default_rng(seed).standard_normal((50, 4)) @ np.random.default_rng(9).standard_normal((4, 15))
         X += 0.5 * np.random.default_rng(seed + 50).standard_normal(X.shape)
-        found = encode_core(Problem(3, 4, method=method), core_of(X), passes=1, bytes_read=0).certificate
+        found = encode_core(FitParameters(3, 4, method=method), core_of(X), passes=1, bytes_read=0).certificate
         assert found.symmetric_lower is not None
         assert found.symmetric_upper is not None
         assert 0 < found.symmetric_lower <= found.symmetric_ratio * (1 + 1e-9)
@@ -165,8 +167,8 @@ def test_symmetric_variance_lies_between_what_the_loss_allows(method: str) -> No
 
 
 def test_r_of_d_equal_features_lose_nothing_and_have_r_of_d_of_the_symmetric_variance() -> None:
-    problem = Problem(1, 3, method="batch", center=False)
-    found = encode_core(problem, core_of(np.ones((20, 12)), center=False), passes=1, bytes_read=0).certificate
+    params = FitParameters(1, 3, method="batch", center=False)
+    found = encode_core(params, core_of(np.ones((20, 12)), center=False), passes=1, bytes_read=0).certificate
     assert found.loss <= 1e-20
     assert found.symmetric_ratio == pytest.approx(3 / 12)
     assert found.symmetric_lower == pytest.approx(3 / 12)

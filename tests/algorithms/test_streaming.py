@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from spae_dask.algorithms import streaming
 from spae_dask.algorithms.core import read_core
+from spae_dask.algorithms.parameters import FitParameters
 from spae_dask.algorithms.path import sparsity_path
-from spae_dask.algorithms.problem import Problem
 from spae_dask.algorithms.sparse_encoder import encode_core
 from spae_dask.algorithms.streaming import fit_stream, stream_recipe
 from spae_dask.blocks import ArrayBlocks
@@ -18,9 +18,9 @@ from tests.matrices import power_law
 from tests.oracles import encoder_loss, pca_loss
 
 
-def fit(X, problem, rows_per_block=97):
+def fit(X, params, rows_per_block=97):
     runner = SerialRunner(ArrayBlocks(X, rows_per_block))
-    fitted, streamed = fit_stream(problem, runner.run_pass, X.shape[1])
+    fitted, streamed = fit_stream(params, runner.run_pass, X.shape[1])
     return fitted, streamed, runner.tally.passes
 
 
@@ -62,7 +62,7 @@ def assert_covers(fitted, X, k):
 def test_both_losses_lie_in_their_certified_intervals(k, r, options):
     if isinstance(r, tuple) and ("shared_support" in options or options.get("method") == "batch"):
         r = max(r)
-    fitted, _, passes = fit(X, Problem(k, r, strategy="stream", sketch_rows=40, n_candidates=60, **options))
+    fitted, _, passes = fit(X, FitParameters(k, r, strategy="stream", sketch_rows=40, n_candidates=60, **options))
     assert_covers(fitted, X, k)
     found = fitted.certificate
     assert passes == 1
@@ -89,8 +89,8 @@ def test_the_intervals_hold_whatever_the_data_and_the_blocks(seed, kind, rows, s
         "tails": lambda: rng.standard_t(1.2, (n, d)),
         "drift": lambda: rng.standard_normal((n, d)) + 10.0 * np.arange(n)[:, None] * rng.standard_normal(d),
     }[kind]()
-    problem = Problem(2, 3, strategy="stream", sketch_rows=rows, scale=scale)
-    fitted, _, _ = fit(data, problem, int(rng.integers(1, n + 1)))
+    params = FitParameters(2, 3, strategy="stream", sketch_rows=rows, scale=scale)
+    fitted, _, _ = fit(data, params, int(rng.integers(1, n + 1)))
     assert_covers(fitted, data, 2)
 
 
@@ -98,10 +98,10 @@ def test_the_intervals_hold_whatever_the_data_and_the_blocks(seed, kind, rows, s
 @pytest.mark.parametrize("diagonal", [512, 64])
 def test_its_excess_is_near_that_of_the_exact_core(k, r, diagonal, monkeypatch):
     monkeypatch.setattr(streaming, "DIAGONAL", diagonal)
-    fitted, _, _ = fit(X, Problem(k, r, strategy="stream", sketch_rows=60))
+    fitted, _, _ = fit(X, FitParameters(k, r, strategy="stream", sketch_rows=60))
     run_pass = SerialRunner(ArrayBlocks(X, 500)).run_pass
     core = read_core(run_pass, X.shape[1], strategy="tsqr", center=True, scale=False, missing="error")
-    exact = encode_core(Problem(k, r), core, passes=1, bytes_read=0).certificate
+    exact = encode_core(FitParameters(k, r), core, passes=1, bytes_read=0).certificate
     loss = encoder_loss(core.core, fitted.H)
     assert loss / exact.pca_loss - 1 <= 1.1 * (exact.ratio - 1)
     assert fitted.certificate.loss == pytest.approx(loss, rel=0.02)
@@ -112,8 +112,8 @@ def test_its_excess_is_near_that_of_the_exact_core(k, r, diagonal, monkeypatch):
 
 @pytest.mark.parametrize("rows_per_block", [7, 1000])
 def test_other_blocks_give_the_same_columns_and_losses_within_both_intervals(rows_per_block):
-    problem = Problem(2, 5, strategy="stream", sketch_rows=40)
-    here, there = fit(X, problem)[0], fit(X, problem, rows_per_block)[0]
+    params = FitParameters(2, 5, strategy="stream", sketch_rows=40)
+    here, there = fit(X, params)[0], fit(X, params, rows_per_block)[0]
     assert np.array_equal(here.H != 0, there.H != 0)
     assert here.certificate.loss == pytest.approx(there.certificate.loss, rel=1e-2)
     assert_covers(there, X, 2)
@@ -121,7 +121,7 @@ def test_other_blocks_give_the_same_columns_and_losses_within_both_intervals(row
 
 def test_few_columns_or_few_rows_are_known_exactly():
     for data in (X[:, :20], X[:30]):
-        fitted, _, _ = fit(data, Problem(2, 4, strategy="stream", sketch_rows=40))
+        fitted, _, _ = fit(data, FitParameters(2, 4, strategy="stream", sketch_rows=40))
         found, Xc = fitted.certificate, data - data.mean(axis=0)
         assert found.loss == pytest.approx(encoder_loss(Xc, fitted.H), rel=1e-9)
         assert found.loss_upper - found.loss_lower <= 3 * found.loss_error
@@ -130,15 +130,15 @@ def test_few_columns_or_few_rows_are_known_exactly():
 
 def test_a_wanted_excess_is_reached_on_the_model_and_takes_more_candidates_if_it_must():
     for n_candidates in (80, 8):
-        problem = Problem(3, None, eps=0.02, strategy="stream", n_candidates=n_candidates, sketch_rows=60)
-        fitted, _, passes = fit(X, problem)
+        params = FitParameters(3, None, eps=0.02, strategy="stream", n_candidates=n_candidates, sketch_rows=60)
+        fitted, _, passes = fit(X, params)
         assert fitted.certificate.loss <= 1.02 * fitted.certificate.pca_loss * (1 + 1e-9)
         assert encoder_loss(X - fitted.mean, fitted.H) <= 1.03 * pca_loss(X - fitted.mean, 3)
         assert (passes, fitted.certificate.eps) == (1, 0.02)
 
 
 def test_a_share_to_keep_is_reached_on_the_model_and_not_claimed_of_the_data():
-    fitted, _, _ = fit(X, Problem(3, keep=0.9, strategy="stream", sketch_rows=60))
+    fitted, _, _ = fit(X, FitParameters(3, keep=0.9, strategy="stream", sketch_rows=60))
     found, Xc = fitted.certificate, X - fitted.mean
     total, best = float(np.sum(Xc**2)), pca_loss(Xc, 3)
     assert total - found.loss >= 0.9 * (total - found.pca_loss) * (1 - 1e-9)
@@ -148,23 +148,23 @@ def test_a_share_to_keep_is_reached_on_the_model_and_not_claimed_of_the_data():
 
 
 def test_a_path_costs_no_read_and_its_polished_losses_never_rise_on_the_model():
-    problem = Problem(3, 8, strategy="stream", sketch_rows=60)
-    _, streamed, _ = fit(X, problem)
-    points = sparsity_path(problem, streamed, [2, 3], [2, 4, 8]).points
+    params = FitParameters(3, 8, strategy="stream", sketch_rows=60)
+    _, streamed, _ = fit(X, params)
+    points = sparsity_path(params, streamed, [2, 3], [2, 4, 8]).points
     losses = np.array([point.loss for point in points]).reshape(2, 3)
     assert np.all(np.diff(losses, axis=1) <= 1e-9 * losses[0, 0])
     with pytest.raises(InvalidInput, match="among which only"):
-        sparsity_path(Problem(3, 8, method="batch"), streamed, [2], [4])
+        sparsity_path(FitParameters(3, 8, method="batch"), streamed, [2], [4])
 
 
 def test_constant_low_rank_and_duplicated_columns_give_what_there_is():
-    constant, _, _ = fit(np.full((50, 6), 3.0), Problem(2, 2, strategy="stream"))
+    constant, _, _ = fit(np.full((50, 6), 3.0), FitParameters(2, 2, strategy="stream"))
     assert constant.certificate.loss == 0
     assert not constant.H.any()
     rng = np.random.default_rng(1)
     low = rng.standard_normal((400, 2)) @ rng.standard_normal((2, 20))
     data = np.hstack([low, low[:, :5], np.zeros((400, 3))])
-    fitted, _, _ = fit(data, Problem(4, 3, strategy="stream", sketch_rows=10))
+    fitted, _, _ = fit(data, FitParameters(4, 3, strategy="stream", sketch_rows=10))
     assert fitted.certificate.loss <= 1e-9 * fitted.certificate.total
     assert fitted.certificate.ratio == pytest.approx(1.0, abs=1e-9)
     assert np.all(np.isfinite(fitted.H))
@@ -175,18 +175,18 @@ def test_gaps_are_refused_when_the_read_is_over_or_filled_with_zero():
     gappy = X[:300, :30].copy()
     gappy[np.random.default_rng(0).random(gappy.shape) < 0.05] = np.nan
     with pytest.raises(NonFiniteInput, match="missing="):
-        fit(gappy, Problem(2, 4, strategy="stream", sketch_rows=10))
-    fitted, _, passes = fit(gappy, Problem(2, 4, strategy="stream", missing="zero", sketch_rows=10))
+        fit(gappy, FitParameters(2, 4, strategy="stream", sketch_rows=10))
+    fitted, _, passes = fit(gappy, FitParameters(2, 4, strategy="stream", missing="zero", sketch_rows=10))
     assert_covers(fitted, np.nan_to_num(gappy), 2)
     assert passes == 1
 
 
 @pytest.mark.parametrize("options", [{"missing": "mean"}, {"method": "doubly-sparse"}, {"method": "batch", "r": None}])
 def test_what_one_read_cannot_do_is_refused(options):
-    problem = Problem(2, options.pop("r", 3), strategy="stream", **options)
+    params = FitParameters(2, options.pop("r", 3), strategy="stream", **options)
     with pytest.raises(InvalidInput, match="strategy='stream'"):
-        problem.check(100, 10)
+        params.check(100, 10)
 
 
 def test_what_is_kept_does_not_depend_on_n():
-    assert stream_recipe(Problem(3, 5), 1000).state_nbytes == 8 * (128 * 1000 + 14 * 1000 + 26)
+    assert stream_recipe(FitParameters(3, 5), 1000).state_nbytes == 8 * (128 * 1000 + 14 * 1000 + 26)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from spae_dask.algorithms.core_summary import CoreSummary
-from spae_dask.algorithms.problem import Problem
+from spae_dask.algorithms.parameters import FitParameters
 from spae_dask.algorithms.sparse_encoder import encode_core
 from spae_dask.algorithms.theory import Target, target_of
 from tests import oracles, reference_data
@@ -50,8 +50,8 @@ CASES = [(name, method) for name in DATA for method in ("batch", "iterative")] +
 @pytest.mark.parametrize("eps", [0.5, 0.1, 0.02])
 @pytest.mark.parametrize(("name", "method"), CASES)
 def test_the_excess_is_kept_with_far_fewer_nonzeros_than_theory_asks_for(name: str, method: str, eps: float) -> None:
-    problem = Problem(2, None, eps=eps, method=method, selection="greedy", center=name == "bands")
-    fitted = encode_core(problem, summary(name), passes=0, bytes_read=0)
+    params = FitParameters(2, None, eps=eps, method=method, selection="greedy", center=name == "bands")
+    fitted = encode_core(params, summary(name), passes=0, bytes_read=0)
     found = fitted.certificate
     assert oracles.encoder_loss(DATA[name]() - fitted.mean, fitted.H) <= (1 + eps) * best(name, 2) * (1 + 1e-9)
     assert found.eps == eps
@@ -62,23 +62,23 @@ def test_the_excess_is_kept_with_far_fewer_nonzeros_than_theory_asks_for(name: s
 
 
 def test_a_given_number_of_nonzeros_has_no_target() -> None:
-    assert target_of(Problem(2, 5)) == Target()
-    found = encode_core(Problem(2, 5), summary("pitprops"), passes=0, bytes_read=0).certificate
+    assert target_of(FitParameters(2, 5)) == Target()
+    found = encode_core(FitParameters(2, 5), summary("pitprops"), passes=0, bytes_read=0).certificate
     assert (found.eps, found.theory_n_nonzero, found.theory_n_nonzero_sharp) == (None, None, None)
     assert (found.keep, found.target, found.target_met) == (None, None, None)
     assert "wanted" not in str(found)
 
 
 def test_a_share_to_keep_has_no_number_of_theory() -> None:
-    assert target_of(Problem(2, keep=0.9)) == Target(keep=0.9)
-    assert target_of(Problem(2)) == Target(keep=0.95)
+    assert target_of(FitParameters(2, keep=0.9)) == Target(keep=0.9)
+    assert target_of(FitParameters(2)) == Target(keep=0.95)
 
 
 @pytest.mark.parametrize("method", ["batch", "iterative"])
 def test_an_excess_that_no_number_of_columns_reaches_is_no_trouble(method: str) -> None:
-    assert target_of(Problem(3, None, eps=5e-324, method=method)) == Target(5e-324)
-    assert target_of(Problem(3, None, eps=1e-13, method=method)).theory_n_nonzero > 10**14
+    assert target_of(FitParameters(3, None, eps=5e-324, method=method)) == Target(5e-324)
+    assert target_of(FitParameters(3, None, eps=1e-13, method=method)).theory_n_nonzero > 10**14
 
 
 def test_the_iterative_encoder_is_asked_for_the_sizes_of_its_last_component() -> None:
-    assert target_of(Problem(4, None, eps=0.3, method="iterative")) == Target(0.3, 5 + 67, 1 + 27)
+    assert target_of(FitParameters(4, None, eps=0.3, method="iterative")) == Target(0.3, 5 + 67, 1 + 27)

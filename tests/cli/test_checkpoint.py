@@ -18,13 +18,11 @@ import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spae_dask.algorithms.parameters import PARAMETERS, Choice
 from spae_dask.cli.fit_given import FitGiven
 from spae_dask.cli.fit_part import command_of_finish, command_of_parts
 from spae_dask.cli.main import main
-from spae_dask.cli.options.data import Missing
 from spae_dask.cli.options.groups import gathered, options_of
-from spae_dask.cli.options.search import Method, Selection
-from spae_dask.cli.options.strategy import Precision, Projection, Split, Strategy
 from spae_dask.storage.checkpoints import checkpoint_removal
 from tests.cli.conftest import K, R, planted, write_zarr
 
@@ -141,21 +139,28 @@ def test_finishing_what_was_not_begun_is_bad_input_and_begins_nothing(spae, stor
 
 
 def test_the_words_of_a_command_are_those_that_differ_from_the_defaults():
-    given = {"data": "my data.zarr", "components": 3, "nonzeros": "4,5,6", "center": False, "scale": True}
-    given |= {"missing": Missing.zero, "quiet": True}
+    given = {"data": "my data.zarr", "components": 3, "nonzeros": (4, 5, 6), "center": False, "scale": True}
+    given |= {"missing": "zero", "quiet": True}
     assert gathered(FitGiven, given).words() == (
         "'my data.zarr' -k 3 -r 4,5,6 --no-center --scale --missing zero --quiet"
     )
-    given = {"data": "x", "components": 1, "eps": 0.5, "strategy": Strategy.tsqr, "memory": "2GB"}
+    given = {"data": "x", "components": 1, "eps": 0.5, "strategy": "tsqr", "memory": "2GB"}
     assert gathered(FitGiven, given).words() == "x -k 1 --eps 0.5 --strategy tsqr --memory 2GB"
 
 
 AWKWARD = st.text(st.sampled_from("abz -'\"$`\\*é;&|\n."), min_size=1, max_size=8)
 POSITIVE = st.floats(1e-12, 1e3)
 COUNT = st.integers(1, 99)
+
+
+def one_or_several(values: list[Any]) -> Any:
+    """A number, or a tuple of several."""
+    return tuple(values) if len(values) > 1 else values[0]
+
+
+CHOICES = {each.option: each.kind.names for each in PARAMETERS.values() if isinstance(each.kind, Choice)}
 OPTIONAL: dict[str, Any] = {
-    "method": st.sampled_from(Method),
-    "selection": st.sampled_from(Selection),
+    **{name: st.sampled_from(names) for name, names in CHOICES.items()},
     "center": st.booleans(),
     "scale": st.booleans(),
     "orthonormal": st.booleans(),
@@ -163,18 +168,14 @@ OPTIONAL: dict[str, Any] = {
     "rows": COUNT,
     "seed": st.integers(0, 2**40),
     "array": AWKWARD,
+    "mask": AWKWARD,
     "columns": st.lists(st.text("ab*é -'\\.", min_size=1).filter(str.strip), min_size=1, max_size=3).map(",".join),
-    "missing": st.sampled_from(Missing),
     "missing_value": st.lists(st.floats(allow_nan=False), min_size=1, max_size=3),
     "raw": st.booleans(),
     "strict": st.booleans(),
-    "strategy": st.sampled_from(Strategy),
     "repeats": COUNT,
     "power_iterations": st.integers(0, 9),
     "oversampling": st.integers(2, 99),
-    "split": st.sampled_from(Split),
-    "projection": st.sampled_from(Projection),
-    "precision": st.sampled_from(Precision),
     "certified": st.booleans(),
     "candidates": COUNT,
     "sketch_rows": COUNT,
@@ -192,7 +193,7 @@ OPTIONAL: dict[str, Any] = {
 def givens(draw: st.DrawFn) -> FitGiven:
     """Anything that may be given to a fit."""
     if draw(st.booleans()):
-        size = {"nonzeros": draw(st.lists(COUNT, min_size=1, max_size=3).map(lambda them: ",".join(map(str, them))))}
+        size = {"nonzeros": draw(st.lists(COUNT, min_size=1, max_size=3).map(one_or_several))}
     elif draw(st.booleans()):
         size = {"eps": draw(POSITIVE)}
     else:

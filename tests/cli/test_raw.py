@@ -127,7 +127,7 @@ def test_one_missing_value_stays_a_number(tmp_path):
 
 @pytest.mark.parametrize("wrong", ["-1,x", ",", "", "-1,,-2"])
 def test_what_is_no_number_is_a_mistake_of_usage(spae, packed, wrong):
-    failed(spae("check", packed, "--missing-value", wrong), 2, "--missing-value", "is no number")
+    failed(spae("check", packed, "--missing-value", wrong), 2, "--missing-value", "give a number, such as -1")
 
 
 def test_a_number_that_cannot_occur_is_told_as_it_was_given(spae, tmp_path):

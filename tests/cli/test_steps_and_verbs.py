@@ -7,25 +7,21 @@ from enum import Enum
 import pytest
 from typer.main import get_command
 
+from spae_dask.algorithms.parameters import PARAMETERS
 from spae_dask.cli.fit_given import FitGiven
-from spae_dask.cli.fit_words import fit_words, listed
+from spae_dask.cli.fit_words import fit_words
 from spae_dask.cli.main import VERBS, app
 from spae_dask.cli.options.data import columns_of
 from spae_dask.cli.options.groups import gathered
 from spae_dask.pipelines.kinds import KINDS
 from spae_dask.pipelines.schema import Fit
+from spae_dask.plain_files import listed
 from tests.cli.test_exit_codes import failed
 
 NO_VERB = ("compare",)
 """Steps of which there is no verb."""
 
-KEY_OF = {
-    "components": "n_components",
-    "nonzeros": "n_nonzero",
-    "rows": "n_rows",
-    "repeats": "n_repeats",
-    "candidates": "n_candidates",
-}
+KEY_OF = {each.option: name for name, each in PARAMETERS.items() if each.option != name}
 """Options that are not called as their keys are, which have the names of the library."""
 
 OF_THE_RUN = ("cluster", "tls_dir", "memory", "strict", "force", "as_json", "quiet", "verbose", "debug", "log_json")

@@ -65,7 +65,7 @@ def test_r_out_of_range_is_told_the_range(bad: Any) -> None:
 def test_sizes_that_do_not_fit_the_components_or_the_method() -> None:
     assert "3 numbers for n_components=2" in message(X, n_nonzero=[2, 2, 2])
     assert "all use the same columns" in message(X, n_nonzero=[2, 3])
-    assert "n_nonzero=7 is not allowed: give a whole number from 1 to 6" in message(X, n_nonzero=[7, 7])
+    assert "n_nonzero=[7, 7] is not allowed: give a whole number from 1 to 6" in message(X, n_nonzero=[7, 7])
     with pytest.raises(InvalidInput, match="n_columns="):
         ColumnSelector([2, 2]).fit(X)
 
@@ -80,7 +80,7 @@ def test_eps_out_of_range(bad: Any) -> None:
 def test_unknown_names_are_told_the_known_ones(name: str) -> None:
     text = message(X, **{name: "fancy"})
     assert f"{name}='fancy'" in text
-    assert "choose one of '" in text
+    assert "give one of '" in text
 
 
 @pytest.mark.parametrize("bad", [-1, "now", 1.5, True])

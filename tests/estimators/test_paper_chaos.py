@@ -10,7 +10,7 @@ from distributed import Client
 
 from spae_dask import SparseEncoder, open_matrix
 from spae_dask.algorithms.paper import fit_paper
-from spae_dask.algorithms.problem import Problem
+from spae_dask.algorithms.parameters import FitParameters
 from spae_dask.algorithms.sparse_encoder import FittedEncoder
 from spae_dask.blocks import RowBlocks
 from spae_dask.clusters.local import local_cluster
@@ -38,7 +38,7 @@ def paper_encoder() -> SparseEncoder:
 def in_a_loop(source: RowBlocks) -> FittedEncoder:
     runner = SerialRunner(source)
     with one_blas_thread():
-        fitted = fit_paper(Problem(K, R, seed=SEED), runner.run_pass, source.shape[1])
+        fitted = fit_paper(FitParameters(K, R, seed=SEED), runner.run_pass, source.shape[1])
     assert runner.tally.passes == len(PASSES)
     return fitted
 

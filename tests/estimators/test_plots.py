@@ -107,7 +107,7 @@ def test_a_new_fit_has_a_new_curve() -> None:
 def test_no_curve_is_made_where_it_would_take_long() -> None:
     wide = SparseEncoder(8, n_nonzero=60, method="polished")
     wide._summary = SparseEncoder(2, n_nonzero=3).fit(X)._summary  # what it was fitted on is not looked at
-    assert cheap_curve(wide._problem(), wide._summary, "gram", 60, 5000) is None
+    assert cheap_curve(wide._params(), wide._summary, "gram", 60, 5000) is None
 
 
 @pytest.mark.parametrize(("r", "least", "most"), [(1, 1, 1), (1, 1, 100), (5, 2, 13), (40, 3, 41), (7, 7, 1000)])

@@ -11,7 +11,7 @@ from distributed import Client
 
 from spae_dask import SparseEncoder
 from spae_dask.algorithms.core import read_core
-from spae_dask.algorithms.problem import Problem
+from spae_dask.algorithms.parameters import FitParameters
 from spae_dask.algorithms.sparse_encoder import encode_core
 from spae_dask.engine import spans, write
 from spae_dask.engine.serial import SerialRunner
@@ -89,7 +89,7 @@ def test_a_loop_over_spans_gives_the_bits_of_threads(
     name: str, source: ZarrBlocks, gappy: ZarrBlocks, on_threads: dict[str, SparseEncoder]
 ) -> None:
     wanted = on_threads[name]
-    problem = Problem(
+    params = FitParameters(
         3,
         6,
         method="batch",
@@ -110,7 +110,7 @@ def test_a_loop_over_spans_gives_the_bits_of_threads(
         precision=wanted.precision,
     )
     with one_blas_thread():
-        found = encode_core(problem, summary, passes=runner.tally.passes, bytes_read=runner.tally.nbytes)
+        found = encode_core(params, summary, passes=runner.tally.passes, bytes_read=runner.tally.nbytes)
     assert found.H.T.tobytes() == wanted.components_.tobytes()
     assert found.G.tobytes() == wanted.decoder_.tobytes()
     assert found.certificate == wanted.certificate_

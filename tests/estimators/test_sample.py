@@ -201,5 +201,5 @@ def test_what_does_not_fit_is_refused_and_the_sketch_named() -> None:
 
 def test_evaluate_takes_strategies_that_read_all_rows_only(rows: NDArray[np.float64]) -> None:
     encoder = batch_encoder(2, n_nonzero=5).fit(rows[:500])
-    with pytest.raises(InvalidInput, match="strategy='sample' is not allowed: choose one of 'auto', 'gram', 'tsqr'"):
+    with pytest.raises(InvalidInput, match="strategy='sample' is not allowed: give one of 'auto', 'gram', 'tsqr'"):
         evaluate(rows[:500], encoder, strategy="sample")

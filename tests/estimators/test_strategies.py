@@ -13,8 +13,8 @@ import zarr
 from zarr.storage import MemoryStore
 
 from spae_dask import plan
-from spae_dask.algorithms.problem import STRATEGIES as NAMES
-from spae_dask.algorithms.problem import Problem
+from spae_dask.algorithms.parameters import STRATEGIES as NAMES
+from spae_dask.algorithms.parameters import FitParameters
 from spae_dask.blocks import StoredEntries
 from spae_dask.engine.memory import usable
 from spae_dask.engine.plan import Alternative, Resources
@@ -96,7 +96,7 @@ def test_what_was_asked_for_but_does_not_fit_is_told_what_would() -> None:
         ({"r": None}, {"paper"}),
     ],
 )
-def test_a_strategy_that_cannot_do_the_problem_says_why_and_has_no_price(
+def test_a_strategy_that_cannot_do_the_fit_says_why_and_has_no_price(
     options: dict[str, Any], impossible: set[str]
 ) -> None:
     found = by_name(planned((10**5, 100), **options))
@@ -151,8 +151,8 @@ def test_measured_rates_never_change_the_strategy(monkeypatch: pytest.MonkeyPatc
     source = Watched(X, rows_per_block=30)
     found = plan(source, 2, n_nonzero=3)
     assert found.strategy == "tsqr"
-    problem = Problem(2, 3)
-    assert choose(problem, source, price_all(problem, source, found.resources))[0] == "tsqr"
+    params = FitParameters(2, 3)
+    assert choose(params, source, price_all(params, source, found.resources))[0] == "tsqr"
     assert found.seconds > 1
 
 

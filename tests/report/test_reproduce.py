@@ -4,34 +4,14 @@ import shlex
 
 import numpy as np
 import pytest
-import typer.main
 
 from spae_dask import SparseEncoder, load_encoder
-from spae_dask.cli.main import app, main
-from spae_dask.estimators.record import NOT_STORED
+from spae_dask.cli.main import main
 from spae_dask.estimators.saved import save_encoder
-from spae_dask.report.reproduce import ASKED, fit_command, python_lines
+from spae_dask.report.reproduce import fit_command, python_lines
 from tests.cli.conftest import planted, write_zarr
 
 PATH = {"source": "/data/my X.zarr", "strategy": "gram"}
-
-
-def test_the_defaults_are_the_estimators_and_the_options_the_commands():
-    known = SparseEncoder().get_params()
-    assert {each.parameter for each in ASKED} == known.keys() - {
-        "n_components",
-        "n_nonzero",
-        "eps",
-        "keep",
-        *NOT_STORED,
-    }
-    assert {each.parameter: each.default for each in ASKED} == {each.parameter: known[each.parameter] for each in ASKED}
-    options = {
-        name
-        for each in typer.main.get_command(app).commands["fit"].params
-        for name in (*each.opts, *each.secondary_opts)
-    }
-    assert {each.option for each in ASKED} <= options
 
 
 def test_paths_with_spaces_are_quoted_and_the_strategy_is_named():

@@ -3,7 +3,6 @@
 import csv
 import shlex
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -14,14 +13,6 @@ if TYPE_CHECKING:
     from spae_dask.blocks import RowBlocks
     from spae_dask.cli.screen import Screen
     from spae_dask.estimators.sparse_encoder import SparseEncoder
-
-
-class Missing(StrEnum):
-    """What NaN means."""
-
-    error = "error"
-    mean = "mean"
-    zero = "zero"
 
 
 def check_columns(given: str | None) -> str | None:
@@ -87,14 +78,6 @@ MaskOption = Annotated[
         rich_help_panel=DATA,
     ),
 ]
-MissingOption = Annotated[
-    Missing,
-    typer.Option(
-        "--missing",
-        help="What NaN means: refuse it, or fill it with the column's mean (one more read) or with zero.",
-        rich_help_panel=DATA,
-    ),
-]
 RawOption = Annotated[
     bool,
     typer.Option(
@@ -106,32 +89,6 @@ RawOption = Annotated[
 ]
 
 
-def check_missing_values(given: list[str] | None) -> tuple[float, ...] | None:
-    """Numbers with commas between, or one a time that the option is given."""
-    try:
-        return tuple(float(each) for text in given or () for each in text.split(",")) or None
-    except ValueError as error:
-        raise typer.BadParameter(f"{','.join(given or ())!r} is no number, such as -1, or several: -1,-2") from error
-
-
-def missing_value_of(given: list[str] | tuple[float, ...] | None) -> float | tuple[float, ...] | None:
-    """As the library takes what `check_missing_values` has checked."""
-    numbers = tuple(float(each) for each in given or ())
-    return None if not numbers else numbers[0] if len(numbers) == 1 else numbers
-
-
-MissingValueOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--missing-value",
-        metavar="X[,X...]",
-        callback=check_missing_values,
-        help="Numbers that stand for missing beside NaN, such as -1, or -1,-2 in genotypes; --missing says what "
-        "becomes of them.",
-        show_default=False,
-        rich_help_panel=DATA,
-    ),
-]
 DeepOption = Annotated[
     bool,
     typer.Option(
@@ -189,16 +146,3 @@ class WhichData:
         given = {"--array": self.array, "--columns": self.columns, "--mask": self.mask}
         chosen = "".join(f" {option} {shlex.quote(value)}" for option, value in given.items() if value is not None)
         return chosen + (" --raw" if self.raw else "")
-
-
-@dataclass(frozen=True)
-class MissingEntries:
-    """What stands for missing entries, and what becomes of them."""
-
-    missing: MissingOption = Missing.error
-    missing_value: MissingValueOption = None
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """As the library takes them."""
-        return {"missing": self.missing.value, "missing_value": missing_value_of(self.missing_value)}

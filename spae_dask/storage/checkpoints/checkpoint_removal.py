@@ -1,9 +1,8 @@
 """A checkpoint removed: all of it, damaged ones too, and no file of anybody else."""
 
 import re
-import warnings
 
-from spae_dask.errors import CheckpointWarning, InvalidInput, NotFound, StorageError
+from spae_dask.errors import CheckpointWarning, InvalidInput, NotFound, StorageError, warn
 from spae_dask.storage.checkpoints.checkpoint_record import RECORD
 from spae_dask.storage.checkpoints.local_states import PARTIAL
 from spae_dask.storage.checkpoints.state_store import states_at
@@ -51,7 +50,7 @@ def end_checkpoint(place: str) -> None:
     except NotFound:
         return
     except StorageError as error:
-        warnings.warn(f"the checkpoint has served, and is left where it is: {error}", CheckpointWarning, stacklevel=2)
+        warn(f"the checkpoint has served, and is left where it is: {error}", CheckpointWarning)
 
 
 def _is_ours(path: str) -> bool:

@@ -9,14 +9,13 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
-from warnings import warn
 
 import numpy as np
 import numpy.typing as npt
 import zarr
 
 from spae_dask.blocks import RowBlocks, StoredEntries, stored_entries
-from spae_dask.errors import InvalidInput, MissingChunksWarning
+from spae_dask.errors import InvalidInput, MissingChunksWarning, warn
 from spae_dask.plain_files import refuse_pipes
 from spae_dask.storage.held_files import NETCDF
 from spae_dask.storage.masks import ALL, refuse_mask
@@ -205,7 +204,6 @@ def _from_blocks(blocks: RowBlocks, budget: int) -> Incoming:
         warn(
             f"{blocks.describe()}: {census.describe()}. They are written as such; if they were lost, restore them.",
             MissingChunksWarning,
-            stacklevel=4,
         )
     stored = stored_entries(blocks)
     if stored is not None:

@@ -1,7 +1,6 @@
 """Any supported table or matrix, once, into a Zarr array with chunks and a codec made for reading rows fast."""
 
 import shutil
-import warnings
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -13,7 +12,7 @@ import numpy.typing as npt
 import zarr
 from dask.utils import format_bytes
 
-from spae_dask.errors import InvalidInput, MemoryBudgetExceeded, SpaeWarning, StorageError
+from spae_dask.errors import InvalidInput, MemoryBudgetExceeded, SpaeWarning, StorageError, warn
 from spae_dask.storage.ingesting.csr_ingest import convert, ingest_csr
 from spae_dask.storage.ingesting.incoming import Incoming, open_incoming
 from spae_dask.storage.ingesting.ingest_report import IngestReport, SparseIngestReport
@@ -202,11 +201,10 @@ def _layout(incoming: Incoming, dtype: np.dtype[Any], chunks: tuple[int, int] | 
             f"chunks of fewer rows, or a budget of {format_bytes(-(-nbytes * SHARES // UNIT))}."
         )
     if layout.n_objects(shape) > MAX_OBJECTS:
-        warnings.warn(
+        warn(
             f"{layout.n_objects(shape):,} objects will be stored, which file systems and quotas may not like; "
             "a larger budget allows larger shards",
             SpaeWarning,
-            stacklevel=3,
         )
     return layout
 
@@ -214,11 +212,10 @@ def _layout(incoming: Incoming, dtype: np.dtype[Any], chunks: tuple[int, int] | 
 def _warn_of_disk(path: Path, nbytes: int) -> None:
     free = shutil.disk_usage(path.parent).free
     if free < nbytes:
-        warnings.warn(
+        warn(
             f"{path}: the disk has {format_bytes(free)} free, and the matrix takes {format_bytes(nbytes)} before "
             "compression. If it does not fit, nothing will be left behind.",
             SpaeWarning,
-            stacklevel=3,
         )
 
 

@@ -11,12 +11,11 @@ import re
 import secrets
 import shutil
 import stat
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from spae_dask.errors import InvalidInput, OutputExists, SpaeError, SpaeWarning, StorageError
+from spae_dask.errors import InvalidInput, OutputExists, SpaeError, SpaeWarning, StorageError, warn
 from spae_dask.leftovers import LOCK, PARTIAL_END, held, remove_leftovers
 from spae_dask.storage.writing.disk import explanation, flush, remove_surely, sync_to_disk
 from spae_dask.storage.writing.output_paths import UNFINISHED, local_path, refuse_long
@@ -133,10 +132,9 @@ def _replace(work: Path, target: Path, *, aside: Path) -> None:
     sync_to_disk(target.parent)
     remove_surely(work, looks=1)
     if os.path.lexists(work):
-        warnings.warn(
+        warn(
             f"{target} was replaced, but its former content could not be deleted and is now {work}. Delete it.",
             SpaeWarning,
-            stacklevel=2,
         )
 
 

@@ -1,40 +1,38 @@
-"""What options offer is what the library knows."""
+"""Options offer what the library knows, and numbers with commas between are one or several."""
 
 import pytest
+import typer
+from typer.main import get_command
 
-from spae_dask.algorithms import problem
-from spae_dask.cli import ingest
-from spae_dask.cli.options import data, search, strategy
-from spae_dask.selection import SELECTIONS
+from spae_dask.algorithms.parameters import Counts, Numbers
+from spae_dask.cli.ingest import Codec
+from spae_dask.cli.main import app
+from spae_dask.cli.options.parameters import numbers_in
 from spae_dask.storage.writing.codecs import CODECS
 
 
+def test_the_codecs_offered_are_those_the_library_knows():
+    assert {each.value for each in Codec} == set(CODECS)
+
+
 @pytest.mark.parametrize(
-    ("offered", "known"),
+    ("given", "kind", "taken"),
     [
-        (search.Method, problem.METHODS),
-        (search.Selection, SELECTIONS),
-        (strategy.Strategy, problem.STRATEGIES),
-        (strategy.Precision, problem.PRECISIONS),
-        (strategy.Projection, problem.PROJECTIONS),
-        (strategy.Split, problem.SPLITS),
-        (data.Missing, problem.MISSING),
-        (ingest.Codec, CODECS),
+        ("12", Counts(), 12),
+        ("12,8,8", Counts(), (12, 8, 8)),
+        ("12,", Counts(), "12,"),
+        ("-1.5,2", Numbers(), (-1.5, 2.0)),
+        ("1;2", Numbers(), "1;2"),
     ],
 )
-def test_the_choices_offered_are_those_the_library_knows(offered, known):
-    assert {each.value for each in offered} == set(known)
+def test_numbers_are_one_or_several(given, kind, taken):
+    assert numbers_in(given, kind) == taken
 
 
-@pytest.mark.parametrize(("given", "taken"), [(None, None), ("12", 12), ("12,8,8", (12, 8, 8))])
-def test_nonzeros_are_one_number_or_several(given, taken):
-    assert search.check_nonzeros(given) == given
-    assert search.nonzeros_of(given) == taken
-
-
-@pytest.mark.parametrize("name", ["method", "selection"])
-def test_choices_that_the_help_spells_out_are_complete(name):
-    annotated = {"method": search.MethodOption, "selection": search.SelectionOption}[name]
-    enum, option = annotated.__origin__, annotated.__metadata__[0]
-    for choice in enum:
-        assert choice.value in option.help
+@pytest.mark.parametrize("given", ["0", "2,0", "2,,3", "2.5", "a", "-1"])
+@pytest.mark.parametrize("verb", ["fit", "path"])
+def test_nonzeros_that_are_no_counts_are_refused_by_the_parser(verb, given):
+    command = get_command(app).commands[verb]
+    words = ["x.zarr", "-k", "2", "-r", given, *(["-o", "e.zarr"] if verb == "fit" else [])]
+    with pytest.raises(typer.BadParameter, match="give a whole number of at least 1, or one for each component"):
+        command.make_context(verb, words)
