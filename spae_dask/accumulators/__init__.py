@@ -20,6 +20,7 @@ from spae_dask.accumulators.sparse import SparseAccumulator
 from spae_dask.accumulators.together import Together
 from spae_dask.accumulators.triangular import CenteredTriangle, Triangular
 from spae_dask.accumulators.unit_losses import UnitLosses, UnitSums
+from spae_dask.accumulators.whole_rows import WholeRows
 
 __all__ = [
     "Accumulator",
@@ -50,4 +51,5 @@ __all__ = [
     "Triangular",
     "UnitLosses",
     "UnitSums",
+    "WholeRows",
 ]

@@ -6,9 +6,22 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from spae_dask.accumulators import Accumulator, ColumnMoments, Gram, Imputed, Moments, NonFinite, Together, Triangular
+from spae_dask.accumulators import (
+    Accumulator,
+    ColumnMoments,
+    Gram,
+    Imputed,
+    Moments,
+    NonFinite,
+    Together,
+    Triangular,
+    WholeRows,
+)
 from spae_dask.algorithms.core_summary import CoreSummary, Floats, summarize
 from spae_dask.algorithms.non_finite import refuse_infinite, refuse_non_finite
+
+NARROW = 1000
+"""Columns up to which a d x d matrix costs too little to do without, however few the rows."""
 
 Result = TypeVar("Result")
 
@@ -20,14 +33,14 @@ class RunPass(Protocol):
 
 
 def choose_strategy(
-    wanted: str, dtype: np.dtype[Any], precision: str = "exact", *, sparse: bool = False
+    wanted: str, dtype: np.dtype[Any], precision: str = "exact", *, sparse: bool = False, few_rows: bool = False
 ) -> tuple[str, str]:
     """Strategy for one read, and why.
 
     A float64 Gram matrix loses nothing that float32, half or small integer data still held; float64 data may hold
     more, which a triangular factor keeps. Of sparse rows a Gram matrix takes the stored entries alone, where a
     triangular factor must see each zero: hundreds of times the work for digits that counts and their logarithms, which
-    is what sparse rows mostly hold, do not have.
+    is what sparse rows mostly hold, do not have. Few rows are a core themselves, see `are_few`.
     """
     if wanted == "paper":
         return wanted, "asked for: the paper's own passes, each with a thin state"
@@ -45,6 +58,8 @@ def choose_strategy(
         return wanted, "asked for"
     if precision == "fast":
         return "gram", "products in float32, as asked for, summed in float64"
+    if few_rows:
+        return "tsqr", "fewer rows than columns: the rows themselves serve as the core"
     if sparse:
         return "gram", "a Gram matrix takes sparse rows as they are; a QR would take each of their zeros as well"
     if dtype.kind == "f" and dtype.itemsize >= 8:
@@ -54,12 +69,17 @@ def choose_strategy(
     return "gram", f"a float64 Gram matrix keeps all that {dtype} data hold, at half the work of a QR"
 
 
+def are_few(n_rows: int | None, n_features: int) -> bool:
+    """True if the rows are a smaller core than any that is made of them, and there are columns enough to matter."""
+    return n_rows is not None and n_rows < n_features > NARROW
+
+
 def core_passes(
-    strategy: str, n_features: int, missing: str, precision: str = "exact"
+    strategy: str, n_features: int, missing: str, precision: str = "exact", n_rows: int | None = None
 ) -> Sequence[tuple[str, Accumulator[Any]]]:
     """Names and recipes of the passes :func:`read_core` makes, for planning; fill values are placeholders."""
     fill = None if missing == "error" else np.zeros(n_features)
-    last = ("core", _core_recipe(strategy, n_features, fill, precision))
+    last = ("core", _core_recipe(strategy, n_features, fill, precision, n_rows))
     return [("column means", means_recipe(n_features)), last] if missing == "mean" else [last]
 
 
@@ -73,6 +93,7 @@ def read_core(
     missing: str,
     precision: str = "exact",
     integers: bool = False,
+    n_rows: int | None = None,
 ) -> CoreSummary:
     """Summarise the data into a core.
 
@@ -85,7 +106,7 @@ def read_core(
     n_features : int
         d.
     strategy : {"gram", "tsqr"}
-        Gram matrix or triangular factor.
+        Gram matrix or triangular factor; for "tsqr" the rows themselves, if they are few.
     center, scale : bool
         Whether to center, and to divide columns by their standard deviations (divisor n - 1).
     missing : {"error", "mean", "zero"}
@@ -94,6 +115,8 @@ def read_core(
         Whether a Gram matrix multiplies in float64 or in float32.
     integers : bool
         Whether all entries are integers, see :func:`summarize`.
+    n_rows : int or None
+        n, if it is known before the pass.
 
     Raises
     ------
@@ -103,7 +126,7 @@ def read_core(
         If squares of the entries overflow.
     """
     fill = missing_fill(run_pass, n_features, missing)
-    found = run_pass(_core_recipe(strategy, n_features, fill, precision), "core")
+    found = run_pass(_core_recipe(strategy, n_features, fill, precision, n_rows), "core")
     refuse_non_finite(found["nonfinite"])
     return replace(summarize(found["core"], center=center, scale=scale, integers=integers), fill=fill)
 
@@ -128,6 +151,11 @@ def core_recipe(strategy: str, n_features: int, precision: str = "exact") -> Gra
     return Gram(n_features, single=precision == "fast") if strategy == "gram" else Triangular(n_features)
 
 
-def _core_recipe(strategy: str, n_features: int, fill: Floats | None, precision: str) -> Accumulator[Any]:
-    recipe = Together({"nonfinite": NonFinite(n_features), "core": core_recipe(strategy, n_features, precision)})
+def _core_recipe(
+    strategy: str, n_features: int, fill: Floats | None, precision: str, n_rows: int | None
+) -> Accumulator[Any]:
+    core: Accumulator[Any] = core_recipe(strategy, n_features, precision)
+    if strategy == "tsqr" and n_rows is not None and are_few(n_rows, n_features):
+        core = WholeRows(n_features, n_rows)
+    recipe = Together({"nonfinite": NonFinite(n_features), "core": core})
     return recipe if fill is None else Imputed(recipe, fill)

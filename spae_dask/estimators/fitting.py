@@ -106,7 +106,9 @@ def fit(
             feed = Feed(recipe, runner.run_state(recipe, "stream"), n)
             fitted, summary = fit_stream(params, feed.run_pass, d, integers=integers, report=report)
         else:
-            fitted, summary = fit_core(params, plan.strategy, runner.run_pass, d, integers=integers, report=report)
+            fitted, summary = fit_core(
+                params, plan.strategy, runner.run_pass, d, integers=integers, n_rows=n, report=report
+            )
             if params.method == "doubly-sparse":
                 chosen = choose_rows(params, summary, runner.run_pass, fitted)
                 fitted, rows = chosen.fitted, chosen.rows
@@ -131,6 +133,7 @@ def fit_core(
     n_features: int,
     *,
     integers: bool = False,
+    n_rows: int | None = None,
     report: Report | None = None,
 ) -> tuple[FittedEncoder, CoreSummary]:
     """Read a core by ``strategy``, "gram" or "tsqr", and fit the encoder on it."""
@@ -143,6 +146,7 @@ def fit_core(
         missing=params.missing,
         precision=params.precision,
         integers=integers,
+        n_rows=n_rows,
     )
     return encode_core(params, summary, passes=0, bytes_read=0, report=report), summary
 

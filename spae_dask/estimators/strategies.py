@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from spae_dask.accumulators import Accumulator
-from spae_dask.algorithms.core import choose_strategy, core_passes
+from spae_dask.algorithms.core import are_few, choose_strategy, core_passes
 from spae_dask.algorithms.doubly_sparse import rows_recipe
 from spae_dask.algorithms.paper import paper_finish_columns, paper_passes
 from spae_dask.algorithms.parameters import FitParameters
@@ -98,6 +98,15 @@ def _core_finish(params: FitParameters, shape: Shape) -> Finish:
     return Finish(finish_nbytes(d), CORE_SECONDS * d**3 + POLISH_SECONDS * d * _searched(params))
 
 
+def _tsqr_finish(params: FitParameters, shape: Shape) -> Finish:
+    """As of a core; of few rows, which are a core themselves, with n x d numbers in place of d x d."""
+    n, d = shape
+    if not are_few(n, d):
+        return _core_finish(params, shape)
+    seconds = CORE_SECONDS * n * n * d + POLISH_SECONDS * d * _searched(params)
+    return Finish(TASK_OVERHEAD + FINISH_MATRICES * 8 * n * d, seconds)
+
+
 def _sketch_finish(params: FitParameters, shape: Shape) -> Finish:
     seconds = SKETCH_POLISH_SECONDS * min(shape[1], POOL) * _searched(params)
     return Finish(TASK_OVERHEAD + int(ALLOCATOR_SLACK * two_read_finish_nbytes(params, *shape)), seconds)
@@ -129,7 +138,7 @@ def _sample_finish(params: FitParameters, shape: Shape) -> Finish:
 
 def _core_passes(strategy: str, params: FitParameters, source: RowBlocks) -> Passes:
     d = source.shape[1]
-    passes = list(core_passes(strategy, d, params.missing, params.precision))
+    passes = list(core_passes(strategy, d, params.missing, params.precision, source.shape[0]))
     if params.method == "doubly-sparse":
         size = d if params.sizes is None else params.shared_size
         placeholder, columns = np.zeros(d), np.arange(size)
@@ -144,7 +153,7 @@ def _sample_passes(params: FitParameters, source: RowBlocks) -> Passes:
 
 STRATEGIES = {
     "gram": Strategy(partial(_core_passes, "gram"), _core_finish, "exact"),
-    "tsqr": Strategy(partial(_core_passes, "tsqr"), _core_finish, "exact, to the most digits"),
+    "tsqr": Strategy(partial(_core_passes, "tsqr"), _tsqr_finish, "exact, to the most digits"),
     "sketch": Strategy(lambda params, source: two_read_passes(params, *source.shape), _sketch_finish, "estimated"),
     "stream": Strategy(
         lambda params, source: [("stream", stream_recipe(params, source.shape[1]))],
@@ -208,7 +217,8 @@ def choose(params: FitParameters, source: RowBlocks, nominal: Sequence[Alternati
     """
     wanted = "sample" if params.samples else params.strategy
     sparse = stored_entries(source) is not None
-    strategy, why = choose_strategy(wanted, source.dtype, params.precision, sparse=sparse)
+    few = are_few(*source.shape)
+    strategy, why = choose_strategy(wanted, source.dtype, params.precision, sparse=sparse, few_rows=few)
     prices = {each.strategy: each for each in nominal}
     core, sketch = prices[strategy], prices["sketch"]
     if wanted != "auto" or sketch.refusal is not None:

@@ -28,6 +28,7 @@ from spae_dask.accumulators import (
     Together,
     Triangular,
     UnitLosses,
+    WholeRows,
 )
 from spae_dask.linalg.sketch import exponential_draws, gaussian_rows, grouped_rows, sign_rows
 
@@ -233,6 +234,13 @@ RECIPES = (
         Triangular,
         lambda r: {"count": r.count, "mean": r.mean, "scatter": r.triangle.T @ r.triangle},
         _scatter_facts,
+    ),
+    Recipe(
+        "WholeRows",
+        lambda d: WholeRows(d, 4000),
+        lambda r: {"count": r.count, "mean": r.mean, "scatter": r.triangle.T @ r.triangle},
+        _scatter_facts,
+        exact_nbytes=False,
     ),
     Recipe(
         "Moments",
