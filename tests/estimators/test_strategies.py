@@ -59,8 +59,10 @@ def test_the_price_of_the_strategy_taken_is_the_plan() -> None:
         ((10**6, 200), "f8", "tsqr"),
         ((10**7, 3000), "f4", "gram"),
         ((10**6, 10_000), "f4", "sketch"),
-        ((1000, 10_000), "f4", "sketch"),  # of few rows too, by the decomposition of the core
-        ((1000, 3000), "f4", "gram"),
+        ((20_000, 10_000), "f4", "sketch"),  # of few rows too, by the decomposition of the core
+        ((4000, 3000), "f4", "gram"),
+        ((1000, 3000), "f4", "tsqr"),  # the rows are the core
+        ((1000, 10_000), "f4", "tsqr"),
     ],
 )
 def test_a_core_is_taken_unless_a_sketch_costs_far_less(shape: tuple[int, int], dtype: str, strategy: str) -> None:
