@@ -190,6 +190,7 @@ def test_plan_for_local_processes_starts_none_and_counts_them(spae, store):
     resources = spae("plan", store, "-k", K, "--cluster", "local:3", "--memory", "1GB", "--json").document["plan"][
         "resources"
     ]
+    assert resources.pop("listing_nbytes") > 0
     assert resources == {
         "where": "processes of this machine",
         "n_workers": 3,
@@ -197,6 +198,7 @@ def test_plan_for_local_processes_starts_none_and_counts_them(spae, store):
         "memory_limit": 1_000_000_000,
         "slack": 1.1,
         "cores": CPU_COUNT,
+        "in_process": False,
     }
 
 
@@ -260,7 +262,7 @@ def test_inspect_shows_the_top_features_and_counts_the_rest(spae, encoder):
     out = spae("inspect", encoder, "--top", 1).out
     row = load_encoder(encoder).components_[0]
     largest = np.argmax(np.abs(row))
-    assert f"[{largest}] {row[largest]:+.4f}, and {np.count_nonzero(row) - 1} more" in out
+    assert f"column {largest} {row[largest]:+.4f}, and {np.count_nonzero(row) - 1} more" in out
     for heading in ("explained  ", "ratio  ", "component  explained", "parameters", "provenance"):
         assert heading in out
 
