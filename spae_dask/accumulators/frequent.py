@@ -111,7 +111,7 @@ class FrequentDirections:
     size : int
         l, rows kept.
     scaled : bool
-        Whether columns are divided on the way in.
+        True to divide each column by its running scale before it is sketched.
     """
 
     recipe_kind: ClassVar[str] = "spae_dask.accumulators.frequent.FrequentDirections"

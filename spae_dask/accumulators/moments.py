@@ -89,7 +89,7 @@ class Moments:
 
     @property
     def panel_rows(self) -> int:
-        """Whatever stays in cache."""
+        """Number of rows that stay in cache."""
         return panel_rows_for(self.n_features, at_least=16)
 
     @property

@@ -67,7 +67,7 @@ class Projection:
 
     @property
     def panel_rows(self) -> int:
-        """Whatever stays in cache, but enough for a matrix product."""
+        """Number of rows that stay in cache, but enough for a matrix product."""
         return panel_rows_for(self.mean.shape[-1], at_least=64)
 
     @property
