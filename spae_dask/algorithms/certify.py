@@ -1,4 +1,4 @@
-"""From a core and an encoder to the certificate."""
+"""Certificate of an encoder on a core."""
 
 from dataclasses import asdict, dataclass, replace
 
@@ -138,7 +138,7 @@ def certify(
     decoder_loss : float or None
         See ``Certificate``.
     keep_metrics : bool
-        Whether the certificate is to hold all metrics of the encoder.
+        True to store all metrics of the encoder in the certificate.
     measured : Measured, optional
         The loss, if it was summed over the rows; on the core if not given.
     """
@@ -233,7 +233,7 @@ def certify_between(
     total, error : float
         ``||X||^2``, and the largest error of the loss.
     certified : bool
-        Whether the lower bound stands for PCA's loss, or the upper one, as an estimate.
+        True to report the lower bound as PCA's loss; False to report the upper bound, as an estimate.
     bound, theorem : float or None, str
         Bound on the ratio that theory promised, and the theorem.
     passes, target, decoder_loss

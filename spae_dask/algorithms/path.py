@@ -39,7 +39,7 @@ class PathPoint:
     symmetric_ratio : float
         Symmetric explained variance over that of PCA.
     bound : float or None
-        What theory promised of the ratio.
+        Bound that a theorem gives for the ratio.
     """
 
     n_components: int
@@ -150,9 +150,9 @@ def sparsity_path(
     ks, rs : sequence of int
         Components and nonzeros.
     effort : float
-        How hard methods that search do, 0 for quick and rough answers.
+        Effort of methods that search; 0 for quick and rough answers.
     report : callable, optional
-        Told how far each search has come.
+        Called with the progress of each search.
     """
     return SparsityPath(tuple(_points(params, summary, ks, rs, effort, report)), params.method)
 

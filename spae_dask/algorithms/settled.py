@@ -119,7 +119,7 @@ class Settled:
         return self._fitted(params, H)
 
     def reaches(self, params: FitParameters, fitted: FittedEncoder) -> bool:
-        """Whether an encoder reaches the target, by what PCA is known to lose."""
+        """Return True if an encoder reaches the target, judged by the bounds on PCA's loss."""
         return fitted.certificate.loss <= self._target(params)
 
     def _target(self, params: FitParameters) -> float:
