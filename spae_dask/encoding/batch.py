@@ -161,14 +161,14 @@ def encode_batch(
 
 
 class TheoremBound(NamedTuple):
-    """What is proved about the information loss of a batch encoder.
+    """Proved bound on the information loss of a batch encoder.
 
     Attributes
     ----------
     bound : float or None
         Largest information loss; None if nothing is proved.
     theorem : str
-        Where it is proved, in words.
+        Name of the theorem that proves the bound, in words.
     in_expectation : bool
         True if it holds for the mean over the random draws only.
     """

@@ -165,7 +165,7 @@ class LemmaRows:
     n_drawn : int
         r2, rows of the sample beside them; the first ones by key.
     excess : float
-        What the rows add to the loss at most, in expectation over the sample; infinite for fewer than two of it.
+        Most that the rows add to the loss, in expectation over the sample; infinite for a sample of fewer than two.
     """
 
     start: IntArray
