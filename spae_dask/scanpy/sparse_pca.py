@@ -82,7 +82,7 @@ def sparse_pca(
     copy : bool, default False
         Return a copy of the object with the results, and leave ``adata`` as it is.
     overwrite : bool, default False
-        Whether results of the same names may be replaced.
+        True to replace results of the same names.
     memory_limit, checkpoint, progress, **parameters
         As for :class:`spae_dask.SparseEncoder`: all of its parameters but ``center``, here ``zero_center``, and
         ``missing_value``.
