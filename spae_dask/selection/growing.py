@@ -101,7 +101,7 @@ class GrowingBasis:
 
 
 class Rule(Protocol):
-    """What a greedy selection maximises, and how that changes when the basis grows."""
+    """Gain that a greedy selection maximises, with its update after the basis grows."""
 
     def scores(self, basis: GrowingBasis) -> FloatArray:
         """Gain ``(d,)`` of each column; only those of independent columns are read. All 0: nothing left to gain."""
@@ -138,7 +138,7 @@ def grow(basis: GrowingBasis, rule: Rule, r: int, start: Sequence[int] = ()) -> 
     basis : GrowingBasis
         Nothing chosen yet; it is used up.
     rule : Rule
-        What to maximise; when it has nothing to gain, the longest residual is taken.
+        Gain to maximise; if no column has a gain, the longest residual is taken.
     r : int
         Columns to choose in all, including the start.
     start : sequence of int
