@@ -1,4 +1,4 @@
-"""Where an encoder comes from, how it was asked for, and how to make it again."""
+"""Section about an encoder's provenance, its parameters, and the commands that reproduce it."""
 
 from collections.abc import Mapping
 from typing import Any
