@@ -1,8 +1,8 @@
 """The contract of an accumulator: ``zero``, ``update``, ``merge`` and ``result``.
 
-An accumulator is a frozen recipe. Its state is a plain mapping of names to arrays, so that code can send, store and
-merge a state without knowing the recipe that made it. The four verbs are Beam's: ``zero``, ``update`` (add input),
-``merge`` and ``result`` (extract output).
+An accumulator is a frozen recipe. Its state is a plain mapping of names to arrays. So code can send, store and merge a
+state without knowing its recipe. The four verbs are Beam's: ``zero``, ``update`` (add input), ``merge`` and ``result``
+(extract output).
 """
 
 from typing import Any, Protocol, TypeVar

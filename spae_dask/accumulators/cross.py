@@ -159,7 +159,7 @@ class CrossProducts:
 
     @property
     def sparse_up_to(self) -> float:
-        """As of any product."""
+        """Largest density at which products of sparse rows are faster than of dense rows."""
         return PRODUCTS_UP_TO
 
     def sparse_flops_per_row(self, density: float) -> float:

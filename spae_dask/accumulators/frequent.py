@@ -127,7 +127,7 @@ class FrequentDirections:
 
     @property
     def panel_rows(self) -> int:
-        """As many new rows as are kept: then shrinking costs O(l) an entry."""
+        """Number of rows: at least the l rows kept, so that shrinking costs O(l) an entry."""
         return max(self.size, panel_rows_for(self.n_features, at_least=16))
 
     @property

@@ -152,7 +152,7 @@ class Moments:
         return 0.25
 
     def sparse_flops_per_row(self, density: float) -> float:
-        """As dense, a stored entry."""
+        """Operations of a dense row, for each stored entry."""
         return 5.0 * density * self.n_features
 
     def sparse_work_nbytes(self, n_rows: int, n_stored: int) -> int:  # noqa: ARG002 - rows are not gone through

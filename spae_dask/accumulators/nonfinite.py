@@ -88,7 +88,7 @@ class NonFinite:
         return float(self.n_features)
 
     def zero(self) -> State:
-        """Nothing found."""
+        """State with no entries found."""
         return {
             "nan": np.zeros(self.n_features, dtype=np.int64),
             "inf": np.zeros(self.n_features, dtype=np.int64),

@@ -71,7 +71,7 @@ class Residual:
     columns : ndarray (r,) of int
         Nonzero rows of H.
     H_selected : ndarray (r, k)
-        Those rows.
+        Coefficients of H in those rows.
     G : ndarray (k, d)
         Decoder.
     mean : ndarray (d,) or (2, d)

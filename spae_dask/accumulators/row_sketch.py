@@ -172,11 +172,11 @@ class RowSketch:
 
     @property
     def sparse_up_to(self) -> float:
-        """As of any product."""
+        """Largest density at which products of sparse rows are faster than of dense rows."""
         return PRODUCTS_UP_TO
 
     def sparse_flops_per_row(self, density: float) -> float:
-        """As dense where groups are summed; else a stored entry."""
+        """Operations of a dense row if groups are summed; else operations for each stored entry."""
         if density * self.group > SUMMED_FROM:
             return self.flops_per_row
         return 2.0 * self.size * self.n_features * density + 30.0 * self.size

@@ -18,8 +18,8 @@ from spae_dask.accumulators.shift import Point, deviations
 class UnitSums:
     """Sums over the rows of each unit of ``k + 2`` numbers a row.
 
-    The numbers are the row's scores on the principal directions, its squared residual under the encoder and its squared
-    residual under the directions, each divided by its usual size.
+    The numbers are the row's scores on the principal directions, its squared residual under the encoder, and under the
+    directions. Each number is divided by its usual size.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class UnitLosses:
     columns : ndarray (r,) of int
         Nonzero rows of H.
     H_selected : ndarray (r, k)
-        Those rows.
+        Coefficients of H in those rows.
     G : ndarray (k, d)
         Decoder.
     V : ndarray (d, k)
