@@ -104,7 +104,7 @@ class Certificate:
         ``||X - X H G||^2`` with the encoder's own decoder and mean, where an encoder is evaluated on other data or its
         decoder is made of rows of X.
     metrics : EncoderMetrics or None
-        All else that is measured of an encoder, where it is evaluated on other data.
+        All metrics of the encoder, if it is evaluated on other data.
     symmetric_lower, symmetric_upper : float or None
         Between these ``symmetric_ratio`` must be, by the loss alone: see :func:`symmetric_bounds`.
     keep : float or None
@@ -353,7 +353,7 @@ class Certificate:
         return None if self.eps is None else f"eps={self.eps:g}"
 
     def _allowed_loss(self, pca_loss: float) -> float:
-        """Most that the target allows to lose, and what rounding may add to it."""
+        """Largest loss that the target allows, plus the error that rounding may add."""
         allowed = allowed_loss(pca_loss, self.total, eps=self.eps, keep=self.keep)
         return allowed + max(self.loss_error, rounding_error(allowed, self.total))
 
@@ -400,7 +400,7 @@ class Certificate:
         return f"{str(self.target).replace('=', ' = ')}: r = {self.n_nonzero} found, {self._outcome()}"
 
     def _outcome(self) -> str:
-        """Words for whether the target was reached, and how surely."""
+        """Outcome of the target, in words: met or missed, certainly or by the estimate."""
         if self.target_met is not None:
             return "met" if self.target_met else f"missed: {self.reached}"
         met = self.loss <= self._allowed_loss(self.pca_loss)
@@ -462,7 +462,7 @@ def symmetric_bounds(certificate: Certificate, H: Floats, G: Floats) -> tuple[fl
     Parameters
     ----------
     certificate : Certificate
-        Of the encoder.
+        Certificate of the encoder.
     H, G : ndarray (d, k), (k, d)
         Encoder, and its optimal decoder.
 

@@ -30,7 +30,7 @@ class Measured:
     Attributes
     ----------
     loss, error : float
-        Of an encoder with its decoder.
+        Loss of an encoder with its decoder, and the largest error of that loss.
     """
 
     loss: float
@@ -66,9 +66,9 @@ def measured_on_rows(sums: ResidualSums, rounding: Rounding, H: Floats, G: Float
     Parameters
     ----------
     sums : ResidualSums
-        Of the pair H, G.
+        Sums of the pair H, G.
     rounding : Rounding
-        Of the data. The errors of its core do not enter, those of evaluating the residual do.
+        Rounding of the data. Errors of evaluating the residual count; errors of the core do not.
     H, G : ndarray (d, k), (k, d)
         Encoder and decoder.
 

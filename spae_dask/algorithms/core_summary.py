@@ -25,7 +25,7 @@ CONSTANT = 4 * float(np.finfo(np.float64).eps)
 
 @dataclass(frozen=True, eq=False)
 class CoreSummary:
-    """All that a fit needs of the data.
+    """Summary of the data that is enough for a fit.
 
     Attributes
     ----------

@@ -57,7 +57,7 @@ class SearchProgress:
     Attributes
     ----------
     n_nonzero : int
-        Most nonzeros a component may have in this search; where a target is given, several are tried.
+        Most nonzeros a component may have in this search. With a target, the fit searches for several such numbers.
     n_done, n_rounds : int
         Rounds done, and the largest number of rounds.
     ratio : float or None
@@ -88,7 +88,7 @@ class Search:
         Relative length of a column's part outside the span of others below which the column counts as dependent on
         them. Every method keeps to it, those that do not search as well.
     report : callable, optional
-        Told how far the search has come.
+        Called with the progress of the search.
     pca_loss : float, optional
         PCA's loss, for the report.
     """

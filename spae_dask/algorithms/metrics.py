@@ -27,7 +27,7 @@ from spae_dask.linalg.spectral import pca_loss, right_singular
 from spae_dask.markup import html_table, labelled_lines
 
 HEAD = ("component", "nonzeros", "loss so far", "of total", "adjusted variance")
-"""Of the table of components."""
+"""Column headings of the table of components."""
 
 NAME_WIDTH = 19
 """Characters of a name in the table for the terminal."""

@@ -139,7 +139,7 @@ def is_number(given: Any) -> bool:
 
 @dataclass(frozen=True)
 class Parameter:
-    """All that is known of a parameter.
+    """Declaration of a parameter.
 
     Attributes
     ----------
@@ -191,12 +191,12 @@ class Parameter:
             check_value(self.argument, given, self.kind, sizes)
 
     def words(self, given: Any) -> list[str]:
-        """Words of the command line that ask for a value."""
+        """Command-line words that give a value to the parameter."""
         return option_words(self.options[0], given)
 
 
 def option_words(option: str, given: Any) -> list[str]:
-    """Words of the command line that give a value to an option."""
+    """Command-line words that give a value to an option."""
     if isinstance(given, bool):
         return [option if given else option.replace("--", "--no-", 1)]
     several_given = several(given)
@@ -474,7 +474,7 @@ class FitParameters:
         return KEEP if self.keep is None else float(self.keep)
 
     def allowed_loss(self, pca_loss: float, total: float) -> float:
-        """Most an encoder may lose where ``n_nonzero`` is not given."""
+        """Largest loss that an encoder may have if ``n_nonzero`` is not given."""
         return allowed_loss(pca_loss, total, eps=self.eps, keep=self.wanted_share)
 
     @property

@@ -17,7 +17,7 @@ from spae_dask.markup import html_table
 Summary = CoreSummary | Settled | Streamed
 
 HEAD = ("k", "r", "features", "ratio", "explained", "symmetric", "bound")
-"""Of the table."""
+"""Column headings of the table."""
 
 WIDTHS = (4, 6, 9, 10, 10, 10, 8)
 
@@ -84,7 +84,7 @@ class SparsityPath:
     points : tuple of PathPoint
         One for each (k, r).
     method : str
-        Of the encoders.
+        Method of the encoders.
     """
 
     points: tuple[PathPoint, ...]
@@ -146,7 +146,8 @@ def sparsity_path(
     params : FitParameters
         Gives method, selection and seed.
     summary : CoreSummary, Settled or Streamed
-        Core of the data, or settled candidates, to which the encoders then keep; losses on the last are estimates.
+        Core of the data, or a refit on candidate columns, to which the encoders then keep; losses on a ``Streamed`` are
+        estimates.
     ks, rs : sequence of int
         Components and nonzeros.
     effort : float

@@ -30,7 +30,7 @@ from spae_dask.linalg.spectral import right_singular
 Ints = npt.NDArray[np.int64]
 
 CONFIDENCE = 0.95
-"""That the interval of the ratio holds, in whichever round the fit stops."""
+"""Probability that the interval of the ratio holds, in whichever round the fit stops."""
 
 MOST_UNITS = 1024
 """Most units whose losses are kept apart; of more blocks, several make one."""

@@ -136,7 +136,7 @@ def between_blocks(units: UnitSums, rows_per_block: float) -> float:
     Parameters
     ----------
     units : UnitSums
-        Of randomly drawn blocks.
+        Sums of the units of randomly drawn blocks.
     rows_per_block : float
         Rows of a block, on average.
 

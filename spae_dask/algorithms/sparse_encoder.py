@@ -100,7 +100,7 @@ def encode_core(
 
     ``start`` is an encoder (d, k') of no more columns and nonzeros that is known already; methods that search start
     from it if it is better than their own start. ``effort`` is that of ``Search``, for a given number of nonzeros.
-    ``report`` is told how far the search has come.
+    ``report`` is called with the progress of the search.
     """
     core, k = summary.core, params.n_components
     search = Search(effort, start, summary.rank_tol(k), report, pca_loss(summary.spectrum, k))
@@ -168,7 +168,7 @@ def measured_if_fragile(fitted: FittedEncoder, run_pass: RunPass) -> FittedEncod
     Parameters
     ----------
     fitted : FittedEncoder
-        Made on a core.
+        Encoder fitted on a core.
     run_pass : callable
         Reads the data.
     """

@@ -1,6 +1,6 @@
 """Strategy ``stream``: one read into a Frequent Directions sketch and exact column norms, and a fit on those.
 
-The read reduces X to a sketch B of l rows and the squared length of every column, hence the diagonal of
+The read reduces X to a sketch B of l rows and the squared length of every column. These give the diagonal of
 ``E = X'X - B'B``. Frequent Directions certifies ``0 <= E <= shrunk I``. The encoder and its decoder are fitted on the
 model ``B'B + diag(E)``, a factor model and one of the matrices that X'X may be. So the model's loss lies in the
 certified interval of :mod:`spae_dask.linalg.encoder_interval`, and usually near the true loss. A row sketch of as many
@@ -161,7 +161,7 @@ class Streamed:
         """Build the encoder of a fit on the candidates, and certify it; no data are read.
 
         ``known`` are encoders (d, k') on the candidates; the answer loses no more on the model than those of no more
-        columns and nonzeros. ``effort`` is that of ``Search``. ``report`` is told how far the search has come.
+        columns and nonzeros. ``effort`` is that of ``Search``. ``report`` is called with the progress.
         """
         fitted = self.settled.fit(_on_model(params), known, effort=effort, report=report)
         return replace(fitted, certificate=self._certificate(params, fitted))
@@ -222,7 +222,7 @@ def _n_candidates(params: FitParameters, n_features: int) -> int:
 
 
 def _settled_on_model(params: FitParameters, sketched: Sketched, n_candidates: int, report: Report | None) -> Streamed:
-    """Propose candidates on the model, and settle them by its products in place of those of X."""
+    """Propose candidates on the model, and refit on them with the model's products in place of those of X."""
     assert sketched.frequent is not None, "a stream keeps Frequent Directions"
     B, left = sketched.frequent.about(sketched.center, sketched.scale)
     if params.center:

@@ -1,4 +1,4 @@
-"""Two reads for any number of columns: a sketch proposes candidate columns, exact products of those settle the encoder.
+"""Strategy ``sketch``: a sketch proposes candidate columns in one read, and a second read refits on them exactly.
 
 1. ``sketch``: exact means, scales and total, a row sketch W, and, if a certified bound is asked for, Frequent
    Directions. On W the encoder is found as on a core, and columns several times its supports become candidates.
