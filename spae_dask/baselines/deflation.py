@@ -45,14 +45,14 @@ def check_deflation(method: str, *, gram: bool) -> None:
     Parameters
     ----------
     method : str
-        The name given.
+        Name of the deflation.
     gram : bool
         True if the deflation runs on a Gram matrix.
 
     Raises
     ------
     InvalidInput
-        If there is no such deflation, or not of a core.
+        If the deflation is unknown, or does not work on a core.
     """
     if method not in get_args(Deflation):
         raise InvalidInput(f"deflation is {method!r}; choose one of {', '.join(get_args(Deflation))}")
@@ -92,7 +92,7 @@ def deflate(
     Raises
     ------
     InvalidInput
-        If there is no such deflation, or not of a core.
+        If the deflation is unknown, or does not work on a core.
     """
     check_deflation(method, gram=gram)
     if method == "hotelling":
