@@ -100,9 +100,9 @@ def load_indian_pines() -> IndianPines:
     Raises
     ------
     NotFound
-        If the package that holds it is not installed.
+        If the package that holds the image is not installed.
     InvalidInput
-        If what it holds is another array.
+        If the file holds another array.
     """
     spec = find_spec("tensorly")
     folders = [] if spec is None else list(spec.submodule_search_locations or [])
@@ -169,7 +169,7 @@ def damaged_entries(pixels: npt.NDArray[np.uint16], decoded: npt.NDArray[np.floa
     Parameters
     ----------
     pixels : ndarray (n, d)
-        As stored.
+        Image entries as stored.
     decoded : ndarray (n, d)
         Expected values, by the rest of the spectrum, such as a reconstruction by PCA. An entry with upper byte 10 is
         damaged if it is nearer to its expected value after 768 is added than before.
