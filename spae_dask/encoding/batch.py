@@ -138,7 +138,7 @@ def encode_batch(
     selection : str or callable
         A name in :data:`spae_dask.selection.SELECTIONS`, or ``(core, k, r, rng) -> columns``.
     rng : Generator
-        For selections that draw.
+        Generator for selections that draw.
     rank_tol : float, optional
         Relative length of a column's part outside the span of others below which the column counts as dependent on
         them and gets no weight.

@@ -224,7 +224,7 @@ def _better(best: State, trial: State) -> State:
 
 
 def _better_start(scaled: FloatArray, start: FloatArray | None, r: int, rank_tol: float) -> FloatArray:
-    """Of a single column the support is all there is, and exchange of whole supports searches those harder."""
+    """Better of a given start and the result of exchange, which searches the support of a single column harder."""
     columns = exchange(scaled, 1, r, rank_tol=rank_tol)
     H = _padded(encoder_from_columns(scaled, columns, 1, rank_tol=rank_tol)[0], scaled.shape[1], (r,))
     return H if start is None or encoder_loss(scaled, H) < (1.0 - TIE) * encoder_loss(scaled, start) else start
