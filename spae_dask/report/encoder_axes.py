@@ -148,7 +148,7 @@ def draw_explained(axes: Axes, explained: Floats, by_pca: Floats | None, theme: 
     explained : ndarray (k,)
         Shares of the encoder's components.
     by_pca : ndarray (k,) or None
-        Those of PCA's, if they are known.
+        Shares of PCA's components, if they are known.
     theme : Theme
         Colours.
     """

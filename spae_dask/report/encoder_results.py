@@ -21,7 +21,7 @@ class EncoderResults:
     certificate : Certificate
         Certificate of the encoder's loss.
     components : ndarray (k, m)
-        Restricted to the m features that any component uses.
+        Encoder, restricted to the m features that any component uses.
     selected : ndarray of int (m,)
         Those features, ascending.
     names : tuple of str or None

@@ -1,7 +1,7 @@
 """One self-contained HTML page of titled sections: no script, no style sheet, no image from elsewhere.
 
-A content security policy forbids all of these to the browser too, and every script but the page's own, in case a name
-in the data contains one.
+A content security policy forbids all of these to the browser too, and every script but the page's own. So a name in the
+data cannot run a script.
 """
 
 import base64

@@ -15,7 +15,7 @@ FACTS = (
     ("strategy", "strategy"),
     ("seed", "seed"),
 )
-"""Entries of the record that are told as they are, and what they are called."""
+"""Entries of the record that are shown unchanged, with their labels."""
 
 
 def record_section(results: EncoderResults) -> Section:

@@ -19,7 +19,7 @@ def fit_command(parameters: Mapping[str, Any], provenance: Mapping[str, Any]) ->
     Parameters
     ----------
     parameters, provenance : Mapping
-        As in ``EncoderResults``.
+        Parameters and provenance as in ``EncoderResults``.
     """
     if not is_place(_path(provenance)):
         return None
@@ -46,7 +46,7 @@ def python_lines(parameters: Mapping[str, Any], provenance: Mapping[str, Any]) -
     Parameters
     ----------
     parameters, provenance : Mapping
-        As in ``EncoderResults``.
+        Parameters and provenance as in ``EncoderResults``.
     """
     (_, k), *others = _wanted(parameters, provenance)
     arguments = [str(k), *(f"{each.argument}={_literal(value)}" for each, value in others)]

@@ -100,7 +100,7 @@ def components_table(explained: Floats, by_pca: Floats | None) -> Markup:
     explained : ndarray (k,)
         Sequential shares of the encoder.
     by_pca : ndarray (k,) or None
-        Those of PCA, if they are known.
+        Shares of PCA's components, if they are known.
     """
     both = [explained] if by_pca is None else [explained, by_pca]
     rows = [
@@ -131,9 +131,9 @@ def components_section(
     Parameters
     ----------
     components : ndarray (k, m)
-        Restricted to the features any component uses.
+        Encoder, restricted to the features that any component uses.
     explained, spectrum : ndarray
-        As fitted: sequential shares, and all singular values.
+        Sequential shares and all singular values of the fit.
     feature_labels : sequence of str
         Names of those m features.
     """
