@@ -19,7 +19,7 @@ TOLD = (
 """Fields of a certificate that are copied to ``uns``."""
 
 ELSEWHERE = ("center", "memory_limit", "checkpoint", "progress", "random_state")
-"""Parameters of the encoder that say where a fit ran, or are told under scanpy's names."""
+"""Parameters that concern the machine of the fit, or that are recorded under scanpy's names."""
 
 
 def codes_of(encoder: SparseEncoder, source: RowBlocks, dtype: np.dtype[Any]) -> Any:

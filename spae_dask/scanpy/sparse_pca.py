@@ -111,11 +111,11 @@ def sparse_pca(
     Raises
     ------
     InvalidInput
-        If it is no AnnData object, the mask is none, or data or parameters cannot be used.
+        If ``adata`` is not an AnnData object, the mask is not a mask, or data or parameters cannot be used.
     NotFound
         If there is no such layer.
     OutputExists
-        If results of these names are there, and ``overwrite`` is False.
+        If results of these names exist and ``overwrite`` is False.
     MemoryBudgetExceeded
         If the plan does not fit; nothing is read then.
     StorageError
