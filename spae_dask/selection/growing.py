@@ -124,10 +124,10 @@ class LongestResidual:
         return basis.left * basis.norms**2
 
     def update(self, basis: GrowingBasis, direction: FloatArray, along: FloatArray) -> None:
-        """Nothing is kept."""
+        """Do nothing: this rule keeps no state."""
 
     def refresh(self, columns: IntArray, outside: FloatArray) -> None:
-        """Nothing is kept."""
+        """Do nothing: this rule keeps no state."""
 
 
 def grow(basis: GrowingBasis, rule: Rule, r: int, start: Sequence[int] = ()) -> IntArray:
@@ -136,7 +136,7 @@ def grow(basis: GrowingBasis, rule: Rule, r: int, start: Sequence[int] = ()) -> 
     Parameters
     ----------
     basis : GrowingBasis
-        Nothing chosen yet; it is used up.
+        Basis with no column chosen yet; it is changed in place.
     rule : Rule
         Gain to maximise; if no column has a gain, the longest residual is taken.
     r : int
