@@ -224,7 +224,7 @@ class GridEncoder(BaseEstimator):  # type: ignore[misc]
         NonFiniteInput
             If a selected cell is NaN (without values to fill in) or infinite; at once for data in memory.
         InvalidInput
-            If the grid is another one.
+            If the grid is not that of the fit.
         """
         return scores_of(da, self._fitted())
 
