@@ -1,8 +1,8 @@
-"""What an accumulator is.
+"""The contract of an accumulator: ``zero``, ``update``, ``merge`` and ``result``.
 
-An accumulator is a frozen recipe; its state is a plain mapping of names to arrays, so that a state can be sent,
-stored and merged without knowing which recipe made it. The four verbs are Beam's: ``zero``, ``update`` (add input),
-``merge`` and ``result`` (extract output).
+An accumulator is a frozen recipe. Its state is a plain mapping of names to arrays. So code can send, store and merge a
+state without knowing its recipe. The four verbs are Beam's: ``zero``, ``update`` (add input), ``merge`` and ``result``
+(extract output).
 """
 
 from typing import Any, Protocol, TypeVar
@@ -65,7 +65,7 @@ class Accumulator(Protocol[Result_co]):
         ...
 
     def result(self, state: State) -> Result_co:
-        """What the state says about the rows it has seen."""
+        """Extract the statistic of the rows that the state has seen."""
         ...
 
 

@@ -90,7 +90,7 @@ class CrossProducts:
 
     @property
     def _row_scale(self) -> Floats | None:
-        """What rows are divided by; in float32 it is the result that is divided, once."""
+        """Divisor of the rows; None in float32, where ``result`` divides once instead."""
         return None if self.single else self.scale
 
     @property
@@ -105,7 +105,7 @@ class CrossProducts:
 
     @property
     def panel_rows(self) -> int:
-        """Whatever stays in cache, but enough for a matrix product."""
+        """Number of rows that stay in cache, but enough for a matrix product."""
         rows = panel_rows_for(self.mean.shape[-1], at_least=64)
         return single_panel_rows(rows) if self.single else rows
 
@@ -159,7 +159,7 @@ class CrossProducts:
 
     @property
     def sparse_up_to(self) -> float:
-        """As of any product."""
+        """Largest density at which products of sparse rows are faster than of dense rows."""
         return PRODUCTS_UP_TO
 
     def sparse_flops_per_row(self, density: float) -> float:

@@ -111,7 +111,7 @@ class FrequentDirections:
     size : int
         l, rows kept.
     scaled : bool
-        Whether columns are divided on the way in.
+        True to divide each column by its running scale before it is sketched.
     """
 
     recipe_kind: ClassVar[str] = "spae_dask.accumulators.frequent.FrequentDirections"
@@ -127,7 +127,7 @@ class FrequentDirections:
 
     @property
     def panel_rows(self) -> int:
-        """As many new rows as are kept: then shrinking costs O(l) an entry."""
+        """Number of rows: at least the l rows kept, so that shrinking costs O(l) an entry."""
         return max(self.size, panel_rows_for(self.n_features, at_least=16))
 
     @property

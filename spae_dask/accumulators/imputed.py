@@ -1,4 +1,4 @@
-"""Another accumulator, fed with X whose missing entries are filled in."""
+"""Accumulator that fills the missing entries of X and feeds the rows to another accumulator."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -25,7 +25,7 @@ class Imputed(Wrapped):
     Parameters
     ----------
     inner : Accumulator
-        What to compute.
+        Recipe that is fed the rows with their gaps filled.
     fill : ndarray (d,)
         Value for the missing entries of each column.
     """

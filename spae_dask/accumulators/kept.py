@@ -1,4 +1,4 @@
-"""Another accumulator whose state is wanted as it is, to be merged with states of other passes."""
+"""Accumulator that returns the state of another accumulator, to be merged with states of other passes."""
 
 from dataclasses import dataclass
 from typing import ClassVar

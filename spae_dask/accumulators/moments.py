@@ -89,7 +89,7 @@ class Moments:
 
     @property
     def panel_rows(self) -> int:
-        """Whatever stays in cache."""
+        """Number of rows that stay in cache."""
         return panel_rows_for(self.n_features, at_least=16)
 
     @property
@@ -152,7 +152,7 @@ class Moments:
         return 0.25
 
     def sparse_flops_per_row(self, density: float) -> float:
-        """As dense, a stored entry."""
+        """Operations of a dense row, for each stored entry."""
         return 5.0 * density * self.n_features
 
     def sparse_work_nbytes(self, n_rows: int, n_stored: int) -> int:  # noqa: ARG002 - rows are not gone through

@@ -1,4 +1,4 @@
-"""Where X holds NaN or infinite entries: how many by column, and the first positions."""
+"""NaN and infinite entries of X: their number in each column, and their first positions."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -40,7 +40,7 @@ class NonFiniteEntries:
 
 
 def all_finite(rows: Rows) -> bool:
-    """Whether every entry is finite; the usual answer costs one fast sum."""
+    """Return True if every entry is finite; the usual answer costs one fast sum."""
     if rows.dtype.kind not in "fc":
         return True
     with np.errstate(over="ignore", invalid="ignore"):
@@ -59,7 +59,7 @@ class NonFinite:
     n_features : int
         d.
     n_first : int
-        How many positions to keep.
+        Number of positions to keep.
     """
 
     recipe_kind: ClassVar[str] = "spae_dask.accumulators.nonfinite.NonFinite"
@@ -74,7 +74,7 @@ class NonFinite:
 
     @property
     def panel_rows(self) -> int:
-        """Whatever stays in cache."""
+        """Number of rows that stay in cache."""
         return panel_rows_for(self.n_features, at_least=1)
 
     @property
@@ -88,7 +88,7 @@ class NonFinite:
         return float(self.n_features)
 
     def zero(self) -> State:
-        """Nothing found."""
+        """State with no entries found."""
         return {
             "nan": np.zeros(self.n_features, dtype=np.int64),
             "inf": np.zeros(self.n_features, dtype=np.int64),

@@ -67,7 +67,7 @@ class Projection:
 
     @property
     def panel_rows(self) -> int:
-        """Whatever stays in cache, but enough for a matrix product."""
+        """Number of rows that stay in cache, but enough for a matrix product."""
         return panel_rows_for(self.mean.shape[-1], at_least=64)
 
     @property
@@ -106,7 +106,7 @@ class Projection:
 
     @property
     def sparse_up_to(self) -> float:
-        """As of any product."""
+        """Largest density at which products of sparse rows are faster than of dense rows."""
         return PRODUCTS_UP_TO
 
     def sparse_flops_per_row(self, density: float) -> float:

@@ -1,8 +1,8 @@
-"""A sum over all bits of the rows beside another accumulator: two passes over the same rows give the same one.
+"""Checksum of the rows beside another accumulator: two passes over the same rows give the same checksum.
 
-Rows that somebody writes to between two passes would make a result of no data that ever were. The sum is one of 64-bit
-words, modulo 2^64, times an odd number for each group of rows, so that rows that change places are noticed as well, but
-for those of one group, whose order changes no result. It costs a few per cent of the least pass.
+If a program writes to the rows between two passes, the fit would mix two versions of the data. The checksum detects
+this. It is a sum of 64-bit words modulo 2^64, times an odd number for each group of rows. So it also detects rows that
+change places, except within one group, where the order changes no result. It costs a few per cent of the cheapest pass.
 """
 
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ class ReadSum(Wrapped):
     Parameters
     ----------
     inner : Accumulator
-        What is wanted.
+        Recipe whose result is returned beside the sum.
     stored : bool
         True for rows that are stored, and so the same to the last bit whenever they are read. Rows that a task graph
         computes may differ by rounding between machines, and are compared by the sum of their absolute values.

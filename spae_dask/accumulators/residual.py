@@ -71,7 +71,7 @@ class Residual:
     columns : ndarray (r,) of int
         Nonzero rows of H.
     H_selected : ndarray (r, k)
-        Those rows.
+        Coefficients of H in those rows.
     G : ndarray (k, d)
         Decoder.
     mean : ndarray (d,) or (2, d)
@@ -96,7 +96,7 @@ class Residual:
 
     @property
     def panel_rows(self) -> int:
-        """Whatever stays in cache."""
+        """Number of rows that stay in cache."""
         return panel_rows_for(self.mean.shape[-1], at_least=64)
 
     @property

@@ -51,7 +51,7 @@ class RowPool:
     scale : ndarray (d,) or None
         Divides every centered row.
     seed : int
-        Of the draws.
+        Seed of the draws.
     """
 
     recipe_kind: ClassVar[str] = "spae_dask.accumulators.row_pool.RowPool"
@@ -70,7 +70,7 @@ class RowPool:
 
     @property
     def panel_rows(self) -> int:
-        """Whatever stays in cache."""
+        """Number of rows that stay in cache."""
         return panel_rows_for(self.mean.shape[-1], at_least=64)
 
     @property
@@ -102,11 +102,11 @@ class RowPool:
         return 1.0
 
     def sparse_flops_per_row(self, density: float) -> float:  # noqa: ARG002 - the chosen columns are made dense
-        """As dense."""
+        """Operations of a dense row."""
         return self.flops_per_row
 
     def sparse_work_nbytes(self, n_rows: int, n_stored: int) -> int:
-        """As dense, and the chosen and the entering rows on their way."""
+        """Bytes of dense rows, and of the chosen columns and the entering rows as they are made dense."""
         r, k = self.T.shape
         return int(8 * (n_rows * (2 * r + k + 8) + 5 * self.size * (self.mean.shape[-1] + 2)) + 16 * n_stored)
 

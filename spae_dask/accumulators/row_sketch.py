@@ -43,7 +43,7 @@ FEWEST_GROUPS = 64
 
 @dataclass(frozen=True, eq=False)
 class SketchedRows:
-    """A row sketch and what centering it takes.
+    """A row sketch, with the arrays that are needed to center it.
 
     Attributes
     ----------
@@ -54,7 +54,7 @@ class SketchedRows:
     ones : ndarray (s,)
         ``S 1``, the sketch of a column of ones.
     shift : ndarray (2, d)
-        What the rows were counted from, in two floats.
+        Point that is subtracted from the rows, in two floats.
     """
 
     count: int
@@ -82,7 +82,7 @@ class RowSketch:
     size : int
         s, rows of the sketch.
     seed, stream : int
-        Which sketch matrix.
+        Seed and stream of the random sketch matrix S.
     kind : {"gaussian", "sign"}
         Its entries.
     group : int
@@ -105,7 +105,7 @@ class RowSketch:
 
     @property
     def panel_rows(self) -> int:
-        """Whatever stays in cache, but enough groups that touching the sketch is paid for."""
+        """Number of rows that stay in cache, but enough groups to outweigh the cost of updating the sketch."""
         return max(FEWEST_GROUPS * self.group, panel_rows_for(self.n_features, at_least=FEWEST_GROUPS))
 
     @property
@@ -172,11 +172,11 @@ class RowSketch:
 
     @property
     def sparse_up_to(self) -> float:
-        """As of any product."""
+        """Largest density at which products of sparse rows are faster than of dense rows."""
         return PRODUCTS_UP_TO
 
     def sparse_flops_per_row(self, density: float) -> float:
-        """As dense where groups are summed; else a stored entry."""
+        """Operations of a dense row if groups are summed; else operations for each stored entry."""
         if density * self.group > SUMMED_FROM:
             return self.flops_per_row
         return 2.0 * self.size * self.n_features * density + 30.0 * self.size

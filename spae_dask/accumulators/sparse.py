@@ -1,4 +1,4 @@
-"""Sparse rows on their way into an accumulator: as they are if it takes them, else dense, a panel at a time."""
+"""Sparse rows as input of an accumulator: unchanged if it takes sparse rows, else made dense one panel at a time."""
 
 from collections.abc import Iterator
 from typing import Any, Protocol, TypeGuard, runtime_checkable
@@ -47,7 +47,7 @@ class SparseAccumulator(Accumulator[Result_co], Protocol[Result_co]):
 
 
 def takes_sparse(accumulator: Accumulator[Any], density: float) -> TypeGuard[SparseAccumulator[Any]]:
-    """Whether rows of this density are better left sparse."""
+    """Return True if the accumulator takes rows of this density faster as sparse rows."""
     return isinstance(accumulator, SparseAccumulator) and density <= accumulator.sparse_up_to
 
 

@@ -1,4 +1,4 @@
-"""Several accumulators riding in one pass."""
+"""Several accumulators that share one pass."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

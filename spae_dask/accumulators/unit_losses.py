@@ -1,7 +1,7 @@
-"""What a known encoder and known principal directions lose, sampling unit by sampling unit.
+"""Losses of a known encoder and of known principal directions, summed for each sampling unit.
 
-Rows of one block are alike, so the error of a loss that was measured on some blocks is told by how blocks differ, not
-rows. A unit is a run of rows, one or several blocks; a few numbers are kept of each.
+Rows of one block are alike. So the differences between blocks, not between rows, determine the error of a loss that
+was measured on some blocks. A unit is a set of contiguous rows, one or several blocks; a few numbers are kept for each.
 """
 
 from dataclasses import dataclass
@@ -18,19 +18,19 @@ from spae_dask.accumulators.shift import Point, deviations
 class UnitSums:
     """Sums over the rows of each unit of ``k + 2`` numbers a row.
 
-    They are the row's scores on the principal directions, its squared residual under the encoder and its squared
-    residual under the directions, each divided by what it usually is.
+    The numbers are the row's scores on the principal directions, its squared residual under the encoder, and under the
+    directions. Each number is divided by its usual size.
 
     Attributes
     ----------
     rows : ndarray (u,) of int
         Rows of each unit.
     sums : ndarray (u, k + 2)
-        Over the rows of each unit.
+        Sums over the rows of each unit.
     squares : ndarray (k + 2,)
-        Sums of squares, over all rows.
+        Sums of squares over all rows.
     levels : ndarray (k + 2,)
-        What the numbers were divided by.
+        Divisors of the numbers: their usual sizes.
     """
 
     rows: npt.NDArray[np.int64]
@@ -64,7 +64,7 @@ class UnitLosses:
     columns : ndarray (r,) of int
         Nonzero rows of H.
     H_selected : ndarray (r, k)
-        Those rows.
+        Coefficients of H in those rows.
     G : ndarray (k, d)
         Decoder.
     V : ndarray (d, k)
@@ -101,7 +101,7 @@ class UnitLosses:
 
     @property
     def panel_rows(self) -> int:
-        """Whatever stays in cache."""
+        """Number of rows that stay in cache."""
         return panel_rows_for(self.mean.shape[-1], at_least=64)
 
     @property

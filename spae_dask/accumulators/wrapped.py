@@ -1,4 +1,4 @@
-"""What accumulators have in common that hand their rows on to another one."""
+"""Base class of accumulators that wrap another accumulator."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -11,12 +11,12 @@ from spae_dask.accumulators.sparse import SparseAccumulator, flops_per_sparse_ro
 
 @dataclass(frozen=True, eq=False)
 class Wrapped:
-    """Recipe that does what ``inner`` does; its kinds differ in the rows or in the state.
+    """Recipe that delegates to ``inner``; its subclasses change the rows or the state.
 
     Parameters
     ----------
     inner : Accumulator
-        What to compute.
+        Recipe that the rows are handed to.
     """
 
     inner: Accumulator[Any]

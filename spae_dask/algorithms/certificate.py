@@ -31,7 +31,7 @@ SLACK = 1e-12
 
 
 LEADING = ("explained", "pca_explained", "ratio", "explained_gap", "explained_of_pca")
-"""What a certificate's record begins with: what the encoder and PCA explain, and what is left to gain."""
+"""First entries of a certificate's record: the shares that the encoder and PCA explain, and the gap between them."""
 
 DERIVED = ("pca_explained", "explained_gap", "explained_of_pca", "target_met")
 """Entries of the record that follow from the fields."""
@@ -62,7 +62,7 @@ class Certificate:
         Upper bound on ``ratio`` that a theorem promised before the data were seen; of a doubly sparse encoder, on its
         own decoder's loss over PCA's, before its rows were drawn.
     theorem : str
-        Which theorem, and whether its bound holds in expectation only; or why there is none.
+        Theorem of the bound, marked if the bound holds in expectation only; or the reason for having no bound.
     n_components, n_nonzero : int
         k, and the most nonzeros a component has.
     combined_nonzero : int
@@ -75,8 +75,8 @@ class Certificate:
     loss_lower, loss_upper : float or None
         Ends of the interval of the loss, where it is not exact.
     summed_over_rows : bool
-        Whether the loss is a sum of squared residuals of the rows. An evaluation makes it. A fit makes it by one more
-        read, where rounding of the core would leave the loss uncertain.
+        True if the loss is a sum of squared residuals of the rows. An evaluation computes it so. A fit computes it so
+        with one more read if rounding of the core would leave the loss uncertain.
     n_left_out, left_out : int, float
         Columns that were left out because they vary by no more than the rounding of their entries, and their sum of
         squared deviations, which is in no other number but ``loss_error``.
@@ -93,7 +93,7 @@ class Certificate:
     fraction_read : float
         Share of the rows seen.
     left_to_gain : float or None
-        Where not all rows were seen: the most that an encoder fitted on all of them may take off the ratio.
+        Largest decrease of the ratio that a fit on all rows may bring; None if all rows were seen.
     passes, bytes_read : int
         Reads of the data, and decoded bytes read in all.
     eps : float or None
@@ -104,7 +104,7 @@ class Certificate:
         ``||X - X H G||^2`` with the encoder's own decoder and mean, where an encoder is evaluated on other data or its
         decoder is made of rows of X.
     metrics : EncoderMetrics or None
-        All else that is measured of an encoder, where it is evaluated on other data.
+        All metrics of the encoder, if it is evaluated on other data.
     symmetric_lower, symmetric_upper : float or None
         Between these ``symmetric_ratio`` must be, by the loss alone: see :func:`symmetric_bounds`.
     keep : float or None
@@ -244,7 +244,7 @@ class Certificate:
         Parameters
         ----------
         verbose : bool
-            Whether to add the symmetric variance and what theory promised.
+            True to add the symmetric variance and the bound of the theorem.
         """
         lines = [
             f"explained          {self.explained:.4%} of the total, PCA {self.pca_explained:.4%}"
@@ -316,9 +316,9 @@ class Certificate:
 
     @property
     def target_met(self) -> bool | None:
-        """Whether the target, ``eps`` or ``keep``, is reached by the decoder that is returned.
+        """True if the returned decoder reaches the target, ``eps`` or ``keep``.
 
-        True or False only if the bounds on both losses leave no doubt. None if they do, or if there was no target.
+        None if the bounds on the two losses leave this open, or if there was no target.
         """
         if self.target is None or self.confidence is not None:
             return None
@@ -336,7 +336,7 @@ class Certificate:
 
     @property
     def reached(self) -> str:
-        """What was reached of the target, in its units, by the decoder that is returned."""
+        """State the loss, or the variance kept, of the returned decoder in the units of the target."""
         own, loss = "with its own decoder, made of rows of X, ", self.decoder_loss
         if loss is None:
             own, loss = "", self.loss
@@ -353,7 +353,7 @@ class Certificate:
         return None if self.eps is None else f"eps={self.eps:g}"
 
     def _allowed_loss(self, pca_loss: float) -> float:
-        """Most that the target allows to lose, and what rounding may add to it."""
+        """Largest loss that the target allows, plus the error that rounding may add."""
         allowed = allowed_loss(pca_loss, self.total, eps=self.eps, keep=self.keep)
         return allowed + max(self.loss_error, rounding_error(allowed, self.total))
 
@@ -365,7 +365,7 @@ class Certificate:
         return value if lower is None else lower, math.inf if upper is None else upper
 
     def _ratio_interval(self) -> str:
-        """Where the ratio lies on all rows, where not all were seen."""
+        """Line with the interval of the ratio on all rows; empty if all rows were seen."""
         if self.ratio_lower is None or self.ratio_upper is None or self.confidence is None:
             return ""
         ends = interval(f"{self.ratio_lower:.6f}", f"{self.ratio_upper:.6f}")
@@ -376,7 +376,7 @@ class Certificate:
         return f"{self.confidence:.0%} confidence, assuming blocks are alike"
 
     def _unread(self) -> str:
-        """How much of the data was left unread, and what reading it could bring."""
+        """Share of the rows that were read, and the gain that reading the others could bring."""
         if self.left_to_gain is None:
             return ""
         return (
@@ -385,7 +385,7 @@ class Certificate:
         )
 
     def _loss_interval(self) -> str:
-        """How far from the truth the loss may be, where it was not computed from all rows."""
+        """Line with the interval of the loss; empty if the loss is exact."""
         if self.loss_kind == "exact" or self.loss_lower is None or self.loss_upper is None:
             return ""
         sure = "certain" if self.confidence is None else self._confidence()
@@ -400,14 +400,14 @@ class Certificate:
         return f"{str(self.target).replace('=', ' = ')}: r = {self.n_nonzero} found, {self._outcome()}"
 
     def _outcome(self) -> str:
-        """Words for whether the target was reached, and how surely."""
+        """Outcome of the target, in words: met or missed, certainly or by the estimate."""
         if self.target_met is not None:
             return "met" if self.target_met else f"missed: {self.reached}"
         met = self.loss <= self._allowed_loss(self.pca_loss)
         return f"{'met' if met else 'missed'} by the estimate, not for certain"
 
     def _interval(self) -> str:
-        """What is certain about PCA's loss, and hence about the ratio."""
+        """Certain bounds on PCA's loss, and hence on the ratio."""
         lower, upper = self.pca_loss_lower or 0.0, self.pca_loss_upper
         if self.confidence is not None and upper is not None:
             return f"estimate: {interval(f'{lower:.6g}', f'{upper:.6g}')}, {self._confidence()}"
@@ -462,7 +462,7 @@ def symmetric_bounds(certificate: Certificate, H: Floats, G: Floats) -> tuple[fl
     Parameters
     ----------
     certificate : Certificate
-        Of the encoder.
+        Certificate of the encoder.
     H, G : ndarray (d, k), (k, d)
         Encoder, and its optimal decoder.
 

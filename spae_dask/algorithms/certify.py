@@ -1,4 +1,4 @@
-"""From a core and an encoder to the certificate."""
+"""Certificate of an encoder on a core."""
 
 from dataclasses import asdict, dataclass, replace
 
@@ -30,7 +30,7 @@ class Measured:
     Attributes
     ----------
     loss, error : float
-        Of an encoder with its decoder.
+        Loss of an encoder with its decoder, and the largest error of that loss.
     """
 
     loss: float
@@ -66,9 +66,9 @@ def measured_on_rows(sums: ResidualSums, rounding: Rounding, H: Floats, G: Float
     Parameters
     ----------
     sums : ResidualSums
-        Of the pair H, G.
+        Sums of the pair H, G.
     rounding : Rounding
-        Of the data. The errors of its core do not enter, those of evaluating the residual do.
+        Rounding of the data. Errors of evaluating the residual count; errors of the core do not.
     H, G : ndarray (d, k), (k, d)
         Encoder and decoder.
 
@@ -138,7 +138,7 @@ def certify(
     decoder_loss : float or None
         See ``Certificate``.
     keep_metrics : bool
-        Whether the certificate is to hold all metrics of the encoder.
+        True to store all metrics of the encoder in the certificate.
     measured : Measured, optional
         The loss, if it was summed over the rows; on the core if not given.
     """
@@ -233,7 +233,7 @@ def certify_between(
     total, error : float
         ``||X||^2``, and the largest error of the loss.
     certified : bool
-        Whether the lower bound stands for PCA's loss, or the upper one, as an estimate.
+        True to report the lower bound as PCA's loss; False to report the upper bound, as an estimate.
     bound, theorem : float or None, str
         Bound on the ratio that theory promised, and the theorem.
     passes, target, decoder_loss

@@ -36,7 +36,7 @@ class Subject:
     Attributes
     ----------
     name : str
-        How tables and figures call it.
+        Name of the data in tables and figures.
     core : ndarray (m, d)
         Core of X: what losses are measured on.
     variance_core : ndarray (m', d)
@@ -97,7 +97,7 @@ def matrix_subject(
     Parameters
     ----------
     name : str
-        How tables call it.
+        Name of the data in tables.
     matrix : ndarray (d, d)
         Symmetric positive semidefinite A.
     x_is : {"matrix", "factor"}
@@ -181,9 +181,9 @@ def compare(
     rs : sequence of int
         Nonzeros a column may have.
     selection : str
-        How batch and iterative encoders choose columns; the paper's experiments use ``"dual-set"``.
+        Column selection of batch and iterative encoders; the paper's experiments use ``"dual-set"``.
     seed : int
-        Of everything random.
+        Seed of all random draws.
 
     Raises
     ------

@@ -38,7 +38,7 @@ def encoder_records(points: Iterable[ComparisonPoint], features: Sequence[str]) 
     Parameters
     ----------
     points : iterable of ComparisonPoint
-        All on the same data.
+        Points, all on the same data.
     features : sequence of str
         Names of the columns of those.
     """

@@ -102,19 +102,19 @@ def read_core(
     Parameters
     ----------
     run_pass : callable
-        Sweeps the data.
+        Reads the data.
     n_features : int
         d.
     strategy : {"gram", "tsqr"}
         Gram matrix or triangular factor; for "tsqr" the rows themselves, if they are few.
     center, scale : bool
-        Whether to center, and to divide columns by their standard deviations (divisor n - 1).
+        True to center columns, and to divide them by their standard deviations (divisor n - 1).
     missing : {"error", "mean", "zero"}
-        What NaN means.
+        Treatment of NaN entries: refuse them, or fill them with the column's mean or with zero.
     precision : {"exact", "fast"}
-        Whether a Gram matrix multiplies in float64 or in float32.
+        Arithmetic of the products in a Gram matrix: float64 or float32.
     integers : bool
-        Whether all entries are integers, see :func:`summarize`.
+        True if all entries are integers, see :func:`summarize`.
     n_rows : int or None
         n, if it is known before the pass.
 

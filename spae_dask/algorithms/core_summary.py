@@ -25,7 +25,7 @@ CONSTANT = 4 * float(np.finfo(np.float64).eps)
 
 @dataclass(frozen=True, eq=False)
 class CoreSummary:
-    """All that a fit needs of the data.
+    """Summary of the data that is enough for a fit.
 
     Attributes
     ----------
@@ -80,9 +80,9 @@ def summarize(found: Scatter | CenteredTriangle, *, center: bool, scale: bool, i
     found : Scatter or CenteredTriangle
         Summary of the rows.
     center, scale : bool
-        Whether to center, and to divide columns by their standard deviations (divisor n - 1).
+        True to center columns, and to divide them by their standard deviations (divisor n - 1).
     integers : bool
-        Whether all entries are integers. These have no rounding, so a column that varies at all is not constant.
+        True if all entries are integers. Integers have no rounding, so a column that varies at all is not constant.
     """
     d = found.mean.size
     lengths = _variation(found)

@@ -101,11 +101,11 @@ def choose_rows(
     Parameters
     ----------
     params : FitParameters
-        What is asked for.
+        Parameters of the fit.
     summary : CoreSummary
         Core of the data.
     run_pass : callable
-        Sweeps the data.
+        Reads the data.
     columns_only : FittedEncoder
         The batch encoder on the chosen columns.
     """

@@ -93,7 +93,7 @@ def evaluate_encoder(run_pass: RunPass, codec: Codec, *, strategy: str) -> Certi
     Parameters
     ----------
     run_pass : callable
-        Sweeps the data.
+        Reads the data.
     codec : Codec
         The encoder.
     strategy : {"gram", "tsqr", "sketch"}

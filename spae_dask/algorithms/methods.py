@@ -1,4 +1,4 @@
-"""Ways to build an encoder on a core, by name: what ``method`` means."""
+"""Methods that build an encoder on a core, by the name that ``method`` takes."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -36,7 +36,7 @@ class Encoded:
     chosen : ndarray of int
         Features used: in the order chosen where they are shared by all components, else ascending.
     bound, theorem : float or None, str
-        What theory promised of the loss, or why it promised nothing.
+        Bound on the ratio and its theorem, or None and the reason for having no bound.
     prefix_losses, prefix_bounds : list of float or None
         Losses of 1, 2, ... components of an iterative encoder, and the most that its theorem allows.
     """
@@ -52,14 +52,14 @@ class Encoded:
 
 @dataclass(frozen=True)
 class SearchProgress:
-    """How far the search for supports has come.
+    """Progress of the search for supports.
 
     Attributes
     ----------
     n_nonzero : int
-        Most nonzeros a component may have in this search; where a target is given, several are tried.
+        Most nonzeros a component may have in this search. With a target, the fit searches for several such numbers.
     n_done, n_rounds : int
-        Rounds done, of how many at most.
+        Rounds done, and the largest number of rounds.
     ratio : float or None
         Least loss so far over PCA's; None while columns are proposed on a sketch, which knows no loss, or if PCA loses
         nothing.
@@ -88,7 +88,7 @@ class Search:
         Relative length of a column's part outside the span of others below which the column counts as dependent on
         them. Every method keeps to it, those that do not search as well.
     report : callable, optional
-        Told how far the search has come.
+        Called with the progress of the search.
     pca_loss : float, optional
         PCA's loss, for the report.
     """

@@ -1,4 +1,4 @@
-"""Everything that can be measured of any encoder on a core, whoever made it.
+"""All metrics of an encoder on a core, whichever method made the encoder.
 
 The two measures of Magdon-Ismail & Boutsidis (2015), section 5, information loss and symmetric explained variance, each
 against PCA's and against the total; and what the sparse PCA literature reports beside them: nonzeros, how far H is from
@@ -27,7 +27,7 @@ from spae_dask.linalg.spectral import pca_loss, right_singular
 from spae_dask.markup import html_table, labelled_lines
 
 HEAD = ("component", "nonzeros", "loss so far", "of total", "adjusted variance")
-"""Of the table of components."""
+"""Column headings of the table of components."""
 
 NAME_WIDTH = 19
 """Characters of a name in the table for the terminal."""
@@ -35,7 +35,7 @@ NAME_WIDTH = 19
 
 @dataclass(frozen=True)
 class EncoderMetrics:
-    """What an encoder H (d, k) keeps and loses of X.
+    """Variance of X that an encoder H (d, k) keeps and loses, and its sparsity.
 
     Attributes
     ----------
@@ -141,7 +141,7 @@ class EncoderMetrics:
         ]
 
     def _rows(self) -> list[tuple[str, ...]]:
-        """What is said of each component."""
+        """Table rows, one for each component."""
         per = zip(self.n_nonzero, self.prefix_losses, self.adjusted_variance, strict=True)
         return [
             (str(j), str(nonzeros), f"{loss:.6g}", f"{_share(loss, self.total):.4%}", f"{variance:.6g}")

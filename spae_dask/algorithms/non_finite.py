@@ -1,4 +1,4 @@
-"""Entries that are no finite numbers are refused, with their place and what to do about them."""
+"""Errors for NaN and infinite entries, with the position of the entry and a remedy."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""The seed's own pipeline: approximate V_k, residual norms, dual-set and adaptive sampling, finish.
+"""The paper's own pipeline: approximate V_k, residual norms, dual-set and adaptive sampling, finish.
 
 Magdon-Ismail & Boutsidis (2015), Theorem 2 (ii), on Boutsidis, Drineas & Magdon-Ismail (2014), Theorem 5. Every stage
 is a pass over the row blocks and leaves a thin summary, so nothing n-sized and nothing d x d is ever held:
@@ -121,11 +121,11 @@ def fit_paper(params: FitParameters, run_pass: RunPass, n_features: int, *, inte
     params : FitParameters
         With ``n_nonzero`` given.
     run_pass : callable
-        Sweeps the data.
+        Reads the data.
     n_features : int
         d.
     integers : bool
-        Whether all entries are integers.
+        True if all entries are integers.
 
     Returns
     -------

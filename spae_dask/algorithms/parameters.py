@@ -1,4 +1,4 @@
-"""The parameters of a fit, each written once: its field holds all that any door needs to know of it.
+"""The parameters of a fit, each written once: its field holds all that the API and the command line need.
 
 The command line, the pipelines, :func:`spae_dask.plan`, ``GridEncoder``, ``sparse_pca`` and the lines that reproduce a
 fit are made from the fields of `FitParameters`. To add a parameter, write it in three places: a field here, an argument
@@ -139,7 +139,7 @@ def is_number(given: Any) -> bool:
 
 @dataclass(frozen=True)
 class Parameter:
-    """All that is known of a parameter.
+    """Declaration of a parameter.
 
     Attributes
     ----------
@@ -191,12 +191,12 @@ class Parameter:
             check_value(self.argument, given, self.kind, sizes)
 
     def words(self, given: Any) -> list[str]:
-        """Words of the command line that ask for a value."""
+        """Command-line words that give a value to the parameter."""
         return option_words(self.options[0], given)
 
 
 def option_words(option: str, given: Any) -> list[str]:
-    """Words of the command line that give a value to an option."""
+    """Command-line words that give a value to an option."""
     if isinstance(given, bool):
         return [option if given else option.replace("--", "--no-", 1)]
     several_given = several(given)
@@ -458,7 +458,7 @@ class FitParameters:
 
     @property
     def samples(self) -> bool:
-        """Whether as few row blocks are read as the tolerance allows."""
+        """True if the fit reads only as many row blocks as the tolerance asks for."""
         return self.strategy == "sample" or (self.strategy == "auto" and self.tolerance is not None)
 
     @property
@@ -474,17 +474,17 @@ class FitParameters:
         return KEEP if self.keep is None else float(self.keep)
 
     def allowed_loss(self, pca_loss: float, total: float) -> float:
-        """Most an encoder may lose where ``n_nonzero`` is not given."""
+        """Largest loss that an encoder may have if ``n_nonzero`` is not given."""
         return allowed_loss(pca_loss, total, eps=self.eps, keep=self.wanted_share)
 
     @property
     def can_sketch(self) -> bool:
-        """Whether candidate columns are enough for the method: not where it needs rows, or more and more columns."""
+        """True if the method works on candidate columns alone, without rows or a growing set of columns."""
         own_columns = self.method == "polished" and not self.shared_support
         return own_columns or (self.method != "doubly-sparse" and self.n_nonzero is not None)
 
     def cannot(self, strategy: str) -> str | None:
-        """Why a strategy cannot do this; None if it can, as ``"auto"`` can everything."""
+        """Return the reason for refusing a strategy; None if it can make this fit, as ``"auto"`` always can."""
         if self.precision == "fast" and strategy not in ("auto", "gram", "sketch"):
             return "precision='fast' multiplies in float32, which strategy 'auto', 'gram' and 'sketch' do"
         if strategy in ("sketch", "stream") and not self.can_sketch:

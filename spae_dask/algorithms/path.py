@@ -17,7 +17,7 @@ from spae_dask.markup import html_table
 Summary = CoreSummary | Settled | Streamed
 
 HEAD = ("k", "r", "features", "ratio", "explained", "symmetric", "bound")
-"""Of the table."""
+"""Column headings of the table."""
 
 WIDTHS = (4, 6, 9, 10, 10, 10, 8)
 
@@ -39,7 +39,7 @@ class PathPoint:
     symmetric_ratio : float
         Symmetric explained variance over that of PCA.
     bound : float or None
-        What theory promised of the ratio.
+        Bound that a theorem gives for the ratio.
     """
 
     n_components: int
@@ -84,7 +84,7 @@ class SparsityPath:
     points : tuple of PathPoint
         One for each (k, r).
     method : str
-        Of the encoders.
+        Method of the encoders.
     """
 
     points: tuple[PathPoint, ...]
@@ -146,13 +146,14 @@ def sparsity_path(
     params : FitParameters
         Gives method, selection and seed.
     summary : CoreSummary, Settled or Streamed
-        Core of the data, or settled candidates, to which the encoders then keep; losses on the last are estimates.
+        Core of the data, or a refit on candidate columns, to which the encoders then keep; losses on a ``Streamed`` are
+        estimates.
     ks, rs : sequence of int
         Components and nonzeros.
     effort : float
-        How hard methods that search do, 0 for quick and rough answers.
+        Effort of methods that search; 0 for quick and rough answers.
     report : callable, optional
-        Told how far each search has come.
+        Called with the progress of each search.
     """
     return SparsityPath(tuple(_points(params, summary, ks, rs, effort, report)), params.method)
 

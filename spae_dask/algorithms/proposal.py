@@ -1,4 +1,4 @@
-"""Columns worth settling exactly, found on a row sketch."""
+"""Candidate set: columns that a row sketch proposes for an exact refit."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -44,7 +44,7 @@ class Proposal:
     selected : ndarray of int
         Positions among the candidates of the columns the paper's method selected, in the order selected.
     bound, theorem : float or None, str
-        What theory promised of the method, were the sketch exact.
+        Bound of the method and its theorem, as if the sketch were exact.
     """
 
     columns: Columns
@@ -71,18 +71,18 @@ def propose(
     Parameters
     ----------
     params : FitParameters
-        What is asked for.
+        Parameters of the fit.
     W : ndarray (m, d)
         Row sketch of X centered and scaled.
     V_k : ndarray (d, k)
         Its top right singular vectors.
     n_candidates : int
-        How many; fewer if fewer columns vary and differ.
+        Number of candidates; fewer are returned if fewer columns vary and differ.
     rank_tol : float, optional
         Relative length of a column's part outside the span of others below which the column counts as dependent on
         them.
     report : callable, optional
-        Told how far the search has come.
+        Called with the progress of the search.
     """
     k, scaled = params.n_components, unit_scaled(W)[0]
     available = np.flatnonzero(np.any(scaled != 0.0, axis=0))

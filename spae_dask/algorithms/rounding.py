@@ -57,8 +57,8 @@ class Rounding:
     left_out : float
         Sum of squares of the columns that were left out as constant to rounding.
     by_products : bool
-        Whether a loss is computed as the total minus what is explained, from products alone, or as the square of a
-        residual.
+        True if a loss is computed from products alone, as the total minus the explained part. False if a loss is the
+        square of a residual.
     """
 
     lengths: Floats

@@ -68,7 +68,7 @@ class ReadBlocks(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class SampledFit:
-    """What the fit leaves.
+    """Result of a fit on sampled blocks.
 
     Attributes
     ----------
@@ -160,21 +160,21 @@ def fit_sample(
     Parameters
     ----------
     params : FitParameters
-        What is asked for, checked.
+        Parameters of the fit, checked.
     read : callable
-        Sweeps the blocks it is given.
+        Reads the blocks it is given.
     bounds : ndarray (b + 1,) of int
         Row bounds of the source's blocks.
     n_features : int
         d.
     strategy : {"gram", "tsqr"}
-        How the core is made.
+        Strategy that makes the core.
     integers : bool
-        Whether all entries are integers, see :func:`~spae_dask.algorithms.core_summary.summarize`.
+        True if all entries are integers, see :func:`~spae_dask.algorithms.core_summary.summarize`.
     report : callable
-        Told what each round knows.
+        Called with the estimate of each round.
     report_search : callable, optional
-        Told how far the search of a round has come.
+        Called with the progress of the search in a round.
 
     Raises
     ------

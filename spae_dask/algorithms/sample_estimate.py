@@ -1,4 +1,4 @@
-"""What some blocks tell of an encoder that was fitted on others: its loss over PCA's on all rows, as an interval.
+"""Interval for an encoder's loss over PCA's on all rows, from blocks that the encoder was not fitted on.
 
 The encoder was fitted on blocks S; the new ones, U, are a random sample of all the others. So
 ``S'S + w U'U`` estimates X'X without bias, w being the rows outside S over those of U, and on a core of it the loss of
@@ -30,7 +30,7 @@ from spae_dask.linalg.spectral import right_singular
 Ints = npt.NDArray[np.int64]
 
 CONFIDENCE = 0.95
-"""That the interval of the ratio holds, in whichever round the fit stops."""
+"""Probability that the interval of the ratio holds, in whichever round the fit stops."""
 
 MOST_UNITS = 1024
 """Most units whose losses are kept apart; of more blocks, several make one."""
@@ -40,21 +40,22 @@ SEEN_ONLY = "stopped before all rows were read: theory speaks of the rows an enc
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """What a round knows of the encoder before it.
+    """Estimate that a round makes of the encoder of the round before.
 
     Attributes
     ----------
     fraction_read : float
         Share of the rows read.
     ratio, lower, upper : float
-        Its loss over PCA's on all rows, and the interval of that.
+        The encoder's loss over PCA's on all rows, and the ends of its interval.
     left_to_gain : float
-        The most that reading on may take off the ratio: ``upper`` less what is optimistic for any encoder, 1 or, if it
-        was found, what the encoder fitted on all that has been seen reaches there.
+        Largest decrease of the ratio that further reads may bring: ``upper`` less an optimistic ratio for any encoder.
+        The optimistic ratio is 1 or, if it was found, that of the encoder fitted on all rows seen.
     certificate : Certificate
-        All of it.
+        Certificate with all intervals.
     deviations : ndarray (u, 3)
-        Of the units of this round, in the encoder's loss, in PCA's, and in the first less the ratio times the second.
+        Deviations of the units of this round: in the encoder's loss, in PCA's, and in the first less the ratio times
+        the second.
     """
 
     fraction_read: float

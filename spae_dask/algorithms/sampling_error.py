@@ -22,14 +22,14 @@ CHANCE = 1e-4
 
 @dataclass(frozen=True)
 class Draw:
-    """How blocks were drawn.
+    """Random draw of blocks: numbers of blocks and rows.
 
     Attributes
     ----------
     n_blocks : int
-        Blocks drawn.
+        Number of blocks drawn.
     of_blocks, of_rows : int
-        Blocks they were drawn from, and the rows in these.
+        Number of blocks to draw from, and of the rows in those.
     """
 
     n_blocks: int
@@ -136,7 +136,7 @@ def between_blocks(units: UnitSums, rows_per_block: float) -> float:
     Parameters
     ----------
     units : UnitSums
-        Of randomly drawn blocks.
+        Sums of the units of randomly drawn blocks.
     rows_per_block : float
         Rows of a block, on average.
 

@@ -48,13 +48,13 @@ class Settled:
     Attributes
     ----------
     sketched : Sketched
-        Of the first read, without its sketch.
+        Result of the first read, without its sketch.
     proposal : Proposal
         The candidates.
     gram, cross : ndarray (c, c), (c, d)
         C'C and C'X.
     weights : ndarray (c, q)
-        Make ``C weights`` orthonormal.
+        Coefficients that make ``C weights`` orthonormal.
     core : ndarray (q, c + c)
         The candidates in that basis, then columns that stand for all others: on it every loss of an encoder on the
         candidates is exact but for ``outside``.
@@ -104,8 +104,8 @@ class Settled:
         """Build the encoder of a fit on the candidates, and certify it; no data are read.
 
         ``known`` are encoders (d, k') on the candidates; the answer loses no more than those of no more columns and
-        nonzeros. ``effort`` is that of ``Search``, for a given number of nonzeros. ``report`` is told how far the
-        search has come.
+        nonzeros. ``effort`` is that of ``Search``, for a given number of nonzeros. ``report`` is called
+        with the progress of the search.
         """
         sizes = params.sizes
         H = (
@@ -119,7 +119,7 @@ class Settled:
         return self._fitted(params, H)
 
     def reaches(self, params: FitParameters, fitted: FittedEncoder) -> bool:
-        """Whether an encoder reaches the target, by what PCA is known to lose."""
+        """Return True if an encoder reaches the target, judged by the bounds on PCA's loss."""
         return fitted.certificate.loss <= self._target(params)
 
     def _target(self, params: FitParameters) -> float:
@@ -293,7 +293,7 @@ def settle(sketched: Sketched, proposal: Proposal, products: Products, Z: Floats
     Parameters
     ----------
     sketched : Sketched
-        Of the first read; its sketch is dropped.
+        Result of the first read; its sketch is dropped.
     proposal : Proposal
         Candidates C.
     products : Products

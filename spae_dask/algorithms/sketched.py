@@ -28,20 +28,20 @@ Columns = npt.NDArray[np.intp]
 
 @dataclass(frozen=True)
 class SketchSizes:
-    """What the sketches of a read keep.
+    """Sizes of the sketches that a read keeps.
 
     Attributes
     ----------
     rows : int
         Rows of the row sketch W; 0 for none.
     copies : int
-        Independent row sketches of so many rows; W holds one below the other.
+        Number of independent row sketches of ``rows`` rows each; W holds one below the other.
     group : int
         Rows of X that are summed before they are sketched, see ``RowSketch``.
     frequent_rows : int
         Rows of the Frequent Directions sketch; 0 for none, and no certified bound.
     scaled : bool
-        Whether Frequent Directions sketch scaled columns, so that their bounds are those of scaled data.
+        True to sketch scaled columns with Frequent Directions, so that the bounds hold for the scaled data.
     """
 
     rows: int
@@ -58,7 +58,7 @@ class SketchSizes:
 
 @dataclass(frozen=True, eq=False)
 class Sketched:
-    """What the read leaves.
+    """Result of the read: sketches and exact moments.
 
     Attributes
     ----------
@@ -77,7 +77,7 @@ class Sketched:
     W : ndarray (m, d)
         Row sketch of X centered and scaled.
     frequent : FrequentSketch or None
-        Of X centered at its means.
+        Frequent Directions sketch of X centered at its means.
     rounding : Rounding
         Errors of what was read, but for those of products yet to be made.
     n_left_out : int
@@ -152,19 +152,19 @@ def read_sketch(
     Parameters
     ----------
     run_pass : callable
-        Sweeps the data.
+        Reads the data.
     n_features : int
         d.
     sizes : SketchSizes
-        What to keep.
+        Sizes of the sketches.
     center, scale : bool
-        Whether to center, and to divide columns by their standard deviations (divisor n - 1).
+        True to center columns, and to divide them by their standard deviations (divisor n - 1).
     missing : {"error", "mean", "zero"}
-        What NaN means.
+        Treatment of NaN entries: refuse them, or fill them with the column's mean or with zero.
     seed : int
-        Of the sketch, which depends on it and on the rows' global numbers only.
+        Seed of the sketch, which depends only on the seed and on the rows' global numbers.
     integers : bool
-        Whether all entries are integers, see :func:`~spae_dask.algorithms.core_summary.summarize`.
+        True if all entries are integers, see :func:`~spae_dask.algorithms.core_summary.summarize`.
 
     Raises
     ------

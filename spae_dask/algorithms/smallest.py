@@ -17,7 +17,7 @@ from spae_dask.linalg.spectral import pca_loss, right_singular
 
 
 def loss_target(core: Floats, params: FitParameters) -> float:
-    """Most an encoder may lose for the target of a params, and rounding."""
+    """Largest loss that meets the target of a fit, plus rounding."""
     total = total_variance(core)
     wanted = params.allowed_loss(pca_loss(right_singular(core, 0)[0], params.n_components), total)
     return wanted + rounding_error(wanted, total)
@@ -33,16 +33,16 @@ def smallest_r(core: Floats, k: int, target: float, encode: Callable[[int], Floa
     k : int
         Components.
     target : float
-        Most it may lose.
+        Largest loss allowed.
     encode : callable
-        From r to an encoder H (d, k) with at most r nonzeros a column.
+        Function from r to an encoder H (d, k) with at most r nonzeros a column.
     floor : int, optional
         Fewest nonzeros worth a try; k if not given, as where all components share their columns.
 
     Returns
     -------
     int
-        At least ``floor``, or the number of nonzero columns if that is smaller; so many are always enough.
+        Number r, at least ``floor``, or the number of nonzero columns if that is smaller; so many are always enough.
     """
     available = max(1, int(np.count_nonzero(core.any(axis=0))))
     least = min(k if floor is None else floor, available)

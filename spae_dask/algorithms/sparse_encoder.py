@@ -1,4 +1,4 @@
-"""The main job on a core: choose columns, build the encoder, certify it."""
+"""Choose columns on a core, build the encoder and certify it."""
 
 from dataclasses import dataclass, replace
 
@@ -100,7 +100,7 @@ def encode_core(
 
     ``start`` is an encoder (d, k') of no more columns and nonzeros that is known already; methods that search start
     from it if it is better than their own start. ``effort`` is that of ``Search``, for a given number of nonzeros.
-    ``report`` is told how far the search has come.
+    ``report`` is called with the progress of the search.
     """
     core, k = summary.core, params.n_components
     search = Search(effort, start, summary.rank_tol(k), report, pca_loss(summary.spectrum, k))
@@ -159,18 +159,18 @@ def certified_encoder(
 
 
 def measured_if_fragile(fitted: FittedEncoder, run_pass: RunPass) -> FittedEncoder:
-    """The encoder with a loss that rounding leaves no doubt of.
+    """Measure the loss on the rows if rounding of the core leaves the loss uncertain.
 
-    Where columns that are nearly equal are used against each other, the core does not hold the digits of the loss. One
-    more read then sums the residuals of the rows, and the decoder becomes the best one for the rows. No pass if the
-    core is good enough, which it nearly always is.
+    If nearly equal columns enter with opposite signs, the core does not hold the digits of the loss. One more read then
+    sums the residuals of the rows, and the decoder becomes the best one for the rows. Passes: 1; none if the core is
+    accurate enough, as it nearly always is.
 
     Parameters
     ----------
     fitted : FittedEncoder
-        Made on a core.
+        Encoder fitted on a core.
     run_pass : callable
-        Sweeps the data.
+        Reads the data.
     """
     if not fitted.is_fragile:
         return fitted

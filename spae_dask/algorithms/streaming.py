@@ -1,16 +1,16 @@
-"""One read, never again: Frequent Directions and exact column norms, and all that follows from them.
+"""Strategy ``stream``: one read into a Frequent Directions sketch and exact column norms, and a fit on those.
 
-What the read leaves of X is a sketch B of l rows and the squared length of every column, hence the diagonal of
-``E = X'X - B'B``, of which Frequent Directions certifies ``0 <= E <= shrunk I``. The encoder is found, and its decoder
-fitted, on the model ``B'B + diag(E)``: what a factor analyst would take, and one of the matrices that X'X may be. So
-the loss it shows lies in the certified interval of :mod:`spae_dask.linalg.encoder_interval`, and usually near the true
-one: a row sketch of as many rows knows losses to a few percent and pays for choosing columns on its noise, while this
-has none of its own. Nothing is random but the search.
+The read reduces X to a sketch B of l rows and the squared length of every column. These give the diagonal of
+``E = X'X - B'B``. Frequent Directions certifies ``0 <= E <= shrunk I``. The encoder and its decoder are fitted on the
+model ``B'B + diag(E)``, a factor model and one of the matrices that X'X may be. So the model's loss lies in the
+certified interval of :mod:`spae_dask.linalg.encoder_interval`, and usually near the true loss. A row sketch of as many
+rows estimates losses to a few percent, and its noise misleads the choice of columns; the model adds no noise. Only the
+search is random.
 
-From there it is the second half of :mod:`spae_dask.algorithms.two_reads`, with the model in place of the second read.
+The rest is the second half of :mod:`spae_dask.algorithms.two_reads`, with the model in place of the second read.
 
-The sizes do not depend on n, which a stream does not know. Where d is not much more than l, a Gram matrix or
-a triangular factor costs the same and is exact: ``strategy="gram"`` or ``"tsqr"`` are better there.
+The sizes do not depend on n, which is unknown for a stream. If d is not much more than l, a Gram matrix or a triangular
+factor costs the same and is exact: use ``strategy="gram"`` or ``"tsqr"``.
 """
 
 from collections.abc import Sequence
@@ -85,15 +85,15 @@ def fit_stream(
     Parameters
     ----------
     params : FitParameters
-        What is asked for, checked.
+        Parameters of the fit, checked.
     run_pass : callable
-        Sweeps the data, or knows what came of sweeping them with :func:`stream_recipe`.
+        Reads the data, or returns the result of an earlier read with :func:`stream_recipe`.
     n_features : int
         d.
     integers : bool
-        Whether all entries are integers.
+        True if all entries are integers.
     report : callable, optional
-        Told how far the search has come.
+        Called with the progress of the search.
 
     Returns
     -------
@@ -124,12 +124,12 @@ def fit_stream(
 
 @dataclass(frozen=True, eq=False)
 class Streamed:
-    """What one read leaves: the model, settled on candidate columns, and the bounds that hold for X itself.
+    """Result of one read: the model, refitted on candidate columns, and the bounds that hold for X itself.
 
     Attributes
     ----------
     settled : Settled
-        Of the model ``B'B + diag(E)``.
+        Refit on the model ``B'B + diag(E)``.
     sketch : ndarray (l, d)
         B, centered and scaled.
     left : ndarray (d,)
@@ -161,13 +161,13 @@ class Streamed:
         """Build the encoder of a fit on the candidates, and certify it; no data are read.
 
         ``known`` are encoders (d, k') on the candidates; the answer loses no more on the model than those of no more
-        columns and nonzeros. ``effort`` is that of ``Search``. ``report`` is told how far the search has come.
+        columns and nonzeros. ``effort`` is that of ``Search``. ``report`` is called with the progress.
         """
         fitted = self.settled.fit(_on_model(params), known, effort=effort, report=report)
         return replace(fitted, certificate=self._certificate(params, fitted))
 
     def reaches(self, params: FitParameters, fitted: FittedEncoder) -> bool:
-        """Whether an encoder is estimated to reach the target, by what PCA is estimated to lose."""
+        """Return True if an encoder is estimated to reach the target, judged by the estimate of PCA's loss."""
         return self.settled.reaches(_on_model(params), fitted)
 
     def _certificate(self, params: FitParameters, fitted: FittedEncoder) -> Certificate:
@@ -222,7 +222,7 @@ def _n_candidates(params: FitParameters, n_features: int) -> int:
 
 
 def _settled_on_model(params: FitParameters, sketched: Sketched, n_candidates: int, report: Report | None) -> Streamed:
-    """Propose candidates on the model, and settle them by its products in place of those of X."""
+    """Propose candidates on the model, and refit on them with the model's products in place of those of X."""
     assert sketched.frequent is not None, "a stream keeps Frequent Directions"
     B, left = sketched.frequent.about(sketched.center, sketched.scale)
     if params.center:

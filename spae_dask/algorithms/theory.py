@@ -38,7 +38,7 @@ class Target:
 
 
 def in_expectation(theorem: str, bound: float, n_repeats: int) -> str:
-    """Words for a bound on the mean loss, and for what independent repeats make of it.
+    """Sentence about a bound on the mean loss, and about the best of independent repeats.
 
     The excess over PCA's loss is at least 0 and ``bound - 1`` times PCA's loss on average. So it is above twice that
     with a probability of at most 1/2 (Markov), and in all of n independent repeats of at most ``2^-n``.
@@ -46,7 +46,7 @@ def in_expectation(theorem: str, bound: float, n_repeats: int) -> str:
     Parameters
     ----------
     theorem : str
-        Where the bound is proved.
+        Name of the theorem that proves the bound.
     bound : float
         Bound on the mean ratio to PCA's loss.
     n_repeats : int

@@ -1,4 +1,4 @@
-"""Two reads for any number of columns: a sketch proposes candidate columns, exact products of those settle the encoder.
+"""Strategy ``sketch``: a sketch proposes candidate columns in one read, and a second read refits on them exactly.
 
 1. ``sketch``: exact means, scales and total, a row sketch W, and, if a certified bound is asked for, Frequent
    Directions. On W the encoder is found as on a core, and columns several times its supports become candidates.
@@ -45,7 +45,7 @@ UNKNOWN_NONZERO = 20
 
 @dataclass(frozen=True)
 class Sizes:
-    """What the two reads keep, from the shape of the data alone."""
+    """Sizes of the results of the two reads, from the shape of the data alone."""
 
     sketch: SketchSizes
     n_candidates: int
@@ -108,15 +108,15 @@ def fit_two_reads(
     Parameters
     ----------
     params : FitParameters
-        What is asked for, checked.
+        Parameters of the fit, checked.
     run_pass : callable
-        Sweeps the data.
+        Reads the data.
     shape : tuple of int
         ``(n, d)``.
     integers : bool
-        Whether all entries are integers.
+        True if all entries are integers.
     report : callable, optional
-        Told how far the search has come.
+        Called with the progress of the search.
 
     Returns
     -------

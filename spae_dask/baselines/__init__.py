@@ -1,4 +1,4 @@
-"""Other people's sparse PCA, to be compared with: truncated power, generalised power, and their deflations.
+"""Published sparse PCA methods for comparison: truncated power, generalised power, and their deflations.
 
 The functions have the names of the modules ``tpower`` and ``gpower``, and take their place here. The modules are found
 under their full names, as in ``from spae_dask.baselines.tpower import truncate``.

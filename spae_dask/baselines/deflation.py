@@ -1,4 +1,4 @@
-"""Five ways to take a found component away before looking for the next one.
+"""Five deflations, which remove a found component before the search for the next one.
 
 Mackey, "Deflation methods for sparse PCA" (2008). For an eigenvector x all five agree. A sparse x is not one, and they
 differ in what stays positive semidefinite and in what is left along x:
@@ -45,14 +45,14 @@ def check_deflation(method: str, *, gram: bool) -> None:
     Parameters
     ----------
     method : str
-        The name given.
+        Name of the deflation.
     gram : bool
-        Whether it is to run on a Gram matrix.
+        True if the deflation runs on a Gram matrix.
 
     Raises
     ------
     InvalidInput
-        If there is no such deflation, or not of a core.
+        If the deflation is unknown, or does not work on a core.
     """
     if method not in get_args(Deflation):
         raise InvalidInput(f"deflation is {method!r}; choose one of {', '.join(get_args(Deflation))}")
@@ -80,7 +80,7 @@ def deflate(
     method : {"hotelling", "projection", "schur", "orthogonalised", "generalised"}
         See the module's table.
     gram : bool
-        Whether `core` is the Gram matrix itself.
+        True if `core` is the Gram matrix itself.
 
     Returns
     -------
@@ -92,7 +92,7 @@ def deflate(
     Raises
     ------
     InvalidInput
-        If there is no such deflation, or not of a core.
+        If the deflation is unknown, or does not work on a core.
     """
     check_deflation(method, gram=gram)
     if method == "hotelling":
@@ -117,7 +117,7 @@ def project_out(core: FloatArray, q: FloatArray, *, gram: bool = False) -> Float
     q : ndarray, shape (d,)
         Unit vector.
     gram : bool
-        Whether `core` is the Gram matrix itself.
+        True if `core` is the Gram matrix itself.
 
     Returns
     -------
@@ -131,7 +131,7 @@ def project_out(core: FloatArray, q: FloatArray, *, gram: bool = False) -> Float
 
 
 def schur_complement(core: FloatArray, x: FloatArray, *, gram: bool = False) -> FloatArray:
-    """Schur complement deflation: what is left of the data when the scores of x are regressed out.
+    """Schur complement deflation: residual of the data after a regression on the scores of x.
 
     Parameters
     ----------
@@ -140,7 +140,7 @@ def schur_complement(core: FloatArray, x: FloatArray, *, gram: bool = False) -> 
     x : ndarray, shape (d,)
         Vector of any length but zero.
     gram : bool
-        Whether `core` is the Gram matrix itself.
+        True if `core` is the Gram matrix itself.
 
     Returns
     -------
@@ -189,7 +189,7 @@ def variances(core: FloatArray, *, gram: bool = False) -> FloatArray:
     core : ndarray, shape (m, d)
         The core, or with `gram` the (d, d) matrix A.
     gram : bool
-        Whether `core` is the Gram matrix itself.
+        True if `core` is the Gram matrix itself.
 
     Returns
     -------
@@ -224,7 +224,7 @@ def clear_exhausted(core: FloatArray, before: FloatArray, *, gram: bool = False)
     before : ndarray, shape (d,)
         `variances` before any deflation.
     gram : bool
-        Whether `core` is the Gram matrix itself.
+        True if `core` is the Gram matrix itself.
 
     Returns
     -------

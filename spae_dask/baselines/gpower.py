@@ -60,7 +60,7 @@ def gpower(
     core : array_like, shape (m, d)
         A core of X. From a Gram matrix, take a factor first, such as its Cholesky factor.
     penalty : {"l0", "l1"}
-        What is charged for a loading: its presence, or its size.
+        Penalty on a loading: ``"l0"`` on its presence, ``"l1"`` on its size.
     n_nonzero : int or sequence of int, length n_components
         Nonzeros allowed in each component; gamma is searched for.
     gamma : float or sequence of float, length n_components
@@ -68,11 +68,11 @@ def gpower(
     n_components : int
         Number of components k.
     block : bool
-        Whether all components are found at once, with no deflation.
+        True to find all components at once, without deflation.
     weights : sequence of float, length n_components
         Positive weights of the components of a block; by default 1, 1/2, 1/3, ..., which orders them.
     exactly : bool
-        With `n_nonzero`: whether to fill each support up to that number with the columns next in ``|l_i'x|``.
+        With `n_nonzero`: True to fill each support up to that number with the columns next in ``|l_i'x|``.
     max_iter : int
         Most steps of one climb.
     tol : float
@@ -155,7 +155,7 @@ class _Climb:
         self.longest = float(np.sqrt(variances(core).max()))
 
     def thresholds(self, rho: FloatArray) -> FloatArray:
-        """What ``mu_j |l_i'x_j|`` has to exceed, one number a component."""
+        """Thresholds that ``mu_j |l_i'x_j|`` has to exceed, one number a component."""
         return self.mu * self.longest * (rho if self.penalty == "l1" else np.sqrt(rho))
 
     def scores(self, X: FloatArray) -> FloatArray:

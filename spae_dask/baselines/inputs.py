@@ -1,4 +1,4 @@
-"""What both baselines ask of their arguments: a finite matrix of unit scale and one number a component."""
+"""Checks of the baselines' arguments: a finite matrix of unit scale and one number a component."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -20,7 +20,7 @@ def scaled_core(core: npt.ArrayLike, *, gram: bool = False) -> tuple[FloatArray,
     core : array_like, shape (m, d)
         A core, or with `gram` a symmetric (d, d) matrix.
     gram : bool
-        Whether `core` must be square and symmetric.
+        True if `core` must be square and symmetric.
 
     Returns
     -------

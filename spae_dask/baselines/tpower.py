@@ -51,19 +51,19 @@ def tpower(
     n_components : int
         Number of components k.
     deflation : {"projection", "schur", "orthogonalised", "generalised", "hotelling"}
-        How a component is taken away before the next; "hotelling" only with `gram`.
+        Deflation that removes a component before the search for the next; "hotelling" only with `gram`.
     start : {"largest-variance", "spread"} or array_like, shape (d, n_components)
         First vector of each search: the one column of largest variance, equal weights on the r columns of largest
         variance, or as given (shape (d,) will do for one component). A start that carries no variance gives way to
         "largest-variance".
     warm_path : bool
-        Whether to come down through 8r, 4r and 2r nonzeros, each from the end of the one before.
+        True to search with 8r, 4r and 2r nonzeros first; each search starts from the result of the one before.
     max_iter : int
         Most power steps in each search.
     tol : float
         A search ends when the objective grows by less than this part of itself.
     gram : bool
-        Whether `core` is A itself.
+        True if `core` is A itself.
 
     Returns
     -------

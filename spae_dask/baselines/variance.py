@@ -1,4 +1,4 @@
-"""Zou's adjusted variance: what each component explains beyond the ones before it.
+"""Zou's adjusted variance: variance that each component explains beyond the ones before it.
 
 Zou, Hastie & Tibshirani, "Sparse principal component analysis", JCGS 15 (2006), section 3.4; the mathematics
 are in :mod:`spae_dask.linalg.codes`, here they are given ``X'X`` for any H.

@@ -1,4 +1,4 @@
-"""Small data sets that come with the package, each with its provenance, and the hardest matrix, made to order."""
+"""Small data sets with their provenance, and the matrix of the paper's lower bound in any size."""
 
 from spae_dask.datasets.lower_bound import lower_bound_matrix
 from spae_dask.datasets.pitprops import load_pitprops

@@ -76,7 +76,7 @@ class IndianPines:
     wavelengths : ndarray (200,)
         Centre of each band in nm.
     source : str
-        Where the arrays came from.
+        File and package that the arrays came from.
     sha256 : str
         Digest of the image file.
     """
@@ -100,9 +100,9 @@ def load_indian_pines() -> IndianPines:
     Raises
     ------
     NotFound
-        If the package that holds it is not installed.
+        If the package that holds the image is not installed.
     InvalidInput
-        If what it holds is another array.
+        If the file holds another array.
     """
     spec = find_spec("tensorly")
     folders = [] if spec is None else list(spec.submodule_search_locations or [])
@@ -169,10 +169,10 @@ def damaged_entries(pixels: npt.NDArray[np.uint16], decoded: npt.NDArray[np.floa
     Parameters
     ----------
     pixels : ndarray (n, d)
-        As stored.
+        Image entries as stored.
     decoded : ndarray (n, d)
-        What the rest of the spectrum leads one to expect, such as a reconstruction by PCA. An entry with upper byte 10
-        is called damaged if it is nearer to this after 768 is added than before.
+        Expected values, by the rest of the spectrum, such as a reconstruction by PCA. An entry with upper byte 10 is
+        damaged if it is nearer to its expected value after 768 is added than before.
     """
     lost = (13 - 10) << 8
     mask: npt.NDArray[np.bool_] = (pixels >> 8 == 10) & (decoded > pixels + lost / 2)
@@ -180,5 +180,5 @@ def damaged_entries(pixels: npt.NDArray[np.uint16], decoded: npt.NDArray[np.floa
 
 
 def has_carriage_returns(pixels: npt.NDArray[np.uint16]) -> bool:
-    """Whether any byte is 13: none is, if the file was once taken for text."""
+    """Return True if any byte is 13. No byte is 13 if a program once converted the file as text."""
     return bool(((pixels >> 8 == 13) | (pixels & 0xFF == 13)).any())

@@ -1,4 +1,4 @@
-"""The matrix on which no choice of columns does well: what every bound on sparse encoders is measured against.
+"""Matrix of the lower bound: every choice of columns loses much on it, so it tests every bound on sparse encoders.
 
 Boutsidis, Drineas & Magdon-Ismail, "Near-optimal column-based matrix reconstruction", SIAM J. Comput. 43 (2014),
 section 9.2, after Deshpande & Vempala (2006). All columns of a block point almost the same way, and each has a small
@@ -21,7 +21,7 @@ def lower_bound_matrix(n_blocks: int, block_columns: int, alpha: float) -> npt.N
     block_columns : int
         b, columns of a block: ``e_0 + alpha e_j`` for j = 1, ..., b.
     alpha : float
-        How far the columns of a block differ.
+        Length of each column's own direction; the direction common to the columns of a block has length 1.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""From a core to a sparse encoder H and its decoder G, one construction a file."""
+"""Constructions of a sparse encoder H and its decoder G on a core, one a file."""
 
 from spae_dask.encoding.batch import BatchEncoder, encode_batch, encoder_from_columns, theorem_bound
 

@@ -138,7 +138,7 @@ def encode_batch(
     selection : str or callable
         A name in :data:`spae_dask.selection.SELECTIONS`, or ``(core, k, r, rng) -> columns``.
     rng : Generator
-        For selections that draw.
+        Generator for selections that draw.
     rank_tol : float, optional
         Relative length of a column's part outside the span of others below which the column counts as dependent on
         them and gets no weight.
@@ -161,14 +161,14 @@ def encode_batch(
 
 
 class TheoremBound(NamedTuple):
-    """What is proved about the information loss of a batch encoder.
+    """Proved bound on the information loss of a batch encoder.
 
     Attributes
     ----------
     bound : float or None
         Largest information loss; None if nothing is proved.
     theorem : str
-        Where it is proved, in words.
+        Name of the theorem that proves the bound, in words.
     in_expectation : bool
         True if it holds for the mean over the random draws only.
     """

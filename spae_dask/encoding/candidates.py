@@ -84,7 +84,7 @@ def rank_columns(cycle: ColumnCycle, state: State) -> IntArray:
     Parameters
     ----------
     cycle : ColumnCycle
-        Where the state was found.
+        Search that found the state.
     state : State
         Columns of H.
 

@@ -1,4 +1,4 @@
-"""Applying an encoder: codes of rows, and rows of codes. Only the selected columns are looked at."""
+"""Apply an encoder: compute codes from rows, and rows from codes. Only the selected columns are read."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -27,7 +27,7 @@ class RowEncoder:
     fill : ndarray (r,) or None
         Values for NaN entries; None refuses them.
     names : tuple of str, optional
-        What messages call the columns, beside their numbers.
+        Names of the columns in messages, beside their numbers.
     """
 
     columns: npt.NDArray[np.intp]

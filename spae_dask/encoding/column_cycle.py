@@ -70,13 +70,13 @@ class ColumnCycle:
     Parameters
     ----------
     reduced : ReducedCore
-        Where to search.
+        Core to search.
     budgets : sequence of int
         Nonzeros allowed in each column.
     rng : Generator
-        Draws what is rebuilt and kicked.
+        Generator that draws the supports to rebuild and to kick.
     visited : callable, optional
-        Told the state after every column that was visited in a climb.
+        Called with the state after every column that a climb visits.
 
     Attributes
     ----------
@@ -150,7 +150,7 @@ class ColumnCycle:
         Parameters
         ----------
         state : State
-            Where to start; missing columns are built first.
+            State to start from; missing columns are built first.
         kicks : int
             Random kicks of every support that has been improved.
         """

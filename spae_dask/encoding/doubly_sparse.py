@@ -58,7 +58,7 @@ def leverage_coefficients(core: FloatArray, columns: IntArray, k: int, *, rank_t
 
 @dataclass(frozen=True, eq=False)
 class CodesOnColumns:
-    """The k best codes on given columns: what rows are chosen for.
+    """The k best codes on given columns, for which rows are chosen.
 
     Attributes
     ----------
@@ -69,7 +69,7 @@ class CodesOnColumns:
     columns : ndarray (r,)
         Selected columns.
     basis : ColumnBasis
-        Of these columns of the core.
+        Basis of these columns of the core.
     M : ndarray (q, d)
         ``Q_C' X``.
     target : ndarray (d, k')
@@ -165,7 +165,7 @@ class LemmaRows:
     n_drawn : int
         r2, rows of the sample beside them; the first ones by key.
     excess : float
-        What the rows add to the loss at most, in expectation over the sample; infinite for fewer than two of it.
+        Most that the rows add to the loss, in expectation over the sample; infinite for a sample of fewer than two.
     """
 
     start: IntArray

@@ -123,9 +123,9 @@ def encode_iterative(
     r : int or sequence of int
         Nonzeros allowed in each column of H, or in the first, second, ... column; see :func:`iterative_sizes`.
     selection : str or callable, optional
-        How the columns of a residual are selected, for rank 1; :func:`guaranteed_columns` if None.
+        Selection of the columns of a residual, for rank 1; :func:`guaranteed_columns` if None.
     rng : Generator, optional
-        For selections that draw; a fixed seed if None.
+        Generator for selections that draw; a fixed seed if None.
     rank_tol : float, optional
         Relative length of a column's part outside the span of others below which the column counts as dependent on
         them and gets no weight. Columns of residuals keep to it relative to the columns they are made of.

@@ -1,4 +1,4 @@
-"""Orthonormal encoders on the same rows: what orthonormal loadings cost in sparsity a column."""
+"""Orthonormal encoders on the same rows: orthonormal loadings at the cost of sparsity in each column."""
 
 import numpy as np
 

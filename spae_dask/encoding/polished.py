@@ -38,13 +38,13 @@ _EXACT = 1e-28
 
 @dataclass(frozen=True)
 class SearchStage:
-    """How far a search has come.
+    """Progress of a search.
 
     Attributes
     ----------
     n_done, n_rounds : int
-        Rounds done, of how many at most: a climb from nothing, one from the start, those of rebuilding, and that of
-        kicks.
+        Rounds done, and the largest number of rounds: a climb from nothing, one from the start, those of rebuilding,
+        and that of kicks.
     loss : float
         Least loss so far.
     """
@@ -135,17 +135,18 @@ def encode_polished(
     start_H : ndarray (d, k'), optional
         Encoder to start from, ``k' <= k``; the result loses no more. Columns must keep to r.
     rng : Generator, optional
-        Draws what is rebuilt and kicked, and a sketch if the core is wide. A fixed seed if None.
+        Generator that draws the supports to rebuild and to kick, and a sketch if the core is wide. If None, the seed is
+        fixed.
     effort : float
-        How much to search on once no single column can be improved; 0 to stop there. Time grows in proportion. Of cores
-        of rank above 100 less is searched at the same effort.
+        Effort of the search once no single column can be improved; 0 to stop there. Time grows in proportion. On cores
+        of rank above 100, the same effort searches less.
     allowed : ndarray of int, optional
         The only columns H may use; ``start_H`` keeps to them. All if None.
     rank_tol : float, optional
         Relative length of a column's part outside the other codes and the rest of a support below which the column
         gets no weight; 1e-6 of what the other codes leave of it at least.
     watch : callable, optional
-        Told after every column that was visited how far the search has come. It changes no bit of the answer.
+        Called with the progress of the search after every column. It changes no bit of the answer.
 
     Returns
     -------
@@ -223,7 +224,7 @@ def _better(best: State, trial: State) -> State:
 
 
 def _better_start(scaled: FloatArray, start: FloatArray | None, r: int, rank_tol: float) -> FloatArray:
-    """Of a single column the support is all there is, and exchange of whole supports searches those harder."""
+    """Better of a given start and the result of exchange, which searches the support of a single column harder."""
     columns = exchange(scaled, 1, r, rank_tol=rank_tol)
     H = _padded(encoder_from_columns(scaled, columns, 1, rank_tol=rank_tol)[0], scaled.shape[1], (r,))
     return H if start is None or encoder_loss(scaled, H) < (1.0 - TIE) * encoder_loss(scaled, start) else start

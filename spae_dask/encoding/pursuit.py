@@ -73,7 +73,7 @@ def pursue(
 
 
 def addition_gains(solution: ColumnSolution) -> FloatArray:
-    """How much of the power step of a solution's code each column would explain if added to the support.
+    """Gain of each column on the power step of a solution's code, if the column is added to the support.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ def power_pursuit(problem: ColumnProblem, solution: ColumnSolution, r: int) -> C
     problem : ColumnProblem
         The one-column problem.
     solution : ColumnSolution
-        Where to start.
+        Solution to start from.
     r : int
         Columns in a support.
 

@@ -42,7 +42,7 @@ class ReducedCore:
     columns : ndarray (m, c)
         The candidates at unit length, in the basis; m is their rank.
     sigma : ndarray (m,)
-        What the directions of the basis explain: a unit code u explains ``||sigma * u||^2``.
+        Strengths of the basis directions: a unit code u explains ``||sigma * u||^2``.
     remainder : float
         ``||L - QQ'L||^2``.
     rank_tol : float
@@ -86,7 +86,7 @@ class ReducedCore:
 
     @cached_property
     def energies(self) -> FloatArray:
-        """What the unit candidates explain, ``(c,)``."""
+        """Sums of squares that the unit candidates explain, ``(c,)``."""
         energies: FloatArray = np.einsum("ij,ij,i->j", self.columns, self.columns, self.squares)
         return energies
 

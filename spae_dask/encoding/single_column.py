@@ -98,7 +98,7 @@ class ColumnProblem:
 
     @cached_property
     def energies(self) -> FloatArray:
-        """What each unit residual explains, ``(c,)``."""
+        """Sum of squares that each unit residual explains, ``(c,)``."""
         weighted, inner = self._weighted_along
         taken = np.einsum("ij,ij->i", self.along @ inner - 2.0 * weighted, self.along)
         energies: FloatArray = self.reduced.energies + taken
@@ -190,7 +190,7 @@ def column_problem(reduced: "ReducedCore", U: FloatArray) -> ColumnProblem:
     Parameters
     ----------
     reduced : ReducedCore
-        Where to search.
+        Core to search.
     U : ndarray (m, q)
         Orthonormal basis of the codes, maybe of none.
     """
@@ -212,11 +212,11 @@ class ColumnSolution:
     Attributes
     ----------
     problem : ColumnProblem
-        What was solved.
+        Problem that was solved.
     selected : tuple of int
         The support; its residual columns are independent.
     gain : float
-        By how much the loss falls.
+        Decrease of the loss.
     code : ndarray (m,)
         The unit vector u.
     Q, R : ndarray (m, s), (s, s)
@@ -280,7 +280,7 @@ def best_on_support(problem: ColumnProblem, selected: Sequence[int]) -> ColumnSo
     Parameters
     ----------
     problem : ColumnProblem
-        What the other columns leave.
+        Problem that the other columns leave.
     selected : sequence of int
         Distinct columns. Of dependent ones an independent part with the same span is kept.
 

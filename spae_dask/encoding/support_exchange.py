@@ -37,7 +37,7 @@ def best_swap(problem: ColumnProblem, solution: ColumnSolution) -> tuple[tuple[i
     selected : tuple of int
         The support after the swap.
     gain : float
-        What it gains, to rounding; 0 if no column can come in.
+        Gain of the swap, to rounding; 0 if no column can enter.
     """
     inner = solution.inner
     s = len(solution.selected)
@@ -117,7 +117,7 @@ def exchange(problem: ColumnProblem, solution: ColumnSolution) -> ColumnSolution
     problem : ColumnProblem
         The one-column problem.
     solution : ColumnSolution
-        Where to start.
+        Solution to start from.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Codes of an encoder beside each other: their correlations, and what each adds to those before it.
+"""Codes of an encoder: their correlations, and the variance that each adds to those before it.
 
 Codes Z = XH of sparse components are correlated, so their variances may not be added. With ``Z = QR``, Zou, Hastie &
 Tibshirani, "Sparse principal component analysis", JCGS 15 (2006), section 3.4, credit component j with ``R_jj^2``, the

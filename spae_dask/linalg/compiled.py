@@ -32,12 +32,12 @@ def has_numba() -> bool:
 
 
 def gram_of(rows: sp.csr_array, gram: Floats) -> bool:
-    """Add ``rows' rows`` to the upper triangle of ``gram`` if a compiled kernel is there and worth it.
+    """Add ``rows' rows`` to the upper triangle of ``gram`` if a compiled kernel is available and faster.
 
     Parameters
     ----------
     rows : scipy.sparse.csr_array (m, d) of float64
-        In canonical form.
+        Rows in canonical form.
     gram : ndarray (d, d), column-major
         Changed in place.
 

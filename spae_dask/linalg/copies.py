@@ -1,4 +1,4 @@
-"""Equal columns: of copies that of lowest index is used, whatever the draw and the last bit of a core."""
+"""Equal columns: an encoder uses the copy of lowest index, whatever the draw and the last bit of a core."""
 
 import numpy as np
 
@@ -44,7 +44,7 @@ def on_lowest(H: FloatArray, lowest: IntArray, *, shared: bool) -> FloatArray:
     lowest : ndarray (d,)
         See :func:`lowest_equal`.
     shared : bool
-        Whether the columns of H share their rows, which then move together.
+        True if the columns of H share their rows, which then move together.
     """
     moved = H.copy()
     used = np.flatnonzero(H.any(axis=1))

@@ -33,7 +33,7 @@ def encoder_interval(
     left : ndarray (d,)
         ``||x_j||^2 - ||b_j||^2``: the diagonal of DED.
     shrunk : float
-        All that was taken off the squared singular values, before scaling.
+        Sum of all reductions of the squared singular values, before scaling.
     scale : ndarray (d,)
         Divides the columns.
     H : ndarray (d, k)

@@ -1,4 +1,4 @@
-"""Loss of a sparse linear encoder and everything reported beside it.
+"""Loss of a sparse linear encoder, and the measures reported beside it.
 
 For an encoder H the loss is ``min over G of ||X - X H G||^2`` (squared Frobenius norm), that is X minus its projection
 on the codes XH (Magdon-Ismail & Boutsidis 2015, section 2). On a core the residual is formed explicitly, so a loss of
@@ -24,9 +24,9 @@ class LossSplit:
     Attributes
     ----------
     projection : float
-        ``||X - P_C X||^2``: what no encoder on these columns can explain.
+        ``||X - P_C X||^2``, the part that no encoder on these columns can explain.
     truncation : float
-        What k codes leave of the explained part: squared singular values of ``P_C X`` beyond the k-th.
+        Part of ``P_C X`` that k codes leave: its squared singular values beyond the k-th.
     """
 
     projection: float

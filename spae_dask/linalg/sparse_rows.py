@@ -35,7 +35,7 @@ class CountedRows:
     rows : scipy.sparse.csr_array (m, d) of float64
         The rows, about the origin in the columns that are mostly stored.
     rest : ndarray (d,)
-        What is still to be subtracted from each row; zero in those columns.
+        Vector that is still to be subtracted from each row; zero in those columns.
     """
 
     rows: sp.csr_array

@@ -22,12 +22,12 @@ STYLES: dict[str, tuple[str, str, str]] = {
     "GPower-l0": ("#cc79a7", "v", ":"),
     "GPower-l1": ("#59636e", "x", "-."),
 }
-"""Colour, marker and line of each method: told apart in print too, and by readers who see few colours."""
+"""Colour, marker and line of each method, distinct in print too and for readers who see few colours."""
 
 OTHER = ("#1c2127", "*", "-")
 
 SMALLEST_PERCENT = 1e-3
-"""Losses this near to PCA's are drawn here: nobody needs to tell them apart, and zero has no place on a log scale."""
+"""Smallest excess over PCA's loss on the log scale, in percent; smaller ones are drawn here, zero included."""
 
 SPREAD = 20.0
 """Ratio of the largest excess over PCA to the smallest from which a log scale shows more."""
@@ -39,7 +39,7 @@ def comparison_figure(points: Sequence[ComparisonPoint], theme: Theme = LIGHT) -
     Parameters
     ----------
     points : sequence of ComparisonPoint
-        In the order matrices and methods shall appear; all with the same k.
+        Points in the order of matrices and methods in the figure; all with the same k.
     theme : Theme
         Colours of text and paper.
 

@@ -1,4 +1,4 @@
-"""What a fit read, held and took, as planned and as measured."""
+"""Reads, memory and time of a fit, as planned and as measured."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""The page of ``spae demo``: what a sparse encoder keeps of the Indian Pines image."""
+"""The page of ``spae demo``: the variance of the Indian Pines image that a sparse encoder keeps."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""The pictures of the demo's page: the image as it is, and as codes keep it."""
+"""The pictures of the demo's page: the original image, and the image decoded from its codes."""
 
 import numpy as np
 import numpy.typing as npt
@@ -69,7 +69,7 @@ def picture_section(results: DemoResults) -> Section:
 
 
 def _damage(results: DemoResults, by_pca: Floats) -> Markup:
-    """What the patches of odd colour in the original are, if the file is the usual one."""
+    """Paragraph about the damaged entries of the original; empty if the file is not the usual, damaged one."""
     pixels = results.data.pixels
     if has_carriage_returns(pixels):
         return Markup("")

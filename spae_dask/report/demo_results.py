@@ -1,4 +1,4 @@
-"""What a demo found out, to be told on its page."""
+"""Results of a demo, for its page."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class DemoResults:
-    """All the page tells.
+    """All results that the page shows.
 
     Attributes
     ----------
@@ -30,21 +30,21 @@ class DemoResults:
     training, held_out : Certificate
         Losses on either part.
     plan : Plan
-        Of the fit.
+        Plan of the fit.
     components, explained, spectrum : ndarray (k, d), (k,), (min(n, d),)
-        As fitted.
+        Components, explained shares and singular values of the fitted encoder.
     decoded : ndarray (h, w, d)
         The whole image, from its codes.
     pca : DensePCA
         Fitted on the training pixels.
     steps : sequence of Step
-        What was done.
+        Commands that the demo ran.
     peak_nbytes : int
         Peak memory of the process.
     facts : sequence of (str, str)
         Provenance.
     commands : sequence of str
-        How to do it again.
+        Commands that repeat the demo.
     """
 
     data: IndianPines

@@ -1,4 +1,4 @@
-"""Drawings of an encoder on one pair of axes each: for its report, and for whoever brings axes of their own."""
+"""Drawings of an encoder on one pair of axes each, for its report and for axes that the caller made."""
 
 from collections.abc import Callable
 
@@ -47,15 +47,15 @@ def draw_loss(
     Parameters
     ----------
     axes : Axes
-        Where to.
+        Axes to draw on.
     certificate : Certificate
-        Of the encoder.
+        Certificate of the encoder.
     curve : SparsityPath or None
         Points of as many components are drawn.
     theme : Theme
         Colours.
     to_bound : bool
-        Whether the axis reaches up to the bound, which is often far above all encoders, or shows those at their best.
+        True to extend the axis up to the bound, which is often far above all encoders; False to fit the encoders.
     """
     mine, best = percent(certificate.loss, certificate), percent(certificate.pca_loss, certificate)
     shown = [mine, best]
@@ -144,11 +144,11 @@ def draw_explained(axes: Axes, explained: Floats, by_pca: Floats | None, theme: 
     Parameters
     ----------
     axes : Axes
-        Where to.
+        Axes to draw on.
     explained : ndarray (k,)
         Shares of the encoder's components.
     by_pca : ndarray (k,) or None
-        Those of PCA's, if they are known.
+        Shares of PCA's components, if they are known.
     theme : Theme
         Colours.
     """

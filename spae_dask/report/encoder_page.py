@@ -1,4 +1,4 @@
-"""The page of ``spae report``: what an encoder loses, what it is made of, what it took and how to make it again."""
+"""The page of ``spae report``: loss, features, cost and provenance of an encoder."""
 
 from collections.abc import Callable
 
@@ -57,11 +57,11 @@ def encoder_page(results: EncoderResults, *, name: str, curve: SparsityPath | No
     results : EncoderResults
         The encoder.
     name : str
-        What it is called: the path it was read from.
+        Name of the encoder: the path that it was read from.
     curve : SparsityPath, optional
         Losses of encoders of other sizes.
     origin : str
-        Where those come from, for people.
+        Sentence about the source of those losses.
     """
     k, m = results.components.shape
     version = results.provenance.get("spae_dask", "an unknown version")

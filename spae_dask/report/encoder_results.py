@@ -1,4 +1,4 @@
-"""What there is to tell of a fitted encoder: plain values, wherever they come from."""
+"""Plain values of a fitted encoder for reports, from a file or from memory."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,9 +19,9 @@ class EncoderResults:
     Attributes
     ----------
     certificate : Certificate
-        What it loses.
+        Certificate of the encoder's loss.
     components : ndarray (k, m)
-        Restricted to the m features that any component uses.
+        Encoder, restricted to the m features that any component uses.
     selected : ndarray of int (m,)
         Those features, ascending.
     names : tuple of str or None
@@ -33,7 +33,7 @@ class EncoderResults:
     spectrum : ndarray
         Singular values that are known, descending.
     parameters, provenance : Mapping
-        How it was asked for and where it comes from; encoders of earlier versions lack some entries.
+        Parameters of the fit, and provenance of the encoder; encoders of earlier versions lack some entries.
     """
 
     certificate: Certificate
@@ -48,7 +48,7 @@ class EncoderResults:
 
     @property
     def labels(self) -> list[str]:
-        """What the selected features are called: their names, else their numbers, counted from 0."""
+        """Labels of the selected features: their names, else their numbers, counted from 0."""
         names = [""] * self.selected.size if self.names is None else self.names
         return [
             name if name.strip() else column_label(column) for name, column in zip(names, self.selected, strict=True)
@@ -79,7 +79,7 @@ class EncoderResults:
 
     @property
     def what(self) -> str:
-        """What is lost and explained: variance, if X is taken about its means."""
+        """Name of the quantity that is lost and explained: variance if X is centered, else sum of squares."""
         return "variance" if self.parameters.get("center", True) else "sum of squares"
 
     def strongest(self, count: int) -> npt.NDArray[np.intp]:

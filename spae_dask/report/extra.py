@@ -1,4 +1,4 @@
-"""What is said when the libraries of this room are not installed."""
+"""Error for a library of the ``report`` extra that is not installed."""
 
 from spae_dask.errors import InvalidInput
 

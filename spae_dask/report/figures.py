@@ -77,7 +77,7 @@ def feature_profile(
     selected : ndarray of int
         Features to mark.
     x_label, y_label : str
-        What the axes are.
+        Labels of the axes.
     labels : sequence of str
         Name of each selected feature; written if there are at most ``MAX_LABELLED``.
     regions : sequence of (float, float, str)
@@ -176,7 +176,7 @@ def loadings_map(
 
 
 def lies_flat(labels: Sequence[str]) -> bool:
-    """Whether labels of a heat map's columns have room side by side; else they stand upright."""
+    """Return True if a heat map's column labels fit side by side; otherwise they stand upright."""
     return len(labels) <= 14 and max(map(len, labels), default=0) * len(labels) <= MAX_FLAT
 
 
@@ -250,9 +250,9 @@ def error_maps(
     maps : sequence of (str, ndarray (h, w))
         Title and values of each. The scale ends at the 99th percentile of all; larger values share its last colour.
     label : str
-        What the values are.
+        Name of the values.
     outline : ndarray (h, w) of bool, optional
-        A part of the picture to outline, such as what was held out.
+        Part of the picture to outline, such as the held-out pixels.
     theme : Theme
         Colours.
     """

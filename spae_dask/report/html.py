@@ -1,7 +1,7 @@
 """One self-contained HTML page of titled sections: no script, no style sheet, no image from elsewhere.
 
-The page forbids all of these to the browser too, and every script but its own, should a name in the data smuggle one
-in.
+A content security policy forbids all of these to the browser too, and every script but the page's own. So a name in the
+data cannot run a script.
 """
 
 import base64
@@ -72,15 +72,15 @@ class Page:
     Attributes
     ----------
     title : str
-        Of the document, and its heading.
+        Title of the document, and its heading.
     summary : Markup
-        What a reader in a hurry should know.
+        Main results, for a reader in a hurry.
     sections : tuple of Section
-        In order.
+        Sections in their order.
     footer : Markup
-        Who made this, and when.
+        Last line of the page: the program that made it.
     sortable : bool
-        Whether tables that ask for it can be sorted and searched, for which the page carries a script.
+        True to include the script that sorts and searches sortable tables.
     """
 
     title: str
@@ -141,13 +141,13 @@ def table(
     Parameters
     ----------
     caption : str
-        What it shows.
+        Caption of the table.
     head : sequence of str
         Column headings.
     rows : sequence of sequences of str
         Each starts with the heading of the row.
     sortable : bool
-        Whether readers may sort and search it, on pages that allow it.
+        True to let readers sort and search the table, on pages that include the script.
     """
     top = Markup("").join(Markup('<th scope="col">{}</th>').format(cell) for cell in head)
     body = Markup("\n").join(
@@ -181,9 +181,9 @@ def themed_figure(draw: Callable[[Theme], Figure], *, alt: str, caption: Markup 
     draw : callable
         Makes the figure in a theme.
     alt : str
-        What it shows, for those who cannot see it.
+        Description of the figure, for readers who cannot see it.
     caption : str
-        What to see in it.
+        Caption of the figure.
     title : str
         Tooltip, for what the figure has no room for.
     """

@@ -14,7 +14,7 @@ def share_of(loss: float, certificate: Certificate) -> Markup:
 
 
 def headline(results: EncoderResults) -> Markup:
-    """What the encoder is and loses, in two or three sentences."""
+    """Describe the encoder and its loss in two or three sentences."""
     c = results.certificate
     made = filled(
         "Each row becomes {} {}, computed from {} of its {} features",
@@ -67,7 +67,7 @@ def _how_sure(c: Certificate) -> Markup:
 
 
 def loss_facts(results: EncoderResults) -> list[tuple[str, Markup | str]]:
-    """What is known of each loss and how, what theory had promised, and what was asked for."""
+    """List the facts about each loss: its value and evidence, the bound promised by theory, and the target."""
     c = results.certificate
     facts: list[tuple[str, Markup | str]] = [("the encoder's loss", _own(c)), ("PCA's loss", _pca(c))]
     if c.ratio_lower is not None and c.ratio_upper is not None:
@@ -125,7 +125,7 @@ def _pca(c: Certificate) -> Markup:
 
 
 def _alike(lower: Markup, upper: Markup) -> bool:
-    """Whether the ends of an interval read alike, so that it is a number."""
+    """Return True if the ends of an interval print the same, so that it reads as a number."""
     return lower.striptags() == upper.striptags()
 
 

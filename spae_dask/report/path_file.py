@@ -1,4 +1,4 @@
-"""A sparsity path from the file that a command left: the table of ``spae path -o``, or what it prints with --json."""
+"""A sparsity path read from a file: the table of ``spae path -o``, or the output of ``spae path --json``."""
 
 import csv
 import json
@@ -47,12 +47,12 @@ def read_path(path: str | Path, n_components: int) -> SparsityPath:
 
 
 def origin_of(path: str | Path, page: str | Path) -> str:
-    """Where the points come from, for the readers of a page: beside it, or by name.
+    """Sentence about the source of the points: a path relative to the page, or a file name.
 
     Parameters
     ----------
     path, page : str or Path
-        The file of the points, and the page; where else they lie is nobody's business to whom it is passed on.
+        File of the points, and the page. Folders outside the page's own are left out, as the page may be passed on.
     """
     file, folder = Path(path).resolve(), Path(page).resolve().parent
     name = file.relative_to(folder) if file.is_relative_to(folder) else file.name

@@ -1,4 +1,4 @@
-"""Where an encoder comes from, how it was asked for, and how to make it again."""
+"""Section about an encoder's provenance, its parameters, and the commands that reproduce it."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,7 +15,7 @@ FACTS = (
     ("strategy", "strategy"),
     ("seed", "seed"),
 )
-"""Entries of the record that are told as they are, and what they are called."""
+"""Entries of the record that are shown unchanged, with their labels."""
 
 
 def record_section(results: EncoderResults) -> Section:

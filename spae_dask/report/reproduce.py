@@ -1,4 +1,4 @@
-"""How to make an encoder again: the command, and the lines of Python, that a record stands for."""
+"""Shell command and lines of Python that reproduce an encoder from its record."""
 
 import shlex
 from collections.abc import Mapping
@@ -9,17 +9,17 @@ from spae_dask.plain_files import in_shell
 
 
 def is_place(source: object) -> bool:
-    """Whether a record's source is a path or a URL, so that a command can name it."""
+    """Return True if a record's source is a path or a URL, so that a command can name it."""
     return isinstance(source, str) and (source.startswith("/") or "://" in source)
 
 
 def fit_command(parameters: Mapping[str, Any], provenance: Mapping[str, Any]) -> str | None:
-    """The command of the fit; None where the data were no file.
+    """Shell command of the fit; None if the data did not come from a file.
 
     Parameters
     ----------
     parameters, provenance : Mapping
-        As in ``EncoderResults``.
+        Parameters and provenance as in ``EncoderResults``.
     """
     if not is_place(_path(provenance)):
         return None
@@ -46,7 +46,7 @@ def python_lines(parameters: Mapping[str, Any], provenance: Mapping[str, Any]) -
     Parameters
     ----------
     parameters, provenance : Mapping
-        As in ``EncoderResults``.
+        Parameters and provenance as in ``EncoderResults``.
     """
     (_, k), *others = _wanted(parameters, provenance)
     arguments = [str(k), *(f"{each.argument}={_literal(value)}" for each, value in others)]
@@ -72,7 +72,7 @@ def _path(provenance: Mapping[str, Any]) -> str:
 
 
 def _chosen(provenance: Mapping[str, Any]) -> dict[str, Any]:
-    """What of the data was chosen, by the names that the command line and ``open_matrix`` have for it."""
+    """Selection of array, columns and mask, by the names of the command line and of ``open_matrix``."""
     return {name: provenance[name] for name in ("array", "columns", "mask") if provenance.get(name) is not None}
 
 

@@ -14,11 +14,11 @@ def save_figure(figure: Any, path: str | Path, *, overwrite: bool, theme: Theme 
     Parameters
     ----------
     figure : Figure
-        Made with the same theme.
+        Figure made with the same theme.
     path : str or Path
-        Where to; ends in ``.png`` or ``.svg``.
+        File to write; ends in ``.png`` or ``.svg``.
     overwrite : bool
-        Whether a file there may be replaced.
+        True to replace a file at that path.
     theme : Theme
         Colours.
     """

@@ -1,4 +1,4 @@
-"""Sections any report about an encoder can use, made from what fitting, planning and evaluating give back."""
+"""Sections for any report about an encoder, made from the results of fitting, planning and evaluating."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,16 +26,16 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Step:
-    """Something that was done.
+    """A command that was run.
 
     Attributes
     ----------
     command : str
-        How it is asked for.
+        Command as a user types it.
     seconds : float
-        What it took.
+        Time taken, in seconds.
     reads : str
-        What it read, for people.
+        Description of the data that the command read.
     """
 
     command: str
@@ -100,7 +100,7 @@ def components_table(explained: Floats, by_pca: Floats | None) -> Markup:
     explained : ndarray (k,)
         Sequential shares of the encoder.
     by_pca : ndarray (k,) or None
-        Those of PCA, if they are known.
+        Shares of PCA's components, if they are known.
     """
     both = [explained] if by_pca is None else [explained, by_pca]
     rows = [
@@ -131,9 +131,9 @@ def components_section(
     Parameters
     ----------
     components : ndarray (k, m)
-        Restricted to the features any component uses.
+        Encoder, restricted to the features that any component uses.
     explained, spectrum : ndarray
-        As fitted: sequential shares, and all singular values.
+        Sequential shares and all singular values of the fit.
     feature_labels : sequence of str
         Names of those m features.
     """
@@ -155,7 +155,7 @@ def _strongest(loadings: Floats, labels: Sequence[str], name: str) -> str:
 
 
 def cost_table(steps: Sequence[Step]) -> Markup:
-    """What each step read and took."""
+    """Table of the reads and the time of each step."""
     total = sum(step.seconds for step in steps)
     rows = [
         [
@@ -190,7 +190,7 @@ def _bytes(nbytes: int) -> Markup:
 
 
 def provenance_section(facts: Sequence[tuple[str, str]], lines: Sequence[str]) -> Section:
-    """Where all this came from and how to get it again.
+    """Section about the provenance of a page, with the commands that reproduce it.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Pictures of what an encoder keeps of a spectral image, beside what dense PCA keeps."""
+"""Pictures of a spectral image, decoded from an encoder's codes and, beside them, from dense PCA's."""
 
 from dataclasses import dataclass
 from typing import Any

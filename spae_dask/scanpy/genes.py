@@ -1,4 +1,4 @@
-"""Genes that a mask chooses, in scanpy's words."""
+"""Genes that a mask chooses, with scanpy's parameter names."""
 
 from enum import Enum
 from typing import Any, TypeAlias

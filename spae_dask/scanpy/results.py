@@ -1,4 +1,4 @@
-"""What a fitted encoder leaves in an AnnData object: codes of the cells, and what is known about their loss."""
+"""Results of a fitted encoder in an AnnData object: codes of the cells, and the certificate of their loss."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,10 +16,10 @@ TOLD = (
     *("loss_lower", "loss_upper", "pca_loss_lower", "pca_loss_upper", "ratio_lower", "ratio_upper"),
     *("combined_nonzero", "passes", "bytes_read", "target_met"),
 )
-"""What is taken over from a certificate."""
+"""Fields of a certificate that are copied to ``uns``."""
 
 ELSEWHERE = ("center", "memory_limit", "checkpoint", "progress", "random_state")
-"""Parameters of the encoder that say where a fit ran, or are told under scanpy's names."""
+"""Parameters that concern the machine of the fit, or that are recorded under scanpy's names."""
 
 
 def codes_of(encoder: SparseEncoder, source: RowBlocks, dtype: np.dtype[Any]) -> Any:
@@ -33,7 +33,7 @@ def codes_of(encoder: SparseEncoder, source: RowBlocks, dtype: np.dtype[Any]) ->
 
 
 def summary_of(encoder: SparseEncoder, params: dict[str, Any]) -> dict[str, Any]:
-    """What ``uns`` holds, of types that h5ad and Zarr files store; what is not known or given is left out."""
+    """Make the entries of ``uns``, of types that h5ad and Zarr files store; unknown values are left out."""
     certificate, n = encoder.certificate_, encoder.n_samples_seen_
     asked = {name: value for name, value in encoder.get_params().items() if name not in ELSEWHERE}
     curve = encoder.curve()

@@ -82,7 +82,7 @@ def sparse_pca(
     copy : bool, default False
         Return a copy of the object with the results, and leave ``adata`` as it is.
     overwrite : bool, default False
-        Whether results of the same names may be replaced.
+        True to replace results of the same names.
     memory_limit, checkpoint, progress, **parameters
         As for :class:`spae_dask.SparseEncoder`: all of its parameters but ``center``, here ``zero_center``, and
         ``missing_value``.
@@ -111,11 +111,11 @@ def sparse_pca(
     Raises
     ------
     InvalidInput
-        If it is no AnnData object, the mask is none, or data or parameters cannot be used.
+        If ``adata`` is not an AnnData object, the mask is not a mask, or data or parameters cannot be used.
     NotFound
         If there is no such layer.
     OutputExists
-        If results of these names are there, and ``overwrite`` is False.
+        If results of these names exist and ``overwrite`` is False.
     MemoryBudgetExceeded
         If the plan does not fit; nothing is read then.
     StorageError

@@ -1,4 +1,4 @@
-"""Where results go in an AnnData object, and what is refused before anything is read."""
+"""Names of results in an AnnData object, and checks that run before any data are read."""
 
 from typing import Any
 

@@ -68,7 +68,7 @@ def selection_named(name: str) -> Selection:
     Raises
     ------
     InvalidInput
-        If there is none of that name.
+        If no selection has that name.
     """
     if name not in SELECTIONS:
         raise InvalidInput(f"selection = {name!r} is not known; use one of {', '.join(map(repr, SELECTIONS))}")

@@ -1,4 +1,4 @@
-"""Adaptive selection: a deterministic start, then columns sampled by what the start leaves of them.
+"""Adaptive selection: a deterministic start, then columns sampled by their residuals from the start.
 
 Boutsidis, Drineas & Magdon-Ismail (2014), Theorem 5, as used by Magdon-Ismail & Boutsidis (2015), Theorem 2 (ii): r_1
 columns within a factor c of PCA, then s = r - r_1 columns drawn with probability proportional to the squared length of
@@ -28,7 +28,7 @@ class Split(NamedTuple):
 
 
 def best_split(k: int, r: int) -> Split:
-    """How many of r columns the start should have.
+    """Choose the number of columns, of r in all, for the deterministic start.
 
     Parameters
     ----------

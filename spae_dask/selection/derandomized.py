@@ -27,7 +27,7 @@ from spae_dask.selection.targeted_greedy import fill
 
 @dataclass(frozen=True, eq=False)
 class DerandomizedRound:
-    """What a round chose and what that guarantees.
+    """Columns that a round chose, and the guarantee of the choice.
 
     Attributes
     ----------

@@ -24,7 +24,7 @@ from spae_dask.selection.targeted_greedy import fill
 _NO_LEVERAGE = 1e-30
 
 TieRule = Callable[[FloatArray, BoolArray, BoolArray], int]
-"""Which valid column to take: ``(slack L_j - U_j, valid, used) -> index``. The theorem allows any valid one."""
+"""Choice among valid columns: ``(slack L_j - U_j, valid, used) -> index``. The theorem allows any valid column."""
 
 
 def best_unused(slack: FloatArray, valid: BoolArray, used: BoolArray) -> int:
@@ -60,7 +60,7 @@ def dual_set_weights(V_k: FloatArray, e: FloatArray, r: int, tie_rule: TieRule =
     r : int
         Steps, more than k.
     tie_rule : callable
-        Which valid column a step takes.
+        Rule that chooses among the valid columns of a step.
 
     Returns
     -------

@@ -82,9 +82,9 @@ def search(problem: Problem, supports: Supports) -> list[int]:
     Parameters
     ----------
     problem : Problem
-        Posed on a core with more than r nonzero columns.
+        Problem on a core with more than r nonzero columns.
     supports : Supports
-        Of the same core.
+        Supports of the same core.
     """
     starts = list(_starts(problem))
     candidates = promising(problem.core, problem.V_k, np.flatnonzero(problem.nonzero), POOL, starts)

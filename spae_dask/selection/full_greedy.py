@@ -16,7 +16,7 @@ from spae_dask.selection.problem import pose
 
 
 class FullGain:
-    """How much of the whole residual each column's residual explains.
+    """Gain of each column: the part of the whole residual that the column's residual explains.
 
     Keeps ``f_j = ||B'b_j||^2`` for the residual B and its unit-scaled columns b_j.
 

@@ -101,7 +101,7 @@ class GrowingBasis:
 
 
 class Rule(Protocol):
-    """What a greedy selection maximises, and how that changes when the basis grows."""
+    """Gain that a greedy selection maximises, with its update after the basis grows."""
 
     def scores(self, basis: GrowingBasis) -> FloatArray:
         """Gain ``(d,)`` of each column; only those of independent columns are read. All 0: nothing left to gain."""
@@ -124,10 +124,10 @@ class LongestResidual:
         return basis.left * basis.norms**2
 
     def update(self, basis: GrowingBasis, direction: FloatArray, along: FloatArray) -> None:
-        """Nothing is kept."""
+        """Do nothing: this rule keeps no state."""
 
     def refresh(self, columns: IntArray, outside: FloatArray) -> None:
-        """Nothing is kept."""
+        """Do nothing: this rule keeps no state."""
 
 
 def grow(basis: GrowingBasis, rule: Rule, r: int, start: Sequence[int] = ()) -> IntArray:
@@ -136,9 +136,9 @@ def grow(basis: GrowingBasis, rule: Rule, r: int, start: Sequence[int] = ()) -> 
     Parameters
     ----------
     basis : GrowingBasis
-        Nothing chosen yet; it is used up.
+        Basis with no column chosen yet; it is changed in place.
     rule : Rule
-        What to maximise; when it has nothing to gain, the longest residual is taken.
+        Gain to maximise; if no column has a gain, the longest residual is taken.
     r : int
         Columns to choose in all, including the start.
     start : sequence of int

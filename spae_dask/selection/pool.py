@@ -1,4 +1,4 @@
-"""The most promising columns of a core that has too many to look at all of them."""
+"""Most promising columns of a core that has too many columns to search them all."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""What every selection starts from: the scaled core, its top singular vectors, and how many columns it can give."""
+"""Input of every selection: the scaled core, its top singular vectors, and the columns that may be chosen."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

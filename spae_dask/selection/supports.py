@@ -1,8 +1,8 @@
-"""What k codes on a set of columns explain, and which column to add to it.
+"""Sum of squares that k codes on a set of columns explain, and the best column to add to the set.
 
 The best rank-k encoder on columns S explains ``||(Q_S' X)_k||^2``, the total minus ``||X - X_{C,k}||^2``. Adding a
-column borders the Gram matrix of ``Q_T' X`` by one row and column. With lambda its eigenvalues and mu the smallest
-eigenvalue of the arrowhead matrix on the k top ones and the new column, what is then explained is at least
+column borders the Gram matrix of ``Q_T' X`` by one row and column. Let lambda be its eigenvalues, and mu the smallest
+eigenvalue of the arrowhead matrix on the k top ones and the new column. Then the sum explained is at least
 ``sum_{i<=k} lambda_i + alpha - mu`` (Cauchy's interlacing: a compression has no larger eigenvalues). These bounds rank
 all additions at once; the few best are evaluated exactly.
 """

@@ -17,7 +17,7 @@ from spae_dask.selection.problem import pose
 
 
 class TargetGain:
-    """How much of a target each column's residual explains.
+    """Gain of each column: the part of a target that the column's residual explains.
 
     Parameters
     ----------

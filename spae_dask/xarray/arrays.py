@@ -1,4 +1,4 @@
-"""From labelled arrays to rows and from rows back to arrays, eager in memory and lazy elsewhere."""
+"""Conversion of labelled arrays to rows and of rows back to arrays: eager in memory, lazy elsewhere."""
 
 from dataclasses import dataclass
 from itertools import pairwise
@@ -71,7 +71,7 @@ class _GridShape:
 
 @dataclass(frozen=True)
 class _Fold:
-    """How a block of rows becomes a block of an array."""
+    """Map from a block of rows to a block of an array."""
 
     grid: _GridShape | None = None
     factor: npt.NDArray[np.float64] | None = None

@@ -1,4 +1,4 @@
-"""Which cells of a grid become columns, and what each is multiplied by: found before the fit."""
+"""Cells of a grid that become columns, and their factors, both found before the fit."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -23,14 +23,14 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """What was found, and at what price.
+    """Columns that were found, and the reads that this took.
 
     Attributes
     ----------
     cells : Cells
         The columns.
     passes, bytes_read : int
-        Whole passes made for it.
+        Passes over all data made to find the columns, and bytes read in them.
     """
 
     cells: Cells

@@ -13,16 +13,16 @@ from spae_dask.storage.grids.xarray_blocks import Cells
 
 @dataclass(frozen=True, eq=False)
 class FittedGrid:
-    """What was fitted, and on what.
+    """A fitted encoder, with the grid that it was fitted on.
 
     Attributes
     ----------
     encoder : SparseEncoder
-        Of the matrix of the cells that were kept, weighted.
+        Encoder of the matrix of the kept cells, weighted.
     layout : GridLayout
         Dimensions, coordinates and attributes of the data.
     cells : Cells
-        Which cells are columns, and what they are multiplied by.
+        Cells that are columns, and the factors that multiply them.
     """
 
     encoder: SparseEncoder

@@ -56,7 +56,7 @@ class GridEncoder(BaseEstimator):  # type: ignore[misc]
         Divide cells by their standard deviations (divisor n - 1), before they are weighted: with weights that costs one
         more read. Cells without variance are left alone and never selected.
     missing : {"error", "mean", "zero"}, default "error"
-        What NaN means in cells that have data at other times.
+        Treatment of NaN in cells that have data at other times: refuse NaN, or fill it with the mean or with zero.
     missing_value : float or sequence of float, optional
         A number that stands for NaN, or several, before weights are applied.
     memory_limit, checkpoint, progress, **parameters
@@ -67,11 +67,11 @@ class GridEncoder(BaseEstimator):  # type: ignore[misc]
     encoder_ : SparseEncoder
         Fitted on the cells that were kept, weighted; its columns are named after their places.
     certificate_ : Certificate
-        What is known about the loss, of weighted data. Its passes count the one that looked for cells without data.
+        Certificate of the loss on the weighted data. Its passes include the one that looked for cells without data.
     layout_ : GridLayout
         Dimensions, coordinates and attributes.
     cells_ : Cells
-        Which cells are columns, and what they are multiplied by.
+        Cells that are columns, and the factors that multiply them.
 
     Examples
     --------
@@ -157,7 +157,7 @@ class GridEncoder(BaseEstimator):  # type: ignore[misc]
 
     @property
     def certificate_(self) -> Certificate:
-        """What is known about the loss of the weighted data."""
+        """Certificate of the loss on the weighted data."""
         check_is_fitted(self)
         return self.encoder_.certificate_
 
@@ -173,13 +173,13 @@ class GridEncoder(BaseEstimator):  # type: ignore[misc]
         return fitted.on_grid(patterns, "decoder", dict(fitted.layout.attrs))
 
     def mean(self) -> xr.DataArray:
-        """What is subtracted from each cell, in units of the data."""
+        """Mean that is subtracted from each cell, in units of the data."""
         fitted, layout = self._fitted(), self.layout_
         means = layout.on_grid(fitted.unweighted(fitted.encoder.mean_), fitted.cells.numbers, np.nan)
         return layout.labelled(means, (), "mean", dict(layout.attrs))
 
     def selected(self) -> xr.DataArray:
-        """Which cells each component uses: booleans (component, grid)."""
+        """Mask of the cells that each component uses: booleans (component, grid)."""
         fitted = self._fitted()
         used = fitted.encoder.components_ != 0
         return fitted.on_grid(used, "selected", fitted.described("cells used by sparse components"), fill=False)
@@ -224,7 +224,7 @@ class GridEncoder(BaseEstimator):  # type: ignore[misc]
         NonFiniteInput
             If a selected cell is NaN (without values to fill in) or infinite; at once for data in memory.
         InvalidInput
-            If the grid is another one.
+            If the grid is not that of the fit.
         """
         return scores_of(da, self._fitted())
 

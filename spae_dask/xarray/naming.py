@@ -11,17 +11,17 @@ from spae_dask.storage.grids.xarray_blocks import Cells
 def named_error(
     error: NonFiniteInput, array: xr.DataArray, sample_dims: tuple[str, ...], layout: GridLayout, cells: Cells
 ) -> NonFiniteInput:
-    """The same error, with the sample and the cell by name where the place is known.
+    """Add the names of the sample and the cell to an error, if the position is known.
 
     Parameters
     ----------
     error : NonFiniteInput
     array : xarray.DataArray
     sample_dims : tuple of str
-        What the rows are along.
+        Dimensions of the rows.
     layout : GridLayout
     cells : Cells
-        What the columns are.
+        Cells that are the columns.
     """
     if error.place is None:
         return error

@@ -15,7 +15,7 @@ from spae_dask.xarray.fitted_grid import FittedGrid
 
 @dataclass(frozen=True, eq=False)
 class LoadedGrid:
-    """What was on disk."""
+    """Contents of a grid encoder read from disk."""
 
     parameters: dict[str, Any]
     fitted: FittedGrid
