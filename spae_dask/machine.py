@@ -14,7 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 LIMIT_FILES = {"cgroup": ("memory.limit_in_bytes",), "cgroup2": ("memory.max", "memory.high")}
-"""Where the two versions of control groups keep limits; without one they say ``max``, or a number beyond any memory."""
+"""Files that hold the memory limits of control groups, by version. Without a limit they hold ``max``, or a number
+beyond any memory."""
 
 M_MMAP_THRESHOLD = -3
 """Number of the parameter in glibc's ``malloc.h``."""
@@ -44,7 +45,7 @@ def return_freed_arrays() -> None:
 
 
 def returns_freed_arrays() -> bool:
-    """Whether arrays that this process frees go back to the system at once."""
+    """Return True if arrays that this process frees go back to the system at once."""
     glibc = "CS_GNU_LIBC_VERSION" in os.confstr_names
     return _fixed or not glibc or any(name in os.environ for name in FIXED_BY)
 
@@ -55,7 +56,7 @@ def memory_nbytes(proc: Path = Path("/proc/self")) -> int:
     Parameters
     ----------
     proc : Path
-        What the kernel tells about the process.
+        Folder in which the kernel describes the process.
     """
     from distributed.system import MEMORY_LIMIT  # here, so that a command can set up its memory before it imports more
 

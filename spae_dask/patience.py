@@ -1,4 +1,4 @@
-"""How often, and after which waits, what failed for a passing reason is tried again: the one policy of the package.
+"""Retry policy of the package: the number of retries after a transient error, and the waits between them.
 
 Requests to object stores follow it one by one, blocks of all other sources in the task that reads them; what has been
 tried as often as this says is never tried again above it. Pure.

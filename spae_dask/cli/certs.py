@@ -37,8 +37,8 @@ def certs(
 ) -> None:
     """Make an authority, and certificates for scheduler, workers and client.
 
-    Whoever holds one of them can run code on the cluster: files are for their
-    owner only. Nothing is overwritten.
+    Anyone who holds one of these files can run code on the cluster, so only their
+    owner can read them. Nothing is overwritten.
     """
     with session("certs", shown) as screen:
         from spae_dask.clusters.certificates import make_certificates

@@ -47,8 +47,8 @@ def fit_part(*, part: PartArgument, given: FitGiven, checkpoint: SharedCheckpoin
     once or again: what is stored is not read twice. A fit of several passes
     (`spae plan` tells) is done in rounds, because a pass begins when the one
     before it is whole: run all parts once for every pass, then fit-finish.
-    How many rounds a sample takes, or a sketch to --eps or --keep, the data decide:
-    fit-finish ends with 75 as long as one more is needed.
+    The data decide how many rounds a sample takes, or a sketch to --eps or --keep.
+    While one more round is needed, fit-finish ends with exit code 75.
 
     Ends with 0 when its share of the pass at hand is done, also if it was done
     before: a job that a scheduler starts again has only the rest to do.

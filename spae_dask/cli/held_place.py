@@ -39,7 +39,7 @@ class HeldPlace:
 
     @property
     def memory(self) -> str | None:
-        """What each process may use."""
+        """Memory limit of each process, as given."""
         return self.place.memory
 
     @contextmanager

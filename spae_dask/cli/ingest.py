@@ -26,7 +26,7 @@ EXAMPLES = """Examples:
 
 
 class Codec(StrEnum):
-    """How chunks are compressed."""
+    """Compression of chunks."""
 
     lz4_shuffle = "lz4-shuffle"
     lz4_bitshuffle = "lz4-bitshuffle"

@@ -28,10 +28,10 @@ class PerformanceReport:
     Parameters
     ----------
     path : str or None
-        Where.
+        File that the page is written to.
     asked : bool
-        Whether the command line asks for it. What a setting asks for is written where there is a cluster, and left out
-        where there is none.
+        True if the command line asks for the page. A page that a setting asks for is written if there is a cluster, and
+        left out otherwise.
     """
 
     path: str | None = None
@@ -104,7 +104,7 @@ NO_REPORT = PerformanceReport()
 
 
 def wanted_report(given: str | None, output: str | None = None) -> PerformanceReport:
-    """What the command line asks for; else what the setting ``performance-report`` does.
+    """Return the report that the command line asks for, or else the one of the setting ``performance-report``.
 
     Raises
     ------

@@ -31,7 +31,7 @@ class Interrupted(KeyboardInterrupt):
     Parameters
     ----------
     signum : int
-        Which.
+        Number of the signal.
     """
 
     def __init__(self, signum: int) -> None:

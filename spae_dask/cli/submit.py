@@ -24,7 +24,7 @@ EXAMPLES = """Examples:
 
 
 class System(StrEnum):
-    """Where jobs go."""
+    """Batch system that jobs are submitted to."""
 
     slurm = "slurm"
     kubernetes = "kubernetes"

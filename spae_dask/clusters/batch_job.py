@@ -17,13 +17,13 @@ class BatchJob:
     words : tuple of str
         The command after ``spae``.
     folder : str
-        Where it runs.
+        Folder in which the job runs.
     driver : Driver
-        What it asks for.
+        Resources that the job asks for.
     grace : int
         Seconds before the end of its time at which it is told to stop.
     max_resubmits : int
-        How often it may start again.
+        Largest number of times that the job may start again.
     """
 
     name: str

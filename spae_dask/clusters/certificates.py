@@ -23,7 +23,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from spae_dask.errors import InvalidInput, OutputExists, StorageError
 
 ROLES = ("scheduler", "worker", "client")
-"""Who gets a certificate, NAME.pem, and its key, NAME-key.pem; those of the authority are ca.pem and ca-key.pem."""
+"""Holders of a certificate, NAME.pem, and its key, NAME-key.pem. Those of the authority are ca.pem and ca-key.pem."""
 
 MAX_DAYS = 3650
 
@@ -46,7 +46,7 @@ def make_certificates(folder: str | Path, *, hosts: Sequence[str] = (), days: in
     hosts : sequence of str
         Names and addresses of the machines, beside the loopback ones.
     days : int
-        How long all of them are valid, 1 to 3650.
+        Number of days for which all certificates are valid, 1 to 3650.
 
     Returns
     -------

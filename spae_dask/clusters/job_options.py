@@ -66,7 +66,7 @@ def job_options(spec: QueueSpec, name: str) -> dict[str, Any]:
 
 
 def grid_engine_memory(spec: QueueSpec) -> str:
-    """What ``-l`` asks for: memory of each slot, since that is what Grid Engine counts."""
+    """Return the memory request for ``-l``. It is the memory of each slot, since Grid Engine counts by slot."""
     asked = []
     for resource in (spec.memory_resource or "h_vmem").split(","):
         nbytes = spec.memory + (ADDRESSES_NBYTES * spec.n_processes if resource in COUNT_ADDRESSES else 0)
@@ -75,7 +75,7 @@ def grid_engine_memory(spec: QueueSpec) -> str:
 
 
 def grid_engine_directives(spec: QueueSpec) -> list[str]:
-    """What dask-jobqueue's SGE leaves out, then the user's own.
+    """Return the directives that dask-jobqueue's SGE leaves out, then the user's own.
 
     Without ``-S``, Grid Engine lets the queue's shell run the script, whatever its first line says: often csh, which
     knows no ``export``, or a sh that knows no ``source``. Without ``-pe``, a job of several cores gets one. And a job
@@ -107,7 +107,7 @@ def variables(spec: QueueSpec) -> dict[str, str]:
 
 
 def certificates_folder(spec: QueueSpec) -> Path:
-    """Where certificates of workers lie while a run lasts: the folder of the logs.
+    """Return the folder that holds the certificates of workers during a run: the folder of the logs.
 
     Raises
     ------

@@ -28,7 +28,7 @@ def cluster_manifest(spec: KubernetesSpec, name: str) -> Manifest:
     Parameters
     ----------
     spec : KubernetesSpec
-        What to ask for.
+        Resources to ask for.
     name : str
         Of the cluster.
     """
@@ -43,7 +43,7 @@ def cluster_manifest(spec: KubernetesSpec, name: str) -> Manifest:
 
 
 def cluster_spec(spec: KubernetesSpec, name: str, *options: str) -> Manifest:
-    """What a DaskCluster and the cluster of a DaskJob have in common; ``options`` are of the scheduler."""
+    """Return the part that a DaskCluster and the cluster of a DaskJob share; ``options`` are the scheduler's."""
     # all pods of the namespace connect to it; without pages, the HTTP port is there for probes and for the operator
     words = ["dask", "scheduler", "--host", "0.0.0.0", *options]  # noqa: S104
     words += [] if spec.dashboard else ["--no-dashboard"]

@@ -1,4 +1,4 @@
-"""What batch systems are asked beside taking and removing one job: whether they would, what they hold, why it waits."""
+"""Queue commands beside submitting and removing one job: dry runs, lists of jobs, and reasons why a job waits."""
 
 import re
 from contextlib import suppress
@@ -59,7 +59,7 @@ def held_numbers(kind: str, name: str) -> set[str]:
 
 
 def reason(kind: str, name: str, ids: list[str]) -> str:
-    """Why jobs wait, as the batch system has it.
+    """Return the batch system's reasons why jobs wait.
 
     Parameters
     ----------

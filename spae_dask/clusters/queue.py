@@ -123,7 +123,7 @@ def job_script(spec: QueueSpec, scheduler: str, name: str) -> str:
 
 
 def _patience(spec: QueueSpec) -> dict[str, str]:
-    """How long a pass waits when all jobs have ended at once: as long as for the first, unless the user says.
+    """Return the wait of a pass for which all jobs have ended at once: as long as for the first, unless the user says.
 
     It is set when the scheduler has started, which reads it for something else.
     """

@@ -34,12 +34,12 @@ Waiting = dict[str, Any]
 
 
 class Replacing:
-    """What is known of the jobs of a cluster.
+    """State of the jobs of a cluster.
 
     Parameters
     ----------
     cluster : SpecCluster
-        Whose processes are jobs with a ``job_id``, of which it has as many as it should.
+        Cluster whose processes are jobs with a ``job_id``. It replaces a process that is missing.
     in_queue : callable, optional
         Gives the numbers of the jobs that the queue holds; without it, jobs that never had a worker are not missed.
     """

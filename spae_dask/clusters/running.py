@@ -15,7 +15,7 @@ from spae_dask.errors import ClusterUnavailable
 from spae_dask.workers import no_workers_seconds, wait_for_worker
 
 TIMEOUT_SECONDS = 8
-"""How long a scheduler may take to answer, if no other time is given."""
+"""Longest time, in seconds, that a scheduler may take to answer, if no other time is given."""
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from spae_dask.toml.file import TomlFile
 from spae_dask.toml.tables import checked_table
 
 SUFFIX = ".toml"
-"""What the name of a cluster file ends with."""
+"""Suffix of the name of a cluster file."""
 
 SPECS: dict[str, type[Spec]] = {
     "local": LocalSpec,

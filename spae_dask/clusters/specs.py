@@ -11,7 +11,7 @@ MEMORY_FOR_ROWS = 0.9
 
 
 class Spec(BaseModel):
-    """What all kinds have.
+    """Fields that all kinds of cluster share.
 
     ``timeout`` is how long the first worker may take to appear.
     """
@@ -67,7 +67,7 @@ class SchedulerSpec(Spec):
 
 
 class Driver(BaseModel):
-    """What the job that runs a whole pipeline asks for, when `spae submit` makes one."""
+    """Resources of the job that runs a whole pipeline, when `spae submit` makes one."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 

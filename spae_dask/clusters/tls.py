@@ -10,11 +10,11 @@ from distributed.security import Security
 from spae_dask.errors import InvalidInput, NotFound
 
 FILES = {"tls_ca_file": "ca.pem", "tls_client_cert": "client.pem", "tls_client_key": "client-key.pem"}
-"""What a client needs of the folder; the authority's key is better kept elsewhere."""
+"""Files of the folder that a client needs. Keep the authority's key elsewhere."""
 
 
 def client_security(address: str, folder: str | None) -> Security | None:
-    """What a client of the scheduler at ``address`` shows and asks for; None over plain TCP.
+    """Return the certificates and checks for a client of the scheduler at ``address``; None over plain TCP.
 
     Parameters
     ----------

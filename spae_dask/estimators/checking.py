@@ -1,4 +1,4 @@
-"""What is wrong, or odd, with data: one pass, before a fit fails on them."""
+"""Check of data for errors and oddities, in one pass, before a fit fails on them."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -28,7 +28,7 @@ class DataCheck:
     Attributes
     ----------
     source, dtype, layout : str
-        What was looked at, and how it is cut into row blocks.
+        Data that were checked, type of their entries, and layout of their row blocks.
     shape : tuple of int
         ``(n, d)``.
     expected_chunks, missing_chunks : int or None

@@ -37,7 +37,7 @@ class CheckpointAt:
     place : str or Path
         Folder or URL.
     share : Share or None
-        Which spans to sweep, if not all that are missing.
+        Part of the spans to reduce; None for all that are missing.
     """
 
     place: Place
@@ -45,7 +45,7 @@ class CheckpointAt:
 
 
 def checkpoint_at(given: object) -> CheckpointAt | None:
-    """What an estimator's parameter ``checkpoint`` asks for.
+    """Return the checkpoint that an estimator's parameter ``checkpoint`` asks for.
 
     Raises
     ------
@@ -76,15 +76,16 @@ def open_checkpoint(
     Parameters
     ----------
     wanted : CheckpointAt or None
-        Where.
+        Checkpoint to open; None for none.
     counted : Counted
         The data, of which a sample is read.
     kind, strategy : str
-        What is run, and the strategy taken.
+        Kind of run, and the strategy taken.
     parameters : dict
         All that decides what comes of it.
     n_passes : int, optional
-        How many it makes, if that is known; a process that does a part of it ends when the last is whole.
+        Number of passes of the run, if it is known. A process that does a part of the run ends when the last pass is
+        complete.
 
     Raises
     ------
@@ -131,7 +132,7 @@ def with_note(plan: Plan, wanted: CheckpointAt | None) -> Plan:
 
 
 def _known_by(counted: Counted) -> dict[str, Any]:
-    """What tells these data from others: name, shape, blocks, stored objects, and a sample of what they hold."""
+    """Return the identity of the data: name, shape, blocks, stored objects, and a sample of their entries."""
     source = counted.source
     bounds = np.asarray(source.bounds, dtype=np.int64)
     known = {

@@ -50,7 +50,7 @@ class ColumnSelector(CertificateRepr, SelectorMixin, BaseEstimator):  # type: ig
     certificate_ : Certificate
         Loss of the best k-component encoder on these columns, against PCA's.
     plan_ : Plan
-        What the fit was expected to read, hold and take.
+        Plan of the fit: the passes it was expected to make, and the memory and time it was expected to need.
     n_features_in_, n_samples_seen_ : int
         Sizes.
     """

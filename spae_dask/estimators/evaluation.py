@@ -85,7 +85,7 @@ def plan_evaluation(source: RowBlocks, codec: Codec, strategy: str, resources: R
     strategy : {"auto", "gram", "tsqr", "sketch"}
         As for `evaluate`.
     resources : Resources
-        Where it would run.
+        Planned resources of the run.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What a fitted encoder does with rows: encode, decode, and say how much of them it explains."""
+"""Methods of a fitted encoder on rows: encode them, decode codes, and report the share of variance explained."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a notebook shows of an estimator: scikit-learn's diagram and, once it is fitted, its certificate."""
+"""Notebook view of an estimator: scikit-learn's diagram and, after a fit, its certificate."""
 
 from typing import Any
 

@@ -52,10 +52,11 @@ def plan(
     memory_limit : int or str, optional
         Bytes a process may use in all, such as ``"2GB"``; the workers' limits, or this machine's memory, if not given.
     calibrate : bool
-        Whether rates are measured. If not, times are at nominal rates and nothing is read; so it is for dask arrays,
-        whose blocks are not computed to plan with.
+        True to measure rates by reading a little of the data. False to use nominal rates and to read nothing. Dask
+        arrays always use nominal rates, since planning computes none of their blocks.
     resources : Resources, optional
-        Where a run would be, if not on the active client or in this process; ``memory_limit`` is then not looked at.
+        Resources to plan for; by default those of the active client, or of this process. If given, ``memory_limit`` is
+        ignored.
     **parameters
         All others of ``SparseEncoder``, but for ``checkpoint`` and ``progress``.
 

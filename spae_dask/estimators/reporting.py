@@ -41,15 +41,15 @@ def write_report(
     encoder : SparseEncoder
         Fitted or loaded.
     name : str
-        What the page calls it: its path.
+        Name of the encoder on the page: its path.
     output : str or Path
-        Where to.
+        File that the page is written to.
     curve : SparsityPath, optional
         Losses of encoders of other sizes; those that came with the encoder, if any, in their absence.
     origin : str
-        Where ``curve`` comes from, for people.
+        Origin of ``curve``, in words for people.
     overwrite : bool
-        Whether a file there may be replaced.
+        True to replace an existing file.
 
     Raises
     ------

@@ -38,11 +38,11 @@ def save_encoder(
     encoder : SparseEncoder
         Fitted.
     path : str or Path
-        Where; usually ends in ``.zarr``.
+        Path of the new store; usually ends in ``.zarr``.
     source : object, optional
         The data it was fitted on, to be fingerprinted for the record.
     overwrite : bool
-        Whether an encoder of that name may be replaced.
+        True to replace an existing encoder of that name.
     attach : callable, optional
         As for ``write_encoder``.
     """

@@ -52,28 +52,31 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         the price of one more read; the target then holds with that decoder, and the bound is on its loss.
     selection : {"dual-set", "barrier", "adaptive", "adaptive-paper", "adaptive-derandomized", "greedy", \
 "full-greedy", "leverage", "pivoted-qr", "exchange"}, default "dual-set"
-        How the paper's methods choose columns; the polished encoder starts from them. ``"barrier"`` and
-        ``"adaptive-paper"`` are the paper's own variants: dual-set's barrier recursion for one component too, and 5k
-        columns of that, then adaptive sampling. With ``method="iterative"`` they choose each component's columns, as
-        in the paper; ``"dual-set"`` stands for a deterministic choice with a smaller bound there.
+        Method of the paper that chooses columns. The polished encoder starts from its choice. ``"barrier"`` and
+        ``"adaptive-paper"`` are the paper's own variants. The first uses dual-set's barrier recursion for one component
+        too. The second takes 5k columns from that recursion, then makes adaptive sampling. With ``method="iterative"``
+        they choose each component's columns, as in the paper. ``"dual-set"`` then stands for a deterministic choice
+        with a smaller bound.
     center, scale : bool, default True and False
         Take X about its column means; divide columns by their standard deviations (divisor n - 1; columns without
         variance are left alone and never selected).
     strategy : {"auto", "gram", "tsqr", "sketch", "stream", "sample", "paper"}, default "auto"
-        What the read leaves behind: a float64 Gram matrix, or a triangular factor, which keeps more digits of float64
-        data at twice the work. ``"sketch"``, for any number of columns: a sketch proposes candidate columns, a second
-        read settles them; the loss is exact, PCA's is an estimate between certified bounds. ``"stream"``, for any
-        number of columns, and rows that come by once: Frequent Directions and exact column norms; the loss, too, is an
-        estimate between certified bounds, and ``partial_fit`` goes on from it. Up to a few hundred columns ``"gram"``
-        and ``"tsqr"`` cost no more and are exact. ``"paper"`` is the paper's
-        own pipeline for its batch encoder: four passes or more, each with a thin state, for any number of columns.
-        ``"auto"`` takes one read up to 5,000 columns, if that fits in memory, and the sketch beyond.
+        Strategy of the fit: the passes it makes, and the state they keep. ``"gram"`` keeps a float64 Gram matrix.
+        ``"tsqr"`` keeps a triangular factor, which keeps more digits of float64 data at twice the work. ``"sketch"``,
+        for any number of columns, selects candidate columns from a sketch and refits on them in a second pass. Its loss
+        is exact; PCA's loss is an estimate between certified bounds. ``"stream"``, for any number of columns and rows
+        that come by once, keeps Frequent Directions and exact column norms. There the loss, too, is an estimate between
+        certified bounds, and ``partial_fit`` resumes from the fit. Up to a few hundred columns ``"gram"`` and
+        ``"tsqr"`` cost no more and are exact. ``"paper"`` is the paper's own pipeline for its batch encoder: four
+        passes or more, each with a thin state, for any number of columns. ``"auto"`` takes one pass up to 5,000
+        columns, if that fits in memory, and the sketch beyond.
     precision : {"exact", "fast"}, default "exact"
         ``"exact"``: all arithmetic is in float64. ``"fast"``: products of rows are made in float32 and summed in
         float64, at about half the time. ``certificate_.loss_error`` bounds the error that this may make, about 1e-4 of
         the total for most encoders.
     missing : {"error", "mean", "zero"}, default "error"
-        What NaN means: refuse it, or fill it with the column's mean (one more read) or with zero.
+        Treatment of NaN: ``"error"`` refuses it, ``"mean"`` fills it with the column's mean (one more pass), and
+        ``"zero"`` fills it with zero.
     missing_value : float or sequence of float, optional
         A number that stands for missing beside NaN, such as -1 in integer genotypes, or several, such as
         ``[-1, -2]``: in ``fit`` and wherever the encoder is applied. A stored matrix is converted block by block, to
@@ -152,15 +155,16 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
     constant_features_ : ndarray of int
         Features without variance.
     fill_ : ndarray (d,) or None
-        What stands for NaN entries; None if they are refused.
+        Values that replace NaN entries, one a column; None if NaN is refused.
     selected_rows_ : ndarray of int64
         Rows the decoder is made of, only with ``method="doubly-sparse"``.
     certificate_ : Certificate
         The loss against PCA's and how it is known.
     plan_ : Plan
-        What the fit was expected to read, hold and take; not after ``partial_fit``.
+        Plan of the fit: the passes it was expected to make, and the memory and time it was expected to need. Missing
+        after ``partial_fit``.
     measured_ : Measured
-        What it took; not after ``partial_fit``, nor of loaded encoders.
+        Measured time and memory of the fit. Missing after ``partial_fit``, and for loaded encoders.
     n_components_, n_features_in_, n_samples_seen_ : int
         Sizes.
     seed_ : int

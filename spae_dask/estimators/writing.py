@@ -29,7 +29,7 @@ from spae_dask.storage.writing.zarr_sink import create_sink, unit_rows_for
 
 @dataclass(frozen=True)
 class WriteReport:
-    """What was written.
+    """Summary of a written array of codes.
 
     Attributes
     ----------
@@ -87,9 +87,9 @@ def transform_to_zarr(
     encoder : SparseEncoder
         Fitted, or loaded.
     path : str
-        Where the Zarr array (n, k) shall appear: a local path, or a URL of s3 or gs.
+        Target of the Zarr array (n, k): a local path, or a URL of s3 or gs.
     overwrite : bool
-        Whether a store of that name may be replaced.
+        True to replace an existing store of that name.
     memory_limit : int or str, optional
         Bytes a process may use in all.
     progress : callable, optional
@@ -129,6 +129,6 @@ def transform_to_zarr(
 
 
 def _as_read(given: RowBlocks, encoder: RowEncoder) -> tuple[RowBlocks, RowMap]:
-    """What is read to encode these rows, the columns used alone if that is less, and what encodes it."""
+    """Return the source to read and its row map. The used columns are read alone if that is less."""
     alone = columns_alone(given, encoder.columns)
     return (given, encoder) if alone is None else (alone, SelectedRowEncoder(encoder))

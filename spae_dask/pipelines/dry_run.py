@@ -1,4 +1,4 @@
-"""What a run would do, step by step, without doing any of it."""
+"""Description of a run, step by step, without running any of it."""
 
 from dataclasses import replace
 
@@ -19,9 +19,9 @@ def dry_run(pipeline: Pipeline, where: Where, *, force: bool, tell: Tell) -> Non
     Parameters
     ----------
     pipeline : Pipeline
-        What would run.
+        Pipeline to describe.
     where : Where
-        Where it would.
+        Execution target of the run.
     force : bool
         As for a run.
     tell : callable

@@ -25,9 +25,9 @@ def write_csv(records: Sequence[Mapping[str, Any]], path: str | Path, *, overwri
     records : sequence of mappings
         At least one.
     path : str or Path
-        Where to.
+        File that the records are written to.
     overwrite : bool
-        Whether a file there may be replaced.
+        True to replace an existing file.
     """
     with (
         publish(path, overwrite=overwrite) as work,

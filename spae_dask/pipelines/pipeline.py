@@ -28,7 +28,7 @@ class Node:
     step : Step
         Its table.
     line : int
-        Where that starts.
+        Line on which the step's table starts.
     files : Mapping
         Path or URL (or name, if built in) of each input, by the key that names it.
     made_by : Mapping
@@ -36,7 +36,7 @@ class Node:
     outputs : Mapping
         Path of each output, by suffix.
     record : Path
-        Where what is known of its last run is kept.
+        File that records the last run of the step.
     """
 
     step: Step
@@ -140,7 +140,7 @@ def _resolve(
 
 
 def _made(given: Input, steps: tuple[Step, ...], earlier: Mapping[str, Node]) -> Path:
-    """What an earlier step writes."""
+    """Return the path that an earlier step writes."""
     name = given.value[1:]
     node = earlier.get(name)
     if node is not None and node.step.makes == given.wants:

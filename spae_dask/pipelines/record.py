@@ -1,4 +1,4 @@
-"""What is known of the last run of a step: a small JSON file beside its outputs, from which a rerun tells what to do.
+"""Record of the last run of a step: a small JSON file beside its outputs. A rerun reads it to decide what to run.
 
 A step's fingerprint covers the package's version, its parameters and its inputs: of files their content, of an earlier
 step's output that step's fingerprint. So a change anywhere reaches all steps that depend on it, and only those.
@@ -40,11 +40,11 @@ class Record:
     outputs : dict of str
         Fingerprint of each output, by file name; empty while the step is not finished.
     result : dict
-        What the step reports.
+        Report of the step.
     seconds : float
-        How long it took.
+        Time that the step took, in seconds.
     date : str
-        When it began, UTC.
+        Time at which the run began, UTC.
     """
 
     kind: str
@@ -130,7 +130,7 @@ def read_record(path: Path) -> Record | None:
 
 
 def reason_to_run(node: Node, now: Record, last: Record | None) -> str | None:
-    """Why a step has to run; None if its outputs are there and would come out the same.
+    """Return the reason for which a step has to run; None if its outputs are there and would come out the same.
 
     Parameters
     ----------

@@ -15,18 +15,18 @@ Makes = Literal["matrix", "encoder", "path"]
 
 @dataclass(frozen=True)
 class Input:
-    """What a step reads.
+    """Input of a step.
 
     Attributes
     ----------
     key : tuple
-        Where in the step's table it is named.
+        Key in the step's table that names the input.
     value : str
         As written: a path, a URL, or ``@`` and the name of an earlier step.
     wants : {"matrix", "encoder", "path"}
-        What it must be.
+        Kind of input that the step needs.
     raw : bool
-        Whether the stored numbers of a matrix are read, whatever its attributes declare.
+        True to read the stored numbers of a matrix, without regard to its attributes.
     mask : str or None
         Column of ``var`` that chooses columns of a matrix, as for ``open_matrix``.
     """
@@ -39,7 +39,7 @@ class Input:
 
 
 class Step(BaseModel):
-    """What all steps have. Outputs are named after the step: its name and a suffix.
+    """Fields that all steps share. Outputs are named after the step: its name and a suffix.
 
     A kind may say what it ``makes`` for later steps, and whether it is run ``always``, because its outcome depends on
     where it runs.
@@ -56,7 +56,7 @@ class Step(BaseModel):
 
     @property
     def inputs(self) -> tuple[Input, ...]:
-        """What the step reads."""
+        """Return the inputs of the step."""
         return ()
 
     @property

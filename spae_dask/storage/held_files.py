@@ -20,7 +20,7 @@ SHARE = 4
 
 
 def is_held(path: str) -> bool:
-    """Whether a path is, by its name, that of a file that is read whole."""
+    """Return True if the name of a path is that of a file which is read whole."""
     return path.lower().endswith((*SUFFIXES, *NETCDF))
 
 

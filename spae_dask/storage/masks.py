@@ -63,9 +63,9 @@ def find_mask(
     n_columns : int
         d, of the matrix.
     called : str
-        How messages call the data.
+        Name of the data in messages.
     advice : str
-        How to ask for all columns.
+        Advice on the way to ask for all columns.
 
     Raises
     ------

@@ -51,7 +51,7 @@ def refuse_odd_chunks(array: "zarr.Array[Any]", store: Store, keys: Iterable[str
     array : zarr.Array
         Of numbers.
     store : zarr.abc.store.Store
-        Where it lies: of an array whose chunks were counted, the one beneath.
+        Store that holds the array. For an array with counted chunks it is the store beneath.
     keys : iterable of str
         Of chunks, or of shards, below the array; they may be absent.
 

@@ -57,18 +57,18 @@ def open_matrix(
         pass of its own); an ``xarray.DataArray`` of two dimensions, of which the first are the rows (of more:
         ``GridEncoder``); anything ``numpy.asarray`` makes a 2-d array of.
     array : str, optional
-        Which member, if ``x`` is a Zarr group or of AnnData: such as ``layers/counts`` or ``raw/X``.
+        Member to read, if ``x`` is a Zarr group or of AnnData: such as ``layers/counts`` or ``raw/X``.
     columns : sequence of str, optional
-        Which columns of a table, in memory or on disk, in that order: names, patterns such as ``expr_*``, ``@numeric``
-        for all columns of numbers, and ``!name`` or ``!pattern`` for all but those.
+        Columns of a table to read, in memory or on disk, in that order: names, patterns such as ``expr_*``,
+        ``@numeric`` for all columns of numbers, and ``!name`` or ``!pattern`` for all but those.
     mask : str, optional
         Boolean column of AnnData's ``var`` that chooses the columns, such as ``var/highly_variable``, which is the
         default if it is there, as in scanpy; ``none`` uses all columns. For ``raw/X`` it is a column of ``raw/var``,
         and all columns are the default.
     storage_options : mapping, optional
-        How to reach a URL of s3, gs, http or https: ``anon`` (bool: unsigned requests, for public buckets), and of s3
-        ``endpoint_url``, ``region`` and ``profile`` (str). What is not given is taken from the environment and from
-        AWS's profile files, credentials always.
+        Access to a URL of s3, gs, http or https. ``anon`` (bool) asks for unsigned requests, for public buckets. For s3
+        there are ``endpoint_url``, ``region`` and ``profile`` (str) as well. Missing options come from the environment
+        and from AWS's profile files; credentials always do.
     decode : bool, default True
         Decode dense Zarr arrays as xarray does, if their attributes declare it: ``_FillValue`` and ``missing_value``
         become NaN, ``_Unsigned`` is heeded, and numbers are multiplied by ``scale_factor`` and added to ``add_offset``.
@@ -80,7 +80,7 @@ def open_matrix(
     Returns
     -------
     RowBlocks
-        What ``SparseEncoder.fit``, ``plan`` and ``evaluate`` accept as well.
+        Source of rows. ``SparseEncoder.fit``, ``plan`` and ``evaluate`` accept it as well.
 
     Raises
     ------
@@ -227,7 +227,7 @@ def _dispatch(
 
 
 def is_anndata(x: Any) -> bool:
-    """Whether ``x`` is an AnnData object; nothing is imported to find out."""
+    """Return True if ``x`` is an AnnData object. Nothing is imported to find out."""
     module = sys.modules.get("anndata")
     return module is not None and isinstance(x, module.AnnData)
 

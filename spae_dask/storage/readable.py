@@ -1,4 +1,4 @@
-"""What can be read as a matrix, in words, and what is refused of anything that can."""
+"""Kinds of data that can be read as a matrix, in words, and checks that hold for all of them."""
 
 import math
 from typing import Any

@@ -24,7 +24,7 @@ class Problem:
     path : tuple
         Keys down to the place.
     message : str
-        What was given, and what is allowed.
+        Value that was given, and values that are allowed.
     """
 
     path: KeyPath
@@ -39,7 +39,7 @@ class TomlFile:
     path : Path
         The file.
     what : str
-        What it should be: "a pipeline" or "a cluster".
+        Expected content of the file: "a pipeline" or "a cluster".
 
     Attributes
     ----------
@@ -86,7 +86,7 @@ class TomlFile:
 
 
 def _named(problem: Problem) -> str:
-    """What is wrong, after the key if it is one key's."""
+    """Return the message of a problem, after its key if it is about one key."""
     return f"{_dotted(problem.path)}: {problem.message}" if problem.path else problem.message
 
 

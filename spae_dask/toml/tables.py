@@ -46,7 +46,7 @@ def checked_table(
 
 
 def _said(error: Any, model: type[BaseModel]) -> str:
-    """What pydantic found, in the words of this package."""
+    """Return pydantic's finding in the words of this package."""
     if error["type"] == "missing":
         return "it is missing from the table that starts here."
     if error["type"] == "extra_forbidden":

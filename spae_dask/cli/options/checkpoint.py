@@ -1,4 +1,4 @@
-"""What is kept so that a run can be gone on with."""
+"""Options that keep the work done, so that a later run can resume it."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
@@ -41,7 +41,7 @@ KeepCheckpointOption = Annotated[
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Where what is done is kept, and for how long."""
+    """Checkpoint of a run: its location, and the time it is kept for."""
 
     checkpoint: CheckpointOption = None
     keep_checkpoint: KeepCheckpointOption = False

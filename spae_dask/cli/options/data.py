@@ -1,4 +1,4 @@
-"""What a verb reads, and what of it."""
+"""Options that name the data a verb reads, and the part of them it uses."""
 
 import csv
 import shlex
@@ -105,7 +105,7 @@ StrictOption = Annotated[
 
 @dataclass(frozen=True)
 class WhichData:
-    """What of the data is meant."""
+    """Data that a verb reads, and the part of them it uses."""
 
     array: ArrayOption = None
     columns: ColumnsOption = None

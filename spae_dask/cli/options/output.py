@@ -1,4 +1,4 @@
-"""What is written, and over what."""
+"""Options for the output, and for overwriting it."""
 
 from typing import Annotated
 

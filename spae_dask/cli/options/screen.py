@@ -1,4 +1,4 @@
-"""What the screen shows."""
+"""Options for the console."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -38,7 +38,7 @@ LogJsonOption = Annotated[
 
 @dataclass(frozen=True)
 class ScreenOptions:
-    """What all verbs are given."""
+    """Options that all verbs share."""
 
     as_json: JsonOption = False
     quiet: QuietOption = False

@@ -1,4 +1,4 @@
-"""Where a verb runs, and with how much memory."""
+"""Options for the execution target of a verb, and for its memory."""
 
 import re
 from dataclasses import dataclass
@@ -91,7 +91,7 @@ PerformanceOption = Annotated[
 
 @dataclass(frozen=True)
 class Where:
-    """Which cluster, and how to be let in."""
+    """Cluster of a verb, and the certificates for it."""
 
     cluster: ClusterOption = None
     tls_dir: TlsDirOption = None

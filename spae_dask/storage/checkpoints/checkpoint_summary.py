@@ -1,4 +1,4 @@
-"""How far a checkpoint has come, for people."""
+"""Progress of a checkpoint, for people."""
 
 import json
 import re
@@ -16,7 +16,7 @@ MOST_SPANS = 1 << 20
 
 @dataclass(frozen=True)
 class PassProgress:
-    """How far a pass has come.
+    """Progress of a pass.
 
     Attributes
     ----------
@@ -40,9 +40,9 @@ class CheckpointSummary:
     place : str
         Path or URL.
     job : Job
-        What it is of.
+        Job of the checkpoint.
     created, seconds_old : str, float
-        When it was begun, and how long ago it was last written to.
+        Time at which the checkpoint was begun, and seconds since it was last written to.
     nbytes : int
         Of all files.
     passes : tuple of PassProgress
@@ -62,7 +62,7 @@ class CheckpointSummary:
 
 
 def summarize(place: str) -> CheckpointSummary:
-    """What a checkpoint is of and how far it has come.
+    """Return the job of a checkpoint, and its progress.
 
     Raises
     ------

@@ -30,7 +30,7 @@ class ObjectStates:
     Parameters
     ----------
     store : RemoteStore
-        What is below the address, to be written; pickles as the address alone.
+        Store below the address, open for writing. It pickles as the address alone.
     """
 
     store: RemoteStore

@@ -68,9 +68,9 @@ def ingest(
     codec : str, optional
         One of ``lz4-shuffle``, ``lz4-bitshuffle``, ``zstd-bitshuffle``, ``none``; by default chosen by type.
     array : str, optional
-        Which member, if the source is a Zarr group or of AnnData, such as ``layers/counts``.
+        Member to read, if the source is a Zarr group or of AnnData, such as ``layers/counts``.
     columns : sequence of str, optional
-        Which columns of a table, text or not: names, patterns such as ``expr_*``, ``@numeric`` for all columns of
+        Columns of a table to read, text or not: names, patterns such as ``expr_*``, ``@numeric`` for all columns of
         numbers, and ``!name`` or ``!pattern`` for all but those.
     mask : str, optional
         Boolean column of AnnData's ``var`` that chooses the columns, such as ``var/highly_variable``; by default all
@@ -79,7 +79,8 @@ def ingest(
         Type to store; by default the source's own (float64 for text). Rounding to a shorter float is allowed, a change
         of value to fit an integer or an overflow is not.
     header : bool, optional
-        Whether the first row of a text file holds names. Those of any table become the attribute ``feature_names``.
+        True if the first row of a text file holds names, False if it does not. Default: it does if it is not all
+        numbers. The names of any table become the attribute ``feature_names``.
     variable : str, optional
         Of a netCDF file or a Zarr dataset: which, if it is not the only one of its number of dimensions.
     sample_dim : str or sequence of str, optional
@@ -89,7 +90,7 @@ def ingest(
         Write data of Zarr arrays and netCDF files that declare how their numbers are coded, decoded as by
         :func:`spae_dask.open_matrix`. If False, write stored numbers. The output is a plain array in both cases.
     overwrite : bool
-        Whether a store at ``destination`` may be replaced.
+        True to replace an existing store at ``destination``.
     budget : int
         Most bytes to take at once, beside the libraries; about half of it is planned for arrays.
     watch : callable, optional

@@ -16,7 +16,7 @@ from spae_dask.storage.remote.address import Address
 from spae_dask.storage.remote.remote_store import RemoteStore, open_remote
 
 Piece = tuple[int, memoryview]
-"""Where it starts in the file, and the room to be filled."""
+"""Start of a piece in the file, and the buffer to fill."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class RemoteFile:
     Parameters
     ----------
     folder : RemoteStore
-        What is above the file.
+        Store of the folder above the file.
     base : str
         Its name there.
     """

@@ -1,4 +1,4 @@
-"""What a listing tells of a file or an object."""
+"""Description of a file or an object, as a listing gives it."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ class StoredFile:
     nbytes : int
         Its size.
     time : float
-        When it was written, in seconds since 1970.
+        Time at which it was written, in seconds since 1970.
     tag : str
         Changes whenever the object is written again: the ETag of an object store, size and time of a file.
     """

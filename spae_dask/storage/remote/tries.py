@@ -27,7 +27,7 @@ async def tried(
     *,
     repeats_itself: bool = False,
 ) -> T:
-    """What the request gives, tried as often as `patience` says.
+    """Return the result of a request, which is retried by the policy of `patience`.
 
     Parameters
     ----------
@@ -38,7 +38,8 @@ async def tried(
     done : str
         For messages: what was to be done to the key.
     repeats_itself : bool
-        Whether it is one of many requests that are repeated one by one already, so that it is made only once here.
+        True if many such requests are made, and each of them is retried already. The request is then made only once
+        here.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What a URL may hold that nobody may be told: a user with a password, and a query, which may be a signature.
+"""Secrets of a URL, which no message may show: a user with a password, and a query, which may be a signature.
 
 Such URLs are refused where data and encoders are opened, so that records, checkpoints and reports are free of them by
 construction; messages that quote what was given are cleaned before they are shown.

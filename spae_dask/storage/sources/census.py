@@ -1,4 +1,4 @@
-"""Which chunks of a Zarr array are stored.
+"""Stored and missing chunks of a Zarr array.
 
 A chunk that is not there reads as the fill value: legitimate when a writer skipped an all-zero chunk, a disaster when
 a file was lost. Nobody but the owner of the data can tell the two apart, so they are counted and named.
@@ -43,7 +43,7 @@ class ChunkCensus:
     first_missing : tuple of str
         Keys of the first few absent ones.
     fill_value : object
-        What they read as.
+        Value of their entries.
     inner : InnerCensus or None
         Inner chunks of the stored shards, where they were counted.
     """
@@ -94,7 +94,7 @@ class Counted(NamedTuple):
     census : ChunkCensus or None
         Of the source's own arrays; None if it is not in a Zarr store, or that cannot be listed.
     snapshot : Snapshot
-        What is stored of it.
+        Stored objects of the array.
     """
 
     source: RowBlocks

@@ -45,7 +45,7 @@ class CountedStore(WrapperStore[Store]):
     Parameters
     ----------
     store : Store
-        Where the array is.
+        Store that holds the array.
     path : str
         Of the array in the store.
     grid : tuple of int
@@ -75,7 +75,7 @@ class CountedStore(WrapperStore[Store]):
         return repr(self._store)
 
     async def get(self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None) -> Buffer | None:
-        """What is stored under ``key``.
+        """Return the value stored under ``key``.
 
         Raises
         ------
@@ -137,7 +137,7 @@ def grid_of(array: ZarrArray) -> tuple[int, ...]:
 
 
 def coordinates_of(key: str, n_dimensions: int) -> tuple[int, ...]:
-    """Where in the grid the object under ``key`` is: all of Zarr's own ways to name them end with the numbers."""
+    """Return the place in the grid of the object under ``key``. All of Zarr's key encodings end with its numbers."""
     return tuple(int(number) for number in re.findall(r"\d+", key)[-n_dimensions:])
 
 
@@ -147,7 +147,7 @@ def key_of(array: ZarrArray, number: int) -> str:
 
 
 def prefix_of(path: str) -> str:
-    """What keys of the array at a path of a store begin with."""
+    """Return the prefix of all keys of the array at a path of a store."""
     return f"{path}/" if path else ""
 
 

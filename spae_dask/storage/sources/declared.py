@@ -40,7 +40,7 @@ def declared_conversion(array: ZarrArray, name: str) -> Conversion | None:
     array : zarr.Array
         Of numbers, or nothing is declared.
     name : str
-        How messages call it.
+        Name of the array in messages.
 
     Raises
     ------

@@ -78,7 +78,7 @@ def _refuse_other_shape(source: Any, part: Any, where: str, name: str) -> None:
 
 
 def _holds(shape: tuple[int, ...], part: Any) -> bool:
-    """Whether an array of this shape has all that a virtual dataset takes of it."""
+    """Return True if an array of this shape holds all that a virtual dataset takes from it."""
     if part.src_space.get_select_type() == h5py.h5s.SEL_ALL:
         return math.prod(shape) >= int(part.vspace.get_select_npoints())
     ends = part.src_space.get_select_bounds()[1]
@@ -101,7 +101,7 @@ def _refuse_short_files(dataset: Any) -> None:
 
 
 def _found(name: str, holder: str, prefix: str) -> str | None:
-    """Where HDF5 finds a file that another one names."""
+    """Return the path at which HDF5 finds a file that another file names."""
     beside = str(Path(holder).parent)
     given = os.environ.get(prefix, "").replace("${ORIGIN}", beside)
     candidates = [str(Path(folder, name)) for folder in ([given] if given else []) + [beside, ""]]

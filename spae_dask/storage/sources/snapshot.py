@@ -50,7 +50,8 @@ class StoredObjects:
     where : str
         The array or the files, for messages.
     numbers : ndarray of int64
-        Which objects are stored, ascending: places in the array's grid in row-major order, or in the list of files.
+        Numbers of the stored objects, ascending: places in the array's grid in row-major order, or in the list of
+        files.
     marks : ndarray of uint64
         A mark of size and time for each of them.
     name : callable

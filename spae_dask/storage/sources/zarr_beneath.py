@@ -10,7 +10,7 @@ from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
 from spae_dask.storage.sources.counted import ArrayChange
 
 INNER = ("array", "_array")
-"""Where xarray's lazy arrays keep what they wrap."""
+"""Attributes in which xarray's lazy arrays keep the array they wrap."""
 
 
 def change_in_graph(array: da.Array, change: ArrayChange) -> da.Array:

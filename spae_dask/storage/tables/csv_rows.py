@@ -152,8 +152,8 @@ def open_csv(path: Path, *, header: bool | None = None, columns: Sequence[str] |
     path : Path
         A file whose name ends in one of `SUFFIXES`.
     header : bool, optional
-        Whether the first row names the columns. By default it must, and a row of numbers only is refused, since it
-        might be either; but quoted numbers above bare ones are names.
+        True if the first row names the columns, False if it does not. By default it must name them: a row of numbers
+        only is refused, since it might be either. Quoted numbers above bare ones are names.
     columns : sequence of str, optional
         Names, patterns and words of the columns to read, as for `choose_columns`. Columns of numbers are told by the
         first rows.
@@ -219,7 +219,7 @@ def _first_record(file: IO[str], path: Path) -> tuple[str, int]:
 
 
 def _quoted_above_bare(sample: str, record: str, delimiter: str) -> bool:
-    """Whether all cells of the first record are quoted, as many programs quote names, and none of the next are."""
+    """Return True if all cells of the first record are quoted, as names often are, and none of the next are."""
     cells = record.strip().split(delimiter)
     return all(len(cell) > 1 and cell[0] == cell[-1] == '"' for cell in cells) and (
         '"' not in sample[len(record) :].partition("\n")[0]

@@ -17,12 +17,12 @@ Numbers = npt.NDArray[Any]
 
 
 def is_frame(x: Any) -> bool:
-    """Whether an object is a table of named columns."""
+    """Return True if an object is a table of named columns."""
     return (_library(x), type(x).__name__) in FRAMES
 
 
 def is_pandas(x: Any) -> bool:
-    """Whether it is one of pandas."""
+    """Return True if it is a table of pandas."""
     return (_library(x), type(x).__name__) == PANDAS
 
 

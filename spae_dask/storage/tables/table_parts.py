@@ -9,7 +9,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class FileParts:
-    """What a file tells of itself before its rows are read.
+    """Metadata of a table file, known before its rows are read.
 
     Attributes
     ----------
@@ -20,7 +20,7 @@ class FileParts:
     types : dict of numpy.dtype
         Of the chosen columns, by name.
     nulls : bool
-        Whether columns that are no floats have nulls, or may.
+        True if columns of other types than floats have nulls, or may have them.
     part_nbytes : int
         Bytes held for the largest part while it is decoded, at most.
     """

@@ -1,4 +1,4 @@
-"""How a matrix is cut into chunks and shards. Pure: shapes in, shapes out."""
+"""Cut of a matrix into chunks and shards. Pure: shapes in, shapes out."""
 
 import math
 from dataclasses import dataclass

@@ -34,9 +34,9 @@ def publish(path: str | Path, *, overwrite: bool) -> Iterator[Path]:
     Parameters
     ----------
     path : str or Path
-        Where the output shall appear; a local path (or ``file://`` URL). A symbolic link is written through.
+        Path of the output: a local path (or ``file://`` URL). A symbolic link is written through.
     overwrite : bool
-        Whether a file or a Zarr store at ``path`` may be replaced; it stays as it is until the new one is whole.
+        True to replace an existing file or Zarr store at ``path``. It stays as it is until the new one is complete.
 
     Yields
     ------
@@ -148,7 +148,7 @@ def _take_mode(former: Path, work: Path) -> None:
 
 
 def _is_about_output(error: OSError, target: Path, work: Path) -> bool:
-    """Whether the error arose in writing, not in reading some other file; errors of ``write`` name no file."""
+    """Return True if the error arose in writing, not in reading another file. Errors of ``write`` name no file."""
     if not isinstance(error.filename, str | Path):
         return True
     where = Path(error.filename)

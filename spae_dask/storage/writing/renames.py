@@ -11,7 +11,7 @@ RENAME_EXCHANGE = 2
 """Of Linux."""
 
 NOT_ABLE = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP)
-"""What a kernel or a file system says that cannot do it: NFS and others."""
+"""Errors of a kernel or a file system that does not support such a rename: NFS and others."""
 
 
 def exchange(one: Path, other: Path) -> bool:
