@@ -31,7 +31,10 @@ def certs(
         ),
     ] = None,
     days: Annotated[
-        int, typer.Option("--days", metavar="N", min=1, max=3650, help="How long the certificates are valid.")
+        int,
+        typer.Option(
+            "--days", metavar="N", min=1, max=3650, help="Number of days for which the certificates are valid."
+        ),
     ] = 365,
     shown: ScreenOptions,
 ) -> None:

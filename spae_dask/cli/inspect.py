@@ -39,7 +39,7 @@ def inspect(
     ] = None,
     shown: ScreenOptions,
 ) -> None:
-    """Show an encoder: certificate, components by feature, the fit that was asked for, parameters and provenance."""
+    """Show an encoder: certificate, features of each component, requested fit, parameters and provenance."""
     with session("inspect", shown) as screen:
         from spae_dask.estimators.saved import load_encoder
         from spae_dask.report.reproduce import fit_command

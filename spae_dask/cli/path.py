@@ -81,9 +81,9 @@ def path(
     force: ForceOption = False,
     shown: ScreenOptions,
 ) -> None:
-    """Loss, symmetric variance and features used for every K and R.
+    """Compute loss, symmetric variance and features used for every K and R.
 
-    One read of DATA in all; two if they have thousands of features.
+    DATA are read once in all, or twice if they have thousands of features.
     """
     with session("path", shown, strict=strict) as screen:
         from spae_dask.cli.performance import wanted_report

@@ -16,9 +16,9 @@ CheckpointOption = Annotated[
     typer.Option(
         "--checkpoint",
         metavar="DIR",
-        help="Keep what is done so far in this folder, which all workers must see, or under this URL (s3://...). The "
-        "same command given again reads only what is missing, and comes to the same bits. Removed when the output is "
-        "written.",
+        help="Store finished work in this folder, which all workers must see, or under this URL (s3://...). The same "
+        "command given again reads only what is missing, and gives the same bits. The checkpoint is removed when "
+        "the output is written.",
         show_default=False,
         rich_help_panel=WHERE,
     ),
@@ -28,14 +28,14 @@ SharedCheckpointOption = Annotated[
     typer.Option(
         "--checkpoint",
         metavar="DIR",
-        help="The folder, which all parts must see, or the URL (s3://...) in which the parts come together.",
+        help="Folder in which the parts come together, which all parts must see, or a URL (s3://...).",
         show_default=False,
         rich_help_panel=WHERE,
     ),
 ]
 KeepCheckpointOption = Annotated[
     bool,
-    typer.Option("--keep-checkpoint", help="Leave the checkpoint when the output is written.", rich_help_panel=WHERE),
+    typer.Option("--keep-checkpoint", help="Keep the checkpoint after the output is written.", rich_help_panel=WHERE),
 ]
 
 
