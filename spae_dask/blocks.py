@@ -41,7 +41,7 @@ class RowBlocks(Protocol):
     stored : StoredEntries, optional
         Sizes of the stored entries of CSR blocks. Sources of dense rows may leave it out (see ``stored_entries``).
     of_columns : callable, optional
-        From columns to row blocks of them alone, where that reads less than all (see ``columns_alone``).
+        Function from columns to row blocks of those columns alone, if that reads less than all (see ``columns_alone``).
     asked : dict, optional
         Choices made when the data were opened, such as a mask (see ``asked_of``).
     """
@@ -225,7 +225,7 @@ class ArrayBlocks:
 
     @cached_property
     def stored(self) -> StoredEntries | None:
-        """Of a sparse matrix, what it holds."""
+        """Sizes of the stored entries of a sparse matrix; None for a dense one."""
         X: Any = self.X
         if not sp.issparse(X):
             return None

@@ -11,7 +11,7 @@ from distributed import Client
 from spae_dask.errors import ClusterUnavailable, SlowClusterWarning, warn
 
 SECONDS = 1.0
-"""Between two looks at whether there is any hope."""
+"""Seconds between two looks at the workers."""
 
 NO_WORKERS_SECONDS = 300.0
 """Seconds that a run waits for a first or a new worker, unless dask's ``distributed.scheduler.no-workers-timeout`` is
@@ -50,7 +50,7 @@ def wait_for_worker(
     Parameters
     ----------
     client : Client
-        Of the scheduler.
+        Client of the scheduler.
     seconds : float
         Longest wait, in seconds.
     explain : callable

@@ -46,7 +46,7 @@ class DemoOutcome:
     commands : tuple of str
         The steps.
     seconds : float
-        Of all of it.
+        Time of the whole demo, in seconds.
     """
 
     report: str

@@ -77,7 +77,7 @@ NOT_OF_INTEREST = ("memory_limit", "checkpoint", "progress")
 
 
 def features_by_component(encoder: "SparseEncoder") -> list[dict[str, Any]]:
-    """Of each component: its share of the variance, and its features by falling magnitude of their coefficients."""
+    """Return each component's share of the variance, and its features by falling magnitude of coefficients."""
     names = getattr(encoder, "feature_names_in_", None)
     found = []
     for row, share in zip(encoder.components_, encoder.explained_variance_ratio_, strict=True):

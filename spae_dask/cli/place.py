@@ -42,7 +42,7 @@ class Place:
     Parameters
     ----------
     cluster, memory : str or None
-        As given on the command line; else the settings ``cluster`` and ``memory-limit`` count.
+        Target and memory limit as given on the command line. Else the settings ``cluster`` and ``memory-limit`` count.
     tls_dir : str, optional
         Certificates for a scheduler at ``tls://``.
     performance : PerformanceReport
@@ -121,7 +121,7 @@ class Place:
 
     @contextmanager
     def imagined(self, source: RowBlocks, screen: Screen) -> Iterator[Resources | None]:
-        """For a plan: the processes that a run would start, none of which is; else None, with ``ready``'s client."""
+        """Yield the planned resources of a run, which starts no process; None if ``ready`` has a client already."""
         where = self.where(source)
         spec = self.described(where)
         if isinstance(spec, Started) and spec.n_workers:

@@ -18,7 +18,7 @@ from spae_dask.errors import InvalidInput, MemoryBudgetExceeded
 Planner = Callable[[Resources], Plan]
 
 ASSUMED_NBYTES = 4 << 30
-"""Of a worker, to plan with."""
+"""Memory of a worker, in bytes, that a plan assumes."""
 
 BOUNDLESS_NBYTES = 1 << 50
 """To plan with, where that is too little."""
@@ -38,7 +38,7 @@ def sized(spec: Started, planners: list[Planner]) -> Started:
     Parameters
     ----------
     spec : Started
-        As its file describes it; one that names its memory stays as it is.
+        Cluster that the file describes. A cluster that names its memory stays as it is.
     planners : list of callable
         Plans of fits and of other passes, on given resources.
 

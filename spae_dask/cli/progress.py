@@ -211,7 +211,7 @@ class Bar:
     Parameters
     ----------
     console : rich.console.Console
-        Of a terminal.
+        Console of a terminal.
     """
 
     def __init__(self, console: Console) -> None:

@@ -168,7 +168,7 @@ def kubernetes_jobs(request: Request) -> list[Job]:
 
 
 def _sized_pods(spec: KubernetesSpec, path: str) -> KubernetesSpec:
-    """With memory for the fits of a pipeline whose data this machine sees as pods do."""
+    """Return the spec with the memory that the fits of a pipeline need, whose data this machine sees as pods do."""
     try:
         pipeline = read_pipeline(path)
     except InvalidInput as error:

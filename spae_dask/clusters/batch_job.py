@@ -13,7 +13,7 @@ class BatchJob:
     Attributes
     ----------
     name : str
-        Of the job.
+        Name of the job.
     words : tuple of str
         The command after ``spae``.
     folder : str

@@ -18,7 +18,7 @@ def told(namespace: str) -> Iterator[None]:
     Raises
     ------
     ClusterUnavailable
-        In place of any error; its cause is that error.
+        If any error of the server arises, which is its cause.
     """
     try:
         yield

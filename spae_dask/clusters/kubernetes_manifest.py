@@ -12,14 +12,14 @@ from spae_dask.clusters.values import mebibytes
 Manifest = dict[str, Any]
 
 USER = 1000
-"""Of the image that ``deploy/Dockerfile`` makes."""
+"""User of the image that ``deploy/Dockerfile`` makes."""
 
 SCRATCH = "/tmp"  # noqa: S108 - in a pod, which shares it with nobody
 COMM_PORT = 8786
 PORTS = (("tcp-comm", COMM_PORT), ("http-dashboard", 8787))
 
 IDLE_SECONDS = 600
-"""After which the operator deletes a cluster that nobody uses, because its command was killed."""
+"""Seconds after which the operator deletes an idle cluster, because its command was killed."""
 
 
 def cluster_manifest(spec: KubernetesSpec, name: str) -> Manifest:
@@ -30,7 +30,7 @@ def cluster_manifest(spec: KubernetesSpec, name: str) -> Manifest:
     spec : KubernetesSpec
         Resources to ask for.
     name : str
-        Of the cluster.
+        Name of the cluster.
     """
     return {
         "apiVersion": "kubernetes.dask.org/v1",

@@ -28,7 +28,7 @@ def troubles(pods: Sequence[Object], deployments: Sequence[Object]) -> str:
     Parameters
     ----------
     pods, deployments : sequence of Mapping
-        Of one Dask cluster.
+        Pods and deployments of one Dask cluster.
     """
     said = [*_not_created(deployments), *(each for pod in pods if not is_ready(pod) for each in _of_pod(pod))]
     told = list(dict.fromkeys(_shortened(each) for each in said))  # the same of all workers is said once

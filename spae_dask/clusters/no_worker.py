@@ -21,7 +21,7 @@ def no_worker(spec: QueueSpec, name: str, cluster: Any, *, hopeless: bool) -> Cl
     spec : QueueSpec
         The queue.
     name : str
-        Of the jobs.
+        Name of the jobs.
     cluster : JobQueueCluster
         That submitted them.
     hopeless : bool

@@ -19,7 +19,7 @@ HOLDINGS = {"slurm": ["squeue", "--noheader", "--format", "%A", "--name"], "sge"
 NOTHING = "the queue holds none of its jobs"
 
 MOST_LINES = 6
-"""Of what a batch system says."""
+"""Largest number of lines that are quoted from a batch system's answer."""
 
 SILENT = "Collecting of scheduler job information is turned off"
 """Instead of reasons, where a site saves Grid Engine the work of keeping them."""
@@ -64,9 +64,9 @@ def reason(kind: str, name: str, ids: list[str]) -> str:
     Parameters
     ----------
     kind : str
-        Of the batch system.
+        Kind of the batch system.
     name : str
-        Of all the jobs.
+        Name of all the jobs.
     ids : list of str
         Their numbers.
     """

@@ -34,7 +34,7 @@ def read_cluster(path: str | Path) -> Spec:
     Raises
     ------
     InvalidInput
-        With the line of every key that is wrong.
+        If a key is wrong. The message names the line of every wrong key.
     NotFound, StorageError
         If the file cannot be read.
     """

@@ -83,7 +83,7 @@ def _of_folder(folder: Path) -> Security:
 
 
 def _refuse_out_of_time(path: Path) -> None:
-    """Of one's own certificates it can be told before a scheduler refuses them, which gives no reason."""
+    """Refuse an own certificate that is not valid now. A scheduler would refuse it without a reason."""
     certificate, now = load_pem_x509_certificate(path.read_bytes()), datetime.now(UTC)
     if now > certificate.not_valid_after_utc:
         raise ValueError(f"{path.name} has expired on {certificate.not_valid_after_utc:%Y-%m-%d}; make new ones")

@@ -16,9 +16,9 @@ def kept_awake(client: Client, seconds: float) -> Iterator[None]:
     Parameters
     ----------
     client : Client
-        Of the scheduler.
+        Client of the scheduler.
     seconds : float
-        Between two times.
+        Seconds between two messages.
     """
     over = threading.Event()
 

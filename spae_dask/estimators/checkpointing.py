@@ -107,7 +107,7 @@ def open_checkpoint(
 
 
 def parameters_of(params: FitParameters) -> dict[str, Any]:
-    """Of a fit, those that decide what comes of it; ``missing_value`` is told with the data."""
+    """Return the parameters that decide the result of a fit. ``missing_value`` is recorded with the data."""
     found = asdict(params)
     del found["missing_value"]
     found["n_nonzero"] = params.sizes

@@ -54,11 +54,11 @@ class Fit:
         The core it was made on, or the settled candidates; None with ``strategy="paper"``, which has neither, and for
         a sample.
     plan : Plan
-        As made before the first byte.
+        Plan, as made before the first byte is read.
     measured : Measured
         Measured time and memory of the fit.
     feed : Feed or None
-        With ``strategy="stream"``: what the rows left, to which more can be added.
+        State of the rows with ``strategy="stream"``, to which more rows can be added.
     """
 
     fitted: FittedEncoder

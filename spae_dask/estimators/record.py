@@ -13,7 +13,7 @@ NOT_STORED = ("memory_limit", "checkpoint", "progress")
 """Parameters that say where a fit ran, not what it found."""
 
 NOT_KEPT = ("alternatives", "calibration", "shape", "dtype")
-"""Of a plan: what other strategies would have taken, and what is told elsewhere in the record."""
+"""Fields of a plan that the record leaves out: costs of other strategies, and facts that the record has elsewhere."""
 
 
 def parameters_of(encoder: Any) -> dict[str, Any]:

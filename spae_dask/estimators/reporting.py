@@ -34,18 +34,18 @@ def write_report(
     origin: str = "",
     overwrite: bool = False,
 ) -> None:
-    """Write the report of an encoder as one HTML file; it appears whole or not at all.
+    """Write the report of an encoder as one HTML file, which appears only when it is complete.
 
     Parameters
     ----------
     encoder : SparseEncoder
-        Fitted or loaded.
+        Fitted or loaded encoder.
     name : str
         Name of the encoder on the page: its path.
     output : str or Path
         File that the page is written to.
     curve : SparsityPath, optional
-        Losses of encoders of other sizes; those that came with the encoder, if any, in their absence.
+        Losses of encoders of other sizes; by default those that came with the encoder, if any.
     origin : str
         Origin of ``curve``, in words for people.
     overwrite : bool

@@ -79,7 +79,7 @@ def fit_by_sample(
     SampledFit
         The encoder.
     Tally
-        Of one pass, and the bytes of the blocks read.
+        Tally of one pass, and of the bytes of the blocks read.
     """
     source, tally = counted.source, Tally(passes=1)
 

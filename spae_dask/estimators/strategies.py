@@ -224,7 +224,7 @@ def choose(params: FitParameters, source: RowBlocks, nominal: Sequence[Alternati
 
 
 def core_or_sketch(wanted: str, source: RowBlocks, resources: Resources, precision: str = "exact") -> tuple[str, str]:
-    """For one pass over rows that are seen once: a core up to ``CORE_FEATURES`` features, if it fits; else a sketch."""
+    """Choose for one pass over rows seen once: a core up to ``CORE_FEATURES`` features if it fits, else a sketch."""
     d = source.shape[1]
     fits = finish_nbytes(d) <= usable(resources.memory_limit)
     if wanted != "auto" or (fits and d <= CORE_FEATURES):

@@ -62,7 +62,7 @@ class RowStream:
     feed : Feed
         It, which forgets nothing but the rows themselves.
     seed : int
-        Of everything random.
+        Seed of all random choices.
     nbytes : int
         Decoded bytes of the rows so far.
     """
@@ -144,22 +144,22 @@ class StreamingMixin:
         Parameters
         ----------
         X : object
-            Anything :func:`spae_dask.open_matrix` opens, any number of rows, d columns. It is held in memory: for more
-            than that, ``fit``.
+            Any number of rows (m, d): anything that :func:`spae_dask.open_matrix` opens. They are held in memory; use
+            ``fit`` for more.
         y : None
             Ignored.
 
         Returns
         -------
         SparseEncoder
-            Itself.
+            This encoder.
 
         Raises
         ------
         InvalidInput
             If a parameter, the number of features, their names or an entry cannot be used. The stream is as before.
         MemoryBudgetExceeded
-            If what is kept does not fit in memory.
+            If the state does not fit in memory.
         """
         stream: RowStream | None = self.__dict__.get("_stream")
         params: FitParameters = self._params()

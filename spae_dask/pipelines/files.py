@@ -23,7 +23,7 @@ def write_csv(records: Sequence[Mapping[str, Any]], path: str | Path, *, overwri
     Parameters
     ----------
     records : sequence of mappings
-        At least one.
+        Records to write; at least one.
     path : str or Path
         File that the records are written to.
     overwrite : bool

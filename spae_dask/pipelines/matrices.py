@@ -42,9 +42,9 @@ def load_covariance(
     Returns
     -------
     matrix : ndarray (d, d)
-        As stored; whether it is symmetric and positive semidefinite is for its users to check.
+        Matrix as stored. Its users check that it is symmetric and positive semidefinite.
     names : tuple of str or None
-        Of the columns, if they are known.
+        Names of the columns, if they are known.
 
     Raises
     ------

@@ -11,7 +11,7 @@ from pathlib import Path
 from spae_dask.errors import StorageError
 
 NAME = ".spae-run.lock"
-"""Of the file that a run holds. What holds it is the process: a file that a killed run leaves is held by nobody."""
+"""Name of the file that a run locks. The process holds the lock, so a file left by a killed run is not locked."""
 
 HELD = (errno.EACCES, errno.EAGAIN)
 """Errors by which a lock that somebody else holds is told, and no other fault."""
@@ -26,7 +26,7 @@ def only_run(folder: Path) -> Iterator[None]:
     Parameters
     ----------
     folder : Path
-        Of the results; it is there.
+        Folder of the results, which exists.
 
     Raises
     ------

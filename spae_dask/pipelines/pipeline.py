@@ -77,7 +77,8 @@ def read_pipeline(path: str | Path, *, output: str | Path | None = None) -> Pipe
     Raises
     ------
     InvalidInput
-        With the line of every key that is wrong: unknown keys, values that are not allowed, inputs that do not exist.
+        If a key is unknown, a value is not allowed, or an input does not exist. The message names the line of every
+        one.
     NotFound, StorageError
         If the file cannot be read.
     """

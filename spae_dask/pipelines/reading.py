@@ -18,7 +18,7 @@ def read_steps(file: TomlFile) -> tuple[Step, ...]:
     Raises
     ------
     InvalidInput
-        With every problem found.
+        If there is any problem. The message names all of them.
     """
     problems = [
         Problem((key,), f"this key is not known.{did_you_mean(key, list(TOP))} A pipeline has {' and '.join(TOP)}.")

@@ -32,9 +32,9 @@ class Record:
     Attributes
     ----------
     kind, version : str
-        Of the step, and of the package.
+        Kind of the step, and version of the package.
     parameters : dict
-        As the step was given them.
+        Parameters that the step was given.
     inputs : dict of str
         Fingerprint of each input.
     outputs : dict of str
@@ -58,7 +58,7 @@ class Record:
 
     @property
     def fingerprint(self) -> str:
-        """Of all that decides the outcome."""
+        """Fingerprint of all that decides the outcome."""
         decisive = [self.kind, self.version, self.parameters, self.inputs]
         return hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()
 
@@ -137,9 +137,9 @@ def reason_to_run(node: Node, now: Record, last: Record | None) -> str | None:
     node : Node
         The step.
     now : Record
-        Of the run that is considered.
+        Record of the run that is considered.
     last : Record or None
-        Of the last one.
+        Record of the last run.
     """
     if last is None:
         return "it has not run yet"

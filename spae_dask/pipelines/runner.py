@@ -80,7 +80,7 @@ def run_pipeline(pipeline: Pipeline, machinery: Machinery, *, force: bool, tell:
     Raises
     ------
     OutputExists
-        Before anything is run, if an output exists that no earlier run wrote, and ``force`` is False.
+        If an output exists that no earlier run wrote, and ``force`` is False. Nothing is run then.
     StorageError
         If another run is at work in the folder of the results.
     SpaeError

@@ -22,7 +22,7 @@ class Input:
     key : tuple
         Key in the step's table that names the input.
     value : str
-        As written: a path, a URL, or ``@`` and the name of an earlier step.
+        Value as written: a path, a URL, or ``@`` and the name of an earlier step.
     wants : {"matrix", "encoder", "path"}
         Kind of input that the step needs.
     raw : bool
@@ -130,7 +130,7 @@ class Planned(having(OnData, *PARAMETERS)):  # type: ignore[misc]
 
     @property
     def encoder_parameters(self) -> dict[str, Any]:
-        """As ``SparseEncoder`` and ``plan`` take them."""
+        """Parameters in the form that ``SparseEncoder`` and ``plan`` take."""
         return arguments_of(self)
 
 

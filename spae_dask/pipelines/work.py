@@ -29,7 +29,7 @@ class Where(Protocol):
         ...
 
     def imagined(self, source: RowBlocks) -> AbstractContextManager[Resources | None]:
-        """For a plan, which starts no processes: those a run would start; None where it has what ``ready`` gives."""
+        """Yield the planned resources of a run, without starting it; None if ``ready`` gives no others."""
         ...
 
     def named(self, plan: Plan, source: RowBlocks) -> Plan:
@@ -113,9 +113,9 @@ class Result:
     Attributes
     ----------
     text : str
-        For people.
+        Text for people.
     document : dict
-        For JSON.
+        Content for JSON.
     """
 
     text: str

@@ -59,7 +59,7 @@ def find_mask(
     names : collection of str
         Columns of that table.
     read : callable
-        From the name of a column to its values.
+        Function from the name of a column to its values.
     n_columns : int
         d, of the matrix.
     called : str

@@ -12,7 +12,7 @@ from spae_dask.plain_files import beside, refuse_pipes
 from spae_dask.toml.lines import KeyPath, key_lines
 
 MAX_NBYTES = 1 << 20
-"""Of a file; what is larger is something else."""
+"""Largest size of a file, in bytes. A larger file is refused."""
 
 
 @dataclass(frozen=True)

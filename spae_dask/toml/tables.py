@@ -26,7 +26,7 @@ def checked_table(
     path : tuple
         Keys down to the table.
     table : Mapping
-        As parsed. Its key ``kind`` says which model it is.
+        Parsed table. Its key ``kind`` names the model.
     models : Mapping
         Models by kind.
     defaults : callable

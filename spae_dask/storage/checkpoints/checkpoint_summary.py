@@ -11,7 +11,7 @@ from spae_dask.storage.checkpoints.checkpoint_record import LARGEST_RECORD, Job,
 from spae_dask.storage.checkpoints.state_store import States, states_at
 
 MOST_SPANS = 1 << 20
-"""Of a pass that a record may speak of: far more than there ever are."""
+"""Largest number of spans that a record may name for a pass, far above any real number."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class PassProgress:
     Attributes
     ----------
     name : str
-        Of the pass.
+        Name of the pass.
     n_spans, n_done : int
         Spans, and those whose states are stored.
     """
@@ -44,7 +44,7 @@ class CheckpointSummary:
     created, seconds_old : str, float
         Time at which the checkpoint was begun, and seconds since it was last written to.
     nbytes : int
-        Of all files.
+        Size of all files, in bytes.
     passes : tuple of PassProgress
         Those that were begun.
     """

@@ -19,7 +19,7 @@ PARTIAL = re.compile(rf"\..+{PARTIAL_END}")
 """Files that a process was writing when it was killed."""
 
 SECONDS_OF_WRITING = 3600
-"""After which a file that is still partial is nobody's."""
+"""Seconds after which a partial file counts as abandoned."""
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ class GridLayout:
     Attributes
     ----------
     name : str or None
-        Of the array.
+        Name of the array.
     dims : tuple of str
         Dimensions in the array's own order.
     sample_dims, feature_dims : tuple of str

@@ -233,7 +233,7 @@ class GridRows:
 
 
 def _largest(chunk: Any) -> int:
-    """Of one size, or of all the sizes along a dimension."""
+    """Return the largest size: of one size, or of all the sizes along a dimension."""
     return max(chunk) if isinstance(chunk, tuple | list) else int(chunk)
 
 

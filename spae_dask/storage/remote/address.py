@@ -39,7 +39,7 @@ class Address:
     anon : bool
         True to send unsigned requests, as public buckets allow.
     endpoint_url, region, profile : str, optional
-        Of S3: the service, its region, and the profile in AWS's files whose credentials are used.
+        Service of S3, its region, and the profile in AWS's files with the credentials to use.
     """
 
     url: str

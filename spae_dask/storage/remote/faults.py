@@ -1,7 +1,7 @@
 """Faults of a store: their kinds, those that are transient, and for remote stores a message with a remedy.
 
-Types, errnos and HTTP statuses tell it of any exception (`kind_of`). What only a text tells is believed of the clients
-of remote stores alone (`fault_of`): a codec's message may hold the same words.
+Types, errnos and HTTP statuses tell the kind of any exception (`kind_of`). Message texts count only for the clients of
+remote stores (`fault_of`), since a codec's message may hold the same words.
 """
 
 import errno
@@ -73,7 +73,7 @@ STATUSES = {
     Kind.REGION: (301, 307),
     Kind.BUSY: (408, 425, 429, 500, 502, 503, 504),
 }
-"""Of HTTP."""
+"""HTTP statuses of each kind of fault."""
 
 ERRNOS = {
     Kind.BUSY: (errno.EAGAIN, errno.EBUSY, errno.EINTR, errno.EIO, errno.ESTALE),
@@ -88,7 +88,8 @@ ERRNOS = {
         errno.EPIPE,
     ),
 }
-"""Of network file systems, and of object stores as fsspec translates them: a throttled request is EBUSY."""
+"""Error numbers of network file systems, and of object stores as fsspec translates them: EBUSY is a throttled
+request."""
 
 TYPES = {"PermissionDeniedError": Kind.DENIED, "UnauthenticatedError": Kind.DENIED, "PermissionError": Kind.DENIED}
 
@@ -154,7 +155,7 @@ def kind_of(error: BaseException) -> Kind | None:
 
 
 def _status_of(error: BaseException) -> int:
-    """As the errors of aiohttp have it; 0 if it has none."""
+    """Return the status of an error of aiohttp; 0 if it has none."""
     found = getattr(error, "status", None)
     return found if isinstance(found, int) else 0
 

@@ -26,7 +26,7 @@ class RemoteStore(Store):
     Parameters
     ----------
     address : Address
-        With all that this process's environment says already in it, as `open_remote` makes it.
+        Address with all options of this process's environment filled in, as `open_remote` makes it.
     read_only : bool
         True to refuse writing.
     """
@@ -57,17 +57,17 @@ class RemoteStore(Store):
 
     @property
     def supports_writes(self) -> bool:
-        """As the client."""
+        """True if the client supports writes."""
         return self._client.supports_writes
 
     @property
     def supports_deletes(self) -> bool:
-        """As the client."""
+        """True if the client supports deletes."""
         return self._client.supports_deletes
 
     @property
     def supports_listing(self) -> bool:
-        """As the client."""
+        """True if the client supports listing."""
         return self._client.supports_listing
 
     async def _tried(self, key: str, request: Callable[[], Awaitable[T]], done: str = "read") -> T:

@@ -10,7 +10,7 @@ class StoredFile:
     Attributes
     ----------
     path : str
-        Below what was listed.
+        Path below the listed prefix.
     nbytes : int
         Its size.
     time : float

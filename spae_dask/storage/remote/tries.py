@@ -32,11 +32,11 @@ async def tried(
     Parameters
     ----------
     address, key
-        For messages: where it goes.
+        Address and key of the request, for messages.
     request : callable
         Makes the request.
     done : str
-        For messages: what was to be done to the key.
+        Participle for messages, such as "read", that names the action on the key.
     repeats_itself : bool
         True if many such requests are made, and each of them is retried already. The request is then made only once
         here.
@@ -44,7 +44,7 @@ async def tried(
     Raises
     ------
     FileNotFoundError
-        As it came, if the server says that there is nothing.
+        If the server says that there is no object. The error is raised unchanged.
     NotFound
         If there is not even the bucket.
     StorageError

@@ -92,7 +92,7 @@ class Counted(NamedTuple):
         The source. Reading it, here or in another process, ends with a ``StorageError`` where a chunk is missed that
         was stored; so it does for Zarr arrays beneath a dask array or an xarray variable.
     census : ChunkCensus or None
-        Of the source's own arrays; None if it is not in a Zarr store, or that cannot be listed.
+        Census of the source's own arrays; None if it is not in a Zarr store, or the store cannot be listed.
     snapshot : Snapshot
         Stored objects of the array.
     """

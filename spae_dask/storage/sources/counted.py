@@ -47,7 +47,7 @@ class CountedStore(WrapperStore[Store]):
     store : Store
         Store that holds the array.
     path : str
-        Of the array in the store.
+        Path of the array in the store.
     grid : tuple of int
         Stored objects (chunks, or shards) along each dimension.
     absent : bytes
@@ -157,15 +157,15 @@ def with_counted(array: ZarrArray, stored: npt.NDArray[np.int64]) -> ZarrArray:
     Parameters
     ----------
     array : zarr.Array
-        Of one or more dimensions.
+        Array of one or more dimensions.
     stored : ndarray of int64
         Ascending numbers, in row-major order, of the objects of the grid that are stored.
 
     Returns
     -------
     zarr.Array
-        As small as before when pickled, and a bit more for each object if any was not stored. The array itself if its
-        chunks are named in a way of somebody else's.
+        Array that raises the error. Its pickle is larger only if an object was not stored, by a little for each object.
+        The array itself is returned if its chunks are named in a way that is not Zarr's own.
     """
     grid = grid_of(array)
     last = tuple(length - 1 for length in grid)

@@ -28,8 +28,8 @@ class DaskBlocks:
     ----------
     array : dask.array.Array
         Two-dimensional, of known chunks. Chunks that cut the columns are put together row chunk by row chunk, within
-        the task graph. How much CSR blocks store is not known before they are computed; it is planned for as
-        `ASSUMED_DENSITY`, if the array's meta says that they are sparse.
+        the task graph. If the array's meta is sparse, plans assume `ASSUMED_DENSITY`, since the size of CSR blocks is
+        unknown before they are computed.
     n_counts : int
         Passes that were made to count its rows.
     feature_names : tuple of str, optional

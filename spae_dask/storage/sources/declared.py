@@ -38,7 +38,7 @@ def declared_conversion(array: ZarrArray, name: str) -> Conversion | None:
     Parameters
     ----------
     array : zarr.Array
-        Of numbers, or nothing is declared.
+        Array of numbers. Any other declares nothing.
     name : str
         Name of the array in messages.
 

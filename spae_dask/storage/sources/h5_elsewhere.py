@@ -21,7 +21,7 @@ def refuse_absent_parts(dataset: Any, first: int, last: int) -> None:
     Parameters
     ----------
     dataset : h5py.Dataset
-        Of an open file.
+        Dataset of an open file.
     first, last : int
         Rows.
 

@@ -35,7 +35,7 @@ def with_missing(source: RowBlocks, missing_value: MissingValue) -> RowBlocks:
     Parameters
     ----------
     source : RowBlocks
-        Of any real type.
+        Source of any real type.
     missing_value : float, sequence of float or None
         The number that stands for missing, or several. Of sparse rows only stored entries are looked at.
 

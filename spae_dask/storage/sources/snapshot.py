@@ -38,7 +38,7 @@ from spae_dask.storage.sources.counted import (
 )
 
 UNKNOWN = StoredFile("", 1, 0.0)
-"""Of an object whose store tells neither size nor time."""
+"""Description of an object whose store reports neither size nor time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,7 +161,7 @@ class Listing:
     array : zarr.Array
         The array.
     prefix : str
-        Of the keys that are listed.
+        Prefix of the listed keys.
     """
 
     array: ZarrArray

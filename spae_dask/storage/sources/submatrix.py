@@ -80,7 +80,7 @@ class Submatrix:
 
     @cached_property
     def stored(self) -> StoredEntries | None:
-        """Of sparse rows, what the blocks they are cut from hold, which is the most that they can."""
+        """Upper bound on the stored entries of sparse rows: the sizes of the blocks they are cut from."""
         stored = stored_entries(self.source)
         if stored is None:
             return None

@@ -26,7 +26,7 @@ def choose_columns(
     Parameters
     ----------
     names : sequence of str
-        Of all columns.
+        Names of all columns.
     wanted : sequence of str, optional
         Names, or patterns such as ``expr_*`` that stand for all names they fit, in the order of the table.
         ``@numeric`` stands for all columns of numbers. ``!name`` or ``!pattern`` takes columns away again: from all

@@ -82,7 +82,7 @@ class CsvRows:
         Raises
         ------
         InvalidInput
-            For a row of another length or a cell that is no number; line and column are named.
+            If a row has another length, or a cell is no number. The message names line and column.
         StorageError
             If the file cannot be read.
         """

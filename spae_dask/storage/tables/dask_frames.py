@@ -17,7 +17,7 @@ def array_of_frame(frame: Any, *, counted: bool) -> da.Array:
     Parameters
     ----------
     frame : dask.dataframe.DataFrame
-        Of numbers; columns may be of different types, also nullable and Arrow ones. A null becomes NaN.
+        Frame of numbers. Columns may be of different types, also nullable and Arrow ones. A null becomes NaN.
     counted : bool
         True to count the rows of each partition. That is a pass over the first column. Formats that store columns apart
         read little else for it.

@@ -46,14 +46,14 @@ def matrix_of(frame: Any, columns: Sequence[str] | None) -> tuple[Numbers, tuple
     Parameters
     ----------
     frame : DataFrame or Table
-        Of pandas, also with nullable and Arrow types, polars or pyarrow.
+        Table of pandas (also with nullable and Arrow types), polars or pyarrow.
     columns : sequence of str, optional
         Names or patterns of the columns to take.
 
     Raises
     ------
     InvalidInput
-        For a lazy frame, or columns that are not there.
+        If the frame is lazy, or lacks one of the columns.
     NotNumbers
         If columns are no numbers.
     """

@@ -16,9 +16,9 @@ class FileParts:
     file : str
         Path or URL.
     rows : tuple of int
-        Of each row group or record batch.
+        Number of rows of each row group or record batch.
     types : dict of numpy.dtype
-        Of the chosen columns, by name.
+        Types of the chosen columns, by name.
     nulls : bool
         True if columns of other types than floats have nulls, or may have them.
     part_nbytes : int

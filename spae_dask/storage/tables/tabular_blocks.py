@@ -197,8 +197,8 @@ def open_table(
 ) -> TableBlocks:
     """Open a Parquet file, a folder of them, or an Arrow file; nothing but metadata is read.
 
-    Folders may be nested and partitioned (``year=2020/...``). What stands in the folders' names is no column, nor is
-    the index of a pandas frame, unless it is asked for by name.
+    Folders may be nested and partitioned (``year=2020/...``). Values in the folders' names are no columns. The index
+    of a pandas frame is one only if it is asked for by name.
 
     Parameters
     ----------

@@ -63,7 +63,7 @@ def choose_layout(
     Returns
     -------
     Layout
-        With shards if there would be more than `MAX_OBJECTS` objects and the memory allows.
+        Layout of the array. It has shards if there would be more than `MAX_OBJECTS` objects and the memory allows.
 
     Raises
     ------

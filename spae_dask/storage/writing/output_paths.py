@@ -15,7 +15,7 @@ NAME_MAX, PATH_MAX = 255, 4096
 """Bytes of a name and of a path, as Linux has it."""
 
 SHOWN_LENGTH, SHOWN_PARTS = 40, 12
-"""Of a path that is too long, characters of each name and the number of names that a message shows."""
+"""Limits of a path that is too long, in messages: characters of each name, and number of names."""
 
 
 def local_path(path: str | Path) -> Path:

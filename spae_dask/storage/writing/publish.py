@@ -2,8 +2,8 @@
 
 Work is done under a hidden name in the same directory, flushed to the disk and renamed into place. A process that is
 killed leaves its hidden work behind (``.NAME.partial-1a2b3c4d`` and its lock file), never a half-written ``NAME``; the
-next run that writes ``NAME`` removes it. What is replaced is so in one rename. Only where a file system cannot exchange
-two directories (NFS), a store is first renamed to ``.NAME.replaced-1a2b3c4d``, for a moment.
+next run that writes ``NAME`` removes it. One rename replaces an existing output. Only if a file
+system cannot exchange two directories (NFS), a store is first renamed to ``.NAME.replaced-1a2b3c4d``, for a moment.
 """
 
 import os
@@ -46,9 +46,9 @@ def publish(path: str | Path, *, overwrite: bool) -> Iterator[Path]:
     Raises
     ------
     OutputExists
-        Before the block is entered, if something is at ``path`` and may not be replaced.
+        If something is at ``path`` and may not be replaced. The error comes before the block is entered.
     InvalidInput
-        Before the block is entered, if ``path`` is a URL or its directory does not exist.
+        If ``path`` is a URL or its directory does not exist. The error comes before the block is entered.
     StorageError
         If the directory cannot be written to, or an operating system's error ended the writing.
     """

@@ -8,7 +8,7 @@ from pathlib import Path
 
 AT_FDCWD = -100
 RENAME_EXCHANGE = 2
-"""Of Linux."""
+"""Constants of Linux."""
 
 NOT_ABLE = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP)
 """Errors of a kernel or a file system that does not support such a rename: NFS and others."""
