@@ -3,8 +3,8 @@
 The limit is the machine's, or what is left of it by a container, a batch job or a login.
 
 Linux limits groups of processes, and a group may lie inside others. Inside a container the group of the container is
-usually all there is to see, and distributed knows its limit. A job of Slurm, a service or login of systemd, or a
-container that sees the groups of its host, is found only by following the path of the process's own group.
+usually all there is to see, and distributed knows its limit. The path of the process's own group leads to the limits of
+a Slurm job, or of a service or login of systemd. It also does so in a container that sees the groups of its host.
 """
 
 import ctypes
@@ -32,9 +32,9 @@ _fixed = False
 def return_freed_arrays() -> None:
     """Have glibc return freed arrays to the system at once. For processes of our own: it holds until they end.
 
-    By default glibc raises the size from which arrays have mappings of their own to that of the largest array freed so
-    far, up to 32 MiB. Later arrays then share heaps, one a thread, of which freed parts stay resident. A process whose
-    arrays come and go, as those of a pass do, takes nearly twice what it holds.
+    Arrays above a certain size have mappings of their own. By default glibc raises that size to the largest array freed
+    so far, up to 32 MiB. Later arrays then share heaps, one a thread, of which freed parts stay resident. A process
+    whose arrays come and go, as those of a pass do, takes nearly twice what it holds.
     """
     global _fixed
     try:

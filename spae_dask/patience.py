@@ -20,8 +20,7 @@ PATIENCE = 120.0
 def waits() -> Iterator[float]:
     """Seconds to wait before the second try, the third and so on; it ends when no other try is to be made.
 
-    Each wait is drawn from the upper half of what it may be, so that many tasks that a store has refused do not come
-    back together.
+    Each wait is drawn from the upper half of its range, so that many refused tasks do not retry together.
     """
     began = time.monotonic()
     for number in range(TRIES - 1):

@@ -1,7 +1,7 @@
 """Certificates for a Dask cluster over TLS: an authority of its own, and one each for scheduler, workers and client.
 
-A Dask connection is encrypted, and each end asks the other for a certificate of the same authority. Whoever holds one
-may run any code on the cluster, so there is one authority a cluster, its files are for their owner only, and they
+A Dask connection is encrypted, and each end asks the other for a certificate of the same authority. Anyone who holds
+one may run any code on the cluster. So each cluster has one authority, only their owner can read its files, and they
 expire. Host names are in the certificates for those who check them; Dask itself checks the authority.
 """
 

@@ -27,9 +27,8 @@ def client_security(address: str, folder: str | None) -> Security | None:
     Raises
     ------
     InvalidInput
-        If the address is not of TLS and a folder is given, if neither a folder nor dask's configuration names the
-        files, if others can read the key, or if the files cannot be used: garbled, of other folders, or out of their
-        time.
+        If the address is not of TLS and a folder is given, or neither a folder nor dask's configuration names the
+        files. If others can read the key, or the files cannot be used: garbled, of other folders, or out of their time.
     NotFound
         If a file is missing.
     """

@@ -72,8 +72,8 @@ def resources_for(client: Client | None, memory_limit: int | str | None) -> Reso
     Raises
     ------
     ClusterUnavailable
-        If the client was closed, its scheduler does not answer in time, no worker appears in time, or they do not
-        run what this process runs.
+        If the client was closed, or its scheduler does not answer in time. If no worker appears in time, or the
+        workers' versions differ from this process's.
     """
     wanted = memory_given(memory_limit)
     if client is None:

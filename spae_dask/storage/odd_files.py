@@ -1,8 +1,8 @@
 """Local files that cannot be what a Zarr store says they are.
 
-Such are pipes, devices, and files far larger than what they hold. Zarr reads each of them whole. A pipe would be waited
-for without end, and a device or a file of holes, which takes no room in an archive, would fill the memory. So would a
-small chunk that unpacks to gigabytes: :mod:`spae_dask.storage.bounded` refuses those.
+Such are pipes, devices, and files far larger than what they hold. Zarr reads each of them whole. A read of a pipe would
+wait without end. A device, or a file of holes that takes no room in an archive, would fill the memory. So would a small
+chunk that unpacks to gigabytes: :mod:`spae_dask.storage.bounded` refuses those.
 """
 
 import math

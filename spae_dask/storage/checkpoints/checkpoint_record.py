@@ -64,7 +64,7 @@ class Listing(Protocol):
 def begin_or_resume(store: States, job: Job, listing: Listing | None = None) -> None:
     """Write what the checkpoint is of, or make sure that it is of this.
 
-    Of several runs that begin one at once the first is the one it is of, and the others go on with it, or are refused.
+    If several runs begin a checkpoint at once, it belongs to the first. The others resume it, or are refused.
 
     Raises
     ------

@@ -2,7 +2,7 @@
 
 A run reads its data for hours, some of them twice, and goes on from a checkpoint days later. If somebody writes to them
 meanwhile, the result would mix two states of the data. So the objects are listed when the run begins and after each
-pass, and a run that finds another list than before ends with an error that names the object.
+pass. If the list has changed, the run ends with an error that names the object.
 
 Of a chunk a listing tells size and time, or the ETag of an object store. A store that tells neither, such as a web
 server or a dictionary, is known by the names alone; passes over the same rows are compared besides

@@ -16,8 +16,8 @@ INNER = ("array", "_array")
 def change_in_graph(array: da.Array, change: ArrayChange) -> da.Array:
     """The dask array with the Zarr arrays that its graph holds changed; their keys, and so its name, stay.
 
-    ``dask.array.from_zarr``, ``from_array`` and xarray put each in a node of its own, unless they are asked to inline
-    it into their tasks, where it is left as it is.
+    ``dask.array.from_zarr``, ``from_array`` and xarray put each in a node of its own. If they are asked to inline it
+    into their tasks, it is left as it is.
     """
     graph, layers = array.dask, {}
     if not isinstance(graph, HighLevelGraph):
