@@ -51,7 +51,7 @@ class Leftover:
     nbytes : int
         Bytes of its files.
     state : {"free", "old", "held", "unknown", "unmarked"}
-        Nobody holds it; nobody is seen to hold it and it is old; a process holds it; the lock cannot tell; not ours.
+        Not locked; seemingly not locked, and old; locked by a process; unknown to the lock; not ours.
     why : str
         The reason of the state, for people.
     """

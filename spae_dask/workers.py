@@ -18,7 +18,7 @@ NO_WORKERS_SECONDS = 300.0
 set. A node can restart in that time, but a job may not get through a queue."""
 
 RESTART_SECONDS = 15.0
-"""A cluster without workers is told of after this: nannies start theirs again in less."""
+"""Seconds after which a cluster without workers is reported. Nannies restart their workers sooner."""
 
 
 def no_workers_seconds() -> float:

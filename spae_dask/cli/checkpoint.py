@@ -1,4 +1,4 @@
-"""``spae checkpoint``: what runs have left to be gone on from, and how to remove it."""
+"""``spae checkpoint``: list the states that runs have stored, and remove them."""
 
 import re
 from pathlib import Path

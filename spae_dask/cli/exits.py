@@ -22,7 +22,7 @@ from spae_dask.errors import (
 )
 
 FAULT = 1
-"""Exit code of an error that nobody foresaw."""
+"""Exit code of an unexpected error."""
 
 EXIT_CODES: tuple[tuple[type[BaseException], int], ...] = (
     (UsageError, 2),
@@ -40,7 +40,7 @@ EXIT_CODES: tuple[tuple[type[BaseException], int], ...] = (
 """The first class that fits decides. An interrupt ends with 128 plus its signal's number: SIGINT 130, SIGTERM 143."""
 
 BROKEN_PIPE = 128 + signal.SIGPIPE
-"""Exit code of a command whose output nobody reads to the end, as of any other program."""
+"""Exit code of a command whose output is not read to the end, as for any other program."""
 
 OPTION_OF = {
     **{each.argument: each.options[0] for each in PARAMETERS.values()},

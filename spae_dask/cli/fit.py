@@ -79,7 +79,7 @@ def fit(
 def write_encoder(
     encoder: "SparseEncoder", source: "RowBlocks", output: str, given: FitGiven, screen: "Screen", *, force: bool
 ) -> None:
-    """Write the encoder that was found, and tell of it and of what can be done with it."""
+    """Write the fitted encoder, and print its summary and commands that use it."""
     from spae_dask.estimators.saved import save_encoder
 
     save_encoder(encoder, output, source=source, overwrite=force)

@@ -1,4 +1,4 @@
-"""Standard error as JSON Lines, for whoever collects the logs of batch jobs: one object a line, nothing else."""
+"""Standard error as JSON Lines, for collectors of the logs of batch jobs: one object a line, nothing else."""
 
 import json
 import time

@@ -118,7 +118,7 @@ def path(
 
 
 def write(found: object, output: str, *, force: bool) -> None:
-    """Write the table or its figure; it appears whole or not at all."""
+    """Write the table or its figure, which appears only when it is complete."""
     from spae_dask.algorithms.path import SparsityPath
     from spae_dask.pipelines.files import write_csv
 

@@ -1,4 +1,4 @@
-"""Dask's report of what a cluster did, for whoever wants to know where the time went."""
+"""Dask's report of the work of a cluster, for users who want to know where the time went."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -71,7 +71,7 @@ class PerformanceReport:
     def watching(self, client: Client | None, screen: Screen) -> Iterator[None]:
         """Write the page about what ``client`` does in the ``with`` block, if that ends well.
 
-        The page replaces an earlier one, whole or not at all. Results never depend on it: if it cannot be made, that is
+        The page replaces an earlier one when it is complete. Results never depend on it: if it cannot be made, that is
         a warning.
         """
         if self.path is None or client is None:

@@ -66,12 +66,12 @@ class Screen:
         self.progress = Meter(self._display)
 
     def note(self, text: str) -> None:
-        """Say something by the way, on stderr, unless told to be quiet."""
+        """Print a note on stderr, unless ``quiet`` is set."""
         if not self.quiet:
             self._say("info", "note", text)
 
     def result(self, text: str, document: Mapping[str, Any]) -> None:
-        """Give the command's result, in words and as JSON values."""
+        """Print the command's result, as text or as JSON values."""
         self.document |= document
         if not self.as_json:
             self._put(printable(in_options(text, self.document.get("command", ""))))

@@ -20,7 +20,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 FROM_TERMINAL = (signal.SIGINT, signal.SIGHUP)
 
 SECONDS_TO_WAKE = 0.3
-"""Seconds after which the main thread is told of a signal once more."""
+"""Seconds after which the main thread is notified of a signal once more."""
 
 FAREWELL = b"\nstopping and cleaning up; once more to stop at once\n"
 

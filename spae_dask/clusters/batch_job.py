@@ -1,4 +1,4 @@
-"""A run as a job of its own: what it is, whichever system it is for."""
+"""A run as a job of its own, on any batch system."""
 
 import re
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ class BatchJob:
     driver : Driver
         Resources that the job asks for.
     grace : int
-        Seconds before the end of its time at which it is told to stop.
+        Seconds before its time limit at which the job receives the signal to stop.
     max_resubmits : int
         Largest number of times that the job may start again.
     """

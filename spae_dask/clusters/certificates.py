@@ -37,7 +37,7 @@ _HOST = re.compile(r"(?=.{1,253}$)(?!-)[A-Za-z0-9-]{1,63}(?<!-)(\.(?!-)[A-Za-z0-
 
 
 def make_certificates(folder: str | Path, *, hosts: Sequence[str] = (), days: int = 365) -> list[Path]:
-    """Write an authority, three certificates and their keys to a new folder, whole or not at all.
+    """Write an authority, three certificates and their keys to a new folder, which appears complete.
 
     Parameters
     ----------

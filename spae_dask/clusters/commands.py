@@ -1,4 +1,4 @@
-"""The one door to programs of batch systems and of Kubernetes."""
+"""Calls of programs of batch systems and of Kubernetes."""
 
 import shutil
 import subprocess

@@ -8,7 +8,7 @@ import kr8s
 from spae_dask.errors import ClusterUnavailable
 
 UNKNOWN_USER, NO_RIGHT, NOT_FOUND = 401, 403, 404
-"""Codes of answers that stay the same, however often one asks."""
+"""Codes of permanent answers, which a retry does not change."""
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Conditions of Kubernetes pods in words. Pure: the input is objects as the server sends them."""
+"""Descriptions of the conditions of Kubernetes pods. Pure: the input is objects as the server sends them."""
 
 import re
 from collections.abc import Mapping, Sequence

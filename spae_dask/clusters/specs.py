@@ -60,7 +60,7 @@ class LocalSpec(Started):
 
 
 class SchedulerSpec(Spec):
-    """A scheduler that somebody else started."""
+    """Running scheduler to connect to."""
 
     kind: Literal["scheduler"]
     address: values.Address

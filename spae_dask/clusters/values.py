@@ -26,7 +26,7 @@ _CLOCK = re.compile(r"(?:(\d+)-)?(\d+):([0-5]\d):([0-5]\d)", re.ASCII)
 
 
 def word(given: Any) -> str:
-    """The same, if a job script can hold it without quotes."""
+    """Return the text, if a job script can hold it without quotes."""
     if isinstance(given, str) and _WORD.fullmatch(given):
         return given
     raise ValueError("give a string of letters, digits and _ . / ~ @ % + = : , - without spaces, not starting with -.")

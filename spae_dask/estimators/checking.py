@@ -55,7 +55,7 @@ class DataCheck:
     valid_range : dict or None
         Attributes that declare a range of valid stored numbers, which is not applied.
     problems, notes : tuple of str
-        Problems that make a fit refuse the data or give results not to be trusted, and notes for the user, in words.
+        Problems that make a fit fail or its results unreliable, and notes for the user.
     """
 
     source: str

@@ -1,4 +1,4 @@
-"""The checkpoint of a run: where it is, what it is of, and what a plan says of it."""
+"""Checkpoint of a run: its location, its identity, and its description in a plan."""
 
 import hashlib
 import os
@@ -71,7 +71,7 @@ def open_checkpoint(
     parameters: dict[str, Any],
     n_passes: int | None = None,
 ) -> Checkpoint | None:
-    """The checkpoint of a run, begun or to be gone on from; None if none is wanted.
+    """Begin or resume the checkpoint of a run; return None if none is wanted.
 
     Parameters
     ----------

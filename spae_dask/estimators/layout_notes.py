@@ -4,7 +4,7 @@ from spae_dask.blocks import LazyRowBlocks, RowBlocks, asked_of, nbytes_of_rows,
 from spae_dask.engine.memory import format_nbytes
 
 MANY_OBJECTS, SMALL_OBJECT = 10_000, 1 << 20
-"""So many stored objects smaller than that are told to be slow."""
+"""Number of stored objects below that size from which a note says that they are slow to read."""
 
 
 def layout_notes(source: RowBlocks) -> list[str]:

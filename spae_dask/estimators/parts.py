@@ -35,7 +35,7 @@ def parts_missing(lacking: Lacking, of: int) -> tuple[int, ...]:
 
 
 def fit_part(encoder: SparseEncoder, x: Any, share: Share) -> PartDone:
-    """Sweep a share of every pass that can be begun; a pass can when the one before it is whole.
+    """Reduce a share of every pass that can begin. A pass begins when the one before it is complete.
 
     After the last pass no search is made: `spae fit-finish` makes it.
 

@@ -47,7 +47,7 @@ def write_report(
     curve : SparsityPath, optional
         Losses of encoders of other sizes; by default those that came with the encoder, if any.
     origin : str
-        Origin of ``curve``, in words for people.
+        Origin of ``curve``, as text for the page.
     overwrite : bool
         True to replace an existing file.
 

@@ -362,6 +362,6 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
             return sparsity_path(self._params(), summary, n_components, n_nonzero, report=report)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Everything but the core, which is as large as d x d; a stream is kept, or it could not go on."""
+        """Return the state without the core, which is as large as d x d. A stream is kept, so that it can resume."""
         state: dict[str, Any] = super().__getstate__()
         return {name: value for name, value in state.items() if name != "_summary"}

@@ -1,4 +1,4 @@
-"""Checkpoints of steps: what a step that was killed goes on from."""
+"""Checkpoints of steps, from which a killed step resumes."""
 
 from collections.abc import Callable
 from typing import TypeVar

@@ -30,8 +30,8 @@ def dry_run(pipeline: Pipeline, where: Where, *, force: bool, tell: Tell) -> Non
     Raises
     ------
     SpaeError
-        After all steps were told: the first that would fail, such as ``MemoryBudgetExceeded`` for a plan that does not
-        fit.
+        If a step would fail. It is the first such error, raised after all steps were reported. For example, a plan
+        that does not fit raises ``MemoryBudgetExceeded``.
     """
     refuse_file(pipeline.output)
     known: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""Tables and records on disk; each appears whole or not at all."""
+"""Tables and records on disk. Each appears only when it is complete."""
 
 import csv
 import json

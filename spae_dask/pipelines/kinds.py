@@ -18,7 +18,7 @@ class Kind:
     model : type
         Model of the step's table.
     run : callable
-        ``(step, work)``: writes all of ``work.outputs``, each whole or not at all.
+        Function of ``(step, work)`` that writes all of ``work.outputs``. Each appears only when it is complete.
     """
 
     model: type[schema.Step]

@@ -1,4 +1,4 @@
-"""From a TOML file to a checked pipeline. All that is wrong with a file is told at once, each with its line."""
+"""Parser from a TOML file to a checked pipeline. It reports all problems of a file at once, with their lines."""
 
 from typing import Any
 

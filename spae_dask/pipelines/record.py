@@ -107,7 +107,7 @@ def _fingerprint(file: str, given: Input) -> str:
 
 
 def finish(record: Record, node: Node, result: Mapping[str, Any], seconds: float) -> Record:
-    """The record of the same run once its outputs are whole."""
+    """Return the record of the same run, after its outputs are complete."""
     outputs = {path.name: path_fingerprint(path) for path in node.outputs.values()}
     return replace(record, outputs=outputs, result=dict(result), seconds=seconds)
 

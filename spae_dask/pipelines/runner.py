@@ -64,7 +64,7 @@ def run_pipeline(pipeline: Pipeline, machinery: Machinery, *, force: bool, tell:
     """Run all steps that need to.
 
     A step leaves a record beside its outputs, first that it began and then what it made of what; a run that ended in
-    the middle of a step goes on with that step. Steps later than one that failed are not run.
+    the middle of a step resumes that step. Steps later than one that failed are not run.
 
     Parameters
     ----------

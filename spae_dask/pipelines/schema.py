@@ -141,7 +141,7 @@ class Plan(Planned):
 
 
 class Resumable(OnData):
-    """A step that keeps what it has swept, and when it was killed goes on from there."""
+    """A step that stores the states of its passes, and resumes from them after a kill."""
 
     checkpoint: values.Text | Literal[False] | None = None
     """A folder, from the one of the results, or a URL; ``false`` for none. If not given, NAME.checkpoint there."""

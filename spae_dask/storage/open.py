@@ -27,7 +27,7 @@ from spae_dask.storage.tables.frames import is_frame, matrix_of
 from spae_dask.storage.tables.table_files import is_table
 
 BLOCK_NBYTES = 4 << 20
-"""Bytes of a row block of an array in memory: blocks are views, so they only set how often progress is told."""
+"""Bytes of a row block of an array in memory: blocks are views, so they only set the interval of progress reports."""
 
 
 @flags_checked

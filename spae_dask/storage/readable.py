@@ -1,4 +1,4 @@
-"""Kinds of data that can be read as a matrix, in words, and checks that hold for all of them."""
+"""Names of the kinds of data that can be read as a matrix, and checks that hold for all of them."""
 
 import math
 from typing import Any

@@ -51,7 +51,7 @@ class TomlFile:
     NotFound, StorageError, InvalidInput
         If it cannot be read, or is not TOML.
     OSError
-        If its name is too long for any file system: whoever was given it tells.
+        If its name is too long for any file system. The caller reports it.
     """
 
     def __init__(self, path: Path, what: str) -> None:

@@ -1,4 +1,4 @@
-"""From a table to the model of its kind; what is wrong is told by key, in the words of this package."""
+"""Parser from a table to the model of its kind. It reports errors by key, in the words of this package."""
 
 import re
 from collections.abc import Callable, Mapping

@@ -117,7 +117,7 @@ class WhichData:
     ) -> "RowBlocks":
         """Open the matrix at a path or URL: metadata alone are read, and files that are held in memory within it.
 
-        Under the mask of an encoder that will be applied, unless one is given. The screen is told of a mask; without
+        Under the mask of an encoder that will be applied, unless one is given. The console shows a mask; without
         one the plan tells it.
         """
         from spae_dask.blocks import asked_of

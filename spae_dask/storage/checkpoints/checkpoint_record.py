@@ -57,7 +57,7 @@ class Listing(Protocol):
         ...
 
     def difference_from(self, kept: bytes) -> str | None:
-        """The first object that is not as it was, in words; None if that cannot be told."""
+        """Describe the first object that has changed; None if it is unknown."""
         ...
 
 

@@ -67,7 +67,7 @@ class LocalStates:
             raise StorageError(f"{error}{KEPT}") from error
 
     def write_if_absent(self, path: str, content: bytes) -> None:
-        """Write a file unless there is one; of several writers one is first, and nobody sees a part of its file."""
+        """Write a file unless it exists. Of several writers one is first, and its file appears only when complete."""
         try:
             create_file(self.root / path, content)
         except StorageError as error:

@@ -96,7 +96,7 @@ class GridRows:
     Parameters
     ----------
     variable : xarray.Variable
-        In memory, or lazily indexed in a file; not of dask blocks. Its dimensions are in any order: blocks are
+        Variable in memory, or lazily indexed in a file; not of dask blocks. Its dimensions are in any order: blocks are
         transposed when they are read, since a transposed lazy variable is read entry by entry.
     sample_dims, feature_dims : tuple of str
         Dimensions that make the rows, and those that make the cells, the last ones fastest.

@@ -67,7 +67,7 @@ def parse_address(url: str, storage_options: Mapping[str, Any] | None = None) ->
     Parameters
     ----------
     url : str
-        Such as ``s3://bucket/x.zarr``.
+        URL such as ``s3://bucket/x.zarr``.
     storage_options : mapping, optional
         ``anon`` (bool), ``endpoint_url``, ``region`` and ``profile`` (str); no secrets.
 

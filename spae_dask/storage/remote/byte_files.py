@@ -76,7 +76,7 @@ class RemoteFile:
             raise StorageError(f"{self.name}: the server does not say how long it is. Download it first.") from error
 
     def fill(self, pieces: Sequence[Piece]) -> None:
-        """Read by range requests; a server that ignores the range is told from one that heeds it by the length."""
+        """Read by range requests; the length shows if a server ignored the range."""
         sync(self._fill(pieces))
 
     async def _fill(self, pieces: Sequence[Piece]) -> None:

@@ -45,7 +45,7 @@ def not_seen(what: str) -> str:
 
 
 def reader() -> str:
-    """The process that reads, in words: the worker if it is one's, and its host."""
+    """Name the process that reads: the worker, if it is one, and its host."""
     here, distributed = socket.gethostname(), sys.modules.get("distributed")
     if distributed is not None:
         try:

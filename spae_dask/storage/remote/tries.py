@@ -12,7 +12,7 @@ from spae_dask.storage.remote.address import Address
 from spae_dask.storage.remote.faults import Kind, fault_of
 
 LOUD = 3
-"""Failures of one request from which on each is a warning; before, it is told to those who ask for more."""
+"""Number of failures of one request from which on each is a warning. Earlier ones are logged at a lower level."""
 
 LOG = logging.getLogger("spae_dask.storage")
 

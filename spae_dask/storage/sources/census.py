@@ -103,7 +103,7 @@ class Counted(NamedTuple):
 
     @property
     def missing_chunks(self) -> str | None:
-        """Chunks that are not stored, in words; None if all are, or it is not known."""
+        """Description of the chunks that are not stored; None if all are, or if it is unknown."""
         return self.census.describe() if self.census is not None and self.census.n_absent else None
 
     def refuse_changed(self) -> None:

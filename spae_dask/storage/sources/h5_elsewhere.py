@@ -30,7 +30,7 @@ def refuse_absent_parts(dataset: Any, first: int, last: int) -> None:
     StorageError
         If a file is missing, or is shorter than it should be, or lacks the array that is to be in it.
     InvalidInput
-        If names of files are patterns, of which nobody knows how many there should be.
+        If names of files are patterns, for which the number of files is unknown.
     """
     if dataset.external:
         _refuse_short_files(dataset)

@@ -95,7 +95,7 @@ class Snapshot:
         return digest.hexdigest()
 
     def difference(self, before: "Snapshot") -> str | None:
-        """The first object that is another one than before, in words; None if all are the same."""
+        """Describe the first object that differs from before; None if all are the same."""
         if self.digest == before.digest:
             return None
         if len(self.parts) != len(before.parts):

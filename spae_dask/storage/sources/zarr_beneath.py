@@ -1,4 +1,4 @@
-"""Zarr arrays beneath what somebody else made: dask graphs, and lazily indexed variables of xarray."""
+"""Zarr arrays beneath objects of other libraries: dask graphs, and lazily indexed variables of xarray."""
 
 from copy import copy
 from typing import Any

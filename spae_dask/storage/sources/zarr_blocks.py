@@ -50,7 +50,7 @@ class ZarrBlocks:
     entry_nbytes : int, optional
         Bytes of an entry of the data that blocks are converted to after they are read, if they are.
     passed_over : tuple of str
-        Attributes that say how the numbers are coded, if somebody wants them as they are stored.
+        Attributes that declare the coding of the numbers, if the stored numbers are read.
     """
 
     array: ZarrArray

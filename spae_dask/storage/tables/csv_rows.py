@@ -204,7 +204,7 @@ def open_csv(path: Path, *, header: bool | None = None, columns: Sequence[str] |
 
 
 def _first_record(file: IO[str], path: Path) -> tuple[str, int]:
-    """The first line that is not blank, with the following ones if a quoted cell goes on, and the lines read."""
+    """Return the first line that is not blank, with the rest of a quoted cell, and the number of lines read."""
     record, n_lines = "", 0
     while not record.strip() or record.count('"') % 2:
         line = file.readline(MAX_LINE_CHARACTERS)
@@ -268,7 +268,7 @@ def _refuse_wide(start: bytes, path: Path) -> None:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[IO[str]]:
-    """The file as text; what goes wrong in reading it is told with its name."""
+    """Open the file as text. Errors in reading it name the file."""
     opener: Any = gzip.open if path.name.lower().endswith(".gz") else open
     try:
         with opener(path, "rb") as file:

@@ -1,4 +1,4 @@
-"""The one door by which outputs reach the disk: each appears whole under its name, or not at all.
+"""Publication of outputs on disk: each appears under its name only when it is complete.
 
 Work is done under a hidden name in the same directory, flushed to the disk and renamed into place. A process that is
 killed leaves its hidden work behind (``.NAME.partial-1a2b3c4d`` and its lock file), never a half-written ``NAME``; the

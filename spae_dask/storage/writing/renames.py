@@ -1,4 +1,4 @@
-"""Renames that Python has no words for: two names exchanged at once, and a name taken only if nobody has it."""
+"""Renames that Python lacks: an exchange of two names, and a rename to a name that is free."""
 
 import ctypes
 import errno

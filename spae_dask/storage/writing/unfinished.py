@@ -30,7 +30,7 @@ ROOTS = (METADATA, ".zarray", ".zgroup")
 
 
 class UnfinishedStore(WrapperStore[RemoteStore]):
-    """A store whose metadata nobody but its writer, and tasks it is sent to, can see.
+    """A store whose metadata only its writer, and tasks that it is sent to, can see.
 
     Parameters
     ----------
