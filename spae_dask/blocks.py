@@ -39,11 +39,11 @@ class RowBlocks(Protocol):
     feature_names : tuple of str, optional
         Names of the columns, of sources that know them.
     stored : StoredEntries, optional
-        What the blocks hold if they are CSR rows; sources of dense rows need not have it (see ``stored_entries``).
+        Sizes of the stored entries of CSR blocks. Sources of dense rows may leave it out (see ``stored_entries``).
     of_columns : callable, optional
-        From columns to row blocks of them alone, where that reads less than all (see ``columns_alone``).
+        Function from columns to row blocks of those columns alone, if that reads less than all (see ``columns_alone``).
     asked : dict, optional
-        What of the data was asked for when they were opened (see ``asked_of``).
+        Choices made when the data were opened, such as a mask (see ``asked_of``).
     """
 
     @property
@@ -72,7 +72,7 @@ class RowBlocks(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class StoredEntries:
-    """What the CSR blocks of a source hold, as far as it is known before they are read.
+    """Stored entries of the CSR blocks of a source, as far as they are known before the blocks are read.
 
     Attributes
     ----------
@@ -87,7 +87,7 @@ class StoredEntries:
 
 
 def stored_entries(source: RowBlocks) -> StoredEntries | None:
-    """What is known of the stored entries of a source of CSR rows; None if its rows are dense."""
+    """Return the known sizes of the stored entries of a source of CSR rows, or None if its rows are dense."""
     stored: StoredEntries | None = getattr(source, "stored", None)
     return stored
 
@@ -135,7 +135,7 @@ ASKED = ("path", "array", "columns", "mask", "n_columns")
 
 
 def asked_of(source: Any) -> dict[str, Any]:
-    """What of the data was chosen, by the names in ``ASKED``."""
+    """Return the choices made when the data were opened, by the names in ``ASKED``."""
     return dict(getattr(source, "asked", {}))
 
 
@@ -195,7 +195,7 @@ class ArrayBlocks:
     rows_per_block : int
         Rows in a block.
     name : str
-        How messages call it.
+        Name of the data in messages.
     feature_names : tuple of str, optional
         Names of the columns.
     """
@@ -225,7 +225,7 @@ class ArrayBlocks:
 
     @cached_property
     def stored(self) -> StoredEntries | None:
-        """Of a sparse matrix, what it holds."""
+        """Sizes of the stored entries of a sparse matrix; None for a dense one."""
         X: Any = self.X
         if not sp.issparse(X):
             return None

@@ -51,7 +51,7 @@ class Leftover:
     nbytes : int
         Bytes of its files.
     state : {"free", "old", "held", "unknown", "unmarked"}
-        Nobody holds it; nobody is seen to hold it and it is old; a process holds it; the lock cannot tell; not ours.
+        Not locked; seemingly not locked, and old; locked by a process; unknown to the lock; not ours.
     why : str
         The reason of the state, for people.
     """
@@ -63,7 +63,7 @@ class Leftover:
 
     @property
     def removable(self) -> bool:
-        """Whether it may be removed."""
+        """True if the leftover may be removed."""
         return self.state in ("free", "old")
 
     def as_dict(self) -> dict[str, Any]:
@@ -176,7 +176,7 @@ def clear(work: Path, *, dry_run: bool = False) -> Leftover:
     work : Path
         A file, a folder, or the name of one that is gone already.
     dry_run : bool
-        Whether to look only.
+        True to report leftovers without removing them.
     """
     nbytes, newest = _size_and_time(work)
     try:

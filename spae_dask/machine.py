@@ -3,8 +3,8 @@
 The limit is the machine's, or what is left of it by a container, a batch job or a login.
 
 Linux limits groups of processes, and a group may lie inside others. Inside a container the group of the container is
-usually all there is to see, and distributed knows its limit. A job of Slurm, a service or login of systemd, or a
-container that sees the groups of its host, is found only by following the path of the process's own group.
+usually all there is to see, and distributed knows its limit. The path of the process's own group leads to the limits of
+a Slurm job, or of a service or login of systemd. It also does so in a container that sees the groups of its host.
 """
 
 import ctypes
@@ -14,7 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 LIMIT_FILES = {"cgroup": ("memory.limit_in_bytes",), "cgroup2": ("memory.max", "memory.high")}
-"""Where the two versions of control groups keep limits; without one they say ``max``, or a number beyond any memory."""
+"""Files that hold the memory limits of control groups, by version. Without a limit they hold ``max``, or a number
+beyond any memory."""
 
 M_MMAP_THRESHOLD = -3
 """Number of the parameter in glibc's ``malloc.h``."""
@@ -31,9 +32,9 @@ _fixed = False
 def return_freed_arrays() -> None:
     """Have glibc return freed arrays to the system at once. For processes of our own: it holds until they end.
 
-    By default glibc raises the size from which arrays have mappings of their own to that of the largest array freed so
-    far, up to 32 MiB. Later arrays then share heaps, one a thread, of which freed parts stay resident. A process whose
-    arrays come and go, as those of a pass do, takes nearly twice what it holds.
+    Arrays above a certain size have mappings of their own. By default glibc raises that size to the largest array freed
+    so far, up to 32 MiB. Later arrays then share heaps, one a thread, of which freed parts stay resident. A process
+    whose arrays come and go, as those of a pass do, takes nearly twice what it holds.
     """
     global _fixed
     try:
@@ -44,7 +45,7 @@ def return_freed_arrays() -> None:
 
 
 def returns_freed_arrays() -> bool:
-    """Whether arrays that this process frees go back to the system at once."""
+    """Return True if arrays that this process frees go back to the system at once."""
     glibc = "CS_GNU_LIBC_VERSION" in os.confstr_names
     return _fixed or not glibc or any(name in os.environ for name in FIXED_BY)
 
@@ -55,7 +56,7 @@ def memory_nbytes(proc: Path = Path("/proc/self")) -> int:
     Parameters
     ----------
     proc : Path
-        What the kernel tells about the process.
+        Folder in which the kernel describes the process.
     """
     from distributed.system import MEMORY_LIMIT  # here, so that a command can set up its memory before it imports more
 

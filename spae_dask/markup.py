@@ -18,7 +18,7 @@ def html_table(caption: str, head: Sequence[str], rows: Sequence[Sequence[str]])
     Parameters
     ----------
     caption : str
-        What it shows.
+        Caption of the table.
     head : sequence of str
         Column headings; none for rows that are a name and what is to be said of it.
     rows : sequence of sequences of str

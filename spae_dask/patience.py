@@ -1,4 +1,4 @@
-"""How often, and after which waits, what failed for a passing reason is tried again: the one policy of the package.
+"""Retry policy of the package: the number of retries after a transient error, and the waits between them.
 
 Requests to object stores follow it one by one, blocks of all other sources in the task that reads them; what has been
 tried as often as this says is never tried again above it. Pure.
@@ -20,8 +20,7 @@ PATIENCE = 120.0
 def waits() -> Iterator[float]:
     """Seconds to wait before the second try, the third and so on; it ends when no other try is to be made.
 
-    Each wait is drawn from the upper half of what it may be, so that many tasks that a store has refused do not come
-    back together.
+    Each wait is drawn from the upper half of its range, so that many refused tasks do not retry together.
     """
     began = time.monotonic()
     for number in range(TRIES - 1):

@@ -23,7 +23,7 @@ def refuse_pipes(path: str | os.PathLike[str]) -> None:
     Raises
     ------
     InvalidInput
-        If it is a pipe, a socket or a device. What is not there is for its reader to tell.
+        If it is a pipe, a socket or a device. A missing file is left to its reader to report.
     """
     try:
         kind = KINDS.get(stat.S_IFMT(os.stat(path).st_mode))

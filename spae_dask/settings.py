@@ -12,7 +12,7 @@ import yaml
 from spae_dask.errors import InvalidInput
 
 DEFAULTS: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("spae_dask.yaml").read_text())
-"""As in the file."""
+"""Default settings, as the file has them."""
 
 dask.config.update_defaults(DEFAULTS)
 

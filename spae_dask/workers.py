@@ -11,18 +11,18 @@ from distributed import Client
 from spae_dask.errors import ClusterUnavailable, SlowClusterWarning, warn
 
 SECONDS = 1.0
-"""Between two looks at whether there is any hope."""
+"""Seconds between two looks at the workers."""
 
 NO_WORKERS_SECONDS = 300.0
-"""How long a run waits for a first or a new worker, unless dask's ``distributed.scheduler.no-workers-timeout`` is set:
-long enough for a node to start again, not for a queue."""
+"""Seconds that a run waits for a first or a new worker, unless dask's ``distributed.scheduler.no-workers-timeout`` is
+set. A node can restart in that time, but a job may not get through a queue."""
 
 RESTART_SECONDS = 15.0
-"""A cluster without workers is told of after this: nannies start theirs again in less."""
+"""Seconds after which a cluster without workers is reported. Nannies restart their workers sooner."""
 
 
 def no_workers_seconds() -> float:
-    """How long a run waits for workers."""
+    """Return the number of seconds that a run waits for workers."""
     timeout = dask.config.get("distributed.scheduler.no-workers-timeout", None)
     return NO_WORKERS_SECONDS if timeout is None else float(parse_timedelta(timeout))
 
@@ -50,20 +50,20 @@ def wait_for_worker(
     Parameters
     ----------
     client : Client
-        Of the scheduler.
+        Client of the scheduler.
     seconds : float
-        How long at most.
+        Longest wait, in seconds.
     explain : callable
         Gives the error for when none came.
     hopeless : callable, optional
-        Whether none will come, so that there is nothing to wait for.
+        Function that returns True if no worker will come. The wait then ends at once.
     tell : bool
         Warn after `RESTART_SECONDS` that a worker is waited for.
 
     Raises
     ------
     ClusterUnavailable
-        What ``explain`` gives.
+        If no worker appears in time. ``explain`` returns the error.
     """
     began = time.monotonic()
     task = client.submit(int, key=f"spae-first-worker-{uuid4().hex}", pure=False)

@@ -31,14 +31,17 @@ def certs(
         ),
     ] = None,
     days: Annotated[
-        int, typer.Option("--days", metavar="N", min=1, max=3650, help="How long the certificates are valid.")
+        int,
+        typer.Option(
+            "--days", metavar="N", min=1, max=3650, help="Number of days for which the certificates are valid."
+        ),
     ] = 365,
     shown: ScreenOptions,
 ) -> None:
     """Make an authority, and certificates for scheduler, workers and client.
 
-    Whoever holds one of them can run code on the cluster: files are for their
-    owner only. Nothing is overwritten.
+    Anyone who holds one of these files can run code on the cluster, so only their
+    owner can read them. Nothing is overwritten.
     """
     with session("certs", shown) as screen:
         from spae_dask.clusters.certificates import make_certificates

@@ -27,9 +27,10 @@ def check(
     memory: MemoryOption = None,
     shown: ScreenOptions,
 ) -> None:
-    """Look at every entry of DATA once: missing chunks, NaN, infinite entries, constant columns.
+    """Check every entry of DATA in one pass: missing chunks, NaN, infinite entries, constant columns.
 
-    Exits with 0 whatever it finds, or, with --strict, with 3 if it finds any problem.
+    Exits with 0, whether or not it finds problems. With --strict, it exits with 3
+    if it finds any.
     """
     with session("check", shown) as screen:
         from spae_dask.estimators.checking import check as check_data

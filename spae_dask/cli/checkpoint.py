@@ -1,4 +1,4 @@
-"""``spae checkpoint``: what runs have left to be gone on from, and how to remove it."""
+"""``spae checkpoint``: list the states that runs have stored, and remove them."""
 
 import re
 from pathlib import Path
@@ -52,7 +52,7 @@ def ls(
     ] = ".",
     shown: ScreenOptions,
 ) -> None:
-    """Show checkpoints: of what data and parameters, how far, how large, how old."""
+    """List checkpoints with their data, parameters, progress, size and age."""
     with session("checkpoint ls", shown) as screen:
         from spae_dask.errors import InvalidInput, NotFound
         from spae_dask.storage.checkpoints.checkpoint_summary import summarize
@@ -90,13 +90,13 @@ def rm(
             "--older-than",
             metavar="AGE",
             callback=check_age,
-            help="Only those last written to so long ago: 30m, 12h, 7d.",
+            help="Remove only checkpoints that were last written to so long ago: 30m, 12h, 7d.",
             show_default=False,
         ),
     ] = None,
     shown: ScreenOptions,
 ) -> None:
-    """Remove checkpoints, and nothing that is no checkpoint."""
+    """Remove checkpoints, and nothing else."""
     with session("checkpoint rm", shown) as screen:
         from spae_dask.engine.memory import format_nbytes
         from spae_dask.storage.checkpoints.checkpoint_removal import remove_checkpoint

@@ -27,8 +27,9 @@ def clean(
 ) -> None:
     """Remove what killed commands left: unfinished outputs in FOLDER, and scratch folders of clusters.
 
-    A leftover is removed if it carries a lock file of spae_dask and no process holds that lock. Scratch folders of
-    clusters lie in the temporary folder of the system. Links are not followed, and files of other users stay.
+    A leftover is removed if it has a lock file of spae_dask and no process holds
+    that lock. Scratch folders of clusters lie in the temporary folder of the
+    system. Links are not followed, and files of other users stay.
     """
     with session("clean", shown) as screen:
         from spae_dask.engine.memory import format_nbytes

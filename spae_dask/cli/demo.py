@@ -28,10 +28,10 @@ def demo(
     ] = False,
     shown: ScreenOptions,
 ) -> None:
-    """Try it on a real hyperspectral image, from raw file to report, in under a minute.
+    """Try spae on a real hyperspectral image, from raw file to report, in under a minute.
 
-    Shows each step as the command that does it. Needs `pip install "spae-dask[demo]"`. An earlier demo in DIR is
-    replaced.
+    The demo shows each step as the command that does it. It needs `pip install
+    "spae-dask[demo]"`. An earlier demo in DIR is replaced.
     """
     with session("demo", shown) as screen:
         from spae_dask.cli.demo_steps import run_demo

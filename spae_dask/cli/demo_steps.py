@@ -33,7 +33,7 @@ SIDE = 29
 
 @dataclass(frozen=True)
 class DemoOutcome:
-    """What a demo leaves behind.
+    """Results of a demo.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class DemoOutcome:
     commands : tuple of str
         The steps.
     seconds : float
-        Of all of it.
+        Time of the whole demo, in seconds.
     """
 
     report: str
@@ -83,7 +83,8 @@ def run_demo(output: str, *, force: bool, say: Say) -> DemoOutcome:
     output : str
         Folder for everything written. An earlier demo's is replaced.
     force : bool
-        Whether it may be a folder with other files in it; those that do not bear a name of the demo's are left alone.
+        True to write into a folder that holds other files. Files that do not have a name of the demo's stay as they
+        are.
     say : callable
         Told, a few lines at a time, what is being done.
 

@@ -30,11 +30,11 @@ def evaluate(
     memory: MemoryOption = None,
     shown: ScreenOptions,
 ) -> None:
-    """Measure what ENCODER loses on DATA, held-out data too, against PCA of the same data.
+    """Measure the loss of ENCODER on DATA, also held-out data, against PCA of the same data.
 
-    One read. DATA are taken about the mean the encoder was fitted with. Also
-    shown: loss after each component, symmetric and adjusted variance,
-    nonzeros, and how correlated the codes are.
+    The command makes one pass. It centers DATA on the mean that the encoder was
+    fitted with. It also shows the loss after each component, symmetric and adjusted
+    variance, nonzeros, and correlations of the codes.
     """
     with session("evaluate", shown, strict=strict) as screen:
         from spae_dask.cli.performance import wanted_report

@@ -1,4 +1,4 @@
-"""How a command ends: from an error to an exit code and one paragraph."""
+"""End of a command: an error becomes an exit code and one paragraph."""
 
 import errno
 import re
@@ -22,7 +22,7 @@ from spae_dask.errors import (
 )
 
 FAULT = 1
-"""Exit code of an error that nobody foresaw."""
+"""Exit code of an unexpected error."""
 
 EXIT_CODES: tuple[tuple[type[BaseException], int], ...] = (
     (UsageError, 2),
@@ -40,7 +40,7 @@ EXIT_CODES: tuple[tuple[type[BaseException], int], ...] = (
 """The first class that fits decides. An interrupt ends with 128 plus its signal's number: SIGINT 130, SIGTERM 143."""
 
 BROKEN_PIPE = 128 + signal.SIGPIPE
-"""Exit code of a command whose output nobody reads to the end, as of any other program."""
+"""Exit code of a command whose output is not read to the end, as for any other program."""
 
 OPTION_OF = {
     **{each.argument: each.options[0] for each in PARAMETERS.values()},
@@ -49,7 +49,7 @@ OPTION_OF = {
     "codec": "--codec",
     "dtype": "--dtype",
 }
-"""How the command line spells the arguments that messages of the library name."""
+"""Command-line spelling of each argument that messages of the library name."""
 
 KEYED = ("run", "submit")
 """Commands whose parameters are keys of a file, spelled as the library spells its arguments; and scripts are as they
@@ -68,7 +68,7 @@ def exit_code(error: BaseException) -> int:
 
 
 def _is_long_name(error: BaseException) -> TypeGuard[OSError]:
-    """Whether a path that was given is one that no file system takes, which no door has told in its own words."""
+    """Return True if no file system takes a path that was given, and no other check has reported it."""
     return isinstance(error, OSError) and not isinstance(error, SpaeError) and error.errno == errno.ENAMETOOLONG
 
 
@@ -110,7 +110,7 @@ def _spell(found: re.Match[str]) -> str:
 
 
 def _explain_usage(error: Exception, command: str) -> str:
-    """What the parser says, with a suggestion and the way to the help."""
+    """Return the parser's message, with a suggestion and a pointer to the help."""
     context = getattr(error, "ctx", None)
     path = context.command_path if context is not None else f"spae {command}".rstrip()
     meant = getattr(error, "possibilities", None)

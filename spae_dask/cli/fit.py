@@ -43,14 +43,15 @@ def fit(
     kept: Checkpoint,
     performance_report: PerformanceOption = None,
 ) -> None:
-    """Find a sparse encoder of DATA, and certify what it loses against PCA.
+    """Find a sparse encoder of DATA, and certify its loss against PCA.
 
-    Needs -k, and exactly one of -r, --eps and --keep. The data are read once,
-    twice if they have thousands of features, once more with --missing mean, in
-    part with --tolerance, within the memory that the plan states before it
-    starts.
-    The encoder appears under its name whole, or not at all. With --checkpoint
-    the same command, given again after it was killed, goes on where it was.
+    Needs -k, and exactly one of -r, --eps and --keep. The data are read once, or
+    twice if they have thousands of features. --missing mean adds one pass;
+    --tolerance may read only a part. The fit stays within the memory that the plan
+    states before it starts.
+
+    The encoder appears only when it is complete. With --checkpoint, the same
+    command given again after a kill resumes the work.
     """
     with session("fit", given.shown, strict=given.strict) as screen:
         given.check()
@@ -78,7 +79,7 @@ def fit(
 def write_encoder(
     encoder: "SparseEncoder", source: "RowBlocks", output: str, given: FitGiven, screen: "Screen", *, force: bool
 ) -> None:
-    """Write the encoder that was found, and tell of it and of what can be done with it."""
+    """Write the fitted encoder, and print its summary and commands that use it."""
     from spae_dask.estimators.saved import save_encoder
 
     save_encoder(encoder, output, source=source, overwrite=force)

@@ -27,12 +27,13 @@ def fit_finish(
     checkpoint: SharedCheckpointOption,
     keep_checkpoint: KeepCheckpointOption = False,
 ) -> None:
-    """Put together what `spae fit-part` has swept, and write the encoder.
+    """Merge the parts of `spae fit-part`, and write the encoder.
 
-    DATA and options are those of the parts; the encoder has the bits of a
-    single `spae fit`. No row is swept here: if parts are missing, it ends with
-    75 and names the commands that do them. So it does between two passes, of
-    which the second begins when the first is whole: run all parts again then.
+    Give the DATA and options of the parts. The encoder has the bits of a single
+    `spae fit`. This command reads no rows. If parts are missing, it ends with 75
+    and names the commands that do them. It also ends with 75 between two passes,
+    since a pass begins when the one before it is complete: then run all parts
+    again.
     """
     with session("fit-finish", given.shown, strict=given.strict) as screen:
         given.check()

@@ -1,4 +1,4 @@
-"""What `spae fit`, `spae fit-part` and `spae fit-finish` are all given, declared once."""
+"""Options that `spae fit`, `spae fit-part` and `spae fit-finish` share."""
 
 import shlex
 from dataclasses import dataclass
@@ -47,7 +47,7 @@ class FitGiven:
         return found | {"memory_limit": self.memory}
 
     def plan(self, source: "RowBlocks", *, calibrate: bool = False, resources: "Resources | None" = None) -> "Plan":
-        """What the fit will read, hold and take."""
+        """Return the plan of the fit: the passes it makes, and the memory and time it needs."""
         from spae_dask.estimators.planning import plan
 
         return plan(source, calibrate=calibrate, resources=resources, **self.fitted)

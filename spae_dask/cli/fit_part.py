@@ -33,25 +33,26 @@ def check_part(given: str) -> str:
 PartArgument = Annotated[
     str,
     typer.Argument(
-        metavar="I/N", callback=check_part, help="Which part of how many, from 1/N to N/N.", show_default=False
+        metavar="I/N", callback=check_part, help="Part to do, and number of parts, from 1/N to N/N.", show_default=False
     ),
 ]
 
 
 @takes_groups
 def fit_part(*, part: PartArgument, given: FitGiven, checkpoint: SharedCheckpointOption) -> None:
-    """Sweep part I of N of DATA into a shared checkpoint, for `spae fit-finish`.
+    """Reduce part I of N of DATA into a shared checkpoint, for `spae fit-finish`.
 
-    For arrays of jobs: parts need no scheduler, and nothing of each other but
-    the folder. Each is a process with threads. Parts may run in any order, at
-    once or again: what is stored is not read twice. A fit of several passes
-    (`spae plan` tells) is done in rounds, because a pass begins when the one
-    before it is whole: run all parts once for every pass, then fit-finish.
-    How many rounds a sample takes, or a sketch to --eps or --keep, the data decide:
-    fit-finish ends with 75 as long as one more is needed.
+    Use it in job arrays. Parts need no scheduler, and share nothing but the folder.
+    Each part is a process with threads. Parts may run in any order, at once, or
+    again: stored work is not read twice.
 
-    Ends with 0 when its share of the pass at hand is done, also if it was done
-    before: a job that a scheduler starts again has only the rest to do.
+    A fit of several passes (see `spae plan`) runs in rounds, because a pass begins
+    when the one before it is complete. Run all parts once for every pass, then
+    fit-finish. The data decide how many rounds a sample takes, or a sketch to --eps
+    or --keep. While one more round is needed, fit-finish ends with 75.
+
+    A part ends with 0 when its share of the current pass is done, also if it was
+    done before. A job that a scheduler starts again does only the rest.
     """
     with session("fit-part", given.shown, strict=given.strict) as screen:
         given.check()

@@ -1,4 +1,4 @@
-"""A fit step of a pipeline in words of the command line."""
+"""A fit step of a pipeline as arguments of the command line."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ from spae_dask.pipelines.schema import Fit
 
 
 def fit_words(step: Fit, output: Path) -> tuple[str, ...]:
-    """Options that make ``spae fit-part`` do what the step does, in the checkpoint that the step goes on from.
+    """Options that make ``spae fit-part`` do the step's work, in the checkpoint that the step resumes from.
 
     Parameters
     ----------

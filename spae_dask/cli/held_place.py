@@ -16,9 +16,9 @@ class HeldPlace:
     Parameters
     ----------
     place : Place
-        As asked for on the command line.
+        Target that the command line asks for.
     screen : Screen
-        Of the command.
+        Console of the command.
     """
 
     def __init__(self, place: Place, screen: Screen) -> None:
@@ -39,7 +39,7 @@ class HeldPlace:
 
     @property
     def memory(self) -> str | None:
-        """What each process may use."""
+        """Memory limit of each process, as given."""
         return self.place.memory
 
     @contextmanager
@@ -56,7 +56,7 @@ class HeldPlace:
 
     @contextmanager
     def imagined(self, source: RowBlocks) -> Iterator[Resources | None]:
-        """For a plan: the processes that a run would start; None where the active client, or this process, does it."""
+        """Yield the planned resources of a run; None if the active client or this process does the work."""
         with nullcontext() if self._held else self.place.imagined(source, self.screen) as resources:
             yield resources
 

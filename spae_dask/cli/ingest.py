@@ -26,7 +26,7 @@ EXAMPLES = """Examples:
 
 
 class Codec(StrEnum):
-    """How chunks are compressed."""
+    """Compression of chunks."""
 
     lz4_shuffle = "lz4-shuffle"
     lz4_bitshuffle = "lz4-bitshuffle"
@@ -53,7 +53,8 @@ def ingest(
         bool | None,
         typer.Option(
             "--header/--no-header",
-            help="Whether the first row of a text file holds names. Default: it does if it is not all numbers.",
+            help="Read names from the first row of a text file, or numbers. By default it must hold names; a row of "
+            "numbers only is refused.",
             show_default=False,
             rich_help_panel=DATA,
         ),
@@ -63,7 +64,7 @@ def ingest(
         typer.Option(
             "--variable",
             metavar="NAME",
-            help="Of a netCDF file or a Zarr dataset: which variable, if several may be meant.",
+            help="Variable of a netCDF file or a Zarr dataset, if several fit.",
             show_default=False,
             rich_help_panel=DATA,
         ),
@@ -73,21 +74,26 @@ def ingest(
         typer.Option(
             "--sample-dim",
             metavar="NAME[,NAME]",
-            help="Along which of its dimensions the rows are; the others make the columns. Default: time.",
+            help="Dimension of that variable along which the rows are; the others make the columns. Default: time.",
             show_default=False,
             rich_help_panel=DATA,
         ),
     ] = None,
     dtype: Annotated[
         str | None,
-        typer.Option("--dtype", metavar="TYPE", help="Such as float32. Default: as it is.", rich_help_panel=DATA),
+        typer.Option(
+            "--dtype",
+            metavar="TYPE",
+            help="Type of the entries to write, such as float32. Default: that of SOURCE.",
+            rich_help_panel=DATA,
+        ),
     ] = None,
     chunks: Annotated[
         tuple[int, int] | None,
         typer.Option(
             "--chunks",
             metavar="ROWS COLUMNS",
-            help="Of a chunk. Default: all columns, about 8 MiB.",
+            help="Rows and columns of a chunk. Default: all columns, about 8 MiB.",
             rich_help_panel=OUTPUT,
         ),
     ] = None,
@@ -96,7 +102,7 @@ def ingest(
         typer.Option(
             "--codec",
             metavar="NAME",
-            help="lz4-shuffle, lz4-bitshuffle, zstd-bitshuffle or none. Default: chosen by type.",
+            help="Codec: lz4-shuffle, lz4-bitshuffle, zstd-bitshuffle or none. Default: chosen by type.",
             show_default=False,
             rich_help_panel=OUTPUT,
         ),
@@ -107,7 +113,7 @@ def ingest(
             "--memory",
             metavar="BYTES",
             callback=check_memory,
-            help="What this process may use, such as 2GB. Default: 256 MiB beside the program itself.",
+            help="Memory limit of this process, such as 2GB. Default: 256 MiB beside the program itself.",
             show_default=False,
             rich_help_panel=WHERE,
         ),
@@ -115,11 +121,11 @@ def ingest(
     force: ForceOption = False,
     shown: ScreenOptions,
 ) -> None:
-    """Write SOURCE as a Zarr array whose chunks and codec are made for reading rows fast.
+    """Write SOURCE as a Zarr array with chunks and a codec for fast reading of rows.
 
-    One read; two of a grid with cells that have no data, which are left
-    out. What was written is read back and compared. The array appears
-    under its name whole, or not at all. A sparse SOURCE stays sparse.
+    SOURCE is read once. A grid with cells that have no data is read twice, and
+    those cells are left out. The written array is read back and compared. It
+    appears only when it is complete. A sparse SOURCE stays sparse.
     """
     with session("ingest", shown) as screen:
         from spae_dask.cli.place import check_paths

@@ -39,7 +39,7 @@ def inspect(
     ] = None,
     shown: ScreenOptions,
 ) -> None:
-    """Show an encoder: certificate, components by feature, the fit that was asked for, parameters and provenance."""
+    """Show an encoder: certificate, features of each component, requested fit, parameters and provenance."""
     with session("inspect", shown) as screen:
         from spae_dask.estimators.saved import load_encoder
         from spae_dask.report.reproduce import fit_command
@@ -77,7 +77,7 @@ NOT_OF_INTEREST = ("memory_limit", "checkpoint", "progress")
 
 
 def features_by_component(encoder: "SparseEncoder") -> list[dict[str, Any]]:
-    """Of each component: its share of the variance, and its features by falling magnitude of their coefficients."""
+    """Return each component's share of the variance, and its features by falling magnitude of coefficients."""
     names = getattr(encoder, "feature_names_in_", None)
     found = []
     for row, share in zip(encoder.components_, encoder.explained_variance_ratio_, strict=True):

@@ -1,4 +1,4 @@
-"""Standard error as JSON Lines, for whoever collects the logs of batch jobs: one object a line, nothing else."""
+"""Standard error as JSON Lines, for collectors of the logs of batch jobs: one object a line, nothing else."""
 
 import json
 import time
@@ -15,14 +15,14 @@ class JsonLog:
 
     Each has ``time`` (ISO 8601, UTC), ``level`` (``debug``, ``info``, ``warning`` or ``error``), ``event`` (``note``,
     ``log``, ``warning``, ``error``, ``progress``, ``pass``, ``search``, ``resumed`` or ``estimated``) and ``message``.
-    What is told of a pass has numbers as well: where it stands, that it has ended, how much of it a run before had
-    done, what is known of the encoder so far, and notes such as that rows are run again. What is told of a search has
-    its rounds, and the best ratio so far.
+    Events of a pass also have numbers: its position, its end, and the part that an earlier run had done. They also
+    report the quality of the encoder so far, and notes such as that rows are run again. Events of a search report its
+    rounds and the best ratio so far.
 
     Parameters
     ----------
     stream : text stream
-        Where to.
+        Stream that the lines are written to.
     command : callable
         Gives the verb that runs, for the record.
     """
@@ -49,7 +49,7 @@ class JsonProgress:
     Parameters
     ----------
     log : JsonLog
-        Who writes them.
+        Log that writes the events.
     clock : callable
         Seconds, from any origin.
     """

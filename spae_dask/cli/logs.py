@@ -10,7 +10,7 @@ from spae_dask.cli.screen import Screen
 
 LOGGERS = ("spae_dask", "distributed", "distributed.client", "asyncio")
 LEVELS = (logging.CRITICAL, logging.INFO, logging.DEBUG)
-"""By how often ``-v`` is given. Without it errors are told by the command itself, once."""
+"""Log levels, by the number of times ``-v`` is given. Without it the command itself reports errors, once."""
 
 
 class _ScreenHandler(logging.Handler):

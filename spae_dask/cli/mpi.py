@@ -37,10 +37,10 @@ def mpi(
         ),
     ] = None,
 ) -> None:
-    """Run VERB on ranks of MPI: start this with mpirun, with at least 3 ranks.
+    """Run VERB on MPI ranks: start this with mpirun, with at least 3 ranks.
 
-    Rank 0 is the Dask scheduler, rank 1 runs VERB, the others are workers, which
-    end with it.
+    Rank 0 is the Dask scheduler, rank 1 runs VERB, and the others are workers. The
+    workers end with VERB.
     """
     code = 0
     with session("mpi", ScreenOptions()):

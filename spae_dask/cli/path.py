@@ -81,9 +81,9 @@ def path(
     force: ForceOption = False,
     shown: ScreenOptions,
 ) -> None:
-    """Loss, symmetric variance and features used for every K and R.
+    """Compute loss, symmetric variance and features used for every K and R.
 
-    One read of DATA in all; two if they have thousands of features.
+    DATA are read once in all, or twice if they have thousands of features.
     """
     with session("path", shown, strict=strict) as screen:
         from spae_dask.cli.performance import wanted_report
@@ -118,7 +118,7 @@ def path(
 
 
 def write(found: object, output: str, *, force: bool) -> None:
-    """Write the table or its figure; it appears whole or not at all."""
+    """Write the table or its figure, which appears only when it is complete."""
     from spae_dask.algorithms.path import SparsityPath
     from spae_dask.pipelines.files import write_csv
 

@@ -1,4 +1,4 @@
-"""Dask's report of what a cluster did, for whoever wants to know where the time went."""
+"""Dask's report of the work of a cluster, for users who want to know where the time went."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,10 +28,10 @@ class PerformanceReport:
     Parameters
     ----------
     path : str or None
-        Where.
+        File that the page is written to.
     asked : bool
-        Whether the command line asks for it. What a setting asks for is written where there is a cluster, and left out
-        where there is none.
+        True if the command line asks for the page. A page that a setting asks for is written if there is a cluster, and
+        left out otherwise.
     """
 
     path: str | None = None
@@ -71,7 +71,7 @@ class PerformanceReport:
     def watching(self, client: Client | None, screen: Screen) -> Iterator[None]:
         """Write the page about what ``client`` does in the ``with`` block, if that ends well.
 
-        The page replaces an earlier one, whole or not at all. Results never depend on it: if it cannot be made, that is
+        The page replaces an earlier one when it is complete. Results never depend on it: if it cannot be made, that is
         a warning.
         """
         if self.path is None or client is None:
@@ -104,7 +104,7 @@ NO_REPORT = PerformanceReport()
 
 
 def wanted_report(given: str | None, output: str | None = None) -> PerformanceReport:
-    """What the command line asks for; else what the setting ``performance-report`` does.
+    """Return the report that the command line asks for, or else the one of the setting ``performance-report``.
 
     Raises
     ------

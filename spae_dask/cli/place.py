@@ -1,4 +1,4 @@
-"""Where a command runs, and what must be so before it does."""
+"""Execution target of a command, and the checks before it starts."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -37,18 +37,18 @@ HERE = "processes of this machine"
 
 @dataclass(frozen=True)
 class Place:
-    """Where to run.
+    """Execution target of a command.
 
     Parameters
     ----------
     cluster, memory : str or None
-        As given on the command line; else the settings ``cluster`` and ``memory-limit`` count.
+        Target and memory limit as given on the command line. Else the settings ``cluster`` and ``memory-limit`` count.
     tls_dir : str, optional
         Certificates for a scheduler at ``tls://``.
     performance : PerformanceReport
         Dask's page about what a cluster did; none if not given.
     spec : Started, optional
-        What the cluster file describes, with the memory that its plans take.
+        Cluster that the cluster file describes, with the memory that its plans need.
     """
 
     cluster: str | None
@@ -58,7 +58,7 @@ class Place:
     spec: Started | None = None
 
     def where(self, source: RowBlocks) -> str:
-        """What was asked for, or what suits the size of the data."""
+        """Return the target that was asked for, or else one that suits the size of the data."""
         wanted = self.cluster or text_setting("cluster")
         return wanted or ("none" if source.in_process or total_nbytes(source) < SMALL_NBYTES else "local")
 
@@ -76,14 +76,14 @@ class Place:
         return replace(self, spec=sized(spec, list(planners)))
 
     def request(self) -> str | None:
-        """What the plans made of the memory of the cluster file; None where that names it."""
+        """Describe the memory that the plans added to the cluster file; None if the file names it."""
         if not isinstance(self.spec, QueueSpec | KubernetesSpec):
             return None
         what = "pod" if isinstance(self.spec, KubernetesSpec) else f"job of {self.spec.n_processes} process(es)"
         return f"{self.spec.memory >> 20} MiB a {what}, as the plan has it"
 
     def described(self, where: str) -> Spec | None:
-        """What ``where`` describes, with memory.
+        """Return the cluster that ``where`` describes, with its memory.
 
         Raises
         ------
@@ -121,7 +121,7 @@ class Place:
 
     @contextmanager
     def imagined(self, source: RowBlocks, screen: Screen) -> Iterator[Resources | None]:
-        """For a plan: the processes that a run would start, none of which is; else None, with ``ready``'s client."""
+        """Yield the planned resources of a run, which starts no process; None if ``ready`` has a client already."""
         where = self.where(source)
         spec = self.described(where)
         if isinstance(spec, Started) and spec.n_workers:

@@ -29,18 +29,18 @@ def plan(
         bool,
         typer.Option(
             "--calibrate/--no-calibrate",
-            help="Measure rates on a few blocks, or go by nominal ones and read nothing.",
+            help="Measure rates on a few blocks, or use nominal rates and read nothing.",
             rich_help_panel=WHERE,
         ),
     ] = True,
     where: Where,
 ) -> None:
-    """Say what a fit would read, hold and take, and what each strategy would.
+    """Show the passes, memory and time of a fit, and of each other strategy.
 
-    Takes the options of `spae fit`. Bytes and memory come from metadata; for
-    the times at most 64 MiB of DATA are read (or one block), and the arithmetic
-    is tried on them, in about a second. Exits with 4 if the fit does not fit
-    the memory, and says what would.
+    Takes the options of `spae fit`. Bytes and memory come from metadata. To
+    estimate times, the command reads at most 64 MiB of DATA (or one block) and runs
+    the arithmetic on them. This takes about a second. If the fit does not fit the
+    memory, the command exits with 4 and names the options that fit.
     """
     with session("plan", given.shown, strict=given.strict) as screen:
         source = given.which.open(given.data, given.memory)

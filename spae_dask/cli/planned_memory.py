@@ -1,9 +1,9 @@
 """The memory of workers whose cluster file leaves it to the plan.
 
-What a plan takes depends on the memory it has: which strategy fits, and how many tasks run at once. So the plan is
-made for workers of `ASSUMED_NBYTES`, or without a limit if that is too little, with all threads busy; and what it
-takes, with the margin that a worker's limit has over its arrays, is asked for. A plan made again with that much finds
-it enough.
+The memory that a plan needs depends on the memory it has: it decides the strategy, and the number of tasks that run at
+once. So the plan is made for workers of `ASSUMED_NBYTES` with all threads busy, or without a limit if that is too
+little. The command then asks for the memory that this plan needs, plus the margin of a worker's limit over its arrays.
+A plan made again with that much memory finds it enough.
 """
 
 from collections.abc import Callable
@@ -18,17 +18,17 @@ from spae_dask.errors import InvalidInput, MemoryBudgetExceeded
 Planner = Callable[[Resources], Plan]
 
 ASSUMED_NBYTES = 4 << 30
-"""Of a worker, to plan with."""
+"""Memory of a worker, in bytes, that a plan assumes."""
 
 BOUNDLESS_NBYTES = 1 << 50
 """To plan with, where that is too little."""
 
 STEP_NBYTES = 64 << 20
-"""What is asked for is a multiple of this, a job."""
+"""Step, in bytes, to which the memory of a job is rounded up."""
 
 
 def is_planned(spec: object) -> bool:
-    """Whether the memory of its workers is yet to be found."""
+    """Return True if a plan has yet to find the memory of the workers."""
     return isinstance(spec, QueueSpec | KubernetesSpec) and spec.n_workers > 0 and spec.memory == 0
 
 
@@ -38,7 +38,7 @@ def sized(spec: Started, planners: list[Planner]) -> Started:
     Parameters
     ----------
     spec : Started
-        As its file describes it; one that names its memory stays as it is.
+        Cluster that the file describes. A cluster that names its memory stays as it is.
     planners : list of callable
         Plans of fits and of other passes, on given resources.
 

@@ -38,7 +38,7 @@ class Meter:
     Parameters
     ----------
     display : Display
-        Who shows it.
+        Display that shows the progress.
     clock : callable
         Seconds, from any origin.
     """
@@ -171,7 +171,7 @@ class Lines:
     Parameters
     ----------
     stream : text stream
-        Where to.
+        Stream that the lines are written to.
     clock : callable
         Seconds, from any origin.
     """
@@ -211,7 +211,7 @@ class Bar:
     Parameters
     ----------
     console : rich.console.Console
-        Of a terminal.
+        Console of a terminal.
     """
 
     def __init__(self, console: Console) -> None:

@@ -33,7 +33,7 @@ def report(
             "-o",
             "--output",
             metavar="FILE.html",
-            help="Where the page is written: one file that needs no other.",
+            help="File that the page is written to. It needs no other file.",
             show_default=False,
             rich_help_panel=OUTPUT,
         ),
@@ -53,7 +53,7 @@ def report(
         typer.Option(
             "--data",
             metavar="DATA",
-            help="Or the data, from one read of which they are made; two reads of thousands of features.",
+            help="Data to compute the losses from, in one pass; two for thousands of features.",
             show_default=False,
             rich_help_panel=CURVE,
         ),
@@ -67,8 +67,8 @@ def report(
 ) -> None:
     """Write a page about an encoder: certificate, figures, features, provenance.
 
-    Nothing but the encoder is read. Its losses at other sizes were kept with it
-    if they took no time; else --path or --data draws them.
+    The command reads the encoder alone. The encoder stores its losses at other
+    sizes if they took no time to compute. Otherwise --path or --data adds them.
     """
     with session("report", shown, strict=strict) as screen:
         if not output.endswith((".html", ".htm")):

@@ -43,7 +43,7 @@ def run(
         typer.Option(
             "--dry-run",
             "-n",
-            help="Check everything, say which steps would run and what each fit would take; run and write nothing.",
+            help="Check everything, list the steps that would run and the cost of each fit; run and write nothing.",
             rich_help_panel=OUTPUT,
         ),
     ] = False,
@@ -63,9 +63,8 @@ def run(
 ) -> None:
     """Run the steps of PIPELINE, except those whose outputs are up to date.
 
-    A step runs again if its parameters or anything it depends on has changed.
-    After a failure or an interrupt, the next run goes on with the step that was
-    not finished.
+    A step runs again if its parameters or any of its inputs have changed. After a
+    failure or an interrupt, the next run resumes with the unfinished step.
     """
     with session("run", shown, strict=strict) as screen:
         from spae_dask.cli.held_place import HeldPlace

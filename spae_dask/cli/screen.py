@@ -1,4 +1,4 @@
-"""What a command shows: results on stdout, everything else on stderr; or one JSON object on stdout."""
+"""Console of a command: results on stdout, and everything else on stderr; or one JSON object on stdout."""
 
 import json
 import math
@@ -25,24 +25,24 @@ class Screen:
     Parameters
     ----------
     as_json : bool
-        Whether stdout gets one JSON object, when the command ends, and nothing else.
+        True to write one JSON object to stdout when the command ends, and nothing else.
     quiet : bool
-        Whether progress, the plan and hints are left out.
+        True to leave out progress, the plan and hints.
     verbose : int
-        How often ``-v`` was given.
+        Number of times ``-v`` was given.
     log_json : bool
-        Whether stderr gets one JSON object a line, and nothing else.
+        True to write one JSON object a line to stderr, and nothing else.
 
     Attributes
     ----------
     progress : Meter
-        Who watches the engine.
+        Meter that watches the engine.
     signals : Signals
-        What may interrupt.
+        Signals that may interrupt the command.
     document : dict
-        What the JSON object will hold.
+        Content of the JSON object.
     left : bool
-        Whether the reader of stdout has left, as `head` does.
+        True if the reader of stdout has left, as `head` does.
     """
 
     def __init__(self, *, as_json: bool, quiet: bool, verbose: int, log_json: bool = False) -> None:
@@ -66,12 +66,12 @@ class Screen:
         self.progress = Meter(self._display)
 
     def note(self, text: str) -> None:
-        """Say something by the way, on stderr, unless told to be quiet."""
+        """Print a note on stderr, unless ``quiet`` is set."""
         if not self.quiet:
             self._say("info", "note", text)
 
     def result(self, text: str, document: Mapping[str, Any]) -> None:
-        """Give the command's result, in words and as JSON values."""
+        """Print the command's result, as text or as JSON values."""
         self.document |= document
         if not self.as_json:
             self._put(printable(in_options(text, self.document.get("command", ""))))
@@ -109,7 +109,7 @@ class Screen:
         code : int
             The exit code so far.
         debug : bool
-            Whether to print the traceback of an error.
+            True to print the traceback of an error.
         """
         self.stop()
         if self.as_json:

@@ -1,4 +1,4 @@
-"""What every verb does around its one call: signals and warnings in, an exit code out."""
+"""Frame of every verb around its one call: it handles signals and warnings, and turns an error into an exit code."""
 
 import warnings
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ def session(command: str, shown: ScreenOptions, *, strict: bool = False) -> Iter
     shown : ScreenOptions
         The options that all verbs share.
     strict : bool
-        Whether chunks that are not stored are an error.
+        True to treat chunks that are not stored as an error.
 
     Raises
     ------

@@ -1,9 +1,9 @@
 """Ctrl-C and its like: one interrupt in the main thread, raised where it can be cleaned up after.
 
 Three things are taken care of. Processes that are being started are not left half-started. Workers do not die of a
-Ctrl-C, which a terminal sends to all processes of its group, before this process can close them. And an interrupt is
-not lost because the system gave it to another thread while the main one waits for a lock, or because it was raised in a
-finalizer or a callback of the garbage collector, where Python drops exceptions.
+Ctrl-C, which a terminal sends to all processes of its group, before this process can close them. An interrupt is not
+lost if the system gives it to another thread while the main one waits for a lock. It is not lost either if it is raised
+in a finalizer or a callback of the garbage collector, where Python drops exceptions.
 """
 
 import os
@@ -20,7 +20,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 FROM_TERMINAL = (signal.SIGINT, signal.SIGHUP)
 
 SECONDS_TO_WAKE = 0.3
-"""After which the main thread is told of a signal once more."""
+"""Seconds after which the main thread is notified of a signal once more."""
 
 FAREWELL = b"\nstopping and cleaning up; once more to stop at once\n"
 
@@ -31,7 +31,7 @@ class Interrupted(KeyboardInterrupt):
     Parameters
     ----------
     signum : int
-        Which.
+        Number of the signal.
     """
 
     def __init__(self, signum: int) -> None:

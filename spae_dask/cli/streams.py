@@ -1,4 +1,4 @@
-"""Standard input, output and error of the process: closed ones, full ones, and pipes that nobody reads."""
+"""Standard input, output and error of the process: closed ones, full ones, and pipes without a reader."""
 
 import io
 import os
@@ -9,7 +9,7 @@ STDOUT, STDERR = 1, 2
 
 
 class Lenient(io.TextIOWrapper):
-    """Standard error that never fails: what cannot be written there is lost, and the command goes on."""
+    """Standard error that never fails: text that cannot be written is lost, and the command continues."""
 
     def write(self, text: str) -> int:
         """Write ``text``, or drop it and all that follows."""

@@ -24,7 +24,7 @@ EXAMPLES = """Examples:
 
 
 class System(StrEnum):
-    """Where jobs go."""
+    """Batch system that jobs are submitted to."""
 
     slurm = "slurm"
     kubernetes = "kubernetes"
@@ -41,8 +41,8 @@ def submit(
             "--cluster",
             metavar="FILE",
             callback=check_file,
-            help="A cluster file of that kind: how many workers, and under [driver] what the job itself asks for. "
-            "Without one, on Slurm: one job with one core, 4 GiB and one hour, and no workers.",
+            help="Cluster file of that kind: the number of workers, and under [driver] the resources of the job "
+            "itself. Without one, on Slurm: one job with one core, 4 GiB and one hour, and no workers.",
             show_default=False,
             rich_help_panel=WHERE,
         ),
@@ -54,8 +54,7 @@ def submit(
             metavar="N",
             min=1,
             max=4096,
-            help="Slurm: do the fit of PIPELINE in N parts, an array of jobs without a scheduler, and the rest after "
-            "them.",
+            help="Fit PIPELINE in N parts, as an array of Slurm jobs without a scheduler. A further job does the rest.",
             show_default=False,
             rich_help_panel=WHERE,
         ),
@@ -67,7 +66,7 @@ def submit(
             metavar="N",
             min=1,
             max=100,
-            help="With --array: reads of the data, as `spae plan` tells; the array is done once for each.",
+            help="Number of passes, as `spae plan` shows it, for --array. The array runs once for each pass.",
             rich_help_panel=WHERE,
         ),
     ] = 1,
@@ -78,7 +77,7 @@ def submit(
             metavar="SECONDS",
             min=10,
             max=3600,
-            help="How long before its time is over the job is told to stop, cleanly.",
+            help="Seconds before its time limit at which the job is told to stop, cleanly.",
             rich_help_panel=WHERE,
         ),
     ] = 120,
@@ -89,7 +88,7 @@ def submit(
             metavar="N",
             min=0,
             max=1000,
-            help="How often a job that was stopped goes back into the queue while work is left.",
+            help="Largest number of times that a stopped job goes back into the queue while work is left.",
             rich_help_panel=WHERE,
         ),
     ] = 3,
@@ -99,7 +98,7 @@ def submit(
             "-o",
             "--output",
             metavar="FILE",
-            help="Also write the script or manifest here.",
+            help="File to write the script or manifest to as well.",
             show_default=False,
             rich_help_panel=OUTPUT,
         ),
@@ -122,9 +121,10 @@ def submit(
 ) -> None:
     """Make a job that runs PIPELINE by itself, and submit it.
 
-    On Slurm a batch script that runs `spae run`. It stops before its time is
-    over and goes back into the queue, at most --max-resubmits times; `spae run`
-    goes on with what is not done. On Kubernetes a Job, or with workers a DaskJob.
+    On Slurm, the job is a batch script that runs `spae run`. It stops before its
+    time is over and goes back into the queue, at most --max-resubmits times. Then
+    `spae run` resumes the unfinished work. On Kubernetes, the job is a Job, or a
+    DaskJob if there are workers.
     """
     with session("submit", shown) as screen:
         from spae_dask.cli.submitting import (

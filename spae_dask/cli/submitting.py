@@ -33,7 +33,7 @@ BARE = QueueSpec.model_validate({"kind": "slurm", "jobs": 0, "memory": "4GiB"})
 
 @dataclass(frozen=True)
 class Request:
-    """What the command line asks for; the fields are its options."""
+    """Options of `spae submit`, one field each."""
 
     pipeline: str
     cluster: str | None
@@ -54,17 +54,17 @@ class Job:
     text : str
         A script or a manifest.
     after : bool
-        Whether it starts when the one before it has ended well.
+        True to start the job only after the previous job has ended well.
     advice : str
-        What to tell the user, with ``{ids}`` for the numbers of all jobs and ``{id}`` for that of this one.
+        Message for the user, with ``{ids}`` for the numbers of all jobs and ``{id}`` for the number of this job.
     title : str
-        What it is, in words.
+        Description of the job in words.
     folders : tuple of Path
         Folders that must be there.
     rehearsal : tuple of str
         A program that is given the text before, changes nothing, and fails if any part of it would be refused.
     remedy : str
-        What helps when it is not taken.
+        Remedy to suggest if the batch system refuses the job.
     trial : tuple of str
         A program that is given the text and says whether it would be taken.
     """
@@ -168,7 +168,7 @@ def kubernetes_jobs(request: Request) -> list[Job]:
 
 
 def _sized_pods(spec: KubernetesSpec, path: str) -> KubernetesSpec:
-    """With memory for the fits of a pipeline whose data this machine sees as pods do."""
+    """Return the spec with the memory that the fits of a pipeline need, whose data this machine sees as pods do."""
     try:
         pipeline = read_pipeline(path)
     except InvalidInput as error:

@@ -30,7 +30,7 @@ def transform(
             "-o",
             "--output",
             metavar="CODES",
-            help="Where the codes are written: a Zarr array of a row a row of DATA and a column a component.",
+            help="Zarr array that the codes are written to: a row for each row of DATA, a column for each component.",
             show_default=False,
             rich_help_panel=OUTPUT,
         ),
@@ -45,8 +45,8 @@ def transform(
 ) -> None:
     """Write the codes of all rows of DATA to a Zarr array.
 
-    Every chunk is written whole, read back and compared. The array appears
-    under its name whole, or not at all.
+    Every chunk is read back after writing and compared. The array appears only when
+    it is complete.
     """
     with session("transform", shown, strict=strict) as screen:
         from spae_dask.cli.performance import wanted_report

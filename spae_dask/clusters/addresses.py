@@ -6,6 +6,6 @@ MAX_PORT = 65535
 
 
 def is_address(text: str) -> bool:
-    """Whether it may be that of a scheduler: a host, and a port that there is."""
+    """Return True if the text has the form of a scheduler's address: a host, and a valid port."""
     found = re.fullmatch(r"(tcp|tls)://[^\s/@]+:([0-9]{1,5})", text)
     return found is not None and 0 < int(found[2]) <= MAX_PORT

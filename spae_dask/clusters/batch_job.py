@@ -1,4 +1,4 @@
-"""A run as a job of its own: what it is, whichever system it is for."""
+"""A run as a job of its own, on any batch system."""
 
 import re
 from dataclasses import dataclass
@@ -13,17 +13,17 @@ class BatchJob:
     Attributes
     ----------
     name : str
-        Of the job.
+        Name of the job.
     words : tuple of str
         The command after ``spae``.
     folder : str
-        Where it runs.
+        Folder in which the job runs.
     driver : Driver
-        What it asks for.
+        Resources that the job asks for.
     grace : int
-        Seconds before the end of its time at which it is told to stop.
+        Seconds before its time limit at which the job receives the signal to stop.
     max_resubmits : int
-        How often it may start again.
+        Largest number of times that the job may start again.
     """
 
     name: str

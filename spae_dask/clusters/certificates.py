@@ -1,7 +1,7 @@
 """Certificates for a Dask cluster over TLS: an authority of its own, and one each for scheduler, workers and client.
 
-A Dask connection is encrypted, and each end asks the other for a certificate of the same authority. Whoever holds one
-may run any code on the cluster, so there is one authority a cluster, its files are for their owner only, and they
+A Dask connection is encrypted, and each end asks the other for a certificate of the same authority. Anyone who holds
+one may run any code on the cluster. So each cluster has one authority, only their owner can read its files, and they
 expire. Host names are in the certificates for those who check them; Dask itself checks the authority.
 """
 
@@ -23,7 +23,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from spae_dask.errors import InvalidInput, OutputExists, StorageError
 
 ROLES = ("scheduler", "worker", "client")
-"""Who gets a certificate, NAME.pem, and its key, NAME-key.pem; those of the authority are ca.pem and ca-key.pem."""
+"""Holders of a certificate, NAME.pem, and its key, NAME-key.pem. Those of the authority are ca.pem and ca-key.pem."""
 
 MAX_DAYS = 3650
 
@@ -37,7 +37,7 @@ _HOST = re.compile(r"(?=.{1,253}$)(?!-)[A-Za-z0-9-]{1,63}(?<!-)(\.(?!-)[A-Za-z0-
 
 
 def make_certificates(folder: str | Path, *, hosts: Sequence[str] = (), days: int = 365) -> list[Path]:
-    """Write an authority, three certificates and their keys to a new folder, whole or not at all.
+    """Write an authority, three certificates and their keys to a new folder, which appears complete.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ def make_certificates(folder: str | Path, *, hosts: Sequence[str] = (), days: in
     hosts : sequence of str
         Names and addresses of the machines, beside the loopback ones.
     days : int
-        How long all of them are valid, 1 to 3650.
+        Number of days for which all certificates are valid, 1 to 3650.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""The one door to programs of batch systems and of Kubernetes."""
+"""Calls of programs of batch systems and of Kubernetes."""
 
 import shutil
 import subprocess
@@ -6,11 +6,11 @@ import subprocess
 from spae_dask.errors import ClusterUnavailable
 
 SECONDS = 60
-"""How long a program may take to answer."""
+"""Longest time, in seconds, that a program may take to answer."""
 
 
 def run_program(words: list[str], *, text: str | None = None, answers: tuple[int, ...] = (0,)) -> str:
-    """What a program says; its words go to it as they are, through no shell.
+    """Run a program and return its output. Its arguments reach it unchanged, through no shell.
 
     Parameters
     ----------

@@ -24,7 +24,7 @@ def connect(
 ) -> Iterator[Client | None]:
     """Yield a client for ``where``; ``None`` for work in this process.
 
-    Whatever is started here ends with the ``with`` block, also when that fails or is interrupted.
+    Everything that this function starts ends with the ``with`` block, also after an error or an interrupt.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ def connect(
 
 
 def described(where: str | Spec) -> Spec | None:
-    """What ``where`` describes; None for work in this process, and for an address.
+    """Return the cluster that ``where`` describes; None for work in this process, and for an address.
 
     Raises
     ------

@@ -1,11 +1,11 @@
-"""Where a scheduler shows its pages, if it does: whatever it serves, dask has a link."""
+"""Link to the pages of a scheduler, if it serves any. Dask offers a link in any case."""
 
 from contextlib import suppress
 
 from distributed import Client, Scheduler
 
 ANSWER_SECONDS = 10
-"""How long a scheduler may take to say. A link is not waited for longer."""
+"""Longest time, in seconds, that a scheduler may take to answer. The link is left out after that."""
 
 
 def dashboard_link(client: Client) -> str | None:
@@ -17,6 +17,6 @@ def dashboard_link(client: Client) -> str | None:
 
 
 def _has_pages(dask_scheduler: Scheduler) -> bool:
-    """Whether pages are served by bokeh: started without them, or without bokeh, it serves its health and metrics."""
+    """Return True if the scheduler serves bokeh's pages. Without bokeh it serves its health and metrics only."""
     applications = dask_scheduler.http_application.applications
     return any(kind.__name__ == "BokehTornado" for each in applications for kind in type(each).__mro__)

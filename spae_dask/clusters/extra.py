@@ -1,4 +1,4 @@
-"""What to install, when a library that a kind of cluster needs is missing."""
+"""Advice on the package to install if a library that a kind of cluster needs is missing."""
 
 from importlib import import_module
 from types import ModuleType

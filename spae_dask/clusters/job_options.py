@@ -21,7 +21,7 @@ COUNT_ADDRESSES = ("h_vmem", "s_vmem")
 """Resources of Grid Engine that limit the addresses of a process, whether there is memory behind them or not."""
 
 ADDRESSES_NBYTES = 1 << 30
-"""Of a worker without data: threads, libraries and allocators hold 300 MiB more than they use, more on large nodes."""
+"""Bytes of addresses added for a worker: it holds 300 MiB or more that it does not use, more on large nodes."""
 
 
 def job_options(spec: QueueSpec, name: str) -> dict[str, Any]:
@@ -32,7 +32,7 @@ def job_options(spec: QueueSpec, name: str) -> dict[str, Any]:
     spec : QueueSpec
         The queue.
     name : str
-        Of the jobs.
+        Name of the jobs.
     """
     options: dict[str, Any] = {
         "job_name": name,
@@ -66,7 +66,7 @@ def job_options(spec: QueueSpec, name: str) -> dict[str, Any]:
 
 
 def grid_engine_memory(spec: QueueSpec) -> str:
-    """What ``-l`` asks for: memory of each slot, since that is what Grid Engine counts."""
+    """Return the memory request for ``-l``. It is the memory of each slot, since Grid Engine counts by slot."""
     asked = []
     for resource in (spec.memory_resource or "h_vmem").split(","):
         nbytes = spec.memory + (ADDRESSES_NBYTES * spec.n_processes if resource in COUNT_ADDRESSES else 0)
@@ -75,7 +75,7 @@ def grid_engine_memory(spec: QueueSpec) -> str:
 
 
 def grid_engine_directives(spec: QueueSpec) -> list[str]:
-    """What dask-jobqueue's SGE leaves out, then the user's own.
+    """Return the directives that dask-jobqueue's SGE leaves out, then the user's own.
 
     Without ``-S``, Grid Engine lets the queue's shell run the script, whatever its first line says: often csh, which
     knows no ``export``, or a sh that knows no ``source``. Without ``-pe``, a job of several cores gets one. And a job
@@ -99,7 +99,7 @@ def prologue(spec: QueueSpec) -> list[str]:
 
 
 def variables(spec: QueueSpec) -> dict[str, str]:
-    """Of the workers' environment. Blocks are summed by as many processes as there are cores, each with one thread."""
+    """Return the environment of the workers. Each process has one thread, and there are as many processes as cores."""
     ours = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
     if spec.kind == "sge":  # an allocator that takes 64 MiB of addresses for each thread soon comes to h_vmem
         ours["MALLOC_ARENA_MAX"] = "2"
@@ -107,7 +107,7 @@ def variables(spec: QueueSpec) -> dict[str, str]:
 
 
 def certificates_folder(spec: QueueSpec) -> Path:
-    """Where certificates of workers lie while a run lasts: the folder of the logs.
+    """Return the folder that holds the certificates of workers during a run: the folder of the logs.
 
     Raises
     ------

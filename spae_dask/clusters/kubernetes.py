@@ -25,14 +25,14 @@ DaskCluster = new_class("DaskCluster", "kubernetes.dask.org/v1", asyncio=False)
 
 POLL_SECONDS = 0.5
 LEAVE_SECONDS = 45
-"""Within which pods that are told to end do, or are killed by Kubernetes."""
+"""Seconds that pods have to end before Kubernetes kills them."""
 
 
 @contextmanager
 def kubernetes_cluster(spec: KubernetesSpec) -> Iterator[Client]:
     """Have the operator start a scheduler and workers, and delete them at the end; it replaces pods that die.
 
-    If this process is killed, the operator deletes them when nobody used them for ten minutes.
+    If this process is killed, the operator deletes them after ten minutes without use.
 
     Raises
     ------

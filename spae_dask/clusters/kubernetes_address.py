@@ -20,16 +20,16 @@ RETRY_SECONDS = 1
 
 @contextmanager
 def scheduler_address(namespace: str, name: str, pod: str, end: float) -> Iterator[str]:
-    """Of the scheduler of one cluster, while the ``with`` block runs.
+    """Yield the address of the scheduler of one cluster, for a ``with`` block.
 
     Parameters
     ----------
     namespace, name : str
-        Of the DaskCluster.
+        Namespace and name of the DaskCluster.
     pod : str
         Name of the scheduler's pod, which is ready.
     end : float
-        On the monotonic clock: until when a way is looked for.
+        Time on the monotonic clock at which the search for a way ends.
 
     Raises
     ------
@@ -79,7 +79,7 @@ async def _forward_once(server: kr8s.asyncio.Api, namespace: str, pod: str) -> N
     Raises
     ------
     kr8s.ServerError
-        With the server's answer, if it is another one.
+        If the server answers with another error.
     """
     way = f"pods/{pod}/portforward"
     try:

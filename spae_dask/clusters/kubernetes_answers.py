@@ -1,4 +1,4 @@
-"""What the API server of Kubernetes answers when it does not do what it is asked, in words that say what helps."""
+"""Errors of the Kubernetes API server, explained with a remedy."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,7 +8,7 @@ import kr8s
 from spae_dask.errors import ClusterUnavailable
 
 UNKNOWN_USER, NO_RIGHT, NOT_FOUND = 401, 403, 404
-"""Codes of answers that stay the same, however often one asks."""
+"""Codes of permanent answers, which a retry does not change."""
 
 
 @contextmanager
@@ -18,7 +18,7 @@ def told(namespace: str) -> Iterator[None]:
     Raises
     ------
     ClusterUnavailable
-        In place of any error; its cause is that error.
+        If any error of the server arises, which is its cause.
     """
     try:
         yield
@@ -27,7 +27,7 @@ def told(namespace: str) -> Iterator[None]:
 
 
 def is_refusal(error: BaseException | None) -> bool:
-    """Whether the server refused: who asks is not known, or has no right to it, or there is no such thing."""
+    """Return True if the server refused: the user is unknown, or has no right to it, or there is no such object."""
     return _status(error) in (UNKNOWN_USER, NO_RIGHT, NOT_FOUND)
 
 

@@ -9,7 +9,7 @@ from spae_dask.clusters.kubernetes_manifest import Manifest, cluster_spec, conta
 from spae_dask.clusters.kubernetes_spec import KubernetesSpec
 
 FILES = "/etc/spae"
-"""Where the job sees the pipeline and its cluster file."""
+"""Folder in which the job sees the pipeline and its cluster file."""
 
 CLUSTER_FILE = "cluster.toml"
 PIPELINE_FILE = "pipeline.toml"
@@ -18,7 +18,7 @@ FINAL_CODES = (2, 3, 4)
 """Exit codes with which the command would end again: wrong words, bad input, too little memory."""
 
 KEPT_SECONDS = 7 * 86400
-"""How long a finished Job stays, for its log to be read."""
+"""Seconds that a finished Job stays, so that its log can be read."""
 
 
 def job_manifests(spec: KubernetesSpec, job: BatchJob, pipeline: str) -> list[Manifest]:

@@ -12,14 +12,14 @@ from spae_dask.clusters.values import mebibytes
 Manifest = dict[str, Any]
 
 USER = 1000
-"""Of the image that ``deploy/Dockerfile`` makes."""
+"""User of the image that ``deploy/Dockerfile`` makes."""
 
 SCRATCH = "/tmp"  # noqa: S108 - in a pod, which shares it with nobody
 COMM_PORT = 8786
 PORTS = (("tcp-comm", COMM_PORT), ("http-dashboard", 8787))
 
 IDLE_SECONDS = 600
-"""After which the operator deletes a cluster that nobody uses, because its command was killed."""
+"""Seconds after which the operator deletes an idle cluster, because its command was killed."""
 
 
 def cluster_manifest(spec: KubernetesSpec, name: str) -> Manifest:
@@ -28,9 +28,9 @@ def cluster_manifest(spec: KubernetesSpec, name: str) -> Manifest:
     Parameters
     ----------
     spec : KubernetesSpec
-        What to ask for.
+        Resources to ask for.
     name : str
-        Of the cluster.
+        Name of the cluster.
     """
     return {
         "apiVersion": "kubernetes.dask.org/v1",
@@ -43,7 +43,7 @@ def cluster_manifest(spec: KubernetesSpec, name: str) -> Manifest:
 
 
 def cluster_spec(spec: KubernetesSpec, name: str, *options: str) -> Manifest:
-    """What a DaskCluster and the cluster of a DaskJob have in common; ``options`` are of the scheduler."""
+    """Return the part that a DaskCluster and the cluster of a DaskJob share; ``options`` are the scheduler's."""
     # all pods of the namespace connect to it; without pages, the HTTP port is there for probes and for the operator
     words = ["dask", "scheduler", "--host", "0.0.0.0", *options]  # noqa: S104
     words += [] if spec.dashboard else ["--no-dashboard"]

@@ -1,4 +1,4 @@
-"""What Kubernetes says of pods, in words: pure, of objects as the server sends them."""
+"""Descriptions of the conditions of Kubernetes pods. Pure: the input is objects as the server sends them."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -7,28 +7,28 @@ from typing import Any
 Object = Mapping[str, Any]
 
 HOPELESS = ("InvalidImageName", "ErrImageNeverPull", "CreateContainerConfigError")
-"""Why containers wait for what does not come by itself."""
+"""Reasons for which a container waits for something that never comes by itself."""
 
 MOST_TOLD = 5
 
 
 def is_ready(pod: Object) -> bool:
-    """Whether a pod runs, and its probes are content."""
+    """Return True if a pod runs and passes its probes."""
     return any(each["type"] == "Ready" and each["status"] == "True" for each in _conditions(pod))
 
 
 def is_hopeless(pods: Sequence[Object]) -> bool:
-    """Whether one of the pods will not start, however long one waits."""
+    """Return True if one of the pods will never start, however long the wait."""
     return any(each.get("reason") in HOPELESS for pod in pods for each in _waiting(pod))
 
 
 def troubles(pods: Sequence[Object], deployments: Sequence[Object]) -> str:
-    """Why pods are not there, or not ready; empty if Kubernetes gives no reason.
+    """Return the reasons why pods are missing or not ready; empty if Kubernetes gives none.
 
     Parameters
     ----------
     pods, deployments : sequence of Mapping
-        Of one Dask cluster.
+        Pods and deployments of one Dask cluster.
     """
     said = [*_not_created(deployments), *(each for pod in pods if not is_ready(pod) for each in _of_pod(pod))]
     told = list(dict.fromkeys(_shortened(each) for each in said))  # the same of all workers is said once

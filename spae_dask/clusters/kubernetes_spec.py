@@ -1,4 +1,4 @@
-"""What a cluster file of kind ``kubernetes`` says."""
+"""Cluster file of kind ``kubernetes``."""
 
 from typing import Literal
 

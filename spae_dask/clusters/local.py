@@ -86,7 +86,7 @@ class _Words(logging.Handler):
 
 @contextmanager
 def _words_of_nannies() -> Iterator[list[str]]:
-    """What nannies log of the ends of their workers, which is shown only if the cluster does not start."""
+    """Collect the messages in which nannies report the ends of their workers, to show if the cluster does not start."""
     logger, handler = logging.getLogger("distributed.nanny"), _Words()
     level, propagate = logger.level, logger.propagate
     logger.addHandler(handler)

@@ -1,4 +1,4 @@
-"""Why no worker of a queue appeared: what the queue says, and what the logs of its jobs do."""
+"""Explanation of a queue without workers, from the queue's state and the logs of its jobs."""
 
 from contextlib import suppress
 from pathlib import Path
@@ -21,11 +21,11 @@ def no_worker(spec: QueueSpec, name: str, cluster: Any, *, hopeless: bool) -> Cl
     spec : QueueSpec
         The queue.
     name : str
-        Of the jobs.
+        Name of the jobs.
     cluster : JobQueueCluster
         That submitted them.
     hopeless : bool
-        Whether all of them have ended.
+        True if all of the jobs have ended.
     """
     ids = [job.job_id for job in cluster.workers.values() if job.job_id]
     said = reason(spec.kind, name, ids).rstrip(".")

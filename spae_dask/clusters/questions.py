@@ -1,4 +1,4 @@
-"""What batch systems are asked beside taking and removing one job: whether they would, what they hold, why it waits."""
+"""Queue commands beside submitting and removing one job: dry runs, lists of jobs, and reasons why a job waits."""
 
 import re
 from contextlib import suppress
@@ -19,7 +19,7 @@ HOLDINGS = {"slurm": ["squeue", "--noheader", "--format", "%A", "--name"], "sge"
 NOTHING = "the queue holds none of its jobs"
 
 MOST_LINES = 6
-"""Of what a batch system says."""
+"""Largest number of lines that are quoted from a batch system's answer."""
 
 SILENT = "Collecting of scheduler job information is turned off"
 """Instead of reasons, where a site saves Grid Engine the work of keeping them."""
@@ -59,14 +59,14 @@ def held_numbers(kind: str, name: str) -> set[str]:
 
 
 def reason(kind: str, name: str, ids: list[str]) -> str:
-    """Why jobs wait, as the batch system has it.
+    """Return the batch system's reasons why jobs wait.
 
     Parameters
     ----------
     kind : str
-        Of the batch system.
+        Kind of the batch system.
     name : str
-        Of all the jobs.
+        Name of all the jobs.
     ids : list of str
         Their numbers.
     """

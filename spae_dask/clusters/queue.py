@@ -29,7 +29,7 @@ with handlers_kept():  # it takes SIGINT for itself
 CLUSTERS = {"slurm": SLURMCluster, "pbs": PBSCluster, "lsf": LSFCluster, "sge": SGECluster}
 
 LOST_WORKER_TIMEOUT = "365d"
-"""After which dask itself replaces the job of a worker that is gone: `replacing` does, and does it for all jobs."""
+"""Time after which dask itself replaces the job of a lost worker. `replacing` does it sooner, for all jobs."""
 
 LEAST_PATIENCE = 300
 """Seconds that a run waits for other workers, when all are gone, at least."""
@@ -123,7 +123,7 @@ def job_script(spec: QueueSpec, scheduler: str, name: str) -> str:
 
 
 def _patience(spec: QueueSpec) -> dict[str, str]:
-    """How long a pass waits when all jobs have ended at once: as long as for the first, unless the user says.
+    """Return the wait of a pass for which all jobs have ended at once: as long as for the first, unless the user says.
 
     It is set when the scheduler has started, which reads it for something else.
     """

@@ -18,28 +18,28 @@ from spae_dask.errors import ClusterUnavailable
 log = logging.getLogger(__name__)
 
 SECONDS = 1.0
-"""Between two looks at the workers."""
+"""Seconds between two looks at the workers."""
 
 LOST_SECONDS = 2.0
-"""After which a job whose workers are all gone is taken out of the queue and replaced."""
+"""Seconds after which a job without any workers left is taken out of the queue and replaced."""
 
 ASK_SECONDS = (2.0, 30.0)
-"""Between two questions to the queue about jobs that have no worker yet: from the first, doubled up to the last."""
+"""Seconds between two queries of the queue about jobs without a worker: the first wait is doubled up to the last."""
 
 WAIT_SECONDS = (1.0, 60.0)
-"""Between two replacements of jobs that ended without a worker: likewise, until one has a worker."""
+"""Seconds between two replacements of jobs that ended without a worker, doubled likewise until one has a worker."""
 
 Waiting = dict[str, Any]
 """Jobs that have no worker now, by name."""
 
 
 class Replacing:
-    """What is known of the jobs of a cluster.
+    """State of the jobs of a cluster.
 
     Parameters
     ----------
     cluster : SpecCluster
-        Whose processes are jobs with a ``job_id``, of which it has as many as it should.
+        Cluster whose processes are jobs with a ``job_id``. It replaces a process that is missing.
     in_queue : callable, optional
         Gives the numbers of the jobs that the queue holds; without it, jobs that never had a worker are not missed.
     """
@@ -123,7 +123,7 @@ class Replacing:
         return waiting
 
     def _names(self, name: str) -> list[str]:
-        """Of the workers of a job."""
+        """Return the names of the workers of a job."""
         return [f"{name}{suffix}" for suffix in self.cluster.worker_spec.get(name, {}).get("group", [""])]
 
     async def _replace(self, gone: Waiting) -> None:

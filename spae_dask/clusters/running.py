@@ -1,4 +1,4 @@
-"""A scheduler that somebody else started."""
+"""Connection to a running scheduler."""
 
 import logging
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from spae_dask.errors import ClusterUnavailable
 from spae_dask.workers import no_workers_seconds, wait_for_worker
 
 TIMEOUT_SECONDS = 8
-"""How long a scheduler may take to answer, if no other time is given."""
+"""Longest time, in seconds, that a scheduler may take to answer, if no other time is given."""
 
 
 @contextmanager
@@ -37,7 +37,7 @@ def running_scheduler(address: str, tls_folder: str | None = None, timeout: int 
     InvalidInput
         As ``client_security`` does.
     ClusterUnavailable
-        If nobody answers, or no worker is there, in time.
+        If the scheduler does not answer, or has no worker, in time.
     """
     client = _connect(address, timeout or TIMEOUT_SECONDS, client_security(address, tls_folder))
     seconds = no_workers_seconds() if timeout is None else timeout

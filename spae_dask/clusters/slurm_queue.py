@@ -1,4 +1,4 @@
-"""Why jobs wait in the queue of Slurm."""
+"""Reasons why jobs wait in the queue of Slurm."""
 
 from collections.abc import Sequence
 

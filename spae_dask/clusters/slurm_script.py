@@ -36,7 +36,7 @@ exit "$code"
 
 
 def batch_script(spec: QueueSpec, job: BatchJob) -> str:
-    """A job that runs the command, stops it before its time is over, and goes on with it in a new turn.
+    """Job script that runs the command, stops it before its time limit, and resumes it in a new job.
 
     Parameters
     ----------

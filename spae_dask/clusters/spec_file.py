@@ -8,7 +8,7 @@ from spae_dask.toml.file import TomlFile
 from spae_dask.toml.tables import checked_table
 
 SUFFIX = ".toml"
-"""What the name of a cluster file ends with."""
+"""Suffix of the name of a cluster file."""
 
 SPECS: dict[str, type[Spec]] = {
     "local": LocalSpec,
@@ -34,7 +34,7 @@ def read_cluster(path: str | Path) -> Spec:
     Raises
     ------
     InvalidInput
-        With the line of every key that is wrong.
+        If a key is wrong. The message names the line of every wrong key.
     NotFound, StorageError
         If the file cannot be read.
     """

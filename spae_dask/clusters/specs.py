@@ -11,7 +11,7 @@ MEMORY_FOR_ROWS = 0.9
 
 
 class Spec(BaseModel):
-    """What all kinds have.
+    """Fields that all kinds of cluster share.
 
     ``timeout`` is how long the first worker may take to appear.
     """
@@ -60,14 +60,14 @@ class LocalSpec(Started):
 
 
 class SchedulerSpec(Spec):
-    """A scheduler that somebody else started."""
+    """Running scheduler to connect to."""
 
     kind: Literal["scheduler"]
     address: values.Address
 
 
 class Driver(BaseModel):
-    """What the job that runs a whole pipeline asks for, when `spae submit` makes one."""
+    """Resources of the job that runs a whole pipeline, when `spae submit` makes one."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 

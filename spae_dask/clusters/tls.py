@@ -10,11 +10,11 @@ from distributed.security import Security
 from spae_dask.errors import InvalidInput, NotFound
 
 FILES = {"tls_ca_file": "ca.pem", "tls_client_cert": "client.pem", "tls_client_key": "client-key.pem"}
-"""What a client needs of the folder; the authority's key is better kept elsewhere."""
+"""Files of the folder that a client needs. Keep the authority's key elsewhere."""
 
 
 def client_security(address: str, folder: str | None) -> Security | None:
-    """What a client of the scheduler at ``address`` shows and asks for; None over plain TCP.
+    """Return the certificates and checks for a client of the scheduler at ``address``; None over plain TCP.
 
     Parameters
     ----------
@@ -27,9 +27,8 @@ def client_security(address: str, folder: str | None) -> Security | None:
     Raises
     ------
     InvalidInput
-        If the address is not of TLS and a folder is given, if neither a folder nor dask's configuration names the
-        files, if others can read the key, or if the files cannot be used: garbled, of other folders, or out of their
-        time.
+        If the address is not of TLS and a folder is given, or neither a folder nor dask's configuration names the
+        files. If others can read the key, or the files cannot be used: garbled, of other folders, or out of their time.
     NotFound
         If a file is missing.
     """
@@ -83,7 +82,7 @@ def _of_folder(folder: Path) -> Security:
 
 
 def _refuse_out_of_time(path: Path) -> None:
-    """Of one's own certificates it can be told before a scheduler refuses them, which gives no reason."""
+    """Refuse an own certificate that is not valid now. A scheduler would refuse it without a reason."""
     certificate, now = load_pem_x509_certificate(path.read_bytes()), datetime.now(UTC)
     if now > certificate.not_valid_after_utc:
         raise ValueError(f"{path.name} has expired on {certificate.not_valid_after_utc:%Y-%m-%d}; make new ones")

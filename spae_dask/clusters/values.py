@@ -1,4 +1,4 @@
-"""Kinds of values that keys of a cluster file take. What does not fit raises one ValueError that says what would.
+"""Kinds of values that keys of a cluster file take. A wrong value raises one ValueError that names the allowed ones.
 
 Many of them end in lines of a job script that no quotes can protect, so they hold only characters that mean nothing
 there.
@@ -26,7 +26,7 @@ _CLOCK = re.compile(r"(?:(\d+)-)?(\d+):([0-5]\d):([0-5]\d)", re.ASCII)
 
 
 def word(given: Any) -> str:
-    """The same, if a job script can hold it without quotes."""
+    """Return the text, if a job script can hold it without quotes."""
     if isinstance(given, str) and _WORD.fullmatch(given):
         return given
     raise ValueError("give a string of letters, digits and _ . / ~ @ % + = : , - without spaces, not starting with -.")
@@ -141,7 +141,7 @@ Amount = Annotated[int, Field(ge=0, le=MOST)]
 Word = Annotated[str, PlainValidator(word)]
 """A word that neither a shell nor a batch system takes for more than one."""
 Resources = Annotated[str, PlainValidator(_resources)]
-"""Of Grid Engine, which limit memory; several with commas between."""
+"""Resources of Grid Engine that limit memory, with commas between several."""
 Option = Annotated[str, PlainValidator(_option)]
 """An option of the batch system, which reads it itself: no shell does."""
 Line = Annotated[str, PlainValidator(_line)]
@@ -165,5 +165,5 @@ def clock(seconds: int) -> str:
 
 
 def mebibytes(nbytes: int) -> str:
-    """As Kubernetes writes bytes, rounded up."""
+    """Return the bytes in the notation of Kubernetes, rounded up."""
     return f"{-(-nbytes // (1 << 20))}Mi"

@@ -9,16 +9,16 @@ from distributed import Client, Scheduler
 
 @contextmanager
 def kept_awake(client: Client, seconds: float) -> Iterator[None]:
-    """Tell the scheduler, every so often in a ``with`` block, that somebody is there.
+    """Send the scheduler a message at intervals, in a ``with`` block, so that it does not count as idle.
 
     Without a client and without tasks it is idle, for which whoever watches it may take it away.
 
     Parameters
     ----------
     client : Client
-        Of the scheduler.
+        Client of the scheduler.
     seconds : float
-        Between two times.
+        Seconds between two messages.
     """
     over = threading.Event()
 

@@ -105,8 +105,8 @@ def encode_rows(source: RowBlocks | da.Array, encoder: RowEncoder) -> Any:
     Returns
     -------
     ndarray, or a dask array of the same row chunks for lazy input
-        float32 for float32 input, else float64. NaN and infinity anywhere in an array in memory are refused at once, as
-        scikit-learn has it (NaN only if the encoder has no values to fill in); in lazy input the selected columns are
+        float32 for float32 input, else float64. NaN and infinity in an array in memory are refused at once, as in
+        scikit-learn. NaN is accepted if the encoder has values to fill in; in lazy input the selected columns are
         checked, when they are computed.
     """
     dtype, k = code_dtype(source.dtype), encoder.H_selected.shape[1]

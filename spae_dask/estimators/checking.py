@@ -1,4 +1,4 @@
-"""What is wrong, or odd, with data: one pass, before a fit fails on them."""
+"""Check of data for errors and oddities, in one pass, before a fit fails on them."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -23,39 +23,39 @@ N_NAMED = 10
 
 @dataclass(frozen=True)
 class DataCheck:
-    """State of a matrix.
+    """Findings about a matrix.
 
     Attributes
     ----------
     source, dtype, layout : str
-        What was looked at, and how it is cut into row blocks.
+        Data that were checked, type of their entries, and layout of their row blocks.
     shape : tuple of int
         ``(n, d)``.
     expected_chunks, missing_chunks : int or None
-        Chunks a full Zarr array has, and how many are not stored; None if there is no store to look into.
+        Number of chunks of a full Zarr array, and of those that are not stored; None if there is no store to list.
     first_missing : tuple of str
-        Keys of the first few of them.
+        Keys of the first few missing chunks.
     missing_inner_chunks : int or None
-        Inner chunks of stored shards that are not stored; None where they were not counted.
+        Number of missing inner chunks of stored shards; None if they were not counted.
     n_nan, n_inf : int
-        Entries that are NaN, or infinite.
+        Number of entries that are NaN, and of infinite entries.
     nan_columns, inf_columns : tuple of (int, int)
         Column and count, for the first columns that have any.
     first_non_finite : tuple of (int, int)
         Row and column of the first few such entries.
     n_constant : int
-        Columns without variance.
+        Number of columns without variance.
     constant_columns : tuple of int
-        The first of them.
+        First of these columns.
     smallest, largest : float or None
-        Range of all finite entries.
+        Smallest and largest of all finite entries.
     decoded : dict or None
-        Of a Zarr array whose attributes declare how its numbers are coded: the attributes, the stored type, and the
-        type of the data. None if stored numbers are the data.
+        Attributes of a Zarr array that declare the coding of its numbers, with the stored type and the type of the
+        data. None if stored numbers are the data.
     valid_range : dict or None
         Attributes that declare a range of valid stored numbers, which is not applied.
     problems, notes : tuple of str
-        In words: what a fit will refuse or should not be trusted with, and what to know.
+        Problems that make a fit fail or its results unreliable, and notes for the user.
     """
 
     source: str
@@ -106,22 +106,22 @@ def check(
     memory_limit: int | str | None = None,
     progress: Callable[[Event], None] | None = None,
 ) -> DataCheck:
-    """Look at every entry once: missing chunks, NaN, infinite entries, constant columns. One pass.
+    """Check every entry of a matrix in one pass: missing chunks, NaN, infinite entries, constant columns.
 
     Parameters
     ----------
     x : object
-        Anything :func:`spae_dask.open_matrix` opens.
+        Matrix (n, d): anything that :func:`spae_dask.open_matrix` opens.
     missing_value : float or sequence of float, optional
-        A number that stands for missing beside NaN, or several; they are then counted as NaN, and gaps are
-        noted and no problem.
+        Number, or numbers, that stand for missing beside NaN. They count as NaN, and gaps are then a note and no
+        problem.
     deep : bool
         True to look also for missing inner chunks of shards where that takes a request for each shard. Up to 10,000
         shards on a disk are always looked into.
     memory_limit : int or str, optional
-        Bytes a process may use in all.
+        Memory limit of a process, in bytes or as text such as ``"2GB"``.
     progress : callable, optional
-        Called with the engine's events.
+        Function that receives the engine's events.
     """
     opened = open_matrix(x)
     source, names = with_missing(opened, missing_value), getattr(opened, "feature_names", None)

@@ -1,4 +1,4 @@
-"""The checkpoint of a run: where it is, what it is of, and what a plan says of it."""
+"""Checkpoint of a run: its location, its identity, and its description in a plan."""
 
 import hashlib
 import os
@@ -37,7 +37,7 @@ class CheckpointAt:
     place : str or Path
         Folder or URL.
     share : Share or None
-        Which spans to sweep, if not all that are missing.
+        Part of the spans to reduce; None for all that are missing.
     """
 
     place: Place
@@ -45,7 +45,7 @@ class CheckpointAt:
 
 
 def checkpoint_at(given: object) -> CheckpointAt | None:
-    """What an estimator's parameter ``checkpoint`` asks for.
+    """Return the checkpoint that an estimator's parameter ``checkpoint`` asks for.
 
     Raises
     ------
@@ -71,20 +71,21 @@ def open_checkpoint(
     parameters: dict[str, Any],
     n_passes: int | None = None,
 ) -> Checkpoint | None:
-    """The checkpoint of a run, begun or to be gone on from; None if none is wanted.
+    """Begin or resume the checkpoint of a run; return None if none is wanted.
 
     Parameters
     ----------
     wanted : CheckpointAt or None
-        Where.
+        Checkpoint to open; None for none.
     counted : Counted
         The data, of which a sample is read.
     kind, strategy : str
-        What is run, and the strategy taken.
+        Kind of run, and the strategy taken.
     parameters : dict
         All that decides what comes of it.
     n_passes : int, optional
-        How many it makes, if that is known; a process that does a part of it ends when the last is whole.
+        Number of passes of the run, if it is known. A process that does a part of the run ends when the last pass is
+        complete.
 
     Raises
     ------
@@ -106,7 +107,7 @@ def open_checkpoint(
 
 
 def parameters_of(params: FitParameters) -> dict[str, Any]:
-    """Of a fit, those that decide what comes of it; ``missing_value`` is told with the data."""
+    """Return the parameters that decide the result of a fit. ``missing_value`` is recorded with the data."""
     found = asdict(params)
     del found["missing_value"]
     found["n_nonzero"] = params.sizes
@@ -131,7 +132,7 @@ def with_note(plan: Plan, wanted: CheckpointAt | None) -> Plan:
 
 
 def _known_by(counted: Counted) -> dict[str, Any]:
-    """What tells these data from others: name, shape, blocks, stored objects, and a sample of what they hold."""
+    """Return the identity of the data: name, shape, blocks, stored objects, and a sample of their entries."""
     source = counted.source
     bounds = np.asarray(source.bounds, dtype=np.int64)
     known = {

@@ -1,4 +1,4 @@
-"""Feature selection: the r columns that keep the most of what PCA keeps."""
+"""Feature selection: the r columns that keep the largest share of what PCA keeps."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -28,31 +28,31 @@ from spae_dask.storage.sources.sentinel import MissingValue, with_missing
 
 @lazy_frames
 class ColumnSelector(CertificateRepr, SelectorMixin, BaseEstimator):  # type: ignore[misc]
-    """Selects columns of a matrix so that k codes made of them lose little more than PCA does.
+    """Selector of the r columns from which k codes lose little more than PCA does.
 
-    The columns are those of ``SparseEncoder(method="batch")``; ``transform`` keeps them as they are.
+    The columns are those of ``SparseEncoder(method="batch")``. ``transform`` returns them unchanged.
 
     Parameters
     ----------
     n_columns : int, default 2
-        r.
+        Number of columns to select, r.
     n_components : int, optional
-        k, the number of principal components whose content the columns should keep. If not given, half of
-        ``n_columns``, and at least 1: fewer leave out what the other columns could hold, more leave no columns to
-        choose among.
+        Number of principal components, k, whose content the columns should keep. By default half of ``n_columns``, and
+        at least 1. Fewer components leave out content that the other columns could hold. More components leave no
+        columns to choose among.
     selection, center, scale, strategy, missing, missing_value, random_state, memory_limit, checkpoint, progress
         As for ``SparseEncoder``.
 
     Attributes
     ----------
     selected_idx_ : ndarray (r,) of int
-        Columns in the order chosen.
+        Selected columns, in the order of their choice.
     certificate_ : Certificate
-        Loss of the best k-component encoder on these columns, against PCA's.
+        Loss of the best k-component encoder on these columns, against PCA's loss.
     plan_ : Plan
-        What the fit was expected to read, hold and take.
+        Plan of the fit: the passes it was expected to make, and the memory and time it was expected to need.
     n_features_in_, n_samples_seen_ : int
-        Sizes.
+        Number of columns d, and of rows n.
     """
 
     def __init__(
@@ -85,7 +85,29 @@ class ColumnSelector(CertificateRepr, SelectorMixin, BaseEstimator):  # type: ig
         self.progress = progress
 
     def fit(self, X: Any, y: Any = None) -> "ColumnSelector":  # noqa: ARG002 - scikit-learn's signature
-        """Read the data once and choose the columns."""
+        """Choose the columns of X.
+
+        Parameters
+        ----------
+        X : object
+            Matrix (n, d): anything that :func:`spae_dask.open_matrix` opens.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        ColumnSelector
+            This selector, fitted.
+
+        Raises
+        ------
+        InvalidInput
+            If the data or a parameter cannot be used.
+        MemoryBudgetExceeded
+            If the plan does not fit in memory. Nothing is read then.
+        StorageError
+            If a chunk cannot be read.
+        """
         source = with_missing(open_matrix(X), self.missing_value)
         check_count("n_columns", self.n_columns, source.shape[1])
         half = max(1, int(self.n_columns) // 2)
@@ -126,9 +148,19 @@ class ColumnSelector(CertificateRepr, SelectorMixin, BaseEstimator):  # type: ig
         return mask
 
     def transform(self, X: Any) -> Any:
-        """The selected columns of X, ascending: an array for arrays, lazily for dask and Zarr input.
+        """Return the selected columns of X, in ascending order.
 
-        NaN and infinity in an array in memory are refused unless ``missing`` says what NaN means; they are not filled.
+        NaN and infinity in an array in memory are refused unless ``missing`` says what NaN means. They are not filled.
+
+        Parameters
+        ----------
+        X : object
+            Rows (m, d).
+
+        Returns
+        -------
+        ndarray, sparse matrix or dask array (m, r)
+            An array for arrays; a lazy dask array for dask and Zarr input.
         """
         check_is_fitted(self)
         source = open_lazily(self, X)
@@ -141,17 +173,17 @@ class ColumnSelector(CertificateRepr, SelectorMixin, BaseEstimator):  # type: ig
         return rows[:, columns]
 
     def inverse_transform(self, X: Any) -> Any:
-        """Rows of all d columns, those that were not selected zero; lazy for dask and Zarr input.
+        """Return rows of all d columns, with zeros for the columns that were not selected.
 
         Parameters
         ----------
         X : object
-            Rows of the selected columns, as ``transform`` returned them.
+            Rows (m, r) of the selected columns, as ``transform`` returns them.
 
         Returns
         -------
         ndarray, sparse matrix or dask array (n, d)
-            Of the type of X.
+            Rows of the type of X; lazy for dask and Zarr input.
 
         Raises
         ------

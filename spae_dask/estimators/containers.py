@@ -1,4 +1,4 @@
-"""What ``set_output`` asks for, also of lazy results: a pandas frame of one is a dask DataFrame.
+"""Support of ``set_output`` for lazy results: the pandas frame of a lazy result is a dask DataFrame.
 
 scikit-learn would compute a lazy result to put it into a frame. Its own wrapping of eager results stays as it is.
 """

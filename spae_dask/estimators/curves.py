@@ -48,7 +48,7 @@ def cheap_curve(
     params : FitParameters
         That of the encoder.
     summary : CoreSummary, Settled, Streamed or None
-        What the fit left.
+        Summary that the fit left, in memory.
     strategy : str
         That of the fit.
     found, d : int

@@ -34,29 +34,43 @@ def evaluate(
     checkpoint: str | Path | None = None,
     progress: Callable[[Event], None] | None = None,
 ) -> Certificate:
-    """Measure the loss of an encoder on data, held-out data too. One pass.
+    """Measure the loss of an encoder on data, also held-out data, in one pass.
 
     Parameters
     ----------
     x : object
-        Anything :func:`spae_dask.open_matrix` opens, with the encoder's number of columns.
+        Matrix (n, d): anything that :func:`spae_dask.open_matrix` opens, with the encoder's number of columns.
     encoder : SparseEncoder
-        Fitted, or loaded.
+        Fitted or loaded encoder.
     strategy : {"auto", "gram", "tsqr", "sketch"}
-        As for ``SparseEncoder``. With ``"sketch"``, for any number of columns, PCA's loss is a certified lower bound.
+        Strategy of the pass, as for ``SparseEncoder``. With ``"sketch"``, for any number of columns, PCA's loss is a
+        certified lower bound.
     memory_limit : int or str, optional
-        Bytes a process may use in all.
+        Memory limit of a process, in bytes or as text such as ``"2GB"``.
     checkpoint : str or Path, optional
-        As for ``SparseEncoder``.
+        Folder or URL in which the states of the pass are stored, as for ``SparseEncoder``.
     progress : callable, optional
-        Called with the engine's events.
+        Function that receives the engine's events.
 
     Returns
     -------
     Certificate
-        ``loss`` with the decoder that is best for ``x`` and ``decoder_loss`` with the encoder's own, X taken about the
-        encoder's mean and scale; ``pca_loss`` is that of ``x`` about the same mean. ``metrics`` holds what
-        :func:`spae_dask.encoder_metrics` measures, correlations of the codes among them.
+        Losses on ``x``, taken about the encoder's mean and scale. ``loss`` is that with the best decoder for ``x``,
+        ``decoder_loss`` that with the encoder's own decoder. ``pca_loss`` is PCA's loss about the same mean.
+        ``metrics`` holds the results of :func:`spae_dask.encoder_metrics`, with correlations of the codes.
+
+    Raises
+    ------
+    InvalidInput
+        If ``x`` or a parameter cannot be used, or ``x`` has another number of columns.
+    MemoryBudgetExceeded
+        If the evaluation does not fit in memory. Nothing is read then.
+    StorageError
+        If a chunk cannot be read.
+    PassFailed
+        If the pass cannot be finished.
+    ClusterUnavailable
+        If the cluster of the active client does not answer, or has no workers in time.
     """
     check_is_fitted(encoder)
     source = open_rows(encoder, x)
@@ -79,18 +93,18 @@ def plan_evaluation(source: RowBlocks, codec: Codec, strategy: str, resources: R
     Parameters
     ----------
     source : RowBlocks
-        The data.
+        Data to evaluate on.
     codec : Codec
-        The encoder; of one that is yet to be fitted, one of its shape and number of nonzeros.
+        Encoder and decoder. For an encoder that is yet to be fitted: one of its shape and number of nonzeros.
     strategy : {"auto", "gram", "tsqr", "sketch"}
-        As for `evaluate`.
+        Strategy of the pass, as for `evaluate`.
     resources : Resources
-        Where it would run.
+        Planned resources of the run.
 
     Raises
     ------
     MemoryBudgetExceeded
-        If it does not fit there.
+        If the evaluation does not fit in memory there.
     """
     resources = with_listing(resources, source)
     chosen, reason = core_or_sketch(strategy, source, resources)

@@ -1,4 +1,4 @@
-"""What a fitted encoder does with rows: encode, decode, and say how much of them it explains."""
+"""Methods of a fitted encoder on rows: encode them, decode codes, and report the share of variance explained."""
 
 from collections.abc import Callable
 from typing import Any
@@ -41,12 +41,12 @@ class FittedMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # type: i
         return int(self.components_.shape[0])
 
     def codec(self) -> Codec:
-        """Encoder, decoder, means and scales: what evaluating on other data takes."""
+        """Return the encoder and decoder with means and scales, for evaluation on other data."""
         check_is_fitted(self)
         return Codec(self.components_.T, self.decoder_, self.mean_, self.scale_, self.fill_)
 
     def row_encoder(self) -> RowEncoder:
-        """The encoder restricted to its selected columns: small, picklable, what workers need."""
+        """Return the encoder restricted to its selected columns. It is small and can be pickled for workers."""
         check_is_fitted(self)
         columns = self.selected_features_
         return RowEncoder(
@@ -58,32 +58,33 @@ class FittedMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # type: i
         )
 
     def transform(self, X: Any) -> Any:
-        """Codes ``(x - mean_) / scale_ @ components_.T`` of the rows of X; only selected columns are used.
+        """Return the codes ``(x - mean_) / scale_ @ components_.T`` of the rows of X. Only selected columns are used.
 
         Parameters
         ----------
         X : object
-            Rows of d features.
+            Rows (n, d): anything that :func:`spae_dask.open_matrix` opens.
 
         Returns
         -------
         ndarray or dask array (n, k)
-            A lazy dask array for dask and Zarr input, of row chunks of unknown length where those of X are. float32 for
-            float32 input, else float64. With ``set_output(transform="pandas")`` a frame, a dask DataFrame if lazy.
+            Codes, float32 for float32 input, else float64. For dask and Zarr input they are a lazy dask array. Its row
+            chunks are of unknown length if those of X are. With ``set_output(transform="pandas")`` they are a frame: a
+            dask DataFrame if lazy.
         """
         check_is_fitted(self)
         return encode_rows(open_lazily(self, X), self.row_encoder())
 
     def inverse_transform(self, X: Any) -> Any:
-        """Rows (n, d) reconstructed from codes (n, k): ``codes @ decoder_ * scale_ + mean_``; lazy for lazy codes."""
+        """Return rows (n, d) of codes (n, k): ``codes @ decoder_ * scale_ + mean_``. Lazy codes give lazy rows."""
         check_is_fitted(self)
         codes = dask_rows(X)
         return decode_rows(open_matrix(X) if codes is None else codes, self.decoder_, self.mean_, self.scale_)
 
     def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002 - scikit-learn's signature
-        """Share of the variance of X about ``mean_`` that the encoder and its decoder explain. One pass.
+        """Return the share of the variance of X about ``mean_`` that encoder and decoder explain, in one pass.
 
-        1 is perfect; 0 is no better than the mean. On the data of the fit it is ``certificate_.explained``.
+        1 is perfect, and 0 is no better than the mean. On the data of the fit it is ``certificate_.explained``.
         """
         check_is_fitted(self)
         source = open_rows(self, X)
@@ -108,7 +109,7 @@ class FittedMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # type: i
 
     @flags_checked
     def get_support(self, indices: bool = False) -> npt.NDArray[Any]:
-        """Features that any component uses: a mask (d,), or ascending indices."""
+        """Return the features that any component uses: a mask (d,), or ascending indices."""
         check_is_fitted(self)
         if indices:
             return self.selected_features_.copy()

@@ -1,4 +1,4 @@
-"""What every estimator does to fit: open, plan, run, warn. The estimators themselves only store what comes back."""
+"""Steps of fit that every estimator shares: open, plan, run, warn. The estimators only store the results."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -54,11 +54,11 @@ class Fit:
         The core it was made on, or the settled candidates; None with ``strategy="paper"``, which has neither, and for
         a sample.
     plan : Plan
-        As made before the first byte.
+        Plan, as made before the first byte is read.
     measured : Measured
-        What it took in the end.
+        Measured time and memory of the fit.
     feed : Feed or None
-        With ``strategy="stream"``: what the rows left, to which more can be added.
+        State of the rows with ``strategy="stream"``, to which more rows can be added.
     """
 
     fitted: FittedEncoder
@@ -166,7 +166,7 @@ def told_of_missing_chunks(source: RowBlocks) -> Counted:
 
 @contextmanager
 def telling_declared(source: RowBlocks) -> Iterator[None]:
-    """Where NaN is refused, say so if the store declares numbers that stand for missing."""
+    """Extend the error about NaN if the store declares numbers that stand for missing entries."""
     try:
         yield
     except NonFiniteInput as error:

@@ -1,14 +1,14 @@
-"""What a user should know about how data are laid out, from metadata alone."""
+"""Notes for the user on the layout of data, from metadata alone."""
 
 from spae_dask.blocks import LazyRowBlocks, RowBlocks, asked_of, nbytes_of_rows, stored_entries, total_nbytes
 from spae_dask.engine.memory import format_nbytes
 
 MANY_OBJECTS, SMALL_OBJECT = 10_000, 1 << 20
-"""So many stored objects smaller than that are told to be slow."""
+"""Number of stored objects below that size from which a note says that they are slow to read."""
 
 
 def layout_notes(source: RowBlocks) -> list[str]:
-    """What a user should know about how the data are laid out."""
+    """Return notes for the user on the layout of the data."""
     decoding = getattr(source, "decoding", None)
     notes = [] if decoding is None else [decoding]
     chosen = mask_note(source)
@@ -51,7 +51,7 @@ def layout_notes(source: RowBlocks) -> list[str]:
 
 
 def mask_note(source: RowBlocks) -> str | None:
-    """What a mask chose; None without one."""
+    """Describe the columns that a mask chose; None without a mask."""
     asked = asked_of(source)
     if "n_columns" not in asked:
         return None
@@ -59,7 +59,7 @@ def mask_note(source: RowBlocks) -> str | None:
 
 
 def _object_notes(source: RowBlocks) -> list[str]:
-    """How many objects are stored, and which of them the codes of an encoder need."""
+    """Describe the number of stored objects, and the share that the codes of an encoder need."""
     by_columns = getattr(source, "n_chunk_columns", 1) > 1
     if isinstance(source, LazyRowBlocks):
         return ["transform computes those column chunks alone that hold features of the encoder"] if by_columns else []

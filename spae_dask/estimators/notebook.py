@@ -1,10 +1,10 @@
-"""What a notebook shows of an estimator: scikit-learn's diagram and, once it is fitted, its certificate."""
+"""Notebook view of an estimator: scikit-learn's diagram and, after a fit, its certificate."""
 
 from typing import Any
 
 
 class CertificateRepr:
-    """For an estimator with ``certificate_``, before ``BaseEstimator`` among its bases."""
+    """Notebook view for an estimator with ``certificate_``. It comes before ``BaseEstimator`` among the bases."""
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
         bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)  # type: ignore[misc]

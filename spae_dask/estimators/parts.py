@@ -9,12 +9,12 @@ from spae_dask.estimators.sparse_encoder import SparseEncoder
 
 @dataclass(frozen=True)
 class PartDone:
-    """What is left to do after a part.
+    """Work that is left after a part.
 
     Attributes
     ----------
     lacking : Lacking or None
-        What the pass at hand lacks; None if all passes are whole.
+        Missing spans of the pass at hand; None if all passes are complete.
     of : int
         Into how many parts the spans are cut.
     """
@@ -35,20 +35,20 @@ def parts_missing(lacking: Lacking, of: int) -> tuple[int, ...]:
 
 
 def fit_part(encoder: SparseEncoder, x: Any, share: Share) -> PartDone:
-    """Sweep a share of every pass that can be begun; a pass can when the one before it is whole.
+    """Reduce a share of every pass that can begin. A pass begins when the one before it is complete.
 
-    When the last pass is whole nothing is searched for: `spae fit-finish` does that.
+    After the last pass no search is made: `spae fit-finish` makes it.
 
     Done again it does nothing, and that is no error: a scheduler may start a job anew that had done its work.
 
     Parameters
     ----------
     encoder : SparseEncoder
-        Whose ``checkpoint`` is a ``CheckpointAt`` with this share.
+        Encoder whose ``checkpoint`` is a ``CheckpointAt`` with this share.
     x : object
         Anything :func:`spae_dask.open_matrix` opens.
     share : Share
-        Which.
+        Part of the spans to reduce.
     """
     try:
         encoder.fit(x)

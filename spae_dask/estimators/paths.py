@@ -22,9 +22,9 @@ def fit_path(
     n_components, n_nonzero : sequence of int
         Components and nonzeros.
     method : str
-        Of the encoders.
+        Method that builds the encoders.
     **options
-        Of ``SparseEncoder``.
+        Other parameters of ``SparseEncoder``.
 
     Raises
     ------
@@ -52,7 +52,7 @@ def plan_path(
     source, n_components, n_nonzero, method
         As of `fit_path`.
     **options
-        Of ``spae_dask.plan``: how missing values are taken, and where it would run.
+        Parameters of ``spae_dask.plan`` for the treatment of missing values and for the target.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The plan of a fit, from metadata and, for its times, a few blocks."""
+"""Plan of a fit, from metadata and, for its times, a few blocks."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -37,41 +37,43 @@ def plan(
     resources: Resources | None = None,
     **parameters: Any,
 ) -> Plan:
-    """Say what a fit would read, hold and take, and what each strategy would.
+    """Plan a fit: its passes, memory and time, and those of each other strategy.
 
-    Bytes and memory come from metadata. For the times a few blocks are read, 64 MiB at most (unless one block is
-    larger), and the arithmetic of each strategy is tried on one of them, in about a second. The strategy is that of a
-    fit, which never depends on measured rates; the plan says if another one is much faster here, and how to get it.
+    Bytes and memory come from metadata. For the times, a few blocks are read: 64 MiB at most, unless one block is
+    larger. The arithmetic of each strategy is tried on one of them, in about a second. The strategy is that of a fit,
+    and never depends on measured rates. The plan says if another strategy is much faster here, and how to get it.
 
     Parameters
     ----------
     x : object
-        Anything :func:`open_matrix` opens.
+        Matrix (n, d): anything that :func:`open_matrix` opens.
     n_components : int
-        k.
+        Number of components, k.
     memory_limit : int or str, optional
-        Bytes a process may use in all, such as ``"2GB"``; the workers' limits, or this machine's memory, if not given.
+        Memory limit of a process, in bytes or as text such as ``"2GB"``; by default the workers' limits, or this
+        machine's memory.
     calibrate : bool
-        Whether rates are measured. If not, times are at nominal rates and nothing is read; so it is for dask arrays,
-        whose blocks are not computed to plan with.
+        True to measure rates by reading a little of the data. False to use nominal rates and to read nothing. Dask
+        arrays always use nominal rates, since planning computes none of their blocks.
     resources : Resources, optional
-        Where a run would be, if not on the active client or in this process; ``memory_limit`` is then not looked at.
+        Resources to plan for; by default those of the active client, or of this process. If given, ``memory_limit`` is
+        ignored.
     **parameters
-        All others of ``SparseEncoder``, but for ``checkpoint`` and ``progress``.
+        All other parameters of ``SparseEncoder``, except ``checkpoint`` and ``progress``.
 
     Returns
     -------
     Plan
-        Prints as a table.
+        Plan of the fit. It prints as a table.
 
     Raises
     ------
     MemoryBudgetExceeded
-        If it does not fit; the message says what would.
+        If the fit does not fit in memory. The message names what would fit.
     InvalidInput
         If the data or the parameters cannot be used.
     StorageError
-        If a block that is read for the times cannot be.
+        If a block that is read for the times cannot be read.
     """
     source = with_missing(open_matrix(x), parameters["missing_value"])
     given = {"n_components": n_components, **parameters, "random_state": seed_of(parameters["random_state"])}
@@ -145,14 +147,16 @@ def _calibrated(params: FitParameters, source: RowBlocks, plan: Plan) -> Calibra
 def plan_stream(
     params: FitParameters, source: RowBlocks, memory_limit: int | str | None
 ) -> tuple[str, Accumulator[Any]]:
-    """Strategy and recipe for rows that come a batch at a time, in this process; ``source`` is the first batch.
+    """Return strategy and recipe for rows that come a batch at a time, in this process.
+
+    ``source`` is the first batch.
 
     Raises
     ------
     InvalidInput
         If the fit cannot be done on rows that are seen once.
     MemoryBudgetExceeded
-        If what would be kept does not fit.
+        If the state does not fit in memory.
     """
     d = source.shape[1]
     params.check(None, d)
@@ -207,7 +211,7 @@ def plan_passes(
 
 
 def seed_of(random_state: Any) -> int:
-    """A seed for this package's generators from what scikit-learn calls ``random_state``."""
+    """Return a seed for this package's generators from a ``random_state`` of scikit-learn."""
     if random_state is None:
         return 0
     if isinstance(random_state, np.random.RandomState):

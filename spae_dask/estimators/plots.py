@@ -13,24 +13,23 @@ if TYPE_CHECKING:
 
 
 class Plots:
-    """Figures of one fitted encoder. Each method draws on ``ax``, or on a new figure of pyplot's, and returns the axes.
+    """Figures of one fitted encoder. Each method draws on ``ax``, or on a new figure, and returns the axes.
 
-    matplotlib is imported when a figure is asked for; without it each method raises InvalidInput, which names the extra
-    to install.
+    A method imports matplotlib. If it is missing, the method raises InvalidInput, which names the extra to install.
 
     Parameters
     ----------
     encoder : SparseEncoder
-        Fitted.
+        Fitted encoder.
     """
 
     def __init__(self, encoder: Any) -> None:
         self._encoder = encoder
 
     def loss(self, ax: "Axes | None" = None) -> "Axes":
-        """Share of the variance lost against the nonzeros of a component, with PCA's loss and the paper's bound.
+        """Draw the share of the variance lost against the nonzeros of a component, PCA's loss and the paper's bound.
 
-        Encoders of other sizes are drawn where they are known without a read, see ``curve``.
+        Encoders of other sizes are drawn if they are known without a read, see ``curve``.
         """
         from spae_dask.report.encoder_axes import draw_loss, on_axes
 
@@ -39,21 +38,21 @@ class Plots:
         return on_axes(ax, lambda axes, theme: draw_loss(axes, certificate, curve, theme))
 
     def loadings(self, ax: "Axes | None" = None) -> "Axes":
-        """Heat map of the components on the features they use; of many, on those of the largest share."""
+        """Draw a heat map of the components on the features they use; of many, on those of the largest share."""
         from spae_dask.report.encoder_axes import draw_encoder_loadings, on_axes
 
         found = results_of(self._encoder)
         return on_axes(ax, lambda axes, theme: draw_encoder_loadings(axes, found, theme))
 
     def explained_variance(self, ax: "Axes | None" = None) -> "Axes":
-        """Share of the variance that each component adds, beside PCA's."""
+        """Draw the share of the variance that each component adds, beside PCA's."""
         from spae_dask.report.encoder_axes import draw_explained, on_axes
 
         found = results_of(self._encoder)
         return on_axes(ax, lambda axes, theme: draw_explained(axes, found.explained, found.pca_explained, theme))
 
     def features(self, ax: "Axes | None" = None) -> "Axes":
-        """The features of the largest share of the encoder, as bars."""
+        """Draw the features of the largest share of the encoder as bars."""
         from spae_dask.report.encoder_axes import draw_features, on_axes
 
         found = results_of(self._encoder)
@@ -69,16 +68,17 @@ class PlotMixin:
         return Plots(self)
 
     def curve(self) -> SparsityPath | None:
-        """Losses of encoders like this one with fewer and more nonzeros; no data are read.
+        """Return the losses of encoders like this one with fewer and more nonzeros. No data are read.
 
-        They are made when they are first asked for, by a quicker search than that of ``fit``, and stored with the
-        encoder. For sizes of your own, by full searches, there is ``sparsity_path``.
+        The first call computes them, by a quicker search than that of ``fit``. They are stored with the encoder. For
+        sizes of your own, by full searches, use ``sparsity_path``.
 
         Returns
         -------
         SparsityPath or None
-            None where that would take more than seconds, and where a fit leaves nothing to make them from:
-            ``strategy="paper"``, ``method="doubly-sparse"``, and encoders that were stored without.
+            Curve of the losses. It is None if it would take more than seconds, or if the fit leaves nothing to compute
+            it from. That is so for ``strategy="paper"``, ``method="doubly-sparse"``, and encoders that were stored
+            without a curve.
         """
         check_is_fitted(self)
         encoder: Any = self

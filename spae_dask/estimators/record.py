@@ -13,17 +13,17 @@ NOT_STORED = ("memory_limit", "checkpoint", "progress")
 """Parameters that say where a fit ran, not what it found."""
 
 NOT_KEPT = ("alternatives", "calibration", "shape", "dtype")
-"""Of a plan: what other strategies would have taken, and what is told elsewhere in the record."""
+"""Fields of a plan that the record leaves out: costs of other strategies, and facts that the record has elsewhere."""
 
 
 def parameters_of(encoder: Any) -> dict[str, Any]:
-    """How a fitted ``SparseEncoder`` was asked for, with the seed that was used."""
+    """Return the parameters of a fitted ``SparseEncoder``, with the seed that was used."""
     parameters = {name: value for name, value in encoder.get_params().items() if name not in NOT_STORED}
     return parameters | {"random_state": encoder.seed_}
 
 
 def provenance_of(encoder: Any, source: Any = None) -> dict[str, Any]:
-    """Where an encoder comes from: version, date, data, seed, strategy, what was planned and what was measured.
+    """Return the provenance of an encoder: version, date, data, seed, strategy, the plan and the measurements.
 
     Parameters
     ----------

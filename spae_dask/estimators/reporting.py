@@ -34,22 +34,22 @@ def write_report(
     origin: str = "",
     overwrite: bool = False,
 ) -> None:
-    """Write the report of an encoder as one HTML file; it appears whole or not at all.
+    """Write the report of an encoder as one HTML file, which appears only when it is complete.
 
     Parameters
     ----------
     encoder : SparseEncoder
-        Fitted or loaded.
+        Fitted or loaded encoder.
     name : str
-        What the page calls it: its path.
+        Name of the encoder on the page: its path.
     output : str or Path
-        Where to.
+        File that the page is written to.
     curve : SparsityPath, optional
-        Losses of encoders of other sizes; those that came with the encoder, if any, in their absence.
+        Losses of encoders of other sizes; by default those that came with the encoder, if any.
     origin : str
-        Where ``curve`` comes from, for people.
+        Origin of ``curve``, as text for the page.
     overwrite : bool
-        Whether a file there may be replaced.
+        True to replace an existing file.
 
     Raises
     ------

@@ -9,7 +9,7 @@ from spae_dask.report.encoder_results import EncoderResults
 
 
 def results_of(encoder: Any) -> EncoderResults:
-    """All that is told of a ``SparseEncoder``, whether it was fitted here or loaded.
+    """Results of a ``SparseEncoder`` for reports, fitted here or loaded.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Where a run happens: the active dask client if there is one, else threads of this process."""
+"""Execution target of a run: the active dask client if there is one, else threads of this process."""
 
 import re
 from dataclasses import replace
@@ -28,7 +28,7 @@ LOOPBACK = "127.0.0.1"
 """Host of workers that run on this machine, and share its cores."""
 
 ANSWER_SECONDS = 30
-"""How long a scheduler may take to say which workers it has."""
+"""Longest time, in seconds, that a scheduler may take to list its workers."""
 
 
 def search_report(watch: Watcher) -> Report:
@@ -67,13 +67,13 @@ def active_client(source: RowBlocks) -> Client | None:
 
 
 def resources_for(client: Client | None, memory_limit: int | str | None) -> Resources:
-    """What may be used: the smallest worker counts, and ``memory_limit`` if it is smaller still.
+    """Return the available resources. The smallest worker counts, and ``memory_limit`` if it is smaller still.
 
     Raises
     ------
     ClusterUnavailable
-        If the client was closed, its scheduler does not answer in time, no worker appears in time, or they do not
-        run what this process runs.
+        If the client was closed, or its scheduler does not answer in time. If no worker appears in time, or the
+        workers' versions differ from this process's.
     """
     wanted = memory_given(memory_limit)
     if client is None:
@@ -165,7 +165,7 @@ def runner_for(
 def store_names(estimator: Any, X: Any, source: RowBlocks) -> None:
     """Set ``feature_names_in_`` to the column names of a table or a store, if all are strings; else remove it.
 
-    What of the data was chosen is stored too, so that the same is read again.
+    The choices made among the data are stored too, so that the same part is read again.
     """
     estimator._asked = asked_of(source)
     columns = getattr(source, "feature_names", None)

@@ -31,7 +31,7 @@ LONG_TAILED_BLOCKS, LONG_TAILED_ROWS = 8.0, 10.0
 
 
 def core_of_sample(source: RowBlocks) -> str:
-    """How the core of what was seen is made, "gram" or "tsqr"."""
+    """Return the kind of core that is built from a sample, "gram" or "tsqr"."""
     return choose_strategy("auto", source.dtype, sparse=stored_entries(source) is not None)[0]
 
 
@@ -52,7 +52,7 @@ def refuse_large_core(n_features: int, finish_nbytes: int, resources: Resources)
 
 
 def sample_notes(source: RowBlocks, seed: int) -> list[str]:
-    """How a sample of ``source`` is read."""
+    """Return notes on the way a sample of ``source`` is read."""
     lengths = np.diff(np.asarray(source.bounds))[block_order(seed, len(source.bounds) - 1)]
     ends = round_ends(lengths, source.shape[1])
     if len(ends) == 1:
@@ -79,7 +79,7 @@ def fit_by_sample(
     SampledFit
         The encoder.
     Tally
-        Of one pass, and the bytes of the blocks read.
+        Tally of one pass, and of the bytes of the blocks read.
     """
     source, tally = counted.source, Tally(passes=1)
 

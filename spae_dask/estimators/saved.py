@@ -1,4 +1,4 @@
-"""A fitted encoder on disk and back."""
+"""Fitted encoders, written to a store and read back."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -29,22 +29,31 @@ def save_encoder(
     overwrite: bool = False,
     attach: Callable[[Any], None] | None = None,
 ) -> None:
-    """Write a fitted encoder as a Zarr group; it appears whole or not at all.
+    """Write a fitted encoder as a Zarr group, which appears only when it is complete.
 
-    Its ``curve``, if it has one, is stored with it, and made now if it was not yet.
+    The encoder's ``curve`` is stored with it. If it was not computed yet, it is computed now.
 
     Parameters
     ----------
     encoder : SparseEncoder
-        Fitted.
+        Fitted encoder.
     path : str or Path
-        Where; usually ends in ``.zarr``.
+        Path of the new store; usually ends in ``.zarr``.
     source : object, optional
-        The data it was fitted on, to be fingerprinted for the record.
+        Data of the fit. The record gets their fingerprint.
     overwrite : bool
-        Whether an encoder of that name may be replaced.
+        True to replace an existing encoder of that name.
     attach : callable, optional
-        As for ``write_encoder``.
+        Function that writes more members into the group, as for ``write_encoder``.
+
+    Raises
+    ------
+    OutputExists
+        If ``path`` exists and ``overwrite`` is False.
+    InvalidInput
+        If ``path`` cannot be written to, or the parts of the encoder do not fit together.
+    StorageError
+        If writing fails.
     """
     check_is_fitted(encoder)
     H = sp.csc_array(encoder.components_.T)
@@ -71,19 +80,24 @@ def save_encoder(
 def load_encoder(path: str | Path) -> SparseEncoder:
     """Read an encoder that :func:`save_encoder` or ``spae fit`` wrote.
 
+    Parameters
+    ----------
+    path : str or Path
+        Path or URL of the encoder's Zarr group.
+
     Returns
     -------
     SparseEncoder
-        Fitted; ``plan_`` is not stored, ``provenance_`` holds where it came from.
+        Fitted encoder. It has no ``plan_``; ``provenance_`` holds the record of its fit.
 
     Raises
     ------
     NotFound
         If there is nothing at ``path``.
     InvalidInput
-        If it is not an encoder this version can read.
+        If it is no encoder, or one that this version cannot read.
     StorageError
-        If it is damaged.
+        If the store is damaged.
     """
     artifact = read_encoder(path)
     known = {name: artifact.parameters[name] for name in SparseEncoder().get_params() if name in artifact.parameters}

@@ -26,147 +26,161 @@ from spae_dask.storage.sources.sentinel import MissingValue, with_missing
 
 
 class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, BaseEstimator):  # type: ignore[misc]
-    """Sparse linear encoder whose loss against PCA is measured, for matrices that need not fit in memory.
+    """Sparse linear encoder with a certificate of its loss against PCA, for matrices larger than memory.
 
-    Finds H (d, k), with at most r nonzeros a column, and a decoder G (k, d), such that X H G is nearly as good as the
-    best rank-k approximation of X, and reports how nearly. The data are read once (twice with ``missing="mean"``) in
-    row blocks, on the active dask client if there is one, else on threads of this process.
+    The encoder finds H (d, k), with at most r nonzeros a column, and a decoder G (k, d). X H G is nearly as good as the
+    best rank-k approximation of X, and the certificate reports how nearly. The data are read in row blocks. By default
+    one pass is enough up to 5,000 columns, and two passes beyond; ``missing="mean"`` adds one. The active dask client
+    runs the passes if there is one, else threads of this process.
 
     Parameters
     ----------
     n_components : int, default 2
-        k.
+        Number of components, k.
     n_nonzero : int or sequence of int, optional
-        r, the most nonzeros a component may have: one number, or one for each component (the paper's r_1, ..., r_k). If
-        not given, the smallest found that reaches the target: ``eps`` or ``keep``.
+        Largest number of nonzeros of a component, r: one number, or one for each component (the paper's r_1, ..., r_k).
+        If it is not given, the fit takes the smallest r found that reaches the target ``eps`` or ``keep``.
     eps : float, optional
-        Target in place of ``n_nonzero``: a loss of at most ``1 + eps`` times PCA's.
+        Target in place of ``n_nonzero``: a loss of at most ``1 + eps`` times PCA's loss.
     keep : float, optional
-        Target in place of ``n_nonzero``: at least this share of the variance that PCA explains, between 0 and 1. It is
-        0.95 if neither ``n_nonzero``, ``eps`` nor ``keep`` is given. Giving both ``eps`` and ``keep`` is an error. With
+        Target in place of ``n_nonzero``: smallest share of the variance that PCA explains, between 0 and 1. It is 0.95
+        if neither ``n_nonzero``, ``eps`` nor ``keep`` is given. Giving both ``eps`` and ``keep`` is an error. With
         ``n_nonzero`` neither is used.
     method : {"polished", "batch", "iterative", "doubly-sparse"}, default "polished"
-        ``"polished"`` starts from the paper's batch encoder, so it keeps its bound, and then searches each component's
-        own r columns; by far the lowest loss. ``"batch"`` and ``"iterative"`` are the paper's: all components on the
-        same r columns, or one component after another. ``"doubly-sparse"`` also makes the decoder of few rows of X, at
-        the price of one more read; the target then holds with that decoder, and the bound is on its loss.
+        Method that builds the encoder. ``"polished"`` starts from the paper's batch encoder, so it keeps its bound. It
+        then searches each component's own r columns, and has by far the lowest loss. ``"batch"`` and ``"iterative"``
+        are the paper's: all components on the same r columns, or one component after another. ``"doubly-sparse"`` also
+        makes the decoder of few rows of X, at the price of one more pass. The target then holds with that decoder, and
+        the bound is on its loss.
     selection : {"dual-set", "barrier", "adaptive", "adaptive-paper", "adaptive-derandomized", "greedy", \
 "full-greedy", "leverage", "pivoted-qr", "exchange"}, default "dual-set"
-        How the paper's methods choose columns; the polished encoder starts from them. ``"barrier"`` and
-        ``"adaptive-paper"`` are the paper's own variants: dual-set's barrier recursion for one component too, and 5k
-        columns of that, then adaptive sampling. With ``method="iterative"`` they choose each component's columns, as
-        in the paper; ``"dual-set"`` stands for a deterministic choice with a smaller bound there.
+        Method of the paper that chooses columns. The polished encoder starts from its choice. ``"barrier"`` and
+        ``"adaptive-paper"`` are the paper's own variants. The first uses dual-set's barrier recursion for one component
+        too. The second takes 5k columns from that recursion, then makes adaptive sampling. With ``method="iterative"``
+        they choose each component's columns, as in the paper. ``"dual-set"`` then stands for a deterministic choice
+        with a smaller bound.
     center, scale : bool, default True and False
-        Take X about its column means; divide columns by their standard deviations (divisor n - 1; columns without
-        variance are left alone and never selected).
+        True to subtract the column means; True to divide columns by their standard deviations (divisor n - 1). Columns
+        without variance are not scaled and never selected.
     strategy : {"auto", "gram", "tsqr", "sketch", "stream", "sample", "paper"}, default "auto"
-        What the read leaves behind: a float64 Gram matrix, or a triangular factor, which keeps more digits of float64
-        data at twice the work. ``"sketch"``, for any number of columns: a sketch proposes candidate columns, a second
-        read settles them; the loss is exact, PCA's is an estimate between certified bounds. ``"stream"``, for any
-        number of columns, and rows that come by once: Frequent Directions and exact column norms; the loss, too, is an
-        estimate between certified bounds, and ``partial_fit`` goes on from it. Up to a few hundred columns ``"gram"``
-        and ``"tsqr"`` cost no more and are exact. ``"paper"`` is the paper's
-        own pipeline for its batch encoder: four passes or more, each with a thin state, for any number of columns.
-        ``"auto"`` takes one read up to 5,000 columns, if that fits in memory, and the sketch beyond.
+        Strategy of the fit: the passes it makes, and the state they keep. ``"gram"`` keeps a float64 Gram matrix.
+        ``"tsqr"`` keeps a triangular factor, which keeps more digits of float64 data at twice the work. ``"sketch"``,
+        for any number of columns, selects candidate columns from a sketch and refits on them in a second pass. Its loss
+        is exact; PCA's loss is an estimate between certified bounds. ``"stream"``, for any number of columns and rows
+        that come by once, keeps Frequent Directions and exact column norms. There the loss, too, is an estimate between
+        certified bounds, and ``partial_fit`` resumes from the fit. Up to a few hundred columns ``"gram"`` and
+        ``"tsqr"`` cost no more and are exact. ``"paper"`` is the paper's own pipeline for its batch encoder: four
+        passes or more, each with a thin state, for any number of columns. ``"auto"`` takes one pass up to 5,000
+        columns, if that fits in memory, and the sketch beyond.
     precision : {"exact", "fast"}, default "exact"
-        ``"exact"``: all arithmetic is in float64. ``"fast"``: products of rows are made in float32 and summed in
-        float64, at about half the time. ``certificate_.loss_error`` bounds the error that this may make, about 1e-4 of
-        the total for most encoders.
+        Precision of the products of rows. ``"exact"`` computes everything in float64. ``"fast"`` computes products in
+        float32 and sums them in float64, at about half the time. ``certificate_.loss_error`` bounds the error of that,
+        about 1e-4 of the total for most encoders.
     missing : {"error", "mean", "zero"}, default "error"
-        What NaN means: refuse it, or fill it with the column's mean (one more read) or with zero.
+        Treatment of NaN: ``"error"`` refuses it, ``"mean"`` fills it with the column's mean (one more pass), and
+        ``"zero"`` fills it with zero.
     missing_value : float or sequence of float, optional
-        A number that stands for missing beside NaN, such as -1 in integer genotypes, or several, such as
-        ``[-1, -2]``: in ``fit`` and wherever the encoder is applied. A stored matrix is converted block by block, to
-        float32 where that holds its type.
+        Number, or numbers, that stand for missing beside NaN, such as -1 in integer genotypes, or ``[-1, -2]``. They
+        hold in ``fit`` and wherever the encoder is applied. A stored matrix is converted block by block, to float32
+        where that holds its type.
     orthonormal : bool, default False
-        Make the components orthonormal. Loss and combined support stay as they are, but a component may then use every
-        feature of the combined support.
+        True to make the components orthonormal. The loss and the combined support stay the same, but each component may
+        use every feature of the combined support.
     shared_support : bool, default False
-        With ``method="polished"``: all components on the same r columns, chosen by exchange.
+        True to put all components of ``method="polished"`` on the same r columns, chosen by exchange.
     n_rows : int, optional
-        Rows of the doubly sparse encoder; if not given, four a component, and as many more as a target takes.
+        Number of rows of the doubly sparse encoder; by default four a component, and as many more as a target needs.
     n_repeats : int, default 1
-        Independent repeats of a random selection, of which the one of least loss is kept: with ``selection="adaptive"``
-        or ``"adaptive-paper"``, and with ``strategy="paper"``, where each repeat has its own projection and all share
-        the passes. The bound in expectation then holds, with twice its excess, with probability ``1 - 2^-n_repeats``.
+        Number of independent repeats of a random selection; the repeat of least loss is kept. It works with
+        ``selection="adaptive"`` or ``"adaptive-paper"``, and with ``strategy="paper"``. There each repeat has its own
+        projection, and all share the passes. The bound in expectation then holds, with twice its excess, with
+        probability ``1 - 2^-n_repeats``.
     power_iterations : int, default 0
-        With ``strategy="paper"``: extra passes that sharpen the projection.
+        Number of extra passes that sharpen the projection of ``strategy="paper"``.
     oversampling : int, optional
-        With ``strategy="paper"``: the sketch that V_k is found on has ``k + oversampling`` rows, so that V_k loses
-        ``1 + k/(oversampling - 1)`` times what PCA loses, in expectation. At least 2; ``6k + 1`` if not given, hence
-        ``1 + 1/6``, which the paper's split needs.
+        Number of rows beyond k of the sketch from which ``strategy="paper"`` finds V_k; at least 2. In expectation, V_k
+        loses ``1 + k/(oversampling - 1)`` times what PCA loses. By default ``6k + 1``, hence ``1 + 1/6``, which the
+        paper's split needs.
     split : {"best", "paper", "dual-set"}, default "best"
-        With ``strategy="paper"``: how many of the r columns dual-set chooses before the others are sampled. So many
-        that the bound is smallest; the paper's 5k, for ``r > 5k``; or all of them.
+        Number of the r columns that dual-set chooses in ``strategy="paper"`` before the others are sampled. ``"best"``
+        takes the number with the smallest bound, ``"paper"`` the paper's 5k, for ``r > 5k``, and ``"dual-set"`` all of
+        them.
     projection : {"randomized", "frequent-directions"}, default "randomized"
-        With ``strategy="paper"``: how V_k is found. ``"frequent-directions"`` takes it from a deterministic sketch of
-        at least ``k + oversampling`` rows, within ``1 + k/(oversampling + 1)`` of PCA for certain (columns that are
-        scaled have a larger factor), and makes one pass less. With ``split="dual-set"`` nothing is random: it is the
-        paper's deterministic algorithm, at any size.
+        Method that finds V_k in ``strategy="paper"``. ``"randomized"`` uses a random sketch. ``"frequent-directions"``
+        uses a deterministic sketch of at least ``k + oversampling`` rows. It is within ``1 + k/(oversampling + 1)`` of
+        PCA for certain, and makes one pass less. Columns that are scaled have a larger factor. With
+        ``split="dual-set"`` nothing is random: it is the paper's deterministic algorithm, at any size.
     certified : bool, default False
-        With ``strategy="sketch"`` or ``"stream"``: report a certified lower bound on PCA's loss, by Frequent
-        Directions, in place of an estimate.
+        True to report a certified lower bound on PCA's loss in place of an estimate, by Frequent Directions, with
+        ``strategy="sketch"`` or ``"stream"``.
     n_candidates, sketch_rows : int, optional
-        With ``strategy="sketch"``: columns that are settled exactly, and rows of the sketch; by default four times all
-        nonzeros, and twenty times those of one component, but at least 200. With ``"stream"``: columns that are
-        searched, eight times all nonzeros and at least 256; rows of Frequent Directions, four times the components and
-        at least 128, and the more, the narrower the certified intervals.
+        Number of candidate columns, and number of rows of the sketch. ``strategy="sketch"`` refits on all candidates
+        exactly. Its defaults are four times all nonzeros, and twenty times the nonzeros of one component, but at least
+        200. ``strategy="stream"`` searches the candidates. Its defaults are eight times all nonzeros and at least 256,
+        and four times the components and at least 128. More rows of Frequent Directions give narrower certified
+        intervals.
     tolerance : float, optional
-        Read no more row blocks than this takes, and with ``strategy="auto"`` choose ``"sample"``, whose default is
-        0.01. Blocks are visited in random order. After 1 %, 2 %, 4 %, ... of them the encoder is fitted on what was
-        seen, and the blocks seen next tell its ratio to PCA's loss on all rows, as a 95 % interval over blocks, which
-        assumes that all blocks are alike. Once 5 % of the blocks, and 44 of them, have been measured, the fit stops
-        when the upper end of that interval is at most ``tolerance`` above 1, or above the ratio that the encoder fitted
-        on all rows seen so far reaches on them, which is optimistic: so much, in units of PCA's loss, an encoder fitted
-        on all rows could lose less, at most. The certificate is an estimate then, and ``evaluate`` makes it exact by
-        one read. If it never stops, each block has been read once and the answer is exact. A dask array whose
-        blocks depend on all rows, such as ``x - x.mean(axis=0)``, is computed anew in every round: persist it.
+        Largest excess, in units of PCA's loss, of the encoder of a sample over an encoder fitted on all rows. The fit
+        then reads no more row blocks than this takes. ``strategy="auto"`` takes ``"sample"``, whose default is 0.01.
+        The fit visits blocks in random order. After 1 %, 2 %, 4 %, ... of the blocks it fits the encoder on them. The
+        next blocks then measure the encoder's ratio to PCA's loss on all rows, as a 95 % interval over blocks. The
+        interval assumes that all blocks are alike. The fit may stop once it has measured 5 % of the blocks, and 44 of
+        them. It stops if the upper end of the interval is at most ``tolerance`` above 1. It also stops if that end is
+        at most ``tolerance`` above an optimistic ratio: the one that the encoder fitted on all rows seen so far reaches
+        on them. The certificate is an estimate then, and ``evaluate`` makes it exact in one pass. If the fit never
+        stops early, it reads each block once and its answer is exact. A dask array whose blocks depend on all rows,
+        such as ``x - x.mean(axis=0)``, is computed anew in every round: persist it.
     random_state : int, Generator, RandomState or None, default 0
-        Seed of randomized selections and of the order of blocks; None is 0, so that a fit can always be repeated.
+        Seed of randomized selections and of the order of blocks. None stands for 0, so that a fit can always be
+        repeated.
     memory_limit : int or str, optional
-        Bytes a process may use in all, such as ``"2GB"``. A fit that would need more is refused before it reads.
+        Memory limit of a process, in bytes or as text such as ``"2GB"``; by default the workers' limits, or this
+        machine's memory. A fit that would need more is refused before it reads.
     checkpoint : str or Path, optional
-        A folder, seen by all workers, or the URL of an object store, where the states of ``fit`` are kept as they come.
-        A fit that was killed, called again with the same data and parameters, reads only what is missing and gives the
-        same bits. States of other data or parameters are refused. They stay there until they are removed
-        (``spae checkpoint rm``): a finished fit called again reads nothing but the sample of rows that data are known
-        by. A ``CheckpointAt`` says as well which part of an array job this process is.
+        Folder that all workers see, or URL of an object store, in which ``fit`` stores the states of its passes. After
+        a kill, a fit with the same data and parameters reads only what is missing, and gives the same bits. States of
+        other data or parameters are refused. The states stay until they are removed (``spae checkpoint rm``). A
+        finished fit that is called again reads only the sample of rows that identifies the data. A ``CheckpointAt``
+        also names the part of an array job that this process does.
     progress : callable, optional
-        Called with the engine's events (:mod:`spae_dask.engine.events`): of passes, and of the search for supports.
+        Function that receives the engine's events (:mod:`spae_dask.engine.events`): of passes, and of the search for
+        supports.
 
     Attributes
     ----------
     components_ : ndarray (k, d)
-        H transposed: unit rows, at most r nonzeros each, the entry of largest magnitude positive. Rows are zero where
-        the data have rank below k.
+        H transposed: unit rows with at most r nonzeros each. The entry of largest magnitude of a row is positive. Rows
+        are zero if the data have rank below k.
     decoder_ : ndarray (k, d)
         G, the optimal decoder.
     mean_, scale_ : ndarray (d,)
-        Codes of x are ``(x - mean_) / scale_ @ components_.T``.
+        Mean and scale of each column. The code of x is ``(x - mean_) / scale_ @ components_.T``.
     selected_features_ : ndarray of int
         Features that any component uses, ascending.
     explained_variance_ratio_ : ndarray (k,)
-        Share of the total explained by each component beyond those before it; sums to ``1 - loss / total``.
+        Share of the total variance that each component explains beyond those before it. The sum is ``1 - loss /
+        total``.
     singular_values_ : ndarray
-        Of X centered and scaled, all of them: PCA's loss for any k.
+        All singular values of X, centered and scaled. They give PCA's loss for any k.
     constant_features_ : ndarray of int
         Features without variance.
     fill_ : ndarray (d,) or None
-        What stands for NaN entries; None if they are refused.
+        Values that replace NaN entries, one a column; None if NaN is refused.
     selected_rows_ : ndarray of int64
-        Rows the decoder is made of, only with ``method="doubly-sparse"``.
+        Rows that the decoder is made of. Only with ``method="doubly-sparse"``.
     certificate_ : Certificate
-        The loss against PCA's and how it is known.
+        Loss against PCA's loss, and the kind of knowledge it rests on.
     plan_ : Plan
-        What the fit was expected to read, hold and take; not after ``partial_fit``.
+        Plan of the fit: the passes it was expected to make, and the memory and time it was expected to need. Missing
+        after ``partial_fit``.
     measured_ : Measured
-        What it took; not after ``partial_fit``, nor of loaded encoders.
+        Measured time and memory of the fit. Missing after ``partial_fit``, and for loaded encoders.
     n_components_, n_features_in_, n_samples_seen_ : int
-        Sizes.
+        Number of components k, of columns d, and of rows n.
     seed_ : int
-        Seed that was used: ``random_state``, or drawn from it.
+        Seed of the fit: ``random_state``, or a number drawn from it.
     feature_names_in_ : ndarray of str
-        Only if the data had names.
+        Names of the columns. Only if the data had names.
 
     References
     ----------
@@ -245,23 +259,34 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         self.progress = progress
 
     def fit(self, X: Any, y: Any = None) -> "SparseEncoder":  # noqa: ARG002 - scikit-learn's signature
-        """Read the data once, choose columns, build and certify the encoder.
+        """Choose columns, and build and certify the encoder.
+
+        The data are read in the passes of the strategy. ``plan`` shows them beforehand.
 
         Parameters
         ----------
         X : object
-            Anything :func:`spae_dask.open_matrix` opens, n rows and d columns.
+            Matrix (n, d): anything that :func:`spae_dask.open_matrix` opens.
         y : None
             Ignored.
+
+        Returns
+        -------
+        SparseEncoder
+            This encoder, fitted.
 
         Raises
         ------
         InvalidInput
             If the data or a parameter cannot be used.
         MemoryBudgetExceeded
-            If the plan does not fit; nothing is read then.
+            If the plan does not fit in memory. Nothing is read then.
         StorageError
             If a chunk cannot be read.
+        PassFailed
+            If a pass cannot be finished.
+        ClusterUnavailable
+            If the cluster of the active client does not answer, or has no workers in time.
         """
         source, params = with_missing(open_matrix(X), self.missing_value), self._params()
         made = fit(source, params, self.memory_limit, self.progress, checkpoint_at(self.checkpoint))
@@ -304,20 +329,20 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         self.__dict__.pop("_curve", None)
 
     def sparsity_path(self, n_components: Sequence[int], n_nonzero: Sequence[int]) -> SparsityPath:
-        """Loss, symmetric variance and features used for every k and r, by this encoder's method.
+        """Compute loss, symmetric variance and features used for every k and r, by this encoder's method.
 
-        Nothing is read: the core of the last ``fit`` is used. It is kept in this process only, not in pickles or saved
-        encoders.
+        No data are read: the method uses the core of the last ``fit``. The core is kept in this process only, not in
+        pickles or saved encoders.
 
         Parameters
         ----------
         n_components, n_nonzero : sequence of int
-            All k and all r wanted.
+            All values of k, and all values of r.
 
         Returns
         -------
         SparsityPath
-            Prints as a table; ``pandas.DataFrame(path.records())`` makes one of it.
+            Table of the results. It prints as a table, and ``pandas.DataFrame(path.records())`` makes a frame.
 
         Raises
         ------
@@ -337,6 +362,6 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
             return sparsity_path(self._params(), summary, n_components, n_nonzero, report=report)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Everything but the core, which is as large as d x d; a stream is kept, or it could not go on."""
+        """Return the state without the core, which is as large as d x d. A stream is kept, so that it can resume."""
         state: dict[str, Any] = super().__getstate__()
         return {name: value for name, value in state.items() if name != "_summary"}

@@ -65,7 +65,7 @@ SELECTION_SHARE = 0.1
 
 @dataclass(frozen=True)
 class Strategy:
-    """What a strategy costs.
+    """Cost of a strategy.
 
     Attributes
     ----------
@@ -74,11 +74,11 @@ class Strategy:
     finish : callable
         The final linear algebra, for ``(params, shape)``.
     pca_loss : str
-        How PCA's loss is known.
+        Kind of value that PCA's loss is: exact, or an estimate between certified bounds.
     rival : bool
-        Whether its encoder is as good as those of the others, so that its time may be held against theirs.
+        True if its encoder is as good as those of the others, so that their times can be compared.
     tried : bool
-        Whether its arithmetic can be tried on a block with the recipes' placeholders in place.
+        True if its arithmetic can be tried on a block with the recipes' placeholders in place.
     """
 
     passes: Callable[[FitParameters, RowBlocks], Passes]
@@ -201,15 +201,16 @@ def price_all(
 def choose(params: FitParameters, source: RowBlocks, nominal: Sequence[Alternative]) -> tuple[str, str]:
     """The strategy of a fit, and why.
 
-    Which strategy is taken changes results. So it follows from the params, the data's shape and type and the memory
-    alone, by work at nominal rates on one core: neither a noisy machine nor the number of workers can change it.
+    The choice of a strategy changes results. So it depends only on the parameters, the memory, and the shape and type
+    of the data. The costs are those at nominal rates on one core: neither a noisy machine nor the number of workers can
+    change the choice.
 
     A core where it fits, since it makes every loss exact; a sketch where that would cost far more, or does not fit.
 
     Parameters
     ----------
     params : FitParameters
-        What is asked for.
+        Parameters of the fit.
     source : RowBlocks
         The data.
     nominal : sequence of Alternative
@@ -233,7 +234,7 @@ def choose(params: FitParameters, source: RowBlocks, nominal: Sequence[Alternati
 
 
 def core_or_sketch(wanted: str, source: RowBlocks, resources: Resources, precision: str = "exact") -> tuple[str, str]:
-    """For one pass over rows that are seen once: a core up to ``CORE_FEATURES`` features, if it fits; else a sketch."""
+    """Choose for one pass over rows seen once: a core up to ``CORE_FEATURES`` features if it fits, else a sketch."""
     d = source.shape[1]
     fits = finish_nbytes(d) <= usable(resources.memory_limit)
     if wanted != "auto" or (fits and d <= CORE_FEATURES):
@@ -242,7 +243,7 @@ def core_or_sketch(wanted: str, source: RowBlocks, resources: Resources, precisi
 
 
 def standing(strategy: str, prices: Sequence[Alternative]) -> str:
-    """How the strategy taken compares, in time, with the others that fit."""
+    """Compare the time of the strategy taken with those of the others that fit."""
     seconds = {each.strategy: each.seconds for each in prices if each.refusal is None and each.seconds is not None}
     mine = seconds.pop(strategy, None)
     seconds = {name: each for name, each in seconds.items() if STRATEGIES[name].rival}

@@ -58,11 +58,11 @@ class RowStream:
     Parameters
     ----------
     strategy : {"stream", "gram", "tsqr"}
-        What is kept of them.
+        Strategy whose state is kept of the rows.
     feed : Feed
         It, which forgets nothing but the rows themselves.
     seed : int
-        Of everything random.
+        Seed of all random choices.
     nbytes : int
         Decoded bytes of the rows so far.
     """
@@ -135,31 +135,31 @@ class StreamingMixin:
     def partial_fit(self, X: Any, y: Any = None) -> Any:  # noqa: ARG002 - scikit-learn's signature
         """Add rows to a stream; the encoder is built when it, or anything learned, is first asked for.
 
-        What is kept depends on the sequence of rows only: the same bits for any batches, of one row or of many. It is
-        pickled with the encoder, so that a stream can go on elsewhere; ``sklearn.clone`` leaves it out. With
-        ``strategy="auto"`` that is an exact d x d summary, as for ``fit``, and that of ``strategy="stream"`` where
-        ``fit`` would read twice. A stream goes on from ``fit`` with ``strategy="stream"``, the rows of the fit being
-        its first; any other ``fit`` ends it.
+        The state depends on the sequence of rows only: any batches, of one row or of many, give the same bits. The
+        state is pickled with the encoder, so that a stream can resume elsewhere. ``sklearn.clone`` leaves it out. With
+        ``strategy="auto"`` the state is an exact d x d summary, as for ``fit``. If ``fit`` would make two passes, it
+        is that of ``strategy="stream"``. A stream resumes from ``fit`` with ``strategy="stream"``, and the rows of the
+        fit are its first. Any other ``fit`` ends it.
 
         Parameters
         ----------
         X : object
-            Anything :func:`spae_dask.open_matrix` opens, any number of rows, d columns. It is held in memory: for more
-            than that, ``fit``.
+            Any number of rows (m, d): anything that :func:`spae_dask.open_matrix` opens. They are held in memory; use
+            ``fit`` for more.
         y : None
             Ignored.
 
         Returns
         -------
         SparseEncoder
-            Itself.
+            This encoder.
 
         Raises
         ------
         InvalidInput
             If a parameter, the number of features, their names or an entry cannot be used. The stream is as before.
         MemoryBudgetExceeded
-            If what is kept does not fit in memory.
+            If the state does not fit in memory.
         """
         stream: RowStream | None = self.__dict__.get("_stream")
         params: FitParameters = self._params()
@@ -194,7 +194,7 @@ class StreamingMixin:
         return "components_" in self.__dict__ or (stream is not None and stream.feed.n_rows > 1)
 
     def __getattr__(self, name: str) -> Any:
-        """What the stream has taught, learned now."""
+        """Compute an attribute from the rows of the stream so far."""
         stream: RowStream | None = self.__dict__.get("_stream")
         if name not in LEARNED or stream is None:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")

@@ -29,20 +29,20 @@ from spae_dask.storage.writing.zarr_sink import create_sink, unit_rows_for
 
 @dataclass(frozen=True)
 class WriteReport:
-    """What was written.
+    """Summary of a written array of codes.
 
     Attributes
     ----------
     path : str
-        The store.
+        Path or URL of the store.
     shape : tuple of int
         ``(n, k)``.
     dtype : str
-        Of the codes.
+        Type of the codes.
     chunk_rows, n_chunks : int
-        Rows of a chunk, and how many chunks.
+        Number of rows of a chunk, and number of chunks.
     rows_verified : int
-        Rows read back and found equal.
+        Number of rows that were read back and found equal.
     """
 
     path: str
@@ -75,30 +75,35 @@ def transform_to_zarr(
     memory_limit: int | str | None = None,
     progress: Callable[[Event], None] | None = None,
 ) -> WriteReport:
-    """Write the codes of all rows of ``x``. One pass; nothing n-sized is held anywhere.
+    """Write the codes of all rows of ``x`` to a Zarr array, in one pass.
 
-    Every chunk is written whole by one task, read back and compared; the store appears under its name when all are
-    done, or not at all.
+    No process holds anything of size n. One task writes each chunk, reads it back and compares it. The store appears
+    only when all chunks are complete.
 
     Parameters
     ----------
     x : object
-        Anything :func:`spae_dask.open_matrix` opens.
+        Matrix (n, d): anything that :func:`spae_dask.open_matrix` opens.
     encoder : SparseEncoder
-        Fitted, or loaded.
-    path : str
-        Where the Zarr array (n, k) shall appear: a local path, or a URL of s3 or gs.
+        Fitted or loaded encoder.
+    path : str or Path
+        Target of the Zarr array (n, k): a local path, or a URL of s3 or gs.
     overwrite : bool
-        Whether a store of that name may be replaced.
+        True to replace an existing store of that name.
     memory_limit : int or str, optional
-        Bytes a process may use in all.
+        Memory limit of a process, in bytes or as text such as ``"2GB"``.
     progress : callable, optional
-        Called with the engine's events.
+        Function that receives the engine's events.
+
+    Returns
+    -------
+    WriteReport
+        Summary of the written array.
 
     Raises
     ------
     OutputExists
-        If something is there and ``overwrite`` is False.
+        If ``path`` exists and ``overwrite`` is False.
     InvalidInput
         If the output is the input, or the data do not fit the encoder.
     StorageError
@@ -129,6 +134,6 @@ def transform_to_zarr(
 
 
 def _as_read(given: RowBlocks, encoder: RowEncoder) -> tuple[RowBlocks, RowMap]:
-    """What is read to encode these rows, the columns used alone if that is less, and what encodes it."""
+    """Return the source to read and its row map. The used columns are read alone if that is less."""
     alone = columns_alone(given, encoder.columns)
     return (given, encoder) if alone is None else (alone, SelectedRowEncoder(encoder))

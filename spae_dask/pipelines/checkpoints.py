@@ -1,4 +1,4 @@
-"""Checkpoints of steps: what a step that was killed goes on from."""
+"""Checkpoints of steps, from which a killed step resumes."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -12,7 +12,7 @@ Found = TypeVar("Found")
 
 
 def resumed(step: Resumable, work: Work, sweep: Callable[[str | None], Found]) -> Found:
-    """What a sweep finds that goes on from the step's checkpoint.
+    """Run a function that resumes from the step's checkpoint, and return its result.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def forget(step: Resumable, work: Work) -> None:
 
 
 def checkpoint_of(step: Resumable, work: Work) -> str | None:
-    """Where a step keeps what it has done so far; None if it is to keep nothing."""
+    """Return the folder or URL of a step's checkpoint; None if the step keeps none."""
     if step.checkpoint is False:
         return None
     name = step.checkpoint or f"{step.name}.checkpoint"

@@ -23,7 +23,7 @@ class Matrix(BaseModel):
 
 
 class Encoders(BaseModel):
-    """Which encoders of a comparison are written out, coefficient by coefficient."""
+    """Encoders of a comparison that are written out, coefficient by coefficient."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -34,8 +34,9 @@ class Encoders(BaseModel):
 class Compare(having(Step, "selection", "seed")):  # type: ignore[misc]
     """Methods side by side, as in the paper's experiments.
 
-    What a matrix's file holds, ``x_is`` tells: a correlation or covariance matrix that is X itself (``"matrix"``, as in
-    the paper) or X'X (``"factor"``), or the rows of X, which are taken about their mean (``"data"``).
+    ``x_is`` names the content of a matrix's file. ``"matrix"`` is a correlation or covariance matrix that is X itself,
+    as in the paper. ``"factor"`` is such a matrix that is X'X. ``"data"`` is the rows of X, which are taken about their
+    mean.
     """
 
     matrix: list[Matrix] = Field(min_length=1)

@@ -22,7 +22,7 @@ from spae_dask.storage.open import open_matrix
 
 
 def opened(step: OnData | Report, data: str, encoder: SparseEncoder | None = None, say: Say | None = None) -> RowBlocks:
-    """The matrix that a step reads; under the mask of an encoder, unless it names one. ``say`` is told of a mask."""
+    """Open the matrix that a step reads, under its own mask or that of an encoder. ``say`` gets a note about it."""
     which: dict[str, Any] = {"array": step.array, "columns": step.columns, "mask": step.mask, "decode": not step.raw}
     source = open_matrix(data, **which) if encoder is None else open_like(encoder, data, **which)
     told = mask_note(source)

@@ -1,4 +1,4 @@
-"""What a run would do, step by step, without doing any of it."""
+"""Description of a run, step by step, without running any of it."""
 
 from dataclasses import replace
 
@@ -19,9 +19,9 @@ def dry_run(pipeline: Pipeline, where: Where, *, force: bool, tell: Tell) -> Non
     Parameters
     ----------
     pipeline : Pipeline
-        What would run.
+        Pipeline to describe.
     where : Where
-        Where it would.
+        Execution target of the run.
     force : bool
         As for a run.
     tell : callable
@@ -30,8 +30,8 @@ def dry_run(pipeline: Pipeline, where: Where, *, force: bool, tell: Tell) -> Non
     Raises
     ------
     SpaeError
-        After all steps were told: the first that would fail, such as ``MemoryBudgetExceeded`` for a plan that does not
-        fit.
+        If a step would fail. It is the first such error, raised after all steps were reported. For example, a plan
+        that does not fit raises ``MemoryBudgetExceeded``.
     """
     refuse_file(pipeline.output)
     known: dict[str, str] = {}

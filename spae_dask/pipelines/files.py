@@ -1,4 +1,4 @@
-"""Tables and records on disk; each appears whole or not at all."""
+"""Tables and records on disk. Each appears only when it is complete."""
 
 import csv
 import json
@@ -23,11 +23,11 @@ def write_csv(records: Sequence[Mapping[str, Any]], path: str | Path, *, overwri
     Parameters
     ----------
     records : sequence of mappings
-        At least one.
+        Records to write; at least one.
     path : str or Path
-        Where to.
+        File that the records are written to.
     overwrite : bool
-        Whether a file there may be replaced.
+        True to replace an existing file.
     """
     with (
         publish(path, overwrite=overwrite) as work,

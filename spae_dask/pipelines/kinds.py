@@ -1,4 +1,4 @@
-"""What steps there are. A new kind is a model, a function, and a line here."""
+"""Kinds of steps. A new kind is a model, a function, and a line here."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -16,9 +16,9 @@ class Kind:
     Attributes
     ----------
     model : type
-        How its table is written.
+        Model of the step's table.
     run : callable
-        ``(step, work)``: writes all of ``work.outputs``, each whole or not at all.
+        Function of ``(step, work)`` that writes all of ``work.outputs``. Each appears only when it is complete.
     """
 
     model: type[schema.Step]

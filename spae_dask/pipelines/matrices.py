@@ -33,7 +33,7 @@ def load_covariance(
         A name in :data:`BUILT_IN`; an ``.npz`` file of one array, either square or the upper triangle by rows; or
         anything square that :func:`spae_dask.open_matrix` opens.
     array : str, optional
-        Which member, if it is a Zarr group.
+        Member to read, if it is a Zarr group.
     decode : bool, default True
         As for :func:`spae_dask.open_matrix`.
     memory : str, optional
@@ -42,9 +42,9 @@ def load_covariance(
     Returns
     -------
     matrix : ndarray (d, d)
-        As stored; whether it is symmetric and positive semidefinite is for its users to check.
+        Matrix as stored. Its users check that it is symmetric and positive semidefinite.
     names : tuple of str or None
-        Of the columns, if they are known.
+        Names of the columns, if they are known.
 
     Raises
     ------

@@ -11,22 +11,22 @@ from pathlib import Path
 from spae_dask.errors import StorageError
 
 NAME = ".spae-run.lock"
-"""Of the file that a run holds. What holds it is the process: a file that a killed run leaves is held by nobody."""
+"""Name of the file that a run locks. The process holds the lock, so a file left by a killed run is not locked."""
 
 HELD = (errno.EACCES, errno.EAGAIN)
-"""Errors by which a lock that somebody else holds is told, and no other fault."""
+"""Errors that mean that another process holds the lock, and no other fault."""
 
 
 @contextmanager
 def only_run(folder: Path) -> Iterator[None]:
     """Hold the folder while the ``with`` block runs.
 
-    On file systems without locks, or without those that other machines see, it holds nothing and refuses nobody.
+    On file systems without locks, or without those that other machines see, it locks nothing and refuses no run.
 
     Parameters
     ----------
     folder : Path
-        Of the results; it is there.
+        Folder of the results, which exists.
 
     Raises
     ------

@@ -28,7 +28,7 @@ class Node:
     step : Step
         Its table.
     line : int
-        Where that starts.
+        Line on which the step's table starts.
     files : Mapping
         Path or URL (or name, if built in) of each input, by the key that names it.
     made_by : Mapping
@@ -36,7 +36,7 @@ class Node:
     outputs : Mapping
         Path of each output, by suffix.
     record : Path
-        Where what is known of its last run is kept.
+        File that records the last run of the step.
     """
 
     step: Step
@@ -77,7 +77,8 @@ def read_pipeline(path: str | Path, *, output: str | Path | None = None) -> Pipe
     Raises
     ------
     InvalidInput
-        With the line of every key that is wrong: unknown keys, values that are not allowed, inputs that do not exist.
+        If a key is unknown, a value is not allowed, or an input does not exist. The message names the line of every
+        one.
     NotFound, StorageError
         If the file cannot be read.
     """
@@ -140,7 +141,7 @@ def _resolve(
 
 
 def _made(given: Input, steps: tuple[Step, ...], earlier: Mapping[str, Node]) -> Path:
-    """What an earlier step writes."""
+    """Return the path that an earlier step writes."""
     name = given.value[1:]
     node = earlier.get(name)
     if node is not None and node.step.makes == given.wants:

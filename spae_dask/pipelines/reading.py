@@ -1,4 +1,4 @@
-"""From a TOML file to a checked pipeline. All that is wrong with a file is told at once, each with its line."""
+"""Parser from a TOML file to a checked pipeline. It reports all problems of a file at once, with their lines."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ def read_steps(file: TomlFile) -> tuple[Step, ...]:
     Raises
     ------
     InvalidInput
-        With every problem found.
+        If there is any problem. The message names all of them.
     """
     problems = [
         Problem((key,), f"this key is not known.{did_you_mean(key, list(TOP))} A pipeline has {' and '.join(TOP)}.")

@@ -1,4 +1,4 @@
-"""What is known of the last run of a step: a small JSON file beside its outputs, from which a rerun tells what to do.
+"""Record of the last run of a step: a small JSON file beside its outputs. A rerun reads it to decide what to run.
 
 A step's fingerprint covers the package's version, its parameters and its inputs: of files their content, of an earlier
 step's output that step's fingerprint. So a change anywhere reaches all steps that depend on it, and only those.
@@ -32,19 +32,19 @@ class Record:
     Attributes
     ----------
     kind, version : str
-        Of the step, and of the package.
+        Kind of the step, and version of the package.
     parameters : dict
-        As the step was given them.
+        Parameters that the step was given.
     inputs : dict of str
         Fingerprint of each input.
     outputs : dict of str
         Fingerprint of each output, by file name; empty while the step is not finished.
     result : dict
-        What the step reports.
+        Report of the step.
     seconds : float
-        How long it took.
+        Time that the step took, in seconds.
     date : str
-        When it began, UTC.
+        Time at which the run began, UTC.
     """
 
     kind: str
@@ -58,7 +58,7 @@ class Record:
 
     @property
     def fingerprint(self) -> str:
-        """Of all that decides the outcome."""
+        """Fingerprint of all that decides the outcome."""
         decisive = [self.kind, self.version, self.parameters, self.inputs]
         return hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()
 
@@ -107,7 +107,7 @@ def _fingerprint(file: str, given: Input) -> str:
 
 
 def finish(record: Record, node: Node, result: Mapping[str, Any], seconds: float) -> Record:
-    """The record of the same run once its outputs are whole."""
+    """Return the record of the same run, after its outputs are complete."""
     outputs = {path.name: path_fingerprint(path) for path in node.outputs.values()}
     return replace(record, outputs=outputs, result=dict(result), seconds=seconds)
 
@@ -130,16 +130,16 @@ def read_record(path: Path) -> Record | None:
 
 
 def reason_to_run(node: Node, now: Record, last: Record | None) -> str | None:
-    """Why a step has to run; None if its outputs are there and would come out the same.
+    """Return the reason for which a step has to run; None if its outputs are there and would come out the same.
 
     Parameters
     ----------
     node : Node
         The step.
     now : Record
-        Of the run that is considered.
+        Record of the run that is considered.
     last : Record or None
-        Of the last one.
+        Record of the last run.
     """
     if last is None:
         return "it has not run yet"

@@ -18,24 +18,24 @@ from spae_dask.storage.writing.publish import check_output
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a step.
+    """Outcome of a step.
 
     Attributes
     ----------
     name, kind : str
         The step.
     line : int
-        Where its table starts.
+        Line on which the step's table starts.
     status : str
         ``"ran"``, ``"skipped"``, ``"failed"`` or ``"interrupted"``; in a dry run ``"to run"`` or ``"to skip"``.
     reason : str
-        Why it ran, or was skipped.
+        Reason for which it ran, or was skipped.
     seconds : float
-        How long it took; in a dry run, and of a skipped step, when it last ran.
+        Time that it took, in seconds. In a dry run, and for a skipped step, the time of its last run.
     outputs : tuple of str
         Paths of what it writes.
     result : dict
-        What it reports.
+        Report of the step.
     text : str
         The same for people; empty for a skipped step.
     """
@@ -64,14 +64,14 @@ def run_pipeline(pipeline: Pipeline, machinery: Machinery, *, force: bool, tell:
     """Run all steps that need to.
 
     A step leaves a record beside its outputs, first that it began and then what it made of what; a run that ended in
-    the middle of a step goes on with that step. Steps later than one that failed are not run.
+    the middle of a step resumes that step. Steps later than one that failed are not run.
 
     Parameters
     ----------
     pipeline : Pipeline
-        What to run.
+        Pipeline to run.
     machinery : Machinery
-        What to run it with.
+        Execution target, and receivers of progress and messages.
     force : bool
         Run every step, and replace outputs that no run of this pipeline wrote.
     tell : callable
@@ -80,7 +80,7 @@ def run_pipeline(pipeline: Pipeline, machinery: Machinery, *, force: bool, tell:
     Raises
     ------
     OutputExists
-        Before anything is run, if an output exists that no earlier run wrote, and ``force`` is False.
+        If an output exists that no earlier run wrote, and ``force`` is False. Nothing is run then.
     StorageError
         If another run is at work in the folder of the results.
     SpaeError
@@ -142,7 +142,7 @@ def _run(node: Node, now: Record, reason: str, machinery: Machinery, tell: Tell)
 
 
 def outcome_of(node: Node, status: str, reason: str, seconds: float, result: dict[str, Any], text: str = "") -> Outcome:
-    """What became of a step."""
+    """Return the outcome of a step."""
     outputs = tuple(map(str, node.outputs.values()))
     return Outcome(node.step.name, node.step.kind, node.line, status, reason, seconds, outputs, result, text)
 

@@ -15,18 +15,18 @@ Makes = Literal["matrix", "encoder", "path"]
 
 @dataclass(frozen=True)
 class Input:
-    """What a step reads.
+    """Input of a step.
 
     Attributes
     ----------
     key : tuple
-        Where in the step's table it is named.
+        Key in the step's table that names the input.
     value : str
-        As written: a path, a URL, or ``@`` and the name of an earlier step.
+        Value as written: a path, a URL, or ``@`` and the name of an earlier step.
     wants : {"matrix", "encoder", "path"}
-        What it must be.
+        Kind of input that the step needs.
     raw : bool
-        Whether the stored numbers of a matrix are read, whatever its attributes declare.
+        True to read the stored numbers of a matrix, without regard to its attributes.
     mask : str or None
         Column of ``var`` that chooses columns of a matrix, as for ``open_matrix``.
     """
@@ -39,7 +39,7 @@ class Input:
 
 
 class Step(BaseModel):
-    """What all steps have. Outputs are named after the step: its name and a suffix.
+    """Fields that all steps share. Outputs are named after the step: its name and a suffix.
 
     A kind may say what it ``makes`` for later steps, and whether it is run ``always``, because its outcome depends on
     where it runs.
@@ -56,7 +56,7 @@ class Step(BaseModel):
 
     @property
     def inputs(self) -> tuple[Input, ...]:
-        """What the step reads."""
+        """Return the inputs of the step."""
         return ()
 
     @property
@@ -130,7 +130,7 @@ class Planned(having(OnData, *PARAMETERS)):  # type: ignore[misc]
 
     @property
     def encoder_parameters(self) -> dict[str, Any]:
-        """As ``SparseEncoder`` and ``plan`` take them."""
+        """Parameters in the form that ``SparseEncoder`` and ``plan`` take."""
         return arguments_of(self)
 
 
@@ -141,7 +141,7 @@ class Plan(Planned):
 
 
 class Resumable(OnData):
-    """A step that keeps what it has swept, and when it was killed goes on from there."""
+    """A step that stores the states of its passes, and resumes from them after a kill."""
 
     checkpoint: values.Text | Literal[False] | None = None
     """A folder, from the one of the results, or a URL; ``false`` for none. If not given, NAME.checkpoint there."""

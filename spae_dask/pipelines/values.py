@@ -1,4 +1,4 @@
-"""Kinds of values that keys of a pipeline take. What does not fit raises one ValueError that says what would."""
+"""Kinds of values that keys of a pipeline take. A wrong value raises one ValueError that names the allowed ones."""
 
 from collections.abc import Callable
 from typing import Annotated, Any, Literal

@@ -1,4 +1,4 @@
-"""What a step is handed to work with, and what it hands back."""
+"""Objects that a step works with, and the result it returns."""
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
@@ -13,12 +13,12 @@ from spae_dask.toml.lines import KeyPath
 
 
 class Where(Protocol):
-    """Where passes run.
+    """Execution target of passes.
 
     Attributes
     ----------
     memory : str or None
-        What each process may use.
+        Memory limit of each process.
     """
 
     @property
@@ -29,7 +29,7 @@ class Where(Protocol):
         ...
 
     def imagined(self, source: RowBlocks) -> AbstractContextManager[Resources | None]:
-        """For a plan, which starts no processes: those a run would start; None where it has what ``ready`` gives."""
+        """Yield the planned resources of a run, without starting it; None if ``ready`` gives no others."""
         ...
 
     def named(self, plan: Plan, source: RowBlocks) -> Plan:
@@ -65,16 +65,16 @@ class Say(Protocol):
 
 @dataclass(frozen=True)
 class Machinery:
-    """What a run has, whichever step it is at.
+    """Execution target of a run, and receivers of its progress and messages. All steps share them.
 
     Attributes
     ----------
     where : Where
         Threads, processes or a cluster.
     progress : Progress
-        Who watches passes.
+        Receiver of the progress of passes.
     say : Say
-        Who is told.
+        Receiver of messages.
     """
 
     where: Where
@@ -93,7 +93,7 @@ class Work:
     outputs : Mapping
         Path of each output, by suffix; what is there is the step's own and may be replaced.
     machinery : Machinery
-        What it works with.
+        Execution target of the step, and receivers of its progress and messages.
     """
 
     files: Mapping[KeyPath, str]
@@ -108,14 +108,14 @@ class Work:
 
 @dataclass(frozen=True)
 class Result:
-    """What came of a step, apart from its outputs.
+    """Result of a step, apart from its outputs.
 
     Attributes
     ----------
     text : str
-        For people.
+        Text for people.
     document : dict
-        For JSON.
+        Content for JSON.
     """
 
     text: str

@@ -46,7 +46,7 @@ TEXT_NBYTES = 4096
 """Bytes of an entry that is a text of any length, on average in a chunk."""
 
 ZSTD_BLOCK_NBYTES = 1 << 17
-"""Of which no block of zstd has more (RFC 8878, section 3.1.1.2)."""
+"""Largest size of a zstd block (RFC 8878, section 3.1.1.2)."""
 
 
 class UnpacksToMore(ValueError):

@@ -1,4 +1,4 @@
-"""Which matrix of a group is meant: a member of a plain group or of an AnnData store, or the group itself.
+"""Choice of a matrix in a group: a member of a plain group or of an AnnData store, or the group itself.
 
 Groups are Zarr's or h5py's, which are asked alike; a member that has a shape is an array.
 """
@@ -22,18 +22,18 @@ SPARSE = ("csr_matrix", "csc_matrix")
 
 @dataclass(frozen=True, eq=False)
 class Member:
-    """What was chosen.
+    """Chosen member of a group.
 
     Attributes
     ----------
     node : zarr.Array, zarr.Group, h5py.Dataset or h5py.Group
         An array, or a group that is a sparse matrix.
     name : str
-        How messages call it.
+        Name of the member in messages.
     feature_names : tuple of str, optional
         Names of the columns, where they are stored beside it.
     mask : Mask, optional
-        Which columns, if not all.
+        Mask of the columns to use; None for all.
     """
 
     node: Any
@@ -99,7 +99,7 @@ def open_sparse_group(member: Member, kept: Callable[[Any], Any] | None = None) 
 
 
 def is_array(node: Any) -> bool:
-    """Whether a member of a group is an array."""
+    """Return True if a member of a group is an array."""
     return hasattr(node, "shape")
 
 
@@ -108,7 +108,7 @@ def _is_group(node: Any) -> bool:
 
 
 def _is_anndata(group: Any) -> bool:
-    """Whether a group is an AnnData store; before anndata 0.8 nothing but its members said so."""
+    """Return True if a group is an AnnData store. Before anndata 0.8 only its members told."""
     return group.attrs.get("encoding-type") == "anndata" or all(key in group for key in ("X", "obs", "var"))
 
 

@@ -22,7 +22,7 @@ def open_h5ad(path: str, array: str | None, mask: str | None = None) -> RowBlock
     path : str
         The file.
     array : str, optional
-        Which matrix, such as ``layers/counts``; ``X`` by default.
+        Matrix to read, such as ``layers/counts``; ``X`` by default.
     mask : str, optional
         As for ``open_matrix``.
 

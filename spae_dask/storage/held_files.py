@@ -16,11 +16,11 @@ from spae_dask.storage.tables.csv_rows import SUFFIXES, open_csv
 NETCDF = (".nc", ".nc4", ".cdf", ".netcdf")
 
 SHARE = 4
-"""Of the memory, one part in so many may hold the rows: a fit takes as much again and more."""
+"""Fraction of the memory, as 1 / `SHARE`, that the rows may fill. A fit takes as much again and more."""
 
 
 def is_held(path: str) -> bool:
-    """Whether a path is, by its name, that of a file that is read whole."""
+    """Return True if the name of a path is that of a file which is read whole."""
     return path.lower().endswith((*SUFFIXES, *NETCDF))
 
 

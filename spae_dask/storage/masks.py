@@ -59,13 +59,13 @@ def find_mask(
     names : collection of str
         Columns of that table.
     read : callable
-        From the name of a column to its values.
+        Function from the name of a column to its values.
     n_columns : int
         d, of the matrix.
     called : str
-        How messages call the data.
+        Name of the data in messages.
     advice : str
-        How to ask for all columns.
+        Advice on the way to ask for all columns.
 
     Raises
     ------

@@ -20,7 +20,7 @@ def refuse_code(array: Any, name: str) -> None:
     array : zarr.Array or another
         Only those of Zarr have such codecs.
     name : str
-        How messages call it.
+        Name of the array in messages.
 
     Raises
     ------

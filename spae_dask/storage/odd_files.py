@@ -1,8 +1,8 @@
 """Local files that cannot be what a Zarr store says they are.
 
-Such are pipes, devices, and files far larger than what they hold. Zarr reads each of them whole. A pipe would be waited
-for without end, and a device or a file of holes, which takes no room in an archive, would fill the memory. So would a
-small chunk that unpacks to gigabytes: :mod:`spae_dask.storage.bounded` refuses those.
+Such are pipes, devices, and files far larger than what they hold. Zarr reads each of them whole. A read of a pipe would
+wait without end. A device, or a file of holes that takes no room in an archive, would fill the memory. So would a small
+chunk that unpacks to gigabytes: :mod:`spae_dask.storage.bounded` refuses those.
 """
 
 import math
@@ -28,7 +28,7 @@ EXTRA_NBYTES = 1 << 16
 """By which an encoded chunk may be larger than a decoded one: codecs store what they cannot compress, with headers."""
 
 INNER_NBYTES = 128
-"""Of a shard, for each of its chunks: its place in the index, and headers of codecs."""
+"""Bytes of a shard for each of its chunks: the entry in the index, and headers of codecs."""
 
 
 def refuse_odd_metadata(folder: Path) -> None:
@@ -49,11 +49,11 @@ def refuse_odd_chunks(array: "zarr.Array[Any]", store: Store, keys: Iterable[str
     Parameters
     ----------
     array : zarr.Array
-        Of numbers.
+        Array of numbers.
     store : zarr.abc.store.Store
-        Where it lies: of an array whose chunks were counted, the one beneath.
+        Store that holds the array. For an array with counted chunks it is the store beneath.
     keys : iterable of str
-        Of chunks, or of shards, below the array; they may be absent.
+        Keys of chunks, or of shards, below the array; they may be absent.
 
     Raises
     ------

@@ -27,7 +27,7 @@ from spae_dask.storage.tables.frames import is_frame, matrix_of
 from spae_dask.storage.tables.table_files import is_table
 
 BLOCK_NBYTES = 4 << 20
-"""Bytes of a row block of an array in memory: blocks are views, so they only set how often progress is told."""
+"""Bytes of a row block of an array in memory: blocks are views, so they only set the interval of progress reports."""
 
 
 @flags_checked
@@ -41,57 +41,62 @@ def open_matrix(
     decode: bool = True,
     memory_limit: int | None = None,
 ) -> RowBlocks:
-    """Open a matrix for reading in row blocks; nothing but metadata is read.
+    """Open a matrix for reading in row blocks. Only metadata are read.
 
-    Of CSR matrices on disk row pointers are read as well, and text tables and netCDF files are read whole.
+    Of CSR matrices on disk, row pointers are read as well. Text tables and netCDF files are read whole.
 
     Parameters
     ----------
     x : object
-        A path (str or path-like) or URL of a Zarr array, of a Zarr group, of an AnnData store (its ``X``), of a Parquet
-        file or folder, or of an Arrow (Feather) or ``.npy`` file; a path of an ``.h5ad`` file; a path of a text table
-        (``.csv``, ``.tsv``, also ``.gz``) or of a netCDF file, which are held in memory; an AnnData object (its ``X``),
-        in memory, backed, lazy or a view of one; a ``zarr.Array``, ``zarr.Group``, ``h5py.Dataset`` or ``h5py.Group``;
-        a numpy array or memory map (n, d); a scipy.sparse matrix; a DataFrame of pandas or polars, or a
-        ``pyarrow.Table``; a dask array; a dask DataFrame of numbers (rows of unknown number are counted, which is a
-        pass of its own); an ``xarray.DataArray`` of two dimensions, of which the first are the rows (of more:
-        ``GridEncoder``); anything ``numpy.asarray`` makes a 2-d array of.
+        Matrix (n, d), as one of:
+
+        - path (str or path-like) or URL of a Zarr array, a Zarr group, an AnnData store (its ``X``), a Parquet file or
+          folder, or an Arrow (Feather) or ``.npy`` file
+        - path of an ``.h5ad`` file
+        - path of a text table (``.csv``, ``.tsv``, also ``.gz``) or of a netCDF file, which are held in memory
+        - AnnData object (its ``X``), in memory, backed, lazy or a view
+        - ``zarr.Array``, ``zarr.Group``, ``h5py.Dataset`` or ``h5py.Group``
+        - numpy array or memory map, scipy.sparse matrix, DataFrame of pandas or polars, or ``pyarrow.Table``
+        - dask array, or dask DataFrame of numbers; an unknown number of rows is counted in a pass of its own
+        - ``xarray.DataArray`` of two dimensions, the first of which are the rows (for more, use ``GridEncoder``)
+        - anything else that ``numpy.asarray`` turns into a 2-d array
     array : str, optional
-        Which member, if ``x`` is a Zarr group or of AnnData: such as ``layers/counts`` or ``raw/X``.
+        Member to read, if ``x`` is a Zarr group or of AnnData: such as ``layers/counts`` or ``raw/X``.
     columns : sequence of str, optional
-        Which columns of a table, in memory or on disk, in that order: names, patterns such as ``expr_*``, ``@numeric``
-        for all columns of numbers, and ``!name`` or ``!pattern`` for all but those.
+        Columns of a table to read, in memory or on disk, in that order: names, patterns such as ``expr_*``,
+        ``@numeric`` for all columns of numbers, and ``!name`` or ``!pattern`` for all but those.
     mask : str, optional
-        Boolean column of AnnData's ``var`` that chooses the columns, such as ``var/highly_variable``, which is the
-        default if it is there, as in scanpy; ``none`` uses all columns. For ``raw/X`` it is a column of ``raw/var``,
-        and all columns are the default.
+        Boolean column of AnnData's ``var`` that chooses the columns. ``var/highly_variable`` is the default if it
+        exists, as in scanpy; ``none`` uses all columns. For ``raw/X`` it is a column of ``raw/var``, and all columns
+        are the default.
     storage_options : mapping, optional
-        How to reach a URL of s3, gs, http or https: ``anon`` (bool: unsigned requests, for public buckets), and of s3
-        ``endpoint_url``, ``region`` and ``profile`` (str). What is not given is taken from the environment and from
-        AWS's profile files, credentials always.
+        Access to a URL of s3, gs, http or https. ``anon`` (bool) asks for unsigned requests, for public buckets. For s3
+        there are ``endpoint_url``, ``region`` and ``profile`` (str) as well. Missing options come from the environment
+        and from AWS's profile files; credentials always do.
     decode : bool, default True
-        Decode dense Zarr arrays as xarray does, if their attributes declare it: ``_FillValue`` and ``missing_value``
-        become NaN, ``_Unsigned`` is heeded, and numbers are multiplied by ``scale_factor`` and added to ``add_offset``.
-        In Zarr format 2 the fill value of arrays that xarray wrote means missing. If False, read stored numbers.
+        True to decode dense Zarr arrays as xarray does, if their attributes declare it. ``_FillValue`` and
+        ``missing_value`` become NaN, and ``_Unsigned`` is applied. Numbers are multiplied by ``scale_factor`` and added
+        to ``add_offset``. In Zarr format 2 the fill value of arrays that xarray wrote means missing. False to read
+        stored numbers.
     memory_limit : int, optional
-        Bytes that a process may use in all, which decide whether a text or netCDF file can be held; by default those of
-        the machine.
+        Memory limit of a process, in bytes; by default this machine's memory. It decides if a text or netCDF file can
+        be held.
 
     Returns
     -------
     RowBlocks
-        What ``SparseEncoder.fit``, ``plan`` and ``evaluate`` accept as well.
+        Source of rows. ``SparseEncoder.fit``, ``plan`` and ``evaluate`` accept it as well.
 
     Raises
     ------
     NotFound
-        If there is nothing at that path.
+        If the path or URL does not exist.
     MemoryBudgetExceeded
-        If a text or netCDF file is too large to be held in memory.
+        If a text or netCDF file is too large for the memory.
     InvalidInput
-        If it is not two-dimensional, is empty, does not hold real numbers, or lacks one of the columns (columns of a
-        table that are no numbers are named), or is stored by columns on disk; or a URL or option is not allowed
-        (URLs hold no passwords and no queries); or attributes that say how numbers are to be decoded make no sense.
+        If the matrix is not two-dimensional, is empty, does not hold real numbers, or is stored by columns on disk. If
+        it lacks one of the columns; columns of a table that are no numbers are named. If a URL or an option is not
+        allowed (URLs hold no passwords and no queries). If attributes that declare the coding of numbers make no sense.
     StorageError
         If a file or a store cannot be opened, or a server does not answer or refuses.
     """
@@ -227,7 +232,7 @@ def _dispatch(
 
 
 def is_anndata(x: Any) -> bool:
-    """Whether ``x`` is an AnnData object; nothing is imported to find out."""
+    """Return True if ``x`` is an AnnData object. Nothing is imported to find out."""
     module = sys.modules.get("anndata")
     return module is not None and isinstance(x, module.AnnData)
 

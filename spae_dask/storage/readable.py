@@ -1,4 +1,4 @@
-"""What can be read as a matrix, in words, and what is refused of anything that can."""
+"""Names of the kinds of data that can be read as a matrix, and checks that hold for all of them."""
 
 import math
 from typing import Any
@@ -23,7 +23,7 @@ MAX_BLOCKS = 1 << 24
 """Row blocks of an array: their bounds are listed in memory. Blocks are of 16 MiB or more, so this is 256 TiB."""
 
 MAX_LENGTH = (1 << 63) - 1
-"""Of an axis: what indices can count."""
+"""Largest length of an axis that indices can count."""
 
 MAX_SPARSE_ROWS = 1 << 34
 """Rows of a sparse matrix, whose pointers are read before its entries: 128 GiB of them."""

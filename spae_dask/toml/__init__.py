@@ -1,1 +1,1 @@
-"""Files in TOML that users write, read so that every mistake is told with its line."""
+"""Readers of TOML files that users write. They report every mistake with its line."""

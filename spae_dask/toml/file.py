@@ -12,7 +12,7 @@ from spae_dask.plain_files import beside, refuse_pipes
 from spae_dask.toml.lines import KeyPath, key_lines
 
 MAX_NBYTES = 1 << 20
-"""Of a file; what is larger is something else."""
+"""Largest size of a file, in bytes. A larger file is refused."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Problem:
     path : tuple
         Keys down to the place.
     message : str
-        What was given, and what is allowed.
+        Value that was given, and values that are allowed.
     """
 
     path: KeyPath
@@ -39,7 +39,7 @@ class TomlFile:
     path : Path
         The file.
     what : str
-        What it should be: "a pipeline" or "a cluster".
+        Expected content of the file: "a pipeline" or "a cluster".
 
     Attributes
     ----------
@@ -51,7 +51,7 @@ class TomlFile:
     NotFound, StorageError, InvalidInput
         If it cannot be read, or is not TOML.
     OSError
-        If its name is too long for any file system: whoever was given it tells.
+        If its name is too long for any file system. The caller reports it.
     """
 
     def __init__(self, path: Path, what: str) -> None:
@@ -86,7 +86,7 @@ class TomlFile:
 
 
 def _named(problem: Problem) -> str:
-    """What is wrong, after the key if it is one key's."""
+    """Return the message of a problem, after its key if it is about one key."""
     return f"{_dotted(problem.path)}: {problem.message}" if problem.path else problem.message
 
 

@@ -1,4 +1,4 @@
-"""Which of the allowed names may be meant by one that is not."""
+"""Suggestion of an allowed name for one that is not allowed."""
 
 from difflib import get_close_matches
 

@@ -1,4 +1,4 @@
-"""From a table to the model of its kind; what is wrong is told by key, in the words of this package."""
+"""Parser from a table to the model of its kind. It reports errors by key, in the words of this package."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -26,7 +26,7 @@ def checked_table(
     path : tuple
         Keys down to the table.
     table : Mapping
-        As parsed. Its key ``kind`` says which model it is.
+        Parsed table. Its key ``kind`` names the model.
     models : Mapping
         Models by kind.
     defaults : callable
@@ -46,7 +46,7 @@ def checked_table(
 
 
 def _said(error: Any, model: type[BaseModel]) -> str:
-    """What pydantic found, in the words of this package."""
+    """Return pydantic's finding in the words of this package."""
     if error["type"] == "missing":
         return "it is missing from the table that starts here."
     if error["type"] == "extra_forbidden":

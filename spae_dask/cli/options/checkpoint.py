@@ -1,4 +1,4 @@
-"""What is kept so that a run can be gone on with."""
+"""Options that keep the work done, so that a later run can resume it."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
@@ -16,9 +16,9 @@ CheckpointOption = Annotated[
     typer.Option(
         "--checkpoint",
         metavar="DIR",
-        help="Keep what is done so far in this folder, which all workers must see, or under this URL (s3://...). The "
-        "same command given again reads only what is missing, and comes to the same bits. Removed when the output is "
-        "written.",
+        help="Store finished work in this folder, which all workers must see, or under this URL (s3://...). The same "
+        "command given again reads only what is missing, and gives the same bits. The checkpoint is removed when "
+        "the output is written.",
         show_default=False,
         rich_help_panel=WHERE,
     ),
@@ -28,20 +28,20 @@ SharedCheckpointOption = Annotated[
     typer.Option(
         "--checkpoint",
         metavar="DIR",
-        help="The folder, which all parts must see, or the URL (s3://...) in which the parts come together.",
+        help="Folder in which the parts come together, which all parts must see, or a URL (s3://...).",
         show_default=False,
         rich_help_panel=WHERE,
     ),
 ]
 KeepCheckpointOption = Annotated[
     bool,
-    typer.Option("--keep-checkpoint", help="Leave the checkpoint when the output is written.", rich_help_panel=WHERE),
+    typer.Option("--keep-checkpoint", help="Keep the checkpoint after the output is written.", rich_help_panel=WHERE),
 ]
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Where what is done is kept, and for how long."""
+    """Checkpoint of a run: its location, and the time it is kept for."""
 
     checkpoint: CheckpointOption = None
     keep_checkpoint: KeepCheckpointOption = False

@@ -1,4 +1,4 @@
-"""What a verb reads, and what of it."""
+"""Options that name the data a verb reads, and the part of them it uses."""
 
 import csv
 import shlex
@@ -50,7 +50,7 @@ ArrayOption = Annotated[
     typer.Option(
         "--array",
         metavar="NAME",
-        help="Which member, if DATA is a Zarr group or of AnnData, such as layers/counts; or variable of a .nc file.",
+        help="Member to read, if DATA is a Zarr group or of AnnData, such as layers/counts; or variable of a .nc file.",
         rich_help_panel=DATA,
     ),
 ]
@@ -60,7 +60,7 @@ ColumnsOption = Annotated[
         "--columns",
         metavar="NAMES",
         callback=check_columns,
-        help="Which columns of a table: names or patterns with commas between, as in a,b,'expr_*'; @numeric for all "
+        help="Columns of a table to read: names or patterns with commas between, as in a,b,'expr_*'; @numeric for all "
         "columns of numbers; '!name,!expr_*' for all but those. Default: all.",
         show_default=False,
         rich_help_panel=DATA,
@@ -72,8 +72,8 @@ MaskOption = Annotated[
         "--mask",
         metavar="COLUMN",
         help="Boolean column of var that chooses the columns of AnnData, such as var/highly_variable; none for all. "
-        "Default: the mask of the encoder that is applied; for a fit var/highly_variable if it is there, as in scanpy; "
-        "for ingest all.",
+        "Default: the mask of the encoder that is applied. A fit takes var/highly_variable if it exists, as "
+        "scanpy does; ingest takes all.",
         show_default=False,
         rich_help_panel=DATA,
     ),
@@ -93,19 +93,19 @@ DeepOption = Annotated[
     bool,
     typer.Option(
         "--deep",
-        help="Look for inner chunks that shards lack wherever the data are, by a request for each shard.",
+        help="Check shards for missing inner chunks, wherever the data are, with one request for each shard.",
         rich_help_panel=DATA,
     ),
 ]
 StrictOption = Annotated[
     bool,
-    typer.Option("--strict", help="Chunks that are not stored are an error, not a warning.", rich_help_panel=DATA),
+    typer.Option("--strict", help="Treat chunks that are not stored as an error, not a warning.", rich_help_panel=DATA),
 ]
 
 
 @dataclass(frozen=True)
 class WhichData:
-    """What of the data is meant."""
+    """Data that a verb reads, and the part of them it uses."""
 
     array: ArrayOption = None
     columns: ColumnsOption = None
@@ -117,7 +117,7 @@ class WhichData:
     ) -> "RowBlocks":
         """Open the matrix at a path or URL: metadata alone are read, and files that are held in memory within it.
 
-        Under the mask of an encoder that will be applied, unless one is given. The screen is told of a mask; without
+        Under the mask of an encoder that will be applied, unless one is given. The console shows a mask; without
         one the plan tells it.
         """
         from spae_dask.blocks import asked_of

@@ -1,4 +1,4 @@
-"""What is written, and over what."""
+"""Options for the output, and for overwriting it."""
 
 from typing import Annotated
 
@@ -15,7 +15,7 @@ EncoderOutput = Annotated[
         "-o",
         "--output",
         metavar="ENCODER",
-        help="Where the encoder is written: a Zarr group.",
+        help="Zarr group that the encoder is written to.",
         show_default=False,
         rich_help_panel=OUTPUT,
     ),

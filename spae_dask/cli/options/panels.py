@@ -1,9 +1,9 @@
 """Panels of the help."""
 
 WHAT, DATA, WHERE, OUTPUT, SCREEN = (
-    "What to find",
+    "Encoder to find",
     "Data",
-    "Where it runs",
+    "Execution",
     "Output",
     "Screen",
 )

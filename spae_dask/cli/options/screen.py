@@ -1,4 +1,4 @@
-"""What the screen shows."""
+"""Options for the console."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -12,7 +12,7 @@ JsonOption = Annotated[
     typer.Option("--json", help="Print one JSON object on stdout, and nothing else there.", rich_help_panel=SCREEN),
 ]
 QuietOption = Annotated[
-    bool, typer.Option("--quiet", "-q", help="Only the result, warnings and errors.", rich_help_panel=SCREEN)
+    bool, typer.Option("--quiet", "-q", help="Print only the result, warnings and errors.", rich_help_panel=SCREEN)
 ]
 VerboseOption = Annotated[
     int,
@@ -20,7 +20,7 @@ VerboseOption = Annotated[
         "--verbose",
         "-v",
         count=True,
-        help="Log what happens on stderr, and show all of a certificate; -vv for all of the log.",
+        help="Log events on stderr, and show all of a certificate; -vv for all of the log.",
         show_default=False,
         rich_help_panel=SCREEN,
     ),
@@ -30,7 +30,7 @@ LogJsonOption = Annotated[
     bool,
     typer.Option(
         "--log-json",
-        help="Progress, notes, logs, warnings and errors as JSON objects, one a line, on stderr.",
+        help="Write progress, notes, logs, warnings and errors to stderr as JSON objects, one a line.",
         rich_help_panel=SCREEN,
     ),
 ]
@@ -38,7 +38,7 @@ LogJsonOption = Annotated[
 
 @dataclass(frozen=True)
 class ScreenOptions:
-    """What all verbs are given."""
+    """Options that all verbs share."""
 
     as_json: JsonOption = False
     quiet: QuietOption = False

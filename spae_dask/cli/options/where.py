@@ -1,4 +1,4 @@
-"""Where a verb runs, and with how much memory."""
+"""Options for the execution target of a verb, and for its memory."""
 
 import re
 from dataclasses import dataclass
@@ -46,10 +46,10 @@ ClusterOption = Annotated[
         "--cluster",
         metavar="WHERE",
         callback=check_cluster,
-        help="none (threads of this process), local or local:N (N processes; one a core), or the address of a running "
-        "Dask scheduler, tcp://HOST:PORT or tls://HOST:PORT, or FILE.toml, which describes workers on Slurm, PBS, LSF, "
-        "SGE or Kubernetes. Default: local, but none for data under 64 MiB, because starting processes takes longer "
-        "than reading those.",
+        help="Execution target: none (threads of this process), local or local:N (N processes; default one a core), "
+        "tcp://HOST:PORT or tls://HOST:PORT (a running Dask scheduler), or FILE.toml (workers on Slurm, PBS, "
+        "LSF, SGE or Kubernetes). Default: local, but none for data under 64 MiB, which are read faster than "
+        "processes start.",
         show_default=False,
         rich_help_panel=WHERE,
     ),
@@ -59,8 +59,8 @@ TlsDirOption = Annotated[
     typer.Option(
         "--tls-dir",
         metavar="DIR",
-        help="With --cluster tls://...: folder of certificates, as `spae certs` writes it. Default: those that dask's "
-        "own configuration names.",
+        help="Folder of certificates for --cluster tls://..., as `spae certs` writes it. Default: the certificates "
+        "that dask's own configuration names.",
         show_default=False,
         rich_help_panel=WHERE,
     ),
@@ -71,8 +71,8 @@ MemoryOption = Annotated[
         "--memory",
         metavar="BYTES",
         callback=check_memory,
-        help="What each process may use, such as 2GB. What does not fit is refused before it starts. "
-        "Default: the machine's memory, shared out.",
+        help="Memory limit of each process, such as 2GB. A run that does not fit is refused before it starts. "
+        "Default: an equal share of the machine's memory.",
         show_default=False,
         rich_help_panel=WHERE,
     ),
@@ -82,7 +82,7 @@ PerformanceOption = Annotated[
     typer.Option(
         "--performance-report",
         metavar="FILE.html",
-        help="Write dask's report of what the cluster did, an HTML page, when all went well.",
+        help="Write dask's HTML report about the cluster's work, if the command succeeds.",
         show_default=False,
         rich_help_panel=WHERE,
     ),
@@ -91,7 +91,7 @@ PerformanceOption = Annotated[
 
 @dataclass(frozen=True)
 class Where:
-    """Which cluster, and how to be let in."""
+    """Cluster of a verb, and the certificates for it."""
 
     cluster: ClusterOption = None
     tls_dir: TlsDirOption = None

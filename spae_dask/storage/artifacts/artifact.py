@@ -64,7 +64,7 @@ class EncoderArtifact:
     mean, scale : ndarray (d,)
         Codes are ``(X - mean) / scale @ H``.
     fill : ndarray (d,) or (0,)
-        What takes the place of missing entries of X; empty if they are not allowed.
+        Values that replace missing entries of X; empty if they are not allowed.
     spectrum : ndarray
         Known singular values, descending; may be empty.
     certificate, parameters, provenance : mapping

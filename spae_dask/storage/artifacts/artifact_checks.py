@@ -1,4 +1,4 @@
-"""What must hold for the parts of an encoder: checked before memory is taken, and again on the values."""
+"""Conditions on the parts of an encoder: checked before memory is taken, and again on the values."""
 
 import math
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What a checkpoint is of, in JSON files beside the states: other data and other parameters are refused by it."""
+"""Identity of a checkpoint, in JSON files beside the states. The checkpoint refuses other data and other parameters."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -31,9 +31,9 @@ class Job:
     Attributes
     ----------
     kind : str
-        What is run, such as ``"fit"``.
+        Kind of run, such as ``"fit"``.
     data, parameters, versions : dict
-        What the data are known by, the parameters, and the versions of the libraries.
+        Identity of the data, parameters of the run, and versions of the libraries.
     """
 
     kind: str
@@ -50,21 +50,21 @@ class Job:
 
 
 class Listing(Protocol):
-    """What is stored of the data, object by object."""
+    """Stored objects of the data."""
 
     def to_bytes(self) -> bytes:
         """To be kept."""
         ...
 
     def difference_from(self, kept: bytes) -> str | None:
-        """The first object that is not as it was, in words; None if that cannot be told."""
+        """Describe the first object that has changed; None if it is unknown."""
         ...
 
 
 def begin_or_resume(store: States, job: Job, listing: Listing | None = None) -> None:
     """Write what the checkpoint is of, or make sure that it is of this.
 
-    Of several runs that begin one at once the first is the one it is of, and the others go on with it, or are refused.
+    If several runs begin a checkpoint at once, it belongs to the first. The others resume it, or are refused.
 
     Raises
     ------
@@ -117,7 +117,7 @@ def _object_changed(store: States, listing: Listing) -> str | None:
 
 
 def _as_it_was(old: Job, new: Job) -> str:
-    """What makes the new job the old one: bits depend on the libraries and the machine as well."""
+    """Describe the changes that make the new job equal to the old one. Bits depend on libraries and machine as well."""
     wanted = []
     if (old.kind, old.data, old.parameters) != (new.kind, new.data, new.parameters):
         wanted.append("give what it was given")
@@ -135,7 +135,7 @@ def _told(values: dict[str, Any], name: str) -> str:
 
 
 def read_job(store: States) -> tuple[Job, str] | None:
-    """What a checkpoint is of, and when it was begun; None if there is nothing at its place.
+    """Return the job of a checkpoint, and the time it was begun; None if the place is empty.
 
     Raises
     ------

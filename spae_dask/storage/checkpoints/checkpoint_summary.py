@@ -1,4 +1,4 @@
-"""How far a checkpoint has come, for people."""
+"""Progress of a checkpoint, for people."""
 
 import json
 import re
@@ -11,17 +11,17 @@ from spae_dask.storage.checkpoints.checkpoint_record import LARGEST_RECORD, Job,
 from spae_dask.storage.checkpoints.state_store import States, states_at
 
 MOST_SPANS = 1 << 20
-"""Of a pass that a record may speak of: far more than there ever are."""
+"""Largest number of spans that a record may name for a pass, far above any real number."""
 
 
 @dataclass(frozen=True)
 class PassProgress:
-    """How far a pass has come.
+    """Progress of a pass.
 
     Attributes
     ----------
     name : str
-        Of the pass.
+        Name of the pass.
     n_spans, n_done : int
         Spans, and those whose states are stored.
     """
@@ -40,11 +40,11 @@ class CheckpointSummary:
     place : str
         Path or URL.
     job : Job
-        What it is of.
+        Job of the checkpoint.
     created, seconds_old : str, float
-        When it was begun, and how long ago it was last written to.
+        Time at which the checkpoint was begun, and seconds since it was last written to.
     nbytes : int
-        Of all files.
+        Size of all files, in bytes.
     passes : tuple of PassProgress
         Those that were begun.
     """
@@ -62,7 +62,7 @@ class CheckpointSummary:
 
 
 def summarize(place: str) -> CheckpointSummary:
-    """What a checkpoint is of and how far it has come.
+    """Return the job of a checkpoint, and its progress.
 
     Raises
     ------

@@ -19,7 +19,7 @@ PARTIAL = re.compile(rf"\..+{PARTIAL_END}")
 """Files that a process was writing when it was killed."""
 
 SECONDS_OF_WRITING = 3600
-"""After which a file that is still partial is nobody's."""
+"""Seconds after which a partial file counts as abandoned."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class LocalStates:
             raise StorageError(f"{error}{KEPT}") from error
 
     def write_if_absent(self, path: str, content: bytes) -> None:
-        """Write a file unless there is one; of several writers one is first, and nobody sees a part of its file."""
+        """Write a file unless it exists. Of several writers one is first, and its file appears only when complete."""
         try:
             create_file(self.root / path, content)
         except StorageError as error:

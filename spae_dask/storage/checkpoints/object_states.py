@@ -30,7 +30,7 @@ class ObjectStates:
     Parameters
     ----------
     store : RemoteStore
-        What is below the address, to be written; pickles as the address alone.
+        Store below the address, open for writing. It pickles as the address alone.
     """
 
     store: RemoteStore
@@ -119,7 +119,7 @@ class _Reader(io.RawIOBase):
 
 @contextmanager
 def _kept() -> Iterator[None]:
-    """Errors of the store, with what becomes of the checkpoint; that nothing is there stays what it is."""
+    """Add the consequence for the checkpoint to errors of the store. A missing object stays a missing object."""
     try:
         yield
     except StorageError as error:

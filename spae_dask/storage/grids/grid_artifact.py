@@ -33,7 +33,7 @@ FORMAT_VERSION = 1
 
 @dataclass(frozen=True, eq=False)
 class GridRecord:
-    """What is stored.
+    """Stored record of a grid encoder.
 
     Attributes
     ----------

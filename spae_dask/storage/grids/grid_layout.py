@@ -1,4 +1,4 @@
-"""How an array with named dimensions is laid out as a matrix: rows are samples, columns the cells of its grid."""
+"""Layout of an array with named dimensions as a matrix: rows are samples, columns the cells of its grid."""
 
 import math
 from collections.abc import Sequence
@@ -16,12 +16,12 @@ Ints = npt.NDArray[np.intp]
 
 @dataclass(frozen=True, eq=False)
 class GridLayout:
-    """Which dimensions make rows and which make columns, and all that is known about the columns.
+    """Split of dimensions into those that make rows and those that make columns, with all that is known of the columns.
 
     Attributes
     ----------
     name : str or None
-        Of the array.
+        Name of the array.
     dims : tuple of str
         Dimensions in the array's own order.
     sample_dims, feature_dims : tuple of str
@@ -243,7 +243,7 @@ def _is_text(coords: xr.Dataset, dim: str) -> bool:
 
 
 def told_array(array: xr.DataArray) -> str:
-    """What messages call an array."""
+    """Return the name of an array in messages."""
     return "the DataArray" if array.name is None else f"the DataArray {str(array.name)!r}"
 
 

@@ -41,7 +41,7 @@ class Cells:
     kept : ndarray (d,) of int, or None
         Cells that are columns, ascending; None for all.
     factor : ndarray (d,) or None
-        What each is multiplied by.
+        Factor that each cell is multiplied by; None for 1.
     missing_value : float or sequence of float, optional
         A number that stands for NaN, or several.
     """
@@ -68,7 +68,7 @@ class Cells:
 
     @property
     def all_as_is(self) -> bool:
-        """Whether rows are those of the grid, unchanged."""
+        """True if rows are those of the grid, unchanged."""
         return self.kept is None and self.factor is None and self.missing_value is None
 
     def dtype(self, stored: np.dtype[Any]) -> np.dtype[Any]:
@@ -96,14 +96,14 @@ class GridRows:
     Parameters
     ----------
     variable : xarray.Variable
-        In memory, or lazily indexed in a file; not of dask blocks. Its dimensions are in any order: blocks are
+        Variable in memory, or lazily indexed in a file; not of dask blocks. Its dimensions are in any order: blocks are
         transposed when they are read, since a transposed lazy variable is read entry by entry.
     sample_dims, feature_dims : tuple of str
         Dimensions that make the rows, and those that make the cells, the last ones fastest.
     cells : Cells
-        Which are columns.
+        Cells that are columns.
     name : str
-        How messages call it.
+        Name of the array in messages.
     target_nbytes : int
         Bytes of a block where the chunks leave the choice.
     max_nbytes : int
@@ -133,7 +133,7 @@ class GridRows:
 
     @property
     def in_process(self) -> bool:
-        """Whether the array is in this process's memory."""
+        """True if the array is in this process's memory."""
         return in_memory(self.variable)
 
     @cached_property
@@ -172,7 +172,7 @@ class GridRows:
 
     @property
     def decodes_per_chunk(self) -> int:
-        """How often a pass decodes each chunk, at most."""
+        """Largest number of times that a pass decodes each chunk."""
         chunk, step = self.chunks[0], self.places_per_block
         return 1 if step % chunk == 0 else -(-(chunk - 1) // step) + 1
 
@@ -233,12 +233,12 @@ class GridRows:
 
 
 def _largest(chunk: Any) -> int:
-    """Of one size, or of all the sizes along a dimension."""
+    """Return the largest size: of one size, or of all the sizes along a dimension."""
     return max(chunk) if isinstance(chunk, tuple | list) else int(chunk)
 
 
 def in_memory(variable: xr.Variable) -> bool:
-    """Whether its entries are in this process, not in a file or a task graph."""
+    """Return True if the entries are in this process, not in a file or a task graph."""
     return variable.chunks is None and bool(variable._in_memory)  # xarray says it nowhere else
 
 
@@ -308,7 +308,7 @@ def open_data_array(array: object) -> RowBlocks:
 
 
 def place_of(array: xr.DataArray) -> str:
-    """Where an array came from, if that is known, and its name."""
+    """Return the origin of an array, if it is known, and its name."""
     source = array.encoding.get("source")
     if source is None or in_memory(array.variable):
         return told_array(array)

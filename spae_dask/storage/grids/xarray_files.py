@@ -17,7 +17,7 @@ from spae_dask.storage.grids.xarray_blocks import Cells, GridRows, rows_of
 from spae_dask.storage.sources.bands import READING_ONE, SHARES, block_bands, share_of
 
 ENGINES = {b"\x89HDF\r\n\x1a\n": "h5netcdf", b"CDF": "scipy"}
-"""How the files begin that each of xarray's engines reads: netCDF 4, and 3."""
+"""First bytes of the files that each of xarray's engines reads: netCDF 4, and 3."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,9 +29,9 @@ class OpenedGrid:
     rows : GridRows
         Its cells that have data.
     names : tuple of str
-        What the columns are called.
+        Names of the columns.
     notes : tuple of str
-        What a user should know: which variable and dimension were taken, and how many cells were left out.
+        Notes for the user: the variable and dimension that were taken, and the number of cells left out.
     """
 
     rows: GridRows
@@ -52,7 +52,8 @@ def open_grid(
     path : str
         A netCDF file, of format 3 or 4, or the path or URL of a Zarr dataset.
     variable : str, optional
-        Which; not needed if there is one with a dimension of time, or one in all.
+        Variable to read. It may be left out if only one variable has a dimension of time, or if there is only one
+        variable.
     sample_dim : str or sequence of str, optional
         Dimension of the rows; by default the one of time.
     budget : int

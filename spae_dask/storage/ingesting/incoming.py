@@ -40,7 +40,7 @@ class Incoming:
     Attributes
     ----------
     name : str
-        How messages call it.
+        Name of the source in messages.
     n_rows : int, optional
         Rows, if they are known before all are read.
     rows_expected : int
@@ -52,13 +52,13 @@ class Incoming:
     bands : iterator of ndarray
         The rows in order (rows, d).
     attributes : dict
-        What the output takes over.
+        Attributes that the output takes over.
     decodes_per_chunk : int
-        How often each chunk of the source is decoded.
+        Number of times that each chunk of the source is decoded.
     sparse : (RowBlocks, StoredEntries), optional
         The source itself, if its rows are sparse; there are no bands then.
     notes : tuple of str
-        What was found out about the source on the way.
+        Findings about the source, for the user.
     """
 
     name: str
@@ -127,7 +127,7 @@ def open_incoming(
 
 
 def _is_dataset(path: str) -> bool:
-    """Whether a local Zarr group holds variables of more than two named dimensions, and nothing that is a matrix."""
+    """Return True if a local Zarr group has variables of more than two named dimensions, and holds no matrix."""
     if "://" in path or not Path(path).is_dir():
         return False
     try:

@@ -51,49 +51,55 @@ def ingest(
 ) -> IngestReport | SparseIngestReport:
     """Write a matrix as a Zarr v3 array that is fast to read by rows; a sparse one as a group of its CSR arrays.
 
-    One pass over the source (of grids with cells without data, one more) within ``budget`` bytes. Every chunk is read
-    back and compared before the array appears under its name, whole or not at all.
+    The source is read in one pass within ``budget`` bytes. Grids with cells without data take one more pass. Every
+    chunk is read back and compared before the array appears, which it does only when it is complete.
 
     Parameters
     ----------
     source : object
-        Path of an ``.npy``, ``.h5ad``, ``.csv`` or ``.tsv`` file (the latter two also as ``.gz``), of Parquet or Arrow
-        files, or of a Zarr array with chunks of any kind; of a netCDF file or a Zarr dataset, one variable of which
-        becomes a matrix of samples by the cells of its grid, those without any data left out; or anything else that
-        :func:`spae_dask.open_matrix` opens.
+        Data to write, as one of:
+
+        - path of an ``.npy``, ``.h5ad``, ``.csv`` or ``.tsv`` file (the latter two also as ``.gz``)
+        - path of Parquet or Arrow files, or of a Zarr array with chunks of any kind
+        - path of a netCDF file or a Zarr dataset, one variable of which becomes a matrix of samples by the cells of its
+          grid; cells without any data are left out
+        - anything else that :func:`spae_dask.open_matrix` opens
     destination : str or Path
-        Local path of the new store, or its URL on s3 or gs.
+        Target of the new store: a local path, or a URL of s3 or gs.
     chunks : tuple of int, optional
         Rows and columns of a chunk of a dense matrix; by default full-width chunks of about 8 MiB.
     codec : str, optional
-        One of ``lz4-shuffle``, ``lz4-bitshuffle``, ``zstd-bitshuffle``, ``none``; by default chosen by type.
+        Codec of the chunks: ``lz4-shuffle``, ``lz4-bitshuffle``, ``zstd-bitshuffle`` or ``none``; by default chosen by
+        type.
     array : str, optional
-        Which member, if the source is a Zarr group or of AnnData, such as ``layers/counts``.
+        Member to read, if the source is a Zarr group or of AnnData, such as ``layers/counts``.
     columns : sequence of str, optional
-        Which columns of a table, text or not: names, patterns such as ``expr_*``, ``@numeric`` for all columns of
+        Columns of a table to read, text or not: names, patterns such as ``expr_*``, ``@numeric`` for all columns of
         numbers, and ``!name`` or ``!pattern`` for all but those.
     mask : str, optional
         Boolean column of AnnData's ``var`` that chooses the columns, such as ``var/highly_variable``; by default all
-        columns are written.
+        columns.
     dtype : numpy type, optional
-        Type to store; by default the source's own (float64 for text). Rounding to a shorter float is allowed, a change
-        of value to fit an integer or an overflow is not.
+        Type to store; by default the source's own (float64 for text). Rounding to a shorter float is allowed. A change
+        of value to fit an integer, or an overflow, is not.
     header : bool, optional
-        Whether the first row of a text file holds names. Those of any table become the attribute ``feature_names``.
+        True if the first row of a text file holds names, False if it does not. By default it must hold names, and a row
+        of numbers only is refused. The names of any table become the attribute ``feature_names``.
     variable : str, optional
-        Of a netCDF file or a Zarr dataset: which, if it is not the only one of its number of dimensions.
+        Variable of a netCDF file or a Zarr dataset. It may be left out if only one variable has its number of
+        dimensions.
     sample_dim : str or sequence of str, optional
-        And along which of its dimensions the rows are; by default the one of time. Columns are named after their places
-        along the others, like ``lat=52.5, lon=13.4``.
+        Dimension of that variable along which the rows are; by default the one of time. Columns are named after their
+        places along the others, like ``lat=52.5, lon=13.4``.
     decode : bool, default True
-        Write data of Zarr arrays and netCDF files that declare how their numbers are coded, decoded as by
-        :func:`spae_dask.open_matrix`. If False, write stored numbers. The output is a plain array in both cases.
+        True to decode Zarr arrays and netCDF files that declare the coding of their numbers, as
+        :func:`spae_dask.open_matrix` does. False to write stored numbers. The output is a plain array in both cases.
     overwrite : bool
-        Whether a store at ``destination`` may be replaced.
+        True to replace an existing store at ``destination``.
     budget : int
-        Most bytes to take at once, beside the libraries; about half of it is planned for arrays.
+        Memory limit of the work in bytes, beside the libraries. About half of it is planned for arrays.
     watch : callable, optional
-        Called with the rows done so far and the rows in all (None if not known) after each step.
+        Function that receives the rows done so far, and the rows in all (None if not known), after each step.
 
     Returns
     -------
@@ -102,12 +108,11 @@ def ingest(
     Raises
     ------
     InvalidInput, NotFound, OutputExists
-        Before anything is written, for sources, options or destinations that cannot be; and for cells that are no
-        numbers.
+        If a source, an option or a destination cannot be used; nothing is written then. Also if a cell is no number.
     MemoryBudgetExceeded
-        If a chunk of the source, or one asked for, is too large for the budget.
+        If a chunk of the source, or of the output, is too large for the budget.
     StorageError
-        If the source cannot be read, the output cannot be written, or what was written does not read back the same.
+        If the source cannot be read, the output cannot be written, or the output does not read back the same.
     """
     place = check_destination(destination, overwrite=overwrite)
     path = str(place)

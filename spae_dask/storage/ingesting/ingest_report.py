@@ -1,4 +1,4 @@
-"""What an ingest wrote, and why so."""
+"""Report of an ingest: the written store, and the reasons for its layout."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -9,12 +9,12 @@ from dask.utils import format_bytes
 
 @dataclass(frozen=True)
 class IngestReport:
-    """What was written, and why so.
+    """Store that an ingest wrote, and the reasons for its layout.
 
     Attributes
     ----------
     source, path : str
-        Where from and where to.
+        Data that were read, and path of the new store.
     shape : tuple of int
         ``(n, d)``.
     dtype : str
@@ -28,9 +28,9 @@ class IngestReport:
     nbytes, stored_nbytes : int
         Bytes of the matrix, decoded and as stored.
     decodes_per_chunk : int
-        How often each chunk of the source had to be decoded to stay within the budget.
+        Number of times that each chunk of the source had to be decoded to stay within the budget.
     notes : tuple of str
-        What was found out about the source on the way.
+        Findings about the source, for the user.
     """
 
     source: str
@@ -49,7 +49,7 @@ class IngestReport:
 
     @property
     def ratio(self) -> float:
-        """How many times smaller the stored matrix is."""
+        """Uncompressed size divided by stored size, of the matrix."""
         return self.nbytes / self.stored_nbytes
 
     def as_dict(self) -> dict[str, Any]:
@@ -80,12 +80,12 @@ class IngestReport:
 
 @dataclass(frozen=True)
 class SparseIngestReport:
-    """What was written of a sparse matrix.
+    """Sparse matrix that an ingest wrote.
 
     Attributes
     ----------
     source, path : str
-        Where from and where to.
+        Data that were read, and path of the new store.
     shape : tuple of int
         ``(n, d)``.
     dtype : str
@@ -117,7 +117,7 @@ class SparseIngestReport:
 
     @property
     def ratio(self) -> float:
-        """How many times smaller the stored arrays are."""
+        """Uncompressed size divided by stored size, of the arrays."""
         return self.nbytes / self.stored_nbytes
 
     def as_dict(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Where something is on an object store or web server: a URL and how to reach it, never a secret.
+"""Address of something on an object store or web server: a URL and the options for access, never a secret.
 
 An address is what travels to workers, into records and into messages. Credentials are found anew by each process that
 opens it, from its own environment and profile files, so they are nowhere to be leaked from.
@@ -37,9 +37,9 @@ class Address:
     scheme, host, key : str
         Its parts; the host of an object store is the bucket.
     anon : bool
-        Whether requests are sent unsigned, as public buckets allow.
+        True to send unsigned requests, as public buckets allow.
     endpoint_url, region, profile : str, optional
-        Of S3: the service, its region, and the profile in AWS's files whose credentials are used.
+        Service of S3, its region, and the profile in AWS's files with the credentials to use.
     """
 
     url: str
@@ -56,7 +56,7 @@ class Address:
 
 
 def is_remote(text: str | Path) -> bool:
-    """Whether it is a URL of one of `SCHEMES`."""
+    """Return True if it is a URL of one of `SCHEMES`."""
     place = os.fsdecode(text)
     return "::" not in place and place.lower().startswith(tuple(f"{scheme}://" for scheme in SCHEMES))
 
@@ -67,7 +67,7 @@ def parse_address(url: str, storage_options: Mapping[str, Any] | None = None) ->
     Parameters
     ----------
     url : str
-        Such as ``s3://bucket/x.zarr``.
+        URL such as ``s3://bucket/x.zarr``.
     storage_options : mapping, optional
         ``anon`` (bool), ``endpoint_url``, ``region`` and ``profile`` (str); no secrets.
 
@@ -99,7 +99,7 @@ def parse_address(url: str, storage_options: Mapping[str, Any] | None = None) ->
 
 
 def place_of_url(text: str | Path) -> str:
-    """What a path, a URL or a chain of them (``simplecache::s3://...``) names in the end: a local path or a plain URL.
+    """Return the last path or URL of a chain (``simplecache::s3://...``): a local path or a plain URL.
 
     Two names of one place need not be the same text; this gives them the same scheme, or none if they are local.
     """
@@ -143,5 +143,5 @@ def check_endpoint(endpoint: str | None) -> None:
 
 
 def says_yes(variable: str) -> bool:
-    """Whether an environment variable is set to something like true."""
+    """Return True if an environment variable is set to a value such as "true"."""
     return os.environ.get(variable, "").strip().lower() in ("1", "true", "yes", "on")

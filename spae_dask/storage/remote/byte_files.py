@@ -16,7 +16,7 @@ from spae_dask.storage.remote.address import Address
 from spae_dask.storage.remote.remote_store import RemoteStore, open_remote
 
 Piece = tuple[int, memoryview]
-"""Where it starts in the file, and the room to be filled."""
+"""Start of a piece in the file, and the buffer to fill."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class RemoteFile:
     Parameters
     ----------
     folder : RemoteStore
-        What is above the file.
+        Store of the folder above the file.
     base : str
         Its name there.
     """
@@ -76,7 +76,7 @@ class RemoteFile:
             raise StorageError(f"{self.name}: the server does not say how long it is. Download it first.") from error
 
     def fill(self, pieces: Sequence[Piece]) -> None:
-        """Read by range requests; a server that ignores the range is told from one that heeds it by the length."""
+        """Read by range requests; the length shows if a server ignored the range."""
         sync(self._fill(pieces))
 
     async def _fill(self, pieces: Sequence[Piece]) -> None:

@@ -1,7 +1,7 @@
-"""What went wrong with a store, whether it may pass, and for remote ones words that say what to do.
+"""Faults of a store: their kinds, those that are transient, and for remote stores a message with a remedy.
 
-Types, errnos and HTTP statuses tell it of any exception (`kind_of`). What only a text tells is believed of the clients
-of remote stores alone (`fault_of`): a codec's message may hold the same words.
+Types, errnos and HTTP statuses tell the kind of any exception (`kind_of`). Message texts count only for the clients of
+remote stores (`fault_of`), since a codec's message may hold the same words.
 """
 
 import errno
@@ -34,7 +34,7 @@ CREDENTIALS = {
     "gs": "They are the file GOOGLE_APPLICATION_CREDENTIALS names; a public bucket needs none with "
     "GOOGLE_SKIP_SIGNATURE=true.",
 }
-"""Where each scheme's come from."""
+"""Source of the credentials of each scheme."""
 
 REPEATED = (Kind.BUSY, Kind.DNS, Kind.TIMEOUT, Kind.CONNECTION)
 """Kinds that may be gone a moment later."""
@@ -66,14 +66,14 @@ SIGNS: tuple[tuple[str, Kind], ...] = (
         Kind.CONNECTION,
     ),
 )
-"""What the clients' messages hold for each kind, the first that is found deciding."""
+"""Texts in the clients' messages that tell the kind of a fault. The first match decides."""
 
 STATUSES = {
     Kind.DENIED: (401, 403, 407),
     Kind.REGION: (301, 307),
     Kind.BUSY: (408, 425, 429, 500, 502, 503, 504),
 }
-"""Of HTTP."""
+"""HTTP statuses of each kind of fault."""
 
 ERRNOS = {
     Kind.BUSY: (errno.EAGAIN, errno.EBUSY, errno.EINTR, errno.EIO, errno.ESTALE),
@@ -88,7 +88,8 @@ ERRNOS = {
         errno.EPIPE,
     ),
 }
-"""Of network file systems, and of object stores as fsspec translates them: a throttled request is EBUSY."""
+"""Error numbers of network file systems, and of object stores as fsspec translates them: EBUSY is a throttled
+request."""
 
 TYPES = {"PermissionDeniedError": Kind.DENIED, "UnauthenticatedError": Kind.DENIED, "PermissionError": Kind.DENIED}
 
@@ -101,7 +102,7 @@ class Fault:
     ----------
     kind : Kind
     detail : str
-        What the server or the client said, in short and without secrets.
+        Message of the server or the client, in short and without secrets.
     """
 
     kind: Kind
@@ -109,7 +110,7 @@ class Fault:
 
     @property
     def passing(self) -> bool:
-        """Whether the same request may succeed a moment later."""
+        """True if the same request may succeed a moment later."""
         return self.kind in REPEATED
 
     def error(self, address: Address, key: str, done: str, tried: str) -> SpaeError:
@@ -127,7 +128,7 @@ class Fault:
 
 
 def fault_of(error: BaseException) -> Fault:
-    """What an exception of a client stands for."""
+    """Return the fault that an exception of a client stands for."""
     text = str(error)
     status = _status_of(error) or int(_first(r"status code: (\d{3})", text) or 0)
     code = _first(r"<Code>(\w{1,64})</Code>", text)
@@ -154,7 +155,7 @@ def kind_of(error: BaseException) -> Kind | None:
 
 
 def _status_of(error: BaseException) -> int:
-    """As the errors of aiohttp have it; 0 if it has none."""
+    """Return the status of an error of aiohttp; 0 if it has none."""
     found = getattr(error, "status", None)
     return found if isinstance(found, int) else 0
 

@@ -58,10 +58,10 @@ def connect(address: Address, *, read_only: bool, repeats: bool = False) -> Stor
     address : Address
         As `settled` makes it.
     read_only : bool
-        Whether writing is refused.
+        True to refuse writing.
     repeats : bool
-        Whether the client itself repeats what fails, as `patience` says and without a word. `tries` repeats whole
-        requests and tells of it, but an upload of many parts is one request to it.
+        True to let the client itself retry what fails, by the policy of `patience` and without a message. `tries`
+        retries whole requests and reports it, but sees an upload of many parts as one request.
 
     Raises
     ------
@@ -109,7 +109,7 @@ def connect(address: Address, *, read_only: bool, repeats: bool = False) -> Stor
 
 
 class _Credentials:
-    """What obstore calls for credentials: the chain of botocore, which is that of AWS's own tools."""
+    """Function that obstore calls for credentials: the chain of botocore, as in AWS's own tools."""
 
     def __init__(self, address: Address) -> None:
         self._address = address

@@ -9,7 +9,7 @@ from zarr.storage import ObjectStore
 from spae_dask.storage.remote.stored_file import StoredFile
 
 PART_NBYTES = 16 << 20
-"""Of an object that is uploaded in parts. S3 takes 10,000 parts."""
+"""Bytes of a part of an uploaded object. S3 takes 10,000 parts."""
 
 LISTED_AT_ONCE = 1000
 """Objects that S3 lists by one request."""

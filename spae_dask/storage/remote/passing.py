@@ -1,4 +1,4 @@
-"""Which failures of a store may pass: those are worth another try, and the others are not."""
+"""Transient errors of a store: they are retried, and no other errors are."""
 
 import socket
 import sys
@@ -8,7 +8,7 @@ from spae_dask.storage.remote.faults import REPEATED, kind_of
 
 
 def may_pass(error: BaseException) -> bool:
-    """Whether ``error``, or what it came from, is of the kind that another try may not meet.
+    """Return True if ``error``, or one of its causes, is transient.
 
     A missing object, a missing permission and bytes that no codec understands are not; nor is a request to an object
     store, which was repeated before its error was raised.
@@ -37,7 +37,7 @@ def read_failed(what: str, remedy: str, error: BaseException) -> StorageError:
 
 
 def not_seen(what: str) -> str:
-    """What is to be said of data that the process which is to read them does not see."""
+    """Return the message about data that the reading process does not see."""
     return (
         f"{what} is not there for {reader()}. Give data at a path, or a URL, that all workers see as this process "
         "does, and see that nothing moves them, or takes their mount away, while a run goes on."
@@ -45,7 +45,7 @@ def not_seen(what: str) -> str:
 
 
 def reader() -> str:
-    """The process that reads, in words: the worker if it is one's, and its host."""
+    """Name the process that reads: the worker, if it is one, and its host."""
     here, distributed = socket.gethostname(), sys.modules.get("distributed")
     if distributed is not None:
         try:

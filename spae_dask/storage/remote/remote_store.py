@@ -21,14 +21,14 @@ T = TypeVar("T")
 
 
 class RemoteStore(Store):
-    """What is below an address, by keys.
+    """Objects below an address, by key.
 
     Parameters
     ----------
     address : Address
-        With all that this process's environment says already in it, as `open_remote` makes it.
+        Address with all options of this process's environment filled in, as `open_remote` makes it.
     read_only : bool
-        Whether writing is refused.
+        True to refuse writing.
     """
 
     def __init__(self, address: Address, *, read_only: bool = True) -> None:
@@ -57,17 +57,17 @@ class RemoteStore(Store):
 
     @property
     def supports_writes(self) -> bool:
-        """As the client."""
+        """True if the client supports writes."""
         return self._client.supports_writes
 
     @property
     def supports_deletes(self) -> bool:
-        """As the client."""
+        """True if the client supports deletes."""
         return self._client.supports_deletes
 
     @property
     def supports_listing(self) -> bool:
-        """As the client."""
+        """True if the client supports listing."""
         return self._client.supports_listing
 
     async def _tried(self, key: str, request: Callable[[], Awaitable[T]], done: str = "read") -> T:
@@ -84,7 +84,7 @@ class RemoteStore(Store):
         return [await self.get(key, prototype, byte_range) for key, byte_range in key_ranges]
 
     async def exists(self, key: str) -> bool:
-        """Whether there is such an object."""
+        """Return True if the object exists."""
         return await self._tried(key, lambda: self._client.exists(key))
 
     async def set(self, key: str, value: Buffer) -> None:
@@ -134,7 +134,7 @@ class RemoteStore(Store):
         return tuple(sorted(found, key=lambda each: each.path))
 
     async def collected_below(self, prefix: str, begin: Callable[[], T], add: Callable[[T, StoredFile], None]) -> T:
-        """What begins empty and gets each object below a prefix as it is listed; anew if the listing is repeated."""
+        """Add each object below a prefix, as it is listed, to what ``begin`` makes. A repeated listing begins anew."""
 
         async def once() -> T:
             collected = begin()

@@ -1,4 +1,4 @@
-"""What a listing tells of a file or an object."""
+"""Description of a file or an object, as a listing gives it."""
 
 from dataclasses import dataclass
 
@@ -10,11 +10,11 @@ class StoredFile:
     Attributes
     ----------
     path : str
-        Below what was listed.
+        Path below the listed prefix.
     nbytes : int
         Its size.
     time : float
-        When it was written, in seconds since 1970.
+        Time at which it was written, in seconds since 1970.
     tag : str
         Changes whenever the object is written again: the ETag of an object store, size and time of a file.
     """

@@ -12,7 +12,7 @@ from spae_dask.storage.remote.address import Address
 from spae_dask.storage.remote.faults import Kind, fault_of
 
 LOUD = 3
-"""Failures of one request from which on each is a warning; before, it is told to those who ask for more."""
+"""Number of failures of one request from which on each is a warning. Earlier ones are logged at a lower level."""
 
 LOG = logging.getLogger("spae_dask.storage")
 
@@ -27,23 +27,24 @@ async def tried(
     *,
     repeats_itself: bool = False,
 ) -> T:
-    """What the request gives, tried as often as `patience` says.
+    """Return the result of a request, which is retried by the policy of `patience`.
 
     Parameters
     ----------
     address, key
-        For messages: where it goes.
+        Address and key of the request, for messages.
     request : callable
         Makes the request.
     done : str
-        For messages: what was to be done to the key.
+        Participle for messages, such as "read", that names the action on the key.
     repeats_itself : bool
-        Whether it is one of many requests that are repeated one by one already, so that it is made only once here.
+        True if many such requests are made, and each of them is retried already. The request is then made only once
+        here.
 
     Raises
     ------
     FileNotFoundError
-        As it came, if the server says that there is nothing.
+        If the server says that there is no object. The error is raised unchanged.
     NotFound
         If there is not even the bucket.
     StorageError

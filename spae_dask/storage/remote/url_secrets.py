@@ -1,4 +1,4 @@
-"""What a URL may hold that nobody may be told: a user with a password, and a query, which may be a signature.
+"""Secrets of a URL, which no message may show: a user with a password, and a query, which may be a signature.
 
 Such URLs are refused where data and encoders are opened, so that records, checkpoints and reports are free of them by
 construction; messages that quote what was given are cleaned before they are shown.
@@ -10,7 +10,7 @@ from spae_dask.errors import InvalidInput
 
 _USER = re.compile(r"(:/{1,2})[^/?#\s'\"]*@")
 _LONG_PASSWORD = re.compile(r"(://)[^/?#\s:'\"]*:(?!\d+/)[^\s@'\"]*@")
-"""With a slash in it, which no port has."""
+"""Password that holds a slash. No port does."""
 _BARE_USER = re.compile(r"(?<![\w/.:-])[\w.%+-]{2,}:[^\s@/'\"]+@(?!sha256:)(?=\[|[\w-]+(\.[\w-]|:\d))")
 """A user with a password before a host, without a scheme: other libraries take the scheme off."""
 _PASSWORD = re.compile(r"://[^/?#]*:[^/?#]*@")

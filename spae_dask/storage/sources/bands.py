@@ -46,7 +46,7 @@ def share_of(budget: int) -> int:
 
 @dataclass(frozen=True)
 class ZarrBands:
-    """How a Zarr array is read within a budget.
+    """Bounded reader of a Zarr array: it reads the array in bands of rows, within a memory budget.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Which chunks of a Zarr array are stored.
+"""Stored and missing chunks of a Zarr array.
 
 A chunk that is not there reads as the fill value: legitimate when a writer skipped an all-zero chunk, a disaster when
 a file was lost. Nobody but the owner of the data can tell the two apart, so they are counted and named.
@@ -43,7 +43,7 @@ class ChunkCensus:
     first_missing : tuple of str
         Keys of the first few absent ones.
     fill_value : object
-        What they read as.
+        Value of their entries.
     inner : InnerCensus or None
         Inner chunks of the stored shards, where they were counted.
     """
@@ -92,9 +92,9 @@ class Counted(NamedTuple):
         The source. Reading it, here or in another process, ends with a ``StorageError`` where a chunk is missed that
         was stored; so it does for Zarr arrays beneath a dask array or an xarray variable.
     census : ChunkCensus or None
-        Of the source's own arrays; None if it is not in a Zarr store, or that cannot be listed.
+        Census of the source's own arrays; None if it is not in a Zarr store, or the store cannot be listed.
     snapshot : Snapshot
-        What is stored of it.
+        Stored objects of the array.
     """
 
     source: RowBlocks
@@ -103,7 +103,7 @@ class Counted(NamedTuple):
 
     @property
     def missing_chunks(self) -> str | None:
-        """Chunks that are not stored, in words; None if all are, or it is not known."""
+        """Description of the chunks that are not stored; None if all are, or if it is unknown."""
         return self.census.describe() if self.census is not None and self.census.n_absent else None
 
     def refuse_changed(self) -> None:

@@ -57,7 +57,7 @@ class Conversion:
         return data
 
     def describe(self, stored: np.dtype[Any]) -> str:
-        """One line for people: what is stored, and what it is read as."""
+        """One line for people: the stored numbers, and the numbers they are read as."""
         told = [str(stored)]
         if self.integers is not None:
             told.append(f"taken as {self.integers}")

@@ -45,9 +45,9 @@ class CountedStore(WrapperStore[Store]):
     Parameters
     ----------
     store : Store
-        Where the array is.
+        Store that holds the array.
     path : str
-        Of the array in the store.
+        Path of the array in the store.
     grid : tuple of int
         Stored objects (chunks, or shards) along each dimension.
     absent : bytes
@@ -75,7 +75,7 @@ class CountedStore(WrapperStore[Store]):
         return repr(self._store)
 
     async def get(self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None) -> Buffer | None:
-        """What is stored under ``key``.
+        """Return the value stored under ``key``.
 
         Raises
         ------
@@ -137,7 +137,7 @@ def grid_of(array: ZarrArray) -> tuple[int, ...]:
 
 
 def coordinates_of(key: str, n_dimensions: int) -> tuple[int, ...]:
-    """Where in the grid the object under ``key`` is: all of Zarr's own ways to name them end with the numbers."""
+    """Return the place in the grid of the object under ``key``. All of Zarr's key encodings end with its numbers."""
     return tuple(int(number) for number in re.findall(r"\d+", key)[-n_dimensions:])
 
 
@@ -147,7 +147,7 @@ def key_of(array: ZarrArray, number: int) -> str:
 
 
 def prefix_of(path: str) -> str:
-    """What keys of the array at a path of a store begin with."""
+    """Return the prefix of all keys of the array at a path of a store."""
     return f"{path}/" if path else ""
 
 
@@ -157,15 +157,15 @@ def with_counted(array: ZarrArray, stored: npt.NDArray[np.int64]) -> ZarrArray:
     Parameters
     ----------
     array : zarr.Array
-        Of one or more dimensions.
+        Array of one or more dimensions.
     stored : ndarray of int64
         Ascending numbers, in row-major order, of the objects of the grid that are stored.
 
     Returns
     -------
     zarr.Array
-        As small as before when pickled, and a bit more for each object if any was not stored. The array itself if its
-        chunks are named in a way of somebody else's.
+        Array that raises the error. Its pickle is larger only if an object was not stored, by a little for each object.
+        The array itself is returned if its chunks are named in a way that is not Zarr's own.
     """
     grid = grid_of(array)
     last = tuple(length - 1 for length in grid)

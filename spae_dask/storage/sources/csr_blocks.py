@@ -76,7 +76,7 @@ class CsrBlocks:
 
     @property
     def decodes_per_chunk(self) -> int:
-        """How many times a pass decodes a chunk: 1 (and one in `CHUNKS_PER_BLOCK` twice) unless chunks are huge."""
+        """Decodes of each chunk a pass: 1 (and 2 of one in `CHUNKS_PER_BLOCK`) unless chunks are huge."""
         return -(-self._chunk_entries // self._block_entries)
 
     @property
@@ -210,7 +210,7 @@ class CsrBlocks:
         )
 
     def describe(self) -> str:
-        """Where the group is."""
+        """Return the place of the group."""
         return place(self.data).removesuffix("/data")
 
 

@@ -1,4 +1,4 @@
-"""How the rows of a CSR matrix are cut into blocks of about equal entries. Pure: row pointers in, bounds out."""
+"""Cut of the rows of a CSR matrix into blocks of about equal entries. Pure: row pointers in, bounds out."""
 
 from collections.abc import Iterable
 

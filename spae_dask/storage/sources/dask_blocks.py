@@ -28,8 +28,8 @@ class DaskBlocks:
     ----------
     array : dask.array.Array
         Two-dimensional, of known chunks. Chunks that cut the columns are put together row chunk by row chunk, within
-        the task graph. How much CSR blocks store is not known before they are computed; it is planned for as
-        `ASSUMED_DENSITY`, if the array's meta says that they are sparse.
+        the task graph. If the array's meta is sparse, plans assume `ASSUMED_DENSITY`, since the size of CSR blocks is
+        unknown before they are computed.
     n_counts : int
         Passes that were made to count its rows.
     feature_names : tuple of str, optional
@@ -46,7 +46,7 @@ class DaskBlocks:
 
     @property
     def read_nbytes(self) -> int:
-        """What one block is made of, beside those that are ready: its source, and its pieces if columns are cut."""
+        """Bytes held beside finished blocks while one is made: its source, and its pieces if columns are cut."""
         block = largest_block_nbytes(self)
         return self.beside_nbytes + (block if self.array.numblocks[1] == 1 else 2 * block)
 
@@ -75,7 +75,7 @@ class DaskBlocks:
 
     @cached_property
     def stored(self) -> StoredEntries | None:
-        """What sparse blocks are taken to hold, with column numbers of 32 bits; None if the meta is dense."""
+        """Assumed sizes of sparse blocks, with column numbers of 32 bits; None if the meta is dense."""
         if not sp.issparse(self.array._meta):
             return None
         row_nbytes = int(ASSUMED_DENSITY * self.shape[1] * (self.dtype.itemsize + 4)) + 4
@@ -115,7 +115,7 @@ def as_rows(block: Any) -> Block:
 
 
 def has_unknown_rows(array: da.Array) -> bool:
-    """Whether there are row chunks of unknown length, as boolean masks and dataframes leave them."""
+    """Return True if there are row chunks of unknown length, as boolean masks and dataframes leave them."""
     return bool(np.isnan(array.chunks[0]).any())
 
 

@@ -38,9 +38,9 @@ def declared_conversion(array: ZarrArray, name: str) -> Conversion | None:
     Parameters
     ----------
     array : zarr.Array
-        Of numbers, or nothing is declared.
+        Array of numbers. Any other declares nothing.
     name : str
-        How messages call it.
+        Name of the array in messages.
 
     Raises
     ------

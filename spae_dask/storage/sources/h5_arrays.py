@@ -53,7 +53,7 @@ class H5Array:
 
     @property
     def place(self) -> str:
-        """Where it is, for messages."""
+        """Path of the dataset, for messages."""
         return f"{self.path}/{self.key}"
 
     def __getitem__(self, rows: slice) -> npt.NDArray[Any]:

@@ -51,7 +51,7 @@ class H5Blocks:
 
     @property
     def decodes_per_chunk(self) -> int:
-        """How many times a pass decodes each chunk: 1 unless a row of chunks is read in parts."""
+        """Number of times that a pass decodes each chunk: 1 unless a row of chunks is read in parts."""
         return -(-min(self.array.chunks[0], self.shape[0]) // self.rows_per_block)
 
     @property
@@ -86,5 +86,5 @@ class H5Blocks:
         return (self.array.path,)
 
     def describe(self) -> str:
-        """Where the array is."""
+        """Return the place of the array."""
         return self.array.place

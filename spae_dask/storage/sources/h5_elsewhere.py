@@ -21,7 +21,7 @@ def refuse_absent_parts(dataset: Any, first: int, last: int) -> None:
     Parameters
     ----------
     dataset : h5py.Dataset
-        Of an open file.
+        Dataset of an open file.
     first, last : int
         Rows.
 
@@ -30,7 +30,7 @@ def refuse_absent_parts(dataset: Any, first: int, last: int) -> None:
     StorageError
         If a file is missing, or is shorter than it should be, or lacks the array that is to be in it.
     InvalidInput
-        If names of files are patterns, of which nobody knows how many there should be.
+        If names of files are patterns, for which the number of files is unknown.
     """
     if dataset.external:
         _refuse_short_files(dataset)
@@ -78,7 +78,7 @@ def _refuse_other_shape(source: Any, part: Any, where: str, name: str) -> None:
 
 
 def _holds(shape: tuple[int, ...], part: Any) -> bool:
-    """Whether an array of this shape has all that a virtual dataset takes of it."""
+    """Return True if an array of this shape holds all that a virtual dataset takes from it."""
     if part.src_space.get_select_type() == h5py.h5s.SEL_ALL:
         return math.prod(shape) >= int(part.vspace.get_select_npoints())
     ends = part.src_space.get_select_bounds()[1]
@@ -101,7 +101,7 @@ def _refuse_short_files(dataset: Any) -> None:
 
 
 def _found(name: str, holder: str, prefix: str) -> str | None:
-    """Where HDF5 finds a file that another one names."""
+    """Return the path at which HDF5 finds a file that another file names."""
     beside = str(Path(holder).parent)
     given = os.environ.get(prefix, "").replace("${ORIGIN}", beside)
     candidates = [str(Path(folder, name)) for folder in ([given] if given else []) + [beside, ""]]

@@ -24,7 +24,7 @@ HEADER_NBYTES = 64 << 10
 
 @dataclass(frozen=True)
 class _Header:
-    """What the file says of itself: shape and type, and where and in which order the entries are."""
+    """Header of the file: shape and type, and position and order of the entries."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[np.generic]

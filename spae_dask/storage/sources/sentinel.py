@@ -35,7 +35,7 @@ def with_missing(source: RowBlocks, missing_value: MissingValue) -> RowBlocks:
     Parameters
     ----------
     source : RowBlocks
-        Of any real type.
+        Source of any real type.
     missing_value : float, sequence of float or None
         The number that stands for missing, or several. Of sparse rows only stored entries are looked at.
 
@@ -113,7 +113,7 @@ class SentinelBlocks:
     Parameters
     ----------
     source : RowBlocks
-        What is read; it has no lazy blocks.
+        Source to read. It has no lazy blocks.
     conversion : Conversion
         Arithmetic that makes data of what is read.
     """
@@ -160,7 +160,7 @@ class SentinelBlocks:
 
     @property
     def decoded(self) -> dict[str, Any] | None:
-        """What the store declares of its numbers, and what they are read as; None if it declares nothing."""
+        """Declaration of the store about its numbers, and the numbers they are read as; None if it declares nothing."""
         if self.conversion.attributes is None:
             return getattr(self.source, "decoded", None)
         return {
@@ -177,7 +177,7 @@ class SentinelBlocks:
         return self.conversion.describe(self.source.dtype)
 
     def __getattr__(self, name: str) -> Any:
-        """What only some sources have, such as column names and stored entries: that of the source."""
+        """Return an attribute that only some sources have, such as column names and stored entries, from the source."""
         if name.startswith("__") or name == "source":  # asked for by pickle before there is a source
             raise AttributeError(name)
         return getattr(self.source, name)

@@ -2,7 +2,7 @@
 
 A run reads its data for hours, some of them twice, and goes on from a checkpoint days later. If somebody writes to them
 meanwhile, the result would mix two states of the data. So the objects are listed when the run begins and after each
-pass, and a run that finds another list than before ends with an error that names the object.
+pass. If the list has changed, the run ends with an error that names the object.
 
 Of a chunk a listing tells size and time, or the ETag of an object store. A store that tells neither, such as a web
 server or a dictionary, is known by the names alone; passes over the same rows are compared besides
@@ -38,7 +38,7 @@ from spae_dask.storage.sources.counted import (
 )
 
 UNKNOWN = StoredFile("", 1, 0.0)
-"""Of an object whose store tells neither size nor time."""
+"""Description of an object whose store reports neither size nor time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +50,8 @@ class StoredObjects:
     where : str
         The array or the files, for messages.
     numbers : ndarray of int64
-        Which objects are stored, ascending: places in the array's grid in row-major order, or in the list of files.
+        Numbers of the stored objects, ascending: places in the array's grid in row-major order, or in the list of
+        files.
     marks : ndarray of uint64
         A mark of size and time for each of them.
     name : callable
@@ -94,7 +95,7 @@ class Snapshot:
         return digest.hexdigest()
 
     def difference(self, before: "Snapshot") -> str | None:
-        """The first object that is another one than before, in words; None if all are the same."""
+        """Describe the first object that differs from before; None if all are the same."""
         if self.digest == before.digest:
             return None
         if len(self.parts) != len(before.parts):
@@ -160,7 +161,7 @@ class Listing:
     array : zarr.Array
         The array.
     prefix : str
-        Of the keys that are listed.
+        Prefix of the listed keys.
     """
 
     array: ZarrArray

@@ -23,7 +23,7 @@ from spae_dask.storage.sources.counted import ArrayChange, ReadsZarr
 from spae_dask.storage.sources.dask_blocks import DaskBlocks
 
 DECLARED = ("decoded", "decoding", "passed_over", "valid_range", "missing_value")
-"""What some sources know of how their numbers are stored."""
+"""Attributes in which some sources describe the storage of their numbers."""
 
 Indices = npt.NDArray[np.intp]
 
@@ -35,7 +35,7 @@ class Submatrix:
     Parameters
     ----------
     source : RowBlocks
-        What is read; it has no lazy blocks.
+        Source to read. It has no lazy blocks.
     kept_rows : ndarray of int, optional
         Rows, ascending, each once; all if not given.
     kept_columns : ndarray of int, optional
@@ -80,7 +80,7 @@ class Submatrix:
 
     @cached_property
     def stored(self) -> StoredEntries | None:
-        """Of sparse rows, what the blocks they are cut from hold, which is the most that they can."""
+        """Upper bound on the stored entries of sparse rows: the sizes of the blocks they are cut from."""
         stored = stored_entries(self.source)
         if stored is None:
             return None
@@ -107,7 +107,7 @@ class Submatrix:
         return tuple(blocks), (0, *(int(ends[number + 1]) for number in blocks))
 
     def __getattr__(self, name: str) -> Any:
-        """What the store declares of its numbers: as the source has it."""
+        """Return the source's declaration about its numbers."""
         if name not in DECLARED:
             raise AttributeError(name)
         return getattr(self.source, name)

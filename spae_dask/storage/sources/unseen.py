@@ -1,7 +1,7 @@
 """Data that are not where the process that reads them looks: to Zarr they would be chunks that were never written.
 
-A chunk that is not stored reads as the fill value. So a worker that does not see the folder of an array, or has lost
-it with its mount, would read zeros wherever the data should be, and nobody would be told.
+A chunk that is not stored reads as the fill value. So a worker without access to the folder of an array, or to its
+mount, would read zeros in place of the data, without an error.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Zarr arrays beneath what somebody else made: dask graphs, and lazily indexed variables of xarray."""
+"""Zarr arrays beneath objects of other libraries: dask graphs, and lazily indexed variables of xarray."""
 
 from copy import copy
 from typing import Any
@@ -10,14 +10,14 @@ from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
 from spae_dask.storage.sources.counted import ArrayChange
 
 INNER = ("array", "_array")
-"""Where xarray's lazy arrays keep what they wrap."""
+"""Attributes in which xarray's lazy arrays keep the array they wrap."""
 
 
 def change_in_graph(array: da.Array, change: ArrayChange) -> da.Array:
     """The dask array with the Zarr arrays that its graph holds changed; their keys, and so its name, stay.
 
-    ``dask.array.from_zarr``, ``from_array`` and xarray put each in a node of its own, unless they are asked to inline
-    it into their tasks, where it is left as it is.
+    ``dask.array.from_zarr``, ``from_array`` and xarray put each in a node of its own. If they are asked to inline it
+    into their tasks, it is left as it is.
     """
     graph, layers = array.dask, {}
     if not isinstance(graph, HighLevelGraph):

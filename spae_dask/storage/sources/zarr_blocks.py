@@ -50,7 +50,7 @@ class ZarrBlocks:
     entry_nbytes : int, optional
         Bytes of an entry of the data that blocks are converted to after they are read, if they are.
     passed_over : tuple of str
-        Attributes that say how the numbers are coded, if somebody wants them as they are stored.
+        Attributes that declare the coding of the numbers, if the stored numbers are read.
     """
 
     array: ZarrArray
@@ -96,7 +96,7 @@ class ZarrBlocks:
 
     @property
     def decodes_per_chunk(self) -> int:
-        """How many times a pass decodes each chunk, at most: 1 unless a row of chunks is read in parts."""
+        """Largest number of times that a pass decodes each chunk: 1 unless a row of chunks is read in parts."""
         return _most_touched(self.array.chunks[0], self.rows_per_block, self.shape[0])
 
     @property
@@ -123,7 +123,7 @@ class ZarrBlocks:
         return declared_range(self.array)
 
     def describe(self) -> str:
-        """Where the array is."""
+        """Return the place of the array."""
         return place_of(self.array)
 
     def of_columns(self, columns: npt.NDArray[np.intp]) -> RowBlocks | None:
@@ -154,7 +154,7 @@ class ZarrBlocks:
     def explain(
         self, start: int, stop: int, error: Exception, columns: npt.NDArray[np.intp] | None = None
     ) -> StorageError:
-        """Which chunk that holds some of these rows, and of these columns, is to blame."""
+        """Name the chunk to blame, among those that hold some of these rows and columns."""
         for coordinates in self._chunks_of_rows(start, stop):
             if columns is not None and not np.isin(coordinates[1], columns // self.stored_unit[1]):
                 continue

@@ -79,7 +79,7 @@ class ZarrColumns:
         return self.blocks.in_process
 
     def describe(self) -> str:
-        """Where the array is."""
+        """Return the place of the array."""
         return self.blocks.describe()
 
     def read(self, i: int) -> npt.NDArray[Any]:

@@ -1,4 +1,4 @@
-"""Arrow IPC files (Feather, version 2): what they tell of themselves, and their rows a record batch at a time."""
+"""Arrow IPC files (Feather, version 2): their metadata, and their rows a record batch at a time."""
 
 from collections.abc import Iterator, Sequence
 

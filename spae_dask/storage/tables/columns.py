@@ -1,4 +1,4 @@
-"""Which columns of a table are meant: by name or pattern; and which of them are no numbers."""
+"""Choice of the columns of a table, by name or pattern; and checks that they hold numbers."""
 
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
@@ -26,15 +26,15 @@ def choose_columns(
     Parameters
     ----------
     names : sequence of str
-        Of all columns.
+        Names of all columns.
     wanted : sequence of str, optional
         Names, or patterns such as ``expr_*`` that stand for all names they fit, in the order of the table.
         ``@numeric`` stands for all columns of numbers. ``!name`` or ``!pattern`` takes columns away again: from all
         columns, if it comes first. A name that is there is never anything else.
     table : str
-        How messages call the table.
+        Name of the table in messages.
     is_numeric : callable, optional
-        Whether the column at a place holds numbers; for ``@numeric``.
+        Function that returns True if the column at a place holds numbers. ``@numeric`` needs it.
     everything : sequence of int, optional
         Places of all columns that are data, if some are not, such as row labels.
 
@@ -124,7 +124,7 @@ def refuse_non_numeric(kinds: Mapping[str, str], n_columns: int, table: str) -> 
     n_columns : int
         Columns asked for in all.
     table : str
-        How messages call the table.
+        Name of the table in messages.
 
     Raises
     ------

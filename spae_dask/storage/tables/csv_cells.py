@@ -27,7 +27,7 @@ def explain_cells(
         Whole lines, the first of which is line ``first_line`` of the file.
     first_line : int
     problem : Exception
-        What the parser said.
+        Error of the parser.
     path, d, delimiter, feature_names
         The file, its columns, what separates them and their names.
     chosen : tuple of int, optional
@@ -64,7 +64,7 @@ def split_cells(line: str, delimiter: str) -> list[str]:
 
 
 def all_of_length(text: str, d: int, delimiter: str) -> bool:
-    """Whether all lines that are not blank have ``d`` cells."""
+    """Return True if all lines that are not blank have ``d`` cells."""
     lines = [line for line in text.split("\n") if line.strip(" ")]
     if '"' not in text:
         return all(line.count(delimiter) == d - 1 for line in lines)
@@ -97,7 +97,7 @@ def _is_missing(cell: str) -> bool:
 
 
 def is_number(cell: str) -> bool:
-    """Whether a cell is what numpy reads as a number."""
+    """Return True if numpy reads the cell as a number."""
     try:
         float(cell)
     except ValueError:

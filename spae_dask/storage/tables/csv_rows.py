@@ -82,7 +82,7 @@ class CsvRows:
         Raises
         ------
         InvalidInput
-            For a row of another length or a cell that is no number; line and column are named.
+            If a row has another length, or a cell is no number. The message names line and column.
         StorageError
             If the file cannot be read.
         """
@@ -152,8 +152,8 @@ def open_csv(path: Path, *, header: bool | None = None, columns: Sequence[str] |
     path : Path
         A file whose name ends in one of `SUFFIXES`.
     header : bool, optional
-        Whether the first row names the columns. By default it must, and a row of numbers only is refused, since it
-        might be either; but quoted numbers above bare ones are names.
+        True if the first row names the columns, False if it does not. By default it must name them: a row of numbers
+        only is refused, since it might be either. Quoted numbers above bare ones are names.
     columns : sequence of str, optional
         Names, patterns and words of the columns to read, as for `choose_columns`. Columns of numbers are told by the
         first rows.
@@ -204,7 +204,7 @@ def open_csv(path: Path, *, header: bool | None = None, columns: Sequence[str] |
 
 
 def _first_record(file: IO[str], path: Path) -> tuple[str, int]:
-    """The first line that is not blank, with the following ones if a quoted cell goes on, and the lines read."""
+    """Return the first line that is not blank, with the rest of a quoted cell, and the number of lines read."""
     record, n_lines = "", 0
     while not record.strip() or record.count('"') % 2:
         line = file.readline(MAX_LINE_CHARACTERS)
@@ -219,7 +219,7 @@ def _first_record(file: IO[str], path: Path) -> tuple[str, int]:
 
 
 def _quoted_above_bare(sample: str, record: str, delimiter: str) -> bool:
-    """Whether all cells of the first record are quoted, as many programs quote names, and none of the next are."""
+    """Return True if all cells of the first record are quoted, as names often are, and none of the next are."""
     cells = record.strip().split(delimiter)
     return all(len(cell) > 1 and cell[0] == cell[-1] == '"' for cell in cells) and (
         '"' not in sample[len(record) :].partition("\n")[0]
@@ -268,7 +268,7 @@ def _refuse_wide(start: bytes, path: Path) -> None:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[IO[str]]:
-    """The file as text; what goes wrong in reading it is told with its name."""
+    """Open the file as text. Errors in reading it name the file."""
     opener: Any = gzip.open if path.name.lower().endswith(".gz") else open
     try:
         with opener(path, "rb") as file:

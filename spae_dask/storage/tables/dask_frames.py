@@ -17,10 +17,10 @@ def array_of_frame(frame: Any, *, counted: bool) -> da.Array:
     Parameters
     ----------
     frame : dask.dataframe.DataFrame
-        Of numbers; columns may be of different types, also nullable and Arrow ones. A null becomes NaN.
+        Frame of numbers. Columns may be of different types, also nullable and Arrow ones. A null becomes NaN.
     counted : bool
-        Whether to count the rows of each partition. That is a pass over the first column, of which formats that store
-        columns apart read little else.
+        True to count the rows of each partition. That is a pass over the first column. Formats that store columns apart
+        read little else for it.
 
     Raises
     ------
@@ -68,7 +68,7 @@ def common_dtype(names: Any, dtypes: Any) -> np.dtype[Any]:
 
 
 def is_numeric(dtype: Any) -> bool:
-    """Whether a column of this type holds real numbers."""
+    """Return True if a column of this type holds real numbers."""
     numeric = _numpy_dtype(dtype)
     return numeric is not None and numeric.kind in "fiub"
 

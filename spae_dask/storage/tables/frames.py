@@ -17,12 +17,12 @@ Numbers = npt.NDArray[Any]
 
 
 def is_frame(x: Any) -> bool:
-    """Whether an object is a table of named columns."""
+    """Return True if an object is a table of named columns."""
     return (_library(x), type(x).__name__) in FRAMES
 
 
 def is_pandas(x: Any) -> bool:
-    """Whether it is one of pandas."""
+    """Return True if it is a table of pandas."""
     return (_library(x), type(x).__name__) == PANDAS
 
 
@@ -46,14 +46,14 @@ def matrix_of(frame: Any, columns: Sequence[str] | None) -> tuple[Numbers, tuple
     Parameters
     ----------
     frame : DataFrame or Table
-        Of pandas, also with nullable and Arrow types, polars or pyarrow.
+        Table of pandas (also with nullable and Arrow types), polars or pyarrow.
     columns : sequence of str, optional
         Names or patterns of the columns to take.
 
     Raises
     ------
     InvalidInput
-        For a lazy frame, or columns that are not there.
+        If the frame is lazy, or lacks one of the columns.
     NotNumbers
         If columns are no numbers.
     """

@@ -24,7 +24,7 @@ ZARR = ("zarr.json", ".zgroup", ".zarray", ".zmetadata")
 
 
 def is_table(path: str) -> bool:
-    """Whether a path is that of a table: by its name, or as a folder that is no Zarr store.
+    """Return True if a path is that of a table: by its name, or as a folder that is no Zarr store.
 
     Such a folder holds Parquet files, or folders of them called ``key=value``; no deeper ones are looked into.
     """

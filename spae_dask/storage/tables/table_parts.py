@@ -9,18 +9,18 @@ import numpy as np
 
 @dataclass(frozen=True)
 class FileParts:
-    """What a file tells of itself before its rows are read.
+    """Metadata of a table file, known before its rows are read.
 
     Attributes
     ----------
     file : str
         Path or URL.
     rows : tuple of int
-        Of each row group or record batch.
+        Number of rows of each row group or record batch.
     types : dict of numpy.dtype
-        Of the chosen columns, by name.
+        Types of the chosen columns, by name.
     nulls : bool
-        Whether columns that are no floats have nulls, or may.
+        True if columns of other types than floats have nulls, or may have them.
     part_nbytes : int
         Bytes held for the largest part while it is decoded, at most.
     """

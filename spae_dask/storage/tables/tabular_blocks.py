@@ -60,7 +60,7 @@ class TableBlocks:
     part_nbytes : int
         Bytes held for the largest row group while it is decoded.
     decodes_per_chunk : int
-        How many times a pass decodes a row group, at most.
+        Largest number of times that a pass decodes a row group.
     """
 
     path: str
@@ -197,8 +197,8 @@ def open_table(
 ) -> TableBlocks:
     """Open a Parquet file, a folder of them, or an Arrow file; nothing but metadata is read.
 
-    Folders may be nested and partitioned (``year=2020/...``). What stands in the folders' names is no column, nor is
-    the index of a pandas frame, unless it is asked for by name.
+    Folders may be nested and partitioned (``year=2020/...``). Values in the folders' names are no columns. The index
+    of a pandas frame is one only if it is asked for by name.
 
     Parameters
     ----------
@@ -259,7 +259,7 @@ def _refuse_folder_keys(columns: Sequence[str], files: Sequence[str], names: Seq
 
 
 def _told_by(file: str, kind: str, ask: Any, *given: Any) -> Any:
-    """What a file tells; its own errors as ours."""
+    """Call a function on a file, and turn the library's errors into errors of this package."""
     try:
         return ask(*given)
     except (InvalidInput, NotNumbers):

@@ -1,4 +1,4 @@
-"""How a matrix is cut into chunks and shards. Pure: shapes in, shapes out."""
+"""Cut of a matrix into chunks and shards. Pure: shapes in, shapes out."""
 
 import math
 from dataclasses import dataclass
@@ -63,7 +63,7 @@ def choose_layout(
     Returns
     -------
     Layout
-        With shards if there would be more than `MAX_OBJECTS` objects and the memory allows.
+        Layout of the array. It has shards if there would be more than `MAX_OBJECTS` objects and the memory allows.
 
     Raises
     ------

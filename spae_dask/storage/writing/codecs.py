@@ -1,4 +1,4 @@
-"""Which codec a matrix is stored with: chosen for the speed of reading, since a fit is limited by it.
+"""Codec of a stored matrix: chosen for the speed of reading, which limits a fit.
 
 Measured on one core of a virtual machine, one 8 MiB chunk, decoded GB/s (compression ratio); "default" is what Zarr
 format 3 takes when it is not told, zstd level 0 without a shuffle:

@@ -1,4 +1,4 @@
-"""What writing needs of a disk: all of it there, or all of it gone, and in words why it failed."""
+"""Writing to a disk: the output appears complete or not at all, and errors say why."""
 
 import errno
 import os
@@ -56,7 +56,7 @@ def remove_surely(path: Path, *, looks: int) -> None:
 
 
 def explanation(target: Path, error: OSError) -> str:
-    """What happened and what to do, after the unfinished work was removed."""
+    """Return the error of an output, and a remedy, after the unfinished work was removed."""
     happened = f"{target} could not be written ({error.strerror or error}). Nothing was changed under that name. "
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         free = format_bytes(shutil.disk_usage(target.parent).free)

@@ -23,7 +23,7 @@ def to_json(value: Any, where: str) -> Any:
     value : object
         None, bool, int, float, str, numpy scalar or array, list, tuple or mapping with string keys, nested in any way.
     where : str
-        What a message calls it.
+        Name of the value in messages.
 
     Raises
     ------

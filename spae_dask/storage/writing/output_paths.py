@@ -1,4 +1,4 @@
-"""Where an output may be: a path that file systems take, and one that does not meet the input."""
+"""Place of an output: a path that file systems take, and one that does not overlap the input."""
 
 import errno
 import os
@@ -9,13 +9,13 @@ from spae_dask.storage.remote.address import is_remote, place_of_url
 from spae_dask.storage.remote.url_secrets import redacted
 
 UNFINISHED = ".partial-1a2b3c4d.lock"
-"""What is added, beside a dot before it, to the name of an output for a while, at its longest."""
+"""Longest addition to the name of an output while it is unfinished. A dot is put before the name as well."""
 
 NAME_MAX, PATH_MAX = 255, 4096
 """Bytes of a name and of a path, as Linux has it."""
 
 SHOWN_LENGTH, SHOWN_PARTS = 40, 12
-"""Of a path that is too long, characters of each name and the number of names that a message shows."""
+"""Limits of a path that is too long, in messages: characters of each name, and number of names."""
 
 
 def local_path(path: str | Path) -> Path:
@@ -44,7 +44,7 @@ def refuse_long(path: Path, *names: str) -> None:
     Parameters
     ----------
     path : Path
-        Where something is to be.
+        Path to check.
     names : str
         Names that it, or what lies in it, will have for a while, relative to the folder it is in.
 
@@ -62,7 +62,7 @@ def refuse_long(path: Path, *names: str) -> None:
 
 
 def too_long(path: str) -> str:
-    """What to say of a path that no file system takes; not all of it."""
+    """Return the message about a path that no file system takes, with the path shortened."""
     parts = [part if len(part) <= SHOWN_LENGTH else f"{part[:SHOWN_LENGTH]}..." for part in path.split("/")]
     shown = "/".join(parts if len(parts) <= SHOWN_PARTS else [*parts[:SHOWN_PARTS], "..."])
     longest = max(len(os.fsencode(part)) for part in path.split("/"))
@@ -107,7 +107,7 @@ def refuse_same(source: str | Path, output: str | Path) -> None:
 
 
 def _prefix(place: str) -> str:
-    """What the URLs of all objects of a store start with, however its own is written: parts that say nothing go."""
+    """Return the common prefix of the URLs of all objects of a store. Empty parts of the URL are left out."""
     scheme, _, rest = place.partition("://")
     return f"{scheme.lower()}://{'/'.join(part for part in rest.split('/') if part)}/"
 

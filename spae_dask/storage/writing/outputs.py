@@ -1,4 +1,4 @@
-"""Where a Zarr output goes: a local path, where it is renamed into place, or an object store, where it is committed."""
+"""Target of a Zarr output: a local path, to which it is renamed, or an object store, on which it is committed."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,7 +21,7 @@ class Output:
     Attributes
     ----------
     store : str or UnfinishedStore
-        What Zarr's functions take; pickles.
+        Store to give to Zarr's functions. It pickles.
     """
 
     store: str | UnfinishedStore
@@ -42,8 +42,8 @@ def publish_store(path: str | Path, *, overwrite: bool) -> Iterator[Output]:
     path : str or Path
         A local path, or a URL of s3 or gs.
     overwrite : bool
-        Whether a store that is there may be replaced. A local one stays until the new one is whole; one on an object
-        store is deleted first.
+        True to replace an existing store. A local store stays until the new one is complete. A store on an object store
+        is deleted first.
 
     Raises
     ------

@@ -1,9 +1,9 @@
-"""The one door by which outputs reach the disk: each appears whole under its name, or not at all.
+"""Publication of outputs on disk: each appears under its name only when it is complete.
 
 Work is done under a hidden name in the same directory, flushed to the disk and renamed into place. A process that is
 killed leaves its hidden work behind (``.NAME.partial-1a2b3c4d`` and its lock file), never a half-written ``NAME``; the
-next run that writes ``NAME`` removes it. What is replaced is so in one rename. Only where a file system cannot exchange
-two directories (NFS), a store is first renamed to ``.NAME.replaced-1a2b3c4d``, for a moment.
+next run that writes ``NAME`` removes it. One rename replaces an existing output. Only if a file
+system cannot exchange two directories (NFS), a store is first renamed to ``.NAME.replaced-1a2b3c4d``, for a moment.
 """
 
 import os
@@ -34,9 +34,9 @@ def publish(path: str | Path, *, overwrite: bool) -> Iterator[Path]:
     Parameters
     ----------
     path : str or Path
-        Where the output shall appear; a local path (or ``file://`` URL). A symbolic link is written through.
+        Path of the output: a local path (or ``file://`` URL). A symbolic link is written through.
     overwrite : bool
-        Whether a file or a Zarr store at ``path`` may be replaced; it stays as it is until the new one is whole.
+        True to replace an existing file or Zarr store at ``path``. It stays as it is until the new one is complete.
 
     Yields
     ------
@@ -46,9 +46,9 @@ def publish(path: str | Path, *, overwrite: bool) -> Iterator[Path]:
     Raises
     ------
     OutputExists
-        Before the block is entered, if something is at ``path`` and may not be replaced.
+        If something is at ``path`` and may not be replaced. The error comes before the block is entered.
     InvalidInput
-        Before the block is entered, if ``path`` is a URL or its directory does not exist.
+        If ``path`` is a URL or its directory does not exist. The error comes before the block is entered.
     StorageError
         If the directory cannot be written to, or an operating system's error ended the writing.
     """
@@ -148,7 +148,7 @@ def _take_mode(former: Path, work: Path) -> None:
 
 
 def _is_about_output(error: OSError, target: Path, work: Path) -> bool:
-    """Whether the error arose in writing, not in reading some other file; errors of ``write`` name no file."""
+    """Return True if the error arose in writing, not in reading another file. Errors of ``write`` name no file."""
     if not isinstance(error.filename, str | Path):
         return True
     where = Path(error.filename)

@@ -1,4 +1,4 @@
-"""Renames that Python has no words for: two names exchanged at once, and a name taken only if nobody has it."""
+"""Renames that Python lacks: an exchange of two names, and a rename to a name that is free."""
 
 import ctypes
 import errno
@@ -8,10 +8,10 @@ from pathlib import Path
 
 AT_FDCWD = -100
 RENAME_EXCHANGE = 2
-"""Of Linux."""
+"""Constants of Linux."""
 
 NOT_ABLE = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP)
-"""What a kernel or a file system says that cannot do it: NFS and others."""
+"""Errors of a kernel or a file system that does not support such a rename: NFS and others."""
 
 
 def exchange(one: Path, other: Path) -> bool:

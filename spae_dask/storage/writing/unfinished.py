@@ -30,12 +30,12 @@ ROOTS = (METADATA, ".zarray", ".zgroup")
 
 
 class UnfinishedStore(WrapperStore[RemoteStore]):
-    """A store whose metadata nobody but its writer, and tasks it is sent to, can see.
+    """A store whose metadata only its writer, and tasks that it is sent to, can see.
 
     Parameters
     ----------
     store : RemoteStore
-        Where all else goes.
+        Store that takes all other keys.
     held : dict, optional
         Metadata by key; it goes along when the store is pickled.
     """
@@ -65,7 +65,7 @@ class UnfinishedStore(WrapperStore[RemoteStore]):
         return await self._store.get(key, prototype, byte_range)
 
     async def exists(self, key: str) -> bool:
-        """Whether it is held or stored."""
+        """Return True if the key is held back or stored."""
         return key in self._held if _is_metadata(key) else await self._store.exists(key)
 
     async def set(self, key: str, value: Buffer) -> None:
@@ -121,9 +121,9 @@ def publish_remote(address: Address, *, overwrite: bool) -> Iterator[UnfinishedS
     Parameters
     ----------
     address : Address
-        Where it shall be: a prefix of an s3 or gs bucket.
+        Target of the store: a prefix of an s3 or gs bucket.
     overwrite : bool
-        Whether a Zarr store there, or what a killed run left, may be replaced. It is deleted when the block is entered.
+        True to replace an existing Zarr store, or what a killed run left. It is deleted when the block is entered.
 
     Raises
     ------
@@ -172,7 +172,7 @@ def check_vacant(store: RemoteStore, *, overwrite: bool) -> None:
 
 
 def explain_absence(store: RemoteStore) -> str:
-    """Why an address cannot be opened although the service answers, in one sentence.
+    """Explain in one sentence why an address cannot be opened although the service answers.
 
     Raises
     ------

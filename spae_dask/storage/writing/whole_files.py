@@ -1,4 +1,4 @@
-"""Single files, written whole or not at all while others may write or remove them."""
+"""Single files that appear only when complete, while other processes may write or remove them."""
 
 import os
 import secrets
@@ -42,7 +42,7 @@ def create_file(target: Path, content: bytes) -> None:
 
 
 def _write_first(target: Path, content: bytes) -> None:
-    """Write a file that was not there; a part of one is taken away, since nobody could write it again."""
+    """Write a new file. An incomplete one is removed, since no process could write it again."""
     with target.open("xb", buffering=0) as file:
         try:
             file.write(content)
