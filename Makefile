@@ -78,6 +78,7 @@ bench: install
 	$(BIN)/python -m benchmarks.certificates --markdown
 	$(BIN)/python -m benchmarks.plan_accuracy --markdown
 	$(BIN)/python -m benchmarks.reliability --markdown
+	$(BIN)/python -m benchmarks.scheduling --markdown
 
 lock: pyproject.toml
 	$(PYTHON) -m venv .lock-venv
