@@ -52,7 +52,7 @@ from benchmarks.resuming import N_WORKERS
 from benchmarks.rows import HEAD, Row, rewritten
 from benchmarks.slurm_runs import slurm
 from spae_dask.clusters.local import local_cluster
-from spae_dask.engine import holders, silence, spans, stragglers, watchdog
+from spae_dask.engine import monitor, spans, unresponsive, worker_status
 
 RUNS = {"chaos": 25, "resume": 20, "faults": 1, "fuzz": 1000, "soak": 500, "slurm": 1, "peers": 1}
 """By default: runs of each case, damaged files of each kind, fits."""
@@ -83,10 +83,10 @@ def a_span_a_block() -> Iterator[None]:
 def little_patience() -> Iterator[None]:
     """Have workers that stand still replaced after a few seconds, for a ``with`` block."""
     shorter = (
-        (stragglers, "STRAGGLER_SECONDS", 2.0),
-        (holders, "SILENT_SECONDS", 5.0),
-        (silence, "SURE_SECONDS", 1.0),
-        (watchdog, "CHECK_SECONDS", 0.5),
+        (monitor, "STRAGGLER_SECONDS", 2.0),
+        (worker_status, "SILENT_SECONDS", 5.0),
+        (unresponsive, "SURE_SECONDS", 1.0),
+        (monitor, "CHECK_SECONDS", 0.5),
     )
     with contextlib.ExitStack() as stack:
         for module, name, seconds in shorter:

@@ -38,7 +38,7 @@ def fit_finish(
     with session("fit-finish", given.shown, strict=given.strict) as screen:
         given.check()
         from spae_dask.cli.place import Place, check_checkpoint, check_paths
-        from spae_dask.engine.shares import Lacking, NotWhole, Share
+        from spae_dask.engine.array_parts import ArrayPart, MissingSpans, PassIncomplete
         from spae_dask.errors import PartsMissing
         from spae_dask.estimators.checkpointing import CheckpointAt
         from spae_dask.estimators.parts import parts_missing
@@ -51,12 +51,12 @@ def fit_finish(
         check_checkpoint(checkpoint, given.data, output)
         summarize(checkpoint)  # refuses what is no checkpoint, and begins none
         source = given.which.open(given.data, given.memory, screen)
-        at = CheckpointAt(checkpoint, Share(0, 1))
+        at = CheckpointAt(checkpoint, ArrayPart(0, 1))
         with Place("none", given.memory).ready(source, screen):
             try:
                 encoder = SparseEncoder(**given.fitted, checkpoint=at, progress=screen.progress).fit(source)
-            except NotWhole as found:
-                lacking: Lacking = found.args[0]
+            except PassIncomplete as found:
+                lacking: MissingSpans = found.args[0]
                 of = parts_of(states_at(checkpoint))
                 parts = () if of is None else parts_missing(lacking, of)
                 numbers = [f"{i}/{of}" for i in parts[:MOST_COMMANDS]] or ["I/N"]

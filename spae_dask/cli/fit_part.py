@@ -57,25 +57,25 @@ def fit_part(*, part: PartArgument, given: FitGiven, checkpoint: SharedCheckpoin
     with session("fit-part", given.shown, strict=given.strict) as screen:
         given.check()
         from spae_dask.cli.place import Place, check_checkpoint
-        from spae_dask.engine.shares import Share
+        from spae_dask.engine.array_parts import ArrayPart
         from spae_dask.estimators.checkpointing import CheckpointAt
-        from spae_dask.estimators.parts import fit_part as fit_share
+        from spae_dask.estimators.parts import fit_part as make_part
         from spae_dask.estimators.parts import listed
         from spae_dask.estimators.sparse_encoder import SparseEncoder
 
         check_checkpoint(checkpoint, given.data)
         source = given.which.open(given.data, given.memory, screen)
         number, of = map(int, part.split("/"))
-        share = Share(number, of)
-        at = CheckpointAt(checkpoint, share)
+        mine = ArrayPart(number, of)
+        at = CheckpointAt(checkpoint, mine)
         with Place("none", given.memory).ready(source, screen):
             encoder = SparseEncoder(**given.fitted, checkpoint=at, progress=screen.progress)
-            done = fit_share(encoder, source, share)
+            done = make_part(encoder, source, mine)
         lacking = done.lacking
         if lacking is None:
             text = f"part {part} is done, and all passes are whole"
         else:
-            how = "is done" if lacking.n_swept or not share.spans(lacking.n_spans) else "was done before"
+            how = "is done" if lacking.n_swept or not mine.spans(lacking.n_spans) else "was done before"
             text = (
                 f"part {part} of pass {lacking.number} ({lacking.name}) {how}; {len(lacking.missing)} of "
                 f"{lacking.n_spans} spans are missing, of {listed(done.missing)}"

@@ -63,8 +63,8 @@ class Meter:
             rows = f"rows {event.first_row:,} to {event.last_row - 1:,}"
             self.display.note(
                 f"{self.name}: {rows} are run again on {event.worker}: {event.slow_worker} has not come to their end, "
-                f"and nothing else was finished for {event.seconds:.0f} s, where half the spans take "
-                f"{event.usual_seconds:.1f} s at most"
+                f"and nothing else was finished for {event.seconds:.0f} s; a span takes {event.usual_seconds:.1f} s on "
+                "average"
             )
         elif isinstance(event, Searching):
             self.search(event)

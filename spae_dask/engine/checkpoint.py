@@ -1,29 +1,30 @@
-"""A run that keeps its states: where each pass of it stores them, and what is done when one is lost. Pure.
+"""The checkpoint of a run: the folder of each pass, and the treatment of states that are found missing. Pure.
 
 A pass has a folder, named by its number, its name and a key: the digest of its recipe, of its spans and of how they are
-merged. What is in there, see `kept_pass`; of a finished pass it is one state. Nothing depends on workers.
+merged. `pass_checkpoint` describes the files in it; a finished pass has one state. Nothing depends on workers.
 """
 
 import json
 import re
 import warnings
+from collections import Counter
 from typing import Any
 
 from spae_dask.accumulators.base import Accumulator
 from spae_dask.blocks import RowBlocks, nbytes_of_rows
+from spae_dask.engine.array_parts import ArrayPart, MissingSpans, PassesComplete
 from spae_dask.engine.chosen import ChosenBlocks
-from spae_dask.engine.kept_pass import KeptPass, LostState
 from spae_dask.engine.layout import PassLayout
-from spae_dask.engine.merge_tree import MergeTree
+from spae_dask.engine.merge_tree import MergeTree, Node
+from spae_dask.engine.pass_checkpoint import MissingNode, PassCheckpoint
 from spae_dask.engine.recipe_digest import digest_of
-from spae_dask.engine.shares import AllWhole, Lacking, Share
 from spae_dask.engine.state_store import StateStore
 from spae_dask.errors import CheckpointWarning, StorageError
 
 DESCRIPTION = "about.json"
 
 MOST_LOSSES = 30
-"""Times that a pass begins anew because a state it was to go on from was not to be had."""
+"""Times that one state may be found missing in a pass."""
 
 
 class Checkpoint:
@@ -33,43 +34,43 @@ class Checkpoint:
     ----------
     store : StateStore
         Of this run: whoever opens it has made sure that data and parameters are those it was begun with.
-    share : Share, optional
-        Which spans to sweep, if not all that are missing.
+    part : ArrayPart, optional
+        Part of every pass that this process makes; all missing spans by default.
     run : str
-        What tells this run from those of other data and parameters. Their states are never taken for each other's, even
-        if two runs begin in one place at the same moment.
+        Identity of the data and parameters of this run. States of two runs are never taken for each other's, even if
+        both begin in one place at the same moment.
     n_passes : int, optional
-        How many the run makes, if that is known before.
+        Number of passes of the run, if it is known.
 
     Attributes
     ----------
     n_swept : int
-        Spans that this process had to sweep as its share.
+        Number of spans that this process had to reduce as its part.
     number : int
-        Passes begun.
+        Number of passes begun.
     """
 
     def __init__(
-        self, store: StateStore, share: Share | None = None, run: str = "", n_passes: int | None = None
+        self, store: StateStore, part: ArrayPart | None = None, run: str = "", n_passes: int | None = None
     ) -> None:
         self.store = store
-        self.share = share
+        self.part = part
         self.run = run
         self.n_passes = n_passes
         self.n_swept = 0
         self.number = 0
-        self._losses = 0
+        self._losses: Counter[Node] = Counter()
 
-    def begin(self, name: str, recipe: Accumulator[Any], layout: PassLayout, source: RowBlocks) -> KeptPass:
-        """The next pass; its folder is made if it is not there."""
+    def begin(self, name: str, recipe: Accumulator[Any], layout: PassLayout, source: RowBlocks) -> PassCheckpoint:
+        """Begin the next pass; its folder is made if it is not there."""
         self.number += 1
         chosen = source.numbers if isinstance(source, ChosenBlocks) else None
         key = digest_of((self.run, recipe, layout.spans, layout.fan_in, chosen))
         start = f"{self.number:02d}-"
         folder = f"{start}{re.sub('[^a-z0-9]+', '-', name.lower()).strip('-')}-{key[:16]}"
-        self._losses = 0
+        self._losses.clear()
         others = [each for each in self.store.folders() if each.startswith(start) and each != folder]
-        if others and self.share is not None:
+        if others and self.part is not None:
             raise StorageError(
                 f"pass {self.number} ({name}) of the checkpoint {self.store.describe()} was begun by a process that "
                 "computes other bits than this one. Run all parts on the same data, on machines of one kind, with the "
@@ -83,8 +84,7 @@ class Checkpoint:
                 stacklevel=2,
             )
         self.store.make(folder)
-        there = self.store.files(folder)
-        if DESCRIPTION not in there:
+        if DESCRIPTION not in self.store.files(folder):
             about = {
                 "name": name,
                 "n_spans": len(layout.spans),
@@ -94,24 +94,25 @@ class Checkpoint:
                 "state_nbytes": layout.footprint.state_nbytes,
             }
             self.store.write(f"{folder}/{DESCRIPTION}", [json.dumps(about, indent=1).encode()])
-        return KeptPass(self.store, folder, key, MergeTree(len(layout.spans), layout.fan_in), fresh=not there)
+        return PassCheckpoint(self.store, folder, key, MergeTree(len(layout.spans), layout.fan_in))
 
-    def lost(self, kept: KeptPass, lost: LostState, recipe: Accumulator[Any]) -> None:
-        """A state was not to be had: if it cannot be used, remove all such, and say so.
+    def found_missing(self, kept: PassCheckpoint, missing: MissingNode, recipe: Accumulator[Any]) -> None:
+        """Note that a state is missing; if it is unusable, remove all unusable ones with a warning.
 
         Raises
         ------
         StorageError
-            If that happens again and again.
+            If one state is found missing again and again.
         """
-        self._losses += 1
-        if self._losses > MOST_LOSSES:
+        node, why = missing.args
+        self._losses[node] += 1
+        if self._losses[node] > MOST_LOSSES:
             raise StorageError(
                 f"the states stored in {self.store.describe()} keep getting lost. Check that disk, make sure that "
                 "nothing else removes files there, and run again."
             )
-        if lost.args[1] is None:
-            return  # another run has merged it, or its folder was not listed whole
+        if why is None:
+            return  # it was merged into another state meanwhile
         for path, why in kept.without_unusable(recipe):
             warnings.warn(
                 f"{self.store.describe()}/{path} cannot be used: {why}. Its rows are read again.",
@@ -120,18 +121,17 @@ class Checkpoint:
             )
 
     def end(self) -> None:
-        """A pass is whole.
+        """Note that a pass is complete.
 
         Raises
         ------
-        AllWhole
-            If it is the last one, and this process does a part of the run.
+        PassesComplete
+            If it is the last pass, and this process makes a part of the run.
         """
-        if self.share is not None and self.share.number and self.number == self.n_passes:
-            raise AllWhole
+        if self.part is not None and self.part.number and self.number == self.n_passes:
+            raise PassesComplete
 
-    def lacking(self, name: str, kept: KeptPass) -> Lacking:
-        """What the pass at hand lacks."""
-        n_spans = kept.tree.n_spans
-        missing = set(range(n_spans)) - kept.tree.covered(kept.stored())
-        return Lacking(name, self.number, n_spans, tuple(sorted(missing)), self.n_swept)
+    def missing(self, name: str, tree: MergeTree, stored: frozenset[Node]) -> MissingSpans:
+        """Spans that the present pass misses."""
+        missing = set(range(tree.n_spans)) - tree.covered(stored)
+        return MissingSpans(name, self.number, tree.n_spans, tuple(sorted(missing)), self.n_swept)

@@ -1,9 +1,11 @@
-"""The dask runner: passes on threads of this process or on a cluster's workers.
+"""The dask runner: passes in threads of this process or on the workers of a cluster.
 
-It decides what is swept and what is loaded; `task_graphs` makes the tasks of that, and `computing` has them done.
+It decides what a process makes of a pass; `drive` has it made.
 """
 
-from collections.abc import Callable, Iterator
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -12,18 +14,16 @@ from distributed import Client
 
 from spae_dask.accumulators.base import Accumulator, State
 from spae_dask.blocks import RowBlocks, nbytes_of_rows
+from spae_dask.engine.array_parts import PassIncomplete
 from spae_dask.engine.checkpoint import Checkpoint
-from spae_dask.engine.computing import Computing
-from spae_dask.engine.events import Resumed, Watcher, ignore
-from spae_dask.engine.kept_pass import KeptPass, LostState
+from spae_dask.engine.drive import Calls, Cluster, Threads, TreePass
+from spae_dask.engine.events import PassEnded, PassStarted, Resumed, RowsDone, RunAgain, Watcher, ignore
 from spae_dask.engine.layout import PassLayout, Tally
 from spae_dask.engine.merge_tree import MergeTree, Node
-from spae_dask.engine.reruns import marks_reruns, runs_again
+from spae_dask.engine.pass_checkpoint import MissingNode
 from spae_dask.engine.same_rows import SameRows
-from spae_dask.engine.shares import NotWhole
 from spae_dask.engine.spans import Span
-from spae_dask.engine.sweep import unchecked
-from spae_dask.engine.task_graphs import Tasks
+from spae_dask.engine.sweep import Swept, unchecked
 from spae_dask.engine.threads import one_blas_thread
 from spae_dask.engine.work import SpanWork
 from spae_dask.errors import DataChanged, SpaeError
@@ -71,33 +71,27 @@ class DaskRunner:
         self.source = source
         self.client = client
         self.tally = Tally()
-        self._computing = Computing(source, client, tasks_per_worker, watch)
-        self._tasks = Tasks(source, tasks_per_worker, self._computing.rows_done if client is None else None)
+        self._tasks_per_worker = tasks_per_worker
+        self._watch = watch
+        self._watch_lock = threading.Lock()
 
     def run_pass(self, accumulator: Accumulator[Result], name: str = "pass") -> Result:
-        """Sweep the source once and return what ``accumulator`` makes of it."""
+        """Read the source once and return the result of ``accumulator``."""
         state = self.run_state(accumulator, name)
         with one_blas_thread(), unchecked():
             return accumulator.result(state)
 
     def run_state(self, accumulator: Accumulator[Any], name: str = "pass") -> State:
-        """Sweep the source once and return the state of all its rows, to which more can be added."""
+        """Read the source once and return the state of all its rows, to which more rows can be added."""
         layout = PassLayout.of(self.source, accumulator)
-        tree = MergeTree(len(layout.spans), layout.fan_in)
         recipe = self._same_rows.recipe(accumulator)
-        kept, state = None, None
+        job = TreePass(name, recipe, layout, MergeTree(len(layout.spans), layout.fan_in))
         if self.checkpoint is not None:
-            kept = self._kept(self.checkpoint.begin(name, recipe, layout, self.source))
-        while state is None:
-            try:
-                with self._on_same_data():
-                    state = self._run_kept(recipe, name, layout, tree, kept)
-            except LostState as lost:
-                assert self.checkpoint is not None
-                assert kept is not None
-                self.checkpoint.lost(kept, lost, recipe)
-                kept = replace(kept, fresh=False)
-        state = self._same_rows.checked(state, name)
+            kept = self.checkpoint.begin(name, recipe, layout, self.source)
+            job = replace(job, kept=kept, stored=kept.stored())
+        with self._on_same_data():
+            (swept,) = self._run(self._with_part(job))
+        state = self._same_rows.checked(swept.state, name)
         self.tally.add(layout.nbytes)
         if self.checkpoint is not None:
             self.checkpoint.end()
@@ -105,14 +99,81 @@ class DaskRunner:
 
     def run_spans(self, work: SpanWork[Result], spans: tuple[Span, ...], name: str = "pass") -> list[Result]:
         """Run ``work`` on every span and return the (small) results in order."""
-        with self._on_same_data():
-            results = list(self._computing.compute(name, self._tasks.of_work(work, spans, name)))
+        calls = self._calls()
+        with self._on_same_data(), self._told(name, spans):
+            if self.client is None:
+                results = Threads(calls).run_work(work, spans, name)
+            else:
+                results = Cluster(self.client, calls, name, len(spans), self._emit).run_work(work, spans)
         self.tally.add(nbytes_of_rows(self.source, sum(span.n_rows for span in spans)))
-        return results
+        return list(results)
+
+    def _with_part(self, job: TreePass) -> TreePass:
+        """Make the part of a pass that this process is to make, if it is one; give the pass with all that is stored.
+
+        Raises
+        ------
+        PassIncomplete
+            If spans of other parts are missing.
+        """
+        missing = frozenset(range(job.tree.n_spans)) - job.tree.covered(job.stored)
+        if self.checkpoint is None or self.checkpoint.part is None or job.kept is None or not missing:
+            return job
+        mine = missing.intersection(self.checkpoint.part.spans(job.tree.n_spans))
+        self.checkpoint.n_swept += len(mine)
+        if mine:
+            ends = frozenset(job.tree.tops(job.tree.covered(job.stored) | mine)) - job.stored
+            self._run(replace(job, ends=ends))
+        job = replace(job, stored=job.kept.stored())
+        left = self.checkpoint.missing(job.name, job.tree, job.stored)
+        if left.missing:
+            raise PassIncomplete(left)
+        return job
+
+    def _run(self, job: TreePass) -> list[Swept]:
+        """Give the states of the targets of a pass."""
+        done = job.tree.covered(job.stored)
+        wanted = done.union(*map(job.tree.spans, job.targets))
+        calls = self._calls()
+
+        def stored_now(error: MissingNode) -> frozenset[Node]:
+            assert self.checkpoint is not None
+            assert job.kept is not None
+            self.checkpoint.found_missing(job.kept, error, job.recipe)
+            return job.kept.stored()
+
+        with self._told(job.name, [job.layout.spans[i] for i in wanted], [job.layout.spans[i] for i in done]) as ended:
+            if self.client is not None:
+                cluster = Cluster(self.client, calls, job.name, len(wanted) - len(done), self._emit)
+                ended += cluster.run_pass(job, stored_now)
+                return ended
+            while True:
+                try:
+                    ended += Threads(calls).run_pass(job)
+                    return ended
+                except MissingNode as error:
+                    job = replace(job, stored=stored_now(error))
+
+    def _calls(self) -> Calls:
+        return Calls.over(self.source, self._tasks_per_worker, self._rows_done if self.client is None else None)
+
+    @contextmanager
+    def _told(self, name: str, spans: Sequence[Span], done: Sequence[Span] = ()) -> Iterator[list[Swept]]:
+        """Tell the watcher that a pass begins and ends; the seconds of the pass are those of the list's states."""
+        n_rows = sum(span.n_rows for span in spans)
+        self._emit(PassStarted(name, len(spans), n_rows, nbytes_of_rows(self.source, n_rows)))
+        if done:
+            already = sum(span.n_rows for span in done)
+            self._emit(Resumed(len(done), len(spans), already, nbytes_of_rows(self.source, already)))
+        began = time.perf_counter()
+        ended: list[Swept] = []
+        yield ended
+        read, compute = sum(each.read_seconds for each in ended), sum(each.compute_seconds for each in ended)
+        self._emit(PassEnded(name, time.perf_counter() - began, read, compute))
 
     @contextmanager
     def _on_same_data(self) -> Iterator[None]:
-        """End with ``DataChanged`` if data changed meanwhile, also where they changed to what cannot be read."""
+        """End with ``DataChanged`` if data changed meanwhile, also if what they changed to cannot be read."""
         try:
             yield
         except (SpaeError, OSError, ArithmeticError) as error:
@@ -123,45 +184,9 @@ class DaskRunner:
             raise
         self._refuse_changed()
 
-    def _kept(self, kept: KeptPass) -> KeptPass:
-        """The stored states of a pass as tasks are given them."""
-        if self.client is None or not kept.fresh:
-            return kept  # threads run no task again, and of a pass that is resumed each task looks
-        return replace(kept, runs_again=runs_again) if marks_reruns(self.client) else replace(kept, fresh=False)
+    def _rows_done(self, n_rows: int, nbytes: int) -> None:
+        self._emit(RowsDone(n_rows, nbytes))
 
-    def _run_kept(
-        self, accumulator: Accumulator[Any], name: str, layout: PassLayout, tree: MergeTree, kept: KeptPass | None
-    ) -> State:
-        """Sweep what is not stored, or this process's share of it, and put all states together."""
-        stored: frozenset[Node] = frozenset()
-        if kept is not None:
-            assert self.checkpoint is not None
-            share, stored = self.checkpoint.share, kept.stored()
-            missing = set(range(tree.n_spans)) - tree.covered(stored)
-            if share is not None and missing:
-                mine = missing.intersection(share.spans(tree.n_spans))
-                self.checkpoint.n_swept += len(mine)
-                if mine:
-                    self._run_tree(accumulator, name, layout, tree, kept, stored, frozenset(mine))
-                lacking = self.checkpoint.lacking(name, kept)
-                if lacking.missing:
-                    raise NotWhole(lacking)
-                stored = kept.stored()
-        state: State = self._run_tree(accumulator, name, layout, tree, kept, stored).state
-        return state
-
-    def _run_tree(
-        self,
-        accumulator: Accumulator[Any],
-        name: str,
-        layout: PassLayout,
-        tree: MergeTree,
-        kept: KeptPass | None,
-        stored: frozenset[Node],
-        only: frozenset[int] | None = None,
-    ) -> Any:
-        graph = self._tasks.of_pass(name, accumulator, layout, tree, kept, stored, only)
-        done = tree.covered(stored)
-        already = sum(layout.spans[i].n_rows for i in done)
-        resumed = Resumed(len(done), tree.n_spans, already, nbytes_of_rows(self.source, already)) if done else None
-        return self._computing.compute(name, graph, resumed)
+    def _emit(self, event: PassStarted | Resumed | RowsDone | RunAgain | PassEnded) -> None:
+        with self._watch_lock:
+            self._watch(event)

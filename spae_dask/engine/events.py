@@ -56,18 +56,18 @@ class RowsDone:
 
 @dataclass(frozen=True)
 class RunAgain:
-    """Some rows take far longer than others, and are read a second time elsewhere; whichever run is first counts.
+    """A span that takes far longer than others gets a backup task on another worker; the first to finish counts.
 
     Attributes
     ----------
     first_row, last_row : int
         The rows, ``[first_row, last_row)``.
     slow_worker, worker : str
-        Address of the worker that has not come to their end, and of the one that begins anew.
+        Address of the slow worker, and of the worker of the backup task.
     seconds : float
-        That nothing has been finished.
+        Seconds since the pass made progress.
     usual_seconds : float
-        What half the spans take at most.
+        Mean seconds of a finished span.
     """
 
     first_row: int

@@ -1,4 +1,4 @@
-"""The fixed tree in which the states of spans are merged: which nodes there are, and which are to be made. Pure."""
+"""The fixed tree in which the states of spans are merged. Pure."""
 
 from collections.abc import Set
 from dataclasses import dataclass
@@ -16,9 +16,9 @@ class MergeTree:
     Parameters
     ----------
     n_spans : int
-        Leaves.
+        Number of leaves.
     fan_in : int
-        States merged into one.
+        Number of states merged into one.
     """
 
     n_spans: int
@@ -26,7 +26,7 @@ class MergeTree:
 
     @cached_property
     def widths(self) -> tuple[int, ...]:
-        """Nodes of each level; one in the last."""
+        """Number of nodes of each level; one in the last."""
         widths = [self.n_spans]
         while widths[-1] > 1:
             widths.append(-(-widths[-1] // self.fan_in))
@@ -38,37 +38,37 @@ class MergeTree:
         return len(self.widths) - 1, 0
 
     def has(self, node: Node) -> bool:
-        """Whether there is such a node."""
+        """Tell whether there is such a node."""
         level, number = node
         return 0 <= level < len(self.widths) and 0 <= number < self.widths[level]
 
     def children(self, node: Node) -> tuple[Node, ...]:
-        """What a node above the leaves is merged from, in order."""
+        """Children of a node above the leaves, in order."""
         level, number = node
         first = number * self.fan_in
         return tuple((level - 1, i) for i in range(first, min(first + self.fan_in, self.widths[level - 1])))
 
     def parent(self, node: Node) -> Node:
-        """What a node is merged into."""
+        """Parent of a node."""
         level, number = node
         return level + 1, number // self.fan_in
 
     def spans(self, node: Node) -> range:
-        """Spans whose rows a node's state is of."""
+        """Spans below a node."""
         level, number = node
         stride = self.fan_in**level
         return range(number * stride, min((number + 1) * stride, self.n_spans))
 
     def covered(self, stored: Set[Node]) -> frozenset[int]:
-        """Spans that are in a stored state."""
+        """Spans below stored nodes."""
         return frozenset(span for node in stored for span in self.spans(node))
 
     def outdated(self, stored: Set[Node]) -> list[Node]:
-        """Stored nodes that a stored node above them already holds."""
+        """Stored nodes below other stored nodes."""
         return [node for node in stored if not stored.isdisjoint(self.holders(node)[1:])]
 
     def holders(self, node: Node) -> tuple[Node, ...]:
-        """A node and all above it, from below: those whose states have its rows."""
+        """A node and all nodes above it, from below."""
         found = [node]
         while found[-1] != self.root:
             found.append(self.parent(found[-1]))

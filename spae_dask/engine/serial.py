@@ -7,9 +7,9 @@ from spae_dask.accumulators.base import Accumulator
 from spae_dask.blocks import RowBlocks, nbytes_of_rows
 from spae_dask.engine.checkpoint import Checkpoint
 from spae_dask.engine.events import PassEnded, PassStarted, Resumed, RowsDone, Watcher, ignore
-from spae_dask.engine.kept_pass import KeptPass, LostState
 from spae_dask.engine.layout import PassLayout, Tally
 from spae_dask.engine.merge_tree import MergeTree, Node
+from spae_dask.engine.pass_checkpoint import MissingNode, PassCheckpoint
 from spae_dask.engine.same_rows import SameRows
 from spae_dask.engine.spans import Span
 from spae_dask.engine.sweep import Swept, merge_swept, sweep, unchecked
@@ -70,16 +70,16 @@ class SerialRunner:
         tree: MergeTree,
         accumulator: Accumulator[Any],
         layout: PassLayout,
-        kept: KeptPass | None,
+        kept: PassCheckpoint | None,
         stored: frozenset[Node],
     ) -> Swept:
         """The state of a node of the merge tree: two states a level are held."""
         if kept is not None and node in stored:
             try:
                 return kept.load(node, accumulator)
-            except LostState as lost:
+            except MissingNode as missing:
                 assert self.checkpoint is not None
-                self.checkpoint.lost(kept, lost, accumulator)
+                self.checkpoint.found_missing(kept, missing, accumulator)
         level, number = node
         children = tree.children(node) if level else ()
         if children:

@@ -1,17 +1,17 @@
-"""What dask's tasks do, each in a worker or a thread: sweep a span, load a state, merge states, work on a span."""
+"""The work of dask's tasks, each in a worker or a thread: make the state of a leaf, merge states, work on a span."""
 
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
 from spae_dask.accumulators.base import Accumulator
 from spae_dask.blocks import Block, RowBlocks, nbytes_of_rows
-from spae_dask.engine.handover import TooLate, first_of
-from spae_dask.engine.kept_pass import Found, KeptPass, Merged
 from spae_dask.engine.merge_tree import Node
+from spae_dask.engine.pass_checkpoint import PassCheckpoint
 from spae_dask.engine.spans import Span
-from spae_dask.engine.sweep import BlockWatcher, Swept, merge_swept, sweep, sweep_blocks
+from spae_dask.engine.sweep import BlockWatcher, Swept, merge_swept, sweep
 from spae_dask.engine.threads import one_blas_thread
 from spae_dask.engine.work import HeldBlocks, SpanWork
 
@@ -21,141 +21,149 @@ _GATES: WeakValueDictionary[str, threading.BoundedSemaphore] = WeakValueDictiona
 _GATES_LOCK = threading.Lock()
 
 
-def _gate(token: str, tasks: int) -> threading.BoundedSemaphore:
-    """Semaphore of one run in this process: lets ``tasks`` span tasks hold their blocks and states at once."""
-    with _GATES_LOCK:
-        gate = _GATES.get(token)
-        if gate is None:  # nobody holds it or waits for it
-            gate = _GATES[token] = threading.BoundedSemaphore(tasks)
-        return gate
+class Cancelled(Exception):
+    """Ends a task whose result nobody waits for any more."""
 
 
-def sweep_task(
-    source: RowBlocks,
-    recipe: Accumulator[Any],
-    span: Span,
-    prefetch: bool,
-    gate: tuple[str, int],
-    watch: BlockWatcher | None,
-    kept: KeptPass | None,
-    node: Node,
-    key: str | None = None,
-) -> Found:
-    """The state of a span: swept, unless it is stored; and stored. Under a ``key`` it may be handed in as well.
+@dataclass(frozen=True)
+class Gate:
+    """Limit of the span tasks of one pass that hold their blocks and states at once in one process.
 
-    If a state is stored that it was merged into, that is told instead of reading the rows again.
+    Attributes
+    ----------
+    token : str
+        Identity of the pass.
+    at_once : int
+        Number of tasks inside.
     """
-    # asked here, since only the task's own thread knows which task it is
-    there = kept if kept is not None and kept.may_have() else None
 
-    def swept(wanted: Callable[[], bool]) -> Found:
-        with _gate(*gate), one_blas_thread():
-            found = None if there is None else there.find(node, recipe)
-            if found is None:
-                made = sweep(source, recipe, span, prefetch, _while(wanted, watch))
-                return _kept(made, kept, node) if wanted() else made
-        if watch is not None:
-            watch(span.n_rows, nbytes_of_rows(source, span.n_rows))
-        return found
+    token: str
+    at_once: int
 
-    return swept(_always) if key is None else first_of(key, swept)
+    def semaphore(self) -> threading.BoundedSemaphore:
+        """Semaphore that all tasks of the pass share in this process."""
+        with _GATES_LOCK:
+            gate = _GATES.get(self.token)
+            if gate is None:  # no task holds it or waits for it
+                gate = _GATES[self.token] = threading.BoundedSemaphore(self.at_once)
+            return gate
 
 
-def sweep_lazy_task(
-    recipe: Accumulator[Any],
-    span: Span,
-    gate: tuple[str, int],
-    watch: BlockWatcher | None,
-    kept: KeptPass | None,
-    node: Node,
-    key: str | None,
-    *blocks: Block,
-) -> Found:
-    """The same of blocks that are computed already, so there is nothing to be gained by looking for the state."""
+@dataclass(frozen=True)
+class PassTasks:
+    """Everything but the source that the tasks of a pass share.
 
-    def swept(wanted: Callable[[], bool]) -> Found:
-        with _gate(*gate), one_blas_thread():
-            made = sweep_blocks(blocks, recipe, span.first_row, _while(wanted, watch))
-            return _kept(made, kept, node) if wanted() else made
+    Attributes
+    ----------
+    recipe : Accumulator
+        Accumulator of the pass.
+    kept : PassCheckpoint or None
+        Stored states.
+    gate : Gate
+        Limit of tasks at once.
+    prefetch : bool
+        Read the next block while the present one is reduced.
+    watch : callable or None
+        Receives the rows and bytes of every finished block, if the tasks run in this process.
+    ends : frozenset of Node
+        Nodes whose tasks return no arrays, because nothing but the stored state is wanted.
+    """
 
-    return swept(_always) if key is None else first_of(key, swept)
+    recipe: Accumulator[Any]
+    kept: PassCheckpoint | None
+    gate: Gate
+    prefetch: bool = False
+    watch: BlockWatcher | None = None
+    ends: frozenset[Node] = frozenset()
 
+    def returned(self, node: Node, swept: Swept) -> Swept:
+        """Result of the task of a node."""
+        return Swept({}, swept.read_seconds, swept.compute_seconds) if node in self.ends else swept
 
-def _while(wanted: Callable[[], bool], watch: BlockWatcher | None) -> BlockWatcher:
-    """A watcher of blocks that ends the sweep when its state is not wanted any more, and else tells ``watch``."""
+    def looked_up(self, node: Node) -> Swept | None:
+        """State of a span that a worker finds in the store before it reads the span.
 
-    def told(n_rows: int, nbytes: int) -> None:
-        if not wanted():
-            raise TooLate
-        if watch is not None:
-            watch(n_rows, nbytes)
-
-    return told
+        Dask may run the task again after it lost the worker that had the state, and a backup task runs beside another.
+        """
+        return None if self.kept is None or self.watch is not None else self.kept.find(node, self.recipe)
 
 
 def _always() -> bool:
     return True
 
 
-def load_task(kept: KeptPass, node: Node, recipe: Accumulator[Any]) -> Found:
-    """A state that was stored by an earlier run; what it was merged into, if this task is run when that is done."""
-    return kept.load_or_tell(node, recipe)
+def leaf_task(
+    source: RowBlocks,
+    shared: PassTasks,
+    node: Node,
+    span: Span | None,
+    *blocks: Block,
+    wanted: Callable[[], bool] = _always,
+) -> Swept:
+    """Make a state that is not merged from others: load a stored node, or reduce a span and store its state.
 
+    Parameters
+    ----------
+    source : RowBlocks
+        The matrix.
+    shared : PassTasks
+        The pass.
+    node : Node
+        Node of the merge tree.
+    span : Span or None
+        Span of the leaf; None to load the node.
+    *blocks : ndarray
+        Blocks of the span, if dask computes them.
+    wanted : callable
+        Tells whether the state is still wanted; asked after every block.
 
-def merge_task(recipe: Accumulator[Any], kept: KeptPass | None, node: Node, *parts: Found) -> Found:
-    """States of neighbours as one, which takes their place where they are stored.
-
-    Parts that are merged already are in the state of this node, or of one above it: it was stored before it was lost.
+    Raises
+    ------
+    MissingNode
+        If the node cannot be loaded from the store, or is merged into a stored one.
+    Cancelled
+        If the state is not wanted any more.
     """
-    states = [part for part in parts if isinstance(part, Swept)]
-    if len(states) == len(parts):
-        with one_blas_thread():
-            found: Found = _kept(merge_swept(recipe, states), kept, node)
-    else:
-        assert kept is not None
-        holder = max(part.into for part in parts if isinstance(part, Merged))
-        found = kept.load_or_tell(node, recipe) if holder == node else Merged(holder)
-    if kept is not None:
-        kept.discard(
-            child for child, part in zip(kept.tree.children(node), parts, strict=True) if isinstance(part, Swept)
-        )
-    return found
+    if span is None:
+        assert shared.kept is not None
+        return shared.returned(node, shared.kept.load(node, shared.recipe))
+
+    def watch(n_rows: int, nbytes: int) -> None:
+        if not wanted():
+            raise Cancelled
+        if shared.watch is not None:
+            shared.watch(n_rows, nbytes)
+
+    with shared.gate.semaphore(), one_blas_thread():
+        swept = shared.looked_up(node)
+        if swept is None:
+            swept = sweep(_with_blocks(source, span, blocks), shared.recipe, span, shared.prefetch, watch)
+            if shared.kept is not None:
+                shared.kept.save(node, swept)
+        return shared.returned(node, swept)
 
 
-def _kept(swept: Swept, kept: KeptPass | None, node: Node) -> Swept:
-    if kept is not None:
-        kept.save(node, swept)
-    return swept
+def merge_task(shared: PassTasks, node: Node, *parts: Swept) -> Swept:
+    """Merge the states of a node's children; the merged state replaces theirs in the store."""
+    with one_blas_thread():
+        merged = merge_swept(shared.recipe, parts)
+    if shared.kept is not None:
+        shared.kept.save(node, merged)
+        shared.kept.discard(shared.kept.tree.children(node))
+    return shared.returned(node, merged)
 
 
 def work_task(
-    source: RowBlocks,
-    work: SpanWork[Result],
-    span: Span,
-    gate: tuple[str, int],
-    watch: BlockWatcher | None,
-    *blocks: Block,
+    source: RowBlocks, work: SpanWork[Result], gate: Gate, watch: BlockWatcher | None, span: Span, *blocks: Block
 ) -> Result:
-    """What ``work`` makes of a span."""
-    if isinstance(source, HeldBlocks):
-        source = source.holding(blocks, span.first_block)
-    with _gate(*gate), one_blas_thread():
+    """Do ``work`` on a span."""
+    source = _with_blocks(source, span, blocks)
+    with gate.semaphore(), one_blas_thread():
         result = work(source, span)
     if watch is not None:
         watch(span.n_rows, nbytes_of_rows(source, span.n_rows))
     return result
 
 
-def seconds(swept: Found) -> tuple[float, float]:
-    """Where the time of a sweep went."""
-    return (swept.read_seconds, swept.compute_seconds) if isinstance(swept, Swept) else (0.0, 0.0)
-
-
-def no_seconds(_: Any) -> tuple[float, float]:
-    """That of anything else."""
-    return 0.0, 0.0
-
-
-def as_list(*results: Any) -> list[Any]:
-    """Small results, in order."""
-    return list(results)
+def _with_blocks(source: RowBlocks, span: Span, blocks: tuple[Block, ...]) -> RowBlocks:
+    return source.holding(blocks, span.first_block) if isinstance(source, HeldBlocks) else source

@@ -12,11 +12,11 @@ import scipy
 
 from spae_dask import __version__
 from spae_dask.algorithms.parameters import FitParameters
+from spae_dask.engine.array_parts import ArrayPart
 from spae_dask.engine.checkpoint import Checkpoint
 from spae_dask.engine.memory import format_nbytes
 from spae_dask.engine.plan import Plan
 from spae_dask.engine.recipe_digest import digest_of
-from spae_dask.engine.shares import Share
 from spae_dask.errors import InvalidInput
 from spae_dask.storage.artifacts.fingerprint import fingerprint
 from spae_dask.storage.checkpoints.checkpoint_record import Job, begin_or_resume, remember_parts
@@ -36,12 +36,12 @@ class CheckpointAt:
     ----------
     place : str or Path
         Folder or URL.
-    share : Share or None
+    part : ArrayPart or None
         Part of the spans to reduce; None for all that are missing.
     """
 
     place: Place
-    share: Share | None = None
+    part: ArrayPart | None = None
 
 
 def checkpoint_at(given: object) -> CheckpointAt | None:
@@ -101,9 +101,9 @@ def open_checkpoint(
     versions["machine"] = platform.machine()
     job = Job(kind, _known_by(counted), {**parameters, "strategy": strategy}, versions)
     begin_or_resume(store, job, counted.snapshot)
-    if wanted.share is not None and wanted.share.number:
-        remember_parts(store, wanted.share.of)
-    return Checkpoint(store, wanted.share, digest_of(job.flat()), n_passes)
+    if wanted.part is not None and wanted.part.number:
+        remember_parts(store, wanted.part.of)
+    return Checkpoint(store, wanted.part, digest_of(job.flat()), n_passes)
 
 
 def parameters_of(params: FitParameters) -> dict[str, Any]:

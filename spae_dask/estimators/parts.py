@@ -1,9 +1,9 @@
-"""A fit in parts: processes that know nothing of each other sweep their shares of the spans into one checkpoint."""
+"""A fit in parts: processes that know nothing of each other sweep their parts of the passes into one checkpoint."""
 
 from dataclasses import dataclass
 from typing import Any
 
-from spae_dask.engine.shares import AllWhole, Lacking, NotWhole, Share
+from spae_dask.engine.array_parts import ArrayPart, MissingSpans, PassesComplete, PassIncomplete
 from spae_dask.estimators.sparse_encoder import SparseEncoder
 
 
@@ -13,13 +13,13 @@ class PartDone:
 
     Attributes
     ----------
-    lacking : Lacking or None
+    lacking : MissingSpans or None
         Missing spans of the pass at hand; None if all passes are complete.
     of : int
         Into how many parts the spans are cut.
     """
 
-    lacking: Lacking | None
+    lacking: MissingSpans | None
     of: int
 
     @property
@@ -28,14 +28,14 @@ class PartDone:
         return () if self.lacking is None else parts_missing(self.lacking, self.of)
 
 
-def parts_missing(lacking: Lacking, of: int) -> tuple[int, ...]:
+def parts_missing(lacking: MissingSpans, of: int) -> tuple[int, ...]:
     """Numbers of the parts that have spans which a pass lacks."""
     missing = set(lacking.missing)
-    return tuple(i for i in range(1, of + 1) if not missing.isdisjoint(Share(i, of).spans(lacking.n_spans)))
+    return tuple(i for i in range(1, of + 1) if not missing.isdisjoint(ArrayPart(i, of).spans(lacking.n_spans)))
 
 
-def fit_part(encoder: SparseEncoder, x: Any, share: Share) -> PartDone:
-    """Reduce a share of every pass that can begin. A pass begins when the one before it is complete.
+def fit_part(encoder: SparseEncoder, x: Any, part: ArrayPart) -> PartDone:
+    """Make a part of every pass that can begin. A pass begins when the one before it is complete.
 
     After the last pass no search is made: `spae fit-finish` makes it.
 
@@ -44,19 +44,19 @@ def fit_part(encoder: SparseEncoder, x: Any, share: Share) -> PartDone:
     Parameters
     ----------
     encoder : SparseEncoder
-        Encoder whose ``checkpoint`` is a ``CheckpointAt`` with this share.
+        Encoder whose ``checkpoint`` is a ``CheckpointAt`` with this part.
     x : object
         Anything :func:`spae_dask.open_matrix` opens.
-    share : Share
+    part : ArrayPart
         Part of the spans to reduce.
     """
     try:
         encoder.fit(x)
-    except NotWhole as found:
-        return PartDone(found.args[0], share.of)
-    except AllWhole:
-        return PartDone(None, share.of)
-    return PartDone(None, share.of)
+    except PassIncomplete as found:
+        return PartDone(found.args[0], part.of)
+    except PassesComplete:
+        return PartDone(None, part.of)
+    return PartDone(None, part.of)
 
 
 def listed(parts: tuple[int, ...]) -> str:

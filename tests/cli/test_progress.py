@@ -50,7 +50,7 @@ def test_a_second_run_of_rows_is_a_line_of_its_own_and_not_the_end_of_the_pass()
     meter(RunAgain(1000, 2000, "tcp://10.0.0.1:1", "tcp://10.0.0.2:2", 31.2, 0.48))
     assert stream.getvalue() == (
         "core: rows 1,000 to 1,999 are run again on tcp://10.0.0.2:2: tcp://10.0.0.1:1 has not come to their end, "
-        "and nothing else was finished for 31 s, where half the spans take 0.5 s at most\n"
+        "and nothing else was finished for 31 s; a span takes 0.5 s on average\n"
     )
     assert meter.rows == 1000
 

@@ -90,7 +90,7 @@ def test_a_task_that_kills_every_worker_ends_the_pass_with_its_name_and_the_clus
 ) -> None:
     source = scripted({7: ("killed",)})
     with pytest.raises(
-        PassFailed, match=r"^sums: .*died 2 times.*'(sweep|done)-sums-\w+-000\d\d' \(rows [\d,]+ to .*memory"
+        PassFailed, match=r"^sums: .*died 2 times.*'span-sums-\w+-000\d\d' \(rows [\d,]+ to .*memory"
     ) as caught:
         DaskRunner(source, client, 1).run_pass(Triangular(D), name="sums")
     # it may be a neighbour's name: dask blames every task a dead worker had before it

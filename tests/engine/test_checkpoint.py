@@ -7,24 +7,27 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO
+from weakref import WeakValueDictionary
 
 import numpy as np
 import pytest
+from distributed import Client
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spae_dask.accumulators import Gram, NonFinite, Together, Triangular
+from spae_dask.engine.array_parts import ArrayPart, PassIncomplete
 from spae_dask.engine.checkpoint import Checkpoint
 from spae_dask.engine.distributed import DaskRunner
 from spae_dask.engine.events import Event, Resumed, RowsDone
 from spae_dask.engine.merge_tree import MergeTree
 from spae_dask.engine.recipe_digest import digest_of
 from spae_dask.engine.serial import SerialRunner
-from spae_dask.engine.shares import NotWhole, Share
 from spae_dask.engine.state_bytes import UnusableState, read_state, state_bytes
 from spae_dask.engine.sweep import Swept
 from spae_dask.errors import CheckpointWarning, StorageError
 from tests.accumulators.recipes import RECIPES
+from tests.conftest import ClusterOpener
 from tests.engine.bits import bits
 from tests.estimators.sources import Watched
 
@@ -34,8 +37,23 @@ X = np.random.default_rng(0).standard_normal((N, D)) + 3
 RECIPE = Together({"nonfinite": NonFinite(D), "core": Triangular(D)})
 
 
+_HERE: WeakValueDictionary[int, Any] = WeakValueDictionary()
+
+
+class Here:
+    """An object of which no copies are made: workers of this process are given the object itself."""
+
+    def __reduce__(self) -> Any:
+        _HERE[id(self)] = self
+        return _here, (id(self),)
+
+
+def _here(number: int) -> Any:
+    return _HERE[number]
+
+
 @dataclass
-class Held:
+class Held(Here):
     """A store in a dictionary, which may fail from its n-th write of a state on."""
 
     kept: dict[str, bytes] = field(default_factory=dict)
@@ -82,14 +100,29 @@ def one_block_a_span(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("spae_dask.engine.layout.fan_in_for", lambda state_nbytes: 3)
 
 
-def source() -> Watched:
-    return Watched(X, ROWS)
+class Rows(Here, Watched):
+    """Rows that all readers of this process share."""
+
+
+def source() -> Rows:
+    return Rows(X, ROWS)
+
+
+CLIENTS: list[Client] = []
+
+
+@pytest.fixture(scope="module", autouse=True)
+def client(open_cluster: ClusterOpener) -> Iterator[None]:
+    """Of two workers in this process."""
+    CLIENTS.append(open_cluster(2, processes=False))
+    yield
+    CLIENTS.clear()
 
 
 def runner_of(kind: str, rows: Any, checkpoint: Checkpoint | None, watch: Any = lambda event: None) -> Any:
     if kind == "serial":
         return SerialRunner(rows, watch, checkpoint)
-    return DaskRunner(rows, None, 2, watch, checkpoint)
+    return DaskRunner(rows, None if kind == "threads" else CLIENTS[0], 2, watch, checkpoint)
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +134,8 @@ def wanted() -> Any:
         return bits(SerialRunner(source()).run_pass(RECIPE, "core"))
 
 
-KINDS = pytest.mark.parametrize("kind", ["serial", "threads"])
+DASK_KINDS = pytest.mark.parametrize("kind", ["threads", "cluster"])
+KINDS = pytest.mark.parametrize("kind", ["serial", "threads", "cluster"])
 
 
 @KINDS
@@ -162,7 +196,7 @@ def test_whichever_states_are_there_the_bits_are_the_same(
     names = sorted(name for name in every_state if name.endswith(".state"))
     there = data.draw(st.sets(st.sampled_from(names)))
     broken = data.draw(st.sets(st.sampled_from(sorted(there)))) if there else set()
-    kind = data.draw(st.sampled_from(["serial", "threads"]))
+    kind = data.draw(st.sampled_from(["serial", "threads", "cluster"]))
     store = Held({name: every_state[name][:-5] if name in broken else every_state[name] for name in there})
     rows = source()
     with warnings.catch_warnings():
@@ -218,7 +252,10 @@ def test_the_state_of_other_rows_under_a_wrong_name_is_not_believed(kind: str, w
         assert bits(runner_of(kind, source(), Checkpoint(store)).run_pass(RECIPE, "core")) == wanted
 
 
-def test_a_state_merged_by_another_run_meanwhile_is_found_again(every_state: dict[str, bytes], wanted: Any) -> None:
+@DASK_KINDS
+def test_a_state_merged_by_another_run_meanwhile_is_found_again(
+    kind: str, every_state: dict[str, bytes], wanted: Any
+) -> None:
     class Overtaken(Held):
         """When the first state is opened, another run has just merged the group it was in."""
 
@@ -232,25 +269,27 @@ def test_a_state_merged_by_another_run_meanwhile_is_found_again(every_state: dic
 
     store = Overtaken({name: data for name, data in every_state.items() if "/0-" in name})
     rows = source()
-    assert bits(runner_of("threads", rows, Checkpoint(store)).run_pass(RECIPE, "core")) == wanted
+    assert bits(runner_of(kind, rows, Checkpoint(store)).run_pass(RECIPE, "core")) == wanted
     assert rows.reads == []
 
 
-def test_a_store_that_loses_all_it_lists_ends_the_pass(every_state: dict[str, bytes]) -> None:
+@DASK_KINDS
+def test_a_store_that_loses_all_it_lists_ends_the_pass(kind: str, every_state: dict[str, bytes]) -> None:
     class Ghosts(Held):
         def open(self, path: str) -> Any:
             raise FileNotFoundError(errno.ENOENT, path)
 
     with pytest.raises(StorageError, match="keep getting lost"):
-        runner_of("threads", source(), Checkpoint(Ghosts(dict(every_state)))).run_pass(RECIPE, "core")
+        runner_of(kind, source(), Checkpoint(Ghosts(dict(every_state)))).run_pass(RECIPE, "core")
 
 
-def test_the_watcher_is_told_what_was_done_before(every_state: dict[str, bytes]) -> None:
+@DASK_KINDS
+def test_the_watcher_is_told_what_was_done_before(kind: str, every_state: dict[str, bytes]) -> None:
     events: list[Event] = []
     store = Held(
         {name: data for name, data in every_state.items() if name.endswith(("1-00000.state", "0-00019.state"))}
     )
-    runner_of("threads", source(), Checkpoint(store), events.append).run_pass(RECIPE, "core")
+    runner_of(kind, source(), Checkpoint(store), events.append).run_pass(RECIPE, "core")
     (resumed,) = (event for event in events if isinstance(event, Resumed))
     n_rows = 3 * ROWS + N - 19 * ROWS
     assert resumed == Resumed(4, N_SPANS, n_rows, n_rows * D * 8)
@@ -265,18 +304,19 @@ def test_another_recipe_at_the_same_place_starts_anew_and_says_so() -> None:
         runner_of("threads", rows, Checkpoint(store)).run_pass(Gram(D), "core")
     assert len(rows.reads) == N_SPANS
     with pytest.raises(StorageError, match="machines of one kind"):
-        runner_of("threads", rows, Checkpoint(store, Share(1, 2))).run_pass(Gram(D), "core")
+        runner_of("threads", rows, Checkpoint(store, ArrayPart(1, 2))).run_pass(Gram(D), "core")
 
 
+@DASK_KINDS
 @pytest.mark.parametrize("of", [1, 2, 3, 7, 40])
-def test_parts_in_any_order_put_together_have_the_bits_of_one_run(of: int, wanted: Any) -> None:
+def test_parts_in_any_order_put_together_have_the_bits_of_one_run(kind: str, of: int, wanted: Any) -> None:
     store, reads = Held(), []
     for number in np.random.default_rng(of).permutation(np.arange(1, of + 1)).tolist():
         rows = source()
-        left = N_SPANS - len(reads) - len(Share(number, of).spans(N_SPANS))
-        part = runner_of("threads", rows, Checkpoint(store, Share(number, of)))
+        left = N_SPANS - len(reads) - len(ArrayPart(number, of).spans(N_SPANS))
+        part = runner_of(kind, rows, Checkpoint(store, ArrayPart(number, of)))
         if left:
-            with pytest.raises(NotWhole) as caught:
+            with pytest.raises(PassIncomplete) as caught:
                 part.run_pass(RECIPE, "core")
             assert len(caught.value.args[0].missing) == left
         else:
@@ -284,14 +324,14 @@ def test_parts_in_any_order_put_together_have_the_bits_of_one_run(of: int, wante
         reads += rows.reads
     assert sorted(reads) == list(range(N_SPANS))
     rows = source()
-    assert bits(runner_of("threads", rows, Checkpoint(store, Share(0, 1))).run_pass(RECIPE, "core")) == wanted
+    assert bits(runner_of(kind, rows, Checkpoint(store, ArrayPart(0, 1))).run_pass(RECIPE, "core")) == wanted
     assert rows.reads == []
 
 
 def test_the_part_that_is_none_sweeps_nothing_and_says_what_is_missing() -> None:
     store, rows = Held(), source()
-    with pytest.raises(NotWhole) as caught:
-        runner_of("threads", rows, Checkpoint(store, Share(0, 1))).run_pass(RECIPE, "core")
+    with pytest.raises(PassIncomplete) as caught:
+        runner_of("threads", rows, Checkpoint(store, ArrayPart(0, 1))).run_pass(RECIPE, "core")
     assert caught.value.args[0].missing == tuple(range(N_SPANS))
     assert rows.reads == []
 

@@ -152,11 +152,13 @@ def test_bytes_of_a_block_are_those_it_holds() -> None:
 
 LEAVE = """
 import sys, threading, time
+from functools import partial
 import numpy as np
 from spae_dask.accumulators import Triangular
 from spae_dask.blocks import ArrayBlocks
 from spae_dask.engine.spans import Span
-from spae_dask.engine.tasks import sweep_task
+from spae_dask.engine.cancelling import until_cancelled
+from spae_dask.engine.tasks import Gate, PassTasks, leaf_task
 
 begun = threading.Event()
 
@@ -167,8 +169,9 @@ class Hangs(ArrayBlocks):
             time.sleep(300)
         return super().read(i)
 
-task = (Hangs(np.ones((40, 2)), 10), Triangular(2), Span(0, 4, 0, 40), sys.argv[1] == "ahead", ("t", 1), None, None)
-threading.Thread(target=sweep_task, args=(*task, (0, 0), "key"), daemon=True).start()
+shared = PassTasks(Triangular(2), None, Gate("t", 1), sys.argv[1] == "ahead")
+make = partial(leaf_task, Hangs(np.ones((40, 2)), 10), shared, (0, 0), Span(0, 4, 0, 40))
+threading.Thread(target=until_cancelled, args=(make, lambda: True), daemon=True).start()
 assert begun.wait(60)
 """
 

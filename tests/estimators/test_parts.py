@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from spae_dask import ColumnSelector, SparseEncoder
 from spae_dask.blocks import ArrayBlocks
 from spae_dask.engine import spans
-from spae_dask.engine.shares import NotWhole, Share
+from spae_dask.engine.array_parts import ArrayPart, PassIncomplete
 from spae_dask.errors import OtherCheckpoint, StorageError
 from spae_dask.estimators.checkpointing import CheckpointAt
 from spae_dask.estimators.parts import PartDone, fit_part
@@ -110,12 +110,12 @@ CASES += [pytest.param(name, "sparse", marks=pytest.mark.slow) for name in ("fas
 
 
 def do_part(name: str, place: Path, number: int, of: int, rows: Any) -> PartDone:
-    share = Share(number, of)
+    share = ArrayPart(number, of)
     return fit_part(encoder_of(name, CheckpointAt(place, share)), rows, share)
 
 
 def finish(name: str, place: Path, rows: Any) -> SparseEncoder:
-    return encoder_of(name, CheckpointAt(place, Share(0, 1))).fit(rows)
+    return encoder_of(name, CheckpointAt(place, ArrayPart(0, 1))).fit(rows)
 
 
 @pytest.mark.parametrize(("name", "kind"), CASES)
@@ -132,7 +132,7 @@ def test_parts_put_together_have_the_bits_of_one_fit(name: str, kind: str, tmp_p
         try:
             found = finish(name, place, rows)
             break
-        except NotWhole:
+        except PassIncomplete:
             assert len(rows.reads) == SAMPLED
     assert bits(found) == bits(whole)
     assert sorted(reads) == sorted(wanted.reads)
@@ -144,7 +144,7 @@ def test_more_parts_than_spans_do_no_harm(tmp_path: Path) -> None:
     name, place, n_spans, of = "batch", tmp_path / "kept", N // ROWS, 25
     for number in range(1, of + 1):
         do_part(name, place, number, of, rows_of(name))
-    assert sum(bool(Share(number, of).spans(n_spans)) for number in range(1, of + 1)) == n_spans
+    assert sum(bool(ArrayPart(number, of).spans(n_spans)) for number in range(1, of + 1)) == n_spans
     assert bits(finish(name, place, rows_of(name))) == bits(encoder_of(name).fit(rows_of(name)))
 
 
@@ -153,13 +153,13 @@ def test_more_parts_than_spans_do_no_harm(tmp_path: Path) -> None:
 )
 def test_a_part_that_finds_all_passes_whole_searches_for_no_encoder(name: str, tmp_path: Path) -> None:
     place = tmp_path / "kept"
-    with pytest.raises(NotWhole):
+    with pytest.raises(PassIncomplete):
         finish(name, place, rows_of(name))
     while do_part(name, place, 1, 1, rows_of(name)).lacking is not None:
         pass
-    at, rows = CheckpointAt(place, Share(1, 1)), rows_of(name)
+    at, rows = CheckpointAt(place, ArrayPart(1, 1)), rows_of(name)
     encoder = encoder_of(name, at)
-    assert fit_part(encoder, rows, Share(1, 1)) == PartDone(None, 1)
+    assert fit_part(encoder, rows, ArrayPart(1, 1)) == PartDone(None, 1)
     assert len(rows.reads) == SAMPLED
     assert not hasattr(encoder, "components_")
     assert bits(finish(name, place, rows_of(name))) == bits(encoder_of(name).fit(rows_of(name)))
@@ -183,7 +183,7 @@ def test_a_part_that_died_anywhere_and_is_started_again_ends_well_and_reads_only
                 raise Killed
         write(self, path, pieces)
 
-    first, n_mine = rows_of(name), len(Share(2, 4).spans(N // ROWS))
+    first, n_mine = rows_of(name), len(ArrayPart(2, 4).spans(N // ROWS))
     with monkeypatch.context() as patch:
         patch.setattr(LocalStates, "write", dying)
         try:
@@ -256,7 +256,7 @@ def test_parts_of_different_data_that_begin_at_the_same_moment_are_never_put_tog
         )
     assert all(isinstance(each, PartDone | OtherCheckpoint | StorageError) for each in (one, two)), (one, two)
     for rows in (Watched(X, ROWS), Watched(X + 1.0, ROWS)):
-        with pytest.raises((NotWhole, OtherCheckpoint, StorageError)):
+        with pytest.raises((PassIncomplete, OtherCheckpoint, StorageError)):
             finish("gram", place, rows)
 
 

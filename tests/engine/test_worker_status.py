@@ -5,11 +5,11 @@ import time
 import pytest
 from distributed import Client, LocalCluster
 
-from spae_dask.engine.holders import Holder, allowed_places, idle_places
+from spae_dask.engine.worker_status import WorkerStatus, allowed_workers, idle_workers
 
 
-def busy(address: str, n: int, *, threads: int = 1, silence: float = 0.0, running: bool = True) -> Holder:
-    return Holder(address, threads, tuple(f"{address}-{i}" for i in range(n)), silence, running)
+def busy(address: str, n: int, *, threads: int = 1, silence: float = 0.0, running: bool = True) -> WorkerStatus:
+    return WorkerStatus(address, threads, tuple(f"{address}-{i}" for i in range(n)), silence, running)
 
 
 @pytest.mark.parametrize(
@@ -28,9 +28,9 @@ def busy(address: str, n: int, *, threads: int = 1, silence: float = 0.0, runnin
     ],
 )
 def test_spans_are_run_again_only_if_half_of_the_threads_have_nothing_to_do(
-    holders: list[Holder], places: list[str]
+    holders: list[WorkerStatus], places: list[str]
 ) -> None:
-    assert idle_places(holders) == places
+    assert idle_workers(holders) == places
 
 
 def test_where_a_task_may_run_is_what_the_scheduler_makes_of_the_user_s_words() -> None:
@@ -53,7 +53,7 @@ def test_where_a_task_may_run_is_what_the_scheduler_makes_of_the_user_s_words() 
         deadline = time.monotonic() + 30
         found: dict[str, frozenset[str] | None] = {}
         while len(found) < len(keys) and time.monotonic() < deadline:  # the scheduler may not have all of them yet
-            found = allowed_places(client, client.sync, [*keys.values(), "unknown"])
+            found = allowed_workers(client, client.sync, [*keys.values(), "unknown"])
     assert {name: found[key] for name, key in keys.items()} == {
         "anywhere": None,
         "on one": {first},
@@ -62,7 +62,7 @@ def test_where_a_task_may_run_is_what_the_scheduler_makes_of_the_user_s_words() 
         "with what is nowhere": set(),
     }
     assert len(found) == len(keys)
-    assert allowed_places(client, lambda question: None, list(keys.values())) == {}
+    assert allowed_workers(client, lambda question: None, list(keys.values())) == {}
 
 
 def _same(number: int) -> int:

@@ -4,8 +4,8 @@ import ctypes
 import os
 import signal
 import subprocess
-import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,13 +23,13 @@ from spae_dask.accumulators import Triangular
 from spae_dask.accumulators.base import Rows, State
 from spae_dask.clusters.local import local_cluster
 from spae_dask.clusters.running import running_scheduler
-from spae_dask.engine import holders, silence, stragglers, watchdog
+from spae_dask.engine import monitor, unresponsive, worker_status
 from spae_dask.engine.checkpoint import Checkpoint
 from spae_dask.engine.distributed import DaskRunner
 from spae_dask.engine.events import Event, RowsDone, RunAgain
-from spae_dask.engine.holders import Holder
 from spae_dask.engine.serial import SerialRunner
 from spae_dask.engine.spans import Span, cut_spans
+from spae_dask.engine.worker_status import WorkerStatus
 from spae_dask.errors import SlowClusterWarning, StorageError
 from spae_dask.storage.checkpoints.state_store import LocalStates
 from spae_dask.storage.sources.dask_blocks import DaskBlocks
@@ -50,10 +50,10 @@ Act = Callable[[], object]
 def one_block_a_span_and_little_patience(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("spae_dask.engine.spans.MIN_SPAN_NBYTES", 1)
     monkeypatch.setattr("spae_dask.engine.spans.STATE_WORTH", 0)
-    monkeypatch.setattr(watchdog, "CHECK_SECONDS", 0.2)
-    monkeypatch.setattr(stragglers, "STRAGGLER_SECONDS", 1.0)
-    monkeypatch.setattr(holders, "SILENT_SECONDS", 60.0)
-    monkeypatch.setattr(silence, "SURE_SECONDS", 0.5)
+    monkeypatch.setattr(monitor, "CHECK_SECONDS", 0.2)
+    monkeypatch.setattr(monitor, "STRAGGLER_SECONDS", 1.0)
+    monkeypatch.setattr(worker_status, "SILENT_SECONDS", 60.0)
+    monkeypatch.setattr(unresponsive, "SURE_SECONDS", 0.5)
 
 
 @pytest.fixture
@@ -149,8 +149,8 @@ def test_the_first_run_counts_if_it_ends_before_the_second_and_a_fault_of_the_se
 def test_a_span_is_run_again_once_and_then_told_of(
     scripted: Callable[..., Scripted], store: ZarrBlocks, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watchdog, "SLOW_SECONDS", 2.0)
-    monkeypatch.setattr(watchdog, "SLOW_FACTOR", 2)
+    monkeypatch.setattr(monitor, "SLOW_SECONDS", 2.0)
+    monkeypatch.setattr(monitor, "SLOW_FACTOR", 2)
     source, told = scripted({7: ("very slow",)}), Told()
     with pytest.warns(SlowClusterWarning, match=r"^sums: no span has been finished for .*350 to 399"):
         found = DaskRunner(source, client, 1, told).run_pass(Triangular(D), name="sums")
@@ -162,8 +162,9 @@ def test_a_span_is_run_again_once_and_then_told_of(
 def test_what_a_second_run_failed_with_is_told_while_the_first_is_waited_for(
     scripted: Callable[..., Scripted], store: ZarrBlocks, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watchdog, "SLOW_SECONDS", 2.5)
-    monkeypatch.setattr(watchdog, "SLOW_FACTOR", 2)
+    monkeypatch.setattr(monitor, "STRAGGLER_FACTOR", 1)
+    monkeypatch.setattr(monitor, "SLOW_SECONDS", 2.0)
+    monkeypatch.setattr(monitor, "SLOW_FACTOR", 1)
     source = scripted({7: ("very slow", "storage error")})
     with pytest.warns(SlowClusterWarning, match=r"350 to 399.* failed: chunk 'c/3/0' cannot be read\. Still waiting"):
         found = DaskRunner(source, client, 1).run_pass(Triangular(D))
@@ -173,7 +174,7 @@ def test_what_a_second_run_failed_with_is_told_while_the_first_is_waited_for(
 def test_a_store_that_is_slow_for_all_gets_no_second_reader(
     scripted: Callable[..., Scripted], store: ZarrBlocks, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stragglers, "STRAGGLER_SECONDS", 0.1)
+    monkeypatch.setattr(monitor, "STRAGGLER_SECONDS", 0.1)
     source, told = scripted(dict.fromkeys(range(N_BLOCKS), ("a second",))), Told()
     found = DaskRunner(source, client, 1, told).run_pass(Triangular(D))
     assert bits(found) == expected(store)
@@ -318,11 +319,13 @@ def test_a_worker_that_is_stopped_in_the_middle_of_a_span_is_taken_for_dead(
     client: Client,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(holders, "SILENT_SECONDS", 5.0)
+    monkeypatch.setattr(worker_status, "SILENT_SECONDS", 5.0)
     stopped: subprocess.Popen[bytes] = processes.processes[1]
     source = scripted(dict.fromkeys(range(N_BLOCKS), ("slow",)))
     told = Told(lambda: os.kill(stopped.pid, signal.SIGSTOP))
-    with pytest.warns(SlowClusterWarning, match=r"^sums: nothing has been heard for \d+ seconds of tcp://.* \(rows "):
+    with pytest.warns(
+        SlowClusterWarning, match=r"^sums: nothing has been heard for \d+ seconds of tcp://.*run again by others"
+    ):
         found = DaskRunner(source, client, 1, told).run_pass(Triangular(D), name="sums")
     assert bits(found) == expected(store)
     assert len(client.scheduler_info()["workers"]) == 1
@@ -342,7 +345,7 @@ def test_states_that_a_stopped_worker_holds_are_made_again(
     client: Client,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(holders, "SILENT_SECONDS", 5.0)
+    monkeypatch.setattr(worker_status, "SILENT_SECONDS", 5.0)
     stopped = processes.processes[1]
     source = scripted(dict.fromkeys(range(N_BLOCKS), ("slow",)))
 
@@ -361,7 +364,7 @@ def test_states_that_a_stopped_worker_holds_are_made_again(
 def test_a_nanny_starts_a_stopped_worker_again_and_a_cluster_with_a_stopped_one_closes(
     scripted: Callable[..., Scripted], store: ZarrBlocks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(holders, "SILENT_SECONDS", 5.0)
+    monkeypatch.setattr(worker_status, "SILENT_SECONDS", 5.0)
     with local_cluster(2, 1 << 30) as client:
         client.wait_for_workers(2, timeout=60)
         stopped, other = client.run(os.getpid).values()
@@ -401,7 +404,7 @@ def test_a_worker_whose_merge_lets_nobody_else_run_is_not_taken_for_dead(
     with local_cluster(3, 1 << 30) as client:
         client.wait_for_workers(3, timeout=60)
         DaskRunner(store, client, 1).run_pass(Triangular(D))  # each has loaded its libraries, in silence
-        monkeypatch.setattr(holders, "SILENT_SECONDS", 3.0)
+        monkeypatch.setattr(worker_status, "SILENT_SECONDS", 3.0)
         before = client.run(os.getpid)
         found = DaskRunner(store, client, 1).run_pass(SilentMerge(D, N, True))
         assert bits(found) == expected(store)
@@ -415,7 +418,7 @@ def test_what_silences_every_worker_that_it_is_on_costs_one_where_no_nanny_can_t
     processes.worker(client.scheduler.address)
     client.wait_for_workers(3, timeout=60)
     DaskRunner(store, client, 1).run_pass(Triangular(D))
-    monkeypatch.setattr(holders, "SILENT_SECONDS", 4.0)
+    monkeypatch.setattr(worker_status, "SILENT_SECONDS", 4.0)
     with pytest.warns(SlowClusterWarning, match=r"nothing has been heard") as told:
         found = DaskRunner(store, client, 1).run_pass(SilentMerge(D, N, False))
     assert bits(found) == expected(store)
@@ -423,117 +426,77 @@ def test_what_silences_every_worker_that_it_is_on_costs_one_where_no_nanny_can_t
     assert len(client.scheduler_info()["workers"]) == 2
 
 
-def busy(address: str, n: int, threads: int) -> Holder:
-    return Holder(address, threads, tuple(f"{address}-{i}" for i in range(n)))
+def busy(address: str, n: int, threads: int) -> WorkerStatus:
+    return WorkerStatus(address, threads, tuple(f"{address}-{i}" for i in range(n)))
 
 
 class Answers:
-    """Stands for a client that starts nothing."""
+    """Stands for a client of a cluster whose scheduler knows where tasks may run."""
 
-    def __init__(self) -> None:
-        self.places: list[str] = []
-        self.allowed: dict[str, frozenset[str] | None] = {}
+    def __init__(self, allowed: dict[str, frozenset[str] | None]) -> None:
+        self.allowed = allowed
+        self.scheduler = SimpleNamespace()
 
-    def compute(self, place: str, optimize_graph: bool) -> str:
-        assert not optimize_graph
-        self.places.append(place)
-        return place
+    def sync(self, question: Any, callback_timeout: float) -> Any:
+        return question()
 
     def _run_on_scheduler(self, act: Any, keys: tuple[str, ...]) -> dict[str, frozenset[str] | None]:
-        return self.allowed | {key: None for key in keys if key not in self.allowed}
+        return {key: self.allowed.get(key) for key in keys}
+
+
+def backups(statuses: list[WorkerStatus], n_spans: int, allowed: dict[str, Any] | None = None) -> tuple[Any, Told]:
+    """A monitor that has looked twice, and what it told."""
+    told, begun = Told(), []
+    spans = {f"a-{i}": Span(i, i + 1, 10 * i, 10 * i + 10) for i in range(n_spans)}
+    watching = monitor.Monitor(Answers(allowed or {}), "sums", spans, n_spans, told)
+
+    def back_up(key: str, worker: str) -> bool:
+        if (first := key not in [each for each, _ in begun]) is True:
+            begun.append((key, worker))
+        return first
+
+    watching.back_up = back_up
+    for _ in range(2):
+        watching._start_backups(statuses, 9.0, 1.0)
+    return begun, told
 
 
 def test_a_span_is_run_again_once_on_another_worker_and_few_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stragglers, "MOST_SECOND_RUNS", 3)
-    client, told = Answers(), Told()
-    spans = {f"a-{i}": Span(i, i + 1, 10 * i, 10 * i + 10) for i in range(5)}
-    again = stragglers.Stragglers(client, spans, lambda key, place: place, told, lambda question: question())
-    holders = [busy("a", 5, 8), busy("b", 0, 2), busy("c", 0, 8)]
-    again.run_again(holders[:1], 9.0, 1.0)
-    assert client.places == []  # its own threads are no other worker
-    for _ in range(2):
-        again.run_again(holders, 9.0, 1.0)
-    assert client.places == ["b", "b", "c"]
+    monkeypatch.setattr(monitor, "MOST_BACKUPS", 3)
+    statuses = [busy("a", 5, 8), busy("b", 0, 2), busy("c", 0, 8)]
+    assert backups(statuses[:1], 5)[0] == []  # its own threads are no other worker
+    begun, told = backups(statuses, 5)
+    assert begun == [("a-0", "b"), ("a-1", "b"), ("a-2", "c")]
     assert [(each.first_row, each.slow_worker) for each in told.again] == [(0, "a"), (10, "a"), (20, "a")]
 
 
-def test_a_span_is_run_again_where_its_first_run_may_be_and_nowhere_if_that_is_not_known() -> None:
-    client, told = Answers(), Told()
-    spans = {f"a-{i}": Span(i, i + 1, 10 * i, 10 * i + 10) for i in range(3)}
-    client.allowed = {"a-0": frozenset("ac"), "a-1": frozenset("a")}
-    holders = [busy("a", 3, 3), busy("b", 0, 2), busy("c", 0, 2)]
-    for ask in (lambda question: None, lambda question: question()):
-        again = stragglers.Stragglers(client, spans, lambda key, place: place, told, ask)
-        again.run_again(holders, 9.0, 1.0)
-    assert [(each.first_row, each.worker) for each in told.again] == [(0, "c"), (20, "b")]
+def test_a_span_is_run_again_where_its_first_run_may_be() -> None:
+    statuses = [busy("a", 3, 3), busy("b", 0, 2), busy("c", 0, 2)]
+    begun, _ = backups(statuses, 3, {"a-0": frozenset("ac"), "a-1": frozenset("a")})
+    assert begun == [("a-0", "c"), ("a-2", "b")]
 
 
-class Stuck:
-    """Stands for a client of a cluster that has a second run ended well, and for the scheduler's answers."""
-
-    def __init__(self) -> None:
-        self.asked: list[str] = []
-        self.held = {"a": [], "b": ["x", "sweep-1"]}
-        self.answers = threading.Event()
-        self.scheduler = SimpleNamespace(processing=lambda: self.held)
-
-    def compute(self, place: str, optimize_graph: bool) -> Any:
-        return SimpleNamespace(status="finished", key=f"again-{place}")
-
-    def _run_on_scheduler(self, act: Any, keys: tuple[str, ...]) -> dict[str, None]:
-        return dict.fromkeys(keys)
-
-    def who_has(self, futures: list[Any]) -> dict[str, list[str]]:
-        return {each.key: ["a"] for each in futures}
-
-    def run(self, act: Any, key: str, second: str, places: list[str], workers: list[str]) -> None:
-        assert (key, second, places) == ("sweep-1", "again-a", ["a"])
-        self.asked += workers
-        if workers == ["b"]:
-            self.answers.wait(60)
-
-
-def test_a_worker_that_has_the_task_is_told_of_the_state_once_at_a_time_and_again_while_it_has_the_task(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(stragglers, "HAND_SECONDS", 0.0)
-    client = Stuck()
-    spans = {"sweep-1": Span(0, 1, 0, 10)}
-    second = stragglers.Stragglers(client, spans, lambda key, place: place, Told(), lambda question: question())
-    second.run_again([Holder("b", 1, ("sweep-1",)), Holder("a", 1)], 9.0, 1.0)
-    for _ in range(5):
-        second.hand_over()
-    assert wait_until(lambda: client.asked == ["b"])
-    client.held = {"b": [], "c": ["sweep-1"]}  # it was taken from one that does not answer
-    second.hand_over()
-    assert wait_until(lambda: client.asked == ["b", "c"])
-    assert wait_until(lambda: second.hand_over() or client.asked[-2:] == ["c", "c"])
-    client.answers.set()
-    client.held = {"b": ["sweep-1"]}
-    assert wait_until(lambda: second.hand_over() or client.asked[-1] == "b")
-    monkeypatch.setattr(stragglers, "HAND_SECONDS", 60.0)
-    client.asked.clear()
-    second.hand_over()
-    assert client.asked == []
-
-
-def test_a_second_state_is_kept_no_longer_than_its_span_is_not_done(
+def test_of_two_tasks_of_a_span_the_one_that_lost_is_let_go(
     scripted: Callable[..., Scripted], store: ZarrBlocks, client: Client
 ) -> None:
     source = scripted({7: ("hangs", "read"), 9: ("very slow", "a second")})
-    held: list[str] = []
+    left: list[bool] = []
 
     def watch(event: Event) -> None:
         told(event)
         if told.done == N_BLOCKS and isinstance(event, RowsDone):
-            assert wait_until(lambda: not [key for key in client.run_on_scheduler(_keys) if key.startswith("again-")])
-            held.append("none")
+            left.append(wait_until(lambda: max(_tasks_of_spans(client).values()) == 1))
 
     told = Told()
     found = DaskRunner(source, client, 1, watch).run_pass(Triangular(D))
     assert bits(found) == expected(store)
     assert {350, 450} >= {each.first_row for each in told.again if each.first_row in (350, 450)} != set()
-    assert held == ["none"]
+    assert left == [True]
+
+
+def _tasks_of_spans(client: Client) -> Counter[str]:
+    keys = [key.split("-") for key in client.run_on_scheduler(_keys)]
+    return Counter(words[-1] for words in keys if words[0] in ("span", "backup"))
 
 
 def _keys(dask_scheduler: Any) -> list[str]:

@@ -1,9 +1,9 @@
-"""What is done about workers that are not heard of any more: they are taken for dead, unless they compute.
+"""Replaces unresponsive workers, unless they compute.
 
-A worker that was not heard of for `SILENT_SECONDS` while others were is taken for dead: not only its span is waited
-for then, but the states that it holds. Dask does the same, after five minutes. But many a routine of LAPACK lets no
-other thread of its process run, not even the one that says that the worker is there; so its nanny is asked whether it
-computes, and what made one worker silent is left alone on the next.
+A worker without a sign of life for `SILENT_SECONDS`, while others give one, is taken for dead: the pass waits for its
+span and for the states that it holds. Dask does the same after five minutes. But many LAPACK routines let no other
+thread of their process run, not even the one that sends heartbeats. So the nanny is asked whether its worker computes,
+and tasks that made one worker unresponsive protect the next one that has them.
 """
 
 import asyncio
@@ -17,33 +17,33 @@ from typing import Any
 import psutil
 from distributed import Client, Nanny
 
-from spae_dask.engine.holders import Ask, Holder, idle_places
+from spae_dask.engine.worker_status import Ask, WorkerStatus, idle_workers
 
 SURE_SECONDS = 8.0
-"""It must stay so for this long: after a computer has slept, or its clock was set, each looks silent for a moment."""
+"""A worker must stay silent for this long: every worker looks silent for a moment after a computer has slept."""
 
 NANNY_SECONDS = 5.0
-"""How long a nanny may take to answer."""
+"""Time limit of the answer of a nanny."""
 
 WORK_SECONDS = 1.0
 WORK_SHARE = 0.02
-"""A process computes if it uses this share of a processor in this time: little, where many share few."""
+"""A process computes if it uses this share of a processor in this time; the share is small on a crowded machine."""
 
 KILL_SECONDS = 10.0
-"""How long a nanny may take to end its worker; without an answer the worker is taken out all the same."""
+"""Time limit for a nanny to end its worker; without an answer the scheduler forgets the worker all the same."""
 
 MOST_DEAD = 8
-"""Workers taken for dead in a pass."""
+"""Number of workers taken for dead in a pass."""
 
 
 @dataclass
-class Silence:
-    """Silent workers of a pass.
+class Unresponsive:
+    """Unresponsive workers of a pass.
 
     Parameters
     ----------
     client : distributed.Client
-        Where the pass runs.
+        Client of the cluster.
     ask : callable
         Asks the scheduler a question, and gives up after a while.
     """
@@ -54,16 +54,16 @@ class Silence:
     _suspect: set[Any] = field(default_factory=set)
     _n_dead: int = 0
 
-    def take_out(self, holders: Sequence[Holder]) -> list[Holder]:
-        """Have workers that are not heard of ended, or forgotten; these. What they had, others are given."""
+    def take_out(self, statuses: Sequence[WorkerStatus]) -> list[WorkerStatus]:
+        """End unresponsive workers, or have the scheduler forget them, and give these; others get their tasks."""
         now = time.monotonic()
-        known = ((each.address, each.last_seen) for each in holders if each.is_silent)
+        known = ((each.address, each.last_seen) for each in statuses if each.is_silent)
         self._since = {one: self._since.get(one, now) for one in known}
-        if not self._since or not idle_places(holders):
+        if not self._since or not idle_workers(statuses):
             return []
         dead = [
             each
-            for each in holders
+            for each in statuses
             if each.is_silent
             and now - self._since[each.address, each.last_seen] >= SURE_SECONDS
             and self._suspect.isdisjoint(each.keys)
@@ -86,7 +86,7 @@ class Silence:
         return dead
 
     async def _at_work(self, addresses: Sequence[str]) -> list[str]:
-        """Those of these workers of which a nanny says that they compute."""
+        """Ask the nannies of these workers; give the workers that compute."""
 
         async def answer(address: str) -> bool:
             with suppress(Exception):
@@ -98,14 +98,14 @@ class Silence:
         return [address for address, computes in zip(addresses, said, strict=True) if computes]
 
     def _try(self, question: Any) -> Any:
-        # what is asked for here is help, without which the pass goes on
+        # without an answer the pass goes on
         with suppress(Exception):
             return self.ask(question)
         return None
 
 
 async def _is_at_work(dask_worker: Nanny) -> bool:
-    """Whether the worker of this nanny uses a processor."""
+    """Tell whether the worker of this nanny uses a processor."""
     process = psutil.Process(dask_worker.pid)
     began = sum(process.cpu_times()[:2])
     await asyncio.sleep(WORK_SECONDS)

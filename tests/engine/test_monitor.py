@@ -16,7 +16,7 @@ from distributed import Client
 from spae_dask import workers
 from spae_dask.accumulators import Triangular
 from spae_dask.clusters.running import running_scheduler
-from spae_dask.engine import watchdog
+from spae_dask.engine import monitor
 from spae_dask.engine.distributed import DaskRunner
 from spae_dask.engine.events import Event, RowsDone
 from spae_dask.engine.serial import SerialRunner
@@ -36,7 +36,7 @@ pytestmark = [pytest.mark.chaos, pytest.mark.timeout(120)]
 def one_block_a_span_and_little_patience(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("spae_dask.engine.spans.MIN_SPAN_NBYTES", 1)
     monkeypatch.setattr("spae_dask.engine.spans.STATE_WORTH", 0)
-    monkeypatch.setattr(watchdog, "CHECK_SECONDS", 0.2)
+    monkeypatch.setattr(monitor, "CHECK_SECONDS", 0.2)
     monkeypatch.setattr(workers, "NO_WORKERS_SECONDS", 2.0)
     monkeypatch.setattr(workers, "RESTART_SECONDS", 0.1)
 
@@ -117,8 +117,8 @@ def test_dask_s_own_setting_says_how_long_workers_are_waited_for() -> None:
 def test_a_pass_ends_when_the_scheduler_is_lost(
     how: str, source: Scripted, processes: DaskProcesses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watchdog, "ANSWER_SECONDS", 1.0)
-    monkeypatch.setattr(watchdog, "SCHEDULER_SECONDS", 2.0)
+    monkeypatch.setattr(monitor, "ANSWER_SECONDS", 1.0)
+    monkeypatch.setattr(monitor, "SCHEDULER_SECONDS", 2.0)
     address = processes.scheduler()
     scheduler = processes.processes[0]
     processes.worker(address)
@@ -135,14 +135,14 @@ def test_a_pass_ends_when_the_scheduler_is_lost(
 
 
 def test_the_patience_with_a_scheduler_is_below_a_minute() -> None:
-    assert watchdog.SCHEDULER_SECONDS + watchdog.ANSWER_SECONDS + watchdog.CHECK_SECONDS < 60
+    assert monitor.SCHEDULER_SECONDS + monitor.ANSWER_SECONDS + monitor.CHECK_SECONDS < 60
 
 
 def test_a_span_that_takes_far_longer_than_the_others_is_told_with_its_rows_and_worker(
     source: Scripted, processes: DaskProcesses, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(watchdog, "SLOW_SECONDS", 1.0)
-    monkeypatch.setattr(watchdog, "SLOW_FACTOR", 2)
+    monkeypatch.setattr(monitor, "SLOW_SECONDS", 1.0)
+    monkeypatch.setattr(monitor, "SLOW_FACTOR", 2)
     slow = Scripted(source.inner, source.folder, {7: ("very slow",)})
     address = processes.scheduler()
     processes.worker(address)
@@ -159,5 +159,5 @@ def test_a_span_that_takes_far_longer_than_the_others_is_told_with_its_rows_and_
 
 def test_a_message_names_three_spans_at_most() -> None:
     spans = [Span(i, i + 1, 1000 * i, 1000 * (i + 1)) for i in range(5)]
-    assert watchdog.rows_of(spans) == "rows 0 to 999, 1,000 to 1,999, 2,000 to 2,999 and of 2 more spans"
-    assert watchdog.rows_of(spans[3:4]) == "rows 3,000 to 3,999"
+    assert monitor.rows_of(spans) == "rows 0 to 999, 1,000 to 1,999, 2,000 to 2,999 and of 2 more spans"
+    assert monitor.rows_of(spans[3:4]) == "rows 3,000 to 3,999"

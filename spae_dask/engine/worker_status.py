@@ -1,4 +1,4 @@
-"""The workers of a cluster as its scheduler sees them: what each has to do, and when it was heard of."""
+"""The workers of a cluster as its scheduler sees them: the tasks of each, and its last sign of life."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -8,33 +8,33 @@ from typing import Any
 from distributed import Client, Scheduler
 
 SILENT_SECONDS = 30.0
-"""A worker says every few seconds that it is there."""
+"""A worker is unresponsive after this long; it sends a heartbeat every few seconds."""
 
-WAITS = ("merge-", "done-", "top-")
-"""Tasks that take a moment, unless what they need is on a worker that is stuck: no reason to call theirs busy."""
+WAITS = ("merge-",)
+"""Start of the keys of tasks that take a moment, unless they wait for states on a stuck worker: theirs is not busy."""
 
 Ask = Callable[..., Any]
-"""Asks the scheduler; None if there is no answer."""
+"""Asks the scheduler a question; gives None if there is no answer."""
 
 
 @dataclass(frozen=True)
-class Holder:
-    """A worker and what it has to do.
+class WorkerStatus:
+    """A worker and its tasks.
 
     Attributes
     ----------
     address : str
-        Of the worker.
+        Address of the worker.
     n_threads : int
-        It has.
+        Number of its threads.
     keys : tuple
-        Tasks it was given and has not finished.
+        Tasks that it was given and has not finished.
     silence : float
-        Seconds by which it was heard of earlier than the worker that was heard of last.
+        Seconds from its last sign of life to the last one of any worker.
     running : bool
-        Whether it takes tasks; one that is out of memory, or leaving, does not.
+        True if it takes tasks; a worker that is out of memory, or leaving, does not.
     last_seen : float
-        When it was heard of last, by the scheduler's clock.
+        Time of its last sign of life, by the scheduler's clock.
     """
 
     address: str
@@ -46,34 +46,34 @@ class Holder:
 
     @property
     def is_silent(self) -> bool:
-        """Whether to take it for dead."""
+        """True if the worker is unresponsive."""
         return self.silence > SILENT_SECONDS
 
     @property
     def work(self) -> tuple[Any, ...]:
-        """Its tasks without those of `WAITS`."""
+        """Tasks of the worker without those of `WAITS`."""
         return tuple(key for key in self.keys if not str(key).startswith(WAITS))
 
     @property
     def n_idle(self) -> int:
-        """Threads that could take a span at once."""
+        """Number of threads that could take a span at once."""
         return max(0, self.n_threads - len(self.work)) if self.running else 0
 
     @property
     def n_busy(self) -> int:
-        """Threads at work."""
+        """Number of threads at work."""
         return min(self.n_threads, len(self.work))
 
 
-def idle_places(holders: Sequence[Holder]) -> list[str]:
-    """Workers that could take a span, one for each idle thread; none if more threads that are heard of are at work."""
-    heard = [holder for holder in holders if not holder.is_silent]
-    places = [holder.address for holder in heard for _ in range(holder.n_idle)]
-    return places if len(places) >= sum(holder.n_busy for holder in heard) else []
+def idle_workers(statuses: Sequence[WorkerStatus]) -> list[str]:
+    """Workers that could take a span, one entry for each idle thread; none if more threads are at work than idle."""
+    heard = [status for status in statuses if not status.is_silent]
+    places = [status.address for status in heard for _ in range(status.n_idle)]
+    return places if len(places) >= sum(status.n_busy for status in heard) else []
 
 
-def holders_of(client: Client, ask: Ask) -> list[Holder]:
-    """The workers as the scheduler knows them; none if it does not say."""
+def worker_statuses(client: Client, ask: Ask) -> list[WorkerStatus]:
+    """Ask the scheduler for its workers; none if it does not answer."""
     identity = ask(client.scheduler.identity)
     processing = ask(client.scheduler.processing)
     if not identity or processing is None:
@@ -81,7 +81,7 @@ def holders_of(client: Client, ask: Ask) -> list[Holder]:
     workers = identity["workers"]
     latest = max((about["last_seen"] for about in workers.values()), default=0.0)
     return [
-        Holder(
+        WorkerStatus(
             address,
             about["nthreads"],
             tuple(processing.get(address, ())),
@@ -93,11 +93,11 @@ def holders_of(client: Client, ask: Ask) -> list[Holder]:
     ]
 
 
-def allowed_places(client: Client, ask: Ask, keys: Sequence[str]) -> dict[str, frozenset[str] | None]:
-    """Addresses of the workers that each task may run on, None for all; tasks of which nothing is known are left out.
+def allowed_workers(client: Client, ask: Ask, keys: Sequence[str]) -> dict[str, frozenset[str] | None]:
+    """Ask for the addresses of the workers that each task may run on, None for all; unknown tasks are left out.
 
-    A user says so by ``dask.annotate(workers=..., resources=...)``: by addresses, hosts, names or functions, of which
-    the scheduler alone knows what they mean.
+    A user restricts tasks with ``dask.annotate(workers=..., resources=...)``, by addresses, hosts, names or functions.
+    Only the scheduler knows the workers that match.
     """
     found: dict[str, frozenset[str] | None] | None = ask(partial(client._run_on_scheduler, _allowed, tuple(keys)))
     return found or {}

@@ -1,0 +1,292 @@
+"""Watches a pass on a cluster from the client, so that no wait is endless and slow spans are reported.
+
+Asked every `CHECK_SECONDS`, the scheduler must answer within `SCHEDULER_SECONDS`. A cluster may be without workers for
+`no_workers_seconds`: dask itself would wait for ever. When a pass stalls, unresponsive workers are replaced, the last
+spans get backup tasks on idle workers, and a warning names the spans that are still slow.
+"""
+
+import re
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from distributed import Client, Scheduler, as_completed
+from distributed.scheduler import KilledWorker
+from distributed.utils import key_split_group
+
+from spae_dask import workers as waiting_for
+from spae_dask.engine.events import RunAgain
+from spae_dask.engine.spans import Span
+from spae_dask.engine.unresponsive import Unresponsive
+from spae_dask.engine.worker_status import WorkerStatus, allowed_workers, idle_workers, worker_statuses
+from spae_dask.errors import ClusterUnavailable, PassFailed, SlowClusterWarning
+
+CHECK_SECONDS = 2.0
+"""Time between two looks at the cluster."""
+
+ANSWER_SECONDS = 10.0
+"""Time limit of one question to the scheduler."""
+
+SCHEDULER_SECONDS = 40.0
+"""Time without an answer after which the scheduler counts as lost; with one question more it is below a minute."""
+
+STRAGGLER_FACTOR = 4
+STRAGGLER_SECONDS = 30.0
+"""A pass stalls after this many seconds without progress and `STRAGGLER_FACTOR` times the mean seconds of a span."""
+
+SLOW_FACTOR = 10
+SLOW_SECONDS = 60.0
+"""A pass is reported as slow after this many seconds without progress and `SLOW_FACTOR` times the mean of a span."""
+
+MOST_BACKUPS = 8
+"""Backup tasks in a pass. Several, since a span that waits at the gate for a stuck one is stuck too."""
+
+NAMED = 3
+"""Spans, or workers, that a message names."""
+
+LOG_LINES = 3
+LINE_LENGTH = 200
+LOG_SECONDS = 5.0
+"""Last lines of the logs that an error shows, their length, and the time limit to fetch them."""
+
+_END = re.compile(r"killed by|exceeded|exited|died|memory|restarting", re.IGNORECASE)
+
+
+def rows_of(spans: Sequence[Span]) -> str:
+    """The rows of the first few spans, in words."""
+    named = [f"{span.first_row:,} to {span.last_row - 1:,}" for span in spans[:NAMED]]
+    more = f" and of {len(spans) - NAMED} more spans" if len(spans) > NAMED else ""
+    return f"rows {', '.join(named)}{more}"
+
+
+def _first_row(span: Span) -> int:
+    return span.first_row
+
+
+class Monitor:
+    """Watches one pass.
+
+    Parameters
+    ----------
+    client : distributed.Client
+        Client of the cluster.
+    name : str
+        Name of the pass.
+    spans : mapping of str to Span
+        Spans of the tasks that read, by key; it may grow.
+    n_spans : int
+        Number of spans to finish.
+    emit : callable
+        Receives an event for every backup task.
+
+    Attributes
+    ----------
+    back_up : callable or None
+        Begins a second task for a key on a worker, unless it has one; tells whether it did. None for work that must not
+        be done by two tasks at once, such as writing.
+    faults : list of str
+        Errors of backup tasks.
+    """
+
+    def __init__(
+        self, client: Client, name: str, spans: Mapping[str, Span], n_spans: int, emit: Callable[[RunAgain], None]
+    ) -> None:
+        self.client = client
+        self.name = name
+        self.spans = spans
+        self.n_spans = n_spans
+        self.back_up: Callable[[str, str], bool] | None = None
+        self.faults: list[str] = []
+        self._emit = emit
+        self._unresponsive = Unresponsive(client, self._ask)
+        now = time.monotonic()
+        self._looked = self._answered = self._progress = now
+        self._empty_since: float | None = None
+        self._n_done = self._n_backups = 0
+        self._told = False
+
+    def completed(self, waiting: as_completed) -> Iterator[Any]:
+        """Futures of ``waiting`` as they end, with their results if it has them; more may be added meanwhile.
+
+        Raises
+        ------
+        ClusterUnavailable
+            If the scheduler does not answer, or no worker is there, for too long.
+        Exception
+            The error of the first task that failed, if results are asked for.
+        """
+        while not waiting.is_empty():
+            if waiting.has_ready():
+                yield next(waiting)
+                continue
+            with waiting.thread_condition:
+                if not waiting.has_ready():
+                    waiting.thread_condition.wait(timeout=0.1)
+            if time.monotonic() - self._looked >= CHECK_SECONDS:
+                self._look()
+
+    def progressed(self, n_spans: int) -> None:
+        """Note that so many spans are finished, or that other work of the pass is."""
+        self._n_done += n_spans
+        self._progress = time.monotonic()
+        self._told = False
+
+    def _look(self) -> None:
+        workers = self._ask(self.client.scheduler.ncores)
+        self._looked = now = time.monotonic()
+        if workers is None:
+            if now - self._answered > SCHEDULER_SECONDS:
+                raise ClusterUnavailable(
+                    f"{self.name}: the scheduler at {self.client.scheduler.address} has not answered for "
+                    f"{now - self._answered:.0f} seconds. See whether it runs, and the network, and run again."
+                )
+            return
+        self._answered = now
+        self._look_for_workers(workers, now)
+        stalled = now - self._progress
+        if not workers or stalled <= min(STRAGGLER_SECONDS, SLOW_SECONDS):
+            return
+        statuses = worker_statuses(self.client, self._ask)
+        usual = self._mean_seconds()
+        if stalled > _limit(STRAGGLER_SECONDS, STRAGGLER_FACTOR, usual):
+            self._look_at_stragglers(statuses, stalled, usual)
+        if not self._told and stalled > _limit(SLOW_SECONDS, SLOW_FACTOR, usual):
+            self._told = True
+            self._tell_slow(statuses, stalled, usual)
+
+    def _look_at_stragglers(self, statuses: Sequence[WorkerStatus], stalled: float, usual: float | None) -> None:
+        silent = self._unresponsive.take_out(statuses)
+        if silent:
+            self._tell_silent(silent)
+            self._progress = time.monotonic()  # their tasks begin anew
+        elif usual is not None and 2 * self._n_done >= self.n_spans:
+            self._start_backups(statuses, stalled, usual)
+
+    def _start_backups(self, statuses: Sequence[WorkerStatus], stalled: float, usual: float) -> None:
+        """Give unfinished spans a second task on idle workers, where the user lets their first task run.
+
+        A second reader makes a slow store slower. So at least half of the threads must be idle: whatever keeps most of
+        them busy is not the fault of one worker.
+        """
+        idle = idle_workers(statuses)
+        slow = [
+            (key, each.address) for each in statuses if not each.is_silent for key in each.work if key in self.spans
+        ]
+        if self.back_up is None or not slow or not idle or self._n_backups >= MOST_BACKUPS:
+            return
+        allowed = allowed_workers(self.client, self._ask, [key for key, _ in slow])
+        for key, at in sorted(slow, key=lambda pair: self.spans[pair[0]].first_row):
+            mine = allowed.get(key, frozenset())
+            elsewhere = [each for each in idle if each != at and (mine is None or each in mine)]
+            if elsewhere and self._n_backups < MOST_BACKUPS and self.back_up(key, elsewhere[0]):
+                idle.remove(elsewhere[0])
+                self._n_backups += 1
+                span = self.spans[key]
+                self._emit(RunAgain(span.first_row, span.last_row, at, elsewhere[0], stalled, usual))
+
+    def _tell_silent(self, silent: Sequence[WorkerStatus]) -> None:
+        lost = sorted((self.spans[key] for each in silent for key in each.work if key in self.spans), key=_first_row)
+        warnings.warn(
+            f"{self.name}: nothing has been heard for {min(each.silence for each in silent):.0f} seconds of "
+            f"{', '.join(each.address for each in silent)}: taken for dead. What was there"
+            f"{f' ({rows_of(lost)})' if lost else ''} is run again by others.",
+            SlowClusterWarning,
+            stacklevel=2,
+        )
+
+    def _look_for_workers(self, workers: Mapping[str, int], now: float) -> None:
+        if workers:
+            self._empty_since = None
+            return
+        limit = waiting_for.no_workers_seconds()
+        if self._empty_since is None:
+            self._empty_since = now
+        empty = now - self._empty_since
+        if empty > limit:
+            raise ClusterUnavailable(
+                f"{self.name}: the cluster at {self.client.scheduler.address} has had no workers for {limit:.0f} "
+                "seconds. Start some and run again; dask's setting distributed.scheduler.no-workers-timeout is how "
+                "long to wait for them."
+            )
+        if empty > waiting_for.RESTART_SECONDS and not self._told:
+            self._told = True
+            waiting_for.tell_waiting(f"{self.name}: the cluster", empty, limit)
+
+    def _tell_slow(self, statuses: Sequence[WorkerStatus], stalled: float, usual: float | None) -> None:
+        held = [(self.spans[key], each.address) for each in statuses for key in each.keys if key in self.spans]
+        held.sort(key=lambda pair: pair[0].first_row)
+        mean = f"; a span takes {usual:.1f} seconds on average" if usual is not None else ""
+        where = ""
+        if held:
+            workers = sorted({worker for _, worker in held})
+            more = f" and {len(workers) - NAMED} more" if len(workers) > NAMED else ""
+            where = f" Unfinished: {rows_of([span for span, _ in held])}, on {', '.join(workers[:NAMED])}{more}."
+        again = f" Run again elsewhere, one failed: {self.faults[0].rstrip('.')}." if self.faults else ""
+        warnings.warn(
+            f"{self.name}: no span has been finished for {stalled:.0f} seconds{mean}.{where}{again} "
+            "Still waiting: look at the store and at these workers.",
+            SlowClusterWarning,
+            stacklevel=2,
+        )
+
+    def _mean_seconds(self) -> float | None:
+        """Mean seconds that the finished spans took, as the scheduler knows; None before the first."""
+        if not self._n_done:
+            return None
+        group = key_split_group(next(iter(self.spans)))
+        mean: float | None = self._ask(partial(self.client._run_on_scheduler, _mean_seconds, group))
+        return mean
+
+    def _ask(self, question: Any) -> Any:
+        """Give the answer of the scheduler; None if it does not answer within `ANSWER_SECONDS`."""
+        try:
+            return self.client.sync(question, callback_timeout=ANSWER_SECONDS)
+        except (TimeoutError, OSError):  # distributed's comm errors are OSErrors
+            return None
+
+
+def _limit(least: float, factor: float, usual: float | None) -> float:
+    # before the first span is done nothing tells its time; and a worker that loads libraries from a slow disk is silent
+    return factor * least if usual is None else max(least, factor * usual)
+
+
+def _mean_seconds(name: str, dask_scheduler: Scheduler) -> float | None:
+    """Mean seconds of the finished tasks of a group, asked of the scheduler."""
+    group = dask_scheduler.task_groups.get(name)
+    if group is None:
+        return None
+    done = sum(group.states[state] for state in ("memory", "released", "forgotten"))
+    return float(group.all_durations["compute"] / done) if done else None
+
+
+def killed_worker(client: Client, name: str, spans: Mapping[str, Span], error: KilledWorker) -> PassFailed:
+    """The error for a task that killed its workers: the task, its rows, the last worker, and the end of the logs."""
+    key = str(error.task)
+    rows = f" ({rows_of([spans[key]])})" if key in spans else ""
+    lines = _last_lines(client)
+    logs = f" The cluster logged last: {' | '.join(lines)}" if lines else ""
+    return PassFailed(
+        f"{name}: workers died {error.allowed_failures + 1} times with task {key!r}{rows} on them (last: "
+        f"{getattr(error.last_worker, 'address', error.last_worker)}). Most often memory ran out: compare `spae plan` "
+        "with the workers' limit. Or their jobs end before the task does: give them a longer walltime."
+        f"{logs}"
+    )
+
+
+def _last_lines(client: Client) -> list[str]:
+    """The last lines in the logs of the scheduler and of the nannies that tell of an end, oldest first."""
+    found: list[str] = []
+    for question in (
+        partial(client.scheduler.logs, n=50),
+        partial(client.scheduler.worker_logs, n=50, nanny=True),
+    ):
+        try:
+            answer = client.sync(question, callback_timeout=LOG_SECONDS)
+        except Exception:  # noqa: S112 - an error is being reported already, and is worth more than its logs
+            continue
+        for records in answer.values() if isinstance(answer, Mapping) else (answer,):
+            found.extend(str(line) for _, line in records if _END.search(str(line)))
+    # each begins with its time, so this is their order
+    return [" ".join(line.split())[:LINE_LENGTH] for line in sorted(set(found))[-LOG_LINES:]]
