@@ -1,4 +1,4 @@
-"""Whether scheduler and workers run what this process runs: the package of the same version, Python and distributed.
+"""Check that scheduler and workers run the same package version, Python and distributed as this process.
 
 Dask does not say so in time: a worker that cannot import what a task is made of closes itself, and the pass would wait
 for another one. So all are asked when a run begins. Workers that come later are not: each task knows what the process
@@ -18,20 +18,20 @@ from distributed import Client, get_worker
 from spae_dask.errors import ClusterUnavailable
 
 SECONDS = 10
-"""How long the answers may take. A worker that stands still gives none, and is not waited for: a pass replaces it."""
+"""Seconds that the answers may take. The check goes on without an unresponsive worker: a pass replaces it."""
 
 NAMED = 3
 """Workers that a message names."""
 
 VERSION = "spae_dask:__version__"
-"""What is asked for, by a function of Python's own: one of ours could not even be sent."""
+"""Name that a function of Python resolves on each process: a function of this package could not be sent to all of them."""
 
 
 Result = TypeVar("Result")
 
 
 def software() -> str:
-    """What this process runs, in words that are equal where it is alike."""
+    """Software of this process, in words that are equal for equal software."""
     here: str = pkgutil.resolve_name(VERSION)
     return f"spae_dask {here}, {_named(platform.python_version(), distributed.__version__)}"
 
@@ -94,7 +94,7 @@ def _of_scheduler(client: Client) -> Any:
 
 
 def _ours(versions: Mapping[str, Any]) -> str:
-    """What must be the same, of what dask tells of a process: their last numbers may differ."""
+    """Versions that must be equal, from the answer of a process; their last numbers may differ."""
     return _named(str(versions["host"]["python"]), str(versions["packages"].get("distributed")))
 
 

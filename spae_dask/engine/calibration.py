@@ -70,7 +70,7 @@ class Calibration:
     nbytes, n_reads : int
         Decoded bytes read for it, in so many reads.
     seconds : float
-        What it took.
+        Seconds of the update.
     threads : int
         At once, while arithmetic was timed.
     reading, waiting : float
@@ -97,7 +97,7 @@ class Calibration:
         return PassWork(self.reading * nbytes, self.waiting * nbytes, updating, measured=rate is not None)
 
     def __str__(self) -> str:
-        """What was read, and how fast it came."""
+        """Blocks that were read, and their rate."""
         took = f"in {self.seconds:.1f} s on {self.threads} thread{'' if self.threads == 1 else 's'}"
         rest = f"; arithmetic of {', '.join(self.untried)} at nominal rates, too large to try" if self.untried else ""
         if not self.nbytes:

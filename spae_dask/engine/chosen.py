@@ -22,9 +22,9 @@ class ChosenBlocks:
     Parameters
     ----------
     source : RowBlocks
-        Where the blocks are.
+        Source that holds the blocks.
     numbers : ndarray (b,) of int
-        Which; at least one.
+        Numbers of the chosen blocks; at least one.
     """
 
     source: RowBlocks

@@ -39,7 +39,7 @@ class DaskRunner:
     source : RowBlocks
         The matrix.
     client : distributed.Client or None
-        Where to run; ``None`` is the threaded scheduler of this process.
+        Client of the cluster that runs the passes; ``None`` for threads of this process.
     tasks_per_worker : int
         Span tasks that run at once in one process.
     watch : callable

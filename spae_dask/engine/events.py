@@ -1,4 +1,4 @@
-"""What a runner tells whoever watches. Watching is not working: a runner emits records and never prints."""
+"""Records that a runner emits for its watcher. A runner never prints."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ class PassStarted:
     Attributes
     ----------
     name : str
-        What the sweep is for.
+        Purpose of the pass.
     n_spans, n_rows, nbytes : int
         Its size: spans, rows and decoded bytes.
     """
@@ -47,7 +47,7 @@ class RowsDone:
     Attributes
     ----------
     n_rows, nbytes : int
-        How many since the last such record.
+        Number of rows since the last such record.
     """
 
     n_rows: int
@@ -100,7 +100,7 @@ class PassEnded:
 
 @dataclass(frozen=True)
 class Estimated:
-    """What is known of the encoder so far, on the way to the answer.
+    """Estimate of the encoder so far.
 
     Attributes
     ----------

@@ -25,11 +25,11 @@ class Feed:
     Parameters
     ----------
     recipe : Accumulator
-        What is made of them.
+        Recipe of the state.
     state : dict of arrays, optional
         Of rows that were summarized before; it is copied.
     n_rows : int
-        How many those were.
+        Number of rows so far.
 
     Attributes
     ----------
@@ -59,7 +59,7 @@ class Feed:
                 self._waiting, self._n_waiting = [], 0
 
     def run_pass(self, accumulator: Accumulator[Result], name: str = "feed") -> Result:  # noqa: ARG002 - as runners do
-        """What ``accumulator``, which is the feed's recipe or an equal one, makes of all rows so far."""
+        """Result of ``accumulator``, the feed's recipe or an equal one, for all rows so far."""
         state = self._updated(_copy(self._state)) if self._waiting else self._state
         with one_blas_thread(), unchecked():
             return accumulator.result(state)

@@ -1,4 +1,4 @@
-"""How one pass of one accumulator over one source is cut up, and what it will hold. Pure."""
+"""Cut of a pass into spans, and the bytes that it holds. Pure."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -10,7 +10,7 @@ from spae_dask.engine.plan_text import plan_html, plan_text
 
 @dataclass(frozen=True)
 class Resources:
-    """Where a run may happen.
+    """Processes that a run may use.
 
     Attributes
     ----------
@@ -25,7 +25,7 @@ class Resources:
     slack : float
         Resident memory over the sum of the arrays, by how their allocators are set.
     in_process : bool
-        Whether passes run on threads of the calling process.
+        True if passes run on threads of the calling process.
     listing_nbytes : int
         Bytes that the calling process takes to list the stored objects of the data, before and after each pass.
     """
@@ -58,7 +58,7 @@ class PassPlan:
     Attributes
     ----------
     name : str
-        What it is for.
+        Name of the pass.
     nbytes : int
         Decoded bytes read.
     n_spans : int
@@ -113,13 +113,13 @@ class Alternative:
     strategy : str
         Its name.
     pca_loss : str
-        How PCA's loss is known by it.
+        Kind of knowledge of PCA's loss.
     n_passes, bytes_read, worker_nbytes, finish_nbytes : int or None
         As of a plan; None if the strategy cannot do the problem.
     seconds, thread_seconds : float or None
         Predicted time in all, there and on one core.
     refusal : str or None
-        Why it cannot be taken.
+        Reason for which the strategy cannot be used.
     """
 
     strategy: str
@@ -140,25 +140,25 @@ class Plan:
     Attributes
     ----------
     source, dtype : str
-        What is read.
+        Name of the data.
     shape : tuple of int
         ``(n, d)``.
     strategy, reason : str
-        How, and why so.
+        Strategy, and the reason for it.
     passes : tuple of PassPlan
         Reads of the data.
     resources : Resources
-        Where.
+        Processes that the run uses.
     finish_nbytes : int
         Projected peak of the final linear algebra, in the calling process.
     finish_seconds : float
         Predicted time of it.
     calibration : Calibration or None
-        What was measured for the times; None if they are at nominal rates, for which nothing was read.
+        Measured rates behind the times; None for nominal rates, which need no read.
     alternatives : tuple of Alternative
         Prices of all strategies, the chosen one among them.
     notes : tuple of str
-        What a user should know about the layout of the data.
+        Notes for the user about the layout of the data.
     """
 
     source: str

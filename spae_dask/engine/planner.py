@@ -45,7 +45,7 @@ def make_plan(
     passes : sequence of (str, Accumulator)
         Names and recipes.
     resources : Resources
-        Where it would run.
+        Processes that the run would use.
     strategy, reason : str
         For the record; ``calibration`` knows passes by the strategy's name.
     finish : Finish
@@ -98,7 +98,7 @@ def price(
     finish: Finish,
     calibration: Calibration | None = None,
 ) -> Alternative:
-    """What a plan of these passes would come to, whether or not it fits."""
+    """Price of a plan of these passes, even if it does not fit."""
     planned = _plan_passes(source, passes, resources, strategy, calibration)
     refusal = _refusal(source, planned, resources, finish)
     return Alternative(

@@ -1,4 +1,4 @@
-"""What a pass takes in time: the work of one thread, and how it is shared among several. Pure."""
+"""Time of a pass: the work of one thread, and its share among several threads. Pure."""
 
 import math
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ class PassWork:
     updating : float
         Arithmetic on all blocks, in one thread while the others are busy as well.
     measured : bool
-        Whether ``updating`` was measured rather than computed from nominal rates.
+        True if ``updating`` was measured; False if it follows from nominal rates.
     """
 
     reading: float

@@ -14,7 +14,7 @@ class SameRows:
     Parameters
     ----------
     source : RowBlocks
-        What is read.
+        Source that the passes read.
     """
 
     def __init__(self, source: RowBlocks) -> None:

@@ -63,7 +63,7 @@ def cut_spans(
     state_nbytes : int
         Bytes of the state a span is swept into.
     blocks_are_tasks : bool
-        Whether the blocks are results of tasks of their own. A span is then one block, unless states are larger than
+        True if the blocks are results of tasks of their own. A span is then one block, unless states are larger than
         blocks: a scheduler computes the blocks of a long span here and there, and well before they are wanted.
     offsets : sequence of int, optional
         Bytes before each bound, where rows are not all of ``row_nbytes``.

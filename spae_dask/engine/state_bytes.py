@@ -70,7 +70,7 @@ def read_state(file: BinaryIO, key: str, node: Node, recipe: Accumulator[Any]) -
     file : binary file
         Open at its start.
     key, node : str, tuple of int
-        Which state it must be.
+        Key of the pass and node of the state that the file must hold.
     recipe : Accumulator
         Of which; it says what arrays there must be, and how large they may be.
 

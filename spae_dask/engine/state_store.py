@@ -1,4 +1,4 @@
-"""What a run that keeps its states asks of the place where they are. Pure: `storage.checkpoints` has such places."""
+"""Protocol of a place that keeps the states of a run. Pure: `storage.checkpoints` implements it."""
 
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
@@ -6,7 +6,7 @@ from typing import BinaryIO, Protocol
 
 
 class StateStore(Protocol):
-    """Where states are kept: files in folders, each written whole or not at all. Picklable."""
+    """Place for states: files in folders. A file is readable only when it is complete. Picklable."""
 
     def make(self, folder: str) -> None:
         """Make sure that a folder is there."""

@@ -1,4 +1,4 @@
-"""What a run took, noted from the events it emits. Pure, but for the clock."""
+"""Cost of a run, from the events that it emits. Pure, but for the clock."""
 
 import resource
 import sys
@@ -12,7 +12,7 @@ from spae_dask.engine.events import Event, PassEnded, Watcher
 
 @dataclass(frozen=True)
 class Measured:
-    """What a run took.
+    """Cost of a run.
 
     Attributes
     ----------
@@ -40,7 +40,7 @@ class Stopwatch:
     Parameters
     ----------
     watch : callable
-        Who else watches.
+        Next watcher of the events.
     """
 
     def __init__(self, watch: Watcher) -> None:
@@ -55,7 +55,7 @@ class Stopwatch:
         self._watch(event)
 
     def read(self) -> Measured:
-        """What was measured until now."""
+        """Measurements so far."""
         return Measured(time.perf_counter() - self._began, tuple(self._passes), peak_nbytes())
 
 

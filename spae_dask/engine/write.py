@@ -22,7 +22,7 @@ Rows = npt.NDArray[Any]
 
 
 class RowSink(Protocol):
-    """Where rows go: stored in units of ``unit_rows`` rows."""
+    """Output for rows, stored in units of ``unit_rows`` rows."""
 
     @property
     def unit_rows(self) -> int: ...
@@ -81,7 +81,7 @@ class WriteRows:
     encode : RowMap
         From input rows to output rows.
     sink : RowSink
-        Where they go.
+        Output of the rows.
     """
 
     encode: RowMap
