@@ -21,7 +21,7 @@ from spae_dask.selection.problem import TIE, first_of_best, ranked
 
 # Sweeps end when one lowers the loss by less than this, relatively.
 _SWEEP_GAIN = 1e-5
-_SETTLED = 1e-11
+_SETTLED = 1e-15
 _MOST_SWEEPS = 100
 # Supports exchange starts from in each visit of a column.
 _CLIMBS = 2

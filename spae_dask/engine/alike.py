@@ -24,7 +24,7 @@ NAMED = 3
 """Workers that a message names."""
 
 VERSION = "spae_dask:__version__"
-"""Name that a function of Python resolves on each process: a function of this package could not be sent to all of them."""
+"""Name that a function of Python resolves on each process, where functions of this package may be missing."""
 
 
 Result = TypeVar("Result")
