@@ -6,7 +6,6 @@ merged. `pass_checkpoint` describes the files in it; a finished pass has one sta
 
 import json
 import re
-import warnings
 from collections import Counter
 from typing import Any
 
@@ -19,7 +18,7 @@ from spae_dask.engine.merge_tree import MergeTree, Node
 from spae_dask.engine.pass_checkpoint import MissingNode, PassCheckpoint
 from spae_dask.engine.recipe_digest import digest_of
 from spae_dask.engine.state_store import StateStore
-from spae_dask.errors import CheckpointWarning, StorageError
+from spae_dask.errors import CheckpointWarning, StorageError, warn
 
 DESCRIPTION = "about.json"
 
@@ -77,11 +76,10 @@ class Checkpoint:
                 f"same libraries; or begin anew: `spae checkpoint rm {self.store.describe()}`."
             )
         if others:
-            warnings.warn(
+            warn(
                 f"pass {self.number} ({name}) of the checkpoint {self.store.describe()} was begun by a process that "
                 "computes other bits than this one, as another kind of machine does. This pass starts anew.",
                 CheckpointWarning,
-                stacklevel=2,
             )
         self.store.make(folder)
         if DESCRIPTION not in self.store.files(folder):
@@ -114,11 +112,7 @@ class Checkpoint:
         if why is None:
             return  # it was merged into another state meanwhile
         for path, why in kept.without_unusable(recipe):
-            warnings.warn(
-                f"{self.store.describe()}/{path} cannot be used: {why}. Its rows are read again.",
-                CheckpointWarning,
-                stacklevel=2,
-            )
+            warn(f"{self.store.describe()}/{path} cannot be used: {why}. Its rows are read again.", CheckpointWarning)
 
     def end(self) -> None:
         """Note that a pass is complete.

@@ -7,7 +7,6 @@ spans get backup tasks on idle workers, and a warning names the spans that are s
 
 import re
 import time
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -21,7 +20,7 @@ from spae_dask.engine.events import RunAgain
 from spae_dask.engine.spans import Span
 from spae_dask.engine.unresponsive import Unresponsive
 from spae_dask.engine.worker_status import WorkerStatus, allowed_workers, idle_workers, worker_statuses
-from spae_dask.errors import ClusterUnavailable, PassFailed, SlowClusterWarning
+from spae_dask.errors import ClusterUnavailable, PassFailed, SlowClusterWarning, warn
 
 CHECK_SECONDS = 2.0
 """Time between two looks at the cluster."""
@@ -188,12 +187,11 @@ class Monitor:
 
     def _tell_silent(self, silent: Sequence[WorkerStatus]) -> None:
         lost = sorted((self.spans[key] for each in silent for key in each.work if key in self.spans), key=_first_row)
-        warnings.warn(
+        warn(
             f"{self.name}: nothing has been heard for {min(each.silence for each in silent):.0f} seconds of "
             f"{', '.join(each.address for each in silent)}: taken for dead. What was there"
             f"{f' ({rows_of(lost)})' if lost else ''} is run again by others.",
             SlowClusterWarning,
-            stacklevel=2,
         )
 
     def _look_for_workers(self, workers: Mapping[str, int], now: float) -> None:
@@ -224,11 +222,10 @@ class Monitor:
             more = f" and {len(workers) - NAMED} more" if len(workers) > NAMED else ""
             where = f" Unfinished: {rows_of([span for span, _ in held])}, on {', '.join(workers[:NAMED])}{more}."
         again = f" Run again elsewhere, one failed: {self.faults[0].rstrip('.')}." if self.faults else ""
-        warnings.warn(
+        warn(
             f"{self.name}: no span has been finished for {stalled:.0f} seconds{mean}.{where}{again} "
             "Still waiting: look at the store and at these workers.",
             SlowClusterWarning,
-            stacklevel=2,
         )
 
     def _mean_seconds(self) -> float | None:
