@@ -41,6 +41,7 @@ DENSE_ONLY = {
     "FrequentDirections",
     "FrequentDirections, scaled",
     "Residual",
+    "WholeRows",
     "UnitLosses",
 }
 SPARSE = tuple(recipe for recipe in RECIPES if recipe.name not in DENSE_ONLY)

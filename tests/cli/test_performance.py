@@ -25,7 +25,7 @@ def test_it_is_a_page_that_knows_the_command_and_its_tasks(fit, page):
     assert f"wrote     {page}" in ended.err
     text = page.read_text()
     assert text.lstrip().startswith("<!DOCTYPE html>")
-    assert "sweep" in text
+    assert "span" in text
     assert "spae fit" in text
     assert sorted(each.name for each in page.parent.iterdir()) == ["e.zarr", "report.html", "x.zarr"]
 

@@ -99,7 +99,7 @@ def test_a_pass_goes_on_when_a_worker_comes_back_in_time(
             processes.worker(address)
 
     # the new worker starts when it is told that there is none, so that no worker is too quick to be missed
-    monkeypatch.setattr("spae_dask.workers.warnings.warn", replace)
+    monkeypatch.setattr("spae_dask.workers.warn", replace)
     with connected(address) as client:
         found = run(source, client, lambda: end(worker))
     assert len(told) == 1
