@@ -11,6 +11,10 @@ Given = ParamSpec("Given")
 Result = TypeVar("Result")
 
 
+WANTED = "give True or False."
+"""Values that a flag may have, as error messages say it."""
+
+
 def is_flag(given: object) -> bool:
     """Tell True and False, of Python or of numpy, from all else."""
     return isinstance(given, bool) or (str(getattr(given, "dtype", "")) == "bool" and getattr(given, "ndim", None) == 0)
@@ -25,7 +29,7 @@ def check_flag(name: str, given: object) -> None:
         If ``given`` is not True or False, of Python or of numpy.
     """
     if not is_flag(given):
-        raise InvalidInput(f"{name}={given!r} is not allowed: give True or False.")
+        raise InvalidInput(f"{name}={given!r} is not allowed: {WANTED}")
 
 
 def flags_checked(function: Callable[Given, Result]) -> Callable[Given, Result]:

@@ -216,8 +216,6 @@ def _crossed(about: CountedRows, columns: npt.NDArray[np.intp], cross: Floats) -
 
     ``(C - 1 c')'(Y - 1 y') = C'Y - c (Y'1)' - (C'1 - m c) y'`` for sparse C and Y.
     """
-    if not cross.flags.writeable:  # it was stored and read back
-        cross = cross.copy()
     chosen = about.rows[:, columns]
     if not cross_of(chosen, about.rows, cross):
         transposed, width = chosen.T.tocsr(), max(1, STRIP // cross.shape[1])

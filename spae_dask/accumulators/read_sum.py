@@ -6,6 +6,7 @@ change places, except within one group, where the order changes no result. It co
 """
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,9 +15,9 @@ import scipy.sparse as sp
 
 from spae_dask.accumulators.base import Rows, State
 from spae_dask.accumulators.wrapped import Wrapped
+from spae_dask.linalg.sketch import group_bounds
 
 Words = npt.NDArray[np.uint64]
-Places = npt.NDArray[np.intp]
 
 SUM, MAGNITUDE = "read:bits", "read:magnitude"
 """Names in the state, beside those of the other accumulator."""
@@ -117,23 +118,17 @@ def sparse_sum_nbytes(n_stored: int) -> int:
     return 32 * n_stored
 
 
-def _group_starts(n_rows: int, first_row: int) -> Places:
-    """Places at which groups of rows begin; groups are cut by the number of a row in the matrix."""
-    inner = np.arange(GROUP - first_row % GROUP, n_rows, GROUP)
-    return np.concatenate([np.zeros(1, dtype=np.intp), inner])
-
-
 def _sums(rows: Rows, first_row: int) -> Words:
     """Sum of the words of each group of rows, modulo 2^64."""
     # decided by shape and type alone, so that all passes take the same words
     words_per_row, rest = divmod(rows.shape[1] * rows.dtype.itemsize, 8)
-    starts = _group_starts(rows.shape[0], first_row)
+    bounds = group_bounds(first_row, rows.shape[0], GROUP)
     if rest == 0 and rows.flags.c_contiguous and rows.dtype.itemsize <= 8:
         words = rows.view(np.uint64).reshape(-1)
-        sums: Words = np.add.reduceat(words, starts * words_per_row)
+        sums: Words = np.add.reduceat(words, bounds[:-1] * words_per_row)
         return sums
-    groups = zip(starts, [*starts[1:], rows.shape[0]], strict=True)
-    return np.array([_sum_of_copy(rows[start:stop], rest != 0) for start, stop in groups], dtype=np.uint64)
+    copied = [_sum_of_copy(rows[start:stop], rest != 0) for start, stop in pairwise(bounds)]
+    return np.array(copied, dtype=np.uint64)
 
 
 def _sum_of_copy(group: Rows, by_entries: bool) -> np.uint64:
@@ -149,6 +144,6 @@ def _sums_of_csr(rows: sp.csr_array, first_row: int) -> Words:
     words = values.view(f"u{values.dtype.itemsize}").astype(np.uint64)
     words += (rows.indices.astype(np.uint64) + np.uint64(1)) * _ODD
     ends = np.concatenate([np.zeros(1, dtype=np.uint64), np.cumsum(words, dtype=np.uint64)])
-    bounds = np.append(_group_starts(rows.shape[0], first_row), rows.shape[0])
+    bounds = group_bounds(first_row, rows.shape[0], GROUP)
     sums: Words = np.diff(ends[rows.indptr[bounds]])
     return sums

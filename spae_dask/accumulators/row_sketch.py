@@ -25,7 +25,7 @@ from spae_dask.accumulators.shift import (
     step_between,
 )
 from spae_dask.accumulators.sparse import PRODUCTS_UP_TO, density_of
-from spae_dask.linalg.sketch import gaussian_rows, grouped_rows, row_signs, sign_rows
+from spae_dask.linalg.sketch import gaussian_rows, group_bounds, grouped_rows, row_signs, sign_rows
 from spae_dask.linalg.sparse_rows import CountedRows, counted_from, counted_nbytes, mean_of_stored_columns
 
 DRAW: dict[str, Callable[[int, int, int, int, int], Floats]] = {"gaussian": gaussian_rows, "sign": sign_rows}
@@ -141,13 +141,17 @@ class RowSketch:
         else:
             sums, weights = self._summed(rows, first_row)
             sums = dger(-1.0, state["shift"][0], weights, a=sums.T, overwrite_a=1).T  # less weights shift', in place
-        first_group = first_row // self.group
+        state["ones"] += self._add_groups(state, sums, weights, first_row // self.group)
+        state["count"] += rows.shape[0]
+        return state
+
+    def _add_groups(self, state: State, sums: Floats, weights: Floats, first_group: int) -> Floats:
+        """Add the sketch of the sums of some groups; give that of their weights."""
         S = DRAW[self.kind](self.seed, self.stream, first_group, sums.shape[0], self.size)
         # in place where the state was not stored and read back since: then BLAS returns a copy
         state["sketch"] = dgemm(1.0, sums.T, S.T, beta=1.0, c=state["sketch"].T, trans_b=1, overwrite_c=1).T
-        state["ones"] += weights @ S
-        state["count"] += rows.shape[0]
-        return state
+        sketched: Floats = weights @ S
+        return sketched
 
     def _summed(self, rows: Rows, first_row: int) -> tuple[Floats, Floats]:
         """Signed sums of each group's rows, those of them that are here, and the sums of the signs."""
@@ -155,9 +159,7 @@ class RowSketch:
         if g == 1:
             return rows.astype(np.float64, order="C"), np.ones(n_rows)
         signs = row_signs(self.seed, self.stream, first_row, n_rows)
-        # groups are cut by global row index; the first and the last may lie partly in other panels
-        inner = np.arange(g - first_row % g, n_rows, g)
-        bounds = np.concatenate([[0], inner, [n_rows]])
+        bounds = group_bounds(first_row, n_rows, g)
         sums = np.empty((bounds.size - 1, self.n_features))
         for i, (start, stop) in enumerate(pairwise(bounds)):
             sums[i] = signs[start:stop] @ rows[start:stop].astype(np.float64)
@@ -211,15 +213,13 @@ class RowSketch:
         """Add the sketch of sparse rows whose signed sums of groups are dense."""
         m, g = about.rows.shape[0], self.group
         signs = np.ones(m) if g == 1 else row_signs(self.seed, self.stream, first_row, m)
-        bounds = np.concatenate([[0], np.arange(g - first_row % g, m, g), [m]])
+        bounds = group_bounds(first_row, m, g)
         grouping = sp.csr_array((signs, np.arange(m), bounds), shape=(bounds.size - 1, m))
         weights, ones = np.add.reduceat(signs, bounds[:-1]), np.zeros(self.size)
         first_group, step = first_row // g, self.panel_rows // g
         for start in range(0, bounds.size - 1, step):
             sums = (grouping[start : start + step] @ about.rows).toarray()
-            S = DRAW[self.kind](self.seed, self.stream, first_group + start, sums.shape[0], self.size)
-            state["sketch"] = dgemm(1.0, sums.T, S.T, beta=1.0, c=state["sketch"].T, trans_b=1, overwrite_c=1).T
-            ones += weights[start : start + step] @ S
+            ones += self._add_groups(state, sums, weights[start : start + step], first_group + start)
         if about.rest.any():
             state["sketch"] = dger(-1.0, about.rest, ones, a=state["sketch"].T, overwrite_a=1).T
         state["ones"] += ones

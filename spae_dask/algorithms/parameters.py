@@ -18,7 +18,7 @@ from numbers import Real
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from spae_dask.errors import InvalidInput
-from spae_dask.flags import is_flag
+from spae_dask.flags import WANTED, is_flag
 from spae_dask.plain_files import listed
 from spae_dask.toml.names import did_you_mean
 
@@ -45,7 +45,7 @@ class Flag:
 
     def wrong(self, given: Any, sizes: Sizes = UNKNOWN) -> str | None:  # noqa: ARG002 - as of all kinds
         """Say what is allowed, if ``given`` is not; None if it is."""
-        return None if is_flag(given) else "give True or False."
+        return None if is_flag(given) else WANTED
 
 
 @dataclass(frozen=True)

@@ -83,6 +83,15 @@ def row_signs(seed: int, stream: int, first_row: int, n_rows: int) -> Floats:
     return signs
 
 
+def group_bounds(first_row: int, n_rows: int, group: int) -> npt.NDArray[np.intp]:
+    """Bounds, among ``n_rows`` rows, of groups that the number of a row in the matrix decides.
+
+    The first and the last group may lie partly among other rows.
+    """
+    inner = np.arange(group - first_row % group, n_rows, group)
+    return np.concatenate([[0], inner, [n_rows]]).astype(np.intp)
+
+
 def grouped_rows(draw: Draw, seed: int, stream: int, first_row: int, n_rows: int, size: int, group: int) -> Floats:
     """Like ``draw``, with ``group`` consecutive rows of X sharing a row of S up to their signs.
 
