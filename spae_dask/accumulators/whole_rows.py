@@ -33,8 +33,8 @@ class WholeRows:
 
     @property
     def state_nbytes(self) -> int:
-        """All rows, in float64, and what they are counted from."""
-        return 8 * self.n_features * (self.n_rows + 2)
+        """Room for all rows, in float64, their shift and their number."""
+        return 8 * self.n_features * (self.n_rows + 2) + 8
 
     @property
     def panel_rows(self) -> int:
@@ -43,8 +43,8 @@ class WholeRows:
 
     @property
     def work_nbytes(self) -> int:
-        """The rows once more, while others are added, and those."""
-        return 8 * self.n_features * (self.n_rows + self.panel_rows + 2)
+        """The rows that are added, counted from the shift."""
+        return 8 * self.n_features * (self.panel_rows + 2)
 
     @property
     def flops_per_row(self) -> float:
@@ -53,26 +53,38 @@ class WholeRows:
 
     def zero(self) -> State:
         """No rows."""
-        return {"shift": np.zeros((2, self.n_features)), "rows": np.zeros((0, self.n_features))}
+        return {
+            "count": np.zeros((), dtype=np.int64),
+            "shift": np.zeros((2, self.n_features)),
+            "rows": np.zeros((self.n_rows, self.n_features)),
+        }
 
     def update(self, state: State, rows: Rows, first_row: int) -> State:  # noqa: ARG002 - rows come in order
         """Add rows, counted from the mean of the first ones."""
         if rows.shape[0] == 0:
             return state
-        shift = shift_for(rows) if state["rows"].shape[0] == 0 else state["shift"]
-        return {"shift": shift, "rows": np.concatenate([state["rows"], deviations(rows, shift)])}
+        n, m = int(state["count"]), rows.shape[0]
+        if n == 0:
+            state["shift"][...] = shift_for(rows)
+        state["rows"][n : n + m] = deviations(rows, state["shift"])
+        state["count"] += m
+        return state
 
     def merge(self, a: State, b: State) -> State:
         """Put the rows of ``b`` below those of ``a``, counted from where those are."""
-        if a["rows"].shape[0] == 0 or b["rows"].shape[0] == 0:
-            return {name: array.copy() for name, array in (b if a["rows"].shape[0] == 0 else a).items()}
-        rows = np.concatenate([a["rows"], b["rows"] + step_between(a["shift"], b["shift"])])
-        return {"shift": a["shift"].copy(), "rows": rows}
+        if a["count"] == 0 or b["count"] == 0:
+            return {name: array.copy() for name, array in (b if a["count"] == 0 else a).items()}
+        n, m, merged = int(a["count"]), int(b["count"]), self.zero()
+        merged["shift"][...] = a["shift"]
+        merged["rows"][:n] = a["rows"][:n]
+        np.add(b["rows"][:m], step_between(a["shift"], b["shift"]), out=merged["rows"][n : n + m])
+        merged["count"] += n + m
+        return merged
 
     def result(self, state: State) -> CenteredTriangle:
         """Mean and centered rows; of no rows, zeros."""
-        rows = state["rows"]
-        n = rows.shape[0]
+        n = int(state["count"])
+        rows = state["rows"][:n]
         offset = rows.sum(axis=0) / max(n, 1)
         centered = rows - offset
         # rows that were counted from far away lose digits of what is left of them

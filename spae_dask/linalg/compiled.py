@@ -26,6 +26,7 @@ WORTH = 1 << 22
 """Multiplications from which a product is worth loading numba."""
 
 
+@functools.cache
 def has_numba() -> bool:
     """Return True if numba is installed."""
     return find_spec("numba") is not None

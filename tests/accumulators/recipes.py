@@ -237,10 +237,9 @@ RECIPES = (
     ),
     Recipe(
         "WholeRows",
-        lambda d: WholeRows(d, 4000),
+        lambda d: WholeRows(d, 4000 + 2**18 // d),
         lambda r: {"count": r.count, "mean": r.mean, "scatter": r.triangle.T @ r.triangle},
         _scatter_facts,
-        exact_nbytes=False,
     ),
     Recipe(
         "Moments",
