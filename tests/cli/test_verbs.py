@@ -242,8 +242,9 @@ def test_ingest_keeps_within_the_memory_it_is_given(spae, tmp_path):
     np.save(tmp_path / "x.npy", planted())
     ended = spae("ingest", tmp_path / "x.npy", tmp_path / "x.zarr", "--memory", "100MB")
     assert ended.code == 4
-    assert "--memory 375MiB" in ended.err
-    assert spae("ingest", tmp_path / "x.npy", tmp_path / "x.zarr", "--memory", "375MiB").code == 0
+    least = re.search(r"--memory (\d+MiB)", ended.err)
+    assert least
+    assert spae("ingest", tmp_path / "x.npy", tmp_path / "x.zarr", "--memory", least[1]).code == 0
 
 
 def test_inspect_lists_features_by_falling_magnitude(spae, encoder):

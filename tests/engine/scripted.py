@@ -21,6 +21,10 @@ def _wait_long() -> None:
     time.sleep(4)
 
 
+def _wait_longer() -> None:
+    time.sleep(10)
+
+
 def _wait_a_second() -> None:
     time.sleep(1)
 
@@ -59,6 +63,7 @@ ACTIONS = {
     "slow": _wait,
     "a second": _wait_a_second,
     "very slow": _wait_long,
+    "slower still": _wait_longer,
     "hangs": _hang,
     "falter": _falter,
     "killed": _kill,

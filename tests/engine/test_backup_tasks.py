@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import re
 import signal
 import subprocess
 import time
@@ -163,11 +164,13 @@ def test_what_a_second_run_failed_with_is_told_while_the_first_is_waited_for(
     scripted: Callable[..., Scripted], store: ZarrBlocks, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(monitor, "STRAGGLER_FACTOR", 1)
-    monkeypatch.setattr(monitor, "SLOW_SECONDS", 2.0)
+    monkeypatch.setattr(monitor, "SLOW_SECONDS", 5.0)
     monkeypatch.setattr(monitor, "SLOW_FACTOR", 1)
-    source = scripted({7: ("very slow", "storage error")})
-    with pytest.warns(SlowClusterWarning, match=r"350 to 399.* failed: chunk 'c/3/0' cannot be read\. Still waiting"):
+    source = scripted({7: ("slower still", "storage error")})
+    with pytest.warns(SlowClusterWarning) as told:  # on a busy machine, one may come before any span is finished
         found = DaskRunner(source, client, 1).run_pass(Triangular(D))
+    expected_words = re.compile(r"350 to 399.* failed: chunk 'c/3/0' cannot be read\. Still waiting")
+    assert any(expected_words.search(str(each.message)) for each in told)
     assert bits(found) == expected(store)
 
 

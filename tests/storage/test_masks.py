@@ -93,7 +93,7 @@ def loadings_of_sparse_pca() -> Any:
 def test_a_fit_uses_the_genes_that_sparse_pca_uses(given: Any) -> None:
     encoder = SparseEncoder(2, n_nonzero=3).fit(given)
     loadings = loadings_of_sparse_pca()
-    np.testing.assert_allclose(encoder.components_, loadings[VARIABLE].T, atol=1e-12)
+    np.testing.assert_allclose(encoder.components_, loadings[VARIABLE].T, atol=1e-6)  # flat at its minimum
     assert not loadings[~VARIABLE].any()
     assert f"uses {VARIABLE.sum()} of {D} columns: var/highly_variable" in encoder.plan_.notes
 
