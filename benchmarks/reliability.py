@@ -2,15 +2,16 @@
 
 Run from the repository's root::
 
-    python -m benchmarks.reliability [chaos resume faults fuzz soak slurm peers] [--runs N] [--markdown]
+    python -m benchmarks.reliability [chaos resume changed faults fuzz soak memory slurm peers] [--runs N] [--markdown]
 
 ``chaos`` kills or stops a worker of two at a random moment of a fit: the bits must be those of a serial fit.
-``resume`` kills a whole run, workers and all, at a random moment, and runs it again: the same bits, and no more is read
-again than what workers were at. ``faults`` makes stores fail: a right result, or the right error, and nothing
-half-written. ``fuzz`` damages files, see ``fuzzing``. ``soak`` fits again and again in one process, which must not
-grow. ``slurm`` ends jobs of pipelines on a real Slurm, see ``slurm_runs``. ``peers`` does to a cluster what made other
-packages fail, see ``peer_bugs``. The exit code is 1 if anything went wrong. ``--markdown`` replaces the rows of the
-groups that were run.
+``resume`` kills a whole run, workers and all, at a random moment, and runs it again: the same bits, and no more is
+read again than what workers were at. ``changed`` writes to the data under a run, see ``changed_data``. ``faults``
+makes stores fail: a right result, or the right error, and nothing half-written. ``fuzz`` damages files, see
+``fuzzing``. ``soak`` fits again and again in one process, which must not grow. ``memory`` measures what plans
+promise, see ``promised_memory``. ``slurm`` ends jobs of pipelines on a real Slurm, see ``slurm_runs``. ``peers`` does
+to a cluster what made other packages fail, see ``peer_bugs``. The exit code is 1 if anything went wrong.
+``--markdown`` replaces the rows of the groups that were run.
 """
 
 import argparse
@@ -33,6 +34,7 @@ import psutil
 import zarr
 from distributed import Client
 
+from benchmarks.changed_data import changed
 from benchmarks.faulty import (
     CHUNK_ROWS,
     N_ROWS,
@@ -48,13 +50,15 @@ from benchmarks.faulty import (
 )
 from benchmarks.fuzzing import KINDS, judged
 from benchmarks.peer_bugs import peers
+from benchmarks.promised_memory import memory
 from benchmarks.resuming import N_WORKERS
 from benchmarks.rows import HEAD, Row, rewritten
 from benchmarks.slurm_runs import slurm
 from spae_dask.clusters.local import local_cluster
 from spae_dask.engine import monitor, spans, unresponsive, worker_status
 
-RUNS = {"chaos": 25, "resume": 20, "faults": 1, "fuzz": 1000, "soak": 500, "slurm": 1, "peers": 1}
+RUNS = {"chaos": 25, "resume": 20, "changed": 25, "faults": 1, "fuzz": 1000, "soak": 500}
+RUNS |= {"memory": 2, "slurm": 1, "peers": 1}
 """By default: runs of each case, damaged files of each kind, fits."""
 
 TARGET = Path(__file__).with_name("reliability.md")
@@ -315,9 +319,11 @@ def _held(scratch: Path) -> dict[str, int]:
 GROUPS = {
     "chaos": chaos,
     "resume": resume,
+    "changed": changed,
     "faults": faults,
     "fuzz": fuzz,
     "soak": soak,
+    "memory": memory,
     "slurm": slurm,
     "peers": peers,
 }
