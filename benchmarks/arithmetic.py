@@ -15,7 +15,7 @@ from scipy.linalg.blas import dgemm, dsyrk
 from scipy.linalg.lapack import dtpqrt
 
 from benchmarks.timing import Timed, timed
-from spae_dask.engine.threads import one_blas_thread
+from spae_dask.passes.threads import one_blas_thread
 
 Strategy = Literal["gram", "tsqr", "sketch"]
 

@@ -15,9 +15,9 @@ import zarr
 from benchmarks.faulty import CHUNK_ROWS, N_ROWS, make_store
 from benchmarks.rows import Row
 from spae_dask import SparseEncoder
-from spae_dask.engine.events import PassEnded, RowsDone
 from spae_dask.errors import DataChanged, OtherCheckpoint
 from spae_dask.estimators.writing import transform_to_zarr
+from spae_dask.passes.events import PassEnded, RowsDone
 
 STRATEGIES = ["gram", "tsqr", "sketch", "stream", "paper"]
 

@@ -13,13 +13,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.machine import describe_machine
-from spae_dask.algorithms.parameters import FitParameters
-from spae_dask.algorithms.sample import LEAST_MEASURED, SampledFit, fit_sample, may_stop, round_ends
 from spae_dask.blocks import ArrayBlocks
-from spae_dask.engine.chosen import choose_blocks
-from spae_dask.engine.serial import SerialRunner
-from spae_dask.engine.threads import one_blas_thread
-from spae_dask.estimators.sampling import signs_of_unlike_blocks
+from spae_dask.passes.chosen import choose_blocks
+from spae_dask.passes.serial import SerialRunner
+from spae_dask.passes.threads import one_blas_thread
+from spae_dask.strategies.parameters import FitParameters
+from spae_dask.strategies.sample import (
+    LEAST_MEASURED,
+    SampledFit,
+    fit_sample,
+    may_stop,
+    round_ends,
+    signs_of_unlike_blocks,
+)
 
 HERE = Path(__file__).parent
 

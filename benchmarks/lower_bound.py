@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.machine import describe_machine
-from spae_dask.algorithms.methods import METHODS, Search
-from spae_dask.algorithms.parameters import FitParameters
 from spae_dask.datasets.lower_bound import even_choice_ratio, lower_bound_matrix
-from spae_dask.encoding import encode_batch, theorem_bound
-from spae_dask.linalg.loss import encoder_loss
+from spae_dask.maths.encoders import encode_batch, theorem_bound
+from spae_dask.maths.linalg.loss import encoder_loss
+from spae_dask.strategies.methods import METHODS, Search
+from spae_dask.strategies.parameters import FitParameters
 
 HERE = Path(__file__).parent
 

@@ -19,16 +19,16 @@ import numpy.typing as npt
 from sklearn.decomposition import MiniBatchSparsePCA, SparsePCA
 
 from benchmarks.machine import describe_machine
-from spae_dask.algorithms.methods import METHODS as OURS
-from spae_dask.algorithms.methods import Search
-from spae_dask.algorithms.parameters import FitParameters
 from spae_dask.baselines.gpower import gpower
 from spae_dask.baselines.tpower import tpower
 from spae_dask.datasets.indian_pines import checkerboard, load_indian_pines
-from spae_dask.encoding.batch import encode_batch
-from spae_dask.encoding.iterative import encode_iterative
-from spae_dask.linalg.loss import encoder_loss
-from spae_dask.linalg.spectral import core_from_gram, pca_loss, right_singular
+from spae_dask.maths.encoders.batch import encode_batch
+from spae_dask.maths.encoders.iterative import encode_iterative
+from spae_dask.maths.linalg.loss import encoder_loss
+from spae_dask.maths.linalg.spectral import core_from_gram, pca_loss, right_singular
+from spae_dask.strategies.methods import METHODS as OURS
+from spae_dask.strategies.methods import Search
+from spae_dask.strategies.parameters import FitParameters
 from tests import reference_data
 
 Floats = npt.NDArray[np.float64]

@@ -20,9 +20,9 @@ import psutil
 from benchmarks.problems import THREADS, GaussianBlocks
 from benchmarks.table import Line, MemoryLine
 from benchmarks.timing import take_turns, timed
-from spae_dask.accumulators import CenteredTriangle, Triangular
-from spae_dask.engine.distributed import DaskRunner
-from spae_dask.engine.threads import one_blas_thread
+from spae_dask.engine.runner import DaskRunner
+from spae_dask.passes.accumulators import CenteredTriangle, Triangular
+from spae_dask.passes.threads import one_blas_thread
 from spae_dask.storage.sources.dask_blocks import DaskBlocks
 
 

@@ -55,7 +55,8 @@ from benchmarks.resuming import N_WORKERS
 from benchmarks.rows import HEAD, Row, rewritten
 from benchmarks.slurm_runs import slurm
 from spae_dask.clusters.local import local_cluster
-from spae_dask.engine import monitor, spans, unresponsive, worker_status
+from spae_dask.engine import monitor, unresponsive, worker_status
+from spae_dask.passes import spans
 
 RUNS = {"chaos": 25, "resume": 20, "changed": 25, "faults": 1, "fuzz": 1000, "soak": 500}
 RUNS |= {"memory": 2, "slurm": 1, "peers": 1}

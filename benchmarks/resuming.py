@@ -13,7 +13,7 @@ from distributed import get_worker
 from benchmarks.faulty import SlowBlocks
 from spae_dask import SparseEncoder
 from spae_dask.clusters.local import local_cluster
-from spae_dask.engine import spans
+from spae_dask.passes import spans
 
 WORKER_NBYTES = 1 << 30
 

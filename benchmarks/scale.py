@@ -28,7 +28,7 @@ from benchmarks.problems import SensorCounts
 from benchmarks.process_tree import Watched, watch
 from benchmarks.timing import timed
 from spae_dask import open_matrix
-from spae_dask.engine.memory import IDLE_NBYTES
+from spae_dask.passes.memory import IDLE_NBYTES
 
 HERE = Path(__file__).parent
 GB = 10**9

@@ -14,7 +14,7 @@ import numpy as np
 
 from spae_dask import SparseEncoder
 from spae_dask.clusters.local import local_cluster
-from spae_dask.engine.events import Event, PassEnded
+from spae_dask.passes.events import Event, PassEnded
 
 
 def main(given: dict[str, Any]) -> dict[str, Any]:

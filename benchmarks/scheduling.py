@@ -83,9 +83,9 @@ def turn(n_spans: int, n_workers: int) -> dict[str, float]:
     """Seconds of the pass and of tasks that do nothing, and the bytes by which the process grew in the pass."""
     from distributed import Client, LocalCluster, as_completed
 
-    from spae_dask.accumulators import Gram
-    from spae_dask.engine import spans
-    from spae_dask.engine.distributed import DaskRunner
+    from spae_dask.engine.runner import DaskRunner
+    from spae_dask.passes import spans
+    from spae_dask.passes.accumulators import Gram
 
     spans.MIN_SPAN_NBYTES, spans.STATE_WORTH = 1, 0
     options = {"n_workers": n_workers, "threads_per_worker": 1, "processes": False, "memory_limit": 0}

@@ -15,7 +15,7 @@ from typing import Any
 
 from distributed import get_worker
 
-from spae_dask.engine import spans
+from spae_dask.passes import spans
 from spae_dask.storage.sources import zarr_blocks
 
 HOOK = "from benchmarks.slow_reads import slow_down\n\nslow_down()\n"

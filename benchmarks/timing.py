@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from spae_dask.engine.events import Event, PassEnded, PassStarted
+from spae_dask.passes.events import Event, PassEnded, PassStarted
 
 
 @dataclass(frozen=True)

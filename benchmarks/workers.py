@@ -17,9 +17,9 @@ from benchmarks.problems import SensorCounts
 from benchmarks.table import Line
 from benchmarks.timing import Timed, take_turns, timed
 from spae_dask import open_matrix
-from spae_dask.accumulators import CenteredTriangle, Triangular
 from spae_dask.clusters.local import local_cluster
-from spae_dask.engine.distributed import DaskRunner
+from spae_dask.engine.runner import DaskRunner
+from spae_dask.passes.accumulators import CenteredTriangle, Triangular
 
 
 def triangle_on(client: Client, path: Path) -> CenteredTriangle:

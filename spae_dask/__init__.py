@@ -10,20 +10,20 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from spae_dask.algorithms.metrics import encoder_metrics
     from spae_dask.estimators.column_selector import ColumnSelector
     from spae_dask.estimators.evaluation import evaluate
     from spae_dask.estimators.planning import plan
     from spae_dask.estimators.saved import load_encoder
     from spae_dask.estimators.sparse_encoder import SparseEncoder
     from spae_dask.storage.open import open_matrix
+    from spae_dask.strategies.metrics import encoder_metrics
 
 __version__ = "0.1.0"
 
 _HOME = {
     "ColumnSelector": "spae_dask.estimators.column_selector",
     "SparseEncoder": "spae_dask.estimators.sparse_encoder",
-    "encoder_metrics": "spae_dask.algorithms.metrics",
+    "encoder_metrics": "spae_dask.strategies.metrics",
     "evaluate": "spae_dask.estimators.evaluation",
     "load_encoder": "spae_dask.estimators.saved",
     "open_matrix": "spae_dask.storage.open",

@@ -25,10 +25,10 @@ from benchmarks.faulty import CHUNK_ROWS, N_ROWS, SlowBlocks, fitted, make_store
 from benchmarks.resuming import ToldBlocks
 from spae_dask import SparseEncoder
 from spae_dask.cli.main import main
-from spae_dask.engine import spans, write
 from spae_dask.errors import InvalidInput, MemoryBudgetExceeded, MissingChunksWarning, OutputExists
 from spae_dask.estimators import fitting, planning, writing
 from spae_dask.estimators.writing import transform_to_zarr
+from spae_dask.passes import spans, write
 from spae_dask.storage.checkpoints.checkpoint_summary import summarize
 from spae_dask.storage.ingesting.ingest import ingest
 from spae_dask.storage.remote.address import parse_address

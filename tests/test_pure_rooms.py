@@ -38,14 +38,10 @@ IMPORT_ALL = """
 import importlib
 import pkgutil
 import spae_dask
-from spae_dask import accumulators, algorithms, baselines, encoding, linalg, selection
+from spae_dask import baselines, maths, passes, strategies
 
 names = ["spae_dask.errors", "spae_dask.blocks", "spae_dask.markup"]
-names += [f"spae_dask.engine.{name}" for name in (
-    "calibration", "checkpoint", "chosen", "events", "layout", "memory", "merge_tree", "plan", "plan_text",
-    "planner", "pricing", "recipe_digest", "serial", "spans", "state_bytes", "stopwatch", "sweep", "tasks",
-    "threads", "work", "write")]
-for room in (accumulators, algorithms, baselines, encoding, linalg, selection):
+for room in (baselines, maths, passes, strategies):
     names += [module.name for module in pkgutil.walk_packages(room.__path__, room.__name__ + ".")]
 for name in names:
     importlib.import_module(name)
@@ -54,12 +50,12 @@ print(len(names))
 
 FIT = """
 import numpy as np
-from spae_dask.algorithms.core import read_core
-from spae_dask.algorithms.evaluation import Codec, evaluate_encoder
-from spae_dask.algorithms.parameters import FitParameters
-from spae_dask.algorithms.sparse_encoder import encode_core
+from spae_dask.strategies.core import read_core
+from spae_dask.strategies.evaluation import Codec, evaluate_encoder
+from spae_dask.strategies.parameters import FitParameters
+from spae_dask.strategies.sparse_encoder import encode_core
 from spae_dask.blocks import ArrayBlocks
-from spae_dask.engine.serial import SerialRunner
+from spae_dask.passes.serial import SerialRunner
 
 rng = np.random.default_rng(0)
 X = rng.standard_normal((2000, 3)) @ rng.standard_normal((3, 12)) + 0.1 * rng.standard_normal((2000, 12))
@@ -97,6 +93,6 @@ def test_a_whole_fit_runs() -> None:
 
 
 def test_a_pure_rooms_own_tests_run() -> None:
-    files = ["tests/linalg/test_scaling.py", "tests/linalg/test_project.py"]
+    files = ["tests/maths/linalg/test_scaling.py", "tests/maths/linalg/test_project.py"]
     options = ["-q", "-p", "no:cacheprovider", "-p", "no:zarr", "--noconftest"]
     assert "passed" in run(f"import pytest; sys.exit(pytest.main({files + options}))")

@@ -17,13 +17,13 @@ from typer.main import get_command
 
 import spae_dask
 from spae_dask import errors
-from spae_dask.algorithms.certificate import DERIVED, Certificate
 from spae_dask.cli.exits import EXIT_CODES
 from spae_dask.cli.main import VERBS, app, main
 from spae_dask.clusters.spec_file import SPECS, read_cluster
+from spae_dask.maths.selection import SELECTIONS
 from spae_dask.pipelines.kinds import KINDS
-from spae_dask.selection import SELECTIONS
 from spae_dask.storage.artifacts.artifact import STORED
+from spae_dask.strategies.certificate import DERIVED, Certificate
 
 COMMAND = get_command(app)
 ROOT = Path(__file__).parents[1]

@@ -54,5 +54,5 @@ def test_what_is_no_text_is_refused():
 
 
 def test_importing_the_pure_rooms_sets_nothing():
-    asked = "import sys, spae_dask.algorithms, spae_dask; print('dask' in sys.modules, 'yaml' in sys.modules)"
+    asked = "import sys, spae_dask.strategies, spae_dask; print('dask' in sys.modules, 'yaml' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True).stdout == "False False\n"

@@ -1,1 +1,1 @@
-"""Whole-fit routines as sequences of passes. Each is handed ``run_pass`` and says how many passes it makes."""
+"""Former name of :mod:`spae_dask.strategies`; ``spae_dask.algorithms.comparison`` stays importable."""

@@ -24,7 +24,7 @@ import numpy as np
 
 from spae_dask.errors import InvalidInput
 from spae_dask.flags import flags_checked
-from spae_dask.linalg.scaling import FloatArray, IntArray, squared_columns
+from spae_dask.maths.linalg.scaling import FloatArray, IntArray, squared_columns
 
 Deflation = Literal["hotelling", "projection", "schur", "orthogonalised", "generalised"]
 

@@ -26,8 +26,8 @@ from spae_dask.baselines.deflation import by_variance, clear_exhausted, project_
 from spae_dask.baselines.inputs import cardinalities, per_component, scaled_core
 from spae_dask.errors import InvalidInput
 from spae_dask.flags import flags_checked
-from spae_dask.linalg.scaling import BoolArray, FloatArray, IntArray
-from spae_dask.linalg.spectral import fix_signs, right_singular
+from spae_dask.maths.linalg.scaling import BoolArray, FloatArray, IntArray
+from spae_dask.maths.linalg.spectral import fix_signs, right_singular
 
 Penalty = Literal["l0", "l1"]
 

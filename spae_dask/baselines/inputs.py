@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spae_dask.errors import InvalidInput
-from spae_dask.linalg.scaling import FloatArray, unit_scaled
+from spae_dask.maths.linalg.scaling import FloatArray, unit_scaled
 
 SYMMETRY_TOLERANCE = 1e-10
 

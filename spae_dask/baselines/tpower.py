@@ -18,8 +18,8 @@ from spae_dask.baselines.deflation import Deflation, by_variance, check_deflatio
 from spae_dask.baselines.inputs import cardinalities, scaled_core
 from spae_dask.errors import InvalidInput
 from spae_dask.flags import flags_checked
-from spae_dask.linalg.scaling import FloatArray
-from spae_dask.linalg.spectral import fix_signs
+from spae_dask.maths.linalg.scaling import FloatArray
+from spae_dask.maths.linalg.spectral import fix_signs
 
 # relative loss of objective that is rounding and not a step down
 ROUNDING = 1e-12

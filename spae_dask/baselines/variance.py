@@ -1,7 +1,7 @@
 """Zou's adjusted variance: variance that each component explains beyond the ones before it.
 
 Zou, Hastie & Tibshirani, "Sparse principal component analysis", JCGS 15 (2006), section 3.4; the mathematics
-are in :mod:`spae_dask.linalg.codes`, here they are given ``X'X`` for any H.
+are in :mod:`spae_dask.maths.linalg.codes`, here they are given ``X'X`` for any H.
 """
 
 import numpy as np
@@ -9,8 +9,8 @@ import numpy.typing as npt
 
 from spae_dask.baselines.inputs import scaled_core
 from spae_dask.errors import InvalidInput
-from spae_dask.linalg.codes import sequential_variances
-from spae_dask.linalg.scaling import FloatArray
+from spae_dask.maths.linalg.codes import sequential_variances
+from spae_dask.maths.linalg.scaling import FloatArray
 
 
 def adjusted_variance(H: npt.ArrayLike, gram: npt.ArrayLike) -> FloatArray:

@@ -98,7 +98,7 @@ def rm(
 ) -> None:
     """Remove checkpoints, and nothing else."""
     with session("checkpoint rm", shown) as screen:
-        from spae_dask.engine.memory import format_nbytes
+        from spae_dask.passes.memory import format_nbytes
         from spae_dask.storage.checkpoints.checkpoint_removal import remove_checkpoint
         from spae_dask.storage.checkpoints.checkpoint_summary import summarize
 
@@ -129,7 +129,7 @@ def places_in(place: str) -> list[str]:
 def told(each: "CheckpointSummary") -> str:
     """A checkpoint in a few lines."""
     from spae_dask.cli.progress import format_seconds
-    from spae_dask.engine.memory import format_nbytes
+    from spae_dask.passes.memory import format_nbytes
 
     job, age = each.job, each.seconds_old
     old = f"{age / 86400:.1f} days" if age > 2 * 86400 else format_seconds(age)

@@ -32,9 +32,9 @@ def clean(
     system. Links are not followed, and files of other users stay.
     """
     with session("clean", shown) as screen:
-        from spae_dask.engine.memory import format_nbytes
         from spae_dask.errors import NotFound
         from spae_dask.leftovers import clear, find_below
+        from spae_dask.passes.memory import format_nbytes
 
         if not Path(folder).is_dir():
             raise NotFound(f"{folder} is not a folder of this machine. Give the folder that outputs were written to.")

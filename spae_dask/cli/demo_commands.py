@@ -7,19 +7,19 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from spae_dask.algorithms.certificate import Certificate
 from spae_dask.cli.demo_folder import FILES, STORES
-from spae_dask.engine.memory import format_nbytes
-from spae_dask.engine.plan import Plan
 from spae_dask.estimators.checking import check
 from spae_dask.estimators.evaluation import evaluate
 from spae_dask.estimators.planning import plan
 from spae_dask.estimators.saved import load_encoder, save_encoder
 from spae_dask.estimators.sparse_encoder import SparseEncoder
 from spae_dask.estimators.writing import transform_to_zarr
+from spae_dask.passes.memory import format_nbytes
+from spae_dask.passes.plan import Plan
 from spae_dask.plain_files import in_shell
 from spae_dask.report.sections import Step
 from spae_dask.storage.ingesting.ingest import ingest
+from spae_dask.strategies.certificate import Certificate
 
 K, R = 5, 10
 """Size of the demo's encoder; all else is as a plain fit has it. The commands shown are written from these."""

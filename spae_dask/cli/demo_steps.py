@@ -13,12 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from spae_dask import __version__
-from spae_dask.algorithms.certificate import Certificate
 from spae_dask.cli.demo_commands import K, Say, Walk, run_commands
 from spae_dask.cli.demo_folder import prepare
 from spae_dask.datasets.indian_pines import IndianPines, checkerboard, load_indian_pines
-from spae_dask.engine.stopwatch import peak_nbytes
 from spae_dask.estimators.sparse_encoder import SparseEncoder
+from spae_dask.passes.stopwatch import peak_nbytes
 from spae_dask.plain_files import in_shell
 from spae_dask.report.demo_page import demo_page
 from spae_dask.report.demo_results import DemoResults
@@ -26,6 +25,7 @@ from spae_dask.report.html import render
 from spae_dask.report.spectral_image import DensePCA
 from spae_dask.storage.open import open_matrix
 from spae_dask.storage.writing.publish import publish
+from spae_dask.strategies.certificate import Certificate
 
 SIDE = 29
 """Side, in pixels, of the squares the image is split into: 5 x 5 of them make the image."""

@@ -6,7 +6,6 @@ import signal
 from difflib import get_close_matches
 from typing import TypeGuard
 
-from spae_dask.algorithms.parameters import PARAMETERS
 from spae_dask.cli.parsing import UsageError, elsewhere
 from spae_dask.cli.signals import Interrupted
 from spae_dask.errors import (
@@ -20,6 +19,7 @@ from spae_dask.errors import (
     SpaeError,
     StorageError,
 )
+from spae_dask.strategies.parameters import PARAMETERS
 
 FAULT = 1
 """Exit code of an unexpected error."""

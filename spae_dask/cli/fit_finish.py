@@ -38,11 +38,11 @@ def fit_finish(
     with session("fit-finish", given.shown, strict=given.strict) as screen:
         given.check()
         from spae_dask.cli.place import Place, check_checkpoint, check_paths
-        from spae_dask.engine.array_parts import ArrayPart, MissingSpans, PassIncomplete
         from spae_dask.errors import PartsMissing
         from spae_dask.estimators.checkpointing import CheckpointAt
         from spae_dask.estimators.parts import parts_missing
         from spae_dask.estimators.sparse_encoder import SparseEncoder
+        from spae_dask.passes.checkpoint import ArrayPart, MissingSpans, PassIncomplete
         from spae_dask.storage.checkpoints.checkpoint_record import parts_of
         from spae_dask.storage.checkpoints.checkpoint_summary import summarize
         from spae_dask.storage.checkpoints.state_store import states_at

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from spae_dask.algorithms.parameters import option_words
 from spae_dask.cli.options.data import DataArgument, StrictOption, WhichData
 from spae_dask.cli.options.groups import told
 from spae_dask.cli.options.parameters import MissingEntries, Reading, Sought
 from spae_dask.cli.options.screen import ScreenOptions
 from spae_dask.cli.options.where import MemoryOption
+from spae_dask.strategies.parameters import option_words
 
 if TYPE_CHECKING:
     from spae_dask.blocks import RowBlocks
-    from spae_dask.engine.plan import Plan, Resources
+    from spae_dask.passes.plan import Plan, Resources
 
 
 @dataclass(frozen=True, kw_only=True)

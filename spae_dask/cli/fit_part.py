@@ -57,11 +57,11 @@ def fit_part(*, part: PartArgument, given: FitGiven, checkpoint: SharedCheckpoin
     with session("fit-part", given.shown, strict=given.strict) as screen:
         given.check()
         from spae_dask.cli.place import Place, check_checkpoint
-        from spae_dask.engine.array_parts import ArrayPart
         from spae_dask.estimators.checkpointing import CheckpointAt
         from spae_dask.estimators.parts import fit_part as make_part
         from spae_dask.estimators.parts import listed
         from spae_dask.estimators.sparse_encoder import SparseEncoder
+        from spae_dask.passes.checkpoint import ArrayPart
 
         check_checkpoint(checkpoint, given.data)
         source = given.which.open(given.data, given.memory, screen)

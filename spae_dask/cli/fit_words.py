@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from spae_dask.algorithms.parameters import PARAMETERS, option_words
 from spae_dask.pipelines.schema import Fit
+from spae_dask.strategies.parameters import PARAMETERS, option_words
 
 
 def fit_words(step: Fit, output: Path) -> tuple[str, ...]:

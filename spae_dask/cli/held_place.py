@@ -7,7 +7,7 @@ from types import TracebackType
 from spae_dask.blocks import RowBlocks
 from spae_dask.cli.place import Place
 from spae_dask.cli.screen import Screen
-from spae_dask.engine.plan import Plan, Resources
+from spae_dask.passes.plan import Plan, Resources
 
 
 class HeldPlace:

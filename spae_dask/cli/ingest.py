@@ -129,8 +129,8 @@ def ingest(
     """
     with session("ingest", shown) as screen:
         from spae_dask.cli.place import check_paths
-        from spae_dask.engine.memory import refuse_tiny
         from spae_dask.estimators.runtime import parse_memory
+        from spae_dask.passes.memory import refuse_tiny
         from spae_dask.storage.ingesting.ingest import BUDGET
         from spae_dask.storage.ingesting.ingest import ingest as ingest_matrix
 

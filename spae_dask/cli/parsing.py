@@ -6,7 +6,7 @@ from typing import Any
 import typer
 from typer.core import TyperCommand
 
-from spae_dask.algorithms.parameters import PARAMETERS
+from spae_dask.strategies.parameters import PARAMETERS
 
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 """Base of all errors of a command line; typer exports only this subclass of it."""

@@ -5,7 +5,6 @@ from typing import Annotated
 
 import typer
 
-from spae_dask.algorithms.parameters import Counts
 from spae_dask.cli.options.checkpoint import Checkpoint
 from spae_dask.cli.options.data import DataArgument, StrictOption, WhichData
 from spae_dask.cli.options.groups import takes_groups
@@ -15,6 +14,7 @@ from spae_dask.cli.options.parameters import Building, MissingEntries, numbers_i
 from spae_dask.cli.options.screen import ScreenOptions
 from spae_dask.cli.options.where import MemoryOption, PerformanceOption, Where
 from spae_dask.cli.session import session
+from spae_dask.strategies.parameters import Counts
 
 EXAMPLES = """Examples:
 
@@ -119,8 +119,8 @@ def path(
 
 def write(found: object, output: str, *, force: bool) -> None:
     """Write the table or its figure, which appears only when it is complete."""
-    from spae_dask.algorithms.path import SparsityPath
     from spae_dask.pipelines.files import write_csv
+    from spae_dask.strategies.path import SparsityPath
 
     assert isinstance(found, SparsityPath)
     if output.endswith(".csv"):

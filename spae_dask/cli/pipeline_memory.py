@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from spae_dask.algorithms.evaluation import Codec
 from spae_dask.cli.place import Place
 from spae_dask.cli.planned_memory import Planner, is_planned, sized, unknown
 from spae_dask.clusters.connect import described
@@ -17,6 +16,7 @@ from spae_dask.pipelines.data_steps import opened, plan_of
 from spae_dask.pipelines.pipeline import Node, Pipeline
 from spae_dask.pipelines.schema import Evaluate, Fit, Path, arguments_of
 from spae_dask.settings import text_setting
+from spae_dask.strategies.evaluation import Codec
 
 
 def place_for(pipeline: Pipeline, place: Place) -> Place:

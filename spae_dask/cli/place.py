@@ -16,11 +16,11 @@ from spae_dask.clusters.connect import connect, described
 from spae_dask.clusters.dashboards import dashboard_link
 from spae_dask.clusters.kubernetes_spec import KubernetesSpec
 from spae_dask.clusters.specs import LocalSpec, QueueSpec, Spec, Started
-from spae_dask.engine.memory import refuse_tiny
-from spae_dask.engine.plan import Plan, Resources
 from spae_dask.errors import InvalidInput
 from spae_dask.estimators.runtime import parse_memory
 from spae_dask.machine import memory_nbytes
+from spae_dask.passes.memory import refuse_tiny
+from spae_dask.passes.plan import Plan, Resources
 from spae_dask.settings import setting, text_setting
 from spae_dask.storage.checkpoints.checkpoint_record import read_job
 from spae_dask.storage.checkpoints.local_states import LocalStates

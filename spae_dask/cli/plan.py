@@ -11,7 +11,7 @@ from spae_dask.cli.options.where import Where
 from spae_dask.cli.session import session
 
 if TYPE_CHECKING:
-    from spae_dask.engine.plan import Plan, Resources
+    from spae_dask.passes.plan import Plan, Resources
 
 EXAMPLES = """Examples:
 

@@ -11,9 +11,9 @@ from dataclasses import replace
 
 from spae_dask.clusters.kubernetes_spec import KubernetesSpec
 from spae_dask.clusters.specs import MEMORY_FOR_ROWS, QueueSpec, Started
-from spae_dask.engine.memory import usable, worker_limit_for
-from spae_dask.engine.plan import Plan, Resources
 from spae_dask.errors import InvalidInput, MemoryBudgetExceeded
+from spae_dask.passes.memory import usable, worker_limit_for
+from spae_dask.passes.plan import Plan, Resources
 
 Planner = Callable[[Resources], Plan]
 

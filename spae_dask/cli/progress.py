@@ -7,9 +7,9 @@ from typing import Protocol, TextIO
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 
-from spae_dask.engine.events import Estimated, Event, PassEnded, PassStarted, Resumed, RowsDone, RunAgain, Searching
-from spae_dask.engine.memory import format_nbytes
 from spae_dask.markup import interval
+from spae_dask.passes.events import Estimated, Event, PassEnded, PassStarted, Resumed, RowsDone, RunAgain, Searching
+from spae_dask.passes.memory import format_nbytes
 
 SECONDS_BETWEEN_LINES = 5.0
 

@@ -1,1 +1,1 @@
-"""Runs accumulators over row blocks: plans, projects memory, sweeps, merges. See ``DESIGN.md`` in this folder."""
+"""The only room that runs passes on dask: a runner, the merge tree it drives, and a monitor."""

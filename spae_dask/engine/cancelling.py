@@ -15,8 +15,8 @@ from typing import Any
 
 from distributed import Reschedule, get_worker
 
-from spae_dask.engine.sweep import Swept
-from spae_dask.engine.tasks import Cancelled, leaf_task
+from spae_dask.passes.sweep import Swept
+from spae_dask.passes.tasks import Cancelled, leaf_task
 
 LOOK_SECONDS = 0.5
 """Time between two looks at the state of the task."""

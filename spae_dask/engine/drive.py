@@ -29,21 +29,20 @@ from dask.delayed import Delayed, delayed
 from distributed import Client, Future, as_completed
 from distributed.scheduler import KilledWorker
 
-from spae_dask.accumulators.base import Accumulator
 from spae_dask.blocks import LazyRowBlocks, RowBlocks, nbytes_of_rows
-from spae_dask.engine.alike import run_alike, software
 from spae_dask.engine.cancelling import leaf_on_worker
-from spae_dask.engine.events import RowsDone, RunAgain
-from spae_dask.engine.layout import PassLayout
-from spae_dask.engine.merge_tree import MergeTree, Node
 from spae_dask.engine.monitor import Monitor, killed_worker
-from spae_dask.engine.pass_checkpoint import MissingNode, PassCheckpoint
-from spae_dask.engine.spans import Span
-from spae_dask.engine.sweep import BlockWatcher, Swept
-from spae_dask.engine.tasks import Gate, PassTasks, leaf_task, merge_task, work_task
-from spae_dask.engine.threads import one_blas_thread
-from spae_dask.engine.work import HeldBlocks, SpanWork
+from spae_dask.engine.versions import run_alike, software
 from spae_dask.errors import ClusterUnavailable
+from spae_dask.passes.accumulators.base import Accumulator
+from spae_dask.passes.checkpoint import MissingNode, PassCheckpoint
+from spae_dask.passes.events import RowsDone, RunAgain
+from spae_dask.passes.layout import PassLayout
+from spae_dask.passes.merge_tree import MergeTree, Node
+from spae_dask.passes.spans import Span
+from spae_dask.passes.sweep import BlockWatcher, Swept
+from spae_dask.passes.tasks import Gate, HeldBlocks, PassTasks, SpanWork, leaf_task, merge_task, work_task
+from spae_dask.passes.threads import one_blas_thread
 
 
 @dataclass(frozen=True)

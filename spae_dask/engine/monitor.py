@@ -16,11 +16,11 @@ from distributed.scheduler import KilledWorker
 from distributed.utils import key_split_group
 
 from spae_dask import workers as waiting_for
-from spae_dask.engine.events import RunAgain
-from spae_dask.engine.spans import Span
 from spae_dask.engine.unresponsive import Unresponsive
 from spae_dask.engine.worker_status import WorkerStatus, allowed_workers, idle_workers, worker_statuses
 from spae_dask.errors import ClusterUnavailable, PassFailed, SlowClusterWarning, warn
+from spae_dask.passes.events import RunAgain
+from spae_dask.passes.spans import Span
 
 CHECK_SECONDS = 2.0
 """Time between two looks at the cluster."""

@@ -1,1 +1,1 @@
-"""The scikit-learn face: thin estimators and functions over algorithms, engine and storage."""
+"""The scikit-learn face: thin estimators and functions over strategies, engine and storage."""

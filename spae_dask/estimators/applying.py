@@ -12,20 +12,20 @@ import scipy.sparse as sp
 from dask.base import tokenize
 from sklearn.utils.validation import validate_data
 
-from spae_dask.accumulators import NonFinite
-from spae_dask.accumulators.nonfinite import all_finite
-from spae_dask.algorithms.non_finite import refuse_non_finite
 from spae_dask.blocks import ArrayBlocks, LazyRowBlocks, RowBlocks, asked_of, columns_alone, remember, stored_entries
-from spae_dask.encoding.codes import RowEncoder, decode_codes
-from spae_dask.engine.retrying import read_again
-from spae_dask.engine.serial import SerialRunner
 from spae_dask.errors import InvalidInput, NonFiniteInput
+from spae_dask.maths.encoders.codes import RowEncoder, decode_codes
+from spae_dask.passes.accumulators import NonFinite
+from spae_dask.passes.accumulators.nonfinite import all_finite
+from spae_dask.passes.serial import SerialRunner
+from spae_dask.passes.sweep import read_again
 from spae_dask.storage.masks import ALL, UsualMask
 from spae_dask.storage.open import dask_kind, dask_rows, open_matrix
 from spae_dask.storage.sources.sentinel import lazily_marked, with_missing
 from spae_dask.storage.sources.submatrix import chosen_columns
 from spae_dask.storage.tables.columns import choose_columns
 from spae_dask.storage.tables.frames import is_pandas
+from spae_dask.strategies.non_finite import refuse_non_finite
 
 BY_NAME = "those of the fit, by name"
 """Told in place of a mask where data lack that of the fit."""

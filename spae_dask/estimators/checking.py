@@ -6,16 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from spae_dask.accumulators import Accumulator, ColumnMoments, Moments, NonFinite, NonFiniteEntries, Together
-from spae_dask.algorithms.core_summary import constant_columns
-from spae_dask.engine.events import Event
 from spae_dask.estimators.layout_notes import layout_notes
 from spae_dask.estimators.planning import plan_passes
 from spae_dask.estimators.runtime import active_client, runner_for
 from spae_dask.flags import flags_checked
+from spae_dask.passes.accumulators import Accumulator, ColumnMoments, Moments, NonFinite, NonFiniteEntries, Together
+from spae_dask.passes.events import Event
 from spae_dask.storage.open import open_matrix
 from spae_dask.storage.sources.census import ChunkCensus, count_chunks
 from spae_dask.storage.sources.sentinel import MissingValue, with_missing
+from spae_dask.strategies.core_summary import constant_columns
 
 N_NAMED = 10
 """Columns and positions named in full."""

@@ -11,19 +11,17 @@ import numpy as np
 import scipy
 
 from spae_dask import __version__
-from spae_dask.algorithms.parameters import FitParameters
-from spae_dask.engine.array_parts import ArrayPart
-from spae_dask.engine.checkpoint import Checkpoint
-from spae_dask.engine.memory import format_nbytes
-from spae_dask.engine.plan import Plan
-from spae_dask.engine.recipe_digest import digest_of
 from spae_dask.errors import InvalidInput
+from spae_dask.passes.checkpoint import ArrayPart, Checkpoint, digest_of
+from spae_dask.passes.memory import format_nbytes
+from spae_dask.passes.plan import Plan
 from spae_dask.storage.artifacts.fingerprint import fingerprint
 from spae_dask.storage.checkpoints.checkpoint_record import Job, begin_or_resume, remember_parts
 from spae_dask.storage.checkpoints.state_store import States, states_at
 from spae_dask.storage.remote.url_secrets import without_secrets
 from spae_dask.storage.sources.census import Counted
 from spae_dask.storage.sources.dask_blocks import DaskBlocks
+from spae_dask.strategies.parameters import FitParameters
 
 Place = str | Path
 

@@ -11,9 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from spae_dask.algorithms.parameters import FitParameters, check_count
 from spae_dask.blocks import ArrayBlocks
-from spae_dask.engine.events import Event
 from spae_dask.errors import InvalidInput, RankDeficientWarning, warn
 from spae_dask.estimators.applying import lazy_array, lazy_columns, open_lazily, refuse_non_finite_array
 from spae_dask.estimators.checkpointing import CheckpointAt, checkpoint_at
@@ -22,8 +20,10 @@ from spae_dask.estimators.fitting import fit
 from spae_dask.estimators.notebook import CertificateRepr
 from spae_dask.estimators.planning import seed_of
 from spae_dask.estimators.runtime import store_names
+from spae_dask.passes.events import Event
 from spae_dask.storage.open import dask_rows, open_matrix
 from spae_dask.storage.sources.sentinel import MissingValue, with_missing
+from spae_dask.strategies.parameters import FitParameters, check_count
 
 
 @lazy_frames

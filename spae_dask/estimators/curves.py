@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from spae_dask.algorithms.core_summary import CoreSummary
-from spae_dask.algorithms.parameters import SHARED, FitParameters
-from spae_dask.algorithms.path import SparsityPath, Summary, sparsity_path
-from spae_dask.encoding.budgets import budgets_of
-from spae_dask.engine.threads import one_blas_thread
-from spae_dask.estimators.strategies import STRATEGIES
+from spae_dask.maths.encoders.budgets import budgets_of
+from spae_dask.passes.threads import one_blas_thread
+from spae_dask.strategies.core_summary import CoreSummary
+from spae_dask.strategies.parameters import SHARED, FitParameters
+from spae_dask.strategies.path import SparsityPath, Summary, sparsity_path
+from spae_dask.strategies.table import STRATEGIES
 
 WORTH_SECONDS = 2.5
 """A curve is made with the encoder if it takes no longer, at nominal rates, so that no clock decides about it."""

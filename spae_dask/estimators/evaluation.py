@@ -7,22 +7,25 @@ from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
-from spae_dask.algorithms.certificate import Certificate
-from spae_dask.algorithms.evaluation import Codec, evaluate_encoder, evaluation_recipe
-from spae_dask.algorithms.parameters import EVALUATIONS, check_choice
 from spae_dask.blocks import RowBlocks
-from spae_dask.engine.events import Event
-from spae_dask.engine.plan import Finish, Plan, Resources
-from spae_dask.engine.planner import make_plan
-from spae_dask.engine.recipe_digest import digest_of
-from spae_dask.engine.threads import one_blas_thread
 from spae_dask.estimators.applying import open_rows
 from spae_dask.estimators.checkpointing import checkpoint_at, open_checkpoint
 from spae_dask.estimators.fitting import telling_declared, told_of_missing_chunks
 from spae_dask.estimators.layout_notes import layout_notes
 from spae_dask.estimators.runtime import active_client, resources_for, runner_for, with_listing
 from spae_dask.estimators.sparse_encoder import SparseEncoder
-from spae_dask.estimators.strategies import core_or_sketch, finish_nbytes
+from spae_dask.passes.checkpoint import digest_of
+from spae_dask.passes.events import Event
+from spae_dask.passes.plan import Finish, Plan, Resources
+from spae_dask.passes.planner import make_plan
+from spae_dask.passes.threads import one_blas_thread
+from spae_dask.strategies.base import finish_nbytes
+from spae_dask.strategies.certificate import Certificate
+from spae_dask.strategies.core import CORES
+from spae_dask.strategies.evaluation import Codec, evaluate_encoder, evaluation_recipe
+from spae_dask.strategies.parameters import EVALUATIONS, check_choice
+from spae_dask.strategies.sketch import SketchStrategy
+from spae_dask.strategies.table import choose_one_read
 
 
 def evaluate(
@@ -107,9 +110,9 @@ def plan_evaluation(source: RowBlocks, codec: Codec, strategy: str, resources: R
         If the evaluation does not fit in memory there.
     """
     resources = with_listing(resources, source)
-    chosen, reason = core_or_sketch(strategy, source, resources)
+    chosen, reason = choose_one_read(strategy, source, resources, otherwise=SketchStrategy.name)
     recipe = evaluation_recipe(chosen, codec)
-    finish = finish_nbytes(source.shape[1]) if chosen != "sketch" else 3 * recipe.state_nbytes
+    finish = finish_nbytes(source.shape[1]) if chosen in CORES else 3 * recipe.state_nbytes
     return make_plan(
         source,
         [("evaluate", recipe)],

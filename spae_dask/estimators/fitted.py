@@ -8,18 +8,18 @@ import numpy.typing as npt
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from spae_dask.accumulators import CrossProducts, NonFinite, Together
-from spae_dask.algorithms.evaluation import Codec
-from spae_dask.algorithms.non_finite import refuse_non_finite
-from spae_dask.encoding.codes import RowEncoder
-from spae_dask.engine.events import Event
 from spae_dask.estimators.applying import decode_rows, encode_rows, open_lazily, open_rows
 from spae_dask.estimators.containers import lazy_frames
 from spae_dask.estimators.fitting import telling_declared, told_of_missing_chunks
 from spae_dask.estimators.planning import plan_passes
 from spae_dask.estimators.runtime import active_client, runner_for
 from spae_dask.flags import flags_checked
+from spae_dask.maths.encoders.codes import RowEncoder
+from spae_dask.passes.accumulators import CrossProducts, NonFinite, Together
+from spae_dask.passes.events import Event
 from spae_dask.storage.open import dask_rows, open_matrix
+from spae_dask.strategies.evaluation import Codec
+from spae_dask.strategies.non_finite import refuse_non_finite
 
 
 @lazy_frames

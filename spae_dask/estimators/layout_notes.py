@@ -1,7 +1,7 @@
 """Notes for the user on the layout of data, from metadata alone."""
 
 from spae_dask.blocks import LazyRowBlocks, RowBlocks, asked_of, nbytes_of_rows, stored_entries, total_nbytes
-from spae_dask.engine.memory import format_nbytes
+from spae_dask.passes.memory import format_nbytes
 
 MANY_OBJECTS, SMALL_OBJECT = 10_000, 1 << 20
 """Number of stored objects below that size from which a note says that they are slow to read."""

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
-from spae_dask.engine.array_parts import ArrayPart, MissingSpans, PassesComplete, PassIncomplete
 from spae_dask.estimators.sparse_encoder import SparseEncoder
+from spae_dask.passes.checkpoint import ArrayPart, MissingSpans, PassesComplete, PassIncomplete
 
 
 @dataclass(frozen=True)

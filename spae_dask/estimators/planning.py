@@ -8,22 +8,30 @@ import numpy as np
 from dask.system import CPU_COUNT
 from distributed import Client
 
-from spae_dask.accumulators import Accumulator
-from spae_dask.algorithms.parameters import FitParameters, takes_parameters
 from spae_dask.blocks import LazyRowBlocks, RowBlocks
-from spae_dask.engine.calibration import Calibration
-from spae_dask.engine.calibration import calibrate as calibrate_source
-from spae_dask.engine.memory import format_nbytes, refuse, refuse_wide, usable, worker_limit_for
-from spae_dask.engine.plan import Alternative, Finish, Plan, Resources
-from spae_dask.engine.planner import make_plan
 from spae_dask.errors import InvalidInput, MemoryBudgetExceeded
 from spae_dask.estimators.layout_notes import layout_notes
 from spae_dask.estimators.runtime import active_client, resources_for, with_listing
-from spae_dask.estimators.sampling import refuse_large_core, sample_notes
-from spae_dask.estimators.strategies import STRATEGIES, choose, core_or_sketch, price_all, standing
 from spae_dask.flags import flags_checked
+from spae_dask.passes.accumulators import Accumulator
+from spae_dask.passes.calibration import Calibration
+from spae_dask.passes.calibration import calibrate as calibrate_source
+from spae_dask.passes.memory import format_nbytes, refuse, refuse_wide, usable, worker_limit_for
+from spae_dask.passes.plan import Alternative, Finish, Plan, Resources
+from spae_dask.passes.planner import make_plan
 from spae_dask.storage.open import open_matrix
 from spae_dask.storage.sources.sentinel import with_missing
+from spae_dask.strategies.parameters import FitParameters, takes_parameters
+from spae_dask.strategies.stream import StreamStrategy
+from spae_dask.strategies.table import (
+    STRATEGIES,
+    check_batches,
+    check_strategy,
+    choose,
+    choose_one_read,
+    price_all,
+    standing,
+)
 
 
 @flags_checked
@@ -93,16 +101,15 @@ def plan_for(
 ) -> Plan:
     """Plan a fit on given resources; the strategy is the same whether or not rates are measured."""
     params.check(*source.shape)
+    check_strategy(params)
     there = resources_for(client, memory_limit) if resources is None else resources
     there = with_listing(there, source)
     refuse_wide(source.shape[1], there.memory_limit)
     nominal = price_all(params, source, there)
     strategy, why = choose(params, source, nominal)
-    params.check_strategy(strategy)
-    made, notes = STRATEGIES[strategy], layout_notes(source)
-    if strategy == "sample":
-        refuse_large_core(source.shape[1], made.finish(params, source.shape).nbytes + there.listing_nbytes, there)
-        notes = [*sample_notes(source, params.seed), *notes]
+    check_strategy(params, strategy)
+    made = STRATEGIES[strategy]
+    notes = [*made.notes(params, source), *layout_notes(source)]
 
     def planned(prices: Sequence[Alternative], calibration: Calibration | None) -> Plan:
         return make_plan(
@@ -134,7 +141,7 @@ def plan_for(
 def _calibrated(params: FitParameters, source: RowBlocks, plan: Plan) -> Calibration:
     """Rates measured for the strategies that fit, the chosen one's first."""
     prices = plan.alternatives
-    fit = [each.strategy for each in prices if each.refusal is None and STRATEGIES[each.strategy].tried]
+    fit = [each.strategy for each in prices if each.refusal is None and STRATEGIES[each.strategy].is_tried]
     fit.sort(key=lambda name: name != plan.strategy)
     return calibrate_source(
         source,
@@ -160,20 +167,11 @@ def plan_stream(
     """
     d = source.shape[1]
     params.check(None, d)
-    if (
-        params.strategy in ("sketch", "sample", "paper")
-        or params.samples
-        or params.method == "doubly-sparse"
-        or params.missing == "mean"
-    ):
-        raise InvalidInput(
-            f"partial_fit sees every row once, and strategy={params.strategy!r}, method={params.method!r} with "
-            f"missing={params.missing!r} needs to read again: it takes strategy 'auto', 'stream', 'gram' or 'tsqr', "
-            "method 'polished', 'batch' or 'iterative', and missing 'error' or 'zero'. fit does all of it."
-        )
+    check_strategy(params)
+    check_batches(params)
     resources = resources_for(None, memory_limit)
-    strategy = core_or_sketch(params.strategy, source, resources, params.precision)[0]
-    strategy = "stream" if strategy == "sketch" else strategy
+    wanted, otherwise = params.strategy, StreamStrategy.name
+    strategy = choose_one_read(wanted, source, resources, params.precision, otherwise=otherwise)[0]
     # gaps are filled before rows are added
     kept = STRATEGIES[strategy]
     ((_, recipe),) = kept.passes(replace(params, missing="error"), source)

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from spae_dask import __version__
-from spae_dask.engine.plan import Plan
+from spae_dask.passes.plan import Plan
 from spae_dask.storage.artifacts.fingerprint import fingerprint
 from spae_dask.storage.open import open_matrix
 from spae_dask.storage.remote.url_secrets import without_secrets

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from spae_dask.algorithms.path import SparsityPath
 from spae_dask.blocks import RowBlocks
 from spae_dask.errors import InvalidInput
 from spae_dask.estimators.curves import sizes_of
@@ -14,6 +13,7 @@ from spae_dask.estimators.sparse_encoder import SparseEncoder
 from spae_dask.flags import flags_checked
 from spae_dask.storage.artifacts.fingerprint import fingerprint
 from spae_dask.storage.writing.publish import publish
+from spae_dask.strategies.path import SparsityPath
 
 PASSED_ON = ("selection", "center", "scale", "missing", "missing_value", "precision", "shared_support")
 """Parameters of an encoder that its curve is made with."""

@@ -8,8 +8,6 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
-from spae_dask.algorithms.certificate import Certificate
-from spae_dask.algorithms.path import SparsityPath
 from spae_dask.blocks import ASKED
 from spae_dask.errors import InvalidInput
 from spae_dask.estimators.record import parameters_of, provenance_of
@@ -18,6 +16,8 @@ from spae_dask.flags import flags_checked
 from spae_dask.storage.artifacts.artifact import EncoderArtifact
 from spae_dask.storage.artifacts.artifact_reading import read_encoder
 from spae_dask.storage.artifacts.artifact_writing import write_encoder
+from spae_dask.strategies.certificate import Certificate
+from spae_dask.strategies.path import SparsityPath
 
 
 @flags_checked

@@ -7,11 +7,6 @@ from typing import Any
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from spae_dask.algorithms.parameters import FitParameters
-from spae_dask.algorithms.path import SparsityPath, sparsity_path
-from spae_dask.algorithms.sparse_encoder import FittedEncoder
-from spae_dask.engine.events import Event, ignore
-from spae_dask.engine.threads import one_blas_thread
 from spae_dask.errors import InvalidInput
 from spae_dask.estimators.checkpointing import CheckpointAt, checkpoint_at
 from spae_dask.estimators.fitted import FittedMixin
@@ -21,8 +16,13 @@ from spae_dask.estimators.planning import seed_of
 from spae_dask.estimators.plots import PlotMixin
 from spae_dask.estimators.runtime import search_report, store_names
 from spae_dask.estimators.streams import RowStream, StreamingMixin
+from spae_dask.passes.events import Event, ignore
+from spae_dask.passes.threads import one_blas_thread
 from spae_dask.storage.open import open_matrix
 from spae_dask.storage.sources.sentinel import MissingValue, with_missing
+from spae_dask.strategies.parameters import FitParameters
+from spae_dask.strategies.path import SparsityPath, sparsity_path
+from spae_dask.strategies.sparse_encoder import FittedEncoder
 
 
 class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, BaseEstimator):  # type: ignore[misc]
@@ -143,7 +143,7 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         finished fit that is called again reads only the sample of rows that identifies the data. A ``CheckpointAt``
         also names the part of an array job that this process does.
     progress : callable, optional
-        Function that receives the engine's events (:mod:`spae_dask.engine.events`): of passes, and of the search for
+        Function that receives the engine's events (:mod:`spae_dask.passes.events`): of passes, and of the search for
         supports.
 
     Attributes

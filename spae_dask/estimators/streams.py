@@ -7,27 +7,27 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from spae_dask.accumulators import Imputed, NonFinite
-from spae_dask.accumulators.imputed import fill_missing
-from spae_dask.algorithms.core_summary import CoreSummary, refuse_overflow
-from spae_dask.algorithms.non_finite import refuse_non_finite
-from spae_dask.algorithms.parameters import FitParameters
-from spae_dask.algorithms.settled import Settled
-from spae_dask.algorithms.sparse_encoder import FittedEncoder
-from spae_dask.algorithms.streaming import Streamed, fit_stream
 from spae_dask.blocks import Block, RowBlocks
-from spae_dask.engine.events import Watcher, ignore
-from spae_dask.engine.feed import Feed
-from spae_dask.engine.retrying import read_again
-from spae_dask.engine.sweep import update_by_panels
-from spae_dask.engine.threads import one_blas_thread
 from spae_dask.errors import InvalidInput, NewStreamWarning, NonFiniteInput, warn
 from spae_dask.estimators.applying import open_rows
-from spae_dask.estimators.fitting import fit_core, telling_declared, warn_of_certificate
+from spae_dask.estimators.fitting import telling_declared, warn_of_certificate
 from spae_dask.estimators.planning import plan_stream
 from spae_dask.estimators.runtime import search_report, store_names
+from spae_dask.passes.accumulators import Imputed, NonFinite
+from spae_dask.passes.accumulators.imputed import fill_missing
+from spae_dask.passes.events import Watcher, ignore
+from spae_dask.passes.online import Feed
+from spae_dask.passes.sweep import read_again, update_by_panels
+from spae_dask.passes.threads import one_blas_thread
 from spae_dask.storage.open import open_matrix
 from spae_dask.storage.sources.sentinel import MissingValue, with_missing
+from spae_dask.strategies.core_summary import CoreSummary, refuse_overflow
+from spae_dask.strategies.non_finite import refuse_non_finite
+from spae_dask.strategies.parameters import FitParameters
+from spae_dask.strategies.settled import Settled
+from spae_dask.strategies.sparse_encoder import FittedEncoder
+from spae_dask.strategies.stream import Streamed
+from spae_dask.strategies.table import STRATEGIES
 
 LARGEST = float(np.finfo(np.float64).max) * 2.0**-60
 """Squares of entries up to this add up to a finite number, whatever the length of the stream."""
@@ -112,16 +112,13 @@ class RowStream:
     ) -> tuple[FittedEncoder, CoreSummary | Streamed]:
         """The encoder of all rows so far."""
         params, report = replace(params, seed=self.seed), search_report(watch or ignore)
-        fitted: FittedEncoder
-        summary: CoreSummary | Streamed
+        strategy = STRATEGIES[self.strategy]
         with one_blas_thread():
-            if self.strategy == "stream":
-                fitted, summary = fit_stream(params, self.feed.run_pass, d, report=report)
-            else:
-                fitted, summary = fit_core(params, self.strategy, self.feed.run_pass, d, report=report)
+            made = strategy.fit_batches(params, self.feed, d, report)
+        fitted = made.fitted
         certificate = replace(fitted.certificate, passes=1, bytes_read=self.nbytes)
-        warn_of_certificate(certificate, int(fitted.H.any(axis=0).sum()), self.strategy, params.precision)
-        return replace(fitted, certificate=certificate), summary
+        warn_of_certificate(certificate, int(fitted.H.any(axis=0).sum()), strategy, params.precision)
+        return replace(fitted, certificate=certificate), made.summary
 
 
 class StreamingMixin:

@@ -10,18 +10,18 @@ from sklearn.utils.validation import check_is_fitted
 
 from spae_dask import __version__
 from spae_dask.blocks import RowBlocks, columns_alone, nbytes_of_rows
-from spae_dask.encoding.codes import RowEncoder, SelectedRowEncoder
-from spae_dask.engine.distributed import DaskRunner
-from spae_dask.engine.events import Event, ignore
-from spae_dask.engine.layout import write_footprint
-from spae_dask.engine.planner import tasks_or_refuse
-from spae_dask.engine.write import RowMap, WriteRows, unit_spans
+from spae_dask.engine.runner import DaskRunner
 from spae_dask.errors import PassFailed
 from spae_dask.estimators.applying import code_dtype, open_rows
 from spae_dask.estimators.fitting import told_of_missing_chunks
 from spae_dask.estimators.runtime import active_client, resources_for, with_listing
 from spae_dask.estimators.sparse_encoder import SparseEncoder
 from spae_dask.flags import flags_checked
+from spae_dask.maths.encoders.codes import RowEncoder, SelectedRowEncoder
+from spae_dask.passes.events import Event, ignore
+from spae_dask.passes.layout import write_footprint
+from spae_dask.passes.planner import tasks_or_refuse
+from spae_dask.passes.write import RowMap, WriteRows, unit_spans
 from spae_dask.storage.writing.output_paths import refuse_same
 from spae_dask.storage.writing.outputs import publish_store
 from spae_dask.storage.writing.zarr_sink import create_sink, unit_rows_for

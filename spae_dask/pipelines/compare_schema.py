@@ -4,9 +4,9 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from spae_dask.algorithms.comparison import COMPARED
 from spae_dask.pipelines import values
 from spae_dask.pipelines.schema import Input, Step, having
+from spae_dask.strategies.comparison import COMPARED
 
 
 class Matrix(BaseModel):

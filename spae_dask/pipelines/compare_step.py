@@ -2,19 +2,19 @@
 
 import time
 
-from spae_dask.algorithms.comparison import ComparisonPoint, Subject, matrix_subject
-from spae_dask.algorithms.comparison import compare as compare_methods
-from spae_dask.algorithms.comparison_tables import encoder_records, encoder_table, point_records
-from spae_dask.algorithms.core_summary import CoreSummary
-from spae_dask.algorithms.parameters import FitParameters
-from spae_dask.engine.threads import one_blas_thread
 from spae_dask.estimators.fitting import fit
+from spae_dask.passes.threads import one_blas_thread
 from spae_dask.pipelines.compare_schema import Compare, Matrix
 from spae_dask.pipelines.files import write_csv
 from spae_dask.pipelines.matrices import load_covariance
 from spae_dask.pipelines.work import Result, Work
 from spae_dask.storage.open import open_matrix
 from spae_dask.storage.writing.publish import publish
+from spae_dask.strategies.comparison import ComparisonPoint, Subject, matrix_subject
+from spae_dask.strategies.comparison import compare as compare_methods
+from spae_dask.strategies.comparison_tables import encoder_records, encoder_table, point_records
+from spae_dask.strategies.core_summary import CoreSummary
+from spae_dask.strategies.parameters import FitParameters
 
 
 def compare(step: Compare, work: Work) -> Result:

@@ -3,9 +3,6 @@
 from typing import Any
 
 from spae_dask.blocks import RowBlocks
-from spae_dask.engine.memory import refuse_tiny
-from spae_dask.engine.plan import Plan as FitPlan
-from spae_dask.engine.plan import Resources
 from spae_dask.errors import InvalidInput
 from spae_dask.estimators.applying import open_like
 from spae_dask.estimators.checking import check as check_data
@@ -13,6 +10,9 @@ from spae_dask.estimators.layout_notes import mask_note
 from spae_dask.estimators.planning import plan as plan_fit
 from spae_dask.estimators.runtime import parse_memory
 from spae_dask.estimators.sparse_encoder import SparseEncoder
+from spae_dask.passes.memory import refuse_tiny
+from spae_dask.passes.plan import Plan as FitPlan
+from spae_dask.passes.plan import Resources
 from spae_dask.pipelines.files import write_json
 from spae_dask.pipelines.schema import Check, Fit, Ingest, OnData, Plan, Report
 from spae_dask.pipelines.work import Result, Say, Where, Work

@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from spae_dask.engine.memory import format_nbytes
-from spae_dask.engine.plan import Plan
 from spae_dask.errors import SpaeError
+from spae_dask.passes.memory import format_nbytes
+from spae_dask.passes.plan import Plan
 from spae_dask.pipelines import schema
 from spae_dask.pipelines.data_steps import imagined_plan
 from spae_dask.pipelines.pipeline import Node, Pipeline

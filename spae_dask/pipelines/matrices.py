@@ -9,12 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from spae_dask.datasets import load_pitprops
-from spae_dask.engine.memory import format_nbytes
 from spae_dask.errors import InvalidInput, MemoryBudgetExceeded
 from spae_dask.estimators.runtime import resources_for
-from spae_dask.estimators.strategies import finish_nbytes
+from spae_dask.passes.memory import format_nbytes
 from spae_dask.storage.masks import ALL
 from spae_dask.storage.open import open_matrix
+from spae_dask.strategies.base import finish_nbytes
 
 Floats = npt.NDArray[np.float64]
 

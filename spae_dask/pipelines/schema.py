@@ -5,9 +5,9 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, create_model, model_validator
 
-from spae_dask.algorithms.parameters import OF_PATHS, PARAMETERS
 from spae_dask.pipelines import values
 from spae_dask.storage.masks import ALL
+from spae_dask.strategies.parameters import OF_PATHS, PARAMETERS
 from spae_dask.toml.lines import KeyPath
 
 Makes = Literal["matrix", "encoder", "path"]

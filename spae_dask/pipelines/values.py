@@ -6,9 +6,9 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import Field, PlainValidator
 
-from spae_dask.algorithms.comparison import COMPARED
-from spae_dask.algorithms.parameters import EVALUATIONS, METHODS, PARAMETERS, Choice, Count, Flag, Kind, Number, Numbers
 from spae_dask.storage.writing.codecs import CODECS
+from spae_dask.strategies.comparison import COMPARED
+from spae_dask.strategies.parameters import EVALUATIONS, METHODS, PARAMETERS, Choice, Count, Flag, Kind, Number, Numbers
 
 Check = Callable[[Any], Any]
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from spae_dask.blocks import RowBlocks
-from spae_dask.engine.events import Event
-from spae_dask.engine.plan import Plan, Resources
+from spae_dask.passes.events import Event
+from spae_dask.passes.plan import Plan, Resources
 from spae_dask.toml.lines import KeyPath
 
 

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from spae_dask.algorithms.comparison import ComparisonPoint
 from spae_dask.report.extra import missing_library
 from spae_dask.report.figures import styled
 from spae_dask.report.themes import LIGHT, Theme
+from spae_dask.strategies.comparison import ComparisonPoint
 
 try:
     from matplotlib.axes import Axes

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from spae_dask.engine.memory import format_nbytes
-from spae_dask.engine.pricing import format_seconds
+from spae_dask.passes.calibration import format_seconds
+from spae_dask.passes.memory import format_nbytes
 from spae_dask.report.encoder_results import EncoderResults
 from spae_dask.report.html import Markup, Section, filled, joined, number, paragraph, table
 

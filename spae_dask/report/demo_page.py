@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
-from spae_dask.algorithms.certificate import Certificate
 from spae_dask.report.demo_pictures import picture_section
 from spae_dask.report.demo_results import DemoResults
 from spae_dask.report.figures import feature_profile
 from spae_dask.report.html import Markup, Page, Section, filled, joined, number, paragraph, themed_figure
 from spae_dask.report.sections import components_section, cost_table, loss_table, memory_list, provenance_section
+from spae_dask.strategies.certificate import Certificate
 
 WATER = ((1355.0, 1410.0, "water vapour"), (1812.0, 1940.0, "water vapour"))
 """Intervals in nm whose channels the image lacks."""

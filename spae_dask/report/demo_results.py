@@ -6,11 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from spae_dask.algorithms.certificate import Certificate
 from spae_dask.datasets.indian_pines import IndianPines
-from spae_dask.engine.plan import Plan
+from spae_dask.passes.plan import Plan
 from spae_dask.report.sections import Step
 from spae_dask.report.spectral_image import DensePCA
+from spae_dask.strategies.certificate import Certificate
 
 Floats = npt.NDArray[np.float64]
 

@@ -4,13 +4,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-from spae_dask.algorithms.certificate import Certificate
-from spae_dask.algorithms.path import PathPoint, SparsityPath
 from spae_dask.report.encoder_results import EncoderResults, Floats
 from spae_dask.report.extra import missing_library
 from spae_dask.report.figures import MAX_UPRIGHT, contrast, draw_loadings
 from spae_dask.report.names import figure_names
 from spae_dask.report.themes import DARK, LIGHT, Theme
+from spae_dask.strategies.certificate import Certificate
+from spae_dask.strategies.path import PathPoint, SparsityPath
 
 try:
     from matplotlib import pyplot as plt

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from spae_dask.algorithms.path import SparsityPath
 from spae_dask.plain_files import in_shell
 from spae_dask.report.cost_section import cost_section
 from spae_dask.report.encoder_axes import (
@@ -40,6 +39,7 @@ from spae_dask.report.record_section import record_section
 from spae_dask.report.reproduce import data_words
 from spae_dask.report.sections import components_table, loss_table
 from spae_dask.report.themes import Theme
+from spae_dask.strategies.path import SparsityPath
 
 Draw = Callable[[Axes, Theme], None]
 

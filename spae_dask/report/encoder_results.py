@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from spae_dask.algorithms.certificate import Certificate
+from spae_dask.strategies.certificate import Certificate
 
 Floats = npt.NDArray[np.float64]
 

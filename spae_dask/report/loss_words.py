@@ -2,9 +2,9 @@
 
 import math
 
-from spae_dask.algorithms.certificate import WORTH_SAYING, Certificate
 from spae_dask.report.encoder_results import EncoderResults
 from spae_dask.report.html import Markup, filled, joined, number
+from spae_dask.strategies.certificate import WORTH_SAYING, Certificate
 
 
 def share_of(loss: float, certificate: Certificate) -> Markup:

@@ -1,9 +1,9 @@
 """Loss against sparsity, one line for each number of components."""
 
-from spae_dask.algorithms.path import SparsityPath
 from spae_dask.report.extra import missing_library
 from spae_dask.report.figures import styled
 from spae_dask.report.themes import LIGHT, Theme
+from spae_dask.strategies.path import SparsityPath
 
 try:
     from matplotlib.figure import Figure

@@ -4,8 +4,8 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from spae_dask.algorithms.parameters import KEEP, PARAMETERS, Parameter, option_words
 from spae_dask.plain_files import in_shell
+from spae_dask.strategies.parameters import KEEP, PARAMETERS, Parameter, option_words
 
 
 def is_place(source: object) -> bool:

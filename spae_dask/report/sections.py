@@ -6,8 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from spae_dask.algorithms.certificate import Certificate
-from spae_dask.engine.memory import format_nbytes
+from spae_dask.passes.memory import format_nbytes
 from spae_dask.report.figures import loadings_map
 from spae_dask.report.html import (
     Markup,
@@ -20,6 +19,7 @@ from spae_dask.report.html import (
     table,
     themed_figure,
 )
+from spae_dask.strategies.certificate import Certificate
 
 Floats = npt.NDArray[np.float64]
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from spae_dask.algorithms.certificate import LEADING
 from spae_dask.blocks import LazyRowBlocks, RowBlocks
 from spae_dask.estimators.applying import encode_rows
 from spae_dask.estimators.sparse_encoder import SparseEncoder
+from spae_dask.strategies.certificate import LEADING
 
 TOLD = (
     *LEADING,

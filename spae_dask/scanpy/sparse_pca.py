@@ -6,17 +6,17 @@ from typing import Any
 
 import numpy as np
 
-from spae_dask.algorithms.parameters import takes_parameters
-from spae_dask.engine.events import Event
 from spae_dask.errors import InvalidInput
 from spae_dask.estimators.sparse_encoder import SparseEncoder
 from spae_dask.flags import flags_checked
+from spae_dask.passes.events import Event
 from spae_dask.scanpy.genes import DefaultMask, Mask, chosen_genes
 from spae_dask.scanpy.results import codes_of, summary_of
 from spae_dask.scanpy.targets import check_target, float_type, keys_of, refuse_existing
 from spae_dask.storage.masks import ALL
 from spae_dask.storage.open import open_matrix
 from spae_dask.storage.sources.submatrix import chosen_columns
+from spae_dask.strategies.parameters import takes_parameters
 
 
 @flags_checked

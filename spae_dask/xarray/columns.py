@@ -7,16 +7,16 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from spae_dask.accumulators import Accumulator, ColumnMoments, Moments, NonFinite, NonFiniteEntries, Together
-from spae_dask.algorithms.core_summary import constant_columns
 from spae_dask.blocks import RowBlocks
 from spae_dask.errors import InvalidInput
 from spae_dask.estimators.fitting import told_of_missing_chunks
 from spae_dask.estimators.planning import plan_passes
 from spae_dask.estimators.runtime import active_client, runner_for
+from spae_dask.passes.accumulators import Accumulator, ColumnMoments, Moments, NonFinite, NonFiniteEntries, Together
 from spae_dask.storage.grids.grid_layout import GridLayout
 from spae_dask.storage.grids.xarray_blocks import Cells, rows_of
 from spae_dask.storage.sources.sentinel import check_missing_value
+from spae_dask.strategies.core_summary import constant_columns
 
 Floats = npt.NDArray[np.float64]
 

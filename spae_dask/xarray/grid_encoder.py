@@ -10,14 +10,14 @@ import xarray as xr
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from spae_dask.algorithms.certificate import Certificate
-from spae_dask.algorithms.parameters import takes_parameters
-from spae_dask.engine.events import Event
 from spae_dask.errors import NonFiniteInput
 from spae_dask.estimators.sparse_encoder import SparseEncoder
 from spae_dask.flags import flags_checked
+from spae_dask.passes.events import Event
 from spae_dask.storage.grids.grid_layout import layout_of
 from spae_dask.storage.grids.xarray_blocks import rows_of
+from spae_dask.strategies.certificate import Certificate
+from spae_dask.strategies.parameters import takes_parameters
 from spae_dask.xarray.applying import data_of, scores_of, share_explained
 from spae_dask.xarray.columns import find_columns, mask_on
 from spae_dask.xarray.fitted_grid import FittedGrid

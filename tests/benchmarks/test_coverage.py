@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from benchmarks import coverage
-from spae_dask.algorithms.evaluation import Codec, evaluate_encoder
 from spae_dask.blocks import ArrayBlocks
-from spae_dask.engine.serial import SerialRunner
+from spae_dask.passes.serial import SerialRunner
+from spae_dask.strategies.evaluation import Codec, evaluate_encoder
 
 
 def test_the_exact_ratio_is_that_of_a_full_read() -> None:

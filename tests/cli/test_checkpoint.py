@@ -18,12 +18,12 @@ import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spae_dask.algorithms.parameters import PARAMETERS, Choice
 from spae_dask.cli.fit_given import FitGiven
 from spae_dask.cli.fit_part import command_of_finish, command_of_parts
 from spae_dask.cli.main import main
 from spae_dask.cli.options.groups import gathered, options_of
 from spae_dask.storage.checkpoints import checkpoint_removal
+from spae_dask.strategies.parameters import PARAMETERS, Choice
 from tests.cli.conftest import K, R, planted, write_zarr
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from spae_dask.cli.json_log import JsonLog, JsonProgress
 from spae_dask.cli.progress import Meter
-from spae_dask.engine.events import Estimated, PassEnded, PassStarted, Resumed, RowsDone, RunAgain, Searching
+from spae_dask.passes.events import Estimated, PassEnded, PassStarted, Resumed, RowsDone, RunAgain, Searching
 
 
 def records(err: str) -> list[dict]:

@@ -13,7 +13,7 @@ import pytest
 import scipy.sparse as sp
 import zarr
 
-from spae_dask.engine import spans
+from spae_dask.passes import spans
 from spae_dask.storage.checkpoints.state_store import LocalStates
 from spae_dask.storage.sources import h5_arrays, h5_blocks, zarr_blocks
 from spae_dask.storage.sources.csr_blocks import CsrBlocks

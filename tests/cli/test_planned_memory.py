@@ -13,9 +13,9 @@ from spae_dask.cli.place import Place
 from spae_dask.cli.planned_memory import STEP_NBYTES, sized
 from spae_dask.clusters import job_options as jobs
 from spae_dask.clusters.specs import QueueSpec
-from spae_dask.engine.memory import IDLE_NBYTES
-from spae_dask.engine.plan import Resources
 from spae_dask.errors import InvalidInput
+from spae_dask.passes.memory import IDLE_NBYTES
+from spae_dask.passes.plan import Resources
 from spae_dask.pipelines.pipeline import read_pipeline
 
 QUEUE = 'kind = "slurm"\njobs = 2\ncores = 4\nprocesses = 2\n'

@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from spae_dask.cli.progress import Bar, Lines, Meter, Silence, format_seconds
-from spae_dask.engine.events import Estimated, PassEnded, PassStarted, RowsDone, RunAgain, Searching
+from spae_dask.passes.events import Estimated, PassEnded, PassStarted, RowsDone, RunAgain, Searching
 
 
 class Clock:

@@ -7,7 +7,6 @@ from enum import Enum
 import pytest
 from typer.main import get_command
 
-from spae_dask.algorithms.parameters import PARAMETERS
 from spae_dask.cli.fit_given import FitGiven
 from spae_dask.cli.fit_words import fit_words
 from spae_dask.cli.main import VERBS, app
@@ -16,6 +15,7 @@ from spae_dask.cli.options.groups import gathered
 from spae_dask.pipelines.kinds import KINDS
 from spae_dask.pipelines.schema import Fit
 from spae_dask.plain_files import listed
+from spae_dask.strategies.parameters import PARAMETERS
 from tests.cli.test_exit_codes import failed
 
 NO_VERB = ("compare",)

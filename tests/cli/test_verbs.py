@@ -11,9 +11,9 @@ import zarr
 
 from spae_dask import load_encoder
 from spae_dask.cli import fit
-from spae_dask.engine.calibration import Calibration
 from spae_dask.estimators import planning
 from spae_dask.estimators.runtime import CPU_COUNT
+from spae_dask.passes.calibration import Calibration
 from spae_dask.storage.sources.zarr_blocks import ZarrBlocks
 from tests.cli.conftest import D, K, N, R, planted, write_zarr
 from tests.storage.anndata_stores import anndata_store, sparse_counts

@@ -13,11 +13,11 @@ from distributed import Client
 
 from spae_dask import SparseEncoder, evaluate
 from spae_dask.cli.main import main
-from spae_dask.engine.alike import refuse_unlike
-from spae_dask.engine.events import PassStarted
+from spae_dask.engine.versions import refuse_unlike
 from spae_dask.errors import ClusterUnavailable
 from spae_dask.estimators.checking import check
 from spae_dask.estimators.writing import transform_to_zarr
+from spae_dask.passes.events import PassStarted
 from tests.dask_processes import DaskProcesses, end
 
 pytestmark = pytest.mark.timeout(180)
@@ -121,7 +121,7 @@ def test_another_python_or_release_of_distributed_is_refused_and_a_later_patch_i
 def test_a_worker_that_stands_still_is_not_waited_for(
     stopped: int, open_cluster: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("spae_dask.engine.alike.SECONDS", 1)
+    monkeypatch.setattr("spae_dask.engine.versions.SECONDS", 1)
     client = open_cluster(2)
     pid = sorted(client.run(os.getpid).values())[stopped]
     os.kill(pid, signal.SIGSTOP)

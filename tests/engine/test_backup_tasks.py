@@ -20,18 +20,18 @@ import pytest
 import zarr
 from distributed import Client, get_worker
 
-from spae_dask.accumulators import Triangular
-from spae_dask.accumulators.base import Rows, State
 from spae_dask.clusters.local import local_cluster
 from spae_dask.clusters.running import running_scheduler
 from spae_dask.engine import monitor, unresponsive, worker_status
-from spae_dask.engine.checkpoint import Checkpoint
-from spae_dask.engine.distributed import DaskRunner
-from spae_dask.engine.events import Event, RowsDone, RunAgain
-from spae_dask.engine.serial import SerialRunner
-from spae_dask.engine.spans import Span, cut_spans
+from spae_dask.engine.runner import DaskRunner
 from spae_dask.engine.worker_status import WorkerStatus
 from spae_dask.errors import SlowClusterWarning, StorageError
+from spae_dask.passes.accumulators import Triangular
+from spae_dask.passes.accumulators.base import Rows, State
+from spae_dask.passes.checkpoint import Checkpoint
+from spae_dask.passes.events import Event, RowsDone, RunAgain
+from spae_dask.passes.serial import SerialRunner
+from spae_dask.passes.spans import Span, cut_spans
 from spae_dask.storage.checkpoints.state_store import LocalStates
 from spae_dask.storage.sources.dask_blocks import DaskBlocks
 from spae_dask.storage.sources.zarr_blocks import ZarrBlocks
@@ -49,8 +49,8 @@ Act = Callable[[], object]
 
 @pytest.fixture(autouse=True)
 def one_block_a_span_and_little_patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("spae_dask.engine.spans.MIN_SPAN_NBYTES", 1)
-    monkeypatch.setattr("spae_dask.engine.spans.STATE_WORTH", 0)
+    monkeypatch.setattr("spae_dask.passes.spans.MIN_SPAN_NBYTES", 1)
+    monkeypatch.setattr("spae_dask.passes.spans.STATE_WORTH", 0)
     monkeypatch.setattr(monitor, "CHECK_SECONDS", 0.2)
     monkeypatch.setattr(monitor, "STRAGGLER_SECONDS", 1.0)
     monkeypatch.setattr(worker_status, "SILENT_SECONDS", 60.0)

@@ -7,11 +7,21 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from spae_dask.accumulators import Gram, Moments
 from spae_dask.blocks import ArrayBlocks, uniform_bounds
-from spae_dask.engine.calibration import MOST_NBYTES, Calibration, UpdateRate, calibrate, update_rate
-from spae_dask.engine.layout import PassLayout
-from spae_dask.engine.pricing import FLOP_RATE, READ_RATE, PassWork, format_seconds, nominal_work
+from spae_dask.passes.accumulators import Gram, Moments
+from spae_dask.passes.calibration import (
+    FLOP_RATE,
+    MOST_NBYTES,
+    READ_RATE,
+    Calibration,
+    PassWork,
+    UpdateRate,
+    calibrate,
+    format_seconds,
+    nominal_work,
+    update_rate,
+)
+from spae_dask.passes.layout import PassLayout
 from tests.estimators.sources import Unreadable
 
 READING, UPDATING = 3e-6, 5e-4

@@ -13,15 +13,15 @@ import numpy as np
 import pytest
 from distributed import Reschedule
 
-from spae_dask.accumulators import Triangular
-from spae_dask.accumulators.base import Rows, State
 from spae_dask.blocks import ArrayBlocks
 from spae_dask.engine import cancelling
 from spae_dask.engine.cancelling import until_cancelled
-from spae_dask.engine.spans import Span
-from spae_dask.engine.sweep import Swept
-from spae_dask.engine.tasks import Gate, PassTasks, leaf_task
 from spae_dask.errors import StorageError
+from spae_dask.passes.accumulators import Triangular
+from spae_dask.passes.accumulators.base import Rows, State
+from spae_dask.passes.spans import Span
+from spae_dask.passes.sweep import Swept
+from spae_dask.passes.tasks import Gate, PassTasks, leaf_task
 
 pytestmark = pytest.mark.timeout(60)
 

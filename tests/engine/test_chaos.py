@@ -16,12 +16,12 @@ import zarr
 from distributed import Client, Nanny
 
 from spae_dask import errors
-from spae_dask.accumulators import Triangular
-from spae_dask.engine.distributed import DaskRunner
-from spae_dask.engine.events import Event, RowsDone
-from spae_dask.engine.serial import SerialRunner
-from spae_dask.engine.spans import Span, cut_spans
+from spae_dask.engine.runner import DaskRunner
 from spae_dask.errors import InvalidInput, PassFailed, StorageError
+from spae_dask.passes.accumulators import Triangular
+from spae_dask.passes.events import Event, RowsDone
+from spae_dask.passes.serial import SerialRunner
+from spae_dask.passes.spans import Span, cut_spans
 from spae_dask.storage.sources.zarr_blocks import ZarrBlocks
 from tests.conftest import ClusterOpener
 from tests.engine.bits import bits
@@ -34,8 +34,8 @@ pytestmark = [pytest.mark.chaos, pytest.mark.timeout(120)]
 
 @pytest.fixture(autouse=True)
 def one_block_a_span(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("spae_dask.engine.spans.MIN_SPAN_NBYTES", 1)
-    monkeypatch.setattr("spae_dask.engine.spans.STATE_WORTH", 0)
+    monkeypatch.setattr("spae_dask.passes.spans.MIN_SPAN_NBYTES", 1)
+    monkeypatch.setattr("spae_dask.passes.spans.STATE_WORTH", 0)
 
 
 @pytest.fixture(scope="module")

@@ -15,21 +15,19 @@ from distributed import Client
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spae_dask.accumulators import Gram, NonFinite, Together, Triangular
-from spae_dask.engine.array_parts import ArrayPart, PassIncomplete
-from spae_dask.engine.checkpoint import Checkpoint
-from spae_dask.engine.distributed import DaskRunner
-from spae_dask.engine.events import Event, Resumed, RowsDone
-from spae_dask.engine.merge_tree import MergeTree
-from spae_dask.engine.recipe_digest import digest_of
-from spae_dask.engine.serial import SerialRunner
-from spae_dask.engine.state_bytes import UnusableState, read_state, state_bytes
-from spae_dask.engine.sweep import Swept
+from spae_dask.engine.runner import DaskRunner
 from spae_dask.errors import CheckpointWarning, StorageError
-from tests.accumulators.recipes import RECIPES
+from spae_dask.passes.accumulators import Gram, NonFinite, Together, Triangular
+from spae_dask.passes.checkpoint import ArrayPart, Checkpoint, PassIncomplete, digest_of
+from spae_dask.passes.events import Event, Resumed, RowsDone
+from spae_dask.passes.merge_tree import MergeTree
+from spae_dask.passes.serial import SerialRunner
+from spae_dask.passes.state_file import UnusableState, read_state, state_bytes
+from spae_dask.passes.sweep import Swept
 from tests.conftest import ClusterOpener
 from tests.engine.bits import bits
 from tests.estimators.sources import Watched
+from tests.passes.accumulators.recipes import RECIPES
 
 N, D, ROWS = 1180, 6, 60
 N_SPANS = 20
@@ -95,9 +93,9 @@ class Held(Here):
 
 @pytest.fixture(autouse=True)
 def one_block_a_span(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("spae_dask.engine.spans.MIN_SPAN_NBYTES", 1)
-    monkeypatch.setattr("spae_dask.engine.spans.STATE_WORTH", 0)
-    monkeypatch.setattr("spae_dask.engine.layout.fan_in_for", lambda state_nbytes: 3)
+    monkeypatch.setattr("spae_dask.passes.spans.MIN_SPAN_NBYTES", 1)
+    monkeypatch.setattr("spae_dask.passes.spans.STATE_WORTH", 0)
+    monkeypatch.setattr("spae_dask.passes.layout.fan_in_for", lambda state_nbytes: 3)
 
 
 class Rows(Here, Watched):
@@ -128,9 +126,9 @@ def runner_of(kind: str, rows: Any, checkpoint: Checkpoint | None, watch: Any = 
 @pytest.fixture(scope="module")
 def wanted() -> Any:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("spae_dask.engine.spans.MIN_SPAN_NBYTES", 1)
-        patch.setattr("spae_dask.engine.spans.STATE_WORTH", 0)
-        patch.setattr("spae_dask.engine.layout.fan_in_for", lambda state_nbytes: 3)
+        patch.setattr("spae_dask.passes.spans.MIN_SPAN_NBYTES", 1)
+        patch.setattr("spae_dask.passes.spans.STATE_WORTH", 0)
+        patch.setattr("spae_dask.passes.layout.fan_in_for", lambda state_nbytes: 3)
         return bits(SerialRunner(source()).run_pass(RECIPE, "core"))
 
 
@@ -181,9 +179,9 @@ def every_state() -> dict[str, bytes]:
 
     store = Hoarder()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("spae_dask.engine.spans.MIN_SPAN_NBYTES", 1)
-        patch.setattr("spae_dask.engine.spans.STATE_WORTH", 0)
-        patch.setattr("spae_dask.engine.layout.fan_in_for", lambda state_nbytes: 3)
+        patch.setattr("spae_dask.passes.spans.MIN_SPAN_NBYTES", 1)
+        patch.setattr("spae_dask.passes.spans.STATE_WORTH", 0)
+        patch.setattr("spae_dask.passes.layout.fan_in_for", lambda state_nbytes: 3)
         SerialRunner(source(), checkpoint=Checkpoint(store)).run_pass(RECIPE, "core")
     return store.kept
 

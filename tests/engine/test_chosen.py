@@ -6,11 +6,11 @@ import dask.array as da
 import numpy as np
 import pytest
 
-from spae_dask.accumulators import Gram
 from spae_dask.blocks import ArrayBlocks, LazyRowBlocks
-from spae_dask.engine.chosen import ChosenBlocks, choose_blocks
-from spae_dask.engine.distributed import DaskRunner
-from spae_dask.engine.serial import SerialRunner
+from spae_dask.engine.runner import DaskRunner
+from spae_dask.passes.accumulators import Gram
+from spae_dask.passes.chosen import ChosenBlocks, choose_blocks
+from spae_dask.passes.serial import SerialRunner
 from spae_dask.storage.sources.dask_blocks import DaskBlocks
 
 X = np.random.default_rng(0).standard_normal((23, 4))

@@ -8,13 +8,13 @@ import pytest
 import zarr
 from distributed import Client
 
-from spae_dask.accumulators import Gram
 from spae_dask.blocks import ArrayBlocks, RowBlocks
-from spae_dask.engine.distributed import DaskRunner
-from spae_dask.engine.events import Event, PassEnded, PassStarted, RowsDone
-from spae_dask.engine.layout import Tally
-from spae_dask.engine.serial import SerialRunner
-from spae_dask.engine.spans import Span, cut_spans
+from spae_dask.engine.runner import DaskRunner
+from spae_dask.passes.accumulators import Gram
+from spae_dask.passes.events import Event, PassEnded, PassStarted, RowsDone
+from spae_dask.passes.layout import Tally
+from spae_dask.passes.serial import SerialRunner
+from spae_dask.passes.spans import Span, cut_spans
 from spae_dask.storage.sources.dask_blocks import DaskBlocks
 from spae_dask.storage.sources.zarr_blocks import ZarrBlocks
 from tests.conftest import ClusterOpener
@@ -29,8 +29,8 @@ def client(open_cluster: ClusterOpener) -> Client:
 
 @pytest.fixture(autouse=True)
 def small_spans(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("spae_dask.engine.spans.MIN_SPAN_NBYTES", 40 * D * 8)
-    monkeypatch.setattr("spae_dask.engine.spans.STATE_WORTH", 1)
+    monkeypatch.setattr("spae_dask.passes.spans.MIN_SPAN_NBYTES", 40 * D * 8)
+    monkeypatch.setattr("spae_dask.passes.spans.STATE_WORTH", 1)
 
 
 @pytest.fixture(params=["zarr", "array", "dask"])

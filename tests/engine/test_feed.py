@@ -8,10 +8,10 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given
 
-from spae_dask.accumulators import FrequentDirections, Moments, RowSketch, Together, Triangular
-from spae_dask.engine.feed import Feed
-from spae_dask.engine.sweep import update_by_panels
-from tests.strategies import partitions
+from spae_dask.passes.accumulators import FrequentDirections, Moments, RowSketch, Together, Triangular
+from spae_dask.passes.online import Feed
+from spae_dask.passes.sweep import update_by_panels
+from tests.generated import partitions
 
 D = 1500
 RECIPE = Together({"moments": Moments(D), "frequent": FrequentDirections(D, 20), "sketch": RowSketch(D, 5)})

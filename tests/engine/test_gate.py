@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from distributed import Client
 
-from spae_dask.accumulators import Gram
 from spae_dask.blocks import ArrayBlocks, Block
-from spae_dask.engine.distributed import DaskRunner
-from spae_dask.engine.spans import Span
+from spae_dask.engine.runner import DaskRunner
+from spae_dask.passes.accumulators import Gram
+from spae_dask.passes.spans import Span
 from tests.conftest import ClusterOpener
 
 N_BLOCKS, D = 12, 3
@@ -52,8 +52,8 @@ def metered(name: str) -> Metered:
 
 @pytest.fixture(autouse=True)
 def one_block_a_span(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("spae_dask.engine.spans.MIN_SPAN_NBYTES", 1)
-    monkeypatch.setattr("spae_dask.engine.spans.STATE_WORTH", 0)
+    monkeypatch.setattr("spae_dask.passes.spans.MIN_SPAN_NBYTES", 1)
+    monkeypatch.setattr("spae_dask.passes.spans.STATE_WORTH", 0)
     _METER.most.clear()
 
 

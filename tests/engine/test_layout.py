@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spae_dask.accumulators import Gram
 from spae_dask.blocks import ArrayBlocks
-from spae_dask.engine.layout import PassLayout, Tally
-from spae_dask.engine.memory import Footprint, format_nbytes, tasks_that_fit
-from spae_dask.engine.spans import merge_levels
+from spae_dask.passes.accumulators import Gram
+from spae_dask.passes.layout import PassLayout, Tally
+from spae_dask.passes.memory import Footprint, format_nbytes, tasks_that_fit
+from spae_dask.passes.spans import merge_levels
 from tests.engine.sources import Counted
 
 

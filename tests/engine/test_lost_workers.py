@@ -15,15 +15,15 @@ import pytest
 import zarr
 from distributed import Client
 
-from spae_dask.accumulators import Triangular
 from spae_dask.clusters.running import running_scheduler
-from spae_dask.engine.checkpoint import Checkpoint
-from spae_dask.engine.distributed import DaskRunner
-from spae_dask.engine.events import Event, RowsDone
-from spae_dask.engine.layout import PassLayout
-from spae_dask.engine.serial import SerialRunner
-from spae_dask.engine.spans import Span, cut_spans
+from spae_dask.engine.runner import DaskRunner
 from spae_dask.errors import StorageError
+from spae_dask.passes.accumulators import Triangular
+from spae_dask.passes.checkpoint import Checkpoint
+from spae_dask.passes.events import Event, RowsDone
+from spae_dask.passes.layout import PassLayout
+from spae_dask.passes.serial import SerialRunner
+from spae_dask.passes.spans import Span, cut_spans
 from spae_dask.storage.checkpoints.local_states import LocalStates
 from spae_dask.storage.sources.zarr_blocks import ZarrBlocks
 from tests.dask_processes import DaskProcesses, end
@@ -37,9 +37,9 @@ pytestmark = [pytest.mark.chaos, pytest.mark.timeout(180)]
 
 @pytest.fixture(autouse=True)
 def one_block_a_span_and_three_states_a_merge(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("spae_dask.engine.spans.MIN_SPAN_NBYTES", 1)
-    monkeypatch.setattr("spae_dask.engine.spans.STATE_WORTH", 0)
-    monkeypatch.setattr("spae_dask.engine.layout.fan_in_for", lambda state_nbytes: FAN_IN)
+    monkeypatch.setattr("spae_dask.passes.spans.MIN_SPAN_NBYTES", 1)
+    monkeypatch.setattr("spae_dask.passes.spans.STATE_WORTH", 0)
+    monkeypatch.setattr("spae_dask.passes.layout.fan_in_for", lambda state_nbytes: FAN_IN)
 
 
 @dataclass(frozen=True)

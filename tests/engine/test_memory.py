@@ -15,13 +15,13 @@ import pytest
 import scipy.sparse as sp
 from distributed import Client
 
-from spae_dask.accumulators import Accumulator, CrossProducts, Gram, Moments, NonFinite, Together, Triangular
-from spae_dask.algorithms.sketched import SketchSizes, sketch_recipe
 from spae_dask.blocks import RowBlocks
-from spae_dask.engine.distributed import DaskRunner
-from spae_dask.engine.layout import PassLayout
+from spae_dask.engine.runner import DaskRunner
+from spae_dask.passes.accumulators import Accumulator, CrossProducts, Gram, Moments, NonFinite, Together, Triangular
+from spae_dask.passes.layout import PassLayout
 from spae_dask.storage.ingesting.ingest import ingest
 from spae_dask.storage.open import open_matrix
+from spae_dask.strategies.sketched import SketchSizes, sketch_recipe
 from tests.conftest import ClusterOpener
 from tests.engine.resident import PeakAboveIdle
 from tests.engine.sources import linked_store

@@ -2,8 +2,8 @@
 
 import pytest
 
-from spae_dask.engine.merge_tree import MergeTree
-from spae_dask.engine.spans import merge_levels
+from spae_dask.passes.merge_tree import MergeTree
+from spae_dask.passes.spans import merge_levels
 
 
 @pytest.mark.parametrize(("n_spans", "fan_in"), [(1, 1), (2, 2), (9, 8), (64, 8), (65, 8), (100, 3)])

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from dask.highlevelgraph import HighLevelGraph
 
-from spae_dask.accumulators import Accumulator, CrossProducts, Gram
 from spae_dask.blocks import RowBlocks
-from spae_dask.engine.distributed import DaskRunner
-from spae_dask.engine.spans import MAX_SPANS, Span
+from spae_dask.engine.runner import DaskRunner
+from spae_dask.passes.accumulators import Accumulator, CrossProducts, Gram
+from spae_dask.passes.spans import MAX_SPANS, Span
 from spae_dask.storage.sources.dask_blocks import DaskBlocks
 from tests.engine.sources import Counted
 

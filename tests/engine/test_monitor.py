@@ -14,14 +14,14 @@ import zarr
 from distributed import Client
 
 from spae_dask import workers
-from spae_dask.accumulators import Triangular
 from spae_dask.clusters.running import running_scheduler
 from spae_dask.engine import monitor
-from spae_dask.engine.distributed import DaskRunner
-from spae_dask.engine.events import Event, RowsDone
-from spae_dask.engine.serial import SerialRunner
-from spae_dask.engine.spans import Span
+from spae_dask.engine.runner import DaskRunner
 from spae_dask.errors import ClusterUnavailable, SlowClusterWarning
+from spae_dask.passes.accumulators import Triangular
+from spae_dask.passes.events import Event, RowsDone
+from spae_dask.passes.serial import SerialRunner
+from spae_dask.passes.spans import Span
 from spae_dask.storage.sources.zarr_blocks import ZarrBlocks
 from tests.dask_processes import DaskProcesses, end
 from tests.engine.bits import bits
@@ -34,8 +34,8 @@ pytestmark = [pytest.mark.chaos, pytest.mark.timeout(120)]
 
 @pytest.fixture(autouse=True)
 def one_block_a_span_and_little_patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("spae_dask.engine.spans.MIN_SPAN_NBYTES", 1)
-    monkeypatch.setattr("spae_dask.engine.spans.STATE_WORTH", 0)
+    monkeypatch.setattr("spae_dask.passes.spans.MIN_SPAN_NBYTES", 1)
+    monkeypatch.setattr("spae_dask.passes.spans.STATE_WORTH", 0)
     monkeypatch.setattr(monitor, "CHECK_SECONDS", 0.2)
     monkeypatch.setattr(workers, "NO_WORKERS_SECONDS", 2.0)
     monkeypatch.setattr(workers, "RESTART_SECONDS", 0.1)

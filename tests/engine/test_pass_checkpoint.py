@@ -5,13 +5,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from spae_dask.accumulators import Triangular
 from spae_dask.blocks import ArrayBlocks
-from spae_dask.engine.merge_tree import MergeTree
-from spae_dask.engine.pass_checkpoint import MissingNode, PassCheckpoint
-from spae_dask.engine.spans import Span
-from spae_dask.engine.sweep import Swept, sweep
-from spae_dask.engine.tasks import Gate, PassTasks, leaf_task, merge_task
+from spae_dask.passes.accumulators import Triangular
+from spae_dask.passes.checkpoint import MissingNode, PassCheckpoint
+from spae_dask.passes.merge_tree import MergeTree
+from spae_dask.passes.spans import Span
+from spae_dask.passes.sweep import Swept, sweep
+from spae_dask.passes.tasks import Gate, PassTasks, leaf_task, merge_task
 from spae_dask.storage.checkpoints.local_states import LocalStates
 from tests.engine.bits import bits
 from tests.estimators.sources import Watched

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spae_dask.accumulators import Gram, Moments, Triangular
-from spae_dask.engine.layout import write_footprint
-from spae_dask.engine.memory import IDLE_NBYTES, LIMIT_SHARE, Footprint, format_nbytes, usable, worker_limit_for
-from spae_dask.engine.plan import Finish, Plan, Resources
-from spae_dask.engine.planner import make_plan, tasks_or_refuse
 from spae_dask.errors import MemoryBudgetExceeded
+from spae_dask.passes.accumulators import Gram, Moments, Triangular
+from spae_dask.passes.layout import write_footprint
+from spae_dask.passes.memory import IDLE_NBYTES, LIMIT_SHARE, Footprint, format_nbytes, usable, worker_limit_for
+from spae_dask.passes.plan import Finish, Plan, Resources
+from spae_dask.passes.planner import make_plan, tasks_or_refuse
 from tests.estimators.sources import Unreadable
 
 MIB = 1 << 20

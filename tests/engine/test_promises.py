@@ -134,7 +134,7 @@ main.run()
     [each if each in ("gram", "sketch") else pytest.param(each, marks=pytest.mark.slow) for each in STRATEGIES],
 )
 def test_a_command_takes_no_more_than_an_idle_process_and_its_plan(strategy: str, stores: dict[str, str]) -> None:
-    from spae_dask.engine.memory import IDLE_NBYTES
+    from spae_dask.passes.memory import IDLE_NBYTES
 
     more = ["--tolerance", "1e-6"] if strategy == "sample" else []
     out = str(Path(stores["wide"]).with_name(f"{strategy}.zarr"))

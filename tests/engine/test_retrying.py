@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spae_dask.accumulators import Triangular
 from spae_dask.blocks import ArrayBlocks
-from spae_dask.engine import retrying
-from spae_dask.engine.distributed import DaskRunner
-from spae_dask.engine.serial import SerialRunner
+from spae_dask.engine.runner import DaskRunner
 from spae_dask.errors import InvalidInput, StorageError, StorageFaltered
+from spae_dask.passes import sweep as retrying
+from spae_dask.passes.accumulators import Triangular
+from spae_dask.passes.serial import SerialRunner
 from tests.engine.bits import bits
 from tests.engine.scripted import Scripted
 

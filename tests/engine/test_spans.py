@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spae_dask.blocks import uniform_bounds
-from spae_dask.engine.spans import MAX_SPANS, MIN_SPAN_NBYTES, STATE_WORTH, cut_spans, fan_in_for, merge_levels
-from tests.strategies import block_bounds
+from spae_dask.passes.spans import MAX_SPANS, MIN_SPAN_NBYTES, STATE_WORTH, cut_spans, fan_in_for, merge_levels
+from tests.generated import block_bounds
 
 sizes = st.one_of(st.integers(1, 100), st.integers(MIN_SPAN_NBYTES // 100, 50 * MIN_SPAN_NBYTES))
 

@@ -3,8 +3,8 @@
 import subprocess
 import sys
 
-from spae_dask.engine.events import PassEnded, PassStarted, RowsDone
-from spae_dask.engine.stopwatch import Stopwatch
+from spae_dask.passes.events import PassEnded, PassStarted, RowsDone
+from spae_dask.passes.stopwatch import Stopwatch
 
 EVENTS = [PassStarted("core", 1, 10, 80), RowsDone(10, 80), PassEnded("core", 0.5, 0.3, 0.2)]
 
@@ -24,6 +24,6 @@ def test_events_are_handed_on_and_passes_kept():
 
 
 def test_the_peak_is_that_of_the_process():
-    code = "from spae_dask.engine.stopwatch import peak_nbytes\na = peak_nbytes()\nx = b'x' * (200 << 20)\n"
+    code = "from spae_dask.passes.stopwatch import peak_nbytes\na = peak_nbytes()\nx = b'x' * (200 << 20)\n"
     grown = subprocess.run([sys.executable, "-c", f"{code}print(peak_nbytes() - a)"], check=True, capture_output=True)
     assert 180 << 20 < int(grown.stdout) < 240 << 20

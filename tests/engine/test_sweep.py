@@ -14,10 +14,10 @@ import pytest
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from spae_dask.accumulators import Gram, State
 from spae_dask.blocks import ArrayBlocks, Block
-from spae_dask.engine.spans import Span
-from spae_dask.engine.sweep import Swept, block_nbytes, merge_swept, read_ahead, sweep, update_by_panels
+from spae_dask.passes.accumulators import Gram, State
+from spae_dask.passes.spans import Span
+from spae_dask.passes.sweep import Swept, block_nbytes, merge_swept, read_ahead, sweep, update_by_panels
 
 
 class Watched(np.ndarray[Any, Any]):
@@ -154,11 +154,11 @@ LEAVE = """
 import sys, threading, time
 from functools import partial
 import numpy as np
-from spae_dask.accumulators import Triangular
+from spae_dask.passes.accumulators import Triangular
 from spae_dask.blocks import ArrayBlocks
-from spae_dask.engine.spans import Span
+from spae_dask.passes.spans import Span
 from spae_dask.engine.cancelling import until_cancelled
-from spae_dask.engine.tasks import Gate, PassTasks, leaf_task
+from spae_dask.passes.tasks import Gate, PassTasks, leaf_task
 
 begun = threading.Event()
 

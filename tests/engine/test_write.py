@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spae_dask.blocks import ArrayBlocks
-from spae_dask.engine import write
-from spae_dask.engine.serial import SerialRunner
-from spae_dask.engine.spans import Span
-from spae_dask.engine.write import WriteRows, unit_spans
 from spae_dask.errors import StorageError
+from spae_dask.passes import write
+from spae_dask.passes.serial import SerialRunner
+from spae_dask.passes.spans import Span
+from spae_dask.passes.write import WriteRows, unit_spans
 
 FLOAT64 = np.dtype(np.float64)
 

@@ -14,9 +14,9 @@ import zarr
 from dask import delayed
 
 from spae_dask import SparseEncoder, evaluate
-from spae_dask.engine.events import PassEnded, RowsDone
 from spae_dask.errors import DataChanged, MissingChunksWarning, OtherCheckpoint, SpaeError
 from spae_dask.estimators.writing import transform_to_zarr
+from spae_dask.passes.events import PassEnded, RowsDone
 from spae_dask.storage.open import open_matrix
 
 N, D = 1200, 24

@@ -17,9 +17,9 @@ import zarr
 import spae_dask
 from spae_dask import SparseEncoder, evaluate
 from spae_dask.clusters.local import local_cluster
-from spae_dask.engine import spans
 from spae_dask.errors import CheckpointWarning, InvalidInput, OtherCheckpoint, StorageError
 from spae_dask.estimators import checkpointing
+from spae_dask.passes import spans
 from spae_dask.storage.checkpoints.checkpoint_removal import remove_checkpoint
 from spae_dask.storage.checkpoints.checkpoint_summary import summarize
 from spae_dask.storage.checkpoints.local_states import LocalStates
@@ -50,7 +50,7 @@ PARAMETERS: dict[str, dict[str, Any]] = {
 def small_spans(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spans, "MIN_SPAN_NBYTES", 1)
     monkeypatch.setattr(spans, "STATE_WORTH", 0)
-    monkeypatch.setattr("spae_dask.engine.layout.fan_in_for", lambda state_nbytes: 3)
+    monkeypatch.setattr("spae_dask.passes.layout.fan_in_for", lambda state_nbytes: 3)
 
 
 def encoder_of(name: str, **more: Any) -> SparseEncoder:
@@ -316,7 +316,7 @@ def test_a_full_disk_ends_the_fit_and_loses_nothing(
     rows = Watched(X, ROWS)
     monkeypatch.setattr(spans, "MIN_SPAN_NBYTES", 1)
     monkeypatch.setattr(spans, "STATE_WORTH", 0)
-    monkeypatch.setattr("spae_dask.engine.layout.fan_in_for", lambda state_nbytes: 3)
+    monkeypatch.setattr("spae_dask.passes.layout.fan_in_for", lambda state_nbytes: 3)
     found = encoder_of("gram", checkpoint=tmp_path / "kept").fit(rows)
     assert len(rows.reads) == SAMPLED + 20 - done
     assert bits(found) == bits(encoder_of("gram").fit(rows_of("gram")))

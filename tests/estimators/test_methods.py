@@ -8,8 +8,8 @@ import pytest
 from zarr.storage import MemoryStore
 
 from spae_dask import SparseEncoder, evaluate, plan
-from spae_dask.engine.events import Searching
 from spae_dask.errors import InvalidInput, RankDeficientWarning, WantedExcessWarning
+from spae_dask.passes.events import Searching
 from tests import oracles
 from tests.estimators.sources import Unreadable, Watched, spread, zarr_array
 from tests.matrices import awkward, factor_model

@@ -9,16 +9,16 @@ import pytest
 from distributed import Client
 
 from spae_dask import SparseEncoder, open_matrix
-from spae_dask.algorithms.paper import fit_paper
-from spae_dask.algorithms.parameters import FitParameters
-from spae_dask.algorithms.sparse_encoder import FittedEncoder
 from spae_dask.blocks import RowBlocks
 from spae_dask.clusters.local import local_cluster
-from spae_dask.engine import spans
-from spae_dask.engine.serial import SerialRunner
-from spae_dask.engine.threads import one_blas_thread
 from spae_dask.estimators import fitting, planning
+from spae_dask.passes import spans
+from spae_dask.passes.serial import SerialRunner
+from spae_dask.passes.threads import one_blas_thread
 from spae_dask.storage.sources.zarr_blocks import ZarrBlocks
+from spae_dask.strategies.paper import fit_paper
+from spae_dask.strategies.parameters import FitParameters
+from spae_dask.strategies.sparse_encoder import FittedEncoder
 from tests import oracles
 from tests.engine.scripted import Scripted
 from tests.engine.sources import linked_store

@@ -12,11 +12,11 @@ import scipy.sparse as sp
 
 from spae_dask import ColumnSelector, SparseEncoder
 from spae_dask.blocks import ArrayBlocks
-from spae_dask.engine import spans
-from spae_dask.engine.array_parts import ArrayPart, PassIncomplete
 from spae_dask.errors import OtherCheckpoint, StorageError
 from spae_dask.estimators.checkpointing import CheckpointAt
 from spae_dask.estimators.parts import PartDone, fit_part
+from spae_dask.passes import spans
+from spae_dask.passes.checkpoint import ArrayPart, PassIncomplete
 from spae_dask.storage.checkpoints import checkpoint_record
 from spae_dask.storage.checkpoints.checkpoint_removal import remove_checkpoint
 from spae_dask.storage.checkpoints.checkpoint_summary import summarize
@@ -80,7 +80,7 @@ WANTED: dict[str, dict[str, Any]] = {
 def small_spans(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spans, "MIN_SPAN_NBYTES", 1)
     monkeypatch.setattr(spans, "STATE_WORTH", 0)
-    monkeypatch.setattr("spae_dask.engine.layout.fan_in_for", lambda state_nbytes: 3)
+    monkeypatch.setattr("spae_dask.passes.layout.fan_in_for", lambda state_nbytes: 3)
 
 
 def encoder_of(name: str, checkpoint: CheckpointAt | None = None) -> SparseEncoder:

@@ -11,8 +11,8 @@ from tests.oracles import pca_loss
 
 
 def prefer_sketches(monkeypatch):
-    monkeypatch.setattr("spae_dask.estimators.strategies.EXACT_WORTH", 0)
-    monkeypatch.setattr("spae_dask.estimators.strategies.WORTH_WAITING", -1e9)
+    monkeypatch.setattr("spae_dask.strategies.table.EXACT_WORTH", 0)
+    monkeypatch.setattr("spae_dask.strategies.table.WORTH_WAITING", -1e9)
 
 
 @pytest.mark.parametrize(("wide", "passes"), [(False, 1), (True, 2)])

@@ -12,9 +12,9 @@ import pytest
 import zarr
 
 from spae_dask import open_matrix, plan
-from spae_dask.engine.memory import IDLE_NBYTES, LIMIT_SHARE
-from spae_dask.engine.plan import Resources
 from spae_dask.errors import DataChanged, MemoryBudgetExceeded
+from spae_dask.passes.memory import IDLE_NBYTES, LIMIT_SHARE
+from spae_dask.passes.plan import Resources
 from spae_dask.storage.sources.census import LISTED_NBYTES, count_chunks, listing_nbytes
 from tests.storage.anndata_stores import sparse_counts
 

@@ -12,8 +12,6 @@ import numpy as np
 import pytest
 
 from spae_dask import ColumnSelector, SparseEncoder, evaluate, plan
-from spae_dask.engine import spans
-from spae_dask.engine.events import Event, PassEnded, PassStarted, RowsDone
 from spae_dask.errors import (
     InvalidInput,
     MemoryBudgetExceeded,
@@ -22,6 +20,8 @@ from spae_dask.errors import (
     RankDeficientWarning,
 )
 from spae_dask.estimators.writing import transform_to_zarr
+from spae_dask.passes import spans
+from spae_dask.passes.events import Event, PassEnded, PassStarted, RowsDone
 from tests.estimators.sources import Unreadable, Watched, batch_encoder, spread, zarr_array
 
 X = spread(np.random.default_rng(0), 400, 8)
@@ -136,7 +136,7 @@ def test_no_more_blocks_are_held_at_once_than_planned(monkeypatch: pytest.Monkey
     for tasks in (1, 3):
         source = Watched(rows, rows_per_block=4, pause=0.02)
         with monkeypatch.context() as patch:
-            patch.setattr("spae_dask.engine.planner.tasks_that_fit", lambda *_, tasks=tasks: tasks)
+            patch.setattr("spae_dask.passes.planner.tasks_that_fit", lambda *_, tasks=tasks: tasks)
             batch_encoder(1, n_nonzero=1).fit(source)
         assert source.most_at_once <= tasks
         assert (source.most_at_once > 1) == (tasks > 1)

@@ -10,17 +10,17 @@ import zarr
 from distributed import Client
 
 from spae_dask import SparseEncoder
-from spae_dask.algorithms.core import read_core
-from spae_dask.algorithms.parameters import FitParameters
-from spae_dask.algorithms.sparse_encoder import encode_core
-from spae_dask.engine import spans, write
-from spae_dask.engine.serial import SerialRunner
-from spae_dask.engine.threads import one_blas_thread
 from spae_dask.errors import NonFiniteInput, StorageError
 from spae_dask.estimators import fitting, planning, writing
 from spae_dask.estimators.writing import transform_to_zarr
+from spae_dask.passes import spans, write
+from spae_dask.passes.serial import SerialRunner
+from spae_dask.passes.threads import one_blas_thread
 from spae_dask.storage.open import open_matrix
 from spae_dask.storage.sources.zarr_blocks import ZarrBlocks
+from spae_dask.strategies.core import read_core
+from spae_dask.strategies.parameters import FitParameters
+from spae_dask.strategies.sparse_encoder import encode_core
 from tests.estimators.sources import batch_encoder, spread, zarr_array
 
 # float32 products know this loss to two digits

@@ -12,12 +12,12 @@ from distributed import Client
 from numpy.typing import NDArray
 
 from spae_dask import SparseEncoder, evaluate, load_encoder, plan
-from spae_dask.engine import spans
-from spae_dask.engine.events import Estimated
 from spae_dask.errors import InvalidInput, MemoryBudgetExceeded, UnlikeBlocksWarning
 from spae_dask.estimators import fitting, planning
 from spae_dask.estimators.column_selector import ColumnSelector
 from spae_dask.estimators.saved import save_encoder
+from spae_dask.passes import spans
+from spae_dask.passes.events import Estimated
 from spae_dask.storage.sources.zarr_blocks import ZarrBlocks
 from tests.estimators.sources import Unreadable, Watched, batch_encoder, spread, zarr_array
 
@@ -174,8 +174,8 @@ def test_an_estimate_survives_being_saved_and_pickled(rows: NDArray[np.float64],
         ({"tolerance": "0.01"}, "tolerance='0.01' is not allowed"),
         ({"tolerance": True}, "tolerance=True is not allowed"),
         ({"tolerance": 0.01, "strategy": "gram"}, "strategy='gram' reads all rows"),
-        ({"tolerance": 0.01, "missing": "mean"}, "must know the means of all rows"),
-        ({"strategy": "sample", "missing": "mean"}, "missing='zero' can be had"),
+        ({"tolerance": 0.01, "missing": "mean"}, "needs an extra pass to compute column means"),
+        ({"strategy": "sample", "missing": "mean"}, "Use missing='zero'"),
         ({"tolerance": 0.01, "method": "doubly-sparse"}, "method='doubly-sparse' chooses among all rows"),
     ],
 )

@@ -10,11 +10,11 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from spae_dask import ColumnSelector, SparseEncoder, evaluate, open_matrix, plan
-from spae_dask.encoding.codes import RowEncoder
 from spae_dask.errors import NonFiniteInput
 from spae_dask.estimators.applying import encode_rows
 from spae_dask.estimators.checking import check
 from spae_dask.estimators.writing import transform_to_zarr
+from spae_dask.maths.encoders.codes import RowEncoder
 from tests.oracles import encoder_loss, pca_loss
 from tests.storage.anndata_stores import anndata_store, csr_store
 

@@ -13,15 +13,15 @@ import zarr
 from zarr.storage import MemoryStore
 
 from spae_dask import plan
-from spae_dask.algorithms.parameters import STRATEGIES as NAMES
-from spae_dask.algorithms.parameters import FitParameters
 from spae_dask.blocks import StoredEntries
-from spae_dask.engine.memory import usable
-from spae_dask.engine.plan import Alternative, Resources
 from spae_dask.errors import MemoryBudgetExceeded
 from spae_dask.estimators.layout_notes import layout_notes
-from spae_dask.estimators.strategies import STRATEGIES, choose, price_all, standing
+from spae_dask.passes.memory import usable
+from spae_dask.passes.plan import Alternative, Resources
 from spae_dask.storage.open import open_matrix
+from spae_dask.strategies.parameters import STRATEGIES as NAMES
+from spae_dask.strategies.parameters import FitParameters
+from spae_dask.strategies.table import STRATEGIES, choose, price_all, standing
 from tests.estimators.sources import Unreadable, Watched, spread, zarr_array
 
 ROOMY = Resources("here", 1, 2, 2**40)
@@ -149,7 +149,7 @@ def test_no_calibration_reads_nothing_and_one_reads_what_it_says() -> None:
 
 
 def test_measured_rates_never_change_the_strategy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("spae_dask.engine.calibration.update_rate", lambda recipe, *_: 1e-3 * recipe.state_nbytes)
+    monkeypatch.setattr("spae_dask.passes.calibration.update_rate", lambda recipe, *_: 1e-3 * recipe.state_nbytes)
     source = Watched(X, rows_per_block=30)
     found = plan(source, 2, n_nonzero=3)
     assert found.strategy == "tsqr"

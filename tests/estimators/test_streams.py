@@ -18,12 +18,12 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from spae_dask import ColumnSelector, SparseEncoder, load_encoder, plan
-from spae_dask.accumulators import base
 from spae_dask.errors import InvalidInput, MemoryBudgetExceeded, NewStreamWarning, NonFiniteInput, RankDeficientWarning
 from spae_dask.estimators.saved import save_encoder
+from spae_dask.passes.accumulators import base
 from tests import oracles
 from tests.estimators.sources import FloatArray, Unreadable, spread
-from tests.strategies import partitions
+from tests.generated import partitions
 
 X = spread(np.random.default_rng(0), 300, 12)
 KEPT = ("components_", "decoder_", "mean_", "scale_", "singular_values_", "explained_variance_ratio_")

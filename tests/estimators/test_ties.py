@@ -6,7 +6,7 @@ import pytest
 import scipy.sparse as sp
 
 from spae_dask import SparseEncoder
-from spae_dask.selection import SELECTIONS
+from spae_dask.maths.selection import SELECTIONS
 from tests import oracles
 
 STRATEGIES = ["gram", "tsqr", "sketch", "stream"]

@@ -13,10 +13,10 @@ import zarr
 from zarr.storage import MemoryStore
 
 from spae_dask import SparseEncoder
-from spae_dask.engine import write
 from spae_dask.errors import InvalidInput, NonFiniteInput, OutputExists, StorageError
 from spae_dask.estimators import writing
 from spae_dask.estimators.writing import transform_to_zarr
+from spae_dask.passes import write
 from spae_dask.storage.writing.zarr_sink import ZarrSink, create_sink, unit_rows_for
 from tests.estimators.sources import batch_encoder, spread, zarr_array
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import zarr
 
-from spae_dask.engine import write
 from spae_dask.errors import InvalidInput, MissingChunksWarning
 from spae_dask.estimators import writing
 from spae_dask.estimators.writing import transform_to_zarr
-from spae_dask.selection import SELECTIONS
+from spae_dask.maths.selection import SELECTIONS
+from spae_dask.passes import write
 from tests.estimators.sources import batch_encoder, spread, zarr_array
 
 X = spread(np.random.default_rng(0), 50, 8)

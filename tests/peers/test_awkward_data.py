@@ -9,7 +9,7 @@ from sklearn.datasets import load_iris
 
 from spae_dask import ColumnSelector
 from spae_dask.errors import RankDeficientWarning
-from spae_dask.selection import SELECTIONS
+from spae_dask.maths.selection import SELECTIONS
 from tests.estimators.sources import batch_encoder, spread
 
 

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from spae_dask import plan
-from spae_dask.accumulators import Gram, Triangular
-from spae_dask.engine import spans
 from spae_dask.errors import MemoryBudgetExceeded
+from spae_dask.passes import spans
+from spae_dask.passes.accumulators import Gram, Triangular
 from tests.estimators.sources import Unreadable, Watched, batch_encoder, spread
 
 
@@ -48,7 +48,7 @@ def test_chunks_times_threads_beyond_the_limit_run_fewer_at_once_or_not_at_all(
 def test_fewer_at_once_means_fewer_blocks_read_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """distributed#6110, in a run."""
     monkeypatch.setattr("spae_dask.estimators.runtime.CPU_COUNT", 8)
-    monkeypatch.setattr("spae_dask.engine.planner.tasks_that_fit", lambda *_: 1)
+    monkeypatch.setattr("spae_dask.passes.planner.tasks_that_fit", lambda *_: 1)
     monkeypatch.setattr(spans, "MIN_SPAN_NBYTES", 1)
     monkeypatch.setattr(spans, "STATE_WORTH", 0)
     source = Watched(spread(np.random.default_rng(0), 60, 4), rows_per_block=5, pause=0.005)

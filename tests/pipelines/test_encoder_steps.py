@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from spae_dask import SparseEncoder, load_encoder
-from spae_dask.engine.events import Resumed
 from spae_dask.errors import InvalidInput, OtherCheckpoint
+from spae_dask.passes.events import Resumed
 from tests.pipelines.conftest import NoProgress, planted
 
 FIT = 'output = "out"\n[[step]]\nkind = "fit"\ndata = "x.npy"\nn_components = 2\nn_nonzero = 3\n'

@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from spae_dask.algorithms.certificate import Certificate
-from spae_dask.algorithms.path import PathPoint, SparsityPath
 from spae_dask.report.encoder_results import EncoderResults
+from spae_dask.strategies.certificate import Certificate
+from spae_dask.strategies.path import PathPoint, SparsityPath
 
 HOSTILE = (
     "<script>document.title = 'owned'</script>",

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from spae_dask.algorithms.comparison import ComparisonPoint
 from spae_dask.report.comparison_figure import SMALLEST_PERCENT, STYLES, comparison_figure
 from spae_dask.report.figures import contrast
 from spae_dask.report.saving import save_figure
+from spae_dask.strategies.comparison import ComparisonPoint
 
 
 def point(subject, method, r, loss, mean=None):

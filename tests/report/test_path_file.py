@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from spae_dask.algorithms.path import PathPoint, SparsityPath
 from spae_dask.errors import InvalidInput, NotFound, StorageError
 from spae_dask.pipelines.files import write_csv, write_json
 from spae_dask.report.path_file import origin_of, read_path
+from spae_dask.strategies.path import PathPoint, SparsityPath
 
 POINTS = tuple(
     PathPoint(k, r, r, 10.0 / r, 0.0, float("inf") if r == 1 else 1.5, 0.9, 0.8, None if r == 1 else 4.5)

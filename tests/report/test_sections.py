@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from spae_dask.algorithms.certificate import Certificate
 from spae_dask.report.html import Markup, Page, Section, render
 from spae_dask.report.sections import (
     Step,
@@ -17,6 +16,7 @@ from spae_dask.report.sections import (
     pca_shares,
     provenance_section,
 )
+from spae_dask.strategies.certificate import Certificate
 from tests.report.page_reader import read_page
 
 CERTIFICATE = Certificate(

@@ -13,7 +13,7 @@ import pytest
 import scipy
 
 from spae_dask import SparseEncoder, load_encoder
-from spae_dask.accumulators import (
+from spae_dask.passes.accumulators import (
     CrossProducts,
     FrequentDirections,
     Gram,
@@ -29,10 +29,10 @@ from spae_dask.accumulators import (
     Triangular,
     UnitLosses,
 )
-from spae_dask.accumulators.base import Accumulator
-from spae_dask.accumulators.read_sum import ReadSum
-from spae_dask.engine.recipe_digest import digest_of
-from spae_dask.engine.spans import Span
+from spae_dask.passes.accumulators.base import Accumulator
+from spae_dask.passes.accumulators.read_sum import ReadSum
+from spae_dask.passes.checkpoint import digest_of
+from spae_dask.passes.spans import Span
 from spae_dask.xarray import GridEncoder
 
 BEFORE = Path(__file__).parents[1] / "data" / "before.zip"

@@ -24,8 +24,8 @@ X = spread(np.random.default_rng(0), 3000, 6)
 
 @pytest.fixture
 def many_spans(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("spae_dask.engine.spans.MIN_SPAN_NBYTES", 1)
-    monkeypatch.setattr("spae_dask.engine.spans.STATE_WORTH", 0)
+    monkeypatch.setattr("spae_dask.passes.spans.MIN_SPAN_NBYTES", 1)
+    monkeypatch.setattr("spae_dask.passes.spans.STATE_WORTH", 0)
 
 
 @pytest.fixture

@@ -6,7 +6,8 @@ from typing import Annotated, Any, Literal, TypeVar
 
 import typer
 
-from spae_dask.algorithms.parameters import (
+from spae_dask.cli.options import panels
+from spae_dask.strategies.parameters import (
     OF_PATHS,
     PARAMETERS,
     Choice,
@@ -18,7 +19,6 @@ from spae_dask.algorithms.parameters import (
     Parameter,
     several,
 )
-from spae_dask.cli.options import panels
 
 TYPES: dict[type, Any] = {Flag: bool, Count: int, Counts: str, Number: float, Numbers: list[str]}
 """Types that typer parses values as; a `Choice` is of its names."""

@@ -6,7 +6,7 @@ pass. If the list has changed, the run ends with an error that names the object.
 
 Of a chunk a listing tells size and time, or the ETag of an object store. A store that tells neither, such as a web
 server or a dictionary, is known by the names alone; passes over the same rows are compared besides
-(:mod:`spae_dask.engine.same_rows`).
+(:mod:`spae_dask.passes.sweep`).
 """
 
 import hashlib

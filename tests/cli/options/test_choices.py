@@ -4,11 +4,11 @@ import pytest
 import typer
 from typer.main import get_command
 
-from spae_dask.algorithms.parameters import Counts, Numbers
 from spae_dask.cli.ingest import Codec
 from spae_dask.cli.main import app
 from spae_dask.cli.options.parameters import numbers_in
 from spae_dask.storage.writing.codecs import CODECS
+from spae_dask.strategies.parameters import Counts, Numbers
 
 
 def test_the_codecs_offered_are_those_the_library_knows():

@@ -9,8 +9,8 @@ import pytest
 import zarr
 from zarr.storage import LocalStore
 
-from spae_dask.engine.retrying import read_again
 from spae_dask.errors import StorageError, StorageFaltered
+from spae_dask.passes.sweep import read_again
 from spae_dask.storage.remote.passing import may_pass
 from spae_dask.storage.sources.npy_blocks import NpyBlocks
 from spae_dask.storage.sources.runs import read_run

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from spae_dask.errors import InvalidInput, NotFound, StorageError
 from spae_dask.storage.sources.npy_blocks import NpyBlocks
-from tests.strategies import DTYPES
+from tests.generated import DTYPES
 
 
 @given(

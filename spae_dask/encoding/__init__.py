@@ -1,5 +1,0 @@
-"""Constructions of a sparse encoder H and its decoder G on a core, one a file."""
-
-from spae_dask.encoding.batch import BatchEncoder, encode_batch, encoder_from_columns, theorem_bound
-
-__all__ = ["BatchEncoder", "encode_batch", "encoder_from_columns", "theorem_bound"]

@@ -1,0 +1,118 @@
+"""Supports by pursuit: columns that together come close to a given code.
+
+Orthogonal matching pursuit takes, one by one, the column whose residual explains the most of what is left of the target
+(the one-target case of :mod:`spae_dask.maths.selection.targeted_greedy`). Power-pursuit alternates it with power steps
+``u <- DD'u``, as the truncated power method does with truncation (Yuan & Zhang 2013), but keeps a support only if the
+exactly solved column on it gains more.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import scipy.linalg
+
+from spae_dask.maths.encoders.single_column import ColumnProblem, ColumnSolution, best_on_support, worthwhile
+from spae_dask.maths.linalg.scaling import FloatArray
+from spae_dask.maths.selection.problem import lowest_best
+
+
+def pursue(
+    problem: ColumnProblem,
+    products: FloatArray,
+    r: int,
+    *,
+    kept: Sequence[int] = (),
+    barred: Sequence[int] = (),
+) -> tuple[int, ...]:
+    """Choose columns that span a target as well as possible, greedily.
+
+    Parameters
+    ----------
+    problem : ColumnProblem
+        Its live columns may be chosen.
+    products : ndarray (c,)
+        Products of the unit residuals with the code, of any length.
+    r : int
+        Columns in all.
+    kept : sequence of int
+        Independent columns chosen already.
+    barred : sequence of int
+        Columns that may not be chosen.
+
+    Returns
+    -------
+    tuple of int
+        The kept columns, then those chosen; fewer than r only if no other column gains anything.
+    """
+    inside = np.zeros((max(r, len(kept)), problem.lengths.size))  # products of the basis with all columns
+    left = problem.live.astype(np.float64)
+    free = problem.live.copy()
+    free[[*kept, *barred]] = False
+    selected = list(kept)
+    if selected:
+        Q = np.linalg.qr(problem.columns(selected))[0]
+        inside[: len(selected)] = problem.products(Q)
+        left -= np.sum(inside[: len(selected)] ** 2, axis=0)
+        # what of the code is along the basis: R' of it are the products with the columns kept
+        along = scipy.linalg.lstsq(inside[: len(selected), selected].T, products[selected], check_finite=False)[0]
+        products = products - along @ inside[: len(selected)]
+    for step in range(len(selected), r):
+        free &= left > problem.dependent
+        explained = np.divide(products**2, left, out=np.zeros_like(left), where=free)
+        j = lowest_best(explained)
+        if explained[j] <= 0.0:
+            break
+        length = np.sqrt(left[j])
+        along = (problem.rows([j])[0] - inside[:step, j] @ inside[:step]) / length
+        left -= along**2
+        products = products - (products[j] / length) * along
+        inside[step] = along
+        free[j] = False
+        selected.append(j)
+    return tuple(selected)
+
+
+def addition_gains(solution: ColumnSolution) -> FloatArray:
+    """Gain of each column on the power step of a solution's code, if the column is added to the support.
+
+    Parameters
+    ----------
+    solution : ColumnSolution
+        The support.
+
+    Returns
+    -------
+    ndarray (c,)
+        0 for columns that depend on the support.
+    """
+    problem, inside = solution.problem, solution.products[0]
+    left = 1.0 - np.sum(inside**2, axis=0)
+    # of DD'u the part inside the span is the gain times u
+    products = solution.powered_products - solution.gain * (solution.code @ solution.Q) @ inside
+    free = problem.live & (left > problem.dependent)
+    gains: FloatArray = np.divide(products**2, left, out=np.zeros_like(left), where=free)
+    return gains
+
+
+def power_pursuit(problem: ColumnProblem, solution: ColumnSolution, r: int) -> ColumnSolution:
+    """Alternate power steps and pursuit while the gain grows.
+
+    Parameters
+    ----------
+    problem : ColumnProblem
+        The one-column problem.
+    solution : ColumnSolution
+        Solution to start from.
+    r : int
+        Columns in a support.
+
+    Returns
+    -------
+    ColumnSolution
+        Gains at least as much as the start.
+    """
+    while True:
+        trial = best_on_support(problem, pursue(problem, solution.powered_products, r))
+        if trial is None or trial.gain <= worthwhile(problem, solution):
+            return solution
+        solution = trial

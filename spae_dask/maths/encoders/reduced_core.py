@@ -1,0 +1,166 @@
+"""A core reduced to the columns an encoder may use, so that a search on it costs nothing that depends on d.
+
+With Q an orthonormal basis of the candidate columns, every code is ``Q`` times a short vector, and what it explains
+depends on the core only through ``Q'L`` up to a rotation from the right. With ``Q'L = W diag(sigma) V'`` and the basis
+``Q W`` that is sigma alone: a unit code u explains ``||diag(sigma) u||^2``. What lies outside Q no encoder on the
+candidates explains.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import scipy.linalg
+from scipy.linalg.blas import dtrsm
+from scipy.linalg.lapack import dpotrf
+
+from spae_dask.maths.encoders.single_column import ColumnProblem, column_problem
+from spae_dask.maths.linalg.project import DEPENDENT, column_basis, orthonormal_basis, residual
+from spae_dask.maths.linalg.scaling import FloatArray, IntArray, unit_columns
+
+# Candidates up to which all their products are made at once; of more, if they are no more than twice the rank.
+_ALL_PRODUCTS = 1024
+# Share of the total down to which a loss keeps its digits as a difference.
+_BY_DIFFERENCE = 1e-4
+# Length of each unit code's part outside those before it from which Cholesky's factor makes them orthonormal.
+_FAR_APART = 0.1
+# Share of the total that is left by other codes down to which differences of products keep the digits of a search.
+_BY_PRODUCTS = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class ReducedCore:
+    """Candidate columns of a core, in a basis of their span.
+
+    Attributes
+    ----------
+    candidates : ndarray (c,)
+        Their indices, ascending.
+    lengths : ndarray (c,)
+        Their lengths in the core.
+    columns : ndarray (m, c)
+        The candidates at unit length, in the basis; m is their rank.
+    sigma : ndarray (m,)
+        Strengths of the basis directions: a unit code u explains ``||sigma * u||^2``.
+    remainder : float
+        ``||L - QQ'L||^2``.
+    rank_tol : float
+        Length of the part of a unit candidate, outside others, below which it gets no weight.
+    """
+
+    candidates: IntArray
+    lengths: FloatArray
+    columns: FloatArray
+    sigma: FloatArray
+    remainder: float
+    rank_tol: float = DEPENDENT
+
+    @cached_property
+    def squares(self) -> FloatArray:
+        """``sigma**2``."""
+        return self.sigma**2
+
+    @cached_property
+    def _total(self) -> float:
+        return float(np.sum(self.squares)) or 1.0
+
+    @cached_property
+    def _all_products(self) -> tuple[FloatArray, FloatArray] | None:
+        m, c = self.columns.shape
+        if c > max(_ALL_PRODUCTS, 2 * m):
+            return None
+        return self.columns.T @ self.columns, self.columns.T @ (self.squares[:, None] * self.columns)
+
+    def products(self, selected: Sequence[int]) -> FloatArray:
+        """Products of selected candidates with all, ``(s, c)``."""
+        if self._all_products is not None:
+            return self._all_products[0][selected]
+        return self.columns[:, selected].T @ self.columns
+
+    def weighted_products(self, selected: Sequence[int]) -> FloatArray:
+        """The same products weighted by ``squares``."""
+        if self._all_products is not None:
+            return self._all_products[1][selected]
+        return (self.squares[:, None] * self.columns[:, selected]).T @ self.columns
+
+    @cached_property
+    def energies(self) -> FloatArray:
+        """Sums of squares that the unit candidates explain, ``(c,)``."""
+        energies: FloatArray = np.einsum("ij,ij,i->j", self.columns, self.columns, self.squares)
+        return energies
+
+    def only(self, selected: Sequence[int]) -> "ReducedCore":
+        """The same core with selected candidates alone."""
+        rows = list(selected)
+        return replace(
+            self, candidates=self.candidates[rows], lengths=self.lengths[rows], columns=self.columns[:, rows]
+        )
+
+    def loss(self, codes: Sequence[FloatArray], spreads: Sequence[float] | None = None) -> float:
+        """Loss left by these codes; ``spreads`` are the lengths of their coefficients of unit columns."""
+        share = self._outside(codes, spreads)[1]
+        if share >= _BY_DIFFERENCE:
+            return share * self._total + self.remainder
+        left = residual(np.diag(self.sigma), self._basis(codes, spreads))
+        return float(np.vdot(left, left)) + self.remainder
+
+    def problem(self, codes: Sequence[FloatArray], *, spreads: Sequence[float] | None = None) -> ColumnProblem:
+        """Problem of one more column beside these codes."""
+        U, share = self._outside(codes, spreads)
+        if share >= _BY_PRODUCTS:
+            return column_problem(self, U)
+        return column_problem(self._without(self._basis(codes, spreads)), U[:, :0])
+
+    def _without(self, U: FloatArray) -> "ReducedCore":
+        """The core less all that codes with orthonormal basis U explain; to the digits of what is left."""
+        W, sigma = _left_singular(residual(np.diag(self.sigma), U))
+        return replace(self, columns=W.T @ residual(self.columns, U), sigma=sigma)
+
+    def _outside(self, codes: Sequence[FloatArray], spreads: Sequence[float] | None) -> tuple[FloatArray, float]:
+        """Orthonormal basis of the codes, made fast if they are far apart, and the share of the total it leaves."""
+        if not codes:
+            return np.zeros((self.sigma.size, 0)), 1.0
+        C = np.array(codes).T
+        R, not_positive = dpotrf(C.T @ C)
+        if not not_positive and np.min(np.diagonal(R)) > _FAR_APART > self.rank_tol * max(spreads or [1.0]):
+            U: FloatArray = dtrsm(1.0, R, C, side=1)
+        else:
+            U = self._basis(codes, spreads)
+        return U, float(self.squares @ (1.0 - np.sum(U**2, axis=1))) / self._total
+
+    def _basis(self, codes: Sequence[FloatArray], spreads: Sequence[float] | None) -> FloatArray:
+        """The same basis by Householder's method, orthonormal to the last digit."""
+        # the noise of a code is that of the unit columns, as many times as its coefficients hold them
+        tolerances = self.rank_tol * np.maximum(1.0, np.ones(len(codes)) if spreads is None else np.array(spreads))
+        return orthonormal_basis(np.array(codes).T, rank_tol=tolerances)
+
+
+def reduce_core(scaled: FloatArray, candidates: IntArray, *, rank_tol: float = DEPENDENT) -> ReducedCore:
+    """Reduce a core to candidate columns.
+
+    Parameters
+    ----------
+    scaled : ndarray (m, d)
+        Core, scaled so that squares are harmless.
+    candidates : ndarray (c,)
+        Ascending indices of nonzero columns.
+    rank_tol : float, optional
+        See :class:`ReducedCore`.
+    """
+    unit, lengths = unit_columns(scaled[:, candidates])
+    Q = column_basis(unit).Q
+    inside = Q.T @ scaled
+    outside = residual(scaled, Q)
+    R = np.asarray(np.linalg.qr(inside.T, mode="r"))  # as many rows as the smaller side of inside
+    W, sigma = _left_singular(R.T)
+    return ReducedCore(candidates, lengths, W.T @ (Q.T @ unit), sigma, float(np.vdot(outside, outside)), rank_tol)
+
+
+def _left_singular(A: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """All left singular vectors of A ``(m, p)`` as columns, and a singular value for each of them."""
+    try:
+        W, sigma, _ = scipy.linalg.svd(A, check_finite=False)
+    except np.linalg.LinAlgError:  # rare, and slower
+        W, sigma, _ = scipy.linalg.svd(A, check_finite=False, lapack_driver="gesvd")
+    return W, np.pad(sigma, (0, A.shape[0] - sigma.size))

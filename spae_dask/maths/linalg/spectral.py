@@ -1,0 +1,289 @@
+"""Singular values and right singular vectors of a core, and a core from a Gram matrix.
+
+A core is any matrix L with ``L'L = X'X``. Everything this package asks of X from the right, that is ``V_k``,
+``sigma`` and losses, is the same for L.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+import scipy.linalg
+from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
+
+from spae_dask.errors import InvalidInput, NonFiniteInput
+from spae_dask.maths.linalg.candidates import rows_triangle
+from spae_dask.maths.linalg.scaling import FloatArray, unit_scaled
+
+# A core of more columns than this, most of which no vector is wanted of, is not copied, let alone factored, whole.
+WIDE = 8192
+
+# Singular values, over the largest, whose vectors keep ten digits on the way through the triangle.
+WIDE_CUT = 1e-6
+
+# Up to this many rows or columns a full SVD takes seconds; beyond, the smaller Gram matrix is tried first.
+SVD_LIMIT = 1500
+
+# Leading vectors, no more than a few, of matrices with more rows than this are found by Lanczos iteration.
+LANCZOS_FROM = 150
+MOST_BY_LANCZOS = 5
+
+
+def column_signs(V: FloatArray) -> FloatArray:
+    """Signs ``(k,)`` that make the entry of largest magnitude of every column positive, lowest index on ties."""
+    if V.size == 0:
+        return np.ones(V.shape[1])
+    leading = V[np.argmax(np.abs(V), axis=0), np.arange(V.shape[1])]
+    return np.where(leading < 0.0, -1.0, 1.0)
+
+
+def fix_signs(V: FloatArray) -> FloatArray:
+    """Flip columns so that the entry of largest magnitude of each is positive.
+
+    Parameters
+    ----------
+    V : ndarray (d, k)
+        Vectors defined up to sign, as columns.
+
+    Returns
+    -------
+    ndarray (d, k)
+        A copy; on ties the entry of lowest index decides.
+    """
+    return V * column_signs(V)
+
+
+def _svd(core: FloatArray) -> tuple[FloatArray, FloatArray]:
+    try:
+        _, sigma, Vt = np.linalg.svd(core, full_matrices=False)
+    except np.linalg.LinAlgError:  # divide and conquer may fail to converge where plain QR iteration does not
+        _, sigma, Vt = scipy.linalg.svd(core, full_matrices=False, lapack_driver="gesvd")
+    return sigma, Vt.T
+
+
+def _gram_svd(core: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Singular values to about ``sqrt(u)`` of the largest, 0 below, and eigenvectors of the smaller Gram matrix."""
+    wide = core.shape[0] < core.shape[1]
+    eigenvalues, vectors = scipy.linalg.eigh(core @ core.T if wide else core.T @ core, driver="evd")
+    noise = 8.0 * np.finfo(np.float64).eps * eigenvalues[-1]
+    sigma = np.sqrt(np.where(eigenvalues > noise, eigenvalues, 0.0))
+    return sigma[::-1], vectors[:, ::-1]
+
+
+def _wide_svd(core: FloatArray, k: int) -> tuple[FloatArray, FloatArray] | None:
+    """The same of a wide core, with k vectors, by way of its small triangle; None if a vector would lose digits."""
+    U, sigma, _ = np.linalg.svd(rows_triangle([core], np.zeros(0, dtype=np.intp)).T)
+    if not sigma[k - 1] > WIDE_CUT * sigma[0]:
+        return None
+    # v = L'u / sigma; one QR makes the columns orthonormal to the last digit
+    return sigma, np.linalg.qr(core.T @ (U[:, :k] / sigma[:k]))[0]
+
+
+def right_singular(core: FloatArray, k: int | None = None) -> tuple[FloatArray, FloatArray]:
+    """All singular values and the first right singular vectors of a core.
+
+    An SVD, so small singular values are accurate to rounding of the largest one. Only when vectors are asked for of a
+    core of more than ``SVD_LIMIT`` rows and columns, and the spectrum beyond ``k`` holds more than 1e-4 of the total,
+    are they the cheaper eigenvectors of the smaller Gram matrix; the loss of PCA then still has ten digits.
+
+    Parameters
+    ----------
+    core : ndarray (m, d)
+        Wide or tall.
+    k : int, optional
+        Number of vectors; all ``min(m, d)`` if None, 0 for singular values alone, always by SVD.
+
+    Returns
+    -------
+    sigma : ndarray (min(m, d),)
+        Singular values, descending.
+    V_k : ndarray (d, min(k, m, d))
+        Right singular vectors as columns, signs fixed by :func:`fix_signs`.
+    """
+    scaled, scale = unit_scaled(core)
+    width = min(scaled.shape) if k is None else min(k, *scaled.shape)
+    if k == 0:
+        return scipy.linalg.svdvals(scaled, check_finite=False) * scale, np.zeros((scaled.shape[1], 0))
+    if k is not None and min(scaled.shape) > SVD_LIMIT:
+        sigma, vectors = _gram_svd(scaled)
+        if np.sum(sigma[width:] ** 2) > 1e-4 * np.sum(sigma**2):
+            if scaled.shape[0] < scaled.shape[1]:
+                # v = L'u / sigma; one QR makes the columns orthonormal to the last digit
+                vectors = np.linalg.qr(scaled.T @ vectors[:, :width])[0]
+            return sigma * scale, fix_signs(vectors[:, :width])
+    wide = scaled.shape[1] > WIDE and width < min(scaled.shape)
+    sigma, V = (_wide_svd(scaled, width) if wide else None) or _svd(scaled)
+    return sigma * scale, fix_signs(V[:, :width])
+
+
+def leading_eigenvectors(multiply: Callable[[FloatArray], FloatArray], count: int, start: FloatArray) -> FloatArray:
+    """Top eigenvectors of a positive semidefinite matrix, to six digits: starts of a search.
+
+    Solvers of a few eigenvectors may return too few, or none, where eigenvalues are equal, as those of whitened data
+    are. Then all eigenvectors are computed.
+
+    Parameters
+    ----------
+    multiply : callable
+        Product of the matrix with a vector ``(m,)``, or with a matrix of vectors ``(m, p)``.
+    count : int
+        Vectors wanted.
+    start : ndarray (m,)
+        Vector that Lanczos iteration begins with.
+
+    Returns
+    -------
+    ndarray (m, min(count, m))
+        Orthonormal columns, by descending eigenvalue.
+    """
+    m, wanted = start.size, min(count, start.size)
+    if wanted == 0:
+        return np.zeros((m, 0))
+    if m > LANCZOS_FROM and wanted <= MOST_BY_LANCZOS:
+        vectors = _by_lanczos(multiply, wanted, start)
+        if _are_orthonormal(vectors, wanted):
+            return vectors
+    matrix = multiply(np.eye(m))
+    ascending = scipy.linalg.eigh(matrix, subset_by_index=(m - wanted, m - 1))[1]
+    if not _are_orthonormal(ascending, wanted):
+        ascending = scipy.linalg.eigh(matrix, driver="evd")[1][:, -wanted:]
+    descending: FloatArray = ascending[:, ::-1]
+    return descending
+
+
+def _by_lanczos(multiply: Callable[[FloatArray], FloatArray], count: int, start: FloatArray) -> FloatArray:
+    """The same in a tenth of the time; no vectors where Lanczos iteration does not settle."""
+    m, start = start.size, multiply(start)
+    if not np.any(start):
+        return np.zeros((m, 0))
+    try:
+        _, vectors = eigsh(
+            LinearOperator((m, m), matvec=multiply, dtype=np.float64), k=count, which="LA", v0=start, tol=1e-6
+        )
+    except ArpackError:
+        return np.zeros((m, 0))
+    descending: FloatArray = vectors[:, ::-1]
+    return descending
+
+
+def _are_orthonormal(vectors: FloatArray, count: int) -> bool:
+    return bool(vectors.shape[1] == count and np.allclose(vectors.T @ vectors, np.eye(count), atol=1e-8))
+
+
+def numerical_rank(sigma: FloatArray) -> int:
+    """Count singular values that stand above rounding, ``sigma_i > len(sigma) * eps * sigma_1``.
+
+    Parameters
+    ----------
+    sigma : ndarray
+        Singular values, descending.
+    """
+    if sigma.size == 0 or sigma[0] == 0.0:
+        return 0
+    return int(np.count_nonzero(sigma > sigma.size * np.finfo(np.float64).eps * sigma[0]))
+
+
+def pca_loss(sigma: FloatArray, k: int) -> float:
+    """Loss of the best rank-k approximation, ``||X - X_k||^2``, summed from the small singular values.
+
+    The sum of small squares keeps its digits where ``total - explained`` would cancel. Values below the numerical rank
+    are rounding noise and count as zero, so the loss is exactly 0 for ``k >= rank``.
+
+    Parameters
+    ----------
+    sigma : ndarray
+        All singular values, descending.
+    k : int
+        Rank of the approximation, ``k >= 0``.
+    """
+    tail = sigma[k : numerical_rank(sigma)]
+    # smallest first: the sum is then exact to rounding whatever the decay
+    return float(np.sum(tail[::-1] ** 2))
+
+
+def leading_subspace(core: FloatArray, k: int) -> FloatArray:
+    """Top right singular vectors, at most as many as the rank.
+
+    Parameters
+    ----------
+    core : ndarray (m, d)
+        Any core.
+    k : int
+        Vectors wanted, ``k >= 1``.
+
+    Returns
+    -------
+    V_k : ndarray (d, min(k, rank))
+        Orthonormal columns; none for a zero core.
+    """
+    sigma, V = right_singular(core, k)
+    return V[:, : min(k, numerical_rank(sigma))]
+
+
+def core_from_gram(gram: FloatArray) -> FloatArray:
+    """Square root of a Gram matrix, as a core; see :func:`factor_gram`."""
+    return factor_gram(gram)[0]
+
+
+def factor_gram(gram: FloatArray, error: float = 0.0) -> tuple[FloatArray, float]:
+    """Square root of a Gram matrix, and its distance from the matrix.
+
+    The eigenvectors are those of the Gram matrix scaled to unit diagonal, so that a column of size 1e-100 beside one of
+    size 1 keeps its digits: every column of the result is accurate relative to its own length. Negative eigenvalues are
+    rounding and are clipped; directions below ``d u lambda_1`` are dropped. An entry larger than the Cauchy-Schwarz
+    inequality allows can only be rounding noise of the smaller column, which is then taken as zero.
+
+    Parameters
+    ----------
+    gram : ndarray (d, d)
+        Symmetric positive semidefinite up to rounding.
+    error : float
+        Known error of its entries, over the lengths of both columns.
+
+    Returns
+    -------
+    core : ndarray (m, d)
+        ``core.T @ core`` equals ``gram``; ``1 <= m <= d``. Rows come in descending order of the scaled eigenvalues.
+    dropped : float
+        Bound on the difference of each entry, over the lengths of both columns: what was clipped and dropped, and the
+        rounding of the eigenvalues.
+
+    Raises
+    ------
+    InvalidInput
+        If ``gram`` is not square, or clearly not positive semidefinite.
+    NonFiniteInput
+        If it holds NaN or infinity.
+    """
+    d = gram.shape[0]
+    if gram.shape != (d, d):
+        raise InvalidInput(f"a Gram matrix is square; this one has shape {gram.shape}")
+    if not np.all(np.isfinite(gram)):
+        raise NonFiniteInput("the Gram matrix holds NaN or infinite entries; check the data and their magnitude")
+    lengths = np.sqrt(np.clip(np.diagonal(gram), 0.0, None))
+    cosines = _cosines(gram, lengths)
+    i, j = np.nonzero(np.triu(np.abs(cosines) > 1.0 + max(1e-6, 4.0 * error), 1))
+    noise = np.where(lengths[i] < lengths[j], i, j)
+    if np.any(lengths[noise] > 1e-6 * np.max(lengths, initial=0.0)):
+        raise InvalidInput(
+            "the Gram matrix is not positive semidefinite: some entry exceeds what the diagonal allows, "
+            "|g_ij| <= sqrt(g_ii g_jj); check how it was computed"
+        )
+    lengths[noise] = 0.0
+    live = lengths > 0.0
+    core, dropped = np.zeros((max(1, int(np.count_nonzero(live))), d)), 0.0
+    if np.any(live):
+        eigenvalues, vectors = scipy.linalg.eigh(cosines[np.ix_(live, live)], driver="evd")
+        core[:, live] = (np.sqrt(np.clip(eigenvalues, 0.0, None)) * vectors).T[::-1] * lengths[live]
+        eps = float(np.finfo(np.float64).eps)
+        kept = max(1, int(np.count_nonzero(eigenvalues > d * eps / 2 * eigenvalues[-1])))
+        core = core[:kept]
+        rest = np.abs(eigenvalues[: eigenvalues.size - kept])
+        dropped = float(np.max(rest, initial=0.0)) + 4.0 * eps * float(eigenvalues[-1])
+    return core, dropped
+
+
+def _cosines(gram: FloatArray, lengths: FloatArray) -> FloatArray:
+    """Gram matrix of the unit columns, exactly symmetric; zero rows for zero columns."""
+    inverse = np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0.0)
+    cosines: FloatArray = gram * inverse[:, None] * inverse
+    return 0.5 * (cosines + cosines.T)

@@ -1,0 +1,55 @@
+"""Mergeable summaries of X, one statistic a file.
+
+Every quantity the method needs from X is a small summary that can be built block by block and merged. See
+``DESIGN.md`` in this folder for the laws each one keeps.
+"""
+
+from spae_dask.passes.accumulators.base import Accumulator, State
+from spae_dask.passes.accumulators.cross import CrossProducts, Products
+from spae_dask.passes.accumulators.frequent import FrequentDirections, FrequentSketch
+from spae_dask.passes.accumulators.gram import Gram, Scatter
+from spae_dask.passes.accumulators.imputed import Imputed
+from spae_dask.passes.accumulators.kept import Kept
+from spae_dask.passes.accumulators.moments import ColumnMoments, Moments
+from spae_dask.passes.accumulators.nonfinite import NonFinite, NonFiniteEntries
+from spae_dask.passes.accumulators.projection import ProjectedRows, Projection
+from spae_dask.passes.accumulators.residual import Residual, ResidualSums
+from spae_dask.passes.accumulators.row_pool import PooledRows, RowPool
+from spae_dask.passes.accumulators.row_sketch import RowSketch, SketchedRows
+from spae_dask.passes.accumulators.sparse import SparseAccumulator
+from spae_dask.passes.accumulators.together import Together
+from spae_dask.passes.accumulators.triangular import CenteredTriangle, Triangular
+from spae_dask.passes.accumulators.unit_losses import UnitLosses, UnitSums
+from spae_dask.passes.accumulators.whole_rows import WholeRows
+
+__all__ = [
+    "Accumulator",
+    "CenteredTriangle",
+    "ColumnMoments",
+    "CrossProducts",
+    "FrequentDirections",
+    "FrequentSketch",
+    "Gram",
+    "Imputed",
+    "Kept",
+    "Moments",
+    "NonFinite",
+    "NonFiniteEntries",
+    "PooledRows",
+    "Products",
+    "ProjectedRows",
+    "Projection",
+    "Residual",
+    "ResidualSums",
+    "RowPool",
+    "RowSketch",
+    "Scatter",
+    "SketchedRows",
+    "SparseAccumulator",
+    "State",
+    "Together",
+    "Triangular",
+    "UnitLosses",
+    "UnitSums",
+    "WholeRows",
+]

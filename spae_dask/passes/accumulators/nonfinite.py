@@ -1,0 +1,146 @@
+"""NaN and infinite entries of X: their number in each column, and their first positions."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from spae_dask.passes.accumulators.base import Rows, State, panel_rows_for
+
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class NonFiniteEntries:
+    """Entries that are not finite numbers.
+
+    Attributes
+    ----------
+    nan_by_column, inf_by_column : ndarray (d,) of int64
+        Counts.
+    first : ndarray (p, 2) of int64
+        Row and column of the first few, by row, then column.
+    """
+
+    nan_by_column: Ints
+    inf_by_column: Ints
+    first: Ints
+
+    @property
+    def n_nan(self) -> int:
+        """NaN entries in all."""
+        return int(self.nan_by_column.sum())
+
+    @property
+    def n_inf(self) -> int:
+        """Infinite entries in all."""
+        return int(self.inf_by_column.sum())
+
+
+def all_finite(rows: Rows) -> bool:
+    """Return True if every entry is finite; the usual answer costs one fast sum."""
+    if rows.dtype.kind not in "fc":
+        return True
+    with np.errstate(over="ignore", invalid="ignore"):
+        # a NaN or an infinity survives any sum; a finite overflow is told apart by the second look
+        return bool(np.isfinite(rows.sum())) or bool(np.isfinite(rows).all())
+
+
+@dataclass(frozen=True)
+class NonFinite:
+    """Recipe that counts and locates NaN and infinite entries.
+
+    One pass; integers and booleans cost nothing.
+
+    Parameters
+    ----------
+    n_features : int
+        d.
+    n_first : int
+        Number of positions to keep.
+    """
+
+    recipe_kind: ClassVar[str] = "spae_dask.accumulators.nonfinite.NonFinite"
+
+    n_features: int
+    n_first: int = 10
+
+    @property
+    def state_nbytes(self) -> int:
+        """Two counters a column and the positions."""
+        return 16 * (self.n_features + self.n_first)
+
+    @property
+    def panel_rows(self) -> int:
+        """Number of rows that stay in cache."""
+        return panel_rows_for(self.n_features, at_least=1)
+
+    @property
+    def work_nbytes(self) -> int:
+        """One byte an entry, in the worst case."""
+        return self.n_features * self.panel_rows
+
+    @property
+    def flops_per_row(self) -> float:
+        """One addition an entry."""
+        return float(self.n_features)
+
+    def zero(self) -> State:
+        """State with no entries found."""
+        return {
+            "nan": np.zeros(self.n_features, dtype=np.int64),
+            "inf": np.zeros(self.n_features, dtype=np.int64),
+            "first": np.zeros((0, 2), dtype=np.int64),
+        }
+
+    def update(self, state: State, rows: Rows, first_row: int) -> State:
+        """Look at the rows; closer only where something is not finite."""
+        if all_finite(rows):
+            return state
+        state["nan"] += np.isnan(rows).sum(axis=0)
+        state["inf"] += np.isinf(rows).sum(axis=0)
+        room = self.n_first - len(state["first"])
+        if room > 0:
+            bad = ~np.isfinite(rows)
+            at = np.flatnonzero(bad.any(axis=1))[:room]  # so that positions are listed for a few rows only
+            row, column = np.nonzero(bad[at])
+            found = np.stack([first_row + at[row], column], axis=1)[:room]
+            state["first"] = np.concatenate([state["first"], found])
+        return state
+
+    @property
+    def sparse_up_to(self) -> float:
+        """Never slower."""
+        return 1.0
+
+    def sparse_flops_per_row(self, density: float) -> float:
+        """One addition a stored entry."""
+        return density * self.n_features
+
+    def sparse_work_nbytes(self, n_rows: int, n_stored: int) -> int:
+        """Masks, and the places of all stored entries in the worst case."""
+        return 44 * n_stored + 8 * n_rows + 16 * self.n_features
+
+    def update_sparse(self, state: State, rows: sp.csr_array, first_row: int) -> State:
+        """Look at the stored entries."""
+        if all_finite(rows.data):
+            return state
+        for name, found in (("nan", np.isnan(rows.data)), ("inf", np.isinf(rows.data))):
+            state[name] += np.bincount(rows.indices[found], minlength=self.n_features)
+        at = np.flatnonzero(~np.isfinite(rows.data))[: self.n_first - len(state["first"])]
+        row = np.searchsorted(rows.indptr, at, side="right") - 1
+        found = np.stack([first_row + row, rows.indices[at].astype(np.int64)], axis=1)
+        state["first"] = np.concatenate([state["first"], found])
+        return state
+
+    def merge(self, a: State, b: State) -> State:
+        """Add counts; the first positions of both, in row order."""
+        first = np.concatenate([a["first"], b["first"]])
+        order = np.lexsort((first[:, 1], first[:, 0]))[: self.n_first]
+        return {"nan": a["nan"] + b["nan"], "inf": a["inf"] + b["inf"], "first": first[order]}
+
+    def result(self, state: State) -> NonFiniteEntries:
+        """Counts and positions."""
+        return NonFiniteEntries(state["nan"].copy(), state["inf"].copy(), state["first"].copy())

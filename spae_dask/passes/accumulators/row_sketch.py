@@ -1,0 +1,256 @@
+"""Row sketch W = S X, S drawn by global row index, so that W does not depend on how the rows are cut.
+
+A dense S costs 2 s operations an entry of X, several times what decoding it costs. With ``group = g`` the rows of X are
+first summed with random signs, g consecutive ones at a time, and S is applied to the sums: a CountSketch into n / g
+buckets before the dense sketch (Clarkson & Woodruff 2013), for 2 s / g operations an entry.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.linalg.blas import dgemm, dger
+
+from spae_dask.maths.linalg.sketch import gaussian_rows, group_bounds, grouped_rows, row_signs, sign_rows
+from spae_dask.maths.linalg.sparse_rows import CountedRows, counted_from, counted_nbytes, mean_of_stored_columns
+from spae_dask.passes.accumulators.base import Floats, Rows, State, panel_rows_for
+from spae_dask.passes.accumulators.shift import (
+    Point,
+    about_their_mean,
+    deviations,
+    has_wide_integers,
+    in_two_floats,
+    shift_near,
+    step_between,
+)
+from spae_dask.passes.accumulators.sparse import PRODUCTS_UP_TO, density_of
+
+DRAW: dict[str, Callable[[int, int, int, int, int], Floats]] = {"gaussian": gaussian_rows, "sign": sign_rows}
+
+FAR = 1e6
+"""Means so many times the spread of a column cost digits of sums that are moved to them afterwards."""
+
+SUMMED_FROM = 0.07
+"""Density times the rows of a group from which sparse rows are summed into dense ones: BLAS then takes all entries in
+the time in which a sparse product takes the stored ones (measured)."""
+
+FEWEST_GROUPS = 64
+"""Sums a panel should make: a product with fewer is limited by the memory traffic of the sketch."""
+
+
+@dataclass(frozen=True, eq=False)
+class SketchedRows:
+    """A row sketch, with the arrays that are needed to center it.
+
+    Attributes
+    ----------
+    count : int
+        Rows seen.
+    sketch : ndarray (s, d)
+        ``S (X - shift)``.
+    ones : ndarray (s,)
+        ``S 1``, the sketch of a column of ones.
+    shift : ndarray (2, d)
+        Point that is subtracted from the rows, in two floats.
+    """
+
+    count: int
+    sketch: Floats
+    ones: Floats
+    shift: Floats
+
+    def about(self, origin: Point) -> Floats:
+        """Sketch ``S (X - origin)`` (s, d) for an origin (d,) or (2, d); exact for a linear sketch."""
+        centered: Floats = self.sketch - np.outer(self.ones, step_between(self.shift, in_two_floats(origin)))
+        return centered
+
+
+@dataclass(frozen=True)
+class RowSketch:
+    """Recipe for a row sketch. One pass; 2 s / g operations an entry.
+
+    As in ``Gram``, every state counts from the mean of the first rows it sees, so that a large mean does not swamp the
+    sketch; a linear sketch is moved to another shift exactly.
+
+    Parameters
+    ----------
+    n_features : int
+        d.
+    size : int
+        s, rows of the sketch.
+    seed, stream : int
+        Seed and stream of the random sketch matrix S.
+    kind : {"gaussian", "sign"}
+        Its entries.
+    group : int
+        g, consecutive rows of X that share a column of S up to their signs; 1 for a dense S.
+    """
+
+    recipe_kind: ClassVar[str] = "spae_dask.accumulators.row_sketch.RowSketch"
+
+    n_features: int
+    size: int
+    seed: int = 0
+    stream: int = 0
+    kind: str = "gaussian"
+    group: int = 1
+
+    @property
+    def state_nbytes(self) -> int:
+        """S by d, S 1, the shift and the count."""
+        return 8 * (self.size * self.n_features + self.size + 2 * self.n_features) + 16
+
+    @property
+    def panel_rows(self) -> int:
+        """Number of rows that stay in cache, but enough groups to outweigh the cost of updating the sketch."""
+        return max(FEWEST_GROUPS * self.group, panel_rows_for(self.n_features, at_least=FEWEST_GROUPS))
+
+    @property
+    def work_nbytes(self) -> int:
+        """The deviations, the sums of the groups, and their part of S with its draws."""
+        n_groups = self.panel_rows // self.group + 2
+        return 8 * (n_groups * (self.n_features + 5 * self.size) + (self.panel_rows + self.group) * self.n_features)
+
+    @property
+    def flops_per_row(self) -> float:
+        """The sums, the product, and about thirty operations a random entry."""
+        return (2.0 * self.size * self.n_features + 30.0 * self.size) / self.group + 3.0 * self.n_features
+
+    def zero(self) -> State:
+        """No rows."""
+        return {
+            "count": np.zeros((), dtype=np.int64),
+            "shift": np.zeros((2, self.n_features)),
+            # 1 if the mean is so far from zero that rows must be counted from it before they are summed
+            "far": np.zeros(()),
+            "sketch": np.zeros((self.size, self.n_features)),
+            "ones": np.zeros(self.size),
+        }
+
+    def update(self, state: State, rows: Rows, first_row: int) -> State:
+        """Add the sketch of these rows."""
+        if rows.shape[0] == 0:
+            return state
+        if state["count"] == 0:
+            state["shift"][...], state["far"][...] = _begun(rows)
+        if state["far"]:
+            sums, weights = self._summed(deviations(rows, state["shift"]), first_row)
+        else:
+            sums, weights = self._summed(rows, first_row)
+            sums = dger(-1.0, state["shift"][0], weights, a=sums.T, overwrite_a=1).T  # less weights shift', in place
+        state["ones"] += self._add_groups(state, sums, weights, first_row // self.group)
+        state["count"] += rows.shape[0]
+        return state
+
+    def _add_groups(self, state: State, sums: Floats, weights: Floats, first_group: int) -> Floats:
+        """Add the sketch of the sums of some groups; give that of their weights."""
+        S = DRAW[self.kind](self.seed, self.stream, first_group, sums.shape[0], self.size)
+        # in place where the state was not stored and read back since: then BLAS returns a copy
+        state["sketch"] = dgemm(1.0, sums.T, S.T, beta=1.0, c=state["sketch"].T, trans_b=1, overwrite_c=1).T
+        sketched: Floats = weights @ S
+        return sketched
+
+    def _summed(self, rows: Rows, first_row: int) -> tuple[Floats, Floats]:
+        """Signed sums of each group's rows, those of them that are here, and the sums of the signs."""
+        n_rows, g = rows.shape[0], self.group
+        if g == 1:
+            return rows.astype(np.float64, order="C"), np.ones(n_rows)
+        signs = row_signs(self.seed, self.stream, first_row, n_rows)
+        bounds = group_bounds(first_row, n_rows, g)
+        sums = np.empty((bounds.size - 1, self.n_features))
+        for i, (start, stop) in enumerate(pairwise(bounds)):
+            sums[i] = signs[start:stop] @ rows[start:stop].astype(np.float64)
+        return sums, np.add.reduceat(signs, bounds[:-1])
+
+    def _rows_of_sketch(self, first_row: int, n_rows: int) -> Floats:
+        """Columns of S that multiply these rows of X, as rows ``(n_rows, s)``."""
+        if self.group == 1:
+            return DRAW[self.kind](self.seed, self.stream, first_row, n_rows, self.size)
+        draw = DRAW[self.kind]
+        return grouped_rows(draw, self.seed, self.stream, first_row, n_rows, self.size, self.group)
+
+    @property
+    def sparse_up_to(self) -> float:
+        """Largest density at which products of sparse rows are faster than of dense rows."""
+        return PRODUCTS_UP_TO
+
+    def sparse_flops_per_row(self, density: float) -> float:
+        """Operations of a dense row if groups are summed; else operations for each stored entry."""
+        if density * self.group > SUMMED_FROM:
+            return self.flops_per_row
+        return 2.0 * self.size * self.n_features * density + 30.0 * self.size
+
+    def sparse_work_nbytes(self, n_rows: int, n_stored: int) -> int:
+        """The counted rows, their part of S with its draws, and two products."""
+        part = n_rows * self.size + 5 * min(n_rows, self.panel_rows) * self.size + 2 * self.size * self.n_features
+        groups = min(n_rows, self.panel_rows) // self.group + 2
+        summed = groups * (self.n_features + 5 * self.size) + 2 * n_stored + 3 * n_rows
+        return counted_nbytes(n_rows, n_stored, self.n_features) + 8 * max(part, summed)
+
+    def update_sparse(self, state: State, rows: sp.csr_array, first_row: int) -> State:
+        """Add the sketch of sparse rows; a first one counts from the mean of its mostly stored columns, else from 0."""
+        m = rows.shape[0]
+        if m == 0:
+            return state
+        if state["count"] == 0:
+            state["shift"][...] = in_two_floats(mean_of_stored_columns(rows))
+        about = counted_from(rows, state["shift"])
+        if density_of(rows) * self.group > SUMMED_FROM:
+            return self._update_by_groups(state, about, first_row)
+        S, step = np.empty((m, self.size)), self.panel_rows
+        for start in range(0, m, step):  # in parts, because drawing takes several times the room of what is drawn
+            part = S[start : start + step]
+            part[...] = self._rows_of_sketch(first_row + start, len(part))
+        state["sketch"] += about.transposed_times(S).T
+        state["ones"] += S.sum(axis=0)
+        state["count"] += m
+        return state
+
+    def _update_by_groups(self, state: State, about: CountedRows, first_row: int) -> State:
+        """Add the sketch of sparse rows whose signed sums of groups are dense."""
+        m, g = about.rows.shape[0], self.group
+        signs = np.ones(m) if g == 1 else row_signs(self.seed, self.stream, first_row, m)
+        bounds = group_bounds(first_row, m, g)
+        grouping = sp.csr_array((signs, np.arange(m), bounds), shape=(bounds.size - 1, m))
+        weights, ones = np.add.reduceat(signs, bounds[:-1]), np.zeros(self.size)
+        first_group, step = first_row // g, self.panel_rows // g
+        for start in range(0, bounds.size - 1, step):
+            sums = (grouping[start : start + step] @ about.rows).toarray()
+            ones += self._add_groups(state, sums, weights[start : start + step], first_group + start)
+        if about.rest.any():
+            state["sketch"] = dger(-1.0, about.rest, ones, a=state["sketch"].T, overwrite_a=1).T
+        state["ones"] += ones
+        state["count"] += m
+        return state
+
+    def merge(self, a: State, b: State) -> State:
+        """Move ``b`` to the shift of ``a``; then sums add."""
+        if a["count"] == 0 or b["count"] == 0:
+            return {name: array.copy() for name, array in (b if a["count"] == 0 else a).items()}
+        return {
+            "count": np.asarray(a["count"] + b["count"]),
+            "shift": a["shift"].copy(),
+            "far": np.asarray(np.maximum(a["far"], b["far"])),
+            "sketch": a["sketch"] + b["sketch"] + np.outer(b["ones"], step_between(a["shift"], b["shift"])),
+            "ones": a["ones"] + b["ones"],
+        }
+
+    def result(self, state: State) -> SketchedRows:
+        """The sketch."""
+        return SketchedRows(
+            count=int(state["count"]),
+            sketch=state["sketch"].copy(),
+            ones=state["ones"].copy(),
+            shift=state["shift"].copy(),
+        )
+
+
+def _begun(rows: Rows) -> tuple[Floats, bool]:
+    """Shift for rows that begin a state; True if the mean of a column that varies is ``FAR`` times its spread away."""
+    counted, mean = about_their_mean(rows)
+    spread = np.sqrt(np.einsum("ij,ij->j", counted, counted) / len(counted))
+    far = has_wide_integers(rows) or bool(np.any((spread > 0.0) & (np.abs(mean[0]) > FAR * spread)))
+    return shift_near(mean, rows), far

@@ -1,0 +1,113 @@
+"""Several accumulators that share one pass."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import scipy.sparse as sp
+
+from spae_dask.passes.accumulators.base import Accumulator, Rows, State
+from spae_dask.passes.accumulators.sparse import (
+    SparseAccumulator,
+    density_of,
+    flops_per_sparse_row,
+    takes_sparse,
+    update_dense,
+)
+
+
+@dataclass(frozen=True)
+class Together:
+    """Several accumulators in one pass over the data.
+
+    Parameters
+    ----------
+    parts : mapping of str to Accumulator
+        The recipes by name; results come back under the same names.
+    """
+
+    recipe_kind: ClassVar[str] = "spae_dask.accumulators.together.Together"
+
+    parts: Mapping[str, Accumulator[Any]]
+
+    @property
+    def state_nbytes(self) -> int:
+        """Bytes of one state: the sum over the parts."""
+        return sum(part.state_nbytes for part in self.parts.values())
+
+    @property
+    def panel_rows(self) -> int:
+        """The most any part asks for."""
+        return max(part.panel_rows for part in self.parts.values())
+
+    @property
+    def work_nbytes(self) -> int:
+        """The parts work in turn, each on panels of its own, so the largest counts."""
+        return max(part.work_nbytes for part in self.parts.values())
+
+    @property
+    def flops_per_row(self) -> float:
+        """Sum over the parts."""
+        return sum(part.flops_per_row for part in self.parts.values())
+
+    def zero(self) -> State:
+        """States of all parts under ``name/array`` keys."""
+        return self._join({name: part.zero() for name, part in self.parts.items()})
+
+    def update(self, state: State, rows: Rows, first_row: int) -> State:
+        """Update every part with the same rows while they are in cache, in panels that its scratch is meant for."""
+        return self._join({name: self._update(name, self._part(state, name), rows, first_row) for name in self.parts})
+
+    def _update(self, name: str, state: State, rows: Rows, first_row: int) -> State:
+        part = self.parts[name]
+        for start in range(0, rows.shape[0], part.panel_rows):
+            state = part.update(state, rows[start : start + part.panel_rows], first_row + start)
+        return state
+
+    @property
+    def sparse_up_to(self) -> float:
+        """Sparse rows are always taken: each part has them as it likes."""
+        return 1.0
+
+    def sparse_flops_per_row(self, density: float) -> float:
+        """Sum over the parts."""
+        return sum(flops_per_sparse_row(part, density) for part in self.parts.values())
+
+    def sparse_work_nbytes(self, n_rows: int, n_stored: int) -> int:
+        """The largest of the parts that take sparse rows; the others are in ``work_nbytes``."""
+        sparse = (part for part in self.parts.values() if isinstance(part, SparseAccumulator))
+        return max((part.sparse_work_nbytes(n_rows, n_stored) for part in sparse), default=0)
+
+    def update_sparse(self, state: State, rows: sp.csr_array, first_row: int) -> State:
+        """Update every part; rows are made dense once, for those parts alone that want them so."""
+        density = density_of(rows)
+        new, dense = {}, {}
+        for name, part in self.parts.items():
+            if takes_sparse(part, density):
+                new[name] = part.update_sparse(self._part(state, name), rows, first_row)
+            else:
+                dense[name] = part
+        joined = self._join(new)
+        if dense:
+            rest = {key: array for key, array in state.items() if key.partition("/")[0] in dense}
+            joined |= update_dense(Together(dense), rest, rows, first_row)
+        return {key: joined[key] for key in state}
+
+    def merge(self, a: State, b: State) -> State:
+        """Merge part by part."""
+        return self._join(
+            {name: part.merge(self._part(a, name), self._part(b, name)) for name, part in self.parts.items()}
+        )
+
+    def result(self, state: State) -> dict[str, Any]:
+        """Results of all parts by name."""
+        return {name: part.result(self._part(state, name)) for name, part in self.parts.items()}
+
+    @staticmethod
+    def _join(states: Mapping[str, State]) -> State:
+        return {f"{name}/{key}": array for name, state in states.items() for key, array in state.items()}
+
+    @staticmethod
+    def _part(state: State, name: str) -> State:
+        prefix = f"{name}/"
+        return {key[len(prefix) :]: array for key, array in state.items() if key.startswith(prefix)}

@@ -1,0 +1,112 @@
+"""Cut of a pass into spans, and the bytes that it holds. Pure."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from spae_dask.blocks import (
+    LazyRowBlocks,
+    RowBlocks,
+    largest_block_nbytes,
+    largest_block_rows,
+    nbytes_of_rows,
+    stored_entries,
+    total_nbytes,
+)
+from spae_dask.passes.accumulators.base import Accumulator
+from spae_dask.passes.accumulators.read_sum import sparse_sum_nbytes
+from spae_dask.passes.accumulators.sparse import PANEL_ROWS, PANEL_STORED, flops_per_sparse_row, sparse_scratch
+from spae_dask.passes.memory import Footprint
+from spae_dask.passes.spans import Span, cut_spans, fan_in_for, merge_levels
+
+
+@dataclass
+class Tally:
+    """Passes made and bytes read so far."""
+
+    passes: int = 0
+    nbytes: int = 0
+
+    def add(self, nbytes: int) -> None:
+        """One more pass of so many decoded bytes."""
+        self.passes += 1
+        self.nbytes += nbytes
+
+
+def write_footprint(source: RowBlocks, unit_nbytes: int, n_selected: int) -> Footprint:
+    """Bytes a task holds that encodes row blocks of ``source`` and writes units of ``unit_nbytes``."""
+    block_rows = largest_block_rows(source)
+    return Footprint(
+        block_nbytes=largest_block_nbytes(source),
+        # sparse rows are copied out of their block; dense ones are seen through a view
+        n_blocks_held=1 if stored_entries(source) is None else 2,
+        read_nbytes=source.read_nbytes,
+        # the selected columns as read, in float64 and scaled; the unit being filled, as stored and as read back
+        work_nbytes=3 * 8 * block_rows * n_selected + 3 * unit_nbytes,
+        state_nbytes=0,
+        n_states_waiting=0,
+        fan_in=1,
+    )
+
+
+@dataclass(frozen=True)
+class PassLayout:
+    """The cut of a pass.
+
+    Attributes
+    ----------
+    spans : tuple of Span
+        One task each.
+    fan_in : int
+        States merged by one task; 1 if nothing is merged.
+    nbytes : int
+        Decoded bytes read.
+    flops : float
+        Floating point operations.
+    footprint : Footprint
+        Bytes held.
+    """
+
+    spans: tuple[Span, ...]
+    fan_in: int
+    nbytes: int
+    flops: float
+    footprint: Footprint
+
+    @classmethod
+    def of(cls, source: RowBlocks, accumulator: Accumulator[Any]) -> "PassLayout":
+        """Lay out a pass; depends on the data's shape, what of it is stored, and the state's size only."""
+        n, d = source.shape
+        stored = stored_entries(source)
+        lazy = isinstance(source, LazyRowBlocks)
+        spans = cut_spans(
+            source.bounds,
+            d * source.dtype.itemsize,
+            accumulator.state_nbytes,
+            blocks_are_tasks=lazy,
+            offsets=None if stored is None else stored.offsets,
+        )
+        fan_in = fan_in_for(accumulator.state_nbytes) if len(spans) > 1 else 1
+        largest = largest_block_nbytes(source)
+        if lazy:  # a task is handed all the blocks of its span at once; those of the next one may be there already
+            held = -(-nbytes_of_rows(source, max(span.n_rows for span in spans)) // largest)
+            held = held if held == 1 else 2 * held
+        else:  # one, and the next one coming
+            held = min(max(span.last_block - span.first_block for span in spans), 1 if source.in_process else 2)
+        depth = len(merge_levels(len(spans), fan_in)) if fan_in > 1 else 0
+        work, flops = accumulator.work_nbytes, accumulator.flops_per_row
+        if stored is not None:
+            panel_rows = min(PANEL_ROWS, largest_block_rows(source))
+            panel_stored = min(max(PANEL_STORED, d), round(panel_rows * d * stored.density))
+            work = max(sparse_scratch(accumulator, panel_rows, panel_stored, d), sparse_sum_nbytes(panel_stored))
+            flops = flops_per_sparse_row(accumulator, stored.density)
+        footprint = Footprint(
+            block_nbytes=largest,
+            n_blocks_held=held,
+            read_nbytes=source.read_nbytes,
+            work_nbytes=work,
+            state_nbytes=accumulator.state_nbytes,
+            n_states_waiting=min(len(spans), (fan_in - 1) * depth + 1) if fan_in > 1 else 0,
+            fan_in=fan_in,
+            n_spans=len(spans),
+        )
+        return cls(spans, fan_in, total_nbytes(source), flops * n, footprint)

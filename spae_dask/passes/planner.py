@@ -1,0 +1,209 @@
+"""From passes to a plan, before the first byte of them; and the refusal of what does not fit. Pure."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from spae_dask.blocks import RowBlocks
+from spae_dask.errors import MemoryBudgetExceeded
+from spae_dask.passes.accumulators.base import Accumulator
+from spae_dask.passes.calibration import Calibration, nominal_work
+from spae_dask.passes.layout import PassLayout
+from spae_dask.passes.memory import (
+    Footprint,
+    format_nbytes,
+    refuse,
+    resident_nbytes,
+    tasks_that_fit,
+    usable,
+    worker_limit_for,
+)
+from spae_dask.passes.plan import Alternative, Finish, PassPlan, Plan, Resources
+
+NOTED_NBYTES = 16 << 20
+"""Bytes of a listing that a plan speaks of."""
+
+
+def make_plan(
+    source: RowBlocks,
+    passes: Sequence[tuple[str, Accumulator[Any]]],
+    resources: Resources,
+    *,
+    strategy: str,
+    reason: str,
+    finish: Finish,
+    notes: Sequence[str] = (),
+    calibration: Calibration | None = None,
+    alternatives: Sequence[Alternative] = (),
+) -> Plan:
+    """Plan the given passes over ``source``.
+
+    Parameters
+    ----------
+    source : RowBlocks
+        The data; only metadata is looked at.
+    passes : sequence of (str, Accumulator)
+        Names and recipes.
+    resources : Resources
+        Processes that the run would use.
+    strategy, reason : str
+        For the record; ``calibration`` knows passes by the strategy's name.
+    finish : Finish
+        The final linear algebra.
+    notes : sequence of str
+        Remarks on the source's layout.
+    calibration : Calibration, optional
+        Measured rates; nominal ones without.
+    alternatives : sequence of Alternative
+        For the record.
+
+    Raises
+    ------
+    MemoryBudgetExceeded
+        If one task at a time does not fit a process, or the final linear algebra does not.
+    """
+    planned = _plan_passes(source, passes, resources, strategy, calibration)
+    refusal = _refusal(source, planned, resources, finish)
+    if refusal is not None:
+        raise refusal
+    if resources.listing_nbytes >= NOTED_NBYTES:
+        what = f"listing of stored chunks: {format_nbytes(resources.listing_nbytes)} of the memory of this process"
+        notes = [*notes, f"{what}, counted in all of the above; larger chunks, or shards, take less"]
+    least = min(p.tasks_per_worker for p in planned)
+    if least < resources.threads:
+        notes = [*notes, f"of {resources.threads} threads a process, {least} work at once: more do not fit its memory"]
+    return Plan(
+        source=source.describe(),
+        dtype=str(source.dtype),
+        shape=source.shape,
+        strategy=strategy,
+        reason=reason,
+        passes=planned,
+        resources=resources,
+        finish_nbytes=_finish_nbytes(finish, resources),
+        finish_seconds=finish.seconds,
+        calibration=calibration,
+        alternatives=tuple(alternatives),
+        notes=tuple(notes),
+    )
+
+
+def price(
+    source: RowBlocks,
+    passes: Sequence[tuple[str, Accumulator[Any]]],
+    resources: Resources,
+    *,
+    strategy: str,
+    pca_loss: str,
+    finish: Finish,
+    calibration: Calibration | None = None,
+) -> Alternative:
+    """Price of a plan of these passes, even if it does not fit."""
+    planned = _plan_passes(source, passes, resources, strategy, calibration)
+    refusal = _refusal(source, planned, resources, finish)
+    return Alternative(
+        strategy=strategy,
+        pca_loss=pca_loss,
+        n_passes=len(planned),
+        bytes_read=sum(p.nbytes for p in planned),
+        worker_nbytes=max(p.worker_nbytes for p in planned),
+        finish_nbytes=_finish_nbytes(finish, resources),
+        seconds=sum(p.seconds for p in planned) + finish.seconds,
+        thread_seconds=sum(p.thread_seconds for p in planned) + finish.seconds,
+        refusal=None
+        if refusal is None
+        else f"does not fit in the {format_nbytes(usable(resources.memory_limit))} that may be used",
+    )
+
+
+def tasks_or_refuse(what: str, footprint: Footprint, resources: Resources) -> int:
+    """Tasks a process may run at once within its memory limit.
+
+    Raises
+    ------
+    MemoryBudgetExceeded
+        If not even one fits; the message says what would.
+    """
+    budget = usable(resources.memory_limit) - resources.beside_nbytes
+    tasks = tasks_that_fit(footprint, resources.threads, budget, resources.slack)
+    if tasks == 0:
+        blame_chunks = footprint.block_nbytes > footprint.state_nbytes
+        raise _refuse_task(what, footprint.worker_nbytes(1, resources.slack), budget, blame_chunks=blame_chunks)
+    return tasks
+
+
+def _finish_nbytes(finish: Finish, resources: Resources) -> int:
+    """Peak of what the calling process does after the passes, beside the listing of what is stored."""
+    return resident_nbytes(finish.nbytes, resources.slack) + resources.listing_nbytes
+
+
+def _refuse_task(what: str, needed: int, budget: int, *, blame_chunks: bool) -> MemoryBudgetExceeded:
+    remedies = [f"a memory limit of {format_nbytes(worker_limit_for(needed))} a process"]
+    if blame_chunks:
+        remedies.append("smaller chunks (`spae ingest` writes the data again with good ones)")
+    return refuse(what, needed, budget, remedies)
+
+
+def _refusal(
+    source: RowBlocks, passes: Sequence[PassPlan], resources: Resources, finish: Finish
+) -> MemoryBudgetExceeded | None:
+    """The error to raise if the passes, or what comes after them, do not fit."""
+    budget = usable(resources.memory_limit)
+    for each in passes:
+        if each.tasks_per_worker == 0:
+            what = f"one task of pass {each.name!r} over {source.describe()}"
+            return _refuse_task(
+                what,
+                each.worker_nbytes,
+                budget,
+                blame_chunks=each.block_nbytes > max(each.state_nbytes, resources.beside_nbytes),
+            )
+    finish_nbytes = _finish_nbytes(finish, resources)
+    if finish_nbytes > budget:
+        return refuse(
+            f"the final linear algebra on {source.shape[1]} features",
+            finish_nbytes,
+            budget,
+            [f"a memory limit of {format_nbytes(worker_limit_for(finish_nbytes))}", "fewer features"],
+        )
+    return None
+
+
+def _plan_passes(
+    source: RowBlocks,
+    passes: Sequence[tuple[str, Accumulator[Any]]],
+    resources: Resources,
+    strategy: str,
+    calibration: Calibration | None,
+) -> tuple[PassPlan, ...]:
+    return tuple(_plan_pass(source, name, recipe, resources, strategy, calibration) for name, recipe in passes)
+
+
+def _plan_pass(
+    source: RowBlocks,
+    name: str,
+    recipe: Accumulator[Any],
+    resources: Resources,
+    strategy: str,
+    calibration: Calibration | None,
+) -> PassPlan:
+    layout = PassLayout.of(source, recipe)
+    footprint = layout.footprint
+    budget = usable(resources.memory_limit) - resources.beside_nbytes
+    tasks = tasks_that_fit(footprint, resources.threads, budget, resources.slack)
+    at_least_one = max(1, tasks)
+    work = nominal_work(source, layout)
+    if calibration is not None:
+        work = calibration.work(strategy, name, layout.nbytes, work)
+    return PassPlan(
+        name=name,
+        nbytes=layout.nbytes,
+        n_spans=len(layout.spans),
+        block_nbytes=footprint.block_nbytes,
+        state_nbytes=footprint.state_nbytes,
+        task_nbytes=footprint.task_nbytes,
+        tasks_per_worker=tasks,
+        worker_nbytes=footprint.worker_nbytes(at_least_one, resources.slack) + resources.beside_nbytes,
+        flops=layout.flops,
+        seconds=work.seconds(layout, resources.busy_cores, resources.n_workers * at_least_one),
+        thread_seconds=work.thread_seconds,
+    )

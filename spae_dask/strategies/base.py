@@ -1,0 +1,247 @@
+"""The shape of a strategy: one fit from its parameters to its certificate.
+
+A strategy is one object in the file that holds its mathematics. `table` lists all of them and chooses.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from spae_dask.blocks import RowBlocks
+from spae_dask.maths.encoders.budgets import budgets_of
+from spae_dask.passes.accumulators import Accumulator
+from spae_dask.passes.accumulators.base import State
+from spae_dask.passes.memory import TASK_OVERHEAD
+from spae_dask.passes.online import Feed
+from spae_dask.passes.plan import Finish
+from spae_dask.strategies.certificate import Certificate
+from spae_dask.strategies.methods import Report
+from spae_dask.strategies.parameters import FitParameters
+from spae_dask.strategies.sparse_encoder import FittedEncoder
+
+Shape = tuple[int, int]
+Passes = Sequence[tuple[str, Accumulator[Any]]]
+Result = TypeVar("Result")
+
+FINISH_MATRICES = 12
+"""d x d float64 matrices alive at the peak of the in-memory solve: the state, the core, the same scaled, and an
+SVD's own copies, vectors and work space. Measured at 11.7; at 6.4 where the Gram matrix's eigenvectors are enough."""
+
+CORE_SECONDS = 6e-10
+"""Seconds of the decompositions of a core, times d^3. These four were measured on a server core of 15 Gflop/s."""
+
+POLISH_SECONDS = 2e-4
+"""Seconds of polishing on a core, times d and the nonzeros of all components: within half and twice of what was
+measured for d = 128 to 2000, k = 1 to 10, r = 1 to 30."""
+
+SKETCH_POLISH_SECONDS = 4e-5
+"""The same on a sketch and on its candidates, for d = 2000 to 8000."""
+
+SELECTION_SHARE = 0.1
+"""Part of that time taken by methods that choose columns and do not polish."""
+
+UNKNOWN_NONZERO = 20
+"""Nonzeros that a component is planned to have if the fit has a target."""
+
+
+class RunBlocks(Protocol):
+    """Read some row blocks, in the order of their numbers. All calls together count as one pass."""
+
+    def __call__(self, numbers: npt.NDArray[np.intp], accumulator: Accumulator[Result], name: str) -> Result: ...
+
+
+class Reader(Protocol):
+    """Reads the data of a fit; the engine's runner and a plain loop do."""
+
+    def run_pass(self, accumulator: Accumulator[Result], name: str = ...) -> Result:
+        """Read all rows, and return what an accumulator makes of them."""
+        ...
+
+    def run_state(self, accumulator: Accumulator[Any], name: str = ...) -> State:
+        """Read all rows, and return the accumulator's state, to which more rows can be added."""
+        ...
+
+    @property
+    def run_blocks(self) -> RunBlocks:
+        """Read some row blocks, as :class:`RunBlocks` says."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Reports:
+    """Functions that receive the progress of a fit.
+
+    Attributes
+    ----------
+    search : callable or None
+        Receives the progress of a search.
+    estimate : callable
+        Receives the estimate of each round of a sample.
+    """
+
+    search: Report | None = None
+    estimate: Callable[[Any], None] = lambda _: None
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """Result of a strategy.
+
+    Attributes
+    ----------
+    fitted : FittedEncoder
+        The encoder with its certificate.
+    summary : object or None
+        The core or the candidates on which further encoders can be built without a read. None if there is neither.
+    rows : ndarray of int64 or None
+        Rows of a doubly sparse encoder.
+    feed : Feed or None
+        State of the rows, to which more rows can be added.
+    warnings : tuple of (str, type)
+        Text and category of warnings for the user.
+    """
+
+    fitted: FittedEncoder
+    summary: Any = None
+    rows: npt.NDArray[np.int64] | None = None
+    feed: Feed | None = None
+    warnings: tuple[tuple[str, type[Warning]], ...] = ()
+
+
+class Strategy(ABC):
+    """A way to fit an encoder: the passes that it makes, and the state that each keeps of the rows.
+
+    Attributes
+    ----------
+    name : str
+        Value of the parameter ``strategy``.
+    pca_loss : str
+        Kind of value that PCA's loss is: exact, or an estimate between certified bounds.
+    is_rival : bool
+        True if its encoder is as good as those of the others, so that their times can be compared.
+    is_tried : bool
+        True if its arithmetic can be tried on a block with the placeholders of its recipes.
+    takes_batches : bool
+        True if ``partial_fit`` can use it.
+    """
+
+    name: ClassVar[str]
+    pca_loss: ClassVar[str]
+    is_rival: ClassVar[bool] = True
+    is_tried: ClassVar[bool] = True
+    takes_batches: ClassVar[bool] = False
+
+    def reason(self, source: RowBlocks) -> str:  # noqa: ARG002 - one strategy looks at the source
+        """Return the reason for the strategy if the user asked for it."""
+        return "asked for"
+
+    @abstractmethod
+    def cannot(self, params: FitParameters) -> str | None:
+        """Return the reason for refusing a fit; None if the strategy can make it."""
+
+    @abstractmethod
+    def passes(self, params: FitParameters, source: RowBlocks) -> Passes:
+        """Names and recipes of all passes, for planning. Numbers in the recipes are placeholders."""
+
+    @abstractmethod
+    def finish(self, params: FitParameters, shape: Shape) -> Finish:
+        """Memory and time of the in-memory solve."""
+
+    def notes(self, params: FitParameters, source: RowBlocks) -> list[str]:  # noqa: ARG002 - most have none
+        """Remarks of the plan on the way that the data are read."""
+        return []
+
+    def n_passes_known(self, params: FitParameters) -> bool:  # noqa: ARG002 - most know
+        """Return True if the number of passes is known before the first one."""
+        return True
+
+    @abstractmethod
+    def fit(self, params: FitParameters, reader: Reader, source: RowBlocks, reports: Reports) -> Outcome:
+        """Fit an encoder and certify it.
+
+        Parameters
+        ----------
+        params : FitParameters
+            Parameters of the fit, checked.
+        reader : Reader
+            Reads the data.
+        source : RowBlocks
+            The data, of which only shape, type and row bounds are used.
+        reports : Reports
+            Receives the progress.
+        """
+
+    def fit_batches(self, params: FitParameters, feed: Feed, n_features: int, report: Report | None) -> Outcome:
+        """Fit an encoder to the rows that ``partial_fit`` received."""
+        raise NotImplementedError(f"strategy={self.name!r} reads again, which a stream of batches cannot")
+
+    def arithmetic(self, source: RowBlocks) -> "Strategy":  # noqa: ARG002 - a sample has that of its core
+        """Return the strategy whose rounding the loss has."""
+        return self
+
+    def lacks_digits(self, found: Certificate, precision: str) -> bool:
+        """Return True if rounding leaves the loss so few digits that other data, or another strategy, give more."""
+        if precision == "fast":
+            return 0.0 < found.loss < 1e2 * found.loss_error
+        # a loss that is zero to rounding is as exact as it can be
+        return found.loss_error < found.loss < 1e2 * found.loss_error or found.left_out > found.loss
+
+    def rounding_cause(self, found: Certificate, precision: str) -> str:
+        """Cause of an uncertain loss, and the remedy."""
+        if found.left_out > found.loss_error / 2:
+            return (
+                f"{found.n_left_out} columns vary by no more than the rounding of their entries and are left out. "
+                "Subtract a constant near their mean before they are stored."
+            )
+        if precision == "fast":
+            return "products are made in float32. Use precision='exact' for more digits."
+        return (
+            "float64 holds few digits of data whose mean is so large beside their spread, or integers beyond 2**53: "
+            "mean_ is rounded. Subtract a constant near the mean of each column before they are stored."
+        )
+
+
+def finish_nbytes(n_features: int) -> int:
+    """Peak bytes of the in-memory solve on ``n_features`` features, in the calling process."""
+    return TASK_OVERHEAD + FINISH_MATRICES * 8 * n_features * n_features
+
+
+def nonzeros(params: FitParameters) -> int:
+    """Nonzeros of all components."""
+    return sum(budgets_of(params.n_components, UNKNOWN_NONZERO if params.sizes is None else params.sizes))
+
+
+def searched(params: FitParameters) -> float:
+    """Nonzeros of all components, weighted by the time that the method takes for one."""
+    return nonzeros(params) * (1.0 if params.method == "polished" else SELECTION_SHARE)
+
+
+def refuse_fast(params: FitParameters) -> str | None:
+    """Return the reason of a strategy that has no float32 products for refusing ``precision="fast"``."""
+    if params.precision == "fast":
+        return "precision='fast' multiplies in float32, which strategy 'auto', 'gram' and 'sketch' do"
+    return None
+
+
+def refuse_no_candidates(params: FitParameters) -> str | None:
+    """Return the reason of a strategy that knows candidate columns only."""
+    if not params.can_sketch:
+        return (
+            "it knows candidate columns only, and takes method 'polished', 'batch' or 'iterative' with a given "
+            "n_nonzero, and eps or keep with method='polished' and shared_support=False"
+        )
+    return None
+
+
+def refuse_mean(params: FitParameters) -> str | None:
+    """Return the reason of a strategy that sees each row once for refusing ``missing="mean"``."""
+    if params.missing == "mean":
+        return (
+            "missing='mean' needs an extra pass to compute column means, which this strategy cannot make. "
+            "Use missing='zero'"
+        )
+    return None

@@ -1,0 +1,288 @@
+"""Strategies ``gram`` and ``tsqr``: one read makes a core, and the encoder is fitted on it.
+
+The core is a small matrix L with ``L'L = X'X``: of a Gram matrix, or a triangular factor. Every loss on it is exact.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from spae_dask.blocks import RowBlocks, stored_entries
+from spae_dask.passes.accumulators import (
+    Accumulator,
+    ColumnMoments,
+    Gram,
+    Imputed,
+    Moments,
+    NonFinite,
+    Together,
+    Triangular,
+    WholeRows,
+)
+from spae_dask.passes.accumulators.base import RunPass
+from spae_dask.passes.memory import TASK_OVERHEAD
+from spae_dask.passes.online import Feed
+from spae_dask.passes.plan import Finish
+from spae_dask.strategies.base import (
+    CORE_SECONDS,
+    FINISH_MATRICES,
+    POLISH_SECONDS,
+    Outcome,
+    Passes,
+    Reader,
+    Reports,
+    Shape,
+    Strategy,
+    finish_nbytes,
+    refuse_fast,
+    searched,
+)
+from spae_dask.strategies.certificate import Certificate
+from spae_dask.strategies.core_summary import CoreSummary, Floats, summarize
+from spae_dask.strategies.doubly_sparse import choose_rows, rows_recipe
+from spae_dask.strategies.methods import Report
+from spae_dask.strategies.non_finite import refuse_infinite, refuse_non_finite
+from spae_dask.strategies.parameters import FitParameters
+from spae_dask.strategies.sparse_encoder import encode_core, measured_if_fragile
+
+NARROW = 1000
+"""Columns up to which a d x d matrix costs too little to do without, however few the rows."""
+
+
+def choose_core(
+    dtype: np.dtype[Any], precision: str = "exact", *, sparse: bool = False, few_rows: bool = False
+) -> tuple[str, str]:
+    """Choose the core of one read, and say why.
+
+    A float64 Gram matrix loses nothing that float32, half or small integer data still held; float64 data may hold
+    more, which a triangular factor keeps. Of sparse rows a Gram matrix takes the stored entries alone, where a
+    triangular factor must see each zero: hundreds of times the work for digits that counts and their logarithms, which
+    is what sparse rows mostly hold, do not have. Few rows are a core themselves, see `are_few`.
+
+    Returns
+    -------
+    str
+        ``"gram"`` or ``"tsqr"``.
+    str
+        The reason.
+    """
+    if precision == "fast":
+        return "gram", "products in float32, as asked for, summed in float64"
+    if few_rows:
+        return "tsqr", "fewer rows than columns: the rows themselves serve as the core"
+    if sparse:
+        return "gram", "a Gram matrix takes sparse rows as they are; a QR would take each of their zeros as well"
+    if dtype.kind == "f" and dtype.itemsize >= 8:
+        return "tsqr", "float64 data may hold directions that a Gram matrix would round away"
+    if dtype.kind in "iu" and dtype.itemsize >= 8:
+        return "tsqr", "64-bit integers may hold directions that a Gram matrix would round away"
+    return "gram", f"a float64 Gram matrix keeps all that {dtype} data hold, at half the work of a QR"
+
+
+def core_for(source: RowBlocks, precision: str = "exact", *, few_rows: bool = False) -> tuple[str, str]:
+    """Choose the core of a source, as :func:`choose_core` does."""
+    return choose_core(source.dtype, precision, sparse=stored_entries(source) is not None, few_rows=few_rows)
+
+
+def are_few(n_rows: int | None, n_features: int) -> bool:
+    """True if the rows are a smaller core than any that is made of them, and there are columns enough to matter."""
+    return n_rows is not None and n_rows < n_features > NARROW
+
+
+def core_passes(
+    strategy: str, n_features: int, missing: str, precision: str = "exact", n_rows: int | None = None
+) -> Sequence[tuple[str, Accumulator[Any]]]:
+    """Names and recipes of the passes :func:`read_core` makes, for planning; fill values are placeholders."""
+    fill = None if missing == "error" else np.zeros(n_features)
+    last = ("core", _core_recipe(strategy, n_features, fill, precision, n_rows))
+    return [("column means", means_recipe(n_features)), last] if missing == "mean" else [last]
+
+
+def read_core(
+    run_pass: RunPass,
+    n_features: int,
+    *,
+    strategy: str,
+    center: bool,
+    scale: bool,
+    missing: str,
+    precision: str = "exact",
+    integers: bool = False,
+    n_rows: int | None = None,
+) -> CoreSummary:
+    """Summarise the data into a core.
+
+    Passes: 1; 2 with ``missing="mean"``, since the column means must be known before gaps are filled with them.
+
+    Parameters
+    ----------
+    run_pass : callable
+        Reads the data.
+    n_features : int
+        d.
+    strategy : {"gram", "tsqr"}
+        Gram matrix or triangular factor; for "tsqr" the rows themselves, if they are few.
+    center, scale : bool
+        True to center columns, and to divide them by their standard deviations (divisor n - 1).
+    missing : {"error", "mean", "zero"}
+        Treatment of NaN entries: refuse them, or fill them with the column's mean or with zero.
+    precision : {"exact", "fast"}
+        Arithmetic of the products in a Gram matrix: float64 or float32.
+    integers : bool
+        True if all entries are integers, see :func:`summarize`.
+    n_rows : int or None
+        n, if it is known before the pass.
+
+    Raises
+    ------
+    NonFiniteInput
+        If there are NaN entries and ``missing="error"``, or infinite entries.
+    InvalidInput
+        If squares of the entries overflow.
+    """
+    fill = missing_fill(run_pass, n_features, missing)
+    found = run_pass(_core_recipe(strategy, n_features, fill, precision, n_rows), "core")
+    refuse_non_finite(found["nonfinite"])
+    return replace(summarize(found["core"], center=center, scale=scale, integers=integers), fill=fill)
+
+
+def missing_fill(run_pass: RunPass, n_features: int, missing: str) -> Floats | None:
+    """Values for NaN entries, one a column; None refuses them. One pass with ``missing="mean"``, else none."""
+    if missing == "mean":
+        found = run_pass(means_recipe(n_features), "column means")
+        moments: ColumnMoments = found["moments"]
+        refuse_infinite(found["nonfinite"])
+        return moments.mean
+    return np.zeros(n_features) if missing == "zero" else None
+
+
+def means_recipe(n_features: int) -> Accumulator[Any]:
+    """Recipe of the extra pass of ``missing="mean"``."""
+    return Together({"nonfinite": NonFinite(n_features), "moments": Moments(n_features)})
+
+
+def core_recipe(strategy: str, n_features: int, precision: str = "exact") -> Gram | Triangular:
+    """Recipe of the core alone."""
+    return _RECIPES[strategy](n_features, precision)
+
+
+def core_named(strategy: str, n_features: int) -> Accumulator[Any] | None:
+    """Recipe of the core that a strategy makes; None if it makes no core."""
+    return core_recipe(strategy, n_features) if strategy in _RECIPES else None
+
+
+_RECIPES: dict[str, Callable[[int, str], Gram | Triangular]] = {
+    "gram": lambda n_features, precision: Gram(n_features, single=precision == "fast"),
+    "tsqr": lambda n_features, precision: Triangular(n_features),  # noqa: ARG005 - it has one precision
+}
+
+
+def _core_recipe(
+    strategy: str, n_features: int, fill: Floats | None, precision: str, n_rows: int | None
+) -> Accumulator[Any]:
+    core: Accumulator[Any] = core_recipe(strategy, n_features, precision)
+    if isinstance(core, Triangular) and n_rows is not None and are_few(n_rows, n_features):
+        core = WholeRows(n_features, n_rows)
+    recipe = Together({"nonfinite": NonFinite(n_features), "core": core})
+    return recipe if fill is None else Imputed(recipe, fill)
+
+
+class _CoreStrategy(Strategy):
+    """One read into a core; the doubly sparse method reads the rows of its candidates once more."""
+
+    core: ClassVar[str]
+    takes_batches = True
+
+    def cannot(self, params: FitParameters) -> str | None:  # noqa: ARG002 - a core can do anything
+        return None
+
+    def passes(self, params: FitParameters, source: RowBlocks) -> Passes:
+        n, d = source.shape
+        passes = list(core_passes(self.core, d, params.missing, params.precision, n))
+        if params.method == "doubly-sparse":
+            size = d if params.sizes is None else params.shared_size
+            placeholder, columns = np.zeros(d), np.arange(size)
+            T, fill = np.zeros((size, params.n_components)), None if params.missing == "error" else placeholder
+            passes.append(("rows", rows_recipe(params, columns, T, placeholder, placeholder, fill)))
+        return passes
+
+    def finish(self, params: FitParameters, shape: Shape) -> Finish:
+        d = shape[1]
+        return Finish(finish_nbytes(d), CORE_SECONDS * d**3 + POLISH_SECONDS * d * searched(params))
+
+    def fit(self, params: FitParameters, reader: Reader, source: RowBlocks, reports: Reports) -> Outcome:
+        n, d = source.shape
+        integers = source.dtype.kind in "iub"
+        found = self._fit(params, reader.run_pass, d, integers=integers, n_rows=n, report=reports.search)
+        if params.method == "doubly-sparse":
+            chosen = choose_rows(params, found.summary, reader.run_pass, found.fitted)
+            return replace(found, fitted=chosen.fitted, rows=chosen.rows)
+        return replace(found, fitted=measured_if_fragile(found.fitted, reader.run_pass))
+
+    def fit_batches(self, params: FitParameters, feed: Feed, n_features: int, report: Report | None) -> Outcome:
+        return self._fit(params, feed.run_pass, n_features, report=report)
+
+    def _fit(
+        self,
+        params: FitParameters,
+        run_pass: RunPass,
+        n_features: int,
+        *,
+        integers: bool = False,
+        n_rows: int | None = None,
+        report: Report | None = None,
+    ) -> Outcome:
+        summary = read_core(
+            run_pass,
+            n_features,
+            strategy=self.core,
+            center=params.center,
+            scale=params.scale,
+            missing=params.missing,
+            precision=params.precision,
+            integers=integers,
+            n_rows=n_rows,
+        )
+        return Outcome(encode_core(params, summary, passes=0, bytes_read=0, report=report), summary)
+
+
+class GramStrategy(_CoreStrategy):
+    """One read into a float64 Gram matrix."""
+
+    name: ClassVar[str] = "gram"
+    core: ClassVar[str] = "gram"
+    pca_loss: ClassVar[str] = "exact"
+
+    def lacks_digits(self, found: Certificate, precision: str) -> bool:
+        if precision == "fast":
+            return super().lacks_digits(found, precision)
+        return 0.0 < found.loss < 1e3 * found.loss_error
+
+    def rounding_cause(self, found: Certificate, precision: str) -> str:
+        if precision == "fast" or found.left_out > found.loss_error / 2:
+            return super().rounding_cause(found, precision)
+        return "a Gram matrix rounds small directions away. Use strategy='tsqr' for more digits."
+
+
+class TsqrStrategy(_CoreStrategy):
+    """One read into a triangular factor, or of few rows into those rows themselves."""
+
+    name: ClassVar[str] = "tsqr"
+    core: ClassVar[str] = "tsqr"
+    pca_loss: ClassVar[str] = "exact, to the most digits"
+
+    def cannot(self, params: FitParameters) -> str | None:
+        return refuse_fast(params)
+
+    def finish(self, params: FitParameters, shape: Shape) -> Finish:
+        n, d = shape
+        if not are_few(n, d):
+            return super().finish(params, shape)
+        seconds = CORE_SECONDS * n * n * d + POLISH_SECONDS * d * searched(params)
+        return Finish(TASK_OVERHEAD + FINISH_MATRICES * 8 * n * d, seconds)
+
+
+CORES: dict[str, Strategy] = {each.name: each for each in (GramStrategy(), TsqrStrategy())}
+"""The strategies that make a core."""

@@ -1,0 +1,145 @@
+"""Loss of a given encoder on given data, in one pass, from the residuals of the rows."""
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from spae_dask.maths.linalg.candidates import candidate_core
+from spae_dask.passes.accumulators import (
+    Accumulator,
+    CrossProducts,
+    FrequentDirections,
+    FrequentSketch,
+    Imputed,
+    NonFinite,
+    Products,
+    Residual,
+    ResidualSums,
+    Together,
+)
+from spae_dask.passes.accumulators.base import RunPass
+from spae_dask.passes.accumulators.shift import in_two_floats
+from spae_dask.strategies.certificate import Certificate
+from spae_dask.strategies.certify import certify, certify_between, measured_on_rows
+from spae_dask.strategies.core import core_named
+from spae_dask.strategies.core_summary import Floats, summary_about
+from spae_dask.strategies.non_finite import refuse_non_finite
+from spae_dask.strategies.rounding import Rounding
+
+MEASURED = "measured on the data given; no theorem is involved"
+
+
+@dataclass(frozen=True, eq=False)
+class Codec:
+    """An encoder with all that applying it takes.
+
+    Attributes
+    ----------
+    H, G : ndarray (d, k), (k, d)
+        Encoder and decoder.
+    mean, scale : ndarray (d,)
+        Rows are encoded as ``(x - mean) / scale @ H``.
+    fill : ndarray (d,) or None
+        Values for NaN entries; None refuses them.
+    """
+
+    recipe_kind: ClassVar[str] = "spae_dask.algorithms.evaluation.Codec"
+
+    H: Floats
+    G: Floats
+    mean: Floats
+    scale: Floats
+    fill: Floats | None = None
+
+    def residual(self) -> Residual:
+        """Recipe for the residual of encoding and decoding."""
+        columns = np.flatnonzero(self.H.any(axis=1))
+        return Residual(columns, self.H[columns], self.G, self.mean, self.scale)
+
+    def filled(self, recipe: Accumulator[Any]) -> Accumulator[Any]:
+        """The recipe on data whose NaN entries are filled, if they are to be."""
+        return recipe if self.fill is None else Imputed(recipe, self.fill)
+
+
+def evaluation_recipe(strategy: str, codec: Codec) -> Accumulator[Any]:
+    """Recipe of the pass, with the core of the data that a strategy makes, or without one.
+
+    The residual of the encoder on the rows themselves; and the core of the data, or, where d x d is too large, products
+    of the encoder's own columns and a Frequent Directions sketch.
+    """
+    d, k = codec.mean.size, codec.H.shape[1]
+    parts: dict[str, Accumulator[Any]] = {"nonfinite": NonFinite(d), "residual": codec.residual()}
+    core = core_named(strategy, d)
+    if core is None:
+        parts["products"] = CrossProducts(np.flatnonzero(codec.H.any(axis=1)), codec.mean, codec.scale)
+        parts["frequent"] = FrequentDirections(d, min(d, max(4 * k, k + 20)), scaled=not np.all(codec.scale == 1.0))
+    else:
+        parts["core"] = core
+    return codec.filled(Together(parts))
+
+
+def evaluate_encoder(run_pass: RunPass, codec: Codec, *, strategy: str) -> Certificate:
+    """Loss of an encoder on data that need not be those it was fitted on.
+
+    X is taken about the encoder's mean and scale, as ``transform`` does. ``decoder_loss`` is the sum of the squared
+    residuals of the rows with the encoder's own decoder. ``loss`` allows the decoder that is best for these data, and
+    is that sum less what the best decoder takes off it. Neither comes from the core of the data, which decides PCA's
+    loss only. On the data of the fit the two agree. ``metrics`` are of the encoder on these data as well, but not with
+    a sketch.
+
+    Passes: 1.
+
+    Parameters
+    ----------
+    run_pass : callable
+        Reads the data.
+    codec : Codec
+        The encoder.
+    strategy : {"gram", "tsqr", "sketch"}
+        Strategy that makes the core of the data. ``"sketch"`` makes none, and PCA's loss is a certified lower bound.
+    """
+    found = run_pass(evaluation_recipe(strategy, codec), "evaluate")
+    refuse_non_finite(found["nonfinite"])
+    if "core" not in found:
+        return _certify_products(codec, found["products"], found["frequent"], found["residual"])
+    sums: ResidualSums = found["residual"]
+    summary = summary_about(found["core"], in_two_floats(codec.mean), codec.scale)
+    measured, G = measured_on_rows(sums, summary.rounding, codec.H, codec.G)
+    certificate = certify(
+        summary,
+        codec.H,
+        G=G,
+        bound=None,
+        theorem=MEASURED,
+        passes=1,
+        bytes_read=0,
+        decoder_loss=sums.loss,
+        keep_metrics=True,
+        measured=measured,
+    )
+    return replace(certificate, summed_over_rows=True)
+
+
+def _certify_products(codec: Codec, products: Products, frequent: FrequentSketch, sums: ResidualSums) -> Certificate:
+    """Certificate from the residual, the products of the encoder's columns, and a sketch for PCA's loss."""
+    k, d = codec.H.shape[1], codec.mean.size
+    rounding = Rounding(np.sqrt(products.column_norms), products=products.error)
+    measured, _ = measured_on_rows(sums, rounding, codec.H, codec.G)
+    core = candidate_core(products.gram, products.cross, products.noise) if products.gram.size else np.zeros((1, d))
+    lower, upper = frequent.optimum_interval(k, codec.mean, codec.scale)
+    upper = min(upper, measured.loss + measured.error)
+    certificate = certify_between(
+        core,
+        codec.H,
+        measured.loss,
+        (min(lower, upper), upper),
+        total=rounding.total,
+        error=measured.error + rounding.pca_error(0.0, 0),
+        certified=True,
+        bound=None,
+        theorem=MEASURED,
+        passes=1,
+        decoder_loss=sums.loss,
+    )
+    return replace(certificate, summed_over_rows=True)

@@ -1,0 +1,227 @@
+"""Methods that build an encoder on a core, by the name that ``method`` takes."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from spae_dask.maths.encoders import BatchEncoder, encode_batch, theorem_bound
+from spae_dask.maths.encoders.budgets import budgets_of
+from spae_dask.maths.encoders.iterative import IterativeEncoder, encode_iterative, prefix_bounds
+from spae_dask.maths.encoders.polished import SearchStage, Watch, encode_polished
+from spae_dask.maths.linalg.copies import lowest_equal, on_lowest, on_lowest_places
+from spae_dask.maths.linalg.loss import encoder_loss, rounding_error, total_variance
+from spae_dask.maths.linalg.project import DEPENDENT, optimal_decoder
+from spae_dask.maths.linalg.spectral import pca_loss, right_singular
+from spae_dask.maths.selection import RANDOM_SELECTIONS
+from spae_dask.maths.selection.problem import TIE, first_of_best
+from spae_dask.strategies.core_summary import Floats
+from spae_dask.strategies.parameters import FitParameters
+from spae_dask.strategies.theory import in_expectation
+
+Sizes = int | tuple[int, ...]
+"""Nonzeros a column may have: the same for all, or one number each."""
+
+
+@dataclass(frozen=True, eq=False)
+class Encoded:
+    """An encoder made on a core.
+
+    Attributes
+    ----------
+    H, G : ndarray (d, k'), (k', d)
+        Encoder and optimal decoder; k' < k where the core has no more to give.
+    chosen : ndarray of int
+        Features used: in the order chosen where they are shared by all components, else ascending.
+    bound, theorem : float or None, str
+        Bound on the ratio and its theorem, or None and the reason for having no bound.
+    prefix_losses, prefix_bounds : list of float or None
+        Losses of 1, 2, ... components of an iterative encoder, and the most that its theorem allows.
+    """
+
+    H: Floats
+    G: Floats
+    chosen: npt.NDArray[np.intp]
+    bound: float | None
+    theorem: str
+    prefix_losses: list[float] | None = None
+    prefix_bounds: list[float] | None = None
+
+
+@dataclass(frozen=True)
+class SearchProgress:
+    """Progress of the search for supports.
+
+    Attributes
+    ----------
+    n_nonzero : int
+        Most nonzeros a component may have in this search. With a target, the fit searches for several such numbers.
+    n_done, n_rounds : int
+        Rounds done, and the largest number of rounds.
+    ratio : float or None
+        Least loss so far over PCA's; None while columns are proposed on a sketch, which knows no loss, or if PCA loses
+        nothing.
+    """
+
+    n_nonzero: int
+    n_done: int
+    n_rounds: int
+    ratio: float | None
+
+
+Report = Callable[[SearchProgress], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Search:
+    """Effort and starts of the search, and the tolerance that tells columns apart.
+
+    Attributes
+    ----------
+    effort : float
+        1 is the usual; 0 asks for a quick, rough answer.
+    start : ndarray (d, k'), optional
+        An encoder of no more columns and nonzeros, known already; the answer loses no more.
+    rank_tol : float
+        Relative length of a column's part outside the span of others below which the column counts as dependent on
+        them. Every method keeps to it, those that do not search as well.
+    report : callable, optional
+        Called with the progress of the search.
+    pca_loss : float, optional
+        PCA's loss, for the report.
+    """
+
+    effort: float = 1.0
+    start: Floats | None = None
+    rank_tol: float = DEPENDENT
+    report: Report | None = None
+    pca_loss: float | None = None
+
+
+def watching(report: Report | None, r: Sizes, pca_loss: float | None, outside: float = 0.0) -> Watch | None:
+    """Watcher of a polished search that reports in ratios; ``outside`` is what its core does not hold of the loss."""
+    if report is None:
+        return None
+    n_nonzero = int(np.max(r))
+
+    def watch(stage: SearchStage) -> None:
+        ratio = max(1.0, float((stage.loss + outside) / pca_loss)) if pca_loss and np.isfinite(stage.loss) else None
+        report(SearchProgress(n_nonzero, stage.n_done, stage.n_rounds, ratio))
+
+    return watch
+
+
+Method = Callable[[FitParameters, Floats, Sizes, Search], Encoded]
+"""``(params, core, r, search)``."""
+
+Made = TypeVar("Made", BatchEncoder, IterativeEncoder)
+
+
+def _repeats(params: FitParameters) -> int:
+    """Draws of the selection; there is one where nothing is random."""
+    return params.n_repeats if params.selection in RANDOM_SELECTIONS else 1
+
+
+def _best_of_repeats(params: FitParameters, make: Callable[[np.random.Generator], Made]) -> Made:
+    """The encoder of least loss among independent draws; the first is the one of a fit without repeats."""
+    rng = np.random.default_rng(params.seed)
+    made = [make(rng) for _ in range(_repeats(params))]
+    return made[first_of_best([-each.loss for each in made], [np.flatnonzero(each.H.any(axis=1)) for each in made])]
+
+
+def batch(params: FitParameters, core: Floats, r: Sizes, search: Search) -> Encoded:
+    """The paper's: all components on the same r columns."""
+    k, selection = params.n_components, params.selection
+    size, rank_tol = min(budgets_of(k, r)), search.rank_tol
+    made = _best_of_repeats(
+        params, lambda rng: encode_batch(core, k, size, selection=selection, rng=rng, rank_tol=rank_tol)
+    )
+    bound, theorem, expected = theorem_bound(selection, k, size)
+    if bound is not None and expected:
+        theorem = in_expectation(theorem, bound, _repeats(params))
+    return Encoded(made.H, made.G, made.selected, bound, theorem)
+
+
+def iterative(params: FitParameters, core: Floats, r: Sizes, search: Search) -> Encoded:
+    """The paper's: one component after another, each on columns of what those before it left."""
+    k = params.n_components
+    # for single codes dual-set is one column and a fill; the iterative theorem has a selection of its own
+    selection = None if params.selection == "dual-set" else params.selection
+    rank_tol = search.rank_tol
+    made = _best_of_repeats(
+        params, lambda rng: encode_iterative(core, k, r, selection=selection, rng=rng, rank_tol=rank_tol)
+    )
+    columns = np.flatnonzero(made.H.any(axis=1))
+    steps = [theorem_bound(selection or "adaptive-derandomized", 1, size) for size in budgets_of(k, r)]
+    factors = [step.bound for step in steps if step.bound is not None]
+    if len(factors) < k:
+        return Encoded(made.H, made.G, columns, None, steps[0].theorem)
+    start, rate = (5, 5) if selection == "adaptive-paper" else (1, 2)
+    theorem = (
+        f"Magdon-Ismail & Boutsidis 2015, adaptive iterative theorem: with {start} + ceil({rate}j/eps) nonzeros in "
+        "component j, l components lose at most (e l)^eps times PCA's loss plus eps l^(1 + eps) ||X_l - X_1||^2"
+        if selection != "barrier"
+        else "Magdon-Ismail & Boutsidis 2015, iterative encoder: dual-set for each component on what others left"
+    )
+    spectrum = right_singular(core, 0)[0]
+    bounds, best = prefix_bounds(spectrum, factors)[: made.losses.size], pca_loss(spectrum, k)
+    if any(step.in_expectation for step in steps):
+        ratio = bounds[-1] / best if bounds and best > 0 else 1.0
+        theorem = in_expectation(theorem, ratio, _repeats(params) if ratio > 1 else 1)
+    return Encoded(made.H, made.G, columns, None, theorem, made.losses.tolist(), bounds)
+
+
+def polished(params: FitParameters, core: Floats, r: Sizes, search: Search) -> Encoded:
+    """Ours: starts from the paper's batch encoder and only ever lowers its loss, so it keeps the paper's bound."""
+    if params.shared_support:
+        return batch(replace(params, selection="exchange"), core, r, search)
+    start = batch(params, core, r, search)
+    if not start.H.any():  # constant or zero data
+        return start
+    rng = np.random.default_rng(params.seed)
+    paper_loss = encoder_loss(core, start.H)
+    known = search.start is not None and encoder_loss(core, search.start) < paper_loss
+    made = encode_polished(
+        core,
+        params.n_components,
+        r,
+        start_H=search.start if known else start.H,
+        rng=rng,
+        effort=search.effort,
+        rank_tol=search.rank_tol,
+        watch=watching(search.report, r, search.pca_loss),
+    )
+    if not made.loss < paper_loss * (1 - TIE):
+        return start  # nothing to gain, so the paper's own encoder stands
+    theorem = start.theorem if start.bound is None else f"{start.theorem}; polishing starts there and only improves"
+    return Encoded(made.H, made.G, np.flatnonzero(made.H.any(axis=1)), start.bound, theorem)
+
+
+def _on_lowest_copies(method: Method, *, shared: bool) -> Method:
+    """The method, its encoder moved from copies of columns to those of lowest index."""
+
+    def encode(params: FitParameters, core: Floats, r: Sizes, search: Search) -> Encoded:
+        made = method(params, core, r, search)
+        together = shared or params.shared_support
+        lowest = lowest_equal(core)
+        H = on_lowest(made.H, lowest, shared=together)
+        if np.array_equal(H, made.H):
+            return made
+        loss = encoder_loss(core, made.H)
+        # differences of near-copies, if any were used, would tell copies apart
+        if encoder_loss(core, H) > loss + TIE * loss + rounding_error(loss, total_variance(core)):
+            return made
+        chosen = on_lowest_places(made.chosen, lowest) if together else np.flatnonzero(H.any(axis=1))
+        return replace(made, H=H, G=optimal_decoder(core, H), chosen=chosen)
+
+    return encode
+
+
+METHODS: Mapping[str, Method] = {
+    "polished": _on_lowest_copies(polished, shared=False),
+    "batch": _on_lowest_copies(batch, shared=True),
+    "iterative": _on_lowest_copies(iterative, shared=False),
+    "doubly-sparse": _on_lowest_copies(batch, shared=True),  # its columns; the rows are chosen by a pass of their own
+}

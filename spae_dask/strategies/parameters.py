@@ -1,0 +1,633 @@
+"""The parameters of a fit, each written once: its field holds all that the API and the command line need.
+
+The command line, the pipelines, :func:`spae_dask.plan`, ``GridEncoder``, ``sparse_pca`` and the lines that reproduce a
+fit are made from the fields of `FitParameters`. To add a parameter, write it in three places: a field here, an argument
+of ``SparseEncoder.__init__`` with its paragraph in the docstring, and the algorithm that uses it.
+``tests/strategies/test_parameters.py`` holds all doors to the fields.
+
+This module is light: the help of the command line is made from it, and imports no numerical library.
+"""
+
+import functools
+import inspect
+import math
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from numbers import Real
+from typing import Any, Literal, TypeAlias, TypeVar
+
+from spae_dask.errors import InvalidInput
+from spae_dask.flags import WANTED, is_flag
+from spae_dask.plain_files import listed
+from spae_dask.toml.names import did_you_mean
+
+METHODS = ("polished", "batch", "iterative", "doubly-sparse")
+SHARED = ("batch", "doubly-sparse")
+"""Methods whose components all use the same columns."""
+STRATEGIES = ("auto", "gram", "tsqr", "sketch", "stream", "sample", "paper")
+EVALUATIONS = ("auto", "gram", "tsqr", "sketch")
+"""Strategies that evaluate an encoder, in one read."""
+TOLERANCE = 0.01
+"""Tolerance of ``strategy="sample"``, if none is given."""
+KEEP = 0.95
+"""Share of what PCA explains that an encoder keeps, if neither ``n_nonzero``, ``eps`` nor ``keep`` is given."""
+
+Sizes: TypeAlias = Mapping[str, int]
+"""Number of ``"samples"`` and of ``"features"`` of the data, as far as they are known."""
+
+UNKNOWN: Sizes = {}
+
+
+@dataclass(frozen=True)
+class Flag:
+    """True or False."""
+
+    def wrong(self, given: Any, sizes: Sizes = UNKNOWN) -> str | None:  # noqa: ARG002 - as of all kinds
+        """Say what is allowed, if ``given`` is not; None if it is."""
+        return None if is_flag(given) else WANTED
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One of the names allowed."""
+
+    names: tuple[str, ...]
+
+    def wrong(self, given: Any, sizes: Sizes = UNKNOWN) -> str | None:  # noqa: ARG002 - as of all kinds
+        """Say what is allowed, if ``given`` is not; None if it is."""
+        if isinstance(given, str) and given in self.names:
+            return None
+        return f"give one of {', '.join(map(repr, self.names))}.{did_you_mean(given, list(self.names))}"
+
+
+@dataclass(frozen=True)
+class Count:
+    """A whole number from ``least`` up to ``most``, which may be the number of samples or features of the data."""
+
+    least: int = 1
+    most: int | Literal["samples", "features"] | None = None
+
+    def wrong(self, given: Any, sizes: Sizes = UNKNOWN) -> str | None:
+        """Say what is allowed, if ``given`` is not; None if it is."""
+        number, most = whole(given), sizes.get(self.most) if isinstance(self.most, str) else self.most
+        if number is not None and self.least <= number <= (math.inf if most is None else most):
+            return None
+        if most is None:
+            return f"give a whole number of at least {self.least}."
+        of_data = f", the number of {self.most} (n_{self.most} = {most})" if isinstance(self.most, str) else ""
+        return f"give a whole number from {self.least} to {most}{of_data}."
+
+
+@dataclass(frozen=True)
+class Counts:
+    """A count of at most the number of features, or one for each component."""
+
+    def wrong(self, given: Any, sizes: Sizes = UNKNOWN) -> str | None:
+        """Say what is allowed, if ``given`` is not; None if it is."""
+        found = [said for each in several(given) or (given,) if (said := Count(most="features").wrong(each, sizes))]
+        return f"{found[0][:-1]}, or one for each component, such as 12, 8 and 8." if found else None
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number between 0 and ``below``, without both."""
+
+    example: str
+    below: float = math.inf
+
+    def wrong(self, given: Any, sizes: Sizes = UNKNOWN) -> str | None:  # noqa: ARG002 - as of all kinds
+        """Say what is allowed, if ``given`` is not; None if it is."""
+        if is_number(given) and 0 < given < self.below:
+            return None
+        wanted = "positive number" if self.below == math.inf else f"number between 0 and {self.below:g}"
+        return f"give a {wanted}, such as {self.example}."
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """A number, or several."""
+
+    def wrong(self, given: Any, sizes: Sizes = UNKNOWN) -> str | None:  # noqa: ARG002 - as of all kinds
+        """Say what is allowed, if ``given`` is not; None if it is."""
+        if all(is_number(each) for each in several(given) or (given,)):
+            return None
+        return "give a number, such as -1, or several, such as -1 and -2."
+
+
+Kind: TypeAlias = Flag | Choice | Count | Counts | Number | Numbers
+
+
+def whole(given: Any) -> int | None:
+    """A whole number of any type as an int; None for all else."""
+    try:
+        return None if isinstance(given, bool) else operator.index(given)
+    except TypeError:
+        return None
+
+
+def several(given: Any) -> tuple[Any, ...] | None:
+    """The entries of a list, tuple or array; None for a single value."""
+    is_list = isinstance(given, Sequence) and not isinstance(given, str | bytes)
+    return tuple(given) if is_list or getattr(given, "ndim", 0) == 1 else None
+
+
+def is_number(given: Any) -> bool:
+    """Tell a real number of any type from all else."""
+    return isinstance(given, Real) and not isinstance(given, bool)
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """Declaration of a parameter.
+
+    Attributes
+    ----------
+    name : str
+        Name of the field, which is also the key of a step of a pipeline.
+    annotation, default : object
+        Type and default value. A parameter whose default is None may be None.
+    kind : Flag, Choice, Count, Counts, Number or Numbers
+        Values allowed.
+    help : str
+        Its paragraph in the help of the command line.
+    panel : {"WHAT", "DATA", "WHERE"}
+        Panel of the help.
+    options : tuple of str
+        Spellings on the command line, the long one last.
+    metavar : str or None
+        Stands for its value in the help.
+    argument : str
+        Name in Python, for ``SparseEncoder``, ``plan`` and all that take parameters as they do.
+    required : bool
+        Have the command line and the pipelines use no default.
+    """
+
+    name: str
+    annotation: Any
+    default: Any
+    kind: Kind
+    help: str
+    panel: str
+    options: tuple[str, ...]
+    metavar: str | None
+    argument: str
+    required: bool
+
+    @property
+    def option(self) -> str:
+        """Name of the option, as an identifier."""
+        return self.options[-1].removeprefix("--").replace("-", "_")
+
+    def check(self, given: Any, sizes: Sizes = UNKNOWN) -> None:
+        """Refuse a value that is not allowed.
+
+        Raises
+        ------
+        InvalidInput
+            Naming the parameter, what was given and what is allowed.
+        """
+        if given is not None or self.default is not None:
+            check_value(self.argument, given, self.kind, sizes)
+
+    def words(self, given: Any) -> list[str]:
+        """Command-line words that give a value to the parameter."""
+        return option_words(self.options[0], given)
+
+
+def option_words(option: str, given: Any) -> list[str]:
+    """Command-line words that give a value to an option."""
+    if isinstance(given, bool):
+        return [option if given else option.replace("--", "--no-", 1)]
+    several_given = several(given)
+    return [option, str(given) if several_given is None else listed(several_given)]
+
+
+def check_value(name: str, given: Any, kind: Kind, sizes: Sizes = UNKNOWN) -> None:
+    """Refuse a value that is not of a kind.
+
+    Raises
+    ------
+    InvalidInput
+        Naming the parameter, what was given and what is allowed.
+    """
+    wrong = kind.wrong(given, sizes)
+    if wrong is not None:
+        raise InvalidInput(f"{name}={given!r} is not allowed: {wrong}")
+
+
+def _parameter(
+    default: Any,
+    kind: Kind,
+    panel: str,
+    help: str,  # noqa: A002 - as typer calls it
+    *,
+    options: str = "",
+    metavar: str | None = None,
+    argument: str = "",
+    required: bool = False,
+) -> Any:
+    """A field of `FitParameters`; options and argument are called as the field if nothing else is given."""
+    about = {"kind": kind, "panel": panel, "help": help, "options": tuple(options.split()), "metavar": metavar}
+    return field(default=default, metadata=about | {"argument": argument, "required": required})
+
+
+@dataclass(frozen=True)
+class FitParameters:
+    """Parameters of a fit. ``SparseEncoder`` documents each at length."""
+
+    n_components: int = _parameter(
+        2,
+        Count(most="features"),
+        "WHAT",
+        "Number of components.",
+        options="-k --components",
+        metavar="K",
+        required=True,
+    )
+    n_nonzero: int | Sequence[int] | None = _parameter(
+        None,
+        Counts(),
+        "WHAT",
+        "The most features a component may use: one number, or one a component, as in 12,8,8.",
+        options="-r --nonzeros",
+        metavar="R",
+    )
+    eps: float | None = _parameter(
+        None,
+        Number("0.05 for 5 % more loss than PCA's"),
+        "WHAT",
+        "In place of -r: the fewest features found that lose at most 1 + E times what PCA loses.",
+        metavar="E",
+    )
+    keep: float | None = _parameter(
+        None,
+        Number("0.95 for 95 % of the variance that PCA explains", below=1),
+        "WHAT",
+        "In place of -r: the fewest features found that keep P, such as 0.95, of the variance that PCA explains.",
+        metavar="P",
+    )
+    method: str = _parameter(
+        "polished",
+        Choice(METHODS),
+        "WHAT",
+        "Method that builds the encoder: polished (each component on the best R features found for it), batch (the "
+        "paper's: all on the same R), iterative (the paper's: one after another) or doubly-sparse (few rows as well; "
+        "one more read).",
+        metavar="NAME",
+    )
+    selection: str = _parameter(
+        "dual-set",
+        Choice(
+            (
+                "dual-set",
+                "barrier",
+                "adaptive",
+                "adaptive-paper",
+                "adaptive-derandomized",
+                "greedy",
+                "full-greedy",
+                "leverage",
+                "pivoted-qr",
+                "exchange",
+            )
+        ),
+        "WHAT",
+        "Selection of columns in the paper's methods, from which polished starts: dual-set, barrier (dual-set's "
+        "recursion for one component too, as in the paper), adaptive, adaptive-paper (the paper's 5K columns by "
+        "barrier, then sampling), adaptive-derandomized, greedy, full-greedy, leverage, pivoted-qr or exchange.",
+        metavar="NAME",
+    )
+    center: bool = _parameter(True, Flag(), "WHAT", "Subtract the column means.")
+    scale: bool = _parameter(False, Flag(), "WHAT", "Divide columns by their standard deviations.")
+    strategy: str = _parameter(
+        "auto",
+        Choice(STRATEGIES),
+        "WHERE",
+        "Result of the read: a Gram matrix (gram), or a triangular factor (tsqr; more digits of float64 data). sketch: "
+        "two reads, for any number of features. stream: one read for any number, losses in certified intervals. "
+        "sample: no more row blocks than --tolerance takes. paper: the paper's own passes, each with a thin state, for "
+        "--method batch.",
+    )
+    precision: str = _parameter(
+        "exact",
+        Choice(("exact", "fast")),
+        "WHERE",
+        "exact: all arithmetic in float64. fast: products in float32, summed in float64, at about half the time; the "
+        "certificate then says how far rounding may move the loss, about 1e-4 of the total.",
+    )
+    missing: str = _parameter(
+        "error",
+        Choice(("error", "mean", "zero")),
+        "DATA",
+        "Treatment of NaN: refuse it, or fill it with the column's mean (one more read) or with zero.",
+    )
+    missing_value: float | Sequence[float] | None = _parameter(
+        None,
+        Numbers(),
+        "DATA",
+        "Numbers that stand for missing beside NaN, such as -1, or -1,-2 in genotypes; --missing says what becomes of "
+        "them.",
+        metavar="X[,X...]",
+    )
+    orthonormal: bool = _parameter(
+        False,
+        Flag(),
+        "WHAT",
+        "Make components orthonormal. The loss and the set of features stay the same, but each component may use any "
+        "of them.",
+    )
+    shared_support: bool = _parameter(
+        False, Flag(), "WHAT", "With --method polished: all components on the same R features."
+    )
+    n_rows: int | None = _parameter(
+        None,
+        Count(most="samples"),
+        "WHAT",
+        "With --method doubly-sparse: rows that the decoder is made of. Default: four a component, or more for --eps "
+        "or --keep.",
+        options="--rows",
+        metavar="N",
+    )
+    n_repeats: int = _parameter(
+        1,
+        Count(most=1000),
+        "WHERE",
+        "Independent repeats of a random selection, of which the best is kept: of --selection adaptive and "
+        "adaptive-paper, and of --strategy paper, whose repeats share the passes.",
+        options="--repeats",
+        metavar="N",
+    )
+    power_iterations: int = _parameter(
+        0,
+        Count(0, 20),
+        "WHERE",
+        "With --strategy paper: extra passes that sharpen the projection.",
+        metavar="N",
+    )
+    oversampling: int | None = _parameter(
+        None,
+        Count(2, "features"),
+        "WHERE",
+        "With --strategy paper: the sketch that V_k is found on has K + P rows, and V_k is within 1 + K/(P - 1) of PCA "
+        "on average. Default: 6K + 1, hence 1 + 1/6.",
+        metavar="P",
+    )
+    split: str = _parameter(
+        "best",
+        Choice(("best", "paper", "dual-set")),
+        "WHERE",
+        "With --strategy paper: number of the R features that dual-set chooses before the others are sampled. best: "
+        "for the smallest bound. paper: 5K. dual-set: all of them.",
+    )
+    projection: str = _parameter(
+        "randomized",
+        Choice(("randomized", "frequent-directions")),
+        "WHERE",
+        "With --strategy paper: sketch from which V_k is found. frequent-directions: one pass less, nothing random; "
+        "with --split dual-set it is the paper's deterministic algorithm.",
+    )
+    certified: bool = _parameter(
+        False,
+        Flag(),
+        "WHERE",
+        "With --strategy sketch or stream: a certified lower bound on PCA's loss in place of an estimate.",
+    )
+    n_candidates: int | None = _parameter(
+        None,
+        Count(most="features"),
+        "WHERE",
+        "With --strategy sketch: features that the second read settles exactly. Default: 4 times all nonzeros. With "
+        "stream: features that are searched. Default: 8 times all nonzeros, at least 256.",
+        options="--candidates",
+        metavar="N",
+    )
+    sketch_rows: int | None = _parameter(
+        None,
+        Count(most="samples"),
+        "WHERE",
+        "With --strategy sketch: rows of the sketch. Default: 20 times the nonzeros of a component, at least 200. With "
+        "stream: 4 times the components, at least 128; more make its intervals narrower.",
+        metavar="N",
+    )
+    tolerance: float | None = _parameter(
+        None,
+        Number("0.01 for 1 % of PCA's loss"),
+        "WHERE",
+        "Read row blocks in random order until at most T times PCA's loss is left to gain; the certificate is then an "
+        "estimate. With --strategy sample: 0.01.",
+        metavar="T",
+    )
+    seed: int = _parameter(0, Count(0), "WHAT", "Seed of everything random.", metavar="N", argument="random_state")
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> "FitParameters":
+        """The parameters among values that are named as in Python; those that are not given have their defaults."""
+        return cls(**{name: given[each.argument] for name, each in PARAMETERS.items() if each.argument in given})
+
+    def check(self, n_samples: int | None, n_features: int) -> None:
+        """Refuse parameters that no matrix, or not this one, allows.
+
+        Parameters
+        ----------
+        n_samples : int or None
+            n; None for a stream, which does not know.
+        n_features : int
+            d.
+
+        Raises
+        ------
+        InvalidInput
+            Naming the parameter, what was given and the allowed range.
+        """
+        if n_samples is not None and n_samples < 2:
+            raise InvalidInput(
+                f"the data have n_samples = {n_samples} row(s); a fit needs at least 2 to see any variation."
+            )
+        sizes = {"features": n_features} | ({} if n_samples is None else {"samples": n_samples})
+        for name, each in PARAMETERS.items():
+            each.check(getattr(self, name), sizes)
+        self._check_sizes()
+        self._check_pipeline()
+        if self.tolerance is not None and not self.samples:
+            raise InvalidInput(
+                f"tolerance={self.tolerance!r} tells strategy='sample' when to stop, and strategy={self.strategy!r} "
+                "reads all rows. Leave out one of the two."
+            )
+
+    @property
+    def samples(self) -> bool:
+        """True if the fit reads only as many row blocks as the tolerance asks for."""
+        return self.strategy == "sample" or (self.strategy == "auto" and self.tolerance is not None)
+
+    @property
+    def sample_tolerance(self) -> float:
+        """``tolerance``, or what stands for it."""
+        return TOLERANCE if self.tolerance is None else float(self.tolerance)
+
+    @property
+    def wanted_share(self) -> float | None:
+        """Share of what PCA explains that is to be kept; None if ``n_nonzero`` or ``eps`` is given."""
+        if self.n_nonzero is not None or self.eps is not None:
+            return None
+        return KEEP if self.keep is None else float(self.keep)
+
+    def allowed_loss(self, pca_loss: float, total: float) -> float:
+        """Largest loss that an encoder may have if ``n_nonzero`` is not given."""
+        return allowed_loss(pca_loss, total, eps=self.eps, keep=self.wanted_share)
+
+    @property
+    def on_core(self) -> bool:
+        """True if the encoder is made on a core or on candidates, without another read."""
+        return self.method != "doubly-sparse" and self.strategy != "paper"
+
+    @property
+    def can_sketch(self) -> bool:
+        """True if the method works on candidate columns alone, without rows or a growing set of columns."""
+        own_columns = self.method == "polished" and not self.shared_support
+        return own_columns or (self.method != "doubly-sparse" and self.n_nonzero is not None)
+
+    def _check_pipeline(self) -> None:
+        """Check the parameters of the paper's own pipeline against the others."""
+        own = [PARAMETERS[name] for name in ("oversampling", "split", "projection")]
+        given = [f"{each.name}={found!r}" for each in own if (found := getattr(self, each.name)) != each.default]
+        if given and self.strategy != "paper":
+            raise InvalidInput(
+                f"{' and '.join(given)}: only strategy='paper' uses this, and given was strategy={self.strategy!r}. "
+                "Leave it out, or use strategy='paper'."
+            )
+        if self.split == "paper" and self.n_nonzero is not None and self.shared_size <= 5 * self.n_components:
+            raise InvalidInput(
+                f"split='paper' starts with 5k = {5 * self.n_components} columns and samples the rest, and given was "
+                f"n_nonzero={self.n_nonzero!r}: give more than {5 * self.n_components}, or use split='best'."
+            )
+
+    def _check_sizes(self) -> None:
+        """Check ``n_nonzero`` against the others, or that ``eps`` and ``keep`` are one target."""
+        sizes = self.sizes
+        if sizes is None and self.eps is not None and self.keep is not None:
+            raise InvalidInput(
+                f"eps={self.eps!r} and keep={self.keep!r} are two targets: give eps, an excess over PCA's loss, or "
+                "keep, a share of the variance that PCA explains."
+            )
+        if isinstance(sizes, tuple) and len(sizes) != self.n_components:
+            raise InvalidInput(
+                f"n_nonzero={list(sizes)} has {len(sizes)} numbers for n_components={self.n_components}: give one "
+                "number, or one for each component."
+            )
+        if isinstance(sizes, tuple) and self.method in SHARED and len(set(sizes)) > 1:
+            raise InvalidInput(
+                f"n_nonzero={list(sizes)} differs between components, but with method={self.method!r} all use the same "
+                "columns: give one number, or use method='polished' or 'iterative'."
+            )
+
+    @property
+    def shared_size(self) -> int:
+        """Columns that all components share, where ``n_nonzero`` is given: the least of its numbers."""
+        sizes = self.sizes
+        assert sizes is not None, "n_nonzero is not given"
+        return min(sizes) if isinstance(sizes, tuple) else sizes
+
+    @property
+    def sizes(self) -> int | tuple[int, ...] | None:
+        """``n_nonzero`` as a number, or a tuple of one a component."""
+        found = several(self.n_nonzero)
+        return whole(self.n_nonzero) if found is None else tuple(int(each) for each in found)
+
+
+def parameters_in(fields_of: type) -> Mapping[str, Parameter]:
+    """All parameters by name, from the fields that declare them."""
+    found = {}
+    for each in fields(fields_of):
+        about = dict(each.metadata)
+        about["options"] = about["options"] or (f"--{each.name.replace('_', '-')}",)
+        about["argument"] = about["argument"] or each.name
+        found[each.name] = Parameter(each.name, each.type, each.default, **about)
+    return found
+
+
+PARAMETERS = parameters_in(FitParameters)
+"""All parameters by name."""
+
+OF_PATHS = ("selection", "center", "scale", "missing", "missing_value", "seed")
+"""Parameters of the encoders of many sizes that one read makes, beside their method and sizes."""
+
+
+def allowed_loss(pca_loss: float, total: float, *, eps: float | None, keep: float | None) -> float:
+    """Most an encoder may lose: ``1 + eps`` times PCA's loss, or all but ``keep`` times what PCA explains.
+
+    It rises with ``pca_loss``, so that a lower bound on PCA's loss gives the safe side.
+
+    Parameters
+    ----------
+    pca_loss, total : float
+        PCA's loss, or a bound on it, and ``||X||^2``.
+    eps, keep : float or None
+        The target: one of the two.
+    """
+    if keep is None:
+        assert eps is not None, "a target is an excess or a share"
+        return (1 + eps) * pca_loss
+    return (1 - keep) * total + keep * pca_loss
+
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def takes_parameters(*, without: Sequence[str] = ()) -> Callable[[Function], Function]:
+    """Have ``**parameters`` of a function be the parameters of a fit, with their names and defaults.
+
+    ``help`` and notebooks show all of them. A name that is not known is refused, and the nearest one is suggested.
+
+    Parameters
+    ----------
+    without : sequence of str
+        Parameters that the function does not take, or takes by another name.
+
+    Examples
+    --------
+    >>> @takes_parameters()
+    ... def told(x, *, n_components=10, **parameters):
+    ...     return n_components, parameters["method"]
+    >>> told("x", method="batch"), told("x", n_components=3)
+    ((10, 'batch'), (3, 'polished'))
+    >>> told("x", metod="batch")
+    Traceback (most recent call last):
+    TypeError: told() takes no parameter 'metod'. Did you mean 'method'?
+    """
+
+    def decorated(function: Function) -> Function:
+        own = inspect.signature(function)
+        first = [each for each in own.parameters.values() if each.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD]
+        last = [each for each in own.parameters.values() if each.kind is inspect.Parameter.KEYWORD_ONLY]
+        more = [
+            inspect.Parameter(
+                each.argument, inspect.Parameter.KEYWORD_ONLY, default=each.default, annotation=each.annotation
+            )
+            for each in PARAMETERS.values()
+            if each.argument not in own.parameters and each.name not in without
+        ]
+        signature = own.replace(parameters=[*first, *more, *last])
+
+        @functools.wraps(function)
+        def called(*args: Any, **given: Any) -> Any:
+            for name in given:
+                if name not in signature.parameters:
+                    near = did_you_mean(name, list(signature.parameters))
+                    raise TypeError(f"{function.__qualname__}() takes no parameter {name!r}.{near}")
+            return function(*args, **{each.name: each.default for each in more} | given)
+
+        called.__signature__ = signature  # type: ignore[attr-defined]  # what inspect looks for
+        return called  # type: ignore[return-value]  # of the same signature, with more names
+
+    return decorated
+
+
+def check_choice(name: str, given: object, allowed: Sequence[str]) -> None:
+    """Refuse a value that is not one of the names allowed."""
+    check_value(name, given, Choice(tuple(allowed)))
+
+
+def check_count(name: str, given: object, n_features: int) -> None:
+    """Refuse a value that is not a whole number from 1 to the number of features."""
+    check_value(name, given, Count(most="features"), {"features": n_features})

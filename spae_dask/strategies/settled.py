@@ -1,0 +1,361 @@
+"""Encoders on candidate columns, whose losses follow from exact products, and certified bounds on PCA's loss."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from spae_dask.maths.encoders.batch import encoder_from_columns
+from spae_dask.maths.encoders.budgets import budgets_of
+from spae_dask.maths.encoders.iterative import encode_iterative
+from spae_dask.maths.encoders.orthonormal import orthonormalize
+from spae_dask.maths.encoders.polished import encode_polished
+from spae_dask.maths.linalg.candidates import basis_weights, rows_triangle
+from spae_dask.maths.linalg.loss import (
+    encoder_loss,
+    sequential_explained,
+    total_variance,
+)
+from spae_dask.maths.linalg.project import column_basis
+from spae_dask.maths.linalg.triangular import add_rows
+from spae_dask.passes.accumulators import Products
+from spae_dask.strategies.certificate import Certificate
+from spae_dask.strategies.certify import certify_between
+from spae_dask.strategies.core_summary import Floats, refuse_overflow
+from spae_dask.strategies.methods import Report, watching
+from spae_dask.strategies.parameters import FitParameters
+from spae_dask.strategies.proposal import Proposal
+from spae_dask.strategies.rounding import ROUNDOFF, Rounding
+from spae_dask.strategies.sketched import Columns, Sketched
+from spae_dask.strategies.smallest import smallest_within
+from spae_dask.strategies.sparse_encoder import FittedEncoder, padded
+from spae_dask.strategies.theory import target_of
+
+NEGLIGIBLE = 1e-10
+"""Share of the total below which a direction is not used to bound PCA's loss."""
+
+SAFELY_ABOVE = 1e5
+"""Directions that bound PCA's loss are so many times as strong as the rounding of products, or it would blur them."""
+
+ON_SKETCH = "columns are proposed on a sketch and settled exactly: no bound is known before the data are seen"
+
+
+@dataclass(frozen=True, eq=False)
+class Settled:
+    """Candidate columns and their products with all of X.
+
+    Attributes
+    ----------
+    sketched : Sketched
+        Result of the first read, without its sketch.
+    proposal : Proposal
+        The candidates.
+    gram, cross : ndarray (c, c), (c, d)
+        C'C and C'X.
+    weights : ndarray (c, q)
+        Coefficients that make ``C weights`` orthonormal.
+    core : ndarray (q, c + c)
+        The candidates in that basis, then columns that stand for all others: on it every loss of an encoder on the
+        candidates is exact but for ``outside``.
+    outside : float
+        ``||X - P_C X||^2``.
+    basis : PrincipalBasis
+        Singular values of X within the span of the candidates and of X Z.
+    rounding : Rounding
+        Errors of the products.
+    """
+
+    sketched: Sketched
+    proposal: Proposal
+    gram: Floats
+    cross: Floats
+    weights: Floats
+    core: Floats
+    outside: float
+    basis: "PrincipalBasis"
+    rounding: Rounding
+
+    def pca_interval(self, k: int) -> tuple[float, float]:
+        """Certified bounds on ``||X - X_k||^2``, those of Frequent Directions or of :class:`PrincipalBasis`."""
+        lower, upper = self.sketched.pca_interval(k)
+        least, most = self.basis.pca_interval(k, self.rounding)
+        best = min(upper, most)
+        return min(max(lower, least), best), best
+
+    @property
+    def n_samples(self) -> int:
+        """Rows seen."""
+        return self.sketched.n_samples
+
+    @property
+    def mean(self) -> Floats:
+        """Subtracted from X (d,)."""
+        return self.sketched.mean
+
+    def fit(
+        self,
+        params: FitParameters,
+        known: Sequence[Floats] = (),
+        *,
+        effort: float = 1.0,
+        report: Report | None = None,
+    ) -> FittedEncoder:
+        """Build the encoder of a fit on the candidates, and certify it; no data are read.
+
+        ``known`` are encoders (d, k') on the candidates; the answer loses no more than those of no more columns and
+        nonzeros. ``effort`` is that of ``Search``, for a given number of nonzeros. ``report`` is called
+        with the progress of the search.
+        """
+        sizes = params.sizes
+        H = (
+            self._smallest(params, report)
+            if sizes is None
+            else self._encode(params, sizes, effort=effort, known=known, report=report)
+        )
+        if params.orthonormal:
+            H = orthonormalize(self.core, H)[0]
+        H = padded(H.T, params.n_components).T
+        return self._fitted(params, H)
+
+    def reaches(self, params: FitParameters, fitted: FittedEncoder) -> bool:
+        """Return True if an encoder reaches the target, judged by the bounds on PCA's loss."""
+        return fitted.certificate.loss <= self._target(params)
+
+    def _target(self, params: FitParameters) -> float:
+        k = params.n_components
+        pca = self.pca_interval(k)[0 if params.certified else 1]
+        return params.allowed_loss(pca, self.sketched.total) + self.rounding.pca_error(pca, k)
+
+    def rank_tol(self, k: int) -> float:
+        """Relative length below which a column's part outside the span of others is noise, see ``Rounding``."""
+        return self.rounding.rank_tol(float(np.sum(self.basis.spectrum[k:] ** 2)))
+
+    def _smallest(self, params: FitParameters, report: Report | None) -> Floats:
+        """Encoder of the fewest nonzeros found that reaches the target; of all candidates if none does."""
+        target = self._target(params) - self.outside
+
+        def loss(r: int) -> float:
+            return encoder_loss(self.core, self._encode(params, r, effort=0.0, report=report))
+
+        r = smallest_within(target, loss, 1, self.proposal.columns.size)
+        best = self._encode(params, r, report=report)
+        while r > 1:
+            r -= 1
+            fewer = self._encode(params, r, report=report)
+            if encoder_loss(self.core, fewer) > target:
+                break
+            best = fewer
+        return best
+
+    def _encode(
+        self,
+        params: FitParameters,
+        r: int | tuple[int, ...],
+        *,
+        effort: float = 1.0,
+        known: Sequence[Floats] = (),
+        report: Report | None = None,
+    ) -> Floats:
+        """Encoder (2c, k') on the core, nonzero on candidates only."""
+        k, proposal, rank_tol = params.n_components, self.proposal, self.rank_tol(params.n_components)
+        if not self.core.any():
+            return np.zeros((self.core.shape[1], 0))
+        if params.method == "iterative":
+            supports = iter([np.flatnonzero(h) for h in proposal.H.T])
+            return encode_iterative(self.core, k, r, selection=lambda *_: next(supports), rank_tol=rank_tol).H
+        budgets = budgets_of(k, r)
+        paper = encoder_from_columns(self.core, proposal.selected[: min(budgets)], k, rank_tol=rank_tol)[0]
+        if params.method == "batch" or params.shared_support:
+            return paper
+        starts = [paper, self._on_core(proposal.H), *(self._on_core(H[proposal.columns]) for H in known)]
+        return encode_polished(
+            self.core,
+            k,
+            r,
+            start_H=min((H for H in starts if _keeps_to(H, budgets)), key=lambda H: encoder_loss(self.core, H)),
+            rng=np.random.default_rng(params.seed),
+            effort=effort,
+            allowed=np.arange(proposal.columns.size),
+            rank_tol=rank_tol,
+            watch=watching(report, r, self.pca_interval(k)[1], self.outside),
+        ).H
+
+    def _on_core(self, H: Floats) -> Floats:
+        """Encoder (2c, k') from its rows of the candidates."""
+        return np.vstack([H, np.zeros((self.core.shape[1] - H.shape[0], H.shape[1]))])
+
+    def _fitted(self, params: FitParameters, H: Floats) -> FittedEncoder:
+        """The encoder on all d columns, its decoder and its certificate."""
+        first, columns, k = self.sketched, self.proposal.columns, params.n_components
+        d, total = self.cross.shape[1], first.total
+        wide = np.zeros((d, k))
+        wide[columns] = H[: columns.size]
+        codes = column_basis(self.core @ H)
+        # the decoder is (XH)^+ X, and the codes lie in the span of the candidates: Q'X is read off C'X
+        decoder = codes.coefficients(codes.Q.T @ self.weights.T) @ self.cross
+        explained = sequential_explained(self.core, H)
+        return FittedEncoder(
+            H=wide,
+            G=decoder,
+            center=first.center,
+            scale=first.scale,
+            selected=np.flatnonzero(wide.any(axis=1)),
+            chosen=columns[self.proposal.selected],
+            explained_ratio=explained / total if total > 0 else np.zeros(k),
+            spectrum=self.basis.spectrum,
+            constant=first.constant,
+            fill=first.fill,
+            n_samples=first.n_samples,
+            certificate=self._certificate(params, H, wide, decoder),
+            rounding=self.rounding,
+        )
+
+    def _certificate(self, params: FitParameters, H: Floats, wide: Floats, G: Floats) -> Certificate:
+        """Certificate of an encoder ``H`` on the core, ``wide (d, k)`` on X, with its decoder."""
+        columns = self.proposal.columns
+        loss = loss_from_products(self.sketched.lengths, self.gram, self.cross, wide[columns], G)
+        return certify_between(
+            self.core,
+            H,
+            loss,
+            self.pca_interval(params.n_components),
+            total=self.sketched.total,
+            error=self.rounding.loss_error(loss, wide, G),
+            certified=params.certified,
+            bound=None,
+            theorem=ON_SKETCH,
+            target=target_of(params),
+            n_left_out=self.sketched.n_left_out,
+            left_out=self.rounding.left_out,
+        )
+
+
+def loss_from_products(lengths: Floats, gram: Floats, cross: Floats, H: Floats, G: Floats) -> float:
+    """``||X - X H G||^2`` from products alone: the total minus what is explained, column by column.
+
+    Parameters
+    ----------
+    lengths : ndarray (d,)
+        Lengths of the columns of X.
+    gram, cross : ndarray (c, c), (c, d)
+        C'C and C'X.
+    H : ndarray (c, k)
+        Rows of the encoder for the columns C; all others are zero.
+    G : ndarray (k, d)
+        Decoder.
+    """
+    explained = np.einsum("jd,jd->d", G, 2.0 * (H.T @ cross) - (H.T @ gram @ H) @ G)
+    return max(float(np.sum(lengths**2 - explained)), 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class PrincipalBasis:
+    """Orthonormal basis U of the span of candidate columns C and of X Z, and the part of X in it.
+
+    Attributes
+    ----------
+    spectrum : ndarray
+        Singular values of ``U'X``: lower bounds on those of X, and close.
+    reaches : ndarray (p,)
+        Reach, see :mod:`spae_dask.strategies.rounding`, of the pair that approximates PCA with 1, 2, ..., p components:
+        ``X H = U P`` and ``G = P'U'X``, P the left singular vectors of ``U'X``.
+    stretch : float
+        Length of the vector ``l' |W|`` for the weights W with ``U = [C, XZ] W``; it multiplies rounding.
+    """
+
+    spectrum: Floats
+    reaches: Floats
+    stretch: float
+
+    def pca_interval(self, k: int, rounding: Rounding) -> tuple[float, float]:
+        """Certified bounds on ``||X - X_k||^2``, rounding included.
+
+        With P the projection on the span, ``X'X = X'PX + X'(I - P)X``. The k largest eigenvalues of a sum are at most
+        those of ``X'PX`` and the trace of the rest (Ky Fan 1951), and at least those of ``X'PX``. The upper bound is
+        the loss of a pair of encoder and decoder, so it errs as any loss does. For the lower one, computed basis
+        vectors are orthonormal up to an error E: ``X'UU'X <= (1 + ||E||) X'X``.
+        """
+        total, error = rounding.total, rounding.products + rounding.lengths.size * ROUNDOFF
+        of_total = rounding.pca_error(0.0, 0)
+        width = min(k, self.reaches.size)
+        explained = float(np.sum(self.spectrum[:width] ** 2))
+        reach = self.reaches[width - 1] if width else math.sqrt(total)
+        upper = total - explained + error * reach**2 + of_total
+        tail = math.sqrt(float(np.sum(self.spectrum[k:] ** 2))) - error * self.stretch * math.sqrt(total)
+        lower = max(tail, 0.0) ** 2 / (1.0 + error * self.stretch**2) - of_total
+        return max(lower, 0.0), min(upper, total + of_total)
+
+
+def settle(sketched: Sketched, proposal: Proposal, products: Products, Z: Floats) -> Settled:
+    """Make the candidates' core from their products.
+
+    Parameters
+    ----------
+    sketched : Sketched
+        Result of the first read; its sketch is dropped.
+    proposal : Proposal
+        Candidates C.
+    products : Products
+        C'C, C'X and X'XZ.
+    Z : ndarray (d, p)
+        The directions.
+    """
+    gram, cross = products.gram, products.cross
+    refuse_overflow(gram)
+    # of directions beyond the rank of X only rounding is left, which at unit length would look like more of X
+    along = np.einsum("ij,ij->j", Z, products.directions) > NEGLIGIBLE * sketched.total
+    Z, directions = Z[:, along], products.directions[:, along].T
+    columns, c = proposal.columns, proposal.columns.size
+    rounding = replace(
+        sketched.rounding,
+        products=products.error + sketched.rounding.mean,
+        noise=products.noise + 8 * ROUNDOFF,
+        by_products=True,
+    )
+    weights = basis_weights(gram, products.noise)
+    # of all columns but the candidates; the leading triangle is that of C'X alone
+    triangle = rows_triangle([cross, directions], columns)
+    core = np.hstack([weights.T @ gram, weights.T @ triangle[:c, :c].T])
+    return Settled(
+        sketched=sketched.without_sketch(),
+        proposal=proposal,
+        gram=gram,
+        cross=cross,
+        weights=weights,
+        core=core,
+        outside=max(sketched.total - total_variance(core), 0.0),
+        basis=_principal_basis(columns, gram, cross, Z, directions, triangle, rounding),
+        rounding=rounding,
+    )
+
+
+def _principal_basis(
+    columns: Columns,
+    gram: Floats,
+    cross: Floats,
+    Z: Floats,
+    directions: Floats,
+    triangle: Floats,
+    rounding: Rounding,
+) -> PrincipalBasis:
+    """Basis of the span of C and X Z; ``triangle`` is that of ``[C'X; Z'X'X]`` without the columns C."""
+    with_directions = cross @ Z
+    joint = np.block([[gram, with_directions], [with_directions.T, directions @ Z]])
+    on_candidates = np.vstack([gram, with_directions.T]).T
+    whole = add_rows(np.asfortranarray(triangle), np.asfortranarray(on_candidates))
+    weights = basis_weights(joint, SAFELY_ABOVE * rounding.products)
+    _, spectrum, Pt = np.linalg.svd(np.triu(whole) @ weights, full_matrices=False)
+    lengths = np.concatenate([rounding.lengths[columns], rounding.lengths @ np.abs(Z)])
+    stretch = float(np.linalg.norm(lengths @ np.abs(weights)))
+    combined, c = weights @ Pt[: Z.shape[1]].T, columns.size
+    H = Z @ combined[c:]
+    H[columns] += combined[:c]
+    G = combined[:c].T @ cross + combined[c:].T @ directions
+    reaches = np.array([rounding.apart(H[:, :width], G[:width]) for width in range(1, G.shape[0] + 1)])
+    return PrincipalBasis(spectrum, reaches, stretch)
+
+
+def _keeps_to(H: Floats, budgets: Sequence[int]) -> bool:
+    counts = np.count_nonzero(H, axis=0)
+    return H.shape[1] <= len(budgets) and all(n <= r for n, r in zip(counts, budgets, strict=False))

@@ -1,0 +1,194 @@
+"""Strategy ``sketch``: a sketch proposes candidate columns in one read, and a second read refits on them exactly.
+
+1. ``sketch``: exact means, scales and total, a row sketch W, and, if a certified bound is asked for, Frequent
+   Directions. On W the encoder is found as on a core, and columns several times its supports become candidates.
+2. ``candidates``: C'C, C'X of the candidates C, and X'XZ for the approximate V_k. On the core Q_C'X every loss of an
+   encoder on the candidates is exact, and the encoder is built again there.
+
+Two reads; one more with ``missing="mean"``; with a target one more each time the candidates were too few.
+Nothing n-sized and nothing d x d is ever held. A sketch may propose (Clarkson & Woodruff 2013; Cohen et al. 2015), but
+not decide: the loss on W of columns that were chosen on W is too small, by about r over its rows.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from spae_dask.blocks import RowBlocks
+from spae_dask.maths.encoders.budgets import budgets_of
+from spae_dask.maths.linalg.scaling import PANEL_COLUMNS
+from spae_dask.maths.linalg.spectral import right_singular
+from spae_dask.passes.accumulators import Accumulator, CrossProducts, Imputed
+from spae_dask.passes.accumulators.base import RunPass
+from spae_dask.passes.memory import ALLOCATOR_SLACK, TASK_OVERHEAD
+from spae_dask.passes.plan import Finish
+from spae_dask.strategies.base import (
+    SKETCH_POLISH_SECONDS,
+    UNKNOWN_NONZERO,
+    Outcome,
+    Passes,
+    Reader,
+    Reports,
+    Shape,
+    Strategy,
+    refuse_no_candidates,
+    searched,
+)
+from spae_dask.strategies.core import means_recipe
+from spae_dask.strategies.methods import Report
+from spae_dask.strategies.parameters import FitParameters
+from spae_dask.strategies.proposal import POOL, propose
+from spae_dask.strategies.settled import Settled, settle
+from spae_dask.strategies.sketched import SketchSizes, read_sketch, sketch_recipe
+from spae_dask.strategies.sparse_encoder import FittedEncoder, measured_if_fragile
+
+OVERSAMPLING = 10
+"""Directions beyond k in the second read: PCA's loss is then known to a few digits more."""
+
+FEWEST_ROWS, ROWS_PER_COMPONENT, ROWS_PER_NONZERO = 200, 20, 20
+"""Rows of the sketch: many times what one component may use, or it is fitted to its noise."""
+
+FEWEST_CANDIDATES, CANDIDATES_PER_NONZERO = 64, 4
+"""Candidates: several times what all supports hold."""
+
+FEWEST_BUCKETS = 8
+"""Groups of rows for each row of the sketch, at least: their part of its error is then a small one."""
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Sizes of the results of the two reads, from the shape of the data alone."""
+
+    sketch: SketchSizes
+    n_candidates: int
+    n_directions: int
+
+
+def sizes_of(params: FitParameters, n_samples: int, n_features: int) -> Sizes:
+    """Sizes for a params; ``params.sketch_rows`` and ``params.n_candidates`` overrule them."""
+    k = params.n_components
+    budgets = budgets_of(k, UNKNOWN_NONZERO if params.sizes is None else params.sizes)
+    rows = params.sketch_rows or max(FEWEST_ROWS, ROWS_PER_COMPONENT * k, ROWS_PER_NONZERO * max(budgets))
+    group = next(g for g in (8, 4, 2, 1) if g == 1 or n_samples >= FEWEST_BUCKETS * g * rows)
+    candidates = params.n_candidates or max(FEWEST_CANDIDATES, CANDIDATES_PER_NONZERO * sum(budgets))
+    frequent = min(n_features, max(4 * k, k + 20)) if params.certified else 0
+    return Sizes(
+        SketchSizes(rows, group, frequent, scaled=params.scale),
+        min(n_features, max(candidates, max(budgets), k)),
+        min(n_features, k + OVERSAMPLING),
+    )
+
+
+def two_read_passes(params: FitParameters, n_samples: int, n_features: int) -> list[tuple[str, Accumulator[Any]]]:
+    """Names and recipes of the passes, for planning; numbers in the recipes are placeholders."""
+    d, sizes = n_features, sizes_of(params, n_samples, n_features)
+    ones = np.ones(d)
+    # broadcast: a placeholder of d numbers a direction would be as large as the thing itself
+    Z = np.broadcast_to(0.0, (d, sizes.n_directions))
+    products = CrossProducts(np.arange(sizes.n_candidates), ones, ones, Z, single=params.precision == "fast")
+    passes: list[tuple[str, Accumulator[Any]]] = [("sketch", sketch_recipe(d, sizes.sketch, params.seed))]
+    passes.append(("candidates", products))
+    if params.missing != "error":
+        passes = [(name, Imputed(recipe, ones)) for name, recipe in passes]
+    return [("column means", means_recipe(d)), *passes] if params.missing == "mean" else passes
+
+
+def two_read_finish_nbytes(params: FitParameters, n_samples: int, n_features: int) -> int:
+    """Peak of the linear algebra between and after the reads, in the calling process."""
+    sizes = sizes_of(params, n_samples, n_features)
+    rows, c, p = sizes.sketch.rows, sizes.n_candidates, sizes.n_directions
+    searched = 6 * rows * (min(n_features, POOL) + rows)
+    # first the sketch, the same scaled, a residual of it made in panels, and directions
+    proposing = 3 * rows + 4 * p
+    panels = 3 * rows * min(n_features, PANEL_COLUMNS)
+    # then the merged products and the result's copy of them, and the sketch if another proposal may follow
+    settling = (4 if params.precision == "fast" else 2) * c + 5 * p + (rows if params.n_nonzero is None else 0)
+    wide = max(proposing, settling) * n_features
+    return 8 * (wide + panels + max(searched, 12 * (c + p) ** 2))
+
+
+def fit_two_reads(
+    params: FitParameters,
+    run_pass: RunPass,
+    shape: tuple[int, int],
+    *,
+    integers: bool = False,
+    report: Report | None = None,
+) -> tuple[FittedEncoder, Settled]:
+    """Fit an encoder in two reads.
+
+    Parameters
+    ----------
+    params : FitParameters
+        Parameters of the fit, checked.
+    run_pass : callable
+        Reads the data.
+    shape : tuple of int
+        ``(n, d)``.
+    integers : bool
+        True if all entries are integers.
+    report : callable, optional
+        Called with the progress of the search.
+
+    Returns
+    -------
+    FittedEncoder
+        Its loss is exact. PCA's is an estimate from above with certified bounds beside it, or a certified lower bound
+        with ``params.certified``.
+    Settled
+        The candidates' core, for further encoders on them.
+    """
+    n, d = shape
+    sizes = sizes_of(params, n, d)
+    sketched = read_sketch(
+        run_pass,
+        d,
+        sizes.sketch,
+        center=params.center,
+        scale=params.scale,
+        missing=params.missing,
+        seed=params.seed,
+        integers=integers,
+    )
+    n_candidates = sizes.n_candidates
+    while True:
+        Z = right_singular(sketched.W, sizes.n_directions)[1]
+        proposal = propose(params, sketched.W, Z[:, : params.n_components], n_candidates, report=report)
+        if params.n_nonzero is not None:  # no other proposal will follow, and beside a second read W is large
+            sketched = sketched.without_sketch()
+        single = params.precision == "fast"
+        products = CrossProducts(proposal.columns, sketched.center, sketched.scale, Z, single=single)
+        settled = settle(sketched, proposal, run_pass(sketched.recipe(products), "candidates"), Z)
+        fitted = settled.fit(params, report=report)
+        if params.n_nonzero is not None or settled.reaches(params, fitted) or n_candidates == d:
+            return fitted, settled
+        n_candidates = min(d, 2 * n_candidates)
+
+
+class SketchStrategy(Strategy):
+    """Two reads: a sketch proposes candidates, and the second read makes every loss on them exact."""
+
+    name: ClassVar[str] = "sketch"
+    pca_loss: ClassVar[str] = "estimated"
+
+    def reason(self, source: RowBlocks) -> str:  # noqa: ARG002 - the same for all data
+        return "asked for: a sketch proposes candidate columns, a second read settles them exactly"
+
+    def cannot(self, params: FitParameters) -> str | None:
+        return refuse_no_candidates(params)
+
+    def passes(self, params: FitParameters, source: RowBlocks) -> Passes:
+        return two_read_passes(params, *source.shape)
+
+    def finish(self, params: FitParameters, shape: Shape) -> Finish:
+        seconds = SKETCH_POLISH_SECONDS * min(shape[1], POOL) * searched(params)
+        return Finish(TASK_OVERHEAD + int(ALLOCATOR_SLACK * two_read_finish_nbytes(params, *shape)), seconds)
+
+    def n_passes_known(self, params: FitParameters) -> bool:
+        return params.n_nonzero is not None
+
+    def fit(self, params: FitParameters, reader: Reader, source: RowBlocks, reports: Reports) -> Outcome:
+        integers = source.dtype.kind in "iub"
+        fitted, settled = fit_two_reads(params, reader.run_pass, source.shape, integers=integers, report=reports.search)
+        return Outcome(measured_if_fragile(fitted, reader.run_pass), settled)

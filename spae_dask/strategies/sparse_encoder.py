@@ -1,0 +1,208 @@
+"""Choose columns on a core, build the encoder and certify it."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from spae_dask.maths.encoders.orthonormal import orthonormalize
+from spae_dask.maths.linalg.loss import encoder_loss, sequential_explained
+from spae_dask.maths.linalg.spectral import pca_loss
+from spae_dask.passes.accumulators import Imputed, Residual, ResidualSums
+from spae_dask.passes.accumulators.base import RunPass
+from spae_dask.strategies.certificate import Certificate, symmetric_bounds
+from spae_dask.strategies.certify import EXACT, better_decoder, certify, measured_on_rows, remeasured
+from spae_dask.strategies.core_summary import CoreSummary, Floats
+from spae_dask.strategies.methods import METHODS, Encoded, Report, Search
+from spae_dask.strategies.parameters import SHARED, FitParameters
+from spae_dask.strategies.rounding import Rounding
+from spae_dask.strategies.smallest import loss_target, smallest_r
+from spae_dask.strategies.theory import target_of
+
+FRAGILE = 4.0
+"""An encoder is fragile if rounding may move its loss by this many times as much as it may move that of any PCA."""
+
+
+@dataclass(frozen=True, eq=False)
+class FittedEncoder:
+    """An encoder, its decoder and its certificate.
+
+    Attributes
+    ----------
+    H : ndarray (d, k)
+        Encoder; columns of unit length, or zero where the data have no more to give.
+    G : ndarray (k, d)
+        Optimal decoder.
+    center : ndarray (2, d)
+        Subtracted from X, in two floats.
+    scale : ndarray (d,)
+        Codes of x are ``(x - mean) / scale @ H``.
+    selected : ndarray of int
+        Features any component uses, ascending.
+    chosen : ndarray of int
+        Columns of the shared support, in the order chosen.
+    explained_ratio : ndarray (k,)
+        Share of the total that each component explains beyond those before it; sums to ``1 - loss / total``.
+    spectrum : ndarray
+        Singular values of X, descending.
+    constant : ndarray of int
+        Features without variance.
+    fill : ndarray (d,) or None
+        Values that stand for NaN; None if NaN is refused.
+    n_samples : int
+        Rows seen.
+    certificate : Certificate
+        The loss.
+    rounding : Rounding
+        Errors of the numbers that the loss was computed from.
+    """
+
+    H: Floats
+    G: Floats
+    center: Floats
+    scale: Floats
+    selected: npt.NDArray[np.intp]
+    chosen: npt.NDArray[np.intp]
+    explained_ratio: Floats
+    spectrum: Floats
+    constant: npt.NDArray[np.intp]
+    fill: Floats | None
+    n_samples: int
+    certificate: Certificate
+    rounding: Rounding
+
+    @property
+    def mean(self) -> Floats:
+        """Subtracted from X ``(d,)``: the nearest float64 numbers."""
+        mean: Floats = self.center[0]
+        return mean
+
+    @property
+    def is_fragile(self) -> bool:
+        """True if rounding of the core leaves this encoder's loss uncertain, and more so than PCA's."""
+        found = self.certificate
+        error = self.rounding.loss_error(found.loss, self.H, self.G)
+        pca_error = self.rounding.pca_error(found.pca_loss, found.n_components)
+        return error > max(EXACT * found.pca_loss, FRAGILE * pca_error)
+
+
+def encode_core(
+    params: FitParameters,
+    summary: CoreSummary,
+    *,
+    passes: int,
+    bytes_read: int,
+    start: Floats | None = None,
+    effort: float = 1.0,
+    report: Report | None = None,
+) -> FittedEncoder:
+    """Build the encoder by the fit's method and certify it, all on a core; no data are read.
+
+    ``start`` is an encoder (d, k') of no more columns and nonzeros that is known already; methods that search start
+    from it if it is better than their own start. ``effort`` is that of ``Search``, for a given number of nonzeros.
+    ``report`` is called with the progress of the search.
+    """
+    core, k = summary.core, params.n_components
+    search = Search(effort, start, summary.rank_tol(k), report, pca_loss(summary.spectrum, k))
+    encoded = (
+        _smallest(params, core, search)
+        if params.sizes is None
+        else METHODS[params.method](params, core, params.sizes, search)
+    )
+    if params.orthonormal:
+        H, G = orthonormalize(core, encoded.H)
+        encoded = replace(encoded, H=H, G=G, prefix_losses=None, prefix_bounds=None)  # its prefixes are others
+    return certified_encoder(params, summary, encoded, passes=passes, bytes_read=bytes_read)
+
+
+def certified_encoder(
+    params: FitParameters, summary: CoreSummary, encoded: Encoded, *, passes: int, bytes_read: int
+) -> FittedEncoder:
+    """Certify an encoder on a core, its columns filled up to k with zero ones."""
+    core, k = summary.core, params.n_components
+    H = padded(encoded.H.T, k).T
+    G = better_decoder(core, H, padded(encoded.G, k))
+    explained = sequential_explained(core, H)
+    certificate = certify(
+        summary,
+        H,
+        G=G,
+        bound=encoded.bound,
+        theorem=encoded.theorem,
+        passes=passes,
+        bytes_read=bytes_read,
+        target=target_of(params),
+    )
+    symmetric_lower, symmetric_upper = symmetric_bounds(certificate, H, G)
+    certificate = replace(
+        certificate,
+        symmetric_lower=symmetric_lower,
+        symmetric_upper=symmetric_upper,
+        prefix_losses=encoded.prefix_losses,
+        prefix_bounds=encoded.prefix_bounds,
+    )
+    return FittedEncoder(
+        H=H,
+        G=G,
+        center=summary.center,
+        scale=summary.scale,
+        selected=np.flatnonzero(H.any(axis=1)),
+        chosen=encoded.chosen,
+        explained_ratio=explained / certificate.total if certificate.total > 0 else np.zeros(k),
+        spectrum=summary.spectrum,
+        constant=summary.constant,
+        fill=summary.fill,
+        n_samples=summary.n_samples,
+        certificate=certificate,
+        rounding=summary.rounding,
+    )
+
+
+def measured_if_fragile(fitted: FittedEncoder, run_pass: RunPass) -> FittedEncoder:
+    """Measure the loss on the rows if rounding of the core leaves the loss uncertain.
+
+    If nearly equal columns enter with opposite signs, the core does not hold the digits of the loss. One more read then
+    sums the residuals of the rows, and the decoder becomes the best one for the rows. Passes: 1; none if the core is
+    accurate enough, as it nearly always is.
+
+    Parameters
+    ----------
+    fitted : FittedEncoder
+        Encoder fitted on a core.
+    run_pass : callable
+        Reads the data.
+    """
+    if not fitted.is_fragile:
+        return fitted
+    used, found, rounding = np.flatnonzero(fitted.H.any(axis=1)), fitted.certificate, fitted.rounding
+    recipe = Residual(used, fitted.H[used], fitted.G, fitted.center, fitted.scale)
+    sums: ResidualSums = run_pass(recipe if fitted.fill is None else Imputed(recipe, fitted.fill), "residual")
+    measured, G = measured_on_rows(sums, rounding, fitted.H, fitted.G)
+    pca_error = rounding.pca_error(found.pca_loss, found.n_components)
+    return replace(fitted, G=G, certificate=remeasured(found, measured, pca_error))
+
+
+def _smallest(params: FitParameters, core: Floats, search: Search) -> Encoded:
+    """Encoder of the fewest nonzeros found that reaches the fit's target.
+
+    The search uses quick encoders; full effort then tries to do with fewer still.
+    """
+    encode = METHODS[params.method]
+    floor = params.n_components if params.method in SHARED else 1
+    quick, thorough = replace(search, effort=0, start=None), replace(search, effort=1.0, start=None)
+    target = loss_target(core, params)
+    r = smallest_r(core, params.n_components, target, lambda size: encode(params, core, size, quick).H, floor)
+    best = encode(params, core, r, thorough)
+    while params.method == "polished" and r > 1:
+        fewer = encode(params, core, r - 1, thorough)
+        if encoder_loss(core, fewer.H) > target:
+            break
+        best, r = fewer, r - 1
+    return best
+
+
+def padded(rows: Floats, k: int) -> Floats:
+    """Rows (k' <= k, d) with zero rows below, so that there are always k components."""
+    padded = np.zeros((k, rows.shape[1]))
+    padded[: rows.shape[0]] = rows
+    return padded + 0.0  # no negative zeros, which only look odd
