@@ -12,7 +12,7 @@ from spae_dask import open_matrix
 from spae_dask.cli.main import main
 from spae_dask.errors import InvalidInput
 from spae_dask.plain_files import in_shell, refuse_pipes
-from spae_dask.storage.checkpoints.state_store import states_at
+from spae_dask.storage.checkpoints.checkpoint_record import states_at
 from spae_dask.storage.ingesting.ingest import ingest
 
 pytestmark = pytest.mark.timeout(60)

@@ -113,8 +113,7 @@ def rm(
 
 def places_in(place: str) -> list[str]:
     """The checkpoint at a place; or those directly below one that is none itself."""
-    from spae_dask.storage.checkpoints.checkpoint_record import RECORD
-    from spae_dask.storage.checkpoints.state_store import states_at
+    from spae_dask.storage.checkpoints.checkpoint_record import RECORD, states_at
 
     store = states_at(place)
     try:

@@ -4,8 +4,7 @@ from typing import Annotated
 
 import typer
 
-from spae_dask.cli.options.groups import takes_groups
-from spae_dask.cli.options.panels import OUTPUT
+from spae_dask.cli.options.groups import OUTPUT, takes_groups
 from spae_dask.cli.options.screen import ScreenOptions
 from spae_dask.cli.session import session
 

@@ -13,8 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spae_dask import __version__
-from spae_dask.cli.demo_commands import K, Say, Walk, run_commands
-from spae_dask.cli.demo_folder import prepare
+from spae_dask.cli.demo_commands import K, Say, Walk, prepare, run_commands
 from spae_dask.datasets.indian_pines import IndianPines, checkerboard, load_indian_pines
 from spae_dask.estimators.sparse_encoder import SparseEncoder
 from spae_dask.passes.stopwatch import peak_nbytes

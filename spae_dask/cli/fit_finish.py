@@ -1,7 +1,6 @@
 """``spae fit-finish``: from the parts of a fit to its encoder."""
 
-from spae_dask.cli.fit import write_encoder
-from spae_dask.cli.fit_given import FitGiven
+from spae_dask.cli.fit import FitGiven, write_encoder
 from spae_dask.cli.fit_part import command_of_parts
 from spae_dask.cli.options.checkpoint import Checkpoint, KeepCheckpointOption, SharedCheckpointOption
 from spae_dask.cli.options.groups import takes_groups
@@ -43,9 +42,8 @@ def fit_finish(
         from spae_dask.estimators.parts import parts_missing
         from spae_dask.estimators.sparse_encoder import SparseEncoder
         from spae_dask.passes.checkpoint import ArrayPart, MissingSpans, PassIncomplete
-        from spae_dask.storage.checkpoints.checkpoint_record import parts_of
+        from spae_dask.storage.checkpoints.checkpoint_record import parts_of, states_at
         from spae_dask.storage.checkpoints.checkpoint_summary import summarize
-        from spae_dask.storage.checkpoints.state_store import states_at
 
         check_paths(output, [given.data], force=force)
         check_checkpoint(checkpoint, given.data, output)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from spae_dask.cli.fit_given import FitGiven
+from spae_dask.cli.fit import FitGiven
 from spae_dask.cli.options.checkpoint import SharedCheckpointOption
 from spae_dask.cli.options.groups import takes_groups
 from spae_dask.cli.session import session

@@ -6,9 +6,8 @@ from typing import Annotated
 import typer
 
 from spae_dask.cli.options.data import WhichData, columns_of
-from spae_dask.cli.options.groups import takes_groups
+from spae_dask.cli.options.groups import DATA, OUTPUT, WHERE, takes_groups
 from spae_dask.cli.options.output import ForceOption
-from spae_dask.cli.options.panels import DATA, OUTPUT, WHERE
 from spae_dask.cli.options.screen import ScreenOptions
 from spae_dask.cli.options.where import check_memory
 from spae_dask.cli.session import session

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from spae_dask.cli.options.panels import WHERE
+from spae_dask.cli.options.groups import WHERE
 from spae_dask.cli.options.screen import ScreenOptions
 from spae_dask.cli.options.where import check_file
 from spae_dask.cli.session import session
@@ -44,9 +44,8 @@ def mpi(
     """
     code = 0
     with session("mpi", ScreenOptions()):
-        from spae_dask.clusters.extra import required
         from spae_dask.clusters.spec_file import read_cluster
-        from spae_dask.clusters.specs import MpiSpec
+        from spae_dask.clusters.specs import MpiSpec, required
         from spae_dask.errors import InvalidInput
 
         spec = MpiSpec(kind="mpi") if cluster is None else read_cluster(cluster)

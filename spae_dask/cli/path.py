@@ -7,9 +7,8 @@ import typer
 
 from spae_dask.cli.options.checkpoint import Checkpoint
 from spae_dask.cli.options.data import DataArgument, StrictOption, WhichData
-from spae_dask.cli.options.groups import takes_groups
+from spae_dask.cli.options.groups import OUTPUT, WHAT, takes_groups
 from spae_dask.cli.options.output import ForceOption
-from spae_dask.cli.options.panels import OUTPUT, WHAT
 from spae_dask.cli.options.parameters import Building, MissingEntries, numbers_in
 from spae_dask.cli.options.screen import ScreenOptions
 from spae_dask.cli.options.where import MemoryOption, PerformanceOption, Where
@@ -126,7 +125,7 @@ def write(found: object, output: str, *, force: bool) -> None:
     if output.endswith(".csv"):
         write_csv(found.records(), output, overwrite=force)
     else:
+        from spae_dask.report.figures import save_figure
         from spae_dask.report.path_figure import path_figure
-        from spae_dask.report.saving import save_figure
 
         save_figure(path_figure(found), output, overwrite=force)

@@ -1,33 +1,67 @@
 """Execution target of a command, and the checks before it starts."""
 
+import logging
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import TracebackType
 
+import distributed  # noqa: F401 - sets up handlers of its own when imported, which are replaced here
 from dask.system import CPU_COUNT
 
 from spae_dask.blocks import RowBlocks, total_nbytes
-from spae_dask.cli.logs import logs_on
 from spae_dask.cli.performance import NO_REPORT, PerformanceReport
 from spae_dask.cli.planned_memory import Planner, is_planned, sized, unknown
 from spae_dask.cli.screen import Screen
 from spae_dask.clusters.connect import connect, described
-from spae_dask.clusters.dashboards import dashboard_link
 from spae_dask.clusters.kubernetes_spec import KubernetesSpec
+from spae_dask.clusters.running import dashboard_link
 from spae_dask.clusters.specs import LocalSpec, QueueSpec, Spec, Started
+from spae_dask.config import memory_nbytes, setting, text_setting
 from spae_dask.errors import InvalidInput
 from spae_dask.estimators.runtime import parse_memory
-from spae_dask.machine import memory_nbytes
 from spae_dask.passes.memory import refuse_tiny
 from spae_dask.passes.plan import Plan, Resources
-from spae_dask.settings import setting, text_setting
-from spae_dask.storage.checkpoints.checkpoint_record import read_job
+from spae_dask.storage.checkpoints.checkpoint_record import read_job, states_at
 from spae_dask.storage.checkpoints.local_states import LocalStates
-from spae_dask.storage.checkpoints.state_store import states_at
 from spae_dask.storage.remote.address import is_remote
 from spae_dask.storage.writing.output_paths import refuse_same
 from spae_dask.storage.writing.outputs import check_destination
+
+LOGGERS = ("spae_dask", "distributed", "distributed.client", "asyncio")
+LEVELS = (logging.CRITICAL, logging.INFO, logging.DEBUG)
+"""Log levels, by the number of times ``-v`` is given. Without it the command itself reports errors, once."""
+
+
+class _ScreenHandler(logging.Handler):
+    """Writes records to the screen, so that they do not cut through a progress bar."""
+
+    def __init__(self, screen: Screen) -> None:
+        super().__init__()
+        self.screen = screen
+        self.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.screen.log(self.format(record), record.levelname.lower())
+
+
+@contextmanager
+def logs_on(screen: Screen) -> Iterator[None]:
+    """Route the loggers to the screen while the ``with`` block runs."""
+    handler = _ScreenHandler(screen)
+    loggers = [logging.getLogger(name) for name in LOGGERS]
+    before = [(logger.handlers, logger.level, logger.propagate) for logger in loggers]
+    for logger in loggers:
+        logger.handlers, logger.propagate = [handler], False
+        logger.setLevel(LEVELS[min(screen.verbose, len(LEVELS) - 1)])
+    try:
+        yield
+    finally:
+        for logger, (handlers, level, propagate) in zip(loggers, before, strict=True):
+            logger.handlers, logger.propagate = handlers, propagate
+            logger.setLevel(level)
+
 
 SMALL_NBYTES = 64 << 20
 """Decoded bytes below which processes take longer to start than the data to read."""
@@ -187,3 +221,58 @@ def check_checkpoint(checkpoint: str | None, data: str, output: str | None = Non
                     "checkpoint a folder of its own."
                 )
     read_job(store)
+
+
+class HeldPlace:
+    """Context manager: what the first step that needs processes starts serves the later ones, and ends with the block.
+
+    Parameters
+    ----------
+    place : Place
+        Target that the command line asks for.
+    screen : Screen
+        Console of the command.
+    """
+
+    def __init__(self, place: Place, screen: Screen) -> None:
+        self.place = place
+        self.screen = screen
+        self._stack = ExitStack()
+        self._held = False
+
+    def __enter__(self) -> "HeldPlace":
+        """Start nothing yet."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        """End what was started."""
+        return self._stack.__exit__(kind, error, trace)
+
+    @property
+    def memory(self) -> str | None:
+        """Memory limit of each process, as given."""
+        return self.place.memory
+
+    @contextmanager
+    def ready(self, source: RowBlocks) -> Iterator[None]:
+        """Have the active dask client that suits, for a ``with`` block."""
+        if self.place.where(source) == "none":
+            with self.place.ready(source, self.screen):
+                yield  # a client that is held serves these data too
+            return
+        if not self._held:
+            self._stack.enter_context(self.place.ready(source, self.screen))
+            self._held = True
+        yield
+
+    @contextmanager
+    def imagined(self, source: RowBlocks) -> Iterator[Resources | None]:
+        """Yield the planned resources of a run; None if the active client or this process does the work."""
+        with nullcontext() if self._held else self.place.imagined(source, self.screen) as resources:
+            yield resources
+
+    def named(self, plan: Plan, source: RowBlocks) -> Plan:
+        """The plan, saying where it would run."""
+        return self.place.named(plan, source)

@@ -4,9 +4,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from spae_dask.cli.fit_given import FitGiven
-from spae_dask.cli.options.groups import takes_groups
-from spae_dask.cli.options.panels import WHERE
+from spae_dask.cli.fit import FitGiven
+from spae_dask.cli.options.groups import WHERE, takes_groups
 from spae_dask.cli.options.where import Where
 from spae_dask.cli.session import session
 

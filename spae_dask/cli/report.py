@@ -6,9 +6,8 @@ from typing import Annotated
 import typer
 
 from spae_dask.cli.options.data import EncoderArgument, StrictOption, WhichData
-from spae_dask.cli.options.groups import takes_groups
+from spae_dask.cli.options.groups import OUTPUT, takes_groups
 from spae_dask.cli.options.output import ForceOption
-from spae_dask.cli.options.panels import OUTPUT
 from spae_dask.cli.options.screen import ScreenOptions
 from spae_dask.cli.options.where import MemoryOption, Where
 from spae_dask.cli.session import session

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from spae_dask.cli.options.data import PipelineArgument, StrictOption
-from spae_dask.cli.options.groups import takes_groups
-from spae_dask.cli.options.panels import OUTPUT
+from spae_dask.cli.options.groups import OUTPUT, takes_groups
 from spae_dask.cli.options.screen import ScreenOptions
 from spae_dask.cli.options.where import MemoryOption, Where
 from spae_dask.cli.session import session
@@ -67,12 +66,11 @@ def run(
     failure or an interrupt, the next run resumes with the unfinished step.
     """
     with session("run", shown, strict=strict) as screen:
-        from spae_dask.cli.held_place import HeldPlace
         from spae_dask.cli.performance import NO_REPORT, wanted_report
         from spae_dask.cli.pipeline_memory import place_for
-        from spae_dask.cli.place import tell_request
-        from spae_dask.pipelines.dry_run import dry_run as try_pipeline
+        from spae_dask.cli.place import HeldPlace, tell_request
         from spae_dask.pipelines.pipeline import read_pipeline
+        from spae_dask.pipelines.runner import dry_run as try_pipeline
         from spae_dask.pipelines.runner import run_pipeline
         from spae_dask.pipelines.work import Machinery
 

@@ -5,27 +5,44 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from spae_dask.cli.fit_words import fit_words
 from spae_dask.cli.pipeline_memory import planners_of
 from spae_dask.cli.planned_memory import is_planned, sized, unknown
 from spae_dask.cli.screen import Screen
 from spae_dask.clusters.batch_job import BatchJob, job_name, own_processes
-from spae_dask.clusters.commands import run_program
 from spae_dask.clusters.job_options import certificates_folder
 from spae_dask.clusters.kubernetes_job import CLUSTER_FILE, FILES, PIPELINE_FILE, job_manifests, manifest_text
 from spae_dask.clusters.kubernetes_spec import KubernetesSpec
 from spae_dask.clusters.log_folder import described_folder, log_folder, make_writable
-from spae_dask.clusters.slurm_queue import lasting_reasons
+from spae_dask.clusters.queue_commands import lasting_reasons, run_program
 from spae_dask.clusters.slurm_script import array_script, batch_script
 from spae_dask.clusters.spec_file import read_cluster
 from spae_dask.clusters.specs import QueueSpec
 from spae_dask.errors import ClusterUnavailable, InvalidInput
-from spae_dask.pipelines.pipeline import Node, Pipeline, read_pipeline
-from spae_dask.pipelines.reading import read_steps
+from spae_dask.pipelines.pipeline import Node, Pipeline, read_pipeline, read_steps
 from spae_dask.pipelines.schema import Fit
 from spae_dask.plain_files import in_shell
 from spae_dask.storage.writing.publish import publish
+from spae_dask.strategies.parameters import PARAMETERS, option_words
 from spae_dask.toml.file import TomlFile
+
+
+def fit_words(step: Fit, output: Path) -> tuple[str, ...]:
+    """Options that make ``spae fit-part`` do the step's work, in the checkpoint that the step resumes from.
+
+    Parameters
+    ----------
+    step : Fit
+        The step; keys with their default values are left out.
+    output : Path
+        Folder of the pipeline's results.
+    """
+    given = step.model_dump(exclude={"name", "kind", "data", "checkpoint"}, exclude_defaults=True)
+    words: list[str] = []
+    for key, value in given.items():
+        words += PARAMETERS[key].words(value) if key in PARAMETERS else option_words(f"--{key}", value)
+    checkpoint = step.checkpoint or f"{step.name}.checkpoint"
+    return (*words, "--checkpoint", checkpoint if "://" in checkpoint else str(output / checkpoint))
+
 
 BARE = QueueSpec.model_validate({"kind": "slurm", "jobs": 0, "memory": "4GiB"})
 """A queue of which nothing is known."""

@@ -1,8 +1,10 @@
 """Workers that are jobs of Slurm, PBS, LSF or SGE. The only file that knows dask-jobqueue."""
 
 import secrets
+import signal
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,16 +14,73 @@ from distributed import Client
 from distributed.security import Security
 
 from spae_dask.clusters.certificates import ROLES, make_certificates
-from spae_dask.clusters.handlers import handlers_kept
 from spae_dask.clusters.job_options import certificates_folder, job_options
 from spae_dask.clusters.log_folder import log_folder, make_writable
-from spae_dask.clusters.no_worker import no_worker
-from spae_dask.clusters.questions import HOLDINGS, check_taken, held_numbers, remove_all
-from spae_dask.clusters.replacing import jobs_replaced
+from spae_dask.clusters.queue_commands import HOLDINGS, check_taken, held_numbers, reason, remove_all
 from spae_dask.clusters.specs import QueueSpec
+from spae_dask.clusters.supervisor import jobs_replaced
 from spae_dask.errors import ClusterUnavailable, SpaeWarning, warn
 from spae_dask.leftovers import scratch_folder
 from spae_dask.workers import wait_for_worker
+
+LAST_WORDS = 300
+"""Characters of a log that an error shows."""
+
+
+def no_worker(spec: QueueSpec, name: str, cluster: Any, *, hopeless: bool) -> ClusterUnavailable:
+    """The error for it.
+
+    Parameters
+    ----------
+    spec : QueueSpec
+        The queue.
+    name : str
+        Name of the jobs.
+    cluster : JobQueueCluster
+        That submitted them.
+    hopeless : bool
+        True if all of the jobs have ended.
+    """
+    ids = [job.job_id for job in cluster.workers.values() if job.job_id]
+    said = reason(spec.kind, name, ids).rstrip(".")
+    logs = log_folder(spec)
+    words = last_words(logs, name)
+    if hopeless:
+        no_word = f"They left no word in {logs}: perhaps not every node sees that folder, or can write to it."
+        why = f"One of them says: {words}" if words else no_word
+        return ClusterUnavailable(f"all {spec.jobs} {spec.kind} jobs ended before they had a worker: {said}. {why}")
+    says = f", and one of them says: {words}" if words else "."
+    return ClusterUnavailable(
+        f"no worker of {spec.jobs} {spec.kind} jobs appeared within {spec.timeout} seconds: {said}. Give a longer "
+        f"'timeout' in the cluster file, ask for less, or look at 'interface'. Their logs are in {logs}{says}"
+    )
+
+
+def last_words(logs: Path, name: str) -> str:
+    """The end of the youngest log of these jobs that holds anything, on one line; else empty."""
+    found: list[tuple[float, str]] = []
+    with suppress(OSError):
+        for path in logs.glob(f"{name}*"):
+            with suppress(OSError):
+                found.append((path.stat().st_mtime, path.read_bytes()[-LAST_WORDS:].decode(errors="replace")))
+    texts = [" ".join(text.split()) for _, text in sorted(found) if text.strip()]
+    return texts[-1] if texts else ""
+
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+@contextmanager
+def handlers_kept() -> Iterator[None]:
+    """Put back, after a ``with`` block in the main thread, the handlers there were before it."""
+    before = {each: signal.getsignal(each) for each in SIGNALS}
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            for each, handler in before.items():
+                signal.signal(each, handler)
+
 
 with handlers_kept():  # it takes SIGINT for itself
     from dask_jobqueue import LSFCluster, PBSCluster, SGECluster, SLURMCluster

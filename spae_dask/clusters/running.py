@@ -2,10 +2,10 @@
 
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import distributed
-from distributed import Client
+from distributed import Client, Scheduler
 from distributed.core import rpc
 from distributed.security import Security
 from distributed.utils import LoopRunner, sync
@@ -104,3 +104,21 @@ def _no_worker(address: str, seconds: float) -> ClusterUnavailable:
         f"`dask worker {address}`. Dask's setting distributed.scheduler.no-workers-timeout, or 'timeout' in a cluster "
         "file, is how long to wait for them."
     )
+
+
+ANSWER_SECONDS = 10
+"""Longest time, in seconds, that a scheduler may take to answer. The link is left out after that."""
+
+
+def dashboard_link(client: Client) -> str | None:
+    """Address of the dashboard of a client's scheduler; None if it has none, or does not say."""
+    with suppress(Exception):  # whatever is wrong with the scheduler is told by what needs it
+        if client.sync(client._run_on_scheduler, _has_pages, callback_timeout=ANSWER_SECONDS):
+            return str(client.dashboard_link)
+    return None
+
+
+def _has_pages(dask_scheduler: Scheduler) -> bool:
+    """Return True if the scheduler serves bokeh's pages. Without bokeh it serves its health and metrics only."""
+    applications = dask_scheduler.http_application.applications
+    return any(kind.__name__ == "BokehTornado" for each in applications for kind in type(each).__mro__)

@@ -1,10 +1,39 @@
 """Clusters as their files describe them: one model a kind."""
 
+from importlib import import_module
+from types import ModuleType
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from spae_dask.clusters import values
+from spae_dask.errors import InvalidInput
+
+
+def required(module: str, extra: str) -> ModuleType:
+    """A module of this room whose library comes with an extra.
+
+    Parameters
+    ----------
+    module : str
+        Its full name.
+    extra : str
+        The extra.
+
+    Raises
+    ------
+    InvalidInput
+        If that library is not installed.
+    """
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("spae_dask"):
+            raise
+        raise InvalidInput(
+            f'this kind of cluster needs {error.name}, which is not installed: pip install "spae-dask[{extra}]".'
+        ) from error
+
 
 MEMORY_FOR_ROWS = 0.9
 """Share of a job's memory that its workers may use; their parents and libraries take the rest."""

@@ -16,7 +16,7 @@ from spae_dask.blocks import ArrayBlocks, LazyRowBlocks, RowBlocks, asked_of, co
 from spae_dask.errors import InvalidInput, NonFiniteInput
 from spae_dask.maths.encoders.codes import RowEncoder, decode_codes
 from spae_dask.passes.accumulators import NonFinite
-from spae_dask.passes.accumulators.nonfinite import all_finite
+from spae_dask.passes.accumulators.nonfinite import all_finite, refuse_non_finite
 from spae_dask.passes.serial import SerialRunner
 from spae_dask.passes.sweep import read_again
 from spae_dask.storage.masks import ALL, UsualMask
@@ -25,7 +25,6 @@ from spae_dask.storage.sources.sentinel import lazily_marked, with_missing
 from spae_dask.storage.sources.submatrix import chosen_columns
 from spae_dask.storage.tables.columns import choose_columns
 from spae_dask.storage.tables.frames import is_pandas
-from spae_dask.strategies.non_finite import refuse_non_finite
 
 BY_NAME = "those of the fit, by name"
 """Told in place of a mask where data lack that of the fit."""

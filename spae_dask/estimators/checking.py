@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from spae_dask.estimators.layout_notes import layout_notes
-from spae_dask.estimators.planning import plan_passes
+from spae_dask.estimators.planning import layout_notes, plan_passes
 from spae_dask.estimators.runtime import active_client, runner_for
 from spae_dask.flags import flags_checked
 from spae_dask.passes.accumulators import Accumulator, ColumnMoments, Moments, NonFinite, NonFiniteEntries, Together

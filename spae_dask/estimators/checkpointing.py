@@ -16,8 +16,7 @@ from spae_dask.passes.checkpoint import ArrayPart, Checkpoint, digest_of
 from spae_dask.passes.memory import format_nbytes
 from spae_dask.passes.plan import Plan
 from spae_dask.storage.artifacts.fingerprint import fingerprint
-from spae_dask.storage.checkpoints.checkpoint_record import Job, begin_or_resume, remember_parts
-from spae_dask.storage.checkpoints.state_store import States, states_at
+from spae_dask.storage.checkpoints.checkpoint_record import Job, States, begin_or_resume, remember_parts, states_at
 from spae_dask.storage.remote.url_secrets import without_secrets
 from spae_dask.storage.sources.census import Counted
 from spae_dask.storage.sources.dask_blocks import DaskBlocks

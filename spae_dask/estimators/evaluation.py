@@ -11,7 +11,7 @@ from spae_dask.blocks import RowBlocks
 from spae_dask.estimators.applying import open_rows
 from spae_dask.estimators.checkpointing import checkpoint_at, open_checkpoint
 from spae_dask.estimators.fitting import telling_declared, told_of_missing_chunks
-from spae_dask.estimators.layout_notes import layout_notes
+from spae_dask.estimators.planning import layout_notes
 from spae_dask.estimators.runtime import active_client, resources_for, runner_for, with_listing
 from spae_dask.estimators.sparse_encoder import SparseEncoder
 from spae_dask.passes.checkpoint import digest_of

@@ -16,10 +16,10 @@ from spae_dask.estimators.runtime import active_client, runner_for
 from spae_dask.flags import flags_checked
 from spae_dask.maths.encoders.codes import RowEncoder
 from spae_dask.passes.accumulators import CrossProducts, NonFinite, Together
+from spae_dask.passes.accumulators.nonfinite import refuse_non_finite
 from spae_dask.passes.events import Event
 from spae_dask.storage.open import dask_rows, open_matrix
 from spae_dask.strategies.evaluation import Codec
-from spae_dask.strategies.non_finite import refuse_non_finite
 
 
 @lazy_frames

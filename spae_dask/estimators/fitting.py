@@ -30,8 +30,8 @@ from spae_dask.strategies.base import Reports, Strategy
 from spae_dask.strategies.certificate import Certificate
 from spae_dask.strategies.core_summary import CoreSummary
 from spae_dask.strategies.parameters import FitParameters
+from spae_dask.strategies.refit import Settled
 from spae_dask.strategies.sample_estimate import Estimate
-from spae_dask.strategies.settled import Settled
 from spae_dask.strategies.sparse_encoder import FittedEncoder
 from spae_dask.strategies.stream import Streamed
 from spae_dask.strategies.table import STRATEGIES

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 from sklearn.utils.validation import check_is_fitted
 
 from spae_dask.estimators.curves import cheap_curve
-from spae_dask.estimators.results import results_of
+from spae_dask.estimators.record import results_of
 from spae_dask.strategies.path import SparsityPath
 
 if TYPE_CHECKING:

@@ -3,8 +3,11 @@
 from datetime import UTC, datetime
 from typing import Any
 
+from sklearn.utils.validation import check_is_fitted
+
 from spae_dask import __version__
 from spae_dask.passes.plan import Plan
+from spae_dask.report.encoder_results import EncoderResults
 from spae_dask.storage.artifacts.fingerprint import fingerprint
 from spae_dask.storage.open import open_matrix
 from spae_dask.storage.remote.url_secrets import without_secrets
@@ -79,3 +82,27 @@ def _origin(encoder: Any) -> dict[str, Any]:
         "shape": [encoder.n_samples_seen_, encoder.n_features_in_],
         "dtype": "float64",
     }
+
+
+def results_of(encoder: Any) -> EncoderResults:
+    """Results of a ``SparseEncoder`` for reports, fitted here or loaded.
+
+    Raises
+    ------
+    NotFittedError
+        If it is not fitted.
+    """
+    check_is_fitted(encoder)
+    selected = encoder.selected_features_
+    names = getattr(encoder, "feature_names_in_", None)
+    return EncoderResults(
+        certificate=encoder.certificate_,
+        components=encoder.components_[:, selected],
+        selected=selected,
+        names=None if names is None else tuple(str(names[column]) for column in selected),
+        n_features=encoder.n_features_in_,
+        explained=encoder.explained_variance_ratio_,
+        spectrum=encoder.singular_values_,
+        parameters=parameters_of(encoder),
+        provenance=provenance_of(encoder),
+    )

@@ -8,7 +8,7 @@ from spae_dask.blocks import RowBlocks
 from spae_dask.errors import InvalidInput
 from spae_dask.estimators.curves import sizes_of
 from spae_dask.estimators.paths import fit_path
-from spae_dask.estimators.results import results_of
+from spae_dask.estimators.record import results_of
 from spae_dask.estimators.sparse_encoder import SparseEncoder
 from spae_dask.flags import flags_checked
 from spae_dask.storage.artifacts.fingerprint import fingerprint

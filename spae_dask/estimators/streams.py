@@ -14,7 +14,8 @@ from spae_dask.estimators.fitting import telling_declared, warn_of_certificate
 from spae_dask.estimators.planning import plan_stream
 from spae_dask.estimators.runtime import search_report, store_names
 from spae_dask.passes.accumulators import Imputed, NonFinite
-from spae_dask.passes.accumulators.imputed import fill_missing
+from spae_dask.passes.accumulators.nonfinite import refuse_non_finite
+from spae_dask.passes.accumulators.wrapped import fill_missing
 from spae_dask.passes.events import Watcher, ignore
 from spae_dask.passes.online import Feed
 from spae_dask.passes.sweep import read_again, update_by_panels
@@ -22,9 +23,8 @@ from spae_dask.passes.threads import one_blas_thread
 from spae_dask.storage.open import open_matrix
 from spae_dask.storage.sources.sentinel import MissingValue, with_missing
 from spae_dask.strategies.core_summary import CoreSummary, refuse_overflow
-from spae_dask.strategies.non_finite import refuse_non_finite
 from spae_dask.strategies.parameters import FitParameters
-from spae_dask.strategies.settled import Settled
+from spae_dask.strategies.refit import Settled
 from spae_dask.strategies.sparse_encoder import FittedEncoder
 from spae_dask.strategies.stream import Streamed
 from spae_dask.strategies.table import STRATEGIES

@@ -10,9 +10,15 @@ from spae_dask.pipelines.matrices import load_covariance
 from spae_dask.pipelines.work import Result, Work
 from spae_dask.storage.open import open_matrix
 from spae_dask.storage.writing.publish import publish
-from spae_dask.strategies.comparison import ComparisonPoint, Subject, matrix_subject
+from spae_dask.strategies.comparison import (
+    ComparisonPoint,
+    Subject,
+    encoder_records,
+    encoder_table,
+    matrix_subject,
+    point_records,
+)
 from spae_dask.strategies.comparison import compare as compare_methods
-from spae_dask.strategies.comparison_tables import encoder_records, encoder_table, point_records
 from spae_dask.strategies.core_summary import CoreSummary
 from spae_dask.strategies.parameters import FitParameters
 
@@ -21,7 +27,7 @@ def compare(step: Compare, work: Work) -> Result:
     """Run every method on every matrix for every r; write the table, the encoders and the figure."""
     if step.figure:  # first, since the libraries it needs may be missing
         from spae_dask.report.comparison_figure import comparison_figure
-        from spae_dask.report.saving import save_figure
+        from spae_dask.report.figures import save_figure
     subjects = [
         _subject(step, matrix, work.files[("matrix", number, "source")], work)
         for number, matrix in enumerate(step.matrix)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from spae_dask.pipelines import compare_schema, compare_step, data_steps, encoder_steps, report_step, schema
+from spae_dask.pipelines import compare_schema, compare_step, schema, steps
 from spae_dask.pipelines.work import Result, Work
 
 
@@ -27,14 +27,14 @@ class Kind:
 
 KINDS: Mapping[str, Kind] = MappingProxyType(
     {
-        "ingest": Kind(schema.Ingest, data_steps.ingest),
-        "check": Kind(schema.Check, data_steps.check),
-        "plan": Kind(schema.Plan, data_steps.plan),
-        "fit": Kind(schema.Fit, encoder_steps.fit),
-        "transform": Kind(schema.Transform, encoder_steps.transform),
-        "evaluate": Kind(schema.Evaluate, encoder_steps.evaluate),
-        "path": Kind(schema.Path, encoder_steps.path),
-        "report": Kind(schema.Report, report_step.report),
+        "ingest": Kind(schema.Ingest, steps.ingest),
+        "check": Kind(schema.Check, steps.check),
+        "plan": Kind(schema.Plan, steps.plan),
+        "fit": Kind(schema.Fit, steps.fit),
+        "transform": Kind(schema.Transform, steps.transform),
+        "evaluate": Kind(schema.Evaluate, steps.evaluate),
+        "path": Kind(schema.Path, steps.path),
+        "report": Kind(schema.Report, steps.report),
         "compare": Kind(compare_schema.Compare, compare_step.compare),
     }
 )

@@ -1,19 +1,89 @@
 """Runs a pipeline: each step in turn, unless its outputs are there and would come out the same."""
 
+import errno
+import fcntl
+import os
+import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from spae_dask.errors import OutputExists, SpaeError, StorageError
+from spae_dask.passes.memory import format_nbytes
+from spae_dask.passes.plan import Plan
+from spae_dask.pipelines import schema
 from spae_dask.pipelines.kinds import KINDS
-from spae_dask.pipelines.one_run import only_run
 from spae_dask.pipelines.pipeline import Node, Pipeline
 from spae_dask.pipelines.record import Record, begin, finish, read_record, reason_to_run, write_record
-from spae_dask.pipelines.work import Machinery, Result, Work
+from spae_dask.pipelines.steps import imagined_plan
+from spae_dask.pipelines.work import Machinery, Result, Where, Work
 from spae_dask.storage.writing.publish import check_output
+
+NAME = ".spae-run.lock"
+"""Name of the file that a run locks. The process holds the lock, so a file left by a killed run is not locked."""
+
+HELD = (errno.EACCES, errno.EAGAIN)
+"""Errors that mean that another process holds the lock, and no other fault."""
+
+
+@contextmanager
+def only_run(folder: Path) -> Iterator[None]:
+    """Hold the folder while the ``with`` block runs.
+
+    On file systems without locks, or without those that other machines see, it locks nothing and refuses no run.
+
+    Parameters
+    ----------
+    folder : Path
+        Folder of the results, which exists.
+
+    Raises
+    ------
+    StorageError
+        If another process holds it.
+    """
+    file = _held(folder / NAME)
+    try:
+        yield
+    finally:
+        if file is not None:
+            (folder / NAME).unlink(missing_ok=True)  # before it is let go: what is there afterwards is another's
+            os.close(file)
+
+
+def _held(path: Path) -> int | None:
+    """The descriptor of the file, held; None where that cannot be done."""
+    while True:
+        try:
+            file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
+        except OSError:
+            return None  # writing the results will tell
+        try:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            who = os.read(file, 300).decode(errors="replace").strip()
+            os.close(file)
+            if error.errno not in HELD:
+                return None
+            raise StorageError(
+                f"another run is at work in {path.parent}{f' ({who})' if who else ''}. Wait until it has ended, and "
+                "run again: what it has done is not done twice. Or give another folder with --output."
+            ) from error
+        if _is_at(file, path):
+            os.ftruncate(file, 0)
+            os.write(file, f"process {os.getpid()} of {socket.gethostname()}\n".encode())
+            return file
+        os.close(file)  # its holder has ended, and taken it away, between the two calls
+
+
+def _is_at(file: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(file), os.stat(path))
+    except FileNotFoundError:
+        return False
 
 
 @dataclass(frozen=True)
@@ -181,3 +251,68 @@ def _make_folder(folder: Path) -> None:
         raise StorageError(
             f"the folder {folder} cannot be made: {error.strerror}. Give another 'output', or --output."
         ) from error
+
+
+def dry_run(pipeline: Pipeline, where: Where, *, force: bool, tell: Tell) -> None:
+    """Say of every step whether it would run, and plan every fit whose data are there. Writes nothing.
+
+    Parameters
+    ----------
+    pipeline : Pipeline
+        Pipeline to describe.
+    where : Where
+        Execution target of the run.
+    force : bool
+        As for a run.
+    tell : callable
+        Called with the outcome expected of each step.
+
+    Raises
+    ------
+    SpaeError
+        If a step would fail. It is the first such error, raised after all steps were reported. For example, a plan
+        that does not fit raises ``MemoryBudgetExceeded``.
+    """
+    refuse_file(pipeline.output)
+    known: dict[str, str] = {}
+    waits: set[str] = set()
+    first: SpaeError | None = None
+    for node in pipeline.nodes:
+        with naming(pipeline, node):
+            now, last = begin(node, known), read_record(node.record)
+        known[node.step.name] = now.fingerprint
+        reason = "--force" if force else reason_to_run(node, now, last)
+        if reason is not None:
+            waits.add(node.step.name)
+        status = "to skip" if reason is None else "to run"
+        told = outcome_of(node, status, reason or UP_TO_DATE, 0.0 if last is None else last.seconds, {})
+        try:
+            with naming(pipeline, node):
+                if not force:
+                    refuse_foreign(node)
+                if isinstance(node.step, schema.Fit | schema.Plan) and reason is not None:
+                    planned = _planned(node, node.step, where, waits)
+                    told = replace(told, result=planned.document, text=planned.text)
+        except SpaeError as error:
+            first = first or error
+            told = replace(told, result={"refused": str(error)}, text="would be refused, see below")
+        tell(told)
+    if first is not None:
+        raise first
+
+
+def _planned(node: Node, step: schema.Fit | schema.Plan, where: Where, waits: set[str]) -> Result:
+    """The plan of a fit whose data are there."""
+    maker = node.made_by.get(("data",))
+    if maker in waits:
+        return Result(f"no plan yet: its data are made by step {maker}", {})
+    plan = imagined_plan(step, node.files[("data",)], where)
+    return Result(_summary(plan), {"plan": plan.as_dict()})
+
+
+def _summary(plan: Plan) -> str:
+    return (
+        f"reads {format_nbytes(plan.bytes_read)} in {len(plan.passes)} pass(es), holds "
+        f"{format_nbytes(plan.worker_nbytes)} a process above its idle size, of {plan.resources.n_workers} "
+        f"({plan.resources.where}); limit {format_nbytes(plan.resources.memory_limit)}"
+    )

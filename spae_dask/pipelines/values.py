@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import Field, PlainValidator
 
-from spae_dask.storage.writing.codecs import CODECS
+from spae_dask.storage.writing.chunking import CODECS
 from spae_dask.strategies.comparison import COMPARED
 from spae_dask.strategies.parameters import EVALUATIONS, METHODS, PARAMETERS, Choice, Count, Flag, Kind, Number, Numbers
 

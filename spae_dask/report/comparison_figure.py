@@ -2,9 +2,8 @@
 
 from collections.abc import Sequence
 
-from spae_dask.report.extra import missing_library
 from spae_dask.report.figures import styled
-from spae_dask.report.themes import LIGHT, Theme
+from spae_dask.report.themes import LIGHT, Theme, missing_library
 from spae_dask.strategies.comparison import ComparisonPoint
 
 try:

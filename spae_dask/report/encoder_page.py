@@ -1,12 +1,15 @@
 """The page of ``spae report``: loss, features, cost and provenance of an encoder."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from spae_dask.passes.calibration import format_seconds
+from spae_dask.passes.memory import format_nbytes
 from spae_dask.plain_files import in_shell
-from spae_dask.report.cost_section import cost_section
 from spae_dask.report.encoder_axes import (
     MAX_COMPONENTS,
     bounds_of,
@@ -14,11 +17,11 @@ from spae_dask.report.encoder_axes import (
     draw_explained,
     draw_features,
     draw_loss,
+    figure_names,
     percent,
     points_of,
 )
 from spae_dask.report.encoder_results import EncoderResults
-from spae_dask.report.feature_table import features_section
 from spae_dask.report.figures import MAX_LABELLED, MAX_UPRIGHT, lies_flat, styled
 from spae_dask.report.html import (
     Markup,
@@ -34,12 +37,202 @@ from spae_dask.report.html import (
     themed_figure,
 )
 from spae_dask.report.loss_words import headline, loss_facts
-from spae_dask.report.names import figure_names
-from spae_dask.report.record_section import record_section
-from spae_dask.report.reproduce import data_words
+from spae_dask.report.reproduce import data_words, fit_command, python_lines
 from spae_dask.report.sections import components_table, loss_table
 from spae_dask.report.themes import Theme
 from spae_dask.strategies.path import SparsityPath
+
+
+def cost_section(results: EncoderResults) -> Section:
+    """Passes, bytes, memory and time. Encoders of earlier versions, and streams, know less of them."""
+    c = results.certificate
+    planned, measured = (_mapping(results.provenance, name) for name in ("planned", "measured"))
+    passes, sweeps = _list(planned, "passes"), _list(measured, "passes")
+    rows: list[list[Markup | str]] = [
+        [
+            "reads of the data",
+            number(len(passes), f"{len(passes)}") if passes else "",
+            number(c.passes, f"{c.passes:,}"),
+        ],
+        ["read, decoded", _bytes(planned.get("bytes_read")), _bytes(c.bytes_read)],
+        ["time of the passes", _total(passes, "seconds"), _total(sweeps, "seconds")],
+        ["time after them", _seconds(planned.get("finish_seconds")), _rest(measured, sweeps)],
+        ["time in all", _seconds(planned.get("seconds")), _seconds(measured.get("seconds"))],
+        ["memory of a process in a pass, above its idle size", _bytes(planned.get("worker_nbytes")), ""],
+        ["memory of the final linear algebra", _bytes(planned.get("finish_nbytes")), ""],
+        [
+            "memory of the calling process at its peak, libraries and all",
+            "",
+            _bytes(measured.get("peak_nbytes")),
+        ],
+    ]
+    rows = [row for row in rows if any(row[1:])]
+    intro = _intro(results, planned)
+    costs = table("What the fit was planned to take, and took.", ["", "planned", "measured"], rows)
+    return Section("What it took", joined(intro, costs) if intro else costs)
+
+
+def _intro(results: EncoderResults, planned: Mapping[str, Any]) -> Markup:
+    strategy, reason = results.provenance.get("strategy"), planned.get("reason")
+    told = Markup("")
+    if isinstance(strategy, str):
+        why = filled(": {}", reason) if isinstance(reason, str) else ""
+        told = paragraph("Strategy {}{}.", Markup("<code>{}</code>").format(strategy), why)
+    place = planned.get("resources")
+    if isinstance(place, Mapping) and isinstance(place.get("where"), str):
+        limit = _bytes(place.get("memory_limit"))
+        return joined(told, paragraph("It ran on {}, each process limited to {}.", place["where"], limit or "nothing"))
+    return told
+
+
+def _mapping(record: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    found = record.get(name)
+    return found if isinstance(found, Mapping) else {}
+
+
+def _list(record: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
+    found = record.get(name)
+    return [each for each in found if isinstance(each, Mapping)] if isinstance(found, list | tuple) else []
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _bytes(value: Any) -> Markup | str:
+    return number(value, format_nbytes(value)) if _is_number(value) else ""
+
+
+def _seconds(value: Any) -> Markup | str:
+    return number(value, format_seconds(value)) if _is_number(value) else ""
+
+
+def _total(passes: list[Mapping[str, Any]], name: str) -> Markup | str:
+    found = [each[name] for each in passes if _is_number(each.get(name))]
+    return _seconds(sum(found)) if found else ""
+
+
+def _rest(measured: Mapping[str, Any], sweeps: list[Mapping[str, Any]]) -> Markup | str:
+    whole = measured.get("seconds")
+    if whole is None or not _is_number(whole) or not sweeps:
+        return ""
+    return _seconds(max(0.0, whole - sum(each["seconds"] for each in sweeps if _is_number(each.get("seconds")))))
+
+
+FACTS = (
+    ("spae_dask", "version of spae-dask"),
+    ("date", "made"),
+    ("source", "data"),
+    ("data_fingerprint", "fingerprint of the data"),
+    ("strategy", "strategy"),
+    ("seed", "seed"),
+)
+"""Entries of the record that are shown unchanged, with their labels."""
+
+
+def record_section(results: EncoderResults) -> Section:
+    """Provenance, parameters, and the command and lines of Python that make the encoder again."""
+    record, parameters = results.provenance, results.parameters
+    facts: list[tuple[str, Markup | str]] = [
+        (name, str(record[key])) for key, name in FACTS if record.get(key) is not None
+    ]
+    facts += _about_the_data(record)
+    command, version = fit_command(parameters, record), record.get("spae_dask")
+    install = [f'pip install "spae-dask=={version}"'] if isinstance(version, str) else []
+    shell = (
+        paragraph("No command makes it again, since the data were not read from a file or a URL; these lines do:")
+        if command is None
+        else commands([*install, command])
+    )
+    python = joined(
+        *([paragraph("The same in Python:")] if command else []), commands(python_lines(parameters, record))
+    )
+    again = Markup("<h3>To make it again</h3>")
+    same = paragraph(
+        "The same data, parameters and versions, numerical libraries included, give the same bits, however many "
+        "threads, processes or machines there are. The strategy is named because the one that a fit takes by itself "
+        "depends on the memory there is."
+    )
+    source = str(record.get("source"))
+    there = paragraph(
+        "The path is that of the machine of the fit. Elsewhere give your own; the same fingerprint means the same data."
+    )
+    asked = definitions([(name, repr(value)) for name, value in parameters.items()])
+    every = Markup("<details><summary>All parameters of the fit</summary>{}</details>").format(asked)
+    html = joined(definitions(facts), every, again, shell, *([there] if source.startswith("/") else []), python, same)
+    return Section("Where it comes from, and how to make it again", html)
+
+
+def _about_the_data(record: Mapping[str, Any]) -> list[tuple[str, Markup | str]]:
+    facts: list[tuple[str, Markup | str]] = []
+    shape = record.get("shape")
+    if isinstance(shape, list | tuple) and len(shape) == 2:
+        facts.append(("their shape", filled("{} rows, {} features, {}", *_counts(shape), str(record.get("dtype", "")))))
+    constant = record.get("constant_features")
+    if isinstance(constant, list | tuple) and constant:
+        listed = ", ".join(map(str, constant[:20])) + (", ..." if len(constant) > 20 else "")
+        facts.append(("features without variance", f"{len(constant):,}, never used: columns {listed}"))
+    rows = record.get("selected_rows")
+    if isinstance(rows, list | tuple) and rows:
+        listed = ", ".join(map(str, rows[:20])) + (", ..." if len(rows) > 20 else "")
+        facts.append(("rows the decoder is made of", f"{len(rows):,}: rows {listed}"))
+    return facts
+
+
+def _counts(shape: Any) -> tuple[str, str]:
+    first, second = (f"{each:,}" if isinstance(each, int) else str(each) for each in shape)
+    return first, second
+
+
+MAX_COLUMNS = 12
+"""Components that have a column of their own; of more, the loadings that are not zero are listed in one."""
+
+MAX_ROWS = 5000
+"""Features listed; a browser takes seconds over many more."""
+
+
+def features_section(results: EncoderResults) -> Section:
+    """All selected features, those of the largest share first."""
+    k, m = results.components.shape
+    order = np.argsort(-results.shares, kind="stable")[:MAX_ROWS]
+    wide = k <= MAX_COLUMNS
+    head = ["feature", "column", "share", *([f"component {j + 1}" for j in range(k)] if wide else ["loadings"])]
+    loadings = _in_columns if wide else _in_one
+    rows = [
+        [
+            results.labels[place],
+            number(results.selected[place], f"{results.selected[place]}"),
+            number(results.shares[place], f"{results.shares[place]:.2%}"),
+            *loadings(results.components[:, place]),
+        ]
+        for place in order
+    ]
+    named = "" if results.names is not None else " The data had no names, so features are called by their columns."
+    intro = paragraph(
+        "Encoding a row takes these {} of its {} features and no others. A loading is what a feature counts in a "
+        "component, once the mean has been taken off{}; an empty cell is exactly zero. The share is the feature's part "
+        "of all squared loadings, each component weighing what it explains. Columns are counted from 0.{}",
+        number(m, f"{m:,}"),
+        f"{results.n_features:,}",
+        " and the feature divided by its standard deviation" if results.parameters.get("scale") else "",
+        named,
+    )
+    if not m:
+        return Section("The features it uses", paragraph("None: the data hold nothing to encode."))
+    cut = "" if m <= MAX_ROWS else filled(" The {:,} of the largest share are listed.", MAX_ROWS)
+    caption = filled("Features and their loadings, the largest share first.{}", cut)
+    return Section("The features it uses", joined(intro, table(caption, head, rows, sortable=True)))
+
+
+def _in_columns(loadings: np.ndarray) -> list[Markup | str]:
+    return [number(each, f"{each:.4f}") if each else "" for each in loadings]
+
+
+def _in_one(loadings: np.ndarray) -> list[Markup | str]:
+    used = np.flatnonzero(loadings)
+    told = (filled("{}: {}", j + 1, number(loadings[j], f"{loadings[j]:.4f}")) for j in used)
+    return [Markup(", ").join(told)]
+
 
 Draw = Callable[[Axes, Theme], None]
 

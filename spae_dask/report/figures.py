@@ -3,13 +3,14 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from spae_dask.report.extra import missing_library
-from spae_dask.report.themes import LIGHT, Theme
+from spae_dask.report.themes import LIGHT, Theme, missing_library
+from spae_dask.storage.writing.publish import publish
 
 try:
     from matplotlib import rc_context
@@ -284,3 +285,22 @@ def _draw_edges(axes: Axes, mask: npt.NDArray[np.bool_], theme: Theme) -> None:
     along = np.stack([column - 0.5, column + 0.5, gap]), np.stack([row + 0.5, row + 0.5, gap])
     x, y = (np.concatenate([a.ravel("F"), b.ravel("F")]) for a, b in zip(across, along, strict=True))
     axes.plot(x, y, color=theme.pca, lw=1.1, scalex=False, scaley=False, label="outline")
+
+
+def save_figure(figure: Any, path: str | Path, *, overwrite: bool, theme: Theme = LIGHT) -> None:
+    """Write a matplotlib figure in the format that the path ends in.
+
+    Parameters
+    ----------
+    figure : Figure
+        Figure made with the same theme.
+    path : str or Path
+        File to write; ends in ``.png`` or ``.svg``.
+    overwrite : bool
+        True to replace a file at that path.
+    theme : Theme
+        Colours.
+    """
+    kind = str(path).rpartition(".")[2]
+    with publish(path, overwrite=overwrite) as work, styled(theme):
+        figure.savefig(work, format=kind, dpi=150, metadata={"Date": None} if kind == "svg" else None)

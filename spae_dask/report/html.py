@@ -15,9 +15,8 @@ from typing import Any, LiteralString
 import numpy as np
 import numpy.typing as npt
 
-from spae_dask.report.extra import missing_library
 from spae_dask.report.figures import styled
-from spae_dask.report.themes import DARK, LIGHT, Theme
+from spae_dask.report.themes import DARK, LIGHT, Theme, missing_library
 
 try:
     from jinja2 import Environment, StrictUndefined

@@ -1,8 +1,7 @@
 """Loss against sparsity, one line for each number of components."""
 
-from spae_dask.report.extra import missing_library
 from spae_dask.report.figures import styled
-from spae_dask.report.themes import LIGHT, Theme
+from spae_dask.report.themes import LIGHT, Theme, missing_library
 from spae_dask.strategies.path import SparsityPath
 
 try:

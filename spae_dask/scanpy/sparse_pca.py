@@ -1,22 +1,144 @@
 """One call: fit on the matrix of an AnnData object, and write codes, encoder and certificate into it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
-from spae_dask.errors import InvalidInput
+from spae_dask.blocks import LazyRowBlocks, RowBlocks
+from spae_dask.errors import InvalidInput, OutputExists
+from spae_dask.estimators.applying import encode_rows
 from spae_dask.estimators.sparse_encoder import SparseEncoder
 from spae_dask.flags import flags_checked
 from spae_dask.passes.events import Event
-from spae_dask.scanpy.genes import DefaultMask, Mask, chosen_genes
-from spae_dask.scanpy.results import codes_of, summary_of
-from spae_dask.scanpy.targets import check_target, float_type, keys_of, refuse_existing
-from spae_dask.storage.masks import ALL
-from spae_dask.storage.open import open_matrix
+from spae_dask.storage.masks import ALL, DEFAULT, checked_mask, find_mask
+from spae_dask.storage.open import is_anndata, open_matrix
 from spae_dask.storage.sources.submatrix import chosen_columns
+from spae_dask.strategies.certificate import LEADING
 from spae_dask.strategies.parameters import takes_parameters
+
+
+class DefaultMask(Enum):
+    """The mask that is used if none is given: this column of ``var``, if it is there."""
+
+    HIGHLY_VARIABLE = DEFAULT.removeprefix("var/")
+
+
+Mask: TypeAlias = "str | npt.NDArray[np.bool_] | DefaultMask | None"
+
+ADVICE = "or mask_var=None to use all of them"
+
+
+def chosen_genes(adata: Any, mask_var: Mask) -> tuple[npt.NDArray[np.bool_] | None, str | None]:
+    """The mask (d,), None for all genes, and the column of ``var`` it was, if it was one."""
+    if mask_var is None:
+        return None, None
+    if not isinstance(mask_var, str | DefaultMask):
+        return checked_mask(mask_var, adata.n_vars, "the mask", ADVICE), None
+    asked = None if isinstance(mask_var, DefaultMask) else f"var/{mask_var}"
+    var, d = adata.var, adata.n_vars
+    found = find_mask(asked, "var", list(var.columns), lambda name: var[name], d, "adata", ADVICE)
+    return (None, None) if found is None else (found.chosen, found.name.removeprefix("var/"))
+
+
+TOLD = (
+    *LEADING,
+    *("loss", "pca_loss", "loss_kind", "pca_loss_kind", "loss_error", "total", "bound", "theorem"),
+    *("loss_lower", "loss_upper", "pca_loss_lower", "pca_loss_upper", "ratio_lower", "ratio_upper"),
+    *("combined_nonzero", "passes", "bytes_read", "target_met"),
+)
+"""Fields of a certificate that are copied to ``uns``."""
+
+ELSEWHERE = ("center", "memory_limit", "checkpoint", "progress", "random_state")
+"""Parameters that concern the machine of the fit, or that are recorded under scanpy's names."""
+
+
+def codes_of(encoder: SparseEncoder, source: RowBlocks, dtype: np.dtype[Any]) -> Any:
+    """Codes (n, k) of all rows: lazy for dask arrays, else computed where the fit was."""
+    rows = encoder.row_encoder()
+    if source.in_process:
+        blocks = [rows.encode(source.read(number), start) for number, start in enumerate(source.bounds[:-1])]
+        return np.concatenate(blocks).astype(dtype, copy=False)
+    codes = encode_rows(source, rows).astype(dtype)
+    return codes if isinstance(source, LazyRowBlocks) else codes.compute()
+
+
+def summary_of(encoder: SparseEncoder, params: dict[str, Any]) -> dict[str, Any]:
+    """Make the entries of ``uns``, of types that h5ad and Zarr files store; unknown values are left out."""
+    certificate, n = encoder.certificate_, encoder.n_samples_seen_
+    asked = {name: value for name, value in encoder.get_params().items() if name not in ELSEWHERE}
+    curve = encoder.curve()
+    summary = {
+        **{name: getattr(certificate, name) for name in TOLD},
+        "params": {**params, **asked, "random_state": encoder.seed_},
+        "n_nonzero": (encoder.components_ != 0).sum(axis=1),
+        "variance": encoder.explained_variance_ratio_ * certificate.total / max(1, n - 1),
+        "variance_ratio": encoder.explained_variance_ratio_,
+        "curve": None if curve is None else _columns(curve.records()),
+    }
+    kept: dict[str, Any] = _storable(summary)
+    return kept
+
+
+def _columns(records: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The fields of some records that all of them have, as arrays."""
+    known = [name for name in records[0] if all(record[name] is not None for record in records)]
+    return {name: np.asarray([record[name] for record in records]) for name in known}
+
+
+def _storable(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _storable(each) for name, each in value.items() if each is not None}
+    return np.asarray(value) if isinstance(value, list | tuple) else value
+
+
+def check_target(adata: Any, copy: bool) -> None:
+    """Refuse what results cannot be written to, before anything is read."""
+    if not is_anndata(adata):
+        raise InvalidInput(
+            f"sparse_pca was given an object of type {type(adata).__name__}, and writes its results into AnnData "
+            "objects. For other matrices use SparseEncoder(n_components=..., n_nonzero=...).fit_transform(x); open "
+            "files with anndata.read_h5ad(path, backed='r')."
+        )
+    if adata.isbacked and (copy or adata.is_view):
+        what = "a view of a backed object cannot hold results" if adata.is_view else "copy=True needs X in memory"
+        raise InvalidInput(
+            f"the AnnData object is backed by {adata.filename}, and {what}. Take it into memory with "
+            "adata.to_memory(), use mask_var for a choice of genes, or write the results into the object itself."
+        )
+
+
+def keys_of(key_added: str | None) -> dict[str, str]:
+    """Names of the results by the slot they go to."""
+    if key_added is None:
+        return {"obsm": "X_spae", "varm": "spae", "uns": "spae", "var": "spae_selected"}
+    if not isinstance(key_added, str) or not key_added or "/" in key_added:
+        raise InvalidInput(f"key_added={key_added!r} is not allowed: give a name without slashes, such as 'spae_hvg'.")
+    return {"obsm": key_added, "varm": key_added, "uns": key_added, "var": f"{key_added}_selected"}
+
+
+def refuse_existing(adata: Any, keys: dict[str, str]) -> None:
+    """Refuse names that something has."""
+    there = [f"{slot}[{key!r}]" for slot, key in keys.items() if key in getattr(adata, slot)]
+    if there:
+        raise OutputExists(
+            f"adata.{', adata.'.join(there)} exist{'s' if len(there) == 1 else ''}. Give overwrite=True to replace it, "
+            "or key_added=... for results beside it."
+        )
+
+
+def float_type(dtype: Any) -> np.dtype[Any]:
+    """The type that codes are wanted in."""
+    try:
+        wanted: np.dtype[Any] | None = np.dtype(dtype)
+    except TypeError:
+        wanted = None
+    if wanted is None or wanted.name not in ("float32", "float64"):
+        raise InvalidInput(f"dtype={dtype!r} is not allowed for codes: give 'float32' or 'float64'.")
+    return wanted
 
 
 @flags_checked

@@ -34,7 +34,7 @@ from zarr.core.buffer import Buffer
 from zarr.core.codec_pipeline import BatchedCodecPipeline
 from zarr.core.metadata import ArrayV2Metadata
 
-from spae_dask.storage.odd_files import EXTRA_SHARE, INNER_NBYTES
+from spae_dask.storage.checks import EXTRA_SHARE, INNER_NBYTES
 
 LEAST_NBYTES = 1 << 18
 """Bytes that any chunk may unpack to: two blocks of zstd, and headers of codecs."""

@@ -12,8 +12,8 @@ import numpy as np
 from spae_dask.blocks import RowBlocks
 from spae_dask.errors import InvalidInput, NotFound
 from spae_dask.storage.bounded import bounded
+from spae_dask.storage.checks import refuse_code
 from spae_dask.storage.masks import Mask, find_mask, refuse_mask, under_mask
-from spae_dask.storage.no_code import refuse_code
 from spae_dask.storage.sources.csr_blocks import open_csr, shape_of
 
 SPARSE = ("csr_matrix", "csc_matrix")

@@ -10,8 +10,8 @@ from typing import Any
 from spae_dask.blocks import RowBlocks
 from spae_dask.errors import InvalidInput, NotFound, SpaeError, StorageError
 from spae_dask.plain_files import beside
+from spae_dask.storage.checks import refuse_code
 from spae_dask.storage.masks import refuse_mask, under_mask
-from spae_dask.storage.no_code import refuse_code
 from spae_dask.storage.readable import STORED, check_blocks, check_objects, check_two_dimensional
 from spae_dask.storage.remote.address import Address
 
@@ -84,7 +84,7 @@ def open_address(address: Address, array: str | None, mask: str | None = None, *
 
 
 def _open_zarr_path(path: str, array: str | None, mask: str | None, *, decode: bool) -> RowBlocks:
-    from spae_dask.storage.odd_files import refuse_odd_metadata
+    from spae_dask.storage.checks import refuse_odd_metadata
 
     where = path if "://" in path else str(Path(path).resolve())
     if "://" not in path and not Path(where).exists():

@@ -22,6 +22,7 @@ from spae_dask.passes.accumulators import (
     WholeRows,
 )
 from spae_dask.passes.accumulators.base import RunPass
+from spae_dask.passes.accumulators.nonfinite import refuse_infinite, refuse_non_finite
 from spae_dask.passes.memory import TASK_OVERHEAD
 from spae_dask.passes.online import Feed
 from spae_dask.passes.plan import Finish
@@ -43,7 +44,6 @@ from spae_dask.strategies.certificate import Certificate
 from spae_dask.strategies.core_summary import CoreSummary, Floats, summarize
 from spae_dask.strategies.doubly_sparse import choose_rows, rows_recipe
 from spae_dask.strategies.methods import Report
-from spae_dask.strategies.non_finite import refuse_infinite, refuse_non_finite
 from spae_dask.strategies.parameters import FitParameters
 from spae_dask.strategies.sparse_encoder import encode_core, measured_if_fragile
 

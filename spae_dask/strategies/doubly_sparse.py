@@ -17,8 +17,7 @@ from spae_dask.passes.accumulators.base import RunPass
 from spae_dask.strategies.certify import certify, pair_loss
 from spae_dask.strategies.core_summary import CoreSummary, Floats
 from spae_dask.strategies.parameters import FitParameters
-from spae_dask.strategies.smallest import loss_target, smallest_within
-from spae_dask.strategies.sparse_encoder import FittedEncoder, padded
+from spae_dask.strategies.sparse_encoder import FittedEncoder, loss_target, padded, smallest_within
 from spae_dask.strategies.theory import target_of
 
 Places = npt.NDArray[np.intp]

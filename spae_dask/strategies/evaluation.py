@@ -19,12 +19,12 @@ from spae_dask.passes.accumulators import (
     Together,
 )
 from spae_dask.passes.accumulators.base import RunPass
+from spae_dask.passes.accumulators.nonfinite import refuse_non_finite
 from spae_dask.passes.accumulators.shift import in_two_floats
 from spae_dask.strategies.certificate import Certificate
 from spae_dask.strategies.certify import certify, certify_between, measured_on_rows
 from spae_dask.strategies.core import core_named
 from spae_dask.strategies.core_summary import Floats, summary_about
-from spae_dask.strategies.non_finite import refuse_non_finite
 from spae_dask.strategies.rounding import Rounding
 
 MEASURED = "measured on the data given; no theorem is involved"

@@ -73,7 +73,7 @@ from spae_dask.strategies.certify import better_decoder, certify_between
 from spae_dask.strategies.core import means_recipe
 from spae_dask.strategies.core_summary import Floats
 from spae_dask.strategies.parameters import FitParameters
-from spae_dask.strategies.settled import loss_from_products
+from spae_dask.strategies.refit import loss_from_products
 from spae_dask.strategies.sketched import Columns, Sketched, SketchSizes, read_sketch, sketch_recipe
 from spae_dask.strategies.sparse_encoder import FittedEncoder, measured_if_fragile, padded
 from spae_dask.strategies.theory import in_expectation

@@ -10,7 +10,7 @@ from spae_dask.maths.linalg.loss import encoder_loss
 from spae_dask.strategies.core_summary import CoreSummary, Floats
 from spae_dask.strategies.methods import Report
 from spae_dask.strategies.parameters import FitParameters
-from spae_dask.strategies.settled import Settled
+from spae_dask.strategies.refit import Settled
 from spae_dask.strategies.sparse_encoder import FittedEncoder, encode_core
 from spae_dask.strategies.stream import Streamed
 

@@ -29,6 +29,7 @@ from spae_dask.passes.accumulators import (
     UnitSums,
 )
 from spae_dask.passes.accumulators.base import State
+from spae_dask.passes.accumulators.nonfinite import refuse_non_finite
 from spae_dask.passes.plan import Finish
 from spae_dask.strategies.base import (
     CORE_SECONDS,
@@ -48,18 +49,18 @@ from spae_dask.strategies.base import (
 from spae_dask.strategies.core import CORES, core_for, core_recipe
 from spae_dask.strategies.core_summary import CoreSummary, Floats, summarize
 from spae_dask.strategies.methods import Report
-from spae_dask.strategies.non_finite import refuse_non_finite
 from spae_dask.strategies.parameters import FitParameters
 from spae_dask.strategies.sample_estimate import (
     CONFIDENCE,
     MOST_UNITS,
+    Draw,
     Estimate,
+    Unlikeness,
     certified_again,
     estimate,
     losses_of,
     weighted_core,
 )
-from spae_dask.strategies.sampling_error import Draw, Unlikeness
 from spae_dask.strategies.sparse_encoder import FittedEncoder, encode_core
 
 Ints = npt.NDArray[np.int64]

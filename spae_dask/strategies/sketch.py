@@ -35,11 +35,11 @@ from spae_dask.strategies.base import (
     refuse_no_candidates,
     searched,
 )
+from spae_dask.strategies.candidate_set import POOL, propose
 from spae_dask.strategies.core import means_recipe
 from spae_dask.strategies.methods import Report
 from spae_dask.strategies.parameters import FitParameters
-from spae_dask.strategies.proposal import POOL, propose
-from spae_dask.strategies.settled import Settled, settle
+from spae_dask.strategies.refit import Settled, settle
 from spae_dask.strategies.sketched import SketchSizes, read_sketch, sketch_recipe
 from spae_dask.strategies.sparse_encoder import FittedEncoder, measured_if_fragile
 

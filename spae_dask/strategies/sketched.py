@@ -18,10 +18,10 @@ from spae_dask.passes.accumulators import (
     Together,
 )
 from spae_dask.passes.accumulators.base import RunPass
+from spae_dask.passes.accumulators.nonfinite import refuse_non_finite
 from spae_dask.passes.accumulators.shift import SMALLEST_SQUARE, step_between, vanishing
 from spae_dask.strategies.core import missing_fill
 from spae_dask.strategies.core_summary import Floats, constant_columns, refuse_overflow
-from spae_dask.strategies.non_finite import refuse_non_finite
 from spae_dask.strategies.rounding import Rounding
 
 Columns = npt.NDArray[np.intp]

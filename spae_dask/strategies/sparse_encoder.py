@@ -1,13 +1,14 @@
 """Choose columns on a core, build the encoder and certify it."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from spae_dask.maths.encoders.orthonormal import orthonormalize
-from spae_dask.maths.linalg.loss import encoder_loss, sequential_explained
-from spae_dask.maths.linalg.spectral import pca_loss
+from spae_dask.maths.linalg.loss import encoder_loss, rounding_error, sequential_explained, total_variance
+from spae_dask.maths.linalg.spectral import pca_loss, right_singular
 from spae_dask.passes.accumulators import Imputed, Residual, ResidualSums
 from spae_dask.passes.accumulators.base import RunPass
 from spae_dask.strategies.certificate import Certificate, symmetric_bounds
@@ -16,8 +17,56 @@ from spae_dask.strategies.core_summary import CoreSummary, Floats
 from spae_dask.strategies.methods import METHODS, Encoded, Report, Search
 from spae_dask.strategies.parameters import SHARED, FitParameters
 from spae_dask.strategies.rounding import Rounding
-from spae_dask.strategies.smallest import loss_target, smallest_r
 from spae_dask.strategies.theory import target_of
+
+
+def loss_target(core: Floats, params: FitParameters) -> float:
+    """Largest loss that meets the target of a fit, plus rounding."""
+    total = total_variance(core)
+    wanted = params.allowed_loss(pca_loss(right_singular(core, 0)[0], params.n_components), total)
+    return wanted + rounding_error(wanted, total)
+
+
+def smallest_r(core: Floats, k: int, target: float, encode: Callable[[int], Floats], floor: int | None = None) -> int:
+    """Find a small r such that the encoder of r nonzeros loses at most ``target``.
+
+    Parameters
+    ----------
+    core : ndarray (m, d)
+        Core of X.
+    k : int
+        Components.
+    target : float
+        Largest loss allowed.
+    encode : callable
+        Function from r to an encoder H (d, k) with at most r nonzeros a column.
+    floor : int, optional
+        Fewest nonzeros worth a try; k if not given, as where all components share their columns.
+
+    Returns
+    -------
+    int
+        Number r, at least ``floor``, or the number of nonzero columns if that is smaller; so many are always enough.
+    """
+    available = max(1, int(np.count_nonzero(core.any(axis=0))))
+    least = min(k if floor is None else floor, available)
+    return smallest_within(target, lambda r: encoder_loss(core, encode(r)), least, available)
+
+
+def smallest_within(target: float, loss: Callable[[int], float], least: int, most: int) -> int:
+    """A small r from ``least`` to ``most`` whose loss is at most ``target``; ``most`` if none is seen."""
+    too_few, enough = 0, least
+    while enough < most and loss(enough) > target:
+        too_few, enough = enough, min(2 * enough, most)
+    too_few = max(too_few, least - 1)
+    while enough - too_few > 1:
+        middle = (too_few + enough) // 2
+        if loss(middle) <= target:
+            enough = middle
+        else:
+            too_few = middle
+    return enough
+
 
 FRAGILE = 4.0
 """An encoder is fragile if rounding may move its loss by this many times as much as it may move that of any PCA."""

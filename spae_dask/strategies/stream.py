@@ -44,12 +44,12 @@ from spae_dask.strategies.base import (
     refuse_no_candidates,
     searched,
 )
+from spae_dask.strategies.candidate_set import POOL, propose
 from spae_dask.strategies.certificate import Certificate
 from spae_dask.strategies.core_summary import Floats
 from spae_dask.strategies.methods import Report
 from spae_dask.strategies.parameters import FitParameters
-from spae_dask.strategies.proposal import POOL, propose
-from spae_dask.strategies.settled import Settled, settle
+from spae_dask.strategies.refit import Settled, settle
 from spae_dask.strategies.sketched import Sketched, SketchSizes, read_sketch, sketch_recipe
 from spae_dask.strategies.sparse_encoder import FittedEncoder
 

@@ -18,10 +18,9 @@ from spae_dask.storage.grids.grid_layout import layout_of
 from spae_dask.storage.grids.xarray_blocks import rows_of
 from spae_dask.strategies.certificate import Certificate
 from spae_dask.strategies.parameters import takes_parameters
-from spae_dask.xarray.applying import data_of, scores_of, share_explained
+from spae_dask.xarray.applying import data_of, named_error, scores_of, share_explained
 from spae_dask.xarray.columns import find_columns, mask_on
 from spae_dask.xarray.fitted_grid import FittedGrid
-from spae_dask.xarray.naming import named_error
 from spae_dask.xarray.saved import load_grid_encoder, save_grid_encoder
 from spae_dask.xarray.weights import weights_on
 

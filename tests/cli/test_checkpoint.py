@@ -18,7 +18,7 @@ import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spae_dask.cli.fit_given import FitGiven
+from spae_dask.cli.fit import FitGiven
 from spae_dask.cli.fit_part import command_of_finish, command_of_parts
 from spae_dask.cli.main import main
 from spae_dask.cli.options.groups import gathered, options_of
@@ -319,7 +319,7 @@ def test_a_step_of_a_pipeline_that_was_killed_goes_on_and_one_that_changed_begin
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("spae_dask.pipelines.encoder_steps.save_encoder", killed)
+        patch.setattr("spae_dask.pipelines.steps.save_encoder", killed)
         assert spae("run", pipeline).code == 130
     assert (tmp_path / "out" / "enc.checkpoint" / "checkpoint.json").exists()
     again = spae("run", pipeline)
@@ -327,7 +327,7 @@ def test_a_step_of_a_pipeline_that_was_killed_goes_on_and_one_that_changed_begin
     assert "resumed: 1 of 1 spans already done" in again.err
     assert not (tmp_path / "out" / "enc.checkpoint").exists()
     with monkeypatch.context() as patch:
-        patch.setattr("spae_dask.pipelines.encoder_steps.save_encoder", killed)
+        patch.setattr("spae_dask.pipelines.steps.save_encoder", killed)
         assert spae("run", pipeline, "--force").code == 130
     pipeline.write_text('output = "out"\n' + text.format(5))
     changed = spae("run", pipeline)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from spae_dask import patience
-from spae_dask.storage.checkpoints.state_store import states_at
+from spae_dask.storage.checkpoints.checkpoint_record import states_at
 from tests.cli.conftest import K, Outcome, R, planted, write_zarr
 from tests.s3_service import KEY, SECRET, flaky_proxy
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from spae_dask import load_encoder
-from spae_dask.cli.demo_folder import FILES, MARKER, STORES, prepare
+from spae_dask.cli.demo_commands import FILES, MARKER, STORES, prepare
 from spae_dask.cli.main import main
 from spae_dask.datasets.indian_pines import checkerboard, load_indian_pines
 from spae_dask.errors import OutputExists, StorageError

@@ -10,7 +10,7 @@ from typer.main import get_command
 
 import spae_dask
 from spae_dask.cli import fit, main
-from spae_dask.cli.options import panels
+from spae_dask.cli.options import groups as panels
 
 
 @pytest.mark.parametrize("verb", list(main.VERBS))

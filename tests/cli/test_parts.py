@@ -14,7 +14,7 @@ import scipy.sparse as sp
 import zarr
 
 from spae_dask.passes import spans
-from spae_dask.storage.checkpoints.state_store import LocalStates
+from spae_dask.storage.checkpoints.checkpoint_record import LocalStates
 from spae_dask.storage.sources import h5_arrays, h5_blocks, zarr_blocks
 from spae_dask.storage.sources.csr_blocks import CsrBlocks
 from spae_dask.storage.tables import tabular_blocks

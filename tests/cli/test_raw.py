@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import zarr
 
-from spae_dask.cli.fit_words import fit_words
 from spae_dask.cli.main import VERBS
+from spae_dask.cli.submitting import fit_words
 from spae_dask.pipelines.schema import Fit
 from tests.cli.conftest import write_zarr
 from tests.cli.test_exit_codes import failed

@@ -7,11 +7,11 @@ from enum import Enum
 import pytest
 from typer.main import get_command
 
-from spae_dask.cli.fit_given import FitGiven
-from spae_dask.cli.fit_words import fit_words
+from spae_dask.cli.fit import FitGiven
 from spae_dask.cli.main import VERBS, app
 from spae_dask.cli.options.data import columns_of
 from spae_dask.cli.options.groups import gathered
+from spae_dask.cli.submitting import fit_words
 from spae_dask.pipelines.kinds import KINDS
 from spae_dask.pipelines.schema import Fit
 from spae_dask.plain_files import listed

@@ -16,7 +16,7 @@ import zarr
 
 from benchmarks.slurm_lab import missing, running_lab
 from spae_dask.cli.main import main
-from spae_dask.clusters.extra import required
+from spae_dask.clusters.specs import required
 from spae_dask.errors import InvalidInput
 from tests.cli.conftest import write_zarr
 

@@ -13,10 +13,11 @@ import pytest
 import zarr
 
 from spae_dask.cli.main import main
-from spae_dask.clusters import dashboards, local, queue
-from spae_dask.clusters.dashboards import dashboard_link
+from spae_dask.clusters import local, queue
+from spae_dask.clusters import running as dashboards
 from spae_dask.clusters.kubernetes_manifest import cluster_spec
 from spae_dask.clusters.kubernetes_spec import KubernetesSpec
+from spae_dask.clusters.running import dashboard_link
 from spae_dask.clusters.specs import MpiSpec, QueueSpec
 from spae_dask.errors import InvalidInput, SpaeWarning, StorageError
 from tests.clusters.conftest import listening, loaded_mpi

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from spae_dask.clusters.handlers import handlers_kept
+from spae_dask.clusters.queue import handlers_kept
 
 IMPORTED = """
 import signal

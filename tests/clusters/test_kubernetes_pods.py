@@ -2,7 +2,7 @@
 
 import pytest
 
-from spae_dask.clusters.kubernetes_pods import is_hopeless, is_ready, troubles
+from spae_dask.clusters.kubernetes import is_hopeless, is_ready, troubles
 
 UNSCHEDULABLE = {
     "type": "PodScheduled",

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from spae_dask.clusters.questions import NOTHING, check_taken, grid_engine_reasons, reason, remove_all
+from spae_dask.clusters.queue_commands import NOTHING, check_taken, grid_engine_reasons, reason, remove_all
 from spae_dask.errors import ClusterUnavailable
 
 DISABLED = """==============================================================

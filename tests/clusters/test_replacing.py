@@ -5,8 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from spae_dask.clusters import replacing
-from spae_dask.clusters.replacing import Replacing
+from spae_dask.clusters import supervisor as replacing
+from spae_dask.clusters.supervisor import Replacing
 from spae_dask.errors import ClusterUnavailable
 
 

@@ -2,7 +2,7 @@
 
 import time
 
-from spae_dask.clusters.wakefulness import kept_awake
+from spae_dask.clusters.kubernetes import kept_awake
 from tests.clusters.conftest import wait_until
 
 

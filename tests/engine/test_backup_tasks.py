@@ -32,7 +32,7 @@ from spae_dask.passes.checkpoint import Checkpoint
 from spae_dask.passes.events import Event, RowsDone, RunAgain
 from spae_dask.passes.serial import SerialRunner
 from spae_dask.passes.spans import Span, cut_spans
-from spae_dask.storage.checkpoints.state_store import LocalStates
+from spae_dask.storage.checkpoints.checkpoint_record import LocalStates
 from spae_dask.storage.sources.dask_blocks import DaskBlocks
 from spae_dask.storage.sources.zarr_blocks import ZarrBlocks
 from tests.dask_processes import DaskProcesses, end

@@ -18,9 +18,9 @@ from spae_dask.estimators.parts import PartDone, fit_part
 from spae_dask.passes import spans
 from spae_dask.passes.checkpoint import ArrayPart, PassIncomplete
 from spae_dask.storage.checkpoints import checkpoint_record
+from spae_dask.storage.checkpoints.checkpoint_record import LocalStates
 from spae_dask.storage.checkpoints.checkpoint_removal import remove_checkpoint
 from spae_dask.storage.checkpoints.checkpoint_summary import summarize
-from spae_dask.storage.checkpoints.state_store import LocalStates
 from tests.estimators.sources import Watched, spread
 
 N, D, ROWS = 540, 7, 30

@@ -15,7 +15,7 @@ from zarr.storage import MemoryStore
 from spae_dask import plan
 from spae_dask.blocks import StoredEntries
 from spae_dask.errors import MemoryBudgetExceeded
-from spae_dask.estimators.layout_notes import layout_notes
+from spae_dask.estimators.planning import layout_notes
 from spae_dask.passes.memory import usable
 from spae_dask.passes.plan import Alternative, Resources
 from spae_dask.storage.open import open_matrix

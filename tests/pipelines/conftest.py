@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spae_dask.pipelines.dry_run import dry_run
 from spae_dask.pipelines.pipeline import read_pipeline
-from spae_dask.pipelines.runner import Outcome, run_pipeline
+from spae_dask.pipelines.runner import Outcome, dry_run, run_pipeline
 from spae_dask.pipelines.work import Machinery
 
 

@@ -3,8 +3,8 @@
 import pytest
 
 from spae_dask.errors import InvalidInput, MemoryBudgetExceeded, OutputExists
-from spae_dask.pipelines.dry_run import dry_run
 from spae_dask.pipelines.pipeline import read_pipeline
+from spae_dask.pipelines.runner import dry_run
 from tests.pipelines.conftest import InProcess
 from tests.pipelines.test_rerun import CHAIN, STEPS
 

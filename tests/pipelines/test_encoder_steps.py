@@ -113,7 +113,7 @@ def die_before_writing(folder, monkeypatch, kind):
         raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr(f"spae_dask.pipelines.encoder_steps.{SWEEPS[kind][0]}", die)
+        patch.setattr(f"spae_dask.pipelines.steps.{SWEEPS[kind][0]}", die)
         with pytest.raises(Killed):
             folder.run()
 

@@ -11,12 +11,12 @@ import pytest
 
 from spae_dask.cli.main import main
 from spae_dask.errors import StorageError
-from spae_dask.pipelines.one_run import NAME, only_run
+from spae_dask.pipelines.runner import NAME, only_run
 
 HOLD = """
 import sys
 from pathlib import Path
-from spae_dask.pipelines.one_run import only_run
+from spae_dask.pipelines.runner import only_run
 with only_run(Path(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.readline()

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from spae_dask.report.comparison_figure import SMALLEST_PERCENT, STYLES, comparison_figure
-from spae_dask.report.figures import contrast
-from spae_dask.report.saving import save_figure
+from spae_dask.report.figures import contrast, save_figure
 from spae_dask.strategies.comparison import ComparisonPoint
 
 

@@ -6,12 +6,9 @@ import re
 import numpy as np
 import pytest
 
-from spae_dask.report.cost_section import cost_section
-from spae_dask.report.encoder_page import encoder_page
-from spae_dask.report.feature_table import MAX_COLUMNS, features_section
+from spae_dask.report.encoder_page import MAX_COLUMNS, cost_section, encoder_page, features_section, record_section
 from spae_dask.report.html import Markup, Page, Section, definitions, render
 from spae_dask.report.loss_words import headline, loss_facts
-from spae_dask.report.record_section import record_section
 from tests.report.browser import browse, driven, in_browser, needs_browser
 from tests.report.encoders import HOSTILE, certificate, curve, results
 from tests.report.page_reader import read_page
@@ -146,7 +143,7 @@ def test_loadings_of_many_components_share_a_column():
 
 
 def test_of_very_many_features_the_largest_shares_are_listed(monkeypatch):
-    monkeypatch.setattr("spae_dask.report.feature_table.MAX_ROWS", 20)
+    monkeypatch.setattr("spae_dask.report.encoder_page.MAX_ROWS", 20)
     page = page_with(features_section(results(1, 30)))
     assert len(table_of(page, "share").rows) == 20
     assert "The 20 of the largest share are listed." in page.text

@@ -3,7 +3,7 @@
 import pytest
 from matplotlib.figure import Figure
 
-from spae_dask.report.names import LONGEST, figure_names, shortened
+from spae_dask.report.encoder_axes import LONGEST, figure_names, shortened
 
 
 @pytest.mark.parametrize("name", ["温度", "", "  ", "a\nb", "a\x00b", "\u202eevil", "🧬"])

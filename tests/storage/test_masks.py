@@ -14,7 +14,7 @@ from sklearn.utils import Bunch
 from spae_dask import ColumnSelector, SparseEncoder, evaluate, load_encoder, plan
 from spae_dask.errors import InvalidInput
 from spae_dask.estimators.applying import open_like
-from spae_dask.estimators.layout_notes import mask_note
+from spae_dask.estimators.planning import mask_note
 from spae_dask.estimators.saved import save_encoder
 from spae_dask.report.reproduce import fit_command, python_lines
 from spae_dask.scanpy import sparse_pca

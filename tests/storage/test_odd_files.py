@@ -14,7 +14,7 @@ from zarr.codecs import GzipCodec, ZstdCodec
 from spae_dask import SparseEncoder, load_encoder, open_matrix
 from spae_dask.errors import SpaeError, StorageError
 from spae_dask.estimators.saved import save_encoder
-from spae_dask.storage import odd_files
+from spae_dask.storage import checks as odd_files
 from spae_dask.storage.ingesting.ingest import ingest
 from tests.storage.anndata_stores import sparse_counts
 

@@ -11,10 +11,9 @@ import pytest
 from spae_dask import SparseEncoder, patience
 from spae_dask.errors import NotFound, StorageError
 from spae_dask.storage.checkpoints import object_states
-from spae_dask.storage.checkpoints.checkpoint_record import Job, begin_or_resume
+from spae_dask.storage.checkpoints.checkpoint_record import Job, begin_or_resume, states_at
 from spae_dask.storage.checkpoints.checkpoint_removal import remove_checkpoint
 from spae_dask.storage.checkpoints.checkpoint_summary import summarize
-from spae_dask.storage.checkpoints.state_store import states_at
 from spae_dask.storage.remote import object_requests
 from tests.estimators.sources import Watched, spread
 from tests.s3_service import KEY, SECRET, FlakyProxy, flaky_proxy

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from spae_dask.errors import InvalidInput
-from spae_dask.strategies.comparison import COMPARED, compare, matrix_subject
-from spae_dask.strategies.comparison_tables import encoder_table, point_records
+from spae_dask.strategies.comparison import COMPARED, compare, encoder_table, matrix_subject, point_records
 from tests.reference_data import pitprops, pitprops_paper_encoder
 
 

@@ -16,9 +16,9 @@ from typer.main import get_command
 
 from spae_dask import ColumnSelector, SparseEncoder, plan
 from spae_dask.cli.exits import in_options
-from spae_dask.cli.fit_given import FitGiven
+from spae_dask.cli.fit import FitGiven
 from spae_dask.cli.main import app
-from spae_dask.cli.options import panels
+from spae_dask.cli.options import groups as panels
 from spae_dask.cli.options.groups import gathered
 from spae_dask.errors import InvalidInput
 from spae_dask.maths.selection import SELECTIONS

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from spae_dask.passes.accumulators import UnitSums
-from spae_dask.strategies.sampling_error import Draw, Moments, between_blocks, row_kurtosis
+from spae_dask.strategies.sample_estimate import Draw, Moments, between_blocks, row_kurtosis
 
 
 def units_of(values: NDArray[np.float64], rows: NDArray[np.int64]) -> UnitSums:

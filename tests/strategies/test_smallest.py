@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from spae_dask.maths.encoders import encode_batch
 from spae_dask.strategies.parameters import FitParameters
-from spae_dask.strategies.smallest import loss_target, smallest_r
+from spae_dask.strategies.sparse_encoder import loss_target, smallest_r
 from tests import oracles
 from tests.matrices import FloatArray, factor_model, low_rank, power_law
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from spae_dask.cli.options.panels import WHERE
+from spae_dask.cli.options.groups import WHERE
 
 if TYPE_CHECKING:
     from spae_dask.cli.screen import Screen

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from spae_dask.cli.options.panels import DATA
+from spae_dask.cli.options.groups import DATA
 
 if TYPE_CHECKING:
     from spae_dask.blocks import RowBlocks
@@ -122,7 +122,7 @@ class WhichData:
         """
         from spae_dask.blocks import asked_of
         from spae_dask.estimators.applying import open_like
-        from spae_dask.estimators.layout_notes import mask_note
+        from spae_dask.estimators.planning import mask_note
         from spae_dask.estimators.runtime import memory_given
         from spae_dask.storage.open import open_matrix
 

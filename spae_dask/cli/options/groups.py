@@ -9,6 +9,15 @@ from dataclasses import MISSING, fields, is_dataclass
 from functools import wraps
 from typing import Any, TypeVar, get_type_hints
 
+WHAT, DATA, WHERE, OUTPUT, SCREEN = (
+    "Encoder to find",
+    "Data",
+    "Execution",
+    "Output",
+    "Screen",
+)
+
+
 Group = TypeVar("Group")
 
 

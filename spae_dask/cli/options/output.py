@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from spae_dask.cli.options.panels import OUTPUT
+from spae_dask.cli.options.groups import OUTPUT
 
 ForceOption = Annotated[
     bool, typer.Option("--force", "-f", help="Replace the output if it exists.", rich_help_panel=OUTPUT)

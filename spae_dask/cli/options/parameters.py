@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 import typer
 
-from spae_dask.cli.options import panels
+from spae_dask.cli.options import groups as panels
 from spae_dask.strategies.parameters import (
     OF_PATHS,
     PARAMETERS,

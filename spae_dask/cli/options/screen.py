@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from spae_dask.cli.options.panels import SCREEN
+from spae_dask.cli.options.groups import SCREEN
 
 JsonOption = Annotated[
     bool,

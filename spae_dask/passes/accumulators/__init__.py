@@ -8,8 +8,6 @@ from spae_dask.passes.accumulators.base import Accumulator, State
 from spae_dask.passes.accumulators.cross import CrossProducts, Products
 from spae_dask.passes.accumulators.frequent import FrequentDirections, FrequentSketch
 from spae_dask.passes.accumulators.gram import Gram, Scatter
-from spae_dask.passes.accumulators.imputed import Imputed
-from spae_dask.passes.accumulators.kept import Kept
 from spae_dask.passes.accumulators.moments import ColumnMoments, Moments
 from spae_dask.passes.accumulators.nonfinite import NonFinite, NonFiniteEntries
 from spae_dask.passes.accumulators.projection import ProjectedRows, Projection
@@ -21,6 +19,7 @@ from spae_dask.passes.accumulators.together import Together
 from spae_dask.passes.accumulators.triangular import CenteredTriangle, Triangular
 from spae_dask.passes.accumulators.unit_losses import UnitLosses, UnitSums
 from spae_dask.passes.accumulators.whole_rows import WholeRows
+from spae_dask.passes.accumulators.wrapped import Imputed, Kept
 
 __all__ = [
     "Accumulator",

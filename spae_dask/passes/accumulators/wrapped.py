@@ -1,11 +1,13 @@
 """Base class of accumulators that wrap another accumulator."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
+import numpy as np
 import scipy.sparse as sp
 
-from spae_dask.passes.accumulators.base import Accumulator, Rows, State
+from spae_dask.passes.accumulators.base import Accumulator, Floats, Rows, State
+from spae_dask.passes.accumulators.nonfinite import all_finite
 from spae_dask.passes.accumulators.sparse import SparseAccumulator, flops_per_sparse_row, update_csr
 
 
@@ -73,3 +75,67 @@ class Wrapped:
     def result(self, state: State) -> Any:
         """That of ``inner``."""
         return self.inner.result(state)
+
+
+@dataclass(frozen=True, eq=False)
+class Kept(Wrapped):
+    """Recipe ``inner``, whose result is its state; ``inner.merge`` and ``inner.result`` take it from there."""
+
+    recipe_kind: ClassVar[str] = "spae_dask.accumulators.kept.Kept"
+
+    def result(self, state: State) -> State:
+        """A copy of the state."""
+        return {name: array.copy(order="K") for name, array in state.items()}
+
+
+def fill_missing(rows: Rows, fill: Floats) -> Rows:
+    """Rows (m, d) with NaN replaced by the column's entry of ``fill`` (d,); untouched if there is none."""
+    if all_finite(rows):
+        return rows
+    return np.where(np.isnan(rows), fill, rows)
+
+
+@dataclass(frozen=True, eq=False)
+class Imputed(Wrapped):
+    """Recipe ``inner`` on X with NaN replaced by ``fill``; infinite entries are left for ``inner`` to meet.
+
+    Parameters
+    ----------
+    inner : Accumulator
+        Recipe that is fed the rows with their gaps filled.
+    fill : ndarray (d,)
+        Value for the missing entries of each column.
+    """
+
+    recipe_kind: ClassVar[str] = "spae_dask.accumulators.imputed.Imputed"
+
+    fill: Floats
+
+    @property
+    def work_nbytes(self) -> int:
+        """A filled float64 copy and a mask beside the work of ``inner``."""
+        return super().work_nbytes + 9 * self.fill.size * self.panel_rows
+
+    @property
+    def flops_per_row(self) -> float:
+        """One look at each entry beside the work of ``inner``."""
+        return super().flops_per_row + self.fill.size
+
+    def update(self, state: State, rows: Rows, first_row: int) -> State:
+        """Fill, then update ``inner``."""
+        return super().update(state, fill_missing(rows, self.fill), first_row)
+
+    def sparse_flops_per_row(self, density: float) -> float:
+        """One look at each stored entry beside the work of ``inner``."""
+        return super().sparse_flops_per_row(density) + density * self.fill.size
+
+    def sparse_work_nbytes(self, n_rows: int, n_stored: int) -> int:
+        """The filled values, as they are made, beside the work of ``inner`` if it takes sparse rows."""
+        return super().sparse_work_nbytes(n_rows, n_stored) + 24 * n_stored
+
+    def update_sparse(self, state: State, rows: sp.csr_array, first_row: int) -> State:
+        """Fill stored entries, then update ``inner``: an entry that is not stored is a zero, and never missing."""
+        if not all_finite(rows.data):
+            values = np.where(np.isnan(rows.data), self.fill[rows.indices], rows.data)
+            rows = sp.csr_array((values, rows.indices, rows.indptr), shape=rows.shape)
+        return super().update_sparse(state, rows, first_row)

@@ -13,11 +13,20 @@ import zarr
 
 from spae_dask.errors import InvalidInput, NotFound, SpaeError, StorageError
 from spae_dask.plain_files import beside
-from spae_dask.storage.artifacts.artifact import FORMAT, FORMAT_VERSION, RECORDS, STORED, EncoderArtifact, digest_of
-from spae_dask.storage.artifacts.artifact_checks import check_shapes, check_size, check_values, damaged
+from spae_dask.storage.artifacts.artifact import (
+    FORMAT,
+    FORMAT_VERSION,
+    RECORDS,
+    STORED,
+    EncoderArtifact,
+    check_shapes,
+    check_size,
+    check_values,
+    damaged,
+    digest_of,
+)
 from spae_dask.storage.bounded import bounded
-from spae_dask.storage.no_code import refuse_code
-from spae_dask.storage.odd_files import refuse_odd_chunks, refuse_odd_metadata
+from spae_dask.storage.checks import refuse_code, refuse_odd_chunks, refuse_odd_metadata
 from spae_dask.storage.remote.address import is_remote, parse_address
 from spae_dask.storage.remote.remote_store import RemoteStore, open_remote, reach
 from spae_dask.storage.remote.url_secrets import refuse_secrets

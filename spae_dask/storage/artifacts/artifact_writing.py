@@ -8,8 +8,15 @@ from pathlib import Path
 import zarr
 
 from spae_dask.errors import SpaeError, StorageError
-from spae_dask.storage.artifacts.artifact import FORMAT, FORMAT_VERSION, RECORDS, EncoderArtifact, digest_of
-from spae_dask.storage.artifacts.artifact_checks import check_shapes, check_values
+from spae_dask.storage.artifacts.artifact import (
+    FORMAT,
+    FORMAT_VERSION,
+    RECORDS,
+    EncoderArtifact,
+    check_shapes,
+    check_values,
+    digest_of,
+)
 from spae_dask.storage.artifacts.artifact_reading import read_group
 from spae_dask.storage.writing.json_values import to_json
 from spae_dask.storage.writing.outputs import publish_store

@@ -3,9 +3,8 @@
 import re
 
 from spae_dask.errors import CheckpointWarning, InvalidInput, NotFound, StorageError, warn
-from spae_dask.storage.checkpoints.checkpoint_record import RECORD
+from spae_dask.storage.checkpoints.checkpoint_record import RECORD, states_at
 from spae_dask.storage.checkpoints.local_states import PARTIAL
-from spae_dask.storage.checkpoints.state_store import states_at
 
 OURS = re.compile(r"checkpoint\.json|parts\.json|objects\.npz|\d\d-[-a-z0-9]+/(about\.json|\d+-\d+\.state)")
 """Files that a checkpoint consists of; no others are ever removed."""

@@ -7,8 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from spae_dask.errors import NotFound
-from spae_dask.storage.checkpoints.checkpoint_record import LARGEST_RECORD, Job, read_job
-from spae_dask.storage.checkpoints.state_store import States, states_at
+from spae_dask.storage.checkpoints.checkpoint_record import LARGEST_RECORD, Job, States, read_job, states_at
 
 MOST_SPANS = 1 << 20
 """Largest number of spans that a record may name for a pass, far above any real number."""

@@ -21,7 +21,7 @@ import xarray as xr
 import zarr
 
 from spae_dask.errors import InvalidInput, StorageError
-from spae_dask.storage.artifacts.artifact_checks import damaged
+from spae_dask.storage.artifacts.artifact import damaged
 from spae_dask.storage.bounded import bounded
 from spae_dask.storage.grids.grid_layout import GridLayout
 from spae_dask.storage.grids.xarray_blocks import Cells

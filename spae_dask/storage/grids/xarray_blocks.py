@@ -16,9 +16,8 @@ from spae_dask.blocks import ArrayBlocks, RowBlocks, check_unmasked, uniform_bou
 from spae_dask.errors import InvalidInput, SpaeError, StorageError
 from spae_dask.storage.grids.grid_layout import checked_array, layout_of, told_array
 from spae_dask.storage.sources.counted import ArrayChange
-from spae_dask.storage.sources.dask_blocks import DaskBlocks, refuse_unknown_chunks
+from spae_dask.storage.sources.dask_blocks import DaskBlocks, change_within, refuse_unknown_chunks
 from spae_dask.storage.sources.sentinel import MissingValue, holding_nan, mark_missing
-from spae_dask.storage.sources.zarr_beneath import change_within
 
 TARGET_BLOCK_NBYTES = 16 << 20
 """Bytes of a row block where the chunks leave the choice."""

@@ -15,8 +15,7 @@ from spae_dask.blocks import RowBlocks, StoredEntries, in_canonical_form, larges
 from spae_dask.errors import InvalidInput, MemoryBudgetExceeded, StorageError
 from spae_dask.storage.ingesting.ingest_report import SparseIngestReport
 from spae_dask.storage.sources.counted import ZarrArray
-from spae_dask.storage.writing.chunking import MAX_OBJECTS
-from spae_dask.storage.writing.codecs import CODECS, choose_codec
+from spae_dask.storage.writing.chunking import CODECS, MAX_OBJECTS, choose_codec
 from spae_dask.storage.writing.outputs import publish_store
 
 CHUNK_ENTRIES = 1 << 18

@@ -19,8 +19,7 @@ from spae_dask.storage.ingesting.ingest_report import IngestReport, SparseIngest
 from spae_dask.storage.readable import check_real
 from spae_dask.storage.sources.bands import SHARES, UNIT, regroup, share_of
 from spae_dask.storage.sources.census import take_census
-from spae_dask.storage.writing.chunking import CHUNK_NBYTES, MAX_OBJECTS, Layout, choose_layout
-from spae_dask.storage.writing.codecs import CODECS, choose_codec
+from spae_dask.storage.writing.chunking import CHUNK_NBYTES, CODECS, MAX_OBJECTS, Layout, choose_codec, choose_layout
 from spae_dask.storage.writing.output_paths import refuse_same
 from spae_dask.storage.writing.outputs import Output, check_destination, publish_store
 

@@ -16,10 +16,9 @@ from dask.utils import format_bytes
 
 from spae_dask.blocks import RowBlocks
 from spae_dask.errors import InvalidInput, MemoryBudgetExceeded, StorageError
-from spae_dask.storage.odd_files import refuse_odd_chunks
+from spae_dask.storage.checks import refuse_odd_chunks
 from spae_dask.storage.sources.conversion import Conversion
-from spae_dask.storage.sources.counted import store_of
-from spae_dask.storage.sources.unseen import refuse_unseen
+from spae_dask.storage.sources.counted import refuse_unseen, store_of
 from spae_dask.storage.sources.zarr_blocks import ZarrBlocks
 
 SHARES = 16

@@ -6,17 +6,20 @@ chunks were stored. The store says with each chunk that is read whether it is th
 """
 
 import math
+import os
 import re
 from collections.abc import Callable
 from copy import copy
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 import zarr
 from zarr.abc.store import ByteRequest, Store
 from zarr.core.buffer import Buffer, BufferPrototype
-from zarr.storage import FsspecStore, StorePath, WrapperStore
+from zarr.core.sync import sync
+from zarr.storage import FsspecStore, LocalStore, MemoryStore, StorePath, WrapperStore
 
 from spae_dask.blocks import RowBlocks
 from spae_dask.errors import StorageError
@@ -180,3 +183,36 @@ def with_counted(array: ZarrArray, stored: npt.NDArray[np.int64]) -> ZarrArray:
     same = copy(array._async_array)  # not made anew: which arguments it takes depends on the release of Zarr
     object.__setattr__(same, "store_path", StorePath(store, array.path))
     return zarr.Array(same)
+
+
+if TYPE_CHECKING:
+    from spae_dask.storage.sources.h5_arrays import H5Array
+
+    StoredArray: TypeAlias = "zarr.Array[Any] | H5Array"
+
+_SEEN: set[tuple[int, str, str]] = set()
+"""Process, store and path of arrays on object stores that were there, which do not go away as a mount does."""
+
+
+def refuse_unseen(array: "StoredArray") -> None:
+    """Make sure that an array that was just read is there: of local files each time, elsewhere once a process.
+
+    Raises
+    ------
+    StorageError
+        If its metadata are not there.
+    """
+    if not isinstance(array, zarr.Array) or isinstance(store := store_of(array), MemoryStore):
+        return
+    if isinstance(store, LocalStore):
+        folder = Path(store.root) / array.path
+        if not any((folder / key).exists() for key in METADATA_KEYS):
+            raise StorageError(not_seen(str(folder)))
+        return
+    known = os.getpid(), str(store), array.path
+    if known in _SEEN:
+        return
+    prefix = prefix_of(array.path)
+    if not any(sync(store.exists(f"{prefix}{key}")) for key in METADATA_KEYS):
+        raise StorageError(not_seen(f"{store}/{array.path}".rstrip("/")))
+    _SEEN.add(known)

@@ -1,11 +1,12 @@
 """Row blocks of a CSR matrix in a Zarr or HDF5 group, as AnnData writes it: ``data``, ``indices`` and ``indptr``."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse as sp
 import zarr
 from zarr.storage import MemoryStore
@@ -13,12 +14,47 @@ from zarr.storage import MemoryStore
 from spae_dask.blocks import StoredEntries, in_canonical_form
 from spae_dask.errors import InvalidInput
 from spae_dask.storage.bounded import bounded
-from spae_dask.storage.no_code import refuse_code
+from spae_dask.storage.checks import refuse_code
 from spae_dask.storage.readable import MAX_LENGTH, MAX_SPARSE_ROWS
 from spae_dask.storage.sources.counted import ArrayChange, store_of
-from spae_dask.storage.sources.csr_cut import Pointers, cut_rows
 from spae_dask.storage.sources.runs import StoredArray, n_at_once, place, read_run
 from spae_dask.storage.sources.zarr_blocks import MAX_BLOCK_NBYTES, TARGET_BLOCK_NBYTES, names_of
+
+Pointers = npt.NDArray[np.int64]
+
+
+def cut_rows(pieces: Iterable[tuple[int, Pointers]], block_entries: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Cut rows into blocks; only a piece of the row pointers is looked at a time.
+
+    Parameters
+    ----------
+    pieces : iterable of (int, ndarray of int64)
+        The row pointers in order: the number of the first one, and some of them. Each piece begins with the pointer the
+        one before ended with.
+    block_entries : int
+        Entries of a block, where a row counts as one more so that empty rows do not pile up without end.
+
+    Returns
+    -------
+    bounds, entries : tuple of int
+        Row bounds of the blocks, and the stored entries before each of them. A block has more than ``block_entries``
+        only if it is a single row.
+    """
+    bounds, entries = [0], [0]
+    last, n_before = 0, 0
+    for start, pointers in pieces:
+        load = pointers + np.arange(start, start + len(pointers))
+        last, n_before = start + len(pointers) - 1, int(pointers[-1])
+        fits = int(np.searchsorted(load, entries[-1] + bounds[-1] + block_entries, side="right")) - 1
+        while start + fits < last:
+            bounds.append(max(start + fits, bounds[-1] + 1))
+            entries.append(int(pointers[bounds[-1] - start]))
+            fits = int(np.searchsorted(load, entries[-1] + bounds[-1] + block_entries, side="right")) - 1
+    if bounds[-1] < last:
+        bounds.append(last)
+        entries.append(n_before)
+    return tuple(bounds), tuple(entries)
+
 
 CHUNKS_PER_BLOCK = 8
 """A block ends in the middle of a chunk, which is decoded again for the next one: that is an eighth more."""

@@ -7,10 +7,9 @@ import numpy.typing as npt
 import zarr
 
 from spae_dask.errors import SpaeError, StorageError, StorageFaltered
-from spae_dask.storage.odd_files import refuse_odd_chunks
+from spae_dask.storage.checks import refuse_odd_chunks
 from spae_dask.storage.remote.passing import read_failed
-from spae_dask.storage.sources.counted import place_of, store_of
-from spae_dask.storage.sources.unseen import refuse_unseen
+from spae_dask.storage.sources.counted import place_of, refuse_unseen, store_of
 
 if TYPE_CHECKING:
     from spae_dask.storage.sources.h5_arrays import H5Array

@@ -14,11 +14,10 @@ from zarr.storage import MemoryStore
 
 from spae_dask.blocks import RowBlocks, uniform_bounds
 from spae_dask.errors import StorageError, StorageFaltered
-from spae_dask.storage.odd_files import refuse_odd_chunks
+from spae_dask.storage.checks import refuse_odd_chunks
 from spae_dask.storage.remote.passing import read_failed
-from spae_dask.storage.sources.counted import ArrayChange, ZarrArray, grid_of, place_of, store_of
+from spae_dask.storage.sources.counted import ArrayChange, ZarrArray, grid_of, place_of, refuse_unseen, store_of
 from spae_dask.storage.sources.declared import declared_range
-from spae_dask.storage.sources.unseen import refuse_unseen
 from spae_dask.storage.sources.zarr_columns import ZarrColumns
 
 TARGET_BLOCK_NBYTES = 16 << 20

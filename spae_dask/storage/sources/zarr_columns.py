@@ -10,9 +10,8 @@ import zarr
 
 from spae_dask.blocks import uniform_bounds
 from spae_dask.errors import StorageError
-from spae_dask.storage.odd_files import refuse_odd_chunks
-from spae_dask.storage.sources.counted import store_of
-from spae_dask.storage.sources.unseen import refuse_unseen
+from spae_dask.storage.checks import refuse_odd_chunks
+from spae_dask.storage.sources.counted import refuse_unseen, store_of
 
 if TYPE_CHECKING:
     from spae_dask.storage.sources.zarr_blocks import ZarrBlocks

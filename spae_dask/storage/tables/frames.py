@@ -115,7 +115,7 @@ def _all_columns(frame: Any) -> tuple[int, ...]:
     """Places of all columns, save those of an Arrow table that are the row labels of a pandas frame."""
     if _library(frame) != "pyarrow":
         return tuple(range(frame.shape[1]))
-    from spae_dask.storage.tables.arrow_numbers import row_labels
+    from spae_dask.storage.tables.arrow_files import row_labels
 
     labels = row_labels(frame.schema)
     return tuple(place for place, name in enumerate(frame.schema.names) if name not in labels)
@@ -166,7 +166,7 @@ def _of_arrow(frame: Any, place: int) -> Numbers | str:
 
 
 def _of_arrow_array(column: Any) -> Numbers | str:
-    from spae_dask.storage.tables.arrow_numbers import column_values, number_type
+    from spae_dask.storage.tables.arrow_files import column_values, number_type
 
     return str(column.type) if number_type(column.type) is None else column_values(column)
 

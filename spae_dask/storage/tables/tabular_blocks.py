@@ -17,7 +17,7 @@ from spae_dask.blocks import RowBlocks
 from spae_dask.errors import InvalidInput, NotNumbers, StorageError
 from spae_dask.storage.remote.passing import read_failed
 from spae_dask.storage.tables import arrow_files, parquet_files
-from spae_dask.storage.tables.arrow_numbers import column_values, common_type, number_type, numbers_of, row_labels
+from spae_dask.storage.tables.arrow_files import column_values, common_type, number_type, numbers_of, row_labels
 from spae_dask.storage.tables.columns import choose_columns
 from spae_dask.storage.tables.table_files import ARROW, table_files
 from spae_dask.storage.tables.table_parts import FileParts, Piece, cut

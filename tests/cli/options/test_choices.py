@@ -7,7 +7,7 @@ from typer.main import get_command
 from spae_dask.cli.ingest import Codec
 from spae_dask.cli.main import app
 from spae_dask.cli.options.parameters import numbers_in
-from spae_dask.storage.writing.codecs import CODECS
+from spae_dask.storage.writing.chunking import CODECS
 from spae_dask.strategies.parameters import Counts, Numbers
 
 

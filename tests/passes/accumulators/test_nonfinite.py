@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from spae_dask.blocks import ArrayBlocks
 from spae_dask.passes.accumulators import Moments, NonFinite
-from spae_dask.passes.accumulators.imputed import fill_missing
 from spae_dask.passes.accumulators.nonfinite import all_finite
+from spae_dask.passes.accumulators.wrapped import fill_missing
 from spae_dask.passes.serial import SerialRunner
 from tests.generated import partitions
 

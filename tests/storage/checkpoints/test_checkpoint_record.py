@@ -11,11 +11,10 @@ from pathlib import Path
 import pytest
 
 from spae_dask.errors import InvalidInput, OtherCheckpoint, StorageError
-from spae_dask.storage.checkpoints.checkpoint_record import begin_or_resume, read_job
+from spae_dask.storage.checkpoints import local_states as whole_files
+from spae_dask.storage.checkpoints.checkpoint_record import begin_or_resume, read_job, states_at
 from spae_dask.storage.checkpoints.checkpoint_removal import remove_checkpoint
 from spae_dask.storage.checkpoints.local_states import LocalStates
-from spae_dask.storage.checkpoints.state_store import states_at
-from spae_dask.storage.writing import whole_files
 from tests.storage.checkpoints.jobs import JOB
 
 
@@ -132,7 +131,7 @@ import sys, time
 from pathlib import Path
 from spae_dask.errors import OtherCheckpoint
 from spae_dask.storage.checkpoints import checkpoint_record as record
-from spae_dask.storage.checkpoints.state_store import states_at
+from spae_dask.storage.checkpoints.checkpoint_record import states_at
 
 place, seed, gate, n = sys.argv[1], int(sys.argv[2]), Path(sys.argv[3]), int(sys.argv[4])
 read = record.read_job

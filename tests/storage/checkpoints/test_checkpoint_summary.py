@@ -3,10 +3,15 @@
 import pytest
 
 from spae_dask.errors import NotFound
-from spae_dask.storage.checkpoints.checkpoint_record import begin_or_resume, parts_of, read_job, remember_parts
+from spae_dask.storage.checkpoints.checkpoint_record import (
+    begin_or_resume,
+    parts_of,
+    read_job,
+    remember_parts,
+    states_at,
+)
 from spae_dask.storage.checkpoints.checkpoint_removal import remove_checkpoint
 from spae_dask.storage.checkpoints.checkpoint_summary import summarize
-from spae_dask.storage.checkpoints.state_store import states_at
 from tests.storage.checkpoints.jobs import JOB
 
 

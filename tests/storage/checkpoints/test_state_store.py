@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from spae_dask.errors import InvalidInput, StorageError
+from spae_dask.storage.checkpoints.checkpoint_record import states_at
 from spae_dask.storage.checkpoints.local_states import LocalStates
 from spae_dask.storage.checkpoints.object_states import ObjectStates
-from spae_dask.storage.checkpoints.state_store import states_at
 from tests.s3_service import SECRET
 
 

@@ -31,8 +31,7 @@ from spae_dask.storage.sources.bands import regroup
 from spae_dask.storage.tables import csv_rows
 from spae_dask.storage.tables.csv_rows import open_csv
 from spae_dask.storage.writing import chunking
-from spae_dask.storage.writing.chunking import CHUNK_NBYTES, Layout, choose_layout
-from spae_dask.storage.writing.codecs import CODECS, choose_codec
+from spae_dask.storage.writing.chunking import CHUNK_NBYTES, CODECS, Layout, choose_codec, choose_layout
 
 MIB = 1 << 20
 DTYPES = ["bool", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", ">f4", ">i2"]

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from spae_dask.storage.sources.csr_cut import cut_rows
+from spae_dask.storage.sources.csr_blocks import cut_rows
 
 
 def pieces(pointers: NDArray[np.int64], length: int) -> list[tuple[int, NDArray[np.int64]]]:

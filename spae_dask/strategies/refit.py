@@ -20,16 +20,15 @@ from spae_dask.maths.linalg.loss import (
 from spae_dask.maths.linalg.project import column_basis
 from spae_dask.maths.linalg.triangular import add_rows
 from spae_dask.passes.accumulators import Products
+from spae_dask.strategies.candidate_set import Proposal
 from spae_dask.strategies.certificate import Certificate
 from spae_dask.strategies.certify import certify_between
 from spae_dask.strategies.core_summary import Floats, refuse_overflow
 from spae_dask.strategies.methods import Report, watching
 from spae_dask.strategies.parameters import FitParameters
-from spae_dask.strategies.proposal import Proposal
 from spae_dask.strategies.rounding import ROUNDOFF, Rounding
 from spae_dask.strategies.sketched import Columns, Sketched
-from spae_dask.strategies.smallest import smallest_within
-from spae_dask.strategies.sparse_encoder import FittedEncoder, padded
+from spae_dask.strategies.sparse_encoder import FittedEncoder, padded, smallest_within
 from spae_dask.strategies.theory import target_of
 
 NEGLIGIBLE = 1e-10

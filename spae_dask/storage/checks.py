@@ -1,8 +1,9 @@
-"""Local files that cannot be what a Zarr store says they are.
+"""Checks of stored objects before they are read: codecs that run code, and impossible files.
 
-Such are pipes, devices, and files far larger than what they hold. Zarr reads each of them whole. A read of a pipe would
-wait without end. A device, or a file of holes that takes no room in an archive, would fill the memory. So would a small
-chunk that unpacks to gigabytes: :mod:`spae_dask.storage.bounded` refuses those.
+Some local files cannot be what a Zarr store says they are: pipes, devices, and files far larger than what they hold.
+Zarr reads each of them whole. A read of a pipe would wait without end. A device, or a file of holes that takes no room
+in an archive, would fill the memory. So would a small chunk that unpacks to gigabytes:
+:mod:`spae_dask.storage.bounded` refuses those.
 """
 
 import math
@@ -16,7 +17,7 @@ from dask.utils import format_bytes
 from zarr.abc.store import Store
 from zarr.storage import LocalStore
 
-from spae_dask.errors import StorageError
+from spae_dask.errors import InvalidInput, StorageError
 
 METADATA = ("zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata")
 
@@ -86,3 +87,33 @@ def _refuse(path: Path, most: int, what: str) -> None:
             f"{path} has {format_bytes(found.st_size)}, and {what} {format_bytes(most)} at most. It was damaged, or "
             "made to fill the memory: restore it from a copy, or do not use this store."
         )
+
+
+CODECS = ("pickle",)
+"""Ids of codecs that run code."""
+
+
+def refuse_code(array: Any, name: str) -> None:
+    """Look at the codecs of an array before anything of it is decoded.
+
+    Parameters
+    ----------
+    array : zarr.Array or another
+        Only those of Zarr have such codecs.
+    name : str
+        Name of the array in messages.
+
+    Raises
+    ------
+    InvalidInput
+        If one of them runs code.
+    """
+    metadata = getattr(array, "metadata", None)
+    listed = (*(getattr(metadata, "filters", None) or ()), getattr(metadata, "compressor", None))
+    for each in (*listed, *(getattr(metadata, "codecs", None) or ())):
+        found = str(getattr(each, "codec_id", None) or getattr(each, "codec_name", ""))
+        if found.rpartition(".")[2] in CODECS:
+            raise InvalidInput(
+                f"to read {name} is to decode by the codec {found!r}, which runs code that came with the data; that is "
+                "never done. Have the writer of the store keep numbers as numbers, and names as strings."
+            )

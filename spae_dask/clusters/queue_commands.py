@@ -1,11 +1,55 @@
 """Queue commands beside submitting and removing one job: dry runs, lists of jobs, and reasons why a job waits."""
 
 import re
+import shutil
+import subprocess
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from spae_dask.clusters.commands import run_program
 from spae_dask.errors import ClusterUnavailable
+
+SECONDS = 60
+"""Longest time, in seconds, that a program may take to answer."""
+
+
+def run_program(words: list[str], *, text: str | None = None, answers: tuple[int, ...] = (0,)) -> str:
+    """Run a program and return its output. Its arguments reach it unchanged, through no shell.
+
+    Parameters
+    ----------
+    words : list of str
+        The program and its arguments.
+    text : str, optional
+        Its standard input.
+    answers : tuple of int
+        Exit codes with which it has answered; all others are failures.
+
+    Raises
+    ------
+    ClusterUnavailable
+        If it is not there, does not answer in time or fails; with what it said.
+    """
+    if shutil.which(words[0]) is None:
+        raise ClusterUnavailable(
+            f"there is no program {words[0]} on this machine. Run on one from which jobs are submitted, such as a "
+            "login node, or check PATH."
+        )
+    try:
+        done = subprocess.run(  # noqa: S603 - no shell, and the words are checked where they come from
+            words,
+            input=(text or "").encode(errors="surrogateescape"),  # paths as they are on the disk
+            capture_output=True,
+            timeout=SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise ClusterUnavailable(f"{words[0]} did not answer within {SECONDS} seconds.") from error
+    if done.returncode not in answers:
+        said = " ".join((done.stderr or done.stdout).decode(errors="replace").split()).rstrip(".")
+        raise ClusterUnavailable(f"{words[0]} failed with exit code {done.returncode}: {said or 'it said nothing'}.")
+    return done.stdout.decode(errors="replace")
+
 
 TRIALS = {"slurm": ["sbatch", "--test-only"], "sge": ["qsub", "-w", "v"]}
 """Programs that say whether a job's script would be taken, and submit nothing."""
@@ -113,3 +157,20 @@ def grid_engine_reasons(described: str) -> list[str]:
         if inside and rest.strip() and SILENT not in rest:
             reasons[" ".join(rest.split())] = None
     return list(reasons)
+
+
+PASSING = {"None", "Priority", "Resources", "Dependency", "BeginTime"}
+"""Reasons for which a job waits that go away by themselves, and the word for no reason."""
+
+
+def lasting_reasons(numbers: Sequence[str]) -> list[str]:
+    """Lines about those jobs that wait for what may never come, such as a partition that takes jobs of their length.
+
+    Raises
+    ------
+    ClusterUnavailable
+        If Slurm does not say.
+    """
+    said = run_program(["squeue", "--noheader", "--states=PENDING", "--jobs", ",".join(numbers), "--format", "%i %r"])
+    pairs = [line.split(maxsplit=1) for line in said.splitlines() if line.strip()]
+    return [f"job {number} is held by {reason}" for number, reason in pairs if reason not in PASSING]

@@ -1,9 +1,0 @@
-"""Panels of the help."""
-
-WHAT, DATA, WHERE, OUTPUT, SCREEN = (
-    "Encoder to find",
-    "Data",
-    "Execution",
-    "Output",
-    "Screen",
-)
