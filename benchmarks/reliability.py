@@ -30,6 +30,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from unittest import mock
 
+import dask
 import psutil
 import zarr
 from distributed import Client
@@ -55,7 +56,7 @@ from benchmarks.resuming import N_WORKERS
 from benchmarks.rows import HEAD, Row, rewritten
 from benchmarks.slurm_runs import slurm
 from spae_dask.clusters.local import local_cluster
-from spae_dask.engine import monitor, unresponsive, worker_status
+from spae_dask.engine import monitor
 from spae_dask.passes import spans
 
 RUNS = {"chaos": 25, "resume": 20, "changed": 25, "faults": 1, "fuzz": 1000, "soak": 500}
@@ -86,16 +87,11 @@ def a_span_a_block() -> Iterator[None]:
 
 @contextlib.contextmanager
 def little_patience() -> Iterator[None]:
-    """Have workers that stand still replaced after a few seconds, for a ``with`` block."""
-    shorter = (
-        (monitor, "STRAGGLER_SECONDS", 2.0),
-        (worker_status, "SILENT_SECONDS", 5.0),
-        (unresponsive, "SURE_SECONDS", 1.0),
-        (monitor, "CHECK_SECONDS", 0.5),
-    )
+    """Look at stalled passes, and replace workers that stand still, after seconds; for a ``with`` block."""
     with contextlib.ExitStack() as stack:
-        for module, name, seconds in shorter:
-            stack.enter_context(mock.patch.object(module, name, seconds))
+        stack.enter_context(dask.config.set({"distributed.scheduler.worker-ttl": "5s"}))
+        stack.enter_context(mock.patch.object(monitor, "STRAGGLER_SECONDS", 2.0))
+        stack.enter_context(mock.patch.object(monitor, "CHECK_SECONDS", 0.5))
         yield
 
 

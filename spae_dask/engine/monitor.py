@@ -1,8 +1,9 @@
 """Watches a pass on a cluster from the client, so that no wait is endless and slow spans are reported.
 
 Asked every `CHECK_SECONDS`, the scheduler must answer within `SCHEDULER_SECONDS`. A cluster may be without workers for
-`no_workers_seconds`: dask itself would wait for ever. When a pass stalls, unresponsive workers are replaced, the last
-spans get backup tasks on idle workers, and a warning names the spans that are still slow.
+`no_workers_seconds`: dask itself would wait for ever. When a pass stalls, the last spans
+get backup tasks on idle workers, and a warning names the spans that are still slow and the workers that do not respond.
+The scheduler itself replaces those after its setting ``worker-ttl``.
 """
 
 import re
@@ -16,7 +17,6 @@ from distributed.scheduler import KilledWorker
 from distributed.utils import key_split_group
 
 from spae_dask import workers as waiting_for
-from spae_dask.engine.unresponsive import Unresponsive
 from spae_dask.engine.worker_status import WorkerStatus, allowed_workers, idle_workers, worker_statuses
 from spae_dask.errors import ClusterUnavailable, PassFailed, SlowClusterWarning, warn
 from spae_dask.passes.events import RunAgain
@@ -60,10 +60,6 @@ def rows_of(spans: Sequence[Span]) -> str:
     return f"rows {', '.join(named)}{more}"
 
 
-def _first_row(span: Span) -> int:
-    return span.first_row
-
-
 class Monitor:
     """Watches one pass.
 
@@ -99,7 +95,6 @@ class Monitor:
         self.back_up: Callable[[str, str], bool] | None = None
         self.faults: list[str] = []
         self._emit = emit
-        self._unresponsive = Unresponsive(client, self._ask)
         now = time.monotonic()
         self._looked = self._answered = self._progress = now
         self._empty_since: float | None = None
@@ -149,19 +144,12 @@ class Monitor:
             return
         statuses = worker_statuses(self.client, self._ask)
         usual = self._mean_seconds()
-        if stalled > _limit(STRAGGLER_SECONDS, STRAGGLER_FACTOR, usual):
-            self._look_at_stragglers(statuses, stalled, usual)
+        half_done = 2 * self._n_done >= self.n_spans
+        if usual is not None and half_done and stalled > max(STRAGGLER_SECONDS, STRAGGLER_FACTOR * usual):
+            self._start_backups(statuses, stalled, usual)
         if not self._told and stalled > _limit(SLOW_SECONDS, SLOW_FACTOR, usual):
             self._told = True
             self._tell_slow(statuses, stalled, usual)
-
-    def _look_at_stragglers(self, statuses: Sequence[WorkerStatus], stalled: float, usual: float | None) -> None:
-        silent = self._unresponsive.take_out(statuses)
-        if silent:
-            self._tell_silent(silent)
-            self._progress = time.monotonic()  # their tasks begin anew
-        elif usual is not None and 2 * self._n_done >= self.n_spans:
-            self._start_backups(statuses, stalled, usual)
 
     def _start_backups(self, statuses: Sequence[WorkerStatus], stalled: float, usual: float) -> None:
         """Give unfinished spans a second task on idle workers, where the user lets their first task run.
@@ -170,9 +158,7 @@ class Monitor:
         them busy is not the fault of one worker.
         """
         idle = idle_workers(statuses)
-        slow = [
-            (key, each.address) for each in statuses if not each.is_silent for key in each.work if key in self.spans
-        ]
+        slow = [(key, each.address) for each in statuses for key in each.work if key in self.spans]
         if self.back_up is None or not slow or not idle or self._n_backups >= MOST_BACKUPS:
             return
         allowed = allowed_workers(self.client, self._ask, [key for key, _ in slow])
@@ -184,15 +170,6 @@ class Monitor:
                 self._n_backups += 1
                 span = self.spans[key]
                 self._emit(RunAgain(span.first_row, span.last_row, at, elsewhere[0], stalled, usual))
-
-    def _tell_silent(self, silent: Sequence[WorkerStatus]) -> None:
-        lost = sorted((self.spans[key] for each in silent for key in each.work if key in self.spans), key=_first_row)
-        warn(
-            f"{self.name}: nothing has been heard for {min(each.silence for each in silent):.0f} seconds of "
-            f"{', '.join(each.address for each in silent)}: taken for dead. What was there"
-            f"{f' ({rows_of(lost)})' if lost else ''} is run again by others.",
-            SlowClusterWarning,
-        )
 
     def _look_for_workers(self, workers: Mapping[str, int], now: float) -> None:
         if workers:
@@ -221,6 +198,13 @@ class Monitor:
             workers = sorted({worker for _, worker in held})
             more = f" and {len(workers) - NAMED} more" if len(workers) > NAMED else ""
             where = f" Unfinished: {rows_of([span for span, _ in held])}, on {', '.join(workers[:NAMED])}{more}."
+        silent = [each for each in statuses if each.is_silent]
+        if silent:
+            where += (
+                f" No sign of life for {min(each.silence for each in silent):.0f} seconds from "
+                f"{', '.join(each.address for each in silent[:NAMED])}: the scheduler replaces a worker after its "
+                "setting distributed.scheduler.worker-ttl."
+            )
         again = f" Run again elsewhere, one failed: {self.faults[0].rstrip('.')}." if self.faults else ""
         warn(
             f"{self.name}: no span has been finished for {stalled:.0f} seconds{mean}.{where}{again} "

@@ -8,7 +8,7 @@ from typing import Any
 from distributed import Client, Scheduler
 
 SILENT_SECONDS = 30.0
-"""A worker is unresponsive after this long; it sends a heartbeat every few seconds."""
+"""A worker counts as unresponsive after this long; it sends a heartbeat every few seconds."""
 
 WAITS = ("merge-",)
 """Start of the keys of tasks that take a moment, unless they wait for states on a stuck worker: theirs is not busy."""
@@ -33,8 +33,6 @@ class WorkerStatus:
         Seconds from its last sign of life to the last one of any worker.
     running : bool
         True if it takes tasks; a worker that is out of memory, or leaving, does not.
-    last_seen : float
-        Time of its last sign of life, by the scheduler's clock.
     """
 
     address: str
@@ -42,7 +40,6 @@ class WorkerStatus:
     keys: tuple[Any, ...] = ()
     silence: float = 0.0
     running: bool = True
-    last_seen: float = 0.0
 
     @property
     def is_silent(self) -> bool:
@@ -87,7 +84,6 @@ def worker_statuses(client: Client, ask: Ask) -> list[WorkerStatus]:
             tuple(processing.get(address, ())),
             latest - about["last_seen"],
             about["status"] == "running",
-            about["last_seen"],
         )
         for address, about in workers.items()
     ]
