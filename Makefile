@@ -11,7 +11,7 @@ PROCESSES ?= 2
 # What rests most on other libraries, and the oldest Python, for which all their oldest releases can be installed.
 LOWEST_PYTHON ?= python3.11
 LOWEST_TESTS := $(addprefix tests/, cli/test_help.py cli/test_verbs.py clusters/test_kubernetes_answers.py \
-	clusters/test_scripts.py engine/test_alike.py engine/test_messages.py estimators/test_tables.py \
+	clusters/test_scripts.py engine/test_versions.py engine/test_messages.py estimators/test_tables.py \
 	estimators/test_writing.py report/test_figures.py storage/artifacts storage/grids storage/sources/test_zarr_blocks.py \
 	storage/tables storage/test_anndata_objects.py storage/test_h5_files.py storage/test_open.py \
 	storage/writing/test_unfinished.py xarray/test_saved.py)

@@ -32,7 +32,7 @@ from distributed.scheduler import KilledWorker
 from spae_dask.blocks import LazyRowBlocks, RowBlocks, nbytes_of_rows
 from spae_dask.engine.cancelling import leaf_on_worker
 from spae_dask.engine.monitor import Monitor, killed_worker
-from spae_dask.engine.versions import run_alike, software
+from spae_dask.engine.versions import run_if_same_version, software
 from spae_dask.errors import ClusterUnavailable
 from spae_dask.passes.accumulators.base import Accumulator
 from spae_dask.passes.checkpoint import MissingNode, PassCheckpoint
@@ -153,12 +153,12 @@ def _constant(kind: str, name: str, value: Any) -> Delayed:
 
 def _call(function: Callable[..., Any], key: str, *args: Any) -> Delayed:
     # no argument is a list of delayed objects: dask would copy the whole graph below each of them
-    return delayed(run_alike, pure=False)(function, software(), *args, dask_key_name=key)
+    return delayed(run_if_same_version, pure=False)(function, software(), *args, dask_key_name=key)
 
 
 def run_unpacked(function: Callable[..., Any], wanted: str, args: Sequence[Any]) -> Any:
-    """Call `run_alike` with arguments in a tuple: `Client.map` takes the same number of arguments for all tasks."""
-    return run_alike(function, wanted, *args)
+    """Call `run_if_same_version` with a tuple: `Client.map` takes the same number of arguments for all tasks."""
+    return run_if_same_version(function, wanted, *args)
 
 
 class Threads:

@@ -2,7 +2,7 @@
 
 Dask does not say so in time: a worker that cannot import what a task is made of closes itself, and the pass would wait
 for another one. So all are asked when a run begins. Workers that come later are not: each task knows what the process
-runs that made it, and is refused by a worker that runs something else. An older release has no `run_alike` to call.
+runs that made it, and is refused by a worker that runs something else. An older release lacks `run_if_same_version`.
 """
 
 import pkgutil
@@ -36,7 +36,7 @@ def software() -> str:
     return f"spae_dask {here}, {_named(platform.python_version(), distributed.__version__)}"
 
 
-def run_alike(function: Callable[..., Result], wanted: str, *args: Any) -> Result:
+def run_if_same_version(function: Callable[..., Result], wanted: str, *args: Any) -> Result:
     """Call ``function`` for a task that was made by a process running ``wanted``, as `software` says it.
 
     Raises
@@ -53,7 +53,7 @@ def run_alike(function: Callable[..., Result], wanted: str, *args: Any) -> Resul
     return function(*args)
 
 
-def refuse_unlike(client: Client) -> None:
+def check_versions(client: Client) -> None:
     """Refuse a cluster whose processes could not run our tasks, or would run others.
 
     Raises

@@ -47,7 +47,7 @@ def cheap_curve(
     ----------
     params : FitParameters
         That of the encoder.
-    summary : CoreSummary, Settled, Streamed or None
+    summary : CoreSummary, Refit, Streamed or None
         Summary that the fit left, in memory.
     strategy : str
         That of the fit.

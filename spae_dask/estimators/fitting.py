@@ -20,7 +20,7 @@ from spae_dask.estimators.checkpointing import CheckpointAt, open_checkpoint, pa
 from spae_dask.estimators.planning import plan_for
 from spae_dask.estimators.runtime import active_client, runner_for, search_report
 from spae_dask.passes.events import Estimated, Watcher, ignore
-from spae_dask.passes.online import Feed
+from spae_dask.passes.online import OnlinePass
 from spae_dask.passes.plan import Plan
 from spae_dask.passes.stopwatch import Measured, Stopwatch
 from spae_dask.passes.threads import one_blas_thread
@@ -30,7 +30,7 @@ from spae_dask.strategies.base import Reports, Strategy
 from spae_dask.strategies.certificate import Certificate
 from spae_dask.strategies.core_summary import CoreSummary
 from spae_dask.strategies.parameters import FitParameters
-from spae_dask.strategies.refit import Settled
+from spae_dask.strategies.refit import Refit
 from spae_dask.strategies.sample_estimate import Estimate
 from spae_dask.strategies.sparse_encoder import FittedEncoder
 from spae_dask.strategies.stream import Streamed
@@ -47,23 +47,23 @@ class Fit:
         The encoder.
     rows : ndarray of int64 or None
         Rows of a doubly sparse encoder.
-    summary : CoreSummary, Settled, Streamed or None
-        The core it was made on, or the settled candidates; None with ``strategy="paper"``, which has neither, and for
+    summary : CoreSummary, Refit, Streamed or None
+        The core it was made on, or the refitted candidates; None with ``strategy="paper"``, which has neither, and for
         a sample.
     plan : Plan
         Plan, as made before the first byte is read.
     measured : Measured
         Measured time and memory of the fit.
-    feed : Feed or None
+    online : OnlinePass or None
         State of the rows with ``strategy="stream"``, to which more rows can be added.
     """
 
     fitted: FittedEncoder
     rows: npt.NDArray[np.int64] | None
-    summary: CoreSummary | Settled | Streamed | None
+    summary: CoreSummary | Refit | Streamed | None
     plan: Plan
     measured: Measured
-    feed: Feed | None = None
+    online: OnlinePass | None = None
 
 
 def fit(
@@ -96,7 +96,7 @@ def fit(
         warn(text, category)
     n_found = int(fitted.H.any(axis=0).sum())
     warn_of_certificate(certificate, n_found, strategy.arithmetic(source), params.precision)
-    return Fit(replace(fitted, certificate=certificate), made.rows, made.summary, plan, clock.read(), made.feed)
+    return Fit(replace(fitted, certificate=certificate), made.rows, made.summary, plan, clock.read(), made.online)
 
 
 def reports_to(watch: Watcher) -> Reports:

@@ -12,7 +12,7 @@ from distributed import Client
 from spae_dask.blocks import RowBlocks, asked_of
 from spae_dask.config import memory_nbytes, returns_freed_arrays, setting
 from spae_dask.engine.runner import DaskRunner
-from spae_dask.engine.versions import refuse_unlike
+from spae_dask.engine.versions import check_versions
 from spae_dask.errors import ClusterUnavailable, InvalidInput
 from spae_dask.passes.checkpoint import Checkpoint
 from spae_dask.passes.events import Searching, Watcher, ignore
@@ -91,7 +91,7 @@ def resources_for(client: Client | None, memory_limit: int | str | None) -> Reso
         wait_for_worker(client, seconds, lambda: none, tell=True)
         identity = _identity(client)
     workers = identity["workers"].values()
-    refuse_unlike(client)
+    check_versions(client)
     limits = [w["memory_limit"] or memory_nbytes() for w in workers]
     limit = min(limits) if wanted is None else min(*limits, wanted)
     where = f"dask workers of {client.scheduler.address}"
@@ -115,7 +115,7 @@ def _identity(client: Client) -> dict[str, Any]:
             "See whether it runs, and the network."
         ) from error
     except TypeError:  # a scheduler of another release takes other arguments
-        refuse_unlike(client)
+        check_versions(client)
         raise
     if "workers" not in identity:  # the connection was closed while the question was asked
         raise ClusterUnavailable(CLOSED)

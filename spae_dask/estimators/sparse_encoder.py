@@ -294,8 +294,8 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         self._store(made.fitted)
         self._summary = made.summary
         self._stream = None
-        if made.feed is not None:
-            self._stream = RowStream("stream", made.feed, params.seed, made.fitted.certificate.bytes_read)
+        if made.online is not None:
+            self._stream = RowStream("stream", made.online, params.seed, made.fitted.certificate.bytes_read)
         if made.rows is not None:
             self.selected_rows_ = made.rows
         elif hasattr(self, "selected_rows_"):

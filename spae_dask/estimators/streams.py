@@ -17,14 +17,14 @@ from spae_dask.passes.accumulators import Imputed, NonFinite
 from spae_dask.passes.accumulators.nonfinite import refuse_non_finite
 from spae_dask.passes.accumulators.wrapped import fill_missing
 from spae_dask.passes.events import Watcher, ignore
-from spae_dask.passes.online import Feed
+from spae_dask.passes.online import OnlinePass
 from spae_dask.passes.sweep import read_again, update_by_panels
 from spae_dask.passes.threads import one_blas_thread
 from spae_dask.storage.open import open_matrix
 from spae_dask.storage.sources.sentinel import MissingValue, with_missing
 from spae_dask.strategies.core_summary import CoreSummary, refuse_overflow
 from spae_dask.strategies.parameters import FitParameters
-from spae_dask.strategies.refit import Settled
+from spae_dask.strategies.refit import Refit
 from spae_dask.strategies.sparse_encoder import FittedEncoder
 from spae_dask.strategies.stream import Streamed
 from spae_dask.strategies.table import STRATEGIES
@@ -59,7 +59,7 @@ class RowStream:
     ----------
     strategy : {"stream", "gram", "tsqr"}
         Strategy whose state is kept of the rows.
-    feed : Feed
+    online : OnlinePass
         It, which forgets nothing but the rows themselves.
     seed : int
         Seed of all random choices.
@@ -67,9 +67,9 @@ class RowStream:
         Decoded bytes of the rows so far.
     """
 
-    def __init__(self, strategy: str, feed: Feed, seed: int, nbytes: int = 0) -> None:
+    def __init__(self, strategy: str, online: OnlinePass, seed: int, nbytes: int = 0) -> None:
         self.strategy = strategy
-        self.feed = feed
+        self.online = online
         self.seed = seed
         self.nbytes = nbytes
 
@@ -86,14 +86,14 @@ class RowStream:
         with telling_declared(source):
             self._refuse(blocks, source.shape[1], missing)
         for block in blocks:
-            self.feed.add(_zero_filled(block) if missing == "zero" else block)
+            self.online.add(_zero_filled(block) if missing == "zero" else block)
             held: Any = block
             self.nbytes += int(np.prod(held.shape)) * held.dtype.itemsize
 
     def _refuse(self, blocks: list[Block], d: int, missing: str) -> None:
         entries = NonFinite(d)
         recipe = Imputed(entries, np.zeros(d)) if missing == "zero" else entries
-        state, first_row, largest = recipe.zero(), self.feed.n_rows, np.zeros(d)
+        state, first_row, largest = recipe.zero(), self.online.n_rows, np.zeros(d)
         for block in blocks:
             state = update_by_panels(recipe, state, block, first_row)
             first_row += block.shape[0]
@@ -114,7 +114,7 @@ class RowStream:
         params, report = replace(params, seed=self.seed), search_report(watch or ignore)
         strategy = STRATEGIES[self.strategy]
         with one_blas_thread():
-            made = strategy.fit_batches(params, self.feed, d, report)
+            made = strategy.fit_batches(params, self.online, d, report)
         fitted = made.fitted
         certificate = replace(fitted.certificate, passes=1, bytes_read=self.nbytes)
         warn_of_certificate(certificate, int(fitted.H.any(axis=0).sum()), strategy, params.precision)
@@ -127,7 +127,7 @@ class StreamingMixin:
     missing_value: MissingValue
     progress: Watcher | None
     _stream: RowStream | None
-    _summary: CoreSummary | Settled | Streamed | None
+    _summary: CoreSummary | Refit | Streamed | None
 
     def partial_fit(self, X: Any, y: Any = None) -> Any:  # noqa: ARG002 - scikit-learn's signature
         """Add rows to a stream; the encoder is built when it, or anything learned, is first asked for.
@@ -163,7 +163,7 @@ class StreamingMixin:
         source = with_missing(open_matrix(X), self.missing_value) if stream is None else open_rows(self, X)
         strategy, recipe = plan_stream(params, source, self.memory_limit)
         if stream is None:
-            added = RowStream(strategy, Feed(recipe), params.seed)
+            added = RowStream(strategy, OnlinePass(recipe), params.seed)
             added.add(source, params.missing)
             if "components_" in self.__dict__:
                 warn(
@@ -182,20 +182,20 @@ class StreamingMixin:
             stream.add(source, params.missing)
         for name in (*LEARNED, *OF_ONE_FIT):
             self.__dict__.pop(name, None)
-        self.n_samples_seen_, self.n_features_in_ = stream.feed.n_rows, source.shape[1]
+        self.n_samples_seen_, self.n_features_in_ = stream.online.n_rows, source.shape[1]
         self.seed_ = stream.seed
         return self
 
     def __sklearn_is_fitted__(self) -> bool:
         stream: RowStream | None = self.__dict__.get("_stream")
-        return "components_" in self.__dict__ or (stream is not None and stream.feed.n_rows > 1)
+        return "components_" in self.__dict__ or (stream is not None and stream.online.n_rows > 1)
 
     def __getattr__(self, name: str) -> Any:
         """Compute an attribute from the rows of the stream so far."""
         stream: RowStream | None = self.__dict__.get("_stream")
         if name not in LEARNED or stream is None:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        if stream.feed.n_rows < 2:
+        if stream.online.n_rows < 2:
             raise AttributeError(f"{name!r} is not known yet: the stream has 1 row, and a fit needs at least 2.")
         fitted, summary = stream.fit(self._params(), self.n_features_in_, self.progress)
         self._store(fitted)

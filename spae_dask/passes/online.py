@@ -19,7 +19,7 @@ from spae_dask.passes.threads import one_blas_thread
 Result = TypeVar("Result")
 
 
-class Feed:
+class OnlinePass:
     """The state of all rows so far.
 
     Parameters
@@ -58,8 +58,8 @@ class Feed:
                 self._state = self._updated(self._state)
                 self._waiting, self._n_waiting = [], 0
 
-    def run_pass(self, accumulator: Accumulator[Result], name: str = "feed") -> Result:  # noqa: ARG002 - as runners do
-        """Result of ``accumulator``, the feed's recipe or an equal one, for all rows so far."""
+    def run_pass(self, accumulator: Accumulator[Result], name: str = "online") -> Result:  # noqa: ARG002 - as runners do
+        """Result of ``accumulator``, the online's recipe or an equal one, for all rows so far."""
         state = self._updated(_copy(self._state)) if self._waiting else self._state
         with one_blas_thread(), unchecked():
             return accumulator.result(state)

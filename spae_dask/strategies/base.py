@@ -16,7 +16,7 @@ from spae_dask.maths.encoders.budgets import budgets_of
 from spae_dask.passes.accumulators import Accumulator
 from spae_dask.passes.accumulators.base import State
 from spae_dask.passes.memory import TASK_OVERHEAD
-from spae_dask.passes.online import Feed
+from spae_dask.passes.online import OnlinePass
 from spae_dask.passes.plan import Finish
 from spae_dask.strategies.certificate import Certificate
 from spae_dask.strategies.methods import Report
@@ -99,7 +99,7 @@ class Outcome:
         The core or the candidates on which further encoders can be built without a read. None if there is neither.
     rows : ndarray of int64 or None
         Rows of a doubly sparse encoder.
-    feed : Feed or None
+    online : OnlinePass or None
         State of the rows, to which more rows can be added.
     warnings : tuple of (str, type)
         Text and category of warnings for the user.
@@ -108,7 +108,7 @@ class Outcome:
     fitted: FittedEncoder
     summary: Any = None
     rows: npt.NDArray[np.int64] | None = None
-    feed: Feed | None = None
+    online: OnlinePass | None = None
     warnings: tuple[tuple[str, type[Warning]], ...] = ()
 
 
@@ -175,7 +175,7 @@ class Strategy(ABC):
             Receives the progress.
         """
 
-    def fit_batches(self, params: FitParameters, feed: Feed, n_features: int, report: Report | None) -> Outcome:
+    def fit_batches(self, params: FitParameters, online: OnlinePass, n_features: int, report: Report | None) -> Outcome:
         """Fit an encoder to the rows that ``partial_fit`` received."""
         raise NotImplementedError(f"strategy={self.name!r} reads again, which a stream of batches cannot")
 

@@ -32,7 +32,7 @@ SEARCH = 0.5
 
 
 @dataclass(frozen=True, eq=False)
-class Proposal:
+class CandidateSet:
     """Candidates, and what the sketch would make of them.
 
     Attributes
@@ -54,7 +54,7 @@ class Proposal:
     theorem: str
 
 
-def propose(
+def choose_candidates(
     params: FitParameters,
     W: Floats,
     V_k: Floats,
@@ -62,7 +62,7 @@ def propose(
     *,
     rank_tol: float = DEPENDENT,
     report: Report | None = None,
-) -> Proposal:
+) -> CandidateSet:
     """Propose candidates.
 
     The supports of the sketch's own encoder, what would next be added to each of them, a targeted greedy path, and the
@@ -88,7 +88,7 @@ def propose(
     available = np.flatnonzero(np.any(scaled != 0.0, axis=0))
     if available.size == 0:
         nothing = np.zeros(0, dtype=np.intp)
-        return Proposal(np.arange(n_candidates), np.zeros((n_candidates, 0)), nothing, None, "nothing varies")
+        return CandidateSet(np.arange(n_candidates), np.zeros((n_candidates, 0)), nothing, None, "nothing varies")
     sizes = params.sizes if params.sizes is not None else _likely_size(params, scaled, n_candidates, rank_tol)
     # the paper's method on the whole sketch: its columns are candidates, and polishing starts from its encoder
     first = METHODS["iterative" if params.method == "iterative" else "batch"](
@@ -129,7 +129,7 @@ def propose(
     needed = np.unique(np.concatenate([np.flatnonzero(H.any(axis=1)), paper]))
     rankings = [distinct(lowest[ranking]) for ranking in (near, path, *loadings)]
     chosen = np.sort(_in_turns(needed, rankings, min(n_candidates, pool.size)))
-    return Proposal(pool[chosen], H[chosen], np.searchsorted(chosen, paper), first.bound, first.theorem)
+    return CandidateSet(pool[chosen], H[chosen], np.searchsorted(chosen, paper), first.bound, first.theorem)
 
 
 def _likely_size(params: FitParameters, scaled: Floats, most: int, rank_tol: float) -> int:

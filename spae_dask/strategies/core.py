@@ -24,7 +24,7 @@ from spae_dask.passes.accumulators import (
 from spae_dask.passes.accumulators.base import RunPass
 from spae_dask.passes.accumulators.nonfinite import refuse_infinite, refuse_non_finite
 from spae_dask.passes.memory import TASK_OVERHEAD
-from spae_dask.passes.online import Feed
+from spae_dask.passes.online import OnlinePass
 from spae_dask.passes.plan import Finish
 from spae_dask.strategies.base import (
     CORE_SECONDS,
@@ -221,8 +221,8 @@ class _CoreStrategy(Strategy):
             return replace(found, fitted=chosen.fitted, rows=chosen.rows)
         return replace(found, fitted=measured_if_fragile(found.fitted, reader.run_pass))
 
-    def fit_batches(self, params: FitParameters, feed: Feed, n_features: int, report: Report | None) -> Outcome:
-        return self._fit(params, feed.run_pass, n_features, report=report)
+    def fit_batches(self, params: FitParameters, online: OnlinePass, n_features: int, report: Report | None) -> Outcome:
+        return self._fit(params, online.run_pass, n_features, report=report)
 
     def _fit(
         self,

@@ -10,11 +10,11 @@ from spae_dask.maths.linalg.loss import encoder_loss
 from spae_dask.strategies.core_summary import CoreSummary, Floats
 from spae_dask.strategies.methods import Report
 from spae_dask.strategies.parameters import FitParameters
-from spae_dask.strategies.refit import Settled
+from spae_dask.strategies.refit import Refit
 from spae_dask.strategies.sparse_encoder import FittedEncoder, encode_core
 from spae_dask.strategies.stream import Streamed
 
-Summary = CoreSummary | Settled | Streamed
+Summary = CoreSummary | Refit | Streamed
 
 HEAD = ("k", "r", "features", "ratio", "explained", "symmetric", "bound")
 """Column headings of the table."""
@@ -145,7 +145,7 @@ def sparsity_path(
     ----------
     params : FitParameters
         Gives method, selection and seed.
-    summary : CoreSummary, Settled or Streamed
+    summary : CoreSummary, Refit or Streamed
         Core of the data, or a refit on candidate columns, to which the encoders then keep; losses on a ``Streamed`` are
         estimates.
     ks, rs : sequence of int

@@ -20,7 +20,7 @@ from spae_dask.maths.linalg.loss import (
 from spae_dask.maths.linalg.project import column_basis
 from spae_dask.maths.linalg.triangular import add_rows
 from spae_dask.passes.accumulators import Products
-from spae_dask.strategies.candidate_set import Proposal
+from spae_dask.strategies.candidate_set import CandidateSet
 from spae_dask.strategies.certificate import Certificate
 from spae_dask.strategies.certify import certify_between
 from spae_dask.strategies.core_summary import Floats, refuse_overflow
@@ -37,18 +37,18 @@ NEGLIGIBLE = 1e-10
 SAFELY_ABOVE = 1e5
 """Directions that bound PCA's loss are so many times as strong as the rounding of products, or it would blur them."""
 
-ON_SKETCH = "columns are proposed on a sketch and settled exactly: no bound is known before the data are seen"
+ON_SKETCH = "columns are proposed on a sketch and refitted exactly: no bound is known before the data are seen"
 
 
 @dataclass(frozen=True, eq=False)
-class Settled:
+class Refit:
     """Candidate columns and their products with all of X.
 
     Attributes
     ----------
     sketched : Sketched
         Result of the first read, without its sketch.
-    proposal : Proposal
+    candidates : CandidateSet
         The candidates.
     gram, cross : ndarray (c, c), (c, d)
         C'C and C'X.
@@ -66,7 +66,7 @@ class Settled:
     """
 
     sketched: Sketched
-    proposal: Proposal
+    candidates: CandidateSet
     gram: Floats
     cross: Floats
     weights: Floats
@@ -137,7 +137,7 @@ class Settled:
         def loss(r: int) -> float:
             return encoder_loss(self.core, self._encode(params, r, effort=0.0, report=report))
 
-        r = smallest_within(target, loss, 1, self.proposal.columns.size)
+        r = smallest_within(target, loss, 1, self.candidates.columns.size)
         best = self._encode(params, r, report=report)
         while r > 1:
             r -= 1
@@ -157,17 +157,17 @@ class Settled:
         report: Report | None = None,
     ) -> Floats:
         """Encoder (2c, k') on the core, nonzero on candidates only."""
-        k, proposal, rank_tol = params.n_components, self.proposal, self.rank_tol(params.n_components)
+        k, candidates, rank_tol = params.n_components, self.candidates, self.rank_tol(params.n_components)
         if not self.core.any():
             return np.zeros((self.core.shape[1], 0))
         if params.method == "iterative":
-            supports = iter([np.flatnonzero(h) for h in proposal.H.T])
+            supports = iter([np.flatnonzero(h) for h in candidates.H.T])
             return encode_iterative(self.core, k, r, selection=lambda *_: next(supports), rank_tol=rank_tol).H
         budgets = budgets_of(k, r)
-        paper = encoder_from_columns(self.core, proposal.selected[: min(budgets)], k, rank_tol=rank_tol)[0]
+        paper = encoder_from_columns(self.core, candidates.selected[: min(budgets)], k, rank_tol=rank_tol)[0]
         if params.method == "batch" or params.shared_support:
             return paper
-        starts = [paper, self._on_core(proposal.H), *(self._on_core(H[proposal.columns]) for H in known)]
+        starts = [paper, self._on_core(candidates.H), *(self._on_core(H[candidates.columns]) for H in known)]
         return encode_polished(
             self.core,
             k,
@@ -175,7 +175,7 @@ class Settled:
             start_H=min((H for H in starts if _keeps_to(H, budgets)), key=lambda H: encoder_loss(self.core, H)),
             rng=np.random.default_rng(params.seed),
             effort=effort,
-            allowed=np.arange(proposal.columns.size),
+            allowed=np.arange(candidates.columns.size),
             rank_tol=rank_tol,
             watch=watching(report, r, self.pca_interval(k)[1], self.outside),
         ).H
@@ -186,7 +186,7 @@ class Settled:
 
     def _fitted(self, params: FitParameters, H: Floats) -> FittedEncoder:
         """The encoder on all d columns, its decoder and its certificate."""
-        first, columns, k = self.sketched, self.proposal.columns, params.n_components
+        first, columns, k = self.sketched, self.candidates.columns, params.n_components
         d, total = self.cross.shape[1], first.total
         wide = np.zeros((d, k))
         wide[columns] = H[: columns.size]
@@ -200,7 +200,7 @@ class Settled:
             center=first.center,
             scale=first.scale,
             selected=np.flatnonzero(wide.any(axis=1)),
-            chosen=columns[self.proposal.selected],
+            chosen=columns[self.candidates.selected],
             explained_ratio=explained / total if total > 0 else np.zeros(k),
             spectrum=self.basis.spectrum,
             constant=first.constant,
@@ -212,7 +212,7 @@ class Settled:
 
     def _certificate(self, params: FitParameters, H: Floats, wide: Floats, G: Floats) -> Certificate:
         """Certificate of an encoder ``H`` on the core, ``wide (d, k)`` on X, with its decoder."""
-        columns = self.proposal.columns
+        columns = self.candidates.columns
         loss = loss_from_products(self.sketched.lengths, self.gram, self.cross, wide[columns], G)
         return certify_between(
             self.core,
@@ -286,14 +286,14 @@ class PrincipalBasis:
         return max(lower, 0.0), min(upper, total + of_total)
 
 
-def settle(sketched: Sketched, proposal: Proposal, products: Products, Z: Floats) -> Settled:
+def refit(sketched: Sketched, candidates: CandidateSet, products: Products, Z: Floats) -> Refit:
     """Make the candidates' core from their products.
 
     Parameters
     ----------
     sketched : Sketched
         Result of the first read; its sketch is dropped.
-    proposal : Proposal
+    candidates : CandidateSet
         Candidates C.
     products : Products
         C'C, C'X and X'XZ.
@@ -305,7 +305,7 @@ def settle(sketched: Sketched, proposal: Proposal, products: Products, Z: Floats
     # of directions beyond the rank of X only rounding is left, which at unit length would look like more of X
     along = np.einsum("ij,ij->j", Z, products.directions) > NEGLIGIBLE * sketched.total
     Z, directions = Z[:, along], products.directions[:, along].T
-    columns, c = proposal.columns, proposal.columns.size
+    columns, c = candidates.columns, candidates.columns.size
     rounding = replace(
         sketched.rounding,
         products=products.error + sketched.rounding.mean,
@@ -316,9 +316,9 @@ def settle(sketched: Sketched, proposal: Proposal, products: Products, Z: Floats
     # of all columns but the candidates; the leading triangle is that of C'X alone
     triangle = rows_triangle([cross, directions], columns)
     core = np.hstack([weights.T @ gram, weights.T @ triangle[:c, :c].T])
-    return Settled(
+    return Refit(
         sketched=sketched.without_sketch(),
-        proposal=proposal,
+        candidates=candidates,
         gram=gram,
         cross=cross,
         weights=weights,

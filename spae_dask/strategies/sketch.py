@@ -35,11 +35,11 @@ from spae_dask.strategies.base import (
     refuse_no_candidates,
     searched,
 )
-from spae_dask.strategies.candidate_set import POOL, propose
+from spae_dask.strategies.candidate_set import POOL, choose_candidates
 from spae_dask.strategies.core import means_recipe
 from spae_dask.strategies.methods import Report
 from spae_dask.strategies.parameters import FitParameters
-from spae_dask.strategies.refit import Settled, settle
+from spae_dask.strategies.refit import Refit, refit
 from spae_dask.strategies.sketched import SketchSizes, read_sketch, sketch_recipe
 from spae_dask.strategies.sparse_encoder import FittedEncoder, measured_if_fragile
 
@@ -102,7 +102,7 @@ def two_read_finish_nbytes(params: FitParameters, n_samples: int, n_features: in
     # first the sketch, the same scaled, a residual of it made in panels, and directions
     proposing = 3 * rows + 4 * p
     panels = 3 * rows * min(n_features, PANEL_COLUMNS)
-    # then the merged products and the result's copy of them, and the sketch if another proposal may follow
+    # then the merged products and the result's copy of them, and the sketch if other candidates may follow
     settling = (4 if params.precision == "fast" else 2) * c + 5 * p + (rows if params.n_nonzero is None else 0)
     wide = max(proposing, settling) * n_features
     return 8 * (wide + panels + max(searched, 12 * (c + p) ** 2))
@@ -115,7 +115,7 @@ def fit_two_reads(
     *,
     integers: bool = False,
     report: Report | None = None,
-) -> tuple[FittedEncoder, Settled]:
+) -> tuple[FittedEncoder, Refit]:
     """Fit an encoder in two reads.
 
     Parameters
@@ -136,7 +136,7 @@ def fit_two_reads(
     FittedEncoder
         Its loss is exact. PCA's is an estimate from above with certified bounds beside it, or a certified lower bound
         with ``params.certified``.
-    Settled
+    Refit
         The candidates' core, for further encoders on them.
     """
     n, d = shape
@@ -154,15 +154,15 @@ def fit_two_reads(
     n_candidates = sizes.n_candidates
     while True:
         Z = right_singular(sketched.W, sizes.n_directions)[1]
-        proposal = propose(params, sketched.W, Z[:, : params.n_components], n_candidates, report=report)
-        if params.n_nonzero is not None:  # no other proposal will follow, and beside a second read W is large
+        candidates = choose_candidates(params, sketched.W, Z[:, : params.n_components], n_candidates, report=report)
+        if params.n_nonzero is not None:  # no other candidates follow, and beside a second read W is large
             sketched = sketched.without_sketch()
         single = params.precision == "fast"
-        products = CrossProducts(proposal.columns, sketched.center, sketched.scale, Z, single=single)
-        settled = settle(sketched, proposal, run_pass(sketched.recipe(products), "candidates"), Z)
-        fitted = settled.fit(params, report=report)
-        if params.n_nonzero is not None or settled.reaches(params, fitted) or n_candidates == d:
-            return fitted, settled
+        products = CrossProducts(candidates.columns, sketched.center, sketched.scale, Z, single=single)
+        refitted = refit(sketched, candidates, run_pass(sketched.recipe(products), "candidates"), Z)
+        fitted = refitted.fit(params, report=report)
+        if params.n_nonzero is not None or refitted.reaches(params, fitted) or n_candidates == d:
+            return fitted, refitted
         n_candidates = min(d, 2 * n_candidates)
 
 
@@ -190,5 +190,7 @@ class SketchStrategy(Strategy):
 
     def fit(self, params: FitParameters, reader: Reader, source: RowBlocks, reports: Reports) -> Outcome:
         integers = source.dtype.kind in "iub"
-        fitted, settled = fit_two_reads(params, reader.run_pass, source.shape, integers=integers, report=reports.search)
-        return Outcome(measured_if_fragile(fitted, reader.run_pass), settled)
+        fitted, refitted = fit_two_reads(
+            params, reader.run_pass, source.shape, integers=integers, report=reports.search
+        )
+        return Outcome(measured_if_fragile(fitted, reader.run_pass), refitted)

@@ -28,7 +28,7 @@ from spae_dask.maths.linalg.spectral import right_singular
 from spae_dask.passes.accumulators import Accumulator, Imputed, Products
 from spae_dask.passes.accumulators.base import RunPass
 from spae_dask.passes.memory import TASK_OVERHEAD
-from spae_dask.passes.online import Feed
+from spae_dask.passes.online import OnlinePass
 from spae_dask.passes.plan import Finish
 from spae_dask.strategies.base import (
     SKETCH_POLISH_SECONDS,
@@ -44,12 +44,12 @@ from spae_dask.strategies.base import (
     refuse_no_candidates,
     searched,
 )
-from spae_dask.strategies.candidate_set import POOL, propose
+from spae_dask.strategies.candidate_set import POOL, choose_candidates
 from spae_dask.strategies.certificate import Certificate
 from spae_dask.strategies.core_summary import Floats
 from spae_dask.strategies.methods import Report
 from spae_dask.strategies.parameters import FitParameters
-from spae_dask.strategies.refit import Settled, settle
+from spae_dask.strategies.refit import Refit, refit
 from spae_dask.strategies.sketched import Sketched, SketchSizes, read_sketch, sketch_recipe
 from spae_dask.strategies.sparse_encoder import FittedEncoder
 
@@ -129,7 +129,7 @@ def fit_stream(
     )
     n_candidates = _n_candidates(params, n_features)
     for _ in range(MOST_DOUBLINGS + 1):
-        streamed = _settled_on_model(params, sketched, n_candidates, report)
+        streamed = _refitted_on_model(params, sketched, n_candidates, report)
         fitted = streamed.fit(params, report=report)
         if params.n_nonzero is not None or streamed.reaches(params, fitted) or n_candidates == n_features:
             break
@@ -143,7 +143,7 @@ class Streamed:
 
     Attributes
     ----------
-    settled : Settled
+    refitted : Refit
         Refit on the model ``B'B + diag(E)``.
     sketch : ndarray (l, d)
         B, centered and scaled.
@@ -151,19 +151,19 @@ class Streamed:
         The diagonal of E.
     """
 
-    settled: Settled
+    refitted: Refit
     sketch: Floats
     left: Floats
 
     @property
     def n_samples(self) -> int:
         """Rows seen."""
-        return self.settled.n_samples
+        return self.refitted.n_samples
 
     @property
     def mean(self) -> Floats:
         """Subtracted from X (d,)."""
-        return self.settled.mean
+        return self.refitted.mean
 
     def fit(
         self,
@@ -178,16 +178,16 @@ class Streamed:
         ``known`` are encoders (d, k') on the candidates; the answer loses no more on the model than those of no more
         columns and nonzeros. ``effort`` is that of ``Search``. ``report`` is called with the progress.
         """
-        fitted = self.settled.fit(_on_model(params), known, effort=effort, report=report)
+        fitted = self.refitted.fit(_on_model(params), known, effort=effort, report=report)
         return replace(fitted, certificate=self._certificate(params, fitted))
 
     def reaches(self, params: FitParameters, fitted: FittedEncoder) -> bool:
         """Return True if an encoder is estimated to reach the target, judged by the estimate of PCA's loss."""
-        return self.settled.reaches(_on_model(params), fitted)
+        return self.refitted.reaches(_on_model(params), fitted)
 
     def _certificate(self, params: FitParameters, fitted: FittedEncoder) -> Certificate:
         """The model's certificate with the bounds that are certain of X."""
-        first, found, frequent = self.settled.sketched, fitted.certificate, self.settled.sketched.frequent
+        first, found, frequent = self.refitted.sketched, fitted.certificate, self.refitted.sketched.frequent
         assert frequent is not None, "a stream keeps Frequent Directions"
         total, rounding = found.total, replace(fitted.rounding, products=SKETCH_ERRORS * frequent.error)
         error = rounding.loss_error(found.loss, fitted.H, fitted.G)
@@ -236,7 +236,7 @@ def _n_candidates(params: FitParameters, n_features: int) -> int:
     return min(n_features, max(wanted, max(budgets), k))
 
 
-def _settled_on_model(params: FitParameters, sketched: Sketched, n_candidates: int, report: Report | None) -> Streamed:
+def _refitted_on_model(params: FitParameters, sketched: Sketched, n_candidates: int, report: Report | None) -> Streamed:
     """Propose candidates on the model, and refit on them with the model's products in place of those of X."""
     assert sketched.frequent is not None, "a stream keeps Frequent Directions"
     B, left = sketched.frequent.about(sketched.center, sketched.scale)
@@ -245,8 +245,8 @@ def _settled_on_model(params: FitParameters, sketched: Sketched, n_candidates: i
     stand_in = _stand_in(B, left, params.seed)
     k = params.n_components
     Z = right_singular(stand_in, min(B.shape[1], k + OVERSAMPLING))[1]
-    proposal = propose(params, stand_in, Z[:, :k], n_candidates, report=report)
-    columns = proposal.columns
+    candidates = choose_candidates(params, stand_in, Z[:, :k], n_candidates, report=report)
+    columns = candidates.columns
     cross = B[:, columns].T @ B
     cross[np.arange(columns.size), columns] += left[columns]
     products = Products(
@@ -257,7 +257,7 @@ def _settled_on_model(params: FitParameters, sketched: Sketched, n_candidates: i
         column_norms=np.einsum("ij,ij->j", B, B) + left,
         error=SKETCH_ERRORS * sketched.frequent.error,
     )
-    return Streamed(settle(sketched, proposal, products, Z), B, left)
+    return Streamed(refit(sketched, candidates, products, Z), B, left)
 
 
 def _stand_in(B: Floats, left: Floats, seed: int) -> Floats:
@@ -293,10 +293,10 @@ class StreamStrategy(Strategy):
     def fit(self, params: FitParameters, reader: Reader, source: RowBlocks, reports: Reports) -> Outcome:
         n, d = source.shape
         recipe = stream_recipe(params, d)
-        feed = Feed(recipe, reader.run_state(recipe, "stream"), n)
+        online = OnlinePass(recipe, reader.run_state(recipe, "stream"), n)
         integers = source.dtype.kind in "iub"
-        fitted, streamed = fit_stream(params, feed.run_pass, d, integers=integers, report=reports.search)
-        return Outcome(fitted, streamed, feed=feed)
+        fitted, streamed = fit_stream(params, online.run_pass, d, integers=integers, report=reports.search)
+        return Outcome(fitted, streamed, online=online)
 
-    def fit_batches(self, params: FitParameters, feed: Feed, n_features: int, report: Report | None) -> Outcome:
-        return Outcome(*fit_stream(params, feed.run_pass, n_features, report=report))
+    def fit_batches(self, params: FitParameters, online: OnlinePass, n_features: int, report: Report | None) -> Outcome:
+        return Outcome(*fit_stream(params, online.run_pass, n_features, report=report))

@@ -10,7 +10,7 @@ from typer.main import get_command
 
 import spae_dask
 from spae_dask.cli import fit, main
-from spae_dask.cli.options import groups as panels
+from spae_dask.cli.options import groups
 
 
 @pytest.mark.parametrize("verb", list(main.VERBS))
@@ -31,7 +31,7 @@ def test_the_help_lists_all_verbs_and_exit_codes(spae):
 
 def test_fit_options_are_grouped(spae):
     out = spae("fit", "--help").out
-    for panel in (panels.WHAT, panels.DATA, panels.WHERE, panels.OUTPUT, panels.SCREEN):
+    for panel in (groups.WHAT, groups.DATA, groups.WHERE, groups.OUTPUT, groups.SCREEN):
         assert f"─ {panel} ─" in out
 
 

@@ -13,8 +13,7 @@ import pytest
 import zarr
 
 from spae_dask.cli.main import main
-from spae_dask.clusters import local, queue
-from spae_dask.clusters import running as dashboards
+from spae_dask.clusters import local, queue, running
 from spae_dask.clusters.kubernetes_manifest import cluster_spec
 from spae_dask.clusters.kubernetes_spec import KubernetesSpec
 from spae_dask.clusters.running import dashboard_link
@@ -149,5 +148,5 @@ def test_a_link_is_printed_only_where_there_are_pages(
 def test_a_scheduler_that_does_not_say_has_no_link(monkeypatch: pytest.MonkeyPatch, open_cluster: Any) -> None:
     client = open_cluster(1)
     assert str(dashboard_link(client)).startswith("http://")
-    monkeypatch.setattr(dashboards, "ANSWER_SECONDS", 0)
+    monkeypatch.setattr(running, "ANSWER_SECONDS", 0)
     assert dashboard_link(client) is None

@@ -9,7 +9,7 @@ import pytest
 from spae_dask.blocks import ArrayBlocks
 from spae_dask.engine.runner import DaskRunner
 from spae_dask.errors import InvalidInput, StorageError, StorageFaltered
-from spae_dask.passes import sweep as retrying
+from spae_dask.passes import sweep
 from spae_dask.passes.accumulators import Triangular
 from spae_dask.passes.serial import SerialRunner
 from tests.engine.bits import bits
@@ -21,7 +21,7 @@ N, D = 120, 5
 @pytest.fixture(autouse=True)
 def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     waited: list[float] = []
-    monkeypatch.setattr(retrying.time, "sleep", waited.append)
+    monkeypatch.setattr(sweep.time, "sleep", waited.append)
     return waited
 
 
@@ -77,6 +77,6 @@ def test_a_block_of_another_size_than_expected_is_refused_at_once(
     older = Older(inner.X, inner.rows_per_block)
     said = f"rows {20 * number} to {20 * number + 19} of the array are {found} numbers where 20 x 5 were expected"
     with pytest.raises(StorageError, match=said):
-        retrying.read_again(older, number)
+        sweep.read_again(older, number)
     assert waits == []
-    assert retrying.read_again(older, 0).shape == (20, 5)
+    assert sweep.read_again(older, 0).shape == (20, 5)

@@ -82,10 +82,10 @@ def test_sums_that_do_not_fit_the_type_are_right(door: str, dtype: str, strategy
 
 def test_rows_that_come_in_batches(tmp_path: Path) -> None:
     rows, dense = doubled("uint8")
-    feed: Any = SparseEncoder(1, n_nonzero=3, strategy="stream")
+    online: Any = SparseEncoder(1, n_nonzero=3, strategy="stream")
     for start in range(0, N_ROWS, 7):
-        feed.partial_fit(rows[start : start + 7])
-    np.testing.assert_allclose(feed.mean_, dense.mean(axis=0), rtol=1e-12)
+        online.partial_fit(rows[start : start + 7])
+    np.testing.assert_allclose(online.mean_, dense.mean(axis=0), rtol=1e-12)
 
 
 def test_ingesting_sums_or_refuses(tmp_path: Path) -> None:

@@ -90,12 +90,12 @@ def test_which_encoders_have_a_curve(axes: Any, options: dict[str, Any], known: 
 
 
 def test_a_fed_stream_has_a_curve_of_all_its_rows() -> None:
-    feed = SparseEncoder(2, n_nonzero=3, strategy="gram").partial_fit(X[:100])
-    first = feed.curve()
-    feed.partial_fit(X[100:])
-    assert first is not None and feed.curve() is not None  # noqa: PT018
-    assert feed.curve().points[0].pca_loss == pytest.approx(feed.certificate_.pca_loss)
-    assert feed.curve().points[0].pca_loss > first.points[0].pca_loss
+    online = SparseEncoder(2, n_nonzero=3, strategy="gram").partial_fit(X[:100])
+    first = online.curve()
+    online.partial_fit(X[100:])
+    assert first is not None and online.curve() is not None  # noqa: PT018
+    assert online.curve().points[0].pca_loss == pytest.approx(online.certificate_.pca_loss)
+    assert online.curve().points[0].pca_loss > first.points[0].pca_loss
 
 
 def test_a_new_fit_has_a_new_curve() -> None:
@@ -227,6 +227,6 @@ def test_showing_an_encoder_makes_no_curve() -> None:
 
 
 def test_a_stream_is_not_asked_for_the_certificate_of_an_encoder_it_has_not_made() -> None:
-    feed = SparseEncoder(2, n_nonzero=3).partial_fit(X)
-    assert feed._certificate_html() == ""
-    assert "components_" not in vars(feed)
+    online = SparseEncoder(2, n_nonzero=3).partial_fit(X)
+    assert online._certificate_html() == ""
+    assert "components_" not in vars(online)

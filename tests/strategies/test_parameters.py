@@ -18,7 +18,7 @@ from spae_dask import ColumnSelector, SparseEncoder, plan
 from spae_dask.cli.exits import in_options
 from spae_dask.cli.fit import FitGiven
 from spae_dask.cli.main import app
-from spae_dask.cli.options import groups as panels
+from spae_dask.cli.options import groups
 from spae_dask.cli.options.groups import gathered
 from spae_dask.errors import InvalidInput
 from spae_dask.maths.selection import SELECTIONS
@@ -26,8 +26,7 @@ from spae_dask.pipelines.kinds import KINDS
 from spae_dask.pipelines.schema import Fit
 from spae_dask.report.reproduce import fit_command, python_lines
 from spae_dask.scanpy import sparse_pca
-from spae_dask.strategies import methods
-from spae_dask.strategies import table as strategies
+from spae_dask.strategies import methods, table
 from spae_dask.strategies.parameters import (
     METHODS,
     PARAMETERS,
@@ -189,7 +188,7 @@ def test_the_command_line_has_them_as_options(verb: str) -> None:
         assert set(option.opts) == set(each.options), name
         assert option.required == each.required, name
         assert each.required or option.default == each.default, name
-        assert (option.help, option.rich_help_panel) == (each.help, getattr(panels, each.panel)), name
+        assert (option.help, option.rich_help_panel) == (each.help, getattr(groups, each.panel)), name
         assert option.secondary_opts == (["--no-center"] if name == "center" else [])
 
 
@@ -231,7 +230,7 @@ def test_the_selections_are_those_of_the_library_and_the_methods_too() -> None:
     assert PARAMETERS["selection"].kind == Choice(tuple(SELECTIONS))
     assert PARAMETERS["method"].kind == Choice(METHODS)
     assert set(METHODS) == set(methods.METHODS) | {"doubly-sparse"}
-    assert set(STRATEGIES) == {"auto", *strategies.STRATEGIES}
+    assert set(STRATEGIES) == {"auto", *table.STRATEGIES}
 
 
 @pytest.mark.parametrize("name", PARAMETERS)

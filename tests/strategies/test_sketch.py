@@ -19,8 +19,8 @@ from tests.oracles import encoder_loss, pca_loss
 
 def fit(X, params, rows_per_block=61):
     runner = SerialRunner(ArrayBlocks(X, rows_per_block))
-    fitted, settled = fit_two_reads(params, runner.run_pass, X.shape)
-    return fitted, settled, runner.tally.passes
+    fitted, refitted = fit_two_reads(params, runner.run_pass, X.shape)
+    return fitted, refitted, runner.tally.passes
 
 
 @pytest.fixture(scope="module")
@@ -117,9 +117,9 @@ def test_a_share_to_keep_is_reached_and_claimed_only_where_it_is_certain(X, cert
 
 
 def test_further_encoders_on_the_candidates_cost_no_read_and_lose_no_more_than_known_ones(X):
-    _, settled, _ = fit(X, FitParameters(3, 8, strategy="sketch"))
-    few = settled.fit(FitParameters(2, 4))
-    more = settled.fit(FitParameters(3, 4), [few.H])
+    _, refitted, _ = fit(X, FitParameters(3, 8, strategy="sketch"))
+    few = refitted.fit(FitParameters(2, 4))
+    more = refitted.fit(FitParameters(3, 4), [few.H])
     assert few.certificate.loss == pytest.approx(encoder_loss(X - X.mean(axis=0), few.H), rel=1e-9)
     assert more.certificate.loss <= few.certificate.loss * (1 + 1e-12)
 
@@ -195,11 +195,11 @@ def test_the_algebra_of_wide_data_takes_no_more_memory_than_planned_and_at_least
 
     tracemalloc.start()
     try:
-        _, settled = fit_two_reads(params, run_pass, source.shape)
+        _, refitted = fit_two_reads(params, run_pass, source.shape)
         left, last = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
     planned = two_read_finish_nbytes(params, *source.shape)
     assert max(last, *peaks) <= planned <= 2 * max(last, *peaks)
     # what an estimator keeps is the products, not the sketch they were proposed on
-    assert left <= 1.3 * settled.cross.nbytes
+    assert left <= 1.3 * refitted.cross.nbytes

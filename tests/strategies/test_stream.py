@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from spae_dask.blocks import ArrayBlocks
 from spae_dask.errors import InvalidInput, NonFiniteInput
 from spae_dask.passes.serial import SerialRunner
-from spae_dask.strategies import stream as streaming
+from spae_dask.strategies import stream
 from spae_dask.strategies.core import read_core
 from spae_dask.strategies.parameters import FitParameters
 from spae_dask.strategies.path import sparsity_path
@@ -98,7 +98,7 @@ def test_the_intervals_hold_whatever_the_data_and_the_blocks(seed, kind, rows, s
 @pytest.mark.parametrize(("k", "r"), [(2, 5), (5, 8)])
 @pytest.mark.parametrize("diagonal", [512, 64])
 def test_its_excess_is_near_that_of_the_exact_core(k, r, diagonal, monkeypatch):
-    monkeypatch.setattr(streaming, "DIAGONAL", diagonal)
+    monkeypatch.setattr(stream, "DIAGONAL", diagonal)
     fitted, _, _ = fit(X, FitParameters(k, r, strategy="stream", sketch_rows=60))
     run_pass = SerialRunner(ArrayBlocks(X, 500)).run_pass
     core = read_core(run_pass, X.shape[1], strategy="tsqr", center=True, scale=False, missing="error")

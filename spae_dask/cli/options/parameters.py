@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 import typer
 
-from spae_dask.cli.options import groups as panels
+from spae_dask.cli.options import groups
 from spae_dask.strategies.parameters import (
     OF_PATHS,
     PARAMETERS,
@@ -64,7 +64,7 @@ def _option(parameter: Parameter) -> Any:
             callback=None if isinstance(kind, Flag | Choice) else _checked(parameter),
             help=parameter.help,
             show_default=not parameter.required,
-            rich_help_panel=getattr(panels, parameter.panel),
+            rich_help_panel=getattr(groups, parameter.panel),
         ),
     ]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from spae_dask.errors import InvalidInput, OtherCheckpoint, StorageError
-from spae_dask.storage.checkpoints import local_states as whole_files
+from spae_dask.storage.checkpoints import local_states
 from spae_dask.storage.checkpoints.checkpoint_record import begin_or_resume, read_job, states_at
 from spae_dask.storage.checkpoints.checkpoint_removal import remove_checkpoint
 from spae_dask.storage.checkpoints.local_states import LocalStates
@@ -97,11 +97,11 @@ def test_without_links_a_record_is_whole_or_not_there(
     def full_disk(_: int) -> None:
         raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT))
 
-    monkeypatch.setattr(whole_files.os, "link", no_links)
+    monkeypatch.setattr(local_states.os, "link", no_links)
     with monkeypatch.context() as patch:
-        patch.setattr(whole_files, "sync_to_disk", lambda _: None)
+        patch.setattr(local_states, "sync_to_disk", lambda _: None)
         calls = iter([None, full_disk])  # the copy beside it fits, and that under the name does not
-        patch.setattr(whole_files.os, "fsync", lambda file: (next(calls) or (lambda _: None))(file))
+        patch.setattr(local_states.os, "fsync", lambda file: (next(calls) or (lambda _: None))(file))
         with pytest.raises(StorageError, match="or less under a quota"):
             begin_or_resume(LocalStates(tmp_path), JOB)
         assert list(tmp_path.iterdir()) == []

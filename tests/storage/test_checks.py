@@ -14,7 +14,7 @@ from zarr.codecs import GzipCodec, ZstdCodec
 from spae_dask import SparseEncoder, load_encoder, open_matrix
 from spae_dask.errors import SpaeError, StorageError
 from spae_dask.estimators.saved import save_encoder
-from spae_dask.storage import checks as odd_files
+from spae_dask.storage import checks
 from spae_dask.storage.ingesting.ingest import ingest
 from tests.storage.anndata_stores import sparse_counts
 
@@ -121,6 +121,6 @@ def test_what_cannot_be_compressed_is_still_read(
     )
     array[...] = noise
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(odd_files, "EXTRA_NBYTES", 1 << 7)  # headers of a chunk of a byte
+        patch.setattr(checks, "EXTRA_NBYTES", 1 << 7)  # headers of a chunk of a byte
         source = open_matrix(tmp_path / "x.zarr")
         np.testing.assert_array_equal(np.concatenate([source.read(i) for i in range(len(source.bounds) - 1)]), noise)

@@ -1,4 +1,4 @@
-"""A feed of rows: the bits of one running state, whatever the batches."""
+"""A online of rows: the bits of one running state, whatever the batches."""
 
 import pickle
 from itertools import pairwise
@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from hypothesis import given
 
 from spae_dask.passes.accumulators import FrequentDirections, Moments, RowSketch, Together, Triangular
-from spae_dask.passes.online import Feed
+from spae_dask.passes.online import OnlinePass
 from spae_dask.passes.sweep import update_by_panels
 from tests.generated import partitions
 
@@ -31,31 +31,31 @@ def wanted():
 
 @given(bounds=partitions(len(X)))
 def test_any_batches_give_the_bits_of_panels(bounds, wanted):
-    feed = Feed(RECIPE)
+    online = OnlinePass(RECIPE)
     for start, stop in pairwise(bounds):
-        feed.add(X[start:stop])
-    assert feed.n_rows == len(X)
-    assert bits(feed.run_pass(RECIPE)) == wanted
+        online.add(X[start:stop])
+    assert online.n_rows == len(X)
+    assert bits(online.run_pass(RECIPE)) == wanted
 
 
 def test_single_rows_sparse_rows_looking_and_pickling_change_nothing(wanted):
-    feed = Feed(RECIPE)
+    online = OnlinePass(RECIPE)
     for row in X[:40]:
-        feed.add(row[None, :])
-    feed.run_pass(RECIPE)
-    feed.add(sp.csr_array(X[40:200]))
-    feed = pickle.loads(pickle.dumps(feed))
-    feed.add(X[200:])
-    assert bits(feed.run_pass(RECIPE)) == bits(feed.run_pass(RECIPE)) == wanted
+        online.add(row[None, :])
+    online.run_pass(RECIPE)
+    online.add(sp.csr_array(X[40:200]))
+    online = pickle.loads(pickle.dumps(online))
+    online.add(X[200:])
+    assert bits(online.run_pass(RECIPE)) == bits(online.run_pass(RECIPE)) == wanted
 
 
 def test_a_batch_may_be_overwritten_once_it_was_added(wanted):
-    feed, buffer = Feed(RECIPE), np.empty((7, D))
+    online, buffer = OnlinePass(RECIPE), np.empty((7, D))
     for start in range(0, len(X), 7):
         rows = X[start : start + 7]
         buffer[: len(rows)] = rows
-        feed.add(buffer[: len(rows)])
-    assert bits(feed.run_pass(RECIPE)) == wanted
+        online.add(buffer[: len(rows)])
+    assert bits(online.run_pass(RECIPE)) == wanted
 
 
 def test_it_goes_on_from_a_state_that_it_leaves_alone():
@@ -65,9 +65,9 @@ def test_it_goes_on_from_a_state_that_it_leaves_alone():
     kept = {name: array.copy() for name, array in state.items()}
     for array in state.values():
         array.flags.writeable = False
-    feed = Feed(recipe, state, 100)
-    feed.add(rows[100:])
-    found, centered = feed.run_pass(recipe), rows - rows.mean(axis=0, dtype=np.float64)
-    assert found.count == feed.n_rows == len(rows)
+    online = OnlinePass(recipe, state, 100)
+    online.add(rows[100:])
+    found, centered = online.run_pass(recipe), rows - rows.mean(axis=0, dtype=np.float64)
+    assert found.count == online.n_rows == len(rows)
     np.testing.assert_allclose(found.triangle.T @ found.triangle, centered.T @ centered, rtol=1e-9, atol=1e-9)
     assert all(np.array_equal(kept[name], state[name]) for name in kept)

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from spae_dask.clusters import supervisor as replacing
+from spae_dask.clusters import supervisor
 from spae_dask.clusters.supervisor import Replacing
 from spae_dask.errors import ClusterUnavailable
 
@@ -56,7 +56,7 @@ class Cluster:
 @pytest.fixture
 def clock(monkeypatch):
     now = SimpleNamespace(seconds=100.0)
-    monkeypatch.setattr(replacing.time, "monotonic", lambda: now.seconds)
+    monkeypatch.setattr(supervisor.time, "monotonic", lambda: now.seconds)
     return now
 
 

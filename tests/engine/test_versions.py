@@ -13,7 +13,7 @@ from distributed import Client
 
 from spae_dask import SparseEncoder, evaluate
 from spae_dask.cli.main import main
-from spae_dask.engine.versions import refuse_unlike
+from spae_dask.engine.versions import check_versions
 from spae_dask.errors import ClusterUnavailable
 from spae_dask.estimators.checking import check
 from spae_dask.estimators.writing import transform_to_zarr
@@ -100,7 +100,7 @@ def test_another_python_or_release_of_distributed_is_refused_and_a_later_patch_i
     part: str, name: str, other: str, open_cluster: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client = open_cluster(1)
-    refuse_unlike(client)
+    check_versions(client)
     told = client.get_versions()
     for version, refused in ((f"{told['client'][part][name]}.9", False), (other, True)):
         (address,) = told["workers"]
@@ -111,10 +111,10 @@ def test_another_python_or_release_of_distributed_is_refused_and_a_later_patch_i
 
         monkeypatch.setattr(client, "_get_versions", answer)
         if not refused:
-            refuse_unlike(client)
+            check_versions(client)
             continue
         with pytest.raises(ClusterUnavailable, match=rf"{address} \(Python \d+\.\d+ and distributed \d+\.\d+\)"):
-            refuse_unlike(client)
+            check_versions(client)
 
 
 @pytest.mark.parametrize("stopped", [0, 1])
@@ -127,7 +127,7 @@ def test_a_worker_that_stands_still_is_not_waited_for(
     os.kill(pid, signal.SIGSTOP)
     try:
         began = time.monotonic()
-        refuse_unlike(client)
+        check_versions(client)
         assert time.monotonic() - began < 30
     finally:
         os.kill(pid, signal.SIGCONT)
@@ -184,7 +184,7 @@ def test_a_run_asks_its_cluster_once_what_it_runs(
 ) -> None:
     open_cluster(1)
     asked: list[object] = []
-    monkeypatch.setattr("spae_dask.estimators.runtime.refuse_unlike", asked.append)
+    monkeypatch.setattr("spae_dask.estimators.runtime.check_versions", asked.append)
     encoder = SparseEncoder(2, n_nonzero=4)
     for run in (
         lambda: encoder.fit(store),
