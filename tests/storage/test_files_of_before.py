@@ -163,3 +163,13 @@ def test_kinds_are_never_shared_and_never_inherited() -> None:
 
     with pytest.raises(AssertionError, match="Derived has no recipe_kind of its own"):
         digest_of(Derived(3))
+
+
+def test_documented_modules_of_before_give_the_same_objects() -> None:
+    from spae_dask.algorithms import comparison as former_comparison
+    from spae_dask.engine import events as former_events
+    from spae_dask.passes import events
+    from spae_dask.strategies import comparison
+
+    assert former_events.RowsDone is events.RowsDone
+    assert former_comparison.compare is comparison.compare
