@@ -3,6 +3,7 @@
 The peaks are those of the tests, in processes of their own: a command, a user's Python, and two local workers.
 """
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +15,8 @@ from tests.engine.test_promises import MB, STRATEGIES, fitted, measured, store
 
 def memory(runs: int, scratch: Path) -> Iterator[Row]:
     """Peaks above the size of an idle process, beside what the plan promised."""
+    for name in ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_"):
+        os.environ.pop(name, None)  # a user's Python does not inherit them from local workers of this process
     stores = {
         "tall": store(scratch / "tall.zarr", 32768, 512, 4096),
         "wide": store(scratch / "wide.zarr", 8192, 1024, 1024),

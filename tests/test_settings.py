@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from spae_dask import SparseEncoder
-from spae_dask.config import DEFAULTS, setting, text_setting
 from spae_dask.errors import InvalidInput, MemoryBudgetExceeded
+from spae_dask.settings import DEFAULTS, setting, text_setting
 
 X = np.random.default_rng(0).normal(size=(50, 4))
 
@@ -21,14 +21,14 @@ def test_every_default_can_be_looked_up():
 
 
 def test_the_environment_sets_them():
-    asked = "from spae_dask.config import setting; print(setting('memory-limit'))"
+    asked = "from spae_dask.settings import setting; print(setting('memory-limit'))"
     env = os.environ | {"DASK_SPAE_DASK__MEMORY_LIMIT": "3GB"}
     assert subprocess.run([sys.executable, "-c", asked], env=env, capture_output=True, text=True).stdout == "3GB\n"
 
 
 def test_a_file_sets_them(tmp_path):
     (tmp_path / "mine.yaml").write_text("spae_dask:\n  cluster: none\n")
-    asked = "from spae_dask.config import setting; print(setting('cluster'), setting('dashboard-address'))"
+    asked = "from spae_dask.settings import setting; print(setting('cluster'), setting('dashboard-address'))"
     env = os.environ | {"DASK_CONFIG": str(tmp_path)}
     shown = subprocess.run([sys.executable, "-c", asked], env=env, capture_output=True, text=True).stdout
     assert shown == "none 127.0.0.1:0\n"

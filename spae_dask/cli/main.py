@@ -34,7 +34,7 @@ from spae_dask.cli.exits import BROKEN_PIPE
 from spae_dask.cli.parsing import UsageError, Verb, asked_for_help
 from spae_dask.cli.screen import Screen, unwritten
 from spae_dask.cli.streams import STDOUT, forget, prepare_streams
-from spae_dask.config import return_freed_arrays
+from spae_dask.machine import return_freed_arrays
 
 app = typer.Typer(
     name="spae",

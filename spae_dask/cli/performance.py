@@ -9,8 +9,8 @@ from pathlib import Path
 from distributed import Client, performance_report
 
 from spae_dask.cli.screen import Screen
-from spae_dask.config import text_setting
 from spae_dask.errors import InvalidInput, OutputExists
+from spae_dask.settings import text_setting
 from spae_dask.storage.writing.publish import check_output, publish
 
 SUFFIX = ".html"

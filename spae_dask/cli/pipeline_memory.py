@@ -9,13 +9,13 @@ from spae_dask.cli.place import Place
 from spae_dask.cli.planned_memory import Planner, is_planned, sized, unknown
 from spae_dask.clusters.connect import described
 from spae_dask.clusters.specs import Started
-from spae_dask.config import text_setting
 from spae_dask.estimators.evaluation import plan_evaluation
 from spae_dask.estimators.paths import plan_path
 from spae_dask.estimators.saved import load_encoder
 from spae_dask.pipelines.pipeline import Node, Pipeline
 from spae_dask.pipelines.schema import Evaluate, Fit, Path, arguments_of
 from spae_dask.pipelines.steps import opened, plan_of
+from spae_dask.settings import text_setting
 from spae_dask.strategies.evaluation import Codec
 
 

@@ -18,11 +18,12 @@ from spae_dask.clusters.connect import connect, described
 from spae_dask.clusters.kubernetes_spec import KubernetesSpec
 from spae_dask.clusters.running import dashboard_link
 from spae_dask.clusters.specs import LocalSpec, QueueSpec, Spec, Started
-from spae_dask.config import memory_nbytes, setting, text_setting
 from spae_dask.errors import InvalidInput
 from spae_dask.estimators.runtime import parse_memory
+from spae_dask.machine import memory_nbytes
 from spae_dask.passes.memory import refuse_tiny
 from spae_dask.passes.plan import Plan, Resources
+from spae_dask.settings import setting, text_setting
 from spae_dask.storage.checkpoints.checkpoint_record import read_job, states_at
 from spae_dask.storage.checkpoints.local_states import LocalStates
 from spae_dask.storage.remote.address import is_remote

@@ -11,8 +11,8 @@ from spae_dask.clusters.local import local_cluster
 from spae_dask.clusters.running import running_scheduler
 from spae_dask.clusters.spec_file import SUFFIX, read_cluster
 from spae_dask.clusters.specs import LocalSpec, QueueSpec, SchedulerSpec, Spec, Started, required
-from spae_dask.config import memory_nbytes
 from spae_dask.errors import InvalidInput
+from spae_dask.machine import memory_nbytes
 
 ALLOWED = "none, local, local:N, tcp://HOST:PORT, tls://HOST:PORT, or a cluster file, FILE.toml"
 

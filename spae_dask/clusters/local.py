@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from distributed import Client, LocalCluster
 from distributed.security import Security
 
-from spae_dask.config import text_setting
 from spae_dask.errors import ClusterUnavailable
 from spae_dask.leftovers import scratch_folder
+from spae_dask.settings import text_setting
 
 START_TRIES = 2
 """Starts of a cluster before its failure is reported."""

@@ -10,14 +10,7 @@ from typing import Annotated, Any
 from dask.utils import parse_bytes
 from pydantic import Field, PlainValidator
 
-MAX_PORT = 65535
-
-
-def is_address(text: str) -> bool:
-    """Return True if the text has the form of a scheduler's address: a host, and a valid port."""
-    found = re.fullmatch(r"(tcp|tls)://[^\s/@]+:([0-9]{1,5})", text)
-    return found is not None and 0 < int(found[2]) <= MAX_PORT
-
+from spae_dask.clusters.addresses import is_address
 
 _WORD = re.compile(r"[A-Za-z0-9_./~@%+=:,][A-Za-z0-9_./~@%+=:,-]*")
 _RESOURCES = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*(,[A-Za-z_][A-Za-z0-9_.]*)*")

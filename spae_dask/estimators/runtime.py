@@ -10,14 +10,15 @@ from dask.utils import parse_bytes
 from distributed import Client
 
 from spae_dask.blocks import RowBlocks, asked_of
-from spae_dask.config import memory_nbytes, returns_freed_arrays, setting
 from spae_dask.engine.runner import DaskRunner
 from spae_dask.engine.versions import check_versions
 from spae_dask.errors import ClusterUnavailable, InvalidInput
+from spae_dask.machine import memory_nbytes, returns_freed_arrays
 from spae_dask.passes.checkpoint import Checkpoint
 from spae_dask.passes.events import Searching, Watcher, ignore
 from spae_dask.passes.memory import ALLOCATOR_SLACK, HEAP_SLACK
 from spae_dask.passes.plan import Plan, Resources
+from spae_dask.settings import setting
 from spae_dask.storage.sources.census import Counted, listing_nbytes
 from spae_dask.storage.sources.dask_blocks import refuse_asynchronous
 from spae_dask.strategies.methods import Report, SearchProgress

@@ -17,8 +17,8 @@ HEAP_NBYTES = 128 << 20
 TASK_OVERHEAD = 6 << 20
 """Bytes of a thread's arena, its reader's buffers and BLAS work space; the final linear algebra has such space too."""
 
-IDLE_NBYTES = 268 << 20
-"""Resident size of an idle process that has imported all libraries: 225 MiB of a worker, up to 263 of a command."""
+IDLE_NBYTES = 258 << 20
+"""Resident size of an idle process that has imported all libraries: 225 MiB of a worker, up to 257 of a command."""
 
 FEWEST_WIDE = 4
 """Rows as wide as the data, in float64, that any pass holds at least: means, scales, sums, and one to work on."""

@@ -12,9 +12,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from spae_dask.blocks import ArrayBlocks, RowBlocks, as_csr, check_unmasked, remember
-from spae_dask.config import memory_nbytes
 from spae_dask.errors import InvalidInput, NotNumbers
 from spae_dask.flags import flags_checked
+from spae_dask.machine import memory_nbytes
 from spae_dask.plain_files import refuse_pipes
 from spae_dask.storage.held_files import is_held, read_whole
 from spae_dask.storage.masks import ALL, UsualMask, refuse_mask

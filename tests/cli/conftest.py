@@ -38,7 +38,7 @@ class Outcome:
 @pytest.fixture
 def spae(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Outcome]:
     """Run a command in this process, which plans as in one of its own."""
-    monkeypatch.setattr("spae_dask.config._fixed", True)
+    monkeypatch.setattr("spae_dask.machine._fixed", True)
 
     def run(*argv: object) -> Outcome:
         capsys.readouterr()

@@ -23,7 +23,7 @@ from pathlib import Path
 from spae_dask import SparseEncoder, evaluate, open_matrix
 from spae_dask.estimators.evaluation import plan_evaluation
 from spae_dask.estimators.runtime import resources_for
-from spae_dask.config import return_freed_arrays
+from spae_dask.machine import return_freed_arrays
 
 path, small, strategy, ours = json.loads(sys.argv[1])
 

@@ -24,7 +24,7 @@ MEASURED = """
 import json, sys, warnings
 from pathlib import Path
 import numpy as np
-from spae_dask.config import return_freed_arrays
+from spae_dask.machine import return_freed_arrays
 return_freed_arrays()
 from spae_dask import SparseEncoder, open_matrix, plan
 from spae_dask.errors import DataChanged

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from spae_dask.cli.options.groups import WHERE
-from spae_dask.clusters.values import is_address
+from spae_dask.clusters.addresses import is_address
 
 if TYPE_CHECKING:
     from spae_dask.cli.performance import PerformanceReport

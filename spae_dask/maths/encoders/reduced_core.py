@@ -150,11 +150,15 @@ def reduce_core(scaled: FloatArray, candidates: IntArray, *, rank_tol: float = D
     """
     unit, lengths = unit_columns(scaled[:, candidates])
     Q = column_basis(unit).Q
-    inside = Q.T @ scaled
-    outside = residual(scaled, Q)
-    R = np.asarray(np.linalg.qr(inside.T, mode="r"))  # as many rows as the smaller side of inside
+    remainder = _squared_length(residual(scaled, Q))
+    # each matrix is as large as the core: none is held longer than the next one needs it
+    R = np.asarray(np.linalg.qr((Q.T @ scaled).T, mode="r"))  # as many rows as the smaller side of Q'L
     W, sigma = _left_singular(R.T)
-    return ReducedCore(candidates, lengths, W.T @ (Q.T @ unit), sigma, float(np.vdot(outside, outside)), rank_tol)
+    return ReducedCore(candidates, lengths, W.T @ (Q.T @ unit), sigma, remainder, rank_tol)
+
+
+def _squared_length(A: FloatArray) -> float:
+    return float(np.vdot(A, A))
 
 
 def _left_singular(A: FloatArray) -> tuple[FloatArray, FloatArray]:

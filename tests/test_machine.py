@@ -12,7 +12,7 @@ import numpy as np
 import psutil
 import pytest
 
-from spae_dask.config import memory_nbytes
+from spae_dask.machine import memory_nbytes
 from tests.cli.conftest import write_zarr
 
 ALL = psutil.virtual_memory().total

@@ -1,4 +1,4 @@
-"""Settings of this package, and the memory of this process: the bytes it may use, and the return of freed arrays.
+"""Memory of this process: the bytes it may use, and the return of freed arrays to the system.
 
 The limit is the machine's, or what is left of it by a container, a batch job or a login.
 
@@ -12,12 +12,6 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
-from typing import Any
-
-import dask.config
-import yaml
-
-from spae_dask.errors import InvalidInput
 
 LIMIT_FILES = {"cgroup": ("memory.limit_in_bytes",), "cgroup2": ("memory.max", "memory.high")}
 """Files that hold the memory limits of control groups, by version. Without a limit they hold ``max``, or a number
@@ -120,28 +114,3 @@ def _below(root: str, path: str) -> PurePosixPath:
 def _unescaped(path: str) -> str:
     r"""A path of mountinfo, where a space is written ``\040``."""
     return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), path)
-
-
-DEFAULTS: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("spae_dask.yaml").read_text())
-"""Default settings, as the file has them."""
-
-dask.config.update_defaults(DEFAULTS)
-
-
-def setting(name: str) -> Any:
-    """The value of a setting, such as ``"memory-limit"``."""
-    return dask.config.get(f"spae_dask.{name}")
-
-
-def text_setting(name: str) -> str | None:
-    """The value of a setting that is a text, or null.
-
-    Raises
-    ------
-    InvalidInput
-        If it is anything else.
-    """
-    value = setting(name)
-    if value is None or isinstance(value, str):
-        return value
-    raise InvalidInput(f"the setting spae_dask.{name} is {value!r}: give a text, or null. See spae_dask.yaml.")
