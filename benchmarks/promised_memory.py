@@ -15,8 +15,6 @@ from tests.engine.test_promises import MB, STRATEGIES, fitted, measured, store
 
 def memory(runs: int, scratch: Path) -> Iterator[Row]:
     """Peaks above the size of an idle process, beside what the plan promised."""
-    for name in ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_"):
-        os.environ.pop(name, None)  # a user's Python does not inherit them from local workers of this process
     stores = {
         "tall": store(scratch / "tall.zarr", 32768, 512, 4096),
         "wide": store(scratch / "wide.zarr", 8192, 1024, 1024),
@@ -26,6 +24,8 @@ def memory(runs: int, scratch: Path) -> Iterator[Row]:
         for strategy in (*STRATEGIES, "rows"):
             name = "evaluate" if strategy == "rows" else strategy
             for place, ours in (("a command", True), ("a user's Python", False)):
+                for name in ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_"):
+                    os.environ.pop(name, None)  # local workers of this process have set them
                 peaks = [measured(strategy, stores, shape, ours=ours) for _ in range(runs)]
                 yield _row(f"{name}, {shape}, {place}", [(int(peak), int(promised)) for peak, promised, _ in peaks])
         with local_cluster(2, 2 << 30) as client:
