@@ -21,14 +21,16 @@ def wait_for_line(process, start: str) -> None:
     pytest.fail(f"the command ended with {process.wait()} and never said {start!r}")
 
 
-def interrupt_in_pass(process, signum: int, *, group: bool) -> tuple[str, str]:
-    """Signal a command once its pass runs, and see that all its processes end with it."""
+def interrupt_in_pass(process, signum: int, *, group: bool, begun: Path | None = None) -> tuple[str, str]:
+    """Signal a command once its pass runs, or a file is there, and see that all its processes end with it."""
     wait_for_line(process, "warning: ")  # of chunks not stored, given just before the pass
     time.sleep(0.3)
+    while begun is not None and not begun.exists() and process.poll() is None:
+        time.sleep(0.05)
     children = psutil.Process(process.pid).children(recursive=True)
     (os.killpg if group else os.kill)(process.pid, signum)
     out, err = process.communicate(timeout=60)
-    _, alive = psutil.wait_procs(children, timeout=5)
+    _, alive = psutil.wait_procs(children, timeout=60)
     assert alive == []
     assert "Traceback" not in err
     assert err.splitlines()[-1].startswith("error: interrupted")

@@ -162,10 +162,10 @@ def test_an_interrupted_run_has_the_signals_code_and_goes_on_at_the_unfinished_s
     pipeline.write_text(HUGE.format(data="huge.zarr"))
     process = spae_process("run", pipeline, "--cluster", where, "--json")
     wait_for_line(process, "step 2 of 2")
-    out, _ = interrupt_in_pass(process, signum, group=False)
+    results = huge.with_name("out")
+    out, _ = interrupt_in_pass(process, signum, group=False, begun=results / "fit.checkpoint")
     assert process.returncode == 128 + signum
     assert [each["status"] for each in json.loads(out)["steps"]] == ["ran", "interrupted"]
-    results = huge.with_name("out")
     assert {each.name for each in results.iterdir()} == {
         "small.zarr",
         "small.step.json",
