@@ -18,12 +18,9 @@ from spae_dask import SparseEncoder
 from spae_dask.errors import DataChanged, OtherCheckpoint
 from spae_dask.estimators.writing import transform_to_zarr
 from spae_dask.passes.events import PassEnded, RowsDone
+from tests.estimators.test_changed_data import Killed, once
 
 STRATEGIES = ["gram", "tsqr", "sketch", "stream", "paper"]
-
-
-class Ended(Exception):
-    """Stands for the end of a process."""
 
 
 def changed(runs: int, scratch: Path) -> Iterator[Row]:
@@ -38,16 +35,6 @@ def changed(runs: int, scratch: Path) -> Iterator[Row]:
     for name, noticed in moments.items():
         missed = sum(not noticed() for _ in range(runs))
         yield Row("changed", name, runs, missed, f"{runs - missed} noticed, the chunk named, nothing written")
-
-
-def _once(kind: type, act: Callable[[], None]) -> Callable[[object], None]:
-    left = [act]
-
-    def watch(event: object) -> None:
-        if isinstance(event, kind) and left:
-            left.pop()()
-
-    return watch
 
 
 def _change(path: Path, rng: random.Random) -> tuple[str, Callable[[], None]]:
@@ -67,7 +54,7 @@ def _under_a_fit(scratch: Path, rng: random.Random, moment: type) -> bool:
     path = scratch / f"{rng.random()}.zarr"
     make_store(path)
     chunk, write = _change(path, rng)
-    encoder = SparseEncoder(2, n_nonzero=4, strategy=rng.choice(STRATEGIES), progress=_once(moment, write))
+    encoder = SparseEncoder(2, n_nonzero=4, strategy=rng.choice(STRATEGIES), progress=once(moment, write))
     try:
         encoder.fit(str(path))
     except DataChanged as error:
@@ -82,11 +69,11 @@ def _before_a_resume(scratch: Path, rng: random.Random) -> bool:
     options: dict[str, Any] = {"n_nonzero": 4, "strategy": rng.choice(STRATEGIES), "checkpoint": str(place)}
 
     def end() -> None:
-        raise Ended
+        raise Killed
 
     try:
-        SparseEncoder(2, **options, progress=_once(PassEnded, end)).fit(str(path))
-    except Ended:
+        SparseEncoder(2, **options, progress=once(PassEnded, end)).fit(str(path))
+    except Killed:
         write()
     try:
         SparseEncoder(2, **options).fit(str(path))
@@ -101,7 +88,7 @@ def _under_a_transform(scratch: Path, rng: random.Random) -> bool:
     encoder = SparseEncoder(2, n_nonzero=4).fit(str(path))
     chunk, write = _change(path, rng)
     try:
-        transform_to_zarr(str(path), encoder, str(output), progress=_once(RowsDone, write))
+        transform_to_zarr(str(path), encoder, str(output), progress=once(RowsDone, write))
     except DataChanged as error:
         return chunk in str(error) and not output.exists()
     return False

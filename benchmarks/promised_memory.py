@@ -10,16 +10,12 @@ from pathlib import Path
 from benchmarks.rows import Row
 from spae_dask.clusters.local import local_cluster
 from tests.engine.resident import PeakAboveIdle
-from tests.engine.test_promises import MB, STRATEGIES, fitted, measured, store
+from tests.engine.test_promises import MB, STRATEGIES, fitted, measured, stores_in
 
 
 def memory(runs: int, scratch: Path) -> Iterator[Row]:
     """Peaks above the size of an idle process, beside what the plan promised."""
-    stores = {
-        "tall": store(scratch / "tall.zarr", 32768, 512, 4096),
-        "wide": store(scratch / "wide.zarr", 8192, 1024, 1024),
-        "small": store(scratch / "small.zarr", 600, 32, 100),
-    }
+    stores = stores_in(scratch)
     for shape in ("tall", "wide"):
         for strategy in (*STRATEGIES, "rows"):
             name = "evaluate" if strategy == "rows" else strategy

@@ -97,11 +97,12 @@ class DaskRunner:
             self.checkpoint.end()
         return state
 
-    def run_blocks(self, numbers: npt.NDArray[np.intp], accumulator: Accumulator[Result], name: str = "pass") -> Result:
+    def run_blocks(self, numbers: npt.NDArray[np.intp], accumulator: Accumulator[Result], name: str) -> Result:
         """Read some row blocks, in the order of their numbers. All calls together count as one pass."""
         source = choose_blocks(self.source, numbers)
-        tasks, checkpoint = self._tasks_per_worker, self.checkpoint
-        runner = DaskRunner(source, self.client, tasks, self._watch, checkpoint, self._refuse_changed)
+        runner = DaskRunner(
+            source, self.client, self._tasks_per_worker, self._watch, self.checkpoint, self._refuse_changed
+        )
         result = runner.run_pass(accumulator, name)
         self.tally.passes, self.tally.nbytes = 1, self.tally.nbytes + runner.tally.nbytes
         return result

@@ -7,8 +7,8 @@ from spae_dask.blocks import RowBlocks
 from spae_dask.estimators.planning import plan
 from spae_dask.estimators.sparse_encoder import SparseEncoder
 from spae_dask.passes.plan import Plan
+from spae_dask.strategies.core import CORES
 from spae_dask.strategies.path import SparsityPath
-from spae_dask.strategies.sketch import SketchStrategy
 
 
 def fit_path(
@@ -33,7 +33,7 @@ def fit_path(
         If a k or r is out of range, or the method cannot keep to candidate columns where it must.
     """
     planned = {name: options[name] for name in ("missing", "missing_value", "memory_limit") if name in options}
-    if plan_path(source, n_components, n_nonzero, method=method, **planned).strategy == SketchStrategy.name:
+    if plan_path(source, n_components, n_nonzero, method=method, **planned).strategy not in CORES:
         # candidates are proposed for one k and r: those of the largest serve the others
         encoder = SparseEncoder(max(n_components), n_nonzero=max(n_nonzero), method=method, **options).fit(source)
     else:

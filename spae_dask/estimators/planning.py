@@ -178,7 +178,6 @@ def plan_for(
     refuse_wide(source.shape[1], there.memory_limit)
     nominal = price_all(params, source, there)
     strategy, why = choose(params, source, nominal)
-    check_strategy(params, strategy)
     made = STRATEGIES[strategy]
     notes = [*made.notes(params, source), *layout_notes(source)]
 

@@ -55,7 +55,7 @@ class RunBlocks(Protocol):
 
 
 class Reader(Protocol):
-    """Reads the data of a fit; the engine's runner and a plain loop do."""
+    """Reads the data of a fit, as the engine's runner does."""
 
     def run_pass(self, accumulator: Accumulator[Result], name: str = ...) -> Result:
         """Read all rows, and return what an accumulator makes of them."""
@@ -205,9 +205,20 @@ class Strategy(ABC):
         )
 
 
-def finish_nbytes(n_features: int) -> int:
-    """Peak bytes of the in-memory solve on ``n_features`` features, in the calling process."""
-    return TASK_OVERHEAD + FINISH_MATRICES * 8 * n_features * n_features
+def finish_nbytes(n_features: int, n_rows: int | None = None) -> int:
+    """Peak bytes of the in-memory solve on a core (m, d), in the calling process; m is d by default."""
+    return TASK_OVERHEAD + FINISH_MATRICES * 8 * (n_features if n_rows is None else n_rows) * n_features
+
+
+def core_finish(params: FitParameters, n_rows: int, n_features: int) -> Finish:
+    """In-memory solve on a core (m, d): m is d, or the number of rows if those few rows are the core."""
+    seconds = CORE_SECONDS * (n_rows * n_rows * n_features) + POLISH_SECONDS * n_features * searched(params)
+    return Finish(finish_nbytes(n_features, n_rows), seconds)
+
+
+def holds_integers(source: RowBlocks) -> bool:
+    """Return True if all entries are integers, which are read without rounding."""
+    return source.dtype.kind in "iub"
 
 
 def nonzeros(params: FitParameters) -> int:

@@ -3,7 +3,8 @@
 The core is a small matrix L with ``L'L = X'X``: of a Gram matrix, or a triangular factor. Every loss on it is exact.
 """
 
-from collections.abc import Callable, Sequence
+from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -23,22 +24,18 @@ from spae_dask.passes.accumulators import (
 )
 from spae_dask.passes.accumulators.base import RunPass
 from spae_dask.passes.accumulators.nonfinite import refuse_infinite, refuse_non_finite
-from spae_dask.passes.memory import TASK_OVERHEAD
 from spae_dask.passes.online import OnlinePass
 from spae_dask.passes.plan import Finish
 from spae_dask.strategies.base import (
-    CORE_SECONDS,
-    FINISH_MATRICES,
-    POLISH_SECONDS,
     Outcome,
     Passes,
     Reader,
     Reports,
     Shape,
     Strategy,
-    finish_nbytes,
+    core_finish,
+    holds_integers,
     refuse_fast,
-    searched,
 )
 from spae_dask.strategies.certificate import Certificate
 from spae_dask.strategies.core_summary import CoreSummary, Floats, summarize
@@ -165,18 +162,12 @@ def means_recipe(n_features: int) -> Accumulator[Any]:
 
 def core_recipe(strategy: str, n_features: int, precision: str = "exact") -> Gram | Triangular:
     """Recipe of the core alone."""
-    return _RECIPES[strategy](n_features, precision)
+    return CORES[strategy].recipe(n_features, precision)
 
 
 def core_named(strategy: str, n_features: int) -> Accumulator[Any] | None:
     """Recipe of the core that a strategy makes; None if it makes no core."""
-    return core_recipe(strategy, n_features) if strategy in _RECIPES else None
-
-
-_RECIPES: dict[str, Callable[[int, str], Gram | Triangular]] = {
-    "gram": lambda n_features, precision: Gram(n_features, single=precision == "fast"),
-    "tsqr": lambda n_features, precision: Triangular(n_features),  # noqa: ARG005 - it has one precision
-}
+    return core_recipe(strategy, n_features) if strategy in CORES else None
 
 
 def _core_recipe(
@@ -195,6 +186,10 @@ class _CoreStrategy(Strategy):
     core: ClassVar[str]
     takes_batches = True
 
+    @abstractmethod
+    def recipe(self, n_features: int, precision: str) -> Gram | Triangular:
+        """Recipe of the core alone."""
+
     def cannot(self, params: FitParameters) -> str | None:  # noqa: ARG002 - a core can do anything
         return None
 
@@ -209,12 +204,11 @@ class _CoreStrategy(Strategy):
         return passes
 
     def finish(self, params: FitParameters, shape: Shape) -> Finish:
-        d = shape[1]
-        return Finish(finish_nbytes(d), CORE_SECONDS * d**3 + POLISH_SECONDS * d * searched(params))
+        return core_finish(params, shape[1], shape[1])
 
     def fit(self, params: FitParameters, reader: Reader, source: RowBlocks, reports: Reports) -> Outcome:
         n, d = source.shape
-        integers = source.dtype.kind in "iub"
+        integers = holds_integers(source)
         found = self._fit(params, reader.run_pass, d, integers=integers, n_rows=n, report=reports.search)
         if params.method == "doubly-sparse":
             chosen = choose_rows(params, found.summary, reader.run_pass, found.fitted)
@@ -255,6 +249,9 @@ class GramStrategy(_CoreStrategy):
     core: ClassVar[str] = "gram"
     pca_loss: ClassVar[str] = "exact"
 
+    def recipe(self, n_features: int, precision: str) -> Gram:
+        return Gram(n_features, single=precision == "fast")
+
     def lacks_digits(self, found: Certificate, precision: str) -> bool:
         if precision == "fast":
             return super().lacks_digits(found, precision)
@@ -273,16 +270,16 @@ class TsqrStrategy(_CoreStrategy):
     core: ClassVar[str] = "tsqr"
     pca_loss: ClassVar[str] = "exact, to the most digits"
 
+    def recipe(self, n_features: int, precision: str) -> Triangular:  # noqa: ARG002 - it has one precision
+        return Triangular(n_features)
+
     def cannot(self, params: FitParameters) -> str | None:
         return refuse_fast(params)
 
     def finish(self, params: FitParameters, shape: Shape) -> Finish:
         n, d = shape
-        if not are_few(n, d):
-            return super().finish(params, shape)
-        seconds = CORE_SECONDS * n * n * d + POLISH_SECONDS * d * searched(params)
-        return Finish(TASK_OVERHEAD + FINISH_MATRICES * 8 * n * d, seconds)
+        return core_finish(params, n if are_few(n, d) else d, d)
 
 
-CORES: dict[str, Strategy] = {each.name: each for each in (GramStrategy(), TsqrStrategy())}
+CORES: dict[str, _CoreStrategy] = {each.name: each for each in (GramStrategy(), TsqrStrategy())}
 """The strategies that make a core."""

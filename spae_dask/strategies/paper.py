@@ -65,6 +65,7 @@ from spae_dask.strategies.base import (
     Reports,
     Shape,
     Strategy,
+    holds_integers,
     nonzeros,
     refuse_fast,
 )
@@ -477,5 +478,5 @@ class PaperStrategy(Strategy):
         return Finish(nbytes, SELECTION_SHARE * SKETCH_POLISH_SECONDS * d * nonzeros(params))
 
     def fit(self, params: FitParameters, reader: Reader, source: RowBlocks, reports: Reports) -> Outcome:  # noqa: ARG002
-        fitted = fit_paper(params, reader.run_pass, source.shape[1], integers=source.dtype.kind in "iub")
+        fitted = fit_paper(params, reader.run_pass, source.shape[1], integers=holds_integers(source))
         return Outcome(measured_if_fragile(fitted, reader.run_pass))

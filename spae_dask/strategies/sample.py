@@ -32,8 +32,6 @@ from spae_dask.passes.accumulators.base import State
 from spae_dask.passes.accumulators.nonfinite import refuse_non_finite
 from spae_dask.passes.plan import Finish
 from spae_dask.strategies.base import (
-    CORE_SECONDS,
-    POLISH_SECONDS,
     Outcome,
     Passes,
     Reader,
@@ -41,10 +39,10 @@ from spae_dask.strategies.base import (
     RunBlocks,
     Shape,
     Strategy,
-    finish_nbytes,
+    core_finish,
+    holds_integers,
     refuse_fast,
     refuse_mean,
-    searched,
 )
 from spae_dask.strategies.core import CORES, core_for, core_recipe
 from spae_dask.strategies.core_summary import CoreSummary, Floats, summarize
@@ -280,9 +278,8 @@ class SampleStrategy(Strategy):
 
     def finish(self, params: FitParameters, shape: Shape) -> Finish:
         """The solve on the core; and beside it the state it is made of, and the two parts it was merged from."""
-        d = shape[1]
-        seconds = CORE_SECONDS * d**3 + POLISH_SECONDS * d * searched(params)
-        return Finish(finish_nbytes(d) + 8 * KEPT_MATRICES * d**2, seconds)
+        core = core_finish(params, shape[1], shape[1])
+        return Finish(core.nbytes + 8 * KEPT_MATRICES * shape[1] ** 2, core.seconds)
 
     def notes(self, params: FitParameters, source: RowBlocks) -> list[str]:
         lengths = np.diff(np.asarray(source.bounds))[block_order(params.seed, len(source.bounds) - 1)]
@@ -305,7 +302,7 @@ class SampleStrategy(Strategy):
             np.asarray(source.bounds, dtype=np.int64),
             source.shape[1],
             strategy=self._core(source),
-            integers=source.dtype.kind in "iub",
+            integers=holds_integers(source),
             report=reports.estimate,
             report_search=reports.search,
         )

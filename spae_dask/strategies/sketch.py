@@ -24,7 +24,6 @@ from spae_dask.passes.accumulators.base import RunPass
 from spae_dask.passes.memory import ALLOCATOR_SLACK, TASK_OVERHEAD
 from spae_dask.passes.plan import Finish
 from spae_dask.strategies.base import (
-    SKETCH_POLISH_SECONDS,
     UNKNOWN_NONZERO,
     Outcome,
     Passes,
@@ -32,10 +31,10 @@ from spae_dask.strategies.base import (
     Reports,
     Shape,
     Strategy,
+    holds_integers,
     refuse_no_candidates,
-    searched,
 )
-from spae_dask.strategies.candidate_set import POOL, choose_candidates
+from spae_dask.strategies.candidate_set import POOL, choose_candidates, search_seconds
 from spae_dask.strategies.core import means_recipe
 from spae_dask.strategies.methods import Report
 from spae_dask.strategies.parameters import FitParameters
@@ -182,14 +181,14 @@ class SketchStrategy(Strategy):
         return two_read_passes(params, *source.shape)
 
     def finish(self, params: FitParameters, shape: Shape) -> Finish:
-        seconds = SKETCH_POLISH_SECONDS * min(shape[1], POOL) * searched(params)
+        seconds = search_seconds(params, shape[1])
         return Finish(TASK_OVERHEAD + int(ALLOCATOR_SLACK * two_read_finish_nbytes(params, *shape)), seconds)
 
     def n_passes_known(self, params: FitParameters) -> bool:
         return params.n_nonzero is not None
 
     def fit(self, params: FitParameters, reader: Reader, source: RowBlocks, reports: Reports) -> Outcome:
-        integers = source.dtype.kind in "iub"
+        integers = holds_integers(source)
         fitted, refitted = fit_two_reads(
             params, reader.run_pass, source.shape, integers=integers, report=reports.search
         )

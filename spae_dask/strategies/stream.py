@@ -31,7 +31,6 @@ from spae_dask.passes.memory import TASK_OVERHEAD
 from spae_dask.passes.online import OnlinePass
 from spae_dask.passes.plan import Finish
 from spae_dask.strategies.base import (
-    SKETCH_POLISH_SECONDS,
     UNKNOWN_NONZERO,
     Outcome,
     Passes,
@@ -39,12 +38,12 @@ from spae_dask.strategies.base import (
     Reports,
     Shape,
     Strategy,
+    holds_integers,
     refuse_fast,
     refuse_mean,
     refuse_no_candidates,
-    searched,
 )
-from spae_dask.strategies.candidate_set import POOL, choose_candidates
+from spae_dask.strategies.candidate_set import POOL, choose_candidates, search_seconds
 from spae_dask.strategies.certificate import Certificate
 from spae_dask.strategies.core_summary import Floats
 from spae_dask.strategies.methods import Report
@@ -287,14 +286,14 @@ class StreamStrategy(Strategy):
         return [("stream", stream_recipe(params, source.shape[1]))]
 
     def finish(self, params: FitParameters, shape: Shape) -> Finish:
-        seconds = SKETCH_POLISH_SECONDS * min(shape[1], POOL) * searched(params)
+        seconds = search_seconds(params, shape[1])
         return Finish(TASK_OVERHEAD + stream_finish_nbytes(params, shape[1]), seconds)
 
     def fit(self, params: FitParameters, reader: Reader, source: RowBlocks, reports: Reports) -> Outcome:
         n, d = source.shape
         recipe = stream_recipe(params, d)
         online = OnlinePass(recipe, reader.run_state(recipe, "stream"), n)
-        integers = source.dtype.kind in "iub"
+        integers = holds_integers(source)
         fitted, streamed = fit_stream(params, online.run_pass, d, integers=integers, report=reports.search)
         return Outcome(fitted, streamed, online=online)
 

@@ -46,16 +46,16 @@ def wanted_strategy(params: FitParameters) -> str:
     return SampleStrategy.name if params.samples else params.strategy
 
 
-def check_strategy(params: FitParameters, strategy: str | None = None) -> None:
-    """Refuse a fit that a strategy, by default the one asked for, cannot make.
+def check_strategy(params: FitParameters) -> None:
+    """Refuse a fit that the strategy asked for cannot make; ``"auto"`` chooses one that can.
 
     Raises
     ------
     InvalidInput
         Saying what the strategy can do.
     """
-    name = wanted_strategy(params) if strategy is None else strategy
-    cannot = STRATEGIES[name].cannot(params) if name in STRATEGIES else None  # "auto" chooses one that can
+    name = wanted_strategy(params)
+    cannot = None if name == AUTO else STRATEGIES[name].cannot(params)
     if cannot is not None:
         raise InvalidInput(
             f"strategy={name!r} cannot do this: {cannot}; given were method={params.method!r}, "

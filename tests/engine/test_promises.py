@@ -64,7 +64,11 @@ def store(path: Path, n: int, d: int, chunk_rows: int) -> str:
 
 @pytest.fixture(scope="module")
 def stores(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    folder = tmp_path_factory.mktemp("stores")
+    return stores_in(tmp_path_factory.mktemp("stores"))
+
+
+def stores_in(folder: Path) -> dict[str, str]:
+    """Paths of a tall and a wide matrix, and of a small one that loads all libraries."""
     return {
         "tall": store(folder / "tall.zarr", 32768, 512, 4096),
         "wide": store(folder / "wide.zarr", 8192, 1024, 1024),

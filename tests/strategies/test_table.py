@@ -21,7 +21,8 @@ def compared_with_a_strategy(path: Path) -> list[str]:
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Compare):
             names = {each.value for each in ast.walk(node) if isinstance(each, ast.Constant)} & set(table.STRATEGIES)
-            if "strategy" in ast.unparse(node) and names:
+            by_class = [each for each in ast.walk(node) if ast.unparse(each).endswith("Strategy.name")]
+            if ("strategy" in ast.unparse(node) and names) or by_class:
                 found.append(f"{path.relative_to(PACKAGE)}:{node.lineno} {ast.unparse(node)}")
     return found
 
