@@ -28,7 +28,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from unittest import mock
 
 import dask
 import psutil
@@ -56,8 +55,7 @@ from benchmarks.resuming import N_WORKERS
 from benchmarks.rows import HEAD, Row, rewritten
 from benchmarks.slurm_runs import slurm
 from spae_dask.clusters.local import local_cluster
-from spae_dask.engine import monitor
-from spae_dask.passes import spans
+from spae_dask.passes.options import pass_options
 
 RUNS = {"chaos": 25, "resume": 20, "changed": 25, "faults": 1, "fuzz": 1000, "soak": 500}
 RUNS |= {"memory": 2, "slurm": 1, "peers": 1}
@@ -77,21 +75,15 @@ WARM_FITS = 20
 @contextlib.contextmanager
 def a_span_a_block() -> Iterator[None]:
     """Have passes cut into as many spans as there are blocks, for a ``with`` block."""
-    before = spans.MIN_SPAN_NBYTES, spans.STATE_WORTH
-    spans.MIN_SPAN_NBYTES, spans.STATE_WORTH = 1, 0
-    try:
+    with pass_options(min_span_nbytes=1, states_per_span=0):
         yield
-    finally:
-        spans.MIN_SPAN_NBYTES, spans.STATE_WORTH = before
 
 
 @contextlib.contextmanager
 def little_patience() -> Iterator[None]:
     """Look at stalled passes, and replace workers that stand still, after seconds; for a ``with`` block."""
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(dask.config.set({"distributed.scheduler.worker-ttl": "5s"}))
-        stack.enter_context(mock.patch.object(monitor, "STRAGGLER_SECONDS", 2.0))
-        stack.enter_context(mock.patch.object(monitor, "CHECK_SECONDS", 0.5))
+    replaced = dask.config.set({"distributed.scheduler.worker-ttl": "5s"})
+    with replaced, pass_options(backup_seconds=2.0, check_seconds=0.5):
         yield
 
 
@@ -232,7 +224,10 @@ def faults(runs: int, scratch: Path) -> Iterator[Row]:
     cases: dict[str, tuple[Callable[[], bytes], str]] = {
         "slow reads": (lambda: fitted(faulty(path, no_fault, delay=0.02)), "same bits"),
         "throttled now and then": (lambda: fitted(faulty(path, throttled_once)), "same bits"),
-        "throttled for ever": (lambda: fitted(faulty(path, throttled_for_ever)), "StorageFaltered: chunk 'c/7/0'"),
+        "throttled for ever": (
+            lambda: fitted(faulty(path, throttled_for_ever)),
+            "TransientStorageError: chunk 'c/7/0'",
+        ),
         "permission denied": (lambda: fitted(faulty(path, forbidden)), "StorageError: chunk 'c/7/0'"),
         "object cut short": (damaged(cut), "StorageError: chunk 'c/7/0'"),
         "object missing": (damaged(Path.unlink), "MissingChunksWarning"),

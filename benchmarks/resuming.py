@@ -13,7 +13,7 @@ from distributed import get_worker
 from benchmarks.faulty import SlowBlocks
 from spae_dask import SparseEncoder
 from spae_dask.clusters.local import local_cluster
-from spae_dask.passes import spans
+from spae_dask.passes.options import pass_options
 
 WORKER_NBYTES = 1 << 30
 
@@ -37,9 +37,8 @@ class ToldBlocks(SlowBlocks):
 
 def fit(store: Path, checkpoint: Path, told: Path, output: Path) -> None:
     """Fit on two worker processes, a span a block, and write the encoder's bytes when all is done."""
-    spans.MIN_SPAN_NBYTES, spans.STATE_WORTH = 1, 0
     source = ToldBlocks(zarr.open_array(store, mode="r"), target_nbytes=1, told=str(told))
-    with local_cluster(N_WORKERS, WORKER_NBYTES):
+    with pass_options(min_span_nbytes=1, states_per_span=0), local_cluster(N_WORKERS, WORKER_NBYTES):
         encoder = SparseEncoder(2, n_nonzero=4, checkpoint=str(checkpoint)).fit(source)
     part = output.with_suffix(".part")
     part.write_bytes(encoder.components_.tobytes() + encoder.decoder_.tobytes())

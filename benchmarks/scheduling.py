@@ -84,12 +84,12 @@ def turn(n_spans: int, n_workers: int) -> dict[str, float]:
     from distributed import Client, LocalCluster, as_completed
 
     from spae_dask.engine.runner import DaskRunner
-    from spae_dask.passes import spans
     from spae_dask.passes.accumulators import Gram
+    from spae_dask.passes.options import pass_options
 
-    spans.MIN_SPAN_NBYTES, spans.STATE_WORTH = 1, 0
+    small = pass_options(min_span_nbytes=1, states_per_span=0)
     options = {"n_workers": n_workers, "threads_per_worker": 1, "processes": False, "memory_limit": 0}
-    with LocalCluster(**options, dashboard_address=":0") as cluster, Client(cluster) as client:
+    with small, LocalCluster(**options, dashboard_address=":0") as cluster, Client(cluster) as client:
         client.wait_for_workers(n_workers, timeout=600)
 
         def run(n: int) -> None:

@@ -15,10 +15,14 @@ from typing import Any
 
 from distributed import get_worker
 
-from spae_dask.passes import spans
+from spae_dask.passes.options import pass_options
 from spae_dask.storage.sources import zarr_blocks
 
 HOOK = "from benchmarks.slow_reads import slow_down\n\nslow_down()\n"
+
+
+FOR_GOOD = contextlib.ExitStack()
+"""Holds the options of passes that the process keeps until it ends."""
 
 
 def write_hook(folder: Path) -> None:
@@ -31,7 +35,8 @@ def slow_down() -> None:
     """Do what the environment asks for: SLOW_SECONDS for a block, SLOW_TOLD for a file of what was read."""
     if "SLOW_SECONDS" not in os.environ:
         return
-    spans.MIN_SPAN_NBYTES, spans.STATE_WORTH, zarr_blocks.TARGET_BLOCK_NBYTES = 1, 0, 1
+    FOR_GOOD.enter_context(pass_options(min_span_nbytes=1, states_per_span=0))
+    zarr_blocks.TARGET_BLOCK_NBYTES = 1
     seconds, told, read = float(os.environ["SLOW_SECONDS"]), os.environ["SLOW_TOLD"], zarr_blocks.ZarrBlocks.read
 
     def late(self: zarr_blocks.ZarrBlocks, i: int) -> Any:

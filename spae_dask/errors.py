@@ -67,7 +67,7 @@ class DataChanged(StorageError):
         )
 
 
-class StorageFaltered(StorageError):
+class TransientStorageError(StorageError):
     """A store did not give what it holds, and may when it is asked again: it was slow, throttled or out of reach."""
 
 

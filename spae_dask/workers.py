@@ -9,22 +9,16 @@ from dask.utils import parse_timedelta
 from distributed import Client
 
 from spae_dask.errors import ClusterUnavailable, SlowClusterWarning, warn
+from spae_dask.passes.options import current_options
 
 SECONDS = 1.0
 """Seconds between two looks at the workers."""
-
-NO_WORKERS_SECONDS = 300.0
-"""Seconds that a run waits for a first or a new worker, unless dask's ``distributed.scheduler.no-workers-timeout`` is
-set. A node can restart in that time, but a job may not get through a queue."""
-
-RESTART_SECONDS = 15.0
-"""Seconds after which a cluster without workers is reported. Nannies restart their workers sooner."""
 
 
 def no_workers_seconds() -> float:
     """Return the number of seconds that a run waits for workers."""
     timeout = dask.config.get("distributed.scheduler.no-workers-timeout", None)
-    return NO_WORKERS_SECONDS if timeout is None else float(parse_timedelta(timeout))
+    return current_options().no_workers_seconds if timeout is None else float(parse_timedelta(timeout))
 
 
 def tell_waiting(what: str, empty: float, limit: float) -> None:
@@ -58,7 +52,7 @@ def wait_for_worker(
     hopeless : callable, optional
         Function that returns True if no worker will come. The wait then ends at once.
     tell : bool
-        Warn after `RESTART_SECONDS` that a worker is waited for.
+        Warn after ``restart_seconds`` of the options of passes that a worker is waited for.
 
     Raises
     ------
@@ -76,7 +70,7 @@ def wait_for_worker(
                 empty = time.monotonic() - began
                 if empty >= seconds or hopeless():
                     raise explain() from error
-            if tell and empty > RESTART_SECONDS:
+            if tell and empty > current_options().restart_seconds:
                 tell = False
                 tell_waiting(f"the cluster at {client.scheduler.address}", empty, seconds)
     finally:

@@ -19,6 +19,7 @@ from distributed import Client, LocalCluster
 from hypothesis import HealthCheck, settings
 from threadpoolctl import threadpool_limits
 
+from spae_dask.passes.options import pass_options
 from tests.s3_service import KEY, SECRET, create_bucket, moto_process
 
 # A search makes thousands of small products, on which the threads of a BLAS only wait; and bits depend on their number.
@@ -36,6 +37,19 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
 
 
 ClusterOpener = Callable[..., Client]
+
+OptionsSetter = Callable[..., None]
+
+
+@pytest.fixture
+def options() -> Iterator[OptionsSetter]:
+    """Function that sets options of passes until the test ends."""
+    with ExitStack() as stack:
+
+        def change(**changes: Any) -> None:
+            stack.enter_context(pass_options(**changes))
+
+        yield change
 
 
 @pytest.fixture(scope="module")

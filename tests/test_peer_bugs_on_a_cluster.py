@@ -28,12 +28,11 @@ from spae_dask.cli.main import main
 from spae_dask.errors import InvalidInput, MemoryBudgetExceeded, MissingChunksWarning, OutputExists
 from spae_dask.estimators import fitting, planning, writing
 from spae_dask.estimators.writing import transform_to_zarr
-from spae_dask.passes import spans, write
 from spae_dask.storage.checkpoints.checkpoint_summary import summarize
 from spae_dask.storage.ingesting.ingest import ingest
 from spae_dask.storage.remote.address import parse_address
 from spae_dask.storage.remote.remote_store import open_remote
-from tests.conftest import ClusterOpener
+from tests.conftest import ClusterOpener, OptionsSetter
 from tests.engine.resident import PeakAboveIdle
 from tests.engine.sources import linked_store
 from tests.estimators.sources import batch_encoder, spread, zarr_array
@@ -104,11 +103,16 @@ def test_the_seed_decides_on_lazy_input_on_workers_too(monkeypatch: pytest.Monke
 
 
 def test_codes_whose_chunks_do_not_line_up_with_shards_lose_no_row(
-    client: Client, encoder: SparseEncoder, results: Results, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    client: Client,
+    encoder: SparseEncoder,
+    results: Results,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    options: OptionsSetter,
 ) -> None:
     """zarr-python#3682, xarray#8371, #10501: tasks that shared a stored object overwrote each other's rows."""
     monkeypatch.setattr(writing, "unit_rows_for", lambda n_rows, row_nbytes, rows_per_block: 50)
-    monkeypatch.setattr(write, "MIN_SPAN_NBYTES", 1)
+    options(min_span_nbytes=1)
     source = zarr_array(tmp_path / "x.zarr", X, (37, 8), shards=(74, 8))
     report = transform_to_zarr(tmp_path / "x.zarr", encoder, str(tmp_path / "z.zarr"))
     assert (report.n_chunks, report.rows_verified) == (20, 1000)
@@ -205,7 +209,7 @@ def test_codes_larger_than_a_worker_are_written_and_gathered_nowhere(
 
 @pytest.mark.chaos
 def test_a_run_that_loses_a_worker_and_then_its_client_goes_on_from_its_states(
-    client: Client, results: Results, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    client: Client, results: Results, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: OptionsSetter
 ) -> None:
     """dask-jobqueue#122, #611: when time limits ended workers, the whole work began again."""
     make_store(tmp_path / "x.zarr")
@@ -236,8 +240,7 @@ def test_a_run_that_loses_a_worker_and_then_its_client_goes_on_from_its_states(
     (kept,) = summarize(str(tmp_path / "checkpoint")).passes
     assert 4 <= kept.n_done < kept.n_spans == n_blocks
     before = n_read()
-    monkeypatch.setattr(spans, "MIN_SPAN_NBYTES", 1)
-    monkeypatch.setattr(spans, "STATE_WORTH", 0)
+    options(min_span_nbytes=1, states_per_span=0)
     # what begins it anew has another scheduler and other workers
     source = ToldBlocks(zarr.open_array(tmp_path / "x.zarr", mode="r"), target_nbytes=1, told=str(told))
     again = SparseEncoder(2, n_nonzero=4, checkpoint=str(tmp_path / "checkpoint")).fit(source)

@@ -1,9 +1,10 @@
 """Watches a pass on a cluster from the client, so that no wait is endless and slow spans are reported.
 
-Asked every `CHECK_SECONDS`, the scheduler must answer within `SCHEDULER_SECONDS`. A cluster may be without workers for
-`no_workers_seconds`: dask itself would wait for ever. When a pass stalls, the last spans
-get backup tasks on idle workers, and a warning names the spans that are still slow and the workers that do not respond.
-The scheduler itself replaces those after its setting ``worker-ttl``.
+The options of passes hold all limits. The monitor asks the scheduler every ``check_seconds``; the scheduler must answer
+within ``scheduler_seconds``. A cluster may be without workers for ``no_workers_seconds``: dask itself would wait for
+ever. When a pass stalls, the last spans get backup tasks on idle workers, and a warning names
+the spans that are still slow and the workers that do not respond. The scheduler itself replaces those after its
+setting ``worker-ttl``.
 """
 
 import re
@@ -20,27 +21,8 @@ from spae_dask import workers as waiting_for
 from spae_dask.engine.worker_status import WorkerStatus, allowed_workers, idle_workers, worker_statuses
 from spae_dask.errors import ClusterUnavailable, PassFailed, SlowClusterWarning, warn
 from spae_dask.passes.events import RunAgain
+from spae_dask.passes.options import current_options
 from spae_dask.passes.spans import Span
-
-CHECK_SECONDS = 2.0
-"""Time between two looks at the cluster."""
-
-ANSWER_SECONDS = 10.0
-"""Time limit of one question to the scheduler."""
-
-SCHEDULER_SECONDS = 40.0
-"""Time without an answer after which the scheduler counts as lost; with one question more it is below a minute."""
-
-STRAGGLER_FACTOR = 4
-STRAGGLER_SECONDS = 30.0
-"""A pass stalls after this many seconds without progress and `STRAGGLER_FACTOR` times the mean seconds of a span."""
-
-SLOW_FACTOR = 10
-SLOW_SECONDS = 60.0
-"""A pass is reported as slow after this many seconds without progress and `SLOW_FACTOR` times the mean of a span."""
-
-MOST_BACKUPS = 8
-"""Backup tasks in a pass. Several, since a span that waits at the gate for a stuck one is stuck too."""
 
 NAMED = 3
 """Spans, or workers, that a message names."""
@@ -92,6 +74,7 @@ class Monitor:
         self.name = name
         self.spans = spans
         self.n_spans = n_spans
+        self.options = current_options()
         self.back_up: Callable[[str, str], bool] | None = None
         self.faults: list[str] = []
         self._emit = emit
@@ -118,7 +101,7 @@ class Monitor:
             with waiting.thread_condition:
                 if not waiting.has_ready():
                     waiting.thread_condition.wait(timeout=0.1)
-            if time.monotonic() - self._looked >= CHECK_SECONDS:
+            if time.monotonic() - self._looked >= self.options.check_seconds:
                 self._look()
 
     def progressed(self, n_spans: int) -> None:
@@ -131,7 +114,7 @@ class Monitor:
         workers = self._ask(self.client.scheduler.ncores)
         self._looked = now = time.monotonic()
         if workers is None:
-            if now - self._answered > SCHEDULER_SECONDS:
+            if now - self._answered > self.options.scheduler_seconds:
                 raise ClusterUnavailable(
                     f"{self.name}: the scheduler at {self.client.scheduler.address} has not answered for "
                     f"{now - self._answered:.0f} seconds. See whether it runs, and the network, and run again."
@@ -140,14 +123,15 @@ class Monitor:
         self._answered = now
         self._look_for_workers(workers, now)
         stalled = now - self._progress
-        if not workers or stalled <= min(STRAGGLER_SECONDS, SLOW_SECONDS):
+        if not workers or stalled <= min(self.options.backup_seconds, self.options.slow_seconds):
             return
         statuses = worker_statuses(self.client, self._ask)
         usual = self._mean_seconds()
         half_done = 2 * self._n_done >= self.n_spans
-        if usual is not None and half_done and stalled > max(STRAGGLER_SECONDS, STRAGGLER_FACTOR * usual):
+        options = self.options
+        if usual is not None and half_done and stalled > max(options.backup_seconds, options.backup_factor * usual):
             self._start_backups(statuses, stalled, usual)
-        if not self._told and stalled > _limit(SLOW_SECONDS, SLOW_FACTOR, usual):
+        if not self._told and stalled > _limit(options.slow_seconds, options.slow_factor, usual):
             self._told = True
             self._tell_slow(statuses, stalled, usual)
 
@@ -159,13 +143,13 @@ class Monitor:
         """
         idle = idle_workers(statuses)
         slow = [(key, each.address) for each in statuses for key in each.work if key in self.spans]
-        if self.back_up is None or not slow or not idle or self._n_backups >= MOST_BACKUPS:
+        if self.back_up is None or not slow or not idle or self._n_backups >= self.options.max_backups:
             return
         allowed = allowed_workers(self.client, self._ask, [key for key, _ in slow])
         for key, at in sorted(slow, key=lambda pair: self.spans[pair[0]].first_row):
             mine = allowed.get(key, frozenset())
             elsewhere = [each for each in idle if each != at and (mine is None or each in mine)]
-            if elsewhere and self._n_backups < MOST_BACKUPS and self.back_up(key, elsewhere[0]):
+            if elsewhere and self._n_backups < self.options.max_backups and self.back_up(key, elsewhere[0]):
                 idle.remove(elsewhere[0])
                 self._n_backups += 1
                 span = self.spans[key]
@@ -185,7 +169,7 @@ class Monitor:
                 "seconds. Start some and run again; dask's setting distributed.scheduler.no-workers-timeout is how "
                 "long to wait for them."
             )
-        if empty > waiting_for.RESTART_SECONDS and not self._told:
+        if empty > self.options.restart_seconds and not self._told:
             self._told = True
             waiting_for.tell_waiting(f"{self.name}: the cluster", empty, limit)
 
@@ -221,9 +205,9 @@ class Monitor:
         return mean
 
     def _ask(self, question: Any) -> Any:
-        """Give the answer of the scheduler; None if it does not answer within `ANSWER_SECONDS`."""
+        """Give the answer of the scheduler; None if it does not answer within ``answer_seconds``."""
         try:
-            return self.client.sync(question, callback_timeout=ANSWER_SECONDS)
+            return self.client.sync(question, callback_timeout=self.options.answer_seconds)
         except (TimeoutError, OSError):  # distributed's comm errors are OSErrors
             return None
 

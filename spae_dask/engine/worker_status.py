@@ -7,8 +7,7 @@ from typing import Any
 
 from distributed import Client, Scheduler
 
-SILENT_SECONDS = 30.0
-"""A worker counts as unresponsive after this long; it sends a heartbeat every few seconds."""
+from spae_dask.passes.options import current_options
 
 WAITS = ("merge-",)
 """Start of the keys of tasks that take a moment, unless they wait for states on a stuck worker: theirs is not busy."""
@@ -44,7 +43,7 @@ class WorkerStatus:
     @property
     def is_silent(self) -> bool:
         """True if the worker is unresponsive."""
-        return self.silence > SILENT_SECONDS
+        return self.silence > current_options().silent_seconds
 
     @property
     def work(self) -> tuple[Any, ...]:

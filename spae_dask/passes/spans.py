@@ -10,14 +10,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import ClassVar
 
-MIN_SPAN_NBYTES = 32 << 20
-"""Decoded bytes below which a span is not worth a task of its own."""
-
-MAX_SPANS = 4096
-"""Most spans in a pass: bounds the task graph whatever the number of chunks."""
-
-STATE_WORTH = 8
-"""A span holds at least this many times the bytes of a state, so that merging stays cheap beside reading."""
+from spae_dask.passes.options import current_options
 
 
 @dataclass(frozen=True)
@@ -76,8 +69,9 @@ def cut_spans(
     # by rows or bytes, not by blocks: the chunks of a dask array may be of any lengths
     places, unit_nbytes = (bounds, row_nbytes) if offsets is None else (offsets, 1)
     total = places[-1] * unit_nbytes
-    least = state_nbytes if blocks_are_tasks else max(MIN_SPAN_NBYTES, STATE_WORTH * state_nbytes)
-    span_nbytes = max(least, -(-total // MAX_SPANS))
+    options = current_options()
+    least = max(options.min_span_nbytes, options.states_per_span * state_nbytes)
+    span_nbytes = max(state_nbytes if blocks_are_tasks else least, -(-total // options.max_spans), 1)
     n_spans = max(1, total // span_nbytes)
     # cuts that meet in a long block are one
     cuts = sorted({bisect_left(places, places[-1] * i // n_spans) for i in range(n_spans + 1)})
@@ -85,8 +79,8 @@ def cut_spans(
 
 
 def fan_in_for(state_nbytes: int) -> int:
-    """States merged by one task: many small ones, two big ones."""
-    return 2 if state_nbytes > (32 << 20) else 8
+    """Number of states that one task merges: many small ones, or two large ones."""
+    return current_options().fan_in or (2 if state_nbytes > (32 << 20) else 8)
 
 
 def merge_levels(n_states: int, fan_in: int) -> list[list[tuple[int, ...]]]:

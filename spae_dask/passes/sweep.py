@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from spae_dask import retry
 from spae_dask.blocks import Block, LazyRowBlocks, RowBlocks, in_canonical_form
-from spae_dask.errors import DataChanged, StorageError, StorageFaltered
+from spae_dask.errors import DataChanged, StorageError, TransientStorageError
 from spae_dask.passes.accumulators.base import Accumulator, State
 from spae_dask.passes.accumulators.read_sum import MAGNITUDE, SUM, ReadSum, without_sum
 from spae_dask.passes.accumulators.sparse import SparseAccumulator, sparse_panels, update_csr, update_dense
 from spae_dask.passes.spans import Span
-from spae_dask.patience import waits
 
 
 def read_again(source: RowBlocks, i: int) -> Block:
@@ -26,21 +26,23 @@ def read_again(source: RowBlocks, i: int) -> Block:
 
     Raises
     ------
-    StorageFaltered
+    TransientStorageError
         If the store still falters after the last try.
     StorageError
         If it has other rows than when it was opened: a copy that is behind, or a file that was written again.
     """
-    began, left, number = time.monotonic(), waits(), 1
+    began, left, number = time.monotonic(), retry.POLICY.waits(), 1
     while True:
         try:
             block = source.read(i)
             break
-        except StorageFaltered as error:
+        except TransientStorageError as error:
             wait = next(left, None)
             if wait is None:
                 spent = time.monotonic() - began
-                raise StorageFaltered(f"{error} It was tried {number} times within {spent:.0f} seconds.") from error
+                raise TransientStorageError(
+                    f"{error} It was tried {number} times within {spent:.0f} seconds."
+                ) from error
         time.sleep(wait)
         number += 1
     start, stop = source.bounds[i], source.bounds[i + 1]

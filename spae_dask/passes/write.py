@@ -15,7 +15,8 @@ import numpy.typing as npt
 
 from spae_dask.blocks import RowBlocks
 from spae_dask.errors import StorageError
-from spae_dask.passes.spans import MAX_SPANS, MIN_SPAN_NBYTES, Span
+from spae_dask.passes.options import current_options
+from spae_dask.passes.spans import Span
 from spae_dask.passes.sweep import read_again
 
 Rows = npt.NDArray[Any]
@@ -62,7 +63,8 @@ def unit_spans(bounds: Sequence[int], row_nbytes: int, unit_rows: int) -> tuple[
     """
     n_rows = bounds[-1]
     n_units = -(-n_rows // unit_rows)
-    span_nbytes = max(MIN_SPAN_NBYTES, n_rows * row_nbytes // MAX_SPANS)
+    options = current_options()
+    span_nbytes = max(options.min_span_nbytes, n_rows * row_nbytes // options.max_spans)
     units_per_span = max(1, span_nbytes // (unit_rows * row_nbytes))
     spans = []
     for first_unit in range(0, n_units, units_per_span):

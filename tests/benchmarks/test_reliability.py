@@ -6,11 +6,12 @@ import pytest
 
 from benchmarks import reliability
 from benchmarks.rows import HEAD, Row, rewritten
+from spae_dask.retry import RetryPolicy
 
 
 @pytest.mark.parametrize("group", ["faults", pytest.param("resume", marks=pytest.mark.slow), "soak"])
 def test_nothing_goes_wrong_once(group: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("spae_dask.patience.FIRST_WAIT", 0.001)
+    monkeypatch.setattr("spae_dask.retry.POLICY", RetryPolicy(first_wait=0.001))
     rows = list(reliability.GROUPS[group](1, tmp_path))
     assert [str(row) for row in rows if row.wrong] == []
     assert all(row.runs == 1 for row in rows)

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from spae_dask import patience
+from spae_dask import retry
+from spae_dask.retry import RetryPolicy
 from spae_dask.storage.checkpoints.checkpoint_record import states_at
 from tests.cli.conftest import K, Outcome, R, planted, write_zarr
 from tests.s3_service import KEY, SECRET, flaky_proxy
@@ -63,7 +64,7 @@ def test_a_fit_that_is_killed_goes_on_from_the_bucket_to_the_same_bits(
 def test_a_service_that_goes_away_ends_with_5_and_other_parameters_with_3(
     spae: Spae, store: Path, bucket: str, s3_endpoint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(patience, "FIRST_WAIT", 0.002)
+    monkeypatch.setattr(retry, "POLICY", RetryPolicy(first_wait=0.002))
     place = f"{bucket}/run"
     words = ["fit", store, "-k", K, "-r", R, "--cluster", "none", "-o", tmp_path / "e.zarr", "--checkpoint", place]
     with flaky_proxy(s3_endpoint) as proxy:

@@ -13,13 +13,13 @@ import pytest
 import scipy.sparse as sp
 import zarr
 
-from spae_dask.passes import spans
 from spae_dask.storage.checkpoints.checkpoint_record import LocalStates
 from spae_dask.storage.sources import h5_arrays, h5_blocks, zarr_blocks
 from spae_dask.storage.sources.csr_blocks import CsrBlocks
 from spae_dask.storage.tables import tabular_blocks
 from spae_dask.storage.tables.table_parts import cut
 from tests.cli.conftest import D, K, Outcome, R, planted, write_zarr
+from tests.conftest import OptionsSetter
 from tests.storage.anndata_stores import csr_store
 
 Run = Callable[..., Outcome]
@@ -30,10 +30,9 @@ FEW = np.where(np.random.default_rng(1).random(X.shape) < 0.7, 0, X)
 
 
 @pytest.fixture(autouse=True)
-def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+def small_blocks(monkeypatch: pytest.MonkeyPatch, options: OptionsSetter) -> None:
     """Data of a few kilobytes in several blocks, of which each is a span."""
-    monkeypatch.setattr(spans, "MIN_SPAN_NBYTES", 1)
-    monkeypatch.setattr(spans, "STATE_WORTH", 0)
+    options(min_span_nbytes=1, states_per_span=0)
     monkeypatch.setattr(zarr_blocks, "TARGET_BLOCK_NBYTES", 1)
     monkeypatch.setattr(h5_blocks, "TARGET_BLOCK_NBYTES", 4000)
     monkeypatch.setattr(h5_arrays, "PIECE_NBYTES", 400)

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from spae_dask.blocks import Block, RowBlocks
-from spae_dask.errors import InvalidInput, StorageError, StorageFaltered
+from spae_dask.errors import InvalidInput, StorageError, TransientStorageError
 
 
 def _wait() -> None:
@@ -39,7 +39,7 @@ def _hang() -> None:
 
 
 def _falter() -> None:
-    raise StorageFaltered("chunk 'c/3/0' cannot be read: SlowDown.")
+    raise TransientStorageError("chunk 'c/3/0' cannot be read: SlowDown.")
 
 
 def _kill() -> None:

@@ -20,7 +20,7 @@ from distributed import Client, get_worker
 
 from spae_dask.clusters.local import local_cluster
 from spae_dask.clusters.running import running_scheduler
-from spae_dask.engine import monitor, worker_status
+from spae_dask.engine import monitor
 from spae_dask.engine.runner import DaskRunner
 from spae_dask.engine.worker_status import WorkerStatus
 from spae_dask.errors import SlowClusterWarning, StorageError
@@ -33,6 +33,7 @@ from spae_dask.passes.spans import Span, cut_spans
 from spae_dask.storage.checkpoints.checkpoint_record import LocalStates
 from spae_dask.storage.sources.dask_blocks import DaskBlocks
 from spae_dask.storage.sources.zarr_blocks import ZarrBlocks
+from tests.conftest import OptionsSetter
 from tests.dask_processes import DaskProcesses, end
 from tests.engine.bits import bits
 from tests.engine.scripted import Scripted
@@ -46,12 +47,8 @@ Act = Callable[[], object]
 
 
 @pytest.fixture(autouse=True)
-def one_block_a_span_and_little_patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("spae_dask.passes.spans.MIN_SPAN_NBYTES", 1)
-    monkeypatch.setattr("spae_dask.passes.spans.STATE_WORTH", 0)
-    monkeypatch.setattr(monitor, "CHECK_SECONDS", 0.2)
-    monkeypatch.setattr(monitor, "STRAGGLER_SECONDS", 1.0)
-    monkeypatch.setattr(worker_status, "SILENT_SECONDS", 60.0)
+def one_block_a_span_and_little_patience(options: OptionsSetter) -> None:
+    options(min_span_nbytes=1, states_per_span=0, check_seconds=0.2, backup_seconds=1.0, silent_seconds=60.0)
 
 
 @pytest.fixture
@@ -145,10 +142,9 @@ def test_the_first_run_counts_if_it_ends_before_the_second_and_a_fault_of_the_se
 
 
 def test_a_span_is_run_again_once_and_then_told_of(
-    scripted: Callable[..., Scripted], store: ZarrBlocks, client: Client, monkeypatch: pytest.MonkeyPatch
+    scripted: Callable[..., Scripted], store: ZarrBlocks, client: Client, options: OptionsSetter
 ) -> None:
-    monkeypatch.setattr(monitor, "SLOW_SECONDS", 2.0)
-    monkeypatch.setattr(monitor, "SLOW_FACTOR", 2)
+    options(slow_seconds=2.0, slow_factor=2)
     source, told = scripted({7: ("very slow",)}), Told()
     with pytest.warns(SlowClusterWarning, match=r"^sums: no span has been finished for .*350 to 399"):
         found = DaskRunner(source, client, 1, told).run_pass(Triangular(D), name="sums")
@@ -158,11 +154,9 @@ def test_a_span_is_run_again_once_and_then_told_of(
 
 
 def test_what_a_second_run_failed_with_is_told_while_the_first_is_waited_for(
-    scripted: Callable[..., Scripted], store: ZarrBlocks, client: Client, monkeypatch: pytest.MonkeyPatch
+    scripted: Callable[..., Scripted], store: ZarrBlocks, client: Client, options: OptionsSetter
 ) -> None:
-    monkeypatch.setattr(monitor, "STRAGGLER_FACTOR", 1)
-    monkeypatch.setattr(monitor, "SLOW_SECONDS", 5.0)
-    monkeypatch.setattr(monitor, "SLOW_FACTOR", 1)
+    options(backup_factor=1, slow_seconds=5.0, slow_factor=1)
     source = scripted({7: ("slower still", "storage error")})
     with pytest.warns(SlowClusterWarning) as told:  # on a busy machine, one may come before any span is finished
         found = DaskRunner(source, client, 1).run_pass(Triangular(D))
@@ -172,9 +166,9 @@ def test_what_a_second_run_failed_with_is_told_while_the_first_is_waited_for(
 
 
 def test_a_store_that_is_slow_for_all_gets_no_second_reader(
-    scripted: Callable[..., Scripted], store: ZarrBlocks, client: Client, monkeypatch: pytest.MonkeyPatch
+    scripted: Callable[..., Scripted], store: ZarrBlocks, client: Client, options: OptionsSetter
 ) -> None:
-    monkeypatch.setattr(monitor, "STRAGGLER_SECONDS", 0.1)
+    options(backup_seconds=0.1)
     source, told = scripted(dict.fromkeys(range(N_BLOCKS), ("a second",))), Told()
     found = DaskRunner(source, client, 1, told).run_pass(Triangular(D))
     assert bits(found) == expected(store)
@@ -367,11 +361,9 @@ def test_the_warning_names_a_worker_that_does_not_respond(
     store: ZarrBlocks,
     processes: DaskProcesses,
     brief_client: Client,
-    monkeypatch: pytest.MonkeyPatch,
+    options: OptionsSetter,
 ) -> None:
-    monkeypatch.setattr(worker_status, "SILENT_SECONDS", 1.0)
-    monkeypatch.setattr(monitor, "SLOW_SECONDS", 2.0)
-    monkeypatch.setattr(monitor, "SLOW_FACTOR", 1)
+    options(silent_seconds=1.0, slow_seconds=2.0, slow_factor=1)
     stopped = processes.processes[1]
     source = scripted(dict.fromkeys(range(N_BLOCKS), ("slow",)))
     told = Told(lambda: os.kill(stopped.pid, signal.SIGSTOP))
@@ -432,8 +424,8 @@ def backups(statuses: list[WorkerStatus], n_spans: int, allowed: dict[str, Any] 
     return begun, told
 
 
-def test_a_span_is_run_again_once_on_another_worker_and_few_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(monitor, "MOST_BACKUPS", 3)
+def test_a_span_is_run_again_once_on_another_worker_and_few_are(options: OptionsSetter) -> None:
+    options(max_backups=3)
     statuses = [busy("a", 5, 8), busy("b", 0, 2), busy("c", 0, 8)]
     assert backups(statuses[:1], 5)[0] == []  # its own threads are no other worker
     begun, told = backups(statuses, 5)

@@ -23,7 +23,7 @@ from spae_dask.passes.events import Event, RowsDone
 from spae_dask.passes.serial import SerialRunner
 from spae_dask.passes.spans import Span, cut_spans
 from spae_dask.storage.sources.zarr_blocks import ZarrBlocks
-from tests.conftest import ClusterOpener
+from tests.conftest import ClusterOpener, OptionsSetter
 from tests.engine.bits import bits
 from tests.engine.scripted import Scripted
 
@@ -33,9 +33,8 @@ pytestmark = [pytest.mark.chaos, pytest.mark.timeout(120)]
 
 
 @pytest.fixture(autouse=True)
-def one_block_a_span(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("spae_dask.passes.spans.MIN_SPAN_NBYTES", 1)
-    monkeypatch.setattr("spae_dask.passes.spans.STATE_WORTH", 0)
+def one_block_a_span(options: OptionsSetter) -> None:
+    options(min_span_nbytes=1, states_per_span=0)
 
 
 @pytest.fixture(scope="module")

@@ -21,10 +21,11 @@ from spae_dask.passes.accumulators import Gram, NonFinite, Together, Triangular
 from spae_dask.passes.checkpoint import ArrayPart, Checkpoint, PassIncomplete, digest_of
 from spae_dask.passes.events import Event, Resumed, RowsDone
 from spae_dask.passes.merge_tree import MergeTree
+from spae_dask.passes.options import pass_options
 from spae_dask.passes.serial import SerialRunner
 from spae_dask.passes.state_file import UnusableState, read_state, state_bytes
 from spae_dask.passes.sweep import Swept
-from tests.conftest import ClusterOpener
+from tests.conftest import ClusterOpener, OptionsSetter
 from tests.engine.bits import bits
 from tests.estimators.sources import Watched
 from tests.passes.accumulators.recipes import RECIPES
@@ -92,10 +93,8 @@ class Held(Here):
 
 
 @pytest.fixture(autouse=True)
-def one_block_a_span(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("spae_dask.passes.spans.MIN_SPAN_NBYTES", 1)
-    monkeypatch.setattr("spae_dask.passes.spans.STATE_WORTH", 0)
-    monkeypatch.setattr("spae_dask.passes.layout.fan_in_for", lambda state_nbytes: 3)
+def one_block_a_span(options: OptionsSetter) -> None:
+    options(min_span_nbytes=1, states_per_span=0, fan_in=3)
 
 
 class Rows(Here, Watched):
@@ -125,10 +124,7 @@ def runner_of(kind: str, rows: Any, checkpoint: Checkpoint | None, watch: Any = 
 
 @pytest.fixture(scope="module")
 def wanted() -> Any:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("spae_dask.passes.spans.MIN_SPAN_NBYTES", 1)
-        patch.setattr("spae_dask.passes.spans.STATE_WORTH", 0)
-        patch.setattr("spae_dask.passes.layout.fan_in_for", lambda state_nbytes: 3)
+    with pass_options(min_span_nbytes=1, states_per_span=0, fan_in=3):
         return bits(SerialRunner(source()).run_pass(RECIPE, "core"))
 
 
@@ -178,10 +174,7 @@ def every_state() -> dict[str, bytes]:
             pass
 
     store = Hoarder()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("spae_dask.passes.spans.MIN_SPAN_NBYTES", 1)
-        patch.setattr("spae_dask.passes.spans.STATE_WORTH", 0)
-        patch.setattr("spae_dask.passes.layout.fan_in_for", lambda state_nbytes: 3)
+    with pass_options(min_span_nbytes=1, states_per_span=0, fan_in=3):
         SerialRunner(source(), checkpoint=Checkpoint(store)).run_pass(RECIPE, "core")
     return store.kept
 

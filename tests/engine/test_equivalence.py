@@ -22,7 +22,7 @@ from spae_dask.passes.spans import Span, cut_spans
 from spae_dask.storage.sources.csr_blocks import open_csr
 from spae_dask.storage.sources.dask_blocks import DaskBlocks
 from spae_dask.storage.sources.zarr_blocks import ZarrBlocks
-from tests.conftest import ClusterOpener
+from tests.conftest import ClusterOpener, OptionsSetter
 from tests.engine.bits import bits
 from tests.passes.accumulators.recipes import RECIPES, Recipe, assert_same_facts
 from tests.storage.anndata_stores import csr_store
@@ -43,10 +43,9 @@ def store(X: NDArray[np.float32], tmp_path_factory: pytest.TempPathFactory) -> Z
 
 
 @pytest.fixture(autouse=True)
-def small_spans(monkeypatch: pytest.MonkeyPatch) -> None:
+def small_spans(options: OptionsSetter) -> None:
     """Two blocks a span: the cut is made where the runner is, workers are told."""
-    monkeypatch.setattr("spae_dask.passes.spans.MIN_SPAN_NBYTES", 100 * D * 4)
-    monkeypatch.setattr("spae_dask.passes.spans.STATE_WORTH", 1)
+    options(min_span_nbytes=100 * D * 4, states_per_span=1)
 
 
 @pytest.fixture(scope="module")
@@ -161,10 +160,9 @@ def test_sparse_rows_of_this_process_give_the_same_bits_everywhere_and_the_numbe
 
 
 def test_a_sparse_group_on_disk_gives_the_same_bits_on_every_runner_and_the_numbers_of_its_dense_twin(
-    X: NDArray[np.float32], clients: dict[str, Client], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    X: NDArray[np.float32], clients: dict[str, Client], tmp_path: Path, options: OptionsSetter
 ) -> None:
-    monkeypatch.setattr("spae_dask.passes.spans.MIN_SPAN_NBYTES", 1000)
-    monkeypatch.setattr("spae_dask.passes.spans.STATE_WORTH", 0)
+    options(min_span_nbytes=1000, states_per_span=0)
     counts = np.where(X > 62, np.rint(X), 0).astype(np.float32)
     group = open_csr(csr_store(tmp_path / "x", sp.csr_array(counts), chunk=16, pointer_chunk=200), "x")
     source = replace(group, target_nbytes=1)

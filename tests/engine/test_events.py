@@ -17,7 +17,7 @@ from spae_dask.passes.serial import SerialRunner
 from spae_dask.passes.spans import Span, cut_spans
 from spae_dask.storage.sources.dask_blocks import DaskBlocks
 from spae_dask.storage.sources.zarr_blocks import ZarrBlocks
-from tests.conftest import ClusterOpener
+from tests.conftest import ClusterOpener, OptionsSetter
 
 N, D = 503, 6
 
@@ -28,9 +28,8 @@ def client(open_cluster: ClusterOpener) -> Client:
 
 
 @pytest.fixture(autouse=True)
-def small_spans(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("spae_dask.passes.spans.MIN_SPAN_NBYTES", 40 * D * 8)
-    monkeypatch.setattr("spae_dask.passes.spans.STATE_WORTH", 1)
+def small_spans(options: OptionsSetter) -> None:
+    options(min_span_nbytes=40 * D * 8, states_per_span=1)
 
 
 @pytest.fixture(params=["zarr", "array", "dask"])

@@ -9,9 +9,10 @@ import pytest
 import zarr
 from distributed import Client, LocalCluster
 
-from spae_dask import SparseEncoder, workers
+from spae_dask import SparseEncoder
 from spae_dask.clusters.running import running_scheduler
 from spae_dask.errors import ClusterUnavailable, SlowClusterWarning
+from tests.conftest import OptionsSetter
 from tests.dask_processes import DaskProcesses
 
 pytestmark = pytest.mark.timeout(150)
@@ -25,9 +26,9 @@ def store(tmp_path: Path) -> str:
 
 
 def test_a_worker_that_comes_late_is_waited_for_and_told_of(
-    store: str, processes: DaskProcesses, monkeypatch: pytest.MonkeyPatch
+    store: str, processes: DaskProcesses, options: OptionsSetter
 ) -> None:
-    monkeypatch.setattr(workers, "RESTART_SECONDS", 0.5)
+    options(restart_seconds=0.5)
     address = processes.scheduler()
     with Client(address) as client:
         late = threading.Timer(4.0, processes.worker, [address])

@@ -13,7 +13,7 @@ from spae_dask.blocks import ArrayBlocks, Block
 from spae_dask.engine.runner import DaskRunner
 from spae_dask.passes.accumulators import Gram
 from spae_dask.passes.spans import Span
-from tests.conftest import ClusterOpener
+from tests.conftest import ClusterOpener, OptionsSetter
 
 N_BLOCKS, D = 12, 3
 
@@ -51,9 +51,8 @@ def metered(name: str) -> Metered:
 
 
 @pytest.fixture(autouse=True)
-def one_block_a_span(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("spae_dask.passes.spans.MIN_SPAN_NBYTES", 1)
-    monkeypatch.setattr("spae_dask.passes.spans.STATE_WORTH", 0)
+def one_block_a_span(options: OptionsSetter) -> None:
+    options(min_span_nbytes=1, states_per_span=0)
     _METER.most.clear()
 
 

@@ -26,6 +26,7 @@ from spae_dask.passes.serial import SerialRunner
 from spae_dask.passes.spans import Span, cut_spans
 from spae_dask.storage.checkpoints.local_states import LocalStates
 from spae_dask.storage.sources.zarr_blocks import ZarrBlocks
+from tests.conftest import OptionsSetter
 from tests.dask_processes import DaskProcesses, end
 from tests.engine.bits import bits
 from tests.engine.scripted import Scripted
@@ -36,10 +37,8 @@ pytestmark = [pytest.mark.chaos, pytest.mark.timeout(180)]
 
 
 @pytest.fixture(autouse=True)
-def one_block_a_span_and_three_states_a_merge(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("spae_dask.passes.spans.MIN_SPAN_NBYTES", 1)
-    monkeypatch.setattr("spae_dask.passes.spans.STATE_WORTH", 0)
-    monkeypatch.setattr("spae_dask.passes.layout.fan_in_for", lambda state_nbytes: FAN_IN)
+def one_block_a_span_and_three_states_a_merge(options: OptionsSetter) -> None:
+    options(min_span_nbytes=1, states_per_span=0, fan_in=FAN_IN)
 
 
 @dataclass(frozen=True)

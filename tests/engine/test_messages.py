@@ -14,7 +14,8 @@ from dask.highlevelgraph import HighLevelGraph
 from spae_dask.blocks import RowBlocks
 from spae_dask.engine.runner import DaskRunner
 from spae_dask.passes.accumulators import Accumulator, CrossProducts, Gram
-from spae_dask.passes.spans import MAX_SPANS, Span
+from spae_dask.passes.options import PassOptions
+from spae_dask.passes.spans import Span
 from spae_dask.storage.sources.dask_blocks import DaskBlocks
 from tests.engine.sources import Counted
 
@@ -68,7 +69,8 @@ def test_a_pass_over_a_million_chunks_is_two_small_messages_built_in_seconds() -
     nbytes = taker.nbytes
     seconds = time.process_time() - began
     assert len(taker.sent) == 2  # the source and the recipe, and all spans
-    assert MAX_SPANS / 2 < taker.n_tasks <= MAX_SPANS
+    most = PassOptions().max_spans
+    assert most / 2 < taker.n_tasks <= most
     assert nbytes < 2 << 20
     assert seconds < 20.0
 

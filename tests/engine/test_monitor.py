@@ -20,9 +20,11 @@ from spae_dask.engine.runner import DaskRunner
 from spae_dask.errors import ClusterUnavailable, SlowClusterWarning
 from spae_dask.passes.accumulators import Triangular
 from spae_dask.passes.events import Event, RowsDone
+from spae_dask.passes.options import PassOptions
 from spae_dask.passes.serial import SerialRunner
 from spae_dask.passes.spans import Span
 from spae_dask.storage.sources.zarr_blocks import ZarrBlocks
+from tests.conftest import OptionsSetter
 from tests.dask_processes import DaskProcesses, end
 from tests.engine.bits import bits
 from tests.engine.scripted import Scripted
@@ -33,12 +35,8 @@ pytestmark = [pytest.mark.chaos, pytest.mark.timeout(120)]
 
 
 @pytest.fixture(autouse=True)
-def one_block_a_span_and_little_patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("spae_dask.passes.spans.MIN_SPAN_NBYTES", 1)
-    monkeypatch.setattr("spae_dask.passes.spans.STATE_WORTH", 0)
-    monkeypatch.setattr(monitor, "CHECK_SECONDS", 0.2)
-    monkeypatch.setattr(workers, "NO_WORKERS_SECONDS", 2.0)
-    monkeypatch.setattr(workers, "RESTART_SECONDS", 0.1)
+def one_block_a_span_and_little_patience(options: OptionsSetter) -> None:
+    options(min_span_nbytes=1, states_per_span=0, check_seconds=0.2, no_workers_seconds=2.0, restart_seconds=0.1)
 
 
 @pytest.fixture
@@ -86,9 +84,9 @@ def test_a_pass_ends_when_all_workers_are_gone_and_none_comes_back(source: Scrip
 
 
 def test_a_pass_goes_on_when_a_worker_comes_back_in_time(
-    source: Scripted, processes: DaskProcesses, monkeypatch: pytest.MonkeyPatch
+    source: Scripted, processes: DaskProcesses, monkeypatch: pytest.MonkeyPatch, options: OptionsSetter
 ) -> None:
-    monkeypatch.setattr(workers, "NO_WORKERS_SECONDS", 60.0)
+    options(no_workers_seconds=60.0)
     address = processes.scheduler()
     worker = processes.worker(address)
     told: list[str] = []
@@ -115,10 +113,9 @@ def test_dask_s_own_setting_says_how_long_workers_are_waited_for() -> None:
 
 @pytest.mark.parametrize("how", ["killed", "stopped"])
 def test_a_pass_ends_when_the_scheduler_is_lost(
-    how: str, source: Scripted, processes: DaskProcesses, monkeypatch: pytest.MonkeyPatch
+    how: str, source: Scripted, processes: DaskProcesses, options: OptionsSetter
 ) -> None:
-    monkeypatch.setattr(monitor, "ANSWER_SECONDS", 1.0)
-    monkeypatch.setattr(monitor, "SCHEDULER_SECONDS", 2.0)
+    options(answer_seconds=1.0, scheduler_seconds=2.0)
     address = processes.scheduler()
     scheduler = processes.processes[0]
     processes.worker(address)
@@ -135,14 +132,14 @@ def test_a_pass_ends_when_the_scheduler_is_lost(
 
 
 def test_the_patience_with_a_scheduler_is_below_a_minute() -> None:
-    assert monitor.SCHEDULER_SECONDS + monitor.ANSWER_SECONDS + monitor.CHECK_SECONDS < 60
+    limits = PassOptions()
+    assert limits.scheduler_seconds + limits.answer_seconds + limits.check_seconds < 60
 
 
 def test_a_span_that_takes_far_longer_than_the_others_is_told_with_its_rows_and_worker(
-    source: Scripted, processes: DaskProcesses, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    source: Scripted, processes: DaskProcesses, options: OptionsSetter, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(monitor, "SLOW_SECONDS", 1.0)
-    monkeypatch.setattr(monitor, "SLOW_FACTOR", 2)
+    options(slow_seconds=1.0, slow_factor=2)
     slow = Scripted(source.inner, source.folder, {7: ("very slow",)})
     address = processes.scheduler()
     processes.worker(address)

@@ -8,7 +8,7 @@ import pytest
 
 from spae_dask.blocks import ArrayBlocks
 from spae_dask.engine.runner import DaskRunner
-from spae_dask.errors import InvalidInput, StorageError, StorageFaltered
+from spae_dask.errors import InvalidInput, StorageError, TransientStorageError
 from spae_dask.passes import sweep
 from spae_dask.passes.accumulators import Triangular
 from spae_dask.passes.serial import SerialRunner
@@ -46,7 +46,7 @@ def test_a_store_that_falters_for_ever_ends_the_pass_and_says_how_often_it_was_t
     inner: ArrayBlocks, tmp_path: Path
 ) -> None:
     source = Scripted(inner, tmp_path, {2: ("falter",)})
-    with pytest.raises(StorageFaltered, match=r"SlowDown\. It was tried 7 times within \d+ seconds\.$"):
+    with pytest.raises(TransientStorageError, match=r"SlowDown\. It was tried 7 times within \d+ seconds\.$"):
         SerialRunner(source).run_pass(Triangular(D))
     assert source.readings(2) == 7
 

@@ -9,13 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spae_dask.blocks import uniform_bounds
-from spae_dask.passes.spans import MAX_SPANS, MIN_SPAN_NBYTES, STATE_WORTH, cut_spans, fan_in_for, merge_levels
+from spae_dask.passes.options import PassOptions
+from spae_dask.passes.spans import cut_spans, fan_in_for, merge_levels
 from tests.generated import block_bounds
 
-sizes = st.one_of(st.integers(1, 100), st.integers(MIN_SPAN_NBYTES // 100, 50 * MIN_SPAN_NBYTES))
+OPTIONS = PassOptions()
+
+sizes = st.one_of(st.integers(1, 100), st.integers(OPTIONS.min_span_nbytes // 100, 50 * OPTIONS.min_span_nbytes))
 
 
-@given(bounds=block_bounds(), row_nbytes=sizes, state_nbytes=st.integers(0, 4 * MIN_SPAN_NBYTES))
+@given(bounds=block_bounds(), row_nbytes=sizes, state_nbytes=st.integers(0, 4 * OPTIONS.min_span_nbytes))
 def test_spans_cover_every_block_exactly_once_in_order(
     bounds: tuple[int, ...], row_nbytes: int, state_nbytes: int
 ) -> None:
@@ -29,25 +32,25 @@ def test_spans_cover_every_block_exactly_once_in_order(
     assert sum(span.n_rows for span in spans) == bounds[-1]
 
 
-@given(bounds=block_bounds(), row_nbytes=sizes, state_nbytes=st.integers(0, 4 * MIN_SPAN_NBYTES))
+@given(bounds=block_bounds(), row_nbytes=sizes, state_nbytes=st.integers(0, 4 * OPTIONS.min_span_nbytes))
 def test_no_span_is_larger_than_its_share_and_one_block(
     bounds: tuple[int, ...], row_nbytes: int, state_nbytes: int
 ) -> None:
     # a task of a dask array holds all the blocks of its span: a hoard of large ones must not end up in one span
     total = bounds[-1] * row_nbytes
-    share = 2 * max(MIN_SPAN_NBYTES, STATE_WORTH * state_nbytes, -(-total // MAX_SPANS))
+    share = 2 * max(OPTIONS.min_span_nbytes, OPTIONS.states_per_span * state_nbytes, -(-total // OPTIONS.max_spans))
     largest = max(stop - start for start, stop in pairwise(bounds)) * row_nbytes
     assert all(span.n_rows * row_nbytes <= share + largest for span in cut_spans(bounds, row_nbytes, state_nbytes))
 
 
-@given(bounds=block_bounds(), state_nbytes=st.integers(0, 4 * MIN_SPAN_NBYTES), seed=st.integers(0, 99))
+@given(bounds=block_bounds(), state_nbytes=st.integers(0, 4 * OPTIONS.min_span_nbytes), seed=st.integers(0, 99))
 def test_rows_of_unequal_bytes_are_cut_by_bytes(bounds: tuple[int, ...], state_nbytes: int, seed: int) -> None:
-    sizes = np.random.default_rng(seed).integers(1, 5 * MIN_SPAN_NBYTES, len(bounds) - 1)
+    sizes = np.random.default_rng(seed).integers(1, 5 * OPTIONS.min_span_nbytes, len(bounds) - 1)
     offsets = (0, *np.cumsum(sizes).tolist())
     spans = cut_spans(bounds, 1, state_nbytes, offsets=offsets)
     assert [span.first_block for span in spans] + [len(sizes)] == [0] + [span.last_block for span in spans]
     assert all(span.first_row == bounds[span.first_block] for span in spans)
-    share = 2 * max(MIN_SPAN_NBYTES, STATE_WORTH * state_nbytes)
+    share = 2 * max(OPTIONS.min_span_nbytes, OPTIONS.states_per_span * state_nbytes)
     for span in spans:
         assert offsets[span.last_block] - offsets[span.first_block] <= share + sizes.max()
 
@@ -57,15 +60,15 @@ def test_large_blocks_among_many_small_ones_are_spread_over_the_spans() -> None:
     bounds = [0]
     for n in rows:
         bounds.append(bounds[-1] + n)
-    spans = cut_spans(bounds, MIN_SPAN_NBYTES // 10_000, 0)
+    spans = cut_spans(bounds, OPTIONS.min_span_nbytes // 10_000, 0)
     assert max(span.n_rows for span in spans) <= 20_000
 
 
 @given(bounds=block_bounds(), row_nbytes=sizes)
 def test_spans_of_a_big_state_are_worth_it(bounds: tuple[int, ...], row_nbytes: int) -> None:
-    state_nbytes = MIN_SPAN_NBYTES
+    state_nbytes = OPTIONS.min_span_nbytes
     n_spans = len(cut_spans(bounds, row_nbytes, state_nbytes))
-    assert n_spans == 1 or n_spans * STATE_WORTH * state_nbytes <= bounds[-1] * row_nbytes
+    assert n_spans == 1 or n_spans * OPTIONS.states_per_span * state_nbytes <= bounds[-1] * row_nbytes
 
 
 @pytest.mark.parametrize("n_rows", [10**9, 10**9 + 7])
@@ -73,7 +76,7 @@ def test_a_million_blocks_are_cut_into_bounded_spans_in_a_moment(n_rows: int) ->
     began = time.process_time()
     spans = cut_spans(uniform_bounds(n_rows, 1000), 512, 0)
     assert time.process_time() - began < 5.0
-    assert MAX_SPANS / 2 < len(spans) <= MAX_SPANS
+    assert OPTIONS.max_spans / 2 < len(spans) <= OPTIONS.max_spans
     assert spans[-1].last_row == n_rows
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from spae_dask.blocks import ArrayBlocks
 from spae_dask.errors import StorageError
-from spae_dask.passes import write
+from spae_dask.passes.options import pass_options
 from spae_dask.passes.serial import SerialRunner
 from spae_dask.passes.spans import Span
 from spae_dask.passes.write import WriteRows, unit_spans
@@ -63,8 +63,7 @@ def layouts(draw: st.DrawFn) -> tuple[int, int, int, int]:
 
 def spans_of(n: int, per_block: int, unit: int, units_per_span: int) -> tuple[ArrayBlocks, tuple[Span, ...]]:
     source = ArrayBlocks(numbered(n), per_block)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(write, "MIN_SPAN_NBYTES", units_per_span * unit * 24)
+    with pass_options(min_span_nbytes=units_per_span * unit * 24):
         return source, unit_spans(source.bounds, 24, unit)
 
 

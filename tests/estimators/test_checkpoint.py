@@ -19,11 +19,12 @@ from spae_dask import SparseEncoder, evaluate
 from spae_dask.clusters.local import local_cluster
 from spae_dask.errors import CheckpointWarning, InvalidInput, OtherCheckpoint, StorageError
 from spae_dask.estimators import checkpointing
-from spae_dask.passes import spans
+from spae_dask.passes.options import pass_options
 from spae_dask.storage.checkpoints.checkpoint_removal import remove_checkpoint
 from spae_dask.storage.checkpoints.checkpoint_summary import summarize
 from spae_dask.storage.checkpoints.local_states import LocalStates
 from spae_dask.storage.sources.zarr_blocks import ZarrBlocks
+from tests.conftest import OptionsSetter
 from tests.engine.scripted import Scripted
 from tests.estimators.sources import Watched, batch_encoder, spread, zarr_array
 
@@ -47,10 +48,8 @@ PARAMETERS: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture(autouse=True)
-def small_spans(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spans, "MIN_SPAN_NBYTES", 1)
-    monkeypatch.setattr(spans, "STATE_WORTH", 0)
-    monkeypatch.setattr("spae_dask.passes.layout.fan_in_for", lambda state_nbytes: 3)
+def small_spans(options: OptionsSetter) -> None:
+    options(min_span_nbytes=1, states_per_span=0, fan_in=3)
 
 
 def encoder_of(name: str, **more: Any) -> SparseEncoder:
@@ -243,16 +242,16 @@ def test_two_runs_on_one_checkpoint_at_once_come_to_the_same_bits(tmp_path: Path
 
 
 def _fit_and_die(path: str, folder: str, kept: str) -> None:
-    spans.MIN_SPAN_NBYTES, spans.STATE_WORTH = 1, 0
     source = Scripted(ZarrBlocks(zarr.open_array(path), target_nbytes=1), Path(folder), {2: ("killed", "read")})
-    encoder_of("gram", checkpoint=kept).fit(source)
+    with pass_options(min_span_nbytes=1, states_per_span=0):
+        encoder_of("gram", checkpoint=kept).fit(source)
 
 
 @pytest.mark.chaos
-def test_a_process_that_is_killed_leaves_what_it_had_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.undo()  # the child has the usual fan-in
-    monkeypatch.setattr(spans, "MIN_SPAN_NBYTES", 1)
-    monkeypatch.setattr(spans, "STATE_WORTH", 0)
+def test_a_process_that_is_killed_leaves_what_it_had_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: OptionsSetter
+) -> None:
+    options(fan_in=None)  # the child has the usual one
     array = zarr_array(tmp_path / "x.zarr", X, (ROWS, D))
     (tmp_path / "reads").mkdir()
     child = multiprocessing.get_context("spawn").Process(
@@ -303,7 +302,7 @@ def no_room(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
 
 
 def test_a_full_disk_ends_the_fit_and_loses_nothing(
-    no_room: Callable[[int], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    no_room: Callable[[int], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: OptionsSetter
 ) -> None:
     no_room(6)
     with pytest.raises(StorageError, match=r"No space left.*What was stored before is kept"):
@@ -314,9 +313,7 @@ def test_a_full_disk_ends_the_fit_and_loses_nothing(
     done = sum(each.n_done for each in summarize(str(tmp_path / "kept")).passes)
     assert done >= 4
     rows = Watched(X, ROWS)
-    monkeypatch.setattr(spans, "MIN_SPAN_NBYTES", 1)
-    monkeypatch.setattr(spans, "STATE_WORTH", 0)
-    monkeypatch.setattr("spae_dask.passes.layout.fan_in_for", lambda state_nbytes: 3)
+    options(min_span_nbytes=1, states_per_span=0, fan_in=3)
     found = encoder_of("gram", checkpoint=tmp_path / "kept").fit(rows)
     assert len(rows.reads) == SAMPLED + 20 - done
     assert bits(found) == bits(encoder_of("gram").fit(rows_of("gram")))

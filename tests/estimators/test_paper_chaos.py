@@ -12,7 +12,7 @@ from spae_dask import SparseEncoder, open_matrix
 from spae_dask.blocks import RowBlocks
 from spae_dask.clusters.local import local_cluster
 from spae_dask.estimators import fitting, planning
-from spae_dask.passes import spans
+from spae_dask.passes.options import pass_options
 from spae_dask.passes.serial import SerialRunner
 from spae_dask.passes.threads import one_blas_thread
 from spae_dask.storage.sources.zarr_blocks import ZarrBlocks
@@ -71,9 +71,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZarrBlocks]:
     """24 spans of one block: their size is set for this module."""
     X = spread(np.random.default_rng(0), 2400, 30)
     array = zarr_array(tmp_path_factory.mktemp("paper") / "x.zarr", X, (100, 30))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(spans, "MIN_SPAN_NBYTES", 1)
-        patch.setattr(spans, "STATE_WORTH", 0)
+    with pass_options(min_span_nbytes=1, states_per_span=0):
         yield ZarrBlocks(array, target_nbytes=1)
 
 

@@ -15,12 +15,12 @@ from spae_dask.blocks import ArrayBlocks
 from spae_dask.errors import OtherCheckpoint, StorageError
 from spae_dask.estimators.checkpointing import CheckpointAt
 from spae_dask.estimators.parts import PartDone, fit_part
-from spae_dask.passes import spans
 from spae_dask.passes.checkpoint import ArrayPart, PassIncomplete
 from spae_dask.storage.checkpoints import checkpoint_record
 from spae_dask.storage.checkpoints.checkpoint_record import LocalStates
 from spae_dask.storage.checkpoints.checkpoint_removal import remove_checkpoint
 from spae_dask.storage.checkpoints.checkpoint_summary import summarize
+from tests.conftest import OptionsSetter
 from tests.estimators.sources import Watched, spread
 
 N, D, ROWS = 540, 7, 30
@@ -77,10 +77,8 @@ WANTED: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture(autouse=True)
-def small_spans(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spans, "MIN_SPAN_NBYTES", 1)
-    monkeypatch.setattr(spans, "STATE_WORTH", 0)
-    monkeypatch.setattr("spae_dask.passes.layout.fan_in_for", lambda state_nbytes: 3)
+def small_spans(options: OptionsSetter) -> None:
+    options(min_span_nbytes=1, states_per_span=0, fan_in=3)
 
 
 def encoder_of(name: str, checkpoint: CheckpointAt | None = None) -> SparseEncoder:

@@ -20,8 +20,9 @@ from spae_dask.errors import (
     RankDeficientWarning,
 )
 from spae_dask.estimators.writing import transform_to_zarr
-from spae_dask.passes import spans
 from spae_dask.passes.events import Event, PassEnded, PassStarted, RowsDone
+from spae_dask.passes.options import PassOptions
+from tests.conftest import OptionsSetter
 from tests.estimators.sources import Unreadable, Watched, batch_encoder, spread, zarr_array
 
 X = spread(np.random.default_rng(0), 400, 8)
@@ -76,7 +77,7 @@ def test_a_plan_refuses_what_a_fit_refuses(parameters: dict[str, Any]) -> None:
 
 def test_the_plan_of_a_million_chunks_takes_few_tasks_and_little_time() -> None:
     planned = plan(Unreadable((10**9, 100), 1000), 5, calibrate=False)
-    assert planned.passes[0].n_spans <= spans.MAX_SPANS + 1
+    assert planned.passes[0].n_spans <= PassOptions().max_spans + 1
     assert len(pickle.dumps(planned)) < 10_000
     assert "larger chunks would read faster" in str(planned)
 
@@ -127,10 +128,9 @@ def test_the_fit_makes_the_passes_that_the_plan_announces(parameters: dict[str, 
     assert encoder.certificate_.passes == len(planned.passes)
 
 
-def test_no_more_blocks_are_held_at_once_than_planned(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_more_blocks_are_held_at_once_than_planned(monkeypatch: pytest.MonkeyPatch, options: OptionsSetter) -> None:
     """The same data under two limits: one task at a time, and as many as there are threads."""
-    monkeypatch.setattr(spans, "MIN_SPAN_NBYTES", 1)
-    monkeypatch.setattr(spans, "STATE_WORTH", 0)
+    options(min_span_nbytes=1, states_per_span=0)
     rows = np.random.default_rng(1).random((64, 10))
     monkeypatch.setattr("spae_dask.estimators.runtime.CPU_COUNT", 4)
     for tasks in (1, 3):
@@ -155,8 +155,8 @@ class Log:
 
 
 @pytest.mark.parametrize("kind", ["numpy", "dask", "zarr"])
-def test_whoever_watches_is_told_of_every_row_once(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spans, "MIN_SPAN_NBYTES", 4096)
+def test_whoever_watches_is_told_of_every_row_once(kind: str, tmp_path: Path, options: OptionsSetter) -> None:
+    options(min_span_nbytes=4096)
     given = {
         "numpy": lambda: X,
         "dask": lambda: da.from_array(X, chunks=(70, 4)),

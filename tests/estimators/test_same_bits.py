@@ -13,7 +13,7 @@ from spae_dask import SparseEncoder
 from spae_dask.errors import NonFiniteInput, StorageError
 from spae_dask.estimators import fitting, planning, writing
 from spae_dask.estimators.writing import transform_to_zarr
-from spae_dask.passes import spans, write
+from spae_dask.passes.options import pass_options
 from spae_dask.passes.serial import SerialRunner
 from spae_dask.passes.threads import one_blas_thread
 from spae_dask.storage.open import open_matrix
@@ -21,6 +21,7 @@ from spae_dask.storage.sources.zarr_blocks import ZarrBlocks
 from spae_dask.strategies.core import read_core
 from spae_dask.strategies.parameters import FitParameters
 from spae_dask.strategies.sparse_encoder import encode_core
+from tests.conftest import OptionsSetter
 from tests.estimators.sources import batch_encoder, spread, zarr_array
 
 # float32 products know this loss to two digits
@@ -47,9 +48,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZarrBlocks]:
     X[7, 3] = X[9_876, 5] = 40.0
     path: Path = tmp_path_factory.mktemp("bits") / "x.zarr"
     array = zarr_array(path, X, (300, 9))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(spans, "MIN_SPAN_NBYTES", SPAN)
-        patch.setattr(spans, "STATE_WORTH", 1)
+    with pass_options(min_span_nbytes=SPAN, states_per_span=1):
         yield ZarrBlocks(array, target_nbytes=SPAN // 2)
 
 
@@ -133,9 +132,10 @@ def test_worker_processes_write_and_verify_the_codes_that_threads_write(
     on_threads: dict[str, SparseEncoder],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
+    options: OptionsSetter,
 ) -> None:
     monkeypatch.setattr(writing, "unit_rows_for", lambda n_rows, row_nbytes, rows_per_block: 1100)
-    monkeypatch.setattr(write, "MIN_SPAN_NBYTES", SPAN)
+    options(min_span_nbytes=SPAN)
     assert transform_to_zarr(source, on_threads["gram"], str(tmp_path / "workers.zarr")).rows_verified == 10_000
     with monkeypatch.context() as patch:
         patch.setattr(writing, "active_client", lambda source: None)

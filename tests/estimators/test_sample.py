@@ -16,9 +16,9 @@ from spae_dask.errors import InvalidInput, MemoryBudgetExceeded, UnlikeBlocksWar
 from spae_dask.estimators import fitting, planning
 from spae_dask.estimators.column_selector import ColumnSelector
 from spae_dask.estimators.saved import save_encoder
-from spae_dask.passes import spans
 from spae_dask.passes.events import Estimated
 from spae_dask.storage.sources.zarr_blocks import ZarrBlocks
+from tests.conftest import OptionsSetter
 from tests.estimators.sources import Unreadable, Watched, batch_encoder, spread, zarr_array
 
 D = 11
@@ -76,9 +76,10 @@ def client(request: pytest.FixtureRequest) -> Client:
     return request.getfixturevalue(request.param)
 
 
-def test_workers_give_the_bits_of_threads(client: Client, store: ZarrBlocks, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spans, "MIN_SPAN_NBYTES", 8 << 10)
-    monkeypatch.setattr(spans, "STATE_WORTH", 1)
+def test_workers_give_the_bits_of_threads(
+    client: Client, store: ZarrBlocks, monkeypatch: pytest.MonkeyPatch, options: OptionsSetter
+) -> None:
+    options(min_span_nbytes=8 << 10, states_per_span=1)
     on_workers = sampled(0.01).fit(store)
     assert client.scheduler.address in on_workers.plan_.resources.where
     monkeypatch.setattr(planning, "active_client", lambda source: None)

@@ -16,8 +16,8 @@ from spae_dask import SparseEncoder
 from spae_dask.errors import InvalidInput, NonFiniteInput, OutputExists, StorageError
 from spae_dask.estimators import writing
 from spae_dask.estimators.writing import transform_to_zarr
-from spae_dask.passes import write
 from spae_dask.storage.writing.zarr_sink import ZarrSink, create_sink, unit_rows_for
+from tests.conftest import OptionsSetter
 from tests.estimators.sources import batch_encoder, spread, zarr_array
 
 X = spread(np.random.default_rng(0), 500, 8)
@@ -29,10 +29,10 @@ def encoder() -> SparseEncoder:
 
 
 @pytest.fixture
-def small_units(monkeypatch: pytest.MonkeyPatch) -> None:
+def small_units(monkeypatch: pytest.MonkeyPatch, options: OptionsSetter) -> None:
     """Units of 37 rows and a span for every two of them, so that a small array makes many tasks."""
     monkeypatch.setattr(writing, "unit_rows_for", lambda n_rows, row_nbytes, rows_per_block: 37)
-    monkeypatch.setattr(write, "MIN_SPAN_NBYTES", 2 * 37 * 64)
+    options(min_span_nbytes=2 * 37 * 64)
 
 
 KINDS: dict[str, Callable[[Path], Any]] = {

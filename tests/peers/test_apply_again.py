@@ -12,7 +12,7 @@ from spae_dask.errors import InvalidInput, MissingChunksWarning
 from spae_dask.estimators import writing
 from spae_dask.estimators.writing import transform_to_zarr
 from spae_dask.maths.selection import SELECTIONS
-from spae_dask.passes import write
+from tests.conftest import OptionsSetter
 from tests.estimators.sources import batch_encoder, spread, zarr_array
 
 X = spread(np.random.default_rng(0), 50, 8)
@@ -87,13 +87,13 @@ def test_a_lost_chunk_is_counted_and_not_taken_for_data_in_silence(tmp_path: Pat
 
 
 def test_output_chunks_that_do_not_line_up_with_those_of_the_input_lose_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: OptionsSetter
 ) -> None:
     """xarray#8371, #10501, zarr-python#3682: tasks that shared a chunk overwrote each other's rows."""
     rows = spread(np.random.default_rng(3), 1000, 8)
     zarr_array(tmp_path / "x.zarr", rows, (37, 8), shards=(74, 8))
     monkeypatch.setattr(writing, "unit_rows_for", lambda n_rows, row_nbytes, rows_per_block: 50)
-    monkeypatch.setattr(write, "MIN_SPAN_NBYTES", 1)
+    options(min_span_nbytes=1)
     encoder = batch_encoder(2, n_nonzero=3).fit(rows)
     report = transform_to_zarr(tmp_path / "x.zarr", encoder, str(tmp_path / "z.zarr"))
     assert (report.chunk_rows, report.n_chunks, report.rows_verified) == (50, 20, 1000)

@@ -12,8 +12,8 @@ import pytest
 
 from spae_dask import plan
 from spae_dask.errors import MemoryBudgetExceeded
-from spae_dask.passes import spans
 from spae_dask.passes.accumulators import Gram, Triangular
+from tests.conftest import OptionsSetter
 from tests.estimators.sources import Unreadable, Watched, batch_encoder, spread
 
 
@@ -45,12 +45,11 @@ def test_chunks_times_threads_beyond_the_limit_run_fewer_at_once_or_not_at_all(
         plan(source, 2, memory_limit=3 * chunk_nbytes, calibrate=False)
 
 
-def test_fewer_at_once_means_fewer_blocks_read_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fewer_at_once_means_fewer_blocks_read_at_once(monkeypatch: pytest.MonkeyPatch, options: OptionsSetter) -> None:
     """distributed#6110, in a run."""
     monkeypatch.setattr("spae_dask.estimators.runtime.CPU_COUNT", 8)
     monkeypatch.setattr("spae_dask.passes.planner.tasks_that_fit", lambda *_: 1)
-    monkeypatch.setattr(spans, "MIN_SPAN_NBYTES", 1)
-    monkeypatch.setattr(spans, "STATE_WORTH", 0)
+    options(min_span_nbytes=1, states_per_span=0)
     source = Watched(spread(np.random.default_rng(0), 60, 4), rows_per_block=5, pause=0.005)
     encoder = batch_encoder(1, n_nonzero=2).fit(source)
     assert encoder.plan_.tasks_per_worker == 1

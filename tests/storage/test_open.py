@@ -15,9 +15,10 @@ import pytest
 import scipy.sparse as sp
 import zarr
 
-from spae_dask import patience
+from spae_dask import retry
 from spae_dask.blocks import ArrayBlocks, RowBlocks
 from spae_dask.errors import InvalidInput, NotFound, StorageError
+from spae_dask.retry import RetryPolicy
 from spae_dask.storage.open import open_matrix
 from spae_dask.storage.sources.census import take_census
 from spae_dask.storage.sources.npy_blocks import NpyBlocks
@@ -267,7 +268,7 @@ def test_what_is_not_there_behind_http_is_not_found(server: http.server.Threadin
 
 
 def test_a_server_that_does_not_answer_is_a_storage_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patience, "FIRST_WAIT", 0.001)
+    monkeypatch.setattr(retry, "POLICY", RetryPolicy(first_wait=0.001))
     with pytest.raises(
         StorageError, match=r"http://127\.0\.0\.1:9/x\.zarr/zarr\.json cannot be read.*Check the address"
     ) as caught:
@@ -278,7 +279,7 @@ def test_a_server_that_does_not_answer_is_a_storage_error(monkeypatch: pytest.Mo
 def test_a_server_that_goes_away_while_it_is_read_is_a_storage_error(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(patience, "FIRST_WAIT", 0.001)
+    monkeypatch.setattr(retry, "POLICY", RetryPolicy(first_wait=0.001))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(_Quiet, directory=str(folder))) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()

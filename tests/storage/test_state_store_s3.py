@@ -8,13 +8,15 @@ import boto3
 import numpy as np
 import pytest
 
-from spae_dask import SparseEncoder, patience
+from spae_dask import SparseEncoder, retry
 from spae_dask.errors import NotFound, StorageError
+from spae_dask.retry import RetryPolicy
 from spae_dask.storage.checkpoints import object_states
 from spae_dask.storage.checkpoints.checkpoint_record import Job, begin_or_resume, states_at
 from spae_dask.storage.checkpoints.checkpoint_removal import remove_checkpoint
 from spae_dask.storage.checkpoints.checkpoint_summary import summarize
 from spae_dask.storage.remote import object_requests
+from tests.conftest import OptionsSetter
 from tests.estimators.sources import Watched, spread
 from tests.s3_service import KEY, SECRET, FlakyProxy, flaky_proxy
 
@@ -22,14 +24,13 @@ X = spread(np.random.default_rng(0), 3000, 6)
 
 
 @pytest.fixture
-def many_spans(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("spae_dask.passes.spans.MIN_SPAN_NBYTES", 1)
-    monkeypatch.setattr("spae_dask.passes.spans.STATE_WORTH", 0)
+def many_spans(options: OptionsSetter) -> None:
+    options(min_span_nbytes=1, states_per_span=0)
 
 
 @pytest.fixture
 def proxy(bucket: str, s3_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[FlakyProxy]:
-    monkeypatch.setattr(patience, "FIRST_WAIT", 0.002)
+    monkeypatch.setattr(retry, "POLICY", RetryPolicy(first_wait=0.002))
     with flaky_proxy(s3_endpoint) as proxy:
         monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.endpoint)
         yield proxy

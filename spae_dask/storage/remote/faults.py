@@ -6,10 +6,12 @@ remote stores (`fault_of`), since a codec's message may hold the same words.
 
 import errno
 import re
+import socket
+import sys
 from dataclasses import dataclass
 from enum import Enum
 
-from spae_dask.errors import NotFound, SpaeError, StorageError
+from spae_dask.errors import NotFound, SpaeError, StorageError, TransientStorageError
 from spae_dask.storage.remote.address import Address
 
 
@@ -109,7 +111,7 @@ class Fault:
     detail: str
 
     @property
-    def passing(self) -> bool:
+    def transient(self) -> bool:
         """True if the same request may succeed a moment later."""
         return self.kind in REPEATED
 
@@ -172,3 +174,51 @@ def _kind_of_text(error: BaseException, text: str) -> Kind:
 def _first(pattern: str, text: str) -> str | None:
     found = re.search(pattern, text)
     return None if found is None else found[1]
+
+
+def is_transient(error: BaseException) -> bool:
+    """Return True if ``error``, or one of its causes, is transient.
+
+    A missing object, a missing permission and bytes that no codec understands are not; nor is a request to an object
+    store, which was repeated before its error was raised.
+    """
+    seen: set[int] = set()
+    each: BaseException | None = error
+    while each is not None and id(each) not in seen:
+        seen.add(id(each))
+        if isinstance(each, SpaeError):
+            return isinstance(each, TransientStorageError)
+        if isinstance(each, FileNotFoundError | PermissionError):
+            return False
+        if kind_of(each) in REPEATED:
+            return True
+        each = each.__cause__ or each.__context__
+    return False
+
+
+def read_failed(what: str, remedy: str, error: BaseException) -> StorageError:
+    """The error that says ``what``, of the class that tells whether reading again makes sense; if not, the remedy."""
+    if is_transient(error):
+        return TransientStorageError(f"{what} Run again when the store answers.")
+    if isinstance(error, FileNotFoundError):
+        return StorageError(f"{what} {not_seen('It')}")
+    return StorageError(f"{what} {remedy}")
+
+
+def not_seen(what: str) -> str:
+    """Return the message about data that the reading process does not see."""
+    return (
+        f"{what} is not there for {reader()}. Give data at a path, or a URL, that all workers see as this process "
+        "does, and see that nothing moves them, or takes their mount away, while a run goes on."
+    )
+
+
+def reader() -> str:
+    """Name the process that reads: the worker, if it is one, and its host."""
+    here, distributed = socket.gethostname(), sys.modules.get("distributed")
+    if distributed is not None:
+        try:
+            return f"the worker {distributed.get_worker().address} of {here}"
+        except ValueError:  # it is none
+            pass
+    return f"a process of {here}"

@@ -11,7 +11,7 @@ from typing import Any
 from zarr.abc.store import Store
 from zarr.storage import FsspecStore
 
-from spae_dask import patience
+from spae_dask import retry
 from spae_dask.errors import InvalidInput, StorageError
 from spae_dask.storage.remote.address import Address, check_endpoint, says_yes
 
@@ -60,8 +60,8 @@ def connect(address: Address, *, read_only: bool, repeats: bool = False) -> Stor
     read_only : bool
         True to refuse writing.
     repeats : bool
-        True to let the client itself retry what fails, by the policy of `patience` and without a message. `tries`
-        retries whole requests and reports it, but sees an upload of many parts as one request.
+        True to let the client itself retry, by the policy of `spae_dask.retry` and without a message. The store retries
+        whole requests and reports it, but sees an upload of many parts as one request.
 
     Raises
     ------
@@ -82,13 +82,13 @@ def connect(address: Address, *, read_only: bool, repeats: bool = False) -> Stor
             "timeout": timedelta(seconds=REQUEST_SECONDS),
         },
         "retry_config": {
-            "max_retries": patience.TRIES - 1 if repeats else 0,
+            "max_retries": retry.POLICY.tries - 1 if repeats else 0,
             "backoff": {
-                "init_backoff": timedelta(seconds=patience.FIRST_WAIT),
-                "max_backoff": timedelta(seconds=patience.FIRST_WAIT * 2 ** (patience.TRIES - 2)),
+                "init_backoff": timedelta(seconds=retry.POLICY.first_wait),
+                "max_backoff": timedelta(seconds=retry.POLICY.longest_wait),
                 "base": 2,
             },
-            "retry_timeout": timedelta(seconds=patience.PATIENCE),
+            "retry_timeout": timedelta(seconds=retry.POLICY.total_seconds),
         },
     }
     if address.scheme == "gs":

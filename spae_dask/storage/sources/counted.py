@@ -23,7 +23,7 @@ from zarr.storage import FsspecStore, LocalStore, MemoryStore, StorePath, Wrappe
 
 from spae_dask.blocks import RowBlocks
 from spae_dask.errors import StorageError
-from spae_dask.storage.remote.passing import not_seen, reader
+from spae_dask.storage.remote.faults import not_seen, reader
 
 ZarrArray: TypeAlias = "zarr.Array[Any]"
 

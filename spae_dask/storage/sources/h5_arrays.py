@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from spae_dask.errors import InvalidInput, NotFound, StorageError
 from spae_dask.plain_files import beside
-from spae_dask.storage.remote.passing import not_seen, reader
+from spae_dask.storage.remote.faults import not_seen, reader
 
 
 def refuse_absent_parts(dataset: Any, first: int, last: int) -> None:

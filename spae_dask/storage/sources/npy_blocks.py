@@ -16,7 +16,7 @@ from spae_dask.blocks import uniform_bounds
 from spae_dask.errors import InvalidInput, NotFound, StorageError
 from spae_dask.plain_files import beside
 from spae_dask.storage.remote.byte_files import LocalFile, RemoteFile
-from spae_dask.storage.remote.passing import read_failed
+from spae_dask.storage.remote.faults import read_failed
 
 HEADER_NBYTES = 64 << 10
 """Read of a remote file before its header is known; numpy's own limit of a header is a sixth of that."""
@@ -98,7 +98,7 @@ class NpyBlocks:
         Raises
         ------
         StorageError
-            If the file has gone or is shorter than its header says; StorageFaltered if another try may succeed.
+            If the file has gone or is shorter than its header says; TransientStorageError if another try may succeed.
         """
         (n, d), itemsize = self.shape, self.dtype.itemsize
         start = i * self.rows_per_block

@@ -6,9 +6,9 @@ import numpy as np
 import numpy.typing as npt
 import zarr
 
-from spae_dask.errors import SpaeError, StorageError, StorageFaltered
+from spae_dask.errors import SpaeError, StorageError, TransientStorageError
 from spae_dask.storage.checks import refuse_odd_chunks
-from spae_dask.storage.remote.passing import read_failed
+from spae_dask.storage.remote.faults import read_failed
 from spae_dask.storage.sources.counted import place_of, refuse_unseen, store_of
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def read_run(array: StoredArray, first: int, last: int) -> npt.NDArray[Any]:
     Raises
     ------
     StorageError
-        If a chunk cannot be read or decoded; it is named. StorageFaltered if another try may succeed.
+        If a chunk cannot be read or decoded; it is named. TransientStorageError if another try may succeed.
     """
     try:
         if isinstance(array, zarr.Array):
@@ -65,7 +65,7 @@ def _explain(array: StoredArray, first: int, last: int, error: Exception) -> Sto
                 "Restore the chunk from a copy of the data, or write the store again.",
                 found,
             )
-    return StorageFaltered(
+    return TransientStorageError(
         f"{_what(array)} {first:,} to {last - 1:,} of {place(array)} could not be read "
         f"({type(error).__name__}: {error}), although each of their chunks now can. Run again."
     )

@@ -13,9 +13,9 @@ import zarr
 from zarr.storage import MemoryStore
 
 from spae_dask.blocks import RowBlocks, uniform_bounds
-from spae_dask.errors import StorageError, StorageFaltered
+from spae_dask.errors import StorageError, TransientStorageError
 from spae_dask.storage.checks import refuse_odd_chunks
-from spae_dask.storage.remote.passing import read_failed
+from spae_dask.storage.remote.faults import read_failed
 from spae_dask.storage.sources.counted import ArrayChange, ZarrArray, grid_of, place_of, refuse_unseen, store_of
 from spae_dask.storage.sources.declared import declared_range
 from spae_dask.storage.sources.zarr_columns import ZarrColumns
@@ -136,7 +136,7 @@ class ZarrBlocks:
         Raises
         ------
         StorageError
-            If a chunk cannot be read or decoded; it is named. StorageFaltered if another try may succeed.
+            If a chunk cannot be read or decoded; it is named. TransientStorageError if another try may succeed.
         """
         start = i * self.rows_per_block
         stop = min(start + self.rows_per_block, self.shape[0])
@@ -167,7 +167,7 @@ class ZarrBlocks:
                     "Restore the chunk from a copy of the data, or write the store again.",
                     found,
                 )
-        return StorageFaltered(
+        return TransientStorageError(
             f"rows {start} to {stop - 1} of {self.describe()} could not be read "
             f"({type(error).__name__}: {error}), although each of their chunks now can. Run again."
         )

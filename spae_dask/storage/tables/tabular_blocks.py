@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from spae_dask.blocks import RowBlocks
 from spae_dask.errors import InvalidInput, NotNumbers, StorageError
-from spae_dask.storage.remote.passing import read_failed
+from spae_dask.storage.remote.faults import read_failed
 from spae_dask.storage.tables import arrow_files, parquet_files
 from spae_dask.storage.tables.arrow_files import column_values, common_type, number_type, numbers_of, row_labels
 from spae_dask.storage.tables.columns import choose_columns

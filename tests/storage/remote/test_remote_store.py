@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 import zarr
 
-from spae_dask import open_matrix, patience
+from spae_dask import open_matrix, retry
 from spae_dask.errors import InvalidInput, NotFound, StorageError
+from spae_dask.retry import RetryPolicy
 from spae_dask.storage.remote import object_clients
 from spae_dask.storage.remote.address import parse_address
 from spae_dask.storage.remote.remote_store import open_remote
@@ -36,7 +37,7 @@ def rows(blocks: object) -> np.ndarray:
 def proxy(bucket: str, s3_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[FlakyProxy]:
     """Before a bucket with an array x.zarr; waits are short."""
     put_array(f"{bucket}/x.zarr", X)
-    monkeypatch.setattr(patience, "FIRST_WAIT", 0.002)
+    monkeypatch.setattr(retry, "POLICY", RetryPolicy(first_wait=0.002))
     with flaky_proxy(s3_endpoint) as proxy:
         monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.endpoint)
         yield proxy
@@ -102,7 +103,7 @@ def test_a_fault_that_stays_is_a_storage_error_that_says_so(
 def test_a_server_that_never_answers_is_left_in_time(
     proxy: FlakyProxy, bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(patience, "TRIES", 2)
+    monkeypatch.setattr(retry, "POLICY", RetryPolicy(tries=2, first_wait=0.002))
     monkeypatch.setattr(object_clients, "READ_SECONDS", 0.5)
     proxy.script, proxy.forever = {"x.zarr": [("delay", 60.0)]}, True
     began = time.monotonic()
@@ -118,7 +119,7 @@ def test_a_server_that_never_answers_is_left_in_time(
 def test_a_service_that_is_not_there_is_a_storage_error(
     bucket: str, monkeypatch: pytest.MonkeyPatch, endpoint: str, cause: str
 ) -> None:
-    monkeypatch.setattr(patience, "FIRST_WAIT", 0.001)
+    monkeypatch.setattr(retry, "POLICY", RetryPolicy(first_wait=0.001))
     monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
     with pytest.raises(StorageError, match=f"{bucket}/x.zarr.* at {endpoint} cannot be read: .*{cause}"):
         open_matrix(f"{bucket}/x.zarr")

@@ -9,9 +9,9 @@ import pytest
 import zarr
 from zarr.storage import LocalStore
 
-from spae_dask.errors import StorageError, StorageFaltered
+from spae_dask.errors import StorageError, TransientStorageError
 from spae_dask.passes.sweep import read_again
-from spae_dask.storage.remote.passing import may_pass
+from spae_dask.storage.remote.faults import is_transient
 from spae_dask.storage.sources.npy_blocks import NpyBlocks
 from spae_dask.storage.sources.runs import read_run
 from spae_dask.storage.sources.zarr_blocks import ZarrBlocks
@@ -51,7 +51,7 @@ def tried_already() -> StorageError:
     ids=repr,
 )
 def test_a_store_that_is_slow_throttled_or_out_of_reach_may_recover(error: Exception) -> None:
-    assert may_pass(error)
+    assert is_transient(error)
 
 
 @pytest.mark.parametrize(
@@ -72,13 +72,13 @@ def test_a_store_that_is_slow_throttled_or_out_of_reach_may_recover(error: Excep
     ids=repr,
 )
 def test_what_is_missing_forbidden_or_garbled_stays_so(error: Exception) -> None:
-    assert not may_pass(error)
+    assert not is_transient(error)
 
 
 def test_errors_that_are_each_other_s_cause_are_looked_at_once() -> None:
     a, b = ValueError("a"), ValueError("b")
     a.__cause__, b.__cause__ = b, a
-    assert not may_pass(a)
+    assert not is_transient(a)
 
 
 class Throttled(LocalStore):
@@ -103,9 +103,9 @@ def stored(tmp_path: Path) -> Path:
 
 
 def test_a_throttled_chunk_is_a_fault_that_may_pass_and_is_named(stored: Path) -> None:
-    with pytest.raises(StorageFaltered, match=r"chunk 'c/0/0' of .*x\.zarr.*SlowDown\. Run again when"):
+    with pytest.raises(TransientStorageError, match=r"chunk 'c/0/0' of .*x\.zarr.*SlowDown\. Run again when"):
         ZarrBlocks(zarr.open_array(Throttled(stored / "x.zarr"), mode="r")).read(0)
-    with pytest.raises(StorageFaltered, match=r"chunk 'c/1' of .*v\.zarr.*SlowDown"):
+    with pytest.raises(TransientStorageError, match=r"chunk 'c/1' of .*v\.zarr.*SlowDown"):
         read_run(zarr.open_array(Throttled(stored / "v.zarr"), mode="r"), 10, 20)
 
 
@@ -132,7 +132,7 @@ def test_what_a_remote_store_has_tried_again_is_not_tried_again_above_it(stored:
 def test_a_block_whose_chunks_can_all_be_read_the_next_moment_may_be_read_again(stored: Path) -> None:
     store = Throttled(stored / "x.zarr", read_only=True)
     store.until = 1
-    with pytest.raises(StorageFaltered, match="although each of their chunks now can"):
+    with pytest.raises(TransientStorageError, match="although each of their chunks now can"):
         ZarrBlocks(zarr.open_array(store, mode="r")).read(0)
 
 
