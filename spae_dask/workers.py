@@ -21,7 +21,7 @@ def no_workers_seconds() -> float:
     return current_options().no_workers_seconds if timeout is None else float(parse_timedelta(timeout))
 
 
-def tell_waiting(what: str, empty: float, limit: float) -> None:
+def warn_waiting(what: str, empty: float, limit: float) -> None:
     """Warn that a cluster has had no workers for ``empty`` seconds."""
     warn(
         f"{what} has had no workers for {empty:.0f} seconds. Waiting for one up to {limit:.0f} seconds.",
@@ -33,7 +33,7 @@ def wait_for_worker(
     client: Client,
     seconds: float,
     explain: Callable[[], ClusterUnavailable],
-    hopeless: Callable[[], bool] = lambda: False,
+    all_failed: Callable[[], bool] = lambda: False,
     *,
     tell: bool = False,
 ) -> None:
@@ -49,7 +49,7 @@ def wait_for_worker(
         Longest wait, in seconds.
     explain : callable
         Gives the error for when none came.
-    hopeless : callable, optional
+    all_failed : callable, optional
         Function that returns True if no worker will come. The wait then ends at once.
     tell : bool
         Warn after ``restart_seconds`` of the options of passes that a worker is waited for.
@@ -68,10 +68,10 @@ def wait_for_worker(
                 return
             except TimeoutError as error:
                 empty = time.monotonic() - began
-                if empty >= seconds or hopeless():
+                if empty >= seconds or all_failed():
                     raise explain() from error
             if tell and empty > current_options().restart_seconds:
                 tell = False
-                tell_waiting(f"the cluster at {client.scheduler.address}", empty, seconds)
+                warn_waiting(f"the cluster at {client.scheduler.address}", empty, seconds)
     finally:
         task.release()

@@ -4,9 +4,9 @@ from typing import Annotated
 
 import typer
 
+from spae_dask.cli.context import command_context
+from spae_dask.cli.options.console import ConsoleOptions
 from spae_dask.cli.options.groups import takes_groups
-from spae_dask.cli.options.screen import ScreenOptions
-from spae_dask.cli.session import session
 from spae_dask.plain_files import in_shell
 
 EXAMPLES = """Examples:
@@ -36,24 +36,24 @@ def certs(
             "--days", metavar="N", min=1, max=3650, help="Number of days for which the certificates are valid."
         ),
     ] = 365,
-    shown: ScreenOptions,
+    shown: ConsoleOptions,
 ) -> None:
     """Make an authority, and certificates for scheduler, workers and client.
 
     Anyone who holds one of these files can run code on the cluster, so only their
     owner can read them. Nothing is overwritten.
     """
-    with session("certs", shown) as screen:
+    with command_context("certs", shown) as console:
         from spae_dask.clusters.certificates import make_certificates
 
         files = [str(path) for path in make_certificates(folder, hosts=host or (), days=days)]
-        screen.result("\n".join(files), {"folder": folder, "files": files, "days": days})
+        console.result("\n".join(files), {"folder": folder, "files": files, "days": days})
         for role in ("scheduler", "worker"):
             here = in_shell(folder)
             address = "--protocol tls" if role == "scheduler" else "tls://HOST:8786"
-            screen.note(
+            console.note(
                 f"{role:9} dask {role} {address} --tls-ca-file {here}/ca.pem --tls-cert {here}/{role}.pem "
                 f"--tls-key {here}/{role}-key.pem"
             )
-        screen.note(f"client    spae fit ... --cluster tls://HOST:8786 --tls-dir {in_shell(folder)}")
-        screen.note("keep      ca-key.pem where no cluster reads it: it makes new certificates")
+        console.note(f"client    spae fit ... --cluster tls://HOST:8786 --tls-dir {in_shell(folder)}")
+        console.note("keep      ca-key.pem where no cluster reads it: it makes new certificates")

@@ -1,11 +1,11 @@
 """``spae check``: what is wrong, or odd, with data."""
 
+from spae_dask.cli.context import command_context
+from spae_dask.cli.options.console import ConsoleOptions
 from spae_dask.cli.options.data import DataArgument, DeepOption, StrictOption, WhichData
 from spae_dask.cli.options.groups import takes_groups
 from spae_dask.cli.options.parameters import MissingNumbers
-from spae_dask.cli.options.screen import ScreenOptions
-from spae_dask.cli.options.where import MemoryOption, Where
-from spae_dask.cli.session import session
+from spae_dask.cli.options.target import MemoryOption, TargetOptions
 from spae_dask.errors import InvalidInput
 
 EXAMPLES = """Examples:
@@ -23,27 +23,27 @@ def check(
     missing: MissingNumbers,
     deep: DeepOption = False,
     strict: StrictOption = False,
-    where: Where,
+    where: TargetOptions,
     memory: MemoryOption = None,
-    shown: ScreenOptions,
+    shown: ConsoleOptions,
 ) -> None:
     """Check every entry of DATA in one pass: missing chunks, NaN, infinite entries, constant columns.
 
     Exits with 0, whether or not it finds problems. With --strict, it exits with 3
     if it finds any.
     """
-    with session("check", shown) as screen:
+    with command_context("check", shown) as console:
         from spae_dask.estimators.checking import check as check_data
 
         source = which.open(data, memory)
-        with where.place(memory).ready(source, screen):
+        with where.place(memory).ready(source, console):
             found = check_data(
                 source,
                 **missing.parameters,
                 deep=deep,
                 memory_limit=memory,
-                progress=screen.progress,
+                progress=console.progress,
             )
-        screen.result(str(found), {"data": data, "check": found.as_dict()})
+        console.result(str(found), {"data": data, "check": found.as_dict()})
         if strict and found.problems:
             raise InvalidInput(f"{data} has {len(found.problems)} problem(s), and --strict allows none.")

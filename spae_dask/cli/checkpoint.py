@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from spae_dask.cli.context import command_context
+from spae_dask.cli.options.console import ConsoleOptions
 from spae_dask.cli.options.groups import takes_groups
-from spae_dask.cli.options.screen import ScreenOptions
-from spae_dask.cli.session import session
 
 if TYPE_CHECKING:
     from spae_dask.storage.checkpoints.checkpoint_summary import CheckpointSummary
@@ -50,10 +50,10 @@ def ls(
         str,
         typer.Argument(metavar="DIR", help="A checkpoint, or a folder that holds some; also as a URL."),
     ] = ".",
-    shown: ScreenOptions,
+    shown: ConsoleOptions,
 ) -> None:
     """List checkpoints with their data, parameters, progress, size and age."""
-    with session("checkpoint ls", shown) as screen:
+    with command_context("checkpoint ls", shown) as console:
         from spae_dask.errors import InvalidInput, NotFound
         from spae_dask.storage.checkpoints.checkpoint_summary import summarize
 
@@ -66,10 +66,10 @@ def ls(
             except InvalidInput as error:
                 if each == place:
                     raise
-                screen.warn(str(error))
+                console.warn(str(error))
         if not found:
             raise NotFound(f"there is no checkpoint at or below {place}. `spae fit --checkpoint DIR` makes one.")
-        screen.result("\n\n".join(map(told, found)), {"checkpoints": [each.as_dict() for each in found]})
+        console.result("\n\n".join(map(told, found)), {"checkpoints": [each.as_dict() for each in found]})
 
 
 @app.command("rm", epilog=RM_EXAMPLES)
@@ -94,10 +94,10 @@ def rm(
             show_default=False,
         ),
     ] = None,
-    shown: ScreenOptions,
+    shown: ConsoleOptions,
 ) -> None:
     """Remove checkpoints, and nothing else."""
-    with session("checkpoint rm", shown) as screen:
+    with command_context("checkpoint rm", shown) as console:
         from spae_dask.passes.memory import format_nbytes
         from spae_dask.storage.checkpoints.checkpoint_removal import remove_checkpoint
         from spae_dask.storage.checkpoints.checkpoint_summary import summarize
@@ -108,7 +108,7 @@ def rm(
             doomed = [each for each in places_in(place) if summarize(each).seconds_old >= age]
         freed = {each: remove_checkpoint(each) for each in doomed}
         lines = [f"removed {each}, {format_nbytes(nbytes)}" for each, nbytes in freed.items()]
-        screen.result("\n".join(lines) or f"none is older than {older_than}", {"removed": freed})
+        console.result("\n".join(lines) or f"none is older than {older_than}", {"removed": freed})
 
 
 def places_in(place: str) -> list[str]:

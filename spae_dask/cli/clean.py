@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
+from spae_dask.cli.context import command_context
+from spae_dask.cli.options.console import ConsoleOptions
 from spae_dask.cli.options.groups import takes_groups
-from spae_dask.cli.options.screen import ScreenOptions
-from spae_dask.cli.session import session
 
 EXAMPLES = """Examples:
 
@@ -23,7 +23,7 @@ def clean(
         str, typer.Argument(metavar="FOLDER", help="Folder of outputs; folders below it are searched too.")
     ] = ".",
     dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="List leftovers, and remove nothing.")] = False,
-    shown: ScreenOptions,
+    shown: ConsoleOptions,
 ) -> None:
     """Remove what killed commands left: unfinished outputs in FOLDER, and scratch folders of clusters.
 
@@ -31,7 +31,7 @@ def clean(
     that lock. Scratch folders of clusters lie in the temporary folder of the
     system. Links are not followed, and files of other users stay.
     """
-    with session("clean", shown) as screen:
+    with command_context("clean", shown) as console:
         from spae_dask.errors import NotFound
         from spae_dask.leftovers import clear, find_below
         from spae_dask.passes.memory import format_nbytes
@@ -52,4 +52,4 @@ def clean(
             "removed": [each.as_dict() for each in gone],
             "left": [each.as_dict() for each in left],
         }
-        screen.result("\n".join(lines), document)
+        console.result("\n".join(lines), document)

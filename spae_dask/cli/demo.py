@@ -4,9 +4,9 @@ from typing import Annotated
 
 import typer
 
+from spae_dask.cli.context import command_context
+from spae_dask.cli.options.console import ConsoleOptions
 from spae_dask.cli.options.groups import OUTPUT, takes_groups
-from spae_dask.cli.options.screen import ScreenOptions
-from spae_dask.cli.session import session
 
 
 @takes_groups
@@ -25,15 +25,15 @@ def demo(
             rich_help_panel=OUTPUT,
         ),
     ] = False,
-    shown: ScreenOptions,
+    shown: ConsoleOptions,
 ) -> None:
     """Try spae on a real hyperspectral image, from raw file to report, in under a minute.
 
     The demo shows each step as the command that does it. It needs `pip install
     "spae-dask[demo]"`. An earlier demo in DIR is replaced.
     """
-    with session("demo", shown) as screen:
+    with command_context("demo", shown) as console:
         from spae_dask.cli.demo_steps import run_demo
 
-        outcome = run_demo(output, force=force, say=screen.note)
-        screen.result(outcome.describe(), outcome.as_dict())
+        outcome = run_demo(output, force=force, say=console.note)
+        console.result(outcome.describe(), outcome.as_dict())

@@ -1,33 +1,47 @@
-"""The demo: the image is split, the commands are run, the page is written."""
+"""The demo: an encoder of one half of an image. Each command is shown as a user types it, and its function runs."""
 
-import os
-import platform
+import shutil
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from importlib.metadata import version
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from spae_dask import __version__
-from spae_dask.cli.demo_commands import K, Say, Walk, prepare, run_commands
 from spae_dask.datasets.indian_pines import IndianPines, checkerboard, load_indian_pines
+from spae_dask.errors import OutputExists, StorageError
+from spae_dask.estimators.evaluation import evaluate
+from spae_dask.estimators.planning import plan
+from spae_dask.estimators.reporting import write_report
+from spae_dask.estimators.saved import load_encoder, save_encoder
 from spae_dask.estimators.sparse_encoder import SparseEncoder
-from spae_dask.passes.stopwatch import peak_nbytes
+from spae_dask.estimators.writing import transform_to_zarr
 from spae_dask.plain_files import in_shell
-from spae_dask.report.demo_page import demo_page
-from spae_dask.report.demo_results import DemoResults
-from spae_dask.report.html import render
+from spae_dask.report.image_section import ImageResults, image_section
 from spae_dask.report.spectral_image import DensePCA
+from spae_dask.storage.ingesting.ingest import ingest
 from spae_dask.storage.open import open_matrix
-from spae_dask.storage.writing.publish import publish
+from spae_dask.storage.writing.publish import ZARR_MARKERS, publish
 from spae_dask.strategies.certificate import Certificate
+
+K, R = 5, 10
+"""Size of the demo's encoder; all other parameters have their defaults."""
 
 SIDE = 29
 """Side, in pixels, of the squares the image is split into: 5 x 5 of them make the image."""
+
+MARKER = ".spae-demo"
+"""File that marks a folder as a demo's own."""
+
+FILES = ("image.npy", "training.npy", "held-out.npy", "report.html")
+STORES = ("training.zarr", "held-out.zarr", "encoder.zarr", "codes.zarr")
+"""All that a demo writes, and all that it ever deletes."""
+
+Say = Callable[[str], None]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -37,13 +51,13 @@ class DemoOutcome:
     Attributes
     ----------
     report : str
-        The page.
+        Path of the page.
     training, held_out : Certificate
         Losses on the pixels of the fit and on the others.
     selected : tuple of int
         Bands the encoder reads.
     commands : tuple of str
-        The steps.
+        Commands that were run.
     seconds : float
         Time of the whole demo, in seconds.
     """
@@ -56,18 +70,11 @@ class DemoOutcome:
     seconds: float
 
     def as_dict(self) -> dict[str, Any]:
-        """The fields by name, for JSON."""
-        return {
-            "report": self.report,
-            "training": self.training.as_dict(),
-            "held_out": self.held_out.as_dict(),
-            "selected": list(self.selected),
-            "commands": list(self.commands),
-            "seconds": self.seconds,
-        }
+        """Return the fields by name, for JSON."""
+        return vars(self) | {"training": self.training.as_dict(), "held_out": self.held_out.as_dict()}
 
     def describe(self) -> str:
-        """A few lines for people."""
+        """Return a few lines for people."""
         return (
             f"loss      {self.training.ratio:.4f} x PCA's on the pixels of the fit, {self.held_out.ratio:.4f} x on "
             f"those held out\nreport    {self.report}\ntime      {self.seconds:.1f} s in all"
@@ -85,7 +92,7 @@ def run_demo(output: str, *, force: bool, say: Say) -> DemoOutcome:
         True to write into a folder that holds other files. Files that do not have a name of the demo's stay as they
         are.
     say : callable
-        Told, a few lines at a time, what is being done.
+        Function that receives the progress, a few lines at a time.
 
     Raises
     ------
@@ -102,47 +109,104 @@ def run_demo(output: str, *, force: bool, say: Say) -> DemoOutcome:
     prepare(folder, force=force)
     in_training = checkerboard(data.labels.shape, SIDE)
     _write_matrices(folder, data, in_training.ravel(), say)
-    walk = Walk(say)
-    encoder, fit_plan, held_out = run_commands(folder, walk)
-    commands = tuple(step.command for step in walk.steps)
-    say("\nReport: the image decoded, dense PCA of the same pixels for comparison.")
-    codes = open_matrix(folder / "codes.zarr")
-    decoded = encoder.inverse_transform(np.vstack([codes.read(i) for i in range(len(codes.bounds) - 1)]))
-    page = demo_page(
-        DemoResults(
+    paths = {name: str(folder / name) for name in (*FILES, *STORES)}
+    typed = {name: in_shell(path) for name, path in paths.items()}
+    commands: list[str] = []
+
+    def step(command: str, do: Callable[[], T], describe: Callable[[T], str] = str) -> T:
+        commands.append(f"spae {command}")
+        say(f"\n$ spae {command}")
+        done = do()
+        say(describe(done))
+        return done
+
+    for part in ("training", "held-out"):
+        npy, store = f"{part}.npy", f"{part}.zarr"
+        step(f"ingest {typed[npy]} {typed[store]}", partial(ingest, paths[npy], paths[store]), lambda it: it.describe())
+    training, size = paths["training.zarr"], f"-k {K} -r {R}"
+    step(f"plan {typed['training.zarr']} {size}", lambda: plan(training, K, n_nonzero=R))
+
+    def fit() -> Certificate:
+        fitted = SparseEncoder(K, n_nonzero=R).fit(training)
+        save_encoder(fitted, paths["encoder.zarr"], source=training)
+        return fitted.certificate_
+
+    step(f"fit {typed['training.zarr']} {size} -o {typed['encoder.zarr']}", fit)
+    encoder = load_encoder(paths["encoder.zarr"])
+    held_out = step(
+        f"evaluate {typed['held-out.zarr']} {typed['encoder.zarr']}", lambda: evaluate(paths["held-out.zarr"], encoder)
+    )
+    step(
+        f"transform {typed['image.npy']} {typed['encoder.zarr']} -o {typed['codes.zarr']}",
+        lambda: transform_to_zarr(paths["image.npy"], encoder, paths["codes.zarr"]),
+        lambda it: it.describe(),
+    )
+
+    def report() -> str:
+        codes = open_matrix(paths["codes.zarr"])
+        decoded = encoder.inverse_transform(np.vstack([codes.read(i) for i in range(len(codes.bounds) - 1)]))
+        results = ImageResults(
             data=data,
             in_training=in_training,
             side=SIDE,
             training=encoder.certificate_,
             held_out=held_out,
-            plan=fit_plan,
-            components=encoder.components_,
-            explained=encoder.explained_variance_ratio_,
-            spectrum=encoder.singular_values_,
+            selected=encoder.selected_features_,
             decoded=decoded.reshape(data.image.shape),
             pca=DensePCA.of(data.pixels[in_training.ravel()], K),
-            steps=walk.steps,
-            peak_nbytes=peak_nbytes(),
-            facts=_facts(data, encoder),
-            commands=(
-                f'pip install "spae-dask[demo]=={__version__}"',
-                f"spae demo --output {in_shell(output)}",
-                "",
-                "# which splits the image, writes this page, and in between does what these commands do",
-                *commands,
-            ),
         )
-    )
-    with publish(folder / "report.html", overwrite=True) as work:
-        work.write_text(render(page), encoding="utf-8", errors="backslashreplace")
+        write_report(encoder, paths["encoder.zarr"], paths["report.html"], added=(image_section(results),))
+        return "The demo adds a section to this report: the image decoded from its codes, beside dense PCA's."
+
+    step(f"report {typed['encoder.zarr']} -o {typed['report.html']}", report)
     return DemoOutcome(
-        report=str(folder / "report.html"),
+        report=paths["report.html"],
         training=encoder.certificate_,
         held_out=held_out,
         selected=tuple(int(band) for band in encoder.selected_features_),
-        commands=commands,
+        commands=tuple(commands),
         seconds=time.perf_counter() - began,
     )
+
+
+def prepare(folder: Path, *, force: bool) -> None:
+    """Have an empty place for everything: a new folder, an empty one, or an earlier demo's without the demo's files.
+
+    Raises
+    ------
+    OutputExists
+        If the folder holds other files and ``force`` is False, or is not a folder; or if something else bears a name of
+        the demo's.
+    StorageError
+        If it cannot be written to.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise OutputExists(f"{folder} is a file. Give --output the name of a folder.")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if any(folder.iterdir()) and not (folder / MARKER).is_file() and not force:
+            raise OutputExists(
+                f"{folder} holds files that no demo wrote, and nothing was written to it. Give another folder with "
+                "--output, or --force to write beside them."
+            )
+        for name in (*FILES, *STORES):
+            _remove(folder / name)
+        (folder / MARKER).write_text("`spae demo` writes here, and replaces what it wrote before.\n", encoding="utf-8")
+    except OSError as error:
+        if isinstance(error, OutputExists):
+            raise
+        raise StorageError(
+            f"{folder} cannot be written to: {error.strerror or error}. Give another --output."
+        ) from error
+
+
+def _remove(path: Path) -> None:
+    if path.is_symlink() or not path.is_dir():
+        path.unlink(missing_ok=True)
+    elif any((path / marker).is_file() for marker in ZARR_MARKERS):
+        shutil.rmtree(path)
+    else:
+        raise OutputExists(f"{path} is a folder that no demo made. Move it away, or give another --output.")
 
 
 def _write_matrices(folder: Path, data: IndianPines, inside: npt.NDArray[np.bool_], say: Say) -> None:
@@ -160,21 +224,3 @@ def _write_matrices(folder: Path, data: IndianPines, inside: npt.NDArray[np.bool
         with publish(path, overwrite=True) as work, work.open("wb") as file:
             np.save(file, rows)
         say(f"  {path}  {rows.shape[0]:,} x {d} {rows.dtype}")
-
-
-def _facts(data: IndianPines, encoder: SparseEncoder) -> list[tuple[str, str]]:
-    libraries = ", ".join(f"{name} {version(name)}" for name in ("numpy", "scipy", "dask", "zarr"))
-    machine = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
-    record = encoder.provenance_
-    choices = (
-        f"method {encoder.method}, selection {encoder.selection}, strategy {record['strategy']}, seed {record['seed']}"
-    )
-    return [
-        ("package", f"spae-dask {__version__}"),
-        ("with", f"Python {platform.python_version()}, {libraries}; {machine}"),
-        ("image", f"{data.source}; AVIRIS, 12 June 1992; Baumgardner, Biehl and Landgrebe, doi:10.4231/R7RX991C"),
-        ("its SHA-256", data.sha256),
-        ("training data", f"fingerprint {record['data_fingerprint']}"),
-        ("encoder", choices),
-        ("made", datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")),
-    ]

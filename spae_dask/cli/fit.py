@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from spae_dask.cli.context import command_context
 from spae_dask.cli.options.checkpoint import Checkpoint
+from spae_dask.cli.options.console import ConsoleOptions
 from spae_dask.cli.options.data import DataArgument, StrictOption, WhichData
 from spae_dask.cli.options.groups import takes_groups, told
 from spae_dask.cli.options.output import EncoderOutput, ForceOption
 from spae_dask.cli.options.parameters import MissingEntries, Reading, Sought
-from spae_dask.cli.options.screen import ScreenOptions
-from spae_dask.cli.options.where import MemoryOption, PerformanceOption, Where
-from spae_dask.cli.session import session
+from spae_dask.cli.options.target import MemoryOption, PerformanceOption, TargetOptions
 from spae_dask.plain_files import in_shell
 from spae_dask.strategies.parameters import option_words
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class FitGiven:
-    """The data, what to find in them, how, and what the screen shows: as on the command line."""
+    """The data, what to find in them, how, and what the console shows: as on the command line."""
 
     data: DataArgument
     sought: Sought
@@ -33,7 +33,7 @@ class FitGiven:
     strict: StrictOption = False
     reading: Reading
     memory: MemoryOption = None
-    shown: ScreenOptions
+    shown: ConsoleOptions
 
     def check(self) -> None:
         """Refuse none, or more than one, of the ways to say how many nonzeros."""
@@ -70,7 +70,7 @@ class FitGiven:
 
 if TYPE_CHECKING:
     from spae_dask.blocks import RowBlocks
-    from spae_dask.cli.screen import Screen
+    from spae_dask.cli.console import Console
     from spae_dask.estimators.sparse_encoder import SparseEncoder
 
 EXAMPLES = """Examples:
@@ -97,7 +97,7 @@ def fit(
     given: FitGiven,
     output: EncoderOutput,
     force: ForceOption = False,
-    where: Where,
+    where: TargetOptions,
     kept: Checkpoint,
     performance_report: PerformanceOption = None,
 ) -> None:
@@ -111,10 +111,10 @@ def fit(
     The encoder appears only when it is complete. With --checkpoint, the same
     command given again after a kill resumes the work.
     """
-    with session("fit", given.shown, strict=given.strict) as screen:
+    with command_context("fit", given.shown, strict=given.strict) as console:
         given.check()
         from spae_dask.cli.performance import wanted_report
-        from spae_dask.cli.place import check_checkpoint, check_paths, tell_request
+        from spae_dask.cli.target import check_checkpoint, check_paths, report_request
         from spae_dask.estimators.checkpointing import checkpoint_at, with_note
         from spae_dask.estimators.sparse_encoder import SparseEncoder
 
@@ -125,25 +125,25 @@ def fit(
         place = where.place(given.memory, page)
         long = given.plan(source).seconds > WORTH_CALIBRATING  # refuses what no process could do before any is started
         place = place.sized(source, [lambda resources: given.plan(source, resources=resources)])
-        tell_request(place, screen)
-        with place.ready(source, screen):
+        report_request(place, console)
+        with place.ready(source, console):
             plan = with_note(given.plan(source, calibrate=long), checkpoint_at(kept.checkpoint))
-            screen.note(main_lines(place.named(plan, source)))
-            encoder = SparseEncoder(**given.fitted, checkpoint=kept.checkpoint, progress=screen.progress).fit(source)
-        write_encoder(encoder, source, output, given, screen, force=force)
-        kept.end(screen)
+            console.note(main_lines(place.named(plan, source)))
+            encoder = SparseEncoder(**given.fitted, checkpoint=kept.checkpoint, progress=console.progress).fit(source)
+        write_encoder(encoder, source, output, given, console, force=force)
+        kept.end(console)
 
 
 def write_encoder(
-    encoder: "SparseEncoder", source: "RowBlocks", output: str, given: FitGiven, screen: "Screen", *, force: bool
+    encoder: "SparseEncoder", source: "RowBlocks", output: str, given: FitGiven, console: "Console", *, force: bool
 ) -> None:
     """Write the fitted encoder, and print its summary and commands that use it."""
     from spae_dask.estimators.saved import save_encoder
 
     save_encoder(encoder, output, source=source, overwrite=force)
     data, certificate = given.data, encoder.certificate_
-    screen.result(
-        certificate.text(verbose=screen.verbose > 0),
+    console.result(
+        certificate.text(verbose=console.verbose > 0),
         {
             "data": data,
             "encoder": output,
@@ -153,12 +153,12 @@ def write_encoder(
         },
     )
     member = given.which.words
-    screen.note(f"wrote              {output}")
+    console.note(f"wrote              {output}")
     if certificate.fraction_read < 1:
-        screen.note(f"exact              spae evaluate {in_shell(data)} {in_shell(output)}{member}")
-    screen.note(f"next               spae inspect {in_shell(output)}")
-    screen.note(f"                   spae report {in_shell(output)} -o report.html")
-    screen.note(f"                   spae transform {in_shell(data)} {in_shell(output)} -o CODES.zarr{member}")
+        console.note(f"exact              spae evaluate {in_shell(data)} {in_shell(output)}{member}")
+    console.note(f"next               spae inspect {in_shell(output)}")
+    console.note(f"                   spae report {in_shell(output)} -o report.html")
+    console.note(f"                   spae transform {in_shell(data)} {in_shell(output)} -o CODES.zarr{member}")
 
 
 def main_lines(plan: Any) -> str:

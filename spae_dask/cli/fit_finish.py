@@ -1,11 +1,11 @@
 """``spae fit-finish``: from the parts of a fit to its encoder."""
 
+from spae_dask.cli.context import command_context
 from spae_dask.cli.fit import FitGiven, write_encoder
 from spae_dask.cli.fit_part import command_of_parts
 from spae_dask.cli.options.checkpoint import Checkpoint, KeepCheckpointOption, SharedCheckpointOption
 from spae_dask.cli.options.groups import takes_groups
 from spae_dask.cli.options.output import EncoderOutput, ForceOption
-from spae_dask.cli.session import session
 
 EXAMPLES = """Examples:
 
@@ -34,9 +34,9 @@ def fit_finish(
     since a pass begins when the one before it is complete: then run all parts
     again.
     """
-    with session("fit-finish", given.shown, strict=given.strict) as screen:
+    with command_context("fit-finish", given.shown, strict=given.strict) as console:
         given.check()
-        from spae_dask.cli.place import Place, check_checkpoint, check_paths
+        from spae_dask.cli.target import Target, check_checkpoint, check_paths
         from spae_dask.errors import PartsMissing
         from spae_dask.estimators.checkpointing import CheckpointAt
         from spae_dask.estimators.parts import parts_missing
@@ -48,11 +48,11 @@ def fit_finish(
         check_paths(output, [given.data], force=force)
         check_checkpoint(checkpoint, given.data, output)
         summarize(checkpoint)  # refuses what is no checkpoint, and begins none
-        source = given.which.open(given.data, given.memory, screen)
+        source = given.which.open(given.data, given.memory, console)
         at = CheckpointAt(checkpoint, ArrayPart(0, 1))
-        with Place("none", given.memory).ready(source, screen):
+        with Target("none", given.memory).ready(source, console):
             try:
-                encoder = SparseEncoder(**given.fitted, checkpoint=at, progress=screen.progress).fit(source)
+                encoder = SparseEncoder(**given.fitted, checkpoint=at, progress=console.progress).fit(source)
             except PassIncomplete as found:
                 lacking: MissingSpans = found.args[0]
                 of = parts_of(states_at(checkpoint))
@@ -60,11 +60,11 @@ def fit_finish(
                 numbers = [f"{i}/{of}" for i in parts[:MOST_COMMANDS]] or ["I/N"]
                 commands = [f"`{command_of_parts(given, checkpoint, each)}`" for each in numbers]
                 more = f" and {len(parts) - MOST_COMMANDS} more" if len(parts) > MOST_COMMANDS else ""
-                screen.document |= {"pass": lacking.number, "missing_parts": parts}
+                console.document |= {"pass": lacking.number, "missing_parts": parts}
                 raise PartsMissing(
                     f"pass {lacking.number} ({lacking.name}) is not whole: {len(lacking.missing)} of {lacking.n_spans} "
                     f"spans are missing. Run {', '.join(commands)}{more}, and "
                     "then this again."
                 ) from None
-        write_encoder(encoder, source, output, given, screen, force=force)
-        Checkpoint(checkpoint, keep_checkpoint).end(screen)
+        write_encoder(encoder, source, output, given, console, force=force)
+        Checkpoint(checkpoint, keep_checkpoint).end(console)

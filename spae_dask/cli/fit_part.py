@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
+from spae_dask.cli.context import command_context
 from spae_dask.cli.fit import FitGiven
 from spae_dask.cli.options.checkpoint import SharedCheckpointOption
 from spae_dask.cli.options.groups import takes_groups
-from spae_dask.cli.session import session
 
 EXAMPLES = """Examples:
 
@@ -54,9 +54,9 @@ def fit_part(*, part: PartArgument, given: FitGiven, checkpoint: SharedCheckpoin
     A part ends with 0 when its share of the current pass is done, also if it was
     done before. A job that a scheduler starts again does only the rest.
     """
-    with session("fit-part", given.shown, strict=given.strict) as screen:
+    with command_context("fit-part", given.shown, strict=given.strict) as console:
         given.check()
-        from spae_dask.cli.place import Place, check_checkpoint
+        from spae_dask.cli.target import Target, check_checkpoint
         from spae_dask.estimators.checkpointing import CheckpointAt
         from spae_dask.estimators.parts import fit_part as make_part
         from spae_dask.estimators.parts import listed
@@ -64,12 +64,12 @@ def fit_part(*, part: PartArgument, given: FitGiven, checkpoint: SharedCheckpoin
         from spae_dask.passes.checkpoint import ArrayPart
 
         check_checkpoint(checkpoint, given.data)
-        source = given.which.open(given.data, given.memory, screen)
+        source = given.which.open(given.data, given.memory, console)
         number, of = map(int, part.split("/"))
         mine = ArrayPart(number, of)
         at = CheckpointAt(checkpoint, mine)
-        with Place("none", given.memory).ready(source, screen):
-            encoder = SparseEncoder(**given.fitted, checkpoint=at, progress=screen.progress)
+        with Target("none", given.memory).ready(source, console):
+            encoder = SparseEncoder(**given.fitted, checkpoint=at, progress=console.progress)
             done = make_part(encoder, source, mine)
         lacking = done.lacking
         if lacking is None:
@@ -80,7 +80,7 @@ def fit_part(*, part: PartArgument, given: FitGiven, checkpoint: SharedCheckpoin
                 f"part {part} of pass {lacking.number} ({lacking.name}) {how}; {len(lacking.missing)} of "
                 f"{lacking.n_spans} spans are missing, of {listed(done.missing)}"
             )
-        screen.result(
+        console.result(
             text,
             {
                 "data": given.data,
@@ -92,8 +92,8 @@ def fit_part(*, part: PartArgument, given: FitGiven, checkpoint: SharedCheckpoin
             },
         )
         if done.missing:
-            screen.note(f"others    {command_of_parts(given, checkpoint)}")
-        screen.note(f"next      {command_of_finish(given, checkpoint)}")
+            console.note(f"others    {command_of_parts(given, checkpoint)}")
+        console.note(f"next      {command_of_finish(given, checkpoint)}")
 
 
 def command_of_parts(given: FitGiven, checkpoint: str, part: str = "I/N") -> str:

@@ -5,12 +5,12 @@ from typing import Annotated
 
 import typer
 
+from spae_dask.cli.context import command_context
+from spae_dask.cli.options.console import ConsoleOptions
 from spae_dask.cli.options.data import WhichData, columns_of
 from spae_dask.cli.options.groups import DATA, OUTPUT, WHERE, takes_groups
 from spae_dask.cli.options.output import ForceOption
-from spae_dask.cli.options.screen import ScreenOptions
-from spae_dask.cli.options.where import check_memory
-from spae_dask.cli.session import session
+from spae_dask.cli.options.target import check_memory
 from spae_dask.plain_files import in_shell
 
 EXAMPLES = """Examples:
@@ -118,7 +118,7 @@ def ingest(
         ),
     ] = None,
     force: ForceOption = False,
-    shown: ScreenOptions,
+    shown: ConsoleOptions,
 ) -> None:
     """Write SOURCE as a Zarr array with chunks and a codec for fast reading of rows.
 
@@ -126,8 +126,8 @@ def ingest(
     those cells are left out. The written array is read back and compared. It
     appears only when it is complete. A sparse SOURCE stays sparse.
     """
-    with session("ingest", shown) as screen:
-        from spae_dask.cli.place import check_paths
+    with command_context("ingest", shown) as console:
+        from spae_dask.cli.target import check_paths
         from spae_dask.estimators.runtime import parse_memory
         from spae_dask.passes.memory import refuse_tiny
         from spae_dask.storage.ingesting.ingest import BUDGET
@@ -135,7 +135,7 @@ def ingest(
 
         check_paths(destination, [source], force=force)
         limit = parse_memory(memory)
-        screen.progress.begin("ingest")
+        console.progress.begin("ingest")
         report = ingest_matrix(
             source,
             destination,
@@ -151,8 +151,8 @@ def ingest(
             decode=not which.raw,
             overwrite=force,
             budget=BUDGET if limit is None else refuse_tiny(limit),
-            watch=screen.progress.stand_at,
+            watch=console.progress.stand_at,
         )
-        screen.progress.end()
-        screen.result(report.describe(), {"source": source, "destination": destination, "ingest": report.as_dict()})
-        screen.note(f"next     spae check {in_shell(destination)}")
+        console.progress.end()
+        console.result(report.describe(), {"source": source, "destination": destination, "ingest": report.as_dict()})
+        console.note(f"next     spae check {in_shell(destination)}")

@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from spae_dask.cli.context import command_context
+from spae_dask.cli.options.console import ConsoleOptions
 from spae_dask.cli.options.data import EncoderArgument
 from spae_dask.cli.options.groups import takes_groups
-from spae_dask.cli.options.screen import ScreenOptions
-from spae_dask.cli.session import session
 
 if TYPE_CHECKING:
     from spae_dask.estimators.sparse_encoder import SparseEncoder
@@ -34,13 +34,13 @@ def inspect(
             min=1,
             help=f"Features listed of each component. Default: {SHOWN}, and all with --json.",
             show_default=False,
-            rich_help_panel="Screen",
+            rich_help_panel="Console",
         ),
     ] = None,
-    shown: ScreenOptions,
+    shown: ConsoleOptions,
 ) -> None:
     """Show an encoder: certificate, features of each component, requested fit, parameters and provenance."""
-    with session("inspect", shown) as screen:
+    with command_context("inspect", shown) as console:
         from spae_dask.estimators.saved import load_encoder
         from spae_dask.report.reproduce import fit_command
 
@@ -48,10 +48,10 @@ def inspect(
         components = features_by_component(fitted)
         parameters = {name: value for name, value in fitted.get_params().items() if name not in NOT_OF_INTEREST}
         command = fit_command(parameters, fitted.provenance_)
-        screen.result(
+        console.result(
             "\n\n".join(
                 [
-                    fitted.certificate_.text(verbose=screen.verbose > 0),
+                    fitted.certificate_.text(verbose=console.verbose > 0),
                     _component_table(components, top or SHOWN),
                     *([] if command is None else [f"fit again\n  {command}"]),
                     _listed("parameters", parameters),

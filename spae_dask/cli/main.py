@@ -30,9 +30,9 @@ from spae_dask.cli import (
     transform,
 )
 from spae_dask.cli import run as run_verb
+from spae_dask.cli.console import Console, unwritten
 from spae_dask.cli.exits import BROKEN_PIPE
 from spae_dask.cli.parsing import UsageError, Verb, asked_for_help
-from spae_dask.cli.screen import Screen, unwritten
 from spae_dask.cli.streams import STDOUT, forget, prepare_streams
 from spae_dask.machine import return_freed_arrays
 
@@ -119,8 +119,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if not words:
             code = 2
     except UsageError as error:
-        screen = Screen(as_json="--json" in words, quiet=True, verbose=0, log_json="--log-json" in words)
-        code = screen.close(screen.fail(error, debug=False))
+        console = Console(as_json="--json" in words, quiet=True, verbose=0, log_json="--log-json" in words)
+        code = console.close(console.fail(error, debug=False))
     return int(code or 0)
 
 
@@ -138,5 +138,5 @@ def run() -> NoReturn:
         code = BROKEN_PIPE
     except OSError as error:  # of help and version; commands report their own
         forget(STDOUT)
-        code = Screen(as_json=False, quiet=True, verbose=0).fail(unwritten(error), debug=False)
+        code = Console(as_json=False, quiet=True, verbose=0).fail(unwritten(error), debug=False)
     sys.exit(code)

@@ -4,10 +4,10 @@ from typing import Annotated
 
 import typer
 
+from spae_dask.cli.context import command_context
+from spae_dask.cli.options.console import ConsoleOptions
 from spae_dask.cli.options.groups import WHERE
-from spae_dask.cli.options.screen import ScreenOptions
-from spae_dask.cli.options.where import check_file
-from spae_dask.cli.session import session
+from spae_dask.cli.options.target import check_file
 
 EXAMPLES = """Examples:
 
@@ -43,7 +43,7 @@ def mpi(
     workers end with VERB.
     """
     code = 0
-    with session("mpi", ScreenOptions()):
+    with command_context("mpi", ConsoleOptions()):
         from spae_dask.clusters.spec_file import read_cluster
         from spae_dask.clusters.specs import MpiSpec, required
         from spae_dask.errors import InvalidInput

@@ -5,14 +5,14 @@ from typing import Annotated
 
 import typer
 
+from spae_dask.cli.context import command_context
 from spae_dask.cli.options.checkpoint import Checkpoint
+from spae_dask.cli.options.console import ConsoleOptions
 from spae_dask.cli.options.data import DataArgument, StrictOption, WhichData
 from spae_dask.cli.options.groups import OUTPUT, WHAT, takes_groups
 from spae_dask.cli.options.output import ForceOption
 from spae_dask.cli.options.parameters import Building, MissingEntries, numbers_in
-from spae_dask.cli.options.screen import ScreenOptions
-from spae_dask.cli.options.where import MemoryOption, PerformanceOption, Where
-from spae_dask.cli.session import session
+from spae_dask.cli.options.target import MemoryOption, PerformanceOption, TargetOptions
 from spae_dask.strategies.parameters import Counts
 
 EXAMPLES = """Examples:
@@ -74,19 +74,19 @@ def path(
     strict: StrictOption = False,
     missing: MissingEntries,
     kept: Checkpoint,
-    where: Where,
+    where: TargetOptions,
     performance_report: PerformanceOption = None,
     memory: MemoryOption = None,
     force: ForceOption = False,
-    shown: ScreenOptions,
+    shown: ConsoleOptions,
 ) -> None:
     """Compute loss, symmetric variance and features used for every K and R.
 
     DATA are read once in all, or twice if they have thousands of features.
     """
-    with session("path", shown, strict=strict) as screen:
+    with command_context("path", shown, strict=strict) as console:
         from spae_dask.cli.performance import wanted_report
-        from spae_dask.cli.place import check_checkpoint, check_paths
+        from spae_dask.cli.target import check_checkpoint, check_paths
         from spae_dask.estimators.paths import fit_path
 
         if output is not None:
@@ -95,8 +95,8 @@ def path(
             check_paths(output, [data], force=force)
         check_checkpoint(kept.checkpoint, data, output)
         ks, rs = ([int(each) for each in text.split(",")] for text in (components, nonzeros))
-        source = which.open(data, memory, screen)
-        with where.place(memory, wanted_report(performance_report, output)).ready(source, screen):
+        source = which.open(data, memory, console)
+        with where.place(memory, wanted_report(performance_report, output)).ready(source, console):
             found = fit_path(
                 source,
                 ks,
@@ -105,15 +105,15 @@ def path(
                 **missing.parameters,
                 memory_limit=memory,
                 checkpoint=kept.checkpoint,
-                progress=screen.progress,
+                progress=console.progress,
             )
         if output is not None:
             write(found, output, force=force)
         method = building.parameters["method"]
-        screen.result(str(found), {"data": data, "method": method, "points": [asdict(p) for p in found.points]})
+        console.result(str(found), {"data": data, "method": method, "points": [asdict(p) for p in found.points]})
         if output is not None:
-            screen.note(f"wrote {output}")
-        kept.end(screen)
+            console.note(f"wrote {output}")
+        kept.end(console)
 
 
 def write(found: object, output: str, *, force: bool) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from distributed import Client, performance_report
 
-from spae_dask.cli.screen import Screen
+from spae_dask.cli.console import Console
 from spae_dask.errors import InvalidInput, OutputExists
 from spae_dask.settings import text_setting
 from spae_dask.storage.writing.publish import check_output, publish
@@ -68,7 +68,7 @@ class PerformanceReport:
             )
 
     @contextmanager
-    def watching(self, client: Client | None, screen: Screen) -> Iterator[None]:
+    def watching(self, client: Client | None, console: Console) -> Iterator[None]:
         """Write the page about what ``client`` does in the ``with`` block, if that ends well.
 
         The page replaces an earlier one when it is complete. Results never depend on it: if it cannot be made, that is
@@ -88,13 +88,13 @@ class PerformanceReport:
                 with publish(self.path, overwrite=True) as work:
                     page.filename = str(work)
                     # __exit__ would show this function as the code that was run
-                    client.sync(page.__aexit__, None, None, None, code=f"spae {screen.document['command']}")
+                    client.sync(page.__aexit__, None, None, None, code=f"spae {console.document['command']}")
             except Exception as error:
                 failure = error
         if failure is None:
-            screen.note(f"wrote     {self.path}")
+            console.note(f"wrote     {self.path}")
         else:
-            screen.warn(
+            console.warn(
                 f"the performance report {self.path} could not be made ({type(failure).__name__}: {failure}). "
                 "The scheduler needs bokeh as well."
             )

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from spae_dask.cli.place import Place
 from spae_dask.cli.planned_memory import Planner, is_planned, sized, unknown
+from spae_dask.cli.target import Target
 from spae_dask.clusters.connect import described
 from spae_dask.clusters.specs import Started
 from spae_dask.estimators.evaluation import plan_evaluation
@@ -16,10 +16,10 @@ from spae_dask.pipelines.pipeline import Node, Pipeline
 from spae_dask.pipelines.schema import Evaluate, Fit, Path, arguments_of
 from spae_dask.pipelines.steps import opened, plan_of
 from spae_dask.settings import text_setting
-from spae_dask.strategies.evaluation import Codec
+from spae_dask.strategies.evaluation import Autoencoder
 
 
-def place_for(pipeline: Pipeline, place: Place) -> Place:
+def place_for(pipeline: Pipeline, place: Target) -> Target:
     """The place, with workers that have the memory which the most demanding step of the pipeline takes.
 
     Raises
@@ -58,19 +58,19 @@ def _planner(node: Node, pipeline: Pipeline) -> Planner:
     if isinstance(step, Evaluate):
         known = ("encoder",) not in node.made_by
         source = opened(step, data, load_encoder(node.files[("encoder",)]) if known else None)
-        codec = _codec(node, pipeline, source.shape[1])
-        return lambda resources: plan_evaluation(source, codec, step.strategy, resources)
+        autoencoder = _autoencoder(node, pipeline, source.shape[1])
+        return lambda resources: plan_evaluation(source, autoencoder, step.strategy, resources)
     source = opened(step, data)
     if isinstance(step, Path):
         return lambda resources: plan_path(source, **arguments_of(step), resources=resources)
     return lambda resources: plan_of(step, source, None, resources)
 
 
-def _codec(node: Node, pipeline: Pipeline, d: int) -> Codec:
+def _autoencoder(node: Node, pipeline: Pipeline, d: int) -> Autoencoder:
     """The encoder that a step evaluates; of one that is yet to be fitted, what takes as much room."""
     maker = node.made_by.get(("encoder",))
     if maker is None:
-        return load_encoder(node.files[("encoder",)]).codec()
+        return load_encoder(node.files[("encoder",)]).autoencoder()
     (step,) = (each.step for each in pipeline.nodes if each.step.name == maker)
     assert isinstance(step, Fit)
     k, r = step.n_components, step.n_nonzero
@@ -79,4 +79,4 @@ def _codec(node: Node, pipeline: Pipeline, d: int) -> Codec:
     for component in range(k):
         H[(component * most + np.arange(most)) % d, component] = 1.0
     fill = None if step.missing == "error" else np.zeros(d)
-    return Codec(H, np.zeros((k, d)), np.zeros(d), np.ones(d), fill)
+    return Autoencoder(H, np.zeros((k, d)), np.zeros(d), np.ones(d), fill)

@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from spae_dask.cli.context import command_context
 from spae_dask.cli.fit import FitGiven
 from spae_dask.cli.options.groups import WHERE, takes_groups
-from spae_dask.cli.options.where import Where
-from spae_dask.cli.session import session
+from spae_dask.cli.options.target import TargetOptions
 
 if TYPE_CHECKING:
     from spae_dask.passes.plan import Plan, Resources
@@ -32,7 +32,7 @@ def plan(
             rich_help_panel=WHERE,
         ),
     ] = True,
-    where: Where,
+    where: TargetOptions,
 ) -> None:
     """Show the passes, memory and time of a fit, and of each other strategy.
 
@@ -41,7 +41,7 @@ def plan(
     the arithmetic on them. This takes about a second. If the fit does not fit the
     memory, the command exits with 4 and names the options that fit.
     """
-    with session("plan", given.shown, strict=given.strict) as screen:
+    with command_context("plan", given.shown, strict=given.strict) as console:
         source = given.which.open(given.data, given.memory)
         place = where.place(given.memory)
 
@@ -49,8 +49,8 @@ def plan(
             return given.plan(source, calibrate=calibrated, resources=resources)
 
         place = place.sized(source, [planned])
-        with place.imagined(source, screen) as resources:
+        with place.planned_resources(source, console) as resources:
             found = planned(resources, calibrated=calibrate)
         found, request = place.named(found, source), place.request()
         text = "\n".join([str(found), *([] if request is None else [f"request   {request}"])])
-        screen.result(text, {"data": given.data, "plan": found.as_dict(), "request": request})
+        console.result(text, {"data": given.data, "plan": found.as_dict(), "request": request})

@@ -5,12 +5,12 @@ from typing import Annotated
 
 import typer
 
+from spae_dask.cli.context import command_context
+from spae_dask.cli.options.console import ConsoleOptions
 from spae_dask.cli.options.data import EncoderArgument, StrictOption, WhichData
 from spae_dask.cli.options.groups import OUTPUT, takes_groups
 from spae_dask.cli.options.output import ForceOption
-from spae_dask.cli.options.screen import ScreenOptions
-from spae_dask.cli.options.where import MemoryOption, Where
-from spae_dask.cli.session import session
+from spae_dask.cli.options.target import MemoryOption, TargetOptions
 
 EXAMPLES = """Examples:
 
@@ -59,17 +59,17 @@ def report(
     ] = None,
     which: WhichData,
     strict: StrictOption = False,
-    where: Where,
+    where: TargetOptions,
     memory: MemoryOption = None,
     force: ForceOption = False,
-    shown: ScreenOptions,
+    shown: ConsoleOptions,
 ) -> None:
     """Write a page about an encoder: certificate, figures, features, provenance.
 
     The command reads the encoder alone. The encoder stores its losses at other
     sizes if they took no time to compute. Otherwise --path or --data adds them.
     """
-    with session("report", shown, strict=strict) as screen:
+    with command_context("report", shown, strict=strict) as console:
         if not output.endswith((".html", ".htm")):
             raise typer.BadParameter(f"{output!r} does not end in .html", param_hint="'-o'")
         if path is not None and data is not None:
@@ -80,7 +80,7 @@ def report(
             raise typer.BadParameter(
                 "they say what of --data is meant, which is not given", param_hint="'--array' / '--columns' / '--mask'"
             )
-        from spae_dask.cli.place import check_paths
+        from spae_dask.cli.target import check_paths
         from spae_dask.estimators.reporting import curve_from_data, write_report
         from spae_dask.estimators.saved import load_encoder
         from spae_dask.report import html as _html  # noqa: F401 - first, since the libraries it needs may be missing
@@ -92,14 +92,14 @@ def report(
         if path is not None:
             curve, origin = read_path(path, fitted.n_components_), origin_of(path, output)
         elif data is not None:
-            source = which.open(data, memory, screen, fitted)
-            with where.place(memory).ready(source, screen):
-                curve, origin = curve_from_data(fitted, source, memory_limit=memory, progress=screen.progress)
+            source = which.open(data, memory, console, fitted)
+            with where.place(memory).ready(source, console):
+                curve, origin = curve_from_data(fitted, source, memory_limit=memory, progress=console.progress)
         write_report(fitted, encoder, output, curve=curve, origin=origin, overwrite=force)
         known = curve is not None or fitted.curve() is not None
-        screen.result(
+        console.result(
             f"report    {output}, {Path(output).stat().st_size / 1e6:.1f} MB",
             {"encoder": encoder, "report": output, "curve": known},
         )
         if not known:
-            screen.note("curve     losses of other sizes are not known; --data DATA draws them from one read")
+            console.note("curve     losses of other sizes are not known; --data DATA draws them from one read")

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from spae_dask.cli.context import command_context
+from spae_dask.cli.options.console import ConsoleOptions
 from spae_dask.cli.options.data import PipelineArgument, StrictOption
 from spae_dask.cli.options.groups import OUTPUT, takes_groups
-from spae_dask.cli.options.screen import ScreenOptions
-from spae_dask.cli.options.where import MemoryOption, Where
-from spae_dask.cli.session import session
+from spae_dask.cli.options.target import MemoryOption, TargetOptions
 
 if TYPE_CHECKING:
     from spae_dask.pipelines.runner import Outcome
@@ -56,19 +56,19 @@ def run(
         ),
     ] = False,
     strict: StrictOption = False,
-    where: Where,
+    where: TargetOptions,
     memory: MemoryOption = None,
-    shown: ScreenOptions,
+    shown: ConsoleOptions,
 ) -> None:
     """Run the steps of PIPELINE, except those whose outputs are up to date.
 
     A step runs again if its parameters or any of its inputs have changed. After a
     failure or an interrupt, the next run resumes with the unfinished step.
     """
-    with session("run", shown, strict=strict) as screen:
+    with command_context("run", shown, strict=strict) as console:
         from spae_dask.cli.performance import NO_REPORT, wanted_report
         from spae_dask.cli.pipeline_memory import place_for
-        from spae_dask.cli.place import HeldPlace, tell_request
+        from spae_dask.cli.target import HeldTarget, report_request
         from spae_dask.pipelines.pipeline import read_pipeline
         from spae_dask.pipelines.runner import dry_run as try_pipeline
         from spae_dask.pipelines.runner import run_pipeline
@@ -76,27 +76,27 @@ def run(
 
         found = read_pipeline(pipeline, output=output)
         outcomes: list[Outcome] = []
-        screen.document |= {"pipeline": pipeline, "output": str(found.output), "dry_run": dry_run, "steps": []}
+        console.document |= {"pipeline": pipeline, "output": str(found.output), "dry_run": dry_run, "steps": []}
 
         def tell(outcome: "Outcome") -> None:
             outcomes.append(outcome)
-            screen.document["steps"].append(outcome.as_dict())
+            console.document["steps"].append(outcome.as_dict())
             if outcome.text and not dry_run:
-                screen.result(outcome.text, {})
+                console.result(outcome.text, {})
 
         page = NO_REPORT if dry_run else wanted_report(None)
         place = place_for(found, where.place(memory, page))
-        tell_request(place, screen)
-        with HeldPlace(place, screen) as held:
+        report_request(place, console)
+        with HeldTarget(place, console) as held:
             if dry_run:
                 try:
                     try_pipeline(found, held, force=force, tell=tell)
                 finally:
-                    screen.result(table(outcomes), {})
+                    console.result(table(outcomes), {})
             else:
-                run_pipeline(found, Machinery(held, screen.progress, screen.note), force=force, tell=tell)
+                run_pipeline(found, Machinery(held, console.progress, console.note), force=force, tell=tell)
         if not dry_run:
-            screen.note(f"\n{table(outcomes)}\nresults   {shlex.quote(str(found.output))}")
+            console.note(f"\n{table(outcomes)}\nresults   {shlex.quote(str(found.output))}")
 
 
 def table(outcomes: "list[Outcome]") -> str:

@@ -5,12 +5,12 @@ from typing import Annotated
 
 import typer
 
+from spae_dask.cli.context import command_context
+from spae_dask.cli.options.console import ConsoleOptions
 from spae_dask.cli.options.data import PipelineArgument
 from spae_dask.cli.options.groups import OUTPUT, WHERE, takes_groups
 from spae_dask.cli.options.output import ForceOption
-from spae_dask.cli.options.screen import ScreenOptions
-from spae_dask.cli.options.where import check_file
-from spae_dask.cli.session import session
+from spae_dask.cli.options.target import check_file
 
 EXAMPLES = """Examples:
 
@@ -116,7 +116,7 @@ def submit(
         ),
     ] = False,
     force: ForceOption = False,
-    shown: ScreenOptions,
+    shown: ConsoleOptions,
 ) -> None:
     """Make a job that runs PIPELINE by itself, and submit it.
 
@@ -125,15 +125,15 @@ def submit(
     `spae run` resumes the unfinished work. On Kubernetes, the job is a Job, or a
     DaskJob if there are workers.
     """
-    with session("submit", shown) as screen:
+    with command_context("submit", shown) as console:
         from spae_dask.cli.submitting import (
             Request,
             advice_of,
             checked,
             kubernetes_jobs,
+            report_lasting_reasons,
             slurm_jobs,
             submitted,
-            tell_lasting_reasons,
             write_texts,
         )
 
@@ -143,14 +143,14 @@ def submit(
         document = {"pipeline": pipeline, "system": system.value, "dry_run": dry_run, "files": paths}
         texts = [each.text for each in jobs]
         if dry_run:
-            screen.result("\n".join(texts).rstrip("\n"), document | {"jobs": [], "texts": texts})
+            console.result("\n".join(texts).rstrip("\n"), document | {"jobs": [], "texts": texts})
             return
         if check:
             lines = checked(jobs)
-            screen.result("\n".join(lines), document | {"jobs": [], "texts": texts, "check": lines})
+            console.result("\n".join(lines), document | {"jobs": [], "texts": texts, "check": lines})
             return
         ids = submitted(jobs)
-        screen.result("\n".join(ids), document | {"jobs": ids, "texts": texts})
-        screen.note(advice_of(jobs, ids))
+        console.result("\n".join(ids), document | {"jobs": ids, "texts": texts})
+        console.note(advice_of(jobs, ids))
         if system is System.slurm:
-            tell_lasting_reasons(ids, screen)
+            report_lasting_reasons(ids, console)

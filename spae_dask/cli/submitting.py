@@ -5,9 +5,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from spae_dask.cli.console import Console
 from spae_dask.cli.pipeline_memory import planners_of
 from spae_dask.cli.planned_memory import is_planned, sized, unknown
-from spae_dask.cli.screen import Screen
 from spae_dask.clusters.batch_job import BatchJob, job_name, own_processes
 from spae_dask.clusters.job_options import certificates_folder
 from spae_dask.clusters.kubernetes_job import CLUSTER_FILE, FILES, PIPELINE_FILE, job_manifests, manifest_text
@@ -269,11 +269,11 @@ def checked(jobs: Sequence[Job]) -> list[str]:
     return list(lines)
 
 
-def tell_lasting_reasons(ids: Sequence[str], screen: Screen) -> None:
+def report_lasting_reasons(ids: Sequence[str], console: Console) -> None:
     """Warn of jobs that Slurm has taken, and may hold for ever."""
     with suppress(ClusterUnavailable):  # they are submitted all the same
         for line in lasting_reasons(ids):
-            screen.warn(f"{line}. It waits until that changes; `scancel` takes it back.")
+            console.warn(f"{line}. It waits until that changes; `scancel` takes it back.")
 
 
 def _job(request: Request, spec: QueueSpec | KubernetesSpec, words: tuple[str, ...]) -> BatchJob:

@@ -4,12 +4,12 @@ from typing import Annotated
 
 import typer
 
+from spae_dask.cli.context import command_context
+from spae_dask.cli.options.console import ConsoleOptions
 from spae_dask.cli.options.data import DataArgument, EncoderArgument, StrictOption, WhichData
 from spae_dask.cli.options.groups import OUTPUT, takes_groups
 from spae_dask.cli.options.output import ForceOption
-from spae_dask.cli.options.screen import ScreenOptions
-from spae_dask.cli.options.where import MemoryOption, PerformanceOption, Where
-from spae_dask.cli.session import session
+from spae_dask.cli.options.target import MemoryOption, PerformanceOption, TargetOptions
 
 EXAMPLES = """Examples:
 
@@ -36,29 +36,29 @@ def transform(
     ],
     which: WhichData,
     strict: StrictOption = False,
-    where: Where,
+    where: TargetOptions,
     performance_report: PerformanceOption = None,
     memory: MemoryOption = None,
     force: ForceOption = False,
-    shown: ScreenOptions,
+    shown: ConsoleOptions,
 ) -> None:
     """Write the codes of all rows of DATA to a Zarr array.
 
     Every chunk is read back after writing and compared. The array appears only when
     it is complete.
     """
-    with session("transform", shown, strict=strict) as screen:
+    with command_context("transform", shown, strict=strict) as console:
         from spae_dask.cli.performance import wanted_report
-        from spae_dask.cli.place import check_paths
+        from spae_dask.cli.target import check_paths
         from spae_dask.estimators.saved import load_encoder
         from spae_dask.estimators.writing import transform_to_zarr
 
         page = wanted_report(performance_report, output)
         check_paths(output, [data, encoder], force=force)
         fitted = load_encoder(encoder)
-        source = which.open(data, memory, screen, fitted)
-        with where.place(memory, page).ready(source, screen):
+        source = which.open(data, memory, console, fitted)
+        with where.place(memory, page).ready(source, console):
             written = transform_to_zarr(
-                source, fitted, output, overwrite=force, memory_limit=memory, progress=screen.progress
+                source, fitted, output, overwrite=force, memory_limit=memory, progress=console.progress
             )
-        screen.result(f"wrote {written.describe()}", {"data": data, "encoder": encoder, "codes": written.as_dict()})
+        console.result(f"wrote {written.describe()}", {"data": data, "encoder": encoder, "codes": written.as_dict()})

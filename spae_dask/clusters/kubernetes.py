@@ -22,7 +22,7 @@ from spae_dask.workers import wait_for_worker
 
 Object = Mapping[str, Any]
 
-HOPELESS = ("InvalidImageName", "ErrImageNeverPull", "CreateContainerConfigError")
+NEVER_STARTS = ("InvalidImageName", "ErrImageNeverPull", "CreateContainerConfigError")
 """Reasons for which a container waits for something that never comes by itself."""
 
 MOST_TOLD = 5
@@ -33,9 +33,9 @@ def is_ready(pod: Object) -> bool:
     return any(each["type"] == "Ready" and each["status"] == "True" for each in _conditions(pod))
 
 
-def is_hopeless(pods: Sequence[Object]) -> bool:
+def never_starts(pods: Sequence[Object]) -> bool:
     """Return True if one of the pods will never start, however long the wait."""
-    return any(each.get("reason") in HOPELESS for pod in pods for each in _waiting(pod))
+    return any(each.get("reason") in NEVER_STARTS for pod in pods for each in _waiting(pod))
 
 
 def troubles(pods: Sequence[Object], deployments: Sequence[Object]) -> str:
@@ -89,7 +89,7 @@ def _reason(found: Object) -> str:
 
 
 @contextmanager
-def kept_awake(client: Client, seconds: float) -> Iterator[None]:
+def keep_alive(client: Client, seconds: float) -> Iterator[None]:
     """Send the scheduler a message at intervals, in a ``with`` block, so that it does not count as idle.
 
     Without a client and without tasks it is idle, for which whoever watches it may take it away.
@@ -145,7 +145,7 @@ def kubernetes_cluster(spec: KubernetesSpec) -> Iterator[Client]:
         with (
             scheduler_address(spec.namespace, name, pod, end) as address,
             _client(spec, name, address, end) as client,
-            kept_awake(client, IDLE_SECONDS / 10),  # also while a first worker is waited for
+            keep_alive(client, IDLE_SECONDS / 10),  # also while a first worker is waited for
         ):
             explain = partial(_not_started, spec, name, f"no worker of {spec.workers} appeared")
             wait_for_worker(client, _left(end), explain)
@@ -199,7 +199,7 @@ def _scheduler_pod(spec: KubernetesSpec, name: str, end: float) -> str:
         for each in pods:
             if is_ready(each) and _component(each) == "scheduler":
                 return str(each["metadata"]["name"])
-        if time.monotonic() > end or is_hopeless(pods):
+        if time.monotonic() > end or never_starts(pods):
             raise _not_started(spec, name, "the scheduler did not start")
         time.sleep(POLL_SECONDS)
 
@@ -238,7 +238,7 @@ def _not_started(spec: KubernetesSpec, name: str, what: str) -> ClusterUnavailab
             f"{what}: nothing was made of the DaskCluster in {spec.namespace} within {spec.timeout} seconds. Check "
             "that the Dask operator runs, and that it is for this namespace."
         )
-    seconds = "" if is_hopeless(pods) else f" within {spec.timeout} seconds"
+    seconds = "" if never_starts(pods) else f" within {spec.timeout} seconds"
     why = troubles(pods, deployments) or "Kubernetes gives no reason"
     return ClusterUnavailable(
         f"{what} in the namespace {spec.namespace}{seconds}: {why}. Mend that in the cluster file or in Kubernetes, "

@@ -27,7 +27,7 @@ LAST_WORDS = 300
 """Characters of a log that an error shows."""
 
 
-def no_worker(spec: QueueSpec, name: str, cluster: Any, *, hopeless: bool) -> ClusterUnavailable:
+def no_worker(spec: QueueSpec, name: str, cluster: Any, *, all_failed: bool) -> ClusterUnavailable:
     """The error for it.
 
     Parameters
@@ -38,14 +38,14 @@ def no_worker(spec: QueueSpec, name: str, cluster: Any, *, hopeless: bool) -> Cl
         Name of the jobs.
     cluster : JobQueueCluster
         That submitted them.
-    hopeless : bool
+    all_failed : bool
         True if all of the jobs have ended.
     """
     ids = [job.job_id for job in cluster.workers.values() if job.job_id]
     said = reason(spec.kind, name, ids).rstrip(".")
     logs = log_folder(spec)
     words = last_words(logs, name)
-    if hopeless:
+    if all_failed:
         no_word = f"They left no word in {logs}: perhaps not every node sees that folder, or can write to it."
         why = f"One of them says: {words}" if words else no_word
         return ClusterUnavailable(f"all {spec.jobs} {spec.kind} jobs ended before they had a worker: {said}. {why}")
@@ -131,9 +131,9 @@ def queue_cluster(spec: QueueSpec) -> Iterator[Client]:
             with Client(cluster) as client, jobs_replaced(cluster, held) as jobs:
 
                 def explained() -> ClusterUnavailable:
-                    return no_worker(spec, name, cluster, hopeless=jobs.hopeless)
+                    return no_worker(spec, name, cluster, all_failed=jobs.all_failed)
 
-                wait_for_worker(client, spec.timeout, explained, lambda: jobs.hopeless)
+                wait_for_worker(client, spec.timeout, explained, lambda: jobs.all_failed)
                 with dask.config.set(_patience(spec)):
                     yield client
         finally:

@@ -47,7 +47,7 @@ class Replacing:
     def __init__(self, cluster: Any, in_queue: Callable[[], set[str]] | None) -> None:
         self.cluster = cluster
         self.in_queue = in_queue
-        self.hopeless = False
+        self.all_failed = False
         """All jobs have ended, and none had a worker."""
         self._had_worker: set[str] = set()
         self._lost_since: dict[str, float] = {}
@@ -59,26 +59,26 @@ class Replacing:
 
     def look(self) -> None:
         """Replace what is gone; called every so often, by one thread."""
-        if self.hopeless:
+        if self.all_failed:
             return
         waiting: Waiting = self.cluster.sync(self._waiting)
         now = time.monotonic()
         lost = self._lost(waiting, now)
-        stillborn = self._stillborn(waiting, now)
-        if stillborn and not self._had_worker and len(stillborn) == len(self.cluster.worker_spec):
-            self.hopeless = True
+        failed = self._failed_before_start(waiting, now)
+        if failed and not self._had_worker and len(failed) == len(self.cluster.worker_spec):
+            self.all_failed = True
             return
         if now < self._not_before:
-            stillborn = {}
-        elif stillborn:
+            failed = {}
+        elif failed:
             self._not_before = now + self._wait
             self._wait = min(2 * self._wait, WAIT_SECONDS[1])
-            log.warning("jobs that ended without a worker are replaced: %s", _numbers(stillborn))
+            log.warning("jobs that ended without a worker are replaced: %s", _numbers(failed))
         if lost:
             log.info("jobs whose workers are gone are replaced: %s", _numbers(lost))
-        if lost or stillborn:
+        if lost or failed:
             self._ask_again, self._ask_at = ASK_SECONDS[0], now + ASK_SECONDS[0]
-        self.cluster.sync(self._replace, lost | stillborn)
+        self.cluster.sync(self._replace, lost | failed)
 
     def _lost(self, waiting: Waiting, now: float) -> Waiting:
         """Those that had workers, and have none for a while."""
@@ -90,24 +90,24 @@ class Replacing:
                     lost[name] = job
         return lost
 
-    def _stillborn(self, waiting: Waiting, now: float) -> Waiting:
+    def _failed_before_start(self, waiting: Waiting, now: float) -> Waiting:
         """Those that never had a worker and are not in the queue, twice in a row; or were never taken."""
         new = {name: job for name, job in waiting.items() if job.job_id not in self._had_worker}
-        stillborn = {name: job for name, job in new.items() if job.job_id is None}
-        if len(new) > len(stillborn) and self.in_queue is not None and now >= self._ask_at:
+        failed = {name: job for name, job in new.items() if job.job_id is None}
+        if len(new) > len(failed) and self.in_queue is not None and now >= self._ask_at:
             self._ask_at = now + self._ask_again
             self._ask_again = min(2 * self._ask_again, ASK_SECONDS[1])
             try:
                 held = self.in_queue()
             except ClusterUnavailable as error:  # a controller that is busy says nothing about jobs
                 log.info("the queue does not say which jobs it holds: %s", error)
-                return stillborn
+                return failed
             missed = {job.job_id for job in new.values() if job.job_id is not None} - held
             if missed - self._missed:
                 self._ask_at = now + SECONDS
-            stillborn |= {name: job for name, job in new.items() if job.job_id in missed & self._missed}
+            failed |= {name: job for name, job in new.items() if job.job_id in missed & self._missed}
             self._missed = missed
-        return stillborn
+        return failed
 
     async def _waiting(self) -> Waiting:
         there = {str(each.name) for each in self.cluster.scheduler.workers.values()}

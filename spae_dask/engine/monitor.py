@@ -82,7 +82,7 @@ class Monitor:
         self._looked = self._answered = self._progress = now
         self._empty_since: float | None = None
         self._n_done = self._n_backups = 0
-        self._told = False
+        self._reported = False
 
     def completed(self, waiting: as_completed) -> Iterator[Any]:
         """Futures of ``waiting`` as they end, with their results if it has them; more may be added meanwhile.
@@ -108,7 +108,7 @@ class Monitor:
         """Note that so many spans are finished, or that other work of the pass is."""
         self._n_done += n_spans
         self._progress = time.monotonic()
-        self._told = False
+        self._reported = False
 
     def _look(self) -> None:
         workers = self._ask(self.client.scheduler.ncores)
@@ -131,9 +131,9 @@ class Monitor:
         options = self.options
         if usual is not None and half_done and stalled > max(options.backup_seconds, options.backup_factor * usual):
             self._start_backups(statuses, stalled, usual)
-        if not self._told and stalled > _limit(options.slow_seconds, options.slow_factor, usual):
-            self._told = True
-            self._tell_slow(statuses, stalled, usual)
+        if not self._reported and stalled > _limit(options.slow_seconds, options.slow_factor, usual):
+            self._reported = True
+            self._warn_slow(statuses, stalled, usual)
 
     def _start_backups(self, statuses: Sequence[WorkerStatus], stalled: float, usual: float) -> None:
         """Give unfinished spans a second task on idle workers, where the user lets their first task run.
@@ -169,11 +169,11 @@ class Monitor:
                 "seconds. Start some and run again; dask's setting distributed.scheduler.no-workers-timeout is how "
                 "long to wait for them."
             )
-        if empty > self.options.restart_seconds and not self._told:
-            self._told = True
-            waiting_for.tell_waiting(f"{self.name}: the cluster", empty, limit)
+        if empty > self.options.restart_seconds and not self._reported:
+            self._reported = True
+            waiting_for.warn_waiting(f"{self.name}: the cluster", empty, limit)
 
-    def _tell_slow(self, statuses: Sequence[WorkerStatus], stalled: float, usual: float | None) -> None:
+    def _warn_slow(self, statuses: Sequence[WorkerStatus], stalled: float, usual: float | None) -> None:
         held = [(self.spans[key], each.address) for each in statuses for key in each.keys if key in self.spans]
         held.sort(key=lambda pair: pair[0].first_row)
         mean = f"; a span takes {usual:.1f} seconds on average" if usual is not None else ""

@@ -12,8 +12,8 @@ from spae_dask.flags import flags_checked
 from spae_dask.passes.accumulators import Accumulator, ColumnMoments, Moments, NonFinite, NonFiniteEntries, Together
 from spae_dask.passes.events import Event
 from spae_dask.storage.open import open_matrix
-from spae_dask.storage.sources.census import ChunkCensus, count_chunks
 from spae_dask.storage.sources.sentinel import MissingValue, with_missing
+from spae_dask.storage.sources.stored_chunks import ChunkCount, check_chunks
 from spae_dask.strategies.core_summary import constant_columns
 
 N_NAMED = 10
@@ -35,7 +35,7 @@ class DataCheck:
     first_missing : tuple of str
         Keys of the first few missing chunks.
     missing_inner_chunks : int or None
-        Number of missing inner chunks of stored shards; None if they were not counted.
+        Number of missing inner chunks of stored shards; None if they were not checked.
     n_nan, n_inf : int
         Number of entries that are NaN, and of infinite entries.
     nan_columns, inf_columns : tuple of (int, int)
@@ -128,9 +128,9 @@ def check(
     recipe: Accumulator[Any] = Together({"nonfinite": NonFinite(d, N_NAMED), "moments": Moments(d)})
     client = active_client(source)
     plan = plan_passes(source, [("check", recipe)], client, memory_limit, reason="every entry once", finish_nbytes=0)
-    counted = count_chunks(source, deep=deep)
-    source, census = counted.source, counted.census
-    found = runner_for(counted, client, plan, progress).run_pass(recipe, "check")
+    checked = check_chunks(source, deep=deep)
+    source, chunks = checked.source, checked.chunks
+    found = runner_for(checked, client, plan, progress).run_pass(recipe, "check")
     entries: NonFiniteEntries = found["nonfinite"]
     moments: ColumnMoments = found["moments"]
     still = np.flatnonzero(constant_columns(moments.standard_deviation, moments.mean))
@@ -141,10 +141,10 @@ def check(
         dtype=str(source.dtype),
         layout=f"{len(source.bounds) - 1:,} row blocks of {rows:,} rows",
         shape=source.shape,
-        expected_chunks=census.n_expected if census else None,
-        missing_chunks=census.n_missing if census else None,
-        first_missing=census.first_missing if census else (),
-        missing_inner_chunks=census.inner.n_missing if census and census.inner else None,
+        expected_chunks=chunks.n_expected if chunks else None,
+        missing_chunks=chunks.n_missing if chunks else None,
+        first_missing=chunks.first_missing if chunks else (),
+        missing_inner_chunks=chunks.inner.n_missing if chunks and chunks.inner else None,
         n_nan=entries.n_nan,
         n_inf=entries.n_inf,
         nan_columns=_counted(entries.nan_by_column),
@@ -156,7 +156,7 @@ def check(
         largest=float(moments.maximum.max()) if any_finite else None,
         decoded=getattr(source, "decoded", None),
         valid_range=getattr(source, "valid_range", None),
-        problems=tuple(_problems(census, entries, names, missing_value)),
+        problems=tuple(_problems(chunks, entries, names, missing_value)),
         notes=(*_gaps_note(entries, names, missing_value), *_constant_note(still, names), *layout_notes(source)),
     )
 
@@ -170,11 +170,11 @@ def _named(column: int, names: Sequence[object] | None) -> str:
 
 
 def _problems(
-    census: ChunkCensus | None, entries: NonFiniteEntries, names: Sequence[object] | None, missing_value: MissingValue
+    chunks: ChunkCount | None, entries: NonFiniteEntries, names: Sequence[object] | None, missing_value: MissingValue
 ) -> list[str]:
     problems = []
-    if census is not None and census.n_absent:
-        problems.append(census.describe())
+    if chunks is not None and chunks.n_absent:
+        problems.append(chunks.describe())
     if entries.n_nan and missing_value is None:
         where = _counts(entries.n_nan, "NaN entries", entries.nan_by_column, names)
         problems.append(f"{where}; fit with missing='mean' or missing='zero', or mend the data")

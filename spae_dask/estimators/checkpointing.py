@@ -18,8 +18,8 @@ from spae_dask.passes.plan import Plan
 from spae_dask.storage.artifacts.fingerprint import fingerprint
 from spae_dask.storage.checkpoints.checkpoint_record import Job, States, begin_or_resume, remember_parts, states_at
 from spae_dask.storage.remote.url_secrets import without_secrets
-from spae_dask.storage.sources.census import Counted
 from spae_dask.storage.sources.dask_blocks import DaskBlocks
+from spae_dask.storage.sources.stored_chunks import CheckedSource
 from spae_dask.strategies.parameters import FitParameters
 
 Place = str | Path
@@ -62,7 +62,7 @@ def checkpoint_at(given: object) -> CheckpointAt | None:
 
 def open_checkpoint(
     wanted: CheckpointAt | None,
-    counted: Counted,
+    checked: CheckedSource,
     kind: str,
     strategy: str,
     parameters: dict[str, Any],
@@ -74,7 +74,7 @@ def open_checkpoint(
     ----------
     wanted : CheckpointAt or None
         Checkpoint to open; None for none.
-    counted : Counted
+    checked : CheckedSource
         The data, of which a sample is read.
     kind, strategy : str
         Kind of run, and the strategy taken.
@@ -96,8 +96,8 @@ def open_checkpoint(
     store: States = states_at(wanted.place)
     versions = {"spae_dask": __version__, "numpy": np.__version__, "scipy": scipy.__version__}
     versions["machine"] = platform.machine()
-    job = Job(kind, _known_by(counted), {**parameters, "strategy": strategy}, versions)
-    begin_or_resume(store, job, counted.snapshot)
+    job = Job(kind, _known_by(checked), {**parameters, "strategy": strategy}, versions)
+    begin_or_resume(store, job, checked.snapshot)
     if wanted.part is not None and wanted.part.number:
         remember_parts(store, wanted.part.of)
     return Checkpoint(store, wanted.part, digest_of(job.flat()), n_passes)
@@ -128,9 +128,9 @@ def with_note(plan: Plan, wanted: CheckpointAt | None) -> Plan:
     return replace(plan, notes=(*plan.notes, note))
 
 
-def _known_by(counted: Counted) -> dict[str, Any]:
+def _known_by(checked: CheckedSource) -> dict[str, Any]:
     """Return the identity of the data: name, shape, blocks, stored objects, and a sample of their entries."""
-    source = counted.source
+    source = checked.source
     bounds = np.asarray(source.bounds, dtype=np.int64)
     known = {
         "name": without_secrets(source.describe()),
@@ -138,7 +138,7 @@ def _known_by(counted: Counted) -> dict[str, Any]:
         "dtype": source.dtype.str,
         "row_blocks": f"{bounds.size - 1}, {hashlib.sha256(bounds.tobytes()).hexdigest()[:12]}",
         "content": fingerprint(source)[:24],
-        "objects": counted.snapshot.digest[:24],
+        "objects": checked.snapshot.digest[:24],
         "missing_value": getattr(source, "missing_value", None),
     }
     decoded = getattr(source, "decoded", None)

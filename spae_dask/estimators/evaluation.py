@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from spae_dask.blocks import RowBlocks
 from spae_dask.estimators.applying import open_rows
 from spae_dask.estimators.checkpointing import checkpoint_at, open_checkpoint
-from spae_dask.estimators.fitting import telling_declared, told_of_missing_chunks
+from spae_dask.estimators.fitting import naming_declared, report_missing_chunks
 from spae_dask.estimators.planning import layout_notes
 from spae_dask.estimators.runtime import active_client, resources_for, runner_for, with_listing
 from spae_dask.estimators.sparse_encoder import SparseEncoder
@@ -22,7 +22,7 @@ from spae_dask.passes.threads import one_blas_thread
 from spae_dask.strategies.base import finish_nbytes
 from spae_dask.strategies.certificate import Certificate
 from spae_dask.strategies.core import CORES
-from spae_dask.strategies.evaluation import Codec, evaluate_encoder, evaluation_recipe
+from spae_dask.strategies.evaluation import Autoencoder, evaluate_encoder, evaluation_recipe
 from spae_dask.strategies.parameters import EVALUATIONS, check_choice
 from spae_dask.strategies.sketch import SketchStrategy
 from spae_dask.strategies.table import choose_one_read
@@ -78,26 +78,26 @@ def evaluate(
     check_is_fitted(encoder)
     source = open_rows(encoder, x)
     check_choice("strategy", strategy, EVALUATIONS)
-    client, codec = active_client(source), encoder.codec()
-    plan = plan_evaluation(source, codec, strategy, resources_for(client, memory_limit))
+    client, autoencoder = active_client(source), encoder.autoencoder()
+    plan = plan_evaluation(source, autoencoder, strategy, resources_for(client, memory_limit))
     chosen = plan.strategy
-    counted = told_of_missing_chunks(source)
-    asked = {"encoder": digest_of(codec)[:24]}
-    kept = open_checkpoint(checkpoint_at(checkpoint), counted, "evaluate", chosen, asked)
-    runner = runner_for(counted, client, plan, progress, kept)
-    with one_blas_thread(), telling_declared(source):
-        certificate = evaluate_encoder(runner.run_pass, codec, strategy=chosen)
-    return replace(certificate, bytes_read=runner.tally.nbytes, missing_chunks=counted.missing_chunks)
+    checked = report_missing_chunks(source)
+    asked = {"encoder": digest_of(autoencoder)[:24]}
+    kept = open_checkpoint(checkpoint_at(checkpoint), checked, "evaluate", chosen, asked)
+    runner = runner_for(checked, client, plan, progress, kept)
+    with one_blas_thread(), naming_declared(source):
+        certificate = evaluate_encoder(runner.run_pass, autoencoder, strategy=chosen)
+    return replace(certificate, bytes_read=runner.tally.nbytes, missing_chunks=checked.missing_chunks)
 
 
-def plan_evaluation(source: RowBlocks, codec: Codec, strategy: str, resources: Resources) -> Plan:
+def plan_evaluation(source: RowBlocks, autoencoder: Autoencoder, strategy: str, resources: Resources) -> Plan:
     """Plan an evaluation.
 
     Parameters
     ----------
     source : RowBlocks
         Data to evaluate on.
-    codec : Codec
+    autoencoder : Autoencoder
         Encoder and decoder. For an encoder that is yet to be fitted: one of its shape and number of nonzeros.
     strategy : {"auto", "gram", "tsqr", "sketch"}
         Strategy of the pass, as for `evaluate`.
@@ -111,7 +111,7 @@ def plan_evaluation(source: RowBlocks, codec: Codec, strategy: str, resources: R
     """
     resources = with_listing(resources, source)
     chosen, reason = choose_one_read(strategy, source, resources, otherwise=SketchStrategy.name)
-    recipe = evaluation_recipe(chosen, codec)
+    recipe = evaluation_recipe(chosen, autoencoder)
     finish = finish_nbytes(source.shape[1]) if chosen in CORES else 3 * recipe.state_nbytes
     return make_plan(
         source,

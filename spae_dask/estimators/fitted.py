@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from spae_dask.estimators.applying import decode_rows, encode_rows, open_lazily, open_rows
 from spae_dask.estimators.containers import lazy_frames
-from spae_dask.estimators.fitting import telling_declared, told_of_missing_chunks
+from spae_dask.estimators.fitting import naming_declared, report_missing_chunks
 from spae_dask.estimators.planning import plan_passes
 from spae_dask.estimators.runtime import active_client, runner_for
 from spae_dask.flags import flags_checked
@@ -19,7 +19,7 @@ from spae_dask.passes.accumulators import CrossProducts, NonFinite, Together
 from spae_dask.passes.accumulators.nonfinite import refuse_non_finite
 from spae_dask.passes.events import Event
 from spae_dask.storage.open import dask_rows, open_matrix
-from spae_dask.strategies.evaluation import Codec
+from spae_dask.strategies.evaluation import Autoencoder
 
 
 @lazy_frames
@@ -40,10 +40,10 @@ class FittedMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # type: i
     def _n_features_out(self) -> int:
         return int(self.components_.shape[0])
 
-    def codec(self) -> Codec:
+    def autoencoder(self) -> Autoencoder:
         """Return the encoder and decoder with means and scales, for evaluation on other data."""
         check_is_fitted(self)
-        return Codec(self.components_.T, self.decoder_, self.mean_, self.scale_, self.fill_)
+        return Autoencoder(self.components_.T, self.decoder_, self.mean_, self.scale_, self.fill_)
 
     def row_encoder(self) -> RowEncoder:
         """Return the encoder restricted to its selected columns. It is small and can be pickled for workers."""
@@ -88,21 +88,21 @@ class FittedMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # type: i
         """
         check_is_fitted(self)
         source = open_rows(self, X)
-        codec, d = self.codec(), self.n_features_in_
+        autoencoder, d = self.autoencoder(), self.n_features_in_
         no_columns = np.zeros(0, dtype=np.intp)
-        recipe = codec.filled(
+        recipe = autoencoder.filled(
             Together(
                 {
                     "nonfinite": NonFinite(d),
-                    "residual": codec.residual(),
+                    "residual": autoencoder.residual(),
                     "total": CrossProducts(no_columns, self.mean_, self.scale_),
                 }
             )
         )
         client = active_client(source)
         plan = plan_passes(source, [("score", recipe)], client, self.memory_limit, reason="row by row", finish_nbytes=0)
-        found = runner_for(told_of_missing_chunks(source), client, plan, self.progress).run_pass(recipe, "score")
-        with telling_declared(source):
+        found = runner_for(report_missing_chunks(source), client, plan, self.progress).run_pass(recipe, "score")
+        with naming_declared(source):
             refuse_non_finite(found["nonfinite"])
         total = float(found["total"].column_norms.sum())
         return float(1.0 - found["residual"].loss / total) if total > 0 else 1.0

@@ -24,8 +24,8 @@ from spae_dask.passes.online import OnlinePass
 from spae_dask.passes.plan import Plan
 from spae_dask.passes.stopwatch import Measured, Stopwatch
 from spae_dask.passes.threads import one_blas_thread
-from spae_dask.storage.sources.census import Counted, count_chunks
 from spae_dask.storage.sources.declared import MISSING
+from spae_dask.storage.sources.stored_chunks import CheckedSource, check_chunks
 from spae_dask.strategies.base import Reports, Strategy
 from spae_dask.strategies.certificate import Certificate
 from spae_dask.strategies.core_summary import CoreSummary
@@ -78,19 +78,19 @@ def fit(
     plan = with_note(plan_for(source, params, client, memory_limit), wanted)
     strategy = STRATEGIES[plan.strategy]
     n_passes = len(plan.passes) if strategy.n_passes_known(params) else None
-    counted = told_of_missing_chunks(source)
-    source = counted.source
-    checkpoint = open_checkpoint(wanted, counted, "fit", plan.strategy, parameters_of(params), n_passes)
+    checked = report_missing_chunks(source)
+    source = checked.source
+    checkpoint = open_checkpoint(wanted, checked, "fit", plan.strategy, parameters_of(params), n_passes)
     clock = Stopwatch(watch or ignore)
-    runner = runner_for(counted, client, plan, clock, checkpoint)
-    with one_blas_thread(), telling_declared(source):
+    runner = runner_for(checked, client, plan, clock, checkpoint)
+    with one_blas_thread(), naming_declared(source):
         made = strategy.fit(params, runner, source, reports_to(clock))
     fitted, n_counts = made.fitted, getattr(source, "n_counts", 0)
     certificate = replace(
         fitted.certificate,
         passes=runner.tally.passes + n_counts,
         bytes_read=runner.tally.nbytes + n_counts * total_nbytes(source),
-        missing_chunks=counted.missing_chunks,
+        missing_chunks=checked.missing_chunks,
     )
     for text, category in made.warnings:
         warn(text, category)
@@ -108,21 +108,21 @@ def reports_to(watch: Watcher) -> Reports:
     return Reports(search_report(watch), estimated)
 
 
-def told_of_missing_chunks(source: RowBlocks) -> Counted:
+def report_missing_chunks(source: RowBlocks) -> CheckedSource:
     """Count chunks, and warn if some are not stored: they read as the fill value, whether or not that was meant."""
-    counted = count_chunks(source)
-    census = counted.census
-    if census is not None and census.n_absent:
+    checked = check_chunks(source)
+    chunks = checked.chunks
+    if chunks is not None and chunks.n_absent:
         warn(
-            f"{source.describe()}: {census.describe()}. That is right if the writer left out chunks that hold "
+            f"{source.describe()}: {chunks.describe()}. That is right if the writer left out chunks that hold "
             "nothing but this value, and wrong if files were lost.",
             MissingChunksWarning,
         )
-    return counted
+    return checked
 
 
 @contextmanager
-def telling_declared(source: RowBlocks) -> Iterator[None]:
+def naming_declared(source: RowBlocks) -> Iterator[None]:
     """Extend the error about NaN if the store declares numbers that stand for missing entries."""
     try:
         yield

@@ -1,8 +1,8 @@
 """The report of an encoder on disk, for the command and for pipelines."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from spae_dask.blocks import RowBlocks
 from spae_dask.errors import InvalidInput
@@ -14,6 +14,9 @@ from spae_dask.flags import flags_checked
 from spae_dask.storage.artifacts.fingerprint import fingerprint
 from spae_dask.storage.writing.publish import publish
 from spae_dask.strategies.path import SparsityPath
+
+if TYPE_CHECKING:
+    from spae_dask.report.html import Section
 
 PASSED_ON = ("selection", "center", "scale", "missing", "missing_value", "precision", "shared_support")
 """Parameters of an encoder that its curve is made with."""
@@ -32,6 +35,7 @@ def write_report(
     *,
     curve: SparsityPath | None = None,
     origin: str = "",
+    added: Sequence["Section"] = (),
     overwrite: bool = False,
 ) -> None:
     """Write the report of an encoder as one HTML file, which appears only when it is complete.
@@ -48,6 +52,8 @@ def write_report(
         Losses of encoders of other sizes; by default those that came with the encoder, if any.
     origin : str
         Origin of ``curve``, as text for the page.
+    added : sequence of Section
+        Sections on the data of this encoder, shown first.
     overwrite : bool
         True to replace an existing file.
 
@@ -63,7 +69,7 @@ def write_report(
 
     if curve is None:
         curve, origin = encoder.curve(), WITH_THE_ENCODER
-    page = render(encoder_page(results_of(encoder), name=name, curve=curve, origin=origin))
+    page = render(encoder_page(results_of(encoder), name=name, curve=curve, origin=origin, added=added))
     with publish(output, overwrite=overwrite) as work:
         work.write_text(page, encoding="utf-8", errors="backslashreplace")  # names of files need not be UTF-8
 

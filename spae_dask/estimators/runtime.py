@@ -19,8 +19,8 @@ from spae_dask.passes.events import Searching, Watcher, ignore
 from spae_dask.passes.memory import ALLOCATOR_SLACK, HEAP_SLACK
 from spae_dask.passes.plan import Plan, Resources
 from spae_dask.settings import setting
-from spae_dask.storage.sources.census import Counted, listing_nbytes
 from spae_dask.storage.sources.dask_blocks import refuse_asynchronous
+from spae_dask.storage.sources.stored_chunks import CheckedSource, listing_nbytes
 from spae_dask.strategies.methods import Report, SearchProgress
 from spae_dask.workers import no_workers_seconds, wait_for_worker
 
@@ -151,15 +151,15 @@ def parse_memory(memory_limit: int | str | None) -> int | None:
 
 
 def runner_for(
-    counted: Counted,
+    checked: CheckedSource,
     client: Client | None,
     plan: Plan,
     watch: Watcher | None,
     checkpoint: Checkpoint | None = None,
 ) -> DaskRunner:
-    """A runner that keeps to the plan, and to the data as they were counted."""
-    source, tasks = counted.source, plan.tasks_per_worker
-    return DaskRunner(source, client, tasks, watch or ignore, checkpoint, counted.refuse_changed)
+    """A runner that keeps to the plan, and to the data as they were checked."""
+    source, tasks = checked.source, plan.tasks_per_worker
+    return DaskRunner(source, client, tasks, watch or ignore, checkpoint, checked.refuse_changed)
 
 
 def store_names(estimator: Any, X: Any, source: RowBlocks) -> None:

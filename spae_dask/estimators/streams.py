@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from spae_dask.blocks import Block, RowBlocks
 from spae_dask.errors import InvalidInput, NewStreamWarning, NonFiniteInput, warn
 from spae_dask.estimators.applying import open_rows
-from spae_dask.estimators.fitting import telling_declared, warn_of_certificate
+from spae_dask.estimators.fitting import naming_declared, warn_of_certificate
 from spae_dask.estimators.planning import plan_stream
 from spae_dask.estimators.runtime import search_report, store_names
 from spae_dask.passes.accumulators import Imputed, NonFinite
@@ -83,7 +83,7 @@ class RowStream:
         """
         # all of them before any is added, so that nothing is added of a batch that is refused
         blocks = [read_again(source, i) for i in range(len(source.bounds) - 1)]
-        with telling_declared(source):
+        with naming_declared(source):
             self._refuse(blocks, source.shape[1], missing)
         for block in blocks:
             self.online.add(_zero_filled(block) if missing == "zero" else block)

@@ -13,7 +13,7 @@ from spae_dask.blocks import RowBlocks, columns_alone, nbytes_of_rows
 from spae_dask.engine.runner import DaskRunner
 from spae_dask.errors import PassFailed
 from spae_dask.estimators.applying import code_dtype, open_rows
-from spae_dask.estimators.fitting import told_of_missing_chunks
+from spae_dask.estimators.fitting import report_missing_chunks
 from spae_dask.estimators.runtime import active_client, resources_for, with_listing
 from spae_dask.estimators.sparse_encoder import SparseEncoder
 from spae_dask.flags import flags_checked
@@ -124,9 +124,9 @@ def transform_to_zarr(
     with publish_store(path, overwrite=overwrite) as output:
         attributes = {"spae": {"kind": "codes", "version": __version__, "source": source.describe()}}
         sink = create_sink(output.store, (n, k), dtype, unit, attributes)
-        counted = told_of_missing_chunks(given)
-        source, row_map = _as_read(counted.source, row_encoder)
-        runner = DaskRunner(source, client, tasks, progress or ignore, refuse_changed=counted.refuse_changed)
+        checked = report_missing_chunks(given)
+        source, row_map = _as_read(checked.source, row_encoder)
+        runner = DaskRunner(source, client, tasks, progress or ignore, refuse_changed=checked.refuse_changed)
         verified = sum(runner.run_spans(WriteRows(row_map, sink), spans, "transform"))
         if verified != n:
             raise PassFailed(f"{verified} of {n} rows were written: please report this, with the shape and the chunks")

@@ -20,7 +20,7 @@ from spae_dask.pipelines.schema import Input
 from spae_dask.storage.artifacts.artifact_reading import encoder_fingerprint
 from spae_dask.storage.artifacts.fingerprint import fingerprint, path_fingerprint
 from spae_dask.storage.open import open_matrix
-from spae_dask.storage.sources.census import count_chunks
+from spae_dask.storage.sources.stored_chunks import check_chunks
 from spae_dask.storage.writing.json_values import from_json, to_json
 from spae_dask.storage.writing.publish import publish
 
@@ -97,7 +97,7 @@ def _fingerprint(file: str, given: Input) -> str:
         if given.wants == "encoder":
             return encoder_fingerprint(file)
         source = open_matrix(file, mask=given.mask, decode=not given.raw)
-        return f"{fingerprint(source)} {count_chunks(source).snapshot.digest}"
+        return f"{fingerprint(source)} {check_chunks(source).snapshot.digest}"
     try:
         return path_fingerprint(file)
     except OSError as error:

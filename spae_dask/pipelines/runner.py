@@ -18,8 +18,8 @@ from spae_dask.pipelines import schema
 from spae_dask.pipelines.kinds import KINDS
 from spae_dask.pipelines.pipeline import Node, Pipeline
 from spae_dask.pipelines.record import Record, begin, finish, read_record, reason_to_run, write_record
-from spae_dask.pipelines.steps import imagined_plan
-from spae_dask.pipelines.work import Machinery, Result, Where, Work
+from spae_dask.pipelines.steps import plan_of_step
+from spae_dask.pipelines.work import Machinery, Result, Target, Work
 from spae_dask.storage.writing.publish import check_output
 
 NAME = ".spae-run.lock"
@@ -253,14 +253,14 @@ def _make_folder(folder: Path) -> None:
         ) from error
 
 
-def dry_run(pipeline: Pipeline, where: Where, *, force: bool, tell: Tell) -> None:
+def dry_run(pipeline: Pipeline, where: Target, *, force: bool, tell: Tell) -> None:
     """Say of every step whether it would run, and plan every fit whose data are there. Writes nothing.
 
     Parameters
     ----------
     pipeline : Pipeline
         Pipeline to describe.
-    where : Where
+    where : Target
         Execution target of the run.
     force : bool
         As for a run.
@@ -301,12 +301,12 @@ def dry_run(pipeline: Pipeline, where: Where, *, force: bool, tell: Tell) -> Non
         raise first
 
 
-def _planned(node: Node, step: schema.Fit | schema.Plan, where: Where, waits: set[str]) -> Result:
+def _planned(node: Node, step: schema.Fit | schema.Plan, where: Target, waits: set[str]) -> Result:
     """The plan of a fit whose data are there."""
     maker = node.made_by.get(("data",))
     if maker in waits:
         return Result(f"no plan yet: its data are made by step {maker}", {})
-    plan = imagined_plan(step, node.files[("data",)], where)
+    plan = plan_of_step(step, node.files[("data",)], where)
     return Result(_summary(plan), {"plan": plan.as_dict()})
 
 

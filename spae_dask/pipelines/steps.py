@@ -34,7 +34,7 @@ from spae_dask.pipelines.schema import (
     Transform,
     arguments_of,
 )
-from spae_dask.pipelines.work import Result, Say, Where, Work
+from spae_dask.pipelines.work import Result, Say, Target, Work
 from spae_dask.report.path_file import origin_of, read_path
 from spae_dask.storage.checkpoints.checkpoint_removal import end_checkpoint, remove_checkpoint
 from spae_dask.storage.ingesting.ingest import BUDGET
@@ -99,15 +99,15 @@ def check(step: Check, work: Work) -> Result:
 
 def plan(step: Plan, work: Work) -> Result:
     """Say what a fit would take, and refuse what would not fit."""
-    found = imagined_plan(step, work.data, work.machinery.where)
+    found = plan_of_step(step, work.data, work.machinery.where)
     write_json(found.as_dict(), work.outputs[".json"])
     return Result(str(found), {"plan": found.as_dict()})
 
 
-def imagined_plan(step: Plan | Fit, data: str, where: Where) -> FitPlan:
+def plan_of_step(step: Plan | Fit, data: str, where: Target) -> FitPlan:
     """The plan of a fit where it would run, for which no process is started."""
     source = opened(step, data)
-    with where.imagined(source) as resources:
+    with where.planned_resources(source) as resources:
         return where.named(plan_of(step, source, where.memory, resources), source)
 
 

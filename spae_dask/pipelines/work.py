@@ -12,7 +12,7 @@ from spae_dask.passes.plan import Plan, Resources
 from spae_dask.toml.lines import KeyPath
 
 
-class Where(Protocol):
+class Target(Protocol):
     """Execution target of passes.
 
     Attributes
@@ -28,7 +28,7 @@ class Where(Protocol):
         """Have the dask client that suits the data, for a ``with`` block."""
         ...
 
-    def imagined(self, source: RowBlocks) -> AbstractContextManager[Resources | None]:
+    def planned_resources(self, source: RowBlocks) -> AbstractContextManager[Resources | None]:
         """Yield the planned resources of a run, without starting it; None if ``ready`` gives no others."""
         ...
 
@@ -69,7 +69,7 @@ class Machinery:
 
     Attributes
     ----------
-    where : Where
+    where : Target
         Threads, processes or a cluster.
     progress : Progress
         Receiver of the progress of passes.
@@ -77,7 +77,7 @@ class Machinery:
         Receiver of messages.
     """
 
-    where: Where
+    where: Target
     progress: Progress
     say: Say
 

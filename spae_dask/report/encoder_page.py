@@ -1,6 +1,6 @@
 """The page of ``spae report``: loss, features, cost and provenance of an encoder."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -242,7 +242,14 @@ UNBOUNDED = (
 )
 
 
-def encoder_page(results: EncoderResults, *, name: str, curve: SparsityPath | None = None, origin: str = "") -> Page:
+def encoder_page(
+    results: EncoderResults,
+    *,
+    name: str,
+    curve: SparsityPath | None = None,
+    origin: str = "",
+    added: Sequence[Section] = (),
+) -> Page:
     """Make the page.
 
     Parameters
@@ -255,6 +262,8 @@ def encoder_page(results: EncoderResults, *, name: str, curve: SparsityPath | No
         Losses of encoders of other sizes.
     origin : str
         Sentence about the source of those losses.
+    added : sequence of Section
+        Sections on the data of this encoder, shown first.
     """
     k, m = results.components.shape
     version = results.provenance.get("spae_dask", "an unknown version")
@@ -262,6 +271,7 @@ def encoder_page(results: EncoderResults, *, name: str, curve: SparsityPath | No
         title=f"Sparse encoder: {k} component{'s' if k != 1 else ''} from {m:,} of {results.n_features:,} features",
         summary=headline(results),
         sections=(
+            *added,
             _loss_section(results),
             _curve_section(results, name, curve, origin),
             _components_section(results),

@@ -154,28 +154,6 @@ def _spread_out(positions: Floats, *, gap: float, low: float, high: float) -> Fl
     return apart
 
 
-def loadings_map(
-    loadings: Floats, feature_labels: Sequence[str], component_labels: Sequence[str], *, theme: Theme = LIGHT
-) -> Figure:
-    """Heat map of the components on the features that any of them uses.
-
-    Parameters
-    ----------
-    loadings : ndarray (k, m)
-        Components by features; exact zeros are left blank.
-    feature_labels, component_labels : sequence of str
-        Names of the columns and of the rows.
-    theme : Theme
-        Colours.
-    """
-    longest = max(map(len, feature_labels), default=0)
-    upright = 0.0 if lies_flat(feature_labels) else 0.1 + 0.066 * longest
-    with styled(theme):
-        figure = Figure(figsize=(9.2, 1.35 + upright + 0.38 * len(loadings)), layout="constrained")
-        draw_loadings(figure.add_subplot(), loadings, feature_labels, component_labels, theme=theme)
-    return figure
-
-
 def lies_flat(labels: Sequence[str]) -> bool:
     """Return True if a heat map's column labels fit side by side; otherwise they stand upright."""
     return len(labels) <= 14 and max(map(len, labels), default=0) * len(labels) <= MAX_FLAT
@@ -189,7 +167,19 @@ def draw_loadings(
     *,
     theme: Theme = LIGHT,
 ) -> None:
-    """Draw the heat map of ``loadings_map``, and its colour bar, on axes."""
+    """Draw a heat map of the components on the features that any of them uses, and its colour bar.
+
+    Parameters
+    ----------
+    axes : Axes
+        Axes to draw on.
+    loadings : ndarray (k, m)
+        Components by features; exact zeros are left blank.
+    feature_labels, component_labels : sequence of str
+        Names of the columns and of the rows.
+    theme : Theme
+        Colours.
+    """
     k, m = loadings.shape
     largest = float(np.abs(loadings).max(initial=0.0)) or 1.0
     colours = LinearSegmentedColormap.from_list("signed", theme.diverging)

@@ -66,7 +66,7 @@ def bounded(array: Any) -> Any:
         return array
     metadata = array.metadata
     codecs = [_of_format_2(metadata)] if isinstance(metadata, ArrayV2Metadata) else _of_format_3(metadata.codecs)
-    same = copy(array._async_array)  # as in `with_counted`
+    same = copy(array._async_array)  # as in `with_checked_store`
     object.__setattr__(same, "codec_pipeline", BatchedCodecPipeline.from_codecs(codecs))
     return zarr.Array(same)
 

@@ -125,7 +125,7 @@ def open_zarr_object(
 
     from spae_dask.storage.bounded import bounded
     from spae_dask.storage.groups import Member, choose_member, open_sparse_group
-    from spae_dask.storage.sources.counted import grid_of
+    from spae_dask.storage.sources.checked_store import grid_of
     from spae_dask.storage.sources.declared import coding_of, declared_conversion
     from spae_dask.storage.sources.sentinel import SentinelBlocks
     from spae_dask.storage.sources.zarr_blocks import ZarrBlocks

@@ -31,7 +31,7 @@ MEASURED = "measured on the data given; no theorem is involved"
 
 
 @dataclass(frozen=True, eq=False)
-class Codec:
+class Autoencoder:
     """An encoder with all that applying it takes.
 
     Attributes
@@ -44,7 +44,7 @@ class Codec:
         Values for NaN entries; None refuses them.
     """
 
-    recipe_kind: ClassVar[str] = "spae_dask.algorithms.evaluation.Codec"
+    recipe_kind: ClassVar[str] = "spae_dask.algorithms.evaluation.Autoencoder"
 
     H: Floats
     G: Floats
@@ -62,24 +62,28 @@ class Codec:
         return recipe if self.fill is None else Imputed(recipe, self.fill)
 
 
-def evaluation_recipe(strategy: str, codec: Codec) -> Accumulator[Any]:
+def evaluation_recipe(strategy: str, autoencoder: Autoencoder) -> Accumulator[Any]:
     """Recipe of the pass, with the core of the data that a strategy makes, or without one.
 
     The residual of the encoder on the rows themselves; and the core of the data, or, where d x d is too large, products
     of the encoder's own columns and a Frequent Directions sketch.
     """
-    d, k = codec.mean.size, codec.H.shape[1]
-    parts: dict[str, Accumulator[Any]] = {"nonfinite": NonFinite(d), "residual": codec.residual()}
+    d, k = autoencoder.mean.size, autoencoder.H.shape[1]
+    parts: dict[str, Accumulator[Any]] = {"nonfinite": NonFinite(d), "residual": autoencoder.residual()}
     core = core_named(strategy, d)
     if core is None:
-        parts["products"] = CrossProducts(np.flatnonzero(codec.H.any(axis=1)), codec.mean, codec.scale)
-        parts["frequent"] = FrequentDirections(d, min(d, max(4 * k, k + 20)), scaled=not np.all(codec.scale == 1.0))
+        parts["products"] = CrossProducts(
+            np.flatnonzero(autoencoder.H.any(axis=1)), autoencoder.mean, autoencoder.scale
+        )
+        parts["frequent"] = FrequentDirections(
+            d, min(d, max(4 * k, k + 20)), scaled=not np.all(autoencoder.scale == 1.0)
+        )
     else:
         parts["core"] = core
-    return codec.filled(Together(parts))
+    return autoencoder.filled(Together(parts))
 
 
-def evaluate_encoder(run_pass: RunPass, codec: Codec, *, strategy: str) -> Certificate:
+def evaluate_encoder(run_pass: RunPass, autoencoder: Autoencoder, *, strategy: str) -> Certificate:
     """Loss of an encoder on data that need not be those it was fitted on.
 
     X is taken about the encoder's mean and scale, as ``transform`` does. ``decoder_loss`` is the sum of the squared
@@ -94,21 +98,21 @@ def evaluate_encoder(run_pass: RunPass, codec: Codec, *, strategy: str) -> Certi
     ----------
     run_pass : callable
         Reads the data.
-    codec : Codec
+    autoencoder : Autoencoder
         The encoder.
     strategy : {"gram", "tsqr", "sketch"}
         Strategy that makes the core of the data. ``"sketch"`` makes none, and PCA's loss is a certified lower bound.
     """
-    found = run_pass(evaluation_recipe(strategy, codec), "evaluate")
+    found = run_pass(evaluation_recipe(strategy, autoencoder), "evaluate")
     refuse_non_finite(found["nonfinite"])
     if "core" not in found:
-        return _certify_products(codec, found["products"], found["frequent"], found["residual"])
+        return _certify_products(autoencoder, found["products"], found["frequent"], found["residual"])
     sums: ResidualSums = found["residual"]
-    summary = summary_about(found["core"], in_two_floats(codec.mean), codec.scale)
-    measured, G = measured_on_rows(sums, summary.rounding, codec.H, codec.G)
+    summary = summary_about(found["core"], in_two_floats(autoencoder.mean), autoencoder.scale)
+    measured, G = measured_on_rows(sums, summary.rounding, autoencoder.H, autoencoder.G)
     certificate = certify(
         summary,
-        codec.H,
+        autoencoder.H,
         G=G,
         bound=None,
         theorem=MEASURED,
@@ -121,17 +125,19 @@ def evaluate_encoder(run_pass: RunPass, codec: Codec, *, strategy: str) -> Certi
     return replace(certificate, summed_over_rows=True)
 
 
-def _certify_products(codec: Codec, products: Products, frequent: FrequentSketch, sums: ResidualSums) -> Certificate:
+def _certify_products(
+    autoencoder: Autoencoder, products: Products, frequent: FrequentSketch, sums: ResidualSums
+) -> Certificate:
     """Certificate from the residual, the products of the encoder's columns, and a sketch for PCA's loss."""
-    k, d = codec.H.shape[1], codec.mean.size
+    k, d = autoencoder.H.shape[1], autoencoder.mean.size
     rounding = Rounding(np.sqrt(products.column_norms), products=products.error)
-    measured, _ = measured_on_rows(sums, rounding, codec.H, codec.G)
+    measured, _ = measured_on_rows(sums, rounding, autoencoder.H, autoencoder.G)
     core = candidate_core(products.gram, products.cross, products.noise) if products.gram.size else np.zeros((1, d))
-    lower, upper = frequent.optimum_interval(k, codec.mean, codec.scale)
+    lower, upper = frequent.optimum_interval(k, autoencoder.mean, autoencoder.scale)
     upper = min(upper, measured.loss + measured.error)
     certificate = certify_between(
         core,
-        codec.H,
+        autoencoder.H,
         measured.loss,
         (min(lower, upper), upper),
         total=rounding.total,

@@ -7,7 +7,7 @@ import xarray as xr
 
 from spae_dask.errors import InvalidInput, NonFiniteInput
 from spae_dask.estimators.applying import decode_rows, encode_rows
-from spae_dask.storage.grids.grid_layout import GridLayout, checked_array, coords_along, dim_labels, told_array
+from spae_dask.storage.grids.grid_layout import GridLayout, checked_array, coords_along, dim_labels, name_of
 from spae_dask.storage.grids.xarray_blocks import Cells, rows_of
 from spae_dask.xarray.arrays import as_source, folded, grid_of_rows, picked_rows, with_samples
 from spae_dask.xarray.fitted_grid import FittedGrid
@@ -40,7 +40,7 @@ def named_error(
     value = "infinite" if "infinity" in str(error).partition(":")[0] else "NaN"
     where = f"{sample}, {cell}" if sample else cell
     named = NonFiniteInput(
-        f"{told_array(array)} is {value} at {where}, in a cell that has data elsewhere. {error} Cells that are NaN "
+        f"{name_of(array)} is {value} at {where}, in a cell that has data elsewhere. {error} Cells that are NaN "
         "throughout are left out by themselves."
     )
     named.place = error.place
@@ -53,7 +53,7 @@ def scores_of(da: xr.DataArray, fitted: FittedGrid) -> xr.DataArray:
     da, sample_dims = layout.checked(da)
     if layout.component_dim in da.dims:
         raise InvalidInput(
-            f"{told_array(da)} has a dimension {layout.component_dim!r}, which scores have of their own. Rename it: "
+            f"{name_of(da)} has a dimension {layout.component_dim!r}, which scores have of their own. Rename it: "
             f"da.rename({layout.component_dim}='pattern')."
         )
     selected = encoder.selected_features_
@@ -105,12 +105,12 @@ def _checked_scores(scores: xr.DataArray, fitted: FittedGrid) -> xr.DataArray:
     scores, dim, k = checked_array(scores), fitted.layout.component_dim, fitted.encoder.n_components_
     if dim not in scores.dims or scores.sizes[dim] != k:
         raise InvalidInput(
-            f"{told_array(scores)} has sizes {dict(scores.sizes)}; scores are along {dim!r}, of {k} components. "
+            f"{name_of(scores)} has sizes {dict(scores.sizes)}; scores are along {dim!r}, of {k} components. "
             "Give what scores() returned."
         )
     if dim in scores.indexes and not np.array_equal(scores[dim].values, np.arange(1, k + 1)):
         given = scores[dim].values.tolist()
         raise InvalidInput(f"the components of the scores are {given}, not 1 to {k} in order.")
     if set(scores.dims) & set(fitted.layout.feature_dims):
-        raise InvalidInput(f"{told_array(scores)} has dimensions of the grid, {scores.dims}; scores have none.")
+        raise InvalidInput(f"{name_of(scores)} has dimensions of the grid, {scores.dims}; scores have none.")
     return scores

@@ -9,7 +9,7 @@ import xarray as xr
 
 from spae_dask.blocks import RowBlocks
 from spae_dask.errors import InvalidInput
-from spae_dask.estimators.fitting import told_of_missing_chunks
+from spae_dask.estimators.fitting import report_missing_chunks
 from spae_dask.estimators.planning import plan_passes
 from spae_dask.estimators.runtime import active_client, runner_for
 from spae_dask.passes.accumulators import Accumulator, ColumnMoments, Moments, NonFinite, NonFiniteEntries, Together
@@ -138,7 +138,7 @@ def _one_pass(
     plan = plan_passes(
         source, [("cells", recipe)], client, encoder.memory_limit, reason="cells without data", finish_nbytes=0
     )
-    runner = runner_for(told_of_missing_chunks(source), client, plan, encoder.progress)
+    runner = runner_for(report_missing_chunks(source), client, plan, encoder.progress)
     found = runner.run_pass(recipe, "cells")
     return found["nonfinite"], found.get("moments"), runner.tally.nbytes
 

@@ -6,14 +6,14 @@ import pytest
 from benchmarks import coverage
 from spae_dask.blocks import ArrayBlocks
 from spae_dask.passes.serial import SerialRunner
-from spae_dask.strategies.evaluation import Codec, evaluate_encoder
+from spae_dask.strategies.evaluation import Autoencoder, evaluate_encoder
 
 
 def test_the_exact_ratio_is_that_of_a_full_read() -> None:
     X = coverage.odd_blocks(np.random.default_rng(0))
     found = coverage.sampled(X, 0, 0.1).fitted
-    codec = Codec(found.H, found.G, X.mean(axis=0), found.scale)
-    read = evaluate_encoder(SerialRunner(ArrayBlocks(X, 500)).run_pass, codec, strategy="tsqr")
+    autoencoder = Autoencoder(found.H, found.G, X.mean(axis=0), found.scale)
+    read = evaluate_encoder(SerialRunner(ArrayBlocks(X, 500)).run_pass, autoencoder, strategy="tsqr")
     assert coverage.exact_ratio(X, found.H) == pytest.approx(read.ratio, rel=1e-9)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from spae_dask import load_encoder
-from spae_dask.cli.demo_commands import FILES, MARKER, STORES, prepare
+from spae_dask.cli.demo_steps import FILES, MARKER, STORES, prepare
 from spae_dask.cli.main import main
 from spae_dask.datasets.indian_pines import checkerboard, load_indian_pines
 from spae_dask.errors import OutputExists, StorageError
@@ -52,22 +52,18 @@ class Demo:
         self.document = document
         self.said = said
         self.html = (folder / "report.html").read_text(encoding="utf-8")
-        self.page = read_page(self.html)
+        self.page = read_page(self.html, scripts=1)
 
 
 def test_it_leaves_all_its_files_and_no_others(demo):
     assert sorted(path.name for path in demo.folder.iterdir()) == sorted([*FILES, *STORES, MARKER])
 
 
-def test_it_takes_less_than_a_minute(demo):
-    assert demo.document["seconds"] < 60
-
-
 def test_it_shows_each_command_and_what_came_of_it(demo):
     shown = [line.removeprefix("$ ") for line in demo.said.splitlines() if line.startswith("$ ")]
     assert shown == demo.document["commands"]
     assert [shlex.split(command)[1] for command in shown] == [
-        "ingest", "ingest", "check", "plan", "fit", "transform", "evaluate",
+        "ingest", "ingest", "plan", "fit", "evaluate", "transform", "report",
     ]  # fmt: skip
     assert f"ratio              {demo.document['training']['ratio']:.6f}" in demo.said
 
@@ -103,8 +99,11 @@ def test_the_encoder_is_worth_showing(demo):
 
 def test_the_page_is_well_formed_and_needs_nothing_from_elsewhere(demo):
     assert demo.page.errors == []
-    assert len(demo.page.headings) == 7
-    assert len(demo.page.alts) == 6
+    assert demo.page.headings[1:4] == [
+        "The image, decoded",
+        "What is lost, and how that is known",
+        "Loss against sparsity",
+    ]
     assert min(len(alt) for alt in demo.page.alts) > 40
 
 
@@ -121,20 +120,17 @@ def test_the_page_tells_the_certificates_numbers_in_full(demo):
 
 
 def test_the_page_rounds_its_numbers_correctly(demo):
-    shown = {text: value for value, text in demo.page.numbers}
     ratio = demo.document["training"]["ratio"]
-    assert shown[f"{ratio:.4f}"] == ratio
-    for text, value in shown.items():
+    assert (ratio, f"{ratio:.4f}") in demo.page.numbers
+    for value, text in demo.page.numbers:
         if text.endswith("%"):
             assert abs(float(text.rstrip("%").replace("\N{MINUS SIGN}", "-")) / 100 - value) < 0.006
 
 
-def test_the_page_names_the_bands_and_the_commands(demo):
+def test_the_page_names_the_bands(demo):
     data = load_indian_pines()
     for band in demo.document["selected"]:
         assert f"{data.wavelengths[band]:.0f} nm (column {band}, channel {data.channels[band]})" in demo.page.text
-    for command in demo.document["commands"]:
-        assert command in demo.page.text
 
 
 def test_the_commands_typed_one_by_one_give_the_same(demo, tmp_path, capsys):
@@ -144,9 +140,9 @@ def test_the_commands_typed_one_by_one_give_the_same(demo, tmp_path, capsys):
         words = [word.replace(str(demo.folder), str(tmp_path)) for word in shlex.split(command)]
         assert main([*words[1:], "--json"]) == 0
         document = json.loads(capsys.readouterr().out)
-        if words[1] == "fit":
-            assert document["certificate"] == demo.document["training"]
-    assert document["certificate"] == demo.document["held_out"]
+        found = {"fit": "training", "evaluate": "held_out"}.get(words[1])
+        if found:
+            assert document["certificate"] == demo.document[found]
 
 
 def test_a_second_run_replaces_the_first_and_keeps_what_is_not_its_own(demo, tmp_path, capsys):
@@ -159,7 +155,7 @@ def test_a_second_run_replaces_the_first_and_keeps_what_is_not_its_own(demo, tmp
     assert said.err == ""
     assert f"report    {folder / 'report.html'}" in said.out
     assert (folder / "notes.txt").read_text() == "mine"
-    assert read_page((folder / "report.html").read_text(encoding="utf-8")).errors == []
+    assert read_page((folder / "report.html").read_text(encoding="utf-8"), scripts=1).errors == []
 
 
 def test_a_folder_with_other_files_is_refused_and_untouched(tmp_path, capsys):

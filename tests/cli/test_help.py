@@ -76,7 +76,7 @@ def test_help_shows_every_text_as_it_stands(spae, monkeypatch, name):
 
 @pytest.mark.parametrize("name", ["", *COMMANDS])
 def test_no_sentence_of_a_help_begins_with_a_question_word(name):
-    words = "|".join(["What", "Who", "Whoever", "Which", "Whether", "How", "Where", "Why", "When"])
+    words = "|".join(["What", "Who", "Whoever", "Which", "Whether", "How", "TargetOptions", "Why", "When"])
     assert not [text for text in texts_of(name) if re.search(rf"(^|[.:!] )({words})\b", text)]
 
 

@@ -1,4 +1,4 @@
-"""Where a command runs makes no difference to what it finds."""
+"""The cluster on which a command runs does not change what the command finds."""
 
 from types import SimpleNamespace
 
@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import zarr
 
-from spae_dask.cli import place
-from spae_dask.cli.place import SMALL_NBYTES, Place
+from spae_dask.cli import target
+from spae_dask.cli.target import SMALL_NBYTES, Target
 from spae_dask.errors import ClusterUnavailable
 from tests.cli.conftest import write_zarr
 
@@ -26,13 +26,13 @@ def a_source(n: int, d: int) -> SimpleNamespace:
     ],
 )
 def test_processes_are_started_by_default_where_they_are_worth_it(given, n, where):
-    assert Place(given, None).where(a_source(n, 1)) == where
+    assert Target(given, None).where(a_source(n, 1)) == where
 
 
 def test_no_processes_are_started_for_data_in_this_one():
     source = a_source(SMALL_NBYTES, 1)
     source.in_process = True
-    assert Place(None, None).where(source) == "none"
+    assert Target(None, None).where(source) == "none"
 
 
 @pytest.mark.parametrize("verb", ["check", "plan", "fit", "path", "transform", "evaluate", "run"])
@@ -43,7 +43,7 @@ def test_every_verb_takes_its_certificates_to_the_scheduler(spae, store, encoder
         heard.append(given)
         raise ClusterUnavailable("nobody")
 
-    monkeypatch.setattr(place, "connect", connect)
+    monkeypatch.setattr(target, "connect", connect)
     pipeline = tmp_path / "pipeline.toml"
     pipeline.write_text(
         'output = "results"\n[[step]]\nkind = "evaluate"\nname = "loss"\ndata = "x.zarr"\nencoder = "enc.zarr"\n'

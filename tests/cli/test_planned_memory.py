@@ -9,8 +9,8 @@ import yaml
 from spae_dask import plan
 from spae_dask.cli import planned_memory
 from spae_dask.cli.pipeline_memory import place_for
-from spae_dask.cli.place import Place
 from spae_dask.cli.planned_memory import STEP_NBYTES, sized
+from spae_dask.cli.target import Target
 from spae_dask.clusters import job_options as jobs
 from spae_dask.clusters.specs import QueueSpec
 from spae_dask.errors import InvalidInput
@@ -41,7 +41,7 @@ def pipeline(*data):
 
 
 def asked(*data):
-    return place_for(pipeline(*data), Place("q.toml", None)).spec
+    return place_for(pipeline(*data), Target("q.toml", None)).spec
 
 
 @pytest.mark.parametrize("data", ["small.npy", "wide.npy"])
@@ -74,7 +74,7 @@ def test_a_pipeline_asks_for_its_evaluation_too_which_takes_more_than_its_fit(pl
     of_fit = asked("small.npy").worker_nbytes
     text = Path("p.toml").read_text() + OTHERS["evaluate"].replace("wide", "small")
     Path("p.toml").write_text(text)
-    of_both = place_for(read_pipeline("p.toml"), Place("q.toml", None)).spec.worker_nbytes
+    of_both = place_for(read_pipeline("p.toml"), Target("q.toml", None)).spec.worker_nbytes
     assert ended_in(of_fit, spae).code == 4
     ended = ended_in(of_both, spae)
     assert ended.code == 0, ended.err
@@ -83,7 +83,7 @@ def test_a_pipeline_asks_for_its_evaluation_too_which_takes_more_than_its_fit(pl
 def test_a_pipeline_asks_for_its_path_too_and_it_runs_in_that(place, spae):
     of_fit = asked("small.npy").worker_nbytes
     Path("p.toml").write_text(Path("p.toml").read_text() + OTHERS["path"])
-    of_both = place_for(read_pipeline("p.toml"), Place("q.toml", None)).spec.worker_nbytes
+    of_both = place_for(read_pipeline("p.toml"), Target("q.toml", None)).spec.worker_nbytes
     assert of_both > of_fit
     ended = ended_in(of_both, spae)
     assert ended.code == 0, ended.err
@@ -93,7 +93,7 @@ def test_an_evaluation_of_an_encoder_that_is_there_is_planned(place, spae):
     assert spae("fit", "wide.npy", "-k", 2, "-r", 3, "-o", "there.zarr", "--cluster", "none").code == 0
     step = OTHERS["evaluate"].replace("@fit0", "there.zarr")
     Path("p.toml").write_text(f'output = "out"\n{step}')
-    nbytes = place_for(read_pipeline("p.toml"), Place("q.toml", None)).spec.worker_nbytes
+    nbytes = place_for(read_pipeline("p.toml"), Target("q.toml", None)).spec.worker_nbytes
     ended = spae("run", "p.toml", "--memory", f"{nbytes}B", "--cluster", "none")
     assert ended.code == 0, ended.err
 

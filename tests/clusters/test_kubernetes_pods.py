@@ -2,7 +2,7 @@
 
 import pytest
 
-from spae_dask.clusters.kubernetes import is_hopeless, is_ready, troubles
+from spae_dask.clusters.kubernetes import is_ready, never_starts, troubles
 
 UNSCHEDULABLE = {
     "type": "PodScheduled",
@@ -85,7 +85,7 @@ def test_at_most_five_reasons_are_told():
     ],
 )
 def test_some_pods_are_not_worth_waiting_for(reason, expected):
-    assert is_hopeless([pod(), pod(state=waiting(reason, "so it is"))]) is expected
+    assert never_starts([pod(), pod(state=waiting(reason, "so it is"))]) is expected
 
 
 def test_a_pod_is_ready_when_its_probes_are_content():

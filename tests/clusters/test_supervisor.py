@@ -123,7 +123,7 @@ def test_a_queue_that_does_not_answer_is_asked_again_and_nothing_is_concluded(cl
 
     watch = Replacing(cluster, busy)
     looked(watch, clock, 300)
-    assert (cluster.numbers, watch.hopeless) == (["1", "2"], False)
+    assert (cluster.numbers, watch.all_failed) == (["1", "2"], False)
     assert 5 < len(asked) < 20  # ever less often
 
 
@@ -133,7 +133,7 @@ def test_when_all_jobs_ended_and_none_had_a_worker_there_is_no_hope_and_no_other
     looked(watch, clock)
     cluster.queue.clear()
     looked(watch, clock, 60)
-    assert (watch.hopeless, cluster.n_submitted) == (True, 2)
+    assert (watch.all_failed, cluster.n_submitted) == (True, 2)
 
 
 def test_jobs_that_die_at_birth_again_and_again_are_followed_ever_later(clock):
@@ -144,7 +144,7 @@ def test_jobs_that_die_at_birth_again_and_again_are_followed_ever_later(clock):
         looked(watch, clock)
         cluster.queue &= {"1"}
     assert 50 < cluster.n_submitted < 80  # once a minute
-    assert not watch.hopeless
+    assert not watch.all_failed
 
 
 def test_what_the_queue_refuses_is_submitted_again_later(clock):

@@ -3,6 +3,7 @@
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass
 
 import numpy as np
@@ -81,6 +82,8 @@ def _read(source: Metered, span: Span) -> int:
 
 def test_two_runs_at_once_keep_to_their_own_number(client: Client) -> None:
     with ThreadPoolExecutor(2) as pool:
-        runs = [pool.submit(DaskRunner(metered(name), client, 1).run_pass, Gram(D)) for name in "ab"]
+        runs = [
+            pool.submit(copy_context().run, DaskRunner(metered(name), client, 1).run_pass, Gram(D)) for name in "ab"
+        ]
         assert [run.result().count for run in runs] == [N_BLOCKS * 10] * 2
     assert (_METER.most["a"], _METER.most["b"]) == (1, 1)

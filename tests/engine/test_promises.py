@@ -46,7 +46,7 @@ if strategy == "rows":
 idle = resident("VmRSS")
 Path("/proc/self/clear_refs").write_text("5")
 if strategy == "rows":
-    plan = plan_evaluation(open_matrix(path), encoder.codec(), "auto", resources_for(None, None))
+    plan = plan_evaluation(open_matrix(path), encoder.autoencoder(), "auto", resources_for(None, None))
     evaluate(path, encoder)
 else:
     plan = fit(path).plan_

@@ -6,6 +6,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from contextvars import copy_context
 from pathlib import Path
 from typing import Any
 
@@ -232,7 +233,7 @@ def test_two_runs_on_one_checkpoint_at_once_come_to_the_same_bits(tmp_path: Path
         except BaseException as error:
             failed.append(error)
 
-    runs = [threading.Thread(target=run) for _ in range(3)]
+    runs = [threading.Thread(target=copy_context().run, args=(run,)) for _ in range(3)]
     for each in runs:
         each.start()
     for each in runs:

@@ -3,6 +3,7 @@
 import itertools
 import threading
 import time
+from contextvars import copy_context
 from pathlib import Path
 from typing import Any
 
@@ -213,7 +214,7 @@ def at_once(*calls: Any) -> list[Any]:
         except BaseException as error:
             found[number] = error
 
-    threads = [threading.Thread(target=run, args=(number,)) for number in range(len(calls))]
+    threads = [threading.Thread(target=copy_context().run, args=(run, number)) for number in range(len(calls))]
     for each in threads:
         each.start()
     for each in threads:

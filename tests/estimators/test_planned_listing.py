@@ -15,7 +15,7 @@ from spae_dask import open_matrix, plan
 from spae_dask.errors import DataChanged, MemoryBudgetExceeded
 from spae_dask.passes.memory import IDLE_NBYTES, LIMIT_SHARE
 from spae_dask.passes.plan import Resources
-from spae_dask.storage.sources.census import LISTED_NBYTES, count_chunks, listing_nbytes
+from spae_dask.storage.sources.stored_chunks import LISTED_NBYTES, check_chunks, listing_nbytes
 from tests.storage.anndata_stores import sparse_counts
 
 MILLION = 1_000_000
@@ -30,7 +30,7 @@ from spae_dask import SparseEncoder, open_matrix, plan
 from spae_dask.errors import DataChanged
 from spae_dask.storage.remote.stored_file import StoredFile
 from spae_dask.storage.sources import snapshot, zarr_blocks
-from spae_dask.storage.sources.census import count_chunks
+from spae_dask.storage.sources.stored_chunks import check_chunks
 
 small, large, what, n = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])
 changed = []
@@ -53,7 +53,7 @@ def fit(path):
     SparseEncoder(n_components=1, n_nonzero=2, memory_limit="8GB").fit(path)
 
 def count(path):
-    counted = count_chunks(open_matrix(path))
+    counted = check_chunks(open_matrix(path))
     counted.refuse_changed()
     counted.snapshot.to_bytes() if what == "kept" else None
     changed.append(n - 1)
@@ -67,7 +67,7 @@ warnings.simplefilter("ignore")
 work = fit if what == "fit" else count
 real = snapshot._files_below
 fit(small)
-count_chunks(open_matrix(small)).refuse_changed()
+check_chunks(open_matrix(small)).refuse_changed()
 snapshot._files_below = listed
 if what == "fit":
     rng = np.random.default_rng(0)
@@ -165,7 +165,7 @@ def test_a_change_is_named_by_the_first_chunk_and_the_number_of_others(
     content = first.read_bytes()
     if happened == "appeared":
         first.unlink()
-    counted = count_chunks(open_matrix(tmp_path / "x.zarr"))
+    counted = check_chunks(open_matrix(tmp_path / "x.zarr"))
     if happened == "appeared":
         first.write_bytes(content)
     if happened == "was removed":

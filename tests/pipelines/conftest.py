@@ -22,7 +22,7 @@ class InProcess:
     def ready(self, source: Any) -> Any:
         return nullcontext()
 
-    imagined = ready
+    planned_resources = ready
 
     def named(self, plan: Any, source: Any) -> Any:
         return plan

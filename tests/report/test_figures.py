@@ -2,8 +2,17 @@
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
-from spae_dask.report.figures import MAX_LABELLED, _spread_out, contrast, error_maps, feature_profile, loadings_map
+from spae_dask.report.figures import (
+    MAX_LABELLED,
+    _spread_out,
+    contrast,
+    draw_loadings,
+    error_maps,
+    feature_profile,
+    styled,
+)
 from spae_dask.report.themes import DARK, LIGHT
 
 
@@ -49,9 +58,15 @@ def test_crowded_labels_keep_their_order_and_their_distance():
     assert places == pytest.approx([0.1, 1.1, 2.1, 9.0])
 
 
+def drawn(loadings, features, components, theme=LIGHT):
+    with styled(theme):
+        axes = Figure().add_subplot()
+        draw_loadings(axes, loadings, features, components, theme=theme)
+    return axes
+
+
 def test_a_heat_map_shows_the_loadings_and_leaves_exact_zeros_blank(loadings):
-    figure = loadings_map(loadings, ["a", "b", "c"], ["one", "two"])
-    axes = figure.axes[0]
+    axes = drawn(loadings, ["a", "b", "c"], ["one", "two"])
     shown = axes.collections[0].get_array()
     assert shown.mask.tolist() == (loadings == 0).tolist()
     np.testing.assert_array_equal(shown.filled(0), loadings)
@@ -64,14 +79,14 @@ def test_a_heat_map_shows_the_loadings_and_leaves_exact_zeros_blank(loadings):
 
 def test_a_heat_map_of_many_features_writes_no_values_and_one_of_zeros_is_drawn():
     wide = np.eye(2, MAX_LABELLED + 1)
-    assert not loadings_map(wide, ["x"] * (MAX_LABELLED + 1), ["1", "2"]).axes[0].texts
-    assert not loadings_map(np.zeros((1, 2)), ["a", "b"], ["1"]).axes[0].texts
+    assert not drawn(wide, ["x"] * (MAX_LABELLED + 1), ["1", "2"]).texts
+    assert not drawn(np.zeros((1, 2)), ["a", "b"], ["1"]).texts
 
 
 @pytest.mark.parametrize("theme", [LIGHT, DARK], ids=lambda theme: theme.name)
 def test_values_in_a_heat_map_can_be_read_on_their_cells(theme):
     values = np.linspace(-1, 1, 21)[np.newaxis]
-    axes = loadings_map(values, [""] * 21, ["1"], theme=theme).axes[0]
+    axes = drawn(values, [""] * 21, ["1"], theme=theme)
     mesh = axes.collections[0]
     for text in axes.texts:
         cell = mesh.cmap(mesh.norm(values[0, round(text.get_position()[0])]))
@@ -107,5 +122,5 @@ def test_error_maps_share_one_scale_and_outline_the_mask():
 
 def test_figures_take_the_colours_of_their_theme(loadings):
     for theme in (LIGHT, DARK):
-        figure = loadings_map(loadings, ["a", "b", "c"], ["1", "2"], theme=theme)
+        figure = drawn(loadings, ["a", "b", "c"], ["1", "2"], theme=theme).figure
         assert contrast(figure.get_facecolor(), theme.paper) == 1

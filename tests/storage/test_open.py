@@ -20,8 +20,8 @@ from spae_dask.blocks import ArrayBlocks, RowBlocks
 from spae_dask.errors import InvalidInput, NotFound, StorageError
 from spae_dask.retry import RetryPolicy
 from spae_dask.storage.open import open_matrix
-from spae_dask.storage.sources.census import take_census
 from spae_dask.storage.sources.npy_blocks import NpyBlocks
+from spae_dask.storage.sources.stored_chunks import count_stored
 from spae_dask.storage.sources.zarr_blocks import ZarrBlocks
 
 X = np.arange(60, dtype=np.float32).reshape(12, 5)
@@ -255,11 +255,11 @@ def test_a_store_behind_http_is_read_and_pickled(
     assert blocks.describe() == url
     np.testing.assert_array_equal(all_rows(blocks), X)
     np.testing.assert_array_equal(all_rows(pickle.loads(pickle.dumps(blocks))), X)
-    census = take_census(blocks.array)
+    chunks = count_stored(blocks.array)
     if "without" in request.node.name:
-        assert census is None
+        assert chunks is None
     else:
-        assert (census.n_expected, census.n_missing) == (6, 0)
+        assert (chunks.n_expected, chunks.n_missing) == (6, 0)
 
 
 def test_what_is_not_there_behind_http_is_not_found(server: http.server.ThreadingHTTPServer) -> None:

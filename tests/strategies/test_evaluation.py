@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from spae_dask.errors import NonFiniteInput
-from spae_dask.strategies.evaluation import Codec, evaluate_encoder
+from spae_dask.strategies.evaluation import Autoencoder, evaluate_encoder
 from tests import oracles
 from tests.matrices import factor_model
 from tests.strategies.passes import runner
@@ -12,16 +12,16 @@ from tests.strategies.passes import runner
 X = factor_model(np.random.default_rng(0), 80, 9, 3, 0.4)
 
 
-def codec(*, fill: np.ndarray | None = None) -> Codec:
+def autoencoder(*, fill: np.ndarray | None = None) -> Autoencoder:
     rng = np.random.default_rng(1)
     H = rng.standard_normal((9, 2)) * (rng.random((9, 1)) < 0.6)
-    return Codec(H, rng.standard_normal((2, 9)), rng.standard_normal(9), 1 + rng.random(9), fill)
+    return Autoencoder(H, rng.standard_normal((2, 9)), rng.standard_normal(9), 1 + rng.random(9), fill)
 
 
 @pytest.mark.parametrize("strategy", ["gram", "tsqr"])
 @pytest.mark.parametrize("n", [1, 5, 80])
 def test_any_encoder_and_decoder_are_measured(strategy: str, n: int) -> None:
-    given = codec()
+    given = autoencoder()
     found = evaluate_encoder(runner(X[:n]).run_pass, given, strategy=strategy)
     seen = (X[:n] - given.mean) / given.scale
     assert found.decoder_loss == pytest.approx(float(np.sum((seen - seen @ given.H @ given.G) ** 2)), rel=1e-10)
@@ -33,7 +33,7 @@ def test_any_encoder_and_decoder_are_measured(strategy: str, n: int) -> None:
 
 @pytest.mark.parametrize("strategy", ["gram", "tsqr"])
 def test_all_metrics_are_those_of_the_rows_as_the_encoder_sees_them(strategy: str) -> None:
-    given = codec()
+    given = autoencoder()
     found = evaluate_encoder(runner(X).run_pass, given, strategy=strategy)
     seen = (X - given.mean) / given.scale
     Z = seen @ given.H
@@ -54,17 +54,17 @@ def test_gaps_are_filled_with_the_values_of_the_fit() -> None:
     rows[np.random.default_rng(2).random(X.shape) < 0.1] = np.nan
     fill = np.arange(9.0)
     filled = np.where(np.isnan(rows), fill, rows)
-    one = evaluate_encoder(runner(rows).run_pass, codec(fill=fill), strategy="tsqr")
-    other = evaluate_encoder(runner(filled).run_pass, codec(), strategy="tsqr")
+    one = evaluate_encoder(runner(rows).run_pass, autoencoder(fill=fill), strategy="tsqr")
+    other = evaluate_encoder(runner(filled).run_pass, autoencoder(), strategy="tsqr")
     assert one.decoder_loss == pytest.approx(other.decoder_loss, rel=1e-12)
     assert one.loss == pytest.approx(other.loss, rel=1e-9)
     with pytest.raises(NonFiniteInput):
-        evaluate_encoder(runner(rows).run_pass, codec(), strategy="tsqr")
+        evaluate_encoder(runner(rows).run_pass, autoencoder(), strategy="tsqr")
 
 
 @pytest.mark.parametrize("n", [1, 5, 80])
 def test_without_a_core_the_loss_is_as_exact_and_pca_is_bracketed(n: int) -> None:
-    given = codec()
+    given = autoencoder()
     found = evaluate_encoder(runner(X[:n]).run_pass, given, strategy="sketch")
     exact = evaluate_encoder(runner(X[:n]).run_pass, given, strategy="tsqr")
     rounding = 1e-11 * exact.total

@@ -15,7 +15,7 @@ from spae_dask.passes.serial import SerialRunner
 from spae_dask.passes.threads import one_blas_thread
 from spae_dask.strategies import sample
 from spae_dask.strategies.core import read_core
-from spae_dask.strategies.evaluation import Codec, evaluate_encoder
+from spae_dask.strategies.evaluation import Autoencoder, evaluate_encoder
 from spae_dask.strategies.parameters import FitParameters
 from spae_dask.strategies.sample import (
     SampledFit,
@@ -73,8 +73,8 @@ def params_of(tolerance: float, **more: Any) -> FitParameters:
 
 def exact_ratio(X: NDArray[Any], found: SampledFit) -> float:
     fitted = found.fitted
-    codec = Codec(fitted.H, fitted.G, fitted.mean, fitted.scale)
-    return evaluate_encoder(SerialRunner(ArrayBlocks(X, len(X))).run_pass, codec, strategy="tsqr").ratio
+    autoencoder = Autoencoder(fitted.H, fitted.G, fitted.mean, fitted.scale)
+    return evaluate_encoder(SerialRunner(ArrayBlocks(X, len(X))).run_pass, autoencoder, strategy="tsqr").ratio
 
 
 def holds(X: NDArray[Any], found: SampledFit) -> bool:

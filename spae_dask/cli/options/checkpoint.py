@@ -8,7 +8,7 @@ import typer
 from spae_dask.cli.options.groups import WHERE
 
 if TYPE_CHECKING:
-    from spae_dask.cli.screen import Screen
+    from spae_dask.cli.console import Console
 
 
 CheckpointOption = Annotated[
@@ -46,13 +46,13 @@ class Checkpoint:
     checkpoint: CheckpointOption = None
     keep_checkpoint: KeepCheckpointOption = False
 
-    def end(self, screen: "Screen") -> None:
+    def end(self, console: "Console") -> None:
         """Remove what has served, unless it is to be kept."""
         from spae_dask.storage.checkpoints.checkpoint_removal import end_checkpoint
 
         if self.checkpoint is None:
             return
         if self.keep_checkpoint:
-            screen.note(f"kept               {self.checkpoint}")
+            console.note(f"kept               {self.checkpoint}")
         else:
             end_checkpoint(self.checkpoint)

@@ -11,7 +11,7 @@ from spae_dask.cli.options.groups import DATA
 
 if TYPE_CHECKING:
     from spae_dask.blocks import RowBlocks
-    from spae_dask.cli.screen import Screen
+    from spae_dask.cli.console import Console
     from spae_dask.estimators.sparse_encoder import SparseEncoder
 
 
@@ -113,7 +113,7 @@ class WhichData:
     raw: RawOption = False
 
     def open(
-        self, data: str, memory: str | None, screen: "Screen | None" = None, encoder: "SparseEncoder | None" = None
+        self, data: str, memory: str | None, console: "Console | None" = None, encoder: "SparseEncoder | None" = None
     ) -> "RowBlocks":
         """Open the matrix at a path or URL: metadata alone are read, and files that are held in memory within it.
 
@@ -135,9 +135,9 @@ class WhichData:
         }
         source = open_matrix(data, **which) if encoder is None else open_like(encoder, data, **which)
         asked, told = asked_of(source), mask_note(source)
-        if screen is not None and told is not None:
-            screen.note(f"columns   {told}")
-            screen.document |= {"mask": asked["mask"], "n_columns": asked["n_columns"]}
+        if console is not None and told is not None:
+            console.note(f"columns   {told}")
+            console.document |= {"mask": asked["mask"], "n_columns": asked["n_columns"]}
         return source
 
     @property

@@ -14,7 +14,7 @@ WHAT, DATA, WHERE, OUTPUT, SCREEN = (
     "Data",
     "Execution",
     "Output",
-    "Screen",
+    "Console",
 )
 
 

@@ -27,7 +27,7 @@ ENTRY_NBYTES = 16
 
 
 @dataclass(frozen=True, eq=False)
-class CountedRows:
+class ShiftedRows:
     """Rows ``X - 1 origin'`` (m, d), perhaps scaled, kept as ``rows - 1 rest'``.
 
     Attributes
@@ -75,7 +75,7 @@ class CountedRows:
         return product
 
 
-def counted_from(rows: sp.csr_array, origin: Floats, scale: Floats | None = None) -> CountedRows:
+def shifted_rows(rows: sp.csr_array, origin: Floats, scale: Floats | None = None) -> ShiftedRows:
     """Count CSR rows (m, d) in canonical form from ``origin`` and, if given, divide them by ``scale`` (d,).
 
     ``origin`` is ``(d,)``, or ``(2, d)`` in two floats.
@@ -93,7 +93,7 @@ def counted_from(rows: sp.csr_array, origin: Floats, scale: Floats | None = None
     if scale is not None:
         values.data /= scale[values.indices]
         rest = rest / scale
-    return CountedRows(values, rest)
+    return ShiftedRows(values, rest)
 
 
 def mean_of_stored_columns(rows: sp.csr_array) -> Floats:
@@ -115,8 +115,8 @@ def column_sums(rows: sp.csr_array) -> Floats:
     return np.bincount(rows.indices, weights=rows.data, minlength=rows.shape[1]).astype(np.float64, copy=False)
 
 
-def counted_nbytes(n_rows: int, n_stored: int, n_features: int) -> int:
-    """Most bytes :func:`counted_from` and the sums take: the entries, the origin, their difference; a few vectors."""
+def shifted_nbytes(n_rows: int, n_stored: int, n_features: int) -> int:
+    """Most bytes :func:`shifted_rows` and the sums take: the entries, the origin, their difference; a few vectors."""
     return 4 * ENTRY_NBYTES * n_stored + 24 * n_rows + 64 * n_features
 
 

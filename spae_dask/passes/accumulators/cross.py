@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from scipy.linalg.blas import dgemm, dger
 
 from spae_dask.maths.linalg.compiled import cross_of
-from spae_dask.maths.linalg.sparse_rows import STRIP, CountedRows, column_sums, counted_from, counted_nbytes
+from spae_dask.maths.linalg.sparse_rows import STRIP, ShiftedRows, column_sums, shifted_nbytes, shifted_rows
 from spae_dask.passes.accumulators.base import Floats, Rows, State, panel_rows_for
 from spae_dask.passes.accumulators.roundings import largest_error, lengthened, merged, no_chain, usual_error
 from spae_dask.passes.accumulators.shift import Point, deviations, in_two_floats
@@ -171,11 +171,11 @@ class CrossProducts:
         """The counted rows, the same by columns, the chosen ones among them twice, and a strip of a product."""
         r, d, k = self._shape
         dense = 2 * k * (n_rows + d) + 3 * min(r * d, max(STRIP, d)) + 4 * d
-        return counted_nbytes(n_rows, n_stored, d) + 48 * n_stored + 8 * dense
+        return shifted_nbytes(n_rows, n_stored, d) + 48 * n_stored + 8 * dense
 
     def update_sparse(self, state: State, rows: sp.csr_array, first_row: int) -> State:  # noqa: ARG002
         """Add the products of sparse rows."""
-        about = counted_from(rows, in_two_floats(self.mean), self._row_scale)
+        about = shifted_rows(rows, in_two_floats(self.mean), self._row_scale)
         state["cross"] = _crossed(about, self.columns, state["cross"])
         if self.Z is not None:
             state["directions"] += about.transposed_times(about.times(self._directions))
@@ -211,7 +211,7 @@ class CrossProducts:
         )
 
 
-def _crossed(about: CountedRows, columns: npt.NDArray[np.intp], cross: Floats) -> Floats:
+def _crossed(about: ShiftedRows, columns: npt.NDArray[np.intp], cross: Floats) -> Floats:
     """Add the products of chosen columns with all columns; zeros of both are passed over.
 
     ``(C - 1 c')'(Y - 1 y') = C'Y - c (Y'1)' - (C'1 - m c) y'`` for sparse C and Y.

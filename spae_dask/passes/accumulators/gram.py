@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from scipy.linalg.blas import dsyr2, dsyrk, ssyrk
 
 from spae_dask.maths.linalg.compiled import gram_of
-from spae_dask.maths.linalg.sparse_rows import STRIP, counted_from, counted_nbytes, mean_of_stored_columns
+from spae_dask.maths.linalg.sparse_rows import STRIP, mean_of_stored_columns, shifted_nbytes, shifted_rows
 from spae_dask.passes.accumulators.base import Floats, Rows, State, panel_rows_for
 from spae_dask.passes.accumulators.roundings import largest_error, lengthened, merged, no_chain, usual_error
 from spae_dask.passes.accumulators.shift import (
@@ -172,7 +172,7 @@ class Gram:
     def sparse_work_nbytes(self, n_rows: int, n_stored: int) -> int:
         """The counted rows and their transpose, and a strip of the product, sparse and dense."""
         d = self.n_features
-        return counted_nbytes(n_rows, n_stored, d) + 16 * n_stored + 24 * min(d * d, max(STRIP, d))
+        return shifted_nbytes(n_rows, n_stored, d) + 16 * n_stored + 24 * min(d * d, max(STRIP, d))
 
     def update_sparse(self, state: State, rows: sp.csr_array, first_row: int) -> State:  # noqa: ARG002
         """Add sparse rows; a first one counts from the mean of its mostly stored columns, and from 0 in all others."""
@@ -181,7 +181,7 @@ class Gram:
             return state
         if state["count"] == 0:
             state["shift"][...] = in_two_floats(mean_of_stored_columns(rows))
-        about = counted_from(rows, state["shift"])
+        about = shifted_rows(rows, state["shift"])
         if not gram_of(about.rows, state["gram"]):
             transposed, width = about.rows.T.tocsr(), max(1, STRIP // d)
             for start in range(0, d, width):

@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 import scipy.sparse as sp
 
-from spae_dask.maths.linalg.sparse_rows import counted_from, counted_nbytes
+from spae_dask.maths.linalg.sparse_rows import shifted_nbytes, shifted_rows
 from spae_dask.maths.linalg.triangular import add_rows, positive_diagonal, stack_triangles
 from spae_dask.passes.accumulators.base import Floats, Rows, State, panel_rows_for
 from spae_dask.passes.accumulators.shift import Point, deviations, in_two_floats
@@ -117,13 +117,13 @@ class Projection:
     def sparse_work_nbytes(self, n_rows: int, n_stored: int) -> int:
         """The counted rows, their projection twice, and two products."""
         d, s = self.Q.shape
-        return int(counted_nbytes(n_rows, n_stored, d) + 8 * (2 * n_rows * s + 2 * d * s))
+        return int(shifted_nbytes(n_rows, n_stored, d) + 8 * (2 * n_rows * s + 2 * d * s))
 
     def update_sparse(self, state: State, rows: sp.csr_array, first_row: int) -> State:  # noqa: ARG002
         """Add sparse rows."""
         if rows.shape[0] == 0:
             return state
-        about = counted_from(rows, in_two_floats(self.mean), self.scale)
+        about = shifted_rows(rows, in_two_floats(self.mean), self.scale)
         projected = about.times(self.Q)
         state["cross"] += about.transposed_times(projected)
         state["norms"] += about.squared_norms

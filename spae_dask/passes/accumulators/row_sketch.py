@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from scipy.linalg.blas import dgemm, dger
 
 from spae_dask.maths.linalg.sketch import gaussian_rows, group_bounds, grouped_rows, row_signs, sign_rows
-from spae_dask.maths.linalg.sparse_rows import CountedRows, counted_from, counted_nbytes, mean_of_stored_columns
+from spae_dask.maths.linalg.sparse_rows import ShiftedRows, mean_of_stored_columns, shifted_nbytes, shifted_rows
 from spae_dask.passes.accumulators.base import Floats, Rows, State, panel_rows_for
 from spae_dask.passes.accumulators.shift import (
     Point,
@@ -188,7 +188,7 @@ class RowSketch:
         part = n_rows * self.size + 5 * min(n_rows, self.panel_rows) * self.size + 2 * self.size * self.n_features
         groups = min(n_rows, self.panel_rows) // self.group + 2
         summed = groups * (self.n_features + 5 * self.size) + 2 * n_stored + 3 * n_rows
-        return counted_nbytes(n_rows, n_stored, self.n_features) + 8 * max(part, summed)
+        return shifted_nbytes(n_rows, n_stored, self.n_features) + 8 * max(part, summed)
 
     def update_sparse(self, state: State, rows: sp.csr_array, first_row: int) -> State:
         """Add the sketch of sparse rows; a first one counts from the mean of its mostly stored columns, else from 0."""
@@ -197,7 +197,7 @@ class RowSketch:
             return state
         if state["count"] == 0:
             state["shift"][...] = in_two_floats(mean_of_stored_columns(rows))
-        about = counted_from(rows, state["shift"])
+        about = shifted_rows(rows, state["shift"])
         if density_of(rows) * self.group > SUMMED_FROM:
             return self._update_by_groups(state, about, first_row)
         S, step = np.empty((m, self.size)), self.panel_rows
@@ -209,7 +209,7 @@ class RowSketch:
         state["count"] += m
         return state
 
-    def _update_by_groups(self, state: State, about: CountedRows, first_row: int) -> State:
+    def _update_by_groups(self, state: State, about: ShiftedRows, first_row: int) -> State:
         """Add the sketch of sparse rows whose signed sums of groups are dense."""
         m, g = about.rows.shape[0], self.group
         signs = np.ones(m) if g == 1 else row_signs(self.seed, self.stream, first_row, m)

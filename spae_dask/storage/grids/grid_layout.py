@@ -102,12 +102,12 @@ class GridLayout:
         for dim, size in zip(self.feature_dims, self.shape, strict=True):
             if dim not in array.dims:
                 raise InvalidInput(
-                    f"{told_array(array)} lacks the dimension {dim!r}: the encoder was fitted on cells of "
+                    f"{name_of(array)} lacks the dimension {dim!r}: the encoder was fitted on cells of "
                     f"{', '.join(self.feature_dims)}. Rename its dimensions, or give the same kind of data."
                 )
             if array.sizes[dim] != size:
                 raise InvalidInput(
-                    f"{told_array(array)} has {array.sizes[dim]} values of {dim}, and the encoder was fitted on {size}"
+                    f"{name_of(array)} has {array.sizes[dim]} values of {dim}, and the encoder was fitted on {size}"
                     ". Give data on the same grid."
                 )
         for name, coord in self.coords.coords.items():
@@ -133,17 +133,17 @@ def layout_of(array: xr.DataArray, sample_dim: str | Sequence[str] | None) -> Gr
     wanted = (time_dim(array),) if sample_dim is None else _as_tuple(sample_dim)
     for dim in wanted:
         if dim not in dims:
-            raise InvalidInput(f"sample_dim={dim!r} is no dimension of {told_array(array)}; it has {', '.join(dims)}.")
+            raise InvalidInput(f"sample_dim={dim!r} is no dimension of {name_of(array)}; it has {', '.join(dims)}.")
     if not wanted or len(set(wanted)) != len(wanted):
         raise InvalidInput(f"sample_dim={sample_dim!r} must name one dimension, or several different ones.")
     features = tuple(sorted(dim for dim in dims if dim not in wanted))
     if not features:
         raise InvalidInput(
-            f"all dimensions of {told_array(array)} are sample dimensions, so there are no cells to select. "
+            f"all dimensions of {name_of(array)} are sample dimensions, so there are no cells to select. "
             "Leave at least one dimension for them."
         )
     if 0 in array.shape:
-        raise InvalidInput(f"{told_array(array)} is empty: its sizes are {dict(array.sizes)}. Give data with entries.")
+        raise InvalidInput(f"{name_of(array)} is empty: its sizes are {dict(array.sizes)}. Give data with entries.")
     return GridLayout(
         name=None if array.name is None else str(array.name),
         dims=dims,
@@ -174,7 +174,7 @@ def checked_array(array: object) -> xr.DataArray:
             "columns with SparseEncoder."
         )
     if not all(isinstance(dim, str) for dim in array.dims) or len(set(array.dims)) != array.ndim:
-        raise InvalidInput(f"{told_array(array)} has dimensions {array.dims}; they must be texts, all different.")
+        raise InvalidInput(f"{name_of(array)} has dimensions {array.dims}; they must be texts, all different.")
     return array
 
 
@@ -192,7 +192,7 @@ def time_dim(array: xr.DataArray) -> str:
         return found[0]
     how = "none of its dimensions is known to be time" if not found else f"{' and '.join(found)} may both be time"
     raise InvalidInput(
-        f"{told_array(array)} has dimensions {', '.join(map(str, array.dims))}, and {how}. Say which one the "
+        f"{name_of(array)} has dimensions {', '.join(map(str, array.dims))}, and {how}. Say which one the "
         "samples are along: sample_dim=NAME (--sample-dim NAME)."
     )
 
@@ -242,7 +242,7 @@ def _is_text(coords: xr.Dataset, dim: str) -> bool:
     return dim in coords.coords and all(isinstance(value, str) for value in coords[dim].values)
 
 
-def told_array(array: xr.DataArray) -> str:
+def name_of(array: xr.DataArray) -> str:
     """Return the name of an array in messages."""
     return "the DataArray" if array.name is None else f"the DataArray {str(array.name)!r}"
 
@@ -262,7 +262,7 @@ def _refuse_other_places(array: xr.DataArray, coord: xr.DataArray) -> None:
         at = tuple(int(place) for place in np.argwhere(~same)[0])
         hint = " It is the same backwards." if np.array_equal(np.flip(given), expected) else ""
         raise InvalidInput(
-            f"{told_array(array)} is on another grid than the encoder: value {', '.join(map(str, at))} of {coord.name} "
+            f"{name_of(array)} is on another grid than the encoder: value {', '.join(map(str, at))} of {coord.name} "
             f"is {_label(given[at])}, not {_label(expected[at])}.{hint} Select, sort or interpolate the same places: "
             f"da.sel({coord.dims[0]}=...)."
         )

@@ -14,8 +14,8 @@ import xarray as xr
 
 from spae_dask.blocks import ArrayBlocks, RowBlocks, check_unmasked, uniform_bounds
 from spae_dask.errors import InvalidInput, SpaeError, StorageError
-from spae_dask.storage.grids.grid_layout import checked_array, layout_of, told_array
-from spae_dask.storage.sources.counted import ArrayChange
+from spae_dask.storage.grids.grid_layout import checked_array, layout_of, name_of
+from spae_dask.storage.sources.checked_store import ArrayChange
 from spae_dask.storage.sources.dask_blocks import DaskBlocks, change_within, refuse_unknown_chunks
 from spae_dask.storage.sources.sentinel import MissingValue, holding_nan, mark_missing
 
@@ -254,7 +254,7 @@ def rows_of(
         return GridRows(variable, sample_dims, feature_dims, cells, place_of(array))
     lazy = variable.transpose(*sample_dims, *feature_dims).data
     if not isinstance(lazy, da.Array):
-        raise InvalidInput(f"{told_array(array)} is made of {type(lazy).__name__}, not of numpy or dask arrays.")
+        raise InvalidInput(f"{name_of(array)} is made of {type(lazy).__name__}, not of numpy or dask arrays.")
     n_blocks, inner = lazy.numblocks, math.prod(lazy.shape[1 : len(sample_dims)])
     refuse_unknown_chunks(lazy)
     whole = lazy.rechunk(dict.fromkeys(range(1, lazy.ndim), -1))
@@ -288,7 +288,7 @@ def open_data_array(array: object) -> RowBlocks:
     if given.ndim != 2:
         dims = ", ".join(f"{dim}: {size}" for dim, size in given.sizes.items())
         raise InvalidInput(
-            f"{told_array(given)} has {given.ndim} dimension(s) ({dims}). Expected 2D array: rows are samples, columns "
+            f"{name_of(given)} has {given.ndim} dimension(s) ({dims}). Expected 2D array: rows are samples, columns "
             "are features. For a grid, say which dimension the samples are along: "
             "spae_dask.xarray.GridEncoder(...).fit(da, sample_dim='time')."
         )
@@ -310,5 +310,5 @@ def place_of(array: xr.DataArray) -> str:
     """Return the origin of an array, if it is known, and its name."""
     source = array.encoding.get("source")
     if source is None or in_memory(array.variable):
-        return told_array(array)
+        return name_of(array)
     return f"{source}/{array.name}" if array.name is not None else str(source)

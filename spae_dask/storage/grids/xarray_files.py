@@ -14,7 +14,7 @@ from spae_dask.errors import InvalidInput, MemoryBudgetExceeded, NotFound, Stora
 from spae_dask.plain_files import beside
 from spae_dask.storage.grids.grid_layout import layout_of
 from spae_dask.storage.grids.xarray_blocks import Cells, GridRows, rows_of
-from spae_dask.storage.sources.bands import READING_ONE, SHARES, block_bands, share_of
+from spae_dask.storage.sources.bounded_reader import READING_ONE, SHARES, block_bands, share_of
 
 ENGINES = {b"\x89HDF\r\n\x1a\n": "h5netcdf", b"CDF": "scipy"}
 """First bytes of the files that each of xarray's engines reads: netCDF 4, and 3."""

@@ -14,7 +14,7 @@ from dask.utils import format_bytes
 from spae_dask.blocks import RowBlocks, StoredEntries, in_canonical_form, largest_block_nbytes, total_nbytes
 from spae_dask.errors import InvalidInput, MemoryBudgetExceeded, StorageError
 from spae_dask.storage.ingesting.ingest_report import SparseIngestReport
-from spae_dask.storage.sources.counted import ZarrArray
+from spae_dask.storage.sources.checked_store import ZarrArray
 from spae_dask.storage.writing.chunking import CODECS, MAX_OBJECTS, choose_codec
 from spae_dask.storage.writing.outputs import publish_store
 

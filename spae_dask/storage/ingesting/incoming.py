@@ -21,11 +21,11 @@ from spae_dask.storage.held_files import NETCDF
 from spae_dask.storage.masks import ALL, refuse_mask
 from spae_dask.storage.open import open_matrix
 from spae_dask.storage.remote.url_secrets import refuse_secrets
-from spae_dask.storage.sources.bands import BAND, READING_ONE, block_bands, plan_zarr_bands, share_of
-from spae_dask.storage.sources.census import count_chunks
+from spae_dask.storage.sources.bounded_reader import BAND, READING_ONE, block_bands, plan_zarr_bands, share_of
 from spae_dask.storage.sources.declared import CODING, DIMENSIONS, RANGE
 from spae_dask.storage.sources.npy_blocks import NpyBlocks
 from spae_dask.storage.sources.sentinel import SentinelBlocks
+from spae_dask.storage.sources.stored_chunks import check_chunks
 from spae_dask.storage.sources.zarr_blocks import ZarrBlocks
 from spae_dask.storage.tables.csv_rows import SUFFIXES, open_csv
 
@@ -199,10 +199,10 @@ def _from_text(path: Path, columns: Sequence[str] | None, header: bool | None, b
 
 def _from_blocks(blocks: RowBlocks, budget: int) -> Incoming:
     n, d = blocks.shape
-    blocks, census, _ = count_chunks(blocks)
-    if census is not None and census.n_absent:
+    blocks, chunks, _ = check_chunks(blocks)
+    if chunks is not None and chunks.n_absent:
         warn(
-            f"{blocks.describe()}: {census.describe()}. They are written as such; if they were lost, restore them.",
+            f"{blocks.describe()}: {chunks.describe()}. They are written as such; if they were lost, restore them.",
             MissingChunksWarning,
         )
     stored = stored_entries(blocks)

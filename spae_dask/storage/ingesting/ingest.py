@@ -17,8 +17,8 @@ from spae_dask.storage.ingesting.csr_ingest import convert, ingest_csr
 from spae_dask.storage.ingesting.incoming import Incoming, open_incoming
 from spae_dask.storage.ingesting.ingest_report import IngestReport, SparseIngestReport
 from spae_dask.storage.readable import check_real
-from spae_dask.storage.sources.bands import SHARES, UNIT, regroup, share_of
-from spae_dask.storage.sources.census import take_census
+from spae_dask.storage.sources.bounded_reader import SHARES, UNIT, regroup, share_of
+from spae_dask.storage.sources.stored_chunks import count_stored
 from spae_dask.storage.writing.chunking import CHUNK_NBYTES, CODECS, MAX_OBJECTS, Layout, choose_codec, choose_layout
 from spae_dask.storage.writing.output_paths import refuse_same
 from spae_dask.storage.writing.outputs import Output, check_destination, publish_store
@@ -262,9 +262,9 @@ def _checksum(rows: Rows) -> int:
 
 
 def _check_complete(output: Output, path: str) -> None:
-    census = take_census(zarr.open_array(output.store, mode="r"))
-    if census is not None and census.n_missing:
+    chunks = count_stored(zarr.open_array(output.store, mode="r"))
+    if chunks is not None and chunks.n_missing:
         raise StorageError(
-            f"{path}: {census.describe()} after writing. Nothing was left under that name. Check the disk and run "
+            f"{path}: {chunks.describe()} after writing. Nothing was left under that name. Check the disk and run "
             "again."
         )

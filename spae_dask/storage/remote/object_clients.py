@@ -30,7 +30,7 @@ REFRESH = timedelta(minutes=5)
 DEFAULT_REGION = "us-east-1"
 
 
-def settled(address: Address) -> Address:
+def resolved(address: Address) -> Address:
     """The address with what this process's environment and profile files say of endpoint, region and signing.
 
     Raises
@@ -56,7 +56,7 @@ def connect(address: Address, *, read_only: bool, repeats: bool = False) -> Stor
     Parameters
     ----------
     address : Address
-        As `settled` makes it.
+        As `resolved` makes it.
     read_only : bool
         True to refuse writing.
     repeats : bool
@@ -68,7 +68,7 @@ def connect(address: Address, *, read_only: bool, repeats: bool = False) -> Stor
     InvalidInput
         If the library for the scheme is not installed.
     StorageError
-        If credentials were there when the address was settled, and are not here.
+        If credentials were there when the address was resolved, and are not here.
     """
     if address.scheme in ("http", "https"):
         return _connect_http(address)

@@ -18,7 +18,7 @@ from spae_dask import retry
 from spae_dask.errors import SpaeError
 from spae_dask.storage.remote.address import Address
 from spae_dask.storage.remote.faults import Kind, fault_of
-from spae_dask.storage.remote.object_clients import connect, settled
+from spae_dask.storage.remote.object_clients import connect, resolved
 from spae_dask.storage.remote.object_requests import names_below, objects_below, upload
 from spae_dask.storage.remote.stored_file import StoredFile
 
@@ -236,7 +236,7 @@ def open_remote(address: Address, *, read_only: bool = True) -> RemoteStore:
     InvalidInput
         If a library is missing, or the environment or a profile is wrong.
     """
-    return RemoteStore(settled(address), read_only=read_only)
+    return RemoteStore(resolved(address), read_only=read_only)
 
 
 def reach(store: RemoteStore) -> None:

@@ -16,7 +16,7 @@ from spae_dask.errors import InvalidInput
 from spae_dask.storage.bounded import bounded
 from spae_dask.storage.checks import refuse_code
 from spae_dask.storage.readable import MAX_LENGTH, MAX_SPARSE_ROWS
-from spae_dask.storage.sources.counted import ArrayChange, store_of
+from spae_dask.storage.sources.checked_store import ArrayChange, store_of
 from spae_dask.storage.sources.runs import StoredArray, n_at_once, place, read_run
 from spae_dask.storage.sources.zarr_blocks import MAX_BLOCK_NBYTES, TARGET_BLOCK_NBYTES, names_of
 

@@ -16,7 +16,7 @@ from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
 
 from spae_dask.blocks import Block, StoredEntries, as_csr, check_unmasked, largest_block_nbytes
 from spae_dask.errors import InvalidInput
-from spae_dask.storage.sources.counted import ArrayChange
+from spae_dask.storage.sources.checked_store import ArrayChange
 
 INNER = ("array", "_array")
 """Attributes in which xarray's lazy arrays keep the array they wrap."""

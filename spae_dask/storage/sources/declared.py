@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from spae_dask.errors import InvalidInput
+from spae_dask.storage.sources.checked_store import ZarrArray
 from spae_dask.storage.sources.conversion import Conversion
-from spae_dask.storage.sources.counted import ZarrArray
 from spae_dask.storage.writing.json_values import to_json
 
 MISSING = ("_FillValue", "missing_value")

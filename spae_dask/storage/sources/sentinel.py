@@ -18,8 +18,8 @@ from spae_dask.blocks import (
     remember,
 )
 from spae_dask.errors import InvalidInput
+from spae_dask.storage.sources.checked_store import ArrayChange, ReadsZarr
 from spae_dask.storage.sources.conversion import Conversion
-from spae_dask.storage.sources.counted import ArrayChange, ReadsZarr
 from spae_dask.storage.sources.dask_blocks import DaskBlocks
 
 MissingValue: TypeAlias = float | Sequence[float] | None

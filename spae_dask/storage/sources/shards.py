@@ -18,7 +18,7 @@ from zarr.core.common import concurrent_map
 from zarr.core.config import config
 from zarr.core.sync import sync
 
-from spae_dask.storage.sources.counted import ZarrArray, grid_of, key_of, prefix_of, store_of
+from spae_dask.storage.sources.checked_store import ZarrArray, grid_of, key_of, prefix_of, store_of
 
 ENTRY_NBYTES, CHECKSUM_NBYTES = 16, 4
 
@@ -26,7 +26,7 @@ NOT_STORED = 2**64 - 1
 
 
 @dataclass(frozen=True)
-class InnerCensus:
+class InnerChunkCount:
     """Inner chunks within the shards that are stored.
 
     Attributes
@@ -42,7 +42,7 @@ class InnerCensus:
     first_missing: tuple[str, ...]
 
 
-def inner_census(array: ZarrArray, stored: npt.NDArray[np.int64], n_named: int) -> InnerCensus | None:
+def count_inner_chunks(array: ZarrArray, stored: npt.NDArray[np.int64], n_named: int) -> InnerChunkCount | None:
     """Count the inner chunks of an array's stored shards by one small read of each shard.
 
     Parameters
@@ -56,7 +56,7 @@ def inner_census(array: ZarrArray, stored: npt.NDArray[np.int64], n_named: int) 
 
     Returns
     -------
-    InnerCensus or None
+    InnerChunkCount or None
         None if the array has no shards, or their index is encoded in an unusual way.
     """
     index = _index_of(array)
@@ -91,7 +91,7 @@ def _index_of(array: ZarrArray) -> _Index | None:
     return _Index(grid, SuffixByteRequest(nbytes) if at_end else RangeByteRequest(0, nbytes))
 
 
-async def _counted(array: ZarrArray, index: _Index, stored: npt.NDArray[np.int64], n_named: int) -> InnerCensus:
+async def _counted(array: ZarrArray, index: _Index, stored: npt.NDArray[np.int64], n_named: int) -> InnerChunkCount:
     store, prefix, grid = store_of(array), prefix_of(array.path), grid_of(array)
 
     async def one(number: int) -> tuple[int, int, list[str]]:
@@ -117,4 +117,4 @@ async def _counted(array: ZarrArray, index: _Index, stored: npt.NDArray[np.int64
     limit = int(config.get("async.concurrency") or 1)
     counts = await concurrent_map([(number,) for number in stored.tolist()], one, limit=limit)
     names = [name for _, _, named in counts for name in named]
-    return InnerCensus(sum(c[0] for c in counts), sum(c[1] for c in counts), tuple(names[:n_named]))
+    return InnerChunkCount(sum(c[0] for c in counts), sum(c[1] for c in counts), tuple(names[:n_named]))

@@ -26,7 +26,7 @@ from zarr.storage import LocalStore, ZipStore
 
 from spae_dask.storage.remote.remote_store import RemoteStore
 from spae_dask.storage.remote.stored_file import StoredFile
-from spae_dask.storage.sources.counted import (
+from spae_dask.storage.sources.checked_store import (
     METADATA_KEYS,
     ZarrArray,
     coordinates_of,

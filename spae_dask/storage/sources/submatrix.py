@@ -19,7 +19,7 @@ from spae_dask.blocks import (
     remember,
     stored_entries,
 )
-from spae_dask.storage.sources.counted import ArrayChange, ReadsZarr
+from spae_dask.storage.sources.checked_store import ArrayChange, ReadsZarr
 from spae_dask.storage.sources.dask_blocks import DaskBlocks
 
 DECLARED = ("decoded", "decoding", "passed_over", "valid_range", "missing_value")

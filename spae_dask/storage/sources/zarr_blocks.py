@@ -16,7 +16,14 @@ from spae_dask.blocks import RowBlocks, uniform_bounds
 from spae_dask.errors import StorageError, TransientStorageError
 from spae_dask.storage.checks import refuse_odd_chunks
 from spae_dask.storage.remote.faults import read_failed
-from spae_dask.storage.sources.counted import ArrayChange, ZarrArray, grid_of, place_of, refuse_unseen, store_of
+from spae_dask.storage.sources.checked_store import (
+    ArrayChange,
+    ZarrArray,
+    grid_of,
+    place_of,
+    refuse_invisible,
+    store_of,
+)
 from spae_dask.storage.sources.declared import declared_range
 from spae_dask.storage.sources.zarr_columns import ZarrColumns
 
@@ -143,7 +150,7 @@ class ZarrBlocks:
         try:
             refuse_odd_chunks(self.array, store_of(self.array), self.keys_of(start, stop))
             rows = np.asarray(self.array[start:stop])
-            refuse_unseen(self.array)
+            refuse_invisible(self.array)
             return rows
         except (MemoryError, StorageError):  # the latter says already what to do
             raise

@@ -11,7 +11,7 @@ import zarr
 from spae_dask.blocks import uniform_bounds
 from spae_dask.errors import StorageError
 from spae_dask.storage.checks import refuse_odd_chunks
-from spae_dask.storage.sources.counted import refuse_unseen, store_of
+from spae_dask.storage.sources.checked_store import refuse_invisible, store_of
 
 if TYPE_CHECKING:
     from spae_dask.storage.sources.zarr_blocks import ZarrBlocks
@@ -96,7 +96,7 @@ class ZarrColumns:
                 self.blocks.array, store_of(self.blocks.array), self.blocks.keys_of(start, stop, self.columns)
             )
             rows = np.asarray(self.blocks.array.oindex[start:stop, self.columns])
-            refuse_unseen(self.blocks.array)
+            refuse_invisible(self.blocks.array)
             return rows
         except (MemoryError, StorageError):  # the latter says already what to do
             raise

@@ -217,7 +217,7 @@ def open_table(
     files = table_files(path)
     kind = "Arrow" if files[0].lower().endswith(ARROW) else "Parquet"
     reader = READERS[kind]
-    schema = _told_by(files[0], kind, reader.schema_of, files[0])
+    schema = _answer_of(files[0], kind, reader.schema_of, files[0])
     labels = row_labels(schema)
     if columns is None:
         names = [name for name in schema.names if name not in labels]
@@ -233,7 +233,7 @@ def open_table(
         )
         chosen = [schema.names[place] for place in places]
     numbers_of(schema, chosen, path)  # under the table's own name
-    parts: list[FileParts] = [_told_by(file, kind, reader.survey, file, chosen) for file in files]
+    parts: list[FileParts] = [_answer_of(file, kind, reader.survey, file, chosen) for file in files]
     types = {dtype for part in parts for dtype in part.types.values()}
     dtype = common_type(types, nulls=any(part.nulls for part in parts)) if types else np.dtype(np.float64)
     pieces = tuple(cut(parts, max(1, len(chosen)) * dtype.itemsize, target_nbytes, most_nbytes))
@@ -258,7 +258,7 @@ def _refuse_folder_keys(columns: Sequence[str], files: Sequence[str], names: Seq
             )
 
 
-def _told_by(file: str, kind: str, ask: Any, *given: Any) -> Any:
+def _answer_of(file: str, kind: str, ask: Any, *given: Any) -> Any:
     """Call a function on a file, and turn the library's errors into errors of this package."""
     try:
         return ask(*given)

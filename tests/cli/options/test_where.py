@@ -3,7 +3,7 @@
 import pytest
 import typer
 
-from spae_dask.cli.options.where import check_cluster
+from spae_dask.cli.options.target import check_cluster
 from spae_dask.clusters.values import is_address
 
 ADDRESSES = ["tcp://10.0.0.5:8786", "tls://node1.example.org:1", "tcp://[::1]:65535"]

@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from spae_dask.maths.linalg.sparse_rows import CountedRows, column_sums, counted_from, mean_of_stored_columns
+from spae_dask.maths.linalg.sparse_rows import ShiftedRows, column_sums, mean_of_stored_columns, shifted_rows
 from tests.generated import csr_matrices
 
 EPS = np.finfo(np.float64).eps
 
 
-def dense(counted: CountedRows) -> NDArray[np.float64]:
+def dense(counted: ShiftedRows) -> NDArray[np.float64]:
     return counted.rows.toarray() - counted.rest
 
 
@@ -25,7 +25,7 @@ def test_every_view_is_that_of_the_dense_difference(X: Any, scaled: bool, seed: 
     d = X.shape[1]
     origin, scale = rng.standard_normal(d) * rng.integers(0, 2, d), rng.uniform(0.5, 2, d) if scaled else None
     expected = (X.toarray().astype(np.float64) - origin) / (1.0 if scale is None else scale)
-    counted = counted_from(X, origin, scale)
+    counted = shifted_rows(X, origin, scale)
     Q, Y, chosen = rng.standard_normal((d, 2)), rng.standard_normal((X.shape[0], 3)), np.arange(d)[::-2]
     size = 1 + np.abs(expected).max()
     for found, wanted in (
@@ -42,7 +42,7 @@ def test_every_view_is_that_of_the_dense_difference(X: Any, scaled: bool, seed: 
 @given(X=csr_matrices(), seed=st.integers(0, 99))
 def test_a_third_more_entries_at_most_and_nothing_is_left_for_columns_that_are_mostly_stored(X: Any, seed: int) -> None:
     origin = np.random.default_rng(seed).standard_normal(X.shape[1])
-    counted = counted_from(X, origin)
+    counted = shifted_rows(X, origin)
     assert 3 * counted.rows.nnz <= 4 * X.nnz
     mostly = np.count_nonzero(X.toarray(), axis=0) > 0.75 * X.shape[0]
     np.testing.assert_array_equal(counted.rest, np.where(mostly, 0.0, origin))
@@ -56,7 +56,7 @@ def test_squared_norms_never_cancel_whatever_the_column_and_the_point(seed: int,
     for j, share in enumerate((0.1, 0.75, 0.8, 1.0)):
         at = rng.permutation(n)[: round(share * n)]
         X[at, j] = level + rng.standard_normal(at.size)
-    found = counted_from(sp.csr_array(X), np.full(4, c)).squared_norms
+    found = shifted_rows(sp.csr_array(X), np.full(4, c)).squared_norms
     exact = np.sum((X.astype(np.longdouble) - c) ** 2, axis=0).astype(np.float64)
     np.testing.assert_allclose(found, exact, rtol=20 * n * EPS)
 
@@ -65,7 +65,7 @@ def test_a_full_column_about_its_mean_keeps_the_digits_that_algebra_would_lose()
     rng = np.random.default_rng(0)
     X = np.zeros((400, 3))
     X[:, 1] = 1e8 + rng.standard_normal(400)
-    counted = counted_from(sp.csr_array(X), X.mean(axis=0))
+    counted = shifted_rows(sp.csr_array(X), X.mean(axis=0))
     exact = float(np.sum((X[:, 1].astype(np.longdouble) - X[:, 1].mean()) ** 2))
     assert counted.squared_norms[1] == pytest.approx(exact, rel=1e-13)
     assert abs(np.sum(X[:, 1] ** 2) - 400 * X[:, 1].mean() ** 2 - exact) > 1e-3 * exact
@@ -85,6 +85,6 @@ def test_sums_of_no_entries_are_floats() -> None:
 def test_neither_the_rows_nor_their_indices_are_written_to() -> None:
     X = sp.csr_array(np.diag([1.0, 2.0, 3.0]) + 5 * np.eye(3, k=1))
     kept = X.copy()
-    counted_from(X, np.ones(3), np.full(3, 2.0)).rows.data[:] = 0
+    shifted_rows(X, np.ones(3), np.full(3, 2.0)).rows.data[:] = 0
     np.testing.assert_array_equal(X.toarray(), kept.toarray())
     np.testing.assert_array_equal(X.indices, kept.indices)

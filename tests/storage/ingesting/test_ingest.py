@@ -27,7 +27,7 @@ from spae_dask.errors import (
 )
 from spae_dask.storage.ingesting import ingest as ingesting
 from spae_dask.storage.ingesting.ingest import ingest
-from spae_dask.storage.sources.bands import regroup
+from spae_dask.storage.sources.bounded_reader import regroup
 from spae_dask.storage.tables import csv_rows
 from spae_dask.storage.tables.csv_rows import open_csv
 from spae_dask.storage.writing import chunking

@@ -138,10 +138,10 @@ def test_what_is_missing_is_told_apart(bucket: str) -> None:
 def test_a_chunk_that_is_lost_is_counted(bucket: str) -> None:
     put_array(f"{bucket}/x.zarr", X)
     zarr.core.sync.sync(open_remote(parse_address(f"{bucket}/x.zarr"), read_only=False).delete("c/1/0"))
-    from spae_dask.storage.sources.census import count_chunks
+    from spae_dask.storage.sources.stored_chunks import check_chunks
 
-    census = count_chunks(open_matrix(f"{bucket}/x.zarr"))[1]
-    assert (census.n_missing, census.first_missing) == (1, ("c/1/0",))
+    chunks = check_chunks(open_matrix(f"{bucket}/x.zarr"))[1]
+    assert (chunks.n_missing, chunks.first_missing) == (1, ("c/1/0",))
 
 
 def test_requests_are_signed_unless_there_are_no_keys_or_none_are_wanted(

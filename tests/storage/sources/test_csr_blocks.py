@@ -17,8 +17,8 @@ from spae_dask.blocks import RowBlocks, largest_block_nbytes, total_nbytes
 from spae_dask.errors import InvalidInput, NotFound, StorageError
 from spae_dask.storage.artifacts.fingerprint import fingerprint
 from spae_dask.storage.open import open_matrix
-from spae_dask.storage.sources.census import count_chunks
 from spae_dask.storage.sources.csr_blocks import CHUNKS_PER_BLOCK, CsrBlocks, open_csr
+from spae_dask.storage.sources.stored_chunks import check_chunks
 from tests.storage.anndata_stores import anndata_store, csr_store, sparse_counts, write_csr
 
 NAMES = [f"gene-{j}" for j in range(12)]
@@ -267,14 +267,14 @@ def test_a_sparse_member_of_a_plain_group_is_opened_by_name(tmp_path: Path) -> N
 def test_missing_chunks_of_all_three_arrays_are_counted_and_named(tmp_path: Path) -> None:
     csr_store(tmp_path / "x", X0)
     source = open_matrix(tmp_path / "x")
-    complete = count_chunks(source)[1]
+    complete = check_chunks(source)[1]
     assert complete is not None
     assert complete.n_missing == 0
     assert complete.n_expected == 2 * -(-X0.nnz // 37) + 5
     (tmp_path / "x" / "data" / "c" / "1").unlink()
-    census = count_chunks(source)[1]
-    assert census is not None
-    assert (census.n_missing, census.first_missing) == (1, ("data/c/1",))
+    chunks = check_chunks(source)[1]
+    assert chunks is not None
+    assert (chunks.n_missing, chunks.first_missing) == (1, ("data/c/1",))
 
 
 def test_the_fingerprint_knows_the_content(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from spae_dask import SparseEncoder
 from spae_dask.errors import MissingChunksWarning
 from spae_dask.estimators.checking import check
 from spae_dask.storage.open import open_matrix
-from spae_dask.storage.sources.census import count_chunks
+from spae_dask.storage.sources.stored_chunks import check_chunks
 
 
 @settings(max_examples=40, deadline=None)
@@ -42,7 +42,7 @@ def test_as_many_are_missing_as_hold_nothing_but_the_fill_value(tmp_path_factory
         else:
             empty.add((i // shard[0], j // shard[1], i, j))
     array[:] = X
-    found = count_chunks(open_matrix(str(path))).census
+    found = check_chunks(open_matrix(str(path))).chunks
     stored = {(int(p.parent.name), int(p.name)) for p in (path / "c").rglob("*") if p.is_file()} if X.any() else set()
     assert found.n_missing == found.n_expected - len(stored)
     assert found.inner.n_missing == sum((a, b) in stored for a, b, *_ in empty)
@@ -81,11 +81,11 @@ def test_an_index_that_is_encoded_unusually_is_not_read(tmp_path):
         array[:] = 1.0
     except (ValueError, NotImplementedError) as error:
         pytest.skip(f"this zarr writes none: {error}")
-    assert count_chunks(open_matrix(str(tmp_path / "y.zarr"))).census.inner is None
+    assert check_chunks(open_matrix(str(tmp_path / "y.zarr"))).chunks.inner is None
 
 
 def test_many_shards_are_looked_into_only_on_request(tmp_path, monkeypatch):
     sharded(tmp_path / "x.zarr")
-    monkeypatch.setattr("spae_dask.storage.sources.census.FEW_SHARDS", 1)
+    monkeypatch.setattr("spae_dask.storage.sources.stored_chunks.FEW_SHARDS", 1)
     assert check(str(tmp_path / "x.zarr")).missing_inner_chunks is None
     assert check(str(tmp_path / "x.zarr"), deep=True).missing_inner_chunks == 2

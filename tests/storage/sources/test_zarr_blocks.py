@@ -163,7 +163,7 @@ DAMAGES = [
 ]
 
 
-# zarr-python reads an emptied shard as one that is not stored: the census is told
+# zarr-python reads an emptied shard as one that is not stored: the count of chunks says so
 HOW = {
     damage.name: ("overwritten", "cut short", "emptied")[: 2 if "shards" in damage.options else 3] for damage in DAMAGES
 }

@@ -11,7 +11,7 @@ from spae_dask.clusters.addresses import is_address
 
 if TYPE_CHECKING:
     from spae_dask.cli.performance import PerformanceReport
-    from spae_dask.cli.place import Place
+    from spae_dask.cli.target import Target
 
 
 def check_cluster(given: str | None) -> str | None:
@@ -90,15 +90,15 @@ PerformanceOption = Annotated[
 
 
 @dataclass(frozen=True)
-class Where:
+class TargetOptions:
     """Cluster of a verb, and the certificates for it."""
 
     cluster: ClusterOption = None
     tls_dir: TlsDirOption = None
 
-    def place(self, memory: str | None, performance: "PerformanceReport | None" = None) -> "Place":
+    def place(self, memory: str | None, performance: "PerformanceReport | None" = None) -> "Target":
         """The same with so much memory, and with dask's page about it."""
         from spae_dask.cli.performance import NO_REPORT
-        from spae_dask.cli.place import Place
+        from spae_dask.cli.target import Target
 
-        return Place(self.cluster, memory, self.tls_dir, performance or NO_REPORT)
+        return Target(self.cluster, memory, self.tls_dir, performance or NO_REPORT)

@@ -21,8 +21,8 @@ from spae_dask.blocks import RowBlocks
 from spae_dask.cli.main import main
 from spae_dask.errors import MissingChunksWarning, StorageError
 from spae_dask.storage.open import open_matrix
-from spae_dask.storage.sources.census import count_chunks
 from spae_dask.storage.sources.sentinel import with_missing
+from spae_dask.storage.sources.stored_chunks import check_chunks
 from spae_dask.storage.sources.submatrix import Submatrix
 from tests.dask_processes import DaskProcesses
 
@@ -72,9 +72,9 @@ def test_a_chunk_lost_after_the_count_is_named_and_nothing_is_read_in_its_place(
 ) -> None:
     options, key = PLACES[layout]
     stored_at(tmp_path / "x.zarr", name=place or None, **options)
-    source, census, _ = count_chunks(open_matrix(str(tmp_path / "x.zarr" / place)))
-    assert census is not None
-    assert census.n_missing == 0
+    source, chunks, _ = check_chunks(open_matrix(str(tmp_path / "x.zarr" / place)))
+    assert chunks is not None
+    assert chunks.n_missing == 0
     sent = pickle.loads(pickle.dumps(source))  # as it comes to a worker
     np.testing.assert_array_equal(read_all(sent), X)
     (tmp_path / "x.zarr" / place / key).unlink()
@@ -85,7 +85,7 @@ def test_a_chunk_lost_after_the_count_is_named_and_nothing_is_read_in_its_place(
 
 def test_a_shard_that_was_emptied_after_the_count_is_refused(tmp_path: Path) -> None:
     stored_at(tmp_path / "x.zarr", chunks=(5, 3), shards=(10, 6))
-    source, *_ = count_chunks(open_matrix(str(tmp_path / "x.zarr")))
+    source, *_ = check_chunks(open_matrix(str(tmp_path / "x.zarr")))
     (tmp_path / "x.zarr" / "c" / "2" / "0").write_bytes(b"")
     with pytest.raises(StorageError, match="it is not there, or empty"):
         source.read(0)
@@ -94,7 +94,7 @@ def test_a_shard_that_was_emptied_after_the_count_is_refused(tmp_path: Path) -> 
 @pytest.mark.parametrize("name", ["data", "indices", "indptr"])
 def test_each_array_of_a_csr_matrix_is_counted(name: str, tmp_path: Path) -> None:
     as_csr(tmp_path / "x.zarr")
-    source, *_ = count_chunks(open_matrix(str(tmp_path / "x.zarr")))
+    source, *_ = check_chunks(open_matrix(str(tmp_path / "x.zarr")))
     np.testing.assert_array_equal(read_all(source), X)
     (tmp_path / "x.zarr" / name / "c" / "1").unlink()
     with pytest.raises(StorageError, match=rf"chunk 'c/1' of \S+x.zarr/{name} was stored"):
@@ -108,10 +108,10 @@ def test_chunks_that_were_not_stored_when_they_were_counted_still_read_as_the_fi
     for row, column in zip(*np.nonzero(rng.random((10, 5)) < 0.3), strict=True):
         expected[10 * row : 10 * row + 10, 3 * column : 3 * column + 3] = rng.random((10, 3))
     array[:] = expected
-    source, census, _ = count_chunks(open_matrix(str(tmp_path / "x.zarr")))
+    source, chunks, _ = check_chunks(open_matrix(str(tmp_path / "x.zarr")))
     stored = sorted((tmp_path / "x.zarr" / "c").rglob("*/*"))
-    assert census is not None
-    assert census.n_missing == 50 - len(stored)
+    assert chunks is not None
+    assert chunks.n_missing == 50 - len(stored)
     np.testing.assert_array_equal(read_all(source), expected)
     for chunk in stored:  # each that was stored is missed, and none that was not
         content = chunk.read_bytes()
@@ -123,22 +123,22 @@ def test_chunks_that_were_not_stored_when_they_were_counted_still_read_as_the_fi
 
 def test_a_count_of_a_million_chunks_is_small_and_of_a_full_array_nothing(tmp_path: Path) -> None:
     array = stored_at(tmp_path / "x.zarr")
-    full, *_ = count_chunks(open_matrix(array))
+    full, *_ = check_chunks(open_matrix(array))
     assert len(pickle.dumps(full)) < len(pickle.dumps(open_matrix(array))) + 300
 
-    from spae_dask.storage.sources.counted import with_counted
+    from spae_dask.storage.sources.checked_store import with_checked_store
 
     huge = zarr.create_array({}, shape=(10**6, 10), chunks=(1, 10), dtype="f4")
     half = np.arange(1, 10**6, 2)
-    assert len(pickle.dumps(with_counted(huge, half))) < len(pickle.dumps(huge)) + 10**6 // 8 + 300
+    assert len(pickle.dumps(with_checked_store(huge, half))) < len(pickle.dumps(huge)) + 10**6 // 8 + 300
 
 
 def test_columns_and_markers_and_rows_of_a_counted_array_are_counted_too(tmp_path: Path) -> None:
     stored_at(tmp_path / "x.zarr")
     whole = open_matrix(str(tmp_path / "x.zarr"))
-    marked, census, _ = count_chunks(with_missing(whole, 3.0))
-    some, *_ = count_chunks(Submatrix(whole, kept_rows=np.array([25, 26])))
-    assert census is not None
+    marked, chunks, _ = check_chunks(with_missing(whole, 3.0))
+    some, *_ = check_chunks(Submatrix(whole, kept_rows=np.array([25, 26])))
+    assert chunks is not None
     assert np.isnan(with_missing(whole, X[0, 0]).read(0)[0, 0])
     of_columns = marked.of_columns(np.array([4]))  # type: ignore[attr-defined]
     elsewhere = marked.of_columns(np.array([1]))  # type: ignore[attr-defined]
@@ -151,7 +151,7 @@ def test_columns_and_markers_and_rows_of_a_counted_array_are_counted_too(tmp_pat
 
 def test_an_array_that_went_away_whole_is_said_to_have_gone(tmp_path: Path) -> None:
     stored_at(tmp_path / "x.zarr")
-    source, *_ = count_chunks(open_matrix(str(tmp_path / "x.zarr")))
+    source, *_ = check_chunks(open_matrix(str(tmp_path / "x.zarr")))
     shutil.move(tmp_path / "x.zarr", tmp_path / "elsewhere")
     with pytest.raises(StorageError, match=r"x.zarr is not there for a process of \S+\. Give data at a path"):
         source.read(0)
@@ -170,8 +170,8 @@ BENEATH: dict[str, Callable[[str], Any]] = {
 def test_arrays_beneath_graphs_and_variables_of_somebody_else_are_counted(kind: str, tmp_path: Path) -> None:
     as_dataset(tmp_path / "x.zarr")
     given = open_matrix(BENEATH[kind](str(tmp_path / "x.zarr")))
-    source, census, _ = count_chunks(given)
-    assert census is None  # what is computed from them is not told
+    source, chunks, _ = check_chunks(given)
+    assert chunks is None  # what is computed from them is not told
     np.testing.assert_allclose(read_all(source), X)
     assert source.describe() == given.describe()
     (tmp_path / "x.zarr" / "v" / "2.1").unlink()
@@ -188,14 +188,14 @@ def test_a_store_beneath_a_graph_that_refuses_to_be_listed_is_read_without_a_cou
         raise PermissionError("no listing")
 
     monkeypatch.setattr("os.scandir", refused)
-    source, *_ = count_chunks(open_matrix(da.from_array(array, chunks=(10, 6))))
+    source, *_ = check_chunks(open_matrix(da.from_array(array, chunks=(10, 6))))
     np.testing.assert_array_equal(read_all(source), X)
     with pytest.raises(PermissionError):
-        count_chunks(open_matrix(array))
+        check_chunks(open_matrix(array))
 
 
 def test_an_array_of_this_process_stays_one(tmp_path: Path) -> None:
-    source, *_ = count_chunks(open_matrix(zarr.create_array({}, data=X, chunks=(10, 3))))
+    source, *_ = check_chunks(open_matrix(zarr.create_array({}, data=X, chunks=(10, 3))))
     assert source.in_process
 
 

@@ -17,8 +17,8 @@ from dask.utils import format_bytes
 from spae_dask.blocks import RowBlocks
 from spae_dask.errors import InvalidInput, MemoryBudgetExceeded, StorageError
 from spae_dask.storage.checks import refuse_odd_chunks
+from spae_dask.storage.sources.checked_store import refuse_invisible, store_of
 from spae_dask.storage.sources.conversion import Conversion
-from spae_dask.storage.sources.counted import refuse_unseen, store_of
 from spae_dask.storage.sources.zarr_blocks import ZarrBlocks
 
 SHARES = 16
@@ -82,7 +82,7 @@ class ZarrBands:
         try:
             refuse_odd_chunks(self.blocks.array, store_of(self.blocks.array), self.blocks.keys_of(start, stop))
             rows = np.asarray(self.blocks.array[start:stop])
-            refuse_unseen(self.blocks.array)
+            refuse_invisible(self.blocks.array)
             return rows if self.conversion is None else self.conversion.values(rows)
         except StorageError:  # says already what to do
             raise

@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Mapping
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console as RichConsole
 from rich.text import Text
 
 from spae_dask.cli.exits import BROKEN_PIPE, class_name, exit_code, explain, in_options
@@ -19,7 +19,7 @@ from spae_dask.errors import StorageError
 from spae_dask.storage.remote.url_secrets import without_secrets
 
 
-class Screen:
+class Console:
     """Standard output and standard error of one command.
 
     Parameters
@@ -53,7 +53,7 @@ class Screen:
         self.document: dict[str, Any] = {}
         self.warnings: list[str] = []
         self.left = False
-        self._err = Console(file=sys.stderr, stderr=True)
+        self._err = RichConsole(file=sys.stderr, stderr=True)
         on_terminal = sys.stderr.isatty() and not self._err.is_dumb_terminal
         self._json = JsonLog(sys.stderr, lambda: str(self.document.get("command", ""))) if log_json else None
         self._display: Display

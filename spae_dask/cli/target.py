@@ -11,9 +11,9 @@ import distributed  # noqa: F401 - sets up handlers of its own when imported, wh
 from dask.system import CPU_COUNT
 
 from spae_dask.blocks import RowBlocks, total_nbytes
+from spae_dask.cli.console import Console
 from spae_dask.cli.performance import NO_REPORT, PerformanceReport
 from spae_dask.cli.planned_memory import Planner, is_planned, sized, unknown
-from spae_dask.cli.screen import Screen
 from spae_dask.clusters.connect import connect, described
 from spae_dask.clusters.kubernetes_spec import KubernetesSpec
 from spae_dask.clusters.running import dashboard_link
@@ -36,26 +36,26 @@ LEVELS = (logging.CRITICAL, logging.INFO, logging.DEBUG)
 
 
 class _ScreenHandler(logging.Handler):
-    """Writes records to the screen, so that they do not cut through a progress bar."""
+    """Writes records to the console, so that they do not cut through a progress bar."""
 
-    def __init__(self, screen: Screen) -> None:
+    def __init__(self, console: Console) -> None:
         super().__init__()
-        self.screen = screen
+        self.console = console
         self.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.screen.log(self.format(record), record.levelname.lower())
+        self.console.log(self.format(record), record.levelname.lower())
 
 
 @contextmanager
-def logs_on(screen: Screen) -> Iterator[None]:
-    """Route the loggers to the screen while the ``with`` block runs."""
-    handler = _ScreenHandler(screen)
+def logs_on(console: Console) -> Iterator[None]:
+    """Route the loggers to the console while the ``with`` block runs."""
+    handler = _ScreenHandler(console)
     loggers = [logging.getLogger(name) for name in LOGGERS]
     before = [(logger.handlers, logger.level, logger.propagate) for logger in loggers]
     for logger in loggers:
         logger.handlers, logger.propagate = [handler], False
-        logger.setLevel(LEVELS[min(screen.verbose, len(LEVELS) - 1)])
+        logger.setLevel(LEVELS[min(console.verbose, len(LEVELS) - 1)])
     try:
         yield
     finally:
@@ -71,7 +71,7 @@ HERE = "processes of this machine"
 
 
 @dataclass(frozen=True)
-class Place:
+class Target:
     """Execution target of a command.
 
     Parameters
@@ -97,7 +97,7 @@ class Place:
         wanted = self.cluster or text_setting("cluster")
         return wanted or ("none" if source.in_process or total_nbytes(source) < SMALL_NBYTES else "local")
 
-    def sized(self, source: RowBlocks, planners: Sequence[Planner]) -> "Place":
+    def sized(self, source: RowBlocks, planners: Sequence[Planner]) -> "Target":
         """The place for these fits, where a cluster file leaves the memory of workers to their plans.
 
         Raises
@@ -131,7 +131,7 @@ class Place:
         return spec
 
     @contextmanager
-    def ready(self, source: RowBlocks, screen: Screen) -> Iterator[None]:
+    def ready(self, source: RowBlocks, console: Console) -> Iterator[None]:
         """Have the active Dask client that suits, for a ``with`` block; none for work in this process."""
         limit = parse_memory(self.memory or setting("memory-limit"))
         where = self.where(source)
@@ -141,21 +141,21 @@ class Place:
         if starts and limit is not None:
             refuse_tiny(limit)
         if isinstance(spec, Started) and not starts:
-            screen.note(f"waiting   for a worker of {where}, {spec.timeout} seconds at most")
+            console.note(f"waiting   for a worker of {where}, {spec.timeout} seconds at most")
         with (
-            logs_on(screen),
-            screen.signals.held(starts=starts) as release,
+            logs_on(console),
+            console.signals.held(starts=starts) as release,
             connect(spec or where, limit, self.tls_dir) as client,
         ):
             release()
             if client is not None:
                 link = dashboard_link(client)
-                screen.note(f"cluster   {client.scheduler.address}{f', dashboard {link}' if link else ''}")
-            with self.performance.watching(client, screen):
+                console.note(f"cluster   {client.scheduler.address}{f', dashboard {link}' if link else ''}")
+            with self.performance.watching(client, console):
                 yield
 
     @contextmanager
-    def imagined(self, source: RowBlocks, screen: Screen) -> Iterator[Resources | None]:
+    def planned_resources(self, source: RowBlocks, console: Console) -> Iterator[Resources | None]:
         """Yield the planned resources of a run, which starts no process; None if ``ready`` has a client already."""
         where = self.where(source)
         spec = self.described(where)
@@ -167,7 +167,7 @@ class Place:
             cores = int(CPU_COUNT) if here else None
             yield Resources(HERE if here else f"workers of {where}", n_workers, spec.n_threads, limit, cores)
         else:
-            with self.ready(source, screen):
+            with self.ready(source, console):
                 yield None
 
     def named(self, plan: Plan, source: RowBlocks) -> Plan:
@@ -177,11 +177,11 @@ class Place:
         return replace(plan, resources=replace(plan.resources, where=HERE))
 
 
-def tell_request(place: Place, screen: Screen) -> None:
+def report_request(place: Target, console: Console) -> None:
     """Say how much memory is asked for, where the plan decided."""
     request = place.request()
     if request is not None:
-        screen.note(f"request   {request}")
+        console.note(f"request   {request}")
 
 
 def check_paths(output: str, sources: Sequence[str], *, force: bool) -> None:
@@ -224,24 +224,24 @@ def check_checkpoint(checkpoint: str | None, data: str, output: str | None = Non
     read_job(store)
 
 
-class HeldPlace:
+class HeldTarget:
     """Context manager: what the first step that needs processes starts serves the later ones, and ends with the block.
 
     Parameters
     ----------
-    place : Place
+    place : Target
         Target that the command line asks for.
-    screen : Screen
+    console : Console
         Console of the command.
     """
 
-    def __init__(self, place: Place, screen: Screen) -> None:
+    def __init__(self, place: Target, console: Console) -> None:
         self.place = place
-        self.screen = screen
+        self.console = console
         self._stack = ExitStack()
         self._held = False
 
-    def __enter__(self) -> "HeldPlace":
+    def __enter__(self) -> "HeldTarget":
         """Start nothing yet."""
         return self
 
@@ -260,18 +260,18 @@ class HeldPlace:
     def ready(self, source: RowBlocks) -> Iterator[None]:
         """Have the active dask client that suits, for a ``with`` block."""
         if self.place.where(source) == "none":
-            with self.place.ready(source, self.screen):
+            with self.place.ready(source, self.console):
                 yield  # a client that is held serves these data too
             return
         if not self._held:
-            self._stack.enter_context(self.place.ready(source, self.screen))
+            self._stack.enter_context(self.place.ready(source, self.console))
             self._held = True
         yield
 
     @contextmanager
-    def imagined(self, source: RowBlocks) -> Iterator[Resources | None]:
+    def planned_resources(self, source: RowBlocks) -> Iterator[Resources | None]:
         """Yield the planned resources of a run; None if the active client or this process does the work."""
-        with nullcontext() if self._held else self.place.imagined(source, self.screen) as resources:
+        with nullcontext() if self._held else self.place.planned_resources(source, self.console) as resources:
             yield resources
 
     def named(self, plan: Plan, source: RowBlocks) -> Plan:

@@ -2,7 +2,7 @@
 
 import time
 
-from spae_dask.clusters.kubernetes import kept_awake
+from spae_dask.clusters.kubernetes import keep_alive
 from tests.clusters.conftest import wait_until
 
 
@@ -14,7 +14,7 @@ def test_a_scheduler_is_idle_for_no_longer_than_the_last_sign_of_life(open_clust
     client = open_cluster(1)
     wait_until(lambda: idle_since(client) is not None, 20, "an idle scheduler")
     first = idle_since(client)
-    with kept_awake(client, 0.1):
+    with keep_alive(client, 0.1):
         wait_until(lambda: (idle_since(client) or 0.0) > first, 20, "a sign of life")
     time.sleep(0.3)  # a last sign may be on its way
     last = idle_since(client)

@@ -10,14 +10,14 @@ import zarr
 
 from spae_dask.errors import InvalidInput
 from spae_dask.storage.open import open_matrix
-from spae_dask.storage.sources.census import take_census
+from spae_dask.storage.sources.stored_chunks import count_stored
 from spae_dask.storage.sources.zarr_blocks import ZarrBlocks
 
 X = 1.0 + np.arange(600.0).reshape(60, 10)
 
 
 def census_of(array: Any) -> Any:
-    return take_census(array)
+    return count_stored(array)
 
 
 LAYOUTS = {
@@ -37,27 +37,27 @@ def test_a_full_array_has_all_its_chunks_and_a_lost_one_is_named(layout: str, pl
         zarr.open_group(path, mode="w", zarr_format=options.get("zarr_format", 3))
         zarr.create_array(path, name=f"{place}-2", data=X, **options)  # a neighbour whose name begins alike
     array = zarr.create_array(path, name=place or None, data=X, **options)
-    census = census_of(array)
-    assert (census.n_expected, census.n_missing, census.first_missing) == (n_expected, 0, ())
-    assert census.describe() == f"all {n_expected} chunks are stored"
+    chunks = census_of(array)
+    assert (chunks.n_expected, chunks.n_missing, chunks.first_missing) == (n_expected, 0, ())
+    assert chunks.describe() == f"all {n_expected} chunks are stored"
     (path / place / lost).unlink()
-    census = census_of(array)
-    assert (census.n_expected, census.n_missing, census.first_missing) == (n_expected, 1, (lost,))
-    assert census.describe() == f"1 of {n_expected} chunks are not stored and read as 0.0 (first: {lost})"
+    chunks = census_of(array)
+    assert (chunks.n_expected, chunks.n_missing, chunks.first_missing) == (n_expected, 1, (lost,))
+    assert chunks.describe() == f"1 of {n_expected} chunks are not stored and read as 0.0 (first: {lost})"
 
 
 def test_chunks_of_nothing_but_the_fill_value_are_not_stored_and_count_as_missing(tmp_path: Path) -> None:
     sparse = X.copy()
     sparse[20:60] = 0.0
-    census = census_of(zarr.create_array(tmp_path / "x.zarr", data=sparse, chunks=(10, 10)))
-    assert (census.n_expected, census.n_missing) == (6, 4)
+    chunks = census_of(zarr.create_array(tmp_path / "x.zarr", data=sparse, chunks=(10, 10)))
+    assert (chunks.n_expected, chunks.n_missing) == (6, 4)
 
 
 def test_an_array_nobody_wrote_to_misses_everything_and_names_the_first_few() -> None:
-    census = census_of(zarr.create_array({}, shape=(100, 10), chunks=(10, 10), dtype="int16", fill_value=-1))
-    assert (census.n_expected, census.n_missing) == (10, 10)
-    assert census.first_missing == ("c/0/0", "c/1/0", "c/2/0", "c/3/0", "c/4/0")
-    assert census.describe() == (
+    chunks = census_of(zarr.create_array({}, shape=(100, 10), chunks=(10, 10), dtype="int16", fill_value=-1))
+    assert (chunks.n_expected, chunks.n_missing) == (10, 10)
+    assert chunks.first_missing == ("c/0/0", "c/1/0", "c/2/0", "c/3/0", "c/4/0")
+    assert chunks.describe() == (
         "10 of 10 chunks are not stored and read as -1 (first: c/0/0, c/1/0, c/2/0, c/3/0, c/4/0, ...)"
     )
 
@@ -109,12 +109,12 @@ def test_ten_million_declared_chunks_are_counted_by_those_that_are_stored(tmp_pa
     array[:1000, 2] = 1.0
     array[3000:4000, 0] = 1.0
     tracemalloc.start()
-    census = take_census(array)
+    chunks = count_stored(array)
     most = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert census is not None
-    assert (census.n_expected, census.n_missing) == (10**7, 10**7 - 2)
-    assert census.first_missing == ("c/0/0", "c/0/1", "c/0/3", "c/0/4", "c/0/5")
+    assert chunks is not None
+    assert (chunks.n_expected, chunks.n_missing) == (10**7, 10**7 - 2)
+    assert chunks.first_missing == ("c/0/0", "c/0/1", "c/0/3", "c/0/4", "c/0/5")
     assert most < 1 << 20
 
 
@@ -125,6 +125,6 @@ def test_what_is_no_chunk_of_the_array_is_not_counted(tmp_path: Path) -> None:
         (path / name).parent.mkdir(parents=True, exist_ok=True)
         if not (path / name).exists():
             (path / name).write_bytes(b"x")
-    census = take_census(zarr.open_array(str(path)))
-    assert census is not None
-    assert (census.n_missing, census.first_missing) == (1, ("c/1/0",))
+    chunks = count_stored(zarr.open_array(str(path)))
+    assert chunks is not None
+    assert (chunks.n_missing, chunks.first_missing) == (1, ("c/1/0",))

@@ -15,10 +15,10 @@ from zarr.storage import LocalStore
 
 from spae_dask.blocks import RowBlocks
 from spae_dask.errors import DataChanged
-from spae_dask.storage.sources.counted import ReadsZarr, ZarrArray, grid_of, key_of, store_of, with_counted
+from spae_dask.storage.sources.checked_store import ReadsZarr, ZarrArray, grid_of, key_of, store_of, with_checked_store
 from spae_dask.storage.sources.csr_blocks import CsrBlocks
 from spae_dask.storage.sources.sentinel import SentinelBlocks
-from spae_dask.storage.sources.shards import InnerCensus, inner_census
+from spae_dask.storage.sources.shards import InnerChunkCount, count_inner_chunks
 from spae_dask.storage.sources.snapshot import Snapshot, StoredObjects, stored_files, stored_objects
 from spae_dask.storage.sources.submatrix import Submatrix
 from spae_dask.storage.sources.zarr_blocks import ZarrBlocks
@@ -33,7 +33,7 @@ LISTED_NBYTES = 96
 
 
 @dataclass(frozen=True)
-class ChunkCensus:
+class ChunkCount:
     """Stored objects (chunks, or shards) of an array.
 
     Attributes
@@ -44,7 +44,7 @@ class ChunkCensus:
         Keys of the first few absent ones.
     fill_value : object
         Value of their entries.
-    inner : InnerCensus or None
+    inner : InnerChunkCount or None
         Inner chunks of the stored shards, where they were counted.
     """
 
@@ -52,7 +52,7 @@ class ChunkCensus:
     n_missing: int
     first_missing: tuple[str, ...]
     fill_value: object
-    inner: InnerCensus | None = None
+    inner: InnerChunkCount | None = None
 
     @property
     def n_absent(self) -> int:
@@ -77,13 +77,13 @@ def _missing(n_missing: int, n_expected: int, kind: str, first: Sequence[str], f
     return f"{n_missing:,} of {n_expected:,} {kind} are not stored and read as {fill_value!r} (first: {named})"
 
 
-def take_census(array: ZarrArray) -> ChunkCensus | None:
+def count_stored(array: ZarrArray) -> ChunkCount | None:
     """Count the stored objects of an array by listing its store once; ``None`` if the store cannot be listed."""
     objects = stored_objects(array)
-    return None if objects is None else _census(array, objects)
+    return None if objects is None else _counts_of(array, objects)
 
 
-class Counted(NamedTuple):
+class CheckedSource(NamedTuple):
     """A source whose chunks were counted.
 
     Attributes
@@ -91,20 +91,20 @@ class Counted(NamedTuple):
     source : RowBlocks
         The source. Reading it, here or in another process, ends with a ``StorageError`` where a chunk is missed that
         was stored; so it does for Zarr arrays beneath a dask array or an xarray variable.
-    census : ChunkCensus or None
+    chunks : ChunkCount or None
         Census of the source's own arrays; None if it is not in a Zarr store, or the store cannot be listed.
     snapshot : Snapshot
         Stored objects of the array.
     """
 
     source: RowBlocks
-    census: ChunkCensus | None
+    chunks: ChunkCount | None
     snapshot: Snapshot
 
     @property
     def missing_chunks(self) -> str | None:
         """Description of the chunks that are not stored; None if all are, or if it is unknown."""
-        return self.census.describe() if self.census is not None and self.census.n_absent else None
+        return self.chunks.describe() if self.chunks is not None and self.chunks.n_absent else None
 
     def refuse_changed(self) -> None:
         """Raise ``DataChanged`` if an object behind the source is another one than it was."""
@@ -124,24 +124,24 @@ class ReadsFiles(Protocol):
         ...
 
 
-def count_chunks(source: RowBlocks, *, deep: bool = False) -> Counted:
+def check_chunks(source: RowBlocks, *, deep: bool = False) -> CheckedSource:
     """Count the chunks behind a source, and have it read by that.
 
     Inner chunks of shards are counted too if the shards are few and on a disk, or with ``deep`` anyway.
     """
-    censuses: list[tuple[str, ChunkCensus]] = []
+    counts: list[tuple[str, ChunkCount]] = []
 
     def counted(array: ZarrArray, objects: StoredObjects) -> ZarrArray:
-        censuses.append((array.basename, _census(array, objects, deep=deep)))
-        return with_counted(array, objects.numbers)
+        counts.append((array.basename, _counts_of(array, objects, deep=deep)))
+        return with_checked_store(array, objects.numbers)
 
     visited = _visit(source, counted)
-    whole = _is_zarr(source) and censuses and len(censuses) == visited.n_arrays
-    return Counted(visited.source, _together(censuses) if whole else None, Snapshot(tuple(visited.parts)))
+    whole = _is_zarr(source) and counts and len(counts) == visited.n_arrays
+    return CheckedSource(visited.source, _together(counts) if whole else None, Snapshot(tuple(visited.parts)))
 
 
 def listing_nbytes(source: RowBlocks) -> int:
-    """Bytes that `count_chunks`, and the listings after it, take at their peak if all objects are stored."""
+    """Bytes that `check_chunks`, and the listings after it, take at their peak if all objects are stored."""
     counts: list[int] = []
 
     def count(array: ZarrArray) -> ZarrArray:
@@ -200,34 +200,34 @@ def _beneath(source: RowBlocks) -> RowBlocks:
     return source
 
 
-def _together(censuses: Sequence[tuple[str, ChunkCensus]]) -> ChunkCensus:
-    """The census of all arrays of a source; of several, which one a chunk is of stands before its key."""
-    if len(censuses) == 1:
-        return censuses[0][1]
-    first = [f"{name}/{key}" for name, each in censuses for key in each.first_missing]
-    return ChunkCensus(
-        sum(each.n_expected for _, each in censuses),
-        sum(each.n_missing for _, each in censuses),
+def _together(counts: Sequence[tuple[str, ChunkCount]]) -> ChunkCount:
+    """The chunks of all arrays of a source; of several, which one a chunk is of stands before its key."""
+    if len(counts) == 1:
+        return counts[0][1]
+    first = [f"{name}/{key}" for name, each in counts for key in each.first_missing]
+    return ChunkCount(
+        sum(each.n_expected for _, each in counts),
+        sum(each.n_missing for _, each in counts),
         tuple(first[:N_NAMED]),
-        next((each.fill_value for _, each in censuses if each.n_absent), 0),
-        _inner_together([(name, each.inner) for name, each in censuses if each.inner is not None]),
+        next((each.fill_value for _, each in counts if each.n_absent), 0),
+        _inner_together([(name, each.inner) for name, each in counts if each.inner is not None]),
     )
 
 
-def _inner_together(censuses: Sequence[tuple[str, InnerCensus]]) -> InnerCensus | None:
-    if not censuses:
+def _inner_together(counts: Sequence[tuple[str, InnerChunkCount]]) -> InnerChunkCount | None:
+    if not counts:
         return None
-    first = [f"{name}/{key}" for name, each in censuses for key in each.first_missing]
-    n_expected, n_missing = np.sum([(each.n_expected, each.n_missing) for _, each in censuses], axis=0).tolist()
-    return InnerCensus(n_expected, n_missing, tuple(first[:N_NAMED]))
+    first = [f"{name}/{key}" for name, each in counts for key in each.first_missing]
+    n_expected, n_missing = np.sum([(each.n_expected, each.n_missing) for _, each in counts], axis=0).tolist()
+    return InnerChunkCount(n_expected, n_missing, tuple(first[:N_NAMED]))
 
 
-def _census(array: ZarrArray, objects: StoredObjects, *, deep: bool = False) -> ChunkCensus:
+def _counts_of(array: ZarrArray, objects: StoredObjects, *, deep: bool = False) -> ChunkCount:
     n_expected = math.prod(grid_of(array))
     first = [key_of(array, number) for number in _first_missing(objects.numbers, n_expected)]
     cheap = isinstance(store_of(array), LocalStore) and objects.numbers.size <= FEW_SHARDS
-    inner = inner_census(array, objects.numbers, N_NAMED) if deep or cheap else None
-    return ChunkCensus(n_expected, n_expected - objects.numbers.size, tuple(first), _plain(array.fill_value), inner)
+    inner = count_inner_chunks(array, objects.numbers, N_NAMED) if deep or cheap else None
+    return ChunkCount(n_expected, n_expected - objects.numbers.size, tuple(first), _plain(array.fill_value), inner)
 
 
 def _first_missing(stored: npt.NDArray[np.int64], n_expected: int) -> list[int]:

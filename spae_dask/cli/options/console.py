@@ -37,7 +37,7 @@ LogJsonOption = Annotated[
 
 
 @dataclass(frozen=True)
-class ScreenOptions:
+class ConsoleOptions:
     """Options that all verbs share."""
 
     as_json: JsonOption = False

@@ -7,20 +7,20 @@ from typing import Any
 
 import typer
 
-from spae_dask.cli.options.screen import ScreenOptions
-from spae_dask.cli.screen import Screen
+from spae_dask.cli.console import Console
+from spae_dask.cli.options.console import ConsoleOptions
 from spae_dask.errors import MissingChunksWarning, SpaeWarning
 
 
 @contextmanager
-def session(command: str, shown: ScreenOptions, *, strict: bool = False) -> Iterator[Screen]:
-    """Yield the screen of a command, and end the command with the right exit code whatever happens.
+def command_context(command: str, shown: ConsoleOptions, *, strict: bool = False) -> Iterator[Console]:
+    """Yield the console of a command, and end the command with the right exit code whatever happens.
 
     Parameters
     ----------
     command : str
         The verb, for the record.
-    shown : ScreenOptions
+    shown : ConsoleOptions
         The options that all verbs share.
     strict : bool
         True to treat chunks that are not stored as an error.
@@ -30,28 +30,28 @@ def session(command: str, shown: ScreenOptions, *, strict: bool = False) -> Iter
     typer.Exit
         If the command failed; it has been reported.
     """
-    screen = Screen(as_json=shown.as_json, quiet=shown.quiet, verbose=shown.verbose, log_json=shown.log_json)
-    screen.document["command"] = command
+    console = Console(as_json=shown.as_json, quiet=shown.quiet, verbose=shown.verbose, log_json=shown.log_json)
+    console.document["command"] = command
     code = 0
     try:
-        with screen.signals, _warnings(screen, strict=strict):
-            yield screen
+        with console.signals, _warnings(console, strict=strict):
+            yield console
     except BaseException as error:
-        code = screen.fail(error, debug=shown.debug)
-    code = screen.close(code, debug=shown.debug)
+        code = console.fail(error, debug=shown.debug)
+    code = console.close(code, debug=shown.debug)
     if code:
         raise typer.Exit(code)
 
 
 @contextmanager
-def _warnings(screen: Screen, *, strict: bool) -> Iterator[None]:
+def _warnings(console: Console, *, strict: bool) -> Iterator[None]:
     """Show the package's own warnings; those of other libraries are for ``-v``."""
 
     def show(message: Warning | str, category: type[Warning], *_: Any) -> None:
         if issubclass(category, SpaeWarning):
-            screen.warn(str(message))
-        elif screen.verbose:
-            screen.log(f"{category.__name__}: {message}")
+            console.warn(str(message))
+        elif console.verbose:
+            console.log(f"{category.__name__}: {message}")
 
     with warnings.catch_warnings():
         warnings.simplefilter("always", SpaeWarning)

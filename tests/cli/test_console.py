@@ -10,9 +10,9 @@ import warnings
 import numpy as np
 import pytest
 
-from spae_dask.cli.options.screen import ScreenOptions
-from spae_dask.cli.screen import Screen, printable, to_json
-from spae_dask.cli.session import session
+from spae_dask.cli.console import Console, printable, to_json
+from spae_dask.cli.context import command_context
+from spae_dask.cli.options.console import ConsoleOptions
 from spae_dask.errors import SpaeWarning
 from tests.cli.conftest import SPAE, environment
 
@@ -88,15 +88,15 @@ def test_json_of_what_the_library_returns():
 
 
 def test_the_same_warning_is_given_once(capsys):
-    screen = Screen(as_json=False, quiet=True, verbose=0)
+    console = Console(as_json=False, quiet=True, verbose=0)
     for _ in range(2):
-        screen.warn("use missing='mean'")
+        console.warn("use missing='mean'")
     assert capsys.readouterr().err == "warning: use --missing mean\n"
 
 
 @pytest.mark.parametrize(("verbose", "shown"), [(0, ""), (1, "RuntimeWarning: odd\n")])
 def test_warnings_of_other_libraries_are_for_verbose(capsys, verbose, shown):
-    with session("check", ScreenOptions(verbose=verbose)):
+    with command_context("check", ConsoleOptions(verbose=verbose)):
         warnings.simplefilter("always")
         warnings.warn("odd", RuntimeWarning, stacklevel=1)
     assert capsys.readouterr().err == shown
@@ -104,9 +104,9 @@ def test_warnings_of_other_libraries_are_for_verbose(capsys, verbose, shown):
 
 def test_warnings_are_what_they_were_after_a_command():
     before = warnings.showwarning, list(warnings.filters)
-    with session("check", ScreenOptions(), strict=True) as screen:
+    with command_context("check", ConsoleOptions(), strict=True) as console:
         warnings.warn("ours", SpaeWarning, stacklevel=1)
-    assert screen.warnings == ["ours"]
+    assert console.warnings == ["ours"]
     assert (warnings.showwarning, list(warnings.filters)) == before
 
 
@@ -115,12 +115,12 @@ WHAT = "cannot read https://bob:s3cret@example.org/x.zarr nor s3://b/k?X-Amz-Sig
 
 @pytest.mark.parametrize("log_json", [False, True])
 def test_no_message_shows_the_secrets_of_a_url(capsys, log_json):
-    screen = Screen(as_json=True, quiet=False, verbose=1, log_json=log_json)
-    screen.note(WHAT)
-    screen.log(WHAT)
-    screen.warn(WHAT)
-    code = screen.fail(ValueError(WHAT), debug=True)
-    assert screen.close(code) == code
+    console = Console(as_json=True, quiet=False, verbose=1, log_json=log_json)
+    console.note(WHAT)
+    console.log(WHAT)
+    console.warn(WHAT)
+    code = console.fail(ValueError(WHAT), debug=True)
+    assert console.close(code) == code
     out, err = capsys.readouterr()
     assert "s3cret" not in out + err
     assert err.count("cannot read https://...@example.org/x.zarr nor s3://b/k?...") >= 5

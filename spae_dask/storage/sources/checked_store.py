@@ -42,7 +42,7 @@ class ReadsZarr(Protocol):
         ...
 
 
-class CountedStore(WrapperStore[Store]):
+class CheckedStore(WrapperStore[Store]):
     """A store that refuses to be without chunks of an array that were stored when they were counted.
 
     Parameters
@@ -68,7 +68,7 @@ class CountedStore(WrapperStore[Store]):
         """The store itself."""
         return self._store
 
-    def _with_store(self, store: Store) -> "CountedStore":
+    def _with_store(self, store: Store) -> "CheckedStore":
         return type(self)(store, self.path, self.grid, self.absent)
 
     def __str__(self) -> str:
@@ -120,7 +120,7 @@ class CountedStore(WrapperStore[Store]):
 def store_of(array: ZarrArray) -> Store:
     """The store of an array, whether or not its chunks were counted."""
     store = array.store
-    return store.inner if isinstance(store, CountedStore) else store
+    return store.inner if isinstance(store, CheckedStore) else store
 
 
 def place_of(array: ZarrArray) -> str:
@@ -154,7 +154,7 @@ def prefix_of(path: str) -> str:
     return f"{path}/" if path else ""
 
 
-def with_counted(array: ZarrArray, stored: npt.NDArray[np.int64]) -> ZarrArray:
+def with_checked_store(array: ZarrArray, stored: npt.NDArray[np.int64]) -> ZarrArray:
     """The array, reading which ends with an error where an object is missed that was stored.
 
     Parameters
@@ -179,7 +179,7 @@ def with_counted(array: ZarrArray, stored: npt.NDArray[np.int64]) -> ZarrArray:
         bits = np.full(-(-n_expected // 8), 255, dtype=np.uint8)
         np.bitwise_and.at(bits, stored >> 3, ~(128 >> (stored & 7)).astype(np.uint8))
         absent = bits.tobytes()
-    store = CountedStore(store_of(array), array.path, grid, absent)
+    store = CheckedStore(store_of(array), array.path, grid, absent)
     same = copy(array._async_array)  # not made anew: which arguments it takes depends on the release of Zarr
     object.__setattr__(same, "store_path", StorePath(store, array.path))
     return zarr.Array(same)
@@ -194,7 +194,7 @@ _SEEN: set[tuple[int, str, str]] = set()
 """Process, store and path of arrays on object stores that were there, which do not go away as a mount does."""
 
 
-def refuse_unseen(array: "StoredArray") -> None:
+def refuse_invisible(array: "StoredArray") -> None:
     """Make sure that an array that was just read is there: of local files each time, elsewhere once a process.
 
     Raises
