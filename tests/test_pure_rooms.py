@@ -51,7 +51,7 @@ print(len(names))
 FIT = """
 import numpy as np
 from spae_dask.strategies.core import read_core
-from spae_dask.strategies.evaluation import Codec, evaluate_encoder
+from spae_dask.strategies.evaluation import Autoencoder, evaluate_encoder
 from spae_dask.strategies.parameters import FitParameters
 from spae_dask.strategies.sparse_encoder import encode_core
 from spae_dask.blocks import ArrayBlocks
@@ -62,8 +62,8 @@ X = rng.standard_normal((2000, 3)) @ rng.standard_normal((3, 12)) + 0.1 * rng.st
 runner = SerialRunner(ArrayBlocks(X, 300))
 summary = read_core(runner.run_pass, 12, strategy="tsqr", center=True, scale=False, missing="error")
 fitted = encode_core(FitParameters(2, 4), summary, passes=runner.tally.passes, bytes_read=runner.tally.nbytes)
-codec = Codec(fitted.H, fitted.G, fitted.mean, fitted.scale)
-again = evaluate_encoder(runner.run_pass, codec, strategy="gram")
+autoencoder = Autoencoder(fitted.H, fitted.G, fitted.mean, fitted.scale)
+again = evaluate_encoder(runner.run_pass, autoencoder, strategy="gram")
 np.testing.assert_allclose(again.decoder_loss, fitted.certificate.loss, rtol=1e-9)
 print(fitted.certificate.ratio)
 """

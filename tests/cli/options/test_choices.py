@@ -4,7 +4,7 @@ import pytest
 import typer
 from typer.main import get_command
 
-from spae_dask.cli.ingest import Autoencoder
+from spae_dask.cli.ingest import Codec
 from spae_dask.cli.main import app
 from spae_dask.cli.options.parameters import numbers_in
 from spae_dask.storage.writing.chunking import CODECS
@@ -12,7 +12,7 @@ from spae_dask.strategies.parameters import Counts, Numbers
 
 
 def test_the_codecs_offered_are_those_the_library_knows():
-    assert {each.value for each in Autoencoder} == set(CODECS)
+    assert {each.value for each in Codec} == set(CODECS)
 
 
 @pytest.mark.parametrize(
