@@ -18,7 +18,7 @@ LOWEST_TESTS := $(addprefix tests/, cli/test_help.py cli/test_verbs.py clusters/
 
 BARE_TESTS := $(addprefix tests/, clusters/test_mpi.py clusters/test_slurm.py report/test_encoder_page.py)
 
-.PHONY: install demo paper test test-bare test-slow lowest lint audit format bench lock clean
+.PHONY: install demo paper test test-bare test-slow lowest lint audit format bench bench-peers lock clean
 
 install: $(STAMP)
 
@@ -86,6 +86,10 @@ bench: install
 	$(BIN)/python -m benchmarks.plan_accuracy --markdown
 	$(BIN)/python -m benchmarks.reliability --markdown
 	$(BIN)/python -m benchmarks.scheduling --markdown
+
+# The tools of the field beside ours. Run it while nothing else runs; it takes a quarter of an hour.
+bench-peers: install
+	$(BIN)/python -m benchmarks.field --markdown
 
 lock: pyproject.toml
 	$(PYTHON) -m venv .lock-venv
