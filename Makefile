@@ -1,14 +1,15 @@
-# Everything a developer types. Each target makes its own virtual environment first; a second run starts at once.
+# Commands for developers. Each target first makes the virtual environment it needs; a second run starts at once.
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-# Of tests that run side by side. Many wait, and many start workers of their own; those of one file follow each other.
+# Number of pytest processes. Many tests wait or start their own workers. Tests of one file run one after another.
 PROCESSES ?= 2
 
-# What rests most on other libraries, and the oldest Python, for which all their oldest releases can be installed.
+# `make lowest` runs these tests, which depend most on other libraries. It uses the oldest Python that is supported, because the
+# oldest releases of those libraries can be installed only there.
 LOWEST_PYTHON ?= python3.11
 LOWEST_TESTS := $(addprefix tests/, cli/test_help.py cli/test_verbs.py clusters/test_kubernetes_answers.py \
 	clusters/test_scripts.py engine/test_versions.py engine/test_messages.py estimators/test_tables.py \
@@ -37,7 +38,8 @@ paper: install
 test: install
 	$(BIN)/python -m pytest -m "not slow" --numprocesses $(PROCESSES) --dist loadfile
 
-# Tests of what a machine may lack, and of every import. Run it where there is nothing but Python, pip and make.
+# Tests that import every module, and tests of programs that a machine may lack. Run them on a machine that has only Python, pip
+# and make.
 test-bare: install
 	$(BIN)/python -m pytest -m "not slow" --quiet --collect-only > /dev/null
 	$(BIN)/python -m pytest -m "not slow" --quiet -rs $(BARE_TESTS)
@@ -45,9 +47,9 @@ test-bare: install
 test-slow: install
 	$(BIN)/python -m pytest -m slow -rs
 
-# The oldest releases that pyproject.toml allows, with the newest of all that it does not name: what a lower bound promises.
-# Run it when a bound is changed, or a library is asked for something new; two minutes or so. Deprecations are no failures
-# here: old libraries are warned by the newer ones that they stand on.
+# Tests with the oldest releases that pyproject.toml allows; libraries that it does not name are the newest. Run it when you change a
+# lower bound, or use a new function of a library. It takes about two minutes. It ignores deprecation warnings, because newer
+# libraries give them to the old ones.
 lowest: pyproject.toml
 	$(LOWEST_PYTHON) -m venv .lowest-venv
 	.lowest-venv/bin/pip install --quiet uv

@@ -60,15 +60,15 @@ def document(tables: Sequence[str], seeds: int) -> str:
     body = "\n".join(tables)
     return f"""# Claims of certificates
 
-`python -m benchmarks.certificates --seeds {seeds} --markdown` wrote this file. Each fit is of small data that strain
-rounding: near-copies, large means, units from 1e-70 to 1e70, 64-bit integers beyond 2^53, stray rows, low rank. Types,
-numbers of components, methods, precisions, scaling, centering and missing entries vary with the seed. The truth is
-computed in 80-bit arithmetic from the returned encoder, decoder and mean. A claim is an interval that the certificate
-calls certain: of the loss, of PCA's loss, or of their ratio. Estimates of a sample are no such claims; `coverage.md`
-has those.
+`python -m benchmarks.certificates --seeds {seeds} --markdown` wrote this file. Each fit uses small data that are
+hard on rounding: near-copies, large means, units from 1e-70 to 1e70, 64-bit integers beyond 2^53, stray rows, low
+rank. Types, numbers of components, methods, precisions, scaling, centering and missing entries vary with the seed.
+The truth is computed in 80-bit arithmetic from the returned encoder, decoder and mean. A claim is an interval that
+the certificate calls certain: of the loss, of PCA's loss, or of their ratio. Estimates of a sample are not claims;
+`coverage.md` covers them.
 
 *Approximate* fits are those whose certificate says that rounding may move the loss by more than 1e-4 of PCA's.
-*One more read* counts the fits that summed the residuals of the rows because their core could not tell the loss.
+*One more read* counts the fits that summed the residuals of the rows because their core was not accurate enough.
 
 {machine}
 

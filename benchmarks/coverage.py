@@ -191,24 +191,25 @@ def lines(seeds: int) -> Iterator[str]:
 
 TEXT = """# Coverage of sample intervals
 
-Fits of `strategy="sample"` to a tolerance of {tolerance:g} on {blocks} blocks of {rows} rows and {d} columns,
-k = {k}, r = {r}, {seeds} seeds each. *Covered* counts the fits that stopped before they had read all blocks and whose
-95 % interval holds the encoder's ratio on all rows, found by a dense SVD; *share* is of those that stopped. *Misses
-warned of* counts misses of which `UnlikeBlocksWarning` told the user. With {blocks} blocks, a fit may stop after
-{first} at the earliest: rounds double, and {least} blocks must have been measured by encoders that were not fitted on
-them. Of 1,000 blocks, a fit may stop after 80.
+Fits of `strategy="sample"` to a tolerance of {tolerance:g} on {blocks} blocks of {rows} rows and {d} columns, k =
+{k}, r = {r}, {seeds} seeds each. *Covered* counts fits that stopped before they had read all blocks and whose 95 %
+interval contains the encoder's ratio on all rows, computed by a dense SVD. *Share* is their share of the fits that
+stopped. *Misses warned of* counts the misses with an `UnlikeBlocksWarning`. With {blocks} blocks, a fit may stop
+after {first} at the earliest: rounds double, and {least} blocks must have been measured by encoders that were not
+fitted on them. Of 1,000 blocks, a fit may stop after 80.
 
 {table}
 
-How to read it:
+To read the table:
 
-- Blocks of clean and of shuffled rows are alike. Their intervals miss by chance, as 5 % of them may, and nothing in
-  the blocks read can tell of it. So misses are warned of where blocks are unlike, and hardly ever where they are alike.
+- Blocks of clean and of shuffled rows have the same distribution. Their intervals miss by chance, as 5 % of them may.
+  Nothing in the blocks that were read shows such a miss. The fit therefore warns of misses where blocks differ, and
+  hardly ever where they do not.
 - One decisive block has more variance than most others together. A fit that has not read it has read clean data, bit
-  for bit: no interval and no warning that leaves clean data alone can know. It is missed as often as it is unread. A
-  fit that has measured it does not stop. This is what the certificate means by "assuming blocks are alike". Data in
-  which a single block may decide everything must be read in full (`strategy="auto"` without a tolerance), or be stored
-  in shuffled order.
+  for bit, so neither an interval nor a warning can show the difference. Such a fit misses the ratio as often as the
+  block is unread. A fit that has measured the block does not stop. The certificate therefore says "if all row blocks
+  have the same distribution". Data in which a single block may decide everything must be read in full
+  (`strategy="auto"` without a tolerance), or be stored in shuffled order.
 
 Made by `python -m benchmarks.coverage --markdown`, on {machine}.
 """

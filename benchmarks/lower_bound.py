@@ -82,14 +82,14 @@ def lines() -> Iterator[str]:
 
 TEXT = """# Lower bound
 
-Information loss (loss over PCA's at the same k, at least 1) on the matrix of Boutsidis, Drineas & Magdon-Ismail 2014,
-section 9.2: k blocks of b columns that point almost the same way and differ by alpha. No encoder with r nonzero rows in
-all loses less than *even choice*, the closed form for r columns spread evenly over the blocks; it tends to 1 + k/r as b
-grows and alpha falls. The last two columns are what theorems promise before the data are seen: the first holds for
-dual-set and for polishing, which starts there, the second for adaptive sampling in expectation (shown is the mean of
-{seeds} draws) and for its derandomised form. Nothing is promised of the others, and leverage shows why: all its scores
-are equal here, so that it takes all columns from one block. Made by `python -m benchmarks.lower_bound --markdown`, on
-{machine}.
+Information loss (loss over PCA's at the same k, at least 1) on the matrix of Boutsidis, Drineas & Magdon-Ismail
+2014, section 9.2. It has k blocks of b columns that point almost the same way and differ by alpha. *Even choice* is
+the closed form for r columns spread evenly over the blocks. No encoder with r nonzero rows loses less. It tends to
+1 + k/r as b grows and alpha falls. The last two columns are bounds by theorems, which hold for any data. The first
+is for dual-set and for polishing, which starts there. The second is for adaptive sampling in expectation (the table
+shows the mean of {seeds} draws) and for its derandomised form. The other methods have no bound. Leverage shows why:
+all its scores are equal here, so it takes all columns from one block. Made by `python -m benchmarks.lower_bound
+--markdown`, on {machine}.
 
 {table}
 """

@@ -208,11 +208,12 @@ def page(machine: Sequence[str], rows: Sequence[str]) -> str:
     """The table with what it says."""
     return "\n".join(
         [
-            "# How near plans come to the clock",
+            "# Predicted and measured times",
             "",
-            "Written by `python -m benchmarks.plan_accuracy --markdown`. Times that `plan` predicts, each followed by",
-            "that of the fit, k = 5 and r = 10, on the threads of one process. *Finish* is all outside the passes:",
-            "planning, selection, encoding, losses. Ratios are predicted over measured; promised is a factor of two.",
+            "`python -m benchmarks.plan_accuracy --markdown` wrote this file. Each time that `plan` predicts is",
+            "followed by the time of the fit, with k = 5 and r = 10, on the threads of one process. *Finish* is all",
+            "work outside the passes: planning, selection, encoding, losses. Ratios are predicted over measured",
+            "time. The promise is a factor of two.",
             "",
             BEGIN,
             *(f"- {line}" for line in machine),

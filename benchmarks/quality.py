@@ -156,12 +156,12 @@ def shown(training: float, held_out: float | None) -> str:
 
 TEXT = """# Quality
 
-Information loss (loss over PCA's at the same k, at least 1) of all methods with the same number r of nonzeros a
-component. For pitprops, colon, lymphoma and eisen, X is the matrix itself, as in the paper; for pines (the
-hyperspectral image, squares of 29 x 29 pixels like a chessboard) and factors (10,000 rows of six sparse factors in
-noise) the second number is on held-out rows. `batch` has all its components on the same r columns, chosen by
-exchange. `polished` is the encoder of a default fit. scikit-learn's methods have no such r: their components are cut
-to their r largest entries. Made by
+Information loss (loss over PCA's at the same k, at least 1) of all methods with the same number r of nonzeros
+per component. For pitprops, colon, lymphoma and eisen, X is the matrix itself, as in the paper. Two data sets have a
+second number, on held-out rows: pines (the hyperspectral image, in squares of 29 x 29 pixels like a chessboard) and
+factors (10,000 rows of six sparse factors in noise). `batch` has all its components on the same r columns, chosen by
+exchange. `polished` is the encoder of a default fit. scikit-learn's methods have no such r, so only the r largest
+entries of each component are kept. Made by
 `python -m benchmarks.quality --size {size} --markdown`, on {machine}.
 
 {table}

@@ -150,8 +150,8 @@ def _resume(runs: int, scratch: Path) -> Row:
         # a block a span, and no worker is at more than one
         wrong += (folder / "encoder").read_bytes() != expected or read - n_blocks > N_WORKERS
     said = (
-        f"{unfinished} were killed before their end; at most {most_again} of {n_blocks} spans were swept twice, "
-        f"{saved / max(1, runs):.1f} on average not again; bits as of a serial fit"
+        f"{unfinished} were killed before their end; at most {most_again} of {n_blocks} spans were read twice, "
+        f"{saved / max(1, runs):.1f} on average were not read again; bits as of a serial fit"
     )
     return Row("resume", "kill -9 of all processes of a run", runs, wrong, said)
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-HEAD = "| group | case | runs | wrong | what came of it |\n|---|---|---|---|---|"
+HEAD = "| group | case | runs | wrong | result |\n|---|---|---|---|---|"
 
 
 @dataclass(frozen=True)

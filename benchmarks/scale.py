@@ -155,17 +155,17 @@ def rows(size: str, only: Sequence[str] | None, scratch: Path) -> Iterator[str]:
 
 TEXT = """# Scale
 
-One fit each of matrices that are larger than the memory allowed, in a process of its own, k = 5 and r = 10, by the
-default method. Made by `python -m benchmarks.scale --size {size} --markdown`, on {machine}.
+Each matrix is larger than the memory that the fit may use. Each fit runs once in its own process, with k = 5, r = 10
+and the default method. Made by `python -m benchmarks.scale --size {size} --markdown`, on {machine}.
 
-| case | what |
+| case | matrix and fit |
 |---|---|
 {descriptions}
 
-*bare reading* is zarr-python reading every row block once, in as many threads as there are cores, and dropping it.
-Peaks are resident memory: of the process that calls `fit`, of the largest worker process, and of the sum over all
-processes at one time, where pages that they share count for each. *projected* is what the plan said beforehand of a
-worker, or of the caller where that does all the work, with {idle:.2f} GB for an idle process. *off plain numpy's by* is
+*bare reading*: zarr-python reads every row block once, in as many threads as there are cores, and drops it. Peaks are
+resident memory: of the process that calls `fit`, of the largest worker process, and of the sum over all processes at
+one time, where shared pages count for each. *projected* is the memory in the plan for a worker, or for the caller if
+it does all the work, with {idle:.2f} GB for an idle process. *off plain numpy's by* is
 the relative difference of the reported loss from the sum of the squared residuals X - X H G, chunk by chunk in float64.
 
 {table}

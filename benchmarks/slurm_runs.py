@@ -49,7 +49,7 @@ def worker_cancelled(folder: Path, environment: dict[str, str]) -> tuple[Faults,
     if "Traceback" in site.log(job):
         faults.append("a traceback")
     again = site.n_read() - N_BLOCKS
-    return faults, f"another job took its place; {again} of {N_BLOCKS} spans were swept twice"
+    return faults, f"another job took its place; {again} of {N_BLOCKS} spans were read twice"
 
 
 def walltime_too_short(folder: Path, environment: dict[str, str]) -> tuple[Faults, str]:
@@ -66,8 +66,8 @@ def walltime_too_short(folder: Path, environment: dict[str, str]) -> tuple[Fault
         faults.append("it did not stop cleanly")
     again = site.n_read() - N_BLOCKS
     if again > N_WORKERS * (turns - 1):
-        faults.append(f"{again} spans were swept twice")
-    return faults, f"one submission, {turns} turns, each stopped before its end; {again} spans were swept twice"
+        faults.append(f"{again} spans were read twice")
+    return faults, f"one submission, {turns} turns, each stopped before its end; {again} spans were read twice"
 
 
 def killed_at_walltime(folder: Path, environment: dict[str, str]) -> tuple[Faults, str]:
@@ -91,8 +91,8 @@ def killed_at_walltime(folder: Path, environment: dict[str, str]) -> tuple[Fault
     faults += site.faults()
     again = site.n_read() - N_BLOCKS
     if "resumed" not in log or again > N_WORKERS * (turns - 1):
-        faults.append(f"{again} spans were swept twice")
-    return faults, f"killed with {at} of {N_BLOCKS} spans read; {turns} turns in all; {again} spans were swept twice"
+        faults.append(f"{again} spans were read twice")
+    return faults, f"killed with {at} of {N_BLOCKS} spans read; {turns} turns in all; {again} spans were read twice"
 
 
 CASES: dict[str, Case] = {

@@ -249,8 +249,8 @@ def check_unmasked(block: object) -> None:
     """Refuse masked entries: arithmetic would take what is under the mask for data."""
     if isinstance(block, np.ma.MaskedArray) and block.mask.any():
         raise InvalidInput(
-            f"the masked array hides {int(block.mask.sum())} entries, and a mask is not carried along. "
-            "Make them NaN: x.astype(float).filled(numpy.nan)."
+            f"the masked array hides {int(block.mask.sum())} entries, and spae_dask does not use masks. Make "
+            "them NaN: x.astype(float).filled(numpy.nan)."
         )
 
 

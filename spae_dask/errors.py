@@ -62,8 +62,8 @@ class DataChanged(StorageError):
     def told(cls, what: str) -> "DataChanged":
         """The error, saying by what the change was noticed."""
         return cls(
-            f"the data changed while they were read: {what}. The result would mix two states of them. Run again when "
-            "nobody writes to them, or on a copy."
+            f"the data changed while they were read: {what}. The result would mix two states of the data. Run "
+            "again when no process writes to them, or run on a copy."
         )
 
 

@@ -24,6 +24,7 @@ from tempfile import gettempdir
 from typing import Any, Literal
 
 from spae_dask.errors import SpaeWarning, warn
+from spae_dask.quantities import format_seconds
 
 LOCK = ".lock"
 """The end of the name of a lock file."""
@@ -91,7 +92,7 @@ def held(work: Path) -> Iterator[None]:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             machine = _machine()
-        except OSError:  # a file system without locks: nobody can tell whether this process lives
+        except OSError:  # a file system without locks: it is unknown if this process is alive
             machine = ""
         record = {"spae": "in use", "machine": machine, "host": socket.gethostname(), "pid": os.getpid()}
         record["begun"] = datetime.now(UTC).isoformat(timespec="seconds")
@@ -144,7 +145,7 @@ def remove_leftovers(folder: Path, names: re.Pattern[str]) -> None:
         if found.removable:
             LOG.info("removed %s: %s", work, found.why)
         if found.state in ("old", "unknown"):
-            done = "was removed" if found.removable else "was left where it is"
+            done = "was removed" if found.removable else "was left in place"
             warn(f"{work} {done}: {found.why}.", SpaeWarning)
 
 
@@ -182,7 +183,7 @@ def clear(work: Path, *, dry_run: bool = False) -> Leftover:
     try:
         descriptor = os.open(_lock_of(work), os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError:
-        return Leftover(work, nbytes, "unmarked", f"it has no lock file {work.name}{LOCK}, so it may be anybody's")
+        return Leftover(work, nbytes, "unmarked", f"it has no lock file {work.name}{LOCK}, so its owner is unknown")
     except OSError as error:
         return Leftover(work, nbytes, "unmarked", f"its lock file cannot be opened ({error.strerror})")
     try:
@@ -190,7 +191,7 @@ def clear(work: Path, *, dry_run: bool = False) -> Leftover:
         if found.removable and not dry_run:
             _remove(work)
             if os.path.lexists(work):
-                return Leftover(work, nbytes, "unknown", "it cannot be removed; see its permissions")
+                return Leftover(work, nbytes, "unknown", "it cannot be removed; check its permissions")
             _lock_of(work).unlink(missing_ok=True)
         return found
     finally:
@@ -208,7 +209,7 @@ def _judged(
     """State of unfinished work, and the reason; if it is free, this process holds its lock until it is closed."""
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode) or work.is_symlink():
-        return "unmarked", "it, or its lock file, is a link or no file"
+        return "unmarked", "it, or its lock file, is a link or not a file"
     if {status.st_uid, _owner(work, status.st_uid)} != {os.geteuid()}:
         return "unmarked", "it belongs to another user"
     record = _record(descriptor)
@@ -218,17 +219,17 @@ def _judged(
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        return "held", f"{writer} holds it"
+        return "held", f"{writer} still uses it"
     except OSError:
         seen = "this file system has no locks"
     else:
         if record.get("machine") == _machine():
             return "free", f"{writer} was killed"
-        seen = "its lock is free, but locks of other machines are not seen on every file system"
-    days = (time.time() - max(newest, status.st_mtime)) / 86400
-    if days > OLD_DAYS:
-        return "old", f"{writer} wrote it; {seen}, and nothing changed there for {days:.0f} days"
-    return "unknown", f"{writer} may still write it; {seen}. Remove it yourself if that process is gone"
+        seen = "its lock is free, but not every file system shows locks of other machines"
+    age = time.time() - max(newest, status.st_mtime)
+    if age > 86400 * OLD_DAYS:
+        return "old", f"{writer} wrote it; {seen}, and nothing changed in it for {format_seconds(age)}"
+    return "unknown", f"{writer} may still write it; {seen}. If that process has ended, remove it yourself"
 
 
 def _record(descriptor: int) -> dict[str, Any] | None:

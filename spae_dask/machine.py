@@ -58,7 +58,7 @@ def memory_nbytes(proc: Path = Path("/proc/self")) -> int:
     proc : Path
         Folder in which the kernel describes the process.
     """
-    from distributed.system import MEMORY_LIMIT  # here, so that a command can set up its memory before it imports more
+    from distributed.system import MEMORY_LIMIT  # imported here, so that a command can set up its memory first
 
     return min([int(MEMORY_LIMIT), *_group_limits(proc)])
 

@@ -31,8 +31,8 @@ def refuse_pipes(path: str | os.PathLike[str]) -> None:
         return
     if kind is not None:
         raise InvalidInput(
-            f"{os.fspath(path)} is {kind}, and files are read here, some more than once. Write what comes from it to a "
-            "file, and give that."
+            f"{os.fspath(path)} is {kind}, but spae_dask reads files, some more than once. Write its content "
+            "to a file, and give that file."
         )
 
 

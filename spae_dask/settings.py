@@ -33,4 +33,4 @@ def text_setting(name: str) -> str | None:
     value = setting(name)
     if value is None or isinstance(value, str):
         return value
-    raise InvalidInput(f"the setting spae_dask.{name} is {value!r}: give a text, or null. See spae_dask.yaml.")
+    raise InvalidInput(f"the setting spae_dask.{name} is {value!r}. Give a string, or null. See spae_dask.yaml.")

@@ -10,6 +10,7 @@ from distributed import Client
 
 from spae_dask.errors import ClusterUnavailable, SlowClusterWarning, warn
 from spae_dask.passes.options import current_options
+from spae_dask.quantities import format_seconds
 
 SECONDS = 1.0
 """Seconds between two looks at the workers."""
@@ -24,7 +25,7 @@ def no_workers_seconds() -> float:
 def warn_waiting(what: str, empty: float, limit: float) -> None:
     """Warn that a cluster has had no workers for ``empty`` seconds."""
     warn(
-        f"{what} has had no workers for {empty:.0f} seconds. Waiting for one up to {limit:.0f} seconds.",
+        f"{what} has been without workers for {format_seconds(empty)}. Waiting up to {format_seconds(limit)} for one.",
         SlowClusterWarning,
     )
 

@@ -34,13 +34,13 @@ def pipe(tmp_path: Path) -> Callable[[str], Path]:
 @pytest.mark.parametrize("scheme", ["", "file://"])
 def test_a_pipe_is_no_matrix(pipe: Callable[[str], Path], name: str, scheme: str) -> None:
     path = pipe(name)
-    with pytest.raises(InvalidInput, match=rf"{path.name} is a pipe, and files are read here"):
+    with pytest.raises(InvalidInput, match=rf"{path.name} is a pipe, but spae_dask reads files"):
         open_matrix(f"{scheme}{path.parent if '/' in name else path}")
 
 
 @pytest.mark.parametrize("name", ["x.csv", "x.tsv.gz", "x.nc", "x.npy"])
 def test_a_pipe_is_not_ingested(pipe: Callable[[str], Path], name: str, tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match=r"is a pipe.*Write what comes from it to a file"):
+    with pytest.raises(InvalidInput, match=r"is a pipe.*Write its content to a file"):
         ingest(pipe(name), tmp_path / "y.zarr")
     assert not (tmp_path / "y.zarr").exists()
 

@@ -35,7 +35,7 @@ NOISE_IN_GRAM = 1e-12
 # Variances closer than this part of the largest tie: a factor of a correlation matrix has unit columns up to rounding.
 TIE = 1e-12
 
-# x lies in the span of the earlier ones when no more than this part of its length sticks out
+# x lies in the span of the earlier ones if at most this part of its length is outside
 DEPENDENT = 1e-12
 
 
@@ -55,11 +55,11 @@ def check_deflation(method: str, *, gram: bool) -> None:
         If the deflation is unknown, or does not work on a core.
     """
     if method not in get_args(Deflation):
-        raise InvalidInput(f"deflation is {method!r}; choose one of {', '.join(get_args(Deflation))}")
+        raise InvalidInput(f"deflation is {method!r}. Choose one of {', '.join(get_args(Deflation))}.")
     if method == "hotelling" and not gram:
         raise InvalidInput(
-            "deflation 'hotelling' can leave an indefinite matrix, which no core has;"
-            " give the Gram matrix with gram=True, or use 'projection'"
+            "deflation 'hotelling' can leave an indefinite matrix, which has no core. Give the Gram matrix "
+            "with gram=True, or use 'projection'."
         )
 
 

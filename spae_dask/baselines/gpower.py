@@ -104,13 +104,15 @@ def gpower(
     if penalty not in ("l0", "l1"):
         raise InvalidInput(f"penalty is {penalty!r}; choose 'l0' or 'l1'")
     if (n_nonzero is None) == (gamma is None):
-        raise InvalidInput("give exactly one of n_nonzero and gamma")
+        raise InvalidInput("both or neither of n_nonzero and gamma are given. Give exactly one of them.")
     if max_iter < 1 or not tol >= 0:
         raise InvalidInput(f"max_iter is {max_iter} and tol is {tol}; give at least 1 and at least 0")
     if weights is not None and not block:
-        raise InvalidInput("weights are for block=True; one component at a time has none")
+        raise InvalidInput("weights need block=True. Leave them out, or set block=True.")
     if exactly and n_nonzero is None:
-        raise InvalidInput("exactly is for n_nonzero; with gamma the number of nonzeros is not chosen")
+        raise InvalidInput(
+            "exactly needs n_nonzero, because gamma does not set the number of nonzeros. Leave out one of the two."
+        )
     L, _ = scaled_core(core)
     mu = per_component(1.0 / np.arange(1, n_components + 1) if weights is None else weights, n_components, "weights")
     if not (mu > 0).all():
@@ -247,7 +249,7 @@ def _search_gamma(climb: _Climb, sizes: IntArray, *, exactly: bool) -> FloatArra
     best: _Fit | None = None
     too_many = climb.start
     low, high = np.zeros(len(sizes)), np.ones(len(sizes))
-    gamma = low  # first: where everything fits, nothing is to be left out
+    gamma = low  # first, because nothing is left out if everything fits
     for _ in range(BISECTIONS):
         X = climb.run(gamma)
         support = climb.support(X, gamma)
@@ -265,7 +267,7 @@ def _search_gamma(climb: _Climb, sizes: IntArray, *, exactly: bool) -> FloatArra
         gamma = (low + high) / 2
     if best is not None and not exactly:
         return best.Z
-    # columns that tie pass the threshold together, so that no gamma gives so few: cut through the tie
+    # tied columns pass the threshold together, so no gamma gives this number: cut the tie
     X = too_many if best is None else best.X
     return climb.refit(X, climb.largest(X, sizes))
 

@@ -42,14 +42,14 @@ def scaled_core(core: npt.ArrayLike, *, gram: bool = False) -> tuple[FloatArray,
     if gram and matrix.shape[0] != matrix.shape[1]:
         raise InvalidInput(f"core has shape {matrix.shape}; with gram=True give a square symmetric matrix")
     if gram:
-        # no matrix but a symmetric one passes for a generic vector, and two products are cheaper than a transposition
+        # only a symmetric matrix passes for a generic vector, and two products are cheaper than a transposition
         generic = np.cos(np.arange(1.0, len(matrix) + 1.0))
         asymmetry = float(np.abs(matrix @ generic - generic @ matrix).max())
         if asymmetry > SYMMETRY_TOLERANCE * len(matrix):
             raise InvalidInput(
-                "core is not symmetric: entries differ from their mirror by up to"
-                f" {np.abs(matrix - matrix.T).max():.1e} of the largest;"
-                " with gram=True give X'X, a covariance or a correlation matrix"
+                "core is not symmetric: entries differ from their mirror by up to "
+                f"{np.abs(matrix - matrix.T).max():.1e} of the largest. With gram=True give X'X, a covariance or "
+                "a correlation matrix."
             )
     return matrix, scale
 

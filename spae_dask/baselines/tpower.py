@@ -102,7 +102,7 @@ def tpower(
     for j, r in enumerate(sizes):
         if j > 0:
             L, Q = deflate(L, H[:, j - 1], Q, method=deflation, gram=gram)
-            # an indefinite A has columns of no variance that still matter
+            # columns without variance matter if A is indefinite
             left = variances(L, gram=gram) if deflation == "hotelling" else clear_exhausted(L, before, gram=gram)
         if not left.max() > 0:
             break
@@ -184,7 +184,7 @@ class _Search:
             Ax_new = self.product(x_new)
             f_new = self.objective(x_new, Ax_new)
             shift = 1e-4 * f
-            # only an indefinite A comes here: with a large enough multiple of the identity added no step goes down
+            # only for an indefinite A: with a large enough multiple of the identity added, no step lowers the objective
             while f_new < (1.0 - ROUNDING) * f and shift < f / ROUNDING:
                 x_new = truncate(step + shift * x, r)
                 Ax_new = self.product(x_new)

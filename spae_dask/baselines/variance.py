@@ -42,5 +42,7 @@ def adjusted_variance(H: npt.ArrayLike, gram: npt.ArrayLike) -> FloatArray:
     H = np.asarray(H, dtype=np.float64)
     A, scale = scaled_core(gram, gram=True)
     if H.ndim != 2 or len(H) != len(A):
-        raise InvalidInput(f"H has shape {H.shape} and gram {A.shape}; give H with one row a column of gram")
+        raise InvalidInput(
+            f"H has shape {H.shape} and gram has shape {A.shape}. Give H with one row for each column of gram."
+        )
     return sequential_variances(H.T @ A @ H) * scale

@@ -26,7 +26,7 @@ def certs(
         typer.Option(
             "--host",
             metavar="NAME",
-            help="Name or address of a machine, beside the loopback ones. May be given more than once.",
+            help="Host name or address to certify, besides the loopback ones. May be given more than once.",
             show_default=False,
         ),
     ] = None,
@@ -56,4 +56,4 @@ def certs(
                 f"--tls-key {here}/{role}-key.pem"
             )
         console.note(f"client    spae fit ... --cluster tls://HOST:8786 --tls-dir {in_shell(folder)}")
-        console.note("keep      ca-key.pem where no cluster reads it: it makes new certificates")
+        console.note("keep      ca-key.pem private: it makes new certificates, and no cluster needs it")

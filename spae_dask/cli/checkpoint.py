@@ -9,6 +9,7 @@ import typer
 from spae_dask.cli.context import command_context
 from spae_dask.cli.options.console import ConsoleOptions
 from spae_dask.cli.options.groups import takes_groups
+from spae_dask.quantities import format_nbytes, format_seconds
 
 if TYPE_CHECKING:
     from spae_dask.storage.checkpoints.checkpoint_summary import CheckpointSummary
@@ -39,7 +40,7 @@ def check_age(given: str | None) -> str | None:
     """Refuse what is no length of time."""
     if given is None or re.fullmatch(r"\d{1,6}[mhd]", given):
         return given
-    raise typer.BadParameter(f"{given!r} is not an age: give a number of minutes, hours or days, as in 30m, 12h, 7d")
+    raise typer.BadParameter(f"{given!r} is not an age. Give a number of minutes, hours or days: 30m, 12h or 7d.")
 
 
 @app.command("ls", epilog=LS_EXAMPLES)
@@ -48,7 +49,7 @@ def ls(
     *,
     place: Annotated[
         str,
-        typer.Argument(metavar="DIR", help="A checkpoint, or a folder that holds some; also as a URL."),
+        typer.Argument(metavar="DIR", help="Checkpoint, or folder that contains checkpoints; a path or a URL."),
     ] = ".",
     shown: ConsoleOptions,
 ) -> None:
@@ -80,7 +81,7 @@ def rm(
         str,
         typer.Argument(
             metavar="DIR",
-            help="A checkpoint; with --older-than also a folder that holds some. Also as a URL.",
+            help="Checkpoint, or with --older-than a folder of checkpoints; a path or a URL.",
             show_default=False,
         ),
     ],
@@ -90,7 +91,7 @@ def rm(
             "--older-than",
             metavar="AGE",
             callback=check_age,
-            help="Remove only checkpoints that were last written to so long ago: 30m, 12h, 7d.",
+            help="Remove only checkpoints whose last write is older than this: 30m, 12h or 7d.",
             show_default=False,
         ),
     ] = None,
@@ -98,7 +99,6 @@ def rm(
 ) -> None:
     """Remove checkpoints, and nothing else."""
     with command_context("checkpoint rm", shown) as console:
-        from spae_dask.passes.memory import format_nbytes
         from spae_dask.storage.checkpoints.checkpoint_removal import remove_checkpoint
         from spae_dask.storage.checkpoints.checkpoint_summary import summarize
 
@@ -127,11 +127,8 @@ def places_in(place: str) -> list[str]:
 
 def told(each: "CheckpointSummary") -> str:
     """A checkpoint in a few lines."""
-    from spae_dask.cli.progress import format_seconds
-    from spae_dask.passes.memory import format_nbytes
-
     job, age = each.job, each.seconds_old
-    old = f"{age / 86400:.1f} days" if age > 2 * 86400 else format_seconds(age)
+    old = format_seconds(age)
     parameters = ", ".join(f"{name}={value}" for name, value in job.parameters.items() if value not in (None, False))
     passes = [f"pass      {p.name}: {p.n_done} of {p.n_spans} spans" for p in each.passes]
     return "\n".join(

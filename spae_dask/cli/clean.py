@@ -8,6 +8,7 @@ import typer
 from spae_dask.cli.context import command_context
 from spae_dask.cli.options.console import ConsoleOptions
 from spae_dask.cli.options.groups import takes_groups
+from spae_dask.quantities import format_nbytes
 
 EXAMPLES = """Examples:
 
@@ -20,9 +21,9 @@ EXAMPLES = """Examples:
 def clean(
     *,
     folder: Annotated[
-        str, typer.Argument(metavar="FOLDER", help="Folder of outputs; folders below it are searched too.")
+        str, typer.Argument(metavar="FOLDER", help="Folder of outputs. The command also searches the folders below it.")
     ] = ".",
-    dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="List leftovers, and remove nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="List leftovers and remove nothing.")] = False,
     shown: ConsoleOptions,
 ) -> None:
     """Remove what killed commands left: unfinished outputs in FOLDER, and scratch folders of clusters.
@@ -34,10 +35,11 @@ def clean(
     with command_context("clean", shown) as console:
         from spae_dask.errors import NotFound
         from spae_dask.leftovers import clear, find_below
-        from spae_dask.passes.memory import format_nbytes
 
         if not Path(folder).is_dir():
-            raise NotFound(f"{folder} is not a folder of this machine. Give the folder that outputs were written to.")
+            raise NotFound(
+                f"{folder} is not a folder on this machine. Give the folder that the outputs were written to."
+            )
         found = [clear(work, dry_run=dry_run) for work in find_below(Path(folder))]
         gone, left = [[each for each in found if each.removable is wanted] for wanted in (True, False)]
         nbytes = sum(each.nbytes for each in gone)

@@ -1,7 +1,6 @@
 """Console of a command: results on stdout, and everything else on stderr; or one JSON object on stdout."""
 
 import json
-import math
 import sys
 import traceback
 from collections.abc import Mapping
@@ -17,6 +16,7 @@ from spae_dask.cli.signals import Signals
 from spae_dask.cli.streams import STDOUT, forget
 from spae_dask.errors import StorageError
 from spae_dask.storage.remote.url_secrets import without_secrets
+from spae_dask.storage.writing.json_values import to_json
 
 
 class Console:
@@ -113,7 +113,7 @@ class Console:
         """
         self.stop()
         if self.as_json:
-            document = to_json(self.document | {"warnings": self.warnings})
+            document = to_json(self.document | {"warnings": self.warnings}, "the result")
             try:
                 self._put(json.dumps(document, indent=2, allow_nan=False))
             except StorageError as error:
@@ -146,8 +146,8 @@ class Console:
 def unwritten(error: OSError) -> StorageError:
     """The error for a result that standard output does not take."""
     return StorageError(
-        f"the result cannot be written to standard output: {error.strerror or error}. Give the command a place for it, "
-        "such as a file on a disk with space: > result.txt"
+        f"the result cannot be written to standard output: {error.strerror or error}. Redirect it to a file "
+        "on a disk with free space: > result.txt"
     )
 
 
@@ -156,16 +156,3 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(each if each.isprintable() or each == "\n" else repr(each)[1:-1] for each in text)
-
-
-def to_json(value: Any) -> Any:
-    """JSON of Python and numpy values; numbers it lacks become ``"NaN"``, ``"Infinity"`` and ``"-Infinity"``."""
-    if hasattr(value, "tolist"):
-        value = value.tolist()
-    if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    if isinstance(value, Mapping):
-        return {str(key): to_json(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [to_json(each) for each in value]
-    return value

@@ -21,7 +21,7 @@ def demo(
         typer.Option(
             "--force",
             "-f",
-            help="Write into DIR even if it holds other files; only those of the same names are replaced.",
+            help="Write into DIR even if it contains other files. Only files of the same names are replaced.",
             rich_help_panel=OUTPUT,
         ),
     ] = False,

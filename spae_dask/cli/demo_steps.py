@@ -20,6 +20,7 @@ from spae_dask.estimators.saved import load_encoder, save_encoder
 from spae_dask.estimators.sparse_encoder import SparseEncoder
 from spae_dask.estimators.writing import transform_to_zarr
 from spae_dask.plain_files import in_shell
+from spae_dask.quantities import format_seconds
 from spae_dask.report.image_section import ImageResults, image_section
 from spae_dask.report.spectral_image import DensePCA
 from spae_dask.storage.ingesting.ingest import ingest
@@ -77,7 +78,7 @@ class DemoOutcome:
         """Return a few lines for people."""
         return (
             f"loss      {self.training.ratio:.4f} x PCA's on the pixels of the fit, {self.held_out.ratio:.4f} x on "
-            f"those held out\nreport    {self.report}\ntime      {self.seconds:.1f} s in all"
+            f"those held out\nreport    {self.report}\ntime      {format_seconds(self.seconds)} in all"
         )
 
 
@@ -181,13 +182,13 @@ def prepare(folder: Path, *, force: bool) -> None:
         If it cannot be written to.
     """
     if folder.exists() and not folder.is_dir():
-        raise OutputExists(f"{folder} is a file. Give --output the name of a folder.")
+        raise OutputExists(f"{folder} is a file. Give a folder with --output.")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if any(folder.iterdir()) and not (folder / MARKER).is_file() and not force:
             raise OutputExists(
-                f"{folder} holds files that no demo wrote, and nothing was written to it. Give another folder with "
-                "--output, or --force to write beside them."
+                f"{folder} contains files that `spae demo` did not write. Nothing was written. Give another folder "
+                "with --output, or --force to write beside them."
             )
         for name in (*FILES, *STORES):
             _remove(folder / name)
@@ -206,7 +207,7 @@ def _remove(path: Path) -> None:
     elif any((path / marker).is_file() for marker in ZARR_MARKERS):
         shutil.rmtree(path)
     else:
-        raise OutputExists(f"{path} is a folder that no demo made. Move it away, or give another --output.")
+        raise OutputExists(f"{path} is a folder that `spae demo` did not make. Move it away, or give another --output.")
 
 
 def _write_matrices(folder: Path, data: IndianPines, inside: npt.NDArray[np.bool_], say: Say) -> None:

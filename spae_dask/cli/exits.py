@@ -83,13 +83,13 @@ def explain(error: BaseException, command: str) -> str:
         return _explain_usage(error, command)
     if exit_code(error) == FAULT:
         return (
-            f"this should not have happened: {type(error).__name__}: {error}. "
-            "Run again with --debug for the traceback, and please report it."
+            f"this is a bug of spae_dask: {type(error).__name__}: {error}. Run again with --debug to get the "
+            "traceback, and report it."
         )
     if isinstance(error, MemoryError):
-        return f"out of memory ({error}). Try a smaller --memory, which makes fewer tasks run at once."
+        return f"the process ran out of memory ({error}). Give a smaller --memory, so that fewer tasks run at once."
     if _is_long_name(error):
-        # what it needs is not imported for a command that goes well
+        # its imports are not needed by a command that succeeds
         from spae_dask.storage.writing.output_paths import too_long
 
         return too_long(str(error.filename or "given"))

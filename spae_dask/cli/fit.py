@@ -39,8 +39,7 @@ class FitGiven:
         """Refuse none, or more than one, of the ways to say how many nonzeros."""
         if [self.fitted[name] for name in ("n_nonzero", "eps", "keep")].count(None) != 2:
             raise typer.BadParameter(
-                "give exactly one: the most features a component may use, how much more than PCA it may lose, or the "
-                "share it keeps of the variance that PCA explains, such as 0.95",
+                "give exactly one of -r (features), --eps (loss beyond PCA's) and --keep (share of what PCA explains)",
                 param_hint="'-r' / '--eps' / '--keep'",
             )
 
@@ -58,7 +57,9 @@ class FitGiven:
 
     def words(self) -> str:
         """The data and all that differs from the defaults, as on the command line."""
-        words = [f"./{self.data}" if self.data.startswith("-") else self.data]  # or it would be taken for an option
+        words = [
+            f"./{self.data}" if self.data.startswith("-") else self.data
+        ]  # otherwise it would be parsed as an option
         for parameter, value in told(self):
             if value == parameter.default or parameter.name == "data":
                 continue
@@ -123,7 +124,7 @@ def fit(
         check_checkpoint(kept.checkpoint, given.data, output)
         source = given.which.open(given.data, given.memory)
         place = where.place(given.memory, page)
-        long = given.plan(source).seconds > WORTH_CALIBRATING  # refuses what no process could do before any is started
+        long = given.plan(source).seconds > WORTH_CALIBRATING  # refuses an impossible fit before any process starts
         place = place.sized(source, [lambda resources: given.plan(source, resources=resources)])
         report_request(place, console)
         with place.ready(source, console):

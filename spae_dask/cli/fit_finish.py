@@ -47,7 +47,7 @@ def fit_finish(
 
         check_paths(output, [given.data], force=force)
         check_checkpoint(checkpoint, given.data, output)
-        summarize(checkpoint)  # refuses what is no checkpoint, and begins none
+        summarize(checkpoint)  # refuses a folder that is not a checkpoint, and makes none
         source = given.which.open(given.data, given.memory, console)
         at = CheckpointAt(checkpoint, ArrayPart(0, 1))
         with Target("none", given.memory).ready(source, console):
@@ -62,9 +62,8 @@ def fit_finish(
                 more = f" and {len(parts) - MOST_COMMANDS} more" if len(parts) > MOST_COMMANDS else ""
                 console.document |= {"pass": lacking.number, "missing_parts": parts}
                 raise PartsMissing(
-                    f"pass {lacking.number} ({lacking.name}) is not whole: {len(lacking.missing)} of {lacking.n_spans} "
-                    f"spans are missing. Run {', '.join(commands)}{more}, and "
-                    "then this again."
+                    f"pass {lacking.number} ({lacking.name}) is incomplete: {len(lacking.missing)} of "
+                    f"{lacking.n_spans} spans are missing. Run {', '.join(commands)}{more}, then run this again."
                 ) from None
         write_encoder(encoder, source, output, given, console, force=force)
         Checkpoint(checkpoint, keep_checkpoint).end(console)

@@ -27,13 +27,15 @@ def check_part(given: str) -> str:
     found = re.fullmatch(r"(\d{1,9})/(\d{1,9})", given)
     if found and 1 <= int(found[1]) <= int(found[2]) <= MOST_PARTS:
         return given
-    raise typer.BadParameter(f"{given!r} is not a part: give I/N, as in 3/8, with I from 1 to N, at most {MOST_PARTS}")
+    raise typer.BadParameter(
+        f"{given!r} is not a part. Give I/N, such as 3/8, with I from 1 to N and N at most {MOST_PARTS}."
+    )
 
 
 PartArgument = Annotated[
     str,
     typer.Argument(
-        metavar="I/N", callback=check_part, help="Part to do, and number of parts, from 1/N to N/N.", show_default=False
+        metavar="I/N", callback=check_part, help="Part to run and number of parts: 1/N to N/N.", show_default=False
     ),
 ]
 

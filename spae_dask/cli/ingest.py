@@ -40,20 +40,17 @@ def ingest(
         str,
         typer.Argument(
             metavar="SOURCE",
-            help="An .npy, .h5ad, .csv, .tsv (also .gz), Parquet, Arrow or netCDF file; a Zarr array or group.",
+            help="An .npy, .h5ad, .csv, .tsv (also .gz), Parquet, Arrow or netCDF file, or a Zarr array or group.",
             show_default=False,
         ),
     ],
-    destination: Annotated[
-        str, typer.Argument(metavar="DESTINATION", help="The Zarr array to write.", show_default=False)
-    ],
+    destination: Annotated[str, typer.Argument(metavar="DESTINATION", help="Zarr array to write.", show_default=False)],
     which: WhichData,
     header: Annotated[
         bool | None,
         typer.Option(
             "--header/--no-header",
-            help="Read names from the first row of a text file, or numbers. By default it must hold names; a row of "
-            "numbers only is refused.",
+            help="Take the first row of a text file as names, or as numbers. By default it must hold names.",
             show_default=False,
             rich_help_panel=DATA,
         ),
@@ -63,7 +60,7 @@ def ingest(
         typer.Option(
             "--variable",
             metavar="NAME",
-            help="Variable of a netCDF file or a Zarr dataset, if several fit.",
+            help="Variable of a netCDF file or a Zarr dataset. Needed if more than one fits.",
             show_default=False,
             rich_help_panel=DATA,
         ),
@@ -73,7 +70,7 @@ def ingest(
         typer.Option(
             "--sample-dim",
             metavar="NAME[,NAME]",
-            help="Dimension of that variable along which the rows are; the others make the columns. Default: time.",
+            help="Dimension of that variable that makes the rows. The others make the columns. Default: time.",
             show_default=False,
             rich_help_panel=DATA,
         ),
@@ -83,7 +80,7 @@ def ingest(
         typer.Option(
             "--dtype",
             metavar="TYPE",
-            help="Type of the entries to write, such as float32. Default: that of SOURCE.",
+            help="Type of the entries to write, such as float32. Default: the type in SOURCE.",
             rich_help_panel=DATA,
         ),
     ] = None,
@@ -101,7 +98,7 @@ def ingest(
         typer.Option(
             "--codec",
             metavar="NAME",
-            help="Codec: lz4-shuffle, lz4-bitshuffle, zstd-bitshuffle or none. Default: chosen by type.",
+            help="Codec: lz4-shuffle, lz4-bitshuffle, zstd-bitshuffle or none. The default depends on the type.",
             show_default=False,
             rich_help_panel=OUTPUT,
         ),
@@ -112,7 +109,7 @@ def ingest(
             "--memory",
             metavar="BYTES",
             callback=check_memory,
-            help="Memory limit of this process, such as 2GB. Default: 256 MiB beside the program itself.",
+            help="Memory limit of this process, such as 2GB. Default: 256 MiB besides the program itself.",
             show_default=False,
             rich_help_panel=WHERE,
         ),

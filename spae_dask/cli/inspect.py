@@ -32,7 +32,7 @@ def inspect(
             "--top",
             metavar="N",
             min=1,
-            help=f"Features listed of each component. Default: {SHOWN}, and all with --json.",
+            help=f"Number of features to list for each component. Default: {SHOWN}, or all with --json.",
             show_default=False,
             rich_help_panel="Console",
         ),

@@ -41,9 +41,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Exit codes: 0 done, 2 usage, 3 bad input, 4 does not fit the memory, 5 storage, 6 cluster, "
-    "75 other parts come first, 130 interrupted, 143 terminated. Start with `spae demo`, or with `spae check DATA`; "
-    "`spae help COMMAND` tells more.",
+    epilog="Exit codes: 0 done, 2 usage, 3 bad input, 4 does not fit the memory, 5 storage, 6 cluster. 75 parts "
+    "missing, 130 interrupted, 143 terminated. Start with `spae demo`, or with `spae check DATA`. `spae "
+    "help COMMAND` shows more.",
 )
 
 DEMO_EXAMPLES = """Examples:

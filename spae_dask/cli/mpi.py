@@ -23,7 +23,7 @@ def mpi(
     context: typer.Context,
     words: Annotated[
         list[str],
-        typer.Argument(metavar="VERB ...", help="A verb of spae with its arguments and options.", show_default=False),
+        typer.Argument(metavar="VERB ...", help="Command of spae with its arguments and options.", show_default=False),
     ],
     cluster: Annotated[
         str | None,
@@ -31,7 +31,7 @@ def mpi(
             "--cluster",
             metavar="FILE",
             callback=check_file,
-            help="A cluster file of kind mpi: memory, threads, network, scratch folder.",
+            help="Cluster file of kind mpi: memory, threads, network, scratch folder.",
             show_default=False,
             rich_help_panel=WHERE,
         ),
@@ -52,7 +52,9 @@ def mpi(
         if not isinstance(spec, MpiSpec):
             raise InvalidInput(f"{cluster} has kind {spec.kind!r}; `spae mpi` takes files of kind 'mpi'.")
         if "--cluster" in words or any(each.startswith("--cluster=") for each in words):
-            raise typer.BadParameter("is for `spae mpi` itself here: give it before VERB", param_hint="'--cluster'")
+            raise typer.BadParameter(
+                "this option is for `spae mpi` itself. Give it before VERB.", param_hint="'--cluster'"
+            )
         with required("spae_dask.clusters.mpi", "mpi").joined_ranks(spec) as address:
             if address is not None:
                 code = context.obj([*words, "--cluster", address])

@@ -19,17 +19,17 @@ ONE_OF = {
 NEEDS_ONE = ("fit", "fit-part", "fit-finish")
 
 ELSEWHERE = {
-    "compare": "`spae path` compares sizes of an encoder, `spae evaluate` an encoder with PCA on other data, and "
-    "a step `compare` of `spae run` methods.",
-    "score": "`spae evaluate` tells what an encoder loses on data.",
-    "test": "`spae evaluate` tells what an encoder loses on data.",
+    "compare": "`spae path` compares encoders of several sizes. `spae evaluate` compares an encoder with PCA on "
+    "other data. A `compare` step of `spae run` compares methods.",
+    "score": "`spae evaluate` measures the loss of an encoder on data.",
+    "test": "`spae evaluate` measures the loss of an encoder on data.",
     "train": "`spae fit` makes an encoder.",
     "encode": "`spae transform` writes the codes of data.",
     "apply": "`spae transform` writes the codes of data.",
     "predict": "`spae transform` writes the codes of data.",
-    "convert": "`spae ingest` writes other formats as Zarr.",
-    "import": "`spae ingest` writes other formats as Zarr.",
-    "validate": "`spae check` looks for what is wrong with data.",
+    "convert": "`spae ingest` converts other formats to Zarr.",
+    "import": "`spae ingest` converts other formats to Zarr.",
+    "validate": "`spae check` looks for problems in data.",
     "show": "`spae inspect` shows an encoder.",
     "info": "`spae inspect` shows an encoder.",
 }

@@ -41,7 +41,7 @@ def path(
             "--components",
             metavar="K,K,...",
             callback=check_counts,
-            help="Numbers of components.",
+            help="Numbers of components, with commas between.",
             show_default=False,
             rich_help_panel=WHAT,
         ),
@@ -53,7 +53,7 @@ def path(
             "--nonzeros",
             metavar="R,R,...",
             callback=check_counts,
-            help="Numbers of features a component may use.",
+            help="Largest numbers of features of a component, with commas between.",
             show_default=False,
             rich_help_panel=WHAT,
         ),
@@ -91,7 +91,9 @@ def path(
 
         if output is not None:
             if not output.endswith((".csv", ".png", ".svg")):
-                raise typer.BadParameter(f"{output!r} ends in none of .csv, .png, .svg", param_hint="'-o'")
+                raise typer.BadParameter(
+                    f"{output} has none of the endings .csv, .png and .svg. Give one of them.", param_hint="'-o'"
+                )
             check_paths(output, [data], force=force)
         check_checkpoint(kept.checkpoint, data, output)
         ks, rs = ([int(each) for each in text.split(",")] for text in (components, nonzeros))

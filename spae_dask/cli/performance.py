@@ -54,17 +54,17 @@ class PerformanceReport:
         name = f"--performance-report {self.path}" if self.asked else f"the performance report {self.path}"
         if where == "none":
             raise InvalidInput(
-                f"{name} tells what a cluster does, and there is none: for small data, or by --cluster none. "
-                "Add --cluster local, or leave it out."
+                f"{name} reports the work of a cluster, but this command uses none: the data are small, or --cluster "
+                f"is none. Add --cluster local, or leave out {name}."
             )
         if not self.path.endswith(SUFFIX):
-            raise InvalidInput(f"{name} is a page of HTML: give a name that ends in {SUFFIX}.")
+            raise InvalidInput(f"{name} writes an HTML page. Give a name that ends in {SUFFIX}.")
         if find_spec("bokeh") is None:
             raise InvalidInput(f'{name} needs bokeh: `pip install "spae-dask[dashboard]"`.')
         target = check_output(self.path, overwrite=True)
         if target.exists() and not _is_report(target):
             raise OutputExists(
-                f"{target} exists and is no performance report, so it is not replaced. Give another name."
+                f"{target} exists and is not a performance report, so it is not replaced. Give another name."
             )
 
     @contextmanager
@@ -80,7 +80,7 @@ class PerformanceReport:
         page, failure = performance_report(), None
         try:
             page.__enter__()
-        except Exception as error:  # the scheduler raises what it pleases
+        except Exception as error:  # the scheduler raises exceptions of any type
             failure = error
         yield
         if failure is None:
@@ -95,8 +95,8 @@ class PerformanceReport:
             console.note(f"wrote     {self.path}")
         else:
             console.warn(
-                f"the performance report {self.path} could not be made ({type(failure).__name__}: {failure}). "
-                "The scheduler needs bokeh as well."
+                f"the performance report {self.path} could not be made ({type(failure).__name__}: {failure}). The "
+                "scheduler also needs bokeh."
             )
 
 
@@ -113,7 +113,9 @@ def wanted_report(given: str | None, output: str | None = None) -> PerformanceRe
     """
     path = text_setting("performance-report") if given is None else given
     if path and output is not None and Path(path).resolve() == Path(output).resolve():
-        raise InvalidInput(f"{output} is to be the output and the performance report. Give them different names.")
+        raise InvalidInput(
+            f"{output} is given both as the output and as the performance report. Give them different names."
+        )
     return PerformanceReport(path, asked=given is not None)
 
 

@@ -47,7 +47,7 @@ def planners_of(pipeline: Pipeline) -> list[Planner]:
     nodes = [node for node in pipeline.nodes if isinstance(node.step, Fit | Path | Evaluate)]
     for node in nodes:
         if ("data",) in node.made_by:
-            raise unknown(f"the data of step {node.step.name} are yet to be made by step {node.made_by[('data',)]}")
+            raise unknown(f"step {node.made_by[('data',)]} has not yet made the data of step {node.step.name}")
     return [_planner(node, pipeline) for node in nodes]
 
 

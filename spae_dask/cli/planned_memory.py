@@ -52,7 +52,7 @@ def sized(spec: Started, planners: list[Planner]) -> Started:
     if not isinstance(spec, QueueSpec | KubernetesSpec) or not is_planned(spec):
         return spec
     if not planners:
-        raise unknown("only fits, paths and evaluations are planned, and there is none")
+        raise unknown("only fits, paths and evaluations have plans, and it contains none")
     limit = max(_worker_limit(Resources("", spec.n_workers, spec.n_threads, ASSUMED_NBYTES), each) for each in planners)
     n_processes = spec.n_processes if isinstance(spec, QueueSpec) else 1
     nbytes = int((limit + 1) * n_processes / MEMORY_FOR_ROWS)
@@ -62,8 +62,8 @@ def sized(spec: Started, planners: list[Planner]) -> Started:
 def unknown(why: str) -> InvalidInput:
     """The error for memory that no plan tells."""
     return InvalidInput(
-        f"the cluster file leaves the memory of workers to the plan, and {why}. Write how much there is in the file, "
-        "such as memory = '16GB'; `spae plan DATA -k K -r R --cluster FILE.toml` tells what a fit takes."
+        f"the cluster file takes the memory of workers from the plan, but {why}. Give the memory in the file, "
+        "such as memory = '16GB'. `spae plan DATA -k K -r R --cluster FILE.toml` prints the memory of a fit."
     )
 
 
@@ -74,7 +74,7 @@ def _worker_limit(there: Resources, planner: Planner) -> int:
             plan = planner(replace(there, memory_limit=BOUNDLESS_NBYTES))
     except MemoryBudgetExceeded:
         plan = planner(replace(there, memory_limit=BOUNDLESS_NBYTES))
-    # the last step is in the calling process, and is held to the same limit
+    # the last step runs in the calling process, with the same limit
     limit = worker_limit_for(max(plan.worker_nbytes, plan.finish_nbytes))
     assert usable(limit) >= plan.worker_nbytes, "a limit that its own plan does not fit; please report this"
     return limit

@@ -9,7 +9,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 
 from spae_dask.markup import interval
 from spae_dask.passes.events import Estimated, Event, PassEnded, PassStarted, Resumed, RowsDone, RunAgain, Searching
-from spae_dask.passes.memory import format_nbytes
+from spae_dask.quantities import format_nbytes, format_seconds
 
 SECONDS_BETWEEN_LINES = 5.0
 
@@ -62,9 +62,9 @@ class Meter:
         elif isinstance(event, RunAgain):
             rows = f"rows {event.first_row:,} to {event.last_row - 1:,}"
             self.display.note(
-                f"{self.name}: {rows} are run again on {event.worker}: {event.slow_worker} has not come to their end, "
-                f"and nothing else was finished for {event.seconds:.0f} s; a span takes {event.usual_seconds:.1f} s on "
-                "average"
+                f"{self.name}: {rows} run again on {event.worker}. {event.slow_worker} has not finished them, and "
+                f"nothing else finished for {format_seconds(event.seconds)}. A span takes "
+                f"{format_seconds(event.usual_seconds)} on average"
             )
         elif isinstance(event, Searching):
             self.search(event)
@@ -248,12 +248,3 @@ class Bar:
         if self._progress is not None:
             self._progress.stop()
         self._progress = None
-
-
-def format_seconds(seconds: float) -> str:
-    """Seconds for people: ``0.4 s``, ``75 s``, ``12 min``, ``3.4 h``."""
-    if seconds < 10:
-        return f"{seconds:.1f} s"
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

@@ -11,6 +11,7 @@ from spae_dask.cli.options.data import EncoderArgument, StrictOption, WhichData
 from spae_dask.cli.options.groups import OUTPUT, takes_groups
 from spae_dask.cli.options.output import ForceOption
 from spae_dask.cli.options.target import MemoryOption, TargetOptions
+from spae_dask.quantities import format_nbytes
 
 EXAMPLES = """Examples:
 
@@ -32,7 +33,7 @@ def report(
             "-o",
             "--output",
             metavar="FILE.html",
-            help="File that the page is written to. It needs no other file.",
+            help="HTML page to write. It needs no other file.",
             show_default=False,
             rich_help_panel=OUTPUT,
         ),
@@ -42,7 +43,7 @@ def report(
         typer.Option(
             "--path",
             metavar="FILE",
-            help="Losses of other sizes: the .csv of `spae path -o`, or the .json of `spae path --json`.",
+            help="Losses at other sizes: the .csv of `spae path -o`, or the .json of `spae path --json`.",
             show_default=False,
             rich_help_panel=CURVE,
         ),
@@ -52,7 +53,7 @@ def report(
         typer.Option(
             "--data",
             metavar="DATA",
-            help="Data to compute the losses from, in one pass; two for thousands of features.",
+            help="Data for losses at other sizes, read in one pass, or two for thousands of features.",
             show_default=False,
             rich_help_panel=CURVE,
         ),
@@ -74,11 +75,13 @@ def report(
             raise typer.BadParameter(f"{output!r} does not end in .html", param_hint="'-o'")
         if path is not None and data is not None:
             raise typer.BadParameter(
-                "give one: a path that was drawn, or data to draw it from", param_hint="'--path' / '--data'"
+                "give only one: losses that `spae path` wrote, or data to compute them from.",
+                param_hint="'--path' / '--data'",
             )
         if data is None and which != WhichData():
             raise typer.BadParameter(
-                "they say what of --data is meant, which is not given", param_hint="'--array' / '--columns' / '--mask'"
+                "these options choose a part of --data, which is not given.",
+                param_hint="'--array' / '--columns' / '--mask'",
             )
         from spae_dask.cli.target import check_paths
         from spae_dask.estimators.reporting import curve_from_data, write_report
@@ -98,8 +101,8 @@ def report(
         write_report(fitted, encoder, output, curve=curve, origin=origin, overwrite=force)
         known = curve is not None or fitted.curve() is not None
         console.result(
-            f"report    {output}, {Path(output).stat().st_size / 1e6:.1f} MB",
+            f"report    {output}, {format_nbytes(Path(output).stat().st_size)}",
             {"encoder": encoder, "report": output, "curve": known},
         )
         if not known:
-            console.note("curve     losses of other sizes are not known; --data DATA draws them from one read")
+            console.note("curve     losses at other sizes are not known; --data DATA computes them")

@@ -10,6 +10,7 @@ from spae_dask.cli.options.console import ConsoleOptions
 from spae_dask.cli.options.data import PipelineArgument, StrictOption
 from spae_dask.cli.options.groups import OUTPUT, takes_groups
 from spae_dask.cli.options.target import MemoryOption, TargetOptions
+from spae_dask.quantities import format_seconds
 
 if TYPE_CHECKING:
     from spae_dask.pipelines.runner import Outcome
@@ -32,7 +33,7 @@ def run(
             "-o",
             "--output",
             metavar="DIR",
-            help="Folder for all results, in place of the one that PIPELINE names.",
+            help="Folder for all results. Default: the one that PIPELINE names.",
             show_default=False,
             rich_help_panel=OUTPUT,
         ),
@@ -42,7 +43,7 @@ def run(
         typer.Option(
             "--dry-run",
             "-n",
-            help="Check everything, list the steps that would run and the cost of each fit; run and write nothing.",
+            help="Check everything, list the steps that would run and the cost of each fit, and write nothing.",
             rich_help_panel=OUTPUT,
         ),
     ] = False,
@@ -51,7 +52,7 @@ def run(
         typer.Option(
             "--force",
             "-f",
-            help="Run all steps, also those that are up to date, and replace files that no run wrote.",
+            help="Run all steps, even those that are up to date, and replace files of other origin.",
             rich_help_panel=OUTPUT,
         ),
     ] = False,
@@ -104,7 +105,7 @@ def table(outcomes: "list[Outcome]") -> str:
     width = max((len(each.name) for each in outcomes), default=0)
     lines = []
     for each in outcomes:
-        note = f"{each.seconds:.1f} s" if each.status in ("ran", "failed", "interrupted") else each.reason
+        note = format_seconds(each.seconds) if each.status in ("ran", "failed", "interrupted") else each.reason
         lines.append(f"{each.name:<{width}}  {each.kind:<9}  {each.status:<11}  {note}")
         if each.status == "to run" and each.text:
             lines.append(f"{'':<{width}}  {each.text}")

@@ -41,7 +41,7 @@ class Interrupted(KeyboardInterrupt):
     def __str__(self) -> str:
         """In words."""
         name = signal.Signals(self.signum).name
-        return f"interrupted ({name}). An output appears under its name only when it is whole."
+        return f"interrupted ({name}). An output appears under its name only when it is complete."
 
 
 class Signals:

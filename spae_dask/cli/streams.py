@@ -39,11 +39,13 @@ def prepare_streams() -> None:
     """
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
-            # writing to a descriptor that is open for reading fails, as writing to a closed one does
+            # writing to a descriptor that is open for reading fails like writing to a closed one
             forget(number, os.O_WRONLY if number == STDERR else os.O_RDONLY)
             stream = os.fdopen(number, "w" if number else "r", closefd=False)
             setattr(sys, name, stream)
-            setattr(sys, f"__{name}__", stream)  # kept: a stream that nobody refers to closes what it wraps
+            setattr(
+                sys, f"__{name}__", stream
+            )  # kept, because a stream without references closes the descriptor it wraps
     stderr = sys.stderr
     if isinstance(stderr, io.TextIOWrapper):
         sys.stderr = Lenient(stderr.buffer, stderr.encoding, "backslashreplace", line_buffering=True)

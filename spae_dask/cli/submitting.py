@@ -113,7 +113,7 @@ def slurm_jobs(request: Request) -> list[Job]:
         )
     _check_grace(request, spec)
     if request.array is None and is_planned(spec):
-        sized(spec, planners_of(found))  # as the run will; what it would refuse is refused before it waits in a queue
+        sized(spec, planners_of(found))  # as in the run, so that errors come before the job waits in a queue
     if request.array is not None:
         spec = spec.model_copy(update={"jobs": 0})
     if spec.jobs and spec.tls:
@@ -152,18 +152,18 @@ def kubernetes_jobs(request: Request) -> list[Job]:
     if request.cluster is None:
         raise InvalidInput("give --cluster FILE.toml of kind 'kubernetes': it names the image and the volumes.")
     if request.array is not None:
-        raise InvalidInput("--array is for Slurm. On Kubernetes give the cluster file more 'workers'.")
+        raise InvalidInput("--array is for Slurm. For Kubernetes give more 'workers' in the cluster file.")
     spec = read_cluster(request.cluster)
     if not isinstance(spec, KubernetesSpec):
         raise InvalidInput(f"{request.cluster} has kind {spec.kind!r}; `spae submit kubernetes` takes 'kubernetes'.")
     _check_grace(request, spec)
     file = TomlFile(Path(request.pipeline), "a pipeline")
-    read_steps(file)  # inputs are not looked for: they are where the pods are
+    read_steps(file)  # inputs are not checked, because only the pods see them
     output = str(file.table["output"])
     if not any(Path(output).is_relative_to(each.path) and not each.read_only for each in spec.volumes):
         raise InvalidInput(
-            f"'output' is {output!r}, which is on no volume that the pods may write to. Give an absolute path below "
-            "the 'path' of one of the [[volumes]] of the cluster file."
+            f"'output' is {output!r}, but no volume that the pods can write to contains it. Give an absolute path "
+            "below the 'path' of one of the [[volumes]] of the cluster file."
         )
     if is_planned(spec):
         spec = _sized_pods(spec, request.pipeline)
@@ -175,10 +175,10 @@ def kubernetes_jobs(request: Request) -> list[Job]:
     advice += f"\nlog        kubectl --namespace {spec.namespace} logs --follow {pod}"
     removal = f"kubectl --namespace {spec.namespace} delete --ignore-not-found {kind},configmap {job.name}"
     advice += f"\nremove     {removal}"
-    remedy = f" Before another try, remove what is there of an earlier one: {removal}"
-    # older servers do not know all of it, which kubectl would take for a mistake
+    remedy = f" Before another try, remove the rest of an earlier one: {removal}"
+    # kubectl would refuse fields that older servers do not know
     words = ("kubectl", "create", "--validate=false", "--filename", "-", "--output", "name")
-    # kubectl goes on after what it cannot create, and the job would run the pipeline of an earlier one
+    # kubectl continues after an object that it cannot create, and the job would run an earlier pipeline
     rehearsal = (*words, "--dry-run=server")
     title = f"{job.name} (namespace {spec.namespace})"
     return [Job(words, text, False, advice, rehearsal=rehearsal, remedy=remedy, title=title, trial=rehearsal)]
@@ -189,7 +189,9 @@ def _sized_pods(spec: KubernetesSpec, path: str) -> KubernetesSpec:
     try:
         pipeline = read_pipeline(path)
     except InvalidInput as error:
-        raise unknown(f"the pipeline cannot be planned here, where its data are not seen: {error}") from error
+        raise unknown(
+            f"the pipeline cannot be planned on this machine, which does not see its data: {error}"
+        ) from error
     made = sized(spec, planners_of(pipeline))
     assert isinstance(made, KubernetesSpec)
     return made
@@ -273,7 +275,7 @@ def report_lasting_reasons(ids: Sequence[str], console: Console) -> None:
     """Warn of jobs that Slurm has taken, and may hold for ever."""
     with suppress(ClusterUnavailable):  # they are submitted all the same
         for line in lasting_reasons(ids):
-            console.warn(f"{line}. It waits until that changes; `scancel` takes it back.")
+            console.warn(f"{line}. The job waits until that changes. `scancel` removes it.")
 
 
 def _job(request: Request, spec: QueueSpec | KubernetesSpec, words: tuple[str, ...]) -> BatchJob:
@@ -284,8 +286,8 @@ def _job(request: Request, spec: QueueSpec | KubernetesSpec, words: tuple[str, .
 def _check_grace(request: Request, spec: QueueSpec | KubernetesSpec) -> None:
     if request.grace >= spec.driver.walltime:
         raise InvalidInput(
-            f"--grace is {request.grace} seconds, and the 'walltime' of [driver] is {spec.driver.walltime}: the job "
-            "would be stopped before it starts. Give a smaller --grace, or a longer walltime."
+            f"--grace is {request.grace} seconds, but the 'walltime' of [driver] is {spec.driver.walltime}: the "
+            "job would stop before it starts. Give a smaller --grace, or a longer walltime."
         )
 
 
@@ -294,16 +296,16 @@ def _part_words(pipeline: Pipeline, spec: QueueSpec) -> tuple[str, ...]:
     fits: list[Node] = [node for node in pipeline.nodes if isinstance(node.step, Fit)]
     if len(fits) != 1 or fits[0].made_by:
         raise InvalidInput(
-            f"--array is for pipelines with one fit, of data that are there before the run; {pipeline.path} has "
-            f"{len(fits)} fits{', of what an earlier step writes' if fits and fits[0].made_by else ''}. "
+            f"--array needs a pipeline with one fit, on data that exist before the run. {pipeline.path} has "
+            f"{len(fits)} fits{', on data that an earlier step makes' if fits and fits[0].made_by else ''}. "
             "Submit without --array."
         )
     (node,) = fits
     assert isinstance(node.step, Fit)
     if node.step.checkpoint is False:
         raise InvalidInput(
-            f"--array sweeps into the checkpoint of the fit, and step {node.step.name} of {pipeline.path} has "
-            "'checkpoint = false'. Leave that out, or submit without --array."
+            f"--array stores its passes in the checkpoint of the fit, but step {node.step.name} of "
+            f"{pipeline.path} has 'checkpoint = false'. Leave that out, or submit without --array."
         )
     memory = own_processes(spec.driver)[-2:]
     return ("fit-part", node.files[("data",)], *fit_words(node.step, pipeline.output), *memory)

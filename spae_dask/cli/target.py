@@ -23,6 +23,7 @@ from spae_dask.estimators.runtime import parse_memory
 from spae_dask.machine import memory_nbytes
 from spae_dask.passes.memory import refuse_tiny
 from spae_dask.passes.plan import Plan, Resources
+from spae_dask.quantities import format_nbytes, format_seconds
 from spae_dask.settings import setting, text_setting
 from spae_dask.storage.checkpoints.checkpoint_record import read_job, states_at
 from spae_dask.storage.checkpoints.local_states import LocalStates
@@ -115,7 +116,7 @@ class Target:
         if not isinstance(self.spec, QueueSpec | KubernetesSpec):
             return None
         what = "pod" if isinstance(self.spec, KubernetesSpec) else f"job of {self.spec.n_processes} process(es)"
-        return f"{self.spec.memory >> 20} MiB a {what}, as the plan has it"
+        return f"{format_nbytes(self.spec.memory)} for each {what}, from the plan"
 
     def described(self, where: str) -> Spec | None:
         """Return the cluster that ``where`` describes, with its memory.
@@ -127,7 +128,7 @@ class Target:
         """
         spec = self.spec or described(where)
         if is_planned(spec):
-            raise unknown("this command makes none")
+            raise unknown("this command does not make a plan")
         return spec
 
     @contextmanager
@@ -141,7 +142,7 @@ class Target:
         if starts and limit is not None:
             refuse_tiny(limit)
         if isinstance(spec, Started) and not starts:
-            console.note(f"waiting   for a worker of {where}, {spec.timeout} seconds at most")
+            console.note(f"waiting   up to {format_seconds(spec.timeout)} for a worker of {where}")
         with (
             logs_on(console),
             console.signals.held(starts=starts) as release,
@@ -218,8 +219,8 @@ def check_checkpoint(checkpoint: str | None, data: str, output: str | None = Non
             written = Path(output).resolve()
             if written == store.root or written in store.root.parents or store.root in written.parents:
                 raise InvalidInput(
-                    f"the checkpoint {checkpoint} and the output {output} are in one another's place. Give the "
-                    "checkpoint a folder of its own."
+                    f"the checkpoint {checkpoint} and the output {output} are the same, or one contains the other. "
+                    "Give the checkpoint its own folder."
                 )
     read_job(store)
 

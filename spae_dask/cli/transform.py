@@ -29,7 +29,7 @@ def transform(
             "-o",
             "--output",
             metavar="CODES",
-            help="Zarr array that the codes are written to: a row for each row of DATA, a column for each component.",
+            help="Zarr array for the codes: a row for each row of DATA, a column for each component.",
             show_default=False,
             rich_help_panel=OUTPUT,
         ),

@@ -67,7 +67,7 @@ def make_certificates(folder: str | Path, *, hosts: Sequence[str] = (), days: in
     names = [_name(host) for host in dict.fromkeys((*hosts, *LOOPBACK))]
     path = Path(folder).absolute()
     if path.is_symlink() or path.is_file() or (path.is_dir() and any(path.iterdir())):
-        raise OutputExists(f"{folder} is there already, and certificates are never overwritten. Give a new folder.")
+        raise OutputExists(f"{folder} exists, and certificates are never overwritten. Give a new folder.")
     work: str | None = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -79,7 +79,9 @@ def make_certificates(folder: str | Path, *, hosts: Sequence[str] = (), days: in
     except OSError as error:
         if work is not None:
             shutil.rmtree(work, ignore_errors=True)
-        raise StorageError(f"certificates cannot be written to {folder}: {error}. Nothing was left there.") from error
+        raise StorageError(
+            f"certificates cannot be written to {folder}: {error}. Nothing was left there. Give another folder."
+        ) from error
     return sorted(path.iterdir())
 
 
@@ -89,7 +91,7 @@ def _name(host: str) -> x509.GeneralName:
     except ValueError:
         pass
     if not _HOST.fullmatch(host):
-        raise InvalidInput(f"host {host!r} is neither an address nor a name of a machine, such as node1.example.org.")
+        raise InvalidInput(f"host {host!r} is neither an address nor a host name. Give one, such as node1.example.org.")
     return x509.DNSName(host)
 
 

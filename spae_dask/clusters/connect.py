@@ -50,17 +50,20 @@ def connect(
     file = where if isinstance(where, str) else "FILE.toml"
     named = where if isinstance(where, str) else f"the cluster of kind {where.kind!r}"
     if isinstance(spec, Started) and not spec.n_workers:
-        raise InvalidInput(f"{named} describes no workers, which is for `spae submit` only. Give at least 1.")
+        raise InvalidInput(f"{named} has no workers, which only `spae submit` allows. Give at least 1.")
     if isinstance(spec, QueueSpec | KubernetesSpec) and not spec.memory:
-        raise InvalidInput(f"{named} leaves the memory of workers to a plan, which the commands make. Give 'memory'.")
+        raise InvalidInput(
+            f"{named} takes the memory of its workers from a plan, but this call makes none. Give 'memory' in "
+            "the cluster file."
+        )
     if (
         tls_folder is not None
         and not isinstance(spec, SchedulerSpec)
         and not str(where).startswith(("tcp://", "tls://"))
     ):
         raise InvalidInput(
-            f"--tls-dir {tls_folder} is for a scheduler at tls://HOST:PORT; --cluster {file} needs none "
-            "from you. Leave it out."
+            f"--tls-dir {tls_folder} is for a scheduler at tls://HOST:PORT, but --cluster {file} makes its "
+            "own certificates. Leave out --tls-dir."
         )
     if where == "none":
         opened = nullcontext(None)
@@ -76,7 +79,9 @@ def connect(
     elif isinstance(spec, KubernetesSpec):
         opened = required("spae_dask.clusters.kubernetes", "kubernetes").kubernetes_cluster(spec)
     else:
-        raise InvalidInput(f"{named} is for ranks of MPI. Start it so: mpirun -n 4 spae mpi --cluster {file} fit ...")
+        raise InvalidInput(
+            f"{named} is for MPI ranks. Start the command with MPI: mpirun -n 4 spae mpi --cluster {file} fit ..."
+        )
     with opened as client:
         yield client
 
@@ -100,4 +105,4 @@ def described(where: str | Spec) -> Spec | None:
         return LocalSpec(kind="local", workers=int(CPU_COUNT))
     if kind == "local" and number.isdecimal() and int(number) >= 1:
         return LocalSpec(kind="local", workers=int(number))
-    raise InvalidInput(f"--cluster {where} is not understood. Allowed: {ALLOWED}; N is at least 1.")
+    raise InvalidInput(f"--cluster {where} is not allowed: give {ALLOWED}, with N at least 1.")

@@ -101,7 +101,7 @@ def prologue(spec: QueueSpec) -> list[str]:
 def variables(spec: QueueSpec) -> dict[str, str]:
     """Return the environment of the workers. Each process has one thread, and there are as many processes as cores."""
     ours = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-    if spec.kind == "sge":  # an allocator that takes 64 MiB of addresses for each thread soon comes to h_vmem
+    if spec.kind == "sge":  # an allocator with 64 MiB of addresses per thread soon reaches h_vmem
         ours["MALLOC_ARENA_MAX"] = "2"
     return ours | spec.environment
 
@@ -119,7 +119,8 @@ def certificates_folder(spec: QueueSpec) -> Path:
         word(str(logs))  # dask-jobqueue does not quote it
     except ValueError as error:
         raise InvalidInput(
-            f"certificates of workers would lie in {logs}, a path that a job script cannot hold. Give 'logs' in the "
-            "cluster file an absolute path without spaces, of a folder that all nodes see."
+            f"the certificates of workers would be written to {logs}, and a job script cannot contain that "
+            "path. Set 'logs' in the cluster file to an absolute path without spaces, in a folder that all "
+            "nodes see."
         ) from error
     return logs

@@ -18,6 +18,7 @@ from spae_dask.clusters.kubernetes_manifest import IDLE_SECONDS, cluster_manifes
 from spae_dask.clusters.kubernetes_spec import KubernetesSpec
 from spae_dask.clusters.running import ask
 from spae_dask.errors import ClusterUnavailable, SpaeWarning, warn
+from spae_dask.quantities import format_seconds
 from spae_dask.workers import wait_for_worker
 
 Object = Mapping[str, Any]
@@ -47,7 +48,7 @@ def troubles(pods: Sequence[Object], deployments: Sequence[Object]) -> str:
         Pods and deployments of one Dask cluster.
     """
     said = [*_not_created(deployments), *(each for pod in pods if not is_ready(pod) for each in _of_pod(pod))]
-    told = list(dict.fromkeys(_shortened(each) for each in said))  # the same of all workers is said once
+    told = list(dict.fromkeys(_shortened(each) for each in said))  # the same message of all workers is shown once
     return "; ".join(told[:MOST_TOLD])
 
 
@@ -105,7 +106,7 @@ def keep_alive(client: Client, seconds: float) -> Iterator[None]:
 
     def tell() -> None:
         while not over.wait(seconds):
-            with suppress(Exception):  # a scheduler that does not answer is found out by whoever works on it
+            with suppress(Exception):  # the code that uses the scheduler reports that it does not answer
                 client.run_on_scheduler(_wake)
 
     thread = threading.Thread(target=tell, name="spae-awake", daemon=True)
@@ -176,13 +177,14 @@ def _delete(made: Any, spec: KubernetesSpec, name: str) -> None:
             made.delete()
         while made.exists() or _pods(spec, name):
             if time.monotonic() > end:
-                raise TimeoutError(f"its pods are there after {LEAVE_SECONDS} seconds")
+                raise TimeoutError(f"its pods still exist after {format_seconds(LEAVE_SECONDS)}")
             time.sleep(POLL_SECONDS)
     except Exception as error:
         remedy = f"kubectl --namespace {spec.namespace} delete --ignore-not-found daskcluster {name}"
         warn(
-            f"the DaskCluster {name} in the namespace {spec.namespace} may be left: {said(error.__cause__ or error)}. "
-            f"Remove it: {remedy}. The operator does when nobody used it for {IDLE_SECONDS // 60} minutes.",
+            f"the DaskCluster {name} in the namespace {spec.namespace} may still exist: "
+            f"{said(error.__cause__ or error)}. Remove it: {remedy}. The operator removes it after "
+            f"{format_seconds(IDLE_SECONDS)} without use.",
             SpaeWarning,
         )
 
@@ -194,7 +196,7 @@ def _scheduler_pod(spec: KubernetesSpec, name: str, end: float) -> str:
         try:
             pods = _pods(spec, name)
         except ClusterUnavailable as error:
-            if is_refusal(error.__cause__) or time.monotonic() > end:  # a server may be away a while
+            if is_refusal(error.__cause__) or time.monotonic() > end:  # a server may be unavailable for a while
                 raise
         for each in pods:
             if is_ready(each) and _component(each) == "scheduler":
@@ -235,12 +237,12 @@ def _not_started(spec: KubernetesSpec, name: str, what: str) -> ClusterUnavailab
     pods, deployments = _pods(spec, name), _pods(spec, name, "deployments")
     if not deployments:
         return ClusterUnavailable(
-            f"{what}: nothing was made of the DaskCluster in {spec.namespace} within {spec.timeout} seconds. Check "
-            "that the Dask operator runs, and that it is for this namespace."
+            f"{what}: the operator did not act on the DaskCluster in {spec.namespace} within "
+            f"{format_seconds(spec.timeout)}. Check that the Dask operator runs and watches this namespace."
         )
-    seconds = "" if never_starts(pods) else f" within {spec.timeout} seconds"
+    seconds = "" if never_starts(pods) else f" within {format_seconds(spec.timeout)}"
     why = troubles(pods, deployments) or "Kubernetes gives no reason"
     return ClusterUnavailable(
-        f"{what} in the namespace {spec.namespace}{seconds}: {why}. Mend that in the cluster file or in Kubernetes, "
-        "ask for less, or give a longer 'timeout'."
+        f"{what} in the namespace {spec.namespace}{seconds}: {why}. Correct that in the cluster file or "
+        "in Kubernetes, ask for fewer resources, or give a longer 'timeout'."
     )

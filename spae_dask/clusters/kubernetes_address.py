@@ -47,22 +47,24 @@ def _unavailable(namespace: str, error: Exception) -> ClusterUnavailable:
     status = _status(error)
     if status == NO_RIGHT:
         return ClusterUnavailable(
-            f"Kubernetes does not allow this user what it takes in the namespace {namespace}: {said(error)}. Have an "
-            "administrator give you the role of deploy/kubernetes/rbac.yaml there."
+            f"Kubernetes denies this user access to the namespace {namespace}: {said(error)}. Ask an "
+            "administrator for the role of deploy/kubernetes/rbac.yaml there."
         )
     if status == UNKNOWN_USER:
         return ClusterUnavailable(
-            f"Kubernetes does not know who asks, in the namespace {namespace}: {said(error)}. Sign in again: the token "
-            "or certificate of your kubeconfig is wrong, or has expired."
+            f"Kubernetes does not accept the credentials of this user for the namespace {namespace}: "
+            f"{said(error)}. Sign in again: the token or certificate in your kubeconfig is wrong or has "
+            "expired."
         )
     if status == NOT_FOUND:
         return ClusterUnavailable(
-            f"Kubernetes knows no DaskCluster in the namespace {namespace}: {said(error)}. Check the namespace, and "
-            "install the Dask operator."
+            f"Kubernetes does not know the resource DaskCluster in the namespace {namespace}: {said(error)}. "
+            "Check the namespace, and install the Dask operator."
         )
     return ClusterUnavailable(
-        f"no Dask cluster could be started in the namespace {namespace} of Kubernetes: {said(error)}. Check that "
-        "`kubectl get daskclusters` works from here, and that the Dask operator is installed."
+        f"no Dask cluster could be started in the namespace {namespace} of Kubernetes: {said(error)}. "
+        "Check that `kubectl get daskclusters` works on this machine, and that the Dask operator is "
+        "installed."
     )
 
 
@@ -120,7 +122,7 @@ def _wait_for_way(namespace: str, pod: str, end: float) -> None:
 
 
 async def _way(namespace: str, pod: str, end: float) -> None:
-    # kr8s hands out what it has for a loop of the same number, which may be one of the past, but for other arguments
+    # kr8s caches by the number of the event loop, which an earlier loop may have had, and by the arguments
     server = await kr8s.asyncio.api(namespace=pod)
     while True:
         try:

@@ -21,7 +21,10 @@ class Volume(BaseModel):
     @model_validator(mode="after")
     def _one(self) -> "Volume":
         if (self.claim is None) == (self.host_path is None):
-            raise ValueError("give a volume either 'claim', of a persistent volume, or 'host_path', a folder of nodes.")
+            raise ValueError(
+                "give a volume either 'claim' (the name of a persistent volume claim) or 'host_path' (a folder "
+                "on the nodes)."
+            )
         return self
 
 

@@ -53,7 +53,7 @@ def _started(n_workers: int, memory_limit: int, scratch: str) -> LocalCluster:
                     silence_logs=logging.CRITICAL,
                     security=Security.temporary(),
                 )
-            except (RuntimeError, OSError) as error:  # a nanny's, of which the worker's own is a cause
+            except (RuntimeError, OSError) as error:  # an error of a nanny, caused by that of its worker
                 if not tries_left:
                     raise _not_started(n_workers, error, words) from error
     raise AssertionError
@@ -65,9 +65,10 @@ def _not_started(n_workers: int, error: BaseException, words: list[str]) -> Clus
         first = earlier
     last = [*words[-LAST_WORDS:], f"{type(first).__name__}: {first}".rstrip(".")]
     return ClusterUnavailable(
-        f"a local cluster of {n_workers} worker processes did not start, {START_TRIES} times. The last words of the "
-        f"workers: {' | '.join(last)}. What they printed themselves is above. See whether memory, /dev/shm and open "
-        "files (`ulimit -n`) suffice, give fewer workers (--cluster local:1), or none (--cluster none)."
+        f"a local cluster of {n_workers} worker processes did not start, {START_TRIES} times. The last "
+        f"lines of the workers: {' | '.join(last)}. Their own output is above. Check memory, /dev/shm and "
+        "the limit of open files (`ulimit -n`). Or use fewer workers (--cluster local:1) or none "
+        "(--cluster none)."
     )
 
 

@@ -24,9 +24,9 @@ def log_folder(spec: QueueSpec) -> Path:
     folder = Path(spec.logs).expanduser().absolute()
     if spec.kind == "slurm" and (odd := sorted({"%", "\\"} & set(str(folder)))):
         raise InvalidInput(
-            f"the logs of jobs would lie in {folder}, and in the path of a log Slurm reads {' and '.join(odd)} as a "
-            "sign of its own, finds no such folder and runs no job. Start from another folder, or give 'logs' in the "
-            "cluster file an absolute path without it, of a folder that all nodes see."
+            f"the log folder of the jobs would be {folder}, but Slurm replaces {' and '.join(odd)} in log "
+            "paths. It would then find no such folder and run no job. Start from another folder, or set "
+            "'logs' in the cluster file to an absolute path without it. All nodes must see that folder."
         )
     return folder
 
@@ -45,7 +45,7 @@ def make_writable(folder: Path) -> None:
             file.write(b"\n")
     except OSError as error:
         raise StorageError(
-            f"nothing can be written to the folder {folder}: {error.strerror}. Give another, or make room there."
+            f"the folder {folder} cannot be written to: {error.strerror}. Give another folder, or free some space."
         ) from error
 
 
@@ -59,7 +59,7 @@ def described_folder(folder: Path) -> str:
     """
     there = next(each for each in (folder, *folder.parents) if each.exists())
     if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
-        raise StorageError(f"nothing can be written to the folder {folder}: no permission in {there}. Give another.")
+        raise StorageError(f"the folder {folder} cannot be written to: no permission in {there}. Give another folder.")
     mounts = [each for each in psutil.disk_partitions(all=True) if there.is_relative_to(each.mountpoint)]
     kind = max(mounts, key=lambda each: len(each.mountpoint)).fstype if mounts else "unknown"
     shared = kind.removeprefix("fuse.").startswith(SHARED)

@@ -15,8 +15,8 @@ except ModuleNotFoundError:
     raise
 except (ImportError, RuntimeError) as error:  # mpi4py is there, and the library of MPI that it calls is not
     raise InvalidInput(
-        f"the library of MPI cannot be loaded ({' '.join(str(error).split())}). Install one, such as Debian's "
-        "openmpi-bin, or load the module of your site (`module load openmpi`)."
+        f"the MPI library cannot be loaded ({' '.join(str(error).split())}). Install one, such as "
+        "Debian's openmpi-bin, or load the module of your site (`module load openmpi`)."
     ) from error
 from dask_mpi import initialize, send_close_signal
 
@@ -38,10 +38,10 @@ def joined_ranks(spec: MpiSpec) -> Iterator[str | None]:
     n_ranks = MPI.COMM_WORLD.Get_size()
     if n_ranks < FEWEST:
         raise InvalidInput(
-            f"spae mpi needs at least {FEWEST} ranks of MPI, and has {n_ranks}: one is the scheduler, one runs the "
-            "command, the others are workers. Start it with `mpirun -n 4 spae mpi ...`."
+            f"spae mpi needs at least {FEWEST} MPI ranks, but has {n_ranks}. One is the scheduler, one runs "
+            "the command, and the others are workers. Start it with `mpirun -n 4 spae mpi ...`."
         )
-    if MPI.COMM_WORLD.Get_rank() != 1:  # they say what they have to say when all connections close at the end
+    if MPI.COMM_WORLD.Get_rank() != 1:  # they log when all connections close at the end
         logging.getLogger("distributed").setLevel(logging.CRITICAL)
         logging.getLogger("tornado").setLevel(logging.CRITICAL)
     commands = initialize(

@@ -21,6 +21,7 @@ from spae_dask.clusters.specs import QueueSpec
 from spae_dask.clusters.supervisor import jobs_replaced
 from spae_dask.errors import ClusterUnavailable, SpaeWarning, warn
 from spae_dask.leftovers import scratch_folder
+from spae_dask.quantities import format_seconds
 from spae_dask.workers import wait_for_worker
 
 LAST_WORDS = 300
@@ -46,13 +47,14 @@ def no_worker(spec: QueueSpec, name: str, cluster: Any, *, all_failed: bool) -> 
     logs = log_folder(spec)
     words = last_words(logs, name)
     if all_failed:
-        no_word = f"They left no word in {logs}: perhaps not every node sees that folder, or can write to it."
-        why = f"One of them says: {words}" if words else no_word
-        return ClusterUnavailable(f"all {spec.jobs} {spec.kind} jobs ended before they had a worker: {said}. {why}")
-    says = f", and one of them says: {words}" if words else "."
+        no_word = f"They left no output in {logs}. Perhaps not every node sees that folder or can write to it."
+        why = f"One of them reported: {words}" if words else no_word
+        return ClusterUnavailable(f"all {spec.jobs} {spec.kind} jobs ended before a worker started: {said}. {why}")
+    says = f", and one of them reported: {words}" if words else "."
     return ClusterUnavailable(
-        f"no worker of {spec.jobs} {spec.kind} jobs appeared within {spec.timeout} seconds: {said}. Give a longer "
-        f"'timeout' in the cluster file, ask for less, or look at 'interface'. Their logs are in {logs}{says}"
+        f"no worker of {spec.jobs} {spec.kind} jobs appeared within {format_seconds(spec.timeout)}: {said}. Give "
+        "a longer 'timeout' in the cluster file, ask for fewer resources, or check 'interface'. The logs "
+        f"of the jobs are in {logs}{says}"
     )
 
 
@@ -82,7 +84,7 @@ def handlers_kept() -> Iterator[None]:
                 signal.signal(each, handler)
 
 
-with handlers_kept():  # it takes SIGINT for itself
+with handlers_kept():  # it replaces the handler of SIGINT
     from dask_jobqueue import LSFCluster, PBSCluster, SGECluster, SLURMCluster
 
 CLUSTERS = {"slurm": SLURMCluster, "pbs": PBSCluster, "lsf": LSFCluster, "sge": SGECluster}
@@ -96,8 +98,8 @@ LEAST_PATIENCE = 300
 NO_WORKERS = "distributed.scheduler.no-workers-timeout"
 
 PLAIN = (
-    "the cluster file has tls = false: scheduler and workers speak plain TCP, and whoever reaches their ports can run "
-    "code as you. Leave 'tls' out, unless nobody else is on that network."
+    "the cluster file has tls = false: scheduler and workers use plain TCP. Anyone who reaches their "
+    "ports can run code as you. Leave 'tls' out, unless you are alone on that network."
 )
 
 
@@ -169,7 +171,7 @@ def run_security(spec: QueueSpec) -> Iterator[Security | None]:
     with scratch_folder(".spae-tls-", logs) as name:
         folder = Path(name)
         make_certificates(folder)
-        (folder / "ca-key.pem").unlink()  # no more are made
+        (folder / "ca-key.pem").unlink()  # no more certificates are made
         files = {f"tls_{role}_cert": str(folder / f"{role}.pem") for role in ROLES}
         files |= {f"tls_{role}_key": str(folder / f"{role}-key.pem") for role in ROLES}
         yield Security(require_encryption=True, tls_ca_file=str(folder / "ca.pem"), **files)

@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from spae_dask.errors import ClusterUnavailable
+from spae_dask.quantities import format_seconds
 
 SECONDS = 60
 """Longest time, in seconds, that a program may take to answer."""
@@ -32,8 +33,8 @@ def run_program(words: list[str], *, text: str | None = None, answers: tuple[int
     """
     if shutil.which(words[0]) is None:
         raise ClusterUnavailable(
-            f"there is no program {words[0]} on this machine. Run on one from which jobs are submitted, such as a "
-            "login node, or check PATH."
+            f"the program {words[0]} is not installed on this machine. Run on a machine from which jobs are "
+            "submitted, such as a login node, or check PATH."
         )
     try:
         done = subprocess.run(  # noqa: S603 - no shell, and the words are checked where they come from
@@ -44,10 +45,10 @@ def run_program(words: list[str], *, text: str | None = None, answers: tuple[int
             check=False,
         )
     except subprocess.TimeoutExpired as error:
-        raise ClusterUnavailable(f"{words[0]} did not answer within {SECONDS} seconds.") from error
+        raise ClusterUnavailable(f"{words[0]} did not answer within {format_seconds(SECONDS)}.") from error
     if done.returncode not in answers:
         said = " ".join((done.stderr or done.stdout).decode(errors="replace").split()).rstrip(".")
-        raise ClusterUnavailable(f"{words[0]} failed with exit code {done.returncode}: {said or 'it said nothing'}.")
+        raise ClusterUnavailable(f"{words[0]} failed with exit code {done.returncode}: {said or 'it printed nothing'}.")
     return done.stdout.decode(errors="replace")
 
 
@@ -60,7 +61,7 @@ REMOVALS = {"slurm": ["scancel", "--name"], "sge": ["qdel"]}
 HOLDINGS = {"slurm": ["squeue", "--noheader", "--format", "%A", "--name"], "sge": ["qstat"]}
 """Programs that list jobs that are not over: those of a name, or all of the user's."""
 
-NOTHING = "the queue holds none of its jobs"
+NOTHING = "the queue contains none of its jobs"
 
 MOST_LINES = 6
 """Largest number of lines that are quoted from a batch system's answer."""

@@ -12,6 +12,7 @@ from distributed.utils import LoopRunner, sync
 
 from spae_dask.clusters.tls import client_security
 from spae_dask.errors import ClusterUnavailable
+from spae_dask.quantities import format_seconds
 from spae_dask.workers import no_workers_seconds, wait_for_worker
 
 TIMEOUT_SECONDS = 8
@@ -49,28 +50,28 @@ def running_scheduler(address: str, tls_folder: str | None = None, timeout: int 
 
 
 def _connect(address: str, timeout: int, security: Security | None) -> Client:
-    # a refused connection is reported by the exception; the client's own log would say it once more
+    # the exception reports a refused connection, and the client's own log would repeat it
     log = logging.getLogger("distributed")
     level = log.level
     log.setLevel(logging.CRITICAL)
     try:
         ask(address, timeout, security)
         return Client(address, timeout=timeout, security=security)
-    except TypeError as error:  # a scheduler of another release takes other arguments, and says so in its own words
+    except TypeError as error:  # a scheduler of another release takes other arguments, and its error says so
         raise ClusterUnavailable(
-            f"the scheduler at {address} does not understand this client ({error}): it runs another release of "
-            f"distributed than {distributed.__version__}. Install the same there."
+            f"the scheduler at {address} does not understand this client ({error}). It runs another release "
+            f"of distributed than {distributed.__version__}. Install the same release on both sides."
         ) from error
-    except (OSError, TimeoutError, ValueError, MemoryError) as error:  # the last if bytes of others are taken for sizes
+    except (OSError, TimeoutError, ValueError, MemoryError) as error:  # MemoryError if foreign bytes are read as sizes
         if security is not None:
             raise ClusterUnavailable(
-                f"no Dask scheduler at {address} takes this client's certificate, and shows one of the same authority, "
-                f"within {timeout} seconds ({error}). Check that it runs with TLS, address and port, and that "
-                "all certificates are of one `spae certs` and have not expired."
+                f"within {format_seconds(timeout)}, no Dask scheduler at {address} accepted this client's certificate "
+                f"and showed one of the same authority ({error}). Check that it uses TLS, its address and its port. "
+                "All certificates must come from one `spae certs` and must not have expired."
             ) from error
         raise ClusterUnavailable(
-            f"no Dask scheduler answers at {address} within {timeout} seconds ({error}). Start one with "
-            "`dask scheduler`, check address and port, or use --cluster local."
+            f"no Dask scheduler answers at {address} within {format_seconds(timeout)} ({error}). Start one with `dask "
+            "scheduler`, check address and port, or use --cluster local."
         ) from error
     finally:
         log.setLevel(level)
@@ -100,9 +101,9 @@ def ask(address: str, seconds: float, security: Security | None = None) -> None:
 
 def _no_worker(address: str, seconds: float) -> ClusterUnavailable:
     return ClusterUnavailable(
-        f"the scheduler at {address} has no workers after {seconds:.0f} seconds. Start some with "
-        f"`dask worker {address}`. Dask's setting distributed.scheduler.no-workers-timeout, or 'timeout' in a cluster "
-        "file, is how long to wait for them."
+        f"the scheduler at {address} has no workers after {format_seconds(seconds)}. Start some with `dask "
+        f"worker {address}`. To wait longer, set distributed.scheduler.no-workers-timeout in dask's "
+        "configuration, or 'timeout' in a cluster file."
     )
 
 
@@ -112,7 +113,7 @@ ANSWER_SECONDS = 10
 
 def dashboard_link(client: Client) -> str | None:
     """Address of the dashboard of a client's scheduler; None if it has none, or does not say."""
-    with suppress(Exception):  # whatever is wrong with the scheduler is told by what needs it
+    with suppress(Exception):  # the code that needs the scheduler reports its errors
         if client.sync(client._run_on_scheduler, _has_pages, callback_timeout=ANSWER_SECONDS):
             return str(client.dashboard_link)
     return None

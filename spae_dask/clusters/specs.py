@@ -31,7 +31,7 @@ def required(module: str, extra: str) -> ModuleType:
         if (error.name or "").startswith("spae_dask"):
             raise
         raise InvalidInput(
-            f'this kind of cluster needs {error.name}, which is not installed: pip install "spae-dask[{extra}]".'
+            f'this kind of cluster needs {error.name}, which is not installed. Run pip install "spae-dask[{extra}]".'
         ) from error
 
 
@@ -140,9 +140,11 @@ class QueueSpec(Started):
     @model_validator(mode="after")
     def _share(self) -> "QueueSpec":
         if self.cores % (processes := self.processes or self.cores):
-            raise ValueError(f"'cores' is {self.cores}, which is no multiple of 'processes', {processes}.")
+            raise ValueError(
+                f"'cores' is {self.cores}, which is not a multiple of 'processes', {processes}. Give a multiple."
+            )
         if self.walltime < 120:
-            raise ValueError("'walltime' is less than two minutes, in which no work can be done.")
+            raise ValueError("'walltime' is less than two minutes, too short for any work. Give a longer one.")
         return self
 
     @model_validator(mode="after")
@@ -150,11 +152,11 @@ class QueueSpec(Started):
         if self.kind != "sge":
             for key in ("parallel_environment", "memory_resource"):
                 if getattr(self, key) is not None:
-                    raise ValueError(f"'{key}' is of Grid Engine, kind = 'sge'. Leave it out.")
+                    raise ValueError(f"'{key}' is for Grid Engine, kind = 'sge'. Leave it out.")
         elif self.cores > 1 and not self.parallel_environment and not any(map(_names_environment, self.options)):
             raise ValueError(
-                f"'cores' is {self.cores}, and Grid Engine gives more than one only in a parallel environment. Give "
-                "'parallel_environment', such as 'smp': `qconf -spl` lists those of the site."
+                f"'cores' is {self.cores}, but Grid Engine gives more than one core only in a parallel "
+                "environment. Give 'parallel_environment', such as 'smp'. `qconf -spl` lists those of the site."
             )
         return self
 

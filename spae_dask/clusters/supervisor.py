@@ -73,9 +73,9 @@ class Replacing:
         elif failed:
             self._not_before = now + self._wait
             self._wait = min(2 * self._wait, WAIT_SECONDS[1])
-            log.warning("jobs that ended without a worker are replaced: %s", _numbers(failed))
+            log.warning("replacing jobs that ended without a worker: %s", _numbers(failed))
         if lost:
-            log.info("jobs whose workers are gone are replaced: %s", _numbers(lost))
+            log.info("replacing jobs whose workers are gone: %s", _numbers(lost))
         if lost or failed:
             self._ask_again, self._ask_at = ASK_SECONDS[0], now + ASK_SECONDS[0]
         self.cluster.sync(self._replace, lost | failed)
@@ -99,8 +99,8 @@ class Replacing:
             self._ask_again = min(2 * self._ask_again, ASK_SECONDS[1])
             try:
                 held = self.in_queue()
-            except ClusterUnavailable as error:  # a controller that is busy says nothing about jobs
-                log.info("the queue does not say which jobs it holds: %s", error)
+            except ClusterUnavailable as error:  # a busy controller does not report jobs
+                log.info("the queue did not list its jobs: %s", error)
                 return failed
             missed = {job.job_id for job in new.values() if job.job_id is not None} - held
             if missed - self._missed:
@@ -136,9 +136,11 @@ class Replacing:
                 del wanted[name]
         if wanted.keys() != self.cluster.workers.keys():
             try:
-                await self.cluster._correct_state()  # the door that its own adaptivity takes; takes old jobs out too
+                await (
+                    self.cluster._correct_state()
+                )  # the method that its own adaptivity calls; it also removes old jobs
             except RuntimeError as error:
-                log.warning("the queue refuses a job: %s", error)
+                log.warning("the queue refused a job: %s", error)
 
 
 def _numbers(jobs: Waiting) -> str:
@@ -163,7 +165,7 @@ def jobs_replaced(cluster: Any, in_queue: Callable[[], set[str]] | None) -> Iter
                 replacing.look()
             except Exception:
                 if not over.is_set():  # else the cluster is closed under it
-                    log.exception("jobs could not be looked at")
+                    log.exception("the supervisor failed to check the jobs")
 
     thread = threading.Thread(target=keep, name="spae-replacing", daemon=True)
     thread.start()

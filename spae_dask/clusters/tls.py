@@ -35,8 +35,8 @@ def client_security(address: str, folder: str | None) -> Security | None:
     if not address.startswith("tls://"):
         if folder is not None:
             raise InvalidInput(
-                f"--tls-dir {folder} is for a scheduler at tls://HOST:PORT; {address} would be spoken to without "
-                "encryption. Leave it out, or give the address of a scheduler that was started with --tls-ca-file."
+                f"--tls-dir {folder} needs a scheduler at tls://HOST:PORT, but the connection to {address} is not "
+                "encrypted. Leave it out, or give the address of a scheduler that was started with --tls-ca-file."
             )
         return None
     return _configured(address) if folder is None else _of_folder(Path(folder))
@@ -46,8 +46,8 @@ def _configured(address: str) -> Security:
     security = Security(require_encryption=True)
     if not (security.tls_ca_file and security.tls_client_cert and security.tls_client_key):
         raise InvalidInput(
-            f"{address} needs certificates: give --tls-dir DIR, a folder that `spae certs` wrote, or name them in "
-            "dask's configuration under distributed.comm.tls (ca-file, client.cert, client.key)."
+            f"{address} needs certificates. Give --tls-dir DIR, a folder that `spae certs` wrote. Or name "
+            "them in dask's configuration under distributed.comm.tls (ca-file, client.cert, client.key)."
         )
     return security
 
@@ -57,16 +57,16 @@ def _of_folder(folder: Path) -> Security:
     for path in paths.values():
         if not path.is_file():
             raise NotFound(
-                f"there is no {path}. Give a folder that `spae certs` wrote, with {', '.join(FILES.values())}."
+                f"{path} does not exist. Give a folder that `spae certs` wrote, with {', '.join(FILES.values())}."
             )
     key = paths["tls_client_key"]
     if key.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
-        raise InvalidInput(f"others can read, or change, the key {key}. Make it yours alone: chmod 600 {key}.")
+        raise InvalidInput(f"other users can read or change the key {key}. Restrict it to yourself: chmod 600 {key}.")
     for path in (folder, *paths.values()):
         if path.stat().st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not path.stat().st_mode & stat.S_ISVTX:
             raise InvalidInput(
-                f"others can change {path}, and so lead this client to a cluster of theirs. Make it yours alone: "
-                f"chmod go-w {path}."
+                f"other users can change {path}, and so lead this client to a cluster of theirs. Restrict it to "
+                f"yourself: chmod go-w {path}."
             )
     security = Security(require_encryption=True, **{option: str(path) for option, path in paths.items()})
     try:
@@ -75,8 +75,8 @@ def _of_folder(folder: Path) -> Security:
             _refuse_out_of_time(paths[name])
     except (OSError, ValueError) as error:  # SSL's are OSErrors
         raise InvalidInput(
-            f"the certificates in {folder} cannot be used: {error}. Give a folder as `spae certs` wrote it: its files "
-            "belong together."
+            f"the certificates in {folder} cannot be used: {error}. Give a folder as `spae certs` wrote it; "
+            "its files belong together."
         ) from error
     return security
 
@@ -88,6 +88,6 @@ def _refuse_out_of_time(path: Path) -> None:
         raise ValueError(f"{path.name} has expired on {certificate.not_valid_after_utc:%Y-%m-%d}; make new ones")
     if now < certificate.not_valid_before_utc:
         raise ValueError(
-            f"{path.name} is valid from {certificate.not_valid_before_utc:%Y-%m-%d %H:%M} UTC, and the clock of this "
-            f"machine says {now:%Y-%m-%d %H:%M}; set the clock"
+            f"{path.name} is valid from {certificate.not_valid_before_utc:%Y-%m-%d %H:%M} UTC, but the clock "
+            f"of this machine shows {now:%Y-%m-%d %H:%M}; set the clock"
         )

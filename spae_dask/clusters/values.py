@@ -41,7 +41,7 @@ def _resources(given: Any) -> str:
 def _option(given: Any) -> str:
     if isinstance(given, str) and given.startswith("-") and given.isprintable() and given.isascii():
         return given
-    raise ValueError("give an option as its own string, on one line, such as '--constraint=icelake'.")
+    raise ValueError("give each option as its own string on one line, such as '--constraint=icelake'.")
 
 
 def _line(given: Any) -> str:
@@ -53,8 +53,8 @@ def _line(given: Any) -> str:
 def _folder(given: Any) -> str:
     if (text := _line(given)).startswith(("$", "~")):
         raise ValueError(
-            "no shell reads it, so that no variable and no ~ stands for anything. Give the path itself, such as "
-            "'/scratch'; left out, it is the temporary folder of each job, which TMPDIR may name."
+            "no shell expands variables or ~ in it. Give the path itself, such as '/scratch'. Without it, "
+            "each job uses its temporary folder, which TMPDIR may name."
         )
     return text
 
@@ -69,7 +69,7 @@ def _planned_bytes(given: Any) -> int:
     try:
         return 0 if given == "plan" else _bytes(given)
     except ValueError as error:
-        raise ValueError(f"{str(error).rstrip('.')}; or 'plan', for as much as the plan takes.") from error
+        raise ValueError(f"{str(error).rstrip('.')}; or 'plan', for the memory that the plan needs.") from error
 
 
 def _seconds(given: Any) -> int:

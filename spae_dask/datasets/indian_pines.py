@@ -108,8 +108,8 @@ def load_indian_pines() -> IndianPines:
     folders = [] if spec is None else list(spec.submodule_search_locations or [])
     if not folders:
         raise NotFound(
-            "the Indian Pines image is part of the package tensorly, which is not installed. "
-            'Run `pip install "spae-dask[demo]"`.'
+            "the Indian Pines image needs the package tensorly, which is not installed. Run `pip install "
+            '"spae-dask[demo]"`.'
         )
     folder = Path(folders[0]) / "datasets" / "data"
     image = _read(folder / "Indian_pines_corrected.npy", SHAPE)

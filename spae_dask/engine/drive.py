@@ -201,7 +201,7 @@ class Threads:
         )
 
     def _compute(self, tasks: list[Delayed]) -> list[Any]:
-        # A pool of our own: an interrupt while dask's own pool starts a thread would leave one that nobody ends.
+        # A separate pool: an interrupt while dask's own pool starts a thread would leave a thread that nothing ends.
         with one_blas_thread(), ThreadPoolExecutor(self.calls.at_once) as pool:
             return list(dask.compute(*tasks, scheduler="threads", pool=pool, optimize_graph=False))
 
@@ -259,7 +259,7 @@ class Cluster:
             for future, value in self.results(self.submit(work_task, keys, arguments)):
                 results[number[future.key]] = value
                 self.is_done(self.spans[future.key])
-                self.release(future)  # its worker may be lost: dask would do the work again for a result that is here
+                self.release(future)  # its worker may be lost, and dask would repeat the work for a result that is here
         return [results[i] for i in range(len(spans))]
 
     def hold(self, **values: Any) -> list[Future]:
@@ -287,7 +287,7 @@ class Cluster:
 
     def results(self, futures: Sequence[Future]) -> Iterator[tuple[Future, Any]]:
         """Yield futures and their results as they come."""
-        # by default the loop of the client made last would be taken, and two threads would write to one socket
+        # by default dask uses the loop of the newest client, and two threads would write to one socket
         for future, value in self.monitor.completed(as_completed(futures, loop=self.client.loop, with_results=True)):
             if isinstance(value, CancelledError):
                 raise value
@@ -418,7 +418,7 @@ class _Drive:
         if node is None or node in self._backups:
             return False
         with dask.annotate(workers=[worker], allow_other_workers=False):
-            held = self._hold()  # with values of its own it waits for nothing on the slow worker
+            held = self._hold()  # it has its own copies, so it waits for nothing on the slow worker
             (future,) = self._leaves("backup", [node], held)
         self.cluster.release(*held)
         self._backups[node] = future
@@ -430,7 +430,7 @@ class _Drive:
         """Note that a future has ended."""
         node = self._node_of.pop(future.key, None)
         if node is None:
-            return  # it was let go before it ended
+            return  # it was released before it ended
         backup = self._backups.get(node)
         if future.status == "finished":
             self._let_go(self._futures[node] if future is backup else backup)

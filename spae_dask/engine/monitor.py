@@ -23,6 +23,7 @@ from spae_dask.errors import ClusterUnavailable, PassFailed, SlowClusterWarning,
 from spae_dask.passes.events import RunAgain
 from spae_dask.passes.options import current_options
 from spae_dask.passes.spans import Span
+from spae_dask.quantities import format_seconds
 
 NAMED = 3
 """Spans, or workers, that a message names."""
@@ -117,7 +118,7 @@ class Monitor:
             if now - self._answered > self.options.scheduler_seconds:
                 raise ClusterUnavailable(
                     f"{self.name}: the scheduler at {self.client.scheduler.address} has not answered for "
-                    f"{now - self._answered:.0f} seconds. See whether it runs, and the network, and run again."
+                    f"{format_seconds(now - self._answered)}. Check that it runs, check the network, and run again."
                 )
             return
         self._answered = now
@@ -165,9 +166,9 @@ class Monitor:
         empty = now - self._empty_since
         if empty > limit:
             raise ClusterUnavailable(
-                f"{self.name}: the cluster at {self.client.scheduler.address} has had no workers for {limit:.0f} "
-                "seconds. Start some and run again; dask's setting distributed.scheduler.no-workers-timeout is how "
-                "long to wait for them."
+                f"{self.name}: the cluster at {self.client.scheduler.address} has been without workers for "
+                f"{format_seconds(limit)}. Start some and run again. To wait longer, set "
+                "distributed.scheduler.no-workers-timeout in dask's configuration."
             )
         if empty > self.options.restart_seconds and not self._reported:
             self._reported = True
@@ -176,7 +177,7 @@ class Monitor:
     def _warn_slow(self, statuses: Sequence[WorkerStatus], stalled: float, usual: float | None) -> None:
         held = [(self.spans[key], each.address) for each in statuses for key in each.keys if key in self.spans]
         held.sort(key=lambda pair: pair[0].first_row)
-        mean = f"; a span takes {usual:.1f} seconds on average" if usual is not None else ""
+        mean = f"; a span takes {format_seconds(usual)} on average" if usual is not None else ""
         where = ""
         if held:
             workers = sorted({worker for _, worker in held})
@@ -185,14 +186,14 @@ class Monitor:
         silent = [each for each in statuses if each.is_silent]
         if silent:
             where += (
-                f" No sign of life for {min(each.silence for each in silent):.0f} seconds from "
-                f"{', '.join(each.address for each in silent[:NAMED])}: the scheduler replaces a worker after its "
-                "setting distributed.scheduler.worker-ttl."
+                f" No response for {format_seconds(min(each.silence for each in silent))} from "
+                f"{', '.join(each.address for each in silent[:NAMED])}. The scheduler replaces a worker after "
+                "distributed.scheduler.worker-ttl."
             )
-        again = f" Run again elsewhere, one failed: {self.faults[0].rstrip('.')}." if self.faults else ""
+        again = f" Run again on another worker; one failure: {self.faults[0].rstrip('.')}." if self.faults else ""
         warn(
-            f"{self.name}: no span has been finished for {stalled:.0f} seconds{mean}.{where}{again} "
-            "Still waiting: look at the store and at these workers.",
+            f"{self.name}: no span has finished for {format_seconds(stalled)}{mean}.{where}{again} The pass is "
+            "still waiting. Check the store and these workers.",
             SlowClusterWarning,
         )
 
@@ -213,7 +214,7 @@ class Monitor:
 
 
 def _limit(least: float, factor: float, usual: float | None) -> float:
-    # before the first span is done nothing tells its time; and a worker that loads libraries from a slow disk is silent
+    # before the first span ends its time is unknown, and a worker may still load libraries from a slow disk
     return factor * least if usual is None else max(least, factor * usual)
 
 
@@ -233,10 +234,10 @@ def killed_worker(client: Client, name: str, spans: Mapping[str, Span], error: K
     lines = _last_lines(client)
     logs = f" The cluster logged last: {' | '.join(lines)}" if lines else ""
     return PassFailed(
-        f"{name}: workers died {error.allowed_failures + 1} times with task {key!r}{rows} on them (last: "
-        f"{getattr(error.last_worker, 'address', error.last_worker)}). Most often memory ran out: compare `spae plan` "
-        "with the workers' limit. Or their jobs end before the task does: give them a longer walltime."
-        f"{logs}"
+        f"{name}: workers died {error.allowed_failures + 1} times while they ran task {key!r}{rows} "
+        f"(last: {getattr(error.last_worker, 'address', error.last_worker)}). The usual cause is too "
+        "little memory: compare `spae plan` with the workers' limit. Or the jobs end before the task "
+        f"does: give them a longer walltime.{logs}"
     )
 
 

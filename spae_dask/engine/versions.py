@@ -47,8 +47,9 @@ def run_if_same_version(function: Callable[..., Result], wanted: str, *args: Any
     found = software()
     if found != wanted:
         raise ClusterUnavailable(
-            f"the worker {get_worker().address} does not run what this run does, {wanted}, but {found}, and came, or "
-            "answered, only after the run had begun. Install the same there, or take it out, and run again."
+            f"the worker {get_worker().address} runs {found}, but this run needs {wanted}. The worker joined, "
+            "or answered, only after the run began. Install the same versions there, or remove the worker, "
+            "and run again."
         )
     return function(*args)
 
@@ -75,8 +76,8 @@ def check_versions(client: Client) -> None:
         return
     except OSError as error:
         raise ClusterUnavailable(
-            f"the cluster at {client.scheduler.address} does not tell what it runs: {error}. See whether it runs, and "
-            "the network."
+            f"the cluster at {client.scheduler.address} does not report its versions: {error}. Check that it "
+            "runs, and check the network."
         ) from error
     lacking = {who: str(each) for who, each in imported.items() if isinstance(each, ImportError)}
     _refuse(client, lacking, lambda _: True, f"spae_dask {here}")
@@ -113,7 +114,7 @@ def _refuse(client: Client, found: Mapping[str, str], wrong: Callable[[str], boo
         return
     more = f" and {len(bad) - NAMED} more" if len(bad) > NAMED else ""
     raise ClusterUnavailable(
-        f"the cluster at {client.scheduler.address} does not run what this process does, {own}: "
-        f"{', '.join(bad[:NAMED])}{more} ({found[bad[0]]}). Install the same there, or start scheduler and workers "
-        "from the environment of this process."
+        f"the cluster at {client.scheduler.address} does not run the same versions as this process, "
+        f"{own}: {', '.join(bad[:NAMED])}{more} ({found[bad[0]]}). Install the same versions there, or "
+        "start scheduler and workers from the environment of this process."
     )

@@ -83,7 +83,7 @@ def open_lazily(estimator: Any, X: Any) -> RowBlocks | da.Array:
 
 
 def _check_columns(estimator: Any, X: Any, n_columns: int, names: Sequence[str] | None = None) -> None:
-    # names come before the number of columns: those that are missing say more
+    # names are checked before the number of columns, because missing names say more
     if is_pandas(X) or dask_kind(X) == "dataframe":
         # a dask DataFrame shows its names in the empty frame it is described by
         validate_data(estimator, getattr(X, "_meta", X), reset=False, skip_check_array=True)
@@ -91,8 +91,9 @@ def _check_columns(estimator: Any, X: Any, n_columns: int, names: Sequence[str] 
         check_names(names, estimator)
     if n_columns != estimator.n_features_in_:
         raise InvalidInput(
-            f"X has {n_columns} features, but {type(estimator).__name__} is expecting {estimator.n_features_in_} "
-            "features as input: give the columns it was fitted on, in the same order."
+            f"X has {n_columns} features, but {type(estimator).__name__} is expecting "
+            f"{estimator.n_features_in_} features as input. Give the columns it was fitted on, in the same "
+            "order."
         )
     if isinstance(X, np.ndarray) or sp.issparse(X):
         validate_data(estimator, X, reset=False, skip_check_array=True)
@@ -135,7 +136,7 @@ def _encode_chunk(
     try:
         return encoder.encode_selected(rows).astype(dtype, copy=False)
     except NonFiniteInput as error:
-        raise NonFiniteInput(f"in row chunk {block_id[0]}, counting its rows from 0: {error}") from error
+        raise NonFiniteInput(f"in row chunk {block_id[0]}, with rows numbered from 0: {error}") from error
 
 
 def decode_rows(
@@ -144,7 +145,7 @@ def decode_rows(
     """Rows (n, d) of codes (n, k): an array for arrays, a dask array of the same row chunks for lazy input."""
     k, d = G.shape
     if codes.shape[1] != k:
-        raise InvalidInput(f"the codes have {codes.shape[1]} columns, not {k}: give what transform returned.")
+        raise InvalidInput(f"the codes have {codes.shape[1]} columns, not {k}. Give the output of transform.")
     if isinstance(codes, ArrayBlocks):
         return _decode_chunk(codes.X, G, mean, scale)
     lazy = lazy_array(codes).rechunk({1: -1})
@@ -179,7 +180,7 @@ def lazy_array(source: RowBlocks | da.Array) -> da.Array:
         chunks=(tuple(stop - start for start, stop in pairwise(bounds)), (source.shape[1],)),
         dtype=source.dtype,
         meta=kind((0, 0), dtype=source.dtype),
-        # a store may change under the same address, so no two reads of it pass for the same
+        # a store may change under the same address, so dask must not take two reads for the same
         name=f"rows-{uuid4().hex}",
     )
 
@@ -207,8 +208,8 @@ def check_names(names: Sequence[str], estimator: Any) -> None:
             shown = [*which[:N_SHOWN], "..."] if len(which) > N_SHOWN else which
             said += f"Feature names {title}:\n" + "".join(f"- {name}\n" for name in shown)
     raise InvalidInput(
-        f"{said}Choose the columns of the fit, in its order: --columns NAME,... (columns=[...]) of a table, or --mask "
-        "var/COLUMN (mask='var/COLUMN') of AnnData."
+        f"{said}Choose the columns of the fit, in the same order: --columns NAME,... (columns=[...]) of a "
+        "table, or --mask var/COLUMN (mask='var/COLUMN') of AnnData."
     )
 
 
@@ -217,5 +218,5 @@ def refuse_non_finite_array(source: ArrayBlocks) -> None:
     for number in range(len(source.bounds) - 1):
         block: Any = read_again(source, number)
         if not all_finite(block.data if sp.issparse(block) else block):
-            # seen again in full, to name the place
+            # checked again in full, to name the place
             refuse_non_finite(SerialRunner(source).run_pass(NonFinite(source.shape[1])))

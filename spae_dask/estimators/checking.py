@@ -92,7 +92,7 @@ class DataCheck:
         lines.extend(f"problem   {problem}" for problem in self.problems)
         lines.extend(f"note      {note}" for note in self.notes)
         if not self.problems:
-            lines.append("result    nothing is wrong with it")
+            lines.append("result    no problem found")
         return "\n".join(lines)
 
 
@@ -177,9 +177,9 @@ def _problems(
         problems.append(chunks.describe())
     if entries.n_nan and missing_value is None:
         where = _counts(entries.n_nan, "NaN entries", entries.nan_by_column, names)
-        problems.append(f"{where}; fit with missing='mean' or missing='zero', or mend the data")
+        problems.append(f"{where}; fit with missing='mean' or missing='zero', or correct the data")
     if entries.n_inf:
-        problems.append(f"{_counts(entries.n_inf, 'infinite entries', entries.inf_by_column, names)}; mend the data")
+        problems.append(f"{_counts(entries.n_inf, 'infinite entries', entries.inf_by_column, names)}; correct the data")
     if len(entries.first) and (entries.n_inf or missing_value is None):
         places = ", ".join(f"({row}, {column})" for row, column in entries.first)
         problems.append(f"first non-finite entries (row, column): {places}")
@@ -192,7 +192,7 @@ def _gaps_note(entries: NonFiniteEntries, names: Sequence[object] | None, missin
         return []
     told = " or ".join(f"{float(each):g}" for each in np.ravel(missing_value))
     where = _counts(entries.n_nan, f"missing entries (NaN or {told})", entries.nan_by_column, names)
-    return [f"{where}; a fit takes them with missing='mean' or missing='zero'"]
+    return [f"{where}; fit with missing='mean' or missing='zero'"]
 
 
 def _counts(n: int, what: str, by_column: np.ndarray[Any, Any], names: Sequence[object] | None) -> str:

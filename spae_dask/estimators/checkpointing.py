@@ -13,8 +13,8 @@ import scipy
 from spae_dask import __version__
 from spae_dask.errors import InvalidInput
 from spae_dask.passes.checkpoint import ArrayPart, Checkpoint, digest_of
-from spae_dask.passes.memory import format_nbytes
 from spae_dask.passes.plan import Plan
+from spae_dask.quantities import format_nbytes
 from spae_dask.storage.artifacts.fingerprint import fingerprint
 from spae_dask.storage.checkpoints.checkpoint_record import Job, States, begin_or_resume, remember_parts, states_at
 from spae_dask.storage.remote.url_secrets import without_secrets
@@ -122,8 +122,8 @@ def with_note(plan: Plan, wanted: CheckpointAt | None) -> Plan:
     usual = sum(each.state_nbytes for each in plan.passes)
     largest = usual + max((each.n_spans - 1) * each.state_nbytes for each in plan.passes)
     note = (
-        f"checkpoint in {wanted.place}: {format_nbytes(usual)} when all is done, {format_nbytes(largest)} at most "
-        "on the way, in one file for each span that is not merged yet"
+        f"checkpoint in {wanted.place}: {format_nbytes(usual)} at the end, at most "
+        f"{format_nbytes(largest)} before. Each span that is not merged yet has its own file"
     )
     return replace(plan, notes=(*plan.notes, note))
 

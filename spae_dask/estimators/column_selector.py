@@ -124,7 +124,8 @@ class ColumnSelector(CertificateRepr, SelectorMixin, BaseEstimator):  # type: ig
         fitted = made.fitted
         if fitted.chosen.size < self.n_columns:
             warn(
-                f"only {fitted.chosen.size} of {self.n_columns} columns are selected: no others carry anything.",
+                f"only {fitted.chosen.size} of {self.n_columns} columns are selected, because no other column "
+                "adds anything.",
                 RankDeficientWarning,
             )
         self.selected_idx_ = fitted.chosen
@@ -195,8 +196,8 @@ class ColumnSelector(CertificateRepr, SelectorMixin, BaseEstimator):  # type: ig
         source = open_matrix(X) if array is None else array
         if source.shape[1] != mask.sum():
             raise InvalidInput(
-                f"X has a different shape than during fitting: {source.shape[1]} columns, and {mask.sum()} are "
-                "selected. Give what transform returned."
+                f"X has a different shape than during fitting: it has {source.shape[1]} columns, but {mask.sum()} "
+                "are selected. Give the output of transform."
             )
         if isinstance(source, ArrayBlocks):
             return super().inverse_transform(X)

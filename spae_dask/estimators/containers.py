@@ -50,8 +50,8 @@ def in_dask_frame(made: da.Array, X: Any, estimator: Any) -> Any:
         return made
     if wanted != "pandas":
         raise InvalidInput(
-            f"set_output(transform={wanted!r}) cannot hold a lazy result. Allowed for lazy input: 'default', a dask "
-            "array, and 'pandas', a dask DataFrame; or compute the input first."
+            f"set_output(transform={wanted!r}) cannot hold a lazy result. For lazy input use 'default', a "
+            "dask array, or 'pandas', a dask DataFrame. Or compute the input first."
         )
     try:
         import dask.dataframe as dd

@@ -56,7 +56,7 @@ def cheap_curve(
     """
     if summary is None or params.method == "doubly-sparse":
         return None
-    if params.shared_support or params.selection == "exchange":  # no quick search, and seconds a point
+    if params.shared_support or params.selection == "exchange":  # no quick search: each point takes seconds
         return None
     if not isinstance(summary, CoreSummary) and params.method != "polished":
         return None

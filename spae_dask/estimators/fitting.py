@@ -114,8 +114,8 @@ def report_missing_chunks(source: RowBlocks) -> CheckedSource:
     chunks = checked.chunks
     if chunks is not None and chunks.n_absent:
         warn(
-            f"{source.describe()}: {chunks.describe()}. That is right if the writer left out chunks that hold "
-            "nothing but this value, and wrong if files were lost.",
+            f"{source.describe()}: {chunks.describe()}. This is right if the writer left out chunks that "
+            "contain only this value. It is wrong if files were lost.",
             MissingChunksWarning,
         )
     return checked
@@ -132,8 +132,8 @@ def naming_declared(source: RowBlocks) -> Iterator[None]:
         if not missing or not str(error).startswith("Input X contains NaN"):
             raise
         told = NonFiniteInput(
-            f"{error} The array declares its missing values ({missing}), which are read as NaN; --raw (decode=False) "
-            "reads the stored numbers."
+            f"{error} The array declares its missing values ({missing}), which are read as NaN. --raw "
+            "(decode=False) reads the stored numbers."
         )
         told.place = error.place
         raise told from None
@@ -144,19 +144,19 @@ def warn_of_certificate(certificate: Certificate, n_found: int, strategy: Strate
     k = certificate.n_components
     if n_found < k:
         warn(
-            f"only {n_found} of {k} components carry anything: the data, or the columns chosen, have rank {n_found}. "
-            f"The other {k - n_found} are zero.",
+            f"only {n_found} of {k} components are nonzero: the data, or the chosen columns, have rank "
+            f"{n_found}. The other {k - n_found} components are zero.",
             RankDeficientWarning,
         )
     if certificate.misses_eps:
         warn(
-            f"{certificate.target} could not be reached: {certificate.reached}."
-            + ("" if certificate.decoder_loss is None else " Give a larger n_rows, or none."),
+            f"the fit did not reach {certificate.target}: {certificate.reached}."
+            + ("" if certificate.decoder_loss is None else " Give a larger n_rows, or leave it out."),
             WantedExcessWarning,
         )
     if certificate.pca_loss > 0 and strategy.lacks_digits(certificate, precision):
         warn(
-            f"the loss, {certificate.loss:.3g}, is known to about {certificate.loss_error:.1g} only, because "
-            + strategy.rounding_cause(certificate, precision),
+            f"the loss, {certificate.loss:.3g}, is accurate only to about {certificate.loss_error:.1g}, "
+            "because " + strategy.rounding_cause(certificate, precision),
             PrecisionWarning,
         )

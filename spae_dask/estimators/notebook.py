@@ -18,6 +18,6 @@ class CertificateRepr:
         return lambda: diagram() + self._certificate_html()
 
     def _certificate_html(self) -> str:
-        # looked up, not asked for: a stream would make its encoder for it
+        # looked up in the dictionary, because access would make a stream compute its encoder
         certificate = self.__dict__.get("certificate_")
         return "" if certificate is None else str(certificate._repr_html_())

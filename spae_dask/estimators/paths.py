@@ -34,10 +34,10 @@ def fit_path(
     """
     planned = {name: options[name] for name in ("missing", "missing_value", "memory_limit") if name in options}
     if plan_path(source, n_components, n_nonzero, method=method, **planned).strategy not in CORES:
-        # candidates are proposed for one k and r: those of the largest serve the others
+        # candidates are chosen for one k and r: those of the largest serve the others
         encoder = SparseEncoder(max(n_components), n_nonzero=max(n_nonzero), method=method, **options).fit(source)
     else:
-        # of a core any encoder will do, and this one is made in no time
+        # any encoder of a core suffices, and this one takes little time
         encoder = SparseEncoder(min(n_components), n_nonzero=max(n_nonzero), method="batch", **options).fit(source)
     path: SparsityPath = encoder.set_params(method=method).sparsity_path(n_components, n_nonzero)
     return path

@@ -15,9 +15,10 @@ from spae_dask.flags import flags_checked
 from spae_dask.passes.accumulators import Accumulator
 from spae_dask.passes.calibration import Calibration
 from spae_dask.passes.calibration import calibrate as calibrate_source
-from spae_dask.passes.memory import format_nbytes, refuse, refuse_wide, usable, worker_limit_for
+from spae_dask.passes.memory import refuse, refuse_wide, usable, worker_limit_for
 from spae_dask.passes.plan import Alternative, Finish, Plan, Resources
 from spae_dask.passes.planner import make_plan
+from spae_dask.quantities import format_nbytes
 from spae_dask.storage.open import open_matrix
 from spae_dask.storage.sources.sentinel import with_missing
 from spae_dask.strategies.parameters import FitParameters, takes_parameters
@@ -45,7 +46,7 @@ def layout_notes(source: RowBlocks) -> list[str]:
         notes.insert(0, chosen)
     passed_over = getattr(source, "passed_over", ())
     if passed_over:
-        notes.append(f"stored numbers are read; the array declares {', '.join(passed_over)}, which --raw passes over")
+        notes.append(f"stored numbers are read; the array declares {', '.join(passed_over)}, which --raw ignores")
     valid_range = getattr(source, "valid_range", None)
     if valid_range is not None:
         listed = ", ".join(f"{key} {value}" for key, value in valid_range.items())
@@ -53,25 +54,25 @@ def layout_notes(source: RowBlocks) -> list[str]:
     decodes = getattr(source, "decodes_per_chunk", 1)
     if decodes > 1:
         notes.append(
-            f"each chunk is decoded {decodes} times a pass, because a chunk, or a row of chunks, is too large to hold; "
-            "`spae ingest` writes the data again in row chunks"
+            f"each chunk is decoded {decodes} times a pass, because a chunk, or a row of chunks, does not fit "
+            "in memory. `spae ingest` rewrites the data in row chunks"
         )
     notes += _object_notes(source)
     if getattr(source, "n_counts", 0):
-        notes.append("the number of rows was not known: they were counted before this plan, which is a pass of its own")
+        notes.append("the number of rows was unknown, so a separate pass counted them before this plan")
     stored = stored_entries(source)
     if stored is not None and isinstance(source, LazyRowBlocks):
         notes.append(f"blocks are sparse; {stored.density:.0%} of their entries are assumed to be stored")
     elif stored is not None:
         notes.append(f"rows are sparse: {stored.density:.2%} of the entries are stored, and only those are read")
     if source.in_process and not isinstance(source, LazyRowBlocks):
-        notes.append("the data are in this process's memory and are summed by its own threads")
+        notes.append("the data are in the memory of this process, and its own threads sum them")
     n_blocks = len(source.bounds) - 1
     pointer_nbytes = getattr(source, "pointer_nbytes", 0)
     if n_blocks > 1 and pointer_nbytes > 16 << 20:
         notes.append(
-            f"each of {n_blocks:,} blocks decodes {format_nbytes(pointer_nbytes)} of row pointers beside its own; "
-            "`spae ingest` writes them again in small chunks"
+            f"each of {n_blocks:,} blocks decodes {format_nbytes(pointer_nbytes)} of row pointers besides its "
+            "own; `spae ingest` rewrites them in small chunks"
         )
     if n_blocks > 100_000:
         typical = nbytes_of_rows(source, source.bounds[1])
@@ -91,7 +92,9 @@ def _object_notes(source: RowBlocks) -> list[str]:
     """Describe the number of stored objects, and the share that the codes of an encoder need."""
     by_columns = getattr(source, "n_chunk_columns", 1) > 1
     if isinstance(source, LazyRowBlocks):
-        return ["transform computes those column chunks alone that hold features of the encoder"] if by_columns else []
+        return (
+            ["transform computes only those column chunks that contain features of the encoder"] if by_columns else []
+        )
     n_objects = getattr(source, "n_objects", None)
     if n_objects is None:
         return []
@@ -101,7 +104,7 @@ def _object_notes(source: RowBlocks) -> list[str]:
     if n_objects > MANY_OBJECTS and typical < SMALL_OBJECT:
         note += ", which is slow on object stores (`spae ingest` writes fewer and larger ones)"
     return [
-        f"{note}; transform reads {'only those that hold features of the encoder' if by_columns else 'all of them'}"
+        f"{note}; transform reads {'only those that contain features of the encoder' if by_columns else 'all of them'}"
     ]
 
 
@@ -200,7 +203,7 @@ def plan_for(
         others = [each.strategy for each in nominal if each.refusal is None]
         if not others:
             raise
-        raise MemoryBudgetExceeded(f"{error} Or strategy={others[0]!r}, which fits.") from None
+        raise MemoryBudgetExceeded(f"{error} Or use strategy={others[0]!r}, which fits.") from None
     if not calibrate or isinstance(source, LazyRowBlocks):
         return plan
     measured = _calibrated(params, source, plan)

@@ -54,7 +54,7 @@ def provenance_of(encoder: Any, source: Any = None) -> dict[str, Any]:
         opened = open_matrix(source)
         record["data_fingerprint"] = fingerprint(opened)
         if getattr(opened, "passed_over", ()):
-            record["raw"] = True  # or the same command would read other numbers
+            record["raw"] = True  # otherwise the same command would read other numbers
     if hasattr(encoder, "plan_"):
         record["planned"] = _planned(encoder.plan_)
     if hasattr(encoder, "measured_"):

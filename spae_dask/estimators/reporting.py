@@ -22,8 +22,8 @@ PASSED_ON = ("selection", "center", "scale", "missing", "missing_value", "precis
 """Parameters of an encoder that its curve is made with."""
 
 WITH_THE_ENCODER = (
-    "The other encoders were made with this one, from the same read of the data, by a quicker search: this encoder may "
-    "lose a little less than the curve does at its size."
+    "The other encoders were made with this one, from the same pass, by a quicker search. This "
+    "encoder may therefore lose a little less than the curve at its size."
 )
 
 
@@ -102,8 +102,8 @@ def curve_from_data(
     d = encoder.n_features_in_
     if source.shape[1] != d:
         raise InvalidInput(
-            f"{source.describe()} has {source.shape[1]} features, but the encoder was fitted on {d}. Give the data of "
-            "the fit, or others with the same features."
+            f"{source.describe()} has {source.shape[1]} features, but the encoder was fitted on {d}. Give the "
+            "data of the fit, or other data with the same features."
         )
     parameters = encoder.get_params()
     method = "batch" if encoder.method == "doubly-sparse" else encoder.method
@@ -121,5 +121,5 @@ def curve_from_data(
     recorded = getattr(encoder, "provenance_", {}).get("data_fingerprint")
     origin = f"The other encoders were made for this report from {source.describe()}."
     if recorded is not None and fingerprint(source) != recorded:
-        origin += " Those are not the data of the fit: their fingerprint is another."
+        origin += " These are not the data of the fit: their fingerprint differs."
     return found, origin

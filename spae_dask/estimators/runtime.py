@@ -18,6 +18,7 @@ from spae_dask.passes.checkpoint import Checkpoint
 from spae_dask.passes.events import Searching, Watcher, ignore
 from spae_dask.passes.memory import ALLOCATOR_SLACK, HEAP_SLACK
 from spae_dask.passes.plan import Plan, Resources
+from spae_dask.quantities import format_seconds
 from spae_dask.settings import setting
 from spae_dask.storage.sources.dask_blocks import refuse_asynchronous
 from spae_dask.storage.sources.stored_chunks import CheckedSource, listing_nbytes
@@ -41,8 +42,8 @@ def search_report(watch: Watcher) -> Report:
 
 
 CLOSED = (
-    "the active dask client is closed. Make a new one, `Client(...)`, or leave the block of its `as_current()`: "
-    "without a client the work is done in this process."
+    "the active dask client is closed. Make a new one, `Client(...)`, or leave the block of its "
+    "`as_current()`. Without a client, this process does the work."
 )
 
 
@@ -86,8 +87,8 @@ def resources_for(client: Client | None, memory_limit: int | str | None) -> Reso
     if not identity["workers"]:
         seconds = no_workers_seconds()
         none = ClusterUnavailable(
-            f"the scheduler at {client.scheduler.address} has no workers after {seconds:.0f} seconds. Start some. "
-            "Dask's setting distributed.scheduler.no-workers-timeout is how long to wait for them."
+            f"the scheduler at {client.scheduler.address} has no workers after {format_seconds(seconds)}. Start "
+            "some. To wait longer, set distributed.scheduler.no-workers-timeout in dask's configuration."
         )
         wait_for_worker(client, seconds, lambda: none, tell=True)
         identity = _identity(client)
@@ -112,13 +113,13 @@ def _identity(client: Client) -> dict[str, Any]:
         identity: dict[str, Any] = client.sync(client.scheduler.identity, n_workers=-1, callback_timeout=ANSWER_SECONDS)
     except (TimeoutError, OSError) as error:
         raise ClusterUnavailable(
-            f"the scheduler at {client.scheduler.address} does not answer within {ANSWER_SECONDS} seconds. "
-            "See whether it runs, and the network."
+            f"the scheduler at {client.scheduler.address} does not answer within {format_seconds(ANSWER_SECONDS)}. "
+            "Check that it runs, and check the network."
         ) from error
     except TypeError:  # a scheduler of another release takes other arguments
         check_versions(client)
         raise
-    if "workers" not in identity:  # the connection was closed while the question was asked
+    if "workers" not in identity:  # the connection closed during the request
         raise ClusterUnavailable(CLOSED)
     return identity
 
@@ -139,12 +140,14 @@ def parse_memory(memory_limit: int | str | None) -> int | None:
     if memory_limit is None:
         return None
     try:
-        # a bool counts as 0 or 1, and a text without digits as 1 of its unit, which nobody can mean
+        # parse_bytes reads a bool as 0 or 1 and a text without digits as 1 of its unit, which no user means
         if isinstance(memory_limit, bool) or (isinstance(memory_limit, str) and not re.search(r"\d", memory_limit)):
             raise ValueError("not a number")
         nbytes = int(parse_bytes(memory_limit))
     except (ValueError, TypeError, AttributeError, OverflowError) as error:
-        raise InvalidInput(f"memory limit {memory_limit!r} is not understood: write 4GB or 512MiB.") from error
+        raise InvalidInput(
+            f"memory limit {memory_limit!r} is not a number of bytes. Write it as 4GB or 512MiB."
+        ) from error
     if nbytes <= 0:
         raise InvalidInput(f"memory limit {memory_limit!r} is not allowed: it must be more than 0 bytes.")
     return nbytes

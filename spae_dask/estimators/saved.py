@@ -119,7 +119,7 @@ def load_encoder(path: str | Path) -> SparseEncoder:
         encoder._curve = None if artifact.curve is None else SparsityPath.from_dict(artifact.curve)
     except (TypeError, KeyError, ValueError) as error:
         raise InvalidInput(
-            f"the encoder at {path} lacks part of its record ({error}). Fit again, or restore a whole copy."
+            f"the encoder at {path} lacks a part of its record ({error}). Fit again, or restore a complete copy."
         ) from error
     encoder.provenance_ = dict(artifact.provenance)
     encoder._asked = {name: artifact.provenance[name] for name in ASKED if name in artifact.provenance}

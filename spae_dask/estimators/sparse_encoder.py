@@ -354,8 +354,9 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         summary = getattr(self, "_summary", None)
         if summary is None:
             raise InvalidInput(
-                "this encoder has no core of the data to draw a path from: it was loaded, unpickled, fitted with "
-                "strategy='paper', or on a sample. Call fit(x) first, or run `spae path DATA -k ... -r ...`."
+                "this encoder has no core of the data to compute a path from. It was loaded, unpickled, fitted "
+                "with strategy='paper', or fitted on a sample. Call fit(x) first, or run `spae path DATA -k ... "
+                "-r ...`."
             )
         with one_blas_thread():
             report = search_report(self.progress or ignore)

@@ -81,7 +81,7 @@ class RowStream:
         NonFiniteInput, InvalidInput
             If there is NaN that nothing stands for, or an entry too large; the stream is then as before.
         """
-        # all of them before any is added, so that nothing is added of a batch that is refused
+        # all are checked before any is added, so that nothing of a refused batch is added
         blocks = [read_again(source, i) for i in range(len(source.bounds) - 1)]
         with naming_declared(source):
             self._refuse(blocks, source.shape[1], missing)
@@ -102,7 +102,7 @@ class RowStream:
             refuse_non_finite(entries.result(state), once=True)
         except NonFiniteInput as error:
             raise NonFiniteInput(
-                f"{error} Rows are counted from the start of the stream. Nothing of this batch was added."
+                f"{error} Rows are numbered from the start of the stream. Nothing of this batch was added."
             ) from None
         with np.errstate(over="ignore"):
             refuse_overflow(largest**2, limit=LARGEST)
@@ -167,8 +167,8 @@ class StreamingMixin:
             added.add(source, params.missing)
             if "components_" in self.__dict__:
                 warn(
-                    "this encoder was fitted before, and nothing is left of those rows to add to: a new stream starts "
-                    "here. One goes on from fit with strategy='stream'.",
+                    "this encoder was fitted before, and its rows cannot be added to. A new stream starts here. To "
+                    "continue from a fit, use strategy='stream' for it.",
                     NewStreamWarning,
                 )
             store_names(self, X, source)
@@ -176,7 +176,7 @@ class StreamingMixin:
         else:
             if params.strategy not in ("auto", stream.strategy):
                 raise InvalidInput(
-                    f"strategy={params.strategy!r} is not that of this stream, which is {stream.strategy!r}: set it "
+                    f"strategy={params.strategy!r} is not the strategy of this stream, {stream.strategy!r}. Set it "
                     "back, or start another stream with sklearn.base.clone(encoder)."
                 )
             stream.add(source, params.missing)

@@ -129,7 +129,10 @@ def transform_to_zarr(
         runner = DaskRunner(source, client, tasks, progress or ignore, refuse_changed=checked.refuse_changed)
         verified = sum(runner.run_spans(WriteRows(row_map, sink), spans, "transform"))
         if verified != n:
-            raise PassFailed(f"{verified} of {n} rows were written: please report this, with the shape and the chunks")
+            raise PassFailed(
+                f"{verified} of {n} rows were written. This is a bug of spae_dask. Please report it, with the "
+                "shape and the chunks"
+            )
     return WriteReport(os.fsdecode(path), (n, k), str(dtype), unit, -(-n // unit), verified)
 
 

@@ -18,9 +18,9 @@ from spae_dask.blocks import ArrayBlocks, Block, RowBlocks, nbytes_of_rows
 from spae_dask.passes.accumulators.base import Accumulator
 from spae_dask.passes.accumulators.sparse import PANEL_ROWS, density_of, flops_per_sparse_row
 from spae_dask.passes.layout import PassLayout
-from spae_dask.passes.memory import format_nbytes
 from spae_dask.passes.sweep import block_nbytes, unchecked, update_by_panels
 from spae_dask.passes.threads import one_blas_thread
+from spae_dask.quantities import format_nbytes, format_seconds
 
 READ_RATE = 0.25e9
 """Decoded bytes a second and thread of a compressed store: nominal, for a first idea of the time."""
@@ -73,14 +73,6 @@ def nominal_work(source: RowBlocks, layout: PassLayout) -> PassWork:
     """Work of a pass at nominal rates; rows that are in memory already are not read."""
     reading = 0.0 if isinstance(source, ArrayBlocks) else layout.nbytes / READ_RATE
     return PassWork(reading, reading, layout.flops / FLOP_RATE)
-
-
-def format_seconds(seconds: float) -> str:
-    """Seconds for people: ``0.4 s``, ``40 s``, ``12 min``, ``3.4 h``, ``5.0 d``."""
-    units = ((90, 1, "s"), (5400, 60, "min"), (172_800, 3600, "h"), (math.inf, 86_400, "d"))
-    _, length, unit = next(each for each in units if seconds <= each[0])
-    number = seconds / length
-    return f"{max(0.1, number):.1f} {unit}" if number < 9.95 else f"{number:.0f} {unit}"
 
 
 MOST_READS = 3
@@ -158,12 +150,18 @@ class Calibration:
 
     def __str__(self) -> str:
         """Blocks that were read, and their rate."""
-        took = f"in {self.seconds:.1f} s on {self.threads} thread{'' if self.threads == 1 else 's'}"
-        rest = f"; arithmetic of {', '.join(self.untried)} at nominal rates, too large to try" if self.untried else ""
+        took = f"in {format_seconds(self.seconds)} on {self.threads} thread{'' if self.threads == 1 else 's'}"
+        rest = (
+            f"; arithmetic of {', '.join(self.untried)} at nominal rates, too large to measure" if self.untried else ""
+        )
         if not self.nbytes:
             return f"measured {took}; the data are in memory already{rest}"
-        speed = f"{format_nbytes(1 / self.reading)}/s of processor time" if self.reading > 0 else "no time to speak of"
-        return f"measured {took}; {format_nbytes(self.nbytes)} read for it in {self.n_reads} blocks, {speed}{rest}"
+        speed = (
+            f"{format_nbytes(1 / self.reading)}/s of processor time"
+            if self.reading > 0
+            else "negligible processor time"
+        )
+        return f"measured {took}; {format_nbytes(self.nbytes)} read in {self.n_reads} blocks, {speed}{rest}"
 
 
 def calibrate(
@@ -294,7 +292,7 @@ def update_rate(
         n_rows = min(block.shape[0], max(whole, part, few))
         turns = TURNS if n_rows * row_seconds < 2 * TURN else 1
         best = min(turn(n_rows) for _ in range(turns))
-        if few < n_rows < panel:  # what a panel costs whatever its rows, such as touching the state, is paid once
+        if few < n_rows < panel:  # the fixed cost of a slice, such as touching the state, counts once
             more = max(0.0, best - first) / (n_rows - few) * (panel - n_rows)
             best, n_rows = min(best + more, best * panel / n_rows), panel
             if best < 2 * LONGEST_TURN:

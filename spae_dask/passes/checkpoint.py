@@ -136,7 +136,7 @@ def digest_of(value: Any) -> str:
     """
     digest = hashlib.sha256()
     for piece in _pieces(value):
-        digest.update(len(piece).to_bytes(8, "little"))  # so that no two sequences of pieces run together
+        digest.update(len(piece).to_bytes(8, "little"))  # so that different sequences of pieces have different digests
         digest.update(piece)
     return digest.hexdigest()
 
@@ -144,7 +144,9 @@ def digest_of(value: Any) -> str:
 def _kind_of(recipe: type) -> str:
     kind = vars(recipe).get("recipe_kind")  # its own: a recipe derived from another one computes something else
     if not isinstance(kind, str):
-        raise AssertionError(f"the recipe {recipe.__name__} has no recipe_kind of its own; please report this")
+        raise AssertionError(
+            f"the recipe {recipe.__name__} has no recipe_kind of its own. This is a bug of spae_dask. Please report it."
+        )
     return kind
 
 
@@ -175,7 +177,10 @@ def _pieces(value: Any) -> Iterator[bytes]:
     elif value is None or isinstance(value, bool | int | float | str):
         yield f"{type(value).__name__} {value!r}".encode()
     else:
-        raise AssertionError(f"a recipe holds a {type(value).__name__}, which has no digest; please report this")
+        raise AssertionError(
+            f"a recipe contains a {type(value).__name__}, which has no digest. This is a bug of spae_dask. "
+            "Please report it."
+        )
 
 
 STATE_NAME = re.compile(r"(\d{1,2})-(\d{5,})\.state")
@@ -331,14 +336,14 @@ class Checkpoint:
         others = [each for each in self.store.folders() if each.startswith(start) and each != folder]
         if others and self.part is not None:
             raise StorageError(
-                f"pass {self.number} ({name}) of the checkpoint {self.store.describe()} was begun by a process that "
-                "computes other bits than this one. Run all parts on the same data, on machines of one kind, with the "
-                f"same libraries; or begin anew: `spae checkpoint rm {self.store.describe()}`."
+                f"pass {self.number} ({name}) of the checkpoint {self.store.describe()} was begun by a process "
+                "that computes other bits. Run all parts on the same data, on the same kind of machine, with the "
+                f"same libraries. Or start anew: `spae checkpoint rm {self.store.describe()}`."
             )
         if others:
             warn(
-                f"pass {self.number} ({name}) of the checkpoint {self.store.describe()} was begun by a process that "
-                "computes other bits than this one, as another kind of machine does. This pass starts anew.",
+                f"pass {self.number} ({name}) of the checkpoint {self.store.describe()} was begun by a process "
+                "that computes other bits, such as one on another kind of machine. This pass starts anew.",
                 CheckpointWarning,
             )
         self.store.make(folder)
@@ -366,8 +371,8 @@ class Checkpoint:
         self._losses[node] += 1
         if self._losses[node] > MOST_LOSSES:
             raise StorageError(
-                f"the states stored in {self.store.describe()} keep getting lost. Check that disk, make sure that "
-                "nothing else removes files there, and run again."
+                f"states stored in {self.store.describe()} were lost repeatedly. Check that disk, make sure that "
+                "no other process removes files there, and run again."
             )
         if why is None:
             return  # it was merged into another state meanwhile

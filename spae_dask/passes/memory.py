@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from spae_dask.errors import MemoryBudgetExceeded
+from spae_dask.quantities import format_nbytes
 
 ALLOCATOR_SLACK = 1.1
 """Measured resident memory over the sum of the arrays: fragments that the allocator keeps."""
@@ -68,7 +69,7 @@ class Footprint:
 
     def worker_nbytes(self, tasks: int, slack: float = ALLOCATOR_SLACK) -> int:
         """Peak of a worker that runs ``tasks`` span tasks at once, above its idle size."""
-        # a merge holds what it has merged so far and what it makes of that and the next, one of them in a task's place
+        # a merge holds the merged state and the next result; one of them replaces the state of a task
         merging = self.state_nbytes * (self.n_states_waiting + 1) if self.fan_in > 1 else 0
         at_once = tasks if self.n_spans is None else min(tasks, self.n_spans)
         return int(slack * (at_once * self.task_nbytes + merging))
@@ -97,8 +98,8 @@ def worker_limit_for(nbytes: int) -> int:
 def refuse(what: str, needed: int, budget: int, remedies: list[str]) -> MemoryBudgetExceeded:
     """The error for a plan that does not fit: what was given, what would fit, what to do."""
     return MemoryBudgetExceeded(
-        f"{what} needs {format_nbytes(needed)}, but only {format_nbytes(budget)} may be used beside an idle process. "
-        f"Nothing was read. What would fit: {'; or '.join(remedies)}."
+        f"{what} needs {format_nbytes(needed)}, but only {format_nbytes(budget)} may be used beside an "
+        f"idle process. Nothing was read. Use {'; or '.join(remedies)}."
     )
 
 
@@ -113,8 +114,9 @@ def refuse_tiny(limit: int) -> int:
     free = usable(limit)
     if free < TASK_OVERHEAD:
         raise MemoryBudgetExceeded(
-            f"a process that may use {format_nbytes(limit)} cannot work: idle it takes {format_nbytes(IDLE_NBYTES)}. "
-            f"Nothing was read. The least that could fit: --memory {worker_limit_for(TASK_OVERHEAD) >> 20}MiB."
+            f"a process with a limit of {format_nbytes(limit)} cannot work, because an idle one takes "
+            f"{format_nbytes(IDLE_NBYTES)}. Nothing was read. The smallest limit that could fit: --memory "
+            f"{worker_limit_for(TASK_OVERHEAD) >> 20}MiB."
         )
     return free
 
@@ -131,15 +133,6 @@ def refuse_wide(n_features: int, limit: int) -> None:
     if nbytes > max(usable(limit), TASK_OVERHEAD):
         raise MemoryBudgetExceeded(
             f"{n_features:,} columns are too many: {FEWEST_WIDE} float64 rows of that width take "
-            f"{format_nbytes(nbytes)}, and a process may use {format_nbytes(limit)}. Nothing was read. The least that "
-            f"could fit: --memory {worker_limit_for(nbytes) >> 20}MiB."
+            f"{format_nbytes(nbytes)}, and the limit of a process is {format_nbytes(limit)}. Nothing was "
+            f"read. The smallest limit that could fit: --memory {worker_limit_for(nbytes) >> 20}MiB."
         )
-
-
-def format_nbytes(nbytes: float) -> str:
-    """Bytes for people, in binary units: ``1536`` is ``1.5 KiB``."""
-    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
-        if abs(nbytes) < 1024 or unit == "TiB":
-            break
-        nbytes /= 1024
-    return f"{nbytes:.0f} {unit}" if unit == "B" or nbytes >= 100 else f"{nbytes:.1f} {unit}"

@@ -4,8 +4,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from spae_dask.markup import html_table, labelled_lines
-from spae_dask.passes.calibration import Calibration, format_seconds
-from spae_dask.passes.memory import ALLOCATOR_SLACK, format_nbytes
+from spae_dask.passes.calibration import Calibration
+from spae_dask.passes.memory import ALLOCATOR_SLACK
+from spae_dask.quantities import format_nbytes, format_seconds
 
 
 @dataclass(frozen=True)
@@ -228,7 +229,7 @@ def plan_html(plan: Plan) -> str:
     """The same as two tables, of facts and of strategies."""
     facts = labelled_lines("\n".join([*_facts(plan), *_notes(plan)]), NAME_WIDTH)
     head, *rows = _prices(plan) or [HEAD]
-    prices = html_table("What each strategy would take; * is the one taken", head, rows) if rows else ""
+    prices = html_table("Cost of each strategy; * marks the chosen one", head, rows) if rows else ""
     return html_table("Plan", (), facts) + prices
 
 

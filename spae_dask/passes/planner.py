@@ -8,16 +8,9 @@ from spae_dask.errors import MemoryBudgetExceeded
 from spae_dask.passes.accumulators.base import Accumulator
 from spae_dask.passes.calibration import Calibration, nominal_work
 from spae_dask.passes.layout import PassLayout
-from spae_dask.passes.memory import (
-    Footprint,
-    format_nbytes,
-    refuse,
-    resident_nbytes,
-    tasks_that_fit,
-    usable,
-    worker_limit_for,
-)
+from spae_dask.passes.memory import Footprint, refuse, resident_nbytes, tasks_that_fit, usable, worker_limit_for
 from spae_dask.passes.plan import Alternative, Finish, PassPlan, Plan, Resources
+from spae_dask.quantities import format_nbytes
 
 NOTED_NBYTES = 16 << 20
 """Bytes of a listing that a plan speaks of."""
@@ -67,10 +60,10 @@ def make_plan(
         raise refusal
     if resources.listing_nbytes >= NOTED_NBYTES:
         what = f"listing of stored chunks: {format_nbytes(resources.listing_nbytes)} of the memory of this process"
-        notes = [*notes, f"{what}, counted in all of the above; larger chunks, or shards, take less"]
+        notes = [*notes, f"{what}, included in all of the above; larger chunks, or shards, take less"]
     least = min(p.tasks_per_worker for p in planned)
     if least < resources.threads:
-        notes = [*notes, f"of {resources.threads} threads a process, {least} work at once: more do not fit its memory"]
+        notes = [*notes, f"of {resources.threads} threads a process, {least} work at once: memory does not allow more"]
     return Plan(
         source=source.describe(),
         dtype=str(source.dtype),
@@ -139,7 +132,7 @@ def _finish_nbytes(finish: Finish, resources: Resources) -> int:
 def _refuse_task(what: str, needed: int, budget: int, *, blame_chunks: bool) -> MemoryBudgetExceeded:
     remedies = [f"a memory limit of {format_nbytes(worker_limit_for(needed))} a process"]
     if blame_chunks:
-        remedies.append("smaller chunks (`spae ingest` writes the data again with good ones)")
+        remedies.append("smaller chunks (`spae ingest` rewrites the data in suitable ones)")
     return refuse(what, needed, budget, remedies)
 
 

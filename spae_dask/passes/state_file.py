@@ -81,7 +81,7 @@ def read_state(file: BinaryIO, key: str, node: Node, recipe: Accumulator[Any]) -
     """
     reader = _Reader(file)
     if reader.take(len(MAGIC)) != MAGIC:
-        raise UnusableState("it does not begin as a state does")
+        raise UnusableState("it does not start as a state file does")
     length = int.from_bytes(reader.take(8), "little")
     if length > LARGEST_HEADER:
         raise UnusableState("its header is too long")
@@ -92,7 +92,7 @@ def read_state(file: BinaryIO, key: str, node: Node, recipe: Accumulator[Any]) -
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise UnusableState("its header cannot be understood") from error
     if found != (key, node):
-        raise UnusableState("it is the state of other rows or of another pass")
+        raise UnusableState("it is a state of other rows or of another pass")
     if len(seconds) != 2 or not all(math.isfinite(each) for each in seconds):
         raise UnusableState("its header cannot be understood")
     state = {name: reader.fill(np.empty(shape, dtype, order)) for name, (shape, dtype, order) in arrays.items()}
@@ -100,7 +100,7 @@ def read_state(file: BinaryIO, key: str, node: Node, recipe: Accumulator[Any]) -
     if reader.take(len(wanted)) != wanted:
         raise UnusableState("its checksum is wrong")
     if file.read(1):
-        raise UnusableState("it goes on after its end")
+        raise UnusableState("it has data after its end")
     return Swept(state, *seconds)
 
 
@@ -109,17 +109,17 @@ def _promised(listed: list[dict[str, Any]], recipe: Accumulator[Any]) -> dict[st
     empty: State = recipe.zero()
     arrays = {each["name"]: (tuple(each["shape"]), each["type"], each["order"]) for each in listed}
     if arrays.keys() != empty.keys() or len(arrays) != len(listed):
-        raise UnusableState("it holds other arrays than it should")
+        raise UnusableState("it contains other arrays than expected")
     nbytes = 0
     for name, (shape, kind, order) in arrays.items():
         like = empty[name]
         if kind != like.dtype.str or len(shape) != like.ndim or order not in ("C", "F"):
-            raise UnusableState(f"its array {name!r} is of another kind than it should be")
+            raise UnusableState(f"its array {name!r} is not of the expected type")
         if not all(type(length) is int and length >= 0 for length in shape):
-            raise UnusableState(f"its array {name!r} has no possible shape")
+            raise UnusableState(f"its array {name!r} has an impossible shape")
         nbytes += math.prod(shape) * like.dtype.itemsize
     if nbytes > recipe.state_nbytes:
-        raise UnusableState(f"it promises {nbytes} bytes, where {recipe.state_nbytes} are the most there can be")
+        raise UnusableState(f"it declares {nbytes} bytes, but {recipe.state_nbytes} is the largest possible size")
     return {name: (shape, empty[name].dtype, order) for name, (shape, _, order) in arrays.items()}
 
 
@@ -145,7 +145,7 @@ class _Reader:
     def take(self, length: int) -> bytes:
         data = self.file.read(length)
         if len(data) < length:
-            raise UnusableState("it is cut off")
+            raise UnusableState("it is truncated")
         self.digest.update(data)
         return data
 
@@ -154,7 +154,7 @@ class _Reader:
         while len(left):
             n_read = self.file.readinto(left)  # type: ignore[attr-defined]  # all binary files have it
             if not n_read:
-                raise UnusableState("it is cut off")
+                raise UnusableState("it is truncated")
             self.digest.update(left[:n_read])
             left = left[n_read:]
         return array

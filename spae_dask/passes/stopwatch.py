@@ -64,7 +64,11 @@ def peak_nbytes() -> int:
     try:
         status = Path("/proc/self/status").read_text(encoding="ascii")
         return 1024 * int(status.partition("VmHWM:")[2].split()[0])
-    except (OSError, IndexError, ValueError):  # not Linux; there what follows may count the process that started this
+    except (
+        OSError,
+        IndexError,
+        ValueError,
+    ):  # not Linux; the value below may include the process that started this one
         pass
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024

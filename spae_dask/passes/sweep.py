@@ -19,6 +19,7 @@ from spae_dask.passes.accumulators.base import Accumulator, State
 from spae_dask.passes.accumulators.read_sum import MAGNITUDE, SUM, ReadSum, without_sum
 from spae_dask.passes.accumulators.sparse import SparseAccumulator, sparse_panels, update_csr, update_dense
 from spae_dask.passes.spans import Span
+from spae_dask.quantities import format_seconds
 
 
 def read_again(source: RowBlocks, i: int) -> Block:
@@ -40,18 +41,17 @@ def read_again(source: RowBlocks, i: int) -> Block:
             wait = next(left, None)
             if wait is None:
                 spent = time.monotonic() - began
-                raise TransientStorageError(
-                    f"{error} It was tried {number} times within {spent:.0f} seconds."
-                ) from error
+                tries = f"It was tried {number} times within {format_seconds(spent)}."
+                raise TransientStorageError(f"{error} {tries}") from error
         time.sleep(wait)
         number += 1
     start, stop = source.bounds[i], source.bounds[i + 1]
     if block.shape != (stop - start, source.shape[1]):
         n, d = block.shape
         raise StorageError(
-            f"rows {start} to {stop - 1} of {source.describe()} are {n} x {d} numbers where {stop - start} x "
-            f"{source.shape[1]} were expected: it was written again since it was opened, or this is an older copy. "
-            "Give data that stay as they are, at a path where all workers see the same."
+            f"rows {start} to {stop - 1} of {source.describe()} are {n} x {d} numbers, but {stop - start} x "
+            f"{source.shape[1]} were expected. The source was rewritten since it was opened, or this process "
+            "sees an older copy. Give data that do not change, at a path where all workers see the same."
         )
     return block
 
@@ -154,13 +154,13 @@ def read_ahead(source: RowBlocks, numbers: range) -> Iterator[Block]:
     try:
         for number in numbers[1:]:
             block = coming.result()
-            reader.join()  # it has handed the block over, and may hold it for another moment
+            reader.join()  # it passed the block on, and may hold it for a moment longer
             coming, reader = _begun(source, number)
             yield block
             del block
         yield coming.result()
     finally:
-        reader.join()  # after an error elsewhere, what is being read is in memory still
+        reader.join()  # after an error elsewhere, the block being read is still in memory
 
 
 def _begun(source: RowBlocks, number: int) -> "tuple[Future[Block], threading.Thread]":

@@ -96,8 +96,8 @@ class WriteRows:
             back = self.sink.read(first_row, first_row + rows.shape[0])
             if _checksum(back) != _checksum(rows):
                 raise StorageError(
-                    f"rows {first_row} to {first_row + rows.shape[0] - 1} were written but read back differently: "
-                    "the storage is at fault. Nothing was published; write to another place."
+                    f"rows {first_row} to {first_row + rows.shape[0] - 1} read back differently from what was "
+                    "written: the storage is faulty. Nothing was published. Write to another place."
                 )
         return span.n_rows
 

@@ -51,14 +51,14 @@ class Compare(having(Step, "selection", "seed")):  # type: ignore[misc]
     def _names_are_known(self) -> "Compare":
         names = [each.name for each in self.matrix]
         if len(set(names)) < len(names):
-            raise ValueError("two of its matrices have the same name.")
+            raise ValueError("two of its matrices have the same name. Give each its own name.")
         if self.encoders is not None:
             if self.encoders.matrix not in names:
-                raise ValueError(f"'encoders.matrix' is {self.encoders.matrix!r}: give one of {', '.join(names)}.")
+                raise ValueError(f"'encoders.matrix' is {self.encoders.matrix!r}. Give one of {', '.join(names)}.")
             if self.encoders.n_nonzero not in self.sizes_of(self.matrix[names.index(self.encoders.matrix)]):
                 raise ValueError(
-                    f"'encoders.n_nonzero' is {self.encoders.n_nonzero}, which is not among the 'n_nonzero' of "
-                    f"{self.encoders.matrix}."
+                    f"'encoders.n_nonzero' is {self.encoders.n_nonzero}, which is not in the 'n_nonzero' of "
+                    f"{self.encoders.matrix}. Give one of those."
                 )
         return self
 

@@ -8,6 +8,7 @@ from spae_dask.pipelines.compare_schema import Compare, Matrix
 from spae_dask.pipelines.files import write_csv
 from spae_dask.pipelines.matrices import load_covariance
 from spae_dask.pipelines.work import Result, Work
+from spae_dask.quantities import format_seconds
 from spae_dask.storage.open import open_matrix
 from spae_dask.storage.writing.publish import publish
 from spae_dask.strategies.comparison import (
@@ -54,7 +55,7 @@ def _points(step: Compare, subjects: list[Subject], work: Work) -> list[Comparis
         points += found
         work.machinery.say(
             f"{subject.name}: {len(step.methods)} methods at {len(found) // len(step.methods)} sparsities "
-            f"in {time.perf_counter() - began:.1f} s"
+            f"in {format_seconds(time.perf_counter() - began)}"
         )
     return points
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from spae_dask.datasets import load_pitprops
 from spae_dask.errors import InvalidInput, MemoryBudgetExceeded
 from spae_dask.estimators.runtime import resources_for
-from spae_dask.passes.memory import format_nbytes
+from spae_dask.quantities import format_nbytes
 from spae_dask.storage.masks import ALL
 from spae_dask.storage.open import open_matrix
 from spae_dask.strategies.base import finish_nbytes
@@ -61,14 +61,14 @@ def load_covariance(
     n, d = blocks.shape
     if n != d:
         raise InvalidInput(
-            f"{source} is {n} x {d}; a correlation or covariance matrix is square. For rows of samples write "
-            "x_is = 'data'."
+            f"{source} is {n} x {d}, but a correlation or covariance matrix is square. For rows of samples "
+            "write x_is = 'data'."
         )
     limit = resources_for(None, memory).memory_limit
     if finish_nbytes(d) > limit:
         raise MemoryBudgetExceeded(
-            f"comparing methods on a {d} x {d} matrix takes {format_nbytes(finish_nbytes(d))} in this process, which "
-            f"may use {format_nbytes(limit)}. Nothing was read."
+            f"comparing methods on a {d} x {d} matrix takes {format_nbytes(finish_nbytes(d))} in this "
+            f"process, whose limit is {format_nbytes(limit)}. Nothing was read."
         )
     rows = [np.asarray(blocks.read(i), dtype=np.float64) for i in range(len(blocks.bounds) - 1)]
     return np.vstack(rows), getattr(blocks, "feature_names", None)
@@ -78,7 +78,7 @@ def _unpacked(source: str) -> Floats:
     try:
         with Path(source).open("rb") as file, np.load(file, allow_pickle=False) as stored:
             if len(stored.files) != 1:
-                raise InvalidInput(f"{source} holds {len(stored.files)} arrays: give a file of one.")
+                raise InvalidInput(f"{source} contains {len(stored.files)} arrays. Give a file with one.")
             found = np.asarray(stored[stored.files[0]], dtype=np.float64)
     except (zipfile.BadZipFile, ValueError, EOFError) as error:
         if isinstance(error, InvalidInput):
@@ -88,7 +88,9 @@ def _unpacked(source: str) -> Floats:
         return found
     d = int((np.sqrt(8 * found.size + 1) - 1) / 2)
     if d * (d + 1) // 2 != found.size or d == 0:
-        raise InvalidInput(f"{source} holds {found.size} numbers, which are no upper triangle of a square matrix.")
+        raise InvalidInput(
+            f"{source} contains {found.size} numbers, which is not the size of the upper triangle of a square matrix."
+        )
     matrix = np.zeros((d, d))
     matrix[np.triu_indices(d)] = found
     unpacked: Floats = matrix + np.triu(matrix, 1).T

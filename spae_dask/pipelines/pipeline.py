@@ -65,8 +65,8 @@ def _same_names(tables: list[dict[str, Any]]) -> list[Problem]:
             problems.append(
                 Problem(
                     ("step", number, "name"),
-                    f"step[{first[name] + 1}] is named {name!r} too: give each its own name, which also names its "
-                    "outputs. Without one, a step is named by its kind.",
+                    f"step[{first[name] + 1}] is also named {name!r}. Give each step its own name, which also names "
+                    "its outputs. Without a name, a step is named by its kind.",
                 )
             )
         first.setdefault(name, number)
@@ -188,12 +188,12 @@ def _resolve(
     path = home / given.value.removeprefix("file://")
     maker = written.get(path.resolve())
     if maker is not None:
-        raise InvalidInput(f"{given.value!r} is written by a step of this pipeline: write '@{maker}'.")
+        raise InvalidInput(f"{given.value!r} is the output of a step of this pipeline. Write '@{maker}'.")
     if not path.exists():
         built_in = f" Built in are {', '.join(BUILT_IN)}." if isinstance(step, Compare) else ""
         raise InvalidInput(
-            f"there is nothing at {path}.{beside(path)} Give a path, relative to the folder of this file, or @NAME "
-            f"for what the earlier step of that name writes.{built_in}"
+            f"there is nothing at {path}.{beside(path)} Give a path relative to the folder of this file, or "
+            f"@NAME for the output of an earlier step.{built_in}"
         )
     return str(path)
 

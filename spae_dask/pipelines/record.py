@@ -93,7 +93,9 @@ def _fingerprint(file: str, given: Input) -> str:
         return f"built in: {file}"
     if "://" in file:
         if given.wants == "path":
-            raise InvalidInput(f"{file} is a URL; losses of other sizes are read from a disk. Copy the file there.")
+            raise InvalidInput(
+                f"{file} is a URL, but losses at other sizes are read from a local disk. Copy the file there."
+            )
         if given.wants == "encoder":
             return encoder_fingerprint(file)
         source = open_matrix(file, mask=given.mask, decode=not given.raw)
@@ -102,7 +104,7 @@ def _fingerprint(file: str, given: Input) -> str:
         return path_fingerprint(file)
     except OSError as error:
         raise StorageError(
-            f"{file} cannot be read: {error.strerror}. Check that it is there, and yours to read."
+            f"{file} cannot be read: {error.strerror}. Check that it exists and that you may read it."
         ) from error
 
 
@@ -144,7 +146,7 @@ def reason_to_run(node: Node, now: Record, last: Record | None) -> str | None:
     if last is None:
         return "it has not run yet"
     if node.step.always:
-        return "it depends on where it runs"
+        return "its result depends on the machine"
     if (last.kind, last.parameters) != (now.kind, now.parameters):
         return "its parameters changed"
     if last.inputs != now.inputs:
@@ -157,7 +159,7 @@ def reason_to_run(node: Node, now: Record, last: Record | None) -> str | None:
     for path in node.outputs.values():
         try:
             if last.outputs.get(path.name) != path_fingerprint(path):
-                return f"{path.name} is not as the step left it"
+                return f"{path.name} changed since the step wrote it"
         except FileNotFoundError:
             return f"{path.name} is gone"
         except OSError:

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from spae_dask.errors import OutputExists, SpaeError, StorageError
-from spae_dask.passes.memory import format_nbytes
 from spae_dask.passes.plan import Plan
 from spae_dask.pipelines import schema
 from spae_dask.pipelines.kinds import KINDS
@@ -20,6 +19,7 @@ from spae_dask.pipelines.pipeline import Node, Pipeline
 from spae_dask.pipelines.record import Record, begin, finish, read_record, reason_to_run, write_record
 from spae_dask.pipelines.steps import plan_of_step
 from spae_dask.pipelines.work import Machinery, Result, Target, Work
+from spae_dask.quantities import format_nbytes
 from spae_dask.storage.writing.publish import check_output
 
 NAME = ".spae-run.lock"
@@ -50,7 +50,9 @@ def only_run(folder: Path) -> Iterator[None]:
         yield
     finally:
         if file is not None:
-            (folder / NAME).unlink(missing_ok=True)  # before it is let go: what is there afterwards is another's
+            (folder / NAME).unlink(
+                missing_ok=True
+            )  # before the lock is released, because a file there afterwards belongs to another run
             os.close(file)
 
 
@@ -60,7 +62,7 @@ def _held(path: Path) -> int | None:
         try:
             file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
         except OSError:
-            return None  # writing the results will tell
+            return None  # writing the results will report it
         try:
             fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
@@ -69,14 +71,14 @@ def _held(path: Path) -> int | None:
             if error.errno not in HELD:
                 return None
             raise StorageError(
-                f"another run is at work in {path.parent}{f' ({who})' if who else ''}. Wait until it has ended, and "
-                "run again: what it has done is not done twice. Or give another folder with --output."
+                f"another run is working in {path.parent}{f' ({who})' if who else ''}. Wait until it ends, and "
+                "run again; its work is not repeated. Or give another folder with --output."
             ) from error
         if _is_at(file, path):
             os.ftruncate(file, 0)
             os.write(file, f"process {os.getpid()} of {socket.gethostname()}\n".encode())
             return file
-        os.close(file)  # its holder has ended, and taken it away, between the two calls
+        os.close(file)  # its holder ended and removed it between the two calls
 
 
 def _is_at(file: int, path: Path) -> bool:
@@ -305,7 +307,7 @@ def _planned(node: Node, step: schema.Fit | schema.Plan, where: Target, waits: s
     """The plan of a fit whose data are there."""
     maker = node.made_by.get(("data",))
     if maker in waits:
-        return Result(f"no plan yet: its data are made by step {maker}", {})
+        return Result(f"no plan yet: step {maker} makes its data", {})
     plan = plan_of_step(step, node.files[("data",)], where)
     return Result(_summary(plan), {"plan": plan.as_dict()})
 

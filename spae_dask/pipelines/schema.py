@@ -161,8 +161,8 @@ class Fit(Planned, Resumable):
     def _one_size(self) -> "Fit":
         if [self.n_nonzero, self.eps, self.keep].count(None) != 2:
             raise ValueError(
-                "give exactly one of 'n_nonzero', the most features a component may use, 'eps', how much more than "
-                "PCA it may lose, and 'keep', the share it keeps of the variance that PCA explains."
+                "give exactly one of 'n_nonzero' (features of a component), 'eps' (loss beyond PCA's) and 'keep' "
+                "(share of the variance that PCA explains)."
             )
         return self
 
@@ -224,9 +224,12 @@ class Report(Step):
     @model_validator(mode="after")
     def _one_curve(self) -> "Report":
         if self.path is not None and self.data is not None:
-            raise ValueError("give one of 'path', losses that were drawn, and 'data', to draw them from.")
+            raise ValueError("give only one of 'path', a file of losses, and 'data', from which losses are computed.")
         if self.data is None and (self.raw or [self.array, self.columns, self.mask].count(None) < 3):
-            raise ValueError("'array', 'columns', 'mask' and 'raw' say what of 'data' is meant, which is not given.")
+            raise ValueError(
+                "'array', 'columns', 'mask' and 'raw' choose a part of 'data', which is not given. Give 'data', "
+                "or leave them out."
+            )
         return self
 
     @property

@@ -160,7 +160,7 @@ def checkpoint_of(step: Resumable, work: Work) -> str | None:
 def fit(step: Fit, work: Work) -> Result:
     """Find a sparse encoder and certify its loss."""
     source, where = opened(step, work.data, say=work.machinery.say), work.machinery.where
-    plan_of(step, source, where.memory)  # refuses what no process could do before any is started
+    plan_of(step, source, where.memory)  # refuses an impossible fit before any process starts
     with where.ready(source):
         encoder = SparseEncoder(**step.encoder_parameters, memory_limit=where.memory, progress=work.machinery.progress)
         resumed(step, work, lambda place: encoder.set_params(checkpoint=place).fit(source))

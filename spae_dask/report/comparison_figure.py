@@ -65,7 +65,7 @@ def comparison_figure(points: Sequence[ComparisonPoint], theme: Theme = LIGHT) -
                 )
                 _draw(losses, drawn, [loss_percent(p) for p in drawn], method)
                 _draw(variances, drawn, [p.symmetric_ratio for p in drawn], method)
-            variances.set_xlabel("average nonzeros of a column")
+            variances.set_xlabel("mean nonzeros of a column")
             variances.xaxis.set_major_locator(MaxNLocator(integer=True))
             used = [p.mean_column_nonzero for p in points if p.subject == subject]
             margin = max(0.5, 0.03 * (max(used) - min(used)))
@@ -84,7 +84,7 @@ def comparison_figure(points: Sequence[ComparisonPoint], theme: Theme = LIGHT) -
         panels[1, 0].set_ylabel("symmetric variance / PCA's\n(higher is better)")
         panels[1, 0].set_ylim(0, 1.03)
         baselines = " and ".join(dict.fromkeys(m.partition("-")[0] for m in methods if "Power" in m))
-        if baselines:  # or one wonders why they lead here and nowhere else
+        if baselines:  # explains why they lead here
             panels[1, 0].set_title(f"maximized by {baselines}", fontsize=9, loc="left", color=theme.quiet)
         figure.suptitle(
             f"Sparse encoders of k = {points[0].n_components} components against PCA", x=0.01, ha="left", fontsize=12

@@ -7,9 +7,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from spae_dask.passes.calibration import format_seconds
-from spae_dask.passes.memory import format_nbytes
 from spae_dask.plain_files import in_shell
+from spae_dask.quantities import format_nbytes, format_seconds
 from spae_dask.report.encoder_axes import (
     MAX_COMPONENTS,
     bounds_of,
@@ -50,7 +49,7 @@ def cost_section(results: EncoderResults) -> Section:
     passes, sweeps = _list(planned, "passes"), _list(measured, "passes")
     rows: list[list[Markup | str]] = [
         [
-            "reads of the data",
+            "passes over the data",
             number(len(passes), f"{len(passes)}") if passes else "",
             number(c.passes, f"{c.passes:,}"),
         ],
@@ -61,15 +60,15 @@ def cost_section(results: EncoderResults) -> Section:
         ["memory of a process in a pass, above its idle size", _bytes(planned.get("worker_nbytes")), ""],
         ["memory of the final linear algebra", _bytes(planned.get("finish_nbytes")), ""],
         [
-            "memory of the calling process at its peak, libraries and all",
+            "peak memory of the calling process, libraries included",
             "",
             _bytes(measured.get("peak_nbytes")),
         ],
     ]
     rows = [row for row in rows if any(row[1:])]
     intro = _intro(results, planned)
-    costs = table("What the fit was planned to take, and took.", ["", "planned", "measured"], rows)
-    return Section("What it took", joined(intro, costs) if intro else costs)
+    costs = table("Planned and measured cost of the fit.", ["", "planned", "measured"], rows)
+    return Section("Time and memory", joined(intro, costs) if intro else costs)
 
 
 def _intro(results: EncoderResults, planned: Mapping[str, Any]) -> Markup:
@@ -81,7 +80,9 @@ def _intro(results: EncoderResults, planned: Mapping[str, Any]) -> Markup:
     place = planned.get("resources")
     if isinstance(place, Mapping) and isinstance(place.get("where"), str):
         limit = _bytes(place.get("memory_limit"))
-        return joined(told, paragraph("It ran on {}, each process limited to {}.", place["where"], limit or "nothing"))
+        return joined(
+            told, paragraph("It ran on {}. The limit of each process was {}.", place["where"], limit or "nothing")
+        )
     return told
 
 
@@ -140,27 +141,30 @@ def record_section(results: EncoderResults) -> Section:
     command, version = fit_command(parameters, record), record.get("spae_dask")
     install = [f'pip install "spae-dask=={version}"'] if isinstance(version, str) else []
     shell = (
-        paragraph("No command makes it again, since the data were not read from a file or a URL; these lines do:")
+        paragraph(
+            "No command repeats this fit, because the data were not read from a file or a URL. These lines repeat it:"
+        )
         if command is None
         else commands([*install, command])
     )
     python = joined(
         *([paragraph("The same in Python:")] if command else []), commands(python_lines(parameters, record))
     )
-    again = Markup("<h3>To make it again</h3>")
+    again = Markup("<h3>Repeat this fit</h3>")
     same = paragraph(
-        "The same data, parameters and versions, numerical libraries included, give the same bits, however many "
-        "threads, processes or machines there are. The strategy is named because the one that a fit takes by itself "
-        "depends on the memory there is."
+        "The same data, parameters and versions, numerical libraries included, give the same bits. The "
+        "number of threads, processes and machines does not matter. The strategy is named, because the "
+        "automatic choice depends on the available memory."
     )
     source = str(record.get("source"))
     there = paragraph(
-        "The path is that of the machine of the fit. Elsewhere give your own; the same fingerprint means the same data."
+        "The path is the one on the machine of the fit. On another machine give your own path. The same "
+        "fingerprint means the same data."
     )
     asked = definitions([(name, repr(value)) for name, value in parameters.items()])
     every = Markup("<details><summary>All parameters of the fit</summary>{}</details>").format(asked)
     html = joined(definitions(facts), every, again, shell, *([there] if source.startswith("/") else []), python, same)
-    return Section("Where it comes from, and how to make it again", html)
+    return Section("Origin of this encoder, and how to repeat the fit", html)
 
 
 def _about_the_data(record: Mapping[str, Any]) -> list[tuple[str, Markup | str]]:
@@ -175,7 +179,7 @@ def _about_the_data(record: Mapping[str, Any]) -> list[tuple[str, Markup | str]]
     rows = record.get("selected_rows")
     if isinstance(rows, list | tuple) and rows:
         listed = ", ".join(map(str, rows[:20])) + (", ..." if len(rows) > 20 else "")
-        facts.append(("rows the decoder is made of", f"{len(rows):,}: rows {listed}"))
+        facts.append(("rows in the decoder", f"{len(rows):,}: rows {listed}"))
     return facts
 
 
@@ -207,21 +211,24 @@ def features_section(results: EncoderResults) -> Section:
         ]
         for place in order
     ]
-    named = "" if results.names is not None else " The data had no names, so features are called by their columns."
+    named = (
+        "" if results.names is not None else " The data have no feature names, so features are named by their columns."
+    )
     intro = paragraph(
-        "Encoding a row takes these {} of its {} features and no others. A loading is what a feature counts in a "
-        "component, once the mean has been taken off{}; an empty cell is exactly zero. The share is the feature's part "
-        "of all squared loadings, each component weighing what it explains. Columns are counted from 0.{}",
+        "Encoding a row needs only these {} of its {} features. A loading is the weight of a feature in "
+        "a component, after the mean is subtracted{}. An empty cell is exactly zero. The share is the "
+        "feature's part of all squared loadings, where each component is weighted by the variance it "
+        "explains. Columns are numbered from 0.{}",
         number(m, f"{m:,}"),
         f"{results.n_features:,}",
-        " and the feature divided by its standard deviation" if results.parameters.get("scale") else "",
+        " and the feature is divided by its standard deviation" if results.parameters.get("scale") else "",
         named,
     )
     if not m:
-        return Section("The features it uses", paragraph("None: the data hold nothing to encode."))
-    cut = "" if m <= MAX_ROWS else filled(" The {:,} of the largest share are listed.", MAX_ROWS)
+        return Section("Selected features", paragraph("None: the data contain nothing to encode."))
+    cut = "" if m <= MAX_ROWS else filled(" The table lists the {:,} of the largest share.", MAX_ROWS)
     caption = filled("Features and their loadings, the largest share first.{}", cut)
-    return Section("The features it uses", joined(intro, table(caption, head, rows, sortable=True)))
+    return Section("Selected features", joined(intro, table(caption, head, rows, sortable=True)))
 
 
 def _in_columns(loadings: np.ndarray) -> list[Markup | str]:
@@ -236,10 +243,8 @@ def _in_one(loadings: np.ndarray) -> list[Markup | str]:
 
 Draw = Callable[[Axes, Theme], None]
 
-BOUNDED = "The paper's bound is what its theorem promises of any data, where that is less than to lose everything."
-UNBOUNDED = (
-    "What the paper's theorems promise of any data, if they speak of this method, is no less than to lose everything."
-)
+BOUNDED = "The paper's bound holds for any data. It is shown where it is below a total loss."
+UNBOUNDED = "For this encoder, the paper's theorems give no bound below a total loss."
 
 
 def encoder_page(
@@ -286,34 +291,35 @@ def encoder_page(
 
 def _loss_section(results: EncoderResults) -> Section:
     words = paragraph(
-        "An encoder replaces a row of {} features by {} codes, and a decoder makes the row again from those. What "
-        "cannot be made again is lost: a share of the {} of all features together. No linear codes lose less than "
-        "PCA's, which take every feature; a sparse encoder takes few, and pays by losing somewhat more. How much more "
-        "is the ratio of both losses: 1 would be as good as PCA.",
+        "An encoder replaces a row of {} features by {} codes, and a decoder rebuilds the row from those "
+        "codes. The loss is the share of the {} of all features that the decoder cannot rebuild. PCA "
+        "uses every feature and has the least loss of all linear codes. A sparse encoder uses few "
+        "features, and loses somewhat more. The ratio of the two losses measures the difference: a ratio "
+        "of 1 is as good as PCA.",
         f"{results.n_features:,}",
         results.certificate.n_components,
         results.what,
     )
     losses = loss_table([("the data of the fit", results.certificate)])
-    return Section("What is lost, and how that is known", joined(words, losses, definitions(loss_facts(results))))
+    return Section("Loss, and the evidence for it", joined(words, losses, definitions(loss_facts(results))))
 
 
 def _curve_section(results: EncoderResults, name: str, curve: SparsityPath | None, origin: str) -> Section:
     c = results.certificate
     if curve is None or not points_of(c, curve):
         told = paragraph(
-            "Encoders of other sizes are not known to this report. They take a read of the data, either way:"
+            "This report has no encoders of other sizes. Either command computes them from one pass over the data:"
         )
         return Section("Loss against sparsity", joined(told, commands(_how_to_get(results, name))))
     best, mine = percent(c.pca_loss, c), percent(c.loss, c)
     alt = (
-        f"Loss against the features a component may use. This encoder uses {c.n_nonzero} and loses {mine:.3g} %; "
-        f"PCA, a level line, loses {best:.3g} %."
+        f"Loss against the number of features of a component. This encoder uses {c.n_nonzero} and loses "
+        f"{mine:.3g} %. PCA, a horizontal line, loses {best:.3g} %."
     )
     figure = themed_figure(
         lambda theme: _loss_figure(results, curve, theme),
         alt=alt,
-        caption="The fewer features a component may use, the more is lost; no encoder can get below PCA. "
+        caption="With fewer features per component, the loss is larger. No encoder loses less than PCA. "
         + (BOUNDED if bounds_of(c, curve) else UNBOUNDED),
     )
     return Section("Loss against sparsity", joined(figure, paragraph("{}", origin), _curve_table(results, curve)))
@@ -356,7 +362,7 @@ def _curve_table(results: EncoderResults, curve: SparsityPath) -> Markup:
         ]
         for p in points_of(results.certificate, curve)
     ]
-    head = ["features a component", "features in all", "lost", "times PCA's loss", "bound on that"]
+    head = ["features per component", "features in all", "lost", "times PCA's loss", "bound on the ratio"]
     caption = f"Encoders of {results.certificate.n_components} components by method {curve.method}."
     return Markup("<details><summary>These numbers as a table</summary>{}</details>").format(table(caption, head, rows))
 
@@ -364,7 +370,7 @@ def _curve_table(results: EncoderResults, curve: SparsityPath) -> Markup:
 def _components_section(results: EncoderResults) -> Section:
     k, m = results.components.shape
     if not m:
-        return Section("The components", paragraph("All are zero: the data hold nothing to encode."))
+        return Section("The components", paragraph("All are zero: the data contain nothing to encode."))
     shown_k, shown_m = min(k, MAX_COMPONENTS), min(m, MAX_UPRIGHT)
     nonzero = int((results.components != 0).sum())
     places = results.strongest(shown_m)
@@ -380,8 +386,8 @@ def _components_section(results: EncoderResults) -> Section:
         lambda axes, theme: draw_encoder_loadings(axes, results, theme),
         (9.2, 1.5 + 0.34 * shown_k + upright),
         alt=f"Heat map of the loadings of {shown_k} components on {shown_m} features. " + _strongest(results, shown_k),
-        caption=f"Loadings. A code is the sum of these multiples of the features, about their means. These {nonzero:,} "
-        f"numbers and the means are all that encoding takes.{only}",
+        caption="Loadings. A code is the sum of these multiples of the features, after their means are "
+        f"subtracted. Encoding needs only these {nonzero:,} numbers and the means.{only}",
         title="\n".join(
             f"{short}: {results.labels[place]}"
             for short, place in zip(names, places, strict=True)
@@ -391,10 +397,11 @@ def _components_section(results: EncoderResults) -> Section:
     explained = _figure(
         lambda axes, theme: draw_explained(axes, results.explained, results.pca_explained, theme),
         (9.2, 3.4),
-        alt=f"What each of {k} components adds to the {results.what} explained, from {results.explained[0]:.2%} for "
-        f"the first to {results.explained[-1]:.2%} for the last.",
-        caption=f"Share of the {results.what} that each component adds to those before it. A sparse component may add "
-        "more than PCA's of the same number; all of them together never do.",
+        alt=f"Share of the {results.what} that each of {k} components adds, from {results.explained[0]:.2%} "
+        f"for the first to {results.explained[-1]:.2%} for the last.",
+        caption=f"Share of the {results.what} that each component adds to those before it. A single sparse "
+        "component may add more than the PCA component of the same number. All components together never "
+        "explain more than PCA.",
     )
     parts = [loadings, explained, components_table(results.explained, results.pca_explained)]
     if m > MAX_LABELLED:
@@ -413,7 +420,7 @@ def _strongest(results: EncoderResults, count: int) -> str:
     told = []
     for j, row in enumerate(results.components[:count]):
         at = int(abs(row).argmax())
-        told.append(f"Component {j + 1} weighs {results.labels[at]} most, by {row[at]:.2f}." if row.any() else "")
+        told.append(f"Component {j + 1} gives most weight to {results.labels[at]}, {row[at]:.2f}." if row.any() else "")
     return " ".join(filter(None, told))
 
 

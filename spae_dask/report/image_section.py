@@ -52,7 +52,7 @@ class ImageResults:
 
 def image_section(results: ImageResults) -> Section:
     """Make the section."""
-    return Section("The image, decoded", joined(_losses(results), _pictures(results), _bands(results)))
+    return Section("The decoded image", joined(_losses(results), _pictures(results), _bands(results)))
 
 
 def _losses(results: ImageResults) -> Markup:
@@ -119,8 +119,8 @@ def _pictures(results: ImageResults) -> Markup:
         alt=f"Two maps of the error of each pixel on one scale. The median is {medians[0]:.0f} for the sparse encoder "
         f"and {medians[1]:.0f} for PCA; the same fields are light or dark in both.",
         caption=filled(
-            "Root mean square error of each pixel over the {} bands; the median is {} for the encoder and {} for PCA, "
-            "of a median signal of {}. Lines separate squares used for training (top left and every second one) "
+            "Root mean square error of each pixel over the {} bands. The median is {} for the encoder and {} for PCA, "
+            "where the median signal is {}. Lines separate squares used for training (top left and every second one) "
             "from squares held out.",
             d,
             number(medians[0], f"{medians[0]:.0f}"),
@@ -129,8 +129,8 @@ def _pictures(results: ImageResults) -> Markup:
         ),
     )
     intro = paragraph(
-        "The image as seen at {} nm, shown as red, green and blue, so that plants are red. "
-        "The encoder reads none of these three bands: what is shown of them is predicted from the bands it does read.",
+        "The image at {} nm, shown as red, green and blue, so that plants are red. "
+        "The encoder reads none of these three bands. The picture shows what it predicts from the bands it reads.",
         shown,
     )
     return joined(intro, pictures, _damage(results, by_pca), maps)
@@ -159,7 +159,7 @@ def _bands(results: ImageResults) -> Markup:
         f"{label} nm (column {band}, channel {data.channels[band]})"
         for label, band in zip(labels, selected, strict=True)
     )
-    told = paragraph("{}. Columns of the data are counted from 0, channels of the instrument from 1.", named)
+    told = paragraph("{}. Columns of the data are numbered from 0, channels of the instrument from 1.", named)
     return joined(figure, told)
 
 
@@ -173,10 +173,10 @@ def _damage(results: ImageResults, by_pca: Floats) -> Markup:
     squares = (pixels - decoded) ** 2
     held = float(squares[damaged].sum() / squares.sum())
     return paragraph(
-        "The speckles in the original are damage to the file: it was once taken for text, every byte 13 became a byte "
-        "10, and values from 3328 to 3583 have been stored 768 too low ever since. No byte of the file is 13. "
-        "A few codes for a whole spectrum cannot follow such jumps, so the decoded pictures lack them. The damage "
-        "touches about {} of all entries, and these hold {} of PCA's squared error.",
+        "The speckles in the original are damage to the file. The file was once treated as text, and every byte 13 "
+        "became a byte 10. Values from 3328 to 3583 have been stored 768 too low ever since, and no byte of the file "
+        "is 13. A few codes for a whole spectrum cannot follow such jumps, so the decoded pictures lack them. "
+        "The damage affects about {} of all entries, and these hold {} of PCA's squared error.",
         number(float(damaged.mean()), f"{damaged.mean():.1%}"),
         number(held, f"{held:.0%}"),
     )

@@ -24,7 +24,7 @@ def headline(results: EncoderResults) -> Markup:
         f"{results.n_features:,}",
     )
     if c.total <= 0:
-        return filled("{}: the data have no {} at all, so there is nothing to lose.", made, results.what)
+        return filled("{}: the data have no {}, so nothing is lost.", made, results.what)
     kept = filled(
         "They explain {} of the {}, PCA explains {}",
         number(c.explained, f"{c.explained:.2%}"),
@@ -36,12 +36,14 @@ def headline(results: EncoderResults) -> Markup:
 
 def _against_pca(c: Certificate) -> Markup:
     if not math.isfinite(c.ratio):
-        return filled("As many codes made of all features lose nothing, those of this encoder {}.", share_of(c.loss, c))
+        return filled(
+            "The same number of codes made of all features loses nothing. This encoder loses {}.", share_of(c.loss, c)
+        )
     if c.pca_loss <= 0:
-        return filled("They lose nothing but rounding, and no encoder could lose less.")
+        return filled("They lose only rounding errors, and no encoder can lose less.")
     return filled(
-        "What they lose is {} times what PCA loses with all features, the least that any {} can lose: {} more. "
-        "Left to gain is {} of the total: {} of what PCA explains is kept.",
+        "Their loss is {} times PCA's loss with all features, the least possible loss of any {}: {} "
+        "more. The gap to PCA is {} of the total, and {} of what PCA explains is kept.",
         number(c.ratio, f"{c.ratio:.4f}"),
         "linear code" if c.n_components == 1 else f"{c.n_components} linear codes",
         number(c.ratio - 1, f"{c.ratio - 1:.2%}"),
@@ -54,15 +56,15 @@ def _how_sure(c: Certificate) -> Markup:
     if c.loss_kind == "estimate":
         return filled("These are estimates from {} of the rows.", number(c.fraction_read, f"{c.fraction_read:.1%}"))
     if c.loss_kind == "approximate":
-        return filled("Both were computed from all rows. Rounding may have moved them, within the bounds below.")
+        return filled("Both were computed from all rows. Rounding may have changed them, within the bounds below.")
     if c.loss_kind != "exact":
         return filled("These are estimates; the bounds below are certain.")
     if c.pca_loss_kind == "exact":
-        return filled("Both losses are exact: they were computed from all rows, not sampled.")
+        return filled("Both losses are exact: all rows were used, not a sample.")
     if c.pca_loss_kind == "estimate":
-        return filled("The encoder's loss is exact, PCA's an estimate between bounds that are certain.")
+        return filled("The encoder's loss is exact. PCA's loss is an estimate between certain bounds.")
     return filled(
-        "The encoder's loss is exact, PCA's a certain lower bound: the encoder does as well as this, or better."
+        "The encoder's loss is exact. PCA's loss is a certain lower bound, so the encoder may do even better than this."
     )
 
 
@@ -74,7 +76,12 @@ def loss_facts(results: EncoderResults) -> list[tuple[str, Markup | str]]:
         lower, upper = _times(c.ratio_lower), _times(c.ratio_upper)
         ends = lower if _alike(lower, upper) else filled("{} to {}", lower, upper)
         facts.append(
-            ("their ratio", filled("{} on all rows, with {} confidence, assuming blocks are alike", ends, _chance(c)))
+            (
+                "their ratio",
+                filled(
+                    "{} on all rows, with {} confidence, if all row blocks have the same distribution", ends, _chance(c)
+                ),
+            )
         )
     facts.append(("promised beforehand", _promise(c)))
     if c.loss_error > WORTH_SAYING * c.loss > 0:
@@ -89,7 +96,9 @@ def loss_facts(results: EncoderResults) -> list[tuple[str, Markup | str]]:
         facts.append(("asked for", _asked(c)))
     if c.left_to_gain is not None:
         gain = number(c.left_to_gain, f"{c.left_to_gain:.4f}")
-        facts.append(("left unread", filled("an encoder fitted on all rows could take {} off the ratio at most", gain)))
+        facts.append(
+            ("left unread", filled("an encoder fitted on all rows could reduce the ratio by at most {}", gain))
+        )
     facts.append(
         (
             "symmetric variance",
@@ -142,7 +151,7 @@ def _promise(c: Certificate) -> Markup:
     return filled(
         "theory bounds the ratio by {} {} ({}); measured is {}",
         _times(c.bound),
-        "whatever the data" if c.decoder_ratio is None else "with a decoder made of rows",
+        "for any data" if c.decoder_ratio is None else "with a decoder made of rows",
         c.theorem,
         _times(c.ratio if c.decoder_ratio is None else c.decoder_ratio),
     )
@@ -150,7 +159,7 @@ def _promise(c: Certificate) -> Markup:
 
 def _left_out(c: Certificate) -> Markup:
     return filled(
-        "{} columns that vary by no more than the rounding of their entries, {} of the total",
+        "{} columns whose variation is at most the rounding of their entries, {} of the total",
         c.n_left_out,
         _small(c.left_out / max(c.total, c.left_out)),
     )
@@ -158,17 +167,15 @@ def _left_out(c: Certificate) -> Markup:
 
 def _asked(c: Certificate) -> Markup:
     goal = (
-        filled("lose {} more than PCA at most", number(c.eps or 0.0, f"{c.eps:.4g}"))
+        filled("lose at most {} more than PCA", number(c.eps or 0.0, f"{c.eps:.4g}"))
         if c.keep is None
         else filled("keep {} of what PCA explains", number(c.keep, f"{c.keep:.4g}"))
     )
     enough = {True: "were enough", False: "were not enough", None: "were enough by the estimate, not for certain"}
-    wanted = filled(
-        "as few features a component as can be found that {}: {} {}", goal, c.n_nonzero, enough[c.target_met]
-    )
+    wanted = filled("the fewest features per component found that {}: {} {}", goal, c.n_nonzero, enough[c.target_met])
     if c.theory_n_nonzero is None:
         return wanted
-    return filled("{}; theory would have asked for {}", wanted, f"{c.theory_n_nonzero:,}")
+    return filled("{}; theory would need {}", wanted, f"{c.theory_n_nonzero:,}")
 
 
 def _chance(c: Certificate) -> str:

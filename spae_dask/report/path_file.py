@@ -40,8 +40,8 @@ def read_path(path: str | Path, n_components: int) -> SparsityPath:
     if not mine:
         ks = ", ".join(map(str, sorted({point.n_components for point in found.points}))) or "none"
         raise InvalidInput(
-            f"{path} has no encoders of {n_components} components, as this one has, but of k = {ks}. Make them: "
-            f"`spae path DATA -k {n_components} -r 5,10,20 -o path.csv`."
+            f"{path} has no encoders of {n_components} components, as this one has, but only of k = {ks}. "
+            f"Make them: `spae path DATA -k {n_components} -r 5,10,20 -o path.csv`."
         )
     return SparsityPath(mine, found.method)
 
@@ -69,7 +69,7 @@ def _text(path: str | Path) -> str:
         raise InvalidInput(f"{path} is not a text file. {WANTED}.") from error
     except OSError as error:
         raise StorageError(
-            f"{path} cannot be read: {error.strerror}. Check that it is a file, and yours to read."
+            f"{path} cannot be read: {error.strerror}. Check that it is a file and that you may read it."
         ) from error
 
 

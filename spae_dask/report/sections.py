@@ -40,9 +40,9 @@ def loss_table(certificates: Sequence[tuple[str, Certificate]], own_pca: Sequenc
     kinds = ", ".join(sorted({c.pca_loss_kind for c in all_of}))
     ratios = [Markup("<strong>{}</strong>").format(times(c.ratio)) for c in all_of]
     rows: list[list[Markup | str]] = [
-        [f"PCA, the least any encoder can lose ({kinds})", *(share(c.pca_loss, c.total) for c in all_of)],
+        [f"PCA, the least loss of any encoder ({kinds})", *(share(c.pca_loss, c.total) for c in all_of)],
         ["sparse encoder", *(share(c.loss, c.total) for c in all_of)],
-        [Markup("<strong>ratio</strong>, the second over the first"), *ratios],
+        [Markup("<strong>ratio</strong> of the second to the first"), *ratios],
     ]
     if any(c.decoder_loss is not None for c in all_of):
         rows.append(["sparse encoder, with the decoder it was fitted with", *map(_own_decoder, all_of)])
@@ -51,10 +51,10 @@ def loss_table(certificates: Sequence[tuple[str, Certificate]], own_pca: Sequenc
         rows.append(["PCA, with the components it was fitted with", *losses])
     if any(c.bound is not None for c in all_of):
         bounds = ["" if c.bound is None else number(c.bound, f"at most {c.bound:.2f}") for c in all_of]
-        rows.append(["ratio the theorem promised beforehand", *bounds])
+        rows.append(["ratio that the theorem guarantees", *bounds])
     caption = (
-        f"Share of the variance lost by {all_of[0].n_components} codes per row. The first two rows allow each the best "
-        "decoder for the data in the column."
+        f"Share of the variance lost by {all_of[0].n_components} codes per row. The first two rows give "
+        "each encoder the best decoder for the data in the column."
     )
     return table(caption, ["", *(name for name, _ in certificates)], rows)
 

@@ -8,8 +8,8 @@ from spae_dask.errors import InvalidInput
 def missing_library(library: str) -> InvalidInput:
     """The error to raise if ``library`` cannot be imported."""
     return InvalidInput(
-        f'reports need {library}, which is not installed. Run `pip install "spae-dask[report]"`; '
-        "everything but reports works without it."
+        f'reports need {library}, which is not installed. Run `pip install "spae-dask[report]"`. '
+        "Everything except reports works without it."
     )
 
 

@@ -99,15 +99,15 @@ def check_target(adata: Any, copy: bool) -> None:
     """Refuse what results cannot be written to, before anything is read."""
     if not is_anndata(adata):
         raise InvalidInput(
-            f"sparse_pca was given an object of type {type(adata).__name__}, and writes its results into AnnData "
-            "objects. For other matrices use SparseEncoder(n_components=..., n_nonzero=...).fit_transform(x); open "
-            "files with anndata.read_h5ad(path, backed='r')."
+            "sparse_pca writes its results into AnnData objects, but was given an object of type "
+            f"{type(adata).__name__}. For other matrices use SparseEncoder(n_components=..., "
+            "n_nonzero=...).fit_transform(x). Open files with anndata.read_h5ad(path, backed='r')."
         )
     if adata.isbacked and (copy or adata.is_view):
         what = "a view of a backed object cannot hold results" if adata.is_view else "copy=True needs X in memory"
         raise InvalidInput(
-            f"the AnnData object is backed by {adata.filename}, and {what}. Take it into memory with "
-            "adata.to_memory(), use mask_var for a choice of genes, or write the results into the object itself."
+            f"the AnnData object is backed by {adata.filename}, but {what}. Take it into memory with "
+            "adata.to_memory(), use mask_var to choose genes, or write the results into the object itself."
         )
 
 
@@ -125,8 +125,8 @@ def refuse_existing(adata: Any, keys: dict[str, str]) -> None:
     there = [f"{slot}[{key!r}]" for slot, key in keys.items() if key in getattr(adata, slot)]
     if there:
         raise OutputExists(
-            f"adata.{', adata.'.join(there)} exist{'s' if len(there) == 1 else ''}. Give overwrite=True to replace it, "
-            "or key_added=... for results beside it."
+            f"adata.{', adata.'.join(there)} exist{'s' if len(there) == 1 else ''} already. Give "
+            "overwrite=True to replace it, or key_added=... to store the results beside it."
         )
 
 
@@ -250,7 +250,7 @@ def sparse_pca(
     """
     if n_comps is not None and n_components is not None:
         raise InvalidInput(
-            f"n_comps={n_comps!r} and n_components={n_components!r} are two names of one parameter: give one of them."
+            f"n_comps={n_comps!r} and n_components={n_components!r} are two names of one parameter. Give one of them."
         )
     k = n_comps if n_components is None else n_components
     k = 10 if k is None else k

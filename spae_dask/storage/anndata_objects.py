@@ -52,8 +52,8 @@ def _whole(adata: Any, path: str, open_member: Callable[[Any], RowBlocks]) -> Ro
         rows, columns = (_indices(each, n) for each, n in zip((adata._oidx, adata._vidx), whole.shape, strict=True))
         if bool((np.diff(rows) <= 0).any()):
             raise InvalidInput(
-                "this view of a backed AnnData object takes cells out of their order, or twice, and rows are read in "
-                "the order of the file. Sort them first, or take the view into memory: adata.to_memory()."
+                "this view of a backed AnnData object repeats cells, or changes their order, but rows are read "
+                "in the order of the file. Sort the cells first, or take the view into memory: adata.to_memory()."
             )
         return Submatrix(whole, rows, columns)
     matrix = _matrix(adata, path)

@@ -25,7 +25,6 @@ from typing import Any
 import numcodecs
 import numpy as np
 import zarr
-from dask.utils import format_bytes
 from zarr.abc.codec import BytesBytesCodec, Codec
 from zarr.codecs import ShardingCodec
 from zarr.codecs._v2 import V2Codec
@@ -34,6 +33,7 @@ from zarr.core.buffer import Buffer
 from zarr.core.codec_pipeline import BatchedCodecPipeline
 from zarr.core.metadata import ArrayV2Metadata
 
+from spae_dask.quantities import format_nbytes
 from spae_dask.storage.checks import EXTRA_SHARE, INNER_NBYTES
 
 LEAST_NBYTES = 1 << 18
@@ -53,10 +53,10 @@ class UnpacksToMore(ValueError):
     """A chunk unpacks to far more bytes than its entries have."""
 
     def __init__(self, found: int | None, most: int) -> None:
-        size = "more" if found is None else format_bytes(found)
+        size = "more" if found is None else format_nbytes(found)
         super().__init__(
-            f"it unpacks to {size}, and its entries, encoded in any way, have {format_bytes(most)} at most. It was "
-            "damaged, or made to fill the memory"
+            f"it decodes to {size}, but its entries take at most {format_nbytes(most)} in any encoding. It is "
+            "damaged, or was made to fill the memory"
         )
 
 

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import zarr
-from dask.utils import format_bytes
 from zarr.abc.store import Store
 from zarr.storage import LocalStore
 
 from spae_dask.errors import InvalidInput, StorageError
+from spae_dask.quantities import format_nbytes
 
 METADATA = ("zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata")
 
@@ -41,7 +41,7 @@ def refuse_odd_metadata(folder: Path) -> None:
         If one of them is no plain file, or has more than `LARGEST_METADATA` bytes.
     """
     for name in METADATA:
-        _refuse(folder / name, LARGEST_METADATA, "metadata have")
+        _refuse(folder / name, LARGEST_METADATA, "metadata")
 
 
 def refuse_odd_chunks(array: "zarr.Array[Any]", store: Store, keys: Iterable[str]) -> None:
@@ -64,7 +64,7 @@ def refuse_odd_chunks(array: "zarr.Array[Any]", store: Store, keys: Iterable[str
     if isinstance(store, LocalStore):
         most, folder = _largest_chunk(array), Path(store.root) / array.path
         for key in keys:
-            _refuse(folder / key, most, "entries of that chunk have, encoded in any way,")
+            _refuse(folder / key, most, "entries of that chunk, in any encoding,")
 
 
 def _largest_chunk(array: "zarr.Array[Any]") -> int:
@@ -76,16 +76,16 @@ def _largest_chunk(array: "zarr.Array[Any]") -> int:
 def _refuse(path: Path, most: int, what: str) -> None:
     try:
         found = path.stat()
-    except OSError:  # to be told by whoever reads it
+    except OSError:  # the reader reports it
         return
     if stat.S_ISDIR(found.st_mode):
         return
     if not stat.S_ISREG(found.st_mode):
-        raise StorageError(f"{path} is a pipe, a socket or a device, and no file. Restore the store from a copy.")
+        raise StorageError(f"{path} is a pipe, a socket or a device, not a file. Restore the store from a copy.")
     if found.st_size > most:
         raise StorageError(
-            f"{path} has {format_bytes(found.st_size)}, and {what} {format_bytes(most)} at most. It was damaged, or "
-            "made to fill the memory: restore it from a copy, or do not use this store."
+            f"{path} has {format_nbytes(found.st_size)}, but {what} take at most {format_nbytes(most)}. It is "
+            "damaged, or was made to fill the memory. Restore it from a copy, or do not use this store."
         )
 
 
@@ -114,6 +114,6 @@ def refuse_code(array: Any, name: str) -> None:
         found = str(getattr(each, "codec_id", None) or getattr(each, "codec_name", ""))
         if found.rpartition(".")[2] in CODECS:
             raise InvalidInput(
-                f"to read {name} is to decode by the codec {found!r}, which runs code that came with the data; that is "
-                "never done. Have the writer of the store keep numbers as numbers, and names as strings."
+                f"{name} uses the codec {found!r}, which runs code that comes with the data, so it is never "
+                "decoded. Ask the writer of the store to keep numbers as numbers, and names as strings."
             )

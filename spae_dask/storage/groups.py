@@ -92,8 +92,8 @@ def open_sparse_group(member: Member, kept: Callable[[Any], Any] | None = None) 
     """
     if _encoding(member.node) == "csc_matrix":
         raise InvalidInput(
-            f"{member.name} is a csc_matrix: it is stored by columns, and rows are what is read. Convert it once with "
-            "the library that made it: adata.X = adata.X.tocsr(), then write it again."
+            f"{member.name} is a csc_matrix, stored by columns, but spae_dask reads rows. Convert it once "
+            "with the library that made it: adata.X = adata.X.tocsr(), then write it again."
         )
     return under_mask(open_csr(member.node, member.name, member.feature_names, kept), member.mask)
 
@@ -134,9 +134,9 @@ def _refuse_dangling(group: Any, path: str, name: str) -> None:
     if path in group and group.get(path) is None:
         link = group.get(path, getlink=True)
         raise NotFound(
-            f"{name} has a member {path!r}, but that is a link to {getattr(link, 'path', '?')!r}"
-            f"{f' in {link.filename!r}' if hasattr(link, 'filename') else ''}, which is not there. Put that file where "
-            "the link points to, or copy the matrix into this one."
+            f"{name} has a member {path!r}, but it is a link to "
+            f"{getattr(link, 'path', '?')!r}{f' in {link.filename!r}' if hasattr(link, 'filename') else ''}, "
+            "which does not exist. Put that file where the link points, or copy the matrix into this file."
         )
 
 
@@ -195,7 +195,7 @@ def _mask_of_var(root: Any, matrix: Any, path: str, mask: str | None, name: str)
         if nullable and not np.asarray(bounded(values["mask"])[:]).any():
             values = values["values"]
         if not is_array(values):
-            return np.asarray(_encoding(values))  # no array of booleans, which is what is told
+            return np.asarray(_encoding(values))  # not an array of booleans, which the error reports
         refuse_code(values, f"{column} of {name}")
         return np.asarray(bounded(values)[:]) if values.ndim else np.asarray(None)
 

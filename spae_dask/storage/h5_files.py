@@ -50,7 +50,9 @@ def open_h5_object(
         If its file is closed.
     """
     if not node:
-        raise StorageError(f"{name} cannot be read: its file is closed. Open it again, or give the path of the file.")
+        raise StorageError(
+            f"{name} cannot be read because its file is closed. Open it again, or give the path of the file."
+        )
     if isinstance(node, h5py.Group):
         member = choose_member(node, None, name, mask)
         return blocks_of(replace(member, feature_names=feature_names or member.feature_names))

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from dask.utils import format_bytes
 
 from spae_dask.blocks import total_nbytes
 from spae_dask.errors import InvalidInput, MemoryBudgetExceeded, SpaeWarning, warn
 from spae_dask.plain_files import in_shell
+from spae_dask.quantities import format_nbytes
 from spae_dask.storage.tables.csv_rows import SUFFIXES, open_csv
 
 NETCDF = (".nc", ".nc4", ".cdf", ".netcdf")
@@ -51,7 +51,9 @@ def read_whole(
     """
     if path.lower().endswith(NETCDF):
         if columns is not None:
-            raise InvalidInput(f"columns={list(columns)} are chosen from tables, and {path} is a grid. Leave them out.")
+            raise InvalidInput(
+                f"columns={list(columns)} choose columns of tables, but {path} is a grid. Leave them out."
+            )
         return _read_grid(path, array, memory, decode=decode)
     if array is not None:
         raise InvalidInput(f"array={array!r} names a member of a Zarr group, but {path} is a text file.")
@@ -65,7 +67,7 @@ def _read_text(
     d = table.d if table.chosen is None else len(table.chosen)
     batches, nbytes = [np.empty((0, d))], 0
     for batch in table.batches():
-        nbytes += 2 * batch.nbytes  # in pieces, and once more when these are put together
+        nbytes += 2 * batch.nbytes  # the pieces, and their concatenation
         if nbytes > memory // SHARE:
             raise _too_large(path, memory)
         batches.append(batch)
@@ -92,7 +94,7 @@ def _read_grid(
 
 def _too_large(path: str, memory: int) -> MemoryBudgetExceeded:
     return MemoryBudgetExceeded(
-        f"{path} does not fit in memory: files of its kind are held whole, in {format_bytes(memory // SHARE)} at most, "
-        f"1/{SHARE} of what may be used. Convert it once, and it is read in row blocks: `spae ingest {in_shell(path)} "
-        "DATA.zarr`."
+        f"{path} does not fit in memory. Such files are read whole and may take "
+        f"{format_nbytes(memory // SHARE)}, 1/{SHARE} of the limit. Convert it once to read it in row "
+        f"blocks: `spae ingest {in_shell(path)} DATA.zarr`."
     )

@@ -99,11 +99,11 @@ def checked_mask(values: Any, n_columns: int, called: str, advice: str) -> npt.N
         given = given.astype(bool)  # as columns of nullable type come
     if given.dtype != bool or given.shape != (n_columns,):
         raise InvalidInput(
-            f"{called} is {given.dtype} of shape {given.shape}. Allowed is a boolean for each of the {n_columns:,} "
-            f"columns, none of them missing. Give such a mask, {advice}."
+            f"{called} is {given.dtype} of shape {given.shape}. A mask has one boolean for each of the "
+            f"{n_columns:,} columns, none of them missing. Give such a mask, {advice}."
         )
     if not given.any():
-        raise InvalidInput(f"{called} chooses no column. Give a mask with columns, {advice}.")
+        raise InvalidInput(f"{called} chooses no column. Give a mask with at least one column, {advice}.")
     return given
 
 
@@ -125,6 +125,6 @@ def refuse_mask(mask: str | None, called: str) -> None:
     """
     if mask is not None and mask != ALL and not isinstance(mask, UsualMask):
         raise InvalidInput(
-            f"mask={mask!r} names a column of var of AnnData, and {called} has none. Leave it out; columns of tables "
-            "are chosen by name: --columns 'a,b,expr_*' (columns=['a', 'b', 'expr_*'])."
+            f"mask={mask!r} names a column of var of AnnData, but {called} has none. Leave it out. Choose "
+            "columns of tables by name: --columns 'a,b,expr_*' (columns=['a', 'b', 'expr_*'])."
         )

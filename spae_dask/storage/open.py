@@ -114,9 +114,9 @@ def open_matrix(
     if n == 0 or d == 0:
         raise InvalidInput(
             f"{blocks.describe()} is empty: found array with {'0 sample(s)' if n == 0 else '0 feature(s)'} "
-            f"(shape=({n}, {d})) while a minimum of 1 is required. There is nothing to compute on."
+            f"(shape=({n}, {d})) while a minimum of 1 is required. Give data with entries."
         )
-    if blocks is not x:  # or else it was opened before, and remembers what was chosen
+    if blocks is not x:  # otherwise it was opened before, with its chosen columns
         path = _full_path(x) if isinstance(x, str) else None
         told = None if isinstance(mask, UsualMask) else mask
         remember(blocks, path=path, array=array, columns=None if columns is None else list(columns), mask=told)
@@ -185,8 +185,9 @@ def _dispatch(
     if columns is not None:
         what = x if isinstance(x, str) else f"a {type(x).__name__}"
         raise InvalidInput(
-            f"columns={list(columns)} are chosen by name from tables (Parquet, Arrow, DataFrames), and {what} is none. "
-            "Leave them out, or write the columns wanted with `spae ingest TABLE DATA.zarr --columns ...`."
+            f"columns={list(columns)} choose columns by name from tables (Parquet, Arrow, DataFrames), but "
+            f"{what} is not a table. Leave them out, or write these columns with `spae ingest TABLE DATA.zarr "
+            "--columns ...`."
         )
     if isinstance(x, str) and is_remote(x):
         return open_address(parse_address(x, storage_options), array, mask, decode=decode)
@@ -199,7 +200,7 @@ def _dispatch(
     if is_anndata(x):
         from spae_dask.storage.anndata_objects import open_anndata
 
-        # AnnData takes what its arrays hold as it is
+        # AnnData uses the content of its arrays unchanged
         return open_anndata(x, array, partial(open_matrix, mask=ALL, decode=False), mask)
     if array is not None:
         raise InvalidInput(f"array={array!r} names a member of a Zarr group, but a {type(x).__name__} was given.")
@@ -217,10 +218,10 @@ def _dispatch(
         return open_h5_object(x, f"the HDF5 object {x.name if x else '(closed)'}", mask=mask)
     if dask_kind(x) is not None:
         return _open_dask(x)
-    if kind == "dask":  # numpy would compute it, and a Delayed says that it has whatever it is asked for
+    if kind == "dask":  # numpy would compute it, and a Delayed claims to have every attribute
         raise InvalidInput(
-            f"a {type(x).__name__} of dask is no matrix. Give a dask array, as da.from_delayed(part, shape=(n, d), "
-            f"dtype=float) makes of a Delayed, or {READABLE}."
+            f"a {type(x).__name__} of dask is not a matrix. Give a dask array, as da.from_delayed(part, "
+            f"shape=(n, d), dtype=float) makes of a Delayed, or {READABLE}."
         )
     if isinstance(x, RowBlocks):
         return x
@@ -261,8 +262,8 @@ def _numbers_of_objects(x: Any) -> np.ndarray[Any, Any]:
         return np.asarray(x, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise NotNumbers(
-            f"the array holds Python objects that are not all numbers ({error}). argument must be a string or a real "
-            "number: convert or drop the columns that are not numeric first."
+            f"the array contains Python objects that are not all numbers ({error}). argument must be a string "
+            "or a real number: convert or drop the columns that are not numeric first."
         ) from error
 
 

@@ -23,7 +23,7 @@ def open_table_file(path: str, array: str | None, columns: Sequence[str] | None)
     """A Parquet file or folder, or an Arrow file."""
     if array is not None:
         raise InvalidInput(
-            f"array={array!r} names a member of a Zarr group, and {path} is a table. Columns are chosen with "
+            f"array={array!r} names a member of a Zarr group, but {path} is a table. Choose its columns with "
             f"--columns {array} (columns=[{array!r}])."
         )
     try:
@@ -37,7 +37,7 @@ def open_table_file(path: str, array: str | None, columns: Sequence[str] | None)
 
 def open_path(path: str, array: str | None, mask: str | None = None, *, decode: bool = True) -> RowBlocks:
     """A local path, or a URL that fsspec opens."""
-    path = path.removeprefix("file://")  # by its plain path, so that no URL layer sits between
+    path = path.removeprefix("file://")  # by its plain path, without a URL layer
     if path.endswith(".npy"):
         from spae_dask.storage.sources.npy_blocks import NpyBlocks
 
@@ -46,7 +46,7 @@ def open_path(path: str, array: str | None, mask: str | None = None, *, decode: 
         check_two_dimensional(len(blocks.stored_shape), blocks.stored_shape, path)
         return blocks
     if path.endswith(NOT_ZARR):
-        raise InvalidInput(f"{path} is of a type that is not read. Write it as .h5ad, .npy or Zarr.")
+        raise InvalidInput(f"{path} has an unknown type. Write it as .h5ad, .npy or Zarr.")
     if path.endswith(".h5ad"):
         return _open_h5ad(path, array, mask)
     return _open_zarr_path(path, array, mask, decode=decode)
@@ -72,7 +72,7 @@ def open_address(address: Address, array: str | None, mask: str | None = None, *
         return blocks
     if address.key.endswith((*NOT_ZARR, ".h5ad")):
         raise InvalidInput(
-            f"{address} is not read directly, and not from a URL. Download it, and convert it once: `spae ingest`."
+            f"{address} cannot be read directly, nor from a URL. Download it, and convert it once with `spae ingest`."
         )
     from spae_dask.storage.remote.remote_store import open_remote, reach
     from spae_dask.storage.writing.unfinished import absent
@@ -106,14 +106,14 @@ def _opened(where: Any, path: str, absence: Callable[[], NotFound]) -> Any:
         raise absence() from error
     except ImportError as error:
         raise InvalidInput(
-            f"{path} needs a library that is not installed ({error}). Install the one that fsspec names for it."
+            f"{path} needs a library that is not installed ({error}). Install the library that fsspec names for it."
         ) from error
     except (ValueError, KeyError, TypeError) as error:
         raise InvalidInput(f"the Zarr metadata of {path} cannot be understood: {error}") from error
-    except Exception as error:  # stores raise what they please: no connection, no permission
+    except Exception as error:  # stores raise exceptions of any type: no connection, no permission
         raise StorageError(
-            f"{path} cannot be opened: {type(error).__name__}: {error}. Check the address, that the server answers, "
-            "and your permissions."
+            f"{path} cannot be opened: {type(error).__name__}: {error}. Check the address, the server, and "
+            "your permissions."
         ) from error
 
 
@@ -135,7 +135,7 @@ def open_zarr_object(
             member = choose_member(node, array, name, mask)
             member = replace(member, node=_as_stored(member.node))
     elif array is not None:
-        raise InvalidInput(f"{name} is an array, so it has no member {array!r}. Leave the member name out.")
+        raise InvalidInput(f"{name} is an array, so it has no member {array!r}. Leave out the name of the member.")
     else:
         refuse_mask(mask, name)
         member = Member(node, name)
@@ -148,7 +148,8 @@ def open_zarr_object(
     if not isinstance(member.node.metadata.attributes, dict):
         raise InvalidInput(
             f"the Zarr metadata of {member.name} cannot be understood: its attributes are a "
-            f"{type(member.node.metadata.attributes).__name__}, not an object. Restore them, or write the store again."
+            f"{type(member.node.metadata.attributes).__name__}, not an object. Restore them, or write the "
+            "store again."
         )
     conversion = declared_conversion(member.node, member.name) if decode else None
     entry_nbytes = None if conversion is None else conversion.dtype.itemsize
@@ -168,7 +169,7 @@ def _as_stored(node: Any) -> Any:
         if isinstance(node, zarr.Group):
             return zarr.open_group(node.store_path, mode="r", use_consolidated=False)
         return zarr.open_array(node.store_path, mode="r")
-    except FileNotFoundError:  # the copy is all there is
+    except FileNotFoundError:  # only the copy exists
         return node
 
 
@@ -181,8 +182,8 @@ def _metadata_of_members(name: str) -> Iterator[None]:
         raise
     except OSError as error:
         raise StorageError(
-            f"a member of {name} cannot be opened: {type(error).__name__}: {error}. Check that it is there, and your "
-            "permissions; or restore it from a copy."
+            f"a member of {name} cannot be opened: {type(error).__name__}: {error}. Check that it exists, and "
+            "check your permissions. Or restore it from a copy."
         ) from error
     except Exception as error:
         raise InvalidInput(

@@ -7,15 +7,12 @@ import numpy as np
 
 from spae_dask.errors import InvalidInput, NotNumbers
 
-STORED = (
-    "a Zarr store of an array, a CSR matrix or AnnData, an .npy or .h5ad file, a Parquet file or folder, or an Arrow "
-    "file"
-)
+STORED = "a Zarr array, CSR matrix or AnnData store, an .npy or .h5ad file, a Parquet file or folder, or an Arrow file"
 """Data at a path or a URL."""
 
 READABLE = (
-    f"the path or URL of {STORED}; or a zarr.Array, an AnnData object, a numpy array, a scipy.sparse matrix, a "
-    "DataFrame, a dask array or an xarray.DataArray of two dimensions"
+    f"the path or URL of {STORED}; or a zarr.Array, AnnData object, numpy array, scipy.sparse matrix, "
+    "DataFrame, dask array or xarray.DataArray of two dimensions"
 )
 """Everything that is read as a matrix."""
 
@@ -37,8 +34,8 @@ def check_objects(grid: tuple[int, ...], name: str) -> None:
     """Refuse an array of more chunks than can be kept track of: no listing of them would ever end."""
     if math.prod(grid) > MAX_OBJECTS:
         raise InvalidInput(
-            f"the metadata of {name} speak of {math.prod(grid):,} chunks; at most {MAX_OBJECTS:,} are allowed. Either "
-            "they are damaged, or larger chunks, or shards, are needed."
+            f"the metadata of {name} declare {math.prod(grid):,} chunks, but at most {MAX_OBJECTS:,} are "
+            "allowed. Restore damaged metadata, or write the data in larger chunks or in shards."
         )
 
 
@@ -47,8 +44,8 @@ def check_blocks(shape: tuple[int, int], rows_per_block: int, name: str) -> None
     n_blocks = -(-shape[0] // rows_per_block)
     if max(shape) > MAX_LENGTH or n_blocks > MAX_BLOCKS:
         raise InvalidInput(
-            f"the metadata of {name} speak of shape {shape}, which takes {n_blocks:,} row blocks; at most "
-            f"{MAX_BLOCKS:,} are allowed. Either they are damaged, or larger chunks are needed."
+            f"the metadata of {name} declare the shape {shape}, which makes {n_blocks:,} row blocks, but at "
+            f"most {MAX_BLOCKS:,} are allowed. Restore damaged metadata, or write the data in larger chunks."
         )
 
 

@@ -137,7 +137,7 @@ class Strategy(ABC):
 
     def reason(self, source: RowBlocks) -> str:  # noqa: ARG002 - one strategy looks at the source
         """Return the reason for the strategy if the user asked for it."""
-        return "asked for"
+        return "requested"
 
     @abstractmethod
     def cannot(self, params: FitParameters) -> str | None:
@@ -177,7 +177,9 @@ class Strategy(ABC):
 
     def fit_batches(self, params: FitParameters, online: OnlinePass, n_features: int, report: Report | None) -> Outcome:
         """Fit an encoder to the rows that ``partial_fit`` received."""
-        raise NotImplementedError(f"strategy={self.name!r} reads again, which a stream of batches cannot")
+        raise NotImplementedError(
+            f"strategy={self.name!r} makes more than one pass, which a stream of batches does not allow"
+        )
 
     def arithmetic(self, source: RowBlocks) -> "Strategy":  # noqa: ARG002 - a sample has that of its core
         """Return the strategy whose rounding the loss has."""
@@ -195,13 +197,14 @@ class Strategy(ABC):
         if found.left_out > found.loss_error / 2:
             return (
                 f"{found.n_left_out} columns vary by no more than the rounding of their entries and are left out. "
-                "Subtract a constant near their mean before they are stored."
+                "Subtract a constant near their mean before you store them."
             )
         if precision == "fast":
             return "products are made in float32. Use precision='exact' for more digits."
         return (
-            "float64 holds few digits of data whose mean is so large beside their spread, or integers beyond 2**53: "
-            "mean_ is rounded. Subtract a constant near the mean of each column before they are stored."
+            "float64 holds few digits of data whose mean is large compared with their spread, or of integers "
+            "beyond 2**53, so mean_ is rounded. Subtract a constant near the mean of each column before you "
+            "store them."
         )
 
 
@@ -234,7 +237,7 @@ def searched(params: FitParameters) -> float:
 def refuse_fast(params: FitParameters) -> str | None:
     """Return the reason of a strategy that has no float32 products for refusing ``precision="fast"``."""
     if params.precision == "fast":
-        return "precision='fast' multiplies in float32, which strategy 'auto', 'gram' and 'sketch' do"
+        return "precision='fast' multiplies in float32, which only strategy 'auto', 'gram' and 'sketch' support"
     return None
 
 
@@ -242,8 +245,8 @@ def refuse_no_candidates(params: FitParameters) -> str | None:
     """Return the reason of a strategy that knows candidate columns only."""
     if not params.can_sketch:
         return (
-            "it knows candidate columns only, and takes method 'polished', 'batch' or 'iterative' with a given "
-            "n_nonzero, and eps or keep with method='polished' and shared_support=False"
+            "it selects candidate columns only. It needs a given n_nonzero with method 'polished', 'batch' "
+            "or 'iterative', or eps or keep with method='polished' and shared_support=False"
         )
     return None
 

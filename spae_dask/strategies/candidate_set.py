@@ -128,7 +128,7 @@ def choose_candidates(
     near = rank_columns(cycle, cycle.state_of(padded))
     path = targeted_greedy(scaled[:, pool], k, n_candidates, rank_tol=rank_tol)
     loadings = (ranked(np.abs(v[pool])) for v in V_k.T)
-    # of equal columns one is enough
+    # one of several equal columns is enough
     lowest = lowest_equal(scaled[:, pool])
     H = on_one(H[allowed], lowest)
     paper = distinct(lowest[np.searchsorted(pool, selected)])

@@ -12,6 +12,7 @@ from spae_dask.errors import ImpossibleCertificate
 from spae_dask.flags import flags_checked
 from spae_dask.markup import html_table, interval, labelled_lines
 from spae_dask.maths.linalg.loss import rounding_error
+from spae_dask.quantities import format_nbytes
 from spae_dask.strategies.metrics import EncoderMetrics
 from spae_dask.strategies.parameters import allowed_loss
 
@@ -169,8 +170,9 @@ class Certificate:
         impossible = self._contradiction()
         if impossible is not None:
             raise ImpossibleCertificate(
-                f"a certificate contradicts itself: {impossible}. This is a bug of spae_dask. Please report it with "
-                f"the parameters of the fit, the type and shape of the data, and these numbers: {asdict(self)}"
+                f"a certificate contradicts itself: {impossible}. This is a bug of spae_dask. Please report it "
+                "with the parameters of the fit, the type and shape of the data, and these numbers: "
+                f"{asdict(self)}"
             )
 
     def _contradiction(self) -> str | None:
@@ -255,9 +257,9 @@ class Certificate:
             + self._loss_interval()
             + self._summed(),
             f"PCA's loss         {self.pca_loss:.6g}  ({self.pca_loss_kind})",
-            f"nonzeros           {self.n_nonzero} a component at most, {self.combined_nonzero} features in all, "
-            f"{self.n_components} component{'s' if self.n_components != 1 else ''}",
-            f"read               {self.passes} pass{'es' if self.passes != 1 else ''}, {self.bytes_read:,} bytes"
+            f"nonzeros           {self.n_nonzero} a component at most, {self.combined_nonzero} features in "
+            f"all, {self.n_components} component{'s' if self.n_components != 1 else ''}",
+            f"read               {self.passes} pass{'es' if self.passes != 1 else ''}, {format_nbytes(self.bytes_read)}"
             + self._unread(),
         ]
         if self.prefix_losses is not None and self.prefix_bounds is not None:
@@ -373,15 +375,15 @@ class Certificate:
 
     def _confidence(self) -> str:
         """Probability that an interval holds, and under which assumption."""
-        return f"{self.confidence:.0%} confidence, assuming blocks are alike"
+        return f"{self.confidence:.0%} confidence, if all row blocks have the same distribution"
 
     def _unread(self) -> str:
         """Share of the rows that were read, and the gain that reading the others could bring."""
         if self.left_to_gain is None:
             return ""
         return (
-            f", {self.fraction_read:.2%} of the rows\n                   reading on could take "
-            f"{self.left_to_gain:.6f} off the ratio, at most"
+            f", {self.fraction_read:.2%} of the rows\n"
+            f"                   reading all rows could reduce the ratio by at most {self.left_to_gain:.6f}"
         )
 
     def _loss_interval(self) -> str:
@@ -394,7 +396,7 @@ class Certificate:
 
     def _summed(self) -> str:
         """Origin of the loss, where it is not the core."""
-        return "\n                   summed over the rows" if self.summed_over_rows else ""
+        return ("\n                   summed over the rows") if self.summed_over_rows else ""
 
     def _wanted(self) -> str:
         return f"{str(self.target).replace('=', ' = ')}: r = {self.n_nonzero} found, {self._outcome()}"
@@ -420,7 +422,7 @@ class Certificate:
             least_loss, most_loss = self.loss_lower, self.loss_upper
         least, most = f"{max(1.0, least_loss / upper):.6f}", f"{most_loss / lower:.6f}" if lower > 0 else "not bounded"
         wide = self.pca_loss_kind == "estimate" and self.loss_kind == "exact" and least != most
-        more = "; certified=True may narrow that" if wide else ""
+        more = "; certified=True may narrow this" if wide else ""
         ends = interval(f"{lower:.6g}", f"{upper:.6g}")
         return f"certain: PCA loses {ends}, so the ratio is {interval(least, most)}{more}"
 

@@ -115,8 +115,9 @@ def matrix_subject(
     eigenvalues = np.linalg.eigvalsh(scaled)
     if eigenvalues[0] < -NEGATIVE * max(eigenvalues[-1], -eigenvalues[0]):
         raise InvalidInput(
-            f"the matrix {name} is not positive semidefinite: its smallest eigenvalue is {eigenvalues[0]:.3g} and "
-            f"its largest {eigenvalues[-1]:.3g}, relative to its entries. Give a correlation or covariance matrix."
+            f"the matrix {name} is not positive semidefinite: its smallest eigenvalue is {eigenvalues[0]:.3g} "
+            f"and its largest {eigenvalues[-1]:.3g}, relative to its entries. Give a correlation or "
+            "covariance matrix."
         )
     factor = core_from_gram(matrix)
     names = tuple(map(str, range(len(matrix)))) if features is None else tuple(features)
@@ -318,7 +319,7 @@ def encoder_table(points: Sequence[ComparisonPoint], features: Sequence[str]) ->
         lines.append(f"{title:<{name_width}}" + "".join(f"  {value:>{width}}" for value in values))
     lines += [
         "",
-        "ratio: squared error of decoding over PCA's, 1 is the least. symmetric variance: the part of X in the span of",
-        "the encoder, over PCA's, 1 is the most.",
+        "ratio: squared error of decoding over PCA's, at least 1. symmetric variance: the part of X in the span of",
+        "the encoder, over PCA's, at most 1.",
     ]
     return "\n".join(lines)

@@ -66,16 +66,16 @@ def choose_core(
         The reason.
     """
     if precision == "fast":
-        return "gram", "products in float32, as asked for, summed in float64"
+        return "gram", "products in float32, as requested, summed in float64"
     if few_rows:
         return "tsqr", "fewer rows than columns: the rows themselves serve as the core"
     if sparse:
-        return "gram", "a Gram matrix takes sparse rows as they are; a QR would take each of their zeros as well"
+        return "gram", "a Gram matrix uses sparse rows as they are; a QR would also process each of their zeros"
     if dtype.kind == "f" and dtype.itemsize >= 8:
         return "tsqr", "float64 data may hold directions that a Gram matrix would round away"
     if dtype.kind in "iu" and dtype.itemsize >= 8:
         return "tsqr", "64-bit integers may hold directions that a Gram matrix would round away"
-    return "gram", f"a float64 Gram matrix keeps all that {dtype} data hold, at half the work of a QR"
+    return "gram", f"a float64 Gram matrix keeps all digits of {dtype} data, at half the work of a QR"
 
 
 def core_for(source: RowBlocks, precision: str = "exact", *, few_rows: bool = False) -> tuple[str, str]:

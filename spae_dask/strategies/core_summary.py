@@ -183,6 +183,6 @@ def refuse_overflow(values: Floats, limit: float = math.inf) -> None:
     if not fine.all():
         column = int(np.argwhere(~fine)[0][-1])
         raise InvalidInput(
-            f"squares of the entries of column {column} overflow float64: its values are too large (about 1e150 or "
-            "more). Divide the data by a constant and run again; the encoder does not change."
+            f"squares of the entries of column {column} overflow float64, because its values are too large "
+            "(about 1e150 or more). Divide the data by a constant and run again; the encoder does not change."
         )

@@ -186,7 +186,7 @@ def _within(
         size = smallest_within(target, lambda r: loss(fill(scaled, V, columns, r)), columns.size, every.size)
         columns = fill(scaled, V, columns, size)
     codes, places = grown(columns)
-    # where the target cannot be reached, as few rows as do the same
+    # if the target cannot be reached, the fewest rows with the same loss
     target = max(target, codes.encode(candidates, places).loss * (1 + 1e-12))
     n_rows = smallest_within(target, lambda n: codes.encode(candidates, places[:n]).loss, rows.size, places.size)
     return columns, places[:n_rows]
@@ -195,12 +195,12 @@ def _within(
 def _promised(lemma: LemmaRows, loss: float, pca_loss: float) -> tuple[float | None, str]:
     """Bound on the loss with the encoder's own decoder over PCA's, and the theorem; ``loss`` is that of the columns."""
     theorem = (
-        "in expectation over the rows drawn, with the encoder's own decoder; Boutsidis & Woodruff 2014, Lemma 3.10, "
-        "by leverage: rows add at most k/(r2 - 1) ||X - X R1^+ R1||^2 to the loss of the columns, "
-        f"r1 = {lemma.start.size}, r2 = {lemma.n_drawn}"
+        "in expectation over the rows drawn, with the encoder's own decoder. Boutsidis & Woodruff 2014, "
+        "Lemma 3.10, by leverage. Rows add at most k/(r2 - 1) ||X - X R1^+ R1||^2 to the loss of the "
+        f"columns. r1 = {lemma.start.size}, r2 = {lemma.n_drawn}"
     )
     if not math.isfinite(lemma.excess):
-        return None, f"no bound: {theorem}; it takes two rows at least"
+        return None, f"no bound: {theorem}; it needs at least two rows"
     if pca_loss <= 0:
         return None, f"no bound, as PCA loses nothing: {theorem}"
     return (loss + lemma.excess) / pca_loss, theorem

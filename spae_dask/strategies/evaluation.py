@@ -27,7 +27,7 @@ from spae_dask.strategies.core import core_named
 from spae_dask.strategies.core_summary import Floats, summary_about
 from spae_dask.strategies.rounding import Rounding
 
-MEASURED = "measured on the data given; no theorem is involved"
+MEASURED = "measured on the given data; no theorem is involved"
 
 
 @dataclass(frozen=True, eq=False)

@@ -147,7 +147,7 @@ def batch(params: FitParameters, core: Floats, r: Sizes, search: Search) -> Enco
 def iterative(params: FitParameters, core: Floats, r: Sizes, search: Search) -> Encoded:
     """The paper's: one component after another, each on columns of what those before it left."""
     k = params.n_components
-    # for single codes dual-set is one column and a fill; the iterative theorem has a selection of its own
+    # for single codes dual-set is one column and a fill; the iterative theorem has its own selection
     selection = None if params.selection == "dual-set" else params.selection
     rank_tol = search.rank_tol
     made = _best_of_repeats(
@@ -160,10 +160,11 @@ def iterative(params: FitParameters, core: Floats, r: Sizes, search: Search) -> 
         return Encoded(made.H, made.G, columns, None, steps[0].theorem)
     start, rate = (5, 5) if selection == "adaptive-paper" else (1, 2)
     theorem = (
-        f"Magdon-Ismail & Boutsidis 2015, adaptive iterative theorem: with {start} + ceil({rate}j/eps) nonzeros in "
-        "component j, l components lose at most (e l)^eps times PCA's loss plus eps l^(1 + eps) ||X_l - X_1||^2"
+        f"Magdon-Ismail & Boutsidis 2015, adaptive iterative theorem: component j has {start} + ceil({rate}j/eps) "
+        "nonzeros. Then l components lose at most (e l)^eps times PCA's loss plus eps l^(1 + eps) ||X_l - X_1||^2"
         if selection != "barrier"
-        else "Magdon-Ismail & Boutsidis 2015, iterative encoder: dual-set for each component on what others left"
+        else "Magdon-Ismail & Boutsidis 2015, iterative encoder: dual-set for each component on the residual "
+        "of the others"
     )
     spectrum = right_singular(core, 0)[0]
     bounds, best = prefix_bounds(spectrum, factors)[: made.losses.size], pca_loss(spectrum, k)
@@ -210,7 +211,7 @@ def _on_lowest_copies(method: Method, *, shared: bool) -> Method:
         if np.array_equal(H, made.H):
             return made
         loss = encoder_loss(core, made.H)
-        # differences of near-copies, if any were used, would tell copies apart
+        # differences of near-copies, if used, would distinguish copies
         if encoder_loss(core, H) > loss + TIE * loss + rounding_error(loss, total_variance(core)):
             return made
         chosen = on_lowest_places(made.chosen, lowest) if together else np.flatnonzero(H.any(axis=1))

@@ -126,9 +126,7 @@ class EncoderMetrics:
     def _repr_html_(self) -> str:
         """The same for notebooks."""
         facts = labelled_lines("\n".join(self._facts()), NAME_WIDTH)
-        return html_table("All that is measured of the encoder", (), facts) + html_table(
-            "Its components", HEAD, self._rows()
-        )
+        return html_table("All measures of the encoder", (), facts) + html_table("Its components", HEAD, self._rows())
 
     def _facts(self) -> list[str]:
         k = len(self.n_nonzero)
@@ -184,8 +182,8 @@ def encoder_metrics(core: npt.ArrayLike, H: npt.ArrayLike) -> EncoderMetrics:
     total = total_variance(matrix)
     if not math.isfinite(total):
         raise InvalidInput(
-            "squares of the entries of the core overflow float64: its values are too large (about 1e150 or more). "
-            "Divide it by a constant; no ratio changes."
+            "squares of the entries of the core overflow float64, because its values are too large (about "
+            "1e150 or more). Divide it by a constant; no ratio changes."
         )
     weights = _checked(H, matrix.shape[1])
     if matrix.shape[0] > 2 * matrix.shape[1]:  # a tall X: its triangular factor has the same losses
@@ -225,12 +223,15 @@ def _checked(H: npt.ArrayLike, d: int) -> FloatArray:
     weights = np.asarray(H, dtype=np.float64)
     if weights.ndim != 2 or weights.shape[0] != d or weights.shape[1] == 0:
         raise InvalidInput(
-            f"the encoder H has shape {weights.shape} and the core {d} columns: give H of shape ({d}, k), a row for "
-            "each column of the core and k >= 1 components. The components_ of a SparseEncoder are its transpose."
+            f"the encoder H has shape {weights.shape}, but the core has {d} columns. Give H of shape ({d}, "
+            "k): a row for each column of the core, and k >= 1 components. The components_ of a "
+            "SparseEncoder are its transpose."
         )
     if not np.isfinite(weights).all():
         column = int(np.flatnonzero(~np.isfinite(weights).all(axis=0))[0])
-        raise NonFiniteInput(f"the encoder H holds NaN or infinite entries, the first in column {column}; give numbers")
+        raise NonFiniteInput(
+            f"the encoder H contains NaN or infinite entries, the first in column {column}. Give finite numbers."
+        )
     return weights
 
 

@@ -167,7 +167,7 @@ def fit_paper(params: FitParameters, run_pass: RunPass, n_features: int, *, inte
     norms = [each.norms for each in run_pass(sketched.recipe(residuals), "residual norms").values()]
     starts = [_start(each, e, split.start) for each, e in zip(seen, norms, strict=True)]
     if len(starts) == 1 and split.drawn:
-        starts = starts * params.n_repeats  # of one V_k there is one start, and repeats differ in their draws
+        starts = starts * params.n_repeats  # one V_k has one start, and repeats differ in their draws
     chosen = _sampled(params, sketched, run_pass, starts, r if split.drawn else 0)
     best = int(np.argmin([float(np.sum(e)) for e in norms]))
     return _finish(
@@ -187,7 +187,7 @@ def paper_passes(params: FitParameters, n_features: int) -> list[tuple[str, Accu
     sizes, copies = _sizes(params, d), _copies(params, d)
     split = paper_split(k, r, params.split, _alpha(params, d))
     columns, ones = np.arange(d), np.ones(d)
-    # broadcast: a placeholder of d numbers a direction would be as large as the thing itself
+    # broadcast: a placeholder of d numbers for each direction would take as much memory as the directions
     Z, Q = np.broadcast_to(0.0, (d, k)), np.broadcast_to(0.0, (d, sizes.rows or min(d, sizes.frequent_rows + 1)))
     passes: list[tuple[str, Accumulator[Any]]] = [("sketch", sketch_recipe(d, sizes, params.seed))]
     passes += [("projection", _projections([Q] * copies, ones, ones))] * _n_projections(params)
@@ -366,7 +366,7 @@ def _sampled(
         total = float(np.sum(left))
         size = max(until - start.size, 0) if total > 0.0 else 0
         drawn = rng.choice(left.size, size=size, p=left / total) if size else np.zeros(0, dtype=np.intp)
-        # nine digits of what is left, so that rounding does not decide between twins; columns of zeros come never
+        # nine digits, so that rounding does not decide between equal columns; zero columns are never taken
         order = np.lexsort([-norms, -np.round(left / max(total, np.finfo(np.float64).tiny), 9)])
         chosen.append(distinct(np.concatenate([start, drawn, order[norms[order] > 0.0]]))[:r])
     return chosen
@@ -385,7 +385,7 @@ def _finish(
     k, d = params.n_components, sketched.scale.size
     union = np.unique(np.concatenate(chosen))
     products = run_pass(sketched.recipe(CrossProducts(union, sketched.center, sketched.scale)), "finish")
-    # of constant or zero data no column is chosen
+    # constant or zero data have no column to choose
     core = candidate_core(products.gram, products.cross, products.noise) if union.size else np.zeros((1, d))
     total, lengths = sketched.total, sketched.lengths
     rounding = replace(sketched.rounding, products=products.error, noise=products.noise, by_products=True)
@@ -434,7 +434,9 @@ def _bound(params: FitParameters, split: Split, alpha: float) -> tuple[float | N
     """A priori bound, and the theorem with the numbers that it is made of."""
     k, r = params.n_components, params.shared_size
     if split.factor is None:
-        return None, f"Magdon-Ismail & Boutsidis 2015: no theorem for r = {r} columns and k = {k}, it takes r > k"
+        return None, (
+            f"Magdon-Ismail & Boutsidis 2015: no theorem for r = {r} columns and k = {k}, because it needs r > k"
+        )
     deterministic = params.projection == "frequent-directions" or alpha == 1.0
     how = "by Frequent Directions" if params.projection == "frequent-directions" else "by a random projection"
     directions = "exact V_k" if alpha == 1.0 else f"V_k within {alpha:.4g} of PCA {how}"
@@ -458,12 +460,12 @@ class PaperStrategy(Strategy):
     is_rival: ClassVar[bool] = False
 
     def reason(self, source: RowBlocks) -> str:  # noqa: ARG002 - the same for all data
-        return "asked for: the paper's own passes, each with a thin state"
+        return "requested: the paper's own passes, each with a thin state"
 
     def cannot(self, params: FitParameters) -> str | None:
         if params.method not in ("batch", "polished") or params.n_nonzero is None:
             return refuse_fast(params) or (
-                "it is the paper's own pipeline for its batch encoder, with no core to polish it on, and takes the "
+                "it is the paper's own pipeline for its batch encoder and has no core to polish. It needs the "
                 "default method or method='batch', and a given n_nonzero"
             )
         return refuse_fast(params)

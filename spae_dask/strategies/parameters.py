@@ -249,7 +249,7 @@ class FitParameters:
         None,
         Counts(),
         "WHAT",
-        "The most features a component may use: one number, or one a component, as in 12,8,8.",
+        "Largest number of features of a component: one number, or one for each component, as in 12,8,8.",
         options="-r --nonzeros",
         metavar="R",
     )
@@ -257,24 +257,21 @@ class FitParameters:
         None,
         Number("0.05 for 5 % more loss than PCA's"),
         "WHAT",
-        "In place of -r: the fewest features found that lose at most 1 + E times what PCA loses.",
+        "Instead of -r: use the fewest features found whose loss is at most 1 + E times PCA's loss.",
         metavar="E",
     )
     keep: float | None = _parameter(
         None,
         Number("0.95 for 95 % of the variance that PCA explains", below=1),
         "WHAT",
-        "In place of -r: the fewest features found that keep P, such as 0.95, of the variance that PCA explains.",
+        "Instead of -r: use the fewest features found that keep a share P of the variance PCA explains.",
         metavar="P",
     )
     method: str = _parameter(
         "polished",
         Choice(METHODS),
         "WHAT",
-        "Method that builds the encoder: polished (each component on the best R features found for it), batch (the "
-        "paper's: all on the same R), iterative (the paper's: one after another) or doubly-sparse (few rows as well; "
-        "one more read).",
-        metavar="NAME",
+        "Method that builds the encoder. polished loses the least; batch and iterative are the paper's.",
     )
     selection: str = _parameter(
         "dual-set",
@@ -293,10 +290,7 @@ class FitParameters:
             )
         ),
         "WHAT",
-        "Selection of columns in the paper's methods, from which polished starts: dual-set, barrier (dual-set's "
-        "recursion for one component too, as in the paper), adaptive, adaptive-paper (the paper's 5K columns by "
-        "barrier, then sampling), adaptive-derandomized, greedy, full-greedy, leverage, pivoted-qr or exchange.",
-        metavar="NAME",
+        "Column selection of the paper's methods. The polished method starts from its result.",
     )
     center: bool = _parameter(True, Flag(), "WHAT", "Subtract the column means.")
     scale: bool = _parameter(False, Flag(), "WHAT", "Divide columns by their standard deviations.")
@@ -304,48 +298,41 @@ class FitParameters:
         "auto",
         Choice(STRATEGIES),
         "WHERE",
-        "Result of the read: a Gram matrix (gram), or a triangular factor (tsqr; more digits of float64 data). sketch: "
-        "two reads, for any number of features. stream: one read for any number, losses in certified intervals. "
-        "sample: no more row blocks than --tolerance takes. paper: the paper's own passes, each with a thin state, for "
-        "--method batch.",
+        "Passes of the fit and the state they keep. auto chooses the cheapest that fits in memory.",
     )
     precision: str = _parameter(
         "exact",
         Choice(("exact", "fast")),
         "WHERE",
-        "exact: all arithmetic in float64. fast: products in float32, summed in float64, at about half the time; the "
-        "certificate then says how far rounding may move the loss, about 1e-4 of the total.",
+        "Precision of products. fast: float32 products, float64 sums, about half the time.",
     )
     missing: str = _parameter(
         "error",
         Choice(("error", "mean", "zero")),
         "DATA",
-        "Treatment of NaN: refuse it, or fill it with the column's mean (one more read) or with zero.",
+        "Treatment of NaN: refuse it, fill it with the column mean (one more pass), or fill it with zero.",
     )
     missing_value: float | Sequence[float] | None = _parameter(
         None,
         Numbers(),
         "DATA",
-        "Numbers that stand for missing beside NaN, such as -1, or -1,-2 in genotypes; --missing says what becomes of "
-        "them.",
+        "Numbers that mean missing, besides NaN: -1, or -1,-2. --missing sets how they are treated.",
         metavar="X[,X...]",
     )
     orthonormal: bool = _parameter(
         False,
         Flag(),
         "WHAT",
-        "Make components orthonormal. The loss and the set of features stay the same, but each component may use any "
-        "of them.",
+        "Make components orthonormal. The loss stays the same, but components share their features.",
     )
     shared_support: bool = _parameter(
-        False, Flag(), "WHAT", "With --method polished: all components on the same R features."
+        False, Flag(), "WHAT", "With --method polished: put all components on the same R features."
     )
     n_rows: int | None = _parameter(
         None,
         Count(most="samples"),
         "WHAT",
-        "With --method doubly-sparse: rows that the decoder is made of. Default: four a component, or more for --eps "
-        "or --keep.",
+        "With --method doubly-sparse: number of rows in the decoder. Default: 4K, or more for a target.",
         options="--rows",
         metavar="N",
     )
@@ -353,8 +340,7 @@ class FitParameters:
         1,
         Count(most=1000),
         "WHERE",
-        "Independent repeats of a random selection, of which the best is kept: of --selection adaptive and "
-        "adaptive-paper, and of --strategy paper, whose repeats share the passes.",
+        "Repeats of --selection adaptive, adaptive-paper or --strategy paper. The fit keeps the best.",
         options="--repeats",
         metavar="N",
     )
@@ -362,43 +348,39 @@ class FitParameters:
         0,
         Count(0, 20),
         "WHERE",
-        "With --strategy paper: extra passes that sharpen the projection.",
+        "With --strategy paper: number of extra passes that sharpen the projection.",
         metavar="N",
     )
     oversampling: int | None = _parameter(
         None,
         Count(2, "features"),
         "WHERE",
-        "With --strategy paper: the sketch that V_k is found on has K + P rows, and V_k is within 1 + K/(P - 1) of PCA "
-        "on average. Default: 6K + 1, hence 1 + 1/6.",
+        "With --strategy paper: rows of the sketch beyond K. Default: 6K + 1.",
         metavar="P",
     )
     split: str = _parameter(
         "best",
         Choice(("best", "paper", "dual-set")),
         "WHERE",
-        "With --strategy paper: number of the R features that dual-set chooses before the others are sampled. best: "
-        "for the smallest bound. paper: 5K. dual-set: all of them.",
+        "With --strategy paper: features by dual-set. best: smallest bound; paper: 5K; dual-set: all.",
     )
     projection: str = _parameter(
         "randomized",
         Choice(("randomized", "frequent-directions")),
         "WHERE",
-        "With --strategy paper: sketch from which V_k is found. frequent-directions: one pass less, nothing random; "
-        "with --split dual-set it is the paper's deterministic algorithm.",
+        "With --strategy paper: sketch for V_k. frequent-directions is deterministic and saves one pass.",
     )
     certified: bool = _parameter(
         False,
         Flag(),
         "WHERE",
-        "With --strategy sketch or stream: a certified lower bound on PCA's loss in place of an estimate.",
+        "With --strategy sketch or stream: report a certified lower bound on PCA's loss, not an estimate.",
     )
     n_candidates: int | None = _parameter(
         None,
         Count(most="features"),
         "WHERE",
-        "With --strategy sketch: features that the second read settles exactly. Default: 4 times all nonzeros. With "
-        "stream: features that are searched. Default: 8 times all nonzeros, at least 256.",
+        "With --strategy sketch or stream: number of candidate features. Default: 4 or 8 times all nonzeros.",
         options="--candidates",
         metavar="N",
     )
@@ -406,19 +388,17 @@ class FitParameters:
         None,
         Count(most="samples"),
         "WHERE",
-        "With --strategy sketch: rows of the sketch. Default: 20 times the nonzeros of a component, at least 200. With "
-        "stream: 4 times the components, at least 128; more make its intervals narrower.",
+        "With --strategy sketch or stream: number of rows of the sketch. The default depends on K and R.",
         metavar="N",
     )
     tolerance: float | None = _parameter(
         None,
         Number("0.01 for 1 % of PCA's loss"),
         "WHERE",
-        "Read row blocks in random order until at most T times PCA's loss is left to gain; the certificate is then an "
-        "estimate. With --strategy sample: 0.01.",
+        "Read a sample of row blocks that leaves at most T times PCA's loss to gain. The loss is an estimate.",
         metavar="T",
     )
-    seed: int = _parameter(0, Count(0), "WHAT", "Seed of everything random.", metavar="N", argument="random_state")
+    seed: int = _parameter(0, Count(0), "WHAT", "Seed of all random choices.", metavar="N", argument="random_state")
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> "FitParameters":
@@ -451,7 +431,7 @@ class FitParameters:
         self._check_pipeline()
         if self.tolerance is not None and not self.samples:
             raise InvalidInput(
-                f"tolerance={self.tolerance!r} tells strategy='sample' when to stop, and strategy={self.strategy!r} "
+                f"tolerance={self.tolerance:g} makes strategy='sample' stop early, but strategy={self.strategy!r} "
                 "reads all rows. Leave out one of the two."
             )
 
@@ -493,13 +473,14 @@ class FitParameters:
         given = [f"{each.name}={found!r}" for each in own if (found := getattr(self, each.name)) != each.default]
         if given and self.strategy != "paper":
             raise InvalidInput(
-                f"{' and '.join(given)}: only strategy='paper' uses this, and given was strategy={self.strategy!r}. "
+                f"{' and '.join(given)}: only strategy='paper' uses this, but strategy={self.strategy!r} was given. "
                 "Leave it out, or use strategy='paper'."
             )
         if self.split == "paper" and self.n_nonzero is not None and self.shared_size <= 5 * self.n_components:
             raise InvalidInput(
-                f"split='paper' starts with 5k = {5 * self.n_components} columns and samples the rest, and given was "
-                f"n_nonzero={self.n_nonzero!r}: give more than {5 * self.n_components}, or use split='best'."
+                f"split='paper' takes 5k = {5 * self.n_components} columns first and samples the others, so "
+                f"n_nonzero={self.n_nonzero!r} is too small. Give more than {5 * self.n_components}, or use "
+                "split='best'."
             )
 
     def _check_sizes(self) -> None:
@@ -507,18 +488,18 @@ class FitParameters:
         sizes = self.sizes
         if sizes is None and self.eps is not None and self.keep is not None:
             raise InvalidInput(
-                f"eps={self.eps!r} and keep={self.keep!r} are two targets: give eps, an excess over PCA's loss, or "
-                "keep, a share of the variance that PCA explains."
+                f"eps={self.eps:g} and keep={self.keep:g} are two targets. Give only one: eps, an excess over PCA's "
+                "loss, or keep, a share of the variance that PCA explains."
             )
         if isinstance(sizes, tuple) and len(sizes) != self.n_components:
             raise InvalidInput(
-                f"n_nonzero={list(sizes)} has {len(sizes)} numbers for n_components={self.n_components}: give one "
+                f"n_nonzero={list(sizes)} has {len(sizes)} numbers for n_components={self.n_components}. Give one "
                 "number, or one for each component."
             )
         if isinstance(sizes, tuple) and self.method in SHARED and len(set(sizes)) > 1:
             raise InvalidInput(
-                f"n_nonzero={list(sizes)} differs between components, but with method={self.method!r} all use the same "
-                "columns: give one number, or use method='polished' or 'iterative'."
+                f"n_nonzero={list(sizes)} differs between components, but with method={self.method!r} all components "
+                "use the same columns. Give one number, or use method='polished' or 'iterative'."
             )
 
     @property

@@ -168,19 +168,19 @@ def _points(
 ) -> Iterator[PathPoint]:
     if not params.on_core:
         raise InvalidInput(
-            "a path needs an encoder that is made on the core alone: method 'polished', 'batch' or 'iterative', and "
-            "not strategy 'paper'."
+            "a path needs an encoder made from the core alone. Use method 'polished', 'batch' or "
+            "'iterative', and another strategy than 'paper'."
         )
     if not isinstance(summary, CoreSummary) and (params.method != "polished" or params.shared_support):
         raise InvalidInput(
-            "after strategy='sketch' or 'stream' a path keeps to the candidate columns, among which only "
-            "method='polished' with shared_support=False searches; use it, or fit with strategy='gram' or 'tsqr'."
+            "after strategy='sketch' or 'stream' a path uses only the candidate columns. Use "
+            "method='polished' with shared_support=False, or fit with strategy='gram' or 'tsqr'."
         )
     narrower: dict[int, Floats] = {}
     for k in sorted(set(ks)):
         made: dict[int, Floats] = {}
         for r in sorted(set(rs)):
-            # made orthonormal they would span the same, so all numbers would too, but be too full to start others from
+            # orthonormal components give the same numbers, but have too many nonzeros to start other searches
             point = replace(params, n_components=k, n_nonzero=r, orthonormal=False)
             point.check(summary.n_samples, summary.mean.size)
             known = [*list(made.values())[-1:], *([narrower[r]] if r in narrower else [])]

@@ -37,7 +37,7 @@ NEGLIGIBLE = 1e-10
 SAFELY_ABOVE = 1e5
 """Directions that bound PCA's loss are so many times as strong as the rounding of products, or it would blur them."""
 
-ON_SKETCH = "columns are proposed on a sketch and refitted exactly: no bound is known before the data are seen"
+ON_SKETCH = "columns are chosen on a sketch and refitted exactly: no bound is known before the data are seen"
 
 
 @dataclass(frozen=True, eq=False)

@@ -265,7 +265,7 @@ class SampleStrategy(Strategy):
     is_tried: ClassVar[bool] = False
 
     def reason(self, source: RowBlocks) -> str:
-        return f"asked for: row blocks in random order, summed into a {self._core(source)} core until enough are read"
+        return f"requested: row blocks in random order, summed into a {self._core(source)} core until enough are read"
 
     def cannot(self, params: FitParameters) -> str | None:
         refused = refuse_fast(params) or refuse_mean(params)
@@ -285,11 +285,11 @@ class SampleStrategy(Strategy):
         lengths = np.diff(np.asarray(source.bounds))[block_order(params.seed, len(source.bounds) - 1)]
         ends = round_ends(lengths, source.shape[1])
         if len(ends) == 1:
-            return [f"{ends[0]:,} row blocks are too few to learn from some about others: all are read, once"]
+            return [f"{ends[0]:,} row blocks are too few for an estimate, so all are read once"]
         shares = ", ".join(f"{100 * end / ends[-1]:.2g} %" for end in may_stop(ends))
         return [
-            f"at most one read, and bytes and time are those of all of it: the {ends[-1]:,} row blocks are visited in "
-            f"random order, and the fit stops after {shares} of them if that is enough"
+            f"the plan counts one full pass, an upper limit. The fit visits the {ends[-1]:,} row blocks in "
+            f"random order, and stops after {shares} of them if that is enough"
         ]
 
     def n_passes_known(self, params: FitParameters) -> bool:  # noqa: ARG002 - rounds show on the way
@@ -334,10 +334,10 @@ def _warnings(found: SampledFit) -> tuple[tuple[str, type[Warning]], ...]:
     if not signs:
         return ()
     consequence = (
-        "The interval counts blocks, not rows, and so allows for that; but what is in a few blocks only may not have "
-        "been seen. strategy='auto' without a tolerance reads all rows."
+        "The interval is computed over blocks, not rows, and so allows for that. But it may miss what "
+        "only a few blocks contain. strategy='auto' without a tolerance reads all rows."
         if found.summary is None
-        else "A sample was not enough, and all rows were read; strategy='auto' without a tolerance does that at once."
+        else "A sample was not enough, and all rows were read. strategy='auto' without a tolerance does that at once."
     )
-    advice = "Shuffle the rows when they are stored, or give a larger tolerance, to read less."
+    advice = "To read less, shuffle the rows when you store them, or give a larger tolerance."
     return ((f"{'; '.join(signs)}. {consequence} {advice}", UnlikeBlocksWarning),)

@@ -203,7 +203,7 @@ CONFIDENCE = 0.95
 MOST_UNITS = 1024
 """Most units whose losses are kept apart; of more blocks, several make one."""
 
-SEEN_ONLY = "stopped before all rows were read: theory speaks of the rows an encoder is fitted on only"
+SEEN_ONLY = "stopped before all rows were read: theory holds only for the rows an encoder is fitted on"
 
 
 @dataclass(frozen=True, eq=False)

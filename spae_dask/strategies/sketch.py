@@ -83,7 +83,7 @@ def two_read_passes(params: FitParameters, n_samples: int, n_features: int) -> l
     """Names and recipes of the passes, for planning; numbers in the recipes are placeholders."""
     d, sizes = n_features, sizes_of(params, n_samples, n_features)
     ones = np.ones(d)
-    # broadcast: a placeholder of d numbers a direction would be as large as the thing itself
+    # broadcast: a placeholder of d numbers for each direction would take as much memory as the directions
     Z = np.broadcast_to(0.0, (d, sizes.n_directions))
     products = CrossProducts(np.arange(sizes.n_candidates), ones, ones, Z, single=params.precision == "fast")
     passes: list[tuple[str, Accumulator[Any]]] = [("sketch", sketch_recipe(d, sizes.sketch, params.seed))]
@@ -172,7 +172,7 @@ class SketchStrategy(Strategy):
     pca_loss: ClassVar[str] = "estimated"
 
     def reason(self, source: RowBlocks) -> str:  # noqa: ARG002 - the same for all data
-        return "asked for: a sketch proposes candidate columns, a second read settles them exactly"
+        return "requested: a sketch selects candidate columns, and a second pass refits on them exactly"
 
     def cannot(self, params: FitParameters) -> str | None:
         return refuse_no_candidates(params)

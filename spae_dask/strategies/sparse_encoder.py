@@ -160,7 +160,7 @@ def encode_core(
     )
     if params.orthonormal:
         H, G = orthonormalize(core, encoded.H)
-        encoded = replace(encoded, H=H, G=G, prefix_losses=None, prefix_bounds=None)  # its prefixes are others
+        encoded = replace(encoded, H=H, G=G, prefix_losses=None, prefix_bounds=None)  # its prefixes differ
     return certified_encoder(params, summary, encoded, passes=passes, bytes_read=bytes_read)
 
 
@@ -254,4 +254,4 @@ def padded(rows: Floats, k: int) -> Floats:
     """Rows (k' <= k, d) with zero rows below, so that there are always k components."""
     padded = np.zeros((k, rows.shape[1]))
     padded[: rows.shape[0]] = rows
-    return padded + 0.0  # no negative zeros, which only look odd
+    return padded + 0.0  # removes negative zeros

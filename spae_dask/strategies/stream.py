@@ -70,7 +70,7 @@ MOST_DOUBLINGS = 3
 SKETCH_ERRORS = 3.0
 """Error of a product of two columns of the sketch, over that of a column: one of each, and one of the product."""
 
-IN_ONE_READ = "columns are found in one read, on a sketch of all rows: no bound is known before the data are seen"
+IN_ONE_READ = "columns are selected in one pass, on a sketch of all rows: no bound is known before the data are seen"
 
 
 def stream_recipe(params: FitParameters, n_features: int) -> Accumulator[Any]:
@@ -87,7 +87,7 @@ def stream_finish_nbytes(params: FitParameters, n_features: int) -> int:
         c = min(d, c << MOST_DOUBLINGS)
     stand_in = rows + min(d, DIAGONAL)
     searched = 8 * stand_in * (min(d, POOL) + stand_in)
-    # sketch, stand-in and its scaled copy, the candidates' products; and what searching or settling holds beside
+    # sketch, stand-in and its scaled copy, products of the candidates, and the memory of the search or the refit
     return 8 * ((2 * rows + 2 * stand_in + 2 * c + 3 * p) * d + max(searched, 12 * (c + p) ** 2))
 
 
@@ -277,7 +277,7 @@ class StreamStrategy(Strategy):
     takes_batches: ClassVar[bool] = True
 
     def reason(self, source: RowBlocks) -> str:  # noqa: ARG002 - the same for all data
-        return "asked for: one read into a sketch whose size does not depend on n, losses in certified intervals"
+        return "requested: one pass into a sketch whose size does not depend on n, losses in certified intervals"
 
     def cannot(self, params: FitParameters) -> str | None:
         return refuse_fast(params) or refuse_no_candidates(params) or refuse_mean(params)

@@ -4,10 +4,11 @@ from collections.abc import Sequence
 
 from spae_dask.blocks import RowBlocks
 from spae_dask.errors import InvalidInput
-from spae_dask.passes.calibration import Calibration, format_seconds
+from spae_dask.passes.calibration import Calibration
 from spae_dask.passes.memory import usable
 from spae_dask.passes.plan import Alternative, Resources
 from spae_dask.passes.planner import price
+from spae_dask.quantities import format_seconds
 from spae_dask.strategies.base import Strategy, finish_nbytes
 from spae_dask.strategies.core import CORES, are_few, core_for
 from spae_dask.strategies.paper import PaperStrategy
@@ -58,9 +59,10 @@ def check_strategy(params: FitParameters) -> None:
     cannot = None if name == AUTO else STRATEGIES[name].cannot(params)
     if cannot is not None:
         raise InvalidInput(
-            f"strategy={name!r} cannot do this: {cannot}; given were method={params.method!r}, "
-            f"shared_support={params.shared_support}, n_nonzero={params.n_nonzero!r}, missing={params.missing!r} and "
-            f"precision={params.precision!r}. strategy='gram' does all of it, where d x d matrices fit."
+            f"strategy={name!r} cannot do this: {cannot}. Given were method={params.method!r}, "
+            f"shared_support={params.shared_support}, n_nonzero={params.n_nonzero!r}, "
+            f"missing={params.missing!r} and precision={params.precision!r}. strategy='gram' can, where d x d "
+            "matrices fit in memory."
         )
 
 
@@ -77,9 +79,10 @@ def check_batches(params: FitParameters) -> None:
     if not once or params.method == "doubly-sparse" or params.missing == "mean":
         names = ", ".join(repr(name) for name, each in STRATEGIES.items() if each.takes_batches)
         raise InvalidInput(
-            f"partial_fit sees every row once, and strategy={params.strategy!r}, method={params.method!r} with "
-            f"missing={params.missing!r} needs to read again. Use strategy 'auto' or one of {names}, method "
-            "'polished', 'batch' or 'iterative', and missing 'error' or 'zero'. fit does all of it."
+            f"partial_fit sees every row once, but strategy={params.strategy!r}, method={params.method!r} "
+            f"with missing={params.missing!r} needs another pass. Use strategy 'auto' or one of {names}, "
+            "method 'polished', 'batch' or 'iterative', and missing 'error' or 'zero'. Or use fit, which "
+            "allows all of them."
         )
 
 
@@ -176,13 +179,13 @@ def standing(strategy: str, prices: Sequence[Alternative]) -> str:
     mine = seconds.pop(strategy, None)
     seconds = {name: each for name, each in seconds.items() if STRATEGIES[name].is_rival}
     if mine is None:
-        return "it cannot be taken here"
+        return "it cannot be used here"
     if not seconds:
-        return "no other can be taken here"
+        return "no other strategy can be used here"
     best = min(seconds, key=seconds.__getitem__)
     ours, other = format_seconds(mine), format_seconds(seconds[best])
     if mine > WORTH_SAYING * seconds[best] and ours != other:
-        return f"it takes {ours}, strategy={best!r} would take {other}"
+        return f"it needs {ours}, strategy={best!r} would need {other}"
     if mine <= seconds[best]:
         return f"it fits and is the fastest: {ours}, against {other} ({best})"
     return f"it fits and is about as fast as any: {ours}, against {other} ({best})"

@@ -9,6 +9,7 @@ from typing import Any
 
 from spae_dask.errors import InvalidInput, NotFound, StorageError
 from spae_dask.plain_files import beside, refuse_pipes
+from spae_dask.quantities import format_nbytes
 from spae_dask.toml.lines import KeyPath, key_lines
 
 MAX_NBYTES = 1 << 20
@@ -66,9 +67,9 @@ class TomlFile:
             line = int(found[1]) if found else text.count("\n") + 1
             raise InvalidInput(f"{path}, line {line}: not TOML: {said[:1].lower()}{said[1:]}.") from error
         except ValueError as error:  # Python reads no integer of thousands of digits
-            raise InvalidInput(f"{path} holds a number that is too long to be one of {what}.") from error
+            raise InvalidInput(f"{path} contains a number that is too long for {what}.") from error
         except RecursionError as error:
-            raise InvalidInput(f"{path} nests too deep to be {what}.") from error
+            raise InvalidInput(f"{path} is nested too deep for {what}.") from error
 
     def line(self, path: KeyPath) -> int:
         """Line of a key, or of the table that lacks it."""
@@ -102,12 +103,12 @@ def _text(path: Path, what: str) -> str:
             raise
         raise StorageError(f"{path} cannot be read: {error.strerror}. Give the path of {what} in TOML.") from error
     if len(content) > MAX_NBYTES:
-        raise InvalidInput(f"{path} has more than {MAX_NBYTES >> 20} MiB, so it is not {what} in TOML.")
+        raise InvalidInput(f"{path} has more than {format_nbytes(MAX_NBYTES)}, so it is not {what} in TOML.")
     try:
         return content.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        raise InvalidInput(f"{path}, line {line}: not TOML, which is text in UTF-8: {error.reason}.") from error
+        raise InvalidInput(f"{path}, line {line}: not TOML, because it is not UTF-8 text: {error.reason}.") from error
 
 
 def _dotted(path: KeyPath) -> str:

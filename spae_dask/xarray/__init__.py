@@ -12,8 +12,8 @@ try:
     import_module("xarray")
 except ImportError as error:
     raise InvalidInput(
-        'grids need xarray, which is not installed. Run `pip install "spae-dask[xarray]"`; everything but grids works '
-        "without it."
+        'grids need xarray, which is not installed. Run `pip install "spae-dask[xarray]"`. Everything '
+        "except grids works without it."
     ) from error
 
 from spae_dask.xarray.grid_encoder import GridEncoder

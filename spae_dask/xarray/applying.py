@@ -40,8 +40,8 @@ def named_error(
     value = "infinite" if "infinity" in str(error).partition(":")[0] else "NaN"
     where = f"{sample}, {cell}" if sample else cell
     named = NonFiniteInput(
-        f"{name_of(array)} is {value} at {where}, in a cell that has data elsewhere. {error} Cells that are NaN "
-        "throughout are left out by themselves."
+        f"{name_of(array)} is {value} at {where}, in a cell that has data elsewhere. {error} Cells "
+        "that are always NaN are left out automatically."
     )
     named.place = error.place
     return named
@@ -53,8 +53,8 @@ def scores_of(da: xr.DataArray, fitted: FittedGrid) -> xr.DataArray:
     da, sample_dims = layout.checked(da)
     if layout.component_dim in da.dims:
         raise InvalidInput(
-            f"{name_of(da)} has a dimension {layout.component_dim!r}, which scores have of their own. Rename it: "
-            f"da.rename({layout.component_dim}='pattern')."
+            f"{name_of(da)} has a dimension {layout.component_dim!r}, but scores need that name for their "
+            f"own. Rename it: da.rename({layout.component_dim}='pattern')."
         )
     selected = encoder.selected_features_
     inner = encoder.row_encoder()
@@ -105,12 +105,17 @@ def _checked_scores(scores: xr.DataArray, fitted: FittedGrid) -> xr.DataArray:
     scores, dim, k = checked_array(scores), fitted.layout.component_dim, fitted.encoder.n_components_
     if dim not in scores.dims or scores.sizes[dim] != k:
         raise InvalidInput(
-            f"{name_of(scores)} has sizes {dict(scores.sizes)}; scores are along {dim!r}, of {k} components. "
-            "Give what scores() returned."
+            f"{name_of(scores)} has sizes {dict(scores.sizes)}, but scores are along {dim!r}, of {k} "
+            "components. Give the output of scores()."
         )
     if dim in scores.indexes and not np.array_equal(scores[dim].values, np.arange(1, k + 1)):
         given = scores[dim].values.tolist()
-        raise InvalidInput(f"the components of the scores are {given}, not 1 to {k} in order.")
+        raise InvalidInput(
+            f"the components of the scores are {given}, not 1 to {k} in order. Give the output of scores()."
+        )
     if set(scores.dims) & set(fitted.layout.feature_dims):
-        raise InvalidInput(f"{name_of(scores)} has dimensions of the grid, {scores.dims}; scores have none.")
+        raise InvalidInput(
+            f"{name_of(scores)} has dimensions of the grid, {scores.dims}, but scores have none. Give the "
+            "output of scores()."
+        )
     return scores

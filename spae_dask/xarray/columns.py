@@ -81,7 +81,7 @@ def find_columns(
             deviation = _deviation(moments, source.shape[0], encoder.missing)
         if not has_data.any():
             raise InvalidInput(
-                f"{source.describe()} is NaN in every cell at every time: there is nothing to compute on."
+                f"{source.describe()} is NaN in every cell at every time, so there is nothing to compute."
             )
         kept, deviation = kept[has_data], deviation[has_data]
     factor = None
@@ -89,7 +89,9 @@ def find_columns(
         factor = weights[kept] / deviation
         if not np.isfinite(factor).all():
             cell = layout.cell_names(kept[~np.isfinite(factor)][:1])[0]
-            raise InvalidInput(f"the weight of the cell {cell} is not finite, and it has data. Give 0 to leave it out.")
+            raise InvalidInput(
+                f"the weight of the cell {cell} is not finite, but the cell has data. Give 0 to leave it out."
+            )
         # as the rows are multiplied by it, and the decoded ones divided
         factor = factor.astype(Cells(1, factor=factor).dtype(source.dtype)).astype(np.float64)
     cells = Cells(layout.n_cells, _unless_all(kept, layout.n_cells), factor, encoder.missing_value)
@@ -109,8 +111,9 @@ def mask_on(layout: GridLayout, mask: Any) -> npt.NDArray[np.bool_] | None:
     if not isinstance(mask, xr.DataArray) or mask.dtype != bool or set(mask.dims) != set(layout.feature_dims):
         given = f"{mask.dtype} over {mask.dims}" if isinstance(mask, xr.DataArray) else type(mask).__name__
         raise InvalidInput(
-            f"the mask is {given}; it must be a DataArray of booleans over ({', '.join(layout.feature_dims)}), True "
-            "where there are data, such as da.isel(time=0, drop=True).notnull()."
+            f"the mask is {given}. It must be a DataArray of booleans over "
+            f"({', '.join(layout.feature_dims)}), True where there are data, such as da.isel(time=0, "
+            "drop=True).notnull()."
         )
     flat: npt.NDArray[np.bool_] = np.asarray(layout.checked(mask)[0].transpose(*layout.feature_dims)).reshape(-1)
     return flat
@@ -118,7 +121,7 @@ def mask_on(layout: GridLayout, mask: Any) -> npt.NDArray[np.bool_] | None:
 
 def _numbers(wanted: npt.NDArray[np.bool_], why_none: str) -> npt.NDArray[np.intp]:
     if not wanted.any():
-        raise InvalidInput(f"no cell is left: {why_none}. Keep at least one.")
+        raise InvalidInput(f"no cell is left: {why_none}. Keep at least one cell.")
     return np.flatnonzero(wanted)
 
 

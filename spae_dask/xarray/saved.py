@@ -38,8 +38,8 @@ def load_grid_encoder(path: str | Path) -> LoadedGrid:
     record = read_grid(path)
     if record.cells.d != encoder.n_features_in_:
         raise InvalidInput(
-            f"the encoder at {path} contradicts itself: {encoder.n_features_in_} columns, but {record.cells.d} cells. "
-            "Fit again, or restore a whole copy."
+            f"the encoder at {path} contradicts itself: {encoder.n_features_in_} columns, but "
+            f"{record.cells.d} cells. Fit again, or restore a complete copy."
         )
     parameters = dict(record.parameters)
     if record.weights is not None:

@@ -38,7 +38,7 @@ def weights_on(layout: GridLayout, weights: Any, lat_dim: str | None) -> Floats 
     """
     if isinstance(weights, xr.DataArray):
         if lat_dim is not None:
-            raise InvalidInput(f"lat_dim={lat_dim!r} is for weights='coslat', and weights were given. Leave it out.")
+            raise InvalidInput(f"lat_dim={lat_dim!r} is for weights='coslat', but weights were given. Leave it out.")
         return _checked(_spread(layout, weights), "the weights")
     if weights is None and lat_dim is None:
         return None
@@ -57,7 +57,7 @@ def _latitude(layout: GridLayout, lat_dim: str | None) -> xr.DataArray:
     listed = ", ".join(str(name) for name in coords) or "none"
     if lat_dim is not None:
         if lat_dim not in coords:
-            raise InvalidInput(f"lat_dim={lat_dim!r} is no coordinate of the cells; there are {listed}.")
+            raise InvalidInput(f"lat_dim={lat_dim!r} is not a coordinate of the cells; they have {listed}.")
         return coords[lat_dim]
     for is_latitude in (
         lambda coord: coord.attrs.get("standard_name") == "latitude",
@@ -69,10 +69,11 @@ def _latitude(layout: GridLayout, lat_dim: str | None) -> xr.DataArray:
             return found[0]
         if found:
             both = " and ".join(str(coord.name) for coord in found)
-            raise InvalidInput(f"{both} may both be the latitude. Say which: lat_dim=NAME.")
+            raise InvalidInput(f"{both} may both be the latitude. Name it: lat_dim=NAME.")
     raise InvalidInput(
-        f"weights='coslat' needs latitudes, and none of the coordinates of the cells ({listed}) has the standard name, "
-        "the units or the name of a latitude. Name one, in degrees: lat_dim=NAME; or give weights as a DataArray."
+        f"weights='coslat' needs latitudes, but no coordinate of the cells ({listed}) has the standard "
+        "name, units or name of a latitude. Name one, in degrees: lat_dim=NAME. Or give weights as a "
+        "DataArray."
     )
 
 
@@ -83,8 +84,8 @@ def _checked_latitude(latitude: xr.DataArray) -> xr.DataArray:
     if not largest <= 90 + BEYOND_POLE or str(latitude.attrs.get("units", "")).lower() in ("radians", "radian", "rad"):
         raise InvalidInput(
             f"the latitude {latitude.name!r} has values up to {largest:g} and units "
-            f"{latitude.attrs.get('units', 'not given')!r}; it must be in degrees, from -90 to 90. Convert it, or give "
-            "weights as a DataArray."
+            f"{latitude.attrs.get('units', 'not given')!r}, but must be in degrees, from -90 to 90. Convert "
+            "it, or give weights as a DataArray."
         )
     return latitude
 
@@ -93,16 +94,19 @@ def _spread(layout: GridLayout, values: xr.DataArray) -> Floats:
     """Values over some of the feature dimensions, one a cell of the flat grid."""
     if not set(values.dims) <= set(layout.feature_dims):
         raise InvalidInput(
-            f"weights have the dimensions ({', '.join(map(str, values.dims))}), and the cells are along "
+            f"weights have the dimensions ({', '.join(map(str, values.dims))}), but the cells are along "
             f"({', '.join(layout.feature_dims)}). Give weights over some or all of these."
         )
     for dim in values.dims:
         size = layout.shape[layout.feature_dims.index(str(dim))]
         if values.sizes[dim] != size:
-            raise InvalidInput(f"weights have {values.sizes[dim]} values along {dim}, and the grid has {size}.")
+            raise InvalidInput(
+                f"weights have {values.sizes[dim]} values along {dim!r}, but the grid has {size}. Give one weight "
+                "for each."
+            )
         both = dim in values.indexes and dim in layout.coords.indexes
         if both and not np.array_equal(values[dim].values, layout.coords[dim].values):
-            raise InvalidInput(f"weights are at other places along {dim} than the data. Reindex them first.")
+            raise InvalidInput(f"weights are at other places along {dim!r} than the data. Reindex them first.")
     if values.dtype.kind not in "fiub":
         raise InvalidInput(f"weights are {values.dtype}, not numbers.")
     absent = {dim: size for dim, size in zip(layout.feature_dims, layout.shape, strict=True) if dim not in values.dims}
@@ -115,6 +119,6 @@ def _checked(weights: Floats, name: str) -> Floats:
     bad = np.isinf(weights) | (weights < 0)
     if bad.any():
         raise InvalidInput(
-            f"{name} hold {weights[bad][0]:g}. They must be 0 or more and finite; cells of weight 0 are left out."
+            f"{name} contain {weights[bad][0]:g}. They must be finite and at least 0; a cell of weight 0 is left out."
         )
     return weights

@@ -180,7 +180,7 @@ def test_columns_used_up_are_cleared_and_small_ones_of_their_own_are_not():
 
 
 def test_an_unknown_deflation_is_refused_and_so_is_hotelling_on_a_core():
-    with pytest.raises(InvalidInput, match="choose one of hotelling, projection"):
+    with pytest.raises(InvalidInput, match="Choose one of hotelling, projection"):
         deflate(np.eye(8), np.eye(8)[0], NONE, method="best")
     with pytest.raises(InvalidInput, match="gram=True"):
         deflate(np.eye(8), np.eye(8)[0], NONE, method="hotelling")

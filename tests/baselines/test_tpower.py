@@ -268,7 +268,7 @@ def test_the_input_is_not_written_to():
         ({"n_nonzero": 1.5}, "whole"),
         ({"n_nonzero": [1, 2, 3]}, "each of the 2"),
         ({"n_components": 0}, "n_components"),
-        ({"deflation": "hoteling"}, "choose one of"),
+        ({"deflation": "hoteling"}, "Choose one of"),
         ({"deflation": "hotelling"}, "gram=True"),
         ({"start": "random"}, "largest-variance"),
         ({"start": np.ones((5, 2))}, "one column a component"),

@@ -72,7 +72,7 @@ def test_nothing_to_explain_gives_zero():
 
 
 def test_misfits_are_refused():
-    with pytest.raises(InvalidInput, match="one row a column"):
+    with pytest.raises(InvalidInput, match="one row for each column"):
         adjusted_variance(np.ones((2, 1)), np.eye(3))
     with pytest.raises(InvalidInput, match="not symmetric"):
         adjusted_variance(np.ones((2, 1)), [[1.0, 2.0], [0.0, 1.0]])

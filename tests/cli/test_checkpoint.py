@@ -109,7 +109,7 @@ def test_parts_come_to_the_bits_of_one_fit_in_rounds_that_are_told(spae, wide, t
         assert spae(*shlex.split(command)[1:]).code == 0
     between = spae(*finish)
     assert between.code == 75
-    assert "pass 2 (core) is not whole" in between.document["error"]["message"]
+    assert "pass 2 (core) is incomplete" in between.document["error"]["message"]
     for command in between.document["error"]["message"].split("`")[1::2]:
         assert spae(*shlex.split(command)[1:]).code == 0
     done = spae(*finish)

@@ -102,10 +102,10 @@ def test_checkpoints_are_listed_and_removed(spae: Spae, store: Path, bucket: str
     assert "core: 1 of 1 spans" in spae("checkpoint", "ls", f"{bucket}/runs/b").out
     assert "none is older than 7d" in spae("checkpoint", "rm", f"{bucket}/runs", "--older-than", "7d").out
     for place, told in (
-        (f"{bucket}/runs/other", "it holds 'notes.txt'. Nothing was removed"),
+        (f"{bucket}/runs/other", "it contains 'notes.txt'. Nothing was removed"),
         (f"{bucket}/runs/none", "there is no checkpoint at"),
         ("s3://no-such-bucket/run", "no such bucket"),
-        ("memory://run", "checkpoints are kept in local or mounted folders"),
+        ("memory://run", "Give a local or mounted folder"),
     ):
         ended = spae("checkpoint", "rm", place)
         assert (ended.code, told in " ".join(ended.err.split())) == (3, True), ended.err

@@ -48,4 +48,4 @@ def test_it_removes_leftovers_however_deep_and_prints_names_and_bytes(spae, tmp_
 def test_a_folder_that_is_not_there_is_an_error(spae, tmp_path):
     ended = spae("clean", tmp_path / "nowhere")
     assert ended.code == 3
-    assert "is not a folder of this machine" in ended.err
+    assert "is not a folder on this machine" in ended.err

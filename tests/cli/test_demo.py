@@ -100,7 +100,7 @@ def test_the_encoder_is_worth_showing(demo):
 def test_the_page_is_well_formed_and_needs_nothing_from_elsewhere(demo):
     assert demo.page.errors == []
     assert demo.page.headings[1:4] == [
-        "The image, decoded",
+        "The decoded image",
         "What is lost, and how that is known",
         "Loss against sparsity",
     ]
@@ -176,7 +176,7 @@ def test_force_makes_room_for_the_demos_names_and_spares_the_others(tmp_path):
 def test_folders_that_no_demo_made_are_never_deleted(tmp_path):
     (tmp_path / "codes.zarr").mkdir()
     (tmp_path / "codes.zarr" / "precious.txt").write_text("mine")
-    with pytest.raises(OutputExists, match="no demo made"):
+    with pytest.raises(OutputExists, match="`spae demo` did not make"):
         prepare(tmp_path, force=True)
     assert (tmp_path / "codes.zarr" / "precious.txt").exists()
 

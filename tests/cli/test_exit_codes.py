@@ -152,7 +152,7 @@ def test_3_strict_check_still_tells_what_it_found(spae, store):
 def test_4_what_does_not_fit_is_refused_with_what_would(spae, store, tmp_path, where):
     argv = ["-k", K, "-r", R, "-o", tmp_path / "e.zarr", "--cluster", where]
     ended = spae("fit", store, *argv, "--memory", "250MB")
-    failed(ended, 4, "Nothing was read", "What would fit")
+    failed(ended, 4, "Nothing was read", "Use a memory limit")
     limit = ended.err.split("memory limit of ")[1].split(" a process")[0].replace(" ", "")
     assert spae("plan", store, "-k", K, "--memory", limit, "--cluster", where).code == 0
     assert spae("plan", store, "-k", K, "--memory", "250MB", "--cluster", where).code == 4
@@ -161,7 +161,7 @@ def test_4_what_does_not_fit_is_refused_with_what_would(spae, store, tmp_path, w
 @pytest.mark.parametrize("verb", ["check", "evaluate", "transform"])
 def test_4_no_worker_is_started_that_could_only_die(spae, store, encoder, tmp_path, verb):
     argv = ["check", store] if verb == "check" else command(verb, store, encoder, output=tmp_path / "z.zarr")
-    failed(spae(*argv, "--memory", "200MB", "--cluster", "local:2"), 4, "The least that could fit: --memory ")
+    failed(spae(*argv, "--memory", "200MB", "--cluster", "local:2"), 4, "The smallest limit that could fit: --memory ")
 
 
 def test_5_a_corrupt_chunk_is_named(spae, store, tmp_path):
@@ -219,7 +219,10 @@ def test_an_unforeseen_error_says_so():
     ("python", "option"),
     [
         ("n_components=0 is not allowed", "-k 0 is not allowed"),
-        ("fit with missing='mean' or missing='zero', or mend", "fit with --missing mean or --missing zero, or mend"),
+        (
+            "fit with missing='mean' or missing='zero', or correct",
+            "fit with --missing mean or --missing zero, or correct",
+        ),
         ("Use strategy='tsqr' for more digits.", "Use --strategy tsqr for more digits."),
         ("orthonormal=True cannot be", "--orthonormal cannot be"),
         ("eps=0.5, n_nonzero=3.", "--eps 0.5, -r 3."),
@@ -272,7 +275,7 @@ def test_3_is_a_name_that_no_file_system_takes(spae, store, encoder, tmp_path, m
     Path("short.toml").write_text(f'output = "/results"\n\n{step}')
     before = sorted(tmp_path.iterdir())
     ended = spae(*({"STORE": store, "ENCODER": encoder}.get(word, word) for word in argv))
-    failed(ended, 3, "is too long", "Give a shorter one")
+    failed(ended, 3, "is too long", "Give a shorter path")
     assert len(ended.err) < 800
     assert sorted(tmp_path.iterdir()) == before
 

@@ -75,7 +75,7 @@ def test_a_search_is_told_in_numbers():
 def test_rows_that_are_run_again_are_a_note_with_the_numbers_of_their_pass():
     (note,) = of_events(RowsDone(1000, 8000), RunAgain(1000, 2000, "tls://10.0.0.1:1", "tls://10.0.0.2:2", 31.2, 0.48))
     assert note["event"] == "note"
-    assert note["message"].startswith("core: rows 1,000 to 1,999 are run again on tls://10.0.0.2:2: tls://10.0.0.1:1 ")
+    assert note["message"].startswith("core: rows 1,000 to 1,999 run again on tls://10.0.0.2:2. tls://10.0.0.1:1 ")
     assert (note["pass"], note["rows"], note["n_rows"], note["bytes"]) == ("core", 1000, 4000, 8000)
 
 

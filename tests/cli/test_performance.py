@@ -35,7 +35,7 @@ def test_an_earlier_report_is_replaced_and_nothing_else_is(spae, store, encoder,
     again = ("evaluate", store, encoder, "--cluster", "local:1", "--performance-report", page)
     ended = spae(*again)
     assert ended.code == 3
-    assert "is no performance report" in ended.err
+    assert "is not a performance report" in ended.err
     assert page.read_text() == "<html>the year's results</html>"
     page.write_text("<title>Dask Performance Report</title>")
     assert spae(*again).code == 0
@@ -64,7 +64,7 @@ def test_without_a_cluster_it_is_refused_with_the_remedy(fit, page, tmp_path):
         ("report.txt", "ends in .html"),
         ("", "ends in .html"),
         ("s3://bucket/report.html", "is a URL"),
-        ("e.zarr", "the output and the performance report"),
+        ("e.zarr", "as the output and as the performance report"),
     ],
 )
 def test_a_place_it_cannot_have_is_told_before_anything_is_run(fit, tmp_path, monkeypatch, name, said):

@@ -17,6 +17,7 @@ from spae_dask.errors import InvalidInput
 from spae_dask.passes.memory import IDLE_NBYTES
 from spae_dask.passes.plan import Resources
 from spae_dask.pipelines.pipeline import read_pipeline
+from spae_dask.quantities import format_nbytes
 
 QUEUE = 'kind = "slurm"\njobs = 2\ncores = 4\nprocesses = 2\n'
 PODS = 'kind = "kubernetes"\nimage = "i"\nworkers = 2\ncores = 2\n[[volumes]]\nclaim = "c"\npath = "/results"\n'
@@ -103,7 +104,7 @@ def test_an_evaluation_of_data_that_are_yet_to_be_made_cannot_be_planned(place, 
     evaluation = OTHERS["evaluate"].replace("wide.npy", "@m")
     Path("p.toml").write_text(f'output = "out"\n{FIT.format(name="fit0", data="small.npy")}{step}{evaluation}')
     ended = spae("run", "p.toml", "--cluster", "q.toml", "-n")
-    assert (ended.code, "the data of step e are yet to be made by step m" in ended.err) == (3, True), ended.err
+    assert (ended.code, "step m has not yet made the data of step e" in ended.err) == (3, True), ended.err
 
 
 def test_a_plan_that_is_larger_than_what_is_assumed_is_made_without_a_limit(place):
@@ -132,7 +133,7 @@ def test_the_plan_shows_it_and_goes_by_it(place, spae, written):
     assert ended.code == 0, ended.err
     spec = asked("wide.npy")
     assert ended.document["plan"]["resources"]["memory_limit"] == spec.worker_nbytes
-    assert f"{spec.memory >> 20} MiB a job of 2 process(es)" in ended.document["request"]
+    assert f"{format_nbytes(spec.memory)} for each job of 2 process(es)" in ended.document["request"]
     text = spae("plan", "wide.npy", "-k", 2, "-r", 3, "--cluster", "q.toml", "--no-calibrate").out
     assert "request   " in text
 
@@ -165,23 +166,23 @@ def test_data_that_are_yet_to_be_made_cannot_be_planned(place, spae, system):
     Path("p.toml").write_text(f'output = "/results/out"\n\n{step}{FIT.format(name="f", data="@m")}')
     ended = spae("submit", system, "p.toml", "--cluster", f"{system[0] if system != 'slurm' else 'q'}.toml", "-n")
     assert ended.code == 3
-    assert "the data of step f are yet to be made by step m" in ended.err
+    assert "step m has not yet made the data of step f" in ended.err
     assert "memory = '16GB'" in ended.err
 
 
 def test_data_that_only_pods_see_cannot_be_planned_here(place, spae):
     Path("p.toml").write_text(f'output = "/results/out"\n{FIT.format(name="f", data="/data/x.zarr")}')
     ended = spae("submit", "kubernetes", "p.toml", "--cluster", "k.toml", "-n")
-    assert (ended.code, "are not seen" in ended.err, "memory = '16GB'" in ended.err) == (3, True, True)
+    assert (ended.code, "does not see its data" in ended.err, "memory = '16GB'" in ended.err) == (3, True, True)
 
 
 def test_commands_without_a_fit_say_what_to_write(place, spae):
     for words in (("check", "small.npy"), ("path", "small.npy", "-k", 2, "-r", 3)):
         ended = spae(*words, "--cluster", "q.toml")
-        assert (ended.code, "this command makes none" in ended.err) == (3, True), ended.err
+        assert (ended.code, "this command does not make a plan" in ended.err) == (3, True), ended.err
     Path("p.toml").write_text('output = "out"\n\n[[step]]\nkind = "check"\ndata = "small.npy"\n')
     ended = spae("run", "p.toml", "--cluster", "q.toml", "-n")
-    assert (ended.code, "there is none" in ended.err) == (3, True), ended.err
+    assert (ended.code, "it contains none" in ended.err) == (3, True), ended.err
 
 
 @pytest.mark.parametrize("given", ['"plans"', "0", '"0GB"', "true"])

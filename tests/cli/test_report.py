@@ -97,7 +97,7 @@ def test_an_encoder_without_a_curve_says_where_one_comes_from(spae, store, page,
     assert spae("fit", store, "-k", K, "-r", 4, "--method", "doubly-sparse", "-o", path, "-q").code == 0
     ended = spae("report", path, "-o", page)
     assert ended.code == 0
-    assert "--data DATA draws them" in ended.err
+    assert "--data DATA computes them" in ended.err
     assert f"--data {store}" in read(page).text
     assert spae("report", path, "-o", page, "--data", store, "--force").code == 0
     assert 4 in sizes(page)
@@ -127,9 +127,9 @@ def test_what_is_there_is_kept_without_force(spae, encoder, page):
     [
         (["-o", "report.pdf"], 2, "does not end in .html"),
         ([], 2, "'-o' / '--output'"),
-        (["-o", "r.html", "--path", "a.csv", "--data", "b.zarr"], 2, "give one"),
-        (["-o", "r.html", "--array", "x"], 2, "what of --data is meant"),
-        (["-o", "r.html", "--columns", "x*"], 2, "what of --data is meant"),
+        (["-o", "r.html", "--path", "a.csv", "--data", "b.zarr"], 2, "give only one"),
+        (["-o", "r.html", "--array", "x"], 2, "choose a part of --data"),
+        (["-o", "r.html", "--columns", "x*"], 2, "choose a part of --data"),
         (["-o", "r.html", "--path", "none.csv"], 3, "there is nothing at none.csv"),
         (["-o", "r.html", "--data", "none.zarr"], 3, "there is nothing at none.zarr"),
         (["-o", "no/such/folder/r.html"], 3, "does not exist"),

@@ -90,7 +90,7 @@ def test_4_a_plan_that_does_not_fit(spae, pipeline, dry):
     ended = spae("run", pipeline, "--memory", "250MB", *dry)
     assert ended.code == 4
     assert "line 3, step encoder (fit): " in ended.err
-    assert "What would fit" in ended.err.splitlines()[-1]
+    assert "Use a memory limit" in ended.err.splitlines()[-1]
     assert not (pipeline.parent / "out" / "encoder.zarr").exists()
     if dry:
         assert "evaluate  evaluate   to run" in ended.out

@@ -79,13 +79,13 @@ def test_columns_that_are_not_there_end_with_3_and_the_nearest_name(data: Path, 
 def test_empty_names_are_a_mistake_of_use(given: str, store: Path, spae: Run) -> None:
     ended = spae("check", store, "--columns", given)
     assert ended.code == 2
-    assert "name that is empty" in ended.err
+    assert "an empty name" in ended.err
 
 
 def test_columns_of_what_is_no_table_are_refused(store: Path, spae: Run) -> None:
     ended = spae("check", store, "--columns", "a")
     assert ended.code == 3
-    assert "chosen by name from tables" in ended.err
+    assert "choose columns by name from tables" in ended.err
 
 
 def test_an_encoder_is_not_applied_to_other_columns(data: Path, tmp_path: Path, spae: Run) -> None:

@@ -72,7 +72,7 @@ def test_a_tolerance_reads_a_sample_and_names_the_command_that_makes_it_exact(sp
     ended = spae("fit", store, "-k", K, "-r", R, "--tolerance", 0.2, "-o", tmp_path / "e.zarr", "--cluster", "none")
     assert ended.code == 0
     lines = ended.err.splitlines()
-    assert any(line.startswith("note      at most one read") for line in lines)
+    assert any(line.startswith("note      the plan counts one full pass") for line in lines)
     assert any(line.startswith("5.33 % read: ratio 1.") for line in lines)
     assert f"exact              spae evaluate {store} {tmp_path / 'e.zarr'}" in lines
     assert "95% confidence" in ended.out
@@ -339,7 +339,7 @@ def test_a_climate_run_goes_from_its_file_to_named_cells(spae, tmp_path):
     assert re.search(r"latitude=[\d.]+, longitude=[\d.]+ [+-]0\.\d+; latitude=", shown.out)
     refused = spae("ingest", SAMPLES / "A1B_north_america.nc", tmp_path / "b.zarr", "--sample-dim", "time,depth")
     assert refused.code == 3
-    assert "'depth' is no dimension" in refused.err
+    assert "'depth' is not a dimension" in refused.err
 
 
 def test_the_next_commands_work_as_they_stand_for_names_that_begin_with_a_dash(spae, tmp_path, monkeypatch):

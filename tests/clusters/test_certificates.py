@@ -80,7 +80,7 @@ def test_a_place_that_cannot_be_written_is_told_and_left_as_it_was(tmp_path: Pat
 
 @pytest.mark.parametrize("host", ["", "a b", "$(id)", "-x", "a..b", "x" * 300, "10.0.0.999/8", "ä.org", "a\nb"])
 def test_a_host_that_is_none_is_refused(host: str, tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match="neither an address nor a name"):
+    with pytest.raises(InvalidInput, match="neither an address nor a host name"):
         make_certificates(tmp_path / "certs", hosts=[host])
     assert not (tmp_path / "certs").exists()
 

@@ -175,8 +175,8 @@ def test_what_users_write_stays_a_string(folder, capsys):
 @pytest.mark.parametrize(
     ("file", "old", "new", "said"),
     [
-        ("p.toml", "/results/run", "results", "on no volume that the pods may write to"),
-        ("p.toml", "/results/run", "/data/run", "on no volume that the pods may write to"),
+        ("p.toml", "/results/run", "results", "no volume that the pods can write to"),
+        ("p.toml", "/results/run", "/data/run", "no volume that the pods can write to"),
         ("p.toml", "n_nonzero = 5", "n_nonzero = 0", "line 7"),
         ("k.toml", 'kind = "kubernetes"', 'kind = "mpi"', "this key is not known"),
         ("k.toml", 'namespace = "spae"', 'namespace = "a b"', "small letters"),

@@ -93,9 +93,21 @@ def test_an_answer_is_told_at_once_and_only_what_may_be_there_is_said_to_be_left
         bufsize=1,
     ) as process:
         for server.status, said, left in (
-            (401, "does not know who asks, in the namespace lab: the reason of 401. Sign in again", 0),
-            (403, "takes in the namespace lab: the reason of 403. Have an administrator give you the role of", 0),
-            (404, "knows no DaskCluster in the namespace lab: the reason of 404. Check the namespace", 0),
+            (
+                401,
+                "credentials of this user for the namespace lab: the reason of 401. Sign in again",
+                0,
+            ),
+            (
+                403,
+                "access to the namespace lab: the reason of 403. Ask an administrator for the role of",
+                0,
+            ),
+            (
+                404,
+                "the resource DaskCluster in the namespace lab: the reason of 404. Check the namespace",
+                0,
+            ),
             (503, "no Dask cluster could be started in the namespace lab", 1),  # a server may do what it fails to tell
         ):
             begun = time.monotonic()
@@ -103,7 +115,7 @@ def test_an_answer_is_told_at_once_and_only_what_may_be_there_is_said_to_be_left
             error, *warned = json.loads(process.stdout.readline())
             assert said in error
             assert len(warned) == left, warned
-            assert all("may be left" in each and "kubectl --namespace lab delete" in each for each in warned)
+            assert all("may still exist" in each and "kubectl --namespace lab delete" in each for each in warned)
             assert time.monotonic() - begun < 120, "that of the file is ten minutes"
         process.stdin.close()
     assert len(server.asked) >= 4

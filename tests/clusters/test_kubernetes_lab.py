@@ -170,7 +170,7 @@ def test_workers_with_less_memory_than_the_plan_are_refused(lab):
     with lab.started(*lab.fit_words("wide.zarr", memory='"300MiB"')) as process:
         code, _, err = ended(process, 240)
     assert code == 4, err
-    assert re.search(r"needs .* GiB, but only .* What would fit: a memory limit of .* GiB", err), err
+    assert re.search(r"needs .* GiB, but only .* Use a memory limit of .* GiB", err), err
     lab.wait_for_nothing()
 
 
@@ -190,7 +190,7 @@ def test_a_submitted_pipeline_without_workers_runs_by_itself(lab, serial):
     with lab.started("spae", "submit", "kubernetes", lab.folder / "p.toml", "--cluster", lab.cluster_file()) as again:
         code, _, err = ended(again, 240)
     assert code == 6
-    assert "already exists. Before another try, remove what is there of an earlier one: kubectl --namespace spae" in err
+    assert "already exists. Before another try, remove the rest of an earlier one: kubectl --namespace spae" in err
     remove(lab, advice)
 
 
@@ -199,5 +199,5 @@ def test_a_submitted_job_with_less_memory_than_the_plan_says_so_and_fails(lab):
     wait_until(lambda: status(lab, "jobs", "failed") or 0, 240, "the failure of the job")
     failed = lab.kubectl("get", "pods", "--field-selector", "status.phase=Failed", "--output", "name").split()
     log = lab.kubectl("logs", failed[0])  # others may be there, not started yet
-    assert re.search(r"needs .* GiB, but only .* What would fit: a memory limit of .* GiB", log), log
+    assert re.search(r"needs .* GiB, but only .* Use a memory limit of .* GiB", log), log
     remove(lab, advice)

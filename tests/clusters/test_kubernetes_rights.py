@@ -131,7 +131,7 @@ def test_a_right_that_is_missing_is_told_at_once(lab, without, said):
     assert said in err
     assert "the role of deploy/kubernetes/rbac.yaml" in err
     assert "Traceback" not in err
-    assert ("may be left" in err) == (without == "pods")  # whether its pods are gone is not to be seen then
+    assert ("may still exist" in err) == (without == "pods")  # whether its pods are gone is not to be seen then
     assert lab.names("daskclusters") == []
     lab.wait_for_nothing()
 
@@ -157,5 +157,5 @@ def test_a_token_that_is_not_known_is_told_of(lab):
     with user.started(*user.fit_words()) as process:
         code, _, err = ended(process, 240)
     assert code == 6
-    assert "does not know who asks" in err
+    assert "does not accept the credentials of this user" in err
     assert lab.names() == []

@@ -27,7 +27,7 @@ def test_a_folder_whose_name_slurm_reads_as_signs_of_its_own_is_refused(name, tm
 
 
 def test_signs_of_slurm_in_logs_are_refused_too(tmp_path):
-    with pytest.raises(InvalidInput, match="reads % as a sign of its own"):
+    with pytest.raises(InvalidInput, match="Slurm replaces % in log paths"):
         log_folder(a_queue(logs=f"{tmp_path}/logs-%x"))
 
 
@@ -40,7 +40,7 @@ def test_the_home_folder_is_where_it_is_for_certificates_and_logs_alike(tmp_path
 
 @pytest.mark.parametrize("folder", ["/proc", "/proc/none", "/dev/null/logs"])
 def test_a_folder_that_nothing_can_be_written_to_is_told(folder):
-    with pytest.raises(StorageError, match=f"nothing can be written to the folder {folder}: "):
+    with pytest.raises(StorageError, match=f"the folder {folder} cannot be written to: "):
         make_writable(Path(folder))
 
 

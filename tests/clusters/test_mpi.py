@@ -62,14 +62,14 @@ def test_a_machine_without_a_library_of_mpi_is_told_what_to_install(capsys, monk
 def test_a_rank_alone_is_too_few(capsys):
     loaded_mpi()
     assert main(["mpi", "fit", "x.zarr"]) == 3
-    assert "at least 3 ranks of MPI, and has 1" in capsys.readouterr().err
+    assert "at least 3 MPI ranks, but has 1" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
         (["mpi"], 2, "Missing argument"),
-        (["mpi", "--cluster", "x", "fit"], 2, "no cluster file"),
+        (["mpi", "--cluster", "x", "fit"], 2, "not a cluster file"),
         (["mpi", "fit", "--cluster", "local"], 2, "before VERB"),
         (["mpi", "--cluster", "deploy/slurm/lab.toml", "fit"], 3, "takes files of kind 'mpi'"),
     ],

@@ -91,7 +91,7 @@ def test_a_queue_without_the_jobs_says_so(folder):
 @pytest.mark.parametrize("kind", ["slurm", "sge", "lsf", "pbs"])
 def test_a_queue_that_does_not_answer_is_told_as_that(kind, folder, monkeypatch):
     monkeypatch.setenv("PATH", str(folder))
-    assert "there is no program" in reason(kind, "spae-x", ["1"])
+    assert "is not installed on this machine" in reason(kind, "spae-x", ["1"])
 
 
 @pytest.mark.parametrize(("kind", "program", "given"), [("slurm", "sbatch", "--test-only"), ("sge", "qsub", "-w v")])

@@ -198,7 +198,7 @@ def test_when_no_worker_comes_the_reason_of_the_queue_is_told(start, cluster, ke
         with disabled():
             code, _, err = ended(start(*FIT, "-o", "e.zarr", "--cluster", "sge.toml"))
             assert code == 6
-            assert re.search(r"no worker of 2 sge jobs appeared within 6 seconds: job \d+ is qw, job \d+ is qw; ", err)
+            assert re.search(r"no worker of 2 sge jobs appeared within 6.0 s: job \d+ is qw, job \d+ is qw; ", err)
             assert said in err
             assert "Traceback" not in err
             assert listed() == []

@@ -112,7 +112,7 @@ def test_jobs_that_cannot_start_a_worker_are_told_with_their_last_words_and_not_
     (place / "slurm.toml").write_text(SLURM_TOML.replace('"60s"', '"10m"\npython = "/none/such/python"'))
     code, _, err = ended(start(*FIT, "-o", "e.zarr", "--cluster", "slurm.toml"))
     assert code == 6
-    assert "all 2 slurm jobs ended before they had a worker: job " in err
+    assert "all 2 slurm jobs ended before a worker started: job " in err
     assert "is FAILED (NonZeroExitCode)" in err
     assert "/none/such/python: No such file or directory" in err
     assert slurm() == []
@@ -146,7 +146,7 @@ def test_when_no_worker_comes_the_reason_of_the_queue_is_told(start, place, slur
         (place / "slurm.toml").write_text(SLURM_TOML.replace('"60s"', '"4s"'))
         code, _, err = ended(start(*FIT, "-o", "e.zarr", "--cluster", "slurm.toml"))
         assert code == 6
-        assert "no worker of 2 slurm jobs appeared within 4 seconds" in err
+        assert "no worker of 2 slurm jobs appeared within 4.0 s" in err
         assert "is PENDING (PartitionDown)" in err
         assert "Traceback" not in err
         wait_until(lambda: slurm() == [], 30, "an empty queue")
@@ -283,4 +283,4 @@ def test_a_pipeline_whose_jobs_are_ended_comes_to_its_report(case, slurm, tmp_pa
     names = ("PYTHONPATH", "SLURM_CONF", "OPENBLAS_NUM_THREADS")
     faults, said = CASES[case](tmp_path / "site", {name: os.environ[name] for name in names})
     assert faults == []
-    assert "spans were swept twice" in said
+    assert "spans were read twice" in said

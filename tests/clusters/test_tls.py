@@ -103,9 +103,9 @@ def refused(kind: type[Exception], match: str, act: Callable[[], Any]) -> None:
 
 
 def test_what_is_missing_or_makes_no_sense_is_told_before_anything_is_tried(certs: Path, tmp_path: Path) -> None:
-    refused(InvalidInput, "give --tls-dir DIR", lambda: client_security(ADDRESS, None))
-    refused(NotFound, r"no .*ca\.pem.*spae certs", lambda: client_security(ADDRESS, str(tmp_path)))
-    refused(InvalidInput, "without encryption", lambda: client_security("tcp://10.0.0.5:8786", str(certs / "ours")))
+    refused(InvalidInput, "Give --tls-dir DIR", lambda: client_security(ADDRESS, None))
+    refused(NotFound, r"ca\.pem does not exist\..*spae certs", lambda: client_security(ADDRESS, str(tmp_path)))
+    refused(InvalidInput, "is not encrypted", lambda: client_security("tcp://10.0.0.5:8786", str(certs / "ours")))
     assert client_security("tcp://10.0.0.5:8786", None) is None
 
     def local() -> None:
@@ -160,7 +160,7 @@ def spoiled(folder: Path, how: str, others: Path, monkeypatch: pytest.MonkeyPatc
         ("ca.pem", "cannot be used"),
         ("exchanged", "cannot be used"),
         ("expired", r"ca\.pem has expired on \d{4}-\d\d-\d\d; make new ones"),
-        ("of the future", r"ca\.pem is valid from .* the clock of this machine says .*; set the clock"),
+        ("of the future", r"ca\.pem is valid from .* the clock of this machine shows .*; set the clock"),
     ],
 )
 def test_one_s_own_certificates_that_cannot_be_used_are_told_of_before_anybody_is_asked(

@@ -17,7 +17,6 @@ from spae_dask.passes.calibration import (
     PassWork,
     UpdateRate,
     calibrate,
-    format_seconds,
     nominal_work,
     update_rate,
 )
@@ -213,11 +212,3 @@ def test_nominal_work_is_bytes_and_operations_at_nominal_rates() -> None:
     assert work.updating == Gram(100).flops_per_row * 1e6 / FLOP_RATE
     held = ArrayBlocks(np.ones((10, 2)), 5)
     assert nominal_work(held, PassLayout.of(held, Gram(2))).reading == 0
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [(0.0, "0.1 s"), (0.44, "0.4 s"), (42, "42 s"), (90, "90 s"), (120, "2.0 min"), (7200, "2.0 h"), (864_000, "10 d")],
-)
-def test_seconds_for_people(seconds: float, text: str) -> None:
-    assert format_seconds(seconds) == text

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from spae_dask.blocks import ArrayBlocks
 from spae_dask.passes.accumulators import Gram
 from spae_dask.passes.layout import PassLayout, Tally
-from spae_dask.passes.memory import Footprint, format_nbytes, tasks_that_fit
+from spae_dask.passes.memory import Footprint, tasks_that_fit
 from spae_dask.passes.spans import merge_levels
 from tests.engine.sources import Counted
 
@@ -67,21 +67,6 @@ def test_the_number_of_tasks_is_the_most_that_fits(budget: int) -> None:
     tasks = tasks_that_fit(footprint, 16, budget)
     assert tasks == 0 or footprint.worker_nbytes(tasks) <= budget
     assert tasks == 16 or footprint.worker_nbytes(tasks + 1) > budget
-
-
-@pytest.mark.parametrize(
-    ("nbytes", "text"),
-    [
-        (0, "0 B"),
-        (1023, "1023 B"),
-        (1536, "1.5 KiB"),
-        (150 << 20, "150 MiB"),
-        (3 << 40, "3.0 TiB"),
-        (1 << 60, "1048576 TiB"),
-    ],
-)
-def test_bytes_are_written_for_people(nbytes: int, text: str) -> None:
-    assert format_nbytes(nbytes) == text
 
 
 def test_a_tally_adds_up() -> None:

@@ -121,5 +121,5 @@ def test_a_missing_node_says_which_and_why(kept: PassCheckpoint) -> None:
     (Path(kept.store.describe()) / "f" / "0-00000.state").write_bytes(b"?")
     with pytest.raises(MissingNode) as caught:
         kept.load((0, 0), RECIPE)
-    assert caught.value.args == ((0, 0), "it is cut off")
+    assert caught.value.args == ((0, 0), "it is truncated")
     assert kept.find((0, 1), RECIPE) is None

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from spae_dask.errors import MemoryBudgetExceeded
 from spae_dask.passes.accumulators import Gram, Moments, Triangular
 from spae_dask.passes.layout import write_footprint
-from spae_dask.passes.memory import IDLE_NBYTES, LIMIT_SHARE, Footprint, format_nbytes, usable, worker_limit_for
+from spae_dask.passes.memory import IDLE_NBYTES, LIMIT_SHARE, Footprint, usable, worker_limit_for
 from spae_dask.passes.plan import Finish, Plan, Resources
 from spae_dask.passes.planner import make_plan, tasks_or_refuse
 from tests.estimators.sources import Unreadable
@@ -123,21 +123,6 @@ def test_a_plan_prints_as_a_table_and_becomes_json() -> None:
     record = json.loads(json.dumps(plan.as_dict()))
     assert record["bytes_read"] == plan.bytes_read
     assert record["passes"][0]["n_spans"] == plan.passes[0].n_spans
-
-
-@pytest.mark.parametrize(
-    ("nbytes", "text"),
-    [
-        (0, "0 B"),
-        (1023, "1023 B"),
-        (1536, "1.5 KiB"),
-        (200 * MIB, "200 MiB"),
-        (5 << 30, "5.0 GiB"),
-        (3 << 50, "3072 TiB"),
-    ],
-)
-def test_bytes_for_people(nbytes: int, text: str) -> None:
-    assert format_nbytes(nbytes) == text
 
 
 @pytest.mark.parametrize(("n", "unit"), [(1000, " s"), (10**9, " min"), (10**11, " h")])

@@ -135,7 +135,7 @@ def test_rows_that_read_back_differently_are_refused_by_their_numbers(harm: str)
 
     source, spans = spans_of(60, 7, 10, 1)
     source.X[20, 0] = 0.0
-    with pytest.raises(StorageError, match="rows 20 to 29 were written but read back differently"):
+    with pytest.raises(StorageError, match="rows 20 to 29 read back differently from what was written"):
         SerialRunner(source).run_spans(WriteRows(FirstTwo(), Faulty(60, 10)), spans)
 
 

@@ -64,7 +64,7 @@ def test_r_out_of_range_is_told_the_range(bad: Any) -> None:
 
 def test_sizes_that_do_not_fit_the_components_or_the_method() -> None:
     assert "3 numbers for n_components=2" in message(X, n_nonzero=[2, 2, 2])
-    assert "all use the same columns" in message(X, n_nonzero=[2, 3])
+    assert "all components use the same columns" in message(X, n_nonzero=[2, 3])
     assert "n_nonzero=[7, 7] is not allowed: give a whole number from 1 to 6" in message(X, n_nonzero=[7, 7])
     with pytest.raises(InvalidInput, match="n_columns="):
         ColumnSelector([2, 2]).fit(X)
@@ -177,7 +177,7 @@ def test_a_plan_that_does_not_fit_is_refused_before_anything_is_read(rows_per_bl
         lambda limit: plan(wide, 2, strategy="gram", memory_limit=limit),
     ]
     for call in calls:
-        with pytest.raises(MemoryBudgetExceeded, match=r"Nothing was read\. What would fit: a memory limit of"):
+        with pytest.raises(MemoryBudgetExceeded, match=r"Nothing was read\. Use a memory limit of"):
             call("500MiB")
 
 

@@ -17,7 +17,7 @@ def test_good_data_have_no_problems() -> None:
     source = Watched(X, rows_per_block=50)
     found = check(source)
     assert found.problems == ()
-    assert "nothing is wrong" in str(found)
+    assert "no problem found" in str(found)
     assert sorted(source.reads) == list(range(6))
     assert (found.shape, found.dtype) == ((300, 6), "float64")
     assert (found.smallest, found.largest) == (X.min(), X.max())
@@ -103,7 +103,7 @@ def test_gaps_of_data_with_a_missing_value_are_noted_and_no_problem():
     assert plain.n_nan == 1
     assert (told.problems, told.n_nan) == ((), 2)
     assert any("2 missing entries (NaN or -1) in 2 columns: 1 (1), 2 (1)" in note for note in told.notes)
-    assert "nothing is wrong" in str(told)
+    assert "no problem found" in str(told)
 
 
 def test_infinite_entries_stay_a_problem_with_a_missing_value():

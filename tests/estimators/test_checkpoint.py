@@ -129,7 +129,7 @@ def test_a_finished_fit_called_again_reads_a_sample_of_rows_and_no_more(name: st
 )
 def test_another_parameter_is_refused_by_name(change: dict[str, Any], told: str, tmp_path: Path) -> None:
     encoder_of("gram", checkpoint=tmp_path / "kept").fit(X)
-    with pytest.raises(OtherCheckpoint, match="is of another run: ") as caught:
+    with pytest.raises(OtherCheckpoint, match="belongs to another run: ") as caught:
         encoder_of("gram", checkpoint=tmp_path / "kept").set_params(**change).fit(X)
     assert told in str(caught.value)
     assert f"spae checkpoint rm {tmp_path / 'kept'}" in str(caught.value)
@@ -166,7 +166,7 @@ def test_another_version_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         encoder_of("gram", checkpoint=tmp_path / "kept").fit(X)
     libraries = f"spae-dask=={spae_dask.__version__} numpy=={numpy_version}"
     assert f"install the libraries it ran with (`pip install {libraries}`)" in str(caught.value)
-    assert "give what it was given" not in str(caught.value)
+    assert "give the parameters and data it was given" not in str(caught.value)
 
 
 def test_dask_arrays_are_known_by_their_graph(tmp_path: Path) -> None:
@@ -187,7 +187,7 @@ def test_nonsense_for_a_checkpoint_is_refused(given: Any) -> None:
 
 def test_a_folder_of_other_things_is_refused_and_left_alone(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("irreplaceable")
-    with pytest.raises(InvalidInput, match=r"is not a checkpoint: it holds 'thesis\.txt'"):
+    with pytest.raises(InvalidInput, match=r"is not a checkpoint: it contains 'thesis\.txt'"):
         encoder_of("gram", checkpoint=tmp_path).fit(X)
     with pytest.raises(InvalidInput, match="Nothing was removed"):
         remove_checkpoint(str(tmp_path))
@@ -306,7 +306,7 @@ def test_a_full_disk_ends_the_fit_and_loses_nothing(
     no_room: Callable[[int], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: OptionsSetter
 ) -> None:
     no_room(6)
-    with pytest.raises(StorageError, match=r"No space left.*What was stored before is kept"):
+    with pytest.raises(StorageError, match=r"No space left.*Stored states are kept"):
         encoder_of("gram", checkpoint=tmp_path / "kept").fit(rows_of("gram"))
     time.sleep(0.1)
     assert not [each for each in (tmp_path / "kept").rglob("*") if "partial" in each.name]

@@ -48,7 +48,7 @@ def test_counting_is_a_pass_and_the_plan_says_so() -> None:
     found = SparseEncoder(2, n_nonzero=3).fit(masked())
     assert found.certificate_.passes == 2
     assert found.certificate_.bytes_read == 2 * X[KEPT].nbytes
-    assert "they were counted before this plan" in str(plan(masked(), 2, n_nonzero=3, calibrate=False))
+    assert "counted them before this plan" in str(plan(masked(), 2, n_nonzero=3, calibrate=False))
 
 
 def test_chunks_that_turn_out_empty_are_no_rows() -> None:
@@ -213,7 +213,7 @@ def test_selected_columns_go_back_among_zeros_lazily() -> None:
     thin = selector.transform(da.from_array(X, chunks=(70, 6)).map_blocks(sp.csr_array))
     np.testing.assert_array_equal(selector.inverse_transform(thin).compute(), wanted)
     for wrong in (X, masked()):
-        with dask.config.set(scheduler=never), pytest.raises(InvalidInput, match="6 columns, and 3 are selected"):
+        with dask.config.set(scheduler=never), pytest.raises(InvalidInput, match="6 columns, but 3 are selected"):
             selector.inverse_transform(wrong)
 
 

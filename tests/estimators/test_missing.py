@@ -131,7 +131,7 @@ def test_lazy_rows_are_refused_when_computed_if_the_entry_is_used(X: FloatArray,
     assert np.isfinite(codes).all()
     X[17, selected[1]] = bad
     lazy = encoder.transform(da.from_array(X, chunks=(10, 4)))
-    where = re.escape(f"in row chunk 1, counting its rows from 0: Input X contains {word} at row 7")
+    where = re.escape(f"in row chunk 1, with rows numbered from 0: Input X contains {word} at row 7")
     with pytest.raises(NonFiniteInput, match=where):
         lazy.compute()
 

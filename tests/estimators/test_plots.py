@@ -145,7 +145,7 @@ def test_an_artifact_of_an_earlier_version_loads_without_a_curve(encoder: Sparse
     loaded.plot.loss(Figure().add_subplot())
     metadata["attributes"]["curve"] = {"points": [{"n_nonzero": "many"}], "method": "x"}
     file.write_text(json.dumps(metadata))
-    with pytest.raises(InvalidInput, match="lacks part of its record"):
+    with pytest.raises(InvalidInput, match="lacks a part of its record"):
         load_encoder(tmp_path / "e.zarr")
     metadata["attributes"]["curve"] = [1]
     file.write_text(json.dumps(metadata))

@@ -117,7 +117,7 @@ def fit_quietly(X, **parameters):
 
 def test_a_mean_that_one_float_cannot_hold_is_warned_of():
     X = (np.random.default_rng(4).normal(size=(100, 3)) * 50).astype(np.int64) + 2**60
-    with pytest.warns(PrecisionWarning, match=r"integers beyond 2\*\*53: mean_ is rounded. Subtract a constant"):
+    with pytest.warns(PrecisionWarning, match=r"integers beyond 2\*\*53, so mean_ is rounded. Subtract a constant"):
         SparseEncoder(1, n_nonzero=2).fit(X)
 
 

@@ -125,7 +125,7 @@ def test_sorted_rows_are_read_to_the_end_with_a_warning(rows: NDArray[np.float64
     with pytest.warns(UnlikeBlocksWarning, match=r"as in sorted data\. A sample was not enough"):
         read_all = sampled(1e-4).fit(Watched(X, 60))
     assert read_all.certificate_.fraction_read == 1.0
-    with pytest.warns(UnlikeBlocksWarning, match="The interval counts blocks") as caught:
+    with pytest.warns(UnlikeBlocksWarning, match="The interval is computed over blocks") as caught:
         stopped = sampled(100.0).fit(Watched(X, 60))
     assert stopped.certificate_.fraction_read < 1.0
     assert caught[0].filename == __file__
@@ -190,7 +190,9 @@ def test_the_plan_says_what_may_be_read_and_in_which_rounds() -> None:
     assert found.strategy == "sample"
     assert [each.name for each in found.passes] == ["sample"]
     assert found.bytes_read == 1_000_000 * 50 * 4
-    assert any("at most one read" in note and "stops after 8 %, 16 %, 32 %" in note for note in found.notes)
+    assert any(
+        "one full pass, an upper limit" in note and "stops after 8 %, 16 %, 32 %" in note for note in found.notes
+    )
     few = plan(Unreadable((1000, 50), 500), 2, n_nonzero=3, tolerance=0.01, calibrate=False)
     assert any("too few" in note for note in few.notes)
 

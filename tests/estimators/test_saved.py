@@ -146,7 +146,7 @@ def test_a_record_with_a_part_missing_is_refused(X: FloatArray, tmp_path: Path) 
     record = dict(group.attrs["provenance"])
     del record["n_samples"]
     group.attrs["provenance"] = record
-    with pytest.raises(InvalidInput, match=r"lacks part of its record.*n_samples"):
+    with pytest.raises(InvalidInput, match=r"lacks a part of its record.*n_samples"):
         load_encoder(tmp_path / "e.zarr")
 
 
@@ -160,7 +160,7 @@ def test_a_certificate_with_a_field_of_another_type_is_refused(
     save_encoder(batch_encoder(2, n_nonzero=4).fit(X), tmp_path / "e.zarr")
     group = zarr.open_group(tmp_path / "e.zarr", mode="r+")
     group.attrs["certificate"] = dict(group.attrs["certificate"]) | {name: value}
-    with pytest.raises(InvalidInput, match=rf"lacks part of its record.*{name}"):
+    with pytest.raises(InvalidInput, match=rf"lacks a part of its record.*{name}"):
         load_encoder(tmp_path / "e.zarr")
 
 

@@ -142,7 +142,7 @@ def test_large_chunks_of_row_pointers_are_noted(tmp_path: Path) -> None:
     n = 2_200_000
     x = sp.csr_array((n, 3), dtype=np.float32)
     csr_store(tmp_path / "x", x, indptr=np.zeros(n + 1, dtype=np.int64), pointer_chunk=n + 1)
-    assert any("of row pointers beside its own" in note for note in plan(tmp_path / "x", 2, n_nonzero=2).notes)
+    assert any("of row pointers besides its own" in note for note in plan(tmp_path / "x", 2, n_nonzero=2).notes)
 
 
 def test_a_plan_of_lazy_sparse_blocks_says_what_it_assumes() -> None:

@@ -128,9 +128,9 @@ def test_how_the_one_taken_stands_is_told_with_the_seconds_of_the_next() -> None
         return standing("gram", [Alternative(name, "exact", seconds=each) for name, each in seconds.items()])
 
     assert told(gram=14, sketch=31, tsqr=40) == "it fits and is the fastest: 14 s, against 31 s (sketch)"
-    assert told(gram=31, sketch=14) == "it takes 31 s, strategy='sketch' would take 14 s"
+    assert told(gram=31, sketch=14) == "it needs 31 s, strategy='sketch' would need 14 s"
     assert told(gram=16, tsqr=14) == "it fits and is about as fast as any: 16 s, against 14 s (tsqr)"
-    assert told(gram=16, paper=1) == "no other can be taken here"
+    assert told(gram=16, paper=1) == "no other strategy can be used here"
 
 
 def test_no_calibration_reads_nothing_and_one_reads_what_it_says() -> None:
@@ -166,7 +166,7 @@ def test_blocks_of_a_dask_array_are_not_computed_for_a_plan() -> None:
     found = plan(lazy, 2, n_nonzero=3)
     assert found.calibration is None
     assert "nominal" in str(found)
-    assert any("those column chunks alone" in note for note in found.notes)
+    assert any("only those column chunks" in note for note in found.notes)
 
 
 def test_a_refused_plan_is_not_calibrated() -> None:
@@ -198,7 +198,7 @@ def test_the_table_has_a_line_for_each_strategy_and_marks_the_one_taken() -> Non
     ("chunks", "words"),
     [
         ((1000, 100), "100 stored objects of about 391 KiB before encoding; transform reads all of them"),
-        ((1000, 50), "200 stored objects of about 195 KiB before encoding; transform reads only those that hold"),
+        ((1000, 50), "200 stored objects of about 195 KiB before encoding; transform reads only those that contain"),
         ((5, 100), "20,000 stored objects of about 2.0 KiB before encoding, which is slow on object stores"),
     ],
 )

@@ -139,7 +139,7 @@ def test_a_corrupted_write_is_noticed_and_not_published(
 
     whole = ZarrSink.write
     monkeypatch.setattr(ZarrSink, "write", corrupting)
-    with pytest.raises(StorageError, match="rows 37 to 73 were written but read back differently"):
+    with pytest.raises(StorageError, match="rows 37 to 73 read back differently from what was written"):
         transform_to_zarr(X, encoder, str(tmp_path / "z.zarr"))
     assert list(tmp_path.iterdir()) == []
 

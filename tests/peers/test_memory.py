@@ -20,7 +20,7 @@ from tests.estimators.sources import Unreadable, Watched, batch_encoder, spread
 def test_a_wide_matrix_is_refused_by_its_bytes_before_it_is_read() -> None:
     """dask#9934: an array of 6 GB took 27 GiB, which nobody was told before."""
     wide = Unreadable((200, 20_000), 200)
-    with pytest.raises(MemoryBudgetExceeded, match=r"needs \d.* GiB.*Nothing was read\. What would fit"):
+    with pytest.raises(MemoryBudgetExceeded, match=r"needs \d.* GiB.*Nothing was read\. Use a memory limit"):
         batch_encoder(2, n_nonzero=3, memory_limit="4GB", strategy="gram").fit(wide)
     # left to itself it takes a route that fits, and says why
     chosen = plan(wide, 2, n_nonzero=3, memory_limit="4GB", calibrate=False)

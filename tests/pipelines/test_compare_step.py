@@ -140,8 +140,8 @@ def test_a_packed_triangle_is_unpacked():
     ("arrays", "said"),
     [
         ({"a": np.ones(3), "b": np.ones(3)}, "2 arrays"),
-        ({"a": np.ones(4)}, "no upper triangle"),
-        ({"a": np.ones(0)}, "no upper triangle"),
+        ({"a": np.ones(4)}, "not the size of the upper triangle"),
+        ({"a": np.ones(0)}, "not the size of the upper triangle"),
         ({"a": np.array(["x"])}, "not an .npz file of numbers"),
         ({"a": np.array([None])}, "not an .npz file of numbers"),
     ],

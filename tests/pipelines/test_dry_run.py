@@ -14,7 +14,7 @@ def test_before_the_first_run_all_steps_would_run_and_a_fit_of_data_to_come_has_
     before = folder.files()
     outcomes = folder.dry_run()
     assert {name: each.status for name, each in outcomes.items()} == dict.fromkeys(STEPS, "to run")
-    assert outcomes["encoder"].text == "no plan yet: its data are made by step matrix"
+    assert outcomes["encoder"].text == "no plan yet: step matrix makes its data"
     assert folder.files() == before
     assert not folder.out.exists()
 
@@ -38,10 +38,10 @@ def test_all_steps_are_told_before_a_plan_that_does_not_fit_is_raised(folder, mo
     folder.write(CHAIN.replace('data = "@matrix"\nn_components = 2', 'data = "x.npy"\nn_components = 2'))
     monkeypatch.setattr(InProcess, "memory", "1MiB")
     told = []
-    with pytest.raises(MemoryBudgetExceeded, match=r"line 12, step encoder \(fit\): .*What would fit"):
+    with pytest.raises(MemoryBudgetExceeded, match=r"line 12, step encoder \(fit\): .*Use a memory limit"):
         dry_run(read_pipeline(folder.path / "p.toml"), InProcess(), force=False, tell=told.append)
     assert [each.name for each in told] == list(STEPS)
-    assert "What would fit" in told[2].result["refused"]
+    assert "Use a memory limit" in told[2].result["refused"]
 
 
 def test_parameters_that_the_data_do_not_allow_are_found(folder):

@@ -36,7 +36,7 @@ def another_run(folder):
 
 def test_a_second_run_is_refused_and_told_who_is_at_work(tmp_path):
     with another_run(tmp_path) as process:
-        said = rf"another run is at work in .*\(process {process.pid} of .*\)\. Wait until it has ended"
+        said = rf"another run is working in .*\(process {process.pid} of .*\)\. Wait until it ends"
         with pytest.raises(StorageError, match=said), only_run(tmp_path):
             pytest.fail("two runs")
     with only_run(tmp_path):
@@ -67,7 +67,7 @@ def test_spae_run_ends_at_once_beside_another_and_leaves_its_work_alone(tmp_path
     words = ["run", str(tmp_path / "p.toml")]
     with another_run(tmp_path / "out"):
         assert main(words) == 5
-        assert "another run is at work" in capsys.readouterr().err
+        assert "another run is working" in capsys.readouterr().err
         assert main([*words, "--dry-run"]) == 0
         assert [each.name for each in (tmp_path / "out").iterdir()] == [NAME]
     assert main(words) == 0

@@ -93,8 +93,8 @@ WRONG = [
     ('source = "x.npy"', "source = 7", 6, "step[1].source: 7 is not allowed", "string"),
     ('"@matrix"', '"@matrx"', 11, "step[2].data: '@matrx' is not allowed: that step does not exist", "'matrix'?"),
     ('"@matrix"', '"@compare"', 11, "step[2].data: '@compare' is not allowed: that step does not come before", ""),
-    ('"@matrix"', '"out/matrix.zarr"', 11, "step[2].data: 'out/matrix.zarr' is written by a step", "'@matrix'"),
-    ('name = "encoder"', 'name = "Matrix"', 10, "step[2].name: step[1] is named 'matrix' too", "its own name"),
+    ('"@matrix"', '"out/matrix.zarr"', 11, "step[2].data: 'out/matrix.zarr' is the output of a step", "'@matrix'"),
+    ('name = "encoder"', 'name = "Matrix"', 10, "step[2].name: step[1] is also named 'matrix'", "its own name"),
     ('name = "encoder"', 'name = "../e"', 10, "step[2].name: '../e' is not allowed", "pattern"),
     ('name = "matrix"', "name = 'matrix'\nchunks = [10]", 6, "step[1].chunks: [10] is not allowed", "two whole"),
     ('name = "matrix"', "name = 'matrix'\ndtype = 'float3'", 6, "step[1].dtype: 'float3' is not allowed", "float32"),
@@ -128,11 +128,11 @@ def test_all_mistakes_are_told_at_once_in_the_order_of_the_file(folder):
         (b"output = 'o'\n\nname: fit\n", "line 3: not TOML: expected '=' after a key"),
         (b"a = 1\na = 2\n", "line 2: not TOML: cannot overwrite a value"),
         (b"x = [", "line 1: not TOML"),
-        (b"x = " + b"9" * 10_000, "holds a number that is too long"),
-        (b"a = 1\n\xff\xfe", "line 2: not TOML, which is text in UTF-8"),
+        (b"x = " + b"9" * 10_000, "contains a number that is too long"),
+        (b"a = 1\n\xff\xfe", "line 2: not TOML, because it is not UTF-8 text"),
         (b"\x89PNG\r\n\x1a\n\x00", "line 1: not TOML"),
-        (b"a = " + b"[" * 5000, "nests too deep"),
-        (b"#" * ((1 << 20) + 1), "more than 1 MiB"),
+        (b"a = " + b"[" * 5000, "is nested too deep"),
+        (b"#" * ((1 << 20) + 1), "more than 1.0 MiB"),
     ],
 )
 def test_nonsense_is_refused_with_a_line(folder, content, said):
@@ -166,7 +166,7 @@ def test_inputs_are_relative_to_the_file_and_the_output_given_to_where_one_stand
 def test_an_output_inside_an_input_is_refused(folder):
     folder.write(GOOD.replace('"x.npy"', '"store.zarr"').replace('"out"', '"store.zarr/out"'))
     (folder.path / "store.zarr").mkdir()
-    with pytest.raises(InvalidInput, match=r"line 6: step\[1\].source: .* would be damaged"):
+    with pytest.raises(InvalidInput, match=r"line 6: step\[1\].source: .* would damage"):
         read_pipeline(folder.path / "p.toml")
 
 

@@ -118,7 +118,7 @@ def test_of_a_table_only_the_columns_of_the_fit(folder):
 @pytest.mark.parametrize(
     ("keys", "said"),
     [
-        ('path = "@path"\ndata = "x.npy"', "give one of 'path'.* and 'data'"),
+        ('path = "@path"\ndata = "x.npy"', "give only one of 'path'.* and 'data'"),
         ('array = "a"', "'data'.* which is not given"),
         ('path = "@path"\ncolumns = ["a"]', "'data'.* which is not given"),
     ],

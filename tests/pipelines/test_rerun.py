@@ -156,7 +156,7 @@ def test_force_runs_everything(done):
 def test_a_step_of_another_kind_under_the_same_name_runs(done, edit):
     edit('kind = "check"', 'kind = "plan"\nname = "check"\nn_components = 1')
     assert ran(done.statuses()) == ["check"]
-    assert ran(done.statuses()) == ["check"], "a plan depends on where it runs"
+    assert ran(done.statuses()) == ["check"], "the result of a plan depends on the machine"
 
 
 def test_what_no_run_wrote_is_not_replaced_without_force(folder):

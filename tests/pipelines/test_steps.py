@@ -57,7 +57,7 @@ def test_nonsense_is_refused_with_its_line(folder, keys, said):
 @pytest.mark.parametrize(
     ("keys", "said"),
     [
-        ('strategy = "gram"\ntolerance = 0.1', "tolerance=0.1 tells strategy='sample'"),
+        ('strategy = "gram"\ntolerance = 0.1', "tolerance=0.1 makes strategy='sample'"),
         ('strategy = "tsqr"\nprecision = "fast"', "precision='fast'"),
         ("n_candidates = 9", "n_candidates=9 is not allowed: give a whole number from 1 to 8"),
     ],

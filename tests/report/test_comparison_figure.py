@@ -32,7 +32,7 @@ def figure():
 def test_panels_are_two_rows_of_a_column_a_matrix(figure):
     assert [axes.get_title(loc="left") for axes in figure.axes[:2]] == ["a (7 variables)", "b (7 variables)"]
     assert len(figure.axes) == 4
-    assert figure.axes[2].get_xlabel() == "average nonzeros of a column"
+    assert figure.axes[2].get_xlabel() == "mean nonzeros of a column"
     assert figure.axes[2].get_title(loc="left") == "maximized by TPower"
 
 

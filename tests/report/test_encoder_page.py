@@ -73,24 +73,24 @@ def test_the_summary_gives_the_ratio_the_share_and_how_sure_they_are():
     ("changes", "said"),
     [
         ({"pca_loss_kind": "estimate", "pca_loss_lower": 9.0, "pca_loss_upper": 11.0},
-         ["between bounds that are certain", "certain to lie between 9.000% and 11.000%"]),
+         ["between certain bounds", "certain to lie between 9.000% and 11.000%"]),
         ({"pca_loss_kind": "estimate", "pca_loss_lower": 10.0, "pca_loss_upper": 10.0},
          ["an estimate; certain to be 10.000%"]),
         ({"pca_loss_kind": "certified lower bound", "pca_loss_lower": 10.0},
          ["a certain lower bound", "certain to be no less than 10.000%"]),
         (SAMPLE, ["estimates from 4.0% of the rows", "between 11.000% and 13.000% with 95% confidence",
-                  "1.1500 to 1.2500 on all rows, with 95% confidence", "could take 0.0100 off the ratio"]),
+                  "1.1500 to 1.2500 on all rows, with 95% confidence", "could reduce the ratio by at most 0.0100"]),
         ({"loss_kind": "certified interval", "loss_lower": 11.5, "loss_upper": 12.5, "bound": None},
          ["the bounds below are certain", "between 11.500% and 12.500%", "no bound on the ratio"]),
-        ({"eps": 0.1, "theory_n_nonzero": 1234}, ["lose 0.1 more than PCA at most: 4 were not enough", "1,234"]),
+        ({"eps": 0.1, "theory_n_nonzero": 1234}, ["lose at most 0.1 more than PCA: 4 were not enough", "1,234"]),
         ({"keep": 0.5}, ["keep 0.5 of what PCA explains: 4 were enough"]),
         ({"keep": 0.99}, ["keep 0.99 of what PCA explains: 4 were not enough"]),
         ({"keep": 0.97, "pca_loss_kind": "estimate", "pca_loss_lower": 9.0, "pca_loss_upper": 11.0},
          ["4 were enough by the estimate, not for certain"]),
         ({"loss_error": 0.5}, ["changes both losses by 0.005 of the total"]),
-        ({"ratio": float("inf"), "pca_loss": 0.0}, ["lose nothing, those of this encoder 12.000%"]),
-        ({"ratio": 1.0, "pca_loss": 0.0, "loss": 0.0}, ["lose nothing but rounding"]),
-        ({"total": 0.0, "loss": 0.0, "pca_loss": 0.0}, ["no variance at all"]),
+        ({"ratio": float("inf"), "pca_loss": 0.0}, ["loses nothing. This encoder loses 12.000%"]),
+        ({"ratio": 1.0, "pca_loss": 0.0, "loss": 0.0}, ["lose only rounding errors"]),
+        ({"total": 0.0, "loss": 0.0, "pca_loss": 0.0}, ["the data have no variance, so nothing is lost"]),
     ],
 )  # fmt: skip
 def test_every_kind_of_certificate_is_put_into_words(changes, said):
@@ -146,22 +146,22 @@ def test_of_very_many_features_the_largest_shares_are_listed(monkeypatch):
     monkeypatch.setattr("spae_dask.report.encoder_page.MAX_ROWS", 20)
     page = page_with(features_section(results(1, 30)))
     assert len(table_of(page, "share").rows) == 20
-    assert "The 20 of the largest share are listed." in page.text
+    assert "The table lists the 20 of the largest share." in page.text
 
 
 def test_an_encoder_of_nothing_has_a_page():
     page = page_of(results(2, 0, certificate=certificate(total=0.0, loss=0.0, pca_loss=0.0, n_nonzero=0)))
-    assert "None: the data hold nothing to encode." in page.text
+    assert "None: the data contain nothing to encode." in page.text
 
 
 def test_costs_are_told_as_planned_and_as_measured():
     found = results(provenance={"strategy": "gram", "planned": PLANNED, "measured": MEASURED})
     page = page_with(cost_section(found))
     rows = table_of(page, "planned").rows
-    assert rows["reads of the data"] == ["1", "1"]
+    assert rows["passes over the data"] == ["1", "1"]
     assert rows["time after them"] == ["0.5 s", "2.0 s"]
     assert rows["time in all"] == ["2.0 s", "3.0 s"]
-    assert rows["memory of the calling process at its peak, libraries and all"] == ["", "1.0 MiB"]
+    assert rows["peak memory of the calling process, libraries included"] == ["", "1.0 MiB"]
     assert "Strategy gram: it fits." in page.text
 
 
@@ -309,7 +309,7 @@ def test_without_encoders_of_other_sizes_there_is_no_figure_of_them(of_another_k
     other = curve(found.certificate.n_components + 1) if of_another_k else None
     page = page_of(found, curve=other)
     assert len(page.alts) == len(page_of(found, curve=curve()).alts) - 1
-    assert "not known to this report" in page.text
+    assert "This report has no encoders of other sizes" in page.text
 
 
 def test_the_tooltip_of_the_heat_map_has_names_whole_that_are_cut():
@@ -347,4 +347,4 @@ def test_the_page_keeps_to_the_readers_colours(page, tmp_path, scheme, dark):
 )
 def test_a_path_is_said_to_be_that_of_the_machine_of_the_fit(source, told):
     page = page_with(record_section(results(provenance={"source": source})))
-    assert ("The path is that of the machine of the fit" in page.text) == told
+    assert ("The path is the one on the machine of the fit" in page.text) == told

@@ -27,10 +27,10 @@ def test_the_loss_table_gives_shares_ratio_and_bound():
     (table,) = read(loss_table([("training", CERTIFICATE)])).tables
     assert table.columns == ["", "training"]
     assert table.rows == {
-        "PCA, the least any encoder can lose (exact)": ["10.000%"],
+        "PCA, the least loss of any encoder (exact)": ["10.000%"],
         "sparse encoder": ["12.000%"],
-        "ratio, the second over the first": ["1.2000"],
-        "ratio the theorem promised beforehand": ["at most 5.00"],
+        "ratio of the second to the first": ["1.2000"],
+        "ratio that the theorem guarantees": ["at most 5.00"],
     }
 
 
@@ -40,14 +40,14 @@ def test_the_loss_table_adds_rows_for_own_decoders_and_a_fitted_pca():
     (table,) = page.tables
     assert table.rows["sparse encoder, with the decoder it was fitted with"] == ["12.000%", "15.000%"]
     assert table.rows["PCA, with the components it was fitted with"] == ["10.000%", "11.000%"]
-    assert table.rows["ratio the theorem promised beforehand"] == ["at most 5.00", ""]
+    assert table.rows["ratio that the theorem guarantees"] == ["at most 5.00", ""]
 
 
 def test_the_loss_table_says_how_pcas_loss_is_known_and_stands_an_infinite_ratio():
     odd = replace(CERTIFICATE, pca_loss_kind="estimate", pca_loss=0.0, ratio=np.inf)
     (table,) = read(loss_table([("all", odd)])).tables
-    assert table.rows["PCA, the least any encoder can lose (estimate)"] == ["0.000%"]
-    assert table.rows["ratio, the second over the first"] == ["inf"]
+    assert table.rows["PCA, the least loss of any encoder (estimate)"] == ["0.000%"]
+    assert table.rows["ratio of the second to the first"] == ["inf"]
 
 
 def test_the_components_table_adds_up_and_compares_with_pca():

@@ -61,7 +61,7 @@ def test_a_view_is_what_it_shows(kind: str, tmp_path: Path) -> None:
 
 
 def test_a_backed_view_out_of_order_is_refused_with_the_remedy(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match=r"out of their order.*to_memory\(\)"):
+    with pytest.raises(InvalidInput, match=r"changes their order.*to_memory\(\)"):
         open_matrix(made("backed csr", tmp_path)[SOME[::-1]])
 
 

@@ -151,7 +151,7 @@ NAMED = {
 @pytest.mark.parametrize("kind", NAMED)
 @pytest.mark.parametrize(
     ("names", "said"),
-    [(["a", "b", 1, 2], "'a'.* 1"), (list("aabb"), "several columns called 'a'"), ([0, 1, 1, 2], "called 1")],
+    [(["a", "b", 1, 2], "'a'.* 1"), (list("aabb"), "several columns named 'a'"), ([0, 1, 1, 2], "called 1")],
 )
 def test_names_that_cannot_be_compared_are_refused_before_a_fit(kind, names, said):
     if kind == "dask" and names != list("aabb"):
@@ -192,7 +192,7 @@ def test_text_of_two_bytes_a_character_is_named_with_a_command_that_converts_it(
 @pytest.mark.parametrize("header", [None, True])
 def test_a_table_in_text_with_doubled_names_is_refused(tmp_path, header):
     (tmp_path / "x.csv").write_text("a,b,a\n1,2,3\n4,5,6\n")
-    with pytest.raises(InvalidInput, match="several columns called 'a'"):
+    with pytest.raises(InvalidInput, match="several columns named 'a'"):
         ingest(tmp_path / "x.csv", tmp_path / "y.zarr", header=header)
     ingest(tmp_path / "x.csv", tmp_path / "y.zarr", columns=["b"])
     np.testing.assert_array_equal(zarr.open_array(tmp_path / "y.zarr")[:], [[2], [5]])

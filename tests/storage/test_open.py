@@ -175,7 +175,7 @@ REFUSED: dict[str, tuple[Any, type[Exception], str]] = {
     "no store": ("/dev", NotFound, r"/dev is not a Zarr array or group"),
     "a missing grid": ("/nowhere/cells.nc", NotFound, r"nothing at /nowhere/cells\.nc"),
     "a missing table": ("/nowhere/cells.csv.gz", NotFound, r"no file /nowhere/cells\.csv\.gz"),
-    "another format": ("data/cells.h5", InvalidInput, r"data/cells\.h5 is of a type that is not read"),
+    "another format": ("data/cells.h5", InvalidInput, r"data/cells\.h5 has an unknown type"),
     "an unknown protocol": ("gopher://host/x.zarr", InvalidInput, r"gopher"),
 }
 
@@ -211,7 +211,7 @@ def test_a_member_name_without_a_group_is_refused(folder: Path) -> None:
     for given in (X, ArrayBlocks(X, 5), da.from_array(X)):
         with pytest.raises(InvalidInput, match=r"array='x' names a member of a Zarr group, but a \w+ was given"):
             open_matrix(given, array="x")
-    with pytest.raises(InvalidInput, match=r"is an array, so it has no member 'x'\. Leave the member name out"):
+    with pytest.raises(InvalidInput, match=r"is an array, so it has no member 'x'\. Leave out the name of the member"):
         open_matrix(folder / "v3.zarr", array="x")
 
 

@@ -96,7 +96,7 @@ def test_a_service_that_goes_away_ends_the_fit_and_what_was_stored_serves(
     assert f"{bucket}/fit/01-" in told
     assert f".state at {proxy.endpoint} cannot be written" in told
     assert "HTTP 503 SlowDown; 7 tries in" in told
-    assert told.count("What was stored before is kept") == 1
+    assert told.count("Stored states are kept") == 1
     assert max(n for line, n in proxy.seen.items() if line.startswith("PUT")) == 7, "tries are not multiplied"
     assert SECRET not in told
     assert KEY not in told

@@ -62,7 +62,7 @@ def test_it_prints_its_bound_or_why_there_is_none() -> None:
     summary = core_of(X)
     text = certify(summary, H, bound=2.5, theorem="Theorem 7", passes=3, bytes_read=12345).text(verbose=True)
     assert "at most 2.5 x PCA's: Theorem 7" in text
-    assert "3 passes, 12,345 bytes" in text
+    assert "3 passes, 12.1 KiB" in text
     assert "theory             none" in certified(H).text(verbose=True)
 
 
@@ -79,4 +79,4 @@ def test_intervals_that_are_points_are_printed_as_numbers() -> None:
     assert f"certain: PCA loses {found.pca_loss:.6g}, so the ratio is {found.ratio:.6f}\n" in str(point)
     wide = replace(point, pca_loss_lower=0.9 * found.pca_loss)
     assert f"certain: PCA loses {0.9 * found.pca_loss:.6g} to {found.pca_loss:.6g}, so the ratio is" in str(wide)
-    assert "certified=True may narrow that" in str(wide)
+    assert "certified=True may narrow this" in str(wide)

@@ -177,14 +177,14 @@ def test_it_prints_as_a_table_of_components_and_becomes_json() -> None:
 
 @pytest.mark.parametrize("shape", [(D,), (D, 0), (3, D), (D - 1, 2)])
 def test_an_encoder_of_another_shape_is_refused_with_the_shape_it_should_have(shape: tuple[int, ...]) -> None:
-    with pytest.raises(InvalidInput, match=r"give H of shape \(9, k\)"):
+    with pytest.raises(InvalidInput, match=r"Give H of shape \(9, k\)"):
         encoder_metrics(np.ones((4, D)), np.ones(shape))
 
 
 def test_entries_that_are_not_finite_are_refused() -> None:
     H = np.ones((D, 2))
     H[3, 1] = np.nan
-    with pytest.raises(NonFiniteInput, match="H holds NaN or infinite entries, the first in column 1"):
+    with pytest.raises(NonFiniteInput, match="H contains NaN or infinite entries, the first in column 1"):
         encoder_metrics(np.ones((4, D)), H)
     with pytest.raises(NonFiniteInput, match="core holds NaN"):
         encoder_metrics(np.full((4, D), np.inf), np.ones((D, 2)))

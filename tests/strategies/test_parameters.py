@@ -76,7 +76,7 @@ GOOD = FitParameters(n_components=3, n_nonzero=5)
         ({"strategy": "paper", "oversampling": 1}, r"oversampling=1 is not allowed.* from 2 to 8"),
         ({"oversampling": 4, "split": "dual-set"}, r"oversampling=4 and split='dual-set': only strategy='paper'"),
         ({"strategy": "gram", "projection": "frequent-directions"}, r"only strategy='paper' .* strategy='gram'"),
-        ({"strategy": "paper", "split": "paper"}, r"5k = 15 columns .* n_nonzero=5: give more than 15"),
+        ({"strategy": "paper", "split": "paper"}, r"5k = 15 columns .* n_nonzero=5 is too small. Give more than 15"),
     ],
     ids=str,
 )

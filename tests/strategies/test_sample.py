@@ -303,10 +303,10 @@ def test_the_magnitude_of_the_data_does_not_matter(size: float) -> None:
 def test_the_certificate_says_in_words_what_was_not_read() -> None:
     X = rows_of(np.random.default_rng(13), 1000, 20)
     text = str(Reader(X, 20).fit(params_of(0.05)).fitted.certificate)
-    assert text.count("95% confidence, assuming blocks are alike") == 3
+    assert text.count("95% confidence, if all row blocks have the same distribution") == 3
     assert "certain" not in text
     assert "% of the rows" in text
-    assert "reading on could take" in text
+    assert "reading all rows could reduce the ratio by at most" in text
 
 
 def test_no_second_encoder_is_made_where_the_first_is_certain_to_do(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -154,7 +154,7 @@ def test_a_path_costs_no_read_and_its_polished_losses_never_rise_on_the_model():
     points = sparsity_path(params, streamed, [2, 3], [2, 4, 8]).points
     losses = np.array([point.loss for point in points]).reshape(2, 3)
     assert np.all(np.diff(losses, axis=1) <= 1e-9 * losses[0, 0])
-    with pytest.raises(InvalidInput, match="among which only"):
+    with pytest.raises(InvalidInput, match="only the candidate columns"):
         sparsity_path(FitParameters(3, 8, method="batch"), streamed, [2], [4])
 
 

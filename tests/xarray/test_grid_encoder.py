@@ -253,7 +253,7 @@ class TestLazy:
     [
         (lambda e: e.fit(field().values, "time"), "ndarray has no named dimensions"),
         (lambda e: e.fit(field().to_dataset(), "time"), r"Dataset holds several variables \(air\)"),
-        (lambda e: e.fit(field(), "tim"), "'tim' is no dimension of the DataArray 'air'; it has time, lat, lon"),
+        (lambda e: e.fit(field(), "tim"), "'tim' is not a dimension of the DataArray 'air', which has time, lat, lon"),
         (lambda e: e.fit(field(), ("time", "time")), "several different ones"),
         (lambda e: e.fit(field(), ()), "one dimension"),
         (lambda e: e.fit(field(), ("time", "lat", "lon")), "no cells to select"),

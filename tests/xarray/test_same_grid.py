@@ -80,6 +80,6 @@ def test_a_coordinate_that_only_one_of_them_has_is_not_compared():
 def test_a_dimension_with_the_name_of_the_scores_own_is_refused():
     da = field(GRIDS["degrees"])
     fitted = GridEncoder(2, n_nonzero=2).fit(da, sample_dim="time")
-    with pytest.raises(InvalidInput, match="has a dimension 'component', which scores have of their own"):
+    with pytest.raises(InvalidInput, match="has a dimension 'component', but scores need that name"):
         fitted.scores(fitted.components())
     assert fitted.scores(fitted.components().rename(component="pattern")).dims == ("pattern", "component")

@@ -16,9 +16,7 @@ CheckpointOption = Annotated[
     typer.Option(
         "--checkpoint",
         metavar="DIR",
-        help="Store finished work in this folder, which all workers must see, or under this URL (s3://...). The same "
-        "command given again reads only what is missing, and gives the same bits. The checkpoint is removed when "
-        "the output is written.",
+        help="Folder or URL (s3://...) for finished work, seen by all workers. The same command resumes from it.",
         show_default=False,
         rich_help_panel=WHERE,
     ),
@@ -28,7 +26,7 @@ SharedCheckpointOption = Annotated[
     typer.Option(
         "--checkpoint",
         metavar="DIR",
-        help="Folder in which the parts come together, which all parts must see, or a URL (s3://...).",
+        help="Folder or URL (s3://...) that all parts see and in which their results come together.",
         show_default=False,
         rich_help_panel=WHERE,
     ),

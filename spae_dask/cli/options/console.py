@@ -9,7 +9,7 @@ from spae_dask.cli.options.groups import SCREEN
 
 JsonOption = Annotated[
     bool,
-    typer.Option("--json", help="Print one JSON object on stdout, and nothing else there.", rich_help_panel=SCREEN),
+    typer.Option("--json", help="Print one JSON object to stdout and nothing else.", rich_help_panel=SCREEN),
 ]
 QuietOption = Annotated[
     bool, typer.Option("--quiet", "-q", help="Print only the result, warnings and errors.", rich_help_panel=SCREEN)
@@ -20,7 +20,7 @@ VerboseOption = Annotated[
         "--verbose",
         "-v",
         count=True,
-        help="Log events on stderr, and show all of a certificate; -vv for all of the log.",
+        help="Log events to stderr and show the full certificate. -vv logs everything.",
         show_default=False,
         rich_help_panel=SCREEN,
     ),
@@ -30,7 +30,7 @@ LogJsonOption = Annotated[
     bool,
     typer.Option(
         "--log-json",
-        help="Write progress, notes, logs, warnings and errors to stderr as JSON objects, one a line.",
+        help="Write progress, notes, logs, warnings and errors to stderr as JSON, one object per line.",
         rich_help_panel=SCREEN,
     ),
 ]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def check_columns(given: str | None) -> str | None:
     """Refuse what names no column."""
     if given is not None and not all(columns_of(given) or ("",)):
-        raise typer.BadParameter(f"{given!r} has a name that is empty: write a,b,'expr_*'")
+        raise typer.BadParameter(f"{given!r} contains an empty name. Write names with commas between: a,b,'expr_*'.")
     return given
 
 
@@ -33,24 +33,23 @@ DataArgument = Annotated[
     str,
     typer.Argument(
         metavar="DATA",
-        help="A Zarr array, group or AnnData store, a Parquet file or folder, or an Arrow file (path or URL), or an "
-        ".h5ad or .npy file; or a .csv, .tsv (.gz) or .nc file that fits in memory.",
+        help="Zarr, Parquet, Arrow, .h5ad or .npy (path or URL), or a .csv, .tsv or .nc file that fits in memory.",
         show_default=False,
     ),
 ]
 EncoderArgument = Annotated[
     str,
-    typer.Argument(metavar="ENCODER", help="An encoder that `spae fit -o` wrote.", show_default=False),
+    typer.Argument(metavar="ENCODER", help="Encoder that `spae fit -o` wrote.", show_default=False),
 ]
 PipelineArgument = Annotated[
-    str, typer.Argument(metavar="PIPELINE", help="A pipeline: steps in a TOML file.", show_default=False)
+    str, typer.Argument(metavar="PIPELINE", help="Pipeline: a TOML file of steps.", show_default=False)
 ]
 ArrayOption = Annotated[
     str | None,
     typer.Option(
         "--array",
         metavar="NAME",
-        help="Member to read, if DATA is a Zarr group or of AnnData, such as layers/counts; or variable of a .nc file.",
+        help="Member of a Zarr group or AnnData store, such as layers/counts, or variable of a .nc file.",
         rich_help_panel=DATA,
     ),
 ]
@@ -60,8 +59,7 @@ ColumnsOption = Annotated[
         "--columns",
         metavar="NAMES",
         callback=check_columns,
-        help="Columns of a table to read: names or patterns with commas between, as in a,b,'expr_*'; @numeric for all "
-        "columns of numbers; '!name,!expr_*' for all but those. Default: all.",
+        help="Columns of a table: names or patterns (a,b,'expr_*','!id'), or @numeric. Default: all.",
         show_default=False,
         rich_help_panel=DATA,
     ),
@@ -71,9 +69,7 @@ MaskOption = Annotated[
     typer.Option(
         "--mask",
         metavar="COLUMN",
-        help="Boolean column of var that chooses the columns of AnnData, such as var/highly_variable; none for all. "
-        "Default: the mask of the encoder that is applied. A fit takes var/highly_variable if it exists, as "
-        "scanpy does; ingest takes all.",
+        help="Boolean column of var that chooses the columns of AnnData, such as var/highly_variable, or none.",
         show_default=False,
         rich_help_panel=DATA,
     ),
@@ -82,8 +78,7 @@ RawOption = Annotated[
     bool,
     typer.Option(
         "--raw",
-        help="Read numbers as they are stored, without the scale, offset and missing values that a Zarr array (for "
-        "ingest also a netCDF file) declares.",
+        help="Read stored numbers, without the scale, offset and missing values that the file declares.",
         rich_help_panel=DATA,
     ),
 ]
@@ -93,7 +88,7 @@ DeepOption = Annotated[
     bool,
     typer.Option(
         "--deep",
-        help="Check shards for missing inner chunks, wherever the data are, with one request for each shard.",
+        help="Check shards for missing inner chunks, also on object stores, with one request for each shard.",
         rich_help_panel=DATA,
     ),
 ]

@@ -19,8 +19,8 @@ def check_cluster(given: str | None) -> str | None:
     if given is None or re.fullmatch(r"none|local(:[1-9][0-9]{0,4})?|.*\.toml", given) or is_address(given):
         return given
     raise typer.BadParameter(
-        f"{given!r} is not understood: give none, local, local:N, tcp://HOST:PORT, tls://HOST:PORT or a cluster file, "
-        "FILE.toml"
+        f"{given!r} is not a cluster. Give none, local, local:N, tcp://HOST:PORT, tls://HOST:PORT or a "
+        "cluster file, FILE.toml."
     )
 
 
@@ -28,7 +28,7 @@ def check_file(given: str | None) -> str | None:
     """Refuse what is no cluster file, before anything is imported or read."""
     if given is None or given.endswith(".toml"):
         return given
-    raise typer.BadParameter(f"{given!r} is no cluster file: give the path of one, FILE.toml")
+    raise typer.BadParameter(f"{given!r} is not a cluster file. Give the path of one, FILE.toml.")
 
 
 def check_memory(given: str | None) -> str | None:
@@ -37,7 +37,7 @@ def check_memory(given: str | None) -> str | None:
         re.fullmatch(r"\d+(\.\d*)?\s*([kKMGTP]i?)?[bB]?", given) and float(re.match(r"[\d.]+", given)[0]) > 0  # type: ignore[index]
     ):
         return given
-    raise typer.BadParameter(f"{given!r} is not a number of bytes above 0: write 2GB, 512MiB or 2000000000")
+    raise typer.BadParameter(f"{given!r} is not a number of bytes above 0. Write it as 2GB, 512MiB or 2000000000.")
 
 
 ClusterOption = Annotated[
@@ -46,10 +46,7 @@ ClusterOption = Annotated[
         "--cluster",
         metavar="WHERE",
         callback=check_cluster,
-        help="Execution target: none (threads of this process), local or local:N (N processes; default one a core), "
-        "tcp://HOST:PORT or tls://HOST:PORT (a running Dask scheduler), or FILE.toml (workers on Slurm, PBS, "
-        "LSF, SGE or Kubernetes). Default: local, but none for data under 64 MiB, which are read faster than "
-        "processes start.",
+        help="none (no processes), local:N (N processes), tcp://HOST:PORT, tls://HOST:PORT or a cluster FILE.toml.",
         show_default=False,
         rich_help_panel=WHERE,
     ),
@@ -59,8 +56,7 @@ TlsDirOption = Annotated[
     typer.Option(
         "--tls-dir",
         metavar="DIR",
-        help="Folder of certificates for --cluster tls://..., as `spae certs` writes it. Default: the certificates "
-        "that dask's own configuration names.",
+        help="Folder of certificates that `spae certs` wrote. Default: the certificates of dask's configuration.",
         show_default=False,
         rich_help_panel=WHERE,
     ),
@@ -71,8 +67,7 @@ MemoryOption = Annotated[
         "--memory",
         metavar="BYTES",
         callback=check_memory,
-        help="Memory limit of each process, such as 2GB. A run that does not fit is refused before it starts. "
-        "Default: an equal share of the machine's memory.",
+        help="Memory limit of each process, such as 2GB. Default: an equal share of the machine's memory.",
         show_default=False,
         rich_help_panel=WHERE,
     ),
@@ -82,7 +77,7 @@ PerformanceOption = Annotated[
     typer.Option(
         "--performance-report",
         metavar="FILE.html",
-        help="Write dask's HTML report about the cluster's work, if the command succeeds.",
+        help="Write dask's HTML report of the cluster's work if the command succeeds.",
         show_default=False,
         rich_help_panel=WHERE,
     ),

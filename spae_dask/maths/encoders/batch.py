@@ -152,7 +152,7 @@ def encode_batch(
     scaled, scale = unit_scaled(core)
     H, G, Q, sigma = _encode(scaled, selected, k, rank_tol)
     split = LossSplit(float(np.sum(squared_columns(residual(scaled, Q)))), float(np.sum(sigma[k:] ** 2)))
-    # Equal in exact arithmetic. Where codes are tiny differences of columns, what counts is the H returned.
+    # Equal in exact arithmetic. If codes are tiny differences of columns, the loss must be that of the returned H.
     actual = encoder_loss(scaled, H)
     if abs(actual - split.loss) > rounding_error(split.loss, total_variance(scaled)):
         split = LossSplit(split.projection, max(actual - split.projection, 0.0))

@@ -20,9 +20,9 @@ from spae_dask.maths.linalg.scaling import FloatArray, IntArray
 from spae_dask.maths.linalg.spectral import column_signs
 from spae_dask.maths.selection.problem import ranked
 
-# Candidates times rows that are searched at a few milliseconds a step; in any case twice what all supports hold.
+# Candidates times rows that a search handles at a few milliseconds a step; at least twice the columns of all supports.
 SEARCH_ALL = 1_000_000
-# Rows of the sketch: ten for every nonzero of a column, and not so few that V_k is lost.
+# Rows of the sketch: ten for each nonzero of a column, and enough to keep V_k.
 _ROWS_PER_NONZERO = 10
 _FEWEST_ROWS = 200
 

@@ -60,9 +60,9 @@ class RowEncoder:
             row, column = np.argwhere(~np.isfinite(values))[0]
             what = "NaN" if np.isnan(values[row, column]) else "infinity"
             raise NonFiniteInput(
-                f"Input X contains {what} at row {first_row + int(row)}, column {int(self.columns[column])}"
-                f"{'' if self.names is None else f' ({self.names[column]})'}, which the encoder uses. Mend the data, "
-                "or fit with missing='mean' or missing='zero' to fill NaN."
+                f"Input X contains {what} at row {first_row + int(row)}, column "
+                f"{int(self.columns[column])}{'' if self.names is None else f' ({self.names[column]})'}, which "
+                "the encoder uses. Correct the data, or fit with missing='mean' or missing='zero' to fill NaN."
             )
         return codes
 

@@ -19,11 +19,11 @@ from spae_dask.maths.linalg.scaling import FloatArray, unit_columns
 from spae_dask.maths.linalg.spectral import column_signs
 from spae_dask.maths.selection.problem import TIE, first_of_best, ranked
 
-# Sweeps end when one lowers the loss by less than this, relatively.
+# The search ends when a cycle lowers the loss by a smaller share than this.
 _SWEEP_GAIN = 1e-5
 _SETTLED = 1e-15
 _MOST_SWEEPS = 100
-# Supports exchange starts from in each visit of a column.
+# Number of supports from which exchange starts at each visit of a column.
 _CLIMBS = 2
 
 

@@ -165,7 +165,7 @@ def encode_iterative(
         else:
             selected = select_columns(selection, D, 1, budget, rng, rank_tol=tol)
         h = encoder_from_columns(D, selected, 1, rank_tol=tol)[0]
-        if not h.shape[1]:  # a caller's selection may hold nothing but what is exhausted
+        if not h.shape[1]:  # a caller's selection may contain only exhausted columns
             continue
         unit_code, length = unit_columns(D @ h)
         weights = (np.sqrt(lengths2)[:, None] * h - made_of @ (U.T @ rows @ h)) / length

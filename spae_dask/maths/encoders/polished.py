@@ -26,13 +26,13 @@ from spae_dask.maths.linalg.spectral import SVD_LIMIT, fix_signs
 from spae_dask.maths.selection.exchange import exchange
 from spae_dask.maths.selection.problem import TIE
 
-# Rounds of rebuilding, and kicks of every support at the end; more for small k, where they cost little.
+# Number of rebuilding rounds, and of kicks of every support at the end. Small k gets more, because they cost little.
 _ROUNDS, _ROUNDS_TIMES_K = 6, 30
 _KICKS, _KICKS_TIMES_K = 6, 60
-# Up to this rank of the core the usual effort is a few seconds; of a core of higher rank, where every step costs more,
-# in proportion less is searched.
+# The usual effort takes a few seconds up to this rank of the core. At higher rank every step costs more, and the search
+# is reduced in proportion.
 _USUAL_RANK = 100
-# A loss of this share of the total is zero to rounding.
+# A loss below this share of the total is zero to rounding.
 _EXACT = 1e-28
 
 

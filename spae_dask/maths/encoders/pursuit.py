@@ -53,7 +53,7 @@ def pursue(
         Q = np.linalg.qr(problem.columns(selected))[0]
         inside[: len(selected)] = problem.products(Q)
         left -= np.sum(inside[: len(selected)] ** 2, axis=0)
-        # what of the code is along the basis: R' of it are the products with the columns kept
+        # the part of the code along the basis: R' times it gives the products with the columns kept
         along = scipy.linalg.lstsq(inside[: len(selected), selected].T, products[selected], check_finite=False)[0]
         products = products - along @ inside[: len(selected)]
     for step in range(len(selected), r):
@@ -87,7 +87,7 @@ def addition_gains(solution: ColumnSolution) -> FloatArray:
     """
     problem, inside = solution.problem, solution.products[0]
     left = 1.0 - np.sum(inside**2, axis=0)
-    # of DD'u the part inside the span is the gain times u
+    # the part of DD'u inside the span is the gain times u
     products = solution.powered_products - solution.gain * (solution.code @ solution.Q) @ inside
     free = problem.live & (left > problem.dependent)
     gains: FloatArray = np.divide(products**2, left, out=np.zeros_like(left), where=free)

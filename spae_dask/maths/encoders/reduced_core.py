@@ -19,13 +19,13 @@ from spae_dask.maths.encoders.single_column import ColumnProblem, column_problem
 from spae_dask.maths.linalg.project import DEPENDENT, column_basis, orthonormal_basis, residual
 from spae_dask.maths.linalg.scaling import FloatArray, IntArray, unit_columns
 
-# Candidates up to which all their products are made at once; of more, if they are no more than twice the rank.
+# All products of candidates are made at once up to this number, and beyond it up to twice the rank.
 _ALL_PRODUCTS = 1024
-# Share of the total down to which a loss keeps its digits as a difference.
+# Smallest share of the total at which a loss computed as a difference keeps its digits.
 _BY_DIFFERENCE = 1e-4
-# Length of each unit code's part outside those before it from which Cholesky's factor makes them orthonormal.
+# Cholesky's factor makes unit codes orthonormal if the part of each outside those before it is at least this long.
 _FAR_APART = 0.1
-# Share of the total that is left by other codes down to which differences of products keep the digits of a search.
+# Smallest residual of the other codes, as a share of the total, at which differences of products suffice for a search.
 _BY_PRODUCTS = 1e-6
 
 

@@ -29,12 +29,12 @@ from spae_dask.maths.linalg.triangular import inverse
 if TYPE_CHECKING:
     from spae_dask.maths.encoders.reduced_core import ReducedCore
 
-# A residual column nearer than this to the span of others depends on them: coefficients on it would be differences of
+# A residual column closer than this to the span of others depends on them. Its coefficients would be differences of
 # large numbers, and squares of shorter lengths, found by subtraction, would be rounding noise.
 DEPENDENT = 1e-6
-# A column that the other codes explain but for this part of its length points nowhere.
+# A column has no direction of its own if the other codes explain all but this part of its length.
 EXHAUSTED = 1e-10
-# Columns of which less than this part of their length is left are worked on as residuals.
+# Columns with less than this part of their length left are handled as residuals.
 SHORT = 1e-2
 # Distance of a column from the span of others down to which products with the span are differences of products.
 _APART = 1e-3
@@ -167,7 +167,7 @@ class ColumnProblem:
 
     def best_codes(self, count: int) -> FloatArray:
         """Top left singular vectors of D as columns, ``(m, min(count, m))``: the codes PCA would choose."""
-        # begun with what does not turn with the rows of the core
+        # starts from a vector that does not depend on a rotation of the core's rows
         start = residual((self.reduced.columns @ self._inverse_lengths)[:, None], self.U)[:, 0]
         return leading_eigenvectors(self._residual_times, count, start)
 
@@ -269,7 +269,7 @@ def coefficients_of(solution: ColumnSolution, code: FloatArray, problem: ColumnP
         The problem solved.
     """
     h: FloatArray = scipy.linalg.solve_triangular(solution.R, code @ solution.Q, check_finite=False)
-    # what rounding alone could have made would be the largest number on a column that is nearly exhausted
+    # on a column that is nearly exhausted, rounding errors would be the largest number
     h[np.abs(h) <= 2.0 * h.size * np.finfo(np.float64).eps * np.max(np.abs(h))] = 0.0
     return h / problem.lengths[list(solution.selected)]
 

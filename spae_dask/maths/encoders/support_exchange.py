@@ -17,7 +17,7 @@ from spae_dask.maths.encoders.single_column import ColumnProblem, ColumnSolution
 from spae_dask.maths.linalg.scaling import FloatArray, IntArray
 from spae_dask.maths.selection.problem import TIE, lowest_best
 
-# Swaps whose gain is computed exactly, of all ranked.
+# Number of the ranked swaps whose gain is computed exactly.
 _EXACT_TRIALS = 4
 _POWER_STEPS = 3
 
@@ -51,7 +51,7 @@ def best_swap(problem: ColumnProblem, solution: ColumnSolution) -> tuple[tuple[i
     g_inner = g @ inner
     u = _best_without(solution, g)
     top = np.sum((u @ inner) * u, axis=1)[:, None]
-    # the same three of column j, outside T_i instead of outside the span of Q
+    # the same three for column j, outside T_i instead of outside the span of Q
     along = g @ inside
     lengths2 = np.maximum(lengths2, 0.0) + along**2
     energies = energies + along * (2.0 * (g @ products) + along * np.sum(g_inner * g, axis=1)[:, None])

@@ -74,7 +74,7 @@ def sequential_variances(products: FloatArray) -> FloatArray:
     for j in range(len(products)):
         pivot = float(rest[j, j])
         if not pivot > DEPENDENT * float(products[j, j]):
-            continue  # nothing new: leaving it out changes nothing for the later ones
+            continue  # it adds nothing, so leaving it out does not change the later ones
         variances[j] = pivot
         row = rest[j] / np.sqrt(pivot)
         rest -= np.outer(row, row)

@@ -5,7 +5,7 @@ import numpy as np
 from spae_dask.maths.linalg.scaling import FloatArray, IntArray, squared_columns, unit_scaled
 
 # Columns of a core are copies if they differ by less than this share of their length: a core made from a Gram matrix
-# tells columns apart no better than to the square root of rounding.
+# distinguishes columns only to the square root of rounding.
 EQUAL = 1e-7
 
 

@@ -13,11 +13,11 @@ import scipy.linalg
 from spae_dask.maths.linalg.scaling import PANEL_COLUMNS, FloatArray, IntArray, squared_columns, unit_columns
 from spae_dask.maths.linalg.triangular import inverse
 
-# A unit column whose part outside the span of the others is shorter than this is dependent on them.
+# A unit column depends on the others if its part outside their span is shorter than this.
 DEPENDENT = 1e-12
 RankTol = float | FloatArray
 """Relative length below which a column counts as dependent on others: one for all columns, or one for each."""
-# Squared residuals below this share of the squared column are what rounding leaves of zero.
+# Squared residuals below this share of the squared column are rounding errors of zero.
 RESIDUAL_FLOOR = 1e-12
 
 
@@ -126,7 +126,7 @@ def residual(core: FloatArray, Q: FloatArray) -> FloatArray:
     if Q.shape[1] == 0:
         return core.copy()
     B = np.empty(core.shape)
-    for start in range(0, core.shape[1], PANEL_COLUMNS):  # so that of a wide core nothing is held beside B
+    for start in range(0, core.shape[1], PANEL_COLUMNS):  # so that only B is held for a wide core
         panel = core[:, start : start + PANEL_COLUMNS]
         outside = panel - Q @ (Q.T @ panel)
         outside -= Q @ (Q.T @ outside)

@@ -43,11 +43,11 @@ def unit_scaled(core: npt.ArrayLike) -> tuple[FloatArray, float]:
     matrix = np.asarray(core, dtype=np.float64)
     if matrix.ndim != 2:
         raise InvalidInput(f"the core has {matrix.ndim} dimensions; give a matrix of shape (m, d)")
-    # not of the absolute values: they would be as large as the matrix
+    # not from the absolute values, which would take as much memory as the matrix
     largest = max(float(np.max(matrix, initial=0.0)), -float(np.min(matrix, initial=0.0)))
     if not np.isfinite(largest):
         raise NonFiniteInput(
-            "the core holds NaN or infinite entries; clean the data or set a policy for missing values"
+            "the core holds NaN or infinite entries. Clean the data, or choose how missing values are filled."
         )
     if largest == 0.0:
         return matrix, 1.0

@@ -111,7 +111,7 @@ def mean_of_stored_columns(rows: sp.csr_array) -> Floats:
 
 def column_sums(rows: sp.csr_array) -> Floats:
     """Column sums (d,) in float64."""
-    # of no entries at all, bincount makes integers
+    # bincount returns integers if there are no entries
     return np.bincount(rows.indices, weights=rows.data, minlength=rows.shape[1]).astype(np.float64, copy=False)
 
 

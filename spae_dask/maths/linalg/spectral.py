@@ -14,16 +14,16 @@ from spae_dask.errors import InvalidInput, NonFiniteInput
 from spae_dask.maths.linalg.candidates import rows_triangle
 from spae_dask.maths.linalg.scaling import FloatArray, unit_scaled
 
-# A core of more columns than this, most of which no vector is wanted of, is not copied, let alone factored, whole.
+# A core with more columns than this is neither copied nor factored whole if vectors of few columns are wanted.
 WIDE = 8192
 
-# Singular values, over the largest, whose vectors keep ten digits on the way through the triangle.
+# Smallest ratio to the largest singular value at which vectors computed through the triangle keep ten digits.
 WIDE_CUT = 1e-6
 
-# Up to this many rows or columns a full SVD takes seconds; beyond, the smaller Gram matrix is tried first.
+# A full SVD takes seconds up to this many rows or columns. Above, the smaller Gram matrix is tried first.
 SVD_LIMIT = 1500
 
-# Leading vectors, no more than a few, of matrices with more rows than this are found by Lanczos iteration.
+# A few leading vectors of matrices with more rows than this are found by Lanczos iteration.
 LANCZOS_FROM = 150
 MOST_BY_LANCZOS = 5
 
@@ -196,7 +196,7 @@ def pca_loss(sigma: FloatArray, k: int) -> float:
         Rank of the approximation, ``k >= 0``.
     """
     tail = sigma[k : numerical_rank(sigma)]
-    # smallest first: the sum is then exact to rounding whatever the decay
+    # smallest first, so that the sum is exact to rounding for any decay
     return float(np.sum(tail[::-1] ** 2))
 
 

@@ -77,7 +77,7 @@ def dual_set_weights(V_k: FloatArray, e: FloatArray, r: int, tie_rule: TieRule =
         raise InvalidInput(f"dual-set sparsification needs r > k; got r = {r}, k = {k}")
     result = _barrier_walk(V_k, e, r, tie_rule)
     if result is None:
-        # V_k was orthonormal to fewer digits than the proof can spare
+        # V_k is orthonormal to fewer digits than the proof needs
         result = _barrier_walk(np.linalg.qr(V_k)[0], e, r, tie_rule)
     assert result is not None, f"no valid column in dual-set sparsification of V_k {V_k.shape}, r = {r}: please report"
     return result

@@ -25,9 +25,9 @@ from spae_dask.maths.selection.targeted_greedy import fill, greedy_order
 ENUMERATE = 5000
 # Exchange pairs if that takes at most this many rankings of all additions.
 PAIR_RANKINGS = 600
-# Columns that may enter a support, when X has more of them than this.
+# Largest number of columns that may enter a support.
 POOL = 2048
-# What a swap must gain, relative to what is explained: less is rounding.
+# Smallest relative gain of a swap; a smaller one is rounding.
 _GAIN = 1e-12
 
 

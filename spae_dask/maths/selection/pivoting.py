@@ -14,7 +14,7 @@ from spae_dask.maths.linalg.scaling import FloatArray, IntArray, squared_columns
 from spae_dask.maths.selection.growing import GrowingBasis, LongestResidual, grow
 from spae_dask.maths.selection.problem import lowest_best, pose
 
-# A row of V_k this short (squared) cannot be pivoted on.
+# A row of V_k with a smaller squared length cannot be a pivot.
 _NEGLIGIBLE = 1e-14
 
 

@@ -15,7 +15,7 @@ from spae_dask.maths.linalg.project import DEPENDENT, RankTol, orthonormal_basis
 from spae_dask.maths.linalg.scaling import FloatArray, IntArray, squared_columns, unit_columns
 from spae_dask.maths.selection.problem import lowest_best, ranked
 
-# Additions whose squared residual is below this are too dependent to be ranked by differences of squares.
+# Additions with a smaller squared residual are too dependent to be ranked by differences of squares.
 _DEPENDENT_SQUARED = 1e-10
 _EXACT_TRIALS = 4
 _BISECTIONS = 40

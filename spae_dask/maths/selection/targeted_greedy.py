@@ -30,7 +30,7 @@ class TargetGain:
     def __init__(self, target: FloatArray, unit: FloatArray) -> None:
         self.target = target.copy()
         self._products = target.T @ unit
-        # below this the target is spanned and what is left of it is rounding
+        # below this the target is spanned, and its residual is rounding
         self._spanned = 1e-24 * float(np.vdot(target, target))
 
     @property

@@ -180,7 +180,7 @@ class CrossProducts:
         if self.Z is not None:
             state["directions"] += about.transposed_times(about.times(self._directions))
         state["norms"] += about.squared_norms
-        # twice: what algebra subtracts is a few times what is left
+        # twice, because the subtracted terms are a few times the result
         state["chain"] = lengthened(state["chain"], 2 * rows.shape[0])
         state["count"] += rows.shape[0]
         return state

@@ -122,7 +122,7 @@ class Gram:
             "count": np.zeros((), dtype=np.int64),
             "shift": np.zeros((2, d)),
             "sum": np.zeros(d),
-            # sums of squares that moving to a mean took off the diagonal
+            # sums of squares that moving to a mean subtracted from the diagonal
             "moved": np.zeros(d),
             "chain": no_chain(),
             # column-major, so that BLAS adds to it in place; the upper triangle alone is kept up
@@ -192,7 +192,7 @@ class Gram:
             w = sums + (m / 2) * about.rest
             state["gram"] = dsyr2(-1.0, about.rest, w, a=state["gram"], overwrite_a=1)
         state["sum"] += sums
-        # twice: what algebra subtracts is a few times what is left
+        # twice, because the subtracted terms are a few times the result
         state["chain"] = lengthened(state["chain"], 2 * m)
         state["count"] += m
         return state

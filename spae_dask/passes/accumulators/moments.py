@@ -110,7 +110,7 @@ class Moments:
             "shift": np.zeros((2, d)),
             "sum": np.zeros(d),
             "squares": np.zeros(d),
-            # sums of squares that moving to a mean took away
+            # sums of squares that moving to a mean subtracted
             "moved": np.zeros(d),
             "min": np.full(d, np.inf),
             "max": np.full(d, -np.inf),

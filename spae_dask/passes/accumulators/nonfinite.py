@@ -45,7 +45,7 @@ def all_finite(rows: Rows) -> bool:
     if rows.dtype.kind not in "fc":
         return True
     with np.errstate(over="ignore", invalid="ignore"):
-        # a NaN or an infinity survives any sum; a finite overflow is told apart by the second look
+        # a NaN or an infinity survives any sum; the second check separates a finite overflow
         return bool(np.isfinite(rows.sum())) or bool(np.isfinite(rows).all())
 
 
@@ -159,9 +159,10 @@ def refuse_infinite(entries: NonFiniteEntries) -> None:
     if entries.n_inf:
         column = int(np.flatnonzero(entries.inf_by_column)[0])
         message = (
-            f"Input X contains infinity: {entries.n_inf} infinite entries in {np.count_nonzero(entries.inf_by_column)} "
-            f"column(s), the first column being {column}{_first(entries)}. No value can stand for an infinite "
-            "one: mend the data, or drop the column."
+            f"Input X contains infinity: {entries.n_inf} infinite entries in "
+            f"{np.count_nonzero(entries.inf_by_column)} column(s), the first column being "
+            f"{column}{_first(entries)}. Infinite entries cannot be filled. Correct the data, or drop the "
+            "column."
         )
         raise _placed(NonFiniteInput(message), entries)
 
@@ -169,10 +170,10 @@ def refuse_infinite(entries: NonFiniteEntries) -> None:
 def _nan_message(entries: NonFiniteEntries, once: bool) -> str:
     columns = np.flatnonzero(entries.nan_by_column)
     remedy = (
-        "Pass missing='zero', or mend the data."
+        "Pass missing='zero', or correct the data."
         if once
-        else "Pass missing='mean' (one more read of the data) or missing='zero', or mend the data; `spae check` lists "
-        "them."
+        else "Pass missing='mean' (one more read of the data) or missing='zero', or correct the data. `spae "
+        "check` lists the entries."
     )
     return (
         f"Input X contains NaN: {entries.n_nan} NaN entries in {columns.size} column(s), the first column being "

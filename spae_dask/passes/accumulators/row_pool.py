@@ -122,7 +122,7 @@ class RowPool:
         keys = np.divide(draws, weights, out=np.full(len(draws), np.inf), where=weights > 0)
         bar = state["keys"][-1] if len(state["keys"]) == self.size else np.inf
         entering = np.flatnonzero(keys < bar)
-        # of many, only as many as the pool holds can stay
+        # only as many rows as the pool holds can stay
         entering = entering[np.argsort(keys[entering], kind="stable")[: self.size]]
         taken: Any = rows[entering]
         values = deviations(taken.toarray() if sp.issparse(taken) else taken, self.mean, self.scale)

@@ -124,7 +124,7 @@ class RowSketch:
         return {
             "count": np.zeros((), dtype=np.int64),
             "shift": np.zeros((2, self.n_features)),
-            # 1 if the mean is so far from zero that rows must be counted from it before they are summed
+            # 1 if the mean is so far from zero that rows must be shifted before they are summed
             "far": np.zeros(()),
             "sketch": np.zeros((self.size, self.n_features)),
             "ones": np.zeros(self.size),
@@ -201,7 +201,7 @@ class RowSketch:
         if density_of(rows) * self.group > SUMMED_FROM:
             return self._update_by_groups(state, about, first_row)
         S, step = np.empty((m, self.size)), self.panel_rows
-        for start in range(0, m, step):  # in parts, because drawing takes several times the room of what is drawn
+        for start in range(0, m, step):  # in parts, because drawing takes several times the memory of the result
             part = S[start : start + step]
             part[...] = self._rows_of_sketch(first_row + start, len(part))
         state["sketch"] += about.transposed_times(S).T

@@ -147,6 +147,7 @@ def refuse_vanishing(counted: Floats, squares: Floats) -> None:
 def vanishing(column: int) -> InvalidInput:
     """Error for a column whose squares underflow."""
     return InvalidInput(
-        f"squares of the entries of column {column} vanish in float64: its values differ by too little (about 1e-151 "
-        "or less). Multiply the data by a constant and run again; the encoder does not change."
+        f"squares of the entries of column {column} vanish in float64, because its values differ by too "
+        "little (about 1e-151 or less). Multiply the data by a constant and run again; the encoder does "
+        "not change."
     )

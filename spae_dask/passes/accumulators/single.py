@@ -39,7 +39,7 @@ def single_deviations(rows: Rows, shift: Point) -> Singles | None:
     tame = (squares >= SMALLEST) & (squares <= LARGEST)
     if tame.all():
         return counted
-    # a column of zeros is harmless, but not one that only float32 takes for zeros
+    # a column of zeros is harmless, unless it is zero only in float32
     wild = np.flatnonzero(~tame)
     lost = np.any(deviations(rows[:, wild], in_two_floats(shift)[:, wild]) != 0.0)
     return None if lost else counted

@@ -87,7 +87,7 @@ class WholeRows:
         rows = state["rows"][:n]
         offset = rows.sum(axis=0) / max(n, 1)
         centered = rows - offset
-        # rows that were counted from far away lose digits of what is left of them
+        # rows shifted by a distant point lose digits of the result
         lengths, before = np.linalg.norm(centered, axis=0), np.linalg.norm(rows, axis=0)
         far = np.divide(before, lengths, out=np.ones_like(lengths), where=lengths > 0.0)
         return CenteredTriangle(

@@ -30,10 +30,10 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 import zarr
-from dask.utils import format_bytes
 from zarr.core.sync import sync
 
 from spae_dask.errors import InvalidInput
+from spae_dask.quantities import format_nbytes
 
 FORMAT = "spae-encoder"
 FORMAT_VERSION = 1
@@ -141,7 +141,7 @@ def check_shapes(shapes: dict[str, tuple[int, ...]], feature_names: Sequence[str
         if shapes[key] != shape:
             raise InvalidInput(
                 f"{name} contradicts itself: {key!r} has shape {shapes[key]}, but a decoder of shape {(k, d)} and "
-                f"{nnz} values call for {shape}. Write the encoder again."
+                f"{nnz} values need {shape}. Write the encoder again."
             )
     if shapes["fill"] not in ((0,), (d,)):
         raise InvalidInput(f"{name} contradicts itself: 'fill' has shape {shapes['fill']}; it must be (0,) or ({d},).")
@@ -165,7 +165,8 @@ def check_size(group: zarr.Group, members: Mapping[str, Any], name: str) -> None
     if claimed > MAX_EXPANSION * stored:
         raise InvalidInput(
             damaged(
-                name, f"its metadata call for {format_bytes(claimed)} of memory, but {format_bytes(stored)} are stored"
+                name,
+                f"its metadata declare {format_nbytes(claimed)}, but only {format_nbytes(stored)} are stored",
             )
         )
 
@@ -176,7 +177,7 @@ def check_values(arrays: dict[str, npt.NDArray[Any]], name: str) -> None:
         if not np.isfinite(arrays[key]).all():
             raise InvalidInput(f"{name} holds NaN or infinite entries in {key!r}. Fit again on finite data.")
     if not (arrays["scale"] > 0).all():
-        raise InvalidInput(f"{name} holds a scale that is not positive; use 1 for columns that are not scaled.")
+        raise InvalidInput(f"{name} contains a scale that is not positive. Use 1 for columns that are not scaled.")
     indptr, indices = arrays["indptr"], arrays["indices"]
     d, nnz = arrays["mean"].size, indices.size
     if indptr[0] != 0 or indptr[-1] != nnz or (np.diff(indptr) < 0).any():

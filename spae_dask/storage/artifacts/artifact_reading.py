@@ -126,7 +126,7 @@ def _open_group(name: str) -> zarr.Group:
         ) from error
     except ImportError as error:
         raise InvalidInput(
-            f"{name} needs a library that is not installed ({error}). Install the one that fsspec names for it."
+            f"{name} needs a library that is not installed ({error}). Install the library that fsspec names for it."
         ) from error
     except Exception as error:  # metadata can be wrong in any way
         raise _not_an_encoder(name, f"{type(error).__name__}: {error}") from error
@@ -144,8 +144,8 @@ def _check_attributes(attributes: dict[str, Any], name: str) -> None:
         raise _not_an_encoder(name, f"its attribute 'format_version' is {version!r}, not a positive integer")
     if version > FORMAT_VERSION:
         raise InvalidInput(
-            f"the encoder {name} has format version {version}, and this version of spae_dask reads up to "
-            f"{FORMAT_VERSION}. Upgrade it: `pip install -U spae-dask`."
+            f"the encoder {name} has format version {version}, but this version of spae_dask reads versions "
+            f"up to {FORMAT_VERSION}. Upgrade it: `pip install -U spae-dask`."
         )
     for key in (*RECORDS, "sha256"):
         if not isinstance(attributes.get(key), dict):
@@ -185,10 +185,12 @@ def _read(member: Any, key: str, digests: dict[str, Any], name: str) -> npt.NDAr
         array = np.ascontiguousarray(member[...], STORED[key][0])
     except StorageError:
         raise
-    except Exception as error:  # codecs and stores raise what they please
+    except Exception as error:  # codecs and stores raise exceptions of any type
         raise StorageError(damaged(name, f"{key!r} cannot be read ({type(error).__name__}: {error})")) from error
     if digest_of(array) != digests.get(key):
-        raise StorageError(damaged(name, f"{key!r} is not what was written (its SHA-256 differs; a chunk may be lost)"))
+        raise StorageError(
+            damaged(name, f"{key!r} differs from what was written (its SHA-256 is wrong; a chunk may be lost)")
+        )
     return array
 
 

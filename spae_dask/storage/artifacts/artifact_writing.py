@@ -69,7 +69,7 @@ def write_encoder(
                 shape=array.shape,
                 dtype=array.dtype,
                 chunks=(rows, *(max(1, length) for length in array.shape[1:])),
-                fill_value=-1 if array.dtype.kind == "i" else math.nan,  # no lost chunk shall read as zeros
+                fill_value=-1 if array.dtype.kind == "i" else math.nan,  # so that a lost chunk does not read as zeros
             )[...] = array
         if attach is not None:
             attach(group)
@@ -77,6 +77,6 @@ def write_encoder(
             read_group(zarr.open_group(output.store, mode="r"), os.fsdecode(path))
         except SpaeError as error:
             raise StorageError(
-                f"the encoder written to {path} does not read back as it was written ({error}). Nothing was left under "
-                "that name. Check the disk and run again, or give a path on another disk."
+                f"the encoder written to {path} reads back differently ({error}). Nothing was left under that "
+                "name. Check the disk and run again, or give a path on another disk."
             ) from error

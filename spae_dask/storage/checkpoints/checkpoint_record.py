@@ -94,9 +94,9 @@ def begin_or_resume(store: States, job: Job, listing: Listing | None = None) -> 
             "job": asdict(job),
         }
         store.write_if_absent(RECORD, json.dumps(to_json(record, "the checkpoint"), indent=1).encode())
-        there = read_job(store)  # another run may have been first, and a request that was repeated its own first
+        there = read_job(store)  # another run may have written it first, or an earlier try of this request
         if there is None:
-            raise StorageError(f"{store.describe()} was removed while a run began there. Run again.")
+            raise StorageError(f"{store.describe()} was removed while a run started in it. Run again.")
     else:
         store.tidy()
     old, new = there[0].flat(), job.flat()
@@ -110,9 +110,9 @@ def begin_or_resume(store: States, job: Job, listing: Listing | None = None) -> 
         store.write_if_absent(OBJECTS, listing.to_bytes())
     if changed:
         raise OtherCheckpoint(
-            f"the checkpoint {store.describe()} is of another run: {'; '.join(changed)}. To go on with that run, "
-            f"{_as_it_was(there[0], job)}. Else give this one a checkpoint of its own, or remove the old one: "
-            f"`spae checkpoint rm {in_shell(store.describe())}`."
+            f"the checkpoint {store.describe()} belongs to another run: {'; '.join(changed)}. To resume that "
+            f"run, {_as_it_was(there[0], job)}. Otherwise use another checkpoint folder for this run, or "
+            f"remove the old one: `spae checkpoint rm {in_shell(store.describe())}`."
         )
 
 
@@ -129,7 +129,7 @@ def _as_it_was(old: Job, new: Job) -> str:
     """Describe the changes that make the new job equal to the old one. Bits depend on libraries and machine as well."""
     wanted = []
     if (old.kind, old.data, old.parameters) != (new.kind, new.data, new.parameters):
-        wanted.append("give what it was given")
+        wanted.append("give the parameters and data it was given")
     others = {name: it for name, it in old.versions.items() if name != "machine" and it != new.versions.get(name)}
     if others:
         libraries = " ".join(f"{name.replace('_', '-')}=={version}" for name, version in others.items())
@@ -156,28 +156,29 @@ def read_job(store: States) -> tuple[Job, str] | None:
         with store.open(RECORD) as file:
             text = file.read(LARGEST_RECORD)
     except NotADirectoryError:
-        raise InvalidInput(f"{name} is a file. Give the checkpoint a folder of its own.") from None
+        raise InvalidInput(f"{name} is a file. Give the checkpoint its own folder.") from None
     except FileNotFoundError:
-        # parts of one array begin the checkpoint at once: what one is writing is nobody else's, and may be there by now
+        # parts of one array begin the checkpoint at the same time; another part may have written it by now
         files = store.files("")
         if RECORD in files:
             return read_job(store)
         others = [each for each in (*files, *store.folders()) if not PARTIAL.fullmatch(each)]
         if others:
             raise InvalidInput(
-                f"{name} is not a checkpoint: it holds {others[0]!r}"
-                f"{f' and {len(others) - 1} more' if len(others) > 1 else ''}, and no {RECORD}. "
-                "Give the checkpoint a folder of its own."
+                f"{name} is not a checkpoint: it contains "
+                f"{others[0]!r}{f' and {len(others) - 1} more' if len(others) > 1 else ''}, but no {RECORD}. Give "
+                "the checkpoint its own folder."
             ) from None
         return None
     try:
         found = json.loads(text)
         if found["format"] != FORMAT:
-            raise InvalidInput(f"{name} is not a checkpoint of this package. Give the checkpoint a folder of its own.")
+            raise InvalidInput(f"{name} is not a checkpoint of this package. Give the checkpoint its own folder.")
         if found["format_version"] != FORMAT_VERSION:
             raise InvalidInput(
-                f"the checkpoint {name} has format {found['format_version']!r}, and this version reads "
-                f"{FORMAT_VERSION}: go on with the version that wrote it, or remove it: `spae checkpoint rm {name}`."
+                f"the checkpoint {name} has format {found['format_version']!r}, but this version of spae_dask "
+                f"reads {FORMAT_VERSION}. Resume with the version that wrote it, or remove it: `spae checkpoint "
+                f"rm {name}`."
             )
         job = Job(**from_json(found["job"]))
         if not all(isinstance(each, dict) for each in (job.data, job.parameters, job.versions)):
@@ -187,8 +188,8 @@ def read_job(store: States) -> tuple[Job, str] | None:
         raise
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise InvalidInput(
-            f"the checkpoint {name} is damaged: its {RECORD} cannot be understood. Remove it with "
-            f"`spae checkpoint rm {name}`, and run again."
+            f"the checkpoint {name} is damaged: its {RECORD} cannot be understood. Remove it with `spae "
+            f"checkpoint rm {name}`, and run again."
         ) from error
 
 
@@ -218,13 +219,12 @@ def states_at(place: str | Path) -> States:
     """
     text = os.fsdecode(place)
     if not text:
-        raise InvalidInput("the checkpoint has an empty name. Give it a folder of its own.")
+        raise InvalidInput("the checkpoint has an empty name. Give it its own folder.")
     if is_remote(text) and (address := parse_address(text)).scheme in WRITABLE:
         return ObjectStates(open_remote(address, read_only=False))
     if "://" in text and not text.startswith("file://"):
         raise InvalidInput(
-            f"the checkpoint cannot be at {redacted(text)}: checkpoints are kept in local or mounted folders, and "
-            "below s3:// and gs://. Give one of these."
+            f"the checkpoint cannot be at {redacted(text)}. Give a local or mounted folder, or a URL of s3:// or gs://."
         )
     root = Path(text.removeprefix("file://")).resolve()
     refuse_long(root)

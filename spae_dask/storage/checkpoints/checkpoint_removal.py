@@ -22,7 +22,7 @@ def remove_checkpoint(place: str) -> int:
     """
     store = states_at(place)
     try:
-        # in this order: the record goes last, so without it there are no files that an equal run is removing
+        # the record is removed last: without it, no file is left that an equal run could be removing
         names = {*store.files(""), *store.folders()}
         files = store.all_files()
     except NotADirectoryError:
@@ -31,10 +31,10 @@ def remove_checkpoint(place: str) -> int:
         raise NotFound(f"there is no checkpoint at {place}. Nothing was removed.")
     foreign = [each.path for each in files if not _is_ours(each.path)]
     if foreign or (files and RECORD not in names):
-        why = f"it holds {foreign[0]!r}" if foreign else f"it has no {RECORD}"
+        why = f"it contains {foreign[0]!r}" if foreign else f"it has no {RECORD}"
         raise InvalidInput(f"{place} is not a checkpoint: {why}. Nothing was removed.")
     folders = store.folders()
-    # what tells that it is a checkpoint goes last, so that this can be done again if it is cut short
+    # the record is removed last, so that an interrupted removal can be repeated
     for each in sorted(files, key=lambda file: file.path == RECORD):
         store.remove(each.path)
     for folder in (*folders, ""):
@@ -49,7 +49,7 @@ def end_checkpoint(place: str) -> None:
     except NotFound:
         return
     except StorageError as error:
-        warn(f"the checkpoint has served, and is left where it is: {error}", CheckpointWarning)
+        warn(f"the checkpoint is no longer needed but could not be removed: {error}", CheckpointWarning)
 
 
 def _is_ours(path: str) -> bool:

@@ -76,7 +76,7 @@ def _written(target: Path, pieces: Iterable[bytes | memoryview]) -> Iterator[Pat
         remove_surely(work, looks=1)
 
 
-KEPT = " What was stored before is kept: run again, and it goes on from there."
+KEPT = " Stored states are kept. Run again, and the run resumes from them."
 
 PARTIAL = re.compile(rf"\..+{PARTIAL_END}")
 """Files that a process was writing when it was killed."""
@@ -121,8 +121,8 @@ class LocalStates:
         target = self.root / path
         if not target.parent.is_dir():
             raise StorageError(
-                f"{target.parent} is not there, so nothing can be stored in it. The folder of a checkpoint must be one "
-                "that all workers see under the same path, and must not be removed while a run goes on."
+                f"{target.parent} does not exist, so nothing can be stored in it. All workers must see the folder "
+                "of a checkpoint under the same path. Nothing may remove it during a run."
             )
         try:
             replace_file(target, pieces)

@@ -93,14 +93,14 @@ def read_grid(path: str | Path) -> GridRecord:
     group = encoder.get(MEMBER)
     if not isinstance(group, zarr.Group):
         raise InvalidInput(
-            f"{name} is the encoder of a matrix, without a grid. Read it with load_encoder; GridEncoder.load "
-            "reads what GridEncoder.save wrote."
+            f"{name} is the encoder of a matrix, without a grid. Read it with load_encoder. GridEncoder.load "
+            "reads only the output of GridEncoder.save."
         )
     attrs: dict[str, Any] = dict(group.attrs)
     if attrs.get("format_version") != FORMAT_VERSION:
         raise InvalidInput(
-            f"the grid of {name} has format version {attrs.get('format_version')!r}, and this version of spae_dask "
-            f"reads {FORMAT_VERSION}. Upgrade it: `pip install -U spae-dask`."
+            f"the grid of {name} has format version {attrs.get('format_version')!r}, but this version of "
+            f"spae_dask reads {FORMAT_VERSION}. Upgrade it: `pip install -U spae-dask`."
         )
     try:
         variables = {record["name"]: _read(group, record, name) for record in attrs["variables"]}
@@ -127,7 +127,7 @@ def read_grid(path: str | Path) -> GridRecord:
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         if isinstance(error, InvalidInput):
             raise
-        raise InvalidInput(damaged(name, f"its grid lacks a part or holds a wrong one ({error})")) from error
+        raise InvalidInput(damaged(name, f"its grid lacks a part or contains a wrong one ({error})")) from error
     return GridRecord(layout, cells, parameters, None if weights is None else xr.DataArray(weights))
 
 
@@ -161,12 +161,12 @@ def _read(group: zarr.Group, record: Mapping[str, Any], name: str) -> xr.Variabl
         return xr.Variable(record["dims"], np.array(record["texts"], dtype=object), attrs)
     try:
         values = np.asarray(bounded(group[record["key"]])[...], order="C")
-    except Exception as error:  # codecs and stores raise what they please
+    except Exception as error:  # codecs and stores raise exceptions of any type
         raise StorageError(damaged(name, f"its grid cannot be read ({type(error).__name__}: {error})")) from error
     if _digest(values) != record["sha256"]:
         raise StorageError(damaged(name, f"the {record['name']!r} of its grid is not what was written"))
     variable = xr.Variable(record["dims"], values, attrs)
-    if not record["as_cf"]:  # attributes may speak of CF encodings that were never asked to be undone
+    if not record["as_cf"]:  # attributes may name CF encodings that must not be decoded
         return variable
     return xr.conventions.decode_cf_variable(record["name"], variable, decode_timedelta=True)
 

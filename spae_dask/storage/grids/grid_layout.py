@@ -102,13 +102,13 @@ class GridLayout:
         for dim, size in zip(self.feature_dims, self.shape, strict=True):
             if dim not in array.dims:
                 raise InvalidInput(
-                    f"{name_of(array)} lacks the dimension {dim!r}: the encoder was fitted on cells of "
-                    f"{', '.join(self.feature_dims)}. Rename its dimensions, or give the same kind of data."
+                    f"{name_of(array)} lacks the dimension {dim!r}, but the encoder was fitted on cells of "
+                    f"{', '.join(self.feature_dims)}. Rename its dimensions, or give data of the same kind."
                 )
             if array.sizes[dim] != size:
                 raise InvalidInput(
-                    f"{name_of(array)} has {array.sizes[dim]} values of {dim}, and the encoder was fitted on {size}"
-                    ". Give data on the same grid."
+                    f"{name_of(array)} has {array.sizes[dim]} values of {dim}, but the encoder was fitted on "
+                    f"{size}. Give data on the same grid."
                 )
         for name, coord in self.coords.coords.items():
             if name not in array.coords:
@@ -133,7 +133,9 @@ def layout_of(array: xr.DataArray, sample_dim: str | Sequence[str] | None) -> Gr
     wanted = (time_dim(array),) if sample_dim is None else _as_tuple(sample_dim)
     for dim in wanted:
         if dim not in dims:
-            raise InvalidInput(f"sample_dim={dim!r} is no dimension of {name_of(array)}; it has {', '.join(dims)}.")
+            raise InvalidInput(
+                f"sample_dim={dim!r} is not a dimension of {name_of(array)}, which has {', '.join(dims)}."
+            )
     if not wanted or len(set(wanted)) != len(wanted):
         raise InvalidInput(f"sample_dim={sample_dim!r} must name one dimension, or several different ones.")
     features = tuple(sorted(dim for dim in dims if dim not in wanted))
@@ -170,11 +172,11 @@ def checked_array(array: object) -> xr.DataArray:
         raise InvalidInput(f"a Dataset holds several variables ({names}). Give one of them: ds['NAME'].")
     if not isinstance(array, xr.DataArray):
         raise InvalidInput(
-            f"a {type(array).__name__} has no named dimensions. Give an xarray.DataArray, or fit a matrix of rows and "
-            "columns with SparseEncoder."
+            f"a {type(array).__name__} has no named dimensions. Give an xarray.DataArray, or fit a matrix of "
+            "rows and columns with SparseEncoder."
         )
     if not all(isinstance(dim, str) for dim in array.dims) or len(set(array.dims)) != array.ndim:
-        raise InvalidInput(f"{name_of(array)} has dimensions {array.dims}; they must be texts, all different.")
+        raise InvalidInput(f"{name_of(array)} has dimensions {array.dims}. They must be strings, all different.")
     return array
 
 
@@ -192,8 +194,8 @@ def time_dim(array: xr.DataArray) -> str:
         return found[0]
     how = "none of its dimensions is known to be time" if not found else f"{' and '.join(found)} may both be time"
     raise InvalidInput(
-        f"{name_of(array)} has dimensions {', '.join(map(str, array.dims))}, and {how}. Say which one the "
-        "samples are along: sample_dim=NAME (--sample-dim NAME)."
+        f"{name_of(array)} has dimensions {', '.join(map(str, array.dims))}, and {how}. Give the "
+        "dimension of the samples: sample_dim=NAME (--sample-dim NAME)."
     )
 
 
@@ -262,9 +264,9 @@ def _refuse_other_places(array: xr.DataArray, coord: xr.DataArray) -> None:
         at = tuple(int(place) for place in np.argwhere(~same)[0])
         hint = " It is the same backwards." if np.array_equal(np.flip(given), expected) else ""
         raise InvalidInput(
-            f"{name_of(array)} is on another grid than the encoder: value {', '.join(map(str, at))} of {coord.name} "
-            f"is {_label(given[at])}, not {_label(expected[at])}.{hint} Select, sort or interpolate the same places: "
-            f"da.sel({coord.dims[0]}=...)."
+            f"{name_of(array)} is on another grid than the encoder: value {', '.join(map(str, at))} of "
+            f"{coord.name} is {_label(given[at])}, not {_label(expected[at])}.{hint} Select, sort or "
+            f"interpolate to the same places: da.sel({coord.dims[0]}=...)."
         )
 
 

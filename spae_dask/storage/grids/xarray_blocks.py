@@ -219,7 +219,7 @@ class GridRows:
             block = self.variable.isel({first: slice(start, start + self.places_per_block)}).load()
         except (SpaeError, MemoryError):
             raise
-        except Exception as error:  # readers raise what they please
+        except Exception as error:  # readers raise exceptions of any type
             raise StorageError(
                 f"{self.describe()} cannot be read at {first} {start} to "
                 f"{start + self.places_per_block - 1}: {type(error).__name__}: {error}. Check the file, or restore it."
@@ -254,7 +254,10 @@ def rows_of(
         return GridRows(variable, sample_dims, feature_dims, cells, place_of(array))
     lazy = variable.transpose(*sample_dims, *feature_dims).data
     if not isinstance(lazy, da.Array):
-        raise InvalidInput(f"{name_of(array)} is made of {type(lazy).__name__}, not of numpy or dask arrays.")
+        raise InvalidInput(
+            f"{name_of(array)} is made of {type(lazy).__name__}, but only numpy and dask arrays are "
+            "supported. Convert it first."
+        )
     n_blocks, inner = lazy.numblocks, math.prod(lazy.shape[1 : len(sample_dims)])
     refuse_unknown_chunks(lazy)
     whole = lazy.rechunk(dict.fromkeys(range(1, lazy.ndim), -1))
@@ -288,8 +291,8 @@ def open_data_array(array: object) -> RowBlocks:
     if given.ndim != 2:
         dims = ", ".join(f"{dim}: {size}" for dim, size in given.sizes.items())
         raise InvalidInput(
-            f"{name_of(given)} has {given.ndim} dimension(s) ({dims}). Expected 2D array: rows are samples, columns "
-            "are features. For a grid, say which dimension the samples are along: "
+            f"{name_of(given)} has {given.ndim} dimension(s) ({dims}). Expected 2D array: rows are "
+            "samples, columns are features. For a grid, name the dimension of the samples: "
             "spae_dask.xarray.GridEncoder(...).fit(da, sample_dim='time')."
         )
     if 0 in given.shape:  # open_matrix says so

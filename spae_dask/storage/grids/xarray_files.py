@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import xarray as xr
 import zarr
-from dask.utils import format_bytes
 
 from spae_dask.errors import InvalidInput, MemoryBudgetExceeded, NotFound, StorageError
 from spae_dask.plain_files import beside
+from spae_dask.quantities import format_nbytes
 from spae_dask.storage.grids.grid_layout import layout_of
 from spae_dask.storage.grids.xarray_blocks import Cells, GridRows, rows_of
 from spae_dask.storage.sources.bounded_reader import READING_ONE, SHARES, block_bands, share_of
@@ -76,7 +76,9 @@ def open_grid(
     array = _chosen(dataset, variable, path)
     layout = layout_of(array, sample_dim)
     if array.dtype.kind not in "fiub":
-        raise InvalidInput(f"the variable {array.name!r} of {path} is {array.dtype}, not numbers. Name another one.")
+        raise InvalidInput(
+            f"the variable {array.name!r} of {path} is {array.dtype}, not numbers. Name another variable."
+        )
 
     share = share_of(budget)
 
@@ -89,7 +91,7 @@ def open_grid(
     _refuse_large(rows, budget)
     kept = cells_with_data(rows)
     if not kept.size:
-        raise InvalidInput(f"{rows.describe()} is NaN in every cell at every time: there is nothing to write.")
+        raise InvalidInput(f"{rows.describe()} is NaN in every cell at every time, so there is nothing to write.")
     along = " and ".join(layout.sample_dims)
     notes = [f"{array.name}: samples along {along}, cells along {' and '.join(layout.feature_dims)}"]
     if kept.size < layout.n_cells:
@@ -103,11 +105,10 @@ def _refuse_large(rows: GridRows, budget: int) -> None:
     """Refuse chunks, or rows, that do not fit beside what is written."""
     left = READING_ONE - 3  # the band takes a share, and two while it is put together
     if 2 * rows.chunks_nbytes > left * share_of(budget):
-        needed = format_bytes(-(-2 * rows.chunks_nbytes * SHARES // left))
+        needed = format_nbytes(-(-2 * rows.chunks_nbytes * SHARES // left), up=True)
         raise MemoryBudgetExceeded(
-            f"the chunks that are decoded at once to read rows of {rows.describe()} take "
-            f"{format_bytes(rows.chunks_nbytes)}, and {format_bytes(budget)} may be used. Nothing was read. A budget "
-            f"of {needed} would do."
+            f"rows of {rows.describe()} need chunks that take {format_nbytes(rows.chunks_nbytes)} together, "
+            f"but the budget is {format_nbytes(budget)}. Nothing was read. Give a budget of at least {needed}."
         )
     block_bands(rows, budget)
 
@@ -138,22 +139,23 @@ def _opened(path: str, *, decode: bool) -> xr.Dataset:
         engine = next((name for magic, name in ENGINES.items() if start.startswith(magic)), "")
         if not engine:
             raise InvalidInput(
-                f"{path} is no netCDF file: it begins with {start!r}. Give one of format 3 or 4, or a Zarr dataset."
+                f"{path} is not a netCDF file: it begins with {start!r}. Give a file of netCDF format 3 or 4, or "
+                "a Zarr dataset."
             )
     elif local and _is_array(path):
         raise InvalidInput(
-            f"{path} is a single Zarr array, and a variable or a dimension was named. Leave these out, or give a "
-            "dataset."
+            f"{path} is a single Zarr array, but a variable or a dimension was named. Leave these out, or "
+            "give a dataset."
         )
     if local and engine == "zarr":
-        options["consolidated"] = False  # that copy of the metadata may be of an earlier time
+        options["consolidated"] = False  # that copy of the metadata may be older
     try:
         return xr.open_dataset(path, engine=engine, **options)
     except ImportError as error:
         raise InvalidInput(
             f'{path} needs a library that is not installed ({error}). Run `pip install "spae-dask[xarray]"`.'
         ) from error
-    except Exception as error:  # readers raise what they please
+    except Exception as error:  # readers raise exceptions of any type
         raise StorageError(
             f"{path} cannot be opened as a {'Zarr' if engine == 'zarr' else 'netCDF'} dataset: "
             f"{type(error).__name__}: {error}. Check the file, or restore it from a copy."
@@ -163,7 +165,7 @@ def _opened(path: str, *, decode: bool) -> xr.Dataset:
 def _is_array(path: str) -> bool:
     try:
         return isinstance(zarr.open(path, mode="r"), zarr.Array)
-    except Exception:  # told when it is opened as a dataset
+    except Exception:  # reported when it is opened as a dataset
         return False
 
 
@@ -182,8 +184,8 @@ def _chosen(dataset: xr.Dataset, variable: str | None, path: str) -> xr.DataArra
     if len(largest) == 1:
         return largest[0]
     raise InvalidInput(
-        f"{path} has {'several variables' if meant else 'no variable'} that may be meant; it has {_listed(arrays)}. "
-        "Name one with two dimensions or more: variable=NAME (--variable NAME)."
+        f"{path} has {'several variables' if meant else 'no variable'} to choose from; it has "
+        f"{_listed(arrays)}. Name one with two dimensions or more: variable=NAME (--variable NAME)."
     )
 
 

@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 import zarr
-from dask.utils import format_bytes
 
 from spae_dask.blocks import RowBlocks, StoredEntries, in_canonical_form, largest_block_nbytes, total_nbytes
 from spae_dask.errors import InvalidInput, MemoryBudgetExceeded, StorageError
+from spae_dask.quantities import format_nbytes
 from spae_dask.storage.ingesting.ingest_report import SparseIngestReport
 from spae_dask.storage.sources.checked_store import ZarrArray
 from spae_dask.storage.writing.chunking import CODECS, MAX_OBJECTS, choose_codec
@@ -63,7 +63,7 @@ class RunWriter:
         if zlib.crc32(joined[:n].data) != zlib.crc32(np.ascontiguousarray(self.array[start:stop]).data):
             raise StorageError(
                 f"entries {start} to {stop - 1} of {self.array.store_path} read back differently from what was "
-                "written. Nothing was left under that name. Check the disk and run again, or take another disk."
+                "written. Nothing was left under that name. Check the disk and run again, or use another disk."
             )
 
 
@@ -92,8 +92,9 @@ def ingest_csr(
     needed = 2 * (largest_block_nbytes(blocks) + blocks.read_nbytes)
     if not blocks.in_process and needed > budget:
         raise MemoryBudgetExceeded(
-            f"a row block of {blocks.describe()} takes {format_bytes(needed)} while it is written, and "
-            f"{format_bytes(budget)} may be used. Nothing was read. A budget of {format_bytes(needed)} would do."
+            f"a row block of {blocks.describe()} takes {format_nbytes(needed)} while it is written, but the "
+            f"budget is {format_nbytes(budget)}. Nothing was read. Give a budget of at least "
+            f"{format_nbytes(needed, up=True)}."
         )
     n, d = blocks.shape
     expected = round(stored.density * n * d)
@@ -117,7 +118,7 @@ def ingest_csr(
                     chunks=(CHUNK_ENTRIES,),
                     shards=(CHUNK_ENTRIES * SHARD_CHUNKS,) if sharded else None,
                     compressors=CODECS[chosen[key][0]],
-                    # a chunk that gets lost shall be noticed: neither a column nor a row pointer is ever -1
+                    # a lost chunk must be noticed: neither a column nor a row pointer is ever -1
                     fill_value=-1 if key != "data" else np.nan if kind.kind == "f" else 0,
                     config={"write_empty_chunks": True},
                 )
@@ -164,8 +165,8 @@ def _converted(values: npt.NDArray[Any], dtype: np.dtype[Any], name: str) -> npt
     converted, changed = convert(values, dtype)
     if changed is not None and changed.any():
         raise InvalidInput(
-            f"{name} holds {values[changed][0]}, which {dtype} cannot hold. Take a wider type with dtype=..., or "
-            "leave it out to keep the source's own."
+            f"{name} holds {values[changed][0]}, which {dtype} cannot hold. Give a wider type with "
+            "dtype=..., or leave it out to keep the type of the source."
         )
     return converted
 

@@ -103,8 +103,8 @@ def open_incoming(
     if name.endswith(NETCDF) or variable is not None or sample_dim is not None or (name and _is_dataset(source)):
         if array is not None or header is not None:
             raise InvalidInput(
-                f"{source} is read as a grid, whose variable is named by variable=NAME (--variable NAME); leave array "
-                "and header out."
+                f"{source} is read as a grid. Name its variable with variable=NAME (--variable NAME), and leave "
+                "array and header out."
             )
         refuse_mask(mask, source if name else f"a {type(source).__name__}")
         return _from_grid(source, variable, sample_dim, budget, decode=decode)
@@ -114,11 +114,13 @@ def open_incoming(
         refuse_mask(mask, source)
         return _from_text(Path(source), columns, header, budget)
     if header is not None:
-        raise InvalidInput(f"header={header} is about the first row of text files, and {source} is none. Leave it out.")
+        raise InvalidInput(
+            f"header={header} is about the first row of text files, but {source} is not a text file. Leave it out."
+        )
     if name.endswith(NOT_READ):
         raise InvalidInput(
-            f"{source} is of a type that is not read. Allowed are {', '.join(READ)} and Zarr: "
-            "write it as one of these with the library that made it."
+            f"{source} has an unknown type. Give {', '.join(READ)} or Zarr; write the data as one of these "
+            "with the library that made them."
         )
     if name.endswith(".npy") and array is not None:
         raise InvalidInput(f"array={array!r} names a member of a Zarr group, but {source} is a single array.")
@@ -132,7 +134,7 @@ def _is_dataset(path: str) -> bool:
         return False
     try:
         group = zarr.open(path, mode="r")
-    except Exception:  # whatever is wrong with it is told when it is opened as a matrix
+    except Exception:  # opening it as a matrix reports any error
         return False
     if not isinstance(group, zarr.Group) or "encoding-type" in group.attrs:
         return False
@@ -146,8 +148,8 @@ def _from_grid(
 ) -> Incoming:
     if not isinstance(source, str):
         raise InvalidInput(
-            f"variable and sample_dim are about netCDF files and Zarr datasets, and a {type(source).__name__} was "
-            "given. Give a path, or leave them out."
+            f"variable and sample_dim are for netCDF files and Zarr datasets, but a {type(source).__name__} "
+            "was given. Give a path, or leave them out."
         )
     try:
         from spae_dask.storage.grids.xarray_files import open_grid
@@ -185,7 +187,7 @@ def _from_text(path: Path, columns: Sequence[str] | None, header: bool | None, b
         n_rows += len(batch)
     complete = n_rows * d * 8 < share_of(budget)
     if n_rows == 0:
-        raise InvalidInput(f"{path} has a header but no rows. There is nothing to write.")
+        raise InvalidInput(f"{path} has a header but no rows, so there is nothing to write.")
     return Incoming(
         name=str(path),
         n_rows=n_rows if complete else None,
@@ -202,7 +204,8 @@ def _from_blocks(blocks: RowBlocks, budget: int) -> Incoming:
     blocks, chunks, _ = check_chunks(blocks)
     if chunks is not None and chunks.n_absent:
         warn(
-            f"{blocks.describe()}: {chunks.describe()}. They are written as such; if they were lost, restore them.",
+            f"{blocks.describe()}: {chunks.describe()}. They are written with that value. If they were lost, "
+            "restore them.",
             MissingChunksWarning,
         )
     stored = stored_entries(blocks)
@@ -220,7 +223,7 @@ def _from_blocks(blocks: RowBlocks, budget: int) -> Incoming:
         notes = [] if conversion is None else [conversion.describe(stored_blocks.dtype)]
         if stored_blocks.passed_over:
             left_out = ", ".join(stored_blocks.passed_over)
-            notes.append(f"these are stored numbers; attributes that decode them are left out: {left_out}")
+            notes.append(f"the stored numbers are written; attributes that decode them are left out: {left_out}")
         return Incoming(blocks.describe(), n, n, d, blocks.dtype, iter(bands), kept, bands.n_parts, notes=tuple(notes))
     if isinstance(blocks, NpyBlocks):
         # long bands, so that a file in Fortran order is read in long runs

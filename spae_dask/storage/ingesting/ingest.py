@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import zarr
-from dask.utils import format_bytes
 
 from spae_dask.errors import InvalidInput, MemoryBudgetExceeded, SpaeWarning, StorageError, warn
+from spae_dask.quantities import format_nbytes
 from spae_dask.storage.ingesting.csr_ingest import convert, ingest_csr
 from spae_dask.storage.ingesting.incoming import Incoming, open_incoming
 from spae_dask.storage.ingesting.ingest_report import IngestReport, SparseIngestReport
@@ -130,7 +130,9 @@ def ingest(
     kept = _storable(incoming.dtype if dtype is None else dtype, incoming.name)
     if incoming.sparse is not None:
         if chunks is not None:
-            raise InvalidInput(f"chunks={chunks} are for dense matrices; {incoming.name} is sparse. Leave them out.")
+            raise InvalidInput(
+                f"chunks={chunks} are for dense matrices, but {incoming.name} is sparse. Leave them out."
+            )
         return ingest_csr(
             *incoming.sparse, path, codec=codec, dtype=kept, overwrite=overwrite, budget=budget, watch=watch
         )
@@ -151,7 +153,7 @@ def ingest(
             chunks=layout.chunks,
             shards=layout.shards,
             compressors=CODECS[codec_name],
-            # a chunk that gets lost shall be noticed, and an all-zero one is stored like any other
+            # a lost chunk must be noticed, so an all-zero chunk is stored like any other
             fill_value=np.nan if kept.kind == "f" else 0,
             config={"write_empty_chunks": True},
             dimension_names=("sample", "feature"),
@@ -183,7 +185,9 @@ def _storable(dtype: Any, name: str) -> np.dtype[Any]:
     try:
         kept = np.dtype(dtype)
     except TypeError as error:
-        raise InvalidInput(f"dtype={dtype!r} is not a type of numbers ({error}). Give one like 'float32'.") from error
+        raise InvalidInput(
+            f"dtype={dtype!r} is not a type of numbers ({error}). Give one such as 'float32'."
+        ) from error
     check_real(kept, name)
     if kept.itemsize > 8:
         raise InvalidInput(f"{name} is {kept}, which Zarr does not store. Convert it: dtype='float64'.")
@@ -200,14 +204,14 @@ def _layout(incoming: Incoming, dtype: np.dtype[Any], chunks: tuple[int, int] | 
     nbytes = layout.unit[0] * incoming.d * dtype.itemsize
     if nbytes > UNIT * share:
         raise MemoryBudgetExceeded(
-            f"chunks of {layout.unit[0]:,} row(s) are written full width and take {format_bytes(nbytes)}; under a "
-            f"budget of {format_bytes(budget)} they may take {format_bytes(UNIT * share)}. Nothing was written. Take "
-            f"chunks of fewer rows, or a budget of {format_bytes(-(-nbytes * SHARES // UNIT))}."
+            f"chunks of {layout.unit[0]:,} row(s) are written full width and take {format_nbytes(nbytes)}, but "
+            f"a budget of {format_nbytes(budget)} allows {format_nbytes(UNIT * share)}. Nothing was written. "
+            f"Use chunks of fewer rows, or a budget of {format_nbytes(-(-nbytes * SHARES // UNIT), up=True)}."
         )
     if layout.n_objects(shape) > MAX_OBJECTS:
         warn(
-            f"{layout.n_objects(shape):,} objects will be stored, which file systems and quotas may not like; "
-            "a larger budget allows larger shards",
+            f"{layout.n_objects(shape):,} objects will be stored, which may exceed file quotas; a larger "
+            "budget allows larger shards",
             SpaeWarning,
         )
     return layout
@@ -217,8 +221,8 @@ def _warn_of_disk(path: Path, nbytes: int) -> None:
     free = shutil.disk_usage(path.parent).free
     if free < nbytes:
         warn(
-            f"{path}: the disk has {format_bytes(free)} free, and the matrix takes {format_bytes(nbytes)} before "
-            "compression. If it does not fit, nothing will be left behind.",
+            f"{path}: the disk has {format_nbytes(free)} free, but the matrix takes {format_nbytes(nbytes)} "
+            "before compression. If it does not fit, nothing will be left there.",
             SpaeWarning,
         )
 
@@ -229,8 +233,8 @@ def _converted(rows: Rows, dtype: np.dtype[Any], name: str) -> Rows:
     if changed is not None and changed.any():
         row, column = np.argwhere(changed)[0]
         raise InvalidInput(
-            f"{name} holds {rows[row, column]} (column {column}), which {dtype} cannot hold. Take a wider type with "
-            "dtype=..., or leave it out to keep the source's own."
+            f"{name} holds {rows[row, column]} (column {column}), which {dtype} cannot hold. Give a wider "
+            "type with dtype=..., or leave it out to keep the type of the source."
         )
     return converted
 

@@ -4,7 +4,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from dask.utils import format_bytes
+
+from spae_dask.quantities import format_nbytes
 
 
 @dataclass(frozen=True)
@@ -59,21 +60,21 @@ class IngestReport:
     def describe(self) -> str:
         """A few lines for people."""
         (n, d), (rows, columns) = self.shape, self.chunks
-        chunk = format_bytes(rows * columns * np.dtype(self.dtype).itemsize)
+        chunk = format_nbytes(rows * columns * np.dtype(self.dtype).itemsize)
         gathered = f", gathered in shards of {self.shards[0]:,} x {self.shards[1]:,}" if self.shards else ""
         lines = [
             f"{self.source} -> {self.path}",
-            f"  matrix   {n:,} x {d:,} {self.dtype}, {format_bytes(self.nbytes)}",
+            f"  matrix   {n:,} x {d:,} {self.dtype}, {format_nbytes(self.nbytes)}",
             f"  chunks   {rows:,} x {columns:,}, {chunk} each{gathered}",
             f"  codec    {self.codec}: {self.reason}",
-            f"  stored   {format_bytes(self.stored_nbytes)} in {self.n_objects:,} objects, {self.ratio:.2f} times "
+            f"  stored   {format_nbytes(self.stored_nbytes)} in {self.n_objects:,} objects, {self.ratio:.2f} times "
             "smaller; every one was read back and compared",
         ]
         lines += [f"  note     {note}" for note in self.notes]
         if self.decodes_per_chunk > 1:
             lines.append(
-                f"  note     the source's chunks are tall, and each was decoded {self.decodes_per_chunk} times; "
-                "a larger budget reads less"
+                f"  note     the source's chunks are tall, and each was decoded {self.decodes_per_chunk} times; a "
+                "larger budget reads less"
             )
         return "\n".join(lines)
 
@@ -131,10 +132,10 @@ class SparseIngestReport:
             [
                 f"{self.source} -> {self.path}",
                 f"  matrix   {n:,} x {d:,} {self.dtype}, sparse: {self.n_entries:,} entries "
-                f"({self.n_entries / (n * d):.2%}), {format_bytes(self.nbytes)}",
+                f"({self.n_entries / (n * d):.2%}), {format_nbytes(self.nbytes)}",
                 f"  chunks   {self.chunk_entries:,} entries each",
                 f"  codec    {self.codec}: {self.reason}",
-                f"  stored   {format_bytes(self.stored_nbytes)} in {self.n_objects:,} objects, {self.ratio:.2f} times "
+                f"  stored   {format_nbytes(self.stored_nbytes)} in {self.n_objects:,} objects, {self.ratio:.2f} times "
                 "smaller; every one was read back and compared",
             ]
         )

@@ -80,11 +80,11 @@ def parse_address(url: str, storage_options: Mapping[str, Any] | None = None) ->
         parts = urlsplit(url)
         host = parts.netloc
         if "@" not in host:
-            _ = parts.port  # is no number in a URL whose password has a slash
+            _ = parts.port  # not a number in a URL whose password has a slash
     except ValueError as error:
-        raise InvalidInput(  # it may be one with a password that no rule finds, so it is not shown
-            f"what begins with {url.partition('://')[0]}:// is not a URL of a store ({type(error).__name__}: its host "
-            "or port cannot be understood). Give one like s3://BUCKET/NAME.zarr."
+        raise InvalidInput(  # it may contain a password that no rule finds, so the URL is not shown
+            f"a URL that begins with {url.partition('://')[0]}:// is not valid ({type(error).__name__}: its "
+            "host or port cannot be understood). Give one such as s3://BUCKET/NAME.zarr."
         ) from error
     if "@" in host or parts.query or parts.fragment:
         raise holds_secret(url)
@@ -115,9 +115,10 @@ def _checked(options: Mapping[str, Any], url: str) -> dict[str, Any]:
     unknown = [name for name in options if name not in OPTIONS]
     if unknown:
         raise InvalidInput(
-            f"storage_options has {', '.join(map(repr, unknown))}; allowed are {', '.join(OPTIONS)}. Secrets are not "
-            "taken as arguments, since these travel to workers: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (or "
-            "GOOGLE_APPLICATION_CREDENTIALS) in the environment of each process, or name a profile."
+            f"storage_options contains {', '.join(map(repr, unknown))}, but only {', '.join(OPTIONS)} are "
+            "allowed. Secrets are not accepted, because arguments travel to workers. Set AWS_ACCESS_KEY_ID "
+            "and AWS_SECRET_ACCESS_KEY (or GOOGLE_APPLICATION_CREDENTIALS) in the environment of each "
+            "process, or name a profile."
         )
     for name, value in options.items():
         if not isinstance(value, bool if name == "anon" else str | None):
@@ -138,7 +139,7 @@ def check_endpoint(endpoint: str | None) -> None:
     if endpoint is not None and not re.fullmatch(r"https?://[^/?#@\s]+(/[^?#@\s]*)?", endpoint):
         raise InvalidInput(
             f"the endpoint {redacted(endpoint)} is not of the form http://HOST:PORT or https://HOST. Correct "
-            "AWS_ENDPOINT_URL (or endpoint_url); credentials do not belong in it."
+            "AWS_ENDPOINT_URL (or endpoint_url). It must not contain credentials."
         )
 
 

@@ -73,7 +73,7 @@ class RemoteFile:
         except FileNotFoundError as error:
             raise NotFound(f"there is no file {self.name}. Give the URL of an existing .npy file.") from error
         except TypeError as error:  # a web server that gives no length
-            raise StorageError(f"{self.name}: the server does not say how long it is. Download it first.") from error
+            raise StorageError(f"{self.name}: the server does not report its length. Download it first.") from error
 
     def fill(self, pieces: Sequence[Piece]) -> None:
         """Read by range requests; the length shows if a server ignored the range."""
@@ -86,11 +86,11 @@ class RemoteFile:
         part = RangeByteRequest(start, start + len(room))
         found = await self.folder.get(self.base, default_buffer_prototype(), part)
         if found is None:
-            raise FileNotFoundError("the file has gone")
+            raise FileNotFoundError("the file no longer exists")
         got = found.to_bytes()
         if len(got) != len(room):
-            why = "the file ends early" if len(got) < len(room) else "the server does not heed range requests"
-            raise OSError(f"{len(got)} bytes came where {len(room)} were asked for: {why}")
+            why = "the file ends early" if len(got) < len(room) else "the server ignores range requests"
+            raise OSError(f"{len(got)} bytes arrived, but {len(room)} were requested: {why}")
         room[:] = got
 
 

@@ -42,16 +42,16 @@ REPEATED = (Kind.BUSY, Kind.DNS, Kind.TIMEOUT, Kind.CONNECTION)
 """Kinds that may be gone a moment later."""
 
 REMEDIES = {
-    Kind.DENIED: "Check the credentials and what they may do.",
-    Kind.BUCKET: "Check the name of the bucket, AWS_ENDPOINT_URL and the region; buckets are not created here.",
+    Kind.DENIED: "Check the credentials and their permissions.",
+    Kind.BUCKET: "Check the name of the bucket, AWS_ENDPOINT_URL and the region. spae_dask does not create buckets.",
     Kind.BUSY: "Run again later, or with fewer workers.",
     Kind.REGION: "Set AWS_REGION to the bucket's region.",
     Kind.DNS: "Check the address, AWS_ENDPOINT_URL and the network.",
     Kind.TLS: "Check the address, and that this machine trusts the server's certificate authority (SSL_CERT_FILE).",
-    Kind.TIMEOUT: "Check the network and that the server is well, then run again.",
-    Kind.CONNECTION: "Check the address, AWS_ENDPOINT_URL, that the server answers and the network, then run again.",
-    Kind.RANGE: "Download the file, or serve it from a server that does.",
-    Kind.OTHER: "Check the address, that the server answers, and your permissions.",
+    Kind.TIMEOUT: "Check the network and the server, then run again.",
+    Kind.CONNECTION: "Check the address, AWS_ENDPOINT_URL, the server and the network, then run again.",
+    Kind.RANGE: "Download the file, or use a server that supports range requests.",
+    Kind.OTHER: "Check the address, the server, and your permissions.",
 }
 
 SIGNS: tuple[tuple[str, Kind], ...] = (
@@ -121,7 +121,7 @@ class Fault:
         at = f" at {address.endpoint_url}" if address.endpoint_url else ""
         hint = ""
         if self.kind is Kind.DENIED:
-            unsigned = "The request was not signed: no credentials were found, or none were wanted. "
+            unsigned = "The request was not signed, because no credentials were found or requested. "
             hint = f" {unsigned if address.anon else ''}{CREDENTIALS.get(address.scheme, '')}".rstrip()
         kind = NotFound if self.kind is Kind.BUCKET else StorageError
         return kind(
@@ -208,8 +208,8 @@ def read_failed(what: str, remedy: str, error: BaseException) -> StorageError:
 def not_seen(what: str) -> str:
     """Return the message about data that the reading process does not see."""
     return (
-        f"{what} is not there for {reader()}. Give data at a path, or a URL, that all workers see as this process "
-        "does, and see that nothing moves them, or takes their mount away, while a run goes on."
+        f"{what} does not exist for {reader()}. Give data at a path or a URL that all workers see as this "
+        "process does. Nothing may move the data or unmount them during a run."
     )
 
 

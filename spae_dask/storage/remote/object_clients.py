@@ -116,9 +116,8 @@ class _Credentials:
         self._found = _session(address).get_credentials()
         if self._found is None:
             raise StorageError(
-                f"{address} is to be opened with credentials, and this process finds none. Each process looks for its "
-                "own: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or put the profile file there, on every worker "
-                "too (job script, pod)."
+                f"{address} needs credentials, but this process finds none. Set AWS_ACCESS_KEY_ID and "
+                "AWS_SECRET_ACCESS_KEY, or a profile file, on every worker too (job script, pod)."
             )
 
     def __call__(self) -> dict[str, Any]:

@@ -59,7 +59,7 @@ def _client(client: Store) -> Any:
 def _files(listed: Iterable[Any]) -> Iterator[StoredFile]:
     for each in listed:
         name = each["path"].rpartition("/")[2]
-        # consoles make empty objects that stand for folders; they come without the slash at their end
+        # consoles make empty objects for folders; their names have no slash at the end
         if each["size"] or "." in name:
             tag = each["e_tag"] or ""
             yield StoredFile(each["path"], int(each["size"]), each["last_modified"].timestamp(), tag)

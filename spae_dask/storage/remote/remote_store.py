@@ -16,6 +16,7 @@ from zarr.storage import ObjectStore
 
 from spae_dask import retry
 from spae_dask.errors import SpaeError
+from spae_dask.quantities import format_seconds
 from spae_dask.storage.remote.address import Address
 from spae_dask.storage.remote.faults import Kind, fault_of
 from spae_dask.storage.remote.object_clients import connect, resolved
@@ -67,14 +68,14 @@ async def retried(
             return await request()
         except (SpaeError, MemoryError):
             raise
-        except Exception as error:  # clients raise what they please
+        except Exception as error:  # clients raise exceptions of any type
             fault = fault_of(error)
             if isinstance(error, FileNotFoundError) and fault.kind is not Kind.BUCKET:
                 raise
             wait = next(waits, None) if fault.transient and not repeats_itself else None
             if wait is None:
                 made = retry.POLICY.tries if repeats_itself else number
-                spent = f"; {made} tries in {time.monotonic() - began:.1f} s" if fault.transient else ""
+                spent = f"; {made} tries in {format_seconds(time.monotonic() - began)}" if fault.transient else ""
                 raise fault.error(address, key, done, spent) from error
             LOG.log(
                 logging.WARNING if number >= LOUD else logging.INFO,

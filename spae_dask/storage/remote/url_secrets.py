@@ -50,6 +50,7 @@ def refuse_secrets(text: str) -> None:
 def holds_secret(url: str) -> InvalidInput:
     """The error for such a URL, which does not repeat the secret."""
     return InvalidInput(
-        f"{redacted(url)} holds a user, a password, a query or a fragment, which would end in logs and records. "
-        "Give the URL without it; credentials are taken from the environment or from profile files."
+        f"{redacted(url)} contains a user, a password, a query or a fragment, which would appear in logs "
+        "and records. Give the URL without it. Put credentials into the environment or into profile "
+        "files."
     )

@@ -12,10 +12,10 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 import zarr
-from dask.utils import format_bytes
 
 from spae_dask.blocks import RowBlocks
 from spae_dask.errors import InvalidInput, MemoryBudgetExceeded, StorageError
+from spae_dask.quantities import format_nbytes
 from spae_dask.storage.checks import refuse_odd_chunks
 from spae_dask.storage.sources.checked_store import refuse_invisible, store_of
 from spae_dask.storage.sources.conversion import Conversion
@@ -84,9 +84,9 @@ class ZarrBands:
             rows = np.asarray(self.blocks.array[start:stop])
             refuse_invisible(self.blocks.array)
             return rows if self.conversion is None else self.conversion.values(rows)
-        except StorageError:  # says already what to do
+        except StorageError:  # it already says what to do
             raise
-        except Exception as error:  # codecs and stores raise what they please
+        except Exception as error:  # codecs and stores raise exceptions of any type
             raise self.blocks.explain(start, stop, error) from error
 
 
@@ -104,14 +104,14 @@ def plan_zarr_bands(blocks: ZarrBlocks, budget: int, conversion: Conversion | No
     # an edge chunk is stored and decoded at full size, and may not have been compressed
     chunk_nbytes = 2 * int(np.prod(blocks.array.chunks)) * blocks.dtype.itemsize
     if chunk_nbytes > READING_ONE * share:
-        needed = format_bytes(-(-chunk_nbytes * SHARES // READING_ONE))
+        needed = format_nbytes(-(-chunk_nbytes * SHARES // READING_ONE), up=True)
         raise MemoryBudgetExceeded(
-            f"one chunk of {blocks.describe()} decodes to {format_bytes(chunk_nbytes // 2)}, and "
-            f"{format_bytes(budget)} may be used. Nothing was read. A budget of {needed} would do."
+            f"one chunk of {blocks.describe()} decodes to {format_nbytes(chunk_nbytes // 2)}, but the budget "
+            f"is {format_nbytes(budget)}. Nothing was read. Give a budget of at least {needed}."
         )
     at_once = min(int(zarr.config.get("async.concurrency") or 1), max(1, READING * share // chunk_nbytes))
     row_nbytes = d * blocks.dtype.itemsize
-    if conversion is not None:  # stored numbers, data and a mask are there at once
+    if conversion is not None:  # stored numbers, data and a mask are in memory at the same time
         row_nbytes += d * (conversion.dtype.itemsize + 1)
     if chunk_rows * row_nbytes <= BAND * share:
         rows = min(n, chunk_rows * (BAND * share // (chunk_rows * row_nbytes)))
@@ -131,12 +131,12 @@ def block_bands(blocks: RowBlocks, budget: int) -> Iterator[npt.NDArray[Any]]:
         If the rows are sparse.
     """
     bounds = blocks.bounds
-    largest = max(np.diff(bounds)) * blocks.shape[1] * blocks.dtype.itemsize + blocks.read_nbytes
+    largest = int(max(np.diff(bounds))) * blocks.shape[1] * blocks.dtype.itemsize + blocks.read_nbytes
     if not blocks.in_process and largest > READING_ONE * share_of(budget):
-        needed = format_bytes(largest * SHARES // READING_ONE + 1)
+        needed = format_nbytes(largest * SHARES // READING_ONE + 1, up=True)
         raise MemoryBudgetExceeded(
-            f"a row block of {blocks.describe()} takes {format_bytes(largest)}, and {format_bytes(budget)} may be "
-            f"used. Nothing was read. A budget of {needed} would do, or smaller blocks."
+            f"a row block of {blocks.describe()} takes {format_nbytes(largest)}, but the budget is "
+            f"{format_nbytes(budget)}. Nothing was read. Give a budget of at least {needed}, or smaller blocks."
         )
     return (_dense(blocks, i) for i in range(len(bounds) - 1))
 
@@ -145,8 +145,8 @@ def _dense(blocks: RowBlocks, i: int) -> npt.NDArray[Any]:
     block = blocks.read(i)
     if sp.issparse(block):
         raise InvalidInput(
-            f"{blocks.describe()} has sparse blocks, and does not say so before they are read. Give the "
-            "dask array a sparse meta: x.map_blocks(scipy.sparse.csr_array, meta=scipy.sparse.csr_array((0, 0)))."
+            f"{blocks.describe()} has sparse blocks, but its meta is dense. Give the dask array a sparse "
+            "meta: x.map_blocks(scipy.sparse.csr_array, meta=scipy.sparse.csr_array((0, 0)))."
         )
     return np.asarray(block)
 

@@ -109,10 +109,10 @@ class CheckedStore(WrapperStore[Store]):
         for name in METADATA_KEYS:
             if await self._store.exists(f"{self._prefix}{name}"):
                 return (
-                    f"chunk {key.removeprefix(self._prefix)!r} of {where} was stored when this run began, and for "
-                    f"{reader()} it is not there, or empty: it would be read as the fill value. Give data at a path, "
-                    "or a URL, where all workers see the same, not copies of which some are behind; or restore the "
-                    "chunk, if it was lost since."
+                    f"chunk {key.removeprefix(self._prefix)!r} of {where} was stored when this run began, but for "
+                    f"{reader()} it is missing or empty. It would be read as the fill value. Give data at a path, or "
+                    "a URL, where all workers see the same files, not older copies. If the chunk was lost, restore "
+                    "it."
                 )
         return not_seen(where)
 
@@ -180,7 +180,7 @@ def with_checked_store(array: ZarrArray, stored: npt.NDArray[np.int64]) -> ZarrA
         np.bitwise_and.at(bits, stored >> 3, ~(128 >> (stored & 7)).astype(np.uint8))
         absent = bits.tobytes()
     store = CheckedStore(store_of(array), array.path, grid, absent)
-    same = copy(array._async_array)  # not made anew: which arguments it takes depends on the release of Zarr
+    same = copy(array._async_array)  # a copy, because the arguments of its constructor depend on the release of Zarr
     object.__setattr__(same, "store_path", StorePath(store, array.path))
     return zarr.Array(same)
 

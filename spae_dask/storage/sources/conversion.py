@@ -49,7 +49,7 @@ class Conversion:
         data = stored.astype(self.dtype)
         for sentinel in self.sentinels:
             data[stored == sentinel] = np.nan
-        with np.errstate(over="ignore", invalid="ignore"):  # infinite entries are told of by whoever reads them
+        with np.errstate(over="ignore", invalid="ignore"):  # the reader reports infinite entries
             if self.scale is not None:
                 data *= self.scale
             if self.offset is not None:

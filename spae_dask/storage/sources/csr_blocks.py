@@ -224,13 +224,13 @@ class CsrBlocks:
         (start, stop), (first, last) = bounds[i : i + 2], entries[i : i + 2]
         pointers = read_run(self.indptr, start, stop + 1).astype(np.int64) - first
         if pointers[0] != 0 or pointers[-1] != last - first or np.any(np.diff(pointers) < 0):
-            raise self._corrupt(f"its row pointers {start} to {stop} are not what they were when it was opened")
+            raise self._corrupt(f"its row pointers {start} to {stop} changed since it was opened")
         columns = read_run(self.indices, first, last)
         if columns.size and not 0 <= columns.min() <= columns.max() < self.shape[1]:
             at = int(np.flatnonzero((columns < 0) | (columns >= self.shape[1]))[0])
             row = start + int(np.searchsorted(pointers, at, side="right")) - 1
             raise self._corrupt(
-                f"row {row} has an entry in column {columns[at]}, and there are {self.shape[1]} columns"
+                f"row {row} has an entry in column {columns[at]}, but there are only {self.shape[1]} columns"
             )
         values = read_run(self.data, first, last).astype(self.dtype, copy=False)
         index = self.index_dtype
@@ -241,7 +241,7 @@ class CsrBlocks:
 
     def _corrupt(self, what: str) -> InvalidInput:
         return InvalidInput(
-            f"{self.describe()} is not a valid CSR matrix: {what}. It was damaged or is half written: restore it "
+            f"{self.describe()} is not a valid CSR matrix: {what}. It is damaged or incomplete. Restore it "
             "from a copy, or write it again."
         )
 
@@ -276,7 +276,7 @@ def open_csr(
     if missing or shape is None:
         arrays_missing = f"one-dimensional array {', '.join(missing)}"
         lacks = arrays_missing if missing else f"attribute shape of two integers (it is {group.attrs.get('shape')!r})"
-        raise InvalidInput(f"{name} calls itself a csr_matrix but lacks the {lacks}. Write it again, or ask its maker.")
+        raise InvalidInput(f"{name} is declared a csr_matrix but lacks the {lacks}. Write it again, or ask its author.")
     for key, array in arrays.items():
         refuse_code(array, f"{name}/{key}")
         arrays[key] = bounded(array)
@@ -292,9 +292,9 @@ def open_csr(
     if lengths["data"] != lengths["indices"]:
         raise blocks._corrupt(f"it has {lengths['data']:,} values but {lengths['indices']:,} column numbers")
     if n > MAX_SPARSE_ROWS or d > MAX_LENGTH:
-        raise blocks._corrupt(f"its shape is {(n, d)}; rows are {MAX_SPARSE_ROWS:,} at most")
+        raise blocks._corrupt(f"its shape is {(n, d)}, but at most {MAX_SPARSE_ROWS:,} rows are allowed")
     if lengths["indptr"] != n + 1:
-        raise blocks._corrupt(f"it has {lengths['indptr']:,} row pointers, and {n:,} rows take {n + 1:,}")
+        raise blocks._corrupt(f"it has {lengths['indptr']:,} row pointers, but {n:,} rows need {n + 1:,}")
     for key in ("indices", "indptr"):
         if arrays[key].dtype.kind not in "iu":
             raise blocks._corrupt(f"its {key} are {arrays[key].dtype}, not integers")

@@ -168,8 +168,8 @@ def refuse_unknown_chunks(array: da.Array) -> None:
     """Refuse chunks of unknown size, in any dimension."""
     if any(np.isnan(size) for sizes in array.chunks for size in sizes):
         raise InvalidInput(
-            "the dask array has chunks of unknown length, as boolean masks leave them. Call x.compute_chunk_sizes() "
-            "first; it costs one read of the data."
+            "the dask array has chunks of unknown length, as boolean masks leave them. Call "
+            "x.compute_chunk_sizes() first, which reads the data once."
         )
 
 
@@ -190,9 +190,9 @@ def refuse_asynchronous() -> None:
         return
     if client.asynchronous:
         raise InvalidInput(
-            "the active dask client is asynchronous, and this function waits for its results, which would stop the "
-            "event loop. Call it in a thread, `await asyncio.to_thread(encoder.fit, X)`, or make the client with "
-            "asynchronous=False."
+            "the active dask client is asynchronous, but this function waits for its results, which would "
+            "block the event loop. Call it in a thread, `await asyncio.to_thread(encoder.fit, X)`, or make "
+            "the client with asynchronous=False."
         )
 
 
@@ -206,12 +206,12 @@ def counted_rows(array: da.Array) -> da.Array:
     """
     if np.isnan(array.chunks[1]).any():
         raise InvalidInput(
-            "the dask array has an unknown number of columns. Call x.compute_chunk_sizes() first; it costs one read of "
-            "the data."
+            "the dask array has an unknown number of columns. Call x.compute_chunk_sizes() first, which "
+            "reads the data once."
         )
     if not has_unknown_rows(array):
         return array
-    # one column of chunks tells the lengths; each block is dropped when it is counted
+    # one column of chunks gives the lengths; each block is dropped after it is counted
     blocks = array.blocks[:, 0].to_delayed().reshape(-1)
     lengths = dask.compute(*(delayed(len_of, pure=False)(block) for block in blocks))
     return da.Array(array.dask, array.name, (lengths, array.chunks[1]), meta=array._meta)

@@ -142,6 +142,6 @@ def _with_nan(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 def _nonsense(key: str, value: object, name: str, allowed: str) -> InvalidInput:
     return InvalidInput(
-        f"{name} declares {key} {value!r}, which is not {allowed}. Mend the attribute, or read the stored numbers with "
-        "--raw (decode=False)."
+        f"{name} declares {key} {value!r}, which is not {allowed}. Correct the attribute, or read the "
+        "stored numbers with --raw (decode=False)."
     )

@@ -47,8 +47,8 @@ def refuse_absent_parts(dataset: Any, first: int, last: int) -> None:
 def _refuse_pattern(dataset: Any, part: Any) -> None:
     if "%" in part.file_name or "%" in part.dset_name:
         raise InvalidInput(
-            f"{_name(dataset)} is a virtual dataset of files by the pattern {part.file_name!r}, of which those that "
-            "are missing would be read as zeros. Name each of them, or write the array into one file."
+            f"{_name(dataset)} is a virtual dataset of files by the pattern {part.file_name!r}. Missing files "
+            "would be read as zeros. Name each file, or write the array into one file."
         )
 
 
@@ -64,7 +64,7 @@ def _refuse_absent_source(dataset: Any, part: Any) -> None:
         return
     path = _found(part.file_name, dataset.file.filename, "HDF5_VDS_PREFIX")
     if path is None:
-        raise StorageError(not_seen(f"{part.file_name}, of which {name} is made,"))
+        raise StorageError(not_seen(f"{part.file_name}, a part of {name},"))
     with h5py.File(path, "r") as file:
         _refuse_other_shape(file.get(part.dset_name), part, path, name)
 
@@ -74,8 +74,9 @@ def _refuse_other_shape(source: Any, part: Any, where: str, name: str) -> None:
     if shape is not None and _holds(shape, part):
         return
     raise StorageError(
-        f"{name} is made of {part.dset_name!r} in {where}, which is {'not there' if shape is None else shape}, and "
-        f"more of it is needed; the rest would be read as zeros. Restore that file, or write {name} again."
+        f"{name} needs more of {part.dset_name!r} in {where}, which is "
+        f"{'not there' if shape is None else shape}. The rest would be read as zeros. Restore that file, "
+        f"or write {name} again."
     )
 
 
@@ -92,12 +93,12 @@ def _refuse_short_files(dataset: Any) -> None:
     for given, offset, length in dataset.external:
         path = _found(os.fsdecode(given), dataset.file.filename, "HDF5_EXTFILE_PREFIX")
         if path is None:
-            raise StorageError(not_seen(f"{given}, which holds the bytes of {_name(dataset)},"))
+            raise StorageError(not_seen(f"{given}, which contains the bytes of {_name(dataset)},"))
         needed = min(left, length)
         if os.stat(path).st_size < offset + needed:
             raise StorageError(
-                f"{path} has {os.stat(path).st_size:,} bytes, where {_name(dataset)} has "
-                f"{offset + needed:,} in it; the rest would be read as zeros. Restore it from a copy."
+                f"{path} has {os.stat(path).st_size:,} bytes, but {_name(dataset)} needs {offset + needed:,}. The "
+                "rest would be read as zeros. Restore it from a copy."
             )
         left -= needed
 
@@ -165,9 +166,9 @@ class H5Array:
             dataset = file[self.key]
             if (dataset.shape, dataset.dtype) != (self.shape, self.dtype):
                 raise StorageError(
-                    f"{self.place} was {self.shape} {self.dtype} when it was opened, and is {dataset.shape} "
-                    f"{dataset.dtype} for {reader()}: it was written again, or that is an older copy. Give data that "
-                    "stay as they are, at a path where all workers see the same."
+                    f"{self.place} was {self.shape} {self.dtype} when it was opened, but is {dataset.shape} "
+                    f"{dataset.dtype} for {reader()}. It was rewritten, or that is an older copy. Give data that do "
+                    "not change, at a path where all workers see the same."
                 )
             refuse_absent_parts(dataset, rows.start, rows.stop)
             read: npt.NDArray[Any] = dataset[rows]
@@ -208,11 +209,12 @@ def opened(path: str) -> Iterator[Any]:
     except OSError as error:
         if Path(path).is_file() and not isinstance(error, PermissionError) and not h5py.is_hdf5(path):
             raise InvalidInput(
-                f"{path} is not an HDF5 file ({error}). Give a file that adata.write_h5ad(...) has written."
+                f"{path} is not an HDF5 file ({error}). Give a file that adata.write_h5ad(...) wrote."
             ) from error
         raise StorageError(
-            f"{path} cannot be opened: {error}. It was cut off or damaged, you may not read it, or another process is "
-            "writing to it: restore it from a copy, or wait until it is written."
+            f"{path} cannot be opened: {error}. It may be damaged, you may not read it, or another process "
+            "may be writing to it. Restore it from a copy, check your permissions, or wait until it is "
+            "written."
         ) from error
     try:
         with file:

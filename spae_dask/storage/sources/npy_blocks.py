@@ -61,7 +61,7 @@ class NpyBlocks:
             raise NotFound(f"there is no file {self.path}.{beside(self.path)} Give the path of an existing .npy file.")
         try:
             mapped = np.load(path, mmap_mode="r", allow_pickle=False)
-        except Exception as error:  # headers are Python literals, and fail as such in many ways
+        except Exception as error:  # headers are Python literals, which can fail in many ways
             raise _not_npy(self.path, error) from error
         return _Header(mapped.shape, mapped.dtype, mapped.offset, not mapped.flags.c_contiguous)
 
@@ -105,7 +105,7 @@ class NpyBlocks:
         rows = np.empty(
             (min(self.rows_per_block, n - start), d), self.dtype, order="F" if self._header.column_major else "C"
         )
-        # stretches of the file that become stretches of the block: all of it, or a piece of each column
+        # contiguous parts of the file fill contiguous parts of the block: all of it, or a piece of each column
         pieces = [(j * n + start, rows[:, j]) for j in range(d)] if self._header.column_major else [(start * d, rows)]
         try:
             (self.remote or LocalFile(self.path)).fill(
@@ -119,7 +119,7 @@ class NpyBlocks:
         except OSError as error:
             raise read_failed(
                 f"rows {start} to {start + len(rows) - 1} of {self.path} cannot be read: {error}.",
-                "The file was there and whole when it was opened.",
+                "The file was complete when it was opened.",
                 error,
             ) from error
         return rows
@@ -151,9 +151,9 @@ def _header_of(file: RemoteFile) -> _Header:
     wanted = text.tell() + math.prod(shape) * dtype.itemsize
     if dtype.hasobject or nbytes < wanted:
         why = (
-            "it holds Python objects"
+            "it contains Python objects"
             if dtype.hasobject
-            else f"it has {nbytes} bytes, and its header calls for {wanted}"
+            else f"it has {nbytes} bytes, but its header calls for {wanted}"
         )
         raise _not_npy(file.name, why)
     return _Header(shape, dtype, text.tell(), column_major and len(shape) > 1)

@@ -35,9 +35,9 @@ def read_run(array: StoredArray, first: int, last: int) -> npt.NDArray[Any]:
         rows = np.asarray(array[first:last])
         refuse_invisible(array)
         return rows
-    except (MemoryError, SpaeError):  # ours say already what to do
+    except (MemoryError, SpaeError):  # our errors already say what to do
         raise
-    except Exception as error:  # codecs and stores raise what they please
+    except Exception as error:  # codecs and stores raise exceptions of any type
         raise _explain(array, first, last, error) from error
 
 
@@ -67,7 +67,7 @@ def _explain(array: StoredArray, first: int, last: int, error: Exception) -> Sto
             )
     return TransientStorageError(
         f"{_what(array)} {first:,} to {last - 1:,} of {place(array)} could not be read "
-        f"({type(error).__name__}: {error}), although each of their chunks now can. Run again."
+        f"({type(error).__name__}: {error}), although each of their chunks can be read now. Run again."
     )
 
 

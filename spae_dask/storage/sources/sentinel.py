@@ -69,14 +69,14 @@ def check_missing_value(missing_value: object, source: RowBlocks) -> None:
         isinstance(each, bool) or not isinstance(each, int | float | np.integer | np.floating) for each in numbers
     ):
         raise InvalidInput(
-            f"missing_value={missing_value!r} is not a {'list of numbers' if several else 'number'}: give one, such as "
-            "-1, or several, such as [-1, -2], or None for NaN."
+            f"missing_value={missing_value!r} is not a {'list of numbers' if several else 'number'}. Give "
+            "one, such as -1, several, such as [-1, -2], or None for NaN."
         )
     for each in numbers if source.dtype.kind in "iub" else ():
         if not _holds(source.dtype, float(each)):
             raise InvalidInput(
                 f"missing_value={each!r} can never occur in {source.describe()}, whose entries are "
-                f"{source.dtype}: give a number of that type, or None if nothing is missing."
+                f"{source.dtype}. Give a number of that type, or None if nothing is missing."
             )
 
 

@@ -99,7 +99,7 @@ class Snapshot:
         if self.digest == before.digest:
             return None
         if len(self.parts) != len(before.parts):
-            return "the store is not there any more, or no longer tells what it holds"
+            return "the store no longer exists, or no longer reports its objects"
         for now, then in zip(self.parts, before.parts, strict=True):
             changed = now.changed(then)
             if changed.size:

@@ -176,7 +176,7 @@ def _visit(source: RowBlocks, listed: Callable[[ZarrArray, StoredObjects], ZarrA
         except Exception:
             if _is_zarr(source):
                 raise
-            objects = None  # what lies beneath a graph is listed where it can be
+            objects = None  # the store beneath a graph is listed where possible
         if objects is None:
             return array
         found.parts.append(objects)

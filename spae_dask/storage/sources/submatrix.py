@@ -48,7 +48,7 @@ class Submatrix:
 
     def __post_init__(self) -> None:
         assert not isinstance(self.source, LazyRowBlocks), "a lazy source is cut in its own graph"
-        assert self.kept_rows is None or bool((np.diff(self.kept_rows) > 0).all()), "rows are told apart by their order"
+        assert self.kept_rows is None or bool((np.diff(self.kept_rows) > 0).all()), "rows are identified by their order"
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -152,9 +152,9 @@ class ZarrBlocks:
             rows = np.asarray(self.array[start:stop])
             refuse_invisible(self.array)
             return rows
-        except (MemoryError, StorageError):  # the latter says already what to do
+        except (MemoryError, StorageError):  # a StorageError already says what to do
             raise
-        except Exception as error:  # codecs and stores raise what they please
+        except Exception as error:  # codecs and stores raise exceptions of any type
             raise self.explain(start, stop, error) from error
 
     def explain(
@@ -175,8 +175,8 @@ class ZarrBlocks:
                     found,
                 )
         return TransientStorageError(
-            f"rows {start} to {stop - 1} of {self.describe()} could not be read "
-            f"({type(error).__name__}: {error}), although each of their chunks now can. Run again."
+            f"rows {start} to {stop - 1} of {self.describe()} could not be read ({type(error).__name__}: "
+            f"{error}), although each of their chunks can be read now. Run again."
         )
 
     @property
@@ -226,4 +226,4 @@ def _most_touched(length: int, step: int, total: int) -> int:
     length, step = min(length, total), min(step, total)
     if total in (length, step) or length % step == 0 or step % length == 0:
         return -(-length // step)
-    return -(-(length - 1) // step) + 1  # some lie across the ends of others
+    return -(-(length - 1) // step) + 1  # chunks may cross the ends of blocks

@@ -98,7 +98,7 @@ class ZarrColumns:
             rows = np.asarray(self.blocks.array.oindex[start:stop, self.columns])
             refuse_invisible(self.blocks.array)
             return rows
-        except (MemoryError, StorageError):  # the latter says already what to do
+        except (MemoryError, StorageError):  # a StorageError already says what to do
             raise
-        except Exception as error:  # codecs and stores raise what they please
+        except Exception as error:  # codecs and stores raise exceptions of any type
             raise self.blocks.explain(start, stop, error, self.columns) from error

@@ -49,9 +49,9 @@ def choose_columns(
         check_names(names, table)
         return tuple(range(len(names)))
     if isinstance(wanted, str) or not all(isinstance(each, str) for each in wanted):
-        raise InvalidInput(f"columns={wanted!r} is not a list of names: give one, such as ['a', 'b'] or ['expr_*'].")
+        raise InvalidInput(f"columns={wanted!r} is not a list of names. Give one, such as ['a', 'b'] or ['expr_*'].")
     if not wanted:
-        raise InvalidInput("columns=[] chooses nothing: name a column at least, or leave it out for all of them.")
+        raise InvalidInput("columns=[] chooses nothing. Name at least one column, or leave it out to use all of them.")
     chosen: dict[int, None] = {}
     for number, each in enumerate(wanted):
         if each in names:
@@ -89,8 +89,8 @@ def check_names(names: Sequence[object], table: str) -> None:
     others = [name for name in names if not isinstance(name, str)]
     if strings and others:
         raise InvalidInput(
-            f"{table} has columns whose names are strings, such as {strings[0]!r}, and columns whose names are not, "
-            f"such as {others[0]!r}. Allowed are names that are all strings, or none of them. Rename the columns: "
+            f"{table} has columns whose names are strings, such as {strings[0]!r}, and columns whose names "
+            f"are not, such as {others[0]!r}. Either all names must be strings, or none. Rename the columns: "
             "frame.columns = [str(name) for name in frame.columns]."
         )
     _refuse_twice(names, range(len(names)), table)
@@ -98,7 +98,7 @@ def check_names(names: Sequence[object], table: str) -> None:
 
 def _nothing_called(wanted: str, names: Sequence[str], table: str) -> str:
     close = get_close_matches(wanted, names, n=3)
-    what = "no column fits the pattern" if any(mark in wanted for mark in "*?[") else "there is no column"
+    what = "no column matches the pattern" if any(mark in wanted for mark in "*?[") else "there is no column"
     hint = f"Did you mean {' or '.join(map(repr, close))}?" if close else f"It has {listed(names)}."
     return f"{table}: {what} {wanted!r}. {hint}"
 
@@ -108,8 +108,8 @@ def _refuse_twice(names: Sequence[object], places: range | Mapping[int, None], t
     for place in places:
         if names[place] in seen:
             raise InvalidInput(
-                f"{table} has several columns called {names[place]!r}. Names tell columns apart here: write the table "
-                "with names of their own."
+                f"{table} has several columns named {names[place]!r}. Columns are identified by name. Write the "
+                "table with a different name for each column."
             )
         seen.add(names[place])
 
@@ -137,10 +137,10 @@ def refuse_non_numeric(kinds: Mapping[str, str], n_columns: int, table: str) -> 
     more = f" and {len(kinds) - N_SHOWN} more" if len(kinds) > N_SHOWN else ""
     one = len(kinds) == 1
     raise NotNumbers(
-        f"{table}: {len(kinds)} of {n_columns} column{'' if n_columns == 1 else 's'} {'is' if one else 'are'} not "
-        f"numbers: {shown}{more}. Allowed are integers, floats, decimals and booleans. Take all columns of "
-        "numbers, --columns @numeric (columns=['@numeric']), or some by name or pattern, --columns 'a,b,expr_*' "
-        "(columns=['a', 'b', 'expr_*']), or convert the others."
+        f"{table}: {len(kinds)} of {n_columns} column{'' if n_columns == 1 else 's'} "
+        f"{'is' if one else 'are'} not numbers: {shown}{more}. Allowed are integers, floats, decimals and "
+        "booleans. Use all numeric columns, --columns @numeric (columns=['@numeric']). Or choose some by "
+        "name or pattern, --columns 'a,b,expr_*' (columns=['a', 'b', 'expr_*']). Or convert the others."
     )
 
 

@@ -43,8 +43,8 @@ def explain_cells(
         if len(cells) != d:
             what = "the header" if feature_names else "the first row"
             return InvalidInput(
-                f"{path}, line {line} has {len(cells)} cell(s), and {what} has {d}. "
-                "Every row must have as many. Correct the line, or write the table again."
+                f"{path}, line {line} has {len(cells)} cell(s), but {what} has {d}. Every row must have the same "
+                "number. Correct the line, or write the table again."
             )
         for column, cell in enumerate(cells, 1):
             if chosen is not None and column - 1 not in chosen:
@@ -111,10 +111,10 @@ def _shortened(cell: str) -> str:
 
 def _advice(cell: str) -> str:
     if ";" in cell or "\t" in cell:
-        return " The cells seem to be separated by semicolons or tabs: write commas in .csv files, tabs in .tsv files."
+        return " The cells seem to be separated by semicolons or tabs. Write commas in .csv files, tabs in .tsv files."
     if is_number(cell.replace(",", ".", 1)):
         return " Write decimal points, not commas."
     return (
-        " Leave out the columns that hold text: --columns names those to take, and --columns @numeric takes all "
-        "columns of numbers."
+        " Leave out the columns that contain text: --columns names the columns to read, and --columns "
+        "@numeric reads all columns of numbers."
     )

@@ -125,7 +125,7 @@ class CsvRows:
                 problem: Exception = error
                 continue
             if self.chosen is not None:
-                if all_of_length(text, self.d, self.delimiter):  # which numpy does not look at then
+                if all_of_length(text, self.d, self.delimiter):  # which numpy does not check
                     return rows, filled
                 problem = ValueError("rows of different lengths")
             elif rows.shape[1] == self.d:
@@ -189,7 +189,9 @@ def open_csv(path: Path, *, header: bool | None = None, columns: Sequence[str] |
             )
         _check_header(names, path, header=header, chosen=chosen)
     elif columns is not None:
-        raise InvalidInput(f"{path} has no header (header=False), so columns={list(columns)} cannot be told by name.")
+        raise InvalidInput(
+            f"{path} has no header (header=False), so columns={list(columns)} cannot choose columns by name."
+        )
     n_rows_sampled = max(1, sample.count("\n"))
     n_characters = path.stat().st_size * (GZIP_RATIO if path.name.lower().endswith(".gz") else 1)
     return CsvRows(
@@ -229,17 +231,17 @@ def _quoted_above_bare(sample: str, record: str, delimiter: str) -> bool:
 def _check_header(names: list[str], path: Path, *, header: bool | None, chosen: tuple[int, ...] | None) -> None:
     if header is None and all(is_number(name) for name in names):
         raise InvalidInput(
-            f"{path}: the first row ({', '.join(names[:3])}{', ...' if len(names) > 3 else ''}) is all numbers. If it "
-            "is data, say that there is no header: --no-header (header=False). If these are names, say so: --header "
-            "(header=True)."
+            f"{path}: the first row ({', '.join(names[:3])}{', ...' if len(names) > 3 else ''}) contains only "
+            "numbers. If it is data, say that there is no header: --no-header (header=False). If these are "
+            "names, say so: --header (header=True)."
         )
     if chosen is not None:
-        return  # they have names, since these found them
+        return  # the names exist, since the columns were found by them
     if names[0] == "":
         raise InvalidInput(
-            f"{path}: the first cell of the header is empty, so the first column seems to hold row labels, as pandas "
-            "and R write them. Write the table without them (index=False, row.names=FALSE) or cut the column off "
-            "(`cut -d, -f2-`), or choose columns by name (--columns)."
+            f"{path}: the first cell of the header is empty, so the first column seems to contain row labels, "
+            "as pandas and R write them. Write the table without them (index=False, row.names=FALSE), or cut "
+            "the column off (`cut -d, -f2-`). Or choose columns by name (--columns)."
         )
     if "" in names:
         raise InvalidInput(f"{path}: column {names.index('') + 1} has no name. Name every column in the header row.")
@@ -248,8 +250,8 @@ def _check_header(names: list[str], path: Path, *, header: bool | None, chosen: 
 
 def _line_too_long(path: Path, line: int) -> InvalidInput:
     return InvalidInput(
-        f"{path}, line {line} is longer than {MAX_LINE_CHARACTERS} characters. Is this a table in text form, one row a "
-        "line? Very wide matrices are better given as .npy files."
+        f"{path}, line {line} is longer than {MAX_LINE_CHARACTERS} characters. Check that this is a table "
+        "in text form with one row per line. Give very wide matrices as .npy files."
     )
 
 
@@ -261,8 +263,8 @@ def _refuse_wide(start: bytes, path: Path) -> None:
     if wide is not None:
         print_it = "gunzip -c" if path.name.lower().endswith(".gz") else "cat"
         raise InvalidInput(
-            f"{path} is {wide} text, and tables are read as UTF-8. Convert it: `{print_it} {in_shell(path)} | iconv "
-            f"-f {wide} -t UTF-8 > NEW.csv`."
+            f"{path} is {wide} text, but tables are read as UTF-8. Convert it: `{print_it} {in_shell(path)} | "
+            f"iconv -f {wide} -t UTF-8 > NEW.csv`."
         )
 
 

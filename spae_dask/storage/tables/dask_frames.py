@@ -32,7 +32,7 @@ def array_of_frame(frame: Any, *, counted: bool) -> da.Array:
     if counted:
         lengths = tuple(int(n) for n in frame[list(frame.columns[:1])].map_partitions(len).compute())
     rows = frame.map_partitions(rows_of_frame, dtype, meta=np.empty((0, 0), dtype=dtype))
-    # what the frame knows of itself: its width, and the lengths of its partitions if they are counted
+    # known properties of the frame: its width, and the lengths of its partitions if they were counted
     chunks = (lengths, (len(frame.columns),))
     return da.Array(rows.dask, rows.name, chunks, meta=np.empty((0, 0), dtype=dtype))
 
@@ -80,6 +80,6 @@ def _numpy_dtype(dtype: Any) -> np.dtype[Any] | None:
     inner = getattr(dtype, "numpy_dtype", None)  # nullable and Arrow types of pandas
     if not isinstance(inner, np.dtype):
         return None
-    if inner.kind in "iub":  # any of them may be null
+    if inner.kind in "iub":  # any value may be null
         return holding_nan(inner)
     return inner

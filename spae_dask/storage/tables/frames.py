@@ -60,9 +60,8 @@ def matrix_of(frame: Any, columns: Sequence[str] | None) -> tuple[Numbers, tuple
     library, name = _library(frame), f"the {type(frame).__name__}"
     if type(frame).__name__ == "LazyFrame":
         raise InvalidInput(
-            "a polars LazyFrame has no rows yet, and would have to be computed whole. Give frame.collect() if it fits "
-            "in memory, or write it with frame.sink_parquet('table.parquet') and give that path, which is read in "
-            "row blocks."
+            "a polars LazyFrame has no rows yet and cannot be read in row blocks. If it fits in memory, give "
+            "frame.collect(). Otherwise write it with frame.sink_parquet('table.parquet') and give that path."
         )
     names = _names(frame)
     read = {"pandas": _of_pandas, "polars": _of_polars, "pyarrow": _of_arrow}[library]
@@ -70,7 +69,7 @@ def matrix_of(frame: Any, columns: Sequence[str] | None) -> tuple[Numbers, tuple
         chosen = _all_columns(frame)
         check_names([_listed(frame)[place] for place in chosen], name)
     elif names is None:  # pandas with numbers or tuples for names
-        raise InvalidInput(f"columns={list(columns)}: the columns of {name} are not all called by strings.")
+        raise InvalidInput(f"columns={list(columns)}: not all columns of {name} have string names.")
     else:
         chosen = choose_columns(
             names,

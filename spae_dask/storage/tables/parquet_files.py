@@ -39,8 +39,9 @@ def survey(file: str, names: Sequence[str]) -> FileParts:
     lacking = [name for name in names if name not in schema.names]
     if lacking:
         raise InvalidInput(
-            f"{file} lacks {len(lacking)} of {len(names)} columns that the table's first file has, {lacking[0]!r} for "
-            "one. All files of a table must have the same columns: write it again, or choose columns that all have."
+            f"{file} lacks {len(lacking)} of the {len(names)} columns of the table's first file, such as "
+            f"{lacking[0]!r}. All files of a table must have the same columns. Write it again, or choose "
+            "columns that all files have."
         )
     types = numbers_of(schema, names, file)
     whole = {name for name, dtype in types.items() if dtype.kind == "f"}

@@ -60,13 +60,15 @@ def table_files(path: str) -> tuple[str, ...]:
         return (str(root),)
     found = tuple(sorted(map(str, _parquet_files(root)), key=natural_sort_key))
     if not found:
-        raise NotFound(f"{path} is a folder without files that end in {', '.join(PARQUET)}. Give one with some.")
+        raise NotFound(
+            f"{path} is a folder without files that end in {', '.join(PARQUET)}. Give a folder with such files."
+        )
     return found
 
 
 def _parquet_files(root: Path) -> Iterator[Path]:
     for folder, folders, names in os.walk(root):
-        # what begins so is metadata, or not finished yet, to all that write such folders
+        # by convention, names that begin so are metadata or unfinished files
         folders[:] = [name for name in folders if not name.startswith(("_", "."))]
         for name in names:
             if name.lower().endswith(PARQUET) and not name.startswith(("_", ".")):
@@ -107,7 +109,7 @@ def _by_fsspec(path: str) -> tuple[str, ...]:
         return tuple(str(system.unstrip_protocol(each)) for each in found)
     except ImportError as error:
         raise InvalidInput(f"{path} needs a library that is not installed ({error}).") from error
-    except Exception as error:  # file systems raise what they please: no connection, no permission
+    except Exception as error:  # file systems raise exceptions of any type: no connection, no permission
         raise StorageError(
             f"{path} cannot be listed: {type(error).__name__}: {error}. Check the address and your permissions."
         ) from error

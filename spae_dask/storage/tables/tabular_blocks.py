@@ -125,7 +125,7 @@ class TableBlocks:
             done += taken.num_rows
             if done == piece.rows:
                 return
-        raise self._unreadable(piece.file, piece.first, piece.last, f"it has {piece.rows - done} rows fewer")
+        raise self._unreadable(piece.file, piece.first, piece.last, f"it has {piece.rows - done} fewer rows")
 
     def bands(self, room: int) -> Iterator[npt.NDArray[Any]]:
         """All rows in order, for one reading within ``room`` bytes.
@@ -167,14 +167,16 @@ class TableBlocks:
             yield from READERS[self.kind].batches(file, first, last, names, rows)
         except (MemoryError, pa.ArrowMemoryError):
             raise
-        except Exception as error:  # codecs and file systems raise what they please
+        except Exception as error:  # codecs and file systems raise exceptions of any type
             raise self._unreadable(file, first, last, f"{type(error).__name__}: {error}", error) from error
 
     def _fill(self, rows: npt.NDArray[Any], batch: pa.RecordBatch, piece: Piece, names: Sequence[str]) -> None:
         for place, name in enumerate(names):
             values = column_values(batch.column(name))
             if not np.can_cast(values.dtype, self.dtype, "same_kind"):
-                raise self._unreadable(piece.file, piece.first, piece.last, f"nulls in column {name!r}, which had none")
+                raise self._unreadable(
+                    piece.file, piece.first, piece.last, f"nulls in column {name!r}, where none were before"
+                )
             rows[:, place] = values
 
     def _unreadable(self, file: str, first: int, last: int, why: str, error: Exception | None = None) -> StorageError:
@@ -184,7 +186,7 @@ class TableBlocks:
         if isinstance(error, FileNotFoundError):
             return read_failed(what, "", error)
         return StorageError(
-            f"{what} The file was there and whole when it was opened: restore it from a copy, or write the table again."
+            f"{what} The file was complete when it was opened. Restore it from a copy, or write the table again."
         )
 
 
@@ -253,8 +255,8 @@ def _refuse_folder_keys(columns: Sequence[str], files: Sequence[str], names: Seq
     for each in columns:
         if each in keys and each not in names:
             raise InvalidInput(
-                f"{path}: {each!r} stands in the names of folders ({each}=...), and what stands there is no column. "
-                "Write it into the files as well if it shall be one."
+                f"{path}: {each!r} stands in the names of folders ({each}=...), but folder names are not read as "
+                "columns. If it should be a column, write it into the files as well."
             )
 
 
@@ -266,8 +268,8 @@ def _answer_of(file: str, kind: str, ask: Any, *given: Any) -> Any:
         raise
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError, ValueError) as error:
         if isinstance(error, OSError) and error.errno is not None:
-            raise StorageError(f"{file} cannot be read: {error}. Check that it is yours to read.") from error
+            raise StorageError(f"{file} cannot be read: {error}. Check that you may read it.") from error
         raise InvalidInput(
-            f"{file} is not a readable {kind} file ({str(error).rstrip('.')}). Write the table again, or give the "
-            "file a name that says what it is."
+            f"{file} is not a readable {kind} file ({str(error).rstrip('.')}). Write the table again, or give "
+            "the file the right ending."
         ) from error

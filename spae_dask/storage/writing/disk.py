@@ -8,9 +8,8 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from dask.utils import format_bytes
-
 from spae_dask.leftovers import PARTIAL_END, find_leftovers
+from spae_dask.quantities import format_nbytes
 
 N_REMOVALS = 20
 """Threads that were interrupted may still write while their work directory is being removed."""
@@ -59,12 +58,12 @@ def explanation(target: Path, error: OSError) -> str:
     """Return the error of an output, and a remedy, after the unfinished work was removed."""
     happened = f"{target} could not be written ({error.strerror or error}). Nothing was changed under that name. "
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        free = format_bytes(shutil.disk_usage(target.parent).free)
+        free = format_nbytes(shutil.disk_usage(target.parent).free)
         happened += f"With the unfinished output removed, {free} are free on that disk, or less under a quota. "
         partial = re.compile(re.escape(f".{target.name}") + PARTIAL_END)
         leftovers = [each.name for each in find_leftovers(target.parent, partial.fullmatch)]
         if leftovers:
-            happened += f"Runs that still write, or were killed, left {', '.join(leftovers)} there: see `spae clean`. "
+            happened += f"Runs that still write, or were killed, left {', '.join(leftovers)} there. See `spae clean`. "
         return happened + "Free some space, or give a path on another disk."
     if error.errno == errno.EROFS:
         return happened + "The file system is mounted read-only: give a path on another one."

@@ -5,10 +5,9 @@ Zarr's own metadata, and come back as floats. Tuples come back as lists.
 """
 
 import math
+import os
 from collections.abc import Mapping
 from typing import Any
-
-import numpy as np
 
 from spae_dask.errors import InvalidInput
 
@@ -21,7 +20,8 @@ def to_json(value: Any, where: str) -> Any:
     Parameters
     ----------
     value : object
-        None, bool, int, float, str, numpy scalar or array, list, tuple or mapping with string keys, nested in any way.
+        None, bool, int, float, str, path, numpy scalar or array, list, tuple or mapping with string keys, nested in any
+        way.
     where : str
         Name of the value in messages.
 
@@ -30,8 +30,10 @@ def to_json(value: Any, where: str) -> Any:
     InvalidInput
         If it holds anything else.
     """
-    if isinstance(value, np.generic | np.ndarray):
+    if hasattr(value, "tolist"):  # numpy, which this module need not import
         value = value.tolist()
+    if isinstance(value, os.PathLike):
+        value = os.fspath(value)
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, float):
@@ -44,7 +46,7 @@ def to_json(value: Any, where: str) -> Any:
         return {key: to_json(each, f"{where}[{key!r}]") for key, each in value.items()}
     raise InvalidInput(
         f"{where} is a {type(value).__name__}, which JSON cannot hold. Allowed are None, booleans, numbers, strings, "
-        "lists and dictionaries with string keys."
+        "paths, lists and dictionaries with string keys."
     )
 
 

@@ -25,15 +25,15 @@ def local_path(path: str | Path) -> Path:
         text = text.removeprefix("file://")
     elif "://" in text or "::" in text:
         raise InvalidInput(
-            f"the output {redacted(text)} is a URL, and only Zarr stores are written to URLs, of s3:// and gs://. Give "
-            "a path on a disk, and copy the finished output where it belongs (for example with `rclone copy`)."
+            f"the output {redacted(text)} is a URL, but only Zarr stores can be written to URLs, of s3:// and "
+            "gs://. Give a local path, and copy the finished output (for example with `rclone copy`)."
         )
     if not text:
-        raise InvalidInput("the output path is empty. Give the path the output shall have.")
+        raise InvalidInput("the output path is empty. Give a path for the output.")
     try:
         path = Path(text).resolve()
     except (OSError, RuntimeError) as error:  # a loop of symbolic links
-        raise InvalidInput(f"the output path {text} cannot be followed: {error}. Give another path.") from error
+        raise InvalidInput(f"the output path {text} cannot be resolved: {error}. Give another path.") from error
     refuse_long(path)
     return path
 
@@ -67,9 +67,9 @@ def too_long(path: str) -> str:
     shown = "/".join(parts if len(parts) <= SHOWN_PARTS else [*parts[:SHOWN_PARTS], "..."])
     longest = max(len(os.fsencode(part)) for part in path.split("/"))
     return (
-        f"the path {shown} is too long: it has {len(os.fsencode(path)):,} bytes, and its longest name {longest:,}. "
-        f"Most file systems take names of {NAME_MAX} bytes, {len(UNFINISHED) + 1} of which an output needs while it is "
-        f"written, and paths of {PATH_MAX:,}. Give a shorter one."
+        f"the path {shown} is too long: it has {len(os.fsencode(path)):,} bytes, and its longest name "
+        f"{longest:,}. Most file systems allow names of {NAME_MAX} bytes, {len(UNFINISHED) + 1} of which "
+        f"an output needs while it is written, and paths of {PATH_MAX:,}. Give a shorter path."
     )
 
 
@@ -91,8 +91,8 @@ def refuse_same(source: str | Path, output: str | Path) -> None:
         there, here = _prefix(place_of_url(output)), _prefix(read)
         if there.startswith(here) or here.startswith(there):
             raise InvalidInput(
-                f"the output {redacted(str(output))} and the input {redacted(str(source))} are the same, or one lies "
-                "inside the other; the input would be damaged while it is read. Give another name."
+                f"the output {redacted(str(output))} and the input {redacted(str(source))} are the same, or one "
+                "contains the other. Writing would damage the input. Give another name."
             )
         return
     if "://" in read:
@@ -101,8 +101,8 @@ def refuse_same(source: str | Path, output: str | Path) -> None:
     for inner, outer, how in ((written, original, "is or lies inside"), (original, written, "contains")):
         if _lies_within(inner, outer):
             raise InvalidInput(
-                f"the output {output} {how} the input {source}, which would be damaged while it is read. "
-                "Give a path outside the input."
+                f"the output {output} {how} the input {source}. Writing would damage the input. Give a path "
+                "outside the input."
             )
 
 

@@ -72,7 +72,7 @@ def rename_if_vacant(work: Path, target: Path) -> bool:
             os.link(work, target)
         except FileExistsError:
             return False
-        except OSError:  # a file system without links: whoever is last replaces the other's
+        except OSError:  # a file system without links: the last writer replaces the other's
             if os.path.lexists(target):
                 return False
             work.rename(target)
@@ -81,7 +81,7 @@ def rename_if_vacant(work: Path, target: Path) -> bool:
                 work.unlink()
         return True
     try:
-        work.rename(target)  # a directory replaces none that holds anything
+        work.rename(target)  # a directory cannot replace one that is not empty
     except OSError as error:
         if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
             return False
@@ -169,8 +169,8 @@ def check_output(path: str | Path, *, overwrite: bool) -> Path:
             raise OutputExists(f"{target} exists and is not overwritten. Use --force (overwrite=True) or another name.")
         if not _is_replaceable(target):
             raise OutputExists(
-                f"{target} exists and is neither a file nor a Zarr store; only those are ever overwritten. "
-                "Give another name, or remove it yourself."
+                f"{target} exists and is neither a file nor a Zarr store. Only those are ever overwritten. Give "
+                "another name, or remove it yourself."
             )
     if not os.access(parent, os.W_OK | os.X_OK):
         raise StorageError(f"{target} cannot be written: no permission to write in {parent}. Give another path.")
@@ -201,7 +201,7 @@ def _replace(work: Path, target: Path, *, aside: Path) -> None:
     remove_surely(work, looks=1)
     if os.path.lexists(work):
         warn(
-            f"{target} was replaced, but its former content could not be deleted and is now {work}. Delete it.",
+            f"{target} was replaced, but its former content could not be deleted and is now at {work}. Delete it.",
             SpaeWarning,
         )
 

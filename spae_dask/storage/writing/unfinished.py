@@ -108,7 +108,7 @@ class UnfinishedStore(WrapperStore[RemoteStore]):
             if key == METADATA and await _token(self._store) != token:
                 raise StorageError(
                     f"{self._store}: another run has begun to write there. Nothing of this run is readable under that "
-                    "name. Give each run an output of its own."
+                    "name. Give each run its own output."
                 )
             await self._store.set(key, default_buffer_prototype().buffer.from_bytes(self._held[key]))
         await self._store.delete(MARKER)
@@ -143,7 +143,7 @@ def publish_remote(address: Address, *, overwrite: bool) -> Iterator[UnfinishedS
         yield unfinished
         sync(unfinished.commit(token))
     except BaseException:
-        with suppress(SpaeError, FileNotFoundError):  # the first error is the one to tell; the marker says the rest
+        with suppress(SpaeError, FileNotFoundError):  # the first error is reported; the marker records the rest
             sync(_clean(store, token))
         raise
 
@@ -163,11 +163,11 @@ def check_vacant(store: RemoteStore, *, overwrite: bool) -> None:
     root = any(sync(store.exists(key)) for key in ROOTS)
     if not (begun or root):
         raise OutputExists(
-            f"{store} holds objects ({keys[0]}) and is not a Zarr store; only those are ever overwritten. Give another "
-            "name, or remove them yourself."
+            f"{store} contains objects ({keys[0]}) and is not a Zarr store. Only Zarr stores are ever "
+            "overwritten. Give another name, or remove the objects yourself."
         )
     if not overwrite:
-        what = "exists" if root else "holds what an unfinished run wrote, or is being written by one that still runs,"
+        what = "exists" if root else "contains the output of a run that is unfinished or still writing"
         raise OutputExists(f"{store} {what} and is not overwritten. Use --force (overwrite=True) or another name.")
 
 
@@ -183,11 +183,11 @@ def explain_absence(store: RemoteStore) -> str:
         return f"{store} is not a Zarr array or group"
     began = sync(_marker(store))
     if began is not None:
-        return f"writing to {store} was begun at {began.get('begun')} and was not finished"
+        return f"an unfinished run began to write to {store} at {began.get('begun')}"
     keys = sync(_first_keys(store))
     if keys:
-        return f"{store} is not a Zarr array or group: it holds objects ({keys[0]}), but no Zarr metadata"
-    return f"there is nothing at {store}: the bucket is there, and holds no objects below that name"
+        return f"{store} is not a Zarr array or group: it contains objects ({keys[0]}), but no Zarr metadata"
+    return f"there is nothing at {store}: the bucket exists, but contains no objects below that name"
 
 
 async def _begin(store: RemoteStore, token: str, *, overwrite: bool) -> None:
@@ -195,7 +195,7 @@ async def _begin(store: RemoteStore, token: str, *, overwrite: bool) -> None:
     value = default_buffer_prototype().buffer.from_bytes(record)
     await (store.set(MARKER, value) if overwrite else store.set_if_not_exists(MARKER, value))
     if await _token(store) != token:
-        raise OutputExists(f"{store} is being written by another run. Use another name.")
+        raise OutputExists(f"another run is writing to {store}. Use another name.")
     for root in ROOTS:  # first, so that nobody opens what is being deleted
         await store.delete(root)
     await _delete_all(store)
@@ -248,5 +248,5 @@ def absent(store: RemoteStore, wanted: str) -> NotFound:
         As `explain_absence`.
     """
     why = explain_absence(store)
-    again = " Wait for its end, or run it again with --force." if "not finished" in why else ""
+    again = " Wait until it ends, or run it again with --force." if "not finished" in why else ""
     return NotFound(f"{why}.{again} Give {wanted}.")

@@ -31,7 +31,7 @@ def test_addresses_of_schedulers_are_taken(given):
 @pytest.mark.parametrize("given", [*NO_ADDRESSES, "local:0", "local:", "everywhere", "", "none "])
 def test_what_is_no_place_is_refused_in_words(given):
     assert not is_address(given)
-    with pytest.raises(typer.BadParameter, match="is not understood: give none, local"):
+    with pytest.raises(typer.BadParameter, match=r"is not a cluster\. Give none, local"):
         check_cluster(given)
 
 

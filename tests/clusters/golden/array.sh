@@ -21,8 +21,8 @@ export MKL_NUM_THREADS=1
 export GREETING='it'"'"'s $HOME; `id`'
 source $HOME/venv/bin/activate
 job="${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID"
-# Before the time is over Slurm sends USR1: the command is told to stop, which leaves whole results only, and the job
-# goes back into the queue and on from there, under its own number. TERM is scancel's, after which it does not.
+# Slurm sends USR1 before the time limit. The command then stops and leaves only complete results. The job returns to
+# the queue under its own number and resumes. scancel sends TERM, after which the job does not return to the queue.
 over=
 trap 'over=1; kill -TERM "${command:-}" 2> /dev/null' USR1
 trap 'kill -TERM "${command:-}" 2> /dev/null' TERM
@@ -39,7 +39,7 @@ if [ -n "$over" ] && [ "$code" -gt 128 ]; then
     echo "spae: the time is over and work is left, so the job is queued again" >&2
     scontrol requeue "$job" && sleep 60
   else
-    echo "spae: the time is over and work is left; submit again to go on, or allow more with --max-resubmits" >&2
+    echo "spae: the time is over and work is left; submit again to resume, or allow more with --max-resubmits" >&2
   fi
 fi
 exit "$code"

@@ -132,7 +132,7 @@ def test_metadata_that_promise_terabytes_are_refused_before_memory_is_taken(stor
         edit(stored / name / "zarr.json", {"shape": [d]})
     edit(stored / "decoder" / "zarr.json", {"shape": [K, d]})
     edit(stored / "zarr.json", {"attributes/feature_names": None})
-    with pytest.raises(InvalidInput, match="its metadata call for"):
+    with pytest.raises(InvalidInput, match="its metadata declare"):
         read_encoder(stored)
     edit(stored / "spectrum" / "zarr.json", {"chunk_grid/configuration/chunk_shape": [d]})
     with pytest.raises(InvalidInput):

@@ -62,7 +62,7 @@ def test_processes_may_begin_a_checkpoint_at_once(tmp_path: Path) -> None:
 
 def test_objects_below_the_name_of_the_record_make_no_checkpoint(bucket: str) -> None:
     states_at(f"{bucket}/kept/checkpoint.json").write("deeper/0-00000.state", [b"x"])
-    with pytest.raises(InvalidInput, match=r"kept is not a checkpoint: it holds 'checkpoint\.json'"):
+    with pytest.raises(InvalidInput, match=r"kept is not a checkpoint: it contains 'checkpoint\.json'"):
         read_job(states_at(f"{bucket}/kept"))
 
 
@@ -122,7 +122,7 @@ def test_a_record_that_is_taken_away_while_a_run_begins_is_an_error_of_storage(t
     class Lost(LocalStates):
         def write_if_absent(self, path: str, content: bytes) -> None: ...
 
-    with pytest.raises(StorageError, match="was removed while a run began there"):
+    with pytest.raises(StorageError, match="was removed while a run started in it"):
         begin_or_resume(Lost(tmp_path / "kept"), JOB)
 
 

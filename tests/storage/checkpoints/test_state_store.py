@@ -49,20 +49,20 @@ def test_what_is_written_is_read_listed_and_removed(place: str) -> None:
 
 
 def test_a_folder_that_a_worker_does_not_see_is_an_error_of_storage(tmp_path: Path) -> None:
-    with pytest.raises(StorageError, match="one that all workers see under the same path"):
+    with pytest.raises(StorageError, match="under the same path"):
         LocalStates(tmp_path / "elsewhere").write("01-core-ab/0-00000.state", [b"x"])
 
 
 @pytest.mark.parametrize(
     ("url", "told"),
     [
-        ("gopher://there/it/is", "cannot be at gopher://there/it/is: checkpoints are kept in local or mounted folders"),
-        ("memory://runs/7", "below s3:// and gs://"),
+        ("gopher://there/it/is", "cannot be at gopher://there/it/is: Give a local or mounted folder"),
+        ("memory://runs/7", "URL of s3:// or gs://"),
         ("https://u:hush@host/runs", "password"),
         ("https://host/runs", "cannot be at https://host/runs"),
         ("simplecache::s3://u:hush@bucket/run", "cannot be at simplecache::s3://...@bucket/run"),
         ("s3://bucket", "does not name a store: give s3://BUCKET/NAME,"),
-        ("s3://u:hush@bucket/run", "holds a user, a password"),
+        ("s3://u:hush@bucket/run", "contains a user, a password"),
     ],
 )
 def test_urls_that_cannot_be_are_bad_input_and_not_repeated(url: str, told: str) -> None:

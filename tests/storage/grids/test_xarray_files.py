@@ -102,7 +102,7 @@ def test_chunks_that_do_not_fit_are_refused_and_the_budget_told_would_do(tmp_pat
     values = np.random.default_rng(0).normal(size=(2000, 20, 30)).astype("f4")
     made = xr.Dataset({"air": (("time", "lat", "lon"), values)})
     made.to_netcdf(tmp_path / "a.nc", engine="h5netcdf", encoding={"air": {"chunksizes": (2000, 20, 30)}})
-    with pytest.raises(MemoryBudgetExceeded, match=r"A budget of 20\.\d+ MiB would do"):
+    with pytest.raises(MemoryBudgetExceeded, match=r"Give a budget of at least 20\.\d+ MiB"):
         ingest(tmp_path / "a.nc", tmp_path / "x.zarr", budget=8 * MIB)
     report = ingest(tmp_path / "a.nc", tmp_path / "x.zarr", budget=21 * MIB)
     assert report.decodes_per_chunk > 1
@@ -121,8 +121,8 @@ def test_groups_with_one_matrix_are_read_as_before(tmp_path: Path) -> None:
     [
         ({"variable": "rain"}, NotFound, r"no variable 'rain'; it has air \(time, lat, lon\)"),
         ({"variable": "crs"}, InvalidInput, "none of its dimensions"),
-        ({"sample_dim": "month"}, InvalidInput, "'month' is no dimension"),
-        ({"array": "air"}, InvalidInput, "named by variable=NAME"),
+        ({"sample_dim": "month"}, InvalidInput, "'month' is not a dimension"),
+        ({"array": "air"}, InvalidInput, "with variable=NAME"),
         ({"header": True}, InvalidInput, "leave array and header out"),
         ({"dtype": "i4"}, InvalidInput, "i"),
     ],
@@ -142,7 +142,7 @@ def test_files_that_are_none_are_refused(tmp_path: Path) -> None:
     ingest(tmp_path / "x.npy", tmp_path / "array.zarr")
     for name, error, message in (
         ("none.nc", NotFound, "nothing at"),
-        ("text.nc", InvalidInput, "no netCDF file: it begins with b'hello'"),
+        ("text.nc", InvalidInput, "not a netCDF file: it begins with b'hello'"),
         ("cut.nc", StorageError, "cannot be opened as a netCDF dataset"),
         ("array.zarr", InvalidInput, "single Zarr array"),
     ):

@@ -315,7 +315,7 @@ class TestZarr:
     def test_a_chunk_too_large_for_the_budget_is_refused_with_the_budget_that_would_do(self, tmp_path):
         x = numbers((20_000, 100), "f4")
         zarr.create_array(tmp_path / "in.zarr", shape=x.shape, dtype=x.dtype, chunks=x.shape)[...] = x
-        with pytest.raises(MemoryBudgetExceeded, match=r"decodes to 7\.63 MiB.*A budget of 24\.41 MiB would do"):
+        with pytest.raises(MemoryBudgetExceeded, match=r"decodes to 7\.6 MiB.*Give a budget of at least 24\.5 MiB"):
             ingest(tmp_path / "in.zarr", tmp_path / "out.zarr", budget=16 * MIB)
 
     def test_tall_chunks_of_few_columns_are_decoded_as_often_as_reported(self, tmp_path, monkeypatch):
@@ -633,7 +633,7 @@ class TestChosenColumnsOfText:
     @pytest.mark.parametrize("row", ["d,1,2,a, b", "d,1,2", '"d",1,2,a, b'])
     def test_a_row_of_another_length_is_told_though_its_numbers_could_be_read(self, tmp_path, row):
         write_text(tmp_path / "t.csv", f"{self.TEXT}{row}\n")
-        with pytest.raises(InvalidInput, match=r"line 5 has \d cell\(s\), and the header has 4"):
+        with pytest.raises(InvalidInput, match=r"line 5 has \d cell\(s\), but the header has 4"):
             ingest(tmp_path / "t.csv", tmp_path / "t.zarr", columns=["x*", "y"])
 
     def test_row_labels_under_no_name_are_left_out_by_choosing(self, tmp_path):

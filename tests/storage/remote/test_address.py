@@ -23,11 +23,11 @@ def test_a_place_has_one_name(url: str, place: str) -> None:
 
 
 def test_a_port_that_is_none_is_an_error_of_ours() -> None:
-    with pytest.raises(InvalidInput, match="is not a URL of a store"):
+    with pytest.raises(InvalidInput, match="is not valid"):
         parse_address("https://host:port/x.zarr")
 
 
 def test_a_password_that_no_rule_finds_is_not_shown() -> None:
-    with pytest.raises(InvalidInput, match="what begins with https:// is not a URL") as caught:
+    with pytest.raises(InvalidInput, match="begins with https:// is not valid") as caught:
         parse_address("https://user:has/hush-hush@127.0.0.1:1/x.zarr")
     assert "hush" not in str(caught.value)

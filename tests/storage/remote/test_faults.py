@@ -132,7 +132,7 @@ def test_what_a_remote_store_has_tried_again_is_not_tried_again_above_it(stored:
 def test_a_block_whose_chunks_can_all_be_read_the_next_moment_may_be_read_again(stored: Path) -> None:
     store = Throttled(stored / "x.zarr", read_only=True)
     store.until = 1
-    with pytest.raises(TransientStorageError, match="although each of their chunks now can"):
+    with pytest.raises(TransientStorageError, match="although each of their chunks can be read now"):
         ZarrBlocks(zarr.open_array(store, mode="r")).read(0)
 
 

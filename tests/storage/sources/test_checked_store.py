@@ -78,7 +78,7 @@ def test_a_chunk_lost_after_the_count_is_named_and_nothing_is_read_in_its_place(
     sent = pickle.loads(pickle.dumps(source))  # as it comes to a worker
     np.testing.assert_array_equal(read_all(sent), X)
     (tmp_path / "x.zarr" / place / key).unlink()
-    lost = f"chunk {key!r} of {tmp_path / 'x.zarr' / place} was stored when this run began, and for a process of "
+    lost = f"chunk {key!r} of {tmp_path / 'x.zarr' / place} was stored when this run began, but for a process of "
     with pytest.raises(StorageError, match=re.escape(lost)):
         sent.read(0)
 
@@ -87,7 +87,7 @@ def test_a_shard_that_was_emptied_after_the_count_is_refused(tmp_path: Path) -> 
     stored_at(tmp_path / "x.zarr", chunks=(5, 3), shards=(10, 6))
     source, *_ = check_chunks(open_matrix(str(tmp_path / "x.zarr")))
     (tmp_path / "x.zarr" / "c" / "2" / "0").write_bytes(b"")
-    with pytest.raises(StorageError, match="it is not there, or empty"):
+    with pytest.raises(StorageError, match="it is missing or empty"):
         source.read(0)
 
 
@@ -153,7 +153,7 @@ def test_an_array_that_went_away_whole_is_said_to_have_gone(tmp_path: Path) -> N
     stored_at(tmp_path / "x.zarr")
     source, *_ = check_chunks(open_matrix(str(tmp_path / "x.zarr")))
     shutil.move(tmp_path / "x.zarr", tmp_path / "elsewhere")
-    with pytest.raises(StorageError, match=r"x.zarr is not there for a process of \S+\. Give data at a path"):
+    with pytest.raises(StorageError, match=r"x.zarr does not exist for a process of \S+\. Give data at a path"):
         source.read(0)
 
 
@@ -231,7 +231,7 @@ def test_a_worker_whose_copy_of_the_data_lacks_a_chunk_ends_the_run_naming_both(
         assert not (tmp_path / "e.zarr").exists()
         shutil.rmtree(theirs)
         assert main(["fit", str(mine), *words, "-o", str(tmp_path / "e.zarr")]) == 5
-        assert re.search(r"is not there for the worker tcp://127.0.0.1:\d+ of", capsys.readouterr().err)
+        assert re.search(r"does not exist for the worker tcp://127.0.0.1:\d+ of", capsys.readouterr().err)
 
 
 @pytest.mark.timeout(180)
@@ -253,7 +253,7 @@ def test_a_users_own_dask_array_is_not_read_as_zeros_by_a_worker_that_does_not_s
         processes.worker(address, "--preload", str(tmp_path / "before.py"))
         with Client(address) as client:
             client.wait_for_workers(1, timeout=60)
-            with pytest.raises(StorageError, match=r"not there for the worker tcp://\S+ of"):
+            with pytest.raises(StorageError, match=r"does not exist for the worker tcp://\S+ of"):
                 SparseEncoder(2, n_nonzero=4).fit(da.from_zarr(array))
             shutil.copytree("x.zarr", tmp_path / "theirs" / "x.zarr")
             fitted = SparseEncoder(2, n_nonzero=4).fit(da.from_zarr(array))

@@ -151,7 +151,7 @@ X0 = sparse_counts()
 DAMAGED: dict[str, tuple[dict[str, Any], str]] = {
     "pointers that fall": ({"indptr": falling(X0.indptr)}, r"row 119 starts at entry \d+ and ends at entry"),
     "pointers that begin late": ({"indptr": X0.indptr + 1}, r"begin with 1, not with 0"),
-    "too few pointers": ({"indptr": X0.indptr[:-1]}, r"200 row pointers, and 200 rows take 201"),
+    "too few pointers": ({"indptr": X0.indptr[:-1]}, r"200 row pointers, but 200 rows need 201"),
     "too few values": ({"data": X0.data[:-1]}, r"values but \d+ column numbers"),
     "too few entries": ({"data": X0.data[:-1], "indices": X0.indices[:-1]}, r"row pointers end at"),
     "a column beyond the last": (

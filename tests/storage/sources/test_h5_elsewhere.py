@@ -56,7 +56,7 @@ def test_parts_that_are_there_are_read(kind: str, request: pytest.FixtureRequest
 @pytest.mark.parametrize("lost", ["a.h5", "b.h5"])
 def test_a_file_of_a_virtual_dataset_that_is_missing_is_named(virtual: Path, lost: str) -> None:
     (virtual.parent / lost).unlink()
-    with pytest.raises(StorageError, match=rf"{lost}.* is not there for a process of"):
+    with pytest.raises(StorageError, match=rf"{lost}.* does not exist for a process of"):
         SparseEncoder(n_components=1, n_nonzero=2).fit(virtual)
 
 
@@ -90,7 +90,7 @@ def test_a_plain_file_that_is_missing_or_cut_off_is_named(external: Path, lost: 
     with pytest.raises(StorageError, match=rf"{lost} has"):
         SparseEncoder(n_components=1, n_nonzero=2).fit(external)
     (external.parent / lost).unlink()
-    with pytest.raises(StorageError, match=rf"{lost}.* is not there for a process of"):
+    with pytest.raises(StorageError, match=rf"{lost}.* does not exist for a process of"):
         SparseEncoder(n_components=1, n_nonzero=2).fit(external)
 
 
@@ -98,7 +98,7 @@ def test_a_plain_file_that_is_missing_or_cut_off_is_named(external: Path, lost: 
 def test_a_link_to_nothing_is_told_from_a_member_that_never_was(tmp_path: Path, link: object) -> None:
     with new_file(tmp_path / "x.h5ad") as file:
         file["X"] = link
-    with pytest.raises(NotFound, match=r"member 'X', but that is a link to '.*which is not there"):
+    with pytest.raises(NotFound, match=r"member 'X', but it is a link to '.*which does not exist"):
         open_matrix(tmp_path / "x.h5ad")
     with pytest.raises(NotFound, match="no matrix 'layers/other'"):
         open_matrix(tmp_path / "x.h5ad", array="layers/other")

@@ -99,7 +99,7 @@ def test_a_store_that_lists_nothing_gives_no_census_rather_than_a_false_alarm(mo
 def test_metadata_that_declare_more_chunks_than_can_be_kept_track_of_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "x.zarr"
     zarr.create_array(str(path), shape=(10**9, 1000), chunks=(1000, 1), dtype="f4")
-    with pytest.raises(InvalidInput, match=r"speak of 1,000,000,000 chunks; at most 268,435,456 are allowed"):
+    with pytest.raises(InvalidInput, match=r"declare 1,000,000,000 chunks, but at most 268,435,456 are allowed"):
         open_matrix(str(path))
 
 

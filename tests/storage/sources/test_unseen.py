@@ -63,7 +63,9 @@ def test_data_that_a_process_does_not_see_are_refused_and_not_read_as_zeros(
         source.read(0)
     sent: RowBlocks = pickle.loads(pickle.dumps(source))  # as it comes to a worker
     shutil.move(tmp_path / name, tmp_path / "elsewhere")
-    with pytest.raises(StorageError, match=r"not there for a process of \S+\. Give data at a path, or a URL, that all"):
+    with pytest.raises(
+        StorageError, match=r"does not exist for a process of \S+\. Give data at a path or a URL that all"
+    ):
         sent.read(0)
 
 
@@ -71,7 +73,7 @@ def test_columns_of_an_array_that_is_not_seen_are_refused_as_well(tmp_path: Path
     dense(tmp_path / "x.zarr")
     chosen = open_matrix(str(tmp_path / "x.zarr")).of_columns(np.array([0]))  # type: ignore[attr-defined]
     shutil.move(tmp_path / "x.zarr", tmp_path / "elsewhere")
-    with pytest.raises(StorageError, match="not there for a process"):
+    with pytest.raises(StorageError, match="does not exist for a process"):
         chosen.read(0)
 
 

@@ -30,7 +30,7 @@ def test_a_missing_name_is_told_with_the_nearest_ones() -> None:
 
 
 def test_a_pattern_that_fits_nothing_is_told_with_what_there_is() -> None:
-    with pytest.raises(InvalidInput, match=r"no column fits the pattern 'zz\*'\. It has the columns 'id', 'expr_1'"):
+    with pytest.raises(InvalidInput, match=r"no column matches the pattern 'zz\*'\. It has the columns 'id', 'expr_1'"):
         choose_columns(NAMES, ["zz*"], "t")
 
 
@@ -41,7 +41,7 @@ def test_what_is_no_list_of_names_is_refused(wanted: object, told: str) -> None:
 
 
 def test_two_columns_of_one_name_are_refused_only_if_they_are_meant() -> None:
-    with pytest.raises(InvalidInput, match="several columns called 'a'"):
+    with pytest.raises(InvalidInput, match="several columns named 'a'"):
         choose_columns(("a", "b", "a"), None, "t")
     assert choose_columns(("a", "b", "a"), ["b"], "t") == (1,)
 

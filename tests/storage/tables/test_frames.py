@@ -101,7 +101,7 @@ def test_names_that_are_no_strings_are_no_names() -> None:
     blocks: Any = open_matrix(frame)
     assert blocks.feature_names is None
     np.testing.assert_array_equal(content(blocks), [[1, 3], [2, 4]])
-    with pytest.raises(InvalidInput, match="not all called by strings"):
+    with pytest.raises(InvalidInput, match="have string names"):
         open_matrix(frame, columns=["1"])
 
 

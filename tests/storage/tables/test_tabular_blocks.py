@@ -219,7 +219,7 @@ def test_a_file_that_was_replaced_by_a_shorter_one_is_noticed(tmp_path: Path) ->
     path = write(frame(), tmp_path / "t.parquet")
     blocks = open_table(str(path))
     write(frame(90), path, rows=23)
-    with pytest.raises(StorageError, match="10 rows fewer"):
+    with pytest.raises(StorageError, match="10 fewer rows"):
         blocks.read(0)
 
 
@@ -247,7 +247,7 @@ def test_members_of_groups_are_not_looked_for_in_tables_nor_columns_elsewhere(tm
     with pytest.raises(InvalidInput, match=r"--columns x \(columns=\['x'\]\)"):
         open_matrix(path, array="x")
     np.save(tmp_path / "x.npy", np.ones((3, 2)))
-    with pytest.raises(InvalidInput, match=r"chosen by name from tables .* and .*x\.npy is none"):
+    with pytest.raises(InvalidInput, match=r"choose columns by name from tables .* and .*x\.npy is not a table"):
         open_matrix(tmp_path / "x.npy", columns=["a"])
 
 

@@ -1,6 +1,8 @@
 """What goes into JSON comes back, and what cannot go there is named."""
 
 import json
+import os
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -29,6 +31,7 @@ def test_records_come_back_through_strict_json(value):
 def test_numpy_values_and_tuples_are_stored_as_plain_ones():
     value = {"loss": np.float32(0.5), "r": np.int64(3), "per": np.array([1.0, np.nan]), "shape": (2, 3), "ok": np.True_}
     assert to_json(value, "certificate") == {"loss": 0.5, "r": 3, "per": [1.0, "NaN"], "shape": [2, 3], "ok": True}
+    assert to_json([-np.inf, None, Path("a") / "b"], "result") == ["-Infinity", None, os.path.join("a", "b")]
 
 
 def test_what_json_cannot_hold_is_refused_by_its_place():
