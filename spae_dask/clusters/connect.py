@@ -62,8 +62,8 @@ def connect(
         and not str(where).startswith(("tcp://", "tls://"))
     ):
         raise InvalidInput(
-            f"--tls-dir {tls_folder} is for a scheduler at tls://HOST:PORT, but --cluster {file} makes its "
-            "own certificates. Leave out --tls-dir."
+            f"--tls-dir {tls_folder} is for a scheduler at tls://HOST:PORT, but --cluster {file} needs none "
+            "from you. Leave out --tls-dir."
         )
     if where == "none":
         opened = nullcontext(None)

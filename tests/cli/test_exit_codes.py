@@ -119,12 +119,12 @@ def test_3_an_output_that_exists_is_refused_before_anything_is_read(spae, store,
 @pytest.mark.parametrize("inside", ["", "c"])
 def test_3_an_output_that_is_the_input_is_refused_even_with_force(spae, store, encoder, verb, inside):
     before = sorted(Path(store).rglob("*"))
-    failed(spae(*command(verb, store, encoder, output=store / inside), "--force"), 3, "damaged")
+    failed(spae(*command(verb, store, encoder, output=store / inside), "--force"), 3, "damage the input")
     assert sorted(Path(store).rglob("*")) == before
 
 
 def test_3_codes_may_not_replace_their_encoder(spae, store, encoder):
-    failed(spae("transform", store, encoder, "-o", encoder, "--force"), 3, "damaged")
+    failed(spae("transform", store, encoder, "-o", encoder, "--force"), 3, "damage the input")
 
 
 def test_3_an_output_without_a_directory(spae, store, tmp_path):
@@ -212,7 +212,7 @@ def test_no_error_of_the_package_is_unforeseen():
 
 
 def test_an_unforeseen_error_says_so():
-    assert "please report" in explain(ZeroDivisionError("division by zero"), "fit")
+    assert "and report it" in explain(ZeroDivisionError("division by zero"), "fit")
 
 
 @pytest.mark.parametrize(

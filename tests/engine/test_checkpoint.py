@@ -372,5 +372,5 @@ def test_digests_tell_recipes_apart_to_the_last_bit_and_nothing_else() -> None:
         None,
     ]
     assert len({digest_of(each) for each in different}) == len(different)
-    with pytest.raises(AssertionError, match="please report"):
+    with pytest.raises(AssertionError, match="Please report"):
         digest_of(object())

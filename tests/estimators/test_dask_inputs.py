@@ -149,9 +149,9 @@ def test_columns_of_a_dask_dataframe_are_chosen_by_name_and_pattern() -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (dask.delayed(never, pure=True)(), "a Delayed of dask is no matrix"),
-        (dask.bag.from_delayed([dask.delayed(never, pure=True)()]), "a Bag of dask is no matrix"),
-        (frame()["a"], "a Series of dask is no matrix"),
+        (dask.delayed(never, pure=True)(), "a Delayed of dask is not a matrix"),
+        (dask.bag.from_delayed([dask.delayed(never, pure=True)()]), "a Bag of dask is not a matrix"),
+        (frame()["a"], "a Series of dask is not a matrix"),
         (frame()[[]], "no columns: found 0 feature"),
         (da.zeros((4, 3, 2)), "Expected 2D array"),
         (da.zeros(4), "Expected 2D array"),

@@ -85,7 +85,7 @@ def test_a_core_that_does_not_fit_gives_way_to_a_sketch_and_says_so() -> None:
 
 
 def test_what_was_asked_for_but_does_not_fit_is_told_what_would() -> None:
-    with pytest.raises(MemoryBudgetExceeded, match=r"Nothing was read.*Or strategy='sketch', which fits"):
+    with pytest.raises(MemoryBudgetExceeded, match=r"Nothing was read.*Or use strategy='sketch', which fits"):
         planned((10**6, 4000), strategy="gram", resources=replace(ROOMY, memory_limit=1 << 30))
 
 

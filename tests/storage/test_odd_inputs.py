@@ -151,7 +151,7 @@ NAMED = {
 @pytest.mark.parametrize("kind", NAMED)
 @pytest.mark.parametrize(
     ("names", "said"),
-    [(["a", "b", 1, 2], "'a'.* 1"), (list("aabb"), "several columns named 'a'"), ([0, 1, 1, 2], "called 1")],
+    [(["a", "b", 1, 2], "'a'.* 1"), (list("aabb"), "several columns named 'a'"), ([0, 1, 1, 2], "named 1")],
 )
 def test_names_that_cannot_be_compared_are_refused_before_a_fit(kind, names, said):
     if kind == "dask" and names != list("aabb"):
@@ -162,7 +162,7 @@ def test_names_that_cannot_be_compared_are_refused_before_a_fit(kind, names, sai
 
 def test_doubled_names_of_an_arrow_table_are_refused():
     table = pa.table([pa.array(X[:, 0]), pa.array(X[:, 1])], names=["a", "a"])
-    with pytest.raises(InvalidInput, match="called 'a'"):
+    with pytest.raises(InvalidInput, match="named 'a'"):
         open_matrix(table)
 
 

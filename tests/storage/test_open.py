@@ -170,7 +170,7 @@ REFUSED: dict[str, tuple[Any, type[Exception], str]] = {
     "zarr without rows": (zarr.create_array({}, shape=(0, 5), dtype="f4"), InvalidInput, r"empty.*0 sample"),
     "an empty group": (zarr.open_group({}, mode="w"), InvalidInput, r"0 two-dimensional arrays; it has no arrays"),
     "a missing file": ("/nowhere/x.npy", NotFound, r"no file /nowhere/x\.npy"),
-    "a missing store": ("/nowhere/x.zarr", NotFound, r"nothing at /nowhere/x\.zarr\. Give the path of a Zarr store"),
+    "a missing store": ("/nowhere/x.zarr", NotFound, r"nothing at /nowhere/x\.zarr\. Give the path of a Zarr array"),
     "a missing url": ("file:///nowhere/x.zarr", NotFound, r"nothing at /nowhere/x\.zarr"),
     "no store": ("/dev", NotFound, r"/dev is not a Zarr array or group"),
     "a missing grid": ("/nowhere/cells.nc", NotFound, r"nothing at /nowhere/cells\.nc"),
@@ -297,7 +297,7 @@ def test_metadata_that_speak_of_more_rows_or_columns_than_can_be_are_refused_at_
     zarr.create_array(tmp_path / "x.zarr", data=np.ones((6, 3)), chunks=(2, 3))
     metadata = tmp_path / "x.zarr" / "zarr.json"
     metadata.write_text(json.dumps(json.loads(metadata.read_text()) | {"shape": shape}))
-    with pytest.raises(InvalidInput, match=f"speak of shape \\({shape[0]}, {shape[1]}\\)"):
+    with pytest.raises(InvalidInput, match=f"declare the shape \\({shape[0]}, {shape[1]}\\)"):
         open_matrix(str(tmp_path / "x.zarr"))
 
 

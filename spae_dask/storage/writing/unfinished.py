@@ -183,7 +183,7 @@ def explain_absence(store: RemoteStore) -> str:
         return f"{store} is not a Zarr array or group"
     began = sync(_marker(store))
     if began is not None:
-        return f"an unfinished run began to write to {store} at {began.get('begun')}"
+        return f"a run began to write to {store} at {began.get('begun')} and has not finished"
     keys = sync(_first_keys(store))
     if keys:
         return f"{store} is not a Zarr array or group: it contains objects ({keys[0]}), but no Zarr metadata"

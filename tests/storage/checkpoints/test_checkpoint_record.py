@@ -181,5 +181,5 @@ def test_of_processes_that_begin_at_once_one_wins_and_others_go_on_with_it_or_ar
             assert out == f"goes on {winner}\n"
         else:
             assert out.startswith("refused")
-            assert f"of another run: seed was {winner}, is {seed % 3}." in out
+            assert f"to another run: seed was {winner}, is {seed % 3}." in out
     assert states_at(place).files("") == ["checkpoint.json"]

@@ -56,7 +56,7 @@ def test_a_folder_that_a_worker_does_not_see_is_an_error_of_storage(tmp_path: Pa
 @pytest.mark.parametrize(
     ("url", "told"),
     [
-        ("gopher://there/it/is", "cannot be at gopher://there/it/is: Give a local or mounted folder"),
+        ("gopher://there/it/is", "cannot be at gopher://there/it/is. Give a local or mounted folder"),
         ("memory://runs/7", "URL of s3:// or gs://"),
         ("https://u:hush@host/runs", "password"),
         ("https://host/runs", "cannot be at https://host/runs"),
