@@ -12,14 +12,14 @@ PROCESSES ?= 2
 # oldest releases of those libraries can be installed only there.
 LOWEST_PYTHON ?= python3.11
 LOWEST_TESTS := $(addprefix tests/, cli/test_help.py cli/test_verbs.py clusters/test_kubernetes_answers.py \
-	clusters/test_scripts.py engine/test_versions.py engine/test_messages.py estimators/test_tables.py \
-	estimators/test_writing.py report/test_figures.py storage/artifacts storage/grids storage/sources/test_zarr_blocks.py \
+	clusters/test_scripts.py engine/test_messages.py estimators/test_tables.py estimators/test_writing.py \
+	integration/test_versions.py report/test_figures.py storage/artifacts storage/grids storage/sources/test_zarr_blocks.py \
 	storage/tables storage/test_anndata_objects.py storage/test_h5_files.py storage/test_open.py \
 	storage/writing/test_unfinished.py xarray/test_saved.py)
 
-BARE_TESTS := $(addprefix tests/, clusters/test_mpi.py clusters/test_slurm.py report/test_encoder_page.py)
+BARE_TESTS := $(addprefix tests/, integration/test_mpi.py integration/test_slurm.py integration/test_page_in_browser.py)
 
-.PHONY: install demo paper test test-bare test-slow lowest lint audit format bench bench-peers lock clean
+.PHONY: install demo paper test test-integration test-bare test-slow lowest lint audit format bench bench-peers lock clean
 
 install: $(STAMP)
 
@@ -36,7 +36,11 @@ paper: install
 	$(BIN)/spae run pipelines/paper.toml
 
 test: install
-	$(BIN)/python -m pytest -m "not slow" --numprocesses $(PROCESSES) --dist loadfile
+	$(BIN)/python -m pytest -m "not slow and not integration" --numprocesses $(PROCESSES) --dist loadfile
+
+# Real services and clusters, and processes that are killed: what `make test` reaches once each, at length.
+test-integration: install
+	$(BIN)/python -m pytest -m "integration and not slow" --numprocesses $(PROCESSES) --dist loadfile tests/integration
 
 # Tests that import every module, and tests of programs that a machine may lack. Run them on a machine that has only Python, pip
 # and make.

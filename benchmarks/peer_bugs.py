@@ -8,7 +8,7 @@ from pathlib import Path
 
 from benchmarks.rows import Row
 
-TESTS = "tests/test_peer_bugs_on_a_cluster.py"
+TESTS = "tests/integration/test_peer_bugs_on_a_cluster.py"
 
 
 def peers(runs: int, scratch: Path) -> Iterator[Row]:

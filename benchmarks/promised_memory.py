@@ -10,7 +10,7 @@ from pathlib import Path
 from benchmarks.rows import Row
 from spae_dask.clusters.local import local_cluster
 from tests.engine.resident import PeakAboveIdle
-from tests.engine.test_promises import MB, STRATEGIES, fitted, measured, stores_in
+from tests.integration.test_promises import MB, STRATEGIES, fitted, measured, stores_in
 
 
 def memory(runs: int, scratch: Path) -> Iterator[Row]:

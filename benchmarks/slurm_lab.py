@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
+SCRIPTS = ROOT / "tests/integration/labs/slurm"
 
 PROGRAMS = ("slurmctld", "slurmd", "munged", "sbatch", "setsid")
 
@@ -53,7 +54,7 @@ def running_lab() -> Iterator[dict[str, str]]:
         }
         environment = os.environ | ours
         try:
-            subprocess.run([ROOT / "deploy/slurm/slurm-up.sh"], check=True, timeout=60, env=environment)
+            subprocess.run([SCRIPTS / "slurm-up.sh"], check=True, timeout=60, env=environment)
             yield ours
         finally:
-            subprocess.run([ROOT / "deploy/slurm/slurm-down.sh"], check=True, timeout=120, env=environment)
+            subprocess.run([SCRIPTS / "slurm-down.sh"], check=True, timeout=120, env=environment)

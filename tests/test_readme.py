@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
-from distributed import LocalCluster
 from typer.main import get_command
 
 import spae_dask
@@ -163,25 +162,11 @@ def test_the_commands_of_the_readme_end_well(given):
     assert {"X.zarr", "E.zarr", "Z.zarr", "report.html"} <= {each.name for each in given.iterdir()}
 
 
-@pytest.mark.parametrize("page", RUN)
-def test_commands_end_well(page, folder, capsys):
-    done = commands("README.md")
-    lines = [words for words in commands(page) if words[0] not in ("demo", "--version") and words not in done]
-    outputs = [words[words.index("-o") + 1] for words in lines if "-o" in words]
-    outputs += [words[2] for words in lines if words[0] == "ingest"]
-    for each in outputs:
-        remove(folder / each)
-    for words in lines:
-        if "--cluster" not in words:
-            assert main(words) == 0, (words, capsys.readouterr().err)
-    assert all((folder / each).exists() for each in outputs)
-
-
 PYTHON = [page for page in PAGES if blocks(page, "python") and page != "docs/data/anndata.md"]
 
 
-@pytest.mark.parametrize("page", PYTHON)
-def test_python_examples_run(page, folder):
+def run_python(page: str, folder: Path) -> None:
+    """Run the examples of a page, one after the other, with the names that they take for granted."""
     remove(folder / "eofs.zarr")
     names: dict[str, Any] = {
         "x": planted(400),
@@ -193,14 +178,9 @@ def test_python_examples_run(page, folder):
         exec(compile(block, page, "exec"), names)
 
 
-def test_the_example_on_a_cluster_runs(folder):
-    (block,) = blocks("docs/run/local.md", "python cluster")
-    with LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0") as cluster:
-        here = block.replace("tcp://scheduler:8786", cluster.scheduler_address).replace("/shared/", "")
-        names: dict[str, Any] = {}
-        exec(compile(here, "docs/run/local.md", "exec"), names)
-        names["client"].close()
-    assert names["enc"].certificate_.ratio >= 1
+@pytest.mark.parametrize("page", ["README.md", "docs/getting-started.md"])  # all: tests/integration/test_pages.py
+def test_python_examples_run(page, folder):
+    run_python(page, folder)
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -84,7 +84,6 @@ def test_a_child_that_fails_or_takes_too_long_is_reported_and_ended() -> None:
     assert failed.failure.startswith("ValueError")
     assert late.answer is None
     assert late.failure == "not done after 1 s"
-    assert late.seconds < 30
 
 
 def test_a_peer_that_failed_is_a_line_without_a_ratio() -> None:

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,6 +20,9 @@ from spae_dask.cli.main import main
 
 N, D, K, R = 3000, 12, 2, 4
 SPAE = [sys.executable, "-m", "spae_dask"]
+
+QUICK = ("--method", "batch")
+"""Options of a fit that is over at once: the search of the default method is tested where it is written."""
 
 
 @dataclass(frozen=True)
@@ -107,12 +111,19 @@ def store(tmp_path: Path) -> Path:
     return write_zarr(tmp_path / "x.zarr", planted())
 
 
+@pytest.fixture(scope="session")
+def fitted_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An encoder of data as in ``store``, by the default method."""
+    folder = tmp_path_factory.mktemp("fitted")
+    words = ["fit", str(write_zarr(folder / "x.zarr", planted())), "-k", str(K), "-r", str(R), "-q"]
+    assert main([*words, "-o", str(folder / "enc.zarr")]) == 0
+    return folder / "enc.zarr"
+
+
 @pytest.fixture
-def encoder(store: Path, tmp_path: Path, spae: Callable[..., Outcome]) -> Path:
-    """An encoder of it."""
-    path = tmp_path / "enc.zarr"
-    assert spae("fit", store, "-k", K, "-r", R, "-o", path, "-q").code == 0
-    return path
+def encoder(fitted_once: Path, store: Path, tmp_path: Path) -> Path:
+    """A copy of it, which may be damaged, beside the store."""
+    return Path(shutil.copytree(fitted_once, tmp_path / "enc.zarr"))
 
 
 @pytest.fixture

@@ -55,19 +55,13 @@ def test_a_terminal_gets_a_bar_on_stderr(store):
     assert "rows/s" in shown
 
 
-def test_a_pipe_gets_no_escape_codes(spae_process, store):
-    out, err = spae_process("check", store).communicate(timeout=60)
-    assert "no problem found" in out
-    assert "rows/s" in err
-    assert not ANSI.search(out + err)
-
-
-def test_the_entry_point_prints_one_json_object_and_nothing_else(spae_process, store):
+def test_the_entry_point_prints_one_json_object_and_nothing_else_and_a_pipe_gets_no_escape_codes(spae_process, store):
     process = spae_process("check", store, "--json", "-vv")
     out, err = process.communicate(timeout=60)
     assert process.returncode == 0
     assert json.loads(out)["check"]["problems"] == []
     assert "rows/s" in err
+    assert not ANSI.search(out + err)
 
 
 def test_a_reader_that_leaves_is_no_error(spae_process, encoder):

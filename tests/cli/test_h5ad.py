@@ -10,6 +10,7 @@ import scipy.sparse as sp
 import zarr
 
 from spae_dask import load_encoder
+from tests.cli.conftest import QUICK
 from tests.storage.anndata_stores import sparse_counts
 
 X = sparse_counts(n=300)
@@ -30,7 +31,7 @@ def test_from_a_file_to_a_report(spae, cells, tmp_path, layer):
     for verb in (
         ["check", cells, *layer],
         ["plan", cells, *layer, "-k", 2, "-r", 3],
-        ["fit", cells, *layer, "-k", 2, "-r", 3, "-o", encoder],
+        ["fit", cells, *layer, "-k", 2, "-r", 3, *QUICK, "-o", encoder],
         ["path", cells, *layer, "-k", "1,2", "-r", "2,3"],
         ["evaluate", cells, encoder, *layer],
         ["transform", cells, encoder, *layer, "-o", tmp_path / "z.zarr"],

@@ -10,6 +10,7 @@ import pytest
 from spae_dask.cli.json_log import JsonLog, JsonProgress
 from spae_dask.cli.progress import Meter
 from spae_dask.passes.events import Estimated, PassEnded, PassStarted, Resumed, RowsDone, RunAgain, Searching
+from tests.cli.conftest import QUICK
 
 
 def records(err: str) -> list[dict]:
@@ -17,7 +18,9 @@ def records(err: str) -> list[dict]:
 
 
 def test_every_line_of_stderr_is_a_record(spae, store, tmp_path):
-    ended = spae("fit", store, "-k", 2, "-r", 3, "-o", tmp_path / "e.zarr", "--log-json", "-vv", "--cluster", "local:1")
+    ended = spae(
+        "fit", store, "-k", 2, "-r", 3, *QUICK, "-o", tmp_path / "e.zarr", "--log-json", "-vv", "--cluster", "local:1"
+    )
     assert ended.code == 0
     found = records(ended.err)
     assert {"time", "level", "event", "command", "message"} <= set.intersection(*(set(each) for each in found))
@@ -80,7 +83,8 @@ def test_rows_that_are_run_again_are_a_note_with_the_numbers_of_their_pass():
 
 
 def test_a_fit_that_goes_on_tells_so_once(spae, store, tmp_path):
-    words = ("fit", store, "-k", 2, "-r", 3, "-o", tmp_path / "e.zarr", "--checkpoint", tmp_path / "kept", "--log-json")
+    size = ("-k", 2, "-r", 3, *QUICK)
+    words = ("fit", store, *size, "-o", tmp_path / "e.zarr", "--checkpoint", tmp_path / "kept", "--log-json")
     assert spae(*words, "--keep-checkpoint").code == 0
     counts = Counter(each["event"] for each in records(spae(*words, "--force").err))
     assert (counts["resumed"], counts["pass"]) == (1, 1)

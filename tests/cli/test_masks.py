@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.cli.conftest import QUICK
 from tests.storage.test_masks import ODD, VARIABLE, D, N, cells
 
 
@@ -18,7 +19,7 @@ def file(tmp_path: Path) -> Path:
 
 def test_every_verb_on_one_file_uses_the_columns_of_its_fit(spae: Any, file: Path, tmp_path: Path) -> None:
     encoder, told = tmp_path / "e.zarr", f"uses {VARIABLE.sum()} of {D} columns: var/highly_variable"
-    fit = spae("fit", file, "-k", 2, "-r", 3, "-o", encoder)
+    fit = spae("fit", file, "-k", 2, "-r", 3, *QUICK, "-o", encoder)
     assert (fit.code, told in fit.err) == (0, True)
     assert told in spae("plan", file, "-k", 2, "-r", 3, "--no-calibrate").out
     assert told in spae("check", file).out
@@ -26,7 +27,7 @@ def test_every_verb_on_one_file_uses_the_columns_of_its_fit(spae: Any, file: Pat
         ("evaluate", file, encoder),
         ("transform", file, encoder, "-o", tmp_path / "z.zarr"),
         ("report", encoder, "-o", tmp_path / "r.html", "--data", file),
-        ("path", file, "-k", 2, "-r", "2,3"),
+        ("path", file, "-k", 2, "-r", "2,3", *QUICK),
     ):
         ended = spae(*verb)
         assert (ended.code, told in ended.err) == (0, True), verb
@@ -35,7 +36,7 @@ def test_every_verb_on_one_file_uses_the_columns_of_its_fit(spae: Any, file: Pat
 @pytest.mark.parametrize("mask", ["none", "var/odd"])
 def test_a_mask_that_is_given_is_recorded_and_used_again(spae: Any, file: Path, tmp_path: Path, mask: str) -> None:
     encoder = tmp_path / "e.zarr"
-    assert spae("fit", file, "-k", 2, "-r", 3, "-o", encoder, "--mask", mask).code == 0
+    assert spae("fit", file, "-k", 2, "-r", 3, *QUICK, "-o", encoder, "--mask", mask).code == 0
     document = json.loads(spae("inspect", encoder, "--json").out)
     assert f"--mask {mask}" in document["fit_command"]
     words = [
@@ -49,7 +50,7 @@ def test_a_mask_that_is_given_is_recorded_and_used_again(spae: Any, file: Path, 
 
 
 def test_a_checkpoint_of_one_mask_is_not_gone_on_with_under_another(spae: Any, file: Path, tmp_path: Path) -> None:
-    fit = ("fit-part", "1/2", file, "-k", 2, "-r", 3, "--checkpoint", tmp_path / "run")
+    fit = ("fit-part", "1/2", file, "-k", 2, "-r", 3, *QUICK, "--checkpoint", tmp_path / "run")
     half = cells()
     half.var["even"] = ~ODD
     half.X[:, :] = np.arange(N)[:, None]  # all columns are equal, so that no number tells the masks apart

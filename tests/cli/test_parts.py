@@ -18,7 +18,7 @@ from spae_dask.storage.sources import h5_arrays, h5_blocks, zarr_blocks
 from spae_dask.storage.sources.csr_blocks import CsrBlocks
 from spae_dask.storage.tables import tabular_blocks
 from spae_dask.storage.tables.table_parts import cut
-from tests.cli.conftest import D, K, Outcome, R, planted, write_zarr
+from tests.cli.conftest import QUICK, D, K, Outcome, R, planted, write_zarr
 from tests.conftest import OptionsSetter
 from tests.storage.anndata_stores import csr_store
 
@@ -73,7 +73,7 @@ def write_data(kind: str, folder: Path) -> list[str]:
 def test_data_of_every_kind_are_fitted_in_parts_with_the_bits_of_one_fit(
     kind: str, how: tuple[Any, ...], spae: Run, tmp_path: Path
 ) -> None:
-    words = [*write_data(kind, tmp_path), "-k", K, "-r", R, *how]
+    words = [*write_data(kind, tmp_path), "-k", K, "-r", R, *QUICK, *how]
     assert spae("fit", *words, "-o", tmp_path / "whole.zarr", "--cluster", "none", "-q").code == 0
     shared = ["--checkpoint", tmp_path / "kept"]
     finish = ("fit-finish", *words, *shared, "-o", tmp_path / "e.zarr", "-q")
@@ -89,13 +89,13 @@ def test_data_of_every_kind_are_fitted_in_parts_with_the_bits_of_one_fit(
 
 FITS = {
     "default": "n_nonzero = 3",
-    "eps": "eps = 0.5",
-    "keep": "keep = 0.5",
+    "eps": 'eps = 0.5\nmethod = "batch"',
+    "keep": 'keep = 0.5\nmethod = "batch"',
     "doubly-sparse": 'n_nonzero = 3\nmethod = "doubly-sparse"\nmissing = "mean"',
-    "sketch": 'n_nonzero = 3\nstrategy = "sketch"\nscale = true',
+    "sketch": 'n_nonzero = 3\nstrategy = "sketch"\nmethod = "batch"\nscale = true',
     "paper": 'n_nonzero = 3\nstrategy = "paper"\nmethod = "batch"\nn_repeats = 2\npower_iterations = 1',
-    "stream": 'n_nonzero = 3\nstrategy = "stream"\ncenter = false',
-    "sample": 'n_nonzero = 3\nstrategy = "sample"',
+    "stream": 'n_nonzero = 3\nstrategy = "stream"\nmethod = "batch"\ncenter = false',
+    "sample": 'n_nonzero = 3\nstrategy = "sample"\nmethod = "batch"',
 }
 
 

@@ -7,11 +7,19 @@ import pytest
 import zarr
 
 from spae_dask.cli import performance
+from tests.cli.conftest import QUICK
+
+
+@pytest.fixture(scope="module")
+def running():
+    """Address of a cluster in threads of this process."""
+    with distributed.LocalCluster(1, processes=False, protocol="tcp", dashboard_address=":0") as cluster:
+        yield cluster.scheduler_address
 
 
 @pytest.fixture
 def fit(spae, store, tmp_path):
-    return lambda *more: spae("fit", store, "-k", 2, "-r", 3, "-o", tmp_path / "e.zarr", *more)
+    return lambda *more: spae("fit", store, "-k", 2, "-r", 3, *QUICK, "-o", tmp_path / "e.zarr", *more)
 
 
 @pytest.fixture
@@ -30,9 +38,9 @@ def test_it_is_a_page_that_knows_the_command_and_its_tasks(fit, page):
     assert sorted(each.name for each in page.parent.iterdir()) == ["e.zarr", "report.html", "x.zarr"]
 
 
-def test_an_earlier_report_is_replaced_and_nothing_else_is(spae, store, encoder, page):
+def test_an_earlier_report_is_replaced_and_nothing_else_is(spae, store, encoder, page, running):
     page.write_text("<html>the year's results</html>")
-    again = ("evaluate", store, encoder, "--cluster", "local:1", "--performance-report", page)
+    again = ("evaluate", store, encoder, "--cluster", running, "--performance-report", page)
     ended = spae(*again)
     assert ended.code == 3
     assert "is not a performance report" in ended.err
@@ -43,9 +51,9 @@ def test_an_earlier_report_is_replaced_and_nothing_else_is(spae, store, encoder,
 
 
 @pytest.mark.parametrize("verb", ["transform", "path"])
-def test_other_verbs_that_read_all_rows_write_it_too(spae, store, encoder, page, tmp_path, verb):
-    more = {"transform": (encoder, "-o", tmp_path / "z.zarr"), "path": ("-k", 1, "-r", 2)}[verb]
-    assert spae(verb, store, *more, "--cluster", "local:1", "--performance-report", page).code == 0
+def test_other_verbs_that_read_all_rows_write_it_too(spae, store, encoder, page, tmp_path, verb, running):
+    more = {"transform": (encoder, "-o", tmp_path / "z.zarr"), "path": ("-k", 1, "-r", 2, *QUICK)}[verb]
+    assert spae(verb, store, *more, "--cluster", running, "--performance-report", page).code == 0
     assert f"spae {verb}" in page.read_text()
 
 
@@ -84,12 +92,12 @@ def test_a_missing_bokeh_is_told_before_anything_is_run(fit, page, monkeypatch):
 
 
 @pytest.mark.parametrize("when", ["__enter__", "__aexit__"])
-def test_a_scheduler_that_cannot_make_it_costs_no_results(fit, page, tmp_path, monkeypatch, when):
+def test_a_scheduler_that_cannot_make_it_costs_no_results(fit, page, tmp_path, monkeypatch, when, running):
     def broken(*_: object, **__: object) -> None:
         raise ModuleNotFoundError("No module named 'bokeh'")
 
     monkeypatch.setattr(distributed.performance_report, when, broken)
-    ended = fit("--cluster", "local:1", "--performance-report", page)
+    ended = fit("--cluster", running, "--performance-report", page)
     assert ended.code == 0
     assert "could not be made (ModuleNotFoundError: No module named 'bokeh')" in ended.err
     assert (tmp_path / "e.zarr").exists()
@@ -106,16 +114,16 @@ def test_a_command_that_fails_has_no_report_and_its_own_error(fit, store, page):
     assert not page.exists()
 
 
-def test_a_setting_asks_for_it_wherever_there_is_a_cluster(fit, page, tmp_path):
+def test_a_setting_asks_for_it_wherever_there_is_a_cluster(fit, page, tmp_path, running):
     with dask.config.set({"spae_dask.performance-report": str(page)}):
         assert fit("--cluster", "none").code == 0
         assert not page.exists()
-        assert fit("--cluster", "local:1", "--force").code == 0
-        assert fit("--cluster", "local:1", "--force").code == 0  # its own page is replaced
+        assert fit("--cluster", running, "--force").code == 0
+        assert fit("--cluster", running, "--force").code == 0  # its own page is replaced
     assert "spae fit" in page.read_text()
 
 
-def test_a_plan_writes_none(spae, store, page):
+def test_a_plan_writes_none(spae, store, page, running):
     with dask.config.set({"spae_dask.performance-report": str(page)}):
-        assert spae("plan", store, "-k", 2, "-r", 3, "--cluster", "local:1").code == 0
+        assert spae("plan", store, "-k", 2, "-r", 3, "--cluster", running).code == 0
     assert not page.exists()

@@ -4,12 +4,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import zarr
 
 from spae_dask.cli import target
 from spae_dask.cli.target import SMALL_NBYTES, Target
 from spae_dask.errors import ClusterUnavailable
-from tests.cli.conftest import write_zarr
+from tests.cli.conftest import QUICK
 
 
 def a_source(n: int, d: int) -> SimpleNamespace:
@@ -50,27 +49,11 @@ def test_every_verb_takes_its_certificates_to_the_scheduler(spae, store, encoder
     )
     data = {
         "plan": (store, "-k", 2, "-r", 3),
-        "path": (store, "-k", 2, "-r", 3),
-        "fit": (store, "-k", 2, "-r", 3, "-o", tmp_path / "e.zarr"),
+        "path": (store, "-k", 2, "-r", 3, *QUICK),
+        "fit": (store, "-k", 2, "-r", 3, *QUICK, "-o", tmp_path / "e.zarr"),
         "transform": (store, encoder, "-o", tmp_path / "z.zarr"),
         "evaluate": (store, encoder),
         "run": (pipeline,),
     }.get(verb, (store,))
     assert spae(verb, *data, "--cluster", "tls://127.0.0.1:8786", "--tls-dir", tmp_path).code == 6
     assert heard == [("tls://127.0.0.1:8786", None, str(tmp_path))]
-
-
-def test_components_have_the_same_bytes_wherever_they_are_found(spae_process, tmp_path):
-    rng = np.random.default_rng(3)
-    # 96 MiB, so that there are three spans to be merged
-    store = write_zarr(tmp_path / "x.zarr", rng.normal(size=(196_608, 128)).astype(np.float32), chunk_rows=16_384)
-    found = []
-    for where in ("none", "local:1", "local:2"):
-        encoder = tmp_path / f"{where.replace(':', '')}.zarr"
-        process = spae_process("fit", store, "-k", 3, "-r", 5, "-o", encoder, "--cluster", where, "--json")
-        out, err = process.communicate(timeout=120)
-        assert process.returncode == 0, err
-        assert '"spans": 3' in out.replace("n_spans", "spans")
-        group = zarr.open_group(encoder, mode="r")
-        found.append([group[name][...].tobytes() for name in ("indptr", "indices", "values", "decoder", "mean")])
-    assert found[0] == found[1] == found[2]

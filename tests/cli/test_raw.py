@@ -11,7 +11,7 @@ import zarr
 from spae_dask.cli.main import VERBS
 from spae_dask.cli.submitting import fit_words
 from spae_dask.pipelines.schema import Fit
-from tests.cli.conftest import write_zarr
+from tests.cli.conftest import QUICK, write_zarr
 from tests.cli.test_exit_codes import failed
 from tests.cli.test_steps_and_verbs import options_of, parsed
 
@@ -50,7 +50,7 @@ def test_all_commands_give_what_plain_numbers_give(spae, packed, plain, raw, tmp
         return [each.document for each in ends]
 
     flag = ("--raw",) if raw else ()
-    size = ("-k", 2, "-r", 3)
+    size = ("-k", 2, "-r", 3, *QUICK)
     found, wanted = (each["check"] for each in both("check"))
     assert [found[key] for key in ("n_nan", "dtype")] == [wanted[key] for key in ("n_nan", "dtype")]
     assert found["smallest"] == pytest.approx(wanted["smallest"])
@@ -70,7 +70,7 @@ def test_all_commands_give_what_plain_numbers_give(spae, packed, plain, raw, tmp
         assert not set(ATTRIBUTES) & set(one.attrs)
     found, wanted = both("evaluate", tmp_path / "wanted.enc")
     assert found["certificate"]["loss"] == pytest.approx(wanted["certificate"]["loss"], rel=1e-6)
-    found, wanted = both("path", "-k", 2, "-r", "2,3", "--missing", "mean")
+    found, wanted = both("path", "-k", 2, "-r", "2,3", *QUICK, "--missing", "mean")
     assert [each["ratio"] for each in found["points"]] == pytest.approx([each["ratio"] for each in wanted["points"]])
     page = ("report", tmp_path / "found.enc", "-o", tmp_path / "r.html", "--force")
     assert spae(*page, "--data", packed, *flag).code == 0
@@ -110,7 +110,7 @@ def test_several_missing_values_are_listed_or_the_option_is_repeated(spae, tmp_p
     X = np.random.default_rng(0).integers(-2, 3, size=(50, 4)).astype("i1")
     np.save(tmp_path / "x.npy", X)
     assert spae("check", tmp_path / "x.npy", *words, "--json").document["check"]["n_nan"] == (X < 0).sum()
-    found = spae("fit", tmp_path / "x.npy", "-k", 1, "-r", 2, "--missing", "mean", "-o", tmp_path / "e", *words)
+    found = spae("fit", tmp_path / "x.npy", "-k", 1, "-r", 2, *QUICK, "--missing", "mean", "-o", tmp_path / "e", *words)
     assert found.code == 0
     told = spae("inspect", tmp_path / "e", "--json").document["parameters"]
     assert told["missing_value"] == [-1.0, -2.0]

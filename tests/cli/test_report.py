@@ -10,13 +10,20 @@ import pytest
 import zarr
 
 from spae_dask import load_encoder
-from tests.cli.conftest import K, planted, write_zarr
+from spae_dask.report import html
+from tests.cli.conftest import QUICK, K, planted, write_zarr
 from tests.report.page_reader import read_page
 
 
 @pytest.fixture
 def page(tmp_path):
     return tmp_path / "report.html"
+
+
+@pytest.fixture
+def undrawn(monkeypatch):
+    """Figures are made and not rendered, which takes most of the time of a page; other tests look at them."""
+    monkeypatch.setattr(html, "_svg", lambda figure, theme: "data:image/svg+xml;base64,PHN2Zy8+")
 
 
 def read(page):
@@ -52,7 +59,7 @@ def test_names_that_are_not_utf_8_are_written_as_escapes(spae, tmp_path):
     assert "gene \\udcfe" in text
 
 
-def test_as_json_it_says_what_was_written(spae, encoder, page):
+def test_as_json_it_says_what_was_written(spae, encoder, page, undrawn):
     ended = spae("report", encoder, "-o", page, "--json")
     assert ended.document == {
         "command": "report", "encoder": str(encoder), "report": str(page), "curve": True, "warnings": [],
@@ -60,9 +67,9 @@ def test_as_json_it_says_what_was_written(spae, encoder, page):
 
 
 @pytest.mark.parametrize("kind", ["csv", "json"])
-def test_a_path_that_was_drawn_is_its_curve(spae, encoder, store, page, tmp_path, kind):
+def test_a_path_that_was_drawn_is_its_curve(spae, encoder, store, page, tmp_path, kind, undrawn):
     path = tmp_path / f"path.{kind}"
-    drawn = spae("path", store, "-k", f"{K},3", "-r", "2,5,7", *(["-o", path] if kind == "csv" else ["--json"]))
+    drawn = spae("path", store, "-k", f"{K},3", "-r", "2,5,7", *QUICK, *(["-o", path] if kind == "csv" else ["--json"]))
     if kind == "json":
         path.write_text(drawn.out)
     assert spae("report", encoder, "-o", page, "--path", path).code == 0
@@ -70,7 +77,7 @@ def test_a_path_that_was_drawn_is_its_curve(spae, encoder, store, page, tmp_path
     assert f"The other encoders are those of {path.name}." in read(page).text
 
 
-def test_a_curve_is_drawn_from_data_and_other_data_are_called_so(spae, encoder, store, page, tmp_path):
+def test_a_curve_is_drawn_from_data_and_other_data_are_called_so(spae, encoder, store, page, tmp_path, undrawn):
     assert spae("report", encoder, "-o", page, "--data", store).code == 0
     assert "made for this report" in read(page).text
     assert "not the data of the fit" not in read(page).text
@@ -80,7 +87,7 @@ def test_a_curve_is_drawn_from_data_and_other_data_are_called_so(spae, encoder, 
     assert 4 in sizes(page)
 
 
-def test_its_data_may_be_columns_of_a_table(spae, encoder, store, page, tmp_path):
+def test_its_data_may_be_columns_of_a_table(spae, encoder, store, page, tmp_path, undrawn):
     pd = pytest.importorskip("pandas")
     pytest.importorskip("pyarrow")
     rows, table = planted(), tmp_path / "t.parquet"
@@ -92,7 +99,7 @@ def test_its_data_may_be_columns_of_a_table(spae, encoder, store, page, tmp_path
     assert (refused.code, "word" in refused.err) == (3, True)
 
 
-def test_an_encoder_without_a_curve_says_where_one_comes_from(spae, store, page, tmp_path):
+def test_an_encoder_without_a_curve_says_where_one_comes_from(spae, store, page, tmp_path, undrawn):
     path = tmp_path / "doubly.zarr"
     assert spae("fit", store, "-k", K, "-r", 4, "--method", "doubly-sparse", "-o", path, "-q").code == 0
     ended = spae("report", path, "-o", page)
@@ -103,17 +110,17 @@ def test_an_encoder_without_a_curve_says_where_one_comes_from(spae, store, page,
     assert 4 in sizes(page)
 
 
-def test_names_of_features_reach_the_page(spae, page, tmp_path):
+def test_names_of_features_reach_the_page(spae, page, tmp_path, undrawn):
     names = [f"<b>gene {j}" for j in range(12)]
     table = "\n".join([",".join(names), *(",".join(f"{v:.4f}" for v in row) for row in planted()[:200])])
     (tmp_path / "x.csv").write_text(table)
     assert spae("ingest", tmp_path / "x.csv", tmp_path / "x.zarr", "-q").code == 0
-    assert spae("fit", tmp_path / "x.zarr", "-k", 2, "-r", 3, "-o", tmp_path / "e.zarr", "-q").code == 0
+    assert spae("fit", tmp_path / "x.zarr", "-k", 2, "-r", 3, *QUICK, "-o", tmp_path / "e.zarr", "-q").code == 0
     assert spae("report", tmp_path / "e.zarr", "-o", page, "-q").code == 0
     assert "<b>gene " in read(page).text
 
 
-def test_what_is_there_is_kept_without_force(spae, encoder, page):
+def test_what_is_there_is_kept_without_force(spae, encoder, page, undrawn):
     page.write_text("mine")
     ended = spae("report", encoder, "-o", page)
     assert (ended.code, page.read_text()) == (3, "mine")
@@ -158,7 +165,7 @@ def test_an_encoder_that_is_none_and_data_of_other_features(spae, encoder, store
 
 
 def test_a_path_of_other_components_is_refused(spae, encoder, store, page, tmp_path):
-    assert spae("path", store, "-k", 3, "-r", 4, "-o", tmp_path / "p.csv", "-q").code == 0
+    assert spae("path", store, "-k", 3, "-r", 4, *QUICK, "-o", tmp_path / "p.csv", "-q").code == 0
     ended = spae("report", encoder, "-o", page, "--path", tmp_path / "p.csv")
     assert ended.code == 3
     assert "no encoders of 2 components" in ended.err

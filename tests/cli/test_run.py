@@ -151,12 +151,8 @@ method = "batch"
 """
 
 
-@pytest.mark.chaos
-@pytest.mark.parametrize("where", ["none", "local:1"])
-@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_run_has_the_signals_code_and_goes_on_at_the_unfinished_step(
-    spae, spae_process, huge, where, signum
-):
+def interrupted_and_run_again(spae, spae_process, huge, where, signum):
+    """See that an interrupted run has the signal's code, and that the next one goes on at the unfinished step."""
     pipeline = huge.with_name("p.toml")
     np.save(huge.with_name("x.npy"), planted())
     pipeline.write_text(HUGE.format(data="huge.zarr"))
@@ -175,6 +171,11 @@ def test_an_interrupted_run_has_the_signals_code_and_goes_on_at_the_unfinished_s
     pipeline.write_text(HUGE.format(data="@small"))
     document = spae("run", pipeline, "--json").document
     assert [each["status"] for each in document["steps"]] == ["skipped", "ran"]
+
+
+@pytest.mark.chaos
+def test_an_interrupted_run_has_the_signals_code_and_goes_on_at_the_unfinished_step(spae, spae_process, huge):
+    interrupted_and_run_again(spae, spae_process, huge, "none", signal.SIGTERM)
 
 
 def test_one_cluster_serves_all_steps(spae, pipeline):

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 import zarr
 
-from tests.cli.conftest import D, K, Outcome, R, planted
+from tests.cli.conftest import QUICK, D, K, Outcome, R, planted
 
 Run = Callable[..., Outcome]
 EXPR = [f"expr_{i}" for i in range(D)]
@@ -37,14 +37,14 @@ def test_every_verb_reads_the_chosen_columns_of_a_table(data: Path, store: Path,
     columns = ("--columns", "expr_*")
     assert spae("check", data, *columns, "--json").document["check"]["shape"] == [3000, D]
     assert f"3,000 x {D} float32" in spae("plan", data, "-k", K, "-r", R, *columns).out
-    fit = spae("fit", data, "-k", K, "-r", R, "-o", enc, *columns)
+    fit = spae("fit", data, "-k", K, "-r", R, *QUICK, "-o", enc, *columns)
     assert fit.code == 0
     assert "-o CODES.zarr --columns 'expr_*'" in fit.err
-    assert spae("fit", store, "-k", K, "-r", R, "-o", same).code == 0
+    assert spae("fit", store, "-k", K, "-r", R, *QUICK, "-o", same).code == 0
     for apply in ("evaluate", "transform"):
         more = ("-o", tmp_path / "z.zarr") if apply == "transform" else ()
         assert spae(apply, data, enc, *columns, *more).code == 0
-    assert spae("path", data, "-k", K, "-r", R, *columns).code == 0
+    assert spae("path", data, "-k", K, "-r", R, *QUICK, *columns).code == 0
     inspected = spae("inspect", enc, "--json").document
     expected = spae("inspect", same, "--json").document
     for found, known in zip(inspected["components"], expected["components"], strict=True):
@@ -54,7 +54,7 @@ def test_every_verb_reads_the_chosen_columns_of_a_table(data: Path, store: Path,
 
 
 def test_parts_of_a_fit_read_the_chosen_columns(data: Path, tmp_path: Path, spae: Run) -> None:
-    shared = (data, "-k", K, "-r", R, "--columns", "expr_*", "--checkpoint", tmp_path / "run")
+    shared = (data, "-k", K, "-r", R, *QUICK, "--columns", "expr_*", "--checkpoint", tmp_path / "run")
     missing = spae("fit-part", "1/2", *shared)
     assert "--columns 'expr_*'" in missing.err
     assert spae("fit-part", "2/2", *shared).code == 0
@@ -89,7 +89,7 @@ def test_columns_of_what_is_no_table_are_refused(store: Path, spae: Run) -> None
 
 
 def test_an_encoder_is_not_applied_to_other_columns(data: Path, tmp_path: Path, spae: Run) -> None:
-    assert spae("fit", data, "-k", K, "-r", R, "-o", tmp_path / "e.zarr", "--columns", "expr_*", "-q").code == 0
+    assert spae("fit", data, "-k", K, "-r", R, *QUICK, "-o", tmp_path / "e.zarr", "--columns", "expr_*", "-q").code == 0
     other = ",".join(EXPR[::-1])
     ended = spae("transform", data, tmp_path / "e.zarr", "-o", tmp_path / "z.zarr", "--columns", other)
     assert ended.code == 3
@@ -130,15 +130,15 @@ def test_every_verb_reads_a_text_table_that_fits_in_memory(tmp_path: Path, store
     table().to_csv(data, index=False, sep="," if "csv" in name else "\t")
     assert spae("check", data, *columns, "--json").document["check"]["shape"] == [3000, D]
     assert spae("plan", data, "-k", K, "-r", R, *columns).code == 0
-    assert spae("fit", data, "-k", K, "-r", R, "-o", enc, *columns).code == 0
+    assert spae("fit", data, "-k", K, "-r", R, *QUICK, "-o", enc, *columns).code == 0
     assert spae("evaluate", data, enc, *columns).code == 0
     assert spae("transform", data, enc, *columns, "-o", tmp_path / "z.zarr").code == 0
-    assert spae("path", data, "-k", K, "-r", R, *columns).code == 0
-    assert spae("fit", store, "-k", K, "-r", R, "-o", tmp_path / "same.zarr").code == 0
+    assert spae("path", data, "-k", K, "-r", R, *QUICK, *columns).code == 0
+    assert spae("fit", store, "-k", K, "-r", R, *QUICK, "-o", tmp_path / "same.zarr").code == 0
     expected = spae("transform", store, tmp_path / "same.zarr", "-o", tmp_path / "same_z.zarr")
     assert expected.code == 0
     codes, same = zarr.open_array(tmp_path / "z.zarr")[:], zarr.open_array(tmp_path / "same_z.zarr")[:]
     np.testing.assert_allclose(codes, same, atol=1e-4)
-    small = spae("fit", data, "-k", K, "-r", R, "-o", enc, "--force", *columns, "--memory", "1MB")
+    small = spae("fit", data, "-k", K, "-r", R, *QUICK, "-o", enc, "--force", *columns, "--memory", "1MB")
     assert small.code == 4
     assert f"`spae ingest {data} DATA.zarr`" in small.err

@@ -15,14 +15,14 @@ from spae_dask.estimators import planning
 from spae_dask.estimators.runtime import CPU_COUNT
 from spae_dask.passes.calibration import Calibration
 from spae_dask.storage.sources.zarr_blocks import ZarrBlocks
-from tests.cli.conftest import D, K, N, R, planted, write_zarr
+from tests.cli.conftest import QUICK, D, K, N, R, planted, write_zarr
 from tests.storage.anndata_stores import anndata_store, sparse_counts
 
 CALIBRATION = Calibration(1, 1, 0.1, 1, reading=1e-9, waiting=1e-9, updates=())
 
 
 def test_fit_prints_the_certificate_on_stdout_and_all_else_on_stderr(spae, store, tmp_path):
-    ended = spae("fit", store, "-k", K, "-r", R, "-o", tmp_path / "e.zarr")
+    ended = spae("fit", store, "-k", K, "-r", R, *QUICK, "-o", tmp_path / "e.zarr")
     assert ended.code == 0
     assert ended.out == f"{load_encoder(tmp_path / 'e.zarr').certificate_}\n"
     lines = ended.err.splitlines()
@@ -32,7 +32,7 @@ def test_fit_prints_the_certificate_on_stdout_and_all_else_on_stderr(spae, store
 
 
 def test_fit_as_json_is_one_object_with_certificate_plan_and_columns(spae, store, tmp_path):
-    ended = spae("fit", store, "-k", K, "-r", R, "-o", tmp_path / "e.zarr", "--json")
+    ended = spae("fit", store, "-k", K, "-r", R, *QUICK, "-o", tmp_path / "e.zarr", "--json")
     document = ended.document
     assert ended.code == 0
     assert document["command"] == "fit"
@@ -69,7 +69,9 @@ def test_a_tolerance_reads_a_sample_and_names_the_command_that_makes_it_exact(sp
 
     store = write_zarr(tmp_path / "x.zarr", planted(), chunk_rows=10)
     monkeypatch.setattr(zarr_blocks.ZarrBlocks, "rows_per_block", 10)
-    ended = spae("fit", store, "-k", K, "-r", R, "--tolerance", 0.2, "-o", tmp_path / "e.zarr", "--cluster", "none")
+    ended = spae(
+        "fit", store, "-k", K, "-r", R, *QUICK, "--tolerance", 0.2, "-o", tmp_path / "e.zarr", "--cluster", "none"
+    )
     assert ended.code == 0
     lines = ended.err.splitlines()
     assert any(line.startswith("note      the plan counts one full pass") for line in lines)
@@ -78,7 +80,7 @@ def test_a_tolerance_reads_a_sample_and_names_the_command_that_makes_it_exact(sp
     assert "95% confidence" in ended.out
     assert load_encoder(tmp_path / "e.zarr").get_params()["tolerance"] == 0.2
     assert "% of the rows" in spae("inspect", tmp_path / "e.zarr").out
-    refused = spae("fit", store, "-k", K, "-r", R, "--tolerance", 0, "-o", tmp_path / "f.zarr")
+    refused = spae("fit", store, "-k", K, "-r", R, *QUICK, "--tolerance", 0, "-o", tmp_path / "f.zarr")
     assert refused.code == 2
     assert "positive number" in refused.err
 
@@ -87,14 +89,14 @@ def test_fit_reads_the_member_of_a_group_that_is_named(spae, tmp_path):
     group = zarr.create_group(str(tmp_path / "g.zarr"))
     group.create_array("a", data=planted(0))
     group.create_array("b", data=planted(1))
-    ended = spae("fit", tmp_path / "g.zarr", "--array", "b", "-k", K, "-r", R, "-o", tmp_path / "e.zarr")
+    ended = spae("fit", tmp_path / "g.zarr", "--array", "b", "-k", K, "-r", R, *QUICK, "-o", tmp_path / "e.zarr")
     assert ended.code == 0
     np.testing.assert_allclose(load_encoder(tmp_path / "e.zarr").mean_, planted(1).mean(axis=0), rtol=1e-5)
     assert ended.err.splitlines()[-1].endswith("-o CODES.zarr --array b")
 
 
 def test_quiet_leaves_only_the_result(spae, store, tmp_path):
-    ended = spae("fit", store, "-k", K, "-r", R, "-o", tmp_path / "e.zarr", "-q")
+    ended = spae("fit", store, "-k", K, "-r", R, *QUICK, "-o", tmp_path / "e.zarr", "-q")
     assert ended.err == ""
     assert ended.out.startswith("explained  ")
 
@@ -178,7 +180,7 @@ def test_plan_prices_every_strategy_and_reads_nothing_if_told_so(spae, store, mo
 def test_a_fit_is_calibrated_only_if_it_is_long(spae, store, tmp_path, monkeypatch):
     calls = []
     monkeypatch.setattr(planning, "calibrate_source", lambda *args, **_: calls.append(args) or CALIBRATION)
-    argv = ["fit", store, "-k", K, "-r", R, "--cluster", "none", "-o", tmp_path / "e.zarr", "--force"]
+    argv = ["fit", store, "-k", K, "-r", R, *QUICK, "--cluster", "none", "-o", tmp_path / "e.zarr", "--force"]
     assert "nominal rates" in spae(*argv).err
     assert not calls
     monkeypatch.setattr(fit, "WORTH_CALIBRATING", 0.0)
@@ -233,7 +235,7 @@ def test_ingest_writes_what_was_read(spae, table, tmp_path):
 
 def test_names_of_columns_reach_the_components(spae, table, tmp_path):
     assert spae("ingest", table, tmp_path / "x.zarr").code == 0
-    assert spae("fit", tmp_path / "x.zarr", "-k", 1, "-r", 2, "-o", tmp_path / "e.zarr").code == 0
+    assert spae("fit", tmp_path / "x.zarr", "-k", 1, "-r", 2, *QUICK, "-o", tmp_path / "e.zarr").code == 0
     features = spae("inspect", tmp_path / "e.zarr", "--json").document["components"][0]["features"]
     assert {each["name"] for each in features} <= set(GENES)
 
@@ -278,13 +280,13 @@ def test_numbers_that_json_lacks_are_strings(spae, tmp_path):
 
 
 def test_force_replaces_the_output(spae, store, encoder, tmp_path):
-    assert spae("fit", store, "-k", 1, "-r", 1, "-o", encoder, "--force").code == 0
+    assert spae("fit", store, "-k", 1, "-r", 1, *QUICK, "-o", encoder, "--force").code == 0
     assert load_encoder(encoder).components_.shape == (1, D)
 
 
 def test_warnings_are_lines_on_stderr_and_entries_in_the_object(spae, store, tmp_path):
     Path(store, "c", "2", "0").unlink()
-    ended = spae("fit", store, "-k", K, "-r", R, "-o", tmp_path / "e.zarr", "--json", "-q")
+    ended = spae("fit", store, "-k", K, "-r", R, *QUICK, "-o", tmp_path / "e.zarr", "--json", "-q")
     assert ended.code == 0
     (warning,) = ended.document["warnings"]
     assert ended.err == f"warning: {warning}\n"
@@ -334,7 +336,7 @@ def test_a_climate_run_goes_from_its_file_to_named_cells(spae, tmp_path):
     made = spae("ingest", SAMPLES / "A1B_north_america.nc", matrix, "--variable", "air_temperature", "--json")
     assert made.code == 0
     assert made.document["ingest"]["shape"] == [240, 1813]
-    assert spae("fit", matrix, "-k", 1, "-r", 2, "-o", path, "--strategy", "sketch", "-q").code == 0
+    assert spae("fit", matrix, "-k", 1, "-r", 2, *QUICK, "-o", path, "--strategy", "sketch", "-q").code == 0
     shown = spae("inspect", path)
     assert re.search(r"latitude=[\d.]+, longitude=[\d.]+ [+-]0\.\d+; latitude=", shown.out)
     refused = spae("ingest", SAMPLES / "A1B_north_america.nc", tmp_path / "b.zarr", "--sample-dim", "time,depth")
@@ -345,7 +347,7 @@ def test_a_climate_run_goes_from_its_file_to_named_cells(spae, tmp_path):
 def test_the_next_commands_work_as_they_stand_for_names_that_begin_with_a_dash(spae, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_zarr(tmp_path / "-x.zarr", planted())
-    ended = spae("fit", "./-x.zarr", "-k", K, "-r", R, "-o", "-e.zarr")
+    ended = spae("fit", "./-x.zarr", "-k", K, "-r", R, *QUICK, "-o", "-e.zarr")
     assert ended.code == 0
     commands = [line[line.index("spae ") + 5 :] for line in ended.err.splitlines() if " spae " in line]
     assert len(commands) == 3

@@ -1,43 +1,11 @@
-"""On real ranks of Open MPI."""
+"""Without ranks of MPI: what is said then."""
 
-import shutil
 import sys
 
 import pytest
 
 from spae_dask.cli.main import main
-from tests.clusters.conftest import MPI_PROGRAM, ROOT, bits_of, ended, loaded_mpi
-
-MPIRUN = (
-    MPI_PROGRAM, "-n", "3", "--oversubscribe", "--mca", "btl", "self,vader,tcp", "--mca", "btl_tcp_if_include", "lo",
-    "--mca", "oob_tcp_if_include", "lo", sys.executable, "-m", "spae_dask", "mpi",
-)  # fmt: skip
-FIT = ("fit", "x.zarr", "-k", 3, "-r", 5)
-
-
-@pytest.fixture
-def ranks(start, place, monkeypatch):
-    """Run a command on three ranks."""
-    if shutil.which(MPI_PROGRAM) is None:
-        pytest.skip("needs mpirun (openmpi-bin of Debian)")
-    monkeypatch.setenv("OMPI_ALLOW_RUN_AS_ROOT", "1")
-    monkeypatch.setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")
-    (place / "mpi.toml").write_text('kind = "mpi"\nmemory = "1GB"\ninterface = "lo"\n')
-    return lambda *words: ended(start("--cluster", "mpi.toml", *words, command=MPIRUN))
-
-
-def test_a_fit_on_ranks_has_the_bits_of_one_process(ranks, place, serial):
-    code, out, err = ranks(*FIT, "-o", "e.zarr")
-    assert code == 0, err
-    assert out.count("x PCA's loss") == 1
-    assert "Traceback" not in err
-    assert bits_of(place / "e.zarr") == serial
-
-
-def test_the_exit_code_of_the_command_is_that_of_mpirun(ranks):
-    code, _, err = ranks("fit", "nothing.zarr", "-k", 3, "-r", 5, "-o", "e.zarr")
-    assert code == 3
-    assert err.count("error: there is nothing at nothing.zarr") == 1
+from tests.clusters.conftest import ROOT, loaded_mpi
 
 
 def test_a_machine_without_a_library_of_mpi_is_told_what_to_install(capsys, monkeypatch):
@@ -71,7 +39,7 @@ def test_a_rank_alone_is_too_few(capsys):
         (["mpi"], 2, "Missing argument"),
         (["mpi", "--cluster", "x", "fit"], 2, "not a cluster file"),
         (["mpi", "fit", "--cluster", "local"], 2, "before VERB"),
-        (["mpi", "--cluster", "deploy/slurm/lab.toml", "fit"], 3, "takes files of kind 'mpi'"),
+        (["mpi", "--cluster", "deploy/slurm/slurm.toml", "fit"], 3, "takes files of kind 'mpi'"),
     ],
 )
 def test_mistakes_are_told(capsys, monkeypatch, words, code, said):

@@ -133,7 +133,7 @@ KINDS = pytest.mark.parametrize("kind", ["serial", "threads", "cluster"])
 
 
 @KINDS
-@pytest.mark.parametrize("n_writes", range(0, 31, 3))
+@pytest.mark.parametrize("n_writes", [0, 1, 9, 21, 30])
 def test_a_pass_that_dies_after_any_write_goes_on_with_the_same_bits(kind: str, n_writes: int, wanted: Any) -> None:
     store = Held(writes_left=n_writes)
     with pytest.raises(StorageError, match="no space left"):
@@ -179,7 +179,7 @@ def every_state() -> dict[str, bytes]:
     return store.kept
 
 
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(data=st.data())
 def test_whichever_states_are_there_the_bits_are_the_same(
     data: st.DataObject, every_state: dict[str, bytes], wanted: Any
@@ -215,8 +215,9 @@ DAMAGE = {
 }
 
 
-@KINDS
-@pytest.mark.parametrize("damage", DAMAGE)
+@pytest.mark.parametrize(
+    ("kind", "damage"), [("serial", each) for each in DAMAGE] + [("threads", "garbled"), ("cluster", "cut")]
+)
 def test_a_state_that_is_damaged_is_made_anew_with_a_warning(kind: str, damage: str, wanted: Any) -> None:
     store = Held(writes_left=7)
     with pytest.raises(StorageError):

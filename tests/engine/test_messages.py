@@ -1,7 +1,6 @@
 """The size of what a pass sends to the cluster: bounded by spans, and nothing large in any task."""
 
 import pickle
-import time
 from types import SimpleNamespace
 from typing import Any
 
@@ -62,17 +61,13 @@ def messages_of_pass(source: RowBlocks, accumulator: Accumulator[Any]) -> Taker:
     return taker
 
 
-def test_a_pass_over_a_million_chunks_is_two_small_messages_built_in_seconds() -> None:
+def test_a_pass_over_a_million_chunks_is_two_small_messages() -> None:
     source = Counted(n_rows=10**9, n_columns=512, rows_per_block=1000)
-    began = time.process_time()
     taker = messages_of_pass(source, Gram(512))
-    nbytes = taker.nbytes
-    seconds = time.process_time() - began
     assert len(taker.sent) == 2  # the source and the recipe, and all spans
     most = PassOptions().max_spans
     assert most / 2 < taker.n_tasks <= most
-    assert nbytes < 2 << 20
-    assert seconds < 20.0
+    assert taker.nbytes < 2 << 20
 
 
 def test_arrays_of_a_recipe_are_sent_once() -> None:

@@ -65,7 +65,7 @@ def test_ratio_is_at_least_one_and_within_the_theorem(fitted: tuple[SparseEncode
     encoder, X, _ = fitted
     assert encoder.certificate_.ratio >= 1
     params = encoder.get_params() | {"selection": "dual-set"}
-    promised = SparseEncoder(**params).fit(X).certificate_
+    promised = batch_encoder(**params).fit(X).certificate_
     assert promised.bound is not None
     assert 1 <= promised.ratio <= promised.bound
     assert "dual-set" in promised.theorem
@@ -213,7 +213,7 @@ def test_certificate_and_plan_print_as_tables_and_become_dictionaries() -> None:
 @pytest.mark.parametrize("strategy", ["gram", "tsqr", "sketch", "stream", "sample", "paper"])
 def test_numbers_of_a_certificate_are_pythons_own(strategy):
     X = np.random.default_rng(0).normal(size=(300, 20)).astype("f4")
-    fitted = SparseEncoder(2, n_nonzero=3, strategy=strategy).fit(X)
+    fitted = batch_encoder(2, n_nonzero=3, strategy=strategy).fit(X)
     for certificate in (fitted.certificate_, evaluate(X, fitted)):
         numpys = {name for name, value in vars(certificate).items() if isinstance(value, np.generic)}
         assert numpys == set()

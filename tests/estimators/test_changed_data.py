@@ -13,11 +13,12 @@ import pytest
 import zarr
 from dask import delayed
 
-from spae_dask import SparseEncoder, evaluate
+from spae_dask import evaluate
 from spae_dask.errors import DataChanged, MissingChunksWarning, OtherCheckpoint, SpaeError
 from spae_dask.estimators.writing import transform_to_zarr
 from spae_dask.passes.events import PassEnded, RowsDone
 from spae_dask.storage.open import open_matrix
+from tests.estimators.sources import batch_encoder
 
 N, D = 1200, 24
 PLACES = range(0, N, 100)
@@ -46,7 +47,7 @@ def once(kind, change):
 
 
 def encoder(**options):
-    return SparseEncoder(2, n_nonzero=4, **options)
+    return batch_encoder(2, n_nonzero=4, **options)
 
 
 @pytest.mark.parametrize("event", [RowsDone, PassEnded])

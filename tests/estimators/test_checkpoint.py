@@ -40,7 +40,14 @@ PARAMETERS: dict[str, dict[str, Any]] = {
     "tsqr": {"strategy": "tsqr", "scale": True},
     "mean": {"strategy": "gram", "missing": "mean"},
     "sketch": {"strategy": "sketch", "sketch_rows": 12, "n_candidates": 7},
-    "sketch to an eps": {"strategy": "sketch", "sketch_rows": 12, "n_candidates": 3, "n_nonzero": None, "eps": 0.01},
+    "sketch to an eps": {
+        "strategy": "sketch",
+        "method": "polished",
+        "sketch_rows": 12,
+        "n_candidates": 3,
+        "n_nonzero": None,
+        "eps": 0.01,
+    },
     "paper": {"strategy": "paper"},
     "stream": {"strategy": "stream", "sketch_rows": 5},
     "sample": {"strategy": "sample", "tolerance": 1e-9},
@@ -54,7 +61,7 @@ def small_spans(options: OptionsSetter) -> None:
 
 
 def encoder_of(name: str, **more: Any) -> SparseEncoder:
-    return SparseEncoder(2, **({"n_nonzero": 3} | PARAMETERS[name] | more))
+    return batch_encoder(2, **({"n_nonzero": 3} | PARAMETERS[name] | more))
 
 
 def rows_of(name: str) -> Watched:

@@ -13,7 +13,7 @@ from zarr.storage import MemoryStore
 from spae_dask import SparseEncoder, evaluate
 from tests.estimators.sources import FloatArray, batch_encoder, spread, zarr_array
 
-few = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+few = settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @st.composite

@@ -11,9 +11,9 @@ import scipy.sparse as sp
 from sklearn import config_context
 from sklearn.decomposition import PCA
 
-from spae_dask import ColumnSelector, SparseEncoder, evaluate, open_matrix, plan
+from spae_dask import ColumnSelector, evaluate, open_matrix, plan
 from spae_dask.errors import InvalidInput, NotNumbers
-from tests.estimators.sources import spread
+from tests.estimators.sources import batch_encoder, spread
 
 X = spread(np.random.default_rng(3), 300, 6)
 NAMES = list("abcdef")
@@ -36,16 +36,16 @@ def never(*_: object, **__: object) -> None:
 
 @pytest.mark.parametrize("chunks", [(70, 6), (70, 2)])
 def test_a_masked_array_fits_as_its_rows_do(chunks) -> None:
-    lazy = SparseEncoder(2, n_nonzero=3).fit(masked(chunks))
+    lazy = batch_encoder(2, n_nonzero=3).fit(masked(chunks))
     lengths = masked((70, 6)).compute_chunk_sizes().chunks[0]
-    eager = SparseEncoder(2, n_nonzero=3).fit(da.from_array(X[KEPT], chunks=(lengths, 6)))
+    eager = batch_encoder(2, n_nonzero=3).fit(da.from_array(X[KEPT], chunks=(lengths, 6)))
     assert lazy.components_.tobytes() == eager.components_.tobytes()
     assert lazy.certificate_.loss == eager.certificate_.loss
     assert lazy.n_samples_seen_ == KEPT.sum()
 
 
 def test_counting_is_a_pass_and_the_plan_says_so() -> None:
-    found = SparseEncoder(2, n_nonzero=3).fit(masked())
+    found = batch_encoder(2, n_nonzero=3).fit(masked())
     assert found.certificate_.passes == 2
     assert found.certificate_.bytes_read == 2 * X[KEPT].nbytes
     assert "counted them before this plan" in str(plan(masked(), 2, n_nonzero=3, calibrate=False))
@@ -54,18 +54,18 @@ def test_counting_is_a_pass_and_the_plan_says_so() -> None:
 def test_chunks_that_turn_out_empty_are_no_rows() -> None:
     x = da.from_array(X, chunks=(70, 6))
     none_of_the_first = x[da.arange(300, chunks=70) >= 70]
-    found = SparseEncoder(2, n_nonzero=3).fit(none_of_the_first)
-    np.testing.assert_allclose(found.components_, SparseEncoder(2, n_nonzero=3).fit(X[70:]).components_, atol=1e-5)
+    found = batch_encoder(2, n_nonzero=3).fit(none_of_the_first)
+    np.testing.assert_allclose(found.components_, batch_encoder(2, n_nonzero=3).fit(X[70:]).components_, atol=1e-5)
 
 
 def test_an_array_without_any_row_left_is_refused() -> None:
     x = da.from_array(X, chunks=(70, 6))
     with pytest.raises(InvalidInput, match=r"0 sample"):
-        SparseEncoder(2, n_nonzero=3).fit(x[x[:, 0] > 1e9])
+        batch_encoder(2, n_nonzero=3).fit(x[x[:, 0] > 1e9])
 
 
 def test_transform_of_unknown_lengths_computes_nothing_and_is_right() -> None:
-    encoder = SparseEncoder(2, n_nonzero=3).fit(X)
+    encoder = batch_encoder(2, n_nonzero=3).fit(X)
     with dask.config.set(scheduler=never):
         codes = encoder.transform(masked((70, 2)))
         back = encoder.inverse_transform(codes)
@@ -85,7 +85,7 @@ def test_a_selector_takes_them_too() -> None:
 
 def test_lazy_results_have_the_type_and_shape_they_will_have() -> None:
     x = da.from_array(X.astype(np.float32), chunks=(70, 6))
-    encoder = SparseEncoder(2, n_nonzero=3).fit(x)
+    encoder = batch_encoder(2, n_nonzero=3).fit(x)
     with dask.config.set(scheduler=never):
         codes = encoder.transform(x)
     assert (codes.shape, codes.dtype, codes.chunks[0]) == ((300, 2), np.float32, (70, 70, 70, 70, 20))
@@ -94,16 +94,16 @@ def test_lazy_results_have_the_type_and_shape_they_will_have() -> None:
 
 
 def test_a_dask_dataframe_fits_as_its_rows_do_and_keeps_its_names() -> None:
-    encoder = SparseEncoder(2, n_nonzero=3).fit(frame())
-    np.testing.assert_allclose(encoder.components_, SparseEncoder(2, n_nonzero=3).fit(X).components_, atol=1e-5)
+    encoder = batch_encoder(2, n_nonzero=3).fit(frame())
+    np.testing.assert_allclose(encoder.components_, batch_encoder(2, n_nonzero=3).fit(X).components_, atol=1e-5)
     assert encoder.feature_names_in_.tolist() == NAMES
     assert evaluate(frame(), encoder).ratio == pytest.approx(encoder.certificate_.ratio)
 
 
 def test_a_dask_dataframe_gives_the_bits_of_an_array_of_the_same_parts() -> None:
-    lazy = SparseEncoder(2, n_nonzero=3).fit(frame())
+    lazy = batch_encoder(2, n_nonzero=3).fit(frame())
     lengths = tuple(frame().map_partitions(len).compute())
-    rows = SparseEncoder(2, n_nonzero=3).fit(da.from_array(X, chunks=(lengths, 6)))
+    rows = batch_encoder(2, n_nonzero=3).fit(da.from_array(X, chunks=(lengths, 6)))
     assert lazy.components_.tobytes() == rows.components_.tobytes()
     assert lazy.certificate_.loss == rows.certificate_.loss
 
@@ -126,17 +126,17 @@ def test_columns_of_different_types_become_one_and_nulls_are_missing() -> None:
     table.loc[5, "g"] = pd.NA
     table["h"] = np.arange(300) % 2 == 0
     lazy = dd.from_pandas(table, npartitions=3)
-    filled = SparseEncoder(2, n_nonzero=3, missing="mean").fit(lazy)
+    filled = batch_encoder(2, n_nonzero=3, missing="mean").fit(lazy)
     values = table.astype(float).to_numpy()
     assert np.isnan(values).sum() == 1
-    wanted = SparseEncoder(2, n_nonzero=3, missing="mean").fit(values)
+    wanted = batch_encoder(2, n_nonzero=3, missing="mean").fit(values)
     np.testing.assert_allclose(filled.components_, wanted.components_, atol=1e-7)
 
 
 def test_columns_that_are_no_numbers_are_named() -> None:
     table = pd.DataFrame(X, columns=NAMES).assign(city="x", day=pd.Timestamp("2020-01-01"))
     with pytest.raises(NotNumbers, match=r"2 of 8 columns are not numbers: 'city' \(.*\), 'day' \(datetime64"):
-        SparseEncoder(2, n_nonzero=3).fit(dd.from_pandas(table, npartitions=2))
+        batch_encoder(2, n_nonzero=3).fit(dd.from_pandas(table, npartitions=2))
 
 
 def test_columns_of_a_dask_dataframe_are_chosen_by_name_and_pattern() -> None:
@@ -159,9 +159,9 @@ def test_columns_of_a_dask_dataframe_are_chosen_by_name_and_pattern() -> None:
     ],
 )
 def test_what_is_no_matrix_is_refused_and_never_computed(given, said) -> None:
-    encoder = SparseEncoder(2, n_nonzero=3).fit(X)
+    encoder = batch_encoder(2, n_nonzero=3).fit(X)
     with dask.config.set(scheduler=never):
-        for door in (SparseEncoder(2, n_nonzero=3).fit, encoder.transform, encoder.inverse_transform):
+        for door in (batch_encoder(2, n_nonzero=3).fit, encoder.transform, encoder.inverse_transform):
             with pytest.raises(InvalidInput, match=said):
                 door(given)
 
@@ -169,7 +169,7 @@ def test_what_is_no_matrix_is_refused_and_never_computed(given, said) -> None:
 @pytest.mark.parametrize("columns", [NAMES[::-1], NAMES[:5], [*NAMES[:5], "g"]], ids=["order", "missing", "renamed"])
 def test_other_columns_than_those_of_the_fit_are_told_in_the_words_of_scikit_learn(columns) -> None:
     table = pd.DataFrame(X, columns=NAMES)
-    encoder, selector = SparseEncoder(2, n_nonzero=3).fit(table), ColumnSelector(2).fit(frame())
+    encoder, selector = batch_encoder(2, n_nonzero=3).fit(table), ColumnSelector(2).fit(frame())
     other = pd.DataFrame(X[:, : len(columns)], columns=columns)
     with pytest.raises(ValueError, match="feature names should match") as theirs:
         PCA(2).fit(table).transform(other)
@@ -181,23 +181,23 @@ def test_other_columns_than_those_of_the_fit_are_told_in_the_words_of_scikit_lea
 
 
 def test_the_same_rows_have_the_same_tasks() -> None:
-    encoder, selector = SparseEncoder(2, n_nonzero=3).fit(X), ColumnSelector(3).fit(X)
+    encoder, selector = batch_encoder(2, n_nonzero=3).fit(X), ColumnSelector(3).fit(X)
     unnamed = dd.from_pandas(pd.DataFrame(X), npartitions=3)
     for rows in (masked(), da.from_array(X, chunks=(70, 2)), unnamed):
         codes, kept = encoder.transform(rows), selector.transform(rows)
         assert codes.name == encoder.transform(rows).name
-        assert codes.name != SparseEncoder(2, n_nonzero=2).fit(X).transform(rows).name
+        assert codes.name != batch_encoder(2, n_nonzero=2).fit(X).transform(rows).name
         assert encoder.inverse_transform(codes).name == encoder.inverse_transform(codes).name
         assert selector.inverse_transform(kept).name == selector.inverse_transform(kept).name
 
 
 def test_transform_is_a_function_of_partitions_that_dask_can_try_on_its_own_empty_rows() -> None:
-    encoder = SparseEncoder(2, n_nonzero=3).set_output(transform="pandas").fit(frame())
+    encoder = batch_encoder(2, n_nonzero=3).set_output(transform="pandas").fit(frame())
     codes = frame().map_partitions(encoder.transform)
     assert list(codes.columns) == ["sparseencoder0", "sparseencoder1"]
     np.testing.assert_allclose(codes.compute(), encoder.transform(frame()).compute(), atol=1e-12)
     meta = np.empty((0, 0), dtype=np.float64)
-    lazy = da.from_array(X, chunks=(70, 6)).map_blocks(SparseEncoder(2, n_nonzero=3).fit(X).transform, meta=meta)
+    lazy = da.from_array(X, chunks=(70, 6)).map_blocks(batch_encoder(2, n_nonzero=3).fit(X).transform, meta=meta)
     np.testing.assert_allclose(lazy.compute(), codes.compute(), atol=1e-5)
 
 
@@ -218,31 +218,31 @@ def test_selected_columns_go_back_among_zeros_lazily() -> None:
 
 
 def test_pandas_output_of_lazy_input_is_a_dask_frame() -> None:
-    encoder = SparseEncoder(2, n_nonzero=3).set_output(transform="pandas").fit(frame())
+    encoder = batch_encoder(2, n_nonzero=3).set_output(transform="pandas").fit(frame())
     with dask.config.set(scheduler=never):
         codes = encoder.transform(frame())
     assert isinstance(codes, dd.DataFrame)
     assert list(codes.columns) == ["sparseencoder0", "sparseencoder1"]
-    wanted = SparseEncoder(2, n_nonzero=3).set_output(transform="pandas").fit(X).transform(X)
+    wanted = batch_encoder(2, n_nonzero=3).set_output(transform="pandas").fit(X).transform(X)
     pd.testing.assert_frame_equal(codes.compute(), wanted)
 
 
 def test_the_index_of_a_lazy_frame_stays() -> None:
     table = pd.DataFrame(X, columns=NAMES, index=[f"row{i:03d}" for i in range(300)])
-    encoder = SparseEncoder(2, n_nonzero=3).set_output(transform="pandas").fit(X)
+    encoder = batch_encoder(2, n_nonzero=3).set_output(transform="pandas").fit(X)
     codes = encoder.fit_transform(dd.from_pandas(table, npartitions=3))
     assert codes.compute().index.tolist() == table.index.tolist()
 
 
 def test_the_global_configuration_counts_too() -> None:
     with config_context(transform_output="pandas"):
-        assert isinstance(SparseEncoder(2, n_nonzero=3).fit_transform(da.from_array(X, chunks=(70, 6))), dd.DataFrame)
-        assert isinstance(SparseEncoder(2, n_nonzero=3).fit_transform(X), pd.DataFrame)
+        assert isinstance(batch_encoder(2, n_nonzero=3).fit_transform(da.from_array(X, chunks=(70, 6))), dd.DataFrame)
+        assert isinstance(batch_encoder(2, n_nonzero=3).fit_transform(X), pd.DataFrame)
 
 
 def test_polars_holds_eager_results_and_refuses_lazy_ones() -> None:
     polars = pytest.importorskip("polars")
-    encoder = SparseEncoder(2, n_nonzero=3).set_output(transform="polars")
+    encoder = batch_encoder(2, n_nonzero=3).set_output(transform="polars")
     assert isinstance(encoder.fit_transform(X), polars.DataFrame)
     with pytest.raises(InvalidInput, match=r"cannot hold a lazy result.*'pandas', a dask DataFrame"):
         encoder.transform(da.from_array(X, chunks=(70, 6)))
@@ -258,6 +258,6 @@ def test_selected_columns_keep_their_names() -> None:
 
 
 def test_the_wrong_number_of_columns_is_refused_before_anything_is_counted() -> None:
-    encoder = SparseEncoder(2, n_nonzero=3).fit(X)
+    encoder = batch_encoder(2, n_nonzero=3).fit(X)
     with dask.config.set(scheduler=never), pytest.raises(InvalidInput, match="X has 5 features"):
         encoder.transform(masked()[:, :5])

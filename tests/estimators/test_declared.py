@@ -7,10 +7,11 @@ import pytest
 import xarray as xr
 import zarr
 
-from spae_dask import ColumnSelector, SparseEncoder, evaluate, open_matrix, plan
+from spae_dask import ColumnSelector, evaluate, open_matrix, plan
 from spae_dask.errors import NonFiniteInput, OtherCheckpoint
 from spae_dask.estimators.checking import check
 from spae_dask.storage.artifacts.fingerprint import fingerprint
+from tests.estimators.sources import batch_encoder
 
 
 @pytest.fixture
@@ -37,7 +38,7 @@ def stored(path: Path) -> np.ndarray:
 @pytest.mark.parametrize("strategy", ["gram", "tsqr", "sketch"])
 def test_a_fit_and_all_that_follows_are_those_of_the_decoded_numbers(packed: Path, strategy: str) -> None:
     X = decoded(packed)
-    found, wanted = (SparseEncoder(2, n_nonzero=3, missing="mean", strategy=strategy).fit(x) for x in (packed, X))
+    found, wanted = (batch_encoder(2, n_nonzero=3, missing="mean", strategy=strategy).fit(x) for x in (packed, X))
     assert np.array_equal(found.selected_features_, wanted.selected_features_)
     assert found.certificate_.loss == pytest.approx(wanted.certificate_.loss, rel=1e-9)
     np.testing.assert_allclose(np.asarray(found.transform(packed)), wanted.transform(X), atol=1e-9)
@@ -47,12 +48,12 @@ def test_a_fit_and_all_that_follows_are_those_of_the_decoded_numbers(packed: Pat
     assert set(ColumnSelector(3, missing="mean").fit(packed).selected_idx_) == set(
         ColumnSelector(3, missing="mean").fit(X).selected_idx_
     )
-    several = SparseEncoder(2, n_nonzero=3, missing="zero").partial_fit(packed)
+    several = batch_encoder(2, n_nonzero=3, missing="zero").partial_fit(packed)
     np.testing.assert_allclose(several.mean_, np.nan_to_num(X).mean(0), rtol=1e-12)
 
 
 def test_stored_numbers_are_had_on_request(packed: Path) -> None:
-    raw = SparseEncoder(2, n_nonzero=3).fit(open_matrix(packed, decode=False))
+    raw = batch_encoder(2, n_nonzero=3).fit(open_matrix(packed, decode=False))
     np.testing.assert_allclose(raw.mean_, stored(packed).astype(float).mean(0), rtol=1e-12)
 
 
@@ -73,14 +74,14 @@ def test_an_error_over_declared_missing_values_says_so(packed: Path, strategy: s
     row, column = np.argwhere(np.isnan(decoded(packed)))[0]
     told = rf"row {row}, column {column}.*declares its missing values \(_FillValue -32768\).*decode=False"
     with pytest.raises(NonFiniteInput, match=told) as caught:
-        SparseEncoder(2, n_nonzero=3, strategy=strategy).fit(packed)
+        batch_encoder(2, n_nonzero=3, strategy=strategy).fit(packed)
     assert caught.value.place == (row, column)
-    encoder = SparseEncoder(2, n_nonzero=3).fit(np.nan_to_num(decoded(packed)))
+    encoder = batch_encoder(2, n_nonzero=3).fit(np.nan_to_num(decoded(packed)))
     for again in (lambda: evaluate(packed, encoder), lambda: encoder.score(packed)):
         with pytest.raises(NonFiniteInput, match="declares its missing values"):
             again()
     with pytest.raises(NonFiniteInput, match="declares its missing values"):
-        SparseEncoder(2, n_nonzero=3).partial_fit(packed)
+        batch_encoder(2, n_nonzero=3).partial_fit(packed)
 
 
 def test_nan_that_nobody_declared_is_not_blamed_on_the_store(tmp_path: Path) -> None:
@@ -88,13 +89,13 @@ def test_nan_that_nobody_declared_is_not_blamed_on_the_store(tmp_path: Path) -> 
     X[2, 1] = np.nan
     array = zarr.create_array(tmp_path / "x.zarr", data=X, attributes={"scale_factor": 0.5})
     with pytest.raises(NonFiniteInput) as caught:
-        SparseEncoder(1, n_nonzero=2).fit(array)
+        batch_encoder(1, n_nonzero=2).fit(array)
     assert "declare" not in str(caught.value)
 
 
 def test_decoded_and_stored_numbers_are_not_taken_for_the_same_data(packed: Path, tmp_path: Path) -> None:
     assert fingerprint(open_matrix(packed)) != fingerprint(open_matrix(packed, decode=False))
-    fit = SparseEncoder(2, n_nonzero=3, missing="zero", checkpoint=tmp_path / "run")
+    fit = batch_encoder(2, n_nonzero=3, missing="zero", checkpoint=tmp_path / "run")
     fit.fit(packed)
     with pytest.raises(OtherCheckpoint, match="decoded"):
         fit.fit(open_matrix(packed, decode=False))

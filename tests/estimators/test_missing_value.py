@@ -9,12 +9,13 @@ import scipy.sparse as sp
 import zarr
 from sklearn.base import clone
 
-from spae_dask import SparseEncoder, evaluate, load_encoder, plan
+from spae_dask import evaluate, load_encoder, plan
 from spae_dask.errors import InvalidInput, NonFiniteInput, OtherCheckpoint
 from spae_dask.estimators.checking import check
 from spae_dask.estimators.saved import save_encoder
 from spae_dask.storage.open import open_matrix
 from spae_dask.storage.sources.sentinel import with_missing
+from tests.estimators.sources import batch_encoder
 
 
 @pytest.fixture(scope="module")
@@ -50,8 +51,8 @@ def source(request, genotypes, tmp_path):
 @pytest.mark.parametrize("strategy", ["gram", "sketch"])
 def test_the_fit_and_the_codes_are_those_of_nan(genotypes, source, missing, strategy):
     options = {"n_nonzero": 3, "missing": missing, "strategy": strategy}
-    wanted = SparseEncoder(2, **options).fit(as_nan(genotypes))
-    found = SparseEncoder(2, missing_value=-1, **options).fit(source)
+    wanted = batch_encoder(2, **options).fit(as_nan(genotypes))
+    found = batch_encoder(2, missing_value=-1, **options).fit(source)
     assert np.array_equal(found.selected_features_, wanted.selected_features_)
     assert found.certificate_.loss == pytest.approx(wanted.certificate_.loss, rel=1e-9)
     codes = np.asarray(found.transform(source), dtype=np.float64)
@@ -62,11 +63,11 @@ def test_the_fit_and_the_codes_are_those_of_nan(genotypes, source, missing, stra
 def test_without_leave_missing_calls_are_refused_where_they_are(source, genotypes):
     row, column = np.argwhere(genotypes == -1)[0]
     with pytest.raises(NonFiniteInput, match=f"row {row}, column {column}"):
-        SparseEncoder(2, n_nonzero=3, missing_value=-1).fit(source)
+        batch_encoder(2, n_nonzero=3, missing_value=-1).fit(source)
 
 
 def test_a_saved_encoder_knows_it_and_check_counts_it(genotypes, source, tmp_path):
-    encoder = SparseEncoder(2, n_nonzero=3, missing="mean", missing_value=-1).fit(source)
+    encoder = batch_encoder(2, n_nonzero=3, missing="mean", missing_value=-1).fit(source)
     save_encoder(encoder, tmp_path / "e.zarr")
     loaded = load_encoder(tmp_path / "e.zarr")
     assert loaded.missing_value == -1
@@ -87,8 +88,8 @@ def test_stores_are_marked_block_by_block_in_any_process(genotypes, tmp_path):
 @pytest.mark.parametrize("several", [(-1, 2), [2.0, -1.0], np.array([-1, 2])])
 def test_several_numbers_are_all_missing(genotypes, source, several, tmp_path):
     marked = np.where((genotypes == -1) | (genotypes == 2), np.nan, genotypes.astype(np.float64))
-    wanted = SparseEncoder(2, n_nonzero=3, missing="mean").fit(marked)
-    found = SparseEncoder(2, n_nonzero=3, missing="mean", missing_value=several).fit(source)
+    wanted = batch_encoder(2, n_nonzero=3, missing="mean").fit(marked)
+    found = batch_encoder(2, n_nonzero=3, missing="mean", missing_value=several).fit(source)
     assert found.mean_ == pytest.approx(wanted.mean_, rel=1e-6)
     assert found.certificate_.loss == pytest.approx(wanted.certificate_.loss, rel=1e-9)
     save_encoder(found, tmp_path / "e.zarr")
@@ -101,7 +102,7 @@ def test_several_numbers_are_all_missing(genotypes, source, several, tmp_path):
 
 def test_a_checkpoint_knows_all_of_them(genotypes, tmp_path):
     np.save(tmp_path / "x.npy", genotypes)
-    fit = SparseEncoder(2, n_nonzero=3, missing="zero", missing_value=(-1, 2), checkpoint=tmp_path / "run")
+    fit = batch_encoder(2, n_nonzero=3, missing="zero", missing_value=(-1, 2), checkpoint=tmp_path / "run")
     fit.fit(tmp_path / "x.npy")
     with pytest.raises(OtherCheckpoint, match="missing_value"):
         fit.set_params(missing_value=-1).fit(tmp_path / "x.npy")
@@ -110,7 +111,7 @@ def test_a_checkpoint_knows_all_of_them(genotypes, tmp_path):
 @pytest.mark.parametrize("wrong", [-200, 0.5, float("nan"), "x", True, (), [-1, "x"], [-1, -200], [[-1]]])
 def test_a_number_that_cannot_occur_is_refused(genotypes, wrong):
     with pytest.raises(InvalidInput, match="missing_value"):
-        SparseEncoder(2, n_nonzero=3, missing_value=wrong).fit(genotypes)
+        batch_encoder(2, n_nonzero=3, missing_value=wrong).fit(genotypes)
 
 
 def test_wide_integers_keep_their_digits():
@@ -123,6 +124,6 @@ def test_wide_integers_keep_their_digits():
 def test_a_number_that_the_type_cannot_hold_is_found_as_the_nearest_one(dtype, kind):
     X = np.random.default_rng(1).standard_normal((50, 4)).astype(dtype)
     X[::5, 2] = kind(-999.9)
-    found = SparseEncoder(1, n_nonzero=2, missing="mean", missing_value=kind(-999.9)).fit(X)
+    found = batch_encoder(1, n_nonzero=2, missing="mean", missing_value=kind(-999.9)).fit(X)
     marked = np.where(np.arange(50) % 5 == 0, np.nan, X[:, 2].astype(np.float64))
     assert found.mean_[2] == pytest.approx(np.nanmean(marked), abs=1e-12)

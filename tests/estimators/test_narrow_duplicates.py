@@ -10,10 +10,10 @@ import pytest
 import scipy.sparse as sp
 import zarr
 
-from spae_dask import SparseEncoder
 from spae_dask.blocks import as_csr, in_canonical_form
 from spae_dask.errors import InvalidInput
 from spae_dask.storage.ingesting.ingest import ingest
+from tests.estimators.sources import batch_encoder
 
 N_ROWS, N_COLUMNS = 40, 5
 
@@ -73,7 +73,7 @@ DOORS: dict[str, Callable[[sp.csr_array, Path], Any]] = {
 def test_sums_that_do_not_fit_the_type_are_right(door: str, dtype: str, strategy: str, tmp_path: Path) -> None:
     rows, dense = doubled(dtype)
     given = DOORS[door](rows, tmp_path)
-    encoder: Any = SparseEncoder(1, n_nonzero=3, strategy=strategy).fit(given)
+    encoder: Any = batch_encoder(1, n_nonzero=3, strategy=strategy).fit(given)
     np.testing.assert_allclose(encoder.mean_, dense.mean(axis=0), rtol=1e-12)
     codes = encoder.transform(given)
     expected = (dense - encoder.mean_) @ encoder.components_.T
@@ -82,7 +82,7 @@ def test_sums_that_do_not_fit_the_type_are_right(door: str, dtype: str, strategy
 
 def test_rows_that_come_in_batches(tmp_path: Path) -> None:
     rows, dense = doubled("uint8")
-    online: Any = SparseEncoder(1, n_nonzero=3, strategy="stream")
+    online: Any = batch_encoder(1, n_nonzero=3, strategy="stream")
     for start in range(0, N_ROWS, 7):
         online.partial_fit(rows[start : start + 7])
     np.testing.assert_allclose(online.mean_, dense.mean(axis=0), rtol=1e-12)
@@ -94,7 +94,7 @@ def test_ingesting_sums_or_refuses(tmp_path: Path) -> None:
         ingest(rows, tmp_path / "narrow.zarr")
     assert not (tmp_path / "narrow.zarr").exists()
     ingest(rows, tmp_path / "wide.zarr", dtype="uint16")
-    encoder: Any = SparseEncoder(1, n_nonzero=3).fit(tmp_path / "wide.zarr")
+    encoder: Any = batch_encoder(1, n_nonzero=3).fit(tmp_path / "wide.zarr")
     np.testing.assert_allclose(encoder.mean_, dense.mean(axis=0), rtol=1e-12)
 
 

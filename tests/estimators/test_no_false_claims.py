@@ -33,7 +33,7 @@ def claims_hold(plant: str, strategy: str, seed: int) -> None:
 
 
 @strains
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_every_claim_holds(plant: str, strategy: str, seed: int) -> None:
     claims_hold(plant, strategy, seed)
 

@@ -22,7 +22,7 @@ from spae_dask.storage.checkpoints.checkpoint_record import LocalStates
 from spae_dask.storage.checkpoints.checkpoint_removal import remove_checkpoint
 from spae_dask.storage.checkpoints.checkpoint_summary import summarize
 from tests.conftest import OptionsSetter
-from tests.estimators.sources import Watched, spread
+from tests.estimators.sources import Watched, batch_encoder, spread
 
 N, D, ROWS = 540, 7, 30
 X = spread(np.random.default_rng(0), N, D)
@@ -47,13 +47,13 @@ STREAM = {"strategy": "stream", "sketch_rows": 5}
 SAMPLE = {"strategy": "sample", "tolerance": 1e-9}
 
 WANTED: dict[str, dict[str, Any]] = {
-    "default": {},
+    "default": {"method": "polished"},
     "gram": {"strategy": "gram"},
     "tsqr, scaled": {"strategy": "tsqr", "scale": True},
     "not centered": {"center": False},
     "fast": {"precision": "fast"},
-    "orthonormal": {"orthonormal": True},
-    "shared support": {"shared_support": True},
+    "orthonormal": {"method": "polished", "orthonormal": True},
+    "shared support": {"method": "polished", "shared_support": True},
     "batch": {"method": "batch", "selection": "adaptive", "random_state": 3},
     "iterative": {"method": "iterative", "n_nonzero": (4, 2)},
     "eps": {"n_nonzero": None, "eps": 0.05},
@@ -61,12 +61,12 @@ WANTED: dict[str, dict[str, Any]] = {
     "doubly sparse, means for gaps": {"method": "doubly-sparse", "missing": "mean"},
     "zeros for gaps": {"missing": "zero"},
     "a number for gaps": {"missing_value": -1.0, "missing": "mean"},
-    "sketch": SKETCH,
+    "sketch": SKETCH | {"method": "polished"},
     "sketch, certified": SKETCH | {"certified": True, "scale": True},
     "sketch, fast": SKETCH | {"precision": "fast", "center": False},
     "sketch, means for gaps": SKETCH | {"missing": "mean"},
     "sketch, batch": SKETCH | {"method": "batch"},
-    "sketch to an eps": SKETCH | {"n_candidates": 3, "n_nonzero": None, "eps": 0.01},
+    "sketch to an eps": SKETCH | {"method": "polished", "n_candidates": 3, "n_nonzero": None, "eps": 0.01},
     "paper": PAPER,
     "paper, repeated and sharpened": PAPER | {"n_repeats": 3, "power_iterations": 2, "method": "batch"},
     "paper, means for gaps": PAPER | {"missing": "mean", "scale": True},
@@ -83,7 +83,7 @@ def small_spans(options: OptionsSetter) -> None:
 
 
 def encoder_of(name: str, checkpoint: CheckpointAt | None = None) -> SparseEncoder:
-    return SparseEncoder(2, **({"n_nonzero": 3} | WANTED[name] | {"checkpoint": checkpoint}))
+    return batch_encoder(2, **({"n_nonzero": 3} | WANTED[name] | {"checkpoint": checkpoint}))
 
 
 def rows_of(name: str, kind: str = "dense") -> Watched:

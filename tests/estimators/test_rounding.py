@@ -9,6 +9,7 @@ from spae_dask import SparseEncoder, evaluate
 from spae_dask.errors import PrecisionWarning
 from tests import oracles
 from tests.certified import Truth, claims
+from tests.estimators.sources import batch_encoder
 
 
 def near_copies(eps: float, dtype: str = "float32") -> np.ndarray:
@@ -112,7 +113,7 @@ def test_integers_are_counted_from_an_integer(strategy, base):
 def fit_quietly(X, **parameters):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PrecisionWarning)
-        return SparseEncoder(2, n_nonzero=2, **parameters).fit(X)
+        return batch_encoder(2, n_nonzero=2, **parameters).fit(X)
 
 
 def test_a_mean_that_one_float_cannot_hold_is_warned_of():

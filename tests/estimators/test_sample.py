@@ -182,7 +182,7 @@ def test_an_estimate_survives_being_saved_and_pickled(rows: NDArray[np.float64],
 )
 def test_what_a_sample_cannot_do_is_refused_before_reading(parameters: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
-        SparseEncoder(2, n_nonzero=3, **parameters).fit(Unreadable((1000, 8), 10))
+        batch_encoder(2, n_nonzero=3, **parameters).fit(Unreadable((1000, 8), 10))
 
 
 def test_the_plan_says_what_may_be_read_and_in_which_rounds() -> None:

@@ -21,6 +21,7 @@ from spae_dask.estimators import sparse_encoder
 from tests.estimators.sources import spread
 
 DEFAULTS = [SparseEncoder(), ColumnSelector()]
+SMALL = [SparseEncoder(n_components=1, method="batch"), ColumnSelector(n_columns=1, n_components=1)]
 
 X = spread(np.random.default_rng(0), 80, 6)
 
@@ -28,7 +29,7 @@ X = spread(np.random.default_rng(0), 80, 6)
 @pytest.mark.filterwarnings("ignore:Can't check dok sparse matrix:UserWarning")
 @pytest.mark.filterwarnings("ignore::spae_dask.errors.RankDeficientWarning")
 @pytest.mark.filterwarnings("ignore::spae_dask.errors.PrecisionWarning")
-@parametrize_with_checks([SparseEncoder(n_components=1), ColumnSelector(n_columns=1, n_components=1), *DEFAULTS])
+@parametrize_with_checks([*SMALL, *DEFAULTS])
 def test_scikit_learn_check(estimator: Any, check: Any) -> None:
     check(estimator)
 

@@ -15,6 +15,7 @@ from spae_dask.estimators.applying import encode_rows
 from spae_dask.estimators.checking import check
 from spae_dask.estimators.writing import transform_to_zarr
 from spae_dask.maths.encoders.codes import RowEncoder
+from tests.estimators.sources import batch_encoder
 from tests.oracles import encoder_loss, pca_loss
 from tests.storage.anndata_stores import anndata_store, csr_store
 
@@ -56,7 +57,7 @@ def test_the_counts_are_sparse() -> None:
 def test_the_encoder_and_its_losses_are_those_of_the_dense_matrix(tmp_path: Path, kind: str, strategy: str) -> None:
     given = sources(tmp_path, X)[kind]
     made = SparseEncoder(3, n_nonzero=5, strategy=strategy, method="batch")
-    sparse, dense = (SparseEncoder(**made.get_params()).fit(x) for x in (given, X))
+    sparse, dense = (batch_encoder(**made.get_params()).fit(x) for x in (given, X))
     np.testing.assert_array_equal(sparse.selected_features_, dense.selected_features_)
     np.testing.assert_allclose(sparse.components_, dense.components_, atol=1e-7)
     centered = X.astype(np.float64) - X.mean(axis=0, dtype=np.float64)
@@ -97,7 +98,7 @@ def test_missing_entries_are_refused_with_their_place(tmp_path: Path) -> None:
     x = X.copy()
     x[1234, 7] = np.nan
     with pytest.raises(NonFiniteInput, match="row 1234, column 7"):
-        SparseEncoder(2, n_nonzero=4).fit(csr_store(tmp_path / "x", sp.csr_array(x), chunk=500, pointer_chunk=400))
+        batch_encoder(2, n_nonzero=4).fit(csr_store(tmp_path / "x", sp.csr_array(x), chunk=500, pointer_chunk=400))
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -13,6 +13,7 @@ import pytest
 from spae_dask import ColumnSelector, SparseEncoder, evaluate, load_encoder, open_matrix
 from spae_dask.errors import InvalidInput
 from spae_dask.estimators.saved import save_encoder
+from tests.estimators.sources import batch_encoder
 from tests.matrices import factor_model
 
 NAMES = ["f0", "f1", "f2", "f3", "f4", "f5"]
@@ -47,7 +48,7 @@ def make(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[pd.DataFra
 
 
 def fitted(X: Any, **more: Any) -> SparseEncoder:
-    return SparseEncoder(2, n_nonzero=3, **more).fit(X)
+    return batch_encoder(2, n_nonzero=3, **more).fit(X)
 
 
 def test_a_table_gives_the_encoder_of_its_array_and_keeps_its_names(

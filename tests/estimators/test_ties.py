@@ -32,7 +32,7 @@ def assert_lowest(support, which):
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("method", ["polished", "batch", "iterative"])
 def test_of_equal_columns_the_lowest_index_is_used(method, strategy):
-    for seed in range(8):
+    for seed in range(3 if method == "polished" else 8):
         X, which = doubled(seed)
         k, r = [(1, 4), (2, 3), (3, 4)][seed % 3]
         found = SparseEncoder(k, n_nonzero=r, method=method, strategy=strategy, random_state=seed).fit(X)
@@ -72,7 +72,7 @@ def plain(seed):
 
 
 @pytest.mark.parametrize(
-    ("method", "k", "r", "seeds"), [("polished", 2, 4, 6), ("batch", 3, 5, 6), ("iterative", 3, 3, 6)]
+    ("method", "k", "r", "seeds"), [("polished", 2, 4, 2), ("batch", 3, 5, 6), ("iterative", 3, 3, 6)]
 )
 def test_supports_do_not_depend_on_how_the_data_are_held_or_cut(method, k, r, seeds):
     for seed in range(seeds):

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 import scanpy
 import scipy.sparse as sp
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spae_dask.errors import InvalidInput, NotFound, OutputExists
@@ -106,8 +106,8 @@ def test_results_are_written_and_read_again(tmp_path: Path, kind: str) -> None:
 
 def test_the_number_of_components_has_both_names_and_one_value() -> None:
     one, other = PBMC.copy(), PBMC.copy()
-    sparse_pca(one, n_comps=3, n_nonzero=4)
-    sparse_pca(other, n_components=3, n_nonzero=4)
+    sparse_pca(one, n_comps=3, n_nonzero=4, method="batch")
+    sparse_pca(other, n_components=3, n_nonzero=4, method="batch")
     np.testing.assert_array_equal(one.varm["spae"], other.varm["spae"])
     assert one.uns["spae"]["params"]["n_vars"] == PBMC.var["highly_variable"].sum()
     with pytest.raises(InvalidInput, match="n_comps=3 and n_components=3 are two names"):
@@ -117,7 +117,7 @@ def test_the_number_of_components_has_both_names_and_one_value() -> None:
 @pytest.mark.filterwarnings("ignore:The set_bad function:PendingDeprecationWarning")  # scanpy's call of matplotlib
 def test_neighbors_and_pictures_take_the_codes() -> None:
     adata = PBMC.copy()
-    sparse_pca(adata, 5, n_nonzero=6)
+    sparse_pca(adata, 5, n_nonzero=6, method="batch")
     scanpy.pp.neighbors(adata, use_rep="X_spae")
     assert adata.uns["neighbors"]["params"]["use_rep"] == "X_spae"
     axes = scanpy.pl.embedding(adata, "X_spae", color="bulk_labels", show=False)
@@ -161,12 +161,12 @@ HOLDERS: dict[str, Callable[[anndata.AnnData, Path], anndata.AnnData]] = {
 def test_the_same_genes_and_codes_whatever_holds_the_matrix(matrix: str, holder: str, tmp_path: Path) -> None:
     known = PBMC.copy()
     known.X = known.layers["logs"].toarray()
-    sparse_pca(known, 2, n_nonzero=4)
+    sparse_pca(known, 2, n_nonzero=4, method="batch")
     given = PBMC.copy()
     given.X = given.layers["logs"].toarray() if matrix == "dense" else given.layers["logs"]
     del given.layers["logs"]
     given = HOLDERS[holder](given, tmp_path)
-    sparse_pca(given, 2, n_nonzero=4)
+    sparse_pca(given, 2, n_nonzero=4, method="batch")
 
     assert isinstance(given.obsm["X_spae"], da.Array) is (holder in ("lazy", "dask"))
     np.testing.assert_array_equal(np.asarray(given.var["spae_selected"]), known.var["spae_selected"])
@@ -177,13 +177,13 @@ def test_the_same_genes_and_codes_whatever_holds_the_matrix(matrix: str, holder:
 
 def test_csc_in_memory_is_converted_and_on_disk_refused(tmp_path: Path) -> None:
     dense = small()
-    sparse_pca(dense, 2, n_nonzero=3)
+    sparse_pca(dense, 2, n_nonzero=3, method="batch")
     by_columns = small(sp.csc_matrix(dense.X))
-    sparse_pca(by_columns, 2, n_nonzero=3)
+    sparse_pca(by_columns, 2, n_nonzero=3, method="batch")
     np.testing.assert_allclose(by_columns.varm["spae"], dense.varm["spae"], atol=1e-9)
     on_disk = backed(small(sp.csc_matrix(dense.X)), tmp_path)
     with pytest.raises(InvalidInput, match=r"csc_matrix.*tocsr"):
-        sparse_pca(on_disk, 2, n_nonzero=3)
+        sparse_pca(on_disk, 2, n_nonzero=3, method="batch")
     assert not on_disk.obsm
     assert "spae" not in on_disk.uns
 
@@ -197,12 +197,13 @@ def test_a_lazy_matrix_is_read_once_by_the_fit_and_once_by_the_codes() -> None:
         return block
 
     adata = small(da.from_array(x, chunks=(10, -1)).map_blocks(noted, meta=x[:0], dtype=x.dtype))
-    sparse_pca(adata, 2, n_nonzero=3)
+    sparse_pca(adata, 2, n_nonzero=3, method="batch")
     assert reads == [10] * 4
     adata.obsm["X_spae"].compute()
     assert reads == [10] * 8
 
 
+@settings(max_examples=10)
 @given(st.lists(st.booleans(), min_size=12, max_size=12).filter(any), st.sampled_from(["array", "column", "nullable"]))
 def test_a_mask_does_what_the_genes_alone_would(mask: list[bool], how: str) -> None:
     chosen = np.array(mask)
@@ -222,47 +223,47 @@ def test_a_mask_does_what_the_genes_alone_would(mask: list[bool], how: str) -> N
 def test_no_mask_takes_all_genes_and_the_default_the_highly_variable_ones() -> None:
     adata = small()
     adata.var["highly_variable"] = [True] * 4 + [False] * 8
-    sparse_pca(adata, 2, n_nonzero=4)
+    sparse_pca(adata, 2, n_nonzero=4, method="batch")
     assert not adata.var["spae_selected"][4:].any()
-    sparse_pca(adata, 2, n_nonzero=12, mask_var=None, overwrite=True)
+    sparse_pca(adata, 2, n_nonzero=12, method="batch", mask_var=None, overwrite=True)
     assert adata.var["spae_selected"].all()
 
 
 def test_a_gene_outside_the_mask_may_hold_anything() -> None:
     adata = small()
     adata.X[:, 5] = np.nan
-    sparse_pca(adata, 2, n_nonzero=3, mask_var=np.arange(12) != 5)
+    sparse_pca(adata, 2, n_nonzero=3, method="batch", mask_var=np.arange(12) != 5)
     assert np.isfinite(adata.obsm["X_spae"]).all()
 
 
 def test_a_copy_leaves_the_original_as_it_is() -> None:
     adata = small()
-    made = sparse_pca(adata, 2, n_nonzero=3, copy=True)
+    made = sparse_pca(adata, 2, n_nonzero=3, method="batch", copy=True)
     assert not any(key in getattr(adata, slot) for slot, key in KEYS.items())
     assert all(key in getattr(made, slot) for slot, key in KEYS.items())
 
 
 def test_other_names_stand_beside_and_old_results_are_not_lost() -> None:
     adata = small()
-    sparse_pca(adata, 2, n_nonzero=3)
+    sparse_pca(adata, 2, n_nonzero=3, method="batch")
     old = adata.obsm["X_spae"].copy()
     with pytest.raises(OutputExists, match=r"adata\.obsm\['X_spae'\].*overwrite=True"):
-        sparse_pca(adata, 1, n_nonzero=1)
+        sparse_pca(adata, 1, n_nonzero=1, method="batch")
     np.testing.assert_array_equal(adata.obsm["X_spae"], old)
-    sparse_pca(adata, 1, n_nonzero=1, key_added="other")
+    sparse_pca(adata, 1, n_nonzero=1, method="batch", key_added="other")
     assert (adata.obsm["other"].shape, adata.varm["other"].shape) == ((40, 1), (12, 1))
     assert adata.var["other_selected"].sum() == adata.uns["other"]["combined_nonzero"] == 1
-    sparse_pca(adata, 1, n_nonzero=1, overwrite=True)
+    sparse_pca(adata, 1, n_nonzero=1, method="batch", overwrite=True)
     assert adata.obsm["X_spae"].shape == (40, 1)
 
 
 def test_centering_scaling_and_types_are_those_asked_for() -> None:
     adata = small()
     x = adata.X.astype(float)
-    sparse_pca(adata, 2, n_nonzero=3, zero_center=False, dtype="float64")
+    sparse_pca(adata, 2, n_nonzero=3, method="batch", zero_center=False, dtype="float64")
     np.testing.assert_allclose(adata.obsm["X_spae"], x @ adata.varm["spae"], rtol=1e-12)
     assert adata.obsm["X_spae"].dtype == np.float64
-    sparse_pca(adata, 2, n_nonzero=3, scale=True, dtype="float64", overwrite=True)
+    sparse_pca(adata, 2, n_nonzero=3, method="batch", scale=True, dtype="float64", overwrite=True)
     scaled = (x - x.mean(axis=0)) / x.std(axis=0, ddof=1)
     np.testing.assert_allclose(adata.obsm["X_spae"], scaled @ adata.varm["spae"], atol=1e-10)
     np.testing.assert_allclose(adata.uns["spae"]["total"], 12 * 39, rtol=1e-12)

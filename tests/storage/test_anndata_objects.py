@@ -9,9 +9,10 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 
-from spae_dask import SparseEncoder, open_matrix
+from spae_dask import open_matrix
 from spae_dask.errors import InvalidInput, NotFound
 from spae_dask.storage.sources.submatrix import Submatrix
+from tests.estimators.sources import batch_encoder
 from tests.storage.anndata_stores import sparse_counts
 from tests.storage.test_h5_files import rows_of
 
@@ -85,8 +86,8 @@ def test_what_an_object_has_not_is_told_with_what_it_has() -> None:
 @pytest.mark.filterwarnings(RESTORED)
 def test_a_fit_takes_objects_and_keeps_names(kind: str, tmp_path: Path) -> None:
     adata = made(kind, tmp_path)
-    encoder = SparseEncoder(n_components=2, n_nonzero=3).fit(adata)
-    known = SparseEncoder(n_components=2, n_nonzero=3).fit(X0.toarray())
+    encoder = batch_encoder(n_components=2, n_nonzero=3).fit(adata)
+    known = batch_encoder(n_components=2, n_nonzero=3).fit(X0.toarray())
     np.testing.assert_allclose(encoder.components_, known.components_, atol=1e-7)
     assert list(encoder.feature_names_in_) == NAMES
     np.testing.assert_allclose(np.asarray(encoder.transform(adata)), known.transform(X0.toarray()), atol=1e-5)
@@ -94,6 +95,6 @@ def test_a_fit_takes_objects_and_keeps_names(kind: str, tmp_path: Path) -> None:
 
 def test_other_genes_in_the_same_number_are_refused() -> None:
     adata = made("memory csr", Path())
-    encoder = SparseEncoder(n_components=2, n_nonzero=3).fit(adata)
+    encoder = batch_encoder(n_components=2, n_nonzero=3).fit(adata)
     with pytest.raises(InvalidInput, match=r"same order as they were in fit"):
         encoder.transform(adata[:, ::-1])

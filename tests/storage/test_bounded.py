@@ -23,9 +23,10 @@ from zarr.codecs import BloscCodec, BytesCodec, GzipCodec, ShardingCodec, ZstdCo
 from zarr.core.buffer import default_buffer_prototype
 from zarr.core.sync import sync
 
-from spae_dask import SparseEncoder, open_matrix
+from spae_dask import open_matrix
 from spae_dask.errors import StorageError
 from spae_dask.storage.bounded import UnpacksToMore, bounded, zstd_size
+from tests.estimators.sources import batch_encoder
 
 SHAPE = (1 << 17, 2)
 """Of a chunk of 1 MiB, so that a bomb is no larger a file than an honest chunk may be."""
@@ -171,7 +172,7 @@ def test_a_fit_of_an_array_with_a_bomb_ends_with_an_error_that_names_the_chunk(t
     make(tmp_path / "x", "plain", "zstd")[...] = np.random.default_rng(0).normal(size=SHAPE)
     arm(tmp_path / "x", "plain", zstd_bomb(named=False))
     with pytest.raises(StorageError, match=r"chunk 'c/0/0' of .* cannot be read: UnpacksToMore: it"):
-        SparseEncoder(n_components=1, n_nonzero=1).fit(tmp_path / "x")
+        batch_encoder(n_components=1, n_nonzero=1).fit(tmp_path / "x")
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -11,11 +11,12 @@ import scipy.sparse as sp
 import zarr
 from zarr.codecs import GzipCodec, ZstdCodec
 
-from spae_dask import SparseEncoder, load_encoder, open_matrix
+from spae_dask import load_encoder, open_matrix
 from spae_dask.errors import SpaeError, StorageError
 from spae_dask.estimators.saved import save_encoder
 from spae_dask.storage import checks
 from spae_dask.storage.ingesting.ingest import ingest
+from tests.estimators.sources import batch_encoder
 from tests.storage.anndata_stores import sparse_counts
 
 # pipes and devices are no files to Zarr when it lists a store
@@ -60,7 +61,7 @@ def test_no_chunk_of_another_kind_or_of_far_too_many_bytes_is_read(
     odd(store / key)
 
     with pytest.raises(StorageError, match=key):
-        SparseEncoder(n_components=1, n_nonzero=2).fit(store)
+        batch_encoder(n_components=1, n_nonzero=2).fit(store)
     with pytest.raises(StorageError, match=key):
         ingest(store, store.parent / "y.zarr")
 
@@ -70,7 +71,7 @@ def test_codes_of_chosen_columns_look_at_their_own_chunks(store: Path, odd: Call
     x = X.copy()
     x[:, 1] *= 9
     zarr.open_array(store)[...] = x
-    encoder = SparseEncoder(n_components=1, n_nonzero=1).fit(store)
+    encoder = batch_encoder(n_components=1, n_nonzero=1).fit(store)
     expected = encoder.transform(x)
     odd(store / "c/1/1")
     np.testing.assert_allclose(np.asarray(encoder.transform(str(store))), expected, rtol=1e-5)
@@ -89,7 +90,7 @@ def test_entries_of_a_sparse_matrix_are_looked_at_too(tmp_path: Path, odd: Calla
         group.create_array(name, data=getattr(x, name), chunks=(50,))
     odd(tmp_path / "x.zarr" / "indices" / "c" / "0")
     with pytest.raises(StorageError, match="indices/c/0"):
-        SparseEncoder(n_components=1, n_nonzero=2).fit(tmp_path / "x.zarr")
+        batch_encoder(n_components=1, n_nonzero=2).fit(tmp_path / "x.zarr")
 
 
 @pytest.mark.parametrize("odd", ODD.values())
@@ -104,7 +105,7 @@ def test_metadata_are_looked_at_before_they_are_read(store: Path, odd: Callable[
 def test_encoders_of_strangers_are_looked_at_likewise(
     store: Path, tmp_path: Path, odd: Callable[[Path], None], key: str
 ) -> None:
-    save_encoder(SparseEncoder(n_components=1, n_nonzero=2).fit(store), tmp_path / "e.zarr")
+    save_encoder(batch_encoder(n_components=1, n_nonzero=2).fit(store), tmp_path / "e.zarr")
     odd(tmp_path / "e.zarr" / key)
     with pytest.raises(SpaeError, match=key):
         load_encoder(tmp_path / "e.zarr")

@@ -14,11 +14,12 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 
-from spae_dask import SparseEncoder, open_matrix
+from spae_dask import open_matrix
 from spae_dask.errors import InvalidInput, NotFound, StorageError
 from spae_dask.storage import open_stored
 from spae_dask.storage.ingesting.ingest import ingest
 from spae_dask.storage.sources import csr_blocks, h5_blocks
+from tests.estimators.sources import batch_encoder
 from tests.storage.anndata_stores import sparse_counts
 
 X0 = sparse_counts()
@@ -71,8 +72,8 @@ def test_a_file_can_be_written_again_while_it_is_a_source(cells: Path) -> None:
 
 
 def test_a_fit_on_a_file_is_that_on_its_matrix(cells: Path) -> None:
-    from_file = SparseEncoder(n_components=2, n_nonzero=3).fit(cells)
-    from_array = SparseEncoder(n_components=2, n_nonzero=3).fit(X0.toarray())
+    from_file = batch_encoder(n_components=2, n_nonzero=3).fit(cells)
+    from_array = batch_encoder(n_components=2, n_nonzero=3).fit(X0.toarray())
 
     np.testing.assert_array_equal(from_array.components_, from_file.components_)
     assert list(from_file.feature_names_in_) == NAMES

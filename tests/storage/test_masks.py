@@ -11,7 +11,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.utils import Bunch
 
-from spae_dask import ColumnSelector, SparseEncoder, evaluate, load_encoder, plan
+from spae_dask import ColumnSelector, evaluate, load_encoder, plan
 from spae_dask.errors import InvalidInput
 from spae_dask.estimators.applying import open_like
 from spae_dask.estimators.planning import mask_note
@@ -20,6 +20,7 @@ from spae_dask.report.reproduce import fit_command, python_lines
 from spae_dask.scanpy import sparse_pca
 from spae_dask.storage.ingesting.ingest import ingest
 from spae_dask.storage.open import open_matrix
+from tests.estimators.sources import batch_encoder
 
 pytestmark = pytest.mark.filterwarnings("ignore:Writing zarr v2", "ignore:Consolidated metadata")
 
@@ -86,12 +87,12 @@ def test_a_mask_chooses_columns_and_their_names(given: Any, array: str | None, m
 @cache
 def loadings_of_sparse_pca() -> Any:
     adata = cells()
-    sparse_pca(adata, 2, n_nonzero=3)
+    sparse_pca(adata, 2, n_nonzero=3, method="batch")
     return adata.varm["spae"]
 
 
 def test_a_fit_uses_the_genes_that_sparse_pca_uses(given: Any) -> None:
-    encoder = SparseEncoder(2, n_nonzero=3).fit(given)
+    encoder = batch_encoder(2, n_nonzero=3).fit(given)
     loadings = loadings_of_sparse_pca()
     np.testing.assert_allclose(encoder.components_, loadings[VARIABLE].T, atol=1e-6)  # flat at its minimum
     assert not loadings[~VARIABLE].any()
@@ -99,7 +100,7 @@ def test_a_fit_uses_the_genes_that_sparse_pca_uses(given: Any) -> None:
 
 
 def test_the_encoder_reads_the_columns_of_its_fit_again(given: Any, tmp_path: Path) -> None:
-    encoder = SparseEncoder(2, n_nonzero=3).fit(open_matrix(given, mask="var/odd"))
+    encoder = batch_encoder(2, n_nonzero=3).fit(open_matrix(given, mask="var/odd"))
     save_encoder(encoder, tmp_path / "e.zarr")
     X = pd.DataFrame(cells().X, columns=NAMES).loc[:, ODD]
     for each in (encoder, load_encoder(tmp_path / "e.zarr")):
@@ -109,7 +110,7 @@ def test_the_encoder_reads_the_columns_of_its_fit_again(given: Any, tmp_path: Pa
 
 @pytest.mark.parametrize("has_mask", [False, True])
 def test_new_cells_with_another_mask_or_none_give_the_genes_of_the_fit_by_name(has_mask: bool) -> None:
-    encoder = SparseEncoder(2, n_nonzero=3).fit(cells())
+    encoder = batch_encoder(2, n_nonzero=3).fit(cells())
     new = cells(n=7)[:, ::-1].copy()
     if has_mask:
         new.var["highly_variable"] = ODD
@@ -127,7 +128,7 @@ def test_new_cells_with_another_mask_or_none_give_the_genes_of_the_fit_by_name(h
 
 def test_an_encoder_of_all_columns_reads_all_of_them() -> None:
     adata = cells()
-    encoder = SparseEncoder(2, n_nonzero=3).fit(np.asarray(adata.X))
+    encoder = batch_encoder(2, n_nonzero=3).fit(np.asarray(adata.X))
     assert encoder.transform(adata).shape == (N, 2)
     assert ColumnSelector(4).fit(adata).transform(adata).shape == (N, 4)
 
@@ -139,7 +140,7 @@ def test_a_plan_and_a_fit_read_the_same_columns(given: Any) -> None:
 def test_the_command_that_fits_again_names_what_was_chosen(tmp_path: Path) -> None:
     path = tmp_path / "x.h5ad"
     cells().write_h5ad(path)
-    encoder = SparseEncoder(2, n_nonzero=3).fit(open_matrix(path, array="layers/twice", mask="var/odd"))
+    encoder = batch_encoder(2, n_nonzero=3).fit(open_matrix(path, array="layers/twice", mask="var/odd"))
     save_encoder(encoder, tmp_path / "e.zarr")
     record = load_encoder(tmp_path / "e.zarr").provenance_
     command = fit_command(encoder.get_params(), record)
@@ -155,7 +156,7 @@ def test_the_command_that_fits_again_names_what_was_chosen(tmp_path: Path) -> No
 def test_the_command_that_fits_again_names_columns_of_a_table(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     pd.DataFrame(cells().X, columns=["a,b", *NAMES[1:]]).to_csv(path)
-    encoder = SparseEncoder(2, n_nonzero=2).fit(open_matrix(path, columns=["a,b", "g1*"]))
+    encoder = batch_encoder(2, n_nonzero=2).fit(open_matrix(path, columns=["a,b", "g1*"]))
     save_encoder(encoder, tmp_path / "e.zarr")
     command = fit_command(encoder.get_params(), load_encoder(tmp_path / "e.zarr").provenance_)
     assert command is not None
@@ -165,7 +166,7 @@ def test_the_command_that_fits_again_names_columns_of_a_table(tmp_path: Path) ->
 
 def test_a_mask_of_all_columns_is_as_none() -> None:
     adata = cells()[:, VARIABLE].copy()
-    assert not SparseEncoder(2, n_nonzero=3).fit(adata).plan_.notes[0].startswith("uses")
+    assert not batch_encoder(2, n_nonzero=3).fit(adata).plan_.notes[0].startswith("uses")
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 import zarr
 
-from spae_dask import SparseEncoder, load_encoder, open_matrix
+from spae_dask import load_encoder, open_matrix
 from spae_dask.errors import InvalidInput
 from spae_dask.estimators.saved import save_encoder
+from tests.estimators.sources import batch_encoder
 
 X = np.random.default_rng(0).normal(size=(30, 4))
 
@@ -52,7 +53,7 @@ def test_matrices_do_not(tmp_path: Path, codecs: dict[str, object]) -> None:
     zarr.create_array(tmp_path / "x.zarr", data=X, chunks=(10, 4), zarr_format=2)
     poison(tmp_path / "x.zarr", tmp_path / "mark", codecs)
     with pytest.raises(InvalidInput):
-        SparseEncoder(n_components=1, n_nonzero=2).fit(tmp_path / "x.zarr")
+        batch_encoder(n_components=1, n_nonzero=2).fit(tmp_path / "x.zarr")
     assert not (tmp_path / "mark").exists()
 
 
@@ -71,7 +72,7 @@ def test_names_of_columns_do_not(tmp_path: Path, codecs: dict[str, object]) -> N
 
 @pytest.mark.parametrize("codecs", POISONS)
 def test_encoders_do_not(tmp_path: Path, codecs: dict[str, object]) -> None:
-    save_encoder(SparseEncoder(n_components=1, n_nonzero=2).fit(X), tmp_path / "e.zarr")
+    save_encoder(batch_encoder(n_components=1, n_nonzero=2).fit(X), tmp_path / "e.zarr")
     encoder = zarr.open_group(tmp_path / "e.zarr", mode="r")
     copy = zarr.create_group(tmp_path / "f.zarr", zarr_format=2, attributes=dict(encoder.attrs))
     for name, array in encoder.arrays():

@@ -16,12 +16,13 @@ import scipy.sparse as sp
 import xarray as xr
 import zarr
 
-from spae_dask import SparseEncoder, load_encoder, open_matrix
+from spae_dask import load_encoder, open_matrix
 from spae_dask.errors import InvalidInput, MemoryBudgetExceeded, SpaeWarning
 from spae_dask.estimators.saved import save_encoder
 from spae_dask.estimators.writing import transform_to_zarr
 from spae_dask.storage.grids.xarray_files import open_grid
 from spae_dask.storage.ingesting.ingest import ingest
+from tests.estimators.sources import batch_encoder
 
 X = np.random.default_rng(0).normal(size=(60, 4))
 
@@ -47,7 +48,7 @@ def test_paths_of_other_libraries_are_paths_at_every_door(tmp_path):
     ingest(OtherPath(tmp_path / "x.npy"), OtherPath(tmp_path / "x.zarr"))
     for name in ("x.npy", "x.zarr", "x.parquet"):
         np.testing.assert_array_equal(rows_of(open_matrix(OtherPath(tmp_path / name))), X)
-    encoder = SparseEncoder(1, n_nonzero=2, checkpoint=OtherPath(tmp_path / "states")).fit(
+    encoder = batch_encoder(1, n_nonzero=2, checkpoint=OtherPath(tmp_path / "states")).fit(
         OtherPath(tmp_path / "x.zarr")
     )
     assert (tmp_path / "states").is_dir()
@@ -157,7 +158,7 @@ def test_names_that_cannot_be_compared_are_refused_before_a_fit(kind, names, sai
     if kind == "dask" and names != list("aabb"):
         pytest.skip("dask sorts names, and takes each number once")
     with pytest.raises(InvalidInput, match=said):
-        SparseEncoder(1, n_nonzero=2).fit(NAMED[kind](names))
+        batch_encoder(1, n_nonzero=2).fit(NAMED[kind](names))
 
 
 def test_doubled_names_of_an_arrow_table_are_refused():
@@ -169,7 +170,7 @@ def test_doubled_names_of_an_arrow_table_are_refused():
 @pytest.mark.parametrize("names", [[0, 1, 2, 3], [("a", 1), ("a", 2), ("b", 1), ("b", 2)], list("abcd")])
 def test_frames_that_are_fitted_are_transformed(names):
     frame = pd.DataFrame(X, columns=names)
-    encoder = SparseEncoder(1, n_nonzero=2).fit(frame)
+    encoder = batch_encoder(1, n_nonzero=2).fit(frame)
     np.testing.assert_allclose(encoder.transform(frame), (X - X.mean(axis=0)) @ encoder.components_.T, atol=1e-12)
 
 
@@ -245,7 +246,7 @@ def test_files_that_fit_in_memory_are_read_as_they_are_and_larger_ones_name_inge
     ingest(path, tmp_path / "y.zarr")
     assert source.feature_names == tuple(zarr.open_array(tmp_path / "y.zarr").attrs["feature_names"])
 
-    encoder = SparseEncoder(1, n_nonzero=2).fit(str(path))
+    encoder = batch_encoder(1, n_nonzero=2).fit(str(path))
     np.testing.assert_allclose(encoder.transform(str(path)), (X - X.mean(axis=0)) @ encoder.components_.T, atol=1e-12)
     with pytest.raises(MemoryBudgetExceeded, match=f"`spae ingest {path} DATA.zarr`"):
         open_matrix(path, memory_limit=1000 if name.endswith("nc") else 8 * X.nbytes - 1)

@@ -25,7 +25,7 @@ def test_losses_are_exact_and_no_larger_matrix_is_made(dtype: str, scale: bool) 
     centered = dense - dense.mean(axis=0)
     if scale:
         centered = centered / np.sqrt(np.sum(centered**2, axis=0) / (len(X) - 1))
-    encoder = SparseEncoder(3, n_nonzero=8, scale=scale).fit(sp.csr_array(X) if dtype == "csr" else X)
+    encoder = SparseEncoder(3, n_nonzero=8, scale=scale, method="batch").fit(sp.csr_array(X) if dtype == "csr" else X)
     certificate = encoder.certificate_
     assert encoder.plan_.strategy == "tsqr"
     assert certificate.passes == 1
@@ -41,7 +41,7 @@ def test_large_means_stay_within_the_stated_error(mean: float) -> None:
     X = data(mean=mean)
     exact = X.astype(np.longdouble)
     exact -= exact.mean(axis=0)
-    certificate = SparseEncoder(3, n_nonzero=8).fit(X).certificate_
+    certificate = SparseEncoder(3, n_nonzero=8, method="batch").fit(X).certificate_
     true = oracles.pca_loss(exact.astype(float), 3)
     assert abs(certificate.pca_loss - true) <= max(certificate.loss_error, 1e-9 * true)
 
@@ -52,6 +52,6 @@ def test_a_plan_tells_why_and_chunks_do_not_change_the_bits(tmp_path: Path) -> N
     for rows in (7, 30):
         zarr.create_array(tmp_path / f"{rows}.zarr", data=X, chunks=(rows, 400))
         assert "fewer rows than columns" in str(plan(tmp_path / f"{rows}.zarr", 3, n_nonzero=8, calibrate=False))
-        found.append(SparseEncoder(3, n_nonzero=8).fit(tmp_path / f"{rows}.zarr"))
+        found.append(SparseEncoder(3, n_nonzero=8, method="batch").fit(tmp_path / f"{rows}.zarr"))
     np.testing.assert_array_equal(found[0].selected_features_, found[1].selected_features_)
     assert found[0].certificate_.loss == pytest.approx(found[1].certificate_.loss, rel=1e-9)

@@ -36,8 +36,8 @@ def X():  # noqa: N802 - the data
     "options",
     [
         {},
-        {"center": False},
-        {"scale": True},
+        {"center": False, "method": "batch"},
+        {"scale": True, "method": "batch"},
         {"method": "iterative"},
         {"method": "batch", "certified": True},
         {"shared_support": True, "orthonormal": True},

@@ -106,8 +106,8 @@ def test_repeats_take_the_best_of_independent_draws(method: str) -> None:
         params = FitParameters(2, 9, method=method, selection=selection, seed=seed, n_repeats=n)
         return encode_core(params, core, passes=1, bytes_read=0)
 
-    losses = np.array([[fitted(seed, n).certificate.loss for n in (1, 2, 8)] for seed in range(4)])
     if method != "polished":  # whose search may end lower from a worse start
+        losses = np.array([[fitted(seed, n).certificate.loss for n in (1, 2, 8)] for seed in range(4)])
         assert np.all(np.diff(losses, axis=1) <= 0)
         assert np.all(losses[:, 0] > losses[:, 2])
     found = fitted(0, 8).certificate

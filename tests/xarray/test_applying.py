@@ -34,13 +34,13 @@ def test_several_sample_dimensions_come_back_unstacked() -> None:
     members = xr.DataArray(
         da_.values.reshape(20, 3, 4, 5), dims=("year", "member", "lat", "lon"), coords={"lat": da_["lat"]}
     )
-    plain = GridEncoder(2, n_nonzero=3).fit(da_, "time")
+    plain = GridEncoder(2, n_nonzero=3, method="batch").fit(da_, "time")
     for each in (
         members,
         members.transpose("lat", "member", "lon", "year"),
         members.chunk(year=7, member=2, lat=3),
     ):
-        encoder = GridEncoder(2, n_nonzero=3).fit(each, ("year", "member"))
+        encoder = GridEncoder(2, n_nonzero=3, method="batch").fit(each, ("year", "member"))
         np.testing.assert_allclose(encoder.encoder_.components_, plain.encoder_.components_, atol=1e-4)
         scores = encoder.scores(each)
         np.testing.assert_allclose(
@@ -55,7 +55,7 @@ def test_several_sample_dimensions_come_back_unstacked() -> None:
 
 def test_a_single_field_has_scores_too() -> None:
     da_ = field()
-    encoder = GridEncoder(2, n_nonzero=3).fit(da_, "time")
+    encoder = GridEncoder(2, n_nonzero=3, method="batch").fit(da_, "time")
     all_scores = encoder.scores(da_)
     for each in (da_, da_.chunk(lat=2)):
         one = encoder.scores(each.isel(time=7))
@@ -68,7 +68,7 @@ def test_a_single_field_has_scores_too() -> None:
 
 def test_a_nan_in_a_selected_cell_is_named_when_scored() -> None:
     da_ = field()
-    encoder = GridEncoder(1, n_nonzero=1).fit(da_, "time")
+    encoder = GridEncoder(1, n_nonzero=1, method="batch").fit(da_, "time")
     used = encoder.selected().isel(component=0)
     broken = da_.where(~(used & (da_["time"] == da_["time"][4])))
     cell = str(encoder.table().cell.values[0])
@@ -82,7 +82,7 @@ def test_a_nan_in_a_selected_cell_is_named_when_scored() -> None:
 
 def test_scores_and_reconstruction_of_dask_data_are_lazy() -> None:
     da_ = field().chunk(time=16, lat=2)
-    encoder = GridEncoder(2, n_nonzero=3, weights="coslat").fit(da_, "time")
+    encoder = GridEncoder(2, n_nonzero=3, method="batch", weights="coslat").fit(da_, "time")
     with dask.config.set(scheduler=no_computing):
         scores = encoder.scores(da_)
         decoded = encoder.reconstruct(scores)
@@ -94,7 +94,7 @@ def test_scores_and_reconstruction_of_dask_data_are_lazy() -> None:
 
 def test_scores_compute_only_chunks_with_selected_cells() -> None:
     da_ = field()
-    encoder = GridEncoder(1, n_nonzero=1).fit(da_, "time")
+    encoder = GridEncoder(1, n_nonzero=1, method="batch").fit(da_, "time")
     used = encoder.selected().isel(component=0).values
     read = []
 
@@ -121,4 +121,4 @@ def test_scores_compute_only_chunks_with_selected_cells() -> None:
 )
 def test_what_the_encoder_does_not_fit_is_refused_with_what_to_do(apply, message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
-        apply(GridEncoder(2, n_nonzero=3).fit(field(), "time"))
+        apply(GridEncoder(2, n_nonzero=3, method="batch").fit(field(), "time"))

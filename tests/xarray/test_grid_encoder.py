@@ -95,7 +95,7 @@ def test_any_layout_and_mask_gives_the_encoder_of_the_plain_matrix(layout, weigh
 class TestLabels:
     def test_dims_coords_and_attrs_are_kept(self) -> None:
         da_ = field()
-        encoder = GridEncoder(2, n_nonzero=3).fit(da_, "time")
+        encoder = GridEncoder(2, n_nonzero=3, method="batch").fit(da_, "time")
         decoded = encoder.reconstruct(encoder.scores(da_))
         xr.testing.assert_identical(decoded.copy(data=da_.values), da_)
         for array in (encoder.components(), encoder.decoder(), encoder.selected()):
@@ -107,26 +107,26 @@ class TestLabels:
 
     def test_no_coordinates_are_invented(self) -> None:
         bare = xr.DataArray(field().values, dims=("time", "y", "x"))
-        encoder = GridEncoder(2, n_nonzero=3).fit(bare)
+        encoder = GridEncoder(2, n_nonzero=3, method="batch").fit(bare)
         assert set(encoder.components().coords) == {"component"}
         assert set(encoder.reconstruct(encoder.scores(bare)).coords) == set()
         assert encoder.encoder_.feature_names_in_[6] == "x=1, y=2"
 
     def test_the_component_dimension_yields_to_one_of_the_data(self) -> None:
         named = field().rename(lat="component")
-        encoder = GridEncoder(2, n_nonzero=3).fit(named, "time")
+        encoder = GridEncoder(2, n_nonzero=3, method="batch").fit(named, "time")
         assert encoder.components().dims == ("sparse_component", "component", "lon")
         decoded = encoder.reconstruct(encoder.scores(named))
         assert decoded.dims == named.dims
 
     def test_coordinates_of_both_kinds_of_dimensions_are_left_out(self) -> None:
         mixed = field().assign_coords(local=(("time", "lon"), np.zeros((60, 5))))
-        encoder = GridEncoder(2, n_nonzero=3).fit(mixed, "time")
+        encoder = GridEncoder(2, n_nonzero=3, method="batch").fit(mixed, "time")
         assert "local" not in encoder.components().coords
         assert "local" not in encoder.scores(mixed).coords
 
     def test_the_table_lists_cells_by_falling_coefficient(self) -> None:
-        encoder = GridEncoder(2, n_nonzero=3).fit(field(), "time")
+        encoder = GridEncoder(2, n_nonzero=3, method="batch").fit(field(), "time")
         table = encoder.table()
         components = encoder.components()
         assert int(encoder.selected().sum()) == table.sizes["entry"]
@@ -142,9 +142,9 @@ class TestMissing:
     def test_land_is_found_in_one_more_pass_and_not_with_a_mask(self) -> None:
         da_ = field()
         sea = xr.DataArray(np.arange(20).reshape(4, 5) % 3 > 0, dims=("lat", "lon"))
-        encoder = GridEncoder(2, n_nonzero=3).fit(da_.where(sea), "time")
+        encoder = GridEncoder(2, n_nonzero=3, method="batch").fit(da_.where(sea), "time")
         assert encoder.certificate_.passes == 2
-        masked = GridEncoder(2, n_nonzero=3).fit(da_, "time", mask=sea)
+        masked = GridEncoder(2, n_nonzero=3, method="batch").fit(da_, "time", mask=sea)
         assert masked.certificate_.passes == 1
         xr.testing.assert_identical(encoder.components(), masked.components())
 
@@ -154,7 +154,7 @@ class TestMissing:
         da_[{"time": 33, "lat": 2, "lon": 3}] = np.nan
         for each in (da_, da_.chunk(time=10), da_.transpose("lon", "time", "lat")):
             with pytest.raises(NonFiniteInput, match=r"NaN at time=2001-02-03, lat=20.0, lon=30.0,") as caught:
-                GridEncoder(2, n_nonzero=3).fit(each, "time")
+                GridEncoder(2, n_nonzero=3, method="batch").fit(each, "time")
             assert "missing='mean'" in str(caught.value)
 
     def test_one_nan_follows_the_policy(self) -> None:
@@ -162,8 +162,8 @@ class TestMissing:
         da_[{"time": 33, "lat": 2, "lon": 3}] = np.nan
         x = flat(da_, "lat", "lon")
         for policy in ("mean", "zero"):
-            encoder = GridEncoder(2, n_nonzero=3, missing=policy).fit(da_, "time")
-            plain = SparseEncoder(2, n_nonzero=3, missing=policy).fit(x)
+            encoder = GridEncoder(2, n_nonzero=3, method="batch", missing=policy).fit(da_, "time")
+            plain = SparseEncoder(2, n_nonzero=3, method="batch", missing=policy).fit(x)
             np.testing.assert_allclose(encoder.encoder_.components_, plain.components_, atol=1e-9)
             assert encoder.scores(da_).notnull().all()
 
@@ -175,7 +175,9 @@ class TestMissing:
         filled = np.where(np.isnan(x), np.nanmean(x, axis=0) if policy == "mean" else 0.0, x)
         weights = np.repeat(np.sqrt(np.cos(np.deg2rad(da_["lat"].values))), 5)
         standard = (filled - filled.mean(axis=0)) / filled.std(axis=0, ddof=1) * weights
-        encoder = GridEncoder(2, n_nonzero=3, missing=policy, scale=True, weights="coslat").fit(da_, "time")
+        encoder = GridEncoder(2, n_nonzero=3, method="batch", missing=policy, scale=True, weights="coslat").fit(
+            da_, "time"
+        )
         assert encoder.certificate_.total == pytest.approx((standard**2).sum())
         assert encoder.certificate_.pca_loss == pytest.approx(pca_loss(standard, 2))
 
@@ -183,22 +185,24 @@ class TestMissing:
         da_ = field()
         da_[{"time": 1, "lat": 1, "lon": 1}] = np.inf
         with pytest.raises(NonFiniteInput, match=r"infinite at time=2001-01-02, lat=-20.0, lon=10.0"):
-            GridEncoder(2, n_nonzero=3).fit(da_, "time")
+            GridEncoder(2, n_nonzero=3, method="batch").fit(da_, "time")
 
     def test_a_number_that_stands_for_missing_is_not_weighted_first(self) -> None:
         da_ = field()
         sea = xr.DataArray(np.arange(20).reshape(4, 5) % 3 > 0, dims=("lat", "lon"))
         marked = da_.where(sea, -999.0)
-        encoder = GridEncoder(2, n_nonzero=3, missing_value=-999.0, weights="coslat").fit(marked, "time")
-        expected = GridEncoder(2, n_nonzero=3, weights="coslat").fit(da_.where(sea), "time")
+        encoder = GridEncoder(2, n_nonzero=3, method="batch", missing_value=-999.0, weights="coslat").fit(
+            marked, "time"
+        )
+        expected = GridEncoder(2, n_nonzero=3, method="batch", weights="coslat").fit(da_.where(sea), "time")
         np.testing.assert_allclose(encoder.components(), expected.components(), atol=1e-6)
 
     def test_several_numbers_stand_for_missing_and_are_saved(self, tmp_path: Path) -> None:
         da_ = field()
         land = xr.DataArray(np.arange(20).reshape(4, 5) % 3, dims=("lat", "lon"))
         marked = da_.where(land != 0, -999.0).where(land != 1, -998.0)
-        encoder = GridEncoder(2, n_nonzero=3, missing_value=(-999.0, -998.0)).fit(marked, "time")
-        expected = GridEncoder(2, n_nonzero=3).fit(da_.where(land == 2), "time")
+        encoder = GridEncoder(2, n_nonzero=3, method="batch", missing_value=(-999.0, -998.0)).fit(marked, "time")
+        expected = GridEncoder(2, n_nonzero=3, method="batch").fit(da_.where(land == 2), "time")
         np.testing.assert_allclose(encoder.components(), expected.components(), atol=1e-6)
         encoder.save(tmp_path / "e.zarr")
         xr.testing.assert_identical(GridEncoder.load(tmp_path / "e.zarr").scores(marked), encoder.scores(marked))
@@ -206,11 +210,11 @@ class TestMissing:
     @pytest.mark.parametrize("wrong", ["x", 300, [-1, 0.5]])
     def test_what_cannot_stand_for_missing_is_refused(self, wrong: object) -> None:
         with pytest.raises(InvalidInput, match="missing_value"):
-            GridEncoder(2, n_nonzero=3, missing_value=wrong).fit((field() * 0).astype("i1"), "time")
+            GridEncoder(2, n_nonzero=3, method="batch", missing_value=wrong).fit((field() * 0).astype("i1"), "time")
 
     def test_nothing_but_nan_is_refused(self) -> None:
         with pytest.raises(InvalidInput, match="NaN in every cell"):
-            GridEncoder(2, n_nonzero=3).fit(field() * np.nan, "time")
+            GridEncoder(2, n_nonzero=3, method="batch").fit(field() * np.nan, "time")
 
     def test_constant_cells_are_never_selected_when_scaled(self) -> None:
         da_ = field()
@@ -226,10 +230,10 @@ class TestLazy:
         path = tmp_path / "air.nc"
         field(dtype="f4").to_netcdf(path, engine="h5netcdf")
         with xr.open_dataset(path, engine="h5netcdf") as dataset:
-            here = GridEncoder(2, n_nonzero=3, weights="coslat").fit(dataset["air"])
+            here = GridEncoder(2, n_nonzero=3, method="batch", weights="coslat").fit(dataset["air"])
             scores = here.scores(dataset["air"]).compute()
             with LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0") as cluster, Client(cluster):
-                there = GridEncoder(2, n_nonzero=3, weights="coslat").fit(dataset["air"])
+                there = GridEncoder(2, n_nonzero=3, method="batch", weights="coslat").fit(dataset["air"])
                 xr.testing.assert_identical(there.scores(dataset["air"]).compute(), scores)
             assert "dask workers" in there.encoder_.plan_.resources.where
         xr.testing.assert_identical(there.components(), here.components())
@@ -243,7 +247,7 @@ class TestLazy:
         )
         mask = xr.DataArray(np.ones((3000, 1000), dtype=bool), dims=("y", "x"))
         with pytest.raises(MemoryBudgetExceeded):
-            GridEncoder(2, n_nonzero=3, memory_limit="300MB").fit(
+            GridEncoder(2, n_nonzero=3, method="batch", memory_limit="300MB").fit(
                 xr.DataArray(wide, dims=("time", "y", "x")), "time", mask=mask
             )
 
@@ -267,4 +271,4 @@ class TestLazy:
 )
 def test_what_cannot_be_used_is_refused_with_what_to_do(fit, message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
-        fit(GridEncoder(2, n_nonzero=3))
+        fit(GridEncoder(2, n_nonzero=3, method="batch"))

@@ -52,7 +52,7 @@ def test_the_table_has_the_coordinates_of_the_cells():
         "level": 5,
     }
     da = xr.DataArray(field.reshape(60, 3, 4), dims=("time", "lat", "x"), coords=coords)
-    encoder = GridEncoder(2, n_nonzero=3).fit(da.transpose("x", "time", "lat"), "time")
+    encoder = GridEncoder(2, n_nonzero=3, method="batch").fit(da.transpose("x", "time", "lat"), "time")
     table = encoder.table()
     assert set(table.data_vars) == {"component", "coefficient", "cell", "lat", "x", "height", "cell_cell"}
     assert table["x"].dtype == np.int64

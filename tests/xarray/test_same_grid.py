@@ -31,7 +31,7 @@ GRIDS = {
 @pytest.mark.parametrize("grid", GRIDS)
 def test_the_same_places_in_another_order_are_refused(grid, index):
     da = field(GRIDS[grid], name=None if index else "place")
-    fitted = GridEncoder(1, n_nonzero=2).fit(da, sample_dim="time")
+    fitted = GridEncoder(1, n_nonzero=2, method="batch").fit(da, sample_dim="time")
     fitted.scores(da)
     for other in (da.isel(x=slice(None, None, -1)), da.isel(x=[1, 0, 2, 3, 4, 5])):
         with pytest.raises(InvalidInput, match="on another grid than the encoder"):
@@ -42,7 +42,7 @@ def test_the_same_places_in_another_order_are_refused(grid, index):
 @given(share=st.floats(0.3, 1.0), sign=st.sampled_from([-1, 1]))
 def test_a_grid_moved_by_a_third_of_its_spacing_is_another_one(grid, share, sign):
     places = GRIDS[grid]
-    fitted = GridEncoder(1, n_nonzero=2).fit(field(places), sample_dim="time")
+    fitted = GridEncoder(1, n_nonzero=2, method="batch").fit(field(places), sample_dim="time")
     with pytest.raises(InvalidInput, match="on another grid"):
         fitted.scores(field(places + sign * share * np.diff(places).min()))
 
@@ -50,7 +50,7 @@ def test_a_grid_moved_by_a_third_of_its_spacing_is_another_one(grid, share, sign
 @given(start=st.floats(-180, 180), step=st.sampled_from([0.01, 0.1, 0.25, 1 / 3, 2.5]))
 def test_coordinates_that_were_float32_once_are_the_same(start, step):
     places = start + step * np.arange(CELLS)
-    fitted = GridEncoder(1, n_nonzero=2).fit(field(places), sample_dim="time")
+    fitted = GridEncoder(1, n_nonzero=2, method="batch").fit(field(places), sample_dim="time")
     fitted.scores(field(places.astype("f4")))
     fitted.scores(field(places.astype("f4").astype("f8")))
 
@@ -64,7 +64,7 @@ def test_coordinates_of_two_dimensions_are_compared_whatever_their_order():
         dims=("time", "y", "x"),
         coords={"lat": (("y", "x"), lat), "lon": (("y", "x"), lon)},
     )
-    fitted = GridEncoder(1, n_nonzero=2).fit(da, sample_dim="time")
+    fitted = GridEncoder(1, n_nonzero=2, method="batch").fit(da, sample_dim="time")
     fitted.scores(da.assign_coords(lat=da.lat.T))
     for dim in ("x", "y"):
         with pytest.raises(InvalidInput, match="on another grid"):
@@ -73,13 +73,13 @@ def test_coordinates_of_two_dimensions_are_compared_whatever_their_order():
 
 def test_a_coordinate_that_only_one_of_them_has_is_not_compared():
     da = field(GRIDS["degrees"])
-    fitted = GridEncoder(1, n_nonzero=2).fit(da, sample_dim="time")
+    fitted = GridEncoder(1, n_nonzero=2, method="batch").fit(da, sample_dim="time")
     np.testing.assert_array_equal(fitted.scores(da.drop_vars("x")).values, fitted.scores(da).values)
 
 
 def test_a_dimension_with_the_name_of_the_scores_own_is_refused():
     da = field(GRIDS["degrees"])
-    fitted = GridEncoder(2, n_nonzero=2).fit(da, sample_dim="time")
+    fitted = GridEncoder(2, n_nonzero=2, method="batch").fit(da, sample_dim="time")
     with pytest.raises(InvalidInput, match="has a dimension 'component', but scores need that name"):
         fitted.scores(fitted.components())
     assert fitted.scores(fitted.components().rename(component="pattern")).dims == ("pattern", "component")

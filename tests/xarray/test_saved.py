@@ -8,9 +8,10 @@ import pytest
 import xarray as xr
 import zarr
 
-from spae_dask import SparseEncoder, load_encoder
+from spae_dask import load_encoder
 from spae_dask.errors import InvalidInput, NotFound, OutputExists, StorageError
 from spae_dask.xarray import GridEncoder
+from tests.estimators.sources import batch_encoder
 from tests.xarray.grids import climate_run, field
 
 ARRAYS = ("components", "decoder", "mean", "selected", "explained_variance_ratio", "table")
@@ -45,7 +46,7 @@ def copied_to_format_2(path: Path, copy: Path) -> Path:
 @pytest.mark.parametrize("weights", [None, "coslat", xr.DataArray([1.0, 2.0, 3.0, 4.0], dims="lat")])
 def test_a_loaded_encoder_gives_the_same(tmp_path: Path, zarr_format: int, weights) -> None:
     given = odd_field()
-    encoder = GridEncoder(2, n_nonzero=3, weights=weights, scale=True).fit(given, "time")
+    encoder = GridEncoder(2, n_nonzero=3, method="batch", weights=weights, scale=True).fit(given, "time")
     path = tmp_path / "e.zarr"
     encoder.save(path)
     if zarr_format == 2:
@@ -66,7 +67,7 @@ def test_a_loaded_encoder_gives_the_same(tmp_path: Path, zarr_format: int, weigh
 
 
 def test_times_that_are_numbers_stay_numbers(tmp_path: Path) -> None:
-    encoder = GridEncoder(2, n_nonzero=3).fit(climate_run(), "time")
+    encoder = GridEncoder(2, n_nonzero=3, method="batch").fit(climate_run(), "time")
     encoder.save(tmp_path / "e.zarr")
     xr.testing.assert_identical(GridEncoder.load(tmp_path / "e.zarr").mean(), encoder.mean())
 
@@ -75,7 +76,7 @@ def test_a_multi_index_becomes_its_levels(tmp_path: Path) -> None:
     index = pd.MultiIndex.from_product([["a", "b"], [1, 2]], names=("station", "level"))
     values = field().values[:, :, 0]
     given = xr.DataArray(values, dims=("time", "place"), coords=xr.Coordinates.from_pandas_multiindex(index, "place"))
-    encoder = GridEncoder(2, n_nonzero=2).fit(given, "time")
+    encoder = GridEncoder(2, n_nonzero=2, method="batch").fit(given, "time")
     encoder.save(tmp_path / "e.zarr")
     loaded = GridEncoder.load(tmp_path / "e.zarr")
     assert not isinstance(loaded.components().indexes.get("place"), pd.MultiIndex)
@@ -85,7 +86,7 @@ def test_a_multi_index_becomes_its_levels(tmp_path: Path) -> None:
 
 
 def test_the_file_is_an_encoder_of_named_columns_for_all_else(tmp_path: Path) -> None:
-    encoder = GridEncoder(2, n_nonzero=3, weights="coslat").fit(field(), "time")
+    encoder = GridEncoder(2, n_nonzero=3, method="batch", weights="coslat").fit(field(), "time")
     encoder.save(tmp_path / "e.zarr")
     plain = load_encoder(tmp_path / "e.zarr")
     np.testing.assert_array_equal(plain.components_, encoder.encoder_.components_)
@@ -93,7 +94,7 @@ def test_the_file_is_an_encoder_of_named_columns_for_all_else(tmp_path: Path) ->
 
 
 def test_nothing_is_overwritten_unasked(tmp_path: Path) -> None:
-    encoder = GridEncoder(2, n_nonzero=3).fit(field(), "time")
+    encoder = GridEncoder(2, n_nonzero=3, method="batch").fit(field(), "time")
     encoder.save(tmp_path / "e.zarr")
     with pytest.raises(OutputExists):
         encoder.save(tmp_path / "e.zarr")
@@ -105,7 +106,7 @@ def test_what_is_no_grid_encoder_is_refused(tmp_path: Path) -> None:
         GridEncoder.load(tmp_path / "none.zarr")
     from spae_dask.estimators.saved import save_encoder
 
-    save_encoder(SparseEncoder(2, n_nonzero=3).fit(field().values.reshape(60, 20)), tmp_path / "plain.zarr")
+    save_encoder(batch_encoder(2, n_nonzero=3).fit(field().values.reshape(60, 20)), tmp_path / "plain.zarr")
     with pytest.raises(InvalidInput, match="without a grid"):
         GridEncoder.load(tmp_path / "plain.zarr")
 
@@ -122,7 +123,9 @@ def test_what_is_no_grid_encoder_is_refused(tmp_path: Path) -> None:
 )
 def test_damage_is_noticed(tmp_path: Path, damage, error) -> None:
     sea = field()["lat"] > -50
-    GridEncoder(2, n_nonzero=3, weights="coslat").fit(field().where(sea), "time").save(tmp_path / "e.zarr")
+    GridEncoder(2, n_nonzero=3, method="batch", weights="coslat").fit(field().where(sea), "time").save(
+        tmp_path / "e.zarr"
+    )
     damage(zarr.open_group(tmp_path / "e.zarr", mode="a")["grid"])
     with pytest.raises(error):
         GridEncoder.load(tmp_path / "e.zarr")

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from spae_dask import SparseEncoder, open_matrix
+from spae_dask import open_matrix
 from spae_dask.errors import InvalidInput, StorageError
 from spae_dask.storage.grids.xarray_blocks import Cells, GridRows, rows_of
 from spae_dask.storage.sources.dask_blocks import DaskBlocks
+from tests.estimators.sources import batch_encoder
 
 
 def matrix(n: int = 300, d: int = 6) -> np.ndarray:
@@ -69,11 +70,11 @@ def test_a_file_is_read_in_whole_chunks_of_rows(tmp_path: Path, order: tuple[str
 
 def test_the_encoder_is_that_of_the_plain_matrix(tmp_path: Path) -> None:
     x = matrix()
-    plain = SparseEncoder(2, n_nonzero=3).fit(x)
+    plain = batch_encoder(2, n_nonzero=3).fit(x)
     path = stored(tmp_path / "x.nc", x)
     with xr.open_dataset(path, engine="h5netcdf") as dataset:
         for given in (xr.DataArray(x), xr.DataArray(x).chunk(100), dataset["x"]):
-            encoder = SparseEncoder(2, n_nonzero=3).fit(given)
+            encoder = batch_encoder(2, n_nonzero=3).fit(given)
             np.testing.assert_allclose(encoder.certificate_.loss, plain.certificate_.loss)
             np.testing.assert_allclose(np.asarray(encoder.transform(given)), plain.transform(x), atol=1e-4)
 
@@ -84,7 +85,7 @@ def test_columns_are_named_by_their_coordinate(chunks: int | None) -> None:
     numbered = x.assign_coords(gene=np.arange(6) / 2)
     for each, names in ((x, "abcdef"), (numbered, [f"gene={i / 2}" for i in range(6)])):
         given = each if chunks is None else each.chunk(time=chunks)
-        encoder = SparseEncoder(2, n_nonzero=3, missing_value=-1.0, missing="zero").fit(given)
+        encoder = batch_encoder(2, n_nonzero=3, missing_value=-1.0, missing="zero").fit(given)
         np.testing.assert_array_equal(encoder.feature_names_in_, list(names))
 
 

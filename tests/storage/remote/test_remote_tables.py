@@ -11,10 +11,11 @@ import pytest
 import zarr
 from zarr.core.buffer import default_buffer_prototype
 
-from spae_dask import SparseEncoder, open_matrix
+from spae_dask import open_matrix
 from spae_dask.errors import InvalidInput, NotFound
 from spae_dask.storage.remote.address import parse_address
 from spae_dask.storage.remote.byte_files import RemoteReader, remote_file
+from tests.estimators.sources import batch_encoder
 
 NAMES = ["a", "b", "c", "d"]
 
@@ -54,8 +55,8 @@ def test_a_folder_of_parts_is_read_in_the_order_of_their_numbers(bucket: str, tm
     put(f"{bucket}/parts.parquet/_metadata.parquet", tmp_path / "part.parquet")
     whole = np.concatenate([frame(number, 20 + number).to_numpy() for number in (1, 2, 10)])
     np.testing.assert_array_equal(rows(open_matrix(f"{bucket}/parts.parquet")), whole)
-    fitted = SparseEncoder(1, n_nonzero=2).fit(f"{bucket}/parts.parquet")
-    np.testing.assert_allclose(fitted.components_, SparseEncoder(1, n_nonzero=2).fit(whole).components_, rtol=1e-12)
+    fitted = batch_encoder(1, n_nonzero=2).fit(f"{bucket}/parts.parquet")
+    np.testing.assert_allclose(fitted.components_, batch_encoder(1, n_nonzero=2).fit(whole).components_, rtol=1e-12)
 
 
 def test_what_is_not_there_or_damaged_is_said(bucket: str, tmp_path: Path) -> None:

@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 import zarr
 
-from spae_dask import SparseEncoder, load_encoder, open_matrix
+from spae_dask import load_encoder, open_matrix
 from spae_dask.errors import InvalidInput
 from spae_dask.estimators.saved import save_encoder
 from spae_dask.storage.ingesting.ingest import ingest
 from spae_dask.storage.remote.url_secrets import redacted, refuse_secrets, without_secrets
+from tests.estimators.sources import batch_encoder
 
 SECRET = "s3cret"
 WITH_SECRETS = [
@@ -105,7 +106,7 @@ def test_a_path_with_odd_characters_is_read_and_recorded_whole(tmp_path: Path):
     x = np.random.default_rng(0).normal(size=(20, 5))
     path = tmp_path / "who#is@it.zarr"
     zarr.save_array(path, x)
-    encoder = SparseEncoder(2, n_nonzero=2).fit(f"file://{path}")
+    encoder = batch_encoder(2, n_nonzero=2).fit(f"file://{path}")
     save_encoder(encoder, tmp_path / "e.zarr")
     assert load_encoder(tmp_path / "e.zarr").provenance_["source"] == str(path)
 
@@ -114,6 +115,6 @@ def test_a_path_with_odd_characters_is_read_and_recorded_whole(tmp_path: Path):
 def test_the_record_names_data_by_a_path_that_holds_anywhere(given, tmp_path: Path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     zarr.save_array("relative.zarr", np.random.default_rng(0).normal(size=(20, 5)))
-    encoder = SparseEncoder(2, n_nonzero=2).fit(given.format(folder=tmp_path.name))
+    encoder = batch_encoder(2, n_nonzero=2).fit(given.format(folder=tmp_path.name))
     save_encoder(encoder, "e.zarr")
     assert load_encoder("e.zarr").provenance_["source"] == str(tmp_path / "relative.zarr")

@@ -16,7 +16,6 @@ import xarray as xr
 import zarr
 from distributed import Client
 
-from spae_dask import SparseEncoder
 from spae_dask.blocks import RowBlocks
 from spae_dask.cli.main import main
 from spae_dask.errors import MissingChunksWarning, StorageError
@@ -25,6 +24,7 @@ from spae_dask.storage.sources.sentinel import with_missing
 from spae_dask.storage.sources.stored_chunks import check_chunks
 from spae_dask.storage.sources.submatrix import Submatrix
 from tests.dask_processes import DaskProcesses
+from tests.estimators.sources import batch_encoder
 
 X = 1.0 + np.random.default_rng(0).random((60, 6))
 
@@ -254,9 +254,9 @@ def test_a_users_own_dask_array_is_not_read_as_zeros_by_a_worker_that_does_not_s
         with Client(address) as client:
             client.wait_for_workers(1, timeout=60)
             with pytest.raises(StorageError, match=r"does not exist for the worker tcp://\S+ of"):
-                SparseEncoder(2, n_nonzero=4).fit(da.from_zarr(array))
+                batch_encoder(2, n_nonzero=4).fit(da.from_zarr(array))
             shutil.copytree("x.zarr", tmp_path / "theirs" / "x.zarr")
-            fitted = SparseEncoder(2, n_nonzero=4).fit(da.from_zarr(array))
+            fitted = batch_encoder(2, n_nonzero=4).fit(da.from_zarr(array))
     np.testing.assert_allclose(fitted.mean_, rows.mean(axis=0))
 
 
@@ -264,4 +264,4 @@ def test_a_chunk_lost_before_the_count_is_told_as_ever(tmp_path: Path) -> None:
     stored_at(tmp_path / "x.zarr")
     (tmp_path / "x.zarr" / "c" / "2" / "1").unlink()
     with pytest.warns(MissingChunksWarning, match=r"1 of 12 chunks are not stored .* \(first: c/2/1\)"):
-        SparseEncoder(2, n_nonzero=3).fit(str(tmp_path / "x.zarr"))
+        batch_encoder(2, n_nonzero=3).fit(str(tmp_path / "x.zarr"))

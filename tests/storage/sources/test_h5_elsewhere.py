@@ -6,8 +6,9 @@ import h5py
 import numpy as np
 import pytest
 
-from spae_dask import SparseEncoder, open_matrix
+from spae_dask import open_matrix
 from spae_dask.errors import InvalidInput, NotFound, StorageError
+from tests.estimators.sources import batch_encoder
 
 X = np.random.default_rng(0).normal(size=(40, 4))
 
@@ -57,7 +58,7 @@ def test_parts_that_are_there_are_read(kind: str, request: pytest.FixtureRequest
 def test_a_file_of_a_virtual_dataset_that_is_missing_is_named(virtual: Path, lost: str) -> None:
     (virtual.parent / lost).unlink()
     with pytest.raises(StorageError, match=rf"{lost}.* does not exist for a process of"):
-        SparseEncoder(n_components=1, n_nonzero=2).fit(virtual)
+        batch_encoder(n_components=1, n_nonzero=2).fit(virtual)
 
 
 @pytest.mark.parametrize("left", [None, 12])
@@ -66,7 +67,7 @@ def test_a_file_of_a_virtual_dataset_that_has_less_than_it_should_is_named(virtu
         if left is not None:
             file["m"] = X[:left]
     with pytest.raises(StorageError, match=r"made of 'm' in .*b\.h5"):
-        SparseEncoder(n_components=1, n_nonzero=2).fit(virtual)
+        batch_encoder(n_components=1, n_nonzero=2).fit(virtual)
 
 
 def test_files_by_a_pattern_are_refused_since_nobody_knows_how_many_there_are(tmp_path: Path) -> None:
@@ -80,7 +81,7 @@ def test_files_by_a_pattern_are_refused_since_nobody_knows_how_many_there_are(tm
         with h5py.File(tmp_path / f"part-{number}.h5", "w") as file:
             file["m"] = X[10 * number : 10 * number + 10]
     with pytest.raises(InvalidInput, match=r"pattern 'part-%b\.h5'"):
-        SparseEncoder(n_components=1, n_nonzero=2).fit(tmp_path / "x.h5ad")
+        batch_encoder(n_components=1, n_nonzero=2).fit(tmp_path / "x.h5ad")
 
 
 @pytest.mark.parametrize("lost", ["a.bin", "b.bin"])
@@ -88,10 +89,10 @@ def test_a_plain_file_that_is_missing_or_cut_off_is_named(external: Path, lost: 
     whole = (external.parent / lost).read_bytes()
     (external.parent / lost).write_bytes(whole[:-8])
     with pytest.raises(StorageError, match=rf"{lost} has"):
-        SparseEncoder(n_components=1, n_nonzero=2).fit(external)
+        batch_encoder(n_components=1, n_nonzero=2).fit(external)
     (external.parent / lost).unlink()
     with pytest.raises(StorageError, match=rf"{lost}.* does not exist for a process of"):
-        SparseEncoder(n_components=1, n_nonzero=2).fit(external)
+        batch_encoder(n_components=1, n_nonzero=2).fit(external)
 
 
 @pytest.mark.parametrize("link", [h5py.ExternalLink("gone.h5", "m"), h5py.SoftLink("/gone")])

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from zarr.codecs import BytesCodec, GzipCodec, ShardingCodec
 
-from spae_dask import SparseEncoder
 from spae_dask.errors import MissingChunksWarning
 from spae_dask.estimators.checking import check
 from spae_dask.storage.open import open_matrix
 from spae_dask.storage.sources.stored_chunks import check_chunks
+from tests.estimators.sources import batch_encoder
 
 
 @settings(max_examples=40, deadline=None)
@@ -57,7 +57,7 @@ def sharded(path: Path) -> None:
 def test_a_fit_warns_a_check_tells_and_the_certificate_says_so(tmp_path):
     sharded(tmp_path / "x.zarr")
     with pytest.warns(MissingChunksWarning, match=r"2 of 8 inner chunks of shards are not stored and read as 0\.0"):
-        fitted = SparseEncoder(1, n_nonzero=2).fit(str(tmp_path / "x.zarr"))
+        fitted = batch_encoder(1, n_nonzero=2).fit(str(tmp_path / "x.zarr"))
     assert "c/0/0 inner 2/0, c/0/0 inner 3/0" in fitted.certificate_.missing_chunks
     assert "missing            2 of 8 inner chunks" in str(fitted.certificate_)
     found = check(str(tmp_path / "x.zarr"))
@@ -70,7 +70,7 @@ def test_whole_shards_raise_no_warning(tmp_path):
     zarr.create_array(str(tmp_path / "x.zarr"), shape=X.shape, shards=(20, 6), chunks=(5, 6), dtype="f4")[:] = X
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        fitted = SparseEncoder(1, n_nonzero=2).fit(str(tmp_path / "x.zarr"))
+        fitted = batch_encoder(1, n_nonzero=2).fit(str(tmp_path / "x.zarr"))
     assert fitted.certificate_.missing_chunks is None
 
 
