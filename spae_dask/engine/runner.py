@@ -16,7 +16,7 @@ from distributed import Client
 
 from spae_dask.blocks import RowBlocks, nbytes_of_rows
 from spae_dask.engine.drive import Calls, Cluster, Threads, TreePass
-from spae_dask.errors import DataChanged, SpaeError
+from spae_dask.errors import CheckpointWarning, DataChanged, SpaeError, StorageError, warn
 from spae_dask.passes.accumulators.base import Accumulator, State
 from spae_dask.passes.checkpoint import Checkpoint, MissingNode, PassIncomplete
 from spae_dask.passes.chosen import choose_blocks
@@ -82,7 +82,24 @@ class DaskRunner:
             return accumulator.result(state)
 
     def run_state(self, accumulator: Accumulator[Any], name: str = "pass") -> State:
-        """Read the source once and return the state of all its rows, to which more rows can be added."""
+        """Read the source once and return the state of all its rows, to which more rows can be added.
+
+        An equal run that ends removes the checkpoint that both use. This run then goes on without one.
+        """
+        try:
+            return self._run_state(accumulator, name)
+        except StorageError:
+            if self.checkpoint is None or self.checkpoint.part is not None or not self.checkpoint.is_gone():
+                raise
+            warn(
+                f"the checkpoint {self.checkpoint.store.describe()} was removed during the run, probably by an equal "
+                "run that ended. This run goes on without it.",
+                CheckpointWarning,
+            )
+            self.checkpoint = None
+            return self._run_state(accumulator, name)
+
+    def _run_state(self, accumulator: Accumulator[Any], name: str) -> State:
         layout = PassLayout.of(self.source, accumulator)
         recipe = self._same_rows.recipe(accumulator)
         job = TreePass(name, recipe, layout, MergeTree(len(layout.spans), layout.fan_in))

@@ -324,6 +324,7 @@ class Checkpoint:
         self.n_swept = 0
         self.number = 0
         self._losses: Counter[Node] = Counter()
+        self._folder = ""
 
     def begin(self, name: str, recipe: Accumulator[Any], layout: PassLayout, source: RowBlocks) -> PassCheckpoint:
         """Begin the next pass; its folder is made if it is not there."""
@@ -333,6 +334,7 @@ class Checkpoint:
         start = f"{self.number:02d}-"
         folder = f"{start}{re.sub('[^a-z0-9]+', '-', name.lower()).strip('-')}-{key[:16]}"
         self._losses.clear()
+        self._folder = folder
         others = [each for each in self.store.folders() if each.startswith(start) and each != folder]
         if others and self.part is not None:
             raise StorageError(
@@ -378,6 +380,10 @@ class Checkpoint:
             return  # it was merged into another state meanwhile
         for path, why in kept.without_unusable(recipe):
             warn(f"{self.store.describe()}/{path} cannot be used: {why}. Its rows are read again.", CheckpointWarning)
+
+    def is_gone(self) -> bool:
+        """Return True if nothing is left of the checkpoint, not even its record or the folder of the pass."""
+        return not self.store.files("") and self._folder not in self.store.folders()
 
     def end(self) -> None:
         """Note that a pass is complete.

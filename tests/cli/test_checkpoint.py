@@ -385,7 +385,7 @@ def test_a_checkpoint_that_cannot_be_made_is_an_error_of_storage(spae, store, tm
 def test_two_equal_fits_on_one_checkpoint_both_end_well(spae_process, store, tmp_path):
     place, outs = tmp_path / "run", [tmp_path / "a.zarr", tmp_path / "b.zarr"]
     fits = [
-        spae_process("fit", store, "-k", 2, "-r", 3, "-o", out, "--checkpoint", place, "--cluster", "none")
+        spae_process("fit", store, "-k", 2, "-r", 3, *QUICK, "-o", out, "--checkpoint", place, "--cluster", "none")
         for out in outs
     ]
     ends = [process.communicate(timeout=120) for process in fits]

@@ -375,3 +375,28 @@ def test_digests_tell_recipes_apart_to_the_last_bit_and_nothing_else() -> None:
     assert len({digest_of(each) for each in different}) == len(different)
     with pytest.raises(AssertionError, match="Please report"):
         digest_of(object())
+
+
+class Removed(Held):
+    """A store that an equal run removes before the fourth write of a state."""
+
+    def write(self, path: str, pieces: Iterable[bytes | memoryview]) -> None:
+        if self.writes_left == 0:
+            self.kept.clear()
+        super().write(path, pieces)
+
+
+@DASK_KINDS
+def test_a_run_goes_on_without_a_checkpoint_that_an_equal_run_removes(kind: str, wanted: Any) -> None:
+    store, events = Removed(writes_left=3), []
+    runner = runner_of(kind, source(), Checkpoint(store), events.append)
+    with pytest.warns(CheckpointWarning, match=r"a store in memory was removed .* goes on without it\.$"):
+        found = runner.run_pass(RECIPE, "core")
+    assert bits(found) == wanted
+    assert store.kept == {}
+
+
+@DASK_KINDS
+def test_a_store_that_refuses_a_state_but_is_there_ends_the_run(kind: str) -> None:
+    with pytest.raises(StorageError, match="no space left"):
+        runner_of(kind, source(), Checkpoint(Held(writes_left=3))).run_pass(RECIPE, "core")
