@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Protocol
 
 from benchmarks.finish import Finish
+from benchmarks.integer_sums import IntegerSums
 from benchmarks.machine import describe_machine
 from benchmarks.peers import Peers
 from benchmarks.problems import GaussianBlocks, SensorCounts
@@ -23,7 +24,7 @@ from benchmarks.workers import TwoWorkers
 
 MIB = 1 << 20
 
-GROUPS = ("fits", "fast", "two-reads", "peers", "finish", "r-factor", "memory", "workers")
+GROUPS = ("fits", "fast", "integers", "two-reads", "peers", "finish", "r-factor", "memory", "workers")
 
 
 class Case(Protocol):
@@ -40,6 +41,10 @@ def cases(size: str) -> dict[str, list[Case]]:
         return {
             "fits": [StoreFit(SensorCounts(32, MIB, "zstd", MIB // 8), s) for s in ("gram", "tsqr")],
             "fast": [StoreFit(SensorCounts(32, MIB, "zstd", MIB // 8), "gram", precision="fast")],
+            "integers": [
+                StoreFit(SensorCounts(32, MIB, "zstd", MIB // 8, dtype="u1"), "gram"),
+                IntegerSums(128, MIB),
+            ],
             "two-reads": [StoreFit(SensorCounts(300, MIB, "zstd", MIB // 8), "sketch")],
             "peers": [Peers(SensorCounts(32, MIB, "zstd", MIB // 8), memory=512 * MIB)],
             "finish": [Finish(SensorCounts(32, MIB, "zstd", MIB // 8), "polished", 2, 3)],
@@ -60,6 +65,11 @@ def cases(size: str) -> dict[str, list[Case]]:
         "fast": [
             StoreFit(SensorCounts(128, 1024 * scale * MIB), "gram", at_most=1.3, precision="fast"),
             StoreFit(SensorCounts(512, 1024 * scale * MIB), "gram", at_most=1.75, precision="fast"),
+        ],
+        "integers": [
+            StoreFit(SensorCounts(128, 256 * scale * MIB, dtype="u1"), "gram"),
+            StoreFit(SensorCounts(512, 256 * scale * MIB, dtype="u1"), "gram"),
+            *(IntegerSums(d, 64 * MIB, at_most=0.6) for d in (128, 512, 2000)),
         ],
         "two-reads": [StoreFit(SensorCounts(20_000, 1024 * scale * MIB), "sketch", at_most=2.6)],
         "peers": [Peers(SensorCounts(128, 2048 * scale * MIB))],

@@ -47,6 +47,8 @@ class SensorCounts:
         Of the random numbers; each row of chunks has its own stream.
     chunk_columns : int, optional
         Columns of a chunk; chunks are full width if not given.
+    dtype : {"f4", "u1"}
+        Type of the entries. The first eight bits of the numbers are kept as u1.
     """
 
     n_features: int
@@ -55,11 +57,12 @@ class SensorCounts:
     chunk_nbytes: int = 8 << 20
     seed: int = 0
     chunk_columns: int | None = None
+    dtype: str = "f4"
 
     @property
     def chunk_rows(self) -> int:
         """Rows of a chunk."""
-        return self.chunk_nbytes // (4 * self.n_features)
+        return self.chunk_nbytes // (np.dtype(self.dtype).itemsize * self.n_features)
 
     @property
     def n_chunks(self) -> int:
@@ -73,9 +76,10 @@ class SensorCounts:
 
     def describe(self) -> str:
         """Shape, chunks and size."""
-        (n, d), columns = self.shape, self.chunk_columns or self.n_features
+        (n, d), columns, dtype = self.shape, self.chunk_columns or self.n_features, np.dtype(self.dtype)
         return (
-            f"{n:,} x {d:,} float32, {n * d * 4 / 1e9:.3g} GB, {self.codec} chunks of {self.chunk_rows} x {columns:,}"
+            f"{n:,} x {d:,} {dtype}, {n * d * dtype.itemsize / 1e9:.3g} GB, {self.codec} chunks of "
+            f"{self.chunk_rows} x {columns:,}"
         )
 
     @cached_property
@@ -84,7 +88,7 @@ class SensorCounts:
         directions = np.random.default_rng(self.seed).standard_normal((RANK, self.n_features))
         return (directions / np.arange(1, RANK + 1)[:, None]).astype(np.float32)
 
-    def chunk(self, i: int) -> npt.NDArray[np.float32]:
+    def chunk(self, i: int) -> npt.NDArray[Any]:
         """Rows of chunk ``i``."""
         rng = np.random.default_rng([self.seed, i])
         scores = rng.standard_normal((self.chunk_rows, RANK), dtype=np.float32)
@@ -93,18 +97,19 @@ class SensorCounts:
         counts *= 30
         counts += 2000 + 600 * scores @ self.directions
         np.rint(counts, out=counts)
-        return np.clip(counts, 0, 4095, out=counts)
+        np.clip(counts, 0, 4095, out=counts)
+        return counts if self.dtype == "f4" else (counts / 16).astype(self.dtype)
 
     def make(self, scratch: Path) -> Path:
         """Write the store below ``scratch``, once, and return where it is."""
         n, d = self.shape
         columns, rows = self.chunk_columns or d, self.chunk_rows
-        path = scratch / f"counts-{n}x{d}-{self.chunk_nbytes}x{columns}-{self.seed}-{self.codec}.zarr"
+        path = scratch / f"counts-{n}x{d}-{self.chunk_nbytes}x{columns}-{self.seed}-{self.codec}-{self.dtype}.zarr"
         if path.exists():
             return path
         unfinished = path.with_suffix(".part")
         array = zarr.create_array(
-            unfinished, shape=self.shape, chunks=(rows, columns), dtype="f4", compressors=CODECS[self.codec]
+            unfinished, shape=self.shape, chunks=(rows, columns), dtype=self.dtype, compressors=CODECS[self.codec]
         )
 
         def write(i: int) -> None:

@@ -73,6 +73,7 @@ class StoreFit:
         limit = [a.times(n_reads) + b for a, b in zip(bare, turns["arithmetic"], strict=True)]
         case = (
             f"{strategy}{' fast' if self.precision == 'fast' else ''}, d = {self.problem.n_features:,}, "
+            f"{'' if self.problem.dtype == 'f4' else f'{self.problem.dtype}, '}"
             f"{self.problem.codec}, {n_reads} read{'s' if n_reads > 1 else ''} of {self.problem.nbytes >> 20:,} MiB"
         )
         named, reading = ("its pass", "bare reading") if n_reads == 1 else ("its passes", f"{n_reads} bare readings")

@@ -16,7 +16,14 @@ from spae_dask.passes.checkpoint import ArrayPart, Checkpoint, digest_of
 from spae_dask.passes.plan import Plan
 from spae_dask.quantities import format_nbytes
 from spae_dask.storage.artifacts.fingerprint import fingerprint
-from spae_dask.storage.checkpoints.checkpoint_record import Job, States, begin_or_resume, remember_parts, states_at
+from spae_dask.storage.checkpoints.checkpoint_record import (
+    PACKAGE,
+    Job,
+    States,
+    begin_or_resume,
+    remember_parts,
+    states_at,
+)
 from spae_dask.storage.remote.url_secrets import without_secrets
 from spae_dask.storage.sources.dask_blocks import DaskBlocks
 from spae_dask.storage.sources.stored_chunks import CheckedSource
@@ -67,6 +74,8 @@ def open_checkpoint(
     strategy: str,
     parameters: dict[str, Any],
     n_passes: int | None = None,
+    *,
+    exact_sums: bool = False,
 ) -> Checkpoint | None:
     """Begin or resume the checkpoint of a run; return None if none is wanted.
 
@@ -83,6 +92,8 @@ def open_checkpoint(
     n_passes : int, optional
         Number of passes of the run, if it is known. A process that does a part of the run ends when the last pass is
         complete.
+    exact_sums : bool
+        True if a pass has exact sums, so that machines of other kinds may resume it.
 
     Raises
     ------
@@ -94,13 +105,13 @@ def open_checkpoint(
     if wanted is None:
         return None
     store: States = states_at(wanted.place)
-    versions = {"spae_dask": __version__, "numpy": np.__version__, "scipy": scipy.__version__}
+    versions = {PACKAGE: __version__, "numpy": np.__version__, "scipy": scipy.__version__}
     versions["machine"] = platform.machine()
     job = Job(kind, _known_by(checked), {**parameters, "strategy": strategy}, versions)
-    begin_or_resume(store, job, checked.snapshot)
+    begin_or_resume(store, job, checked.snapshot, any_machine=exact_sums)
     if wanted.part is not None and wanted.part.number:
         remember_parts(store, wanted.part.of)
-    return Checkpoint(store, wanted.part, digest_of(job.flat()), n_passes)
+    return Checkpoint(store, wanted.part, digest_of(job.flat()), n_passes, digest_of(job.flat(any_machine=True)))
 
 
 def parameters_of(params: FitParameters) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from spae_dask.errors import (
 from spae_dask.estimators.checkpointing import CheckpointAt, open_checkpoint, parameters_of, with_note
 from spae_dask.estimators.planning import plan_for
 from spae_dask.estimators.runtime import active_client, runner_for, search_report
+from spae_dask.passes.accumulators.base import has_exact_sums
 from spae_dask.passes.events import Estimated, Watcher, ignore
 from spae_dask.passes.online import OnlinePass
 from spae_dask.passes.plan import Plan
@@ -80,7 +81,10 @@ def fit(
     n_passes = len(plan.passes) if strategy.n_passes_known(params) else None
     checked = report_missing_chunks(source)
     source = checked.source
-    checkpoint = open_checkpoint(wanted, checked, "fit", plan.strategy, parameters_of(params), n_passes)
+    exact = any(has_exact_sums(recipe) for _, recipe in strategy.passes(params, source))
+    checkpoint = open_checkpoint(
+        wanted, checked, "fit", plan.strategy, parameters_of(params), n_passes, exact_sums=exact
+    )
     clock = Stopwatch(watch or ignore)
     runner = runner_for(checked, client, plan, clock, checkpoint)
     with one_blas_thread(), naming_declared(source):

@@ -18,7 +18,7 @@ import numpy as np
 
 from spae_dask.blocks import RowBlocks, nbytes_of_rows
 from spae_dask.errors import CheckpointWarning, StorageError, warn
-from spae_dask.passes.accumulators.base import Accumulator
+from spae_dask.passes.accumulators.base import Accumulator, has_exact_sums
 from spae_dask.passes.chosen import ChosenBlocks
 from spae_dask.passes.layout import PassLayout
 from spae_dask.passes.merge_tree import MergeTree, Node
@@ -305,6 +305,9 @@ class Checkpoint:
         both begin in one place at the same moment.
     n_passes : int, optional
         Number of passes of the run, if it is known.
+    exact_run : str, optional
+        Identity of the run for passes of exact sums: without the libraries and the machine, which make no difference
+        to their bits. That of the run by default.
 
     Attributes
     ----------
@@ -315,11 +318,17 @@ class Checkpoint:
     """
 
     def __init__(
-        self, store: StateStore, part: ArrayPart | None = None, run: str = "", n_passes: int | None = None
+        self,
+        store: StateStore,
+        part: ArrayPart | None = None,
+        run: str = "",
+        n_passes: int | None = None,
+        exact_run: str | None = None,
     ) -> None:
         self.store = store
         self.part = part
         self.run = run
+        self.exact_run = run if exact_run is None else exact_run
         self.n_passes = n_passes
         self.n_swept = 0
         self.number = 0
@@ -330,7 +339,8 @@ class Checkpoint:
         """Begin the next pass; its folder is made if it is not there."""
         self.number += 1
         chosen = source.numbers if isinstance(source, ChosenBlocks) else None
-        key = digest_of((self.run, recipe, layout.spans, layout.fan_in, chosen))
+        run = self.exact_run if has_exact_sums(recipe) else self.run
+        key = digest_of((run, recipe, layout.spans, layout.fan_in, chosen))
         start = f"{self.number:02d}-"
         folder = f"{start}{re.sub('[^a-z0-9]+', '-', name.lower()).strip('-')}-{key[:16]}"
         self._losses.clear()

@@ -4,7 +4,7 @@ import math
 
 from spae_dask.report.encoder_results import EncoderResults
 from spae_dask.report.html import Markup, filled, joined, number
-from spae_dask.strategies.certificate import WORTH_SAYING, Certificate
+from spae_dask.strategies.certificate import EXACT_SUMS, WORTH_SAYING, Certificate
 
 
 def share_of(loss: float, certificate: Certificate) -> Markup:
@@ -88,6 +88,8 @@ def loss_facts(results: EncoderResults) -> list[tuple[str, Markup | str]]:
         facts.append(
             ("rounding", filled("changes both losses by {} of the total at most", _small(c.loss_error / c.total)))
         )
+    if c.exact_sums:
+        facts.append(("sums", EXACT_SUMS))
     if c.n_left_out:
         facts.append(("left out", _left_out(c)))
     if c.missing_chunks is not None:

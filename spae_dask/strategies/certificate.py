@@ -31,6 +31,9 @@ SLACK = 1e-12
 """Share of the total by which numbers may contradict each other beside their stated error."""
 
 
+EXACT_SUMS = "The sums of the pass are exact integers."
+"""Words of a certificate that was made from exact sums."""
+
 LEADING = ("explained", "pca_explained", "ratio", "explained_gap", "explained_of_pca")
 """First entries of a certificate's record: the shares that the encoder and PCA explain, and the gap between them."""
 
@@ -78,6 +81,8 @@ class Certificate:
     summed_over_rows : bool
         True if the loss is a sum of squared residuals of the rows. An evaluation computes it so. A fit computes it so
         with one more read if rounding of the core would leave the loss uncertain.
+    exact_sums : bool
+        True if the sums of the pass are exact integers, so that only the last steps rounded.
     n_left_out, left_out : int, float
         Columns that were left out because they vary by no more than the rounding of their entries, and their sum of
         squared deviations, which is in no other number but ``loss_error``.
@@ -154,6 +159,7 @@ class Certificate:
     left_out: float = 0.0
     missing_chunks: str | None = None
     keep: float | None = None
+    exact_sums: bool = False
 
     def __post_init__(self) -> None:
         """Make numpy's numbers Python's, and refuse those that no matrix allows.
@@ -273,6 +279,8 @@ class Certificate:
                 f"left out           {self.n_left_out} columns constant to rounding, "
                 f"with {self.left_out:.3g}, {self.left_out / max(self.total, self.left_out):.2g} of the total",
             )
+        if self.exact_sums:
+            lines.append(f"sums               {EXACT_SUMS}")
         if self.missing_chunks is not None:
             lines.append(f"missing            {self.missing_chunks}")
         if self.target is not None:

@@ -168,6 +168,7 @@ def certify(
         bytes_read=bytes_read,
         n_left_out=summary.n_left_out,
         left_out=rounding.left_out,
+        exact_sums=summary.exact_sums,
         decoder_loss=decoder_loss,
         metrics=replace(found, loss=loss, information_loss=ratio) if keep_metrics else None,
         **asdict(target),

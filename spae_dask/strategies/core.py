@@ -16,13 +16,15 @@ from spae_dask.passes.accumulators import (
     ColumnMoments,
     Gram,
     Imputed,
+    IntegerGram,
     Moments,
     NonFinite,
     Together,
     Triangular,
     WholeRows,
+    integer_gram,
 )
-from spae_dask.passes.accumulators.base import RunPass
+from spae_dask.passes.accumulators.base import RunPass, has_exact_sums
 from spae_dask.passes.accumulators.nonfinite import refuse_infinite, refuse_non_finite
 from spae_dask.passes.online import OnlinePass
 from spae_dask.passes.plan import Finish
@@ -75,12 +77,17 @@ def choose_core(
         return "tsqr", "float64 data may hold directions that a Gram matrix would round away"
     if dtype.kind in "iu" and dtype.itemsize >= 8:
         return "tsqr", "64-bit integers may hold directions that a Gram matrix would round away"
-    return "gram", f"a float64 Gram matrix keeps all digits of {dtype} data, at half the work of a QR"
+    return "gram", f"a Gram matrix keeps all digits of {dtype} data, at half the work of a QR"
 
 
 def core_for(source: RowBlocks, precision: str = "exact", *, few_rows: bool = False) -> tuple[str, str]:
     """Choose the core of a source, as :func:`choose_core` does."""
     return choose_core(source.dtype, precision, sparse=stored_entries(source) is not None, few_rows=few_rows)
+
+
+def dense_type(source: RowBlocks) -> np.dtype[Any] | None:
+    """Type of the entries of dense rows; None if rows are sparse."""
+    return source.dtype if stored_entries(source) is None else None
 
 
 def are_few(n_rows: int | None, n_features: int) -> bool:
@@ -89,11 +96,16 @@ def are_few(n_rows: int | None, n_features: int) -> bool:
 
 
 def core_passes(
-    strategy: str, n_features: int, missing: str, precision: str = "exact", n_rows: int | None = None
+    strategy: str,
+    n_features: int,
+    missing: str,
+    precision: str = "exact",
+    n_rows: int | None = None,
+    dtype: np.dtype[Any] | None = None,
 ) -> Sequence[tuple[str, Accumulator[Any]]]:
     """Names and recipes of the passes :func:`read_core` makes, for planning; fill values are placeholders."""
     fill = None if missing == "error" else np.zeros(n_features)
-    last = ("core", _core_recipe(strategy, n_features, fill, precision, n_rows))
+    last = ("core", _core_recipe(strategy, n_features, fill, precision, n_rows, dtype))
     return [("column means", means_recipe(n_features)), last] if missing == "mean" else [last]
 
 
@@ -108,6 +120,7 @@ def read_core(
     precision: str = "exact",
     integers: bool = False,
     n_rows: int | None = None,
+    dtype: np.dtype[Any] | None = None,
 ) -> CoreSummary:
     """Summarise the data into a core.
 
@@ -131,6 +144,8 @@ def read_core(
         True if all entries are integers, see :func:`summarize`.
     n_rows : int or None
         n, if it is known before the pass.
+    dtype : numpy.dtype or None
+        Type of the entries, if rows are dense.
 
     Raises
     ------
@@ -140,7 +155,7 @@ def read_core(
         If squares of the entries overflow.
     """
     fill = missing_fill(run_pass, n_features, missing)
-    found = run_pass(_core_recipe(strategy, n_features, fill, precision, n_rows), "core")
+    found = run_pass(_core_recipe(strategy, n_features, fill, precision, n_rows, dtype), "core")
     refuse_non_finite(found["nonfinite"])
     return replace(summarize(found["core"], center=center, scale=scale, integers=integers), fill=fill)
 
@@ -160,8 +175,8 @@ def means_recipe(n_features: int) -> Accumulator[Any]:
     return Together({"nonfinite": NonFinite(n_features), "moments": Moments(n_features)})
 
 
-def core_recipe(strategy: str, n_features: int, precision: str = "exact") -> Gram | Triangular:
-    """Recipe of the core alone."""
+def core_recipe(strategy: str, n_features: int, precision: str = "exact") -> Gram | IntegerGram | Triangular:
+    """Recipe of the core alone, of rows of any type."""
     return CORES[strategy].recipe(n_features, precision)
 
 
@@ -171,9 +186,14 @@ def core_named(strategy: str, n_features: int) -> Accumulator[Any] | None:
 
 
 def _core_recipe(
-    strategy: str, n_features: int, fill: Floats | None, precision: str, n_rows: int | None
+    strategy: str,
+    n_features: int,
+    fill: Floats | None,
+    precision: str,
+    n_rows: int | None,
+    dtype: np.dtype[Any] | None,
 ) -> Accumulator[Any]:
-    core: Accumulator[Any] = core_recipe(strategy, n_features, precision)
+    core: Accumulator[Any] = CORES[strategy].recipe(n_features, precision, n_rows, dtype)
     if isinstance(core, Triangular) and n_rows is not None and are_few(n_rows, n_features):
         core = WholeRows(n_features, n_rows)
     recipe = Together({"nonfinite": NonFinite(n_features), "core": core})
@@ -187,15 +207,17 @@ class _CoreStrategy(Strategy):
     takes_batches = True
 
     @abstractmethod
-    def recipe(self, n_features: int, precision: str) -> Gram | Triangular:
-        """Recipe of the core alone."""
+    def recipe(
+        self, n_features: int, precision: str, n_rows: int | None = None, dtype: np.dtype[Any] | None = None
+    ) -> Gram | IntegerGram | Triangular:
+        """Recipe of the core alone; of so many dense rows of a type, if they are known."""
 
     def cannot(self, params: FitParameters) -> str | None:  # noqa: ARG002 - a core can do anything
         return None
 
     def passes(self, params: FitParameters, source: RowBlocks) -> Passes:
         n, d = source.shape
-        passes = list(core_passes(self.core, d, params.missing, params.precision, n))
+        passes = list(core_passes(self.core, d, params.missing, params.precision, n, dense_type(source)))
         if params.method == "doubly-sparse":
             size = d if params.sizes is None else params.shared_size
             placeholder, columns = np.zeros(d), np.arange(size)
@@ -209,7 +231,15 @@ class _CoreStrategy(Strategy):
     def fit(self, params: FitParameters, reader: Reader, source: RowBlocks, reports: Reports) -> Outcome:
         n, d = source.shape
         integers = holds_integers(source)
-        found = self._fit(params, reader.run_pass, d, integers=integers, n_rows=n, report=reports.search)
+        found = self._fit(
+            params,
+            reader.run_pass,
+            d,
+            integers=integers,
+            n_rows=n,
+            dtype=dense_type(source),
+            report=reports.search,
+        )
         if params.method == "doubly-sparse":
             chosen = choose_rows(params, found.summary, reader.run_pass, found.fitted)
             return replace(found, fitted=chosen.fitted, rows=chosen.rows)
@@ -226,6 +256,7 @@ class _CoreStrategy(Strategy):
         *,
         integers: bool = False,
         n_rows: int | None = None,
+        dtype: np.dtype[Any] | None = None,
         report: Report | None = None,
     ) -> Outcome:
         summary = read_core(
@@ -238,19 +269,30 @@ class _CoreStrategy(Strategy):
             precision=params.precision,
             integers=integers,
             n_rows=n_rows,
+            dtype=dtype,
         )
         return Outcome(encode_core(params, summary, passes=0, bytes_read=0, report=report), summary)
 
 
 class GramStrategy(_CoreStrategy):
-    """One read into a float64 Gram matrix."""
+    """One read into a Gram matrix: of small integers by exact sums, else by sums in float64."""
 
     name: ClassVar[str] = "gram"
     core: ClassVar[str] = "gram"
     pca_loss: ClassVar[str] = "exact"
 
-    def recipe(self, n_features: int, precision: str) -> Gram:
-        return Gram(n_features, single=precision == "fast")
+    def recipe(
+        self, n_features: int, precision: str, n_rows: int | None = None, dtype: np.dtype[Any] | None = None
+    ) -> Gram | IntegerGram:
+        fast = precision == "fast"
+        exact = None if n_rows is None or dtype is None else integer_gram(n_features, dtype, n_rows)
+        return Gram(n_features, single=fast) if exact is None or (fast and not exact.single) else exact
+
+    def notes(self, params: FitParameters, source: RowBlocks) -> list[str]:
+        n, d = source.shape
+        if not has_exact_sums(self.recipe(d, params.precision, n, dense_type(source))):
+            return []
+        return [f"sums of {source.dtype} entries are exact integers, with the same bits on machines of any kind"]
 
     def lacks_digits(self, found: Certificate, precision: str) -> bool:
         if precision == "fast":
@@ -270,7 +312,13 @@ class TsqrStrategy(_CoreStrategy):
     core: ClassVar[str] = "tsqr"
     pca_loss: ClassVar[str] = "exact, to the most digits"
 
-    def recipe(self, n_features: int, precision: str) -> Triangular:  # noqa: ARG002 - it has one precision
+    def recipe(
+        self,
+        n_features: int,
+        precision: str,  # noqa: ARG002 - it has one precision
+        n_rows: int | None = None,  # noqa: ARG002 - one recipe for any rows
+        dtype: np.dtype[Any] | None = None,  # noqa: ARG002 - and any type
+    ) -> Triangular:
         return Triangular(n_features)
 
     def cannot(self, params: FitParameters) -> str | None:

@@ -45,6 +45,8 @@ class CoreSummary:
         Values that stood for NaN; None if NaN was refused.
     rounding : Rounding
         Errors of the core.
+    exact_sums : bool
+        True if the core is made of sums that are exact integers.
     """
 
     n_samples: int
@@ -55,6 +57,7 @@ class CoreSummary:
     fill: Floats | None
     rounding: Rounding
     n_left_out: int = 0
+    exact_sums: bool = False
 
     @property
     def mean(self) -> Floats:
@@ -142,6 +145,7 @@ def summary_about(
         constant=np.zeros(0, dtype=np.intp),
         fill=None,
         rounding=replace(rounding, mean=found.mean_error, missed=missed),
+        exact_sums=isinstance(found, Scatter) and found.exact_sums,
     )
 
 

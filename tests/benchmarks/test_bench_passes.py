@@ -10,6 +10,7 @@ from distributed import Client
 
 from benchmarks.arithmetic import PANEL_ROWS, SKETCH_COLUMNS, SKETCH_ROWS, arithmetic_seconds, kernel
 from benchmarks.bench_passes import cases, main
+from benchmarks.integer_sums import IntegerSums
 from benchmarks.plain import read_and_drop
 from benchmarks.problems import GaussianBlocks, SensorCounts
 from benchmarks.r_factor import dasks, ours, peak_mib
@@ -31,6 +32,21 @@ def test_a_store_is_made_again_bit_for_bit_and_compresses_as_real_data_do(tmp_pa
     assert first.shape == problem.shape == (4096, 16)
     assert len(np.unique(first[:])) > 1000
     assert 1.3 < problem.nbytes / sum(f.stat().st_size for f in (tmp_path / "a").rglob("c/*/*")) < 3
+
+
+def test_a_store_of_bytes_holds_the_first_bits_of_the_same_numbers(tmp_path: Path) -> None:
+    floats = SensorCounts(16, 1 << 18, "zstd", 1 << 15)
+    problem = SensorCounts(16, 1 << 16, "zstd", 1 << 13, dtype="u1")
+    rows = zarr.open_array(problem.make(tmp_path), mode="r")[:]
+    assert rows.shape == problem.shape == floats.shape
+    assert rows.dtype == np.uint8
+    np.testing.assert_array_equal(rows, np.concatenate([floats.chunk(i) // 16 for i in range(8)]))
+
+
+def test_integer_sums_and_float_sums_are_of_the_same_rows(tmp_path: Path) -> None:
+    (line,) = IntegerSums(16, 1 << 16).run(tmp_path, 1)
+    assert len(line.ours) == len(line.other) == 1
+    assert "uint8, d = 16" in line.case
 
 
 def test_a_store_that_is_there_is_used_again(tmp_path: Path) -> None:

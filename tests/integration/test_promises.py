@@ -54,11 +54,12 @@ print(json.dumps([resident("VmHWM") - idle, max(plan.worker_nbytes, plan.finish_
 """
 
 
-def store(path: Path, n: int, d: int, chunk_rows: int) -> str:
+def store(path: Path, n: int, d: int, chunk_rows: int, dtype: str = "float32") -> str:
     rng = np.random.default_rng(0)
-    x = zarr.create_array(path, shape=(n, d), chunks=(chunk_rows, d), dtype="float32")
+    x = zarr.create_array(path, shape=(n, d), chunks=(chunk_rows, d), dtype=dtype)
     for first in range(0, n, chunk_rows):
-        x[first : first + chunk_rows] = rng.standard_normal((min(chunk_rows, n - first), d), dtype=np.float32)
+        rows = rng.standard_normal((min(chunk_rows, n - first), d), dtype=np.float32)
+        x[first : first + chunk_rows] = rows if dtype == "float32" else np.clip(100 + 20 * rows, 0, 255).astype(dtype)
     return str(path)
 
 
@@ -72,6 +73,8 @@ def stores_in(folder: Path) -> dict[str, str]:
     return {
         "tall": store(folder / "tall.zarr", 32768, 512, 4096),
         "wide": store(folder / "wide.zarr", 8192, 1024, 1024),
+        "bytes": store(folder / "bytes.zarr", 32768, 1024, 4096, "uint8"),
+        "of 16 bits": store(folder / "of 16 bits.zarr", 16384, 1024, 2048, "uint16"),
         "small": store(folder / "small.zarr", 600, 32, 100),
     }
 
@@ -134,15 +137,24 @@ main.run()
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="peaks are Linux's")
 @pytest.mark.parametrize(
-    "strategy",
-    [each if each in ("gram", "sketch") else pytest.param(each, marks=pytest.mark.slow) for each in STRATEGIES],
+    ("strategy", "shape"),
+    [
+        *(
+            (each, "wide") if each in ("gram", "sketch") else pytest.param(each, "wide", marks=pytest.mark.slow)
+            for each in STRATEGIES
+        ),
+        ("gram", "bytes"),
+        ("gram", "of 16 bits"),
+    ],
 )
-def test_a_command_takes_no_more_than_an_idle_process_and_its_plan(strategy: str, stores: dict[str, str]) -> None:
+def test_a_command_takes_no_more_than_an_idle_process_and_its_plan(
+    strategy: str, shape: str, stores: dict[str, str]
+) -> None:
     from spae_dask.passes.memory import IDLE_NBYTES
 
     more = ["--tolerance", "1e-6"] if strategy == "sample" else []
-    out = str(Path(stores["wide"]).with_name(f"{strategy}.zarr"))
-    words = ["fit", stores["wide"], "-k", "5", "-r", "10", "-o", out, "--strategy", strategy, *more]
+    out = str(Path(stores[shape]).with_name(f"{strategy} of {shape}.zarr"))
+    words = ["fit", stores[shape], "-k", "5", "-r", "10", "-o", out, "--strategy", strategy, *more]
     words += ["--cluster", "none", "--json", "--quiet"]
     ended = subprocess.run([sys.executable, "-c", COMMAND, *words], capture_output=True, text=True, timeout=200)
     assert ended.returncode == 0, ended.stderr

@@ -18,6 +18,7 @@ from spae_dask.passes.accumulators import (
     FrequentDirections,
     Gram,
     Imputed,
+    IntegerGram,
     Kept,
     Moments,
     NonFinite,
@@ -55,6 +56,7 @@ DIGESTS = [
     "cc207a1530a4c0c383f85fbecdb7526185d414cfcdae556d46db57df94872413",
     "e94718d769131758794ebeb92482e06ef8ddfda028643def504bbb7b524950f8",
     "18d08606ad066a5be78dd4071b5b1ebd1aa6c8304d4c6d017d33abf3183b36f8",
+    "d82556826008e1d32e967ac4d484e02b70f27a7a25a77e51ddfb06fbf618dd12",
 ]
 
 
@@ -88,6 +90,7 @@ def recipes() -> list:
         Together({"nonfinite": NonFinite(7, 3), "moments": Moments(7)}),
         ReadSum(Gram(7), stored=False),
         (Span(0, 2, 0, 200), Span(2, 3, 200, 260)),
+        IntegerGram(7, origin=128, largest=128),
     ]
 
 

@@ -8,6 +8,7 @@ from spae_dask.passes.accumulators.base import Accumulator, State
 from spae_dask.passes.accumulators.cross import CrossProducts, Products
 from spae_dask.passes.accumulators.frequent import FrequentDirections, FrequentSketch
 from spae_dask.passes.accumulators.gram import Gram, Scatter
+from spae_dask.passes.accumulators.integer_gram import IntegerGram, integer_gram
 from spae_dask.passes.accumulators.moments import ColumnMoments, Moments
 from spae_dask.passes.accumulators.nonfinite import NonFinite, NonFiniteEntries
 from spae_dask.passes.accumulators.projection import ProjectedRows, Projection
@@ -30,6 +31,7 @@ __all__ = [
     "FrequentSketch",
     "Gram",
     "Imputed",
+    "IntegerGram",
     "Kept",
     "Moments",
     "NonFinite",
@@ -51,4 +53,5 @@ __all__ = [
     "UnitLosses",
     "UnitSums",
     "WholeRows",
+    "integer_gram",
 ]

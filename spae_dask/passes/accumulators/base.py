@@ -70,6 +70,14 @@ class Accumulator(Protocol[Result_co]):
         ...
 
 
+def has_exact_sums(accumulator: Accumulator[Any]) -> bool:
+    """Return True if a state holds exact integers, and so has the same bits on any machine, however rows are cut.
+
+    A recipe says so by an attribute ``exact_sums``.
+    """
+    return bool(getattr(accumulator, "exact_sums", False))
+
+
 def panel_rows_for(n_features: int, at_least: int = 256) -> int:
     """Rows whose float64 copy fits ``PANEL_NBYTES``, but never fewer than ``at_least``."""
     return max(at_least, PANEL_NBYTES // (8 * n_features))

@@ -46,6 +46,8 @@ class Scatter:
         No entry (i, j) of the scatter errs by more than ``error * lengths[i] * lengths[j]``.
     noise : float
         The size of error to expect, in the same units: roundings are as often up as down.
+    exact_sums : bool
+        True if all sums are exact integers, so that only the last step rounded.
     """
 
     count: int
@@ -54,6 +56,7 @@ class Scatter:
     lengths: Floats
     error: float
     noise: float
+    exact_sums: bool = False
 
     @property
     def mean_error(self) -> float:

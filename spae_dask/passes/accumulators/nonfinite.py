@@ -64,6 +64,7 @@ class NonFinite:
     """
 
     recipe_kind: ClassVar[str] = "spae_dask.accumulators.nonfinite.NonFinite"
+    exact_sums: ClassVar[bool] = True
 
     n_features: int
     n_first: int = 10

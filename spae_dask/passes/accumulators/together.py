@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import scipy.sparse as sp
 
-from spae_dask.passes.accumulators.base import Accumulator, Rows, State
+from spae_dask.passes.accumulators.base import Accumulator, Rows, State, has_exact_sums
 from spae_dask.passes.accumulators.sparse import (
     SparseAccumulator,
     density_of,
@@ -49,6 +49,11 @@ class Together:
     def flops_per_row(self) -> float:
         """Sum over the parts."""
         return sum(part.flops_per_row for part in self.parts.values())
+
+    @property
+    def exact_sums(self) -> bool:
+        """True if those of all parts are exact."""
+        return all(has_exact_sums(part) for part in self.parts.values())
 
     def zero(self) -> State:
         """States of all parts under ``name/array`` keys."""

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 
-from spae_dask.passes.accumulators.base import Accumulator, Floats, Rows, State
+from spae_dask.passes.accumulators.base import Accumulator, Floats, Rows, State, has_exact_sums
 from spae_dask.passes.accumulators.nonfinite import all_finite
 from spae_dask.passes.accumulators.sparse import SparseAccumulator, flops_per_sparse_row, update_csr
 
@@ -42,6 +42,11 @@ class Wrapped:
     def flops_per_row(self) -> float:
         """That of ``inner``."""
         return self.inner.flops_per_row
+
+    @property
+    def exact_sums(self) -> bool:
+        """That of ``inner``."""
+        return has_exact_sums(self.inner)
 
     def zero(self) -> State:
         """That of ``inner``."""

@@ -29,6 +29,9 @@ PARTS = "parts.json"
 OBJECTS = "objects.npz"
 OBJECTS_OF_JOB = "data.objects"
 
+PACKAGE = "spae_dask"
+"""Name of this package among the versions."""
+
 LARGEST_RECORD = 1 << 22
 LARGEST_OBJECTS = 1 << 30
 
@@ -50,11 +53,16 @@ class Job:
     parameters: dict[str, Any]
     versions: dict[str, str]
 
-    def flat(self) -> dict[str, Any]:
-        """Everything by name, as JSON has it."""
+    def flat(self, *, any_machine: bool = False) -> dict[str, Any]:
+        """Everything by name, as JSON has it.
+
+        With ``any_machine`` only the version of this package is left of the versions: sums that are exact have the same
+        bits with other libraries and on other machines.
+        """
         found: dict[str, Any] = to_json({"kind": self.kind, **self.parameters}, "the job")
-        for group in ("data", "versions"):
-            found |= {f"{group}.{name}": value for name, value in to_json(getattr(self, group), group).items()}
+        versions = {name: it for name, it in self.versions.items() if not any_machine or name == PACKAGE}
+        for group, values in (("data", self.data), ("versions", versions)):
+            found |= {f"{group}.{name}": value for name, value in to_json(values, group).items()}
         return found
 
 
@@ -70,10 +78,11 @@ class Listing(Protocol):
         ...
 
 
-def begin_or_resume(store: States, job: Job, listing: Listing | None = None) -> None:
+def begin_or_resume(store: States, job: Job, listing: Listing | None = None, *, any_machine: bool = False) -> None:
     """Write what the checkpoint is of, or make sure that it is of this.
 
-    If several runs begin a checkpoint at once, it belongs to the first. The others resume it, or are refused.
+    If several runs begin a checkpoint at once, it belongs to the first. The others resume it, or are refused. With
+    ``any_machine`` they may run on machines of other kinds and with other libraries.
 
     Raises
     ------
@@ -99,7 +108,7 @@ def begin_or_resume(store: States, job: Job, listing: Listing | None = None) -> 
             raise StorageError(f"{store.describe()} was removed while a run started in it. Run again.")
     else:
         store.tidy()
-    old, new = there[0].flat(), job.flat()
+    old, new = (each.flat(any_machine=any_machine) for each in (there[0], job))
     changed = [
         (name == OBJECTS_OF_JOB and listing is not None and _object_changed(store, listing))
         or f"{name} was {_told(old, name)}, is {_told(new, name)}"

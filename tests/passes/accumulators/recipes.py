@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from spae_dask.passes.accumulators import (
     FrequentDirections,
     Gram,
     Imputed,
+    IntegerGram,
     Kept,
     Moments,
     NonFinite,
@@ -31,6 +32,7 @@ from spae_dask.passes.accumulators import (
     UnitLosses,
     WholeRows,
 )
+from spae_dask.passes.accumulators.wrapped import Wrapped
 
 Wide = NDArray[np.longdouble]
 Facts = dict[str, Any]
@@ -223,12 +225,38 @@ def _unit_oracle(X: Wide) -> Facts:
     }
 
 
+class OfBytes(Wrapped):
+    """Recipe ``inner`` on X rounded to 8-bit integers, so that rows of any type can be given to it."""
+
+    recipe_kind: ClassVar[str] = "tests.OfBytes"
+
+    @property
+    def work_nbytes(self) -> int:
+        return super().work_nbytes + 9 * self.inner.n_features * self.panel_rows
+
+    def update(self, state: Any, rows: Any, first_row: int) -> Any:
+        return super().update(state, _bytes(rows).astype(np.int8), first_row)
+
+    def update_sparse(self, state: Any, rows: Any, first_row: int) -> Any:
+        return self.update(state, rows.toarray(), first_row)
+
+
+def _bytes(X: Any) -> Any:
+    return np.clip(np.rint(X), -128, 127)
+
+
 def _scatter_found(found: Any) -> Facts:
     return {"count": found.count, "mean": found.mean, "scatter": found.scatter}
 
 
 RECIPES = (
     Recipe("Gram", Gram, lambda r: {"count": r.count, "mean": r.mean, "scatter": r.scatter}, _scatter_facts),
+    Recipe(
+        "IntegerGram",
+        lambda d: OfBytes(IntegerGram(d, 0, 128)),
+        lambda r: {"count": r.count, "mean": r.mean, "scatter": r.scatter},
+        lambda X: _scatter_facts(_bytes(X)),
+    ),
     Recipe(
         "Triangular",
         Triangular,
