@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from spae_dask.estimators.planning import plan
     from spae_dask.estimators.saved import load_encoder
     from spae_dask.estimators.sparse_encoder import SparseEncoder
+    from spae_dask.recipes import Recipe
     from spae_dask.storage.open import open_matrix
     from spae_dask.strategies.metrics import encoder_metrics
 
@@ -22,6 +23,7 @@ __version__ = "0.1.0"
 
 _HOME = {
     "ColumnSelector": "spae_dask.estimators.column_selector",
+    "Recipe": "spae_dask.recipes",
     "SparseEncoder": "spae_dask.estimators.sparse_encoder",
     "encoder_metrics": "spae_dask.strategies.metrics",
     "evaluate": "spae_dask.estimators.evaluation",
@@ -32,6 +34,7 @@ _HOME = {
 
 __all__ = [
     "ColumnSelector",
+    "Recipe",
     "SparseEncoder",
     "__version__",
     "encoder_metrics",

@@ -123,6 +123,10 @@ class CheckpointWarning(SpaeWarning):
     """A stored state could not be used, and its rows are read again."""
 
 
+class TransformedTwiceWarning(SpaeWarning):
+    """A recipe for raw data is followed with data that seem to have followed it before."""
+
+
 def warn(message: str, category: type[Warning] = SpaeWarning) -> None:
     """Issue a warning at the line of the user: the nearest one outside this package."""
     frame, level = sys._getframe(1), 2  # as `warnings.warn` counts

@@ -125,6 +125,7 @@ def given(tmp_path_factory: pytest.TempPathFactory) -> Path:
         np.save("X.npy", planted(400))
         np.save("X_new.npy", planted(100))
         np.save("new.npy", planted(100))
+        np.save("counts.npy", np.random.default_rng(0).poisson(2.0, size=(200, 12)))
         np.save("genotypes.npy", np.random.default_rng(0).integers(-1, 3, size=(200, 12)).astype(np.int8))
         np.savetxt("table.csv", planted(200), delimiter=",", header=",".join("abcdefghijkl"), comments="")
         for name, n in (("table", 200), ("new", 50)):

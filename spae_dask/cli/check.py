@@ -4,7 +4,7 @@ from spae_dask.cli.context import command_context
 from spae_dask.cli.options.console import ConsoleOptions
 from spae_dask.cli.options.data import DataArgument, DeepOption, StrictOption, WhichData
 from spae_dask.cli.options.groups import takes_groups
-from spae_dask.cli.options.parameters import MissingNumbers
+from spae_dask.cli.options.parameters import RawNumbers
 from spae_dask.cli.options.target import MemoryOption, TargetOptions
 from spae_dask.errors import InvalidInput
 
@@ -20,7 +20,7 @@ def check(
     *,
     data: DataArgument,
     which: WhichData,
-    missing: MissingNumbers,
+    numbers: RawNumbers,
     deep: DeepOption = False,
     strict: StrictOption = False,
     where: TargetOptions,
@@ -39,7 +39,7 @@ def check(
         with where.place(memory).ready(source, console):
             found = check_data(
                 source,
-                **missing.parameters,
+                **numbers.parameters,
                 deep=deep,
                 memory_limit=memory,
                 progress=console.progress,

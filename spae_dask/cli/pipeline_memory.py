@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from spae_dask.clusters.connect import described
 from spae_dask.clusters.specs import Started
 from spae_dask.estimators.evaluation import plan_evaluation
 from spae_dask.estimators.paths import plan_path
+from spae_dask.estimators.preparing import prepared
 from spae_dask.estimators.saved import load_encoder
 from spae_dask.pipelines.pipeline import Node, Pipeline
 from spae_dask.pipelines.schema import Evaluate, Fit, Path, arguments_of
@@ -56,9 +58,11 @@ def _planner(node: Node, pipeline: Pipeline) -> Planner:
     assert isinstance(step, Fit | Path | Evaluate)
     data = node.files[("data",)]
     if isinstance(step, Evaluate):
-        known = ("encoder",) not in node.made_by
-        source = opened(step, data, load_encoder(node.files[("encoder",)]) if known else None)
-        autoencoder = _autoencoder(node, pipeline, source.shape[1])
+        maker = node.made_by.get(("encoder",))
+        encoder = load_encoder(node.files[("encoder",)]) if maker is None else None
+        made = encoder or _fit_of(maker, pipeline)
+        source = prepared(opened(step, data, encoder), made.missing_value, made.recipe)
+        autoencoder = encoder.autoencoder() if encoder is not None else _autoencoder(made, source.shape[1])
         return lambda resources: plan_evaluation(source, autoencoder, step.strategy, resources)
     source = opened(step, data)
     if isinstance(step, Path):
@@ -66,13 +70,15 @@ def _planner(node: Node, pipeline: Pipeline) -> Planner:
     return lambda resources: plan_of(step, source, None, resources)
 
 
-def _autoencoder(node: Node, pipeline: Pipeline, d: int) -> Autoencoder:
-    """The encoder that a step evaluates; of one that is yet to be fitted, what takes as much room."""
-    maker = node.made_by.get(("encoder",))
-    if maker is None:
-        return load_encoder(node.files[("encoder",)]).autoencoder()
-    (step,) = (each.step for each in pipeline.nodes if each.step.name == maker)
+def _fit_of(name: str | None, pipeline: Pipeline) -> Fit:
+    """The step of a name, which makes an encoder."""
+    (step,) = (each.step for each in pipeline.nodes if each.step.name == name)
     assert isinstance(step, Fit)
+    return step
+
+
+def _autoencoder(step: Any, d: int) -> Autoencoder:
+    """A stand-in for the encoder that a step is yet to fit: one that takes as much room."""
     k, r = step.n_components, step.n_nonzero
     most = d if r is None else min(d, max(r) if isinstance(r, Sequence) else r)
     H = np.zeros((d, k))

@@ -14,6 +14,7 @@ from sklearn.utils.validation import validate_data
 
 from spae_dask.blocks import ArrayBlocks, LazyRowBlocks, RowBlocks, asked_of, columns_alone, remember, stored_entries
 from spae_dask.errors import InvalidInput, NonFiniteInput
+from spae_dask.estimators.preparing import prepared, prepared_lazily
 from spae_dask.maths.encoders.codes import RowEncoder, decode_codes
 from spae_dask.passes.accumulators import NonFinite
 from spae_dask.passes.accumulators.nonfinite import all_finite, refuse_non_finite
@@ -21,7 +22,7 @@ from spae_dask.passes.serial import SerialRunner
 from spae_dask.passes.sweep import read_again
 from spae_dask.storage.masks import ALL, UsualMask
 from spae_dask.storage.open import dask_kind, dask_rows, open_matrix
-from spae_dask.storage.sources.sentinel import lazily_marked, with_missing
+from spae_dask.storage.sources.recipe_blocks import RecipeBlocks
 from spae_dask.storage.sources.submatrix import chosen_columns
 from spae_dask.storage.tables.columns import choose_columns
 from spae_dask.storage.tables.frames import is_pandas
@@ -38,7 +39,7 @@ def open_rows(estimator: Any, X: Any) -> RowBlocks:
     source = open_like(estimator, X)
     names = getattr(source, "feature_names", None)
     _check_columns(estimator, X, source.shape[1], names)
-    return with_missing(source, getattr(estimator, "missing_value", None))
+    return prepared(source, *_asked_of_rows(estimator))
 
 
 def open_like(estimator: Any, x: Any, *, mask: str | None = None, **how: Any) -> RowBlocks:
@@ -79,7 +80,12 @@ def open_lazily(estimator: Any, X: Any) -> RowBlocks | da.Array:
     if array is None:
         return open_rows(estimator, X)
     _check_columns(estimator, X, array.shape[1])
-    return lazily_marked(array, getattr(estimator, "missing_value", None))
+    return prepared_lazily(array, *_asked_of_rows(estimator))
+
+
+def _asked_of_rows(estimator: Any) -> tuple[Any, Any]:
+    """Missing value and recipe of the fit."""
+    return getattr(estimator, "missing_value", None), getattr(estimator, "recipe", None)
 
 
 def _check_columns(estimator: Any, X: Any, n_columns: int, names: Sequence[str] | None = None) -> None:
@@ -110,7 +116,7 @@ def encode_rows(source: RowBlocks | da.Array, encoder: RowEncoder) -> Any:
         checked, when they are computed.
     """
     dtype, k = code_dtype(source.dtype), encoder.H_selected.shape[1]
-    if isinstance(source, ArrayBlocks):
+    if is_array(source):
         if encoder.fill is None:
             refuse_non_finite_array(source)
         codes = np.empty((source.shape[0], k), dtype=dtype)
@@ -213,7 +219,12 @@ def check_names(names: Sequence[str], estimator: Any) -> None:
     )
 
 
-def refuse_non_finite_array(source: ArrayBlocks) -> None:
+def is_array(source: RowBlocks | da.Array) -> bool:
+    """Return True for an array in memory, whose rows may follow a recipe."""
+    return isinstance(source.source if isinstance(source, RecipeBlocks) else source, ArrayBlocks)
+
+
+def refuse_non_finite_array(source: RowBlocks) -> None:
     """Raise ``NonFiniteInput`` if an array in memory holds NaN or infinity."""
     for number in range(len(source.bounds) - 1):
         block: Any = read_again(source, number)

@@ -6,11 +6,23 @@ from typing import Any
 
 import numpy as np
 
+from spae_dask.blocks import RowBlocks, asked_of
 from spae_dask.estimators.planning import layout_notes, plan_passes
+from spae_dask.estimators.preparing import LOGGED_ALREADY, checked_recipe, looks_logged, recorded_twice
 from spae_dask.estimators.runtime import active_client, runner_for
 from spae_dask.flags import flags_checked
-from spae_dask.passes.accumulators import Accumulator, ColumnMoments, Moments, NonFinite, NonFiniteEntries, Together
+from spae_dask.passes.accumulators import (
+    Accumulator,
+    ColumnMoments,
+    Moments,
+    NonFinite,
+    NonFiniteEntries,
+    RowSummary,
+    RowTotals,
+    Together,
+)
 from spae_dask.passes.events import Event
+from spae_dask.recipes import Recipe, RecipeLike
 from spae_dask.storage.open import open_matrix
 from spae_dask.storage.sources.sentinel import MissingValue, with_missing
 from spae_dask.storage.sources.stored_chunks import ChunkCount, check_chunks
@@ -53,6 +65,12 @@ class DataCheck:
         data. None if stored numbers are the data.
     valid_range : dict or None
         Attributes that declare a range of valid stored numbers, which is not applied.
+    whole_numbers : bool
+        True if all finite entries are whole numbers.
+    row_sums : tuple of float, or None
+        Smallest, median and largest sum of the finite entries of a row; the median is within 1 %.
+    share_filled : float
+        Share of the entries that are not 0.
     problems, notes : tuple of str
         Problems that make a fit fail or its results unreliable, and notes for the user.
     """
@@ -76,6 +94,9 @@ class DataCheck:
     largest: float | None
     decoded: dict[str, Any] | None
     valid_range: dict[str, Any] | None
+    whole_numbers: bool
+    row_sums: tuple[float, float, float] | None
+    share_filled: float
     problems: tuple[str, ...]
     notes: tuple[str, ...]
 
@@ -88,7 +109,12 @@ class DataCheck:
         n, d = self.shape
         lines = [f"data      {self.source}: {n:,} x {d:,} {self.dtype}", f"layout    {self.layout}"]
         if self.smallest is not None:
-            lines.append(f"range     {self.smallest:g} to {self.largest:g}")
+            whole = "whole numbers" if self.whole_numbers else "not all of them whole numbers"
+            lines.append(f"range     {self.smallest:g} to {self.largest:g}, {whole}")
+            lines.append(f"filled    {self.share_filled:.2%} of the entries are not 0")
+        if self.row_sums is not None:
+            least, median, most = self.row_sums
+            lines.append(f"row sums  {least:g} to {most:g}, median about {median:.3g}")
         lines.extend(f"problem   {problem}" for problem in self.problems)
         lines.extend(f"note      {note}" for note in self.notes)
         if not self.problems:
@@ -101,6 +127,7 @@ def check(
     x: Any,
     *,
     missing_value: MissingValue = None,
+    recipe: RecipeLike = None,
     deep: bool = False,
     memory_limit: int | str | None = None,
     progress: Callable[[Event], None] | None = None,
@@ -114,6 +141,9 @@ def check(
     missing_value : float or sequence of float, optional
         Number, or numbers, that stand for missing beside NaN. They count as NaN, and gaps are then a note and no
         problem.
+    recipe : str, Recipe or sequence of str, optional
+        Recipe that a fit would follow, as for ``SparseEncoder``. All that is reported is about the raw data; those that
+        do not suit the recipe are a problem.
     deep : bool
         True to look also for missing inner chunks of shards where that takes a request for each shard. Up to 10,000
         shards on a disk are always looked into.
@@ -122,17 +152,23 @@ def check(
     progress : callable, optional
         Function that receives the engine's events.
     """
-    opened = open_matrix(x)
+    steps, opened = checked_recipe(recipe), open_matrix(x)
     source, names = with_missing(opened, missing_value), getattr(opened, "feature_names", None)
     d = source.shape[1]
-    recipe: Accumulator[Any] = Together({"nonfinite": NonFinite(d, N_NAMED), "moments": Moments(d)})
+    parts: dict[str, Accumulator[Any]] = {
+        "nonfinite": NonFinite(d, N_NAMED),
+        "moments": Moments(d),
+        "rows": RowTotals(d),
+    }
+    looked = Together(parts)
     client = active_client(source)
-    plan = plan_passes(source, [("check", recipe)], client, memory_limit, reason="every entry once", finish_nbytes=0)
+    plan = plan_passes(source, [("check", looked)], client, memory_limit, reason="every entry once", finish_nbytes=0)
     checked = check_chunks(source, deep=deep)
     source, chunks = checked.source, checked.chunks
-    found = runner_for(checked, client, plan, progress).run_pass(recipe, "check")
+    found = runner_for(checked, client, plan, progress).run_pass(looked, "check")
     entries: NonFiniteEntries = found["nonfinite"]
     moments: ColumnMoments = found["moments"]
+    summed: RowSummary = found["rows"]
     still = np.flatnonzero(constant_columns(moments.standard_deviation, moments.mean))
     any_finite = bool((moments.count > 0).any())
     rows = source.bounds[1] - source.bounds[0]
@@ -156,8 +192,16 @@ def check(
         largest=float(moments.maximum.max()) if any_finite else None,
         decoded=getattr(source, "decoded", None),
         valid_range=getattr(source, "valid_range", None),
-        problems=tuple(_problems(chunks, entries, names, missing_value)),
-        notes=(*_gaps_note(entries, names, missing_value), *_constant_note(still, names), *layout_notes(source)),
+        whole_numbers=summed.whole,
+        row_sums=(summed.least, summed.median, summed.most) if any_finite else None,
+        share_filled=summed.n_filled / (source.shape[0] * d),
+        problems=(*_problems(chunks, entries, names, missing_value), *_unsuited(steps, source, summed, moments)),
+        notes=(
+            *_gaps_note(entries, names, missing_value),
+            *_constant_note(still, names),
+            *layout_notes(source),
+            *_unseen_note(steps, source),
+        ),
     )
 
 
@@ -184,6 +228,29 @@ def _problems(
         places = ", ".join(f"({row}, {column})" for row, column in entries.first)
         problems.append(f"first non-finite entries (row, column): {places}")
     return problems
+
+
+def _unsuited(recipe: Recipe | None, source: RowBlocks, summed: RowSummary, moments: ColumnMoments) -> list[str]:
+    """Problems that a recipe would have with the raw data."""
+    if recipe is None:
+        return []
+    problems = []
+    if recipe.non_negative is not None and summed.first_negative is not None:
+        row, column = summed.first_negative
+        told = f"{summed.n_negative:,} negative entries, the first at row {row}, column {column}"
+        problems.append(f"{told}; {recipe.non_negative} takes none")
+    twice = recorded_twice(recipe, source)
+    if twice is None and recipe.logs and (moments.count > 0).any():
+        logged = looks_logged(float(moments.minimum.min()), float(moments.maximum.max()), summed.whole)
+        twice = LOGGED_ALREADY if logged else None
+    return problems if twice is None else [*problems, twice]
+
+
+def _unseen_note(recipe: Recipe | None, source: RowBlocks) -> list[str]:
+    """Columns that a recipe sums, and this check did not see."""
+    if recipe is None or not recipe.of_rows or "n_columns" not in asked_of(source):
+        return []
+    return ["the recipe sums all columns, and the others were not looked at: --mask none (mask='none') looks at all"]
 
 
 def _gaps_note(entries: NonFiniteEntries, names: Sequence[object] | None, missing_value: MissingValue) -> list[str]:

@@ -115,9 +115,9 @@ def open_checkpoint(
 
 
 def parameters_of(params: FitParameters) -> dict[str, Any]:
-    """Return the parameters that decide the result of a fit. ``missing_value`` is recorded with the data."""
-    found = asdict(params)
-    del found["missing_value"]
+    """Return the parameters that decide the result of a fit. Missing values and recipe are recorded with the data."""
+    found = asdict(replace(params, missing_value=None, recipe=None))
+    del found["missing_value"], found["recipe"]
     found["n_nonzero"] = params.sizes
     found["keep"] = params.wanted_share
     for name in ("eps", "keep"):
@@ -152,6 +152,9 @@ def _known_by(checked: CheckedSource) -> dict[str, Any]:
         "objects": checked.snapshot.digest[:24],
         "missing_value": getattr(source, "missing_value", None),
     }
+    recipe = getattr(source, "recipe", None)
+    if recipe is not None:
+        known["recipe"] = str(recipe)
     decoded = getattr(source, "decoded", None)
     if decoded is not None:
         known["decoded"] = decoded

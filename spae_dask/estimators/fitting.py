@@ -18,6 +18,7 @@ from spae_dask.errors import (
 )
 from spae_dask.estimators.checkpointing import CheckpointAt, open_checkpoint, parameters_of, with_note
 from spae_dask.estimators.planning import plan_for
+from spae_dask.estimators.preparing import warn_of_twice
 from spae_dask.estimators.runtime import active_client, runner_for, search_report
 from spae_dask.passes.accumulators.base import has_exact_sums
 from spae_dask.passes.events import Estimated, Watcher, ignore
@@ -80,6 +81,7 @@ def fit(
     strategy = STRATEGIES[plan.strategy]
     n_passes = len(plan.passes) if strategy.n_passes_known(params) else None
     checked = report_missing_chunks(source)
+    warn_of_twice(source)
     source = checked.source
     exact = any(has_exact_sums(recipe) for _, recipe in strategy.passes(params, source))
     checkpoint = open_checkpoint(

@@ -10,6 +10,7 @@ from distributed import Client
 
 from spae_dask.blocks import LazyRowBlocks, RowBlocks, asked_of, nbytes_of_rows, stored_entries, total_nbytes
 from spae_dask.errors import InvalidInput, MemoryBudgetExceeded
+from spae_dask.estimators.preparing import prepared, recipe_note, recorded_twice
 from spae_dask.estimators.runtime import active_client, resources_for, with_listing
 from spae_dask.flags import flags_checked
 from spae_dask.passes.accumulators import Accumulator
@@ -20,7 +21,6 @@ from spae_dask.passes.plan import Alternative, Finish, Plan, Resources
 from spae_dask.passes.planner import make_plan
 from spae_dask.quantities import format_nbytes
 from spae_dask.storage.open import open_matrix
-from spae_dask.storage.sources.sentinel import with_missing
 from spae_dask.strategies.parameters import FitParameters, takes_parameters
 from spae_dask.strategies.stream import StreamStrategy
 from spae_dask.strategies.table import (
@@ -41,9 +41,8 @@ def layout_notes(source: RowBlocks) -> list[str]:
     """Return notes for the user on the layout of the data."""
     decoding = getattr(source, "decoding", None)
     notes = [] if decoding is None else [decoding]
-    chosen = mask_note(source)
-    if chosen is not None:
-        notes.insert(0, chosen)
+    told = (mask_note(source), recipe_note(source), recorded_twice(getattr(source, "recipe", None), source))
+    notes[:0] = [each for each in told if each is not None]
     passed_over = getattr(source, "passed_over", ())
     if passed_over:
         notes.append(f"stored numbers are read; the array declares {', '.join(passed_over)}, which --raw ignores")
@@ -157,7 +156,7 @@ def plan(
     StorageError
         If a block that is read for the times cannot be read.
     """
-    source = with_missing(open_matrix(x), parameters["missing_value"])
+    source = prepared(open_matrix(x), parameters["missing_value"], parameters["recipe"])
     given = {"n_components": n_components, **parameters, "random_state": seed_of(parameters["random_state"])}
     params = FitParameters.of(given)
     client = active_client(source) if resources is None else None

@@ -14,12 +14,14 @@ from spae_dask.estimators.fitting import fit
 from spae_dask.estimators.notebook import CertificateRepr
 from spae_dask.estimators.planning import seed_of
 from spae_dask.estimators.plots import PlotMixin
+from spae_dask.estimators.preparing import prepared
 from spae_dask.estimators.runtime import search_report, store_names
 from spae_dask.estimators.streams import RowStream, StreamingMixin
 from spae_dask.passes.events import Event, ignore
 from spae_dask.passes.threads import one_blas_thread
+from spae_dask.recipes import RecipeLike
 from spae_dask.storage.open import open_matrix
-from spae_dask.storage.sources.sentinel import MissingValue, with_missing
+from spae_dask.storage.sources.sentinel import MissingValue
 from spae_dask.strategies.parameters import FitParameters
 from spae_dask.strategies.path import SparsityPath, sparsity_path
 from spae_dask.strategies.sparse_encoder import FittedEncoder
@@ -83,6 +85,14 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         Number, or numbers, that stand for missing beside NaN, such as -1 in integer genotypes, or ``[-1, -2]``. They
         hold in ``fit`` and wherever the encoder is applied. A stored matrix is converted block by block, to float32
         where that holds its type.
+    recipe : str, Recipe or sequence of str, optional
+        Steps that make data of raw rows as they are read, such as ``"normalize_total(1e4), log1p"``. They hold in
+        ``fit`` and wherever the encoder is applied, so that it takes raw rows there too. ``normalize_total(target)``
+        comes first: it multiplies a row so that it sums to ``target``, over all columns, whatever a mask chooses; rows
+        of zeros stay so. The others change each entry, in the order given: ``log1p``, ``sqrt``, ``arcsinh(cofactor)``
+        (of the entry over the cofactor), ``clip(upper)`` (larger entries become ``upper``) and ``binarize`` (entries
+        other than 0 become 1). ``normalize_total``, ``log1p`` and ``sqrt`` refuse negative numbers. All take 0 to 0, so
+        sparse rows stay sparse. The arithmetic is in float64, and so are the data, unless the raw ones are float32.
     orthonormal : bool, default False
         True to make the components orthonormal. The loss and the combined support stay the same, but each component may
         use every feature of the combined support.
@@ -212,6 +222,7 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         precision: str = "exact",
         missing: str = "error",
         missing_value: MissingValue = None,
+        recipe: RecipeLike = None,
         orthonormal: bool = False,
         shared_support: bool = False,
         n_rows: int | None = None,
@@ -241,6 +252,7 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         self.precision = precision
         self.missing = missing
         self.missing_value = missing_value
+        self.recipe = recipe
         self.orthonormal = orthonormal
         self.shared_support = shared_support
         self.n_rows = n_rows
@@ -288,7 +300,7 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         ClusterUnavailable
             If the cluster of the active client does not answer, or has no workers in time.
         """
-        source, params = with_missing(open_matrix(X), self.missing_value), self._params()
+        source, params = prepared(open_matrix(X), self.missing_value, self.recipe), self._params()
         made = fit(source, params, self.memory_limit, self.progress, checkpoint_at(self.checkpoint))
         self.plan_, self.measured_, self.seed_ = made.plan, made.measured, params.seed
         self._store(made.fitted)

@@ -12,6 +12,7 @@ from spae_dask.errors import InvalidInput, NewStreamWarning, NonFiniteInput, war
 from spae_dask.estimators.applying import open_rows
 from spae_dask.estimators.fitting import naming_declared, warn_of_certificate
 from spae_dask.estimators.planning import plan_stream
+from spae_dask.estimators.preparing import prepared
 from spae_dask.estimators.runtime import search_report, store_names
 from spae_dask.passes.accumulators import Imputed, NonFinite
 from spae_dask.passes.accumulators.nonfinite import refuse_non_finite
@@ -20,8 +21,9 @@ from spae_dask.passes.events import Watcher, ignore
 from spae_dask.passes.online import OnlinePass
 from spae_dask.passes.sweep import read_again, update_by_panels
 from spae_dask.passes.threads import one_blas_thread
+from spae_dask.recipes import RecipeLike
 from spae_dask.storage.open import open_matrix
-from spae_dask.storage.sources.sentinel import MissingValue, with_missing
+from spae_dask.storage.sources.sentinel import MissingValue
 from spae_dask.strategies.core_summary import CoreSummary, refuse_overflow
 from spae_dask.strategies.parameters import FitParameters
 from spae_dask.strategies.refit import Refit
@@ -125,6 +127,7 @@ class StreamingMixin:
     """``partial_fit`` for an estimator with ``_params()``, ``_store(fitted)`` and ``memory_limit``."""
 
     missing_value: MissingValue
+    recipe: RecipeLike
     progress: Watcher | None
     _stream: RowStream | None
     _summary: CoreSummary | Refit | Streamed | None
@@ -160,7 +163,7 @@ class StreamingMixin:
         """
         stream: RowStream | None = self.__dict__.get("_stream")
         params: FitParameters = self._params()
-        source = with_missing(open_matrix(X), self.missing_value) if stream is None else open_rows(self, X)
+        source = prepared(open_matrix(X), self.missing_value, self.recipe) if stream is None else open_rows(self, X)
         strategy, recipe = plan_stream(params, source, self.memory_limit)
         if stream is None:
             added = RowStream(strategy, OnlinePass(recipe), params.seed)

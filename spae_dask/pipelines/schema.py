@@ -118,7 +118,7 @@ class Ingest(Step):
         return (Input(("source",), self.source, "matrix", self.raw, self.mask or ALL),)
 
 
-class Check(having(OnData, "missing_value")):  # type: ignore[misc]
+class Check(having(OnData, "missing_value", "recipe")):  # type: ignore[misc]
     """``spae check``: what is wrong with data."""
 
     strict: bool = False

@@ -84,7 +84,7 @@ def check(step: Check, work: Work) -> Result:
     with where.ready(source):
         found = check_data(
             source,
-            missing_value=step.missing_value,
+            **arguments_of(step),
             deep=step.deep,
             memory_limit=where.memory,
             progress=work.machinery.progress,

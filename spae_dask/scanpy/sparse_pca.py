@@ -10,7 +10,8 @@ import numpy.typing as npt
 
 from spae_dask.blocks import LazyRowBlocks, RowBlocks
 from spae_dask.errors import InvalidInput, OutputExists
-from spae_dask.estimators.applying import encode_rows
+from spae_dask.estimators.applying import encode_rows, open_rows
+from spae_dask.estimators.record import parameters_of
 from spae_dask.estimators.sparse_encoder import SparseEncoder
 from spae_dask.flags import flags_checked
 from spae_dask.passes.events import Event
@@ -69,7 +70,7 @@ def codes_of(encoder: SparseEncoder, source: RowBlocks, dtype: np.dtype[Any]) ->
 def summary_of(encoder: SparseEncoder, params: dict[str, Any]) -> dict[str, Any]:
     """Make the entries of ``uns``, of types that h5ad and Zarr files store; unknown values are left out."""
     certificate, n = encoder.certificate_, encoder.n_samples_seen_
-    asked = {name: value for name, value in encoder.get_params().items() if name not in ELSEWHERE}
+    asked = {name: value for name, value in parameters_of(encoder).items() if name not in ELSEWHERE}
     curve = encoder.curve()
     summary = {
         **{name: getattr(certificate, name) for name in TOLD},
@@ -170,9 +171,10 @@ def sparse_pca(
     Parameters
     ----------
     adata : anndata.AnnData
-        n cells by d genes, usually normalized and log-transformed. X may be dense or CSR, in memory, backed
-        (``backed="r"``), or a dask array as ``read_lazy`` makes one. CSC in memory is converted, on
-        disk it is refused; lazily opened it is one block of all rows, as far as that fits.
+        n cells by d genes, usually normalized and log-transformed. Raw counts take
+        ``recipe="normalize_total(1e4), log1p"``: what scanpy's functions of these names make of all genes. X may be
+        dense or CSR, in memory, backed (``backed="r"``), or a dask array as ``read_lazy`` makes one. CSC in memory is
+        converted, on disk it is refused; lazily opened it is one block of all rows, as far as that fits.
         For matrices that are not in an AnnData object use ``SparseEncoder(...).fit_transform(x)``.
     n_comps : int, default 10
         k, the number of components.
@@ -269,7 +271,7 @@ def sparse_pca(
     loadings[slice(None) if mask is None else mask] = encoder.components_.T
     params = {"zero_center": zero_center, "mask_var": mask_name, "layer": layer, "n_vars": source.shape[1]}
     results = {
-        "obsm": codes_of(encoder, source, codes_dtype),
+        "obsm": codes_of(encoder, open_rows(encoder, source), codes_dtype),
         "varm": loadings,
         "uns": summary_of(encoder, params),
         "var": (loadings != 0).any(axis=1),

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from spae_dask.blocks import ArrayBlocks, RowBlocks
+from spae_dask.blocks import ArrayBlocks, RowBlocks, remember
 from spae_dask.errors import InvalidInput, NotFound
-from spae_dask.storage.masks import find_mask, under_mask
+from spae_dask.storage.masks import find_mask, logged_by, under_mask
 from spae_dask.storage.sources.submatrix import Submatrix
 from spae_dask.storage.sources.zarr_blocks import ZarrBlocks
 
@@ -42,7 +42,7 @@ def open_anndata(
     var = (adata.raw if path == "raw/X" else adata).var
     where, d = "raw/var" if path == "raw/X" else "var", blocks.shape[1]
     found = find_mask(mask, where, list(var.columns), lambda name: var[name], d, "the AnnData object")
-    return under_mask(blocks, found)
+    return remember(under_mask(blocks, found), logged=logged_by(path, adata.uns))
 
 
 def _whole(adata: Any, path: str, open_member: Callable[[Any], RowBlocks]) -> RowBlocks:

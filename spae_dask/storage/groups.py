@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from spae_dask.blocks import RowBlocks
+from spae_dask.blocks import RowBlocks, remember
 from spae_dask.errors import InvalidInput, NotFound
 from spae_dask.storage.bounded import bounded
 from spae_dask.storage.checks import refuse_code
-from spae_dask.storage.masks import Mask, find_mask, refuse_mask, under_mask
+from spae_dask.storage.masks import Mask, find_mask, logged_by, refuse_mask, under_mask
 from spae_dask.storage.sources.csr_blocks import open_csr, shape_of
 
 SPARSE = ("csr_matrix", "csc_matrix")
@@ -34,12 +34,19 @@ class Member:
         Names of the columns, where they are stored beside it.
     mask : Mask, optional
         Mask of the columns to use; None for all.
+    logged : str, optional
+        Entry of the store that says that the matrix holds logarithms.
     """
 
     node: Any
     name: str
     feature_names: tuple[str, ...] | None = None
     mask: Mask | None = None
+    logged: str | None = None
+
+    def chosen(self, blocks: RowBlocks) -> RowBlocks:
+        """The columns that are used of its row blocks."""
+        return remember(under_mask(blocks, self.mask), logged=self.logged)
 
 
 def choose_member(group: Any, array: str | None, name: str, mask: str | None = None) -> Member:
@@ -66,7 +73,8 @@ def choose_member(group: Any, array: str | None, name: str, mask: str | None = N
             raise NotFound(f"the AnnData store {name} has no matrix {array or 'X'!r}; it has {has}.")
         path = array or "X"
         chosen = _mask_of_var(group, node, path, mask, name)
-        return Member(node, f"{name}/{path}", _names_of_var(group, node, path), chosen)
+        logged = logged_by(path, group.get("uns"))
+        return Member(node, f"{name}/{path}", _names_of_var(group, node, path), chosen, logged)
     members = {key: (child.shape, child.dtype) for key in sorted(group) if is_array(child := group[key])}
     if array is not None:
         node = _matrix_at(group, array)
@@ -95,7 +103,7 @@ def open_sparse_group(member: Member, kept: Callable[[Any], Any] | None = None) 
             f"{member.name} is a csc_matrix, stored by columns, but spae_dask reads rows. Convert it once "
             "with the library that made it: adata.X = adata.X.tocsr(), then write it again."
         )
-    return under_mask(open_csr(member.node, member.name, member.feature_names, kept), member.mask)
+    return member.chosen(open_csr(member.node, member.name, member.feature_names, kept))
 
 
 def is_array(node: Any) -> bool:

@@ -8,7 +8,7 @@ import h5py
 from spae_dask.blocks import RowBlocks
 from spae_dask.errors import StorageError
 from spae_dask.storage.groups import Member, choose_member, is_array, open_sparse_group
-from spae_dask.storage.masks import refuse_mask, under_mask
+from spae_dask.storage.masks import refuse_mask
 from spae_dask.storage.readable import check_blocks, check_two_dimensional
 from spae_dask.storage.sources.h5_arrays import array_in_file, opened
 from spae_dask.storage.sources.h5_blocks import H5Blocks
@@ -68,5 +68,5 @@ def blocks_of(member: Member) -> RowBlocks:
         blocks = H5Blocks(array, member.feature_names)
         if 0 not in blocks.shape:  # or else it is refused as empty
             check_blocks(blocks.shape, blocks.rows_per_block, member.name)
-        return under_mask(blocks, member.mask)
+        return member.chosen(blocks)
     return open_sparse_group(member, array_in_file)

@@ -23,6 +23,18 @@ ALL = "none"
 """Word for all columns."""
 
 
+LOGGED = "logged"
+"""Name under which a source remembers what says that it holds logarithms, see ``blocks.remember``."""
+
+LOG1P = "log1p"
+"""Member of ``uns`` that scanpy writes when it has taken logarithms of ``X``."""
+
+
+def logged_by(path: str, uns: Any) -> str | None:
+    """The entry of ``uns``, if there, that says that the matrix at a path of AnnData holds logarithms."""
+    return f"uns[{LOG1P!r}]" if path == "X" and uns is not None and LOG1P in uns else None
+
+
 @dataclass(frozen=True, eq=False)
 class Mask:
     """A choice of columns.

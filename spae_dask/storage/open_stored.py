@@ -11,7 +11,7 @@ from spae_dask.blocks import RowBlocks
 from spae_dask.errors import InvalidInput, NotFound, SpaeError, StorageError
 from spae_dask.plain_files import beside
 from spae_dask.storage.checks import refuse_code
-from spae_dask.storage.masks import refuse_mask, under_mask
+from spae_dask.storage.masks import refuse_mask
 from spae_dask.storage.readable import STORED, check_blocks, check_objects, check_two_dimensional
 from spae_dask.storage.remote.address import Address
 
@@ -158,7 +158,7 @@ def open_zarr_object(
     if 0 not in blocks.shape:  # or else it is refused as empty
         check_blocks(blocks.shape, blocks.rows_per_block, member.name)
         check_objects(grid_of(member.node), member.name)
-    return under_mask(blocks if conversion is None else SentinelBlocks(blocks, conversion), member.mask)
+    return member.chosen(blocks if conversion is None else SentinelBlocks(blocks, conversion))
 
 
 def _as_stored(node: Any) -> Any:

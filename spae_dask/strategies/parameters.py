@@ -20,6 +20,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 from spae_dask.errors import InvalidInput
 from spae_dask.flags import WANTED, is_flag
 from spae_dask.plain_files import listed
+from spae_dask.recipes import Recipe, RecipeLike
 from spae_dask.toml.names import did_you_mean
 
 METHODS = ("polished", "batch", "iterative", "doubly-sparse")
@@ -115,7 +116,20 @@ class Numbers:
         return "give a number, such as -1, or several, such as -1 and -2."
 
 
-Kind: TypeAlias = Flag | Choice | Count | Counts | Number | Numbers
+@dataclass(frozen=True)
+class Steps:
+    """The steps of a recipe for raw rows."""
+
+    def wrong(self, given: Any, sizes: Sizes = UNKNOWN) -> str | None:  # noqa: ARG002 - as of all kinds
+        """Say what is allowed, if ``given`` is not; None if it is."""
+        try:
+            Recipe.of(given)
+        except InvalidInput as error:
+            return str(error)
+        return None
+
+
+Kind: TypeAlias = Flag | Choice | Count | Counts | Number | Numbers | Steps
 
 
 def whole(given: Any) -> int | None:
@@ -147,7 +161,7 @@ class Parameter:
         Name of the field, which is also the key of a step of a pipeline.
     annotation, default : object
         Type and default value. A parameter whose default is None may be None.
-    kind : Flag, Choice, Count, Counts, Number or Numbers
+    kind : Flag, Choice, Count, Counts, Number, Numbers or Steps
         Values allowed.
     help : str
         Its paragraph in the help of the command line.
@@ -318,6 +332,13 @@ class FitParameters:
         "DATA",
         "Numbers that mean missing, besides NaN: -1, or -1,-2. --missing sets how they are treated.",
         metavar="X[,X...]",
+    )
+    recipe: RecipeLike = _parameter(  # noqa: RUF009 - as all fields
+        None,
+        Steps(),
+        "DATA",
+        "Steps applied to raw rows as they are read, such as 'normalize_total(1e4), log1p'.",
+        metavar="STEPS",
     )
     orthonormal: bool = _parameter(
         False,
@@ -530,7 +551,7 @@ def parameters_in(fields_of: type) -> Mapping[str, Parameter]:
 PARAMETERS = parameters_in(FitParameters)
 """All parameters by name."""
 
-OF_PATHS = ("selection", "center", "scale", "missing", "missing_value", "seed")
+OF_PATHS = ("selection", "center", "scale", "missing", "missing_value", "recipe", "seed")
 """Parameters of the encoders of many sizes that one read makes, beside their method and sizes."""
 
 

@@ -10,7 +10,7 @@ import xarray as xr
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from spae_dask.errors import NonFiniteInput
+from spae_dask.errors import InvalidInput, NonFiniteInput
 from spae_dask.estimators.sparse_encoder import SparseEncoder
 from spae_dask.flags import flags_checked
 from spae_dask.passes.events import Event
@@ -59,7 +59,8 @@ class GridEncoder(BaseEstimator):  # type: ignore[misc]
     missing_value : float or sequence of float, optional
         A number that stands for NaN, or several, before weights are applied.
     memory_limit, checkpoint, progress, **parameters
-        As for ``SparseEncoder``: all of its parameters, with the same defaults.
+        As for ``SparseEncoder``: all of its parameters, with the same defaults. ``recipe`` is refused: xarray applies
+        functions to arrays.
 
     Attributes
     ----------
@@ -133,6 +134,11 @@ class GridEncoder(BaseEstimator):  # type: ignore[misc]
         StorageError
             If the data cannot be read.
         """
+        if self.recipe is not None:
+            raise InvalidInput(
+                f"recipe={self.recipe!r} is for the rows of a matrix, and a grid is given. "
+                "Leave it out, and give the array that xarray makes, lazily for dask arrays: numpy.log1p(da)."
+            )
         layout = layout_of(da, sample_dim)
         encoder = SparseEncoder(**{name: value for name, value in self.get_params().items() if name not in OF_GRID})
         weights = weights_on(layout, self.weights, self.lat_dim)

@@ -8,7 +8,7 @@ import yaml
 
 from spae_dask import plan
 from spae_dask.cli import planned_memory
-from spae_dask.cli.pipeline_memory import place_for
+from spae_dask.cli.pipeline_memory import place_for, planners_of
 from spae_dask.cli.planned_memory import STEP_NBYTES, sized
 from spae_dask.cli.target import Target
 from spae_dask.clusters import job_options as jobs
@@ -97,6 +97,19 @@ def test_an_evaluation_of_an_encoder_that_is_there_is_planned(place, spae):
     nbytes = place_for(read_pipeline("p.toml"), Target("q.toml", None)).spec.worker_nbytes
     ended = spae("run", "p.toml", "--memory", f"{nbytes}B", "--cluster", "none")
     assert ended.code == 0, ended.err
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_an_evaluation_is_planned_with_the_recipe_of_its_encoder(place, spae, there):
+    np.save("raw.npy", np.random.default_rng(0).integers(0, 9, (400, 30), dtype=np.uint8))
+    recipe = "normalize_total(100), sqrt"
+    assert spae("fit", "raw.npy", "-k", 2, "-r", 3, "--recipe", recipe, "-o", "there.zarr").code == 0
+    made = "" if there else FIT.format(name="fit0", data="raw.npy") + f'recipe = "{recipe}"\n'
+    step = OTHERS["evaluate"].replace("wide.npy", "raw.npy").replace("@fit0", "there.zarr" if there else "@fit0")
+    Path("p.toml").write_text(f'output = "out"\n{made}{step}')
+    planned = planners_of(read_pipeline("p.toml"))[-1](Resources("", 1, 1, 4 << 30))
+    assert planned.dtype == "float64"
+    assert "reads raw data: normalize_total(100), sqrt, in the read" in planned.notes
 
 
 def test_an_evaluation_of_data_that_are_yet_to_be_made_cannot_be_planned(place, spae):

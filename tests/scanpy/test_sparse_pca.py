@@ -321,3 +321,34 @@ def test_the_documentation_shows_what_happens() -> None:
     assert round(names["adata"].uns["spae"]["ratio"], 3) == 1.015
     assert "the 40 genes" in example
     assert "# 1.015" in example
+
+
+def raw_cells() -> anndata.AnnData:
+    """Raw counts of 300 cells of three kinds, 40 genes, some of them marked."""
+    rng = np.random.default_rng(1)
+    kinds = rng.gamma(0.5, 2.0, size=(3, 40))
+    x = rng.poisson(kinds[rng.integers(0, 3, 300)] * rng.gamma(2.0, 2.0, size=(300, 1)))
+    var = pd.DataFrame({"highly_variable": np.arange(40) % 3 == 0}, index=[f"g{column}" for column in range(40)])
+    return anndata.AnnData(sp.csr_matrix(x.astype("float64")), var=var)
+
+
+@pytest.mark.parametrize("kind", ["memory", "backed", "dask"])
+def test_raw_counts_with_a_recipe_are_what_scanpy_makes_of_them(kind: str, tmp_path: Path) -> None:
+    made = raw_cells()
+    scanpy.pp.normalize_total(made, target_sum=1e4)
+    scanpy.pp.log1p(made)
+    sparse_pca(made, 3, n_nonzero=5)
+    raw = raw_cells()
+    if kind == "dask":
+        raw.X = da.from_array(raw.X.toarray(), chunks=(90, 17)).map_blocks(sp.csr_matrix)
+    if kind == "backed":
+        raw.write_h5ad(tmp_path / "x.h5ad")
+        raw = anndata.read_h5ad(tmp_path / "x.h5ad", backed="r")
+    sparse_pca(raw, 3, n_nonzero=5, recipe=["normalize_total(1e4)", "log1p"], dtype="float64")
+    told = raw.uns["spae"]
+    assert told["params"]["recipe"] == "normalize_total(10000), log1p"
+    assert told["params"]["n_vars"] == 14
+    np.testing.assert_allclose(told["loss"], made.uns["spae"]["loss"], rtol=1e-9)
+    logs = made.X.toarray()[:, made.var["highly_variable"]]
+    codes = (logs - logs.mean(axis=0)) @ raw.varm["spae"][made.var["highly_variable"]]
+    np.testing.assert_allclose(np.asarray(raw.obsm["X_spae"]), codes, atol=1e-9)

@@ -39,6 +39,7 @@ from spae_dask.strategies.parameters import (
     Number,
     Numbers,
     Parameter,
+    Steps,
     check_choice,
     check_count,
 )
@@ -200,7 +201,13 @@ def test_help_is_plain_and_names_every_choice_that_its_metavar_does_not_show() -
             assert choice in each.help, each.name
 
 
-CHANGED: dict[type, Any] = {Count: 4, Counts: (4, 3), Number: 0.25, Numbers: (-1.0, -2.5)}
+CHANGED: dict[type, Any] = {
+    Count: 4,
+    Counts: (4, 3),
+    Number: 0.25,
+    Numbers: (-1.0, -2.5),
+    Steps: "normalize_total(10000), log1p",
+}
 
 
 def changed(each: Parameter) -> Any:

@@ -119,6 +119,7 @@ class WhichData:
         from spae_dask.estimators.applying import open_like
         from spae_dask.estimators.planning import mask_note
         from spae_dask.estimators.runtime import memory_given
+        from spae_dask.recipes import recipe_text
         from spae_dask.storage.open import open_matrix
 
         which: dict[str, Any] = {
@@ -133,6 +134,9 @@ class WhichData:
         if console is not None and told is not None:
             console.note(f"columns   {told}")
             console.document |= {"mask": asked["mask"], "n_columns": asked["n_columns"]}
+        recipe = recipe_text(getattr(encoder, "recipe", None))
+        if console is not None and recipe is not None:
+            console.note(f"recipe    of the encoder, for raw rows: {recipe}")
         return source
 
     @property

@@ -17,10 +17,11 @@ from spae_dask.strategies.parameters import (
     Number,
     Numbers,
     Parameter,
+    Steps,
     several,
 )
 
-TYPES: dict[type, Any] = {Flag: bool, Count: int, Counts: str, Number: float, Numbers: list[str]}
+TYPES: dict[type, Any] = {Flag: bool, Count: int, Counts: str, Number: float, Numbers: list[str], Steps: str}
 """Types that typer parses values as; a `Choice` is of its names."""
 
 Group = TypeVar("Group", bound="FromFields")
@@ -128,6 +129,6 @@ class OneStrategy(FromFields):
     """A strategy alone."""
 
 
-@made_of("missing_value")
-class MissingNumbers(FromFields):
-    """Numbers that stand for missing, alone."""
+@made_of("missing_value", "recipe")
+class RawNumbers(FromFields):
+    """Numbers that stand for missing, and the recipe for raw rows."""

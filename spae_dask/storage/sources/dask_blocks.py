@@ -9,6 +9,7 @@ from typing import Any
 import dask
 import dask.array as da
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse as sp
 import zarr
 from dask.delayed import delayed
@@ -16,6 +17,7 @@ from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
 
 from spae_dask.blocks import Block, StoredEntries, as_csr, check_unmasked, largest_block_nbytes
 from spae_dask.errors import InvalidInput
+from spae_dask.recipes import Recipe
 from spae_dask.storage.sources.checked_store import ArrayChange
 
 INNER = ("array", "_array")
@@ -81,6 +83,10 @@ class DaskBlocks:
         Names of the columns.
     beside_nbytes : int
         Bytes that its graph is known to hold while it makes one block, beside the block.
+    cut_from : (DaskBlocks, ndarray of int), optional
+        The source with all columns, and the columns of it that the array has, if they were chosen of more.
+    recipe : Recipe, optional
+        Recipe that its graph follows.
     """
 
     array: da.Array
@@ -88,6 +94,8 @@ class DaskBlocks:
     beside_nbytes: int = 0
     in_process: bool = False
     n_counts: int = 0
+    cut_from: "tuple[DaskBlocks, npt.NDArray[np.intp]] | None" = None
+    recipe: Recipe | None = None
 
     @property
     def read_nbytes(self) -> int:

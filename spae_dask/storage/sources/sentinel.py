@@ -7,18 +7,9 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from spae_dask.blocks import (
-    ArrayBlocks,
-    Block,
-    LazyRowBlocks,
-    RowBlocks,
-    asked_of,
-    columns_alone,
-    largest_block_nbytes,
-    remember,
-)
+from spae_dask.blocks import ArrayBlocks, Block, RowBlocks, asked_of, columns_alone, largest_block_nbytes, remember
 from spae_dask.errors import InvalidInput
-from spae_dask.storage.sources.checked_store import ArrayChange, ReadsZarr
+from spae_dask.storage.sources.changed import ChangedBlocks
 from spae_dask.storage.sources.conversion import Conversion
 from spae_dask.storage.sources.dask_blocks import DaskBlocks
 
@@ -107,7 +98,7 @@ def _marking(dtype: np.dtype[Any], missing_value: MissingValue) -> Conversion:
 
 
 @dataclass(frozen=True, eq=False)
-class SentinelBlocks:
+class SentinelBlocks(ChangedBlocks):
     """Another source's blocks, converted as they are read.
 
     Parameters
@@ -118,16 +109,7 @@ class SentinelBlocks:
         Arithmetic that makes data of what is read.
     """
 
-    source: RowBlocks
     conversion: Conversion
-
-    def __post_init__(self) -> None:
-        assert not isinstance(self.source, LazyRowBlocks), "a lazy source is marked in its own graph"
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """That of the source."""
-        return self.source.shape
 
     @property
     def dtype(self) -> np.dtype[np.generic]:
@@ -135,20 +117,10 @@ class SentinelBlocks:
         return self.conversion.dtype
 
     @property
-    def bounds(self) -> Sequence[int]:
-        """Those of the source."""
-        return self.source.bounds
-
-    @property
     def read_nbytes(self) -> int:
         """A block as it is stored, and again if its bits are read as another type, and a mask, beside what it takes."""
         copies = 2 if self.conversion.integers is None else 3
         return self.source.read_nbytes + copies * largest_block_nbytes(self.source)
-
-    @property
-    def in_process(self) -> bool:
-        """That of the source."""
-        return self.source.in_process
 
     @property
     def missing_value(self) -> float | list[float] | None:
@@ -176,26 +148,12 @@ class SentinelBlocks:
             return getattr(self.source, "decoding", None)
         return self.conversion.describe(self.source.dtype)
 
-    def __getattr__(self, name: str) -> Any:
-        """Return an attribute that only some sources have, such as column names and stored entries, from the source."""
-        if name.startswith("__") or name == "source":  # asked for by pickle before there is a source
-            raise AttributeError(name)
-        return getattr(self.source, name)
-
     def read(self, i: int) -> Block:
         """Block ``i``, converted."""
         block: Block = self.conversion.block(self.source.read(i))
         return block
 
-    def with_arrays(self, change: ArrayChange) -> RowBlocks:
-        """The same with other arrays beneath."""
-        return replace(self, source=self.source.with_arrays(change)) if isinstance(self.source, ReadsZarr) else self
-
     def of_columns(self, columns: npt.NDArray[np.intp]) -> RowBlocks | None:
         """Some of its columns, converted, if the source can read them alone."""
         alone = columns_alone(self.source, columns)
         return None if alone is None else replace(self, source=alone)
-
-    def describe(self) -> str:
-        """Name of the source."""
-        return self.source.describe()

@@ -15,9 +15,9 @@ from zarr.storage import LocalStore
 
 from spae_dask.blocks import RowBlocks
 from spae_dask.errors import DataChanged
+from spae_dask.storage.sources.changed import ChangedBlocks
 from spae_dask.storage.sources.checked_store import ReadsZarr, ZarrArray, grid_of, key_of, store_of, with_checked_store
 from spae_dask.storage.sources.csr_blocks import CsrBlocks
-from spae_dask.storage.sources.sentinel import SentinelBlocks
 from spae_dask.storage.sources.shards import InnerChunkCount, count_inner_chunks
 from spae_dask.storage.sources.snapshot import Snapshot, StoredObjects, stored_files, stored_objects
 from spae_dask.storage.sources.submatrix import Submatrix
@@ -195,7 +195,7 @@ def _is_zarr(source: RowBlocks) -> bool:
 
 
 def _beneath(source: RowBlocks) -> RowBlocks:
-    while isinstance(source, SentinelBlocks | Submatrix):
+    while isinstance(source, ChangedBlocks | Submatrix):
         source = source.source
     return source
 

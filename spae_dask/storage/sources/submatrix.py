@@ -1,5 +1,6 @@
 """Some rows and columns of another source, as masks and views choose them, cut out block by block."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -22,8 +23,8 @@ from spae_dask.blocks import (
 from spae_dask.storage.sources.checked_store import ArrayChange, ReadsZarr
 from spae_dask.storage.sources.dask_blocks import DaskBlocks
 
-DECLARED = ("decoded", "decoding", "passed_over", "valid_range", "missing_value")
-"""Attributes in which some sources describe the storage of their numbers."""
+DECLARED = ("decoded", "decoding", "passed_over", "valid_range", "missing_value", "recipe", "raw")
+"""Attributes in which some sources describe where their numbers come from."""
 
 Indices = npt.NDArray[np.intp]
 
@@ -40,11 +41,14 @@ class Submatrix:
         Rows, ascending, each once; all if not given.
     kept_columns : ndarray of int, optional
         Columns, in any order; all if not given.
+    beneath : bool
+        True if the rows of the source, with all their columns, are the data that columns were chosen of.
     """
 
     source: RowBlocks
     kept_rows: Indices | None = None
     kept_columns: Indices | None = None
+    beneath: bool = False
 
     def __post_init__(self) -> None:
         assert not isinstance(self.source, LazyRowBlocks), "a lazy source is cut in its own graph"
@@ -146,7 +150,24 @@ class Submatrix:
 def chosen_columns(source: RowBlocks, columns: Indices) -> RowBlocks:
     """Some columns of any source, in any order; a dask array stays one."""
     if not isinstance(source, DaskBlocks):
-        return Submatrix(source, kept_columns=columns)
+        return Submatrix(source, kept_columns=columns, beneath=True)
     names = source.feature_names
     kept = None if names is None else tuple(names[column] for column in columns)
-    return replace(source, array=source.array[:, columns], feature_names=kept)
+    return replace(
+        source,
+        array=source.array[:, columns],
+        feature_names=kept,
+        beside_nbytes=source.beside_nbytes + (largest_block_nbytes(source) if source.n_chunk_columns == 1 else 0),
+        cut_from=(source, columns),
+    )
+
+
+def beneath_choice(source: RowBlocks, change: Callable[[RowBlocks], RowBlocks]) -> RowBlocks:
+    """A source changed where it has all columns, beneath `chosen_columns` if those were called."""
+    if isinstance(source, Submatrix) and source.beneath and source.kept_columns is not None:
+        whole, columns = source.source, source.kept_columns
+    elif isinstance(source, DaskBlocks) and source.cut_from is not None:
+        whole, columns = source.cut_from
+    else:
+        return change(source)
+    return remember(chosen_columns(change(whole), columns), **asked_of(source))

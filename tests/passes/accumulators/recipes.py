@@ -27,6 +27,7 @@ from spae_dask.passes.accumulators import (
     Residual,
     RowPool,
     RowSketch,
+    RowTotals,
     Together,
     Triangular,
     UnitLosses,
@@ -165,6 +166,19 @@ def _non_finite_oracle(X: Wide) -> Facts:
     }
 
 
+def _row_totals_oracle(X: Wide) -> Facts:
+    known = np.where(np.isfinite(X), X, 0)
+    sums = [sum(row) for row in known]
+    negative = np.argwhere(known < 0)
+    return {
+        "range": (min(sums), max(sums)),
+        "whole": all(x == int(x) for row in known for x in row),
+        "negative": len(negative),
+        "first": negative[0] if len(negative) else (-1, -1),
+        "filled": sum(x != 0 for row in known for x in row),
+    }
+
+
 def _sketch_oracle(draw: Callable[..., NDArray[np.float64]]) -> Callable[[Wide], Facts]:
     def oracle(X: Wide) -> Facts:
         S = draw(5, 1, 0, len(X), 4).T
@@ -287,6 +301,18 @@ RECIPES = (
         lambda r: {"nan": r.nan_by_column, "inf": r.inf_by_column, "first": r.first},
         _non_finite_oracle,
         exact_nbytes=False,
+    ),
+    Recipe(
+        "RowTotals",
+        RowTotals,
+        lambda r: {
+            "range": (r.least, r.most),
+            "whole": r.whole,
+            "negative": r.n_negative,
+            "first": r.first_negative or (-1, -1),
+            "filled": r.n_filled,
+        },
+        _row_totals_oracle,
     ),
     Recipe(
         "CrossProducts",
