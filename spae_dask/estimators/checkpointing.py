@@ -27,7 +27,7 @@ from spae_dask.storage.checkpoints.checkpoint_record import (
 from spae_dask.storage.remote.url_secrets import without_secrets
 from spae_dask.storage.sources.dask_blocks import DaskBlocks
 from spae_dask.storage.sources.stored_chunks import CheckedSource
-from spae_dask.strategies.parameters import FitParameters
+from spae_dask.strategies.parameters import PARAMETERS, FitParameters
 
 Place = str | Path
 
@@ -115,9 +115,15 @@ def open_checkpoint(
 
 
 def parameters_of(params: FitParameters) -> dict[str, Any]:
-    """Return the parameters that decide the result of a fit. Missing values and recipe are recorded with the data."""
+    """Return the parameters that decide the result of a fit. Missing values and recipe are recorded with the data.
+
+    Parameters of the search are named only if they are not the defaults: earlier checkpoints do not have them.
+    """
     found = asdict(replace(params, missing_value=None, recipe=None))
     del found["missing_value"], found["recipe"]
+    for name in ("search_tol", "effort"):
+        if found[name] == PARAMETERS[name].default:
+            del found[name]
     found["n_nonzero"] = params.sizes
     found["keep"] = params.wanted_share
     for name in ("eps", "keep"):

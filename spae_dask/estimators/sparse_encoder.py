@@ -98,6 +98,13 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         use every feature of the combined support.
     shared_support : bool, default False
         True to put all components of ``method="polished"`` on the same r columns, chosen by exchange.
+    search_tol : float, default 0.001
+        Excess over PCA's loss, in units of PCA's loss, at which the search of ``method="polished"`` stops. No choice of
+        features can lose less than PCA, so no more than this is left to gain then. The search also stops when a round
+        gains less than 2 % of what is left. It counts rounds, never time, so a fit can be repeated.
+    effort : int, default 1
+        Effort of that search. 0 stops after the first climb. 2 and 3 make more rounds, each with more kicks of supports
+        and more rebuilt components.
     n_rows : int, optional
         Number of rows of the doubly sparse encoder; by default four a component, and as many more as a target needs.
     n_repeats : int, default 1
@@ -225,6 +232,8 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         recipe: RecipeLike = None,
         orthonormal: bool = False,
         shared_support: bool = False,
+        search_tol: float = 0.001,
+        effort: int = 1,
         n_rows: int | None = None,
         n_repeats: int = 1,
         power_iterations: int = 0,
@@ -255,6 +264,8 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         self.recipe = recipe
         self.orthonormal = orthonormal
         self.shared_support = shared_support
+        self.search_tol = search_tol
+        self.effort = effort
         self.n_rows = n_rows
         self.n_repeats = n_repeats
         self.power_iterations = power_iterations

@@ -43,12 +43,13 @@ def _against_pca(c: Certificate) -> Markup:
         return filled("They lose only rounding errors, and no encoder can lose less.")
     return filled(
         "Their loss is {} times PCA's loss with all features, the least possible loss of any {}: {} "
-        "more. The gap to PCA is {} of the total, and {} of what PCA explains is kept.",
+        "more. The gap to PCA is {} of the total, and {} of what PCA explains is kept.{}",
         number(c.ratio, f"{c.ratio:.4f}"),
         "linear code" if c.n_components == 1 else f"{c.n_components} linear codes",
         number(c.ratio - 1, f"{c.ratio - 1:.2%}"),
         number(c.explained_gap, f"{c.explained_gap:.2%}"),
         number(c.explained_of_pca, f"{c.explained_of_pca:.2%}"),
+        c.left_to_choose() and f" {c.left_to_choose()}",
     )
 
 

@@ -29,7 +29,7 @@ POOL = 8192
 """Columns of the sketch that are searched, when it has more than this."""
 
 SEARCH = 0.5
-"""Effort of the search on a sketch: its noise is not worth more."""
+"""Effort of the search on a sketch, over that of the fit: its noise is not worth more."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,7 +117,8 @@ def choose_candidates(
             sizes,
             start_H=H,
             rng=rng,
-            effort=SEARCH,
+            effort=SEARCH * params.effort,
+            search_tol=params.search_tol,
             allowed=allowed,
             rank_tol=rank_tol,
             watch=watching(report, sizes, None),

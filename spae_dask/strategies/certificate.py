@@ -37,7 +37,7 @@ EXACT_SUMS = "The sums of the pass are exact integers."
 LEADING = ("explained", "pca_explained", "ratio", "explained_gap", "explained_of_pca")
 """First entries of a certificate's record: the shares that the encoder and PCA explain, and the gap between them."""
 
-DERIVED = ("pca_explained", "explained_gap", "explained_of_pca", "target_met")
+DERIVED = ("pca_explained", "explained_gap", "explained_of_pca", "gain_at_most", "target_met")
 """Entries of the record that follow from the fields."""
 
 
@@ -204,7 +204,8 @@ class Certificate:
 
     def as_dict(self) -> dict[str, Any]:
         """The fields by name, for JSON, and what follows from them; shares of what is explained come first."""
-        record = {name: getattr(self, name) for name in LEADING} | asdict(self) | {"target_met": self.target_met}
+        record = {name: getattr(self, name) for name in LEADING} | asdict(self)
+        record |= {"gain_at_most": self.gain_at_most, "target_met": self.target_met}
         return record | {"metrics": None if self.metrics is None else self.metrics.as_dict()}
 
     @classmethod
@@ -240,6 +241,30 @@ class Certificate:
     def explained_of_pca(self) -> float:
         """``explained / pca_explained``; 1 if PCA explains nothing."""
         return (self.total - self.loss) / (self.total - self.pca_loss) if self.total > self.pca_loss else 1.0
+
+    @property
+    def gain_at_most(self) -> float | None:
+        """Share of the loss that no other choice of features can save more than; None if none below 1 is certain.
+
+        PCA's loss is a lower bound on that of any encoder. Rounding, and the ends of certain intervals, count against
+        the encoder.
+        """
+        unsure = self.confidence is not None or self.loss_kind == "estimate"
+        if unsure or (self.pca_loss_kind == "estimate" and self.pca_loss_lower is None):
+            return None
+        loss = self._ends(self.loss, self.loss_kind, self.loss_lower, self.loss_upper)[1]
+        least = self._ends(self.pca_loss, self.pca_loss_kind, self.pca_loss_lower, self.pca_loss_upper)[0]
+        loss = (self.loss if math.isinf(loss) else loss) + self.loss_error
+        least -= self.loss_error
+        return max(0.0, 1.0 - least / loss) if least > 0.0 and loss > 0.0 else None
+
+    def left_to_choose(self) -> str:
+        """Sentence that says what a better choice of features could gain; empty if nothing is certain."""
+        if self.gain_at_most is None:
+            return ""
+        bounded = "" if self.pca_loss_kind in ("exact", "approximate") else "By the lower bound on PCA's loss, "
+        said = f"no choice of features could lower the loss by more than {_rounded_up(self.gain_at_most)}."
+        return bounded + (said if bounded else said.capitalize())
 
     def __str__(self) -> str:
         """A table for the terminal."""
@@ -448,17 +473,27 @@ class Certificate:
 
     def _gap(self) -> str:
         """Share of the total that PCA explains and the encoder does not, and how it is known."""
+        said = self.left_to_choose() and f"\n{' ' * NAME_WIDTH}{self.left_to_choose()}"
         kept = f"{self.explained_of_pca:.4%} of what PCA explains is kept"
         if self.total <= 0 or (self.loss_kind == self.pca_loss_kind == "exact"):
-            return f"{self.explained_gap:.4%} of the total; {kept}"
+            return f"{self.explained_gap:.4%} of the total; {kept}{said}"
         most_loss = self._ends(self.loss, self.loss_kind, self.loss_lower, self.loss_upper)[1]
         least_pca = self._ends(self.pca_loss, self.pca_loss_kind, self.pca_loss_lower, self.pca_loss_upper)[0]
         most = (min(most_loss, self.total) - least_pca) / self.total
         sure = "certain" if self.confidence is None else "by the intervals below"
         return (
             f"{self.explained_gap:.4%} of the total; {kept}\n"
-            f"                   at most {max(most, self.explained_gap):.4%}, {sure}"
+            f"                   at most {max(most, self.explained_gap):.4%}, {sure}{said}"
         )
+
+
+def _rounded_up(share: float) -> str:
+    """A share in percent with two digits, rounded up; tiny ones as 0.0001 %."""
+    percent = max(100.0 * share, 1e-4)
+    digits = 1 - math.floor(math.log10(percent))
+    unit = 10.0**-digits
+    up = math.ceil(percent / unit - 1e-9) * unit
+    return f"{up:.{max(0, digits)}f} %"
 
 
 def symmetric_bounds(certificate: Certificate, H: Floats, G: Floats) -> tuple[float | None, float | None]:

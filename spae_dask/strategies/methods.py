@@ -80,8 +80,8 @@ class Search:
 
     Attributes
     ----------
-    effort : float
-        1 is the usual; 0 asks for a quick, rough answer.
+    effort : float, optional
+        Effort in place of that of the fit; 0 asks for a quick, rough answer.
     start : ndarray (d, k'), optional
         An encoder of no more columns and nonzeros, known already; the answer loses no more.
     rank_tol : float
@@ -93,7 +93,7 @@ class Search:
         PCA's loss, for the report.
     """
 
-    effort: float = 1.0
+    effort: float | None = None
     start: Floats | None = None
     rank_tol: float = DEPENDENT
     report: Report | None = None
@@ -190,7 +190,8 @@ def polished(params: FitParameters, core: Floats, r: Sizes, search: Search) -> E
         r,
         start_H=search.start if known else start.H,
         rng=rng,
-        effort=search.effort,
+        effort=params.effort if search.effort is None else search.effort,
+        search_tol=params.search_tol,
         rank_tol=search.rank_tol,
         watch=watching(search.report, r, search.pca_loss),
     )

@@ -349,6 +349,20 @@ class FitParameters:
     shared_support: bool = _parameter(
         False, Flag(), "WHAT", "With --method polished: put all components on the same R features."
     )
+    search_tol: float = _parameter(
+        0.001,
+        Number("0.001 for 0.1 % of PCA's loss"),
+        "WHAT",
+        "With --method polished: stop the search at a loss of 1 + T times PCA's loss.",
+        metavar="T",
+    )
+    effort: int = _parameter(
+        1,
+        Count(0, 3),
+        "WHAT",
+        "With --method polished: effort of the search, from 0 (the first climb only) to 3.",
+        metavar="0-3",
+    )
     n_rows: int | None = _parameter(
         None,
         Count(most="samples"),

@@ -134,7 +134,7 @@ def sparsity_path(
     ks: Sequence[int],
     rs: Sequence[int],
     *,
-    effort: float = 1.0,
+    effort: float | None = None,
     report: Report | None = None,
 ) -> SparsityPath:
     """Encoders of every k and r by the fit's method. No pass: all is done on the core.
@@ -150,8 +150,8 @@ def sparsity_path(
         estimates.
     ks, rs : sequence of int
         Components and nonzeros.
-    effort : float
-        Effort of methods that search; 0 for quick and rough answers.
+    effort : float, optional
+        Effort of methods that search, in place of the fit's; 0 for quick and rough answers.
     report : callable, optional
         Called with the progress of each search.
     """
@@ -163,7 +163,7 @@ def _points(
     summary: Summary,
     ks: Sequence[int],
     rs: Sequence[int],
-    effort: float,
+    effort: float | None,
     report: Report | None,
 ) -> Iterator[PathPoint]:
     if not params.on_core:
@@ -201,7 +201,7 @@ def _points(
 
 
 def _encode(
-    params: FitParameters, summary: Summary, known: list[Floats], effort: float, report: Report | None
+    params: FitParameters, summary: Summary, known: list[Floats], effort: float | None, report: Report | None
 ) -> FittedEncoder:
     if isinstance(summary, CoreSummary):
         start = min(known, key=lambda H: encoder_loss(summary.core, H), default=None)

@@ -97,7 +97,7 @@ class Refit:
         params: FitParameters,
         known: Sequence[Floats] = (),
         *,
-        effort: float = 1.0,
+        effort: float | None = None,
         report: Report | None = None,
     ) -> FittedEncoder:
         """Build the encoder of a fit on the candidates, and certify it; no data are read.
@@ -133,15 +133,18 @@ class Refit:
     def _smallest(self, params: FitParameters, report: Report | None) -> Floats:
         """Encoder of the fewest nonzeros found that reaches the target; of all candidates if none does."""
         target = self._target(params) - self.outside
+        known: list[Floats] = []  # of fewer nonzeros, or not kept to as a start
 
         def loss(r: int) -> float:
-            return encoder_loss(self.core, self._encode(params, r, effort=0.0, report=report))
+            H = self._encode(params, r, effort=0.0, known=known, report=report)
+            known.append(self._off_core(H))
+            return encoder_loss(self.core, H)
 
         r = smallest_within(target, loss, 1, self.candidates.columns.size)
-        best = self._encode(params, r, report=report)
+        best = self._encode(params, r, known=known, report=report)
         while r > 1:
             r -= 1
-            fewer = self._encode(params, r, report=report)
+            fewer = self._encode(params, r, known=known, report=report)
             if encoder_loss(self.core, fewer) > target:
                 break
             best = fewer
@@ -152,7 +155,7 @@ class Refit:
         params: FitParameters,
         r: int | tuple[int, ...],
         *,
-        effort: float = 1.0,
+        effort: float | None = None,
         known: Sequence[Floats] = (),
         report: Report | None = None,
     ) -> Floats:
@@ -174,7 +177,8 @@ class Refit:
             r,
             start_H=min((H for H in starts if _keeps_to(H, budgets)), key=lambda H: encoder_loss(self.core, H)),
             rng=np.random.default_rng(params.seed),
-            effort=effort,
+            effort=params.effort if effort is None else effort,
+            search_tol=params.search_tol,
             allowed=np.arange(candidates.columns.size),
             rank_tol=rank_tol,
             watch=watching(report, r, self.pca_interval(k)[1], self.outside),
@@ -184,12 +188,17 @@ class Refit:
         """Encoder (2c, k') from its rows of the candidates."""
         return np.vstack([H, np.zeros((self.core.shape[1] - H.shape[0], H.shape[1]))])
 
+    def _off_core(self, H: Floats) -> Floats:
+        """Encoder (d, k') from one on the core."""
+        wide = np.zeros((self.cross.shape[1], H.shape[1]))
+        wide[self.candidates.columns] = H[: self.candidates.columns.size]
+        return wide
+
     def _fitted(self, params: FitParameters, H: Floats) -> FittedEncoder:
         """The encoder on all d columns, its decoder and its certificate."""
         first, columns, k = self.sketched, self.candidates.columns, params.n_components
-        d, total = self.cross.shape[1], first.total
-        wide = np.zeros((d, k))
-        wide[columns] = H[: columns.size]
+        total = first.total
+        wide = self._off_core(H)
         codes = column_basis(self.core @ H)
         # the decoder is (XH)^+ X, and the codes lie in the span of the candidates: Q'X is read off C'X
         decoder = codes.coefficients(codes.Q.T @ self.weights.T) @ self.cross

@@ -142,7 +142,7 @@ def encode_core(
     passes: int,
     bytes_read: int,
     start: Floats | None = None,
-    effort: float = 1.0,
+    effort: float | None = None,
     report: Report | None = None,
 ) -> FittedEncoder:
     """Build the encoder by the fit's method and certify it, all on a core; no data are read.
@@ -234,16 +234,27 @@ def measured_if_fragile(fitted: FittedEncoder, run_pass: RunPass) -> FittedEncod
 def _smallest(params: FitParameters, core: Floats, search: Search) -> Encoded:
     """Encoder of the fewest nonzeros found that reaches the fit's target.
 
-    The search uses quick encoders; full effort then tries to do with fewer still.
+    The search uses quick encoders, each of which starts from the largest smaller one that is known; the fit's effort
+    then tries to do with fewer still.
     """
     encode = METHODS[params.method]
     floor = params.n_components if params.method in SHARED else 1
-    quick, thorough = replace(search, effort=0, start=None), replace(search, effort=1.0, start=None)
     target = loss_target(core, params)
-    r = smallest_r(core, params.n_components, target, lambda size: encode(params, core, size, quick).H, floor)
-    best = encode(params, core, r, thorough)
+    known: dict[int, Floats] = {}
+
+    def from_smaller(size: int, effort: float | None) -> Encoded:
+        smaller = max((each for each in known if each <= size), default=None)
+        start = None if smaller is None or params.method != "polished" else known[smaller]
+        return encode(params, core, size, replace(search, effort=effort, start=start))
+
+    def quick(size: int) -> Floats:
+        known[size] = from_smaller(size, 0).H
+        return known[size]
+
+    r = smallest_r(core, params.n_components, target, quick, floor)
+    best = from_smaller(r, None)
     while params.method == "polished" and r > 1:
-        fewer = encode(params, core, r - 1, thorough)
+        fewer = from_smaller(r - 1, None)
         if encoder_loss(core, fewer.H) > target:
             break
         best, r = fewer, r - 1

@@ -169,7 +169,7 @@ class Streamed:
         params: FitParameters,
         known: Sequence[Floats] = (),
         *,
-        effort: float = 1.0,
+        effort: float | None = None,
         report: Report | None = None,
     ) -> FittedEncoder:
         """Build the encoder of a fit on the candidates, and certify it; no data are read.

@@ -103,7 +103,7 @@ def test_the_page_is_well_formed_and_needs_nothing_from_elsewhere(demo):
     assert demo.page.errors == []
     assert demo.page.headings[1:4] == [
         "The decoded image",
-        "What is lost, and how that is known",
+        "Loss, and the evidence for it",
         "Loss against sparsity",
     ]
     assert min(len(alt) for alt in demo.page.alts) > 40

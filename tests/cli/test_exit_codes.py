@@ -174,7 +174,7 @@ def test_6_no_scheduler_in_bounded_time(spae, store, monkeypatch):
     assert running.TIMEOUT_SECONDS < 30, "dask itself would try for 30 seconds"
     monkeypatch.setattr(running, "TIMEOUT_SECONDS", 1)
     ended = spae("check", store, "--cluster", "tcp://127.0.0.1:1")
-    failed(ended, 6, "answers at tcp://127.0.0.1:1 within 1 seconds", "--cluster local")
+    failed(ended, 6, "answers at tcp://127.0.0.1:1 within 1.0 s", "--cluster local")
 
 
 def test_debug_shows_the_traceback_before_the_paragraph(spae, tmp_path):

@@ -41,7 +41,7 @@ def test_what_is_no_scheduler_is_found_out_within_the_time_for_an_answer(
     mute: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(running, "TIMEOUT_SECONDS", 1)
-    with pytest.raises(ClusterUnavailable, match=r"no Dask scheduler answers at .* within 1 seconds"), connect(mute):
+    with pytest.raises(ClusterUnavailable, match=r"no Dask scheduler answers at .* within 1\.0 s"), connect(mute):
         pass
 
 

@@ -1,5 +1,6 @@
 """Everything a fit states about its loss, against a dense SVD of the data."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -197,6 +198,49 @@ def test_what_is_left_to_gain_has_a_bound_where_losses_are_not_exact() -> None:
     (line,) = (line for line in text.splitlines() if line.strip().startswith("at most"))
     assert gap <= float(line.split()[2].rstrip("%,")) / 100 + 1e-6
     assert line.endswith("certain")
+
+
+@pytest.mark.parametrize("kind", ["exact", "lower bound", "stream", "wide stream"])
+@pytest.mark.parametrize("r", [2, 6, 40])
+def test_no_choice_of_features_gains_more_than_is_said(kind: str, r: int) -> None:
+    rows = spread(np.random.default_rng(9), 300, 40)
+    given = {
+        "exact": {"strategy": "gram"},
+        "lower bound": {"strategy": "sketch", "certified": True},
+        "stream": {"strategy": "stream", "sketch_rows": 100},
+        "wide stream": {"strategy": "stream", "sketch_rows": 8},
+    }[kind]
+    found = SparseEncoder(2, n_nonzero=r, effort=0, **given).fit(rows)
+    centered = rows - rows.mean(axis=0)
+    loss = np.sum((centered - centered @ found.components_.T @ found.decoder_) ** 2)
+    most = 1 - np.sum(np.linalg.svd(centered, compute_uv=False)[2:] ** 2) / loss
+
+    certificate = found.certificate_
+    assert certificate.gain_at_most is not None
+    assert certificate.gain_at_most >= most - 1e-9
+    if kind == "exact":
+        assert certificate.gain_at_most == pytest.approx(max(most, 0.0), abs=1e-8)
+    said = re.search(r"(\S.*) could lower the loss by more than (\S+) %\.", str(certificate))
+    assert said is not None
+    assert certificate.gain_at_most <= float(said[2]) / 100 <= 1.1 * certificate.gain_at_most + 1.1e-6
+    assert (
+        said[1]
+        == f"{'No' if kind == 'exact' else 'By the lower bound on PCA' + chr(39) + 's loss, no'} choice of features"
+    )
+    assert certificate.as_dict()["gain_at_most"] == certificate.gain_at_most
+
+
+def test_where_pca_loses_nothing_no_more_is_said() -> None:
+    whole = SparseEncoder(3, n_nonzero=3).fit(spread(np.random.default_rng(1), 50, 3)).certificate_
+    partly = (
+        SparseEncoder(3, n_nonzero=1).fit(np.random.default_rng(1).standard_normal((50, 3)) @ np.eye(3, 9)).certificate_
+    )
+    worse = batch_encoder(3, n_nonzero=3).fit(
+        np.random.default_rng(2).standard_normal((50, 3)) @ np.random.default_rng(3).standard_normal((3, 9))
+    )
+    for each in (whole, partly, worse.certificate_):
+        assert each.gain_at_most is None
+        assert "could lower" not in str(each)
 
 
 def test_certificate_and_plan_print_as_tables_and_become_dictionaries() -> None:

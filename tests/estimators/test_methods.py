@@ -185,10 +185,10 @@ def test_a_doubly_sparse_decoder_is_made_of_the_rows_it_names(fits: dict[str, Sp
 
 
 def test_an_excess_that_few_rows_cannot_reach_is_warned_of() -> None:
-    with pytest.warns(WantedExcessWarning, match=r"keep=0\.999 could not be reached.* the encoder keeps \d\d\."):
+    with pytest.warns(WantedExcessWarning, match=r"did not reach keep=0\.999.* the encoder keeps \d\d\."):
         SparseEncoder(2, keep=0.999, method="doubly-sparse", n_rows=2).fit(X)
     encoder = SparseEncoder(2, eps=1e-4, method="doubly-sparse", n_rows=2)
-    with pytest.warns(WantedExcessWarning, match=r"eps=0\.0001 could not be reached.* Give a larger n_rows") as caught:
+    with pytest.warns(WantedExcessWarning, match=r"did not reach eps=0\.0001.* Give a larger n_rows") as caught:
         encoder.fit(X)
     assert caught[0].filename == __file__
 

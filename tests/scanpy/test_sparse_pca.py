@@ -314,9 +314,11 @@ def test_what_cannot_be_written_to_is_refused_before_it_is_read(tmp_path: Path) 
 
 def test_the_documentation_shows_what_happens() -> None:
     page = (Path(__file__).parents[2] / "docs" / "data" / "anndata.md").read_text(encoding="utf-8")
-    (example,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    names: dict[str, Any] = {}
+    example, from_counts = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    names: dict[str, Any] = {"counts": raw_cells()}
     exec(compile(example, "anndata.md", "exec"), names)
+    exec(compile(from_counts, "anndata.md", "exec"), names)
+    assert names["counts"].uns["spae"]["params"]["recipe"] == "normalize_total(10000), log1p"
     assert names["adata"].var["spae_selected"].sum() == 40
     assert round(names["adata"].uns["spae"]["ratio"], 3) == 1.015
     assert "the 40 genes" in example
@@ -333,6 +335,7 @@ def raw_cells() -> anndata.AnnData:
 
 
 @pytest.mark.parametrize("kind", ["memory", "backed", "dask"])
+@pytest.mark.filterwarnings("ignore:Some cells have zero counts:UserWarning")  # scanpy's; they stay zero here as there
 def test_raw_counts_with_a_recipe_are_what_scanpy_makes_of_them(kind: str, tmp_path: Path) -> None:
     made = raw_cells()
     scanpy.pp.normalize_total(made, target_sum=1e4)

@@ -202,7 +202,7 @@ def test_help_is_plain_and_names_every_choice_that_its_metavar_does_not_show() -
 
 
 CHANGED: dict[type, Any] = {
-    Count: 4,
+    Count: 3,
     Counts: (4, 3),
     Number: 0.25,
     Numbers: (-1.0, -2.5),

@@ -5,26 +5,40 @@ there a few columns are rebuilt at once, or supports are kicked at random, and t
 changed, and a new one is kept only if its loss, computed from the codes themselves, is lower.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import scipy.linalg
 
-from spae_dask.maths.encoders.pursuit import power_pursuit, pursue
+from spae_dask.maths.encoders.pool import Supports, kicked, nothing, pool_of
+from spae_dask.maths.encoders.pursuit import pursue
 from spae_dask.maths.encoders.reduced_core import ReducedCore
-from spae_dask.maths.encoders.single_column import ColumnProblem, ColumnSolution, best_on_support, coefficients_of
-from spae_dask.maths.encoders.support_exchange import exchange, kick
-from spae_dask.maths.linalg.scaling import FloatArray, unit_columns
+from spae_dask.maths.encoders.single_column import (
+    ColumnProblem,
+    ColumnSolution,
+    best_on_support,
+    coefficients_of,
+    worthwhile,
+)
+from spae_dask.maths.encoders.support_exchange import exchange, swap_table
+from spae_dask.maths.linalg.scaling import FloatArray, IntArray, unit_columns
 from spae_dask.maths.linalg.spectral import column_signs
 from spae_dask.maths.selection.problem import TIE, first_of_best, ranked
 
-# The search ends when a cycle lowers the loss by a smaller share than this.
-_SWEEP_GAIN = 1e-5
+# Sweeps end when one gains less than this of what is left to gain.
+_SWEEP_GAIN = 1e-3
 _SETTLED = 1e-15
 _MOST_SWEEPS = 100
-# Number of supports from which exchange starts at each visit of a column.
-_CLIMBS = 2
+# Sweeps as good as the last one that are hoped for.
+_HOPE = 2.0
+# Columns among which supports are exchanged and kicked.
+_POOL, _POOL_TIMES_R = 256, 4
+# Numbers in an array of a batch: of many nonzeros fewer supports are kicked at once.
+_BATCH = 2**20
+# Kicked supports that are exchanged, the best of all.
+_EXCHANGED = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,6 +96,8 @@ class ColumnCycle:
     ----------
     sweeps : int
         Sweeps made so far.
+    pca_loss : float
+        Least loss of any k codes of the candidates.
     """
 
     def __init__(
@@ -94,6 +110,7 @@ class ColumnCycle:
         self.reduced = reduced
         self.budgets = tuple(budgets)
         self.sweeps = 0
+        self.pca_loss = float(np.sum(np.sort(reduced.squares)[::-1][self.k :])) + reduced.remainder
         self._rng = rng
         self._visited = visited
 
@@ -144,7 +161,7 @@ class ColumnCycle:
         trial = self._state([*state.columns[:j], column, *state.columns[j + 1 :]])
         return trial if trial.preferred_to(state) else state
 
-    def climb(self, state: State, *, kicks: int = 0) -> State:
+    def climb(self, state: State, *, kicks: int = 0, rival: State | None = None) -> State:
         """Sweep until a sweep gains next to nothing.
 
         Parameters
@@ -152,7 +169,9 @@ class ColumnCycle:
         state : State
             State to start from; missing columns are built first.
         kicks : int
-            Random kicks of every support that has been improved.
+            Random kicks of every support that is visited.
+        rival : State, optional
+            Give up when a sweep gains so little that a few more would not reach the loss of this state.
         """
         idle = [False] * self.k
         for _ in range(_MOST_SWEEPS):
@@ -164,9 +183,7 @@ class ColumnCycle:
                 problem = self.problem(state.made(without=j))
                 current = state.columns[j]
                 support = () if current is None else current.selected
-                solution = self._best(problem, support, self.budgets[j])
-                for _ in range(kicks):
-                    solution = solution and kick(problem, solution, self.budgets[j], self._rng)
+                solution = self._best(problem, support, self.budgets[j], kicks)
                 idle[j] = True
                 if solution is None:
                     continue
@@ -175,33 +192,83 @@ class ColumnCycle:
                     idle = [i == j for i in range(self.k)]
                 state = improved
                 self._visited(state)
-            if all(idle) or before.loss - state.loss <= _SWEEP_GAIN * state.loss:
+            gained = before.loss - state.loss
+            if all(idle) or gained <= _SWEEP_GAIN * max(state.loss - self.pca_loss, 0.0):
+                break
+            if rival is not None and state.loss - _HOPE * gained > rival.loss:
                 break
         return state
 
-    def _best(self, problem: ColumnProblem, support: tuple[int, ...], r: int) -> ColumnSolution | None:
-        """Best column found by exchange from the two most promising of the pursued supports."""
+    def _best(self, problem: ColumnProblem, support: tuple[int, ...], r: int, kicks: int) -> ColumnSolution | None:
+        """Best column found by exchange: from the current support, kicked ones, and a pursuit of the best code."""
+        random = self._rng.random((kicks, r + 1))  # as many whatever comes
         if not np.any(problem.live):
             return None
-        starts = list({frozenset(start.selected): start for start in self._pursued(problem, support, r)}.values())
-        most = ranked(np.array([start.gain for start in starts]))[:_CLIMBS]
-        ends = [exchange(problem, starts[i]) for i in most]
-        if not ends:
-            return None
-        return ends[first_of_best([end.gain for end in ends], [end.selected for end in ends])]
+        current = best_on_support(problem, support)
+        if current is not None and len(current.selected) < r:  # columns lost to dependence, or never chosen
+            filled = pursue(problem, current.powered_products, r, kept=current.selected)
+            current = best_on_support(problem, filled) or current
+        if current is None:
+            target = problem.products(problem.best_codes(1)[:, 0])
+            current = best_on_support(problem, pursue(problem, target, r))
+            if current is None:
+                return None
+        if kicks:
+            trial = self._kicked(problem, current, r, random)
+            if trial is not None and trial.gain > worthwhile(problem, current):
+                current = trial
+        return exchange(problem, current)
 
-    def _pursued(self, problem: ColumnProblem, support: tuple[int, ...], r: int) -> Iterator[ColumnSolution]:
-        """The current support and a pursuit of the best code, each also after power-pursuit."""
-        target = problem.best_codes(1)[:, 0]
-        for selected in (support, pursue(problem, problem.products(target), r)):
-            solution = best_on_support(problem, selected)
-            if solution is None:
-                continue
-            if len(solution.selected) < r:  # columns lost to dependence, or never chosen
-                filled = pursue(problem, solution.powered_products, r, kept=solution.selected)
-                solution = best_on_support(problem, filled) or solution
-            yield solution
-            yield power_pursuit(problem, solution, r)
+    def _kicked(
+        self, problem: ColumnProblem, current: ColumnSolution, r: int, random: FloatArray
+    ) -> ColumnSolution | None:
+        """The best end of kicks of a support, of power-pursuit, and of a pursuit of the best code, in a pool."""
+        target = problem.products(problem.best_codes(1)[:, 0])
+        places = self._places(problem, current, r, target)
+        clear = set(places.tolist())
+        kept = [j for j in current.selected if j in clear]
+        if not kept:
+            return None
+        pool, s = pool_of(problem, places), min(r, places.size)
+        kicks = min(random.shape[0], max(1, _BATCH // (s * places.size)))
+        base = pool.solved(pool.supports([kept], s))
+        again, whole = kicked(random[:kicks, [*range(s), -1]], base.supports), nothing(2, s)
+        barred = np.zeros((kicks + 2, places.size), dtype=bool)
+        for row, filled in zip(barred, again.filled, strict=False):
+            row[base.places[0][~filled & base.filled[0]]] = True
+        trials = Supports(np.vstack([again.places, whole.places]), np.vstack([again.filled, whole.filled]))
+        targets = np.vstack([np.tile(base.powered, (kicks + 1, 1)), target[places]])
+        trials = pool.refilled(trials, targets, barred)
+        trials, gains = pool.exchanged(trials.only(ranked(pool.gains(trials))[:_EXCHANGED]))
+        supports = trials.rows()
+        return best_on_support(problem, places[supports[first_of_best(gains.tolist(), supports)]].tolist())
+
+    def _places(self, problem: ColumnProblem, current: ColumnSolution, r: int, target: FloatArray) -> IntArray:
+        """Columns for a pool, ascending: all, or those that promise most of a swap or a code."""
+        places, size = np.flatnonzero(problem.live), max(_POOL, _POOL_TIMES_R * r)
+        if places.size <= size:
+            return places
+        by_target = ranked(np.abs(target))[: size * 2 // 5].tolist()
+        by_swap = ranked(swap_table(problem, current).ritz.max(axis=0)).tolist()
+        order = dict.fromkeys([*current.selected, *by_target, *by_swap])
+        return np.array(sorted([j for j in order if problem.live[j]][:size]))
+
+    def rotated(self) -> State:
+        """Pursuits of the principal components, rotated so that each is made of few columns; some may be missing."""
+        problem = self.problem([])
+        codes = problem.best_codes(self.k)
+        if not codes.size or not self.reduced.candidates.size:
+            return self.empty()
+        # what a basis of the same codes is called must not matter: begun with those of the columns that matter most
+        loadings = problem.products(codes).T
+        pivots = scipy.linalg.qr(loadings.T, mode="r", pivoting=True)[1][: codes.shape[1]]
+        begun = np.linalg.qr(loadings[pivots].T)[0]
+        targets = codes @ begun @ varimax(loadings @ begun)
+        columns: list[Column | None] = [None] * self.k
+        for j, target in enumerate(targets.T):
+            solution = best_on_support(problem, pursue(problem, problem.products(target), self.budgets[j]))
+            columns[j] = None if solution is None else self._made(problem, solution, target)
+        return self._state(columns)
 
     def rebuilt(self, state: State) -> State:
         """Replace two or three columns, drawn at random, by pursuits of rotated principal components of the rest.
@@ -251,3 +318,16 @@ class ColumnCycle:
                 # ratios of lengths, since a coefficient itself may be too large to hold
                 H[self.reduced.candidates[rows], j] = column.coefficients * (np.min(lengths) / lengths)
         return unit_columns(H)[0]
+
+
+def varimax(loadings: FloatArray) -> FloatArray:
+    """Rotation ``(k, k)`` of loadings ``(c, k)`` that makes their squares vary most (Kaiser 1958)."""
+    rotation = np.eye(loadings.shape[1])
+    for _ in range(100):
+        turned = loadings @ rotation
+        U, _, Vt = np.linalg.svd(loadings.T @ (turned**3 - turned * np.mean(turned**2, axis=0)))
+        after = U @ Vt
+        if np.allclose(after, rotation, atol=1e-6):
+            break
+        rotation = after
+    return rotation

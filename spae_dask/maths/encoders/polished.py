@@ -1,13 +1,17 @@
 """Polished encoder: supports of each column of H searched directly, given all the other columns.
 
 Magdon-Ismail & Boutsidis (2015) choose supports by column selection, which has guarantees and stops there. Here each
-column in turn is replaced by the best found given all others: power-pursuit and exchange from several supports, each
-solved exactly (:mod:`spae_dask.maths.encoders.single_column`). Where that stands still, a few columns are rebuilt from
-rotated principal components and supports are kicked at random (:mod:`spae_dask.maths.encoders.column_cycle`). A change
-is kept only if the loss falls, so polishing a paper's encoder keeps the paper's guarantee.
+column in turn is replaced by the best found given all others: exchange from its support and from kicked ones
+(:mod:`spae_dask.maths.encoders.pool`), solved exactly (:mod:`spae_dask.maths.encoders.single_column`). The first climb
+begins with nothing, with rotated principal components, and with the encoder given; the best of the three goes on. Then
+rounds rebuild a few columns at a time (:mod:`spae_dask.maths.encoders.column_cycle`). The search stops where PCA's loss
+shows that little is left to gain, or where a round gained little of it. A change is kept only if the loss falls, so
+polishing a paper's encoder keeps the paper's guarantee.
 To check a run: ``encoder_loss(core, H)`` is ``loss``, and ``history`` never rises.
 """
 
+import functools
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -26,13 +30,21 @@ from spae_dask.maths.linalg.spectral import SVD_LIMIT, fix_signs
 from spae_dask.maths.selection.exchange import exchange
 from spae_dask.maths.selection.problem import TIE
 
-# Number of rebuilding rounds, and of kicks of every support at the end. Small k gets more, because they cost little.
-_ROUNDS, _ROUNDS_TIMES_K = 6, 30
-_KICKS, _KICKS_TIMES_K = 6, 60
-# The usual effort takes a few seconds up to this rank of the core. At higher rank every step costs more, and the search
-# is reduced in proportion.
+# Rounds of the usual effort at most, at least one. A round kicks every support, and rebuilds a few columns a few times.
+# Small k have more of all, which cost little there.
+_ROUNDS_TIMES_K = 16
+_KICKS, _KICKS_TIMES_K = 8, 64
+_REBUILDS, _REBUILDS_TIMES_K = 6, 30
+# Columns of H up to which the first climbs kick too.
+_FEW = 20
+# Up to this rank of the core the usual effort is a few seconds; of a core of higher rank, where every step costs more,
+# in proportion less is searched.
 _USUAL_RANK = 100
-# A loss below this share of the total is zero to rounding.
+# Part of what is left to gain that a round must gain for another one.
+_ROUND_GAIN = 0.02
+SEARCH_TOL = 1e-3
+"""Excess over PCA's loss at which a search stops, if none is given."""
+# A loss of this share of the total is zero to rounding.
 _EXACT = 1e-28
 
 
@@ -43,8 +55,8 @@ class SearchStage:
     Attributes
     ----------
     n_done, n_rounds : int
-        Rounds done, and the largest number of rounds: a climb from nothing, one from the start, those of rebuilding,
-        and that of kicks.
+        Rounds done or not needed, and the largest number of rounds: climbs from nothing, from rotated components and
+        from the start, and those of rebuilding.
     loss : float
         Least loss so far.
     """
@@ -71,6 +83,12 @@ class _Course:
     def end_round(self) -> None:
         self.n_done += 1
         self._tell()
+
+    def end(self) -> None:
+        """Count the rounds that were not needed as done."""
+        if self.n_done < self.n_rounds:
+            self.n_done = self.n_rounds
+            self._tell()
 
     def visited(self, state: State) -> None:
         self.least = min(self.least, state.loss)
@@ -118,6 +136,7 @@ def encode_polished(
     start_H: FloatArray | None = None,
     rng: np.random.Generator | None = None,
     effort: float = 1.0,
+    search_tol: float = SEARCH_TOL,
     allowed: IntArray | None = None,
     rank_tol: float = DEPENDENT,
     watch: Watch | None = None,
@@ -138,8 +157,10 @@ def encode_polished(
         Generator that draws the supports to rebuild and to kick, and a sketch if the core is wide. If None, the seed is
         fixed.
     effort : float
-        Effort of the search once no single column can be improved; 0 to stop there. Time grows in proportion. On cores
-        of rank above 100, the same effort searches less.
+        Effort of the search after the first climb; 0 to stop there. Rounds, kicks and rebuilds grow in proportion. On
+        cores of rank above 100, the same effort searches less.
+    search_tol : float
+        Excess over PCA's loss, the least of any codes of the columns searched, at which the search stops.
     allowed : ndarray of int, optional
         The only columns H may use; ``start_H`` keeps to them. All if None.
     rank_tol : float, optional
@@ -160,8 +181,8 @@ def encode_polished(
 
     Notes
     -----
-    On one CPU about 3 s for d = 500, k = 10, r = 12, and 3 minutes for d = 5000, k = 10, r = 30 and full rank. Cores of
-    more than about a million entries are searched on candidate columns, see :mod:`spae_dask.maths.encoders.candidates`.
+    ``benchmarks/search.py`` measures times. Cores of more than about a million entries are searched on candidate
+    columns, see :mod:`spae_dask.maths.encoders.candidates`.
     """
     scaled, scale = unit_scaled(core)
     budgets = budgets_of(k, r)
@@ -177,7 +198,8 @@ def encode_polished(
     reduced = reduce_core(scaled, candidates, rank_tol=rank_tol)
     course = _Course(watch, scale * scale)
     cycle = ColumnCycle(reduced, budgets, rng, course.visited)
-    stages = _search(cycle, start, effort * min(1.0, _USUAL_RANK / max(1, reduced.sigma.size)), course)
+    worth = effort * min(1.0, _USUAL_RANK / max(1, reduced.sigma.size))
+    stages = _search(cycle, start, worth, search_tol, course)
     H = _in_order(scaled, cycle.encoder(stages[-1], scaled.shape[1]), budgets)
     losses = [stage.loss for stage in stages]
     if start is not None and encoder_loss(scaled, H) > (1.0 + TIE) * encoder_loss(scaled, start):  # by rounding
@@ -194,29 +216,37 @@ def encode_polished(
     )
 
 
-def _search(cycle: ColumnCycle, start: FloatArray | None, effort: float, course: _Course) -> list[State]:
+def _search(
+    cycle: ColumnCycle, start: FloatArray | None, effort: float, search_tol: float, course: _Course
+) -> list[State]:
     """The best state so far after each stage, the given one first."""
-    rounds = round(effort * max(_ROUNDS, _ROUNDS_TIMES_K // cycle.k)) if cycle.k > 1 else 0
-    kicks = round(effort * max(_KICKS, _KICKS_TIMES_K // cycle.k))
-    course.begin(1 + (start is not None) + rounds + (kicks > 0))
-    best = cycle.climb(cycle.empty())
-    course.end_round()
-    stages = [best]
-    if start is not None:
-        given = cycle.state_of(start)
-        best = _better(best, cycle.climb(given))
+    rounds = math.ceil(effort * max(1, _ROUNDS_TIMES_K // cycle.k))
+    kicks = max(_KICKS, round(effort * max(_KICKS, _KICKS_TIMES_K // cycle.k)))
+    rebuilds = (
+        max(1, round(effort * max(min(cycle.k // 3, _REBUILDS), _REBUILDS_TIMES_K // cycle.k))) if cycle.k > 1 else 0
+    )
+    given = [] if start is None else [cycle.state_of(start)]
+    course.begin(2 + len(given) + rounds)
+    climbed = []
+    first = _KICKS if cycle.k <= _FEW else 0
+    for state, kicked in ((cycle.empty(), first), (cycle.rotated(), first), *((state, 0) for state in given)):
+        climbed.append(cycle.climb(state, kicks=kicked))
         course.end_round()
-        stages = [given, best]
-    exact = _EXACT * cycle.empty().loss
+    stages = [*given, functools.reduce(_better, climbed)]
     for _ in range(rounds):
-        if best.loss > exact:
-            best = _better(best, cycle.climb(cycle.rebuilt(best), kicks=1))
-            stages.append(best)
-            course.end_round()
-    if kicks and best.loss > exact:
+        best = before = stages[-1]
+        left = before.loss - cycle.pca_loss
+        if left <= max(search_tol * cycle.pca_loss, _EXACT * cycle.empty().loss):
+            break
         best = cycle.climb(best, kicks=kicks)
+        for _ in range(rebuilds):
+            best = _better(best, cycle.climb(cycle.rebuilt(best), kicks=kicks, rival=best))
+        stages.append(best)
         course.end_round()
-    return [*stages, cycle.settled(best)]
+        if before.loss - best.loss < _ROUND_GAIN * left:
+            break
+    course.end()
+    return [*stages, cycle.settled(stages[-1])]
 
 
 def _better(best: State, trial: State) -> State:

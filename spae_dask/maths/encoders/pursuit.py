@@ -1,9 +1,8 @@
 """Supports by pursuit: columns that together come close to a given code.
 
 Orthogonal matching pursuit takes, one by one, the column whose residual explains the most of what is left of the target
-(the one-target case of :mod:`spae_dask.maths.selection.targeted_greedy`). Power-pursuit alternates it with power steps
-``u <- DD'u``, as the truncated power method does with truncation (Yuan & Zhang 2013), but keeps a support only if the
-exactly solved column on it gains more.
+(the one-target case of :mod:`spae_dask.maths.selection.targeted_greedy`). The target may be a power step ``DD'u`` of
+the code at hand, which the truncated power method truncates instead (Yuan & Zhang 2013).
 """
 
 from collections.abc import Sequence
@@ -11,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 import scipy.linalg
 
-from spae_dask.maths.encoders.single_column import ColumnProblem, ColumnSolution, best_on_support, worthwhile
+from spae_dask.maths.encoders.single_column import ColumnProblem, ColumnSolution
 from spae_dask.maths.linalg.scaling import FloatArray
 from spae_dask.maths.selection.problem import lowest_best
 
@@ -92,27 +91,3 @@ def addition_gains(solution: ColumnSolution) -> FloatArray:
     free = problem.live & (left > problem.dependent)
     gains: FloatArray = np.divide(products**2, left, out=np.zeros_like(left), where=free)
     return gains
-
-
-def power_pursuit(problem: ColumnProblem, solution: ColumnSolution, r: int) -> ColumnSolution:
-    """Alternate power steps and pursuit while the gain grows.
-
-    Parameters
-    ----------
-    problem : ColumnProblem
-        The one-column problem.
-    solution : ColumnSolution
-        Solution to start from.
-    r : int
-        Columns in a support.
-
-    Returns
-    -------
-    ColumnSolution
-        Gains at least as much as the start.
-    """
-    while True:
-        trial = best_on_support(problem, pursue(problem, solution.powered_products, r))
-        if trial is None or trial.gain <= worthwhile(problem, solution):
-            return solution
-        solution = trial

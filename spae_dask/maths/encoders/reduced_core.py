@@ -84,6 +84,15 @@ class ReducedCore:
             return self._all_products[1][selected]
         return (self.squares[:, None] * self.columns[:, selected]).T @ self.columns
 
+    def products_among(self, selected: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Products of selected candidates among themselves, plain and weighted."""
+        if self._all_products is not None:
+            plain, weighted = self._all_products
+            return plain[np.ix_(selected, selected)], weighted[np.ix_(selected, selected)]
+        chosen = self.columns[:, selected]
+        strong = self.sigma[:, None] * chosen
+        return chosen.T @ chosen, strong.T @ strong
+
     @cached_property
     def energies(self) -> FloatArray:
         """Sums of squares that the unit candidates explain, ``(c,)``."""

@@ -111,7 +111,7 @@ class ColumnProblem:
         """Loss without this column, but for a part no column can touch."""
         return float(self.reduced.squares @ np.maximum(1.0 - np.sum(self.U**2, axis=1), 0.0))
 
-    def columns(self, selected: Sequence[int]) -> FloatArray:
+    def columns(self, selected: Sequence[int] | IntArray) -> FloatArray:
         """Unit residuals of selected columns, ``(m, s)``; zero for those that are exhausted."""
         chosen = residual(self.reduced.columns[:, list(selected)], self.U)
         lengths = np.sqrt(squared_columns(chosen))
@@ -153,7 +153,26 @@ class ColumnProblem:
             found[:, self.short] = self.powered(self.columns(rows)).T @ self.residuals
         return found
 
-    def _any_short(self, columns: Sequence[int]) -> bool:
+    def products_among(self, selected: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Products of selected unit residuals among themselves: plain, and through ``DD'``."""
+        if self._any_short(selected):
+            columns = self.columns(selected)
+            strong = self.reduced.sigma[:, None] * columns
+            return columns.T @ columns, strong.T @ strong
+        pulled, inner = self._weighted_along
+        along, pulled, scale = self.along[selected], pulled[selected], self._inverse_lengths[selected]
+        plain, weighted = self.reduced.products_among(selected)
+        plain -= along @ along.T
+        mixed = (pulled - 0.5 * along @ inner) @ along.T
+        weighted -= mixed
+        weighted -= mixed.T
+        for each in (plain, weighted):
+            each *= scale[:, None]
+            each *= scale
+        np.fill_diagonal(plain, 1.0)
+        return plain, weighted
+
+    def _any_short(self, columns: Sequence[int] | IntArray) -> bool:
         return bool(self.short.size and np.any(np.isin(columns, self.short)))
 
     @cached_property

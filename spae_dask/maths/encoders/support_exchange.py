@@ -10,9 +10,10 @@ matrix products. The gains of the best ranked are then computed exactly, each as
 bordered by q.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
-from spae_dask.maths.encoders.pursuit import pursue
 from spae_dask.maths.encoders.single_column import ColumnProblem, ColumnSolution, best_on_support, worthwhile
 from spae_dask.maths.linalg.scaling import FloatArray, IntArray
 from spae_dask.maths.selection.problem import TIE, lowest_best
@@ -22,25 +23,31 @@ _EXACT_TRIALS = 4
 _POWER_STEPS = 3
 
 
-def best_swap(problem: ColumnProblem, solution: ColumnSolution) -> tuple[tuple[int, ...], float]:
-    """Find the exchange of one column that gains the most, among those ranked best.
+class SwapTable(NamedTuple):
+    """All swaps of a column i of a support for a column j outside it.
 
-    Parameters
+    Attributes
     ----------
-    problem : ColumnProblem
-        The one-column problem.
-    solution : ColumnSolution
-        Support to improve.
-
-    Returns
-    -------
-    selected : tuple of int
-        The support after the swap.
-    gain : float
-        Gain of the swap, to rounding; 0 if no column can enter.
+    ritz : ndarray (s, c)
+        Lower bounds on the gain after the swap; 0 where j may not enter.
+    energies, lengths : ndarray (s, c)
+        Of column j outside the support without i: the sum of squares that its direction explains, and its length.
+    border : ndarray (s, c)
+        Products of the basis of the support with column j's part outside it, through ``DD'``.
+    along : ndarray (s, c)
+        Products of the directions that leave with the columns j.
     """
+
+    ritz: FloatArray
+    energies: FloatArray
+    lengths: FloatArray
+    border: FloatArray
+    along: FloatArray
+
+
+def swap_table(problem: ColumnProblem, solution: ColumnSolution) -> SwapTable:
+    """Rank all swaps of one column of a support."""
     inner = solution.inner
-    s = len(solution.selected)
     inside, products = solution.products
     mixed = inner @ inside
     # of every column j outside the span of Q: squared length, energy, and products with DD'Q
@@ -63,14 +70,36 @@ def best_swap(problem: ColumnProblem, solution: ColumnSolution) -> tuple[tuple[i
     half = 0.5 * (top - c)
     ritz = 0.5 * (top + c) + np.sqrt(half**2 + cross**2 / lengths2)
     ritz[barred] = 0.0
-    i, j = _largest(ritz, _EXACT_TRIALS)
-    border = products[:, j].T + along[i, j][:, None] * g_inner[i]
+    return SwapTable(ritz, c, np.sqrt(lengths2), products, along)
+
+
+def best_swap(problem: ColumnProblem, solution: ColumnSolution) -> tuple[tuple[int, ...], float]:
+    """Find the exchange of one column that gains the most, among those ranked best.
+
+    Parameters
+    ----------
+    problem : ColumnProblem
+        The one-column problem.
+    solution : ColumnSolution
+        Support to improve.
+
+    Returns
+    -------
+    selected : tuple of int
+        The support after the swap.
+    gain : float
+        Gain of the swap, to rounding; 0 if no column can enter.
+    """
+    table, g, s = swap_table(problem, solution), solution.leaving, len(solution.selected)
+    g_inner = g @ solution.inner
+    i, j = _largest(table.ritz, _EXACT_TRIALS)
+    border = table.border[:, j].T + table.along[i, j][:, None] * g_inner[i]
     border -= np.sum(border * g[i], axis=1)[:, None] * g[i]
     bordered = np.zeros((i.size, s + 1, s + 1))
-    bordered[:, :s, :s] = _project_out(inner, g[i], g_inner[i])
-    bordered[:, s, :s] = border / np.sqrt(lengths2[i, j])[:, None]
-    bordered[:, s, s] = c[i, j]
-    gains = np.where(barred[i, j], 0.0, np.linalg.eigvalsh(bordered, UPLO="L")[:, -1])
+    bordered[:, :s, :s] = _project_out(solution.inner, g[i], g_inner[i])
+    bordered[:, s, :s] = border / table.lengths[i, j][:, None]
+    bordered[:, s, s] = table.energies[i, j]
+    gains = np.where(table.ritz[i, j] > 0.0, np.linalg.eigvalsh(bordered, UPLO="L")[:, -1], 0.0)
     best = lowest_best(gains)
     swapped = list(solution.selected)
     swapped[i[best]] = int(j[best])
@@ -131,36 +160,3 @@ def exchange(problem: ColumnProblem, solution: ColumnSolution) -> ColumnSolution
         if trial is None or trial.gain <= least:
             return solution
         solution = trial
-
-
-def kick(problem: ColumnProblem, solution: ColumnSolution, r: int, rng: np.random.Generator) -> ColumnSolution:
-    """Drop a random part of a support, refill it with other columns and exchange; keep the better of the two.
-
-    Exchange stops at supports that no single swap improves; this steps over the nearest ridge.
-
-    Parameters
-    ----------
-    problem : ColumnProblem
-        The one-column problem.
-    solution : ColumnSolution
-        A support exchange cannot improve.
-    r : int
-        Columns in a support.
-    rng : Generator
-        Draws what is dropped.
-
-    Returns
-    -------
-    ColumnSolution
-        Gains at least as much as the start.
-    """
-    s = len(solution.selected)
-    dropped = set(rng.choice(s, int(rng.integers(1, s // 2 + 2)), replace=False).tolist()) if s > 1 else {0}
-    kept = [j for i, j in enumerate(solution.selected) if i not in dropped]
-    barred = [j for i, j in enumerate(solution.selected) if i in dropped]
-    refilled = pursue(problem, solution.powered_products, r, kept=kept, barred=barred)
-    trial = best_on_support(problem, refilled)
-    if trial is None:
-        return solution
-    trial = exchange(problem, trial)
-    return trial if trial.gain > worthwhile(problem, solution) else solution

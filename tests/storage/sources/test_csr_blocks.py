@@ -156,9 +156,9 @@ DAMAGED: dict[str, tuple[dict[str, Any], str]] = {
     "too few entries": ({"data": X0.data[:-1], "indices": X0.indices[:-1]}, r"row pointers end at"),
     "a column beyond the last": (
         {"indices": np.where(np.arange(X0.nnz) == 40, 12, X0.indices)},
-        r"column 12, and",
+        r"column 12, but",
     ),
-    "a negative column": ({"indices": np.where(np.arange(X0.nnz) == 40, -1, X0.indices)}, r"column -1, and"),
+    "a negative column": ({"indices": np.where(np.arange(X0.nnz) == 40, -1, X0.indices)}, r"column -1, but"),
     "columns that are floats": ({"indices": X0.indices.astype(float)}, r"indices are float64, not integers"),
 }
 

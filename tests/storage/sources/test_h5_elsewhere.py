@@ -66,7 +66,7 @@ def test_a_file_of_a_virtual_dataset_that_has_less_than_it_should_is_named(virtu
     with h5py.File(virtual.parent / "b.h5", "w") as file:
         if left is not None:
             file["m"] = X[:left]
-    with pytest.raises(StorageError, match=r"made of 'm' in .*b\.h5"):
+    with pytest.raises(StorageError, match=r"needs more of 'm' in .*b\.h5"):
         batch_encoder(n_components=1, n_nonzero=2).fit(virtual)
 
 
