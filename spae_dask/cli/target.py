@@ -115,7 +115,10 @@ class Target:
         """Describe the memory that the plans added to the cluster file; None if the file names it."""
         if not isinstance(self.spec, QueueSpec | KubernetesSpec):
             return None
-        what = "pod" if isinstance(self.spec, KubernetesSpec) else f"job of {self.spec.n_processes} process(es)"
+        if isinstance(self.spec, KubernetesSpec):
+            what = "pod"
+        else:
+            what = f"job of {self.spec.n_processes} process{'es' if self.spec.n_processes > 1 else ''}"
         return f"{format_nbytes(self.spec.memory)} for each {what}, from the plan"
 
     def described(self, where: str) -> Spec | None:

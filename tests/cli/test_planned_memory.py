@@ -146,7 +146,7 @@ def test_the_plan_shows_it_and_goes_by_it(place, spae, written):
     assert ended.code == 0, ended.err
     spec = asked("wide.npy")
     assert ended.document["plan"]["resources"]["memory_limit"] == spec.worker_nbytes
-    assert f"{format_nbytes(spec.memory)} for each job of 2 process(es)" in ended.document["request"]
+    assert f"{format_nbytes(spec.memory)} for each job of 2 processes" in ended.document["request"]
     text = spae("plan", "wide.npy", "-k", 2, "-r", 3, "--cluster", "q.toml", "--no-calibrate").out
     assert "request   " in text
 

@@ -182,7 +182,7 @@ def test_a_killed_transform_leaves_nothing_that_opens(
             time.sleep(0.05)
         process.send_signal(signal.SIGKILL)
         process.wait()
-    with pytest.raises(NotFound, match="was not finished"):
+    with pytest.raises(NotFound, match="has not finished"):
         open_matrix(f"{bucket}/z.zarr")
     assert spae("check", f"{bucket}/z.zarr").code == 3
     assert spae("transform", store, encoder, "-o", f"{bucket}/z.zarr", "-q").code == 3

@@ -45,7 +45,7 @@ def memory_of_workers():
 def planned(start):
     code, out, err = ended(start("plan", *FIT[1:], "--cluster", "slurm.toml", "--no-calibrate", "--json"))
     assert code == 0, err
-    return json.loads(out)["request"].partition(" MiB a job")[0] + "M"
+    return json.loads(out)["request"].partition(" MiB for each")[0] + "M"
 
 
 def test_workers_whose_memory_is_left_to_the_plan_get_it_and_do_the_fit(start, place, serial, slurm):
