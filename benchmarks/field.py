@@ -76,7 +76,9 @@ def counts_of(path: str) -> Any:
     import anndata.io
     import zarr
 
-    return anndata.io.read_elem(zarr.open_group(path, mode="r"))
+    counts = anndata.io.read_elem(zarr.open_group(path, mode="r"))
+    counts.indptr = counts.indptr.astype(counts.indices.dtype)  # arpack's products want one type for both
+    return counts
 
 
 # ours
@@ -415,7 +417,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         target = HERE / "field.md"
         before, rest = target.read_text(encoding="utf-8").split(BEGIN, 1)
         facts = "\n".join(
-            f"- {line}" for line in (*describe_machine(), f"{THREADS} threads; {given.repetitions} turns each")
+            f"- {line}" for line in (*describe_machine(), f"{THREADS} threads; turns of each tool: {given.repetitions}")
         )
         target.write_text(f"{before}{BEGIN}\n{facts}\n\n{table}\n{END}{rest.split(END, 1)[1]}", encoding="utf-8")
 
