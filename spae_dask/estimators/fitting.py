@@ -83,7 +83,7 @@ def fit(
     checked = report_missing_chunks(source)
     warn_of_twice(source)
     source = checked.source
-    exact = any(has_exact_sums(recipe) for _, recipe in strategy.passes(params, source))
+    exact = wanted is not None and any(has_exact_sums(recipe) for _, recipe in strategy.passes(params, source))
     checkpoint = open_checkpoint(
         wanted, checked, "fit", plan.strategy, parameters_of(params), n_passes, exact_sums=exact
     )

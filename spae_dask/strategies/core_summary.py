@@ -9,7 +9,13 @@ import numpy.typing as npt
 
 from spae_dask.errors import InvalidInput
 from spae_dask.maths.linalg.scaling import unit_columns, unit_scaled
-from spae_dask.maths.linalg.spectral import factor_gram, pca_loss, right_singular
+from spae_dask.maths.linalg.spectral import (
+    factor_gram,
+    leading_subspace,
+    pca_loss,
+    right_singular,
+    spectrum_of_products,
+)
 from spae_dask.passes.accumulators import CenteredTriangle, Scatter
 from spae_dask.passes.accumulators.shift import SMALLEST_SQUARE, step_between, vanishing
 from spae_dask.strategies.rounding import ROUNDOFF, Rounding
@@ -66,13 +72,20 @@ class CoreSummary:
         return mean
 
     @cached_property
-    def spectrum(self) -> Floats:
-        """Singular values, descending."""
-        return right_singular(self.core, 0)[0]
+    def _known(self) -> dict[int, tuple[Floats, Floats]]:
+        return {}
+
+    def right_singular(self, k: int) -> tuple[Floats, Floats]:
+        """All singular values, descending, and the top k right singular vectors ``(d, k')``, at most as the rank."""
+        if k not in self._known:
+            found = spectrum_of_products(self.core, k) if self.rounding.products > 0.0 else None
+            sigma, V = found or (right_singular(self.core, 0)[0], leading_subspace(self.core, k))
+            self._known[k] = sigma, V
+        return self._known[k]
 
     def rank_tol(self, k: int) -> float:
         """Relative length below which a column's part outside the span of others is noise, see ``Rounding``."""
-        return self.rounding.rank_tol(pca_loss(self.spectrum, k))
+        return self.rounding.rank_tol(pca_loss(self.right_singular(k)[0], k))
 
 
 def summarize(found: Scatter | CenteredTriangle, *, center: bool, scale: bool, integers: bool = False) -> CoreSummary:

@@ -76,7 +76,7 @@ Report = Callable[[SearchProgress], None]
 
 @dataclass(frozen=True, eq=False)
 class Search:
-    """Effort and starts of the search, and the tolerance that tells columns apart.
+    """Effort and starts of the search, the tolerance that tells columns apart, and what is known of the core.
 
     Attributes
     ----------
@@ -91,6 +91,8 @@ class Search:
         Called with the progress of the search.
     pca_loss : float, optional
         PCA's loss, for the report.
+    leading : ndarray (d, k'), optional
+        Top k right singular vectors of the core, if they are known; at most as many as its rank.
     """
 
     effort: float | None = None
@@ -98,6 +100,7 @@ class Search:
     rank_tol: float = DEPENDENT
     report: Report | None = None
     pca_loss: float | None = None
+    leading: Floats | None = None
 
 
 def watching(report: Report | None, r: Sizes, pca_loss: float | None, outside: float = 0.0) -> Watch | None:
@@ -136,7 +139,10 @@ def batch(params: FitParameters, core: Floats, r: Sizes, search: Search) -> Enco
     k, selection = params.n_components, params.selection
     size, rank_tol = min(budgets_of(k, r)), search.rank_tol
     made = _best_of_repeats(
-        params, lambda rng: encode_batch(core, k, size, selection=selection, rng=rng, rank_tol=rank_tol)
+        params,
+        lambda rng: encode_batch(
+            core, k, size, selection=selection, rng=rng, rank_tol=rank_tol, leading=search.leading
+        ),
     )
     bound, theorem, expected = theorem_bound(selection, k, size)
     if bound is not None and expected:

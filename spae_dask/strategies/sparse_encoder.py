@@ -152,7 +152,8 @@ def encode_core(
     ``report`` is called with the progress of the search.
     """
     core, k = summary.core, params.n_components
-    search = Search(effort, start, summary.rank_tol(k), report, pca_loss(summary.spectrum, k))
+    sigma, leading = summary.right_singular(k)
+    search = Search(effort, start, summary.rank_tol(k), report, pca_loss(sigma, k), leading)
     encoded = (
         _smallest(params, core, search)
         if params.sizes is None
@@ -198,7 +199,7 @@ def certified_encoder(
         selected=np.flatnonzero(H.any(axis=1)),
         chosen=encoded.chosen,
         explained_ratio=explained / certificate.total if certificate.total > 0 else np.zeros(k),
-        spectrum=summary.spectrum,
+        spectrum=summary.right_singular(k)[0],
         constant=summary.constant,
         fill=summary.fill,
         n_samples=summary.n_samples,

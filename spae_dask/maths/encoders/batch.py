@@ -124,6 +124,7 @@ def encode_batch(
     selection: str | GivenSelection,
     rng: np.random.Generator,
     rank_tol: float = DEPENDENT,
+    leading: FloatArray | None = None,
 ) -> BatchEncoder:
     """Select r columns and build the best encoder on them.
 
@@ -148,7 +149,7 @@ def encode_batch(
     BatchEncoder
         Encoder, decoder, selection and loss.
     """
-    selected = select_columns(selection, core, k, r, rng, rank_tol=rank_tol)
+    selected = select_columns(selection, core, k, r, rng, rank_tol=rank_tol, leading=leading)
     scaled, scale = unit_scaled(core)
     H, G, Q, sigma = _encode(scaled, selected, k, rank_tol)
     split = LossSplit(float(np.sum(squared_columns(residual(scaled, Q)))), float(np.sum(sigma[k:] ** 2)))

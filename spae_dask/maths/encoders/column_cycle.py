@@ -11,10 +11,11 @@ from functools import cached_property
 
 import numpy as np
 import scipy.linalg
+from scipy.optimize import minimize
 
 from spae_dask.maths.encoders.pool import Supports, kicked, nothing, pool_of
 from spae_dask.maths.encoders.pursuit import pursue
-from spae_dask.maths.encoders.reduced_core import ReducedCore
+from spae_dask.maths.encoders.reduced_core import BY_DIFFERENCE, ReducedCore
 from spae_dask.maths.encoders.single_column import (
     ColumnProblem,
     ColumnSolution,
@@ -23,6 +24,7 @@ from spae_dask.maths.encoders.single_column import (
     worthwhile,
 )
 from spae_dask.maths.encoders.support_exchange import exchange, swap_table
+from spae_dask.maths.linalg.project import DEPENDENT
 from spae_dask.maths.linalg.scaling import FloatArray, IntArray, unit_columns
 from spae_dask.maths.linalg.spectral import column_signs
 from spae_dask.maths.selection.problem import TIE, first_of_best, ranked
@@ -30,6 +32,7 @@ from spae_dask.maths.selection.problem import TIE, first_of_best, ranked
 # Sweeps end when one gains less than this of what is left to gain.
 _SWEEP_GAIN = 1e-3
 _SETTLED = 1e-15
+_DESCENT = {"maxiter": 1000, "maxfun": 2000, "ftol": 1e-15, "gtol": 1e-10, "maxcor": 20}
 _MOST_SWEEPS = 100
 # Sweeps as good as the last one that are hoped for.
 _HOPE = 2.0
@@ -134,6 +137,16 @@ class ColumnCycle:
         on_unit = unit_columns(H[self.reduced.candidates] * self.reduced.lengths[:, None])[0]
         columns = (self._column(np.flatnonzero(h).tolist(), h[h != 0.0]) for h in on_unit.T)
         return self._state(list(columns))
+
+    def taken_over(self, state: State, reduced: ReducedCore) -> State:
+        """A state of the same core reduced to other candidates, of which these hold all that it uses."""
+        columns: list[Column | None] = []
+        for column in state.columns:
+            if column is not None:
+                places = np.searchsorted(self.reduced.candidates, reduced.candidates[list(column.selected)])
+                column = self._column(places.tolist(), column.coefficients)
+            columns.append(column)
+        return self._state(columns)
 
     def _column(self, selected: Sequence[int], coefficients: FloatArray) -> Column | None:
         code = self.reduced.columns[:, selected] @ coefficients
@@ -290,7 +303,8 @@ class ColumnCycle:
         return self._state(columns)
 
     def settled(self, state: State) -> State:
-        """Optimise the coefficients on the supports as they are."""
+        """Optimise the coefficients on the supports as they are: of all columns together, then one by one."""
+        state = self._together(state)
         for _ in range(_MOST_SWEEPS):
             before = state.loss
             for j, column in enumerate(state.columns):
@@ -299,6 +313,44 @@ class ColumnCycle:
             if before - state.loss <= _SETTLED * state.loss:
                 break
         return state
+
+    def _together(self, state: State) -> State:
+        """The state after a descent in the coefficients of all columns at once, if that lowers the loss.
+
+        One column at a time converges slowly where codes nearly depend on each other. With codes Z and the squared
+        strengths S of the basis, Z explains the trace of ``(Z'Z)^-1 Z'SZ``.
+        """
+        places = [j for j, column in enumerate(state.columns) if column is not None]
+        made = state.made()
+        bases = [np.linalg.qr(self.reduced.columns[:, column.selected]) for column in made]
+        if not bases or any(R.shape[0] < R.shape[1] or np.abs(np.diagonal(R)).min() < DEPENDENT for _, R in bases):
+            return state
+        ends = np.cumsum([Q.shape[1] for Q, _ in bases])[:-1]
+        squares = self.reduced.squares[:, None]
+
+        def descent(y: FloatArray) -> tuple[float, FloatArray]:
+            parts = np.split(y, ends)
+            Z = np.column_stack([Q @ part for (Q, _), part in zip(bases, parts, strict=True)])
+            strong = squares * Z
+            try:
+                inverse = np.linalg.inv(Z.T @ Z)
+            except np.linalg.LinAlgError:
+                return np.inf, np.zeros_like(y)
+            explained = inverse @ (Z.T @ strong)
+            slope = strong @ inverse - Z @ (explained @ inverse)
+            along = [Q.T @ slope[:, i] for i, (Q, _) in enumerate(bases)]
+            return -float(np.trace(explained)) / unit, -2.0 / unit * np.concatenate(along)
+
+        unit = float(np.sum(self.reduced.squares)) or 1.0
+        if state.loss - self.reduced.remainder < BY_DIFFERENCE * unit:  # what is explained holds no digit of the loss
+            return state
+        start = np.concatenate([Q.T @ column.code for (Q, _), column in zip(bases, made, strict=True)])
+        found = minimize(descent, start, jac=True, method="L-BFGS-B", options=_DESCENT).x
+        columns = list(state.columns)
+        for j, column, (_, R), part in zip(places, made, bases, np.split(found, ends), strict=True):
+            columns[j] = self._column(column.selected, scipy.linalg.solve_triangular(R, part)) or column
+        trial = self._state(columns)
+        return trial if trial.preferred_to(state) else state
 
     def _refit(self, state: State, j: int, column: Column) -> Column | None:
         problem = self.problem(state.made(without=j), column.selected)

@@ -22,7 +22,7 @@ from spae_dask.maths.encoders.batch import encoder_from_columns
 from spae_dask.maths.encoders.budgets import budgets_of
 from spae_dask.maths.encoders.candidates import propose_candidates
 from spae_dask.maths.encoders.column_cycle import ColumnCycle, State
-from spae_dask.maths.encoders.reduced_core import reduce_core
+from spae_dask.maths.encoders.reduced_core import EXACT, reduce_core
 from spae_dask.maths.linalg.loss import encoder_loss, explained_order
 from spae_dask.maths.linalg.project import DEPENDENT, optimal_decoder
 from spae_dask.maths.linalg.scaling import FloatArray, IntArray, unit_columns, unit_scaled
@@ -44,8 +44,6 @@ _USUAL_RANK = 100
 _ROUND_GAIN = 0.02
 SEARCH_TOL = 1e-3
 """Excess over PCA's loss at which a search stops, if none is given."""
-# A loss of this share of the total is zero to rounding.
-_EXACT = 1e-28
 
 
 @dataclass(frozen=True)
@@ -195,24 +193,26 @@ def encode_polished(
     if len(budgets) == 1 and allowed is None and effort > 0 and min(core.shape) <= SVD_LIMIT:
         start = _better_start(scaled, start, budgets[0], rank_tol)
     candidates = propose_candidates(scaled, budgets, start, rng, allowed, rank_tol=rank_tol)
-    reduced = reduce_core(scaled, candidates, rank_tol=rank_tol)
+    reduced = reduce_core(scaled, candidates, rank_tol=rank_tol, k=len(budgets))
     course = _Course(watch, scale * scale)
     cycle = ColumnCycle(reduced, budgets, rng, course.visited)
     worth = effort * min(1.0, _USUAL_RANK / max(1, reduced.sigma.size))
     stages = _search(cycle, start, worth, search_tol, course)
-    H = _in_order(scaled, cycle.encoder(stages[-1], scaled.shape[1]), budgets)
-    losses = [stage.loss for stage in stages]
-    if start is not None and encoder_loss(scaled, H) > (1.0 + TIE) * encoder_loss(scaled, start):  # by rounding
-        H = _in_order(scaled, start, budgets)
+    H = _in_order(scaled, _settled(scaled, cycle, stages[-1], rng, rank_tol), budgets)
+    loss = encoder_loss(scaled, H)
+    if start is not None:
+        known = encoder_loss(scaled, start)
+        if loss > (1.0 + TIE) * known:  # by rounding
+            H, loss = _in_order(scaled, start, budgets), known
     supports = tuple(np.flatnonzero(h) for h in H.T)
     unit = scale * scale
     return PolishedEncoder(
         H,
         optimal_decoder(core, H),
-        encoder_loss(scaled, H) * unit,
+        loss * unit,
         supports,
         cycle.sweeps,
-        tuple(loss * unit for loss in losses),
+        (*(stage.loss * unit for stage in stages), min(loss, stages[-1].loss) * unit),
     )
 
 
@@ -236,7 +236,7 @@ def _search(
     for _ in range(rounds):
         best = before = stages[-1]
         left = before.loss - cycle.pca_loss
-        if left <= max(search_tol * cycle.pca_loss, _EXACT * cycle.empty().loss):
+        if left <= max(search_tol * cycle.pca_loss, EXACT * cycle.empty().loss):
             break
         best = cycle.climb(best, kicks=kicks)
         for _ in range(rebuilds):
@@ -246,7 +246,16 @@ def _search(
         if before.loss - best.loss < _ROUND_GAIN * left:
             break
     course.end()
-    return [*stages, cycle.settled(stages[-1])]
+    return stages
+
+
+def _settled(
+    scaled: FloatArray, cycle: ColumnCycle, state: State, rng: np.random.Generator, rank_tol: float
+) -> FloatArray:
+    """The encoder with the best coefficients on its supports: a search on the columns it uses alone."""
+    used = np.unique(np.concatenate([np.zeros(0, dtype=np.intp), *map(np.array, state.supports)]))
+    alone = ColumnCycle(reduce_core(scaled, cycle.reduced.candidates[used], rank_tol=rank_tol), cycle.budgets, rng)
+    return alone.encoder(alone.settled(alone.taken_over(state, cycle.reduced)), scaled.shape[1])
 
 
 def _better(best: State, trial: State) -> State:

@@ -16,15 +16,17 @@ from scipy.linalg.blas import dtrsm
 from scipy.linalg.lapack import dpotrf
 
 from spae_dask.maths.encoders.single_column import ColumnProblem, column_problem
-from spae_dask.maths.linalg.project import DEPENDENT, column_basis, orthonormal_basis, residual
+from spae_dask.maths.linalg.project import DEPENDENT, orthonormal_basis, residual, split
 from spae_dask.maths.linalg.scaling import FloatArray, IntArray, unit_columns
 
 # All products of candidates are made at once up to this number, and beyond it up to twice the rank.
 _ALL_PRODUCTS = 1024
 # Smallest share of the total at which a loss computed as a difference keeps its digits.
-_BY_DIFFERENCE = 1e-4
+BY_DIFFERENCE = 1e-4
+# A loss of this share of the total is zero to rounding.
+EXACT = 1e-28
 # Cholesky's factor makes unit codes orthonormal if the part of each outside those before it is at least this long.
-_FAR_APART = 0.1
+_FAR_APART = 0.03
 # Smallest residual of the other codes, as a share of the total, at which differences of products suffice for a search.
 _BY_PRODUCTS = 1e-6
 
@@ -107,12 +109,13 @@ class ReducedCore:
         )
 
     def loss(self, codes: Sequence[FloatArray], spreads: Sequence[float] | None = None) -> float:
-        """Loss left by these codes; ``spreads`` are the lengths of their coefficients of unit columns."""
+        """Loss left by these codes, 0 to rounding; ``spreads`` are their coefficients' lengths on unit columns."""
         share = self._outside(codes, spreads)[1]
-        if share >= _BY_DIFFERENCE:
+        if share >= BY_DIFFERENCE:
             return share * self._total + self.remainder
         left = residual(np.diag(self.sigma), self._basis(codes, spreads))
-        return float(np.vdot(left, left)) + self.remainder
+        loss = float(np.vdot(left, left)) + self.remainder
+        return loss if loss > EXACT * (self._total + self.remainder) else 0.0
 
     def problem(self, codes: Sequence[FloatArray], *, spreads: Sequence[float] | None = None) -> ColumnProblem:
         """Problem of one more column beside these codes."""
@@ -145,7 +148,9 @@ class ReducedCore:
         return orthonormal_basis(np.array(codes).T, rank_tol=tolerances)
 
 
-def reduce_core(scaled: FloatArray, candidates: IntArray, *, rank_tol: float = DEPENDENT) -> ReducedCore:
+def reduce_core(
+    scaled: FloatArray, candidates: IntArray, *, rank_tol: float = DEPENDENT, k: int | None = None
+) -> ReducedCore:
     """Reduce a core to candidate columns.
 
     Parameters
@@ -156,24 +161,35 @@ def reduce_core(scaled: FloatArray, candidates: IntArray, *, rank_tol: float = D
         Ascending indices of nonzero columns.
     rank_tol : float, optional
         See :class:`ReducedCore`.
+    k : int, optional
+        Most codes that will be asked about. If even the best ones leave a share of the total that differences of
+        products keep, the basis comes from products, which is faster.
     """
     unit, lengths = unit_columns(scaled[:, candidates])
-    Q = column_basis(unit).Q
-    remainder = _squared_length(residual(scaled, Q))
-    # each matrix is as large as the core: none is held longer than the next one needs it
-    R = np.asarray(np.linalg.qr((Q.T @ scaled).T, mode="r"))  # as many rows as the smaller side of Q'L
-    W, sigma = _left_singular(R.T)
-    return ReducedCore(candidates, lengths, W.T @ (Q.T @ unit), sigma, remainder, rank_tol)
+    inside, outside = split(scaled, unit)
+    remainder = _squared_length(outside)
+    W, sigma = (None if k is None else _by_products(inside, remainder, k)) or _left_singular(inside)
+    return ReducedCore(candidates, lengths, W.T @ (inside[:, candidates] / lengths), sigma, remainder, rank_tol)
 
 
 def _squared_length(A: FloatArray) -> float:
     return float(np.vdot(A, A))
 
 
-def _left_singular(A: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """All left singular vectors of A ``(m, p)`` as columns, and a singular value for each of them."""
+def _left_singular(inside: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """All left singular vectors of a matrix ``(m, d)`` as columns, and a singular value for each of them."""
+    A = np.asarray(np.linalg.qr(inside.T, mode="r")).T  # as many columns as the smaller side has
     try:
         W, sigma, _ = scipy.linalg.svd(A, check_finite=False)
     except np.linalg.LinAlgError:  # rare, and slower
         W, sigma, _ = scipy.linalg.svd(A, check_finite=False, lapack_driver="gesvd")
     return W, np.pad(sigma, (0, A.shape[0] - sigma.size))
+
+
+def _by_products(inside: FloatArray, remainder: float, k: int) -> tuple[FloatArray, FloatArray] | None:
+    """The same from the products of the rows; None if k codes may leave less than products keep."""
+    squares, W = scipy.linalg.eigh(inside @ inside.T, driver="evd", check_finite=False)
+    squares = np.clip(squares[::-1], 0.0, None)
+    if not float(np.sum(squares[k:])) + remainder > BY_DIFFERENCE * (float(np.sum(squares)) + remainder):
+        return None
+    return W[:, ::-1], np.sqrt(squares)

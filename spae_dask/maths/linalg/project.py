@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg
+from scipy.linalg.lapack import dormqr
 
 from spae_dask.maths.linalg.scaling import PANEL_COLUMNS, FloatArray, IntArray, squared_columns, unit_columns
 from spae_dask.maths.linalg.triangular import inverse
@@ -106,6 +107,31 @@ def _pivots(C: FloatArray, shortest: float) -> tuple[FloatArray, FloatArray, Int
 def orthonormal_basis(C: FloatArray, *, rank_tol: RankTol = DEPENDENT) -> FloatArray:
     """Orthonormal basis ``(m, q)`` of the span of the columns of ``C (m, r)``; see :func:`column_basis`."""
     return column_basis(C, rank_tol=rank_tol).Q
+
+
+def split(core: FloatArray, C: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Part of a core in the span of columns C, and the part outside it, in one orthonormal basis of all.
+
+    Parameters
+    ----------
+    core : ndarray (m, d)
+        Any matrix.
+    C : ndarray (m, r)
+        Unit or zero columns; dependent ones do no harm.
+
+    Returns
+    -------
+    inside : ndarray (q, d)
+        ``Q'core`` for an orthonormal basis Q of the span, of q vectors.
+    outside : ndarray (m - q, d)
+        The same for a basis of its complement: as long, column by column, as the residual.
+    """
+    if C.size == 0:
+        return core[:0], core
+    (reflectors, tau), R, *_ = scipy.linalg.qr(C, mode="raw", pivoting=True, check_finite=False)
+    q = int(np.count_nonzero(np.abs(np.diagonal(R)) > DEPENDENT))
+    turned = dormqr("L", "T", reflectors[:, : tau.size], tau, core, 64 * max(1, core.shape[1]))[0]
+    return turned[:q], turned[q:]
 
 
 def residual(core: FloatArray, Q: FloatArray) -> FloatArray:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 import scipy.linalg
+from scipy.linalg.lapack import dormqr, dpotrf, dsytrd
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
 from spae_dask.errors import InvalidInput, NonFiniteInput
@@ -22,6 +23,12 @@ WIDE_CUT = 1e-6
 
 # A full SVD takes seconds up to this many rows or columns. Above, the smaller Gram matrix is tried first.
 SVD_LIMIT = 1500
+
+# Up to this many rows or columns a full SVD takes no time that matters.
+SMALL = 300
+
+# Length outside the columns before it from which a unit column is clearly apart from them.
+_CLEAR = 1e-4
 
 # A few leading vectors of matrices with more rows than this are found by Lanczos iteration.
 LANCZOS_FROM = 150
@@ -60,13 +67,32 @@ def _svd(core: FloatArray) -> tuple[FloatArray, FloatArray]:
     return sigma, Vt.T
 
 
-def _gram_svd(core: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Singular values to about ``sqrt(u)`` of the largest, 0 below, and eigenvectors of the smaller Gram matrix."""
+def _gram_svd(core: FloatArray, k: int) -> tuple[FloatArray, FloatArray] | None:
+    """All singular values and k right singular vectors, by the smaller Gram matrix; None if that loses digits.
+
+    Values are right to about ``sqrt(u)`` of the largest, and 0 below. The loss of PCA has ten digits if the spectrum
+    beyond k holds more than 1e-4 of the total.
+    """
     wide = core.shape[0] < core.shape[1]
-    eigenvalues, vectors = scipy.linalg.eigh(core @ core.T if wide else core.T @ core, driver="evd")
-    noise = 8.0 * np.finfo(np.float64).eps * eigenvalues[-1]
-    sigma = np.sqrt(np.where(eigenvalues > noise, eigenvalues, 0.0))
-    return sigma[::-1], vectors[:, ::-1]
+    eigenvalues, vectors = _leading_eigenpairs(core @ core.T if wide else core.T @ core, k)
+    kept = np.where(eigenvalues > 8.0 * np.finfo(np.float64).eps * eigenvalues[0], eigenvalues, 0.0)
+    if not np.sum(kept[k:]) > 1e-4 * np.sum(kept):
+        return None
+    # v = L'u / sigma; one QR makes the columns orthonormal to the last digit
+    return np.sqrt(kept), np.linalg.qr(core.T @ vectors)[0] if wide else vectors
+
+
+def _leading_eigenpairs(matrix: FloatArray, k: int) -> tuple[FloatArray, FloatArray]:
+    """All eigenvalues, descending, and k eigenvectors: reducing the matrix to a tridiagonal one serves both."""
+    m = matrix.shape[0]
+    reduced, diagonal, off, tau, _ = dsytrd(matrix, lower=1, lwork=64 * m)
+    eigenvalues = scipy.linalg.eigvalsh_tridiagonal(diagonal, off)[::-1]
+    if not k:
+        return eigenvalues, np.zeros((m, 0))
+    last = {"select": "i", "select_range": (m - k, m - 1), "lapack_driver": "stemr"}
+    vectors = scipy.linalg.eigh_tridiagonal(diagonal, off, **last)[1][:, ::-1]
+    vectors[1:] = dormqr("L", "N", reduced[1:, :-1], tau, vectors[1:], 64 * m)[0]
+    return eigenvalues, vectors
 
 
 def _wide_svd(core: FloatArray, k: int) -> tuple[FloatArray, FloatArray] | None:
@@ -103,16 +129,23 @@ def right_singular(core: FloatArray, k: int | None = None) -> tuple[FloatArray, 
     width = min(scaled.shape) if k is None else min(k, *scaled.shape)
     if k == 0:
         return scipy.linalg.svdvals(scaled, check_finite=False) * scale, np.zeros((scaled.shape[1], 0))
-    if k is not None and min(scaled.shape) > SVD_LIMIT:
-        sigma, vectors = _gram_svd(scaled)
-        if np.sum(sigma[width:] ** 2) > 1e-4 * np.sum(sigma**2):
-            if scaled.shape[0] < scaled.shape[1]:
-                # v = L'u / sigma; one QR makes the columns orthonormal to the last digit
-                vectors = np.linalg.qr(scaled.T @ vectors[:, :width])[0]
-            return sigma * scale, fix_signs(vectors[:, :width])
+    small = k is None or min(scaled.shape) <= SVD_LIMIT
     wide = scaled.shape[1] > WIDE and width < min(scaled.shape)
-    sigma, V = (_wide_svd(scaled, width) if wide else None) or _svd(scaled)
+    found = (None if small else _gram_svd(scaled, width)) or (_wide_svd(scaled, width) if wide else None)
+    sigma, V = found or _svd(scaled)
     return sigma * scale, fix_signs(V[:, :width])
+
+
+def spectrum_of_products(core: FloatArray, k: int) -> tuple[FloatArray, FloatArray] | None:
+    """The same of a core that was made of products of columns, whose rounding it has already; None for a small core.
+
+    All comes from the Gram matrix, so that the singular values cost nothing beside the vectors.
+    """
+    scaled, scale = unit_scaled(core)
+    if min(scaled.shape) <= SMALL:
+        return None
+    found = _gram_svd(scaled, min(k, *scaled.shape))
+    return None if found is None else (found[0] * scale, fix_signs(found[1]))
 
 
 def leading_eigenvectors(multiply: Callable[[FloatArray], FloatArray], count: int, start: FloatArray) -> FloatArray:
@@ -227,10 +260,12 @@ def core_from_gram(gram: FloatArray) -> FloatArray:
 def factor_gram(gram: FloatArray, error: float = 0.0) -> tuple[FloatArray, float]:
     """Square root of a Gram matrix, and its distance from the matrix.
 
-    The eigenvectors are those of the Gram matrix scaled to unit diagonal, so that a column of size 1e-100 beside one of
-    size 1 keeps its digits: every column of the result is accurate relative to its own length. Negative eigenvalues are
-    rounding and are clipped; directions below ``d u lambda_1`` are dropped. An entry larger than the Cauchy-Schwarz
-    inequality allows can only be rounding noise of the smaller column, which is then taken as zero.
+    The Gram matrix is scaled to unit diagonal, so that a column of size 1e-100 beside one of size 1 keeps its digits:
+    every column of the result is accurate relative to its own length. Where each column is clearly apart from those
+    before it, the root is Cholesky's factor (Higham 2002, Theorem 10.3), and else one made of eigenvectors. There
+    negative eigenvalues are rounding and are clipped; directions below ``d u lambda_1`` are dropped. An entry larger
+    than the Cauchy-Schwarz inequality allows can only be rounding noise of the smaller column, which is then taken as
+    zero.
 
     Parameters
     ----------
@@ -242,10 +277,10 @@ def factor_gram(gram: FloatArray, error: float = 0.0) -> tuple[FloatArray, float
     Returns
     -------
     core : ndarray (m, d)
-        ``core.T @ core`` equals ``gram``; ``1 <= m <= d``. Rows come in descending order of the scaled eigenvalues.
+        ``core.T @ core`` equals ``gram``; ``1 <= m <= d``.
     dropped : float
         Bound on the difference of each entry, over the lengths of both columns: what was clipped and dropped, and the
-        rounding of the eigenvalues.
+        rounding of the factor.
 
     Raises
     ------
@@ -270,11 +305,15 @@ def factor_gram(gram: FloatArray, error: float = 0.0) -> tuple[FloatArray, float
         )
     lengths[noise] = 0.0
     live = lengths > 0.0
+    eps = float(np.finfo(np.float64).eps)
     core, dropped = np.zeros((max(1, int(np.count_nonzero(live))), d)), 0.0
+    if np.all(live):
+        triangle, failed = dpotrf(cosines, lower=0, clean=1)
+        if not failed and np.min(np.diagonal(triangle)) > _CLEAR:
+            return triangle * lengths, (d + 1) * eps / 2
     if np.any(live):
         eigenvalues, vectors = scipy.linalg.eigh(cosines[np.ix_(live, live)], driver="evd")
         core[:, live] = (np.sqrt(np.clip(eigenvalues, 0.0, None)) * vectors).T[::-1] * lengths[live]
-        eps = float(np.finfo(np.float64).eps)
         kept = max(1, int(np.count_nonzero(eigenvalues > d * eps / 2 * eigenvalues[-1])))
         core = core[:kept]
         rest = np.abs(eigenvalues[: eigenvalues.size - kept])

@@ -29,12 +29,21 @@ class Selection(Protocol):
     """Choose r of the d columns of a core for rank k."""
 
     def __call__(
-        self, core: FloatArray, k: int, r: int, rng: np.random.Generator, /, *, rank_tol: RankTol = DEPENDENT
+        self,
+        core: FloatArray,
+        k: int,
+        r: int,
+        rng: np.random.Generator,
+        /,
+        *,
+        rank_tol: RankTol = DEPENDENT,
+        leading: FloatArray | None = None,
     ) -> IntArray:
         """Indices ``(r,)``, distinct, in order chosen; fewer only if there are fewer nonzero columns.
 
         A column whose part outside the span of others is, relative to the column, shorter than ``rank_tol`` counts as
-        dependent on them, and is taken only where no other is left.
+        dependent on them, and is taken only where no other is left. ``leading`` are the top k right singular vectors,
+        if they are known.
         """
         ...
 
@@ -83,10 +92,11 @@ def select_columns(
     rng: np.random.Generator,
     *,
     rank_tol: RankTol = DEPENDENT,
+    leading: FloatArray | None = None,
 ) -> IntArray:
     """Select columns by a named selection, which keeps to the rank tolerance, or by a caller's own."""
     if isinstance(selection, str):
-        return selection_named(selection)(core, k, r, rng, rank_tol=rank_tol)
+        return selection_named(selection)(core, k, r, rng, rank_tol=rank_tol, leading=leading)
     return selection(core, k, r, rng)
 
 

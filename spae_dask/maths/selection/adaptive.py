@@ -93,7 +93,15 @@ def start_columns(problem: Problem, r: int) -> IntArray:
     return dual_set_start(problem, r)
 
 
-def adaptive(core: FloatArray, k: int, r: int, rng: np.random.Generator, *, rank_tol: RankTol = DEPENDENT) -> IntArray:
+def adaptive(
+    core: FloatArray,
+    k: int,
+    r: int,
+    rng: np.random.Generator,
+    *,
+    rank_tol: RankTol = DEPENDENT,
+    leading: FloatArray | None = None,
+) -> IntArray:
     """Choose r columns: a deterministic start, one adaptive round, the rest by targeted greedy.
 
     The round draws with replacement, which is what the theorem covers; draws that repeat leave room for the fill, which
@@ -112,13 +120,15 @@ def adaptive(core: FloatArray, k: int, r: int, rng: np.random.Generator, *, rank
     rank_tol : float or ndarray (d,), optional
         Relative length of a column's part outside the span of others below which the column counts as dependent on
         them; one for all columns, or one for each.
+    leading : ndarray (d, k'), optional
+        Top k right singular vectors of the core, if they are known.
 
     Returns
     -------
     selected : ndarray (r,)
         Distinct indices in order chosen; fewer only if X has fewer nonzero columns.
     """
-    problem = pose(core, k, r, rank_tol)
+    problem = pose(core, k, r, rank_tol, leading)
     if problem.k == 0 or problem.r <= problem.k:
         start = start_columns(problem, problem.r)
         return fill(problem.core, problem.V_k, start, problem.r, rank_tol=rank_tol)
@@ -127,7 +137,13 @@ def adaptive(core: FloatArray, k: int, r: int, rng: np.random.Generator, *, rank
 
 
 def adaptive_paper(
-    core: FloatArray, k: int, r: int, rng: np.random.Generator, *, rank_tol: RankTol = DEPENDENT
+    core: FloatArray,
+    k: int,
+    r: int,
+    rng: np.random.Generator,
+    *,
+    rank_tol: RankTol = DEPENDENT,
+    leading: FloatArray | None = None,
 ) -> IntArray:
     """Choose r columns by the papers' own split: 5k by the barrier recursion, r - 5k in one adaptive round.
 
@@ -145,15 +161,17 @@ def adaptive_paper(
         Source of the draws.
     rank_tol : float or ndarray (d,), optional
         See :class:`spae_dask.maths.selection.Selection`.
+    leading : ndarray (d, k'), optional
+        Top k right singular vectors of the core, if they are known.
 
     Returns
     -------
     selected : ndarray (r,)
         Distinct indices in order chosen; fewer only if X has fewer nonzero columns.
     """
-    problem = pose(core, k, r, rank_tol)
+    problem = pose(core, k, r, rank_tol, leading)
     if problem.k == 0 or problem.r <= 5 * problem.k:
-        return barrier(core, k, r, rank_tol=rank_tol)
+        return barrier(core, k, r, rank_tol=rank_tol, leading=leading)
     return _sampled(problem, barrier_start(problem, 5 * problem.k), problem.r - 5 * problem.k, rng)
 
 

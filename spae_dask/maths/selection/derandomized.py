@@ -105,6 +105,7 @@ def adaptive_derandomized(
     rng: np.random.Generator | None = None,  # noqa: ARG001  (a selection is handed one; this one needs none)
     *,
     rank_tol: RankTol = DEPENDENT,
+    leading: FloatArray | None = None,
 ) -> IntArray:
     """Choose r columns as adaptive selection does, with its bound in expectation met deterministically.
 
@@ -123,13 +124,15 @@ def adaptive_derandomized(
     rank_tol : float or ndarray (d,), optional
         Relative length of a column's part outside the span of others below which the column counts as dependent on
         them; one for all columns, or one for each.
+    leading : ndarray (d, k'), optional
+        Top k right singular vectors of the core, if they are known.
 
     Returns
     -------
     selected : ndarray (r,)
         Distinct indices in order chosen; fewer only if X has fewer nonzero columns.
     """
-    problem: Problem = pose(core, k, r, rank_tol)
+    problem: Problem = pose(core, k, r, rank_tol, leading)
     if problem.k == 0 or problem.r <= problem.k:
         start = start_columns(problem, problem.r)
         return fill(problem.core, problem.V_k, start, problem.r, rank_tol=rank_tol)

@@ -156,6 +156,7 @@ def dual_set(
     rng: np.random.Generator | None = None,  # noqa: ARG001  (a selection is handed one; this one needs none)
     *,
     rank_tol: RankTol = DEPENDENT,
+    leading: FloatArray | None = None,
 ) -> IntArray:
     """Choose r columns by dual-set sparsification, filled up by targeted greedy.
 
@@ -175,13 +176,15 @@ def dual_set(
     rank_tol : float or ndarray (d,), optional
         Relative length of a column's part outside the span of others below which the column counts as dependent on
         them; one for all columns, or one for each.
+    leading : ndarray (d, k'), optional
+        Top k right singular vectors of the core, if they are known.
 
     Returns
     -------
     selected : ndarray (r,)
         Distinct indices in order chosen; fewer only if X has fewer nonzero columns.
     """
-    return _filled(pose(core, k, r, rank_tol), dual_set_start)
+    return _filled(pose(core, k, r, rank_tol, leading), dual_set_start)
 
 
 def barrier(
@@ -191,6 +194,7 @@ def barrier(
     rng: np.random.Generator | None = None,  # noqa: ARG001  (a selection is handed one; this one needs none)
     *,
     rank_tol: RankTol = DEPENDENT,
+    leading: FloatArray | None = None,
 ) -> IntArray:
     """Choose r columns by the barrier recursion at every k, as in the paper, filled up by targeted greedy.
 
@@ -209,13 +213,15 @@ def barrier(
         Not used: the selection is deterministic.
     rank_tol : float or ndarray (d,), optional
         See :class:`spae_dask.maths.selection.Selection`.
+    leading : ndarray (d, k'), optional
+        Top k right singular vectors of the core, if they are known.
 
     Returns
     -------
     selected : ndarray (r,)
         Distinct indices in order chosen; fewer only if X has fewer nonzero columns.
     """
-    return _filled(pose(core, k, r, rank_tol), barrier_start)
+    return _filled(pose(core, k, r, rank_tol, leading), barrier_start)
 
 
 def _filled(problem: Problem, start: Callable[[Problem, int], IntArray]) -> IntArray:

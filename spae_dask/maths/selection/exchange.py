@@ -38,6 +38,7 @@ def exchange(
     rng: np.random.Generator | None = None,  # noqa: ARG001  (a selection is handed one; this one needs none)
     *,
     rank_tol: RankTol = DEPENDENT,
+    leading: FloatArray | None = None,
 ) -> IntArray:
     """Choose r columns by exchange from several starts; optimal where all supports can be listed.
 
@@ -56,13 +57,15 @@ def exchange(
     rank_tol : float or ndarray (d,), optional
         Relative length of a column's part outside the span of others below which the column counts as dependent on
         them; one for all columns, or one for each.
+    leading : ndarray (d, k'), optional
+        Top k right singular vectors of the core, if they are known.
 
     Returns
     -------
     selected : ndarray (r,)
         Distinct indices, in the order targeted greedy would take them; fewer only if X has fewer nonzero columns.
     """
-    problem = pose(core, k, r, rank_tol)
+    problem = pose(core, k, r, rank_tol, leading)
     available = np.flatnonzero(problem.nonzero)
     if problem.r == available.size:
         return fill(problem.core, problem.V_k, [], problem.r, rank_tol=rank_tol)

@@ -23,6 +23,7 @@ def leverage(
     rng: np.random.Generator | None = None,  # noqa: ARG001  (a selection is handed one; this one needs none)
     *,
     rank_tol: RankTol = DEPENDENT,
+    leading: FloatArray | None = None,
 ) -> IntArray:
     """Choose the r columns of largest leverage.
 
@@ -39,13 +40,15 @@ def leverage(
     rank_tol : float or ndarray (d,), optional
         Relative length of a column's part outside the span of others below which the column counts as dependent on
         them; one for all columns, or one for each.
+    leading : ndarray (d, k'), optional
+        Top k right singular vectors of the core, if they are known.
 
     Returns
     -------
     selected : ndarray (r,)
         Distinct indices by descending leverage, ties by index; fewer than r only if X has fewer nonzero columns.
     """
-    problem = pose(core, k, r, rank_tol)
+    problem = pose(core, k, r, rank_tol, leading)
     scores = leverage_scores(problem.V_k)
     scores[~problem.nonzero] = -1.0
     return ranked(scores)[: problem.r]

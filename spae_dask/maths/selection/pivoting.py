@@ -79,6 +79,7 @@ def pivoted_qr(
     rng: np.random.Generator | None = None,  # noqa: ARG001  (a selection is handed one; this one needs none)
     *,
     rank_tol: RankTol = DEPENDENT,
+    leading: FloatArray | None = None,
 ) -> IntArray:
     """Choose the r columns QR with column pivoting takes first: each has the longest residual.
 
@@ -97,11 +98,13 @@ def pivoted_qr(
     rank_tol : float or ndarray (d,), optional
         Relative length of a column's part outside the span of others below which the column counts as dependent on
         them; one for all columns, or one for each.
+    leading : ndarray (d, k'), optional
+        Top k right singular vectors of the core, if they are known.
 
     Returns
     -------
     selected : ndarray (r,)
         Distinct indices in order chosen; fewer only if X has fewer nonzero columns.
     """
-    problem = pose(core, k, r, rank_tol)
+    problem = pose(core, k, r, rank_tol, leading)
     return grow(GrowingBasis(problem.core, rank_tol), LongestResidual(), problem.r)

@@ -58,7 +58,7 @@ class Problem:
         return E, e
 
 
-def pose(core: FloatArray, k: int, r: int, rank_tol: RankTol = DEPENDENT) -> Problem:
+def pose(core: FloatArray, k: int, r: int, rank_tol: RankTol = DEPENDENT, leading: FloatArray | None = None) -> Problem:
     """Check the arguments of a selection and compute what all of them need.
 
     Parameters
@@ -72,6 +72,8 @@ def pose(core: FloatArray, k: int, r: int, rank_tol: RankTol = DEPENDENT) -> Pro
     rank_tol : float or ndarray (d,), optional
         Relative length of a column's part outside the span of others below which the column counts as dependent on
         them; one for all columns, or one for each.
+    leading : ndarray (d, k'), optional
+        Top k right singular vectors of the core, if they are known.
 
     Raises
     ------
@@ -83,8 +85,9 @@ def pose(core: FloatArray, k: int, r: int, rank_tol: RankTol = DEPENDENT) -> Pro
     scaled, _ = unit_scaled(core)
     nonzero = np.any(scaled != 0.0, axis=0)
     available = int(np.count_nonzero(nonzero))
-    V_k = leading_subspace(scaled, k) if available else np.zeros((scaled.shape[1], 0))
-    return Problem(scaled, V_k, min(r, available), nonzero, rank_tol)
+    if leading is None:
+        leading = leading_subspace(scaled, k) if available else np.zeros((scaled.shape[1], 0))
+    return Problem(scaled, leading, min(r, available), nonzero, rank_tol)
 
 
 def lowest_best(score: FloatArray, allowed: BoolArray | None = None) -> int:

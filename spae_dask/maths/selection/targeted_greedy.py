@@ -116,6 +116,7 @@ def targeted_greedy(
     *,
     start: Sequence[int] = (),
     rank_tol: RankTol = DEPENDENT,
+    leading: FloatArray | None = None,
 ) -> IntArray:
     """Choose r columns that greedily span the top k principal components.
 
@@ -137,11 +138,13 @@ def targeted_greedy(
     rank_tol : float or ndarray (d,), optional
         Relative length of a column's part outside the span of others below which the column counts as dependent on
         them; one for all columns, or one for each.
+    leading : ndarray (d, k'), optional
+        Top k right singular vectors of the core, if they are known.
 
     Returns
     -------
     selected : ndarray (r,)
         Distinct indices in order chosen; fewer only if X has fewer nonzero columns.
     """
-    problem = pose(core, k, r, rank_tol)
+    problem = pose(core, k, r, rank_tol, leading)
     return fill(problem.core, problem.V_k, start, problem.r, rank_tol=rank_tol)

@@ -114,9 +114,8 @@ class Gram:
 
     @property
     def flops_per_row(self) -> float:
-        """Half of a full product, both counted as multiply and add; in float32 for half the price."""
-        product = float(self.n_features) * (self.n_features + 1)
-        return (product / 2 if self.single else product) + 3.0 * self.n_features
+        """See `products_per_row`."""
+        return products_per_row(self.n_features, single=self.single)
 
     def zero(self) -> State:
         """No rows."""
@@ -246,6 +245,12 @@ class Gram:
             error=largest_error(chain),
             noise=usual_error(chain),
         )
+
+
+def products_per_row(n_features: int, *, single: bool) -> float:
+    """Half of a full product of a row, counted as multiply and add; in float32 for half the price."""
+    product = float(n_features) * (n_features + 1)
+    return (product / 2 if single else product) + 3.0 * n_features
 
 
 def _add_columns(gram: Floats, product: sp.csr_array, start: int) -> None:

@@ -16,7 +16,7 @@ from scipy.linalg.blas import dsyrk, ssyrk
 
 from spae_dask.errors import InvalidInput
 from spae_dask.passes.accumulators.base import Rows, State, panel_rows_for
-from spae_dask.passes.accumulators.gram import Scatter
+from spae_dask.passes.accumulators.gram import Scatter, products_per_row
 from spae_dask.passes.accumulators.roundings import largest_error, no_chain, usual_error
 
 SINGLE_WHOLE, WHOLE, LONG_WHOLE = 2**24, 2**53, 2**62
@@ -73,9 +73,8 @@ class IntegerGram:
 
     @property
     def flops_per_row(self) -> float:
-        """Half of a full product, both counted as multiply and add; in float32 for half the price."""
-        product = float(self.n_features) * (self.n_features + 1)
-        return (product / 2 if self.single else product) + 3.0 * self.n_features
+        """See `products_per_row`."""
+        return products_per_row(self.n_features, single=self.single)
 
     def zero(self) -> State:
         """No rows."""

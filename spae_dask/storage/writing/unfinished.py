@@ -171,25 +171,6 @@ def check_vacant(store: RemoteStore, *, overwrite: bool) -> None:
         raise OutputExists(f"{store} {what} and is not overwritten. Use --force (overwrite=True) or another name.")
 
 
-def explain_absence(store: RemoteStore) -> str:
-    """Explain in one sentence why an address cannot be opened although the service answers.
-
-    Raises
-    ------
-    NotFound, StorageError
-        If the service, asked again, says so itself.
-    """
-    if store.address.scheme in ("http", "https"):
-        return f"{store} is not a Zarr array or group"
-    began = sync(_marker(store))
-    if began is not None:
-        return f"a run began to write to {store} at {began.get('begun')} and has not finished"
-    keys = sync(_first_keys(store))
-    if keys:
-        return f"{store} is not a Zarr array or group: it contains objects ({keys[0]}), but no Zarr metadata"
-    return f"there is nothing at {store}: the bucket exists, but contains no objects below that name"
-
-
 async def _begin(store: RemoteStore, token: str, *, overwrite: bool) -> None:
     record = json.dumps({"token": token, "begun": datetime.now(UTC).isoformat(timespec="seconds")}).encode()
     value = default_buffer_prototype().buffer.from_bytes(record)
@@ -240,13 +221,26 @@ def _is_metadata(key: str) -> bool:
 
 
 def absent(store: RemoteStore, wanted: str) -> NotFound:
-    """The error for a reader that found no Zarr metadata.
+    """The error for a reader that found no Zarr metadata at an address, although the service answers.
 
     Raises
     ------
     NotFound, StorageError
-        As `explain_absence`.
+        If the service, asked again, says so itself.
     """
-    why = explain_absence(store)
-    again = " Wait until it ends, or run it again with --force." if "not finished" in why else ""
-    return NotFound(f"{why}.{again} Give {wanted}.")
+    began = None if store.address.scheme in ("http", "https") else sync(_marker(store))
+    if began is not None:
+        return NotFound(
+            f"a run began to write to {store} at {began.get('begun')} and has not finished. Wait until it ends, or run "
+            f"it again with --force. Give {wanted}."
+        )
+    return NotFound(f"{_explain_absence(store)}. Give {wanted}.")
+
+
+def _explain_absence(store: RemoteStore) -> str:
+    if store.address.scheme in ("http", "https"):
+        return f"{store} is not a Zarr array or group"
+    keys = sync(_first_keys(store))
+    if keys:
+        return f"{store} is not a Zarr array or group: it contains objects ({keys[0]}), but no Zarr metadata"
+    return f"there is nothing at {store}: the bucket exists, but contains no objects below that name"

@@ -189,7 +189,7 @@ def test_a_start_that_cannot_be_improved_comes_back_with_its_loss():
 
     again = encode_polished(X, 2, 5, start_H=7.0 * best.H[:, ::-1], effort=0.0)
 
-    assert again.loss <= best.loss
+    assert again.loss <= best.loss * (1 + 1e-14)
     np.testing.assert_allclose(np.abs(again.H), np.abs(best.H), atol=1e-3)
 
 

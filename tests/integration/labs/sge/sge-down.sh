@@ -2,6 +2,7 @@
 # Ends what sge-up.sh started, its jobs first, and removes the folder SGE_LAB. Other Grid Engines on the machine are let
 # alone: what is ended is a program of Grid Engine that works in this folder.
 set -uo pipefail
+. "$(dirname "$0")/../ending.sh"
 lab=$(realpath -m "${SGE_LAB:?the folder given to sge-up.sh}")
 settings=$lab/default/common/settings.sh
 [ -f "$settings" ] || { echo "$lab is not a folder of sge-up.sh" >&2; exit 2; }
@@ -14,26 +15,6 @@ own() { # PROGRAM...: numbers of those processes
       [[ $(readlink "/proc/$process/cwd" 2> /dev/null) == "$lab"/* ]] && echo "$process"
     done
   done
-}
-
-below() { # NUMBER: numbers of its children, theirs, and so on
-  local child
-  for child in $(pgrep -P "$1"); do
-    below "$child"
-    echo "$child"
-  done
-}
-
-finish() { # SIGNAL TENTHS PROGRAM...: until none is left, or the time is over
-  local signal=$1 tenths=$2 left
-  shift 2
-  left=$(own "$@")
-  [ -n "$left" ] && kill "-$signal" $left 2> /dev/null
-  for _ in $(seq 1 "$tenths"); do
-    [ -z "$(own "$@")" ] && return 0
-    sleep 0.1
-  done
-  return 1
 }
 
 if [ -n "$(own sge_qmaster)" ]; then # else there is nobody to ask

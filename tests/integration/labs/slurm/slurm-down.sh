@@ -2,6 +2,7 @@
 # Ends what slurm-up.sh started, its jobs first, and removes the folder SLURM_LAB. Other Slurms on the machine are let
 # alone: what is ended is a Slurm program that has a file of this folder open.
 set -uo pipefail
+. "$(dirname "$0")/../ending.sh"
 lab=$(realpath -m "${SLURM_LAB:?the folder given to slurm-up.sh}")
 export SLURM_CONF=$lab/etc/slurm.conf
 [ -f "$SLURM_CONF" ] || { echo "$lab is not a folder of slurm-up.sh" >&2; exit 2; }
@@ -13,26 +14,6 @@ own() { # PROGRAM...: numbers of those processes
     [[ " $* " == *" ${program%-wlm} "* ]] || continue # so Debian names them
     find "$process/fd" -lname "$lab/*" -print -quit 2> /dev/null | grep -q . && echo "${process##*/}"
   done
-}
-
-below() { # NUMBER: numbers of its children, theirs, and so on
-  local child
-  for child in $(pgrep -P "$1"); do
-    below "$child"
-    echo "$child"
-  done
-}
-
-finish() { # SIGNAL TENTHS PROGRAM...: until none is left, or the time is over
-  local signal=$1 tenths=$2 left
-  shift 2
-  left=$(own "$@")
-  [ -n "$left" ] && kill "-$signal" $left 2> /dev/null
-  for _ in $(seq 1 "$tenths"); do
-    [ -z "$(own "$@")" ] && return 0
-    sleep 0.1
-  done
-  return 1
 }
 
 if [ -n "$(own slurmctld)" ]; then # else there is nobody to ask
