@@ -25,7 +25,7 @@ from spae_dask.strategies.methods import METHODS, Report, Search, watching
 from spae_dask.strategies.parameters import FitParameters
 from spae_dask.strategies.sketched import Columns
 
-POOL = 8192
+POOL = 2048
 """Columns of the sketch that are searched, when it has more than this."""
 
 SEARCH = 0.5

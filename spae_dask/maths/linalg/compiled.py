@@ -22,6 +22,12 @@ Floats = npt.NDArray[np.float64]
 TILE = 384
 """Columns of a tile of a Gram matrix: a megabyte of sums."""
 
+DENSE = 1 / 8
+"""Density from which products with all entries of chosen columns, zeros too, are faster: they need no indices."""
+
+DENSE_TILE = 128
+"""Chosen columns that are multiplied at once: a megabyte of a thousand rows."""
+
 WORTH = 1 << 22
 """Multiplications from which a product is worth loading numba."""
 
@@ -75,7 +81,10 @@ def cross_of(chosen: sp.csr_array, rows: sp.csr_array, cross: Floats) -> bool:
     per_row = np.diff(chosen.indptr).astype(np.int64)
     if not _worth(int(per_row @ np.diff(rows.indptr))):
         return False
-    _kernel("cross")(*_arrays(chosen), *_arrays(rows.tocsc()), cross)
+    if chosen.nnz > DENSE * chosen.shape[0] * chosen.shape[1]:
+        _kernel("dense_cross")(chosen.toarray(), *_arrays(rows.tocsc()), cross, DENSE_TILE)
+    else:
+        _kernel("cross")(*_arrays(chosen), *_arrays(rows.tocsc()), cross)
     return True
 
 
@@ -141,4 +150,24 @@ def _cross(
             cross[c, j] += sums[c]
 
 
-_KERNELS: dict[str, Callable[..., None]] = {"gram": _gram, "cross": _cross}
+def _dense_cross(chosen: Any, indptr: Any, indices: Any, data: Any, cross: Any, tile: int) -> None:
+    """The same with all entries of the chosen columns; a product with a zero adds nothing."""
+    m, r = chosen.shape
+    for first in range(0, r, tile):
+        width = min(tile, r - first)
+        part = np.empty((m, width))
+        for i in range(m):
+            for c in range(width):
+                part[i, c] = chosen[i, first + c]
+        sums = np.empty(width)
+        for j in range(cross.shape[1]):
+            sums[:] = 0.0
+            for p in range(indptr[j], indptr[j + 1]):
+                i, value = indices[p], data[p]
+                for c in range(width):
+                    sums[c] += value * part[i, c]
+            for c in range(width):
+                cross[first + c, j] += sums[c]
+
+
+_KERNELS: dict[str, Callable[..., None]] = {"gram": _gram, "cross": _cross, "dense_cross": _dense_cross}

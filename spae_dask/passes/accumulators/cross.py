@@ -168,9 +168,9 @@ class CrossProducts:
         return density * d * (2.0 * density * r + 4.0 * k + 4.0)
 
     def sparse_work_nbytes(self, n_rows: int, n_stored: int) -> int:
-        """The counted rows, the same by columns, the chosen ones among them twice, and a strip of a product."""
+        """The counted rows, the same by columns, the chosen ones among them thrice, and a strip of a product."""
         r, d, k = self._shape
-        dense = 2 * k * (n_rows + d) + 3 * min(r * d, max(STRIP, d)) + 4 * d
+        dense = n_rows * r + 2 * k * (n_rows + d) + 3 * min(r * d, max(STRIP, d)) + 4 * d
         return shifted_nbytes(n_rows, n_stored, d) + 48 * n_stored + 8 * dense
 
     def update_sparse(self, state: State, rows: sp.csr_array, first_row: int) -> State:  # noqa: ARG002
