@@ -32,14 +32,16 @@ FINISH_MATRICES = 12
 SVD's own copies, vectors and work space. Measured at 11.7; at 6.4 where the Gram matrix's eigenvectors are enough."""
 
 CORE_SECONDS = 6e-10
-"""Seconds of the decompositions of a core, times d^3. These four were measured on a server core of 15 Gflop/s."""
+"""Seconds of the decompositions of a core, times d^3. These constants were measured on a server core of 15 Gflop/s."""
 
-POLISH_SECONDS = 2e-4
-"""Seconds of polishing on a core, times d and the nonzeros of all components: within half and twice of what was
-measured for d = 128 to 2000, k = 1 to 10, r = 1 to 30."""
+POLISH_SECONDS = 0.012
+"""Seconds of polishing on a core a nonzero of all components, and of each column: within half and twice of what was
+measured for d = 13 to 2000, k = 3 to 50, r = 5 to 20."""
+
+POLISH_SECONDS_OF_COLUMN = 8e-6
 
 SKETCH_POLISH_SECONDS = 4e-5
-"""The same on a sketch and on its candidates, for d = 2000 to 8000."""
+"""Seconds of polishing on a sketch and on its candidates, times d and the nonzeros, for d = 2000 to 8000."""
 
 SELECTION_SHARE = 0.1
 """Part of that time taken by methods that choose columns and do not polish."""
@@ -215,7 +217,8 @@ def finish_nbytes(n_features: int, n_rows: int | None = None) -> int:
 
 def core_finish(params: FitParameters, n_rows: int, n_features: int) -> Finish:
     """In-memory solve on a core (m, d): m is d, or the number of rows if those few rows are the core."""
-    seconds = CORE_SECONDS * (n_rows * n_rows * n_features) + POLISH_SECONDS * n_features * searched(params)
+    a_nonzero = POLISH_SECONDS + POLISH_SECONDS_OF_COLUMN * n_features
+    seconds = CORE_SECONDS * (n_rows * n_rows * n_features) + a_nonzero * searched(params)
     return Finish(finish_nbytes(n_features, n_rows), seconds)
 
 
