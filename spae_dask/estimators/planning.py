@@ -53,8 +53,8 @@ def layout_notes(source: RowBlocks) -> list[str]:
     decodes = getattr(source, "decodes_per_chunk", 1)
     if decodes > 1:
         notes.append(
-            f"each chunk is decoded {decodes} times a pass, because a chunk, or a row of chunks, does not fit "
-            "in memory. `spae ingest` rewrites the data in row chunks"
+            f"each chunk is decoded {decodes} times a pass: a chunk, a row of chunks or a CSC matrix does not fit in "
+            "a block. `spae ingest` rewrites the data by rows"
         )
     notes += _object_notes(source)
     if getattr(source, "n_counts", 0):

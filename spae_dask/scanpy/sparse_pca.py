@@ -174,7 +174,7 @@ def sparse_pca(
         n cells by d genes, usually normalized and log-transformed. Raw counts take
         ``recipe="normalize_total(1e4), log1p"``: what scanpy's functions of these names make of all genes. X may be
         dense or CSR, in memory, backed (``backed="r"``), or a dask array as ``read_lazy`` makes one. CSC in memory is
-        converted, on disk it is refused; lazily opened it is one block of all rows, as far as that fits.
+        converted, and on disk read in few large blocks; lazily opened it is one block of all rows, as far as that fits.
         For matrices that are not in an AnnData object use ``SparseEncoder(...).fit_transform(x)``.
     n_comps : int, default 10
         k, the number of components.

@@ -14,9 +14,11 @@ from spae_dask.errors import InvalidInput, NotFound
 from spae_dask.storage.bounded import bounded
 from spae_dask.storage.checks import refuse_code
 from spae_dask.storage.masks import Mask, find_mask, logged_by, refuse_mask, under_mask
-from spae_dask.storage.sources.csr_blocks import open_csr, shape_of
+from spae_dask.storage.sources.compressed_blocks import shape_of
+from spae_dask.storage.sources.csc_blocks import CscBlocks
+from spae_dask.storage.sources.csr_blocks import CsrBlocks
 
-SPARSE = ("csr_matrix", "csc_matrix")
+SPARSE = (CsrBlocks.encoding, CscBlocks.encoding)
 """Encodings of a group that is a single sparse matrix, as AnnData writes them."""
 
 
@@ -91,19 +93,15 @@ def choose_member(group: Any, array: str | None, name: str, mask: str | None = N
 
 
 def open_sparse_group(member: Member, kept: Callable[[Any], Any] | None = None) -> RowBlocks:
-    """Row blocks of a group that is a sparse matrix; ``kept`` as for ``open_csr``.
+    """Row blocks of a group that is a sparse matrix; ``kept`` as for `CompressedBlocks.opened`.
 
     Raises
     ------
     InvalidInput
-        If it is stored by columns, or is damaged.
+        If it is damaged.
     """
-    if _encoding(member.node) == "csc_matrix":
-        raise InvalidInput(
-            f"{member.name} is a csc_matrix, stored by columns, but spae_dask reads rows. Convert it once "
-            "with the library that made it: adata.X = adata.X.tocsr(), then write it again."
-        )
-    return member.chosen(open_csr(member.node, member.name, member.feature_names, kept))
+    kind = CscBlocks if _encoding(member.node) == CscBlocks.encoding else CsrBlocks
+    return member.chosen(kind.opened(member.node, member.name, member.feature_names, kept))
 
 
 def is_array(node: Any) -> bool:

@@ -19,7 +19,7 @@ from spae_dask.passes.accumulators import Accumulator, CrossProducts, Gram, RowS
 from spae_dask.passes.layout import PassLayout
 from spae_dask.passes.serial import SerialRunner
 from spae_dask.passes.spans import Span, cut_spans
-from spae_dask.storage.sources.csr_blocks import open_csr
+from spae_dask.storage.sources.csr_blocks import CsrBlocks
 from spae_dask.storage.sources.dask_blocks import DaskBlocks
 from spae_dask.storage.sources.zarr_blocks import ZarrBlocks
 from tests.conftest import ClusterOpener, OptionsSetter
@@ -164,7 +164,7 @@ def test_a_sparse_group_on_disk_gives_the_same_bits_on_every_runner_and_the_numb
 ) -> None:
     options(min_span_nbytes=1000, states_per_span=0)
     counts = np.where(X > 62, np.rint(X), 0).astype(np.float32)
-    group = open_csr(csr_store(tmp_path / "x", sp.csr_array(counts), chunk=16, pointer_chunk=200), "x")
+    group = CsrBlocks.opened(csr_store(tmp_path / "x", sp.csr_array(counts), chunk=16, pointer_chunk=200), "x")
     source = replace(group, target_nbytes=1)
     passes = Together(
         {

@@ -94,7 +94,7 @@ def test_h5ad_files_of_before_anndata_0_7_are_read_with_their_names(tmp_path, la
         open_matrix(tmp_path / "old.h5ad", array="layers/counts")
 
 
-def test_an_old_h5ad_file_stored_by_columns_is_refused_as_a_new_one(tmp_path):
+def test_an_old_h5ad_file_stored_by_columns_is_known_as_a_new_one(tmp_path):
     with h5py.File(tmp_path / "old.h5ad", "w") as file:
         group = file.create_group("X")
         group.attrs["h5sparse_format"], group.attrs["h5sparse_shape"] = "csc", np.array([3, 4])

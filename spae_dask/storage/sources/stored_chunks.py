@@ -17,7 +17,7 @@ from spae_dask.blocks import RowBlocks
 from spae_dask.errors import DataChanged
 from spae_dask.storage.sources.changed import ChangedBlocks
 from spae_dask.storage.sources.checked_store import ReadsZarr, ZarrArray, grid_of, key_of, store_of, with_checked_store
-from spae_dask.storage.sources.csr_blocks import CsrBlocks
+from spae_dask.storage.sources.compressed_blocks import CompressedBlocks
 from spae_dask.storage.sources.shards import InnerChunkCount, count_inner_chunks
 from spae_dask.storage.sources.snapshot import Snapshot, StoredObjects, stored_files, stored_objects
 from spae_dask.storage.sources.submatrix import Submatrix
@@ -191,7 +191,7 @@ def _visit(source: RowBlocks, listed: Callable[[ZarrArray, StoredObjects], ZarrA
 
 def _is_zarr(source: RowBlocks) -> bool:
     """True for a source of Zarr arrays of its own, which are all of it."""
-    return isinstance(_beneath(source), ZarrBlocks | CsrBlocks)
+    return isinstance(_beneath(source), ZarrBlocks | CompressedBlocks)
 
 
 def _beneath(source: RowBlocks) -> RowBlocks:

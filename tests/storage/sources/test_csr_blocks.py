@@ -17,7 +17,7 @@ from spae_dask.blocks import RowBlocks, largest_block_nbytes, total_nbytes
 from spae_dask.errors import InvalidInput, NotFound, StorageError
 from spae_dask.storage.artifacts.fingerprint import fingerprint
 from spae_dask.storage.open import open_matrix
-from spae_dask.storage.sources.csr_blocks import CHUNKS_PER_BLOCK, CsrBlocks, open_csr
+from spae_dask.storage.sources.csr_blocks import CHUNKS_PER_BLOCK, CsrBlocks
 from spae_dask.storage.sources.stored_chunks import check_chunks
 from tests.storage.anndata_stores import anndata_store, csr_store, sparse_counts, write_csr
 
@@ -26,7 +26,7 @@ NAMES = [f"gene-{j}" for j in range(12)]
 
 def small(group: Any, target_nbytes: int = 400) -> CsrBlocks:
     """Blocks of a few rows, of single chunks where they are smaller."""
-    opened = open_csr(group, "the group")
+    opened = CsrBlocks.opened(group, "the group")
     return CsrBlocks(opened.data, opened.indices, opened.indptr, opened.shape, target_nbytes=target_nbytes)
 
 
@@ -220,12 +220,6 @@ def test_a_chunk_that_cannot_be_decoded_is_named(tmp_path: Path) -> None:
     (tmp_path / "x" / "indices" / "c" / "2").write_bytes(b"no zstd")
     with pytest.raises(StorageError, match=r"chunk 'c/2' of .*x/indices \(entries 74 to 110\).*Restore the chunk"):
         rows_of(open_matrix(tmp_path / "x"))
-
-
-def test_matrices_by_columns_are_refused_with_what_to_do(tmp_path: Path) -> None:
-    csr_store(tmp_path / "x", X0, encoding="csc_matrix")
-    with pytest.raises(InvalidInput, match=r"stored by columns.*tocsr"):
-        open_matrix(tmp_path / "x")
 
 
 @pytest.mark.parametrize("zarr_format", [2, 3])
