@@ -19,7 +19,11 @@ class PassOptions:
     min_span_nbytes : int
         Decoded bytes below which a span is not worth a task of its own.
     max_spans : int
-        Largest number of spans in a pass. It bounds the work of the scheduler, whatever the number of chunks.
+        Largest number of spans in a pass, unless spans would have more than ``large_span_nbytes``. It bounds the work
+        of the scheduler, whatever the number of chunks.
+    large_span_nbytes, most_spans : int
+        A pass over more than ``max_spans`` spans of so many bytes, 4 TiB, has more spans of that size, so that clusters
+        of thousands of threads are busy; at most ``most_spans``.
     states_per_span : int
         Smallest ratio of the bytes of a span to the bytes of its state. Merging stays cheap beside reading.
     fan_in : int or None
@@ -51,6 +55,8 @@ class PassOptions:
 
     min_span_nbytes: int = 32 << 20
     max_spans: int = 4096
+    large_span_nbytes: int = 1 << 30
+    most_spans: int = 1 << 14
     states_per_span: int = 8
     fan_in: int | None = None
     check_seconds: float = 2.0

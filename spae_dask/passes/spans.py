@@ -71,11 +71,18 @@ def cut_spans(
     total = places[-1] * unit_nbytes
     options = current_options()
     least = max(options.min_span_nbytes, options.states_per_span * state_nbytes)
-    span_nbytes = max(state_nbytes if blocks_are_tasks else least, -(-total // options.max_spans), 1)
+    span_nbytes = max(state_nbytes if blocks_are_tasks else least, share_of(total), 1)
     n_spans = max(1, total // span_nbytes)
     # cuts that meet in a long block are one
     cuts = sorted({bisect_left(places, places[-1] * i // n_spans) for i in range(n_spans + 1)})
     return tuple(Span(first, last, bounds[first], bounds[last]) for first, last in pairwise(cuts))
+
+
+def share_of(total: int) -> int:
+    """Bytes of a span that keep a pass over so many bytes to its number of spans."""
+    options = current_options()
+    usual = -(-total // options.max_spans)
+    return max(min(usual, options.large_span_nbytes), -(-total // max(options.max_spans, options.most_spans)))
 
 
 def fan_in_for(state_nbytes: int) -> int:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from spae_dask.blocks import RowBlocks
 from spae_dask.errors import StorageError
 from spae_dask.passes.options import current_options
-from spae_dask.passes.spans import Span
+from spae_dask.passes.spans import Span, share_of
 from spae_dask.passes.sweep import read_again
 
 Rows = npt.NDArray[Any]
@@ -63,8 +63,7 @@ def unit_spans(bounds: Sequence[int], row_nbytes: int, unit_rows: int) -> tuple[
     """
     n_rows = bounds[-1]
     n_units = -(-n_rows // unit_rows)
-    options = current_options()
-    span_nbytes = max(options.min_span_nbytes, n_rows * row_nbytes // options.max_spans)
+    span_nbytes = max(current_options().min_span_nbytes, share_of(n_rows * row_nbytes))
     units_per_span = max(1, span_nbytes // (unit_rows * row_nbytes))
     spans = []
     for first_unit in range(0, n_units, units_per_span):

@@ -39,7 +39,9 @@ def test_no_span_is_larger_than_its_share_and_one_block(
 ) -> None:
     # a task of a dask array holds all the blocks of its span: a hoard of large ones must not end up in one span
     total = bounds[-1] * row_nbytes
-    share = 2 * max(OPTIONS.min_span_nbytes, OPTIONS.states_per_span * state_nbytes, -(-total // OPTIONS.max_spans))
+    usual = min(-(-total // OPTIONS.max_spans), OPTIONS.large_span_nbytes)
+    fewest = max(usual, -(-total // OPTIONS.most_spans))
+    share = 2 * max(OPTIONS.min_span_nbytes, OPTIONS.states_per_span * state_nbytes, fewest)
     largest = max(stop - start for start, stop in pairwise(bounds)) * row_nbytes
     assert all(span.n_rows * row_nbytes <= share + largest for span in cut_spans(bounds, row_nbytes, state_nbytes))
 
@@ -93,6 +95,12 @@ def test_a_million_blocks_are_cut_into_bounded_spans_without_a_look_at_each(n_ro
     assert bounds.looks < 50 * OPTIONS.max_spans < len(bounds)
     assert OPTIONS.max_spans / 2 < len(spans) <= OPTIONS.max_spans
     assert spans[-1].last_row == n_rows
+
+
+@pytest.mark.parametrize(("tib", "n_spans"), [(1, 4096), (4, 4096), (10, 10_240), (16, 16_384), (1000, 16_384)])
+def test_huge_data_have_more_spans_that_stay_small_as_long_as_a_scheduler_bears_it(tib: int, n_spans: int) -> None:
+    spans = cut_spans(uniform_bounds(tib << 20, 64), 1 << 20, 0)
+    assert len(spans) == n_spans
 
 
 @pytest.mark.parametrize(("n_rows", "step"), [(10, 10), (10, 3), (10, 1), (1, 1), (7, 100)])
