@@ -3,11 +3,12 @@
 Groups are Zarr's or h5py's, which are asked alike; a member that has a shape is an array.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import zarr
 
 from spae_dask.blocks import RowBlocks, remember
 from spae_dask.errors import InvalidInput, NotFound
@@ -18,6 +19,9 @@ from spae_dask.storage.sources.csr_blocks import open_csr, shape_of
 
 SPARSE = ("csr_matrix", "csc_matrix")
 """Encodings of a group that is a single sparse matrix, as AnnData writes them."""
+
+CALLS = "call_genotype"
+"""Member of a VCF Zarr group that holds the genotypes: variants, samples, alleles."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +69,8 @@ def choose_member(group: Any, array: str | None, name: str, mask: str | None = N
         refuse_mask(mask, name)
     if array is None and _is_sparse(group):
         return Member(group, name)
+    if is_vcf(group) and array in (None, CALLS):
+        return Member(group[CALLS], f"{name}/{CALLS}", _names_of_variants(group))
     if _is_anndata(group):
         node = _matrix_at(group, array or "X")
         if node is None:
@@ -104,6 +110,50 @@ def open_sparse_group(member: Member, kept: Callable[[Any], Any] | None = None) 
             "with the library that made it: adata.X = adata.X.tocsr(), then write it again."
         )
     return member.chosen(open_csr(member.node, member.name, member.feature_names, kept))
+
+
+def is_vcf(group: Any) -> bool:
+    """Return True if a group holds genotypes in the layout of VCF Zarr, as bio2zarr and sgkit write it."""
+    return is_calls(group.get(CALLS))
+
+
+def is_calls(node: Any) -> bool:
+    """Return True if a member of a group is the genotypes of VCF Zarr: alleles of variants and samples."""
+    return (
+        isinstance(node, zarr.Array)
+        and node.basename == CALLS
+        and node.ndim == 3
+        and node.shape[2] > 0
+        and np.dtype(node.dtype).kind == "i"
+    )
+
+
+def without_dots(ids: Sequence[str], chromosomes: Sequence[object], positions: Sequence[object]) -> tuple[str, ...]:
+    """Names of variants: their ids, and for those that have none (``.``) chromosome and position."""
+    places = zip(ids, chromosomes, positions, strict=True)
+    return tuple(f"{where}:{at}" if name in (".", "") else name for name, where, at in places)
+
+
+def _names_of_variants(group: Any) -> tuple[str, ...] | None:
+    """Names of the variants of a VCF Zarr group; None if it has no ids."""
+    n_variants = (group[CALLS].shape[0],)
+    ids, contigs, places = (_column(group, f"variant_{each}") for each in ("id", "contig", "position"))
+    if ids is None or ids.shape != n_variants:
+        return None
+    names = [_text(each) for each in ids]
+    chromosomes = _column(group, "contig_id")
+    if chromosomes is None or any(each is None or each.shape != n_variants for each in (contigs, places)):
+        return tuple(names)
+    return without_dots(names, [_text(chromosomes[each]) for each in contigs], places.tolist())
+
+
+def _column(group: Any, name: str) -> Any:
+    """An array of one dimension of a group, read whole; None if there is none."""
+    node = group.get(name)
+    if not is_array(node) or node.ndim != 1:
+        return None
+    refuse_code(node, name)
+    return np.asarray(bounded(node)[:])
 
 
 def is_array(node: Any) -> bool:

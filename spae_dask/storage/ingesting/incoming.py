@@ -17,9 +17,11 @@ import zarr
 from spae_dask.blocks import RowBlocks, StoredEntries, stored_entries
 from spae_dask.errors import InvalidInput, MissingChunksWarning, warn
 from spae_dask.plain_files import refuse_pipes
+from spae_dask.storage.groups import is_vcf
 from spae_dask.storage.held_files import NETCDF
 from spae_dask.storage.masks import ALL, refuse_mask
 from spae_dask.storage.open import open_matrix
+from spae_dask.storage.readable import COMPANIONS
 from spae_dask.storage.remote.url_secrets import refuse_secrets
 from spae_dask.storage.sources.bounded_reader import BAND, READING_ONE, block_bands, plan_zarr_bands, share_of
 from spae_dask.storage.sources.declared import CODING, DIMENSIONS, RANGE
@@ -29,7 +31,7 @@ from spae_dask.storage.sources.stored_chunks import check_chunks
 from spae_dask.storage.sources.zarr_blocks import ZarrBlocks
 from spae_dask.storage.tables.csv_rows import SUFFIXES, open_csv
 
-READ = (".npy", ".h5ad", *SUFFIXES, ".parquet", ".feather", ".arrow", ".nc")
+READ = (".npy", ".h5ad", *SUFFIXES, ".parquet", ".feather", ".arrow", ".nc", *COMPANIONS)
 NOT_READ = (".h5", ".hdf5", ".npz", ".mat", ".xlsx", ".mtx")
 
 
@@ -136,7 +138,7 @@ def _is_dataset(path: str) -> bool:
         group = zarr.open(path, mode="r")
     except Exception:  # opening it as a matrix reports any error
         return False
-    if not isinstance(group, zarr.Group) or "encoding-type" in group.attrs:
+    if not isinstance(group, zarr.Group) or "encoding-type" in group.attrs or is_vcf(group):
         return False
     arrays = [array for _, array in group.arrays()]
     named = [a for a in arrays if "_ARRAY_DIMENSIONS" in a.attrs or getattr(a.metadata, "dimension_names", None)]
