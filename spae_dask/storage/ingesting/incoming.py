@@ -28,6 +28,7 @@ from spae_dask.storage.sources.declared import CODING, DIMENSIONS, RANGE
 from spae_dask.storage.sources.npy_blocks import NpyBlocks
 from spae_dask.storage.sources.sentinel import SentinelBlocks
 from spae_dask.storage.sources.stored_chunks import check_chunks
+from spae_dask.storage.sources.variant_blocks import VariantBlocks
 from spae_dask.storage.sources.zarr_blocks import ZarrBlocks
 from spae_dask.storage.tables.csv_rows import SUFFIXES, open_csv
 
@@ -227,9 +228,10 @@ def _from_blocks(blocks: RowBlocks, budget: int) -> Incoming:
             left_out = ", ".join(stored_blocks.passed_over)
             notes.append(f"the stored numbers are written; attributes that decode them are left out: {left_out}")
         return Incoming(blocks.describe(), n, n, d, blocks.dtype, iter(bands), kept, bands.n_parts, notes=tuple(notes))
-    if isinstance(blocks, NpyBlocks):
-        # long bands, so that a file in Fortran order is read in long runs
-        blocks = replace(blocks, target_nbytes=BAND * share_of(budget))
+    if isinstance(stored_blocks, NpyBlocks | VariantBlocks):
+        # long bands, so that a file in Fortran order, or of one variant after another, is read in long runs
+        longer = replace(stored_blocks, target_nbytes=BAND * share_of(budget))
+        blocks = longer if conversion is None else SentinelBlocks(longer, conversion)
     # tables in files come a few rows at a time, however large their row groups are
     streamed: Callable[[int], Iterator[npt.NDArray[Any]]] | None = getattr(blocks, "bands", None)
     rows = block_bands(blocks, budget) if streamed is None else streamed(READING_ONE * share_of(budget))

@@ -12,7 +12,7 @@ from spae_dask.errors import StorageError
 from spae_dask.storage.remote.faults import read_failed
 from spae_dask.storage.sources.zarr_blocks import FEWEST_ROWS, MAX_BLOCK_NBYTES
 
-TARGET_BLOCK_NBYTES = 64 << 20
+TARGET_BLOCK_NBYTES = 32 << 20
 """Bytes of a row block as data. Each block costs a read of every variant, so blocks are larger than elsewhere."""
 
 DATA_ITEMSIZE = 4
@@ -41,6 +41,8 @@ class VariantBlocks:
         Names of the variants that are read.
     variants : ndarray (d,) of int, optional
         Numbers of these variants in the file, ascending; all if not given.
+    target_nbytes : int
+        Bytes of a row block as data.
     passed_over : tuple of str
         Attributes that declare the coding of the numbers, if the stored numbers are read.
     """
@@ -51,6 +53,7 @@ class VariantBlocks:
     n_variants: int
     feature_names: tuple[str, ...]
     variants: npt.NDArray[np.intp] | None = None
+    target_nbytes: int = TARGET_BLOCK_NBYTES
     passed_over: tuple[str, ...] = ()
     in_process: bool = False
 
@@ -68,9 +71,9 @@ class VariantBlocks:
     def rows_per_block(self) -> int:
         """Rows that take the usual bytes as data, in whole groups."""
         n, d = self.shape
-        row_nbytes = d * DATA_ITEMSIZE
-        target = max(TARGET_BLOCK_NBYTES, min(FEWEST_ROWS * row_nbytes, MAX_BLOCK_NBYTES))
-        return min(n, max(1, target // (GROUP * row_nbytes)) * GROUP)
+        row_nbytes = max(1, d) * DATA_ITEMSIZE
+        target = max(self.target_nbytes, min(FEWEST_ROWS * row_nbytes, MAX_BLOCK_NBYTES))
+        return max(1, min(n, max(1, target // (GROUP * row_nbytes)) * GROUP))
 
     @property
     def bounds(self) -> range | tuple[int, ...]:
