@@ -8,8 +8,8 @@ import numpy as np
 from spae_dask.errors import InvalidInput, NotNumbers
 
 STORED = (
-    "a Zarr array, CSR matrix, AnnData store or VCF Zarr group, an .npy or .h5ad file, a Parquet file or folder, an "
-    "Arrow file, or a .bed or .pgen file of genotypes"
+    "a Zarr array or group (CSR, AnnData, VCF Zarr), an .npy, .h5ad, .bed or .pgen file, a Parquet file or folder, or "
+    "an Arrow file"
 )
 """Data at a path or a URL."""
 
