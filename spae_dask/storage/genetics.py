@@ -15,7 +15,7 @@ import numpy.typing as npt
 from spae_dask.blocks import RowBlocks
 from spae_dask.errors import InvalidInput, NotFound, StorageError
 from spae_dask.plain_files import beside, refuse_pipes
-from spae_dask.storage.groups import without_dots
+from spae_dask.storage.groups import name_of_variant
 from spae_dask.storage.readable import COMPANIONS, check_blocks
 from spae_dask.storage.sources.bed_blocks import BY_SAMPLE, BY_VARIANT, HEADER_NBYTES, MAGIC, BedBlocks, record_nbytes
 from spae_dask.storage.sources.dosages import CALLED
@@ -25,8 +25,8 @@ from spae_dask.storage.sources.variant_blocks import VariantBlocks
 DOSAGES = "dosages"
 """Member of a ``.pgen`` file that holds dosages, not hard calls."""
 
-BIM, FAM = ("CHROM", "ID", "CM", "POS", "A1", "A2"), ("FID", "IID", "FATHER", "MOTHER", "SEX", "PHENO")
-"""Columns of files without a header. PLINK 2 has them in this order too."""
+BIM, FAM = ("CHROM", "ID", "CM", "POS", "ALT", "REF"), ("FID", "IID", "FATHER", "MOTHER", "SEX", "PHENO")
+"""Columns of files without a header, by the names of PLINK 2."""
 
 
 def companions(path: str) -> tuple[str, ...]:
@@ -138,22 +138,47 @@ def _told(error: Exception) -> str:
 
 def _variants(path: str) -> tuple[tuple[str, ...], npt.NDArray[np.intp] | None]:
     """Names of all variants, and their numbers of alleles if any has more than two."""
-    columns, lines = _table(path, BIM)
-    wanted = [_place(columns, each, path) for each in ("ID", "CHROM", "POS", "ALT" if "ALT" in columns else "A1")]
-    ids, chromosomes, positions, alleles = _fields(lines, wanted, path)
-    n_alleles = np.array([2 + each.count(",") for each in alleles], np.intp)
-    return without_dots(ids, chromosomes, positions), n_alleles if (n_alleles > 2).any() else None
+    names, n_alleles = list[str](), list[int]()
+    for name, chromosome, position, others in _fields(path, BIM, ("ID", "CHROM", "POS", "ALT")):
+        names.append(name_of_variant(name, chromosome, position))
+        n_alleles.append(2 + others.count(","))
+    return tuple(names), np.array(n_alleles, np.intp) if max(n_alleles, default=2) > 2 else None
 
 
 def _n_samples(path: str) -> int:
-    columns, lines = _table(path, FAM)
-    return len(_fields(lines, [_place(columns, "IID", path)], path)[0])
+    return sum(1 for _ in _fields(path, FAM, ("IID",)))
 
 
-def _place(columns: Sequence[str], name: str, path: str) -> int:
-    if name not in columns:
-        raise InvalidInput(f"{path} has no column {name}; its header has {', '.join(columns)}. Write it with PLINK.")
-    return list(columns).index(name)
+def _fields(path: str, usual: Sequence[str], wanted: Sequence[str]) -> Iterator[list[str]]:
+    """Some fields of each line of a text file; ``usual`` are the columns of a file without a header."""
+    columns, places, last = list(usual), list[int](), 0
+    try:
+        with _reading(path), Path(path).open(encoding="utf-8") as file:
+            for number, line in enumerate(file, start=1):
+                if line.startswith("#") and not places:
+                    columns = columns if line.startswith("##") else line[1:].split()
+                elif line.strip():
+                    if not places:
+                        places = _places(columns, wanted, path)
+                        last = max(places)
+                    row = line.split(None, last + 1)
+                    if len(row) <= last:
+                        raise InvalidInput(
+                            f"line {number} of {path} has {len(row)} fields, but {last + 1} or more are needed: "
+                            f"{line[:80]!r}. Restore the file from a copy, or write it with PLINK."
+                        )
+                    yield [row[place] for place in places]
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"{path} is not a text file ({error}). Write it with PLINK.") from error
+
+
+def _places(columns: Sequence[str], wanted: Sequence[str], path: str) -> list[int]:
+    lacking = [name for name in wanted if name not in columns]
+    if lacking:
+        raise InvalidInput(
+            f"{path} has no column {', '.join(lacking)}; its header has {', '.join(columns)}. Write it with PLINK."
+        )
+    return [list(columns).index(name) for name in wanted]
 
 
 @contextmanager
@@ -164,29 +189,3 @@ def _reading(path: str) -> Iterator[None]:
         raise StorageError(
             f"{path} cannot be read: {error}. Check your permissions, or restore the file from a copy."
         ) from error
-
-
-def _table(path: str, usual: Sequence[str]) -> tuple[Sequence[str], list[str]]:
-    """Names of the columns of a text file, and its lines without comments and headers."""
-    try:
-        with _reading(path):
-            lines = Path(path).read_text(encoding="utf-8").splitlines()
-    except UnicodeDecodeError as error:
-        raise InvalidInput(f"{path} is not a text file ({error}). Write it with PLINK.") from error
-    n_heads = next((number for number, line in enumerate(lines) if not line.startswith("#")), len(lines))
-    head = lines[n_heads - 1] if n_heads else ""
-    columns = usual if not head or head.startswith("##") else head.removeprefix("#").split()
-    return columns, [line for line in lines[n_heads:] if line.strip()]
-
-
-def _fields(lines: Sequence[str], wanted: Sequence[int], path: str) -> list[list[str]]:
-    """Some fields of all lines, a list for each field."""
-    try:
-        rows = [line.split(None, max(wanted) + 1) for line in lines]
-        return [[row[place] for row in rows] for place in wanted]
-    except IndexError:
-        number, line = next((i, line) for i, line in enumerate(lines) if len(line.split()) <= max(wanted))
-        raise InvalidInput(
-            f"entry {number + 1} of {path} has {len(line.split())} fields, but at least {max(wanted) + 1} are needed: "
-            f"{line[:80]!r}. The file is damaged: restore it from a copy, or write it with PLINK."
-        ) from None

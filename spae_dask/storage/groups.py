@@ -3,7 +3,7 @@
 Groups are Zarr's or h5py's, which are asked alike; a member that has a shape is an array.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -128,10 +128,9 @@ def is_calls(node: Any) -> bool:
     )
 
 
-def without_dots(ids: Sequence[str], chromosomes: Sequence[object], positions: Sequence[object]) -> tuple[str, ...]:
-    """Names of variants: their ids, and for those that have none (``.``) chromosome and position."""
-    places = zip(ids, chromosomes, positions, strict=True)
-    return tuple(f"{where}:{at}" if name in (".", "") else name for name, where, at in places)
+def name_of_variant(given: str, chromosome: object, position: object) -> str:
+    """Name of a variant: its id, or chromosome and position if it has none (``.``)."""
+    return f"{chromosome}:{position}" if given in (".", "") else given
 
 
 def _names_of_variants(group: Any) -> tuple[str, ...] | None:
@@ -144,7 +143,8 @@ def _names_of_variants(group: Any) -> tuple[str, ...] | None:
     chromosomes = _column(group, "contig_id")
     if chromosomes is None or any(each is None or each.shape != n_variants for each in (contigs, places)):
         return tuple(names)
-    return without_dots(names, [_text(chromosomes[each]) for each in contigs], places.tolist())
+    found = zip(names, contigs, places, strict=True)
+    return tuple(name_of_variant(name, _text(chromosomes[contig]), place) for name, contig, place in found)
 
 
 def _column(group: Any, name: str) -> Any:

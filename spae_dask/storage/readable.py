@@ -8,8 +8,7 @@ import numpy as np
 from spae_dask.errors import InvalidInput, NotNumbers
 
 STORED = (
-    "a Zarr array or group (CSR, AnnData, VCF Zarr), an .npy, .h5ad, .bed or .pgen file, a Parquet file or folder, or "
-    "an Arrow file"
+    "a Zarr array or group (CSR, AnnData, VCF), an .npy, .h5ad, .bed, .pgen or Arrow file, or a Parquet file or folder"
 )
 """Data at a path or a URL."""
 

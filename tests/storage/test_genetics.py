@@ -91,6 +91,14 @@ def test_a_fit_has_the_loss_of_the_same_fit_of_an_array(kind: str, tmp_path: Pat
     assert evaluate(path, ours).loss == pytest.approx(evaluate(kept, plain).loss, rel=1e-12)
 
 
+@anywhere
+def test_raw_numbers_with_their_missing_value_give_the_same_fit(kind: str, tmp_path: Path) -> None:
+    path = FORMATS[kind](tmp_path, CALLS)
+    found = batch_encoder(2, n_nonzero=5, missing="mean").fit(path)
+    raw = batch_encoder(2, n_nonzero=5, missing="mean", missing_value=-1).fit(open_matrix(path, decode=False))
+    assert raw.certificate_.loss == found.certificate_.loss
+
+
 def _saved(path: Path) -> Path:
     np.save(path, CALLS.astype(np.float32))
     return path
@@ -226,7 +234,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], type[SpaeError], str]] = {
         StorageError,
         "205 samples .*do not belong together",
     ),
-    "short lines": (lambda bed: beside(bed, ".bim", ["1 rs0"] * D), InvalidInput, r"entry 1 of .*x\.bim has 2 fields"),
+    "short lines": (lambda bed: beside(bed, ".bim", ["1 rs0"] * D), InvalidInput, r"line 1 of .*x\.bim has 2 fields"),
     "no text": (lambda bed: bed.with_suffix(".fam").write_bytes(b"\xff\xfe\0"), InvalidInput, r"x\.fam is not a text"),
     "no samples": (
         lambda bed: (bed.with_suffix(".fam").write_text(""), bed.write_bytes(b"\x6c\x1b\x01")),
