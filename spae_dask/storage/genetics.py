@@ -56,16 +56,18 @@ def open_genotypes(path: str, array: str | None, *, decode: bool) -> RowBlocks:
     StorageError
         If one of them is cut off or cannot be read.
     """
-    where = str(Path(path).resolve())
+    where = str(Path(path).absolute())  # of links too: their targets may have other names
     for each in (path, *companions(path)):
         refuse_pipes(each)
         if not Path(each).is_file():
-            of = "" if each == path else f", which {path} needs"
+            told = f".{beside(each)}" if each == path else f", which {path} needs."
             others = " and ".join(COMPANIONS[Path(path).suffix])
             raise NotFound(
-                f"there is no file {each}{of}.{beside(each)} Keep the {others} files beside the file of genotypes, "
+                f"there is no file {each}{told} Keep the {others} files beside the file of genotypes, "
                 "under the same name."
             )
+        if each.endswith(".bed"):
+            _refuse_other_files(each)
     if array is not None and (array, Path(path).suffix) != (DOSAGES, ".pgen"):
         raise InvalidInput(
             f"array={array!r} names a member of a Zarr group, but {path} is a single matrix. Leave it out. "
@@ -79,7 +81,6 @@ def open_genotypes(path: str, array: str | None, *, decode: bool) -> RowBlocks:
 
 def _open_bed(path: str) -> VariantBlocks:
     of_variants, of_samples = companions(path)
-    _refuse_other_files(path)
     names, _ = _variants(of_variants)
     n = _n_samples(of_samples)
     nbytes, wanted = Path(path).stat().st_size, HEADER_NBYTES + len(names) * record_nbytes(n)

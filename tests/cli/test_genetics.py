@@ -51,6 +51,6 @@ def test_bad_files_end_with_the_code_of_what_is_wrong(spae, tmp_path):
     bed.write_text("chr1 0 9")
     ended = spae("ingest", bed, tmp_path / "x.zarr")
     assert (ended.code, "genomic intervals" in ended.err) == (3, True)
-    bed.with_suffix(".fam").unlink()
+    write_bed(bed, CALLS).with_suffix(".fam").unlink()
     ended = spae("plan", bed, "-k", 2, "-r", 3)
     assert (ended.code, "x.fam" in ended.err) == (3, True)

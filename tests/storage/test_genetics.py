@@ -216,7 +216,11 @@ def bed(tmp_path: Path) -> Path:
 
 DAMAGE: dict[str, tuple[Callable[[Path], object], type[SpaeError], str]] = {
     "empty": (lambda bed: bed.write_bytes(b""), InvalidInput, r"starts with the bytes \(none\), not 6c 1b 01"),
-    "intervals": (lambda bed: bed.write_text("chr1\t0\t9\n"), InvalidInput, "63 68 72.*genomic intervals"),
+    "intervals": (
+        lambda bed: (bed.write_text("chr1\t0\t9\n"), bed.with_suffix(".bim").unlink()),
+        InvalidInput,
+        "63 68 72.*genomic intervals",
+    ),
     "one sample after another": (
         lambda bed: bed.write_bytes(b"\x6c\x1b\x00" + bed.read_bytes()[3:]),
         InvalidInput,
@@ -261,6 +265,17 @@ def test_a_bed_file_that_is_cut_short_or_lost_after_it_was_opened_is_a_storage_e
     bed.unlink()
     with pytest.raises(StorageError, match=r"x\.bed cannot be read.*does not exist"):
         blocks.read(0)
+
+
+def test_links_to_files_of_any_name_are_followed(bed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "links").mkdir()
+    for number, end in enumerate((".bed", ".bim", ".fam")):
+        stored = bed.with_suffix(end).rename(tmp_path / f"object{number}")
+        (tmp_path / "links" / f"x{end}").symlink_to(stored)
+    monkeypatch.chdir(tmp_path)
+    blocks = open_matrix("links/x.bed")
+    monkeypatch.chdir("/")
+    np.testing.assert_array_equal(all_rows(blocks), CALLS)
 
 
 def test_a_url_and_choices_of_other_formats_are_refused(bed: Path, tmp_path: Path) -> None:
