@@ -23,6 +23,7 @@ from spae_dask.maths.selection import SELECTIONS
 from spae_dask.pipelines.kinds import KINDS
 from spae_dask.storage.artifacts.artifact import STORED
 from spae_dask.strategies.certificate import DERIVED, Certificate
+from tests.storage.genotypes import dosages, write_bed
 
 COMMAND = get_command(app)
 ROOT = Path(__file__).parents[1]
@@ -127,6 +128,7 @@ def given(tmp_path_factory: pytest.TempPathFactory) -> Path:
         np.save("new.npy", planted(100))
         np.save("counts.npy", np.random.default_rng(0).poisson(2.0, size=(200, 12)))
         np.save("genotypes.npy", np.random.default_rng(0).integers(-1, 3, size=(200, 12)).astype(np.int8))
+        write_bed(folder / "cohort.bed", dosages())
         np.savetxt("table.csv", planted(200), delimiter=",", header=",".join("abcdefghijkl"), comments="")
         for name, n in (("table", 200), ("new", 50)):
             frame(n).assign(id=[f"row{i}" for i in range(n)], note_1="text").to_parquet(f"{name}.parquet")

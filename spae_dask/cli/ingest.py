@@ -40,7 +40,7 @@ def ingest(
         str,
         typer.Argument(
             metavar="SOURCE",
-            help="An .npy, .h5ad, .csv, .tsv (also .gz), Parquet, Arrow or netCDF file, or a Zarr array or group.",
+            help="An .npy, .h5ad, .bed, .pgen, .csv, .tsv (.gz), Parquet, Arrow or netCDF file, or a Zarr array.",
             show_default=False,
         ),
     ],

@@ -19,6 +19,7 @@ from spae_dask.pipelines.pipeline import Node
 from spae_dask.pipelines.schema import Input
 from spae_dask.storage.artifacts.artifact_reading import encoder_fingerprint
 from spae_dask.storage.artifacts.fingerprint import fingerprint, path_fingerprint
+from spae_dask.storage.genetics import companions
 from spae_dask.storage.open import open_matrix
 from spae_dask.storage.sources.stored_chunks import check_chunks
 from spae_dask.storage.writing.json_values import from_json, to_json
@@ -101,7 +102,7 @@ def _fingerprint(file: str, given: Input) -> str:
         source = open_matrix(file, mask=given.mask, decode=not given.raw)
         return f"{fingerprint(source)} {check_chunks(source).snapshot.digest}"
     try:
-        return path_fingerprint(file)
+        return " ".join(path_fingerprint(each) for each in (file, *companions(file)))
     except OSError as error:
         raise StorageError(
             f"{file} cannot be read: {error.strerror}. Check that it exists and that you may read it."

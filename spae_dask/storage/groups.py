@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import zarr
 
 from spae_dask.blocks import RowBlocks, remember
 from spae_dask.errors import InvalidInput, NotFound
@@ -20,6 +21,9 @@ from spae_dask.storage.sources.csr_blocks import CsrBlocks
 
 SPARSE = (CsrBlocks.encoding, CscBlocks.encoding)
 """Encodings of a group that is a single sparse matrix, as AnnData writes them."""
+
+CALLS = "call_genotype"
+"""Member of a VCF Zarr group that holds the genotypes: variants, samples, alleles."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +71,8 @@ def choose_member(group: Any, array: str | None, name: str, mask: str | None = N
         refuse_mask(mask, name)
     if array is None and _is_sparse(group):
         return Member(group, name)
+    if is_vcf(group) and array in (None, CALLS):
+        return Member(group[CALLS], f"{name}/{CALLS}", _names_of_variants(group))
     if _is_anndata(group):
         node = _matrix_at(group, array or "X")
         if node is None:
@@ -102,6 +108,50 @@ def open_sparse_group(member: Member, kept: Callable[[Any], Any] | None = None) 
     """
     kind = CscBlocks if _encoding(member.node) == CscBlocks.encoding else CsrBlocks
     return member.chosen(kind.opened(member.node, member.name, member.feature_names, kept))
+
+
+def is_vcf(group: Any) -> bool:
+    """Return True if a group holds genotypes in the layout of VCF Zarr, as bio2zarr and sgkit write it."""
+    return is_calls(group.get(CALLS))
+
+
+def is_calls(node: Any) -> bool:
+    """Return True if a member of a group is the genotypes of VCF Zarr: alleles of variants and samples."""
+    return (
+        isinstance(node, zarr.Array)
+        and node.basename == CALLS
+        and node.ndim == 3
+        and node.shape[2] > 0
+        and np.dtype(node.dtype).kind == "i"
+    )
+
+
+def name_of_variant(given: str, chromosome: object, position: object) -> str:
+    """Name of a variant: its id, or chromosome and position if it has none (``.``)."""
+    return f"{chromosome}:{position}" if given in (".", "") else given
+
+
+def _names_of_variants(group: Any) -> tuple[str, ...] | None:
+    """Names of the variants of a VCF Zarr group; None if it has no ids."""
+    n_variants = (group[CALLS].shape[0],)
+    ids, contigs, places = (_column(group, f"variant_{each}") for each in ("id", "contig", "position"))
+    if ids is None or ids.shape != n_variants:
+        return None
+    names = [_text(each) for each in ids]
+    chromosomes = _column(group, "contig_id")
+    if chromosomes is None or any(each is None or each.shape != n_variants for each in (contigs, places)):
+        return tuple(names)
+    found = zip(names, contigs, places, strict=True)
+    return tuple(name_of_variant(name, _text(chromosomes[contig]), place) for name, contig, place in found)
+
+
+def _column(group: Any, name: str) -> Any:
+    """An array of one dimension of a group, read whole; None if there is none."""
+    node = group.get(name)
+    if not is_array(node) or node.ndim != 1:
+        return None
+    refuse_code(node, name)
+    return np.asarray(bounded(node)[:])
 
 
 def is_array(node: Any) -> bool:

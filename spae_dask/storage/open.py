@@ -50,9 +50,9 @@ def open_matrix(
     x : object
         Matrix (n, d), as one of:
 
-        - path (str or path-like) or URL of a Zarr array, a Zarr group, an AnnData store (its ``X``), a Parquet file or
-          folder, or an Arrow (Feather) or ``.npy`` file
-        - path of an ``.h5ad`` file
+        - path (str or path-like) or URL of a Zarr array, a Zarr group, an AnnData store (its ``X``), a VCF Zarr group
+          (its genotypes), a Parquet file or folder, or an Arrow (Feather) or ``.npy`` file
+        - path of an ``.h5ad`` file, or of genotypes: a ``.bed`` or ``.pgen`` file with those beside it
         - path of a text table (``.csv``, ``.tsv``, also ``.gz``) or of a netCDF file, which are held in memory
         - AnnData object (its ``X``), in memory, backed, lazy or a view
         - ``zarr.Array``, ``zarr.Group``, ``h5py.Dataset`` or ``h5py.Group``
@@ -61,7 +61,8 @@ def open_matrix(
         - ``xarray.DataArray`` of two dimensions, the first of which are the rows (for more, use ``GridEncoder``)
         - anything else that ``numpy.asarray`` turns into a 2-d array
     array : str, optional
-        Member to read, if ``x`` is a Zarr group or of AnnData: such as ``layers/counts`` or ``raw/X``.
+        Member to read, if ``x`` is a Zarr group or of AnnData: such as ``layers/counts`` or ``raw/X``. ``dosages`` of a
+        ``.pgen`` file, in place of hard calls.
     columns : sequence of str, optional
         Columns of a table to read, in memory or on disk, in that order: names, patterns such as ``expr_*``,
         ``@numeric`` for all columns of numbers, and ``!name`` or ``!pattern`` for all but those.
@@ -74,10 +75,10 @@ def open_matrix(
         there are ``endpoint_url``, ``region`` and ``profile`` (str) as well. Missing options come from the environment
         and from AWS's profile files; credentials always do.
     decode : bool, default True
-        True to decode dense Zarr arrays as xarray does, if their attributes declare it. ``_FillValue`` and
-        ``missing_value`` become NaN, and ``_Unsigned`` is applied. Numbers are multiplied by ``scale_factor`` and added
-        to ``add_offset``. In Zarr format 2 the fill value of arrays that xarray wrote means missing. False to read
-        stored numbers.
+        True to decode dense Zarr arrays as xarray does, if their attributes declare it, and to read missing genotypes
+        as NaN. ``_FillValue`` and ``missing_value`` become NaN, and ``_Unsigned`` is applied. Numbers are multiplied by
+        ``scale_factor`` and added to ``add_offset``. In Zarr format 2 the fill value of arrays that xarray wrote means
+        missing. False to read stored numbers.
     memory_limit : int, optional
         Memory limit of a process, in bytes; by default this machine's memory. It decides if a text or netCDF file can
         be held.

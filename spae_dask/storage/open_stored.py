@@ -12,7 +12,7 @@ from spae_dask.errors import InvalidInput, NotFound, SpaeError, StorageError
 from spae_dask.plain_files import beside
 from spae_dask.storage.checks import refuse_code
 from spae_dask.storage.masks import refuse_mask
-from spae_dask.storage.readable import STORED, check_blocks, check_objects, check_two_dimensional
+from spae_dask.storage.readable import COMPANIONS, STORED, check_blocks, check_objects, check_two_dimensional
 from spae_dask.storage.remote.address import Address
 
 NOT_ZARR = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".nc", ".h5")
@@ -45,6 +45,11 @@ def open_path(path: str, array: str | None, mask: str | None = None, *, decode: 
         blocks = NpyBlocks(str(Path(path).resolve()))
         check_two_dimensional(len(blocks.stored_shape), blocks.stored_shape, path)
         return blocks
+    if path.endswith(tuple(COMPANIONS)):
+        from spae_dask.storage.genetics import open_genotypes
+
+        refuse_mask(mask, path)
+        return open_genotypes(path, array, decode=decode)
     if path.endswith(NOT_ZARR):
         raise InvalidInput(f"{path} has an unknown type. Write it as .h5ad, .npy or Zarr.")
     if path.endswith(".h5ad"):
@@ -70,7 +75,7 @@ def open_address(address: Address, array: str | None, mask: str | None = None, *
         blocks = NpyBlocks(address.url, remote_file(address))
         check_two_dimensional(len(blocks.stored_shape), blocks.stored_shape, address.url)
         return blocks
-    if address.key.endswith((*NOT_ZARR, ".h5ad")):
+    if address.key.endswith((*NOT_ZARR, ".h5ad", *COMPANIONS)):
         raise InvalidInput(
             f"{address} cannot be read directly, nor from a URL. Download it, and convert it once with `spae ingest`."
         )
@@ -124,9 +129,10 @@ def open_zarr_object(
     import zarr
 
     from spae_dask.storage.bounded import bounded
-    from spae_dask.storage.groups import Member, choose_member, open_sparse_group
+    from spae_dask.storage.groups import Member, choose_member, is_calls, open_sparse_group
     from spae_dask.storage.sources.checked_store import grid_of
     from spae_dask.storage.sources.declared import coding_of, declared_conversion
+    from spae_dask.storage.sources.dosages import CALLED, Dosages
     from spae_dask.storage.sources.sentinel import SentinelBlocks
     from spae_dask.storage.sources.zarr_blocks import ZarrBlocks
 
@@ -144,17 +150,21 @@ def open_zarr_object(
             return open_sparse_group(member)
     refuse_code(member.node, member.name)
     member = replace(member, node=bounded(member.node))
-    check_two_dimensional(member.node.ndim, member.node.shape, member.name)
+    matrix = Dosages(member.node) if is_calls(member.node) else member.node
+    check_two_dimensional(matrix.ndim, matrix.shape, member.name)
     if not isinstance(member.node.metadata.attributes, dict):
         raise InvalidInput(
             f"the Zarr metadata of {member.name} cannot be understood: its attributes are a "
             f"{type(member.node.metadata.attributes).__name__}, not an object. Restore them, or write the "
             "store again."
         )
-    conversion = declared_conversion(member.node, member.name) if decode else None
+    if isinstance(matrix, Dosages):
+        conversion, coding = CALLED if decode else None, tuple(CALLED.attributes or ())
+    else:
+        conversion, coding = declared_conversion(matrix, member.name) if decode else None, coding_of(matrix)
+    passed_over = () if decode else coding
     entry_nbytes = None if conversion is None else conversion.dtype.itemsize
-    passed_over = () if decode else coding_of(member.node)
-    blocks = ZarrBlocks(member.node, names=member.feature_names, entry_nbytes=entry_nbytes, passed_over=passed_over)
+    blocks = ZarrBlocks(matrix, names=member.feature_names, entry_nbytes=entry_nbytes, passed_over=passed_over)
     if 0 not in blocks.shape:  # or else it is refused as empty
         check_blocks(blocks.shape, blocks.rows_per_block, member.name)
         check_objects(grid_of(member.node), member.name)

@@ -7,8 +7,13 @@ import numpy as np
 
 from spae_dask.errors import InvalidInput, NotNumbers
 
-STORED = "a Zarr array, CSR matrix or AnnData store, an .npy or .h5ad file, a Parquet file or folder, or an Arrow file"
+STORED = (
+    "a Zarr array or group (CSR, AnnData, VCF), an .npy, .h5ad, .bed, .pgen or Arrow file, or a Parquet file or folder"
+)
 """Data at a path or a URL."""
+
+COMPANIONS = {".bed": (".bim", ".fam"), ".pgen": (".pvar", ".psam")}
+"""Ends of the names of genotype files, and of the files beside them: of their variants, and of their samples."""
 
 READABLE = (
     f"the path or URL of {STORED}; or a zarr.Array, AnnData object, numpy array, scipy.sparse matrix, "

@@ -14,6 +14,7 @@ from spae_dask.errors import InvalidInput, OutputExists, StorageError
 from spae_dask.pipelines.kinds import KINDS
 from spae_dask.pipelines.record import read_record
 from tests.pipelines.conftest import Folder, planted
+from tests.storage.genotypes import dosages, write_bed
 
 CHAIN = """output = "out"
 
@@ -274,3 +275,23 @@ def test_what_stands_for_missing_is_a_number_or_a_list_of_them(folder, given):
     folder.write(f'output = "out"\n[[step]]\nkind = "check"\ndata = "x.npy"\nmissing_value = {given}\n')
     with pytest.raises(InvalidInput, match=r"(?s)line 5.*missing_value"):
         folder.run()
+
+
+def test_a_step_runs_again_if_a_file_beside_its_data_has_changed(folder):
+    bed = write_bed(folder.path / "x.bed", dosages())
+    folder.write("""output = "out"
+
+[[step]]
+kind = "fit"
+name = "encoder"
+data = "x.bed"
+n_components = 2
+n_nonzero = 3
+method = "batch"
+missing = "mean"
+""")
+    assert ran(folder.statuses()) == ["encoder"]
+    assert ran(folder.statuses()) == []
+    named = bed.with_suffix(".bim").read_text().replace("rs7", "rs8")
+    bed.with_suffix(".bim").write_text(named)
+    assert ran(folder.statuses()) == ["encoder"]

@@ -33,7 +33,7 @@ DataArgument = Annotated[
     str,
     typer.Argument(
         metavar="DATA",
-        help="Zarr, Parquet, Arrow, .h5ad or .npy (path or URL), or a .csv, .tsv or .nc file that fits in memory.",
+        help="Zarr, Parquet, Arrow, .h5ad, .npy, .bed or .pgen (path or URL), or a small .csv, .tsv or .nc file.",
         show_default=False,
     ),
 ]

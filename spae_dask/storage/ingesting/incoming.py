@@ -17,19 +17,22 @@ import zarr
 from spae_dask.blocks import RowBlocks, StoredEntries, stored_entries
 from spae_dask.errors import InvalidInput, MissingChunksWarning, warn
 from spae_dask.plain_files import refuse_pipes
+from spae_dask.storage.groups import is_vcf
 from spae_dask.storage.held_files import NETCDF
 from spae_dask.storage.masks import ALL, refuse_mask
 from spae_dask.storage.open import open_matrix
+from spae_dask.storage.readable import COMPANIONS
 from spae_dask.storage.remote.url_secrets import refuse_secrets
 from spae_dask.storage.sources.bounded_reader import BAND, READING_ONE, block_bands, plan_zarr_bands, share_of
 from spae_dask.storage.sources.declared import CODING, DIMENSIONS, RANGE
 from spae_dask.storage.sources.npy_blocks import NpyBlocks
 from spae_dask.storage.sources.sentinel import SentinelBlocks
 from spae_dask.storage.sources.stored_chunks import check_chunks
+from spae_dask.storage.sources.variant_blocks import VariantBlocks
 from spae_dask.storage.sources.zarr_blocks import ZarrBlocks
 from spae_dask.storage.tables.csv_rows import SUFFIXES, open_csv
 
-READ = (".npy", ".h5ad", *SUFFIXES, ".parquet", ".feather", ".arrow", ".nc")
+READ = (".npy", ".h5ad", *SUFFIXES, ".parquet", ".feather", ".arrow", ".nc", *COMPANIONS)
 NOT_READ = (".h5", ".hdf5", ".npz", ".mat", ".xlsx", ".mtx")
 
 
@@ -136,7 +139,7 @@ def _is_dataset(path: str) -> bool:
         group = zarr.open(path, mode="r")
     except Exception:  # opening it as a matrix reports any error
         return False
-    if not isinstance(group, zarr.Group) or "encoding-type" in group.attrs:
+    if not isinstance(group, zarr.Group) or "encoding-type" in group.attrs or is_vcf(group):
         return False
     arrays = [array for _, array in group.arrays()]
     named = [a for a in arrays if "_ARRAY_DIMENSIONS" in a.attrs or getattr(a.metadata, "dimension_names", None)]
@@ -225,9 +228,10 @@ def _from_blocks(blocks: RowBlocks, budget: int) -> Incoming:
             left_out = ", ".join(stored_blocks.passed_over)
             notes.append(f"the stored numbers are written; attributes that decode them are left out: {left_out}")
         return Incoming(blocks.describe(), n, n, d, blocks.dtype, iter(bands), kept, bands.n_parts, notes=tuple(notes))
-    if isinstance(blocks, NpyBlocks):
-        # long bands, so that a file in Fortran order is read in long runs
-        blocks = replace(blocks, target_nbytes=BAND * share_of(budget))
+    if isinstance(stored_blocks, NpyBlocks | VariantBlocks):
+        # long bands, so that a file in Fortran order, or of one variant after another, is read in long runs
+        longer = replace(stored_blocks, target_nbytes=BAND * share_of(budget))
+        blocks = longer if conversion is None else SentinelBlocks(longer, conversion)
     # tables in files come a few rows at a time, however large their row groups are
     streamed: Callable[[int], Iterator[npt.NDArray[Any]]] | None = getattr(blocks, "bands", None)
     rows = block_bands(blocks, budget) if streamed is None else streamed(READING_ONE * share_of(budget))

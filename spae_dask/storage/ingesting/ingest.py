@@ -59,7 +59,7 @@ def ingest(
         Data to write, as one of:
 
         - path of an ``.npy``, ``.h5ad``, ``.csv`` or ``.tsv`` file (the latter two also as ``.gz``)
-        - path of Parquet or Arrow files, or of a Zarr array with chunks of any kind
+        - path of Parquet or Arrow files, of genotypes, or of a Zarr array with chunks of any kind
         - path of a netCDF file or a Zarr dataset, one variable of which becomes a matrix of samples by the cells of its
           grid; cells without any data are left out
         - anything else that :func:`spae_dask.open_matrix` opens

@@ -16,8 +16,6 @@ import zarr
 from spae_dask.blocks import RowBlocks
 from spae_dask.errors import InvalidInput, MemoryBudgetExceeded, StorageError
 from spae_dask.quantities import format_nbytes
-from spae_dask.storage.checks import refuse_odd_chunks
-from spae_dask.storage.sources.checked_store import refuse_invisible, store_of
 from spae_dask.storage.sources.conversion import Conversion
 from spae_dask.storage.sources.zarr_blocks import ZarrBlocks
 
@@ -80,9 +78,7 @@ class ZarrBands:
 
     def _read(self, start: int, stop: int) -> npt.NDArray[Any]:
         try:
-            refuse_odd_chunks(self.blocks.array, store_of(self.blocks.array), self.blocks.keys_of(start, stop))
-            rows = np.asarray(self.blocks.array[start:stop])
-            refuse_invisible(self.blocks.array)
+            rows = self.blocks.rows(start, stop)
             return rows if self.conversion is None else self.conversion.values(rows)
         except StorageError:  # it already says what to do
             raise
@@ -102,7 +98,7 @@ def plan_zarr_bands(blocks: ZarrBlocks, budget: int, conversion: Conversion | No
     share = share_of(budget)
     chunk_rows = min(n, blocks.array.chunks[0])
     # an edge chunk is stored and decoded at full size, and may not have been compressed
-    chunk_nbytes = 2 * int(np.prod(blocks.array.chunks)) * blocks.dtype.itemsize
+    chunk_nbytes = 2 * blocks.chunk_nbytes
     if chunk_nbytes > READING_ONE * share:
         needed = format_nbytes(-(-chunk_nbytes * SHARES // READING_ONE), up=True)
         raise MemoryBudgetExceeded(

@@ -25,6 +25,7 @@ from spae_dask.storage.sources.checked_store import (
     store_of,
 )
 from spae_dask.storage.sources.declared import declared_range
+from spae_dask.storage.sources.dosages import Dosages
 from spae_dask.storage.sources.zarr_columns import ZarrColumns
 
 TARGET_BLOCK_NBYTES = 16 << 20
@@ -46,7 +47,7 @@ class ZarrBlocks:
 
     Parameters
     ----------
-    array : zarr.Array
+    array : zarr.Array or Dosages
         Two-dimensional, real.
     target_nbytes : int, optional
         Decoded bytes of a block, where the chunks leave the choice: `TARGET_BLOCK_NBYTES` if not given, or as many as
@@ -59,11 +60,16 @@ class ZarrBlocks:
         Attributes that declare the coding of the numbers, if the stored numbers are read.
     """
 
-    array: ZarrArray
+    array: "ZarrArray | Dosages"
     target_nbytes: int | None = None
     names: tuple[str, ...] | None = None
     entry_nbytes: int | None = None
     passed_over: tuple[str, ...] = ()
+
+    @property
+    def in_store(self) -> ZarrArray:
+        """The array as the store has it."""
+        return self.array.calls if isinstance(self.array, Dosages) else self.array
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -109,14 +115,20 @@ class ZarrBlocks:
     def read_nbytes(self) -> int:
         """Decoded chunks in flight: as many as Zarr decodes at once, each beside its encoded form."""
         at_once = int(zarr.config.get("async.concurrency") or 1)
-        chunk_nbytes = int(np.prod(self.array.chunks)) * self.dtype.itemsize
         rows_of_chunks = _most_touched(self.rows_per_block, self.array.chunks[0], self.shape[0])
-        return chunk_nbytes * min(at_once, rows_of_chunks * self.n_chunk_columns)
+        return self.chunk_nbytes * min(at_once, rows_of_chunks * self.n_chunk_columns)
+
+    @property
+    def chunk_nbytes(self) -> int:
+        """Bytes that a decoded chunk takes."""
+        if isinstance(self.array, Dosages):
+            return self.array.chunk_nbytes
+        return int(np.prod(self.array.chunks)) * self.dtype.itemsize
 
     @property
     def in_process(self) -> bool:
         """True for an array kept in a dictionary of this process."""
-        return isinstance(store_of(self.array), MemoryStore)
+        return isinstance(store_of(self.in_store), MemoryStore)
 
     @property
     def feature_names(self) -> tuple[str, ...] | None:
@@ -126,11 +138,11 @@ class ZarrBlocks:
     @property
     def valid_range(self) -> dict[str, Any] | None:
         """The range of valid numbers that the array declares, which is not applied."""
-        return declared_range(self.array)
+        return None if isinstance(self.array, Dosages) else declared_range(self.array)
 
     def describe(self) -> str:
         """Return the place of the array."""
-        return place_of(self.array)
+        return place_of(self.in_store)
 
     def of_columns(self, columns: npt.NDArray[np.intp]) -> RowBlocks | None:
         """Some columns alone, ascending, if there are chunks that hold none of them."""
@@ -148,14 +160,19 @@ class ZarrBlocks:
         start = i * self.rows_per_block
         stop = min(start + self.rows_per_block, self.shape[0])
         try:
-            refuse_odd_chunks(self.array, store_of(self.array), self.keys_of(start, stop))
-            rows = np.asarray(self.array[start:stop])
-            refuse_invisible(self.array)
-            return rows
+            return self.rows(start, stop)
         except (MemoryError, StorageError):  # a StorageError already says what to do
             raise
         except Exception as error:  # codecs and stores raise exceptions of any type
             raise self.explain(start, stop, error) from error
+
+    def rows(self, start: int, stop: int, columns: npt.NDArray[np.intp] | None = None) -> npt.NDArray[np.generic]:
+        """Some rows, of all columns or of some, from chunks that were looked at before."""
+        array = self.in_store
+        refuse_odd_chunks(array, store_of(array), self.keys_of(start, stop, columns))
+        rows = self.array[start:stop] if columns is None else self.array.oindex[start:stop, columns]
+        refuse_invisible(array)
+        return np.asarray(rows)
 
     def explain(
         self, start: int, stop: int, error: Exception, columns: npt.NDArray[np.intp] | None = None
@@ -167,7 +184,7 @@ class ZarrBlocks:
             try:
                 self.array[self._region(coordinates)]
             except Exception as found:
-                key = self.array.metadata.encode_chunk_key(coordinates)
+                key = next(self._keys(coordinates))
                 return read_failed(
                     f"chunk {key!r} of {self.describe()} (rows {self._region(coordinates)[0].start} to "
                     f"{self._region(coordinates)[0].stop - 1}) cannot be read: {type(found).__name__}: {found}.",
@@ -188,18 +205,25 @@ class ZarrBlocks:
     @property
     def n_objects(self) -> int:
         """Objects the array has if all are stored."""
-        return math.prod(grid_of(self.array))
+        return math.prod(grid_of(self.in_store))
 
     def with_arrays(self, change: ArrayChange) -> "ZarrBlocks":
         """The same with another array."""
-        return replace(self, array=change(self.array))
+        array = self.array.with_array(change) if isinstance(self.array, Dosages) else change(self.array)
+        return replace(self, array=array)
 
     def keys_of(self, start: int, stop: int, columns: npt.NDArray[np.intp] | None = None) -> Iterator[str]:
         """Store keys, below the array, of the objects that hold some of these rows, and of these columns."""
         units = None if columns is None else set(np.unique(columns // self.stored_unit[1]).tolist())
         for coordinates in self._chunks_of_rows(start, stop):
             if units is None or coordinates[1] in units:
-                yield self.array.metadata.encode_chunk_key(coordinates)
+                yield from self._keys(coordinates)
+
+    def _keys(self, coordinates: Coordinates) -> Iterator[str]:
+        if isinstance(self.array, Dosages):
+            yield from self.array.keys(coordinates)
+        else:
+            yield self.array.metadata.encode_chunk_key(coordinates)
 
     def _chunks_of_rows(self, start: int, stop: int) -> Iterator[Coordinates]:
         rows = self.stored_unit[0]

@@ -10,8 +10,6 @@ import zarr
 
 from spae_dask.blocks import uniform_bounds
 from spae_dask.errors import StorageError
-from spae_dask.storage.checks import refuse_odd_chunks
-from spae_dask.storage.sources.checked_store import refuse_invisible, store_of
 
 if TYPE_CHECKING:
     from spae_dask.storage.sources.zarr_blocks import ZarrBlocks
@@ -67,10 +65,8 @@ class ZarrColumns:
     def read_nbytes(self) -> int:
         """Decoded chunks in flight, each beside its encoded form."""
         at_once = int(zarr.config.get("async.concurrency") or 1)
-        rows, columns = self.blocks.array.chunks
-        return (
-            rows * columns * self.dtype.itemsize * min(at_once, -(-self.rows_per_block // rows) * self.n_chunk_columns)
-        )
+        rows_of_chunks = -(-self.rows_per_block // self.blocks.array.chunks[0])
+        return self.blocks.chunk_nbytes * min(at_once, rows_of_chunks * self.n_chunk_columns)
 
     @property
     def in_process(self) -> bool:
@@ -92,12 +88,7 @@ class ZarrColumns:
         start = i * self.rows_per_block
         stop = min(start + self.rows_per_block, self.shape[0])
         try:
-            refuse_odd_chunks(
-                self.blocks.array, store_of(self.blocks.array), self.blocks.keys_of(start, stop, self.columns)
-            )
-            rows = np.asarray(self.blocks.array.oindex[start:stop, self.columns])
-            refuse_invisible(self.blocks.array)
-            return rows
+            return self.blocks.rows(start, stop, self.columns)
         except (MemoryError, StorageError):  # a StorageError already says what to do
             raise
         except Exception as error:  # codecs and stores raise exceptions of any type
