@@ -16,12 +16,21 @@ from spae_dask.strategies.parameters import (
     Flag,
     Number,
     Numbers,
+    OfRows,
     Parameter,
     Steps,
     several,
 )
 
-TYPES: dict[type, Any] = {Flag: bool, Count: int, Counts: str, Number: float, Numbers: list[str], Steps: str}
+TYPES: dict[type, Any] = {
+    Flag: bool,
+    Count: int,
+    Counts: str,
+    Number: float,
+    Numbers: list[str],
+    Steps: str,
+    OfRows: str,
+}
 """Types that typer parses values as; a `Choice` is of its names."""
 
 Group = TypeVar("Group", bound="FromFields")
