@@ -14,7 +14,7 @@ from sklearn.utils.validation import validate_data
 
 from spae_dask.blocks import ArrayBlocks, LazyRowBlocks, RowBlocks, asked_of, columns_alone, remember, stored_entries
 from spae_dask.errors import InvalidInput, NonFiniteInput
-from spae_dask.estimators.covariates import open_without, without_covariates
+from spae_dask.estimators.covariates import without_covariates
 from spae_dask.estimators.preparing import prepared, prepared_lazily
 from spae_dask.maths.encoders.codes import RowEncoder, decode_codes
 from spae_dask.passes.accumulators import NonFinite
@@ -23,7 +23,7 @@ from spae_dask.passes.checkpoint import digest_of
 from spae_dask.passes.serial import SerialRunner
 from spae_dask.passes.sweep import read_again
 from spae_dask.storage.masks import ALL, UsualMask
-from spae_dask.storage.open import dask_kind, dask_rows
+from spae_dask.storage.open import dask_kind, dask_rows, open_matrix
 from spae_dask.storage.sources.recipe_blocks import RecipeBlocks
 from spae_dask.storage.sources.submatrix import chosen_columns
 from spae_dask.storage.tables.columns import choose_columns
@@ -61,12 +61,12 @@ def open_like(estimator: Any, x: Any, *, mask: str | None = None, **how: Any) ->
     """
     fitted = getattr(estimator, "_asked", {}).get("mask", ALL)
     wanted = mask if mask is not None else fitted if fitted == ALL else UsualMask(fitted)
-    covariates = _covariates_of(estimator)
-    source = open_without(x, covariates, mask=wanted, **how)
+    x, how["columns"] = without_covariates(x, _covariates_of(estimator), how.get("columns"))
+    source = open_matrix(x, mask=wanted, **how)
     expected = list(getattr(estimator, "feature_names_in_", ()))
     if fitted == ALL or mask is not None or not expected or _names(source) == expected:
         return source
-    whole = open_without(x, covariates, mask=ALL, **how)
+    whole = open_matrix(x, mask=ALL, **how)
     if not set(expected) <= set(_names(whole)):
         return source
     places = choose_columns(_names(whole), expected, whole.describe())

@@ -157,8 +157,14 @@ def _bare(name: str) -> str:
 
 
 def open_without(x: Any, given: Any, *, columns: Sequence[str] | None = None, **how: Any) -> RowBlocks:
-    """Open data as ``open_matrix`` does, without the columns of a table that hold covariates."""
-    x, columns = without_covariates(x, given, columns)
+    """Open data as ``open_matrix`` does, without the columns of a table that hold covariates.
+
+    Raises
+    ------
+    NotFound
+        If a table has no column of a name.
+    """
+    x, columns = without_covariates(x, given, columns, needed=True)
     return open_matrix(x, columns=columns, **how)
 
 
@@ -185,7 +191,8 @@ def removed(found: Sequence[Covariate], design: Design, explained: Explained, na
         shown = ", ".join(str(names[column]) if len(names) else str(int(column)) for column in columns[:5])
         warn(
             f"covariates explain {columns.size} column(s) to rounding: {shown}{', ...' if columns.size > 5 else ''}. "
-            "They are left out as constant, which is right for columns that were made of the covariates.",
+            "They are left out as constant, which is right for columns that were made of the covariates. Else use "
+            "strategy='tsqr', which keeps more digits than 'gram' and 'sketch'.",
             CovariatesExplainWarning,
         )
     return Removed(
@@ -253,7 +260,7 @@ def read_covariates(given: Any, x: Any, source: Any) -> list[Covariate]:
                 f"the covariate {name!r} has {len(values):,} values, but {called} has {n:,} rows. Give one "
                 "for each row, in the same order."
             )
-        found.append(_covariate(_bare(name) if names else name, values, as_labels=bool(names) and _bare(name) != name))
+        found.append(_covariate(_bare(name), values, as_labels=_bare(name) != name))
     if not found:
         raise InvalidInput("the covariates have no columns. Give at least one, or leave them out.")
     return found
@@ -264,8 +271,7 @@ def _columns_of(given: Any) -> list[tuple[str, Any]]:
     if isinstance(given, Mapping):
         return [(str(name), values) for name, values in given.items()]
     if is_frame(given):
-        listed = given.schema.names if type(given).__module__.startswith("pyarrow") else list(given.columns)
-        return [(str(name), given[name]) for name in listed]
+        return [(name, given[name]) for name in _columns_in(given)]
     if isinstance(given, list | tuple):
         given = np.asarray(given)
     if getattr(given, "ndim", 1) == 2:
@@ -284,7 +290,7 @@ def _named(x: Any, source: Any, names: Sequence[str]) -> list[Any]:
     if is_frame(x):
         return [_column_of(x, name, f"the {type(x).__name__}") for name in names]
     if type(x).__module__.startswith("xarray"):
-        return [_coordinate_of(x, name) for name in names]
+        return [_along_rows(x, name) for name in names]
     if hasattr(x, "attrs") and hasattr(x, "keys"):  # a group of Zarr or HDF5
         return list(values_in_group(x, names, "the group"))
     path = os.fsdecode(x) if isinstance(x, str | os.PathLike) else asked_of(source).get("path")
@@ -293,24 +299,38 @@ def _named(x: Any, source: Any, names: Sequence[str]) -> list[Any]:
     return list(stored_values(path, names))
 
 
+def named_values(given: Any, x: Any) -> Any:
+    """Covariates that are given by names of columns of AnnData, as values by name; others as they are."""
+    if not columns_named(given):
+        return given
+    names = names_in(given)
+    return dict(zip(names, _named(x, None, [_bare(name) for name in names]), strict=True))
+
+
 def _column_of(frame: Any, name: str, called: str) -> Any:
-    known = [str(each) for each in (frame.columns if hasattr(frame, "columns") else frame.schema.names)]
-    if hasattr(frame, "column_names"):
-        known = list(frame.column_names)
-    if name not in known:
-        raise NotFound(f"{called} has no column {name!r}.{beside_names(name, known)}")
+    _check_known(name, _columns_in(frame), called)
     return frame[name]
 
 
-def _coordinate_of(array: Any, name: str) -> Any:
-    """A coordinate of the rows, or a part of a date such as ``time.month``."""
+def coordinate_of(array: Any, name: str) -> Any:
+    """A coordinate of a DataArray, or a part of a date such as ``time.month``.
+
+    Raises
+    ------
+    NotFound
+        If there is none. The message lists those that there are.
+    """
     try:
-        found = array[name]
+        return array[name]
     except (KeyError, AttributeError) as error:
         raise NotFound(
             f"the DataArray has no coordinate {name!r}. It has {', '.join(map(str, array.coords)) or 'none'}; a part "
             "of a date is named as in 'time.month'."
         ) from error
+
+
+def _along_rows(array: Any, name: str) -> Any:
+    found = coordinate_of(array, name)
     if found.dims != array.dims[:1]:
         raise InvalidInput(f"{name!r} is along {found.dims}, and not along the rows, {array.dims[:1]}.")
     return found.values
@@ -380,23 +400,35 @@ def _refuse_missing(missing: npt.NDArray[np.bool_], name: str, what: str) -> Non
         )
 
 
-def without_covariates(x: Any, given: Any, columns: Sequence[str] | None) -> tuple[Any, Sequence[str] | None]:
+def without_covariates(
+    x: Any, given: Any, columns: Sequence[str] | None, *, needed: bool = False
+) -> tuple[Any, Sequence[str] | None]:
     """The data, and a choice of columns, without the columns of a table that hold covariates.
 
-    Columns that are chosen by name stay as they are chosen.
+    Columns that are chosen by name stay as they are chosen. Names that the table lacks are refused if they are
+    ``needed``.
     """
     names = columns_named(given)
-    if not names or columns is not None:
-        return x, columns
-    if is_frame(x):
-        known = [str(each) for each in (x.column_names if hasattr(x, "column_names") else x.columns)]
-        found = [name for name in names if name in known]
-        if not found:
-            return x, columns
-        return (x.drop(columns=found) if hasattr(x, "iloc") else x.drop(found)), columns
     path = os.fsdecode(x) if isinstance(x, str | os.PathLike) else None
-    if path is not None and is_named_table(path):
-        known = names_of_table(path)
-        found = [name for name in names if name in known]
+    of_file = path is not None and is_named_table(path)
+    if not names or columns is not None or not (is_frame(x) or of_file):
+        return x, columns
+    known = names_of_table(str(path)) if of_file else _columns_in(x)
+    for name in names if needed else ():
+        _check_known(name, known, str(path) if of_file else f"the {type(x).__name__}")
+    found = [name for name in names if name in known]
+    if of_file:
         return x, [f"!{name}" for name in found] or None
-    return x, columns
+    if not found:
+        return x, columns
+    return (x.drop(columns=found) if hasattr(x, "iloc") else x.drop(found)), columns
+
+
+def _columns_in(frame: Any) -> list[str]:
+    """Names of the columns of a table in memory."""
+    return [str(each) for each in (frame.column_names if hasattr(frame, "column_names") else frame.columns)]
+
+
+def _check_known(name: str, known: Sequence[str], called: str) -> None:
+    if name not in known:
+        raise NotFound(f"{called} has no column {name!r}.{beside_names(name, known)}")

@@ -51,6 +51,8 @@ def provenance_of(encoder: Any, source: Any = None) -> dict[str, Any]:
         "constant_features": [int(column) for column in encoder.constant_features_],
         "explained_variance_ratio": [float(share) for share in encoder.explained_variance_ratio_],
     }
+    if hasattr(encoder, "covariates_"):
+        record["covariates"] = list(encoder.covariates_.names)
     if hasattr(encoder, "selected_rows_"):
         record["selected_rows"] = [int(row) for row in encoder.selected_rows_]
     if source is not None:

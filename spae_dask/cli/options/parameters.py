@@ -141,3 +141,8 @@ class OneStrategy(FromFields):
 @made_of("missing_value", "recipe")
 class RawNumbers(FromFields):
     """Numbers that stand for missing, and the recipe for raw rows."""
+
+
+@made_of("covariates")
+class RowsCovariates(FromFields):
+    """Covariates of rows that an encoder is applied to."""
