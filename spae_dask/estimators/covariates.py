@@ -1,4 +1,4 @@
-"""Covariates as they are given: looked up by name, or as values; and what a fit removed of its data by them."""
+"""Covariates as they are given: looked up by name, or as values; and the part of the data that a fit removed."""
 
 import os
 import re
@@ -61,7 +61,7 @@ class Covariate:
 
 @dataclass(frozen=True, eq=False)
 class Removed:
-    """What a fit removed of its data: the part that covariates explain.
+    """Part of the data that covariates explain, and that a fit removed.
 
     A row x with covariates z becomes ``x - (z - mean) @ coefficients``, before it is centered and scaled. In z a
     covariate of labels has a column of zeros and ones for each level, in the order of ``levels``.
@@ -185,7 +185,10 @@ def resolved(params: FitParameters, x: Any, source: RowBlocks) -> tuple[FitParam
 
 
 def removed(found: Sequence[Covariate], design: Design, explained: Explained, names: Sequence[object]) -> Removed:
-    """What a fit removed, in terms of the covariates as they are given. Warns of columns that are removed wholly."""
+    """Part of the data that a fit removed, in terms of the covariates as they are given.
+
+    Warns of columns that are removed wholly.
+    """
     columns = np.flatnonzero(explained.wholly)
     if columns.size:
         shown = ", ".join(str(names[column]) if len(names) else str(int(column)) for column in columns[:5])

@@ -25,7 +25,7 @@ CONSTANT = 4 * float(np.finfo(np.float64).eps)
 
 @dataclass(frozen=True, eq=False)
 class Explained:
-    """What covariates explain of the data.
+    """Part of the data that covariates explain.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class CoreSummary:
     exact_sums : bool
         True if the core is made of sums that are exact integers.
     explained : Explained or None
-        What covariates explain of X, in its own units; X is what they leave then.
+        Part that covariates explain, in units of the data; X is the rest.
     """
 
     n_samples: int

@@ -144,8 +144,8 @@ class OfRows:
         if fine:
             return None
         return (
-            "give names of columns of obs or of the table, such as 'batch,age', or the values of all rows: an array, "
-            "a DataFrame, or a dict of arrays."
+            "give names of columns of obs or of the table, such as 'batch,age'. Or give the values of all rows: an "
+            "array, a DataFrame, or a dict of arrays."
         )
 
 

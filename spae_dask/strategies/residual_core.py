@@ -1,4 +1,4 @@
-"""What covariates leave of the data: summaries of ``[Z X]`` become those of ``(I - P) X``, P the projection on Z.
+"""Residuals of the data on covariates: summaries of ``[Z X]`` become those of ``(I - P) X``, P the projection on Z.
 
 Z is about its mean, so that with a column of ones it has the same residuals (Frisch & Waugh 1933, Lovell 1963). Of a
 scatter the residual is a Schur complement; of a triangle it is the block below that of Z, in which nothing cancels.

@@ -92,7 +92,7 @@ class Sketched:
     design : Design or None
         Covariates; W and the lengths are those of what they leave.
     explained : Explained or None
-        What they explain of X, in its own units.
+        Part of the data that they explain, in its own units.
     """
 
     n_samples: int
@@ -296,7 +296,7 @@ def read_sketch(
 
 
 def _explained(products: Floats, moments: ColumnMoments, n: int) -> tuple[Explained, Floats]:
-    """What covariates explain, by their products (q, d) with X about its means, and squares (d,) of what they leave."""
+    """The part that covariates explain, by products (q, d) with X about its means, and squares (d,) of the rest."""
     effects, total = products / n, moments.squared_deviations
     left = total - n * np.sum(effects**2, axis=0)
     lengths = np.sqrt(total) + np.sqrt(n) * np.abs(effects).sum(axis=0)

@@ -106,7 +106,7 @@ class FittedEncoder:
     rounding : Rounding
         Errors of the numbers that the loss was computed from.
     explained : Explained or None
-        What covariates explain of X; the encoder is of what they leave.
+        Part of the data that covariates explain; the encoder is of the rest.
     """
 
     H: Floats

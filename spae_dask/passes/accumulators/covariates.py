@@ -109,7 +109,7 @@ class Adjusted(Wrapped):
 
     @property
     def flops_per_row(self) -> float:
-        """What the covariates explain, and the work of ``inner``."""
+        """The part that covariates explain, and the work of ``inner``."""
         p, q = (int(each) for each in self.design.basis.shape)
         return super().flops_per_row + 2.0 * q * (p + int(self.effects.shape[1]))
 
