@@ -372,7 +372,7 @@ def _covariate(name: str, given: Any, *, as_labels: bool = False) -> Covariate:
         whole = bool(np.all(np.mod(values, 1) == 0))
         values = values.astype(np.int64) if whole and np.all(np.abs(values) < 2**53) else values
     if values.dtype.kind == "O":
-        _refuse_missing(np.array([each is None or each != each for each in values], dtype=bool), name, "missing")
+        _refuse_missing(np.array([_is_missing(each) for each in values], dtype=bool), name, "missing")
     texts = np.array([each.decode() if isinstance(each, bytes) else str(each) for each in values.tolist()])
     levels, codes = np.unique(texts, return_inverse=True)
     if levels.size > MANY_LEVELS:
@@ -389,9 +389,16 @@ def _of_objects(values: Values) -> Values:
     if any(isinstance(each, str | bytes | bool | np.bool_) for each in values):
         return values
     try:
-        return np.array([np.nan if each is None else each for each in values], dtype=np.float64)
+        return np.array([np.nan if _is_missing(each) else each for each in values], dtype=np.float64)
     except (TypeError, ValueError):
         return values
+
+
+def _is_missing(value: Any) -> bool:
+    """True for None, NaN, and for NA and NaT of pandas."""
+    return (
+        value is None or type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, float) and value != value)
+    )
 
 
 def _refuse_missing(missing: npt.NDArray[np.bool_], name: str, what: str) -> None:

@@ -8,6 +8,8 @@ import anndata as ad
 import dask.array as da
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 import zarr
@@ -184,8 +186,19 @@ def numbers_of(given: Any, x: Any = None) -> list[tuple[str, Any, Any]]:
 
 @pytest.mark.parametrize(
     "labels",
-    [BATCH, BATCH.astype(object), pd.Series(BATCH), pd.Categorical(BATCH, ["x", "c", "b", "a"])],
-    ids=["array", "objects", "series", "categories"],
+    [
+        BATCH,
+        BATCH.astype(object),
+        BATCH.astype("S"),
+        BATCH.astype(np.dtypes.StringDType()),
+        pd.Series(BATCH),
+        pd.Series(BATCH, dtype="string"),
+        pd.Categorical(BATCH, ["x", "c", "b", "a"]),
+        pl.Series(BATCH),
+        pl.Series(BATCH, dtype=pl.Categorical),
+        pa.array(BATCH.tolist()),
+    ],
+    ids=lambda labels: f"{type(labels).__module__} {getattr(labels, 'dtype', '')}",
 )
 def test_labels_of_any_kind_are_the_same(labels: Any) -> None:
     ((_, found, codes),) = numbers_of(labels)
@@ -194,8 +207,8 @@ def test_labels_of_any_kind_are_the_same(labels: Any) -> None:
 
 
 def test_values_of_any_shape_are_the_same() -> None:
-    table = pd.DataFrame(OBS)
-    assert numbers_of(table) == numbers_of(OBS)
+    for table in (pd.DataFrame(OBS), pl.DataFrame(OBS), pa.table({"batch": BATCH.tolist(), "age": AGE})):
+        assert numbers_of(table) == numbers_of(OBS)
     ((_, _, first), (_, _, second)) = numbers_of(np.column_stack([AGE, AGE**2]))
     assert first == AGE.tolist()
     assert second == (AGE**2).tolist()
@@ -351,6 +364,8 @@ def test_labels_that_the_fit_has_not_seen_are_named() -> None:
             pd.Series(np.where(np.arange(N) > 500, None, BATCH), name="batch"),
             r"'batch' is missing in row 501, and in 98 more",
         ),
+        (pd.Series([1, None] * (N // 2), dtype="Int64"), r"NaN or infinite in row 1, and in 299 more"),
+        (pd.Series(["a", None] * (N // 2), dtype="string"), r"missing in row 1, and in 299 more"),
         (AGE[:-1], r"599 values, but .* 600 rows"),
         (AGE.reshape(N, 1, 1), "3 dimensions"),
         (np.array([f"cell {i}" for i in range(N)]), None),
