@@ -120,6 +120,16 @@ def test_unseen_labels_end_the_command(spae: Any, file: Path, tmp_path: Path) ->
     assert "labels that the fit has not seen: 'new'" in ended.err
 
 
+@pytest.mark.parametrize("given", ['"z.csv"', "[1, 2]", '["batch", "z.npy"]', "3"])
+def test_a_pipeline_takes_names_of_columns_alone(spae: Any, given: str, tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", ROWS)
+    keys = f'data = "x.npy"\nn_components = 2\nn_nonzero = 3\ncovariates = {given}\n'
+    (tmp_path / "p.toml").write_text(f'output = "out"\n[[step]]\nkind = "fit"\n{keys}')
+    ended = spae("run", tmp_path / "p.toml", "-n")
+    assert ended.code == 3
+    assert "names of columns" in ended.err
+
+
 @pytest.mark.parametrize("given", ['"batch,age"', '["batch", "age"]'])
 def test_a_pipeline_has_them_as_a_key(spae: Any, file: Path, wanted: Any, given: str, tmp_path: Path) -> None:
     (tmp_path / "p.toml").write_text(

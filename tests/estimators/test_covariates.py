@@ -152,6 +152,51 @@ def test_cancellation_is_in_the_error_of_the_loss() -> None:
     assert tsqr.certificate_.loss_error < gram.certificate_.loss_error / 100
 
 
+@pytest.mark.parametrize("size", [1.0, 1e3, 1e5])
+@pytest.mark.parametrize("strategy", ["gram", "tsqr", "sketch"])
+def test_the_loss_errs_by_no_more_than_it_says(strategy: str, size: float) -> None:
+    rows = X + size * np.outer(AGE, np.sin(np.arange(D)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        encoder = SparseEncoder(2, n_nonzero=4, strategy=strategy, covariates=OBS, method="batch").fit(rows)
+    # residuals in extended precision: the rows themselves are rounded to float64
+    wide = rows.astype(np.longdouble)
+    Z = np.column_stack([np.ones(N), levels(BATCH), AGE]).astype(np.longdouble)
+    basis = np.empty((N, 0), dtype=np.longdouble)
+    for column in Z.T:
+        for _ in range(2):
+            column = column - basis @ (basis.T @ column)
+        basis = np.column_stack([basis, column / np.sqrt(column @ column)])
+    for _ in range(2):
+        wide = wide - basis @ (basis.T @ wide)
+    H, G = encoder.components_.T, encoder.decoder_
+    loss = float(np.sum((wide - wide @ H @ G) ** 2))
+    found = encoder.certificate_
+    # its own decoder is the best one to rounding, and loses no less
+    assert abs(found.loss - loss) <= found.loss_error
+    assert found.loss_error < 1e-6 * loss * size**2
+
+
+@pytest.mark.parametrize("strategy", ["gram", "sketch"])
+@pytest.mark.parametrize("rows", [X.astype(np.float32), SPARSE.astype(np.float32)], ids=["dense", "sparse"])
+def test_products_in_float32_remove_them_too(strategy: str, rows: Any) -> None:
+    options: dict[str, Any] = {"n_nonzero": 4, "strategy": strategy, "covariates": OBS, "method": "batch"}
+    exact = SparseEncoder(2, **options).fit(rows).certificate_
+    fast = SparseEncoder(2, precision="fast", **options).fit(rows).certificate_
+    assert fast.loss == pytest.approx(exact.loss, rel=1e-4)
+    assert fast.loss_error >= exact.loss_error
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int32", "bool"])
+def test_whole_numbers_leave_residuals_that_are_none(dtype: Any) -> None:
+    rows = np.clip(10 * X, 0, 200).astype(dtype) if dtype != "bool" else X > 3
+    found = SparseEncoder(2, n_nonzero=4, covariates=OBS, method="batch", strategy="gram").fit(rows)
+    left = residuals(rows.astype(float), levels(BATCH), AGE)
+    wanted = SparseEncoder(2, n_nonzero=4, method="batch", strategy="gram").fit(left)
+    assert found.certificate_.loss == pytest.approx(wanted.certificate_.loss, rel=1e-10)
+    assert not found.certificate_.exact_sums
+
+
 def test_missing_entries_are_filled_before_covariates_are_removed() -> None:
     gappy = X.copy()
     gappy[RNG.random(X.shape) < 0.05] = np.nan
