@@ -1,5 +1,6 @@
 """Covariates as they are given: looked up by name, or as values; and the part of the data that a fit removed."""
 
+import csv
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -84,7 +85,7 @@ class Removed:
     coefficients: Floats
 
     def design(self, covariates: Sequence[Covariate]) -> Design:
-        """Columns of z of other rows, about the mean.
+        """Columns of z of other rows, about the mean. Covariates of the same names may come in any order.
 
         Raises
         ------
@@ -97,6 +98,8 @@ class Removed:
                 f"the encoder was fitted with the covariates {', '.join(self.names)}, and {len(found)} are given"
                 f"{': ' if found else ''}{', '.join(found)}. Give those of the fit, in the same order."
             )
+        if sorted(found) == sorted(self.names):
+            covariates = [covariates[found.index(name)] for name in self.names]
         values = [
             _on_levels(each, name, levels)
             for each, name, levels in zip(covariates, self.names, self.levels, strict=True)
@@ -137,9 +140,9 @@ class Adjustment:
 
 
 def names_in(given: Any) -> tuple[str, ...]:
-    """Names of covariates, as they are given; none if values are given."""
+    """Names of covariates, as they are given; none if values are given. One with a comma stands in double quotes."""
     if isinstance(given, str):
-        return tuple(each.strip() for each in given.split(","))
+        return tuple(each.strip() for each in next(csv.reader([given], skipinitialspace=True), ()))
     if isinstance(given, list | tuple) and given and all(isinstance(each, str) for each in given):
         return tuple(given)
     return ()
@@ -354,6 +357,7 @@ def _of_kept_rows(values: Any, source: Any) -> Any:
 
 def _covariate(name: str, given: Any, *, as_labels: bool = False) -> Covariate:
     values = np.asarray(given)
+    as_labels |= hasattr(getattr(given, "dtype", None), "categories")  # of pandas; they may be numbers
     if values.ndim != 1:
         raise InvalidInput(f"the covariate {name!r} has {values.ndim} dimensions. Give one value for each row.")
     if values.dtype.kind == "O":

@@ -166,7 +166,7 @@ def read_core(
     refuse_non_finite(found["nonfinite"])
     if design is None:
         return replace(summarize(found["core"], center=center, scale=scale, integers=integers), fill=fill)
-    residual, explained = residual_of(found["core"], design.width)
+    residual, explained = residual_of(found.pop("core"), design.width)
     # of integers the residuals are none
     return replace(summarize(residual, center=center, scale=scale), fill=fill, explained=explained)
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import anndata as ad
 import dask.array as da
+import h5py
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -259,6 +260,8 @@ def test_values_of_any_shape_are_the_same() -> None:
     assert second == (AGE**2).tolist()
     ((_, found, _),) = numbers_of({"C(day)": np.arange(N) % 7})
     assert found == tuple("0123456")
+    ((_, found, _),) = numbers_of(pd.Series(pd.Categorical(np.arange(N) % 7)))
+    assert found == tuple("0123456")
     ((_, found, _),) = numbers_of(AGE > 50)
     assert found == ("False", "True")
 
@@ -372,6 +375,65 @@ def test_names_make_the_same_fit_again(tmp_path: Path) -> None:
     report = transform_to_zarr(path, loaded, tmp_path / "codes.zarr")
     assert report.rows_verified == N
     np.testing.assert_allclose(zarr.open(tmp_path / "codes.zarr")[:], encoder.transform(path), atol=1e-6)
+
+
+def test_new_covariates_are_known_by_their_names() -> None:
+    values = {"height": RNG.normal(size=N), "age": AGE}
+    encoder = SparseEncoder(2, n_nonzero=4, covariates=values).fit(X)
+    codes = encoder.transform(X, covariates=values)
+    assert np.array_equal(encoder.transform(X, covariates=dict(reversed(values.items()))), codes)
+    assert np.array_equal(encoder.transform(X, covariates=np.column_stack([*values.values()])), codes)
+    assert not np.array_equal(encoder.transform(X, covariates=np.column_stack([*values.values()])[:, ::-1]), codes)
+    with pytest.raises(InvalidInput, match="the covariates height, age, and 1 are given: age"):
+        encoder.transform(X, covariates={"age": AGE})
+    for each in (values, pd.DataFrame(values), AGE):
+        assert "covariates=" in repr(SparseEncoder(covariates=each))
+
+
+def test_names_with_commas_stand_in_quotes() -> None:
+    frame = pd.DataFrame(X, columns=NAMES).assign(**{"age, in years": AGE})
+    wanted = SparseEncoder(2, n_nonzero=4, covariates=AGE).fit(X).certificate_.loss
+    for given in ('"age, in years"', ["age, in years"]):
+        found = SparseEncoder(2, n_nonzero=4, covariates=given).fit(frame)
+        assert found.certificate_.loss == pytest.approx(wanted, rel=1e-12)
+    command = fit_command({"n_components": 2, "n_nonzero": 4, "covariates": ["age, in years"]}, {"path": "/x.csv"})
+    assert """--covariates '"age, in years"'""" in str(command)
+
+
+@pytest.mark.parametrize("layout", ["records", "categories beside", "nullable"])
+def test_obs_of_every_layout_is_read(layout: str, tmp_path: Path) -> None:
+    path, index = tmp_path / "x.h5ad", np.array([f"c{i}".encode() for i in range(N)])
+    codes = np.unique(BATCH, return_inverse=True)[1].astype("i1")
+    names = np.array([name.encode() for name in NAMES])
+    with h5py.File(path, "w") as file:
+        file["X"] = X
+        if layout == "records":
+            obs = np.zeros(N, dtype=[("index", "S8"), ("batch", "i1"), ("age", "f8")])
+            obs["index"], obs["batch"], obs["age"] = index, codes, AGE
+            file["obs"], file["uns/batch_categories"] = obs, np.array([b"a", b"b", b"c"])
+        else:
+            file["obs/_index"] = index
+            if layout == "nullable":
+                group = file.create_group("obs/age")
+                group.attrs["encoding-type"] = "nullable-integer"
+                group["values"], group["mask"] = np.round(AGE).astype(int), np.arange(N) == 4
+                file["obs/batch"] = BATCH.astype("S")
+            else:
+                file["obs/batch"], file["obs/__categories/batch"] = codes, np.array([b"a", b"b", b"c"])
+                file["obs/age"] = AGE
+        var = np.zeros(D, dtype=[("index", "S8")])
+        var["index"] = names
+        file["var"] = var
+    encoder = SparseEncoder(2, n_nonzero=4, covariates="batch,age")
+    if layout == "nullable":
+        with pytest.raises(InvalidInput, match=r"'age' is NaN or infinite in row 4\."):
+            encoder.fit(path)
+        encoder.set_params(covariates="batch")
+    found = encoder.fit(path)
+    assert found.covariates_.levels[0] == ("a", "b", "c")
+    given = OBS if layout != "nullable" else {"batch": BATCH}
+    wanted = SparseEncoder(2, n_nonzero=4, covariates=given).fit(X)
+    assert found.certificate_.loss == pytest.approx(wanted.certificate_.loss, rel=1e-9)
 
 
 def test_lazy_codes_are_those_of_their_rows() -> None:
