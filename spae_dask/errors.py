@@ -127,6 +127,10 @@ class TransformedTwiceWarning(SpaeWarning):
     """A recipe for raw data is followed with data that seem to have followed it before."""
 
 
+class CovariatesExplainWarning(SpaeWarning):
+    """Covariates explain a column to rounding, and it is left out."""
+
+
 def warn(message: str, category: type[Warning] = SpaeWarning) -> None:
     """Issue a warning at the line of the user: the nearest one outside this package."""
     frame, level = sys._getframe(1), 2  # as `warnings.warn` counts

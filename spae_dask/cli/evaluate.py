@@ -5,7 +5,7 @@ from spae_dask.cli.options.checkpoint import Checkpoint
 from spae_dask.cli.options.console import ConsoleOptions
 from spae_dask.cli.options.data import DataArgument, EncoderArgument, StrictOption, WhichData
 from spae_dask.cli.options.groups import takes_groups
-from spae_dask.cli.options.parameters import OneStrategy
+from spae_dask.cli.options.parameters import OneStrategy, RowsCovariates
 from spae_dask.cli.options.target import MemoryOption, PerformanceOption, TargetOptions
 
 EXAMPLES = """Examples:
@@ -22,6 +22,7 @@ def evaluate(
     data: DataArgument,
     encoder: EncoderArgument,
     which: WhichData,
+    beside: RowsCovariates,
     strict: StrictOption = False,
     by: OneStrategy,
     kept: Checkpoint,
@@ -50,6 +51,7 @@ def evaluate(
                 source,
                 fitted,
                 **by.parameters,
+                **beside.parameters,
                 memory_limit=memory,
                 checkpoint=kept.checkpoint,
                 progress=console.progress,

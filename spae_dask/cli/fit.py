@@ -19,6 +19,7 @@ from spae_dask.strategies.parameters import option_words
 
 if TYPE_CHECKING:
     from spae_dask.blocks import RowBlocks
+    from spae_dask.cli.console import Console
     from spae_dask.passes.plan import Plan, Resources
 
 
@@ -48,6 +49,10 @@ class FitGiven:
         """Parameters of the encoder, and of its plan."""
         found = self.sought.parameters | self.missing.parameters | self.reading.parameters
         return found | {"memory_limit": self.memory}
+
+    def open(self, console: "Console | None" = None) -> "RowBlocks":
+        """Open the matrix, without columns of a table that are covariates."""
+        return self.which.open(self.data, self.memory, console, covariates=self.fitted["covariates"])
 
     def plan(self, source: "RowBlocks", *, calibrate: bool = False, resources: "Resources | None" = None) -> "Plan":
         """Return the plan of the fit: the passes it makes, and the memory and time it needs."""
@@ -122,7 +127,7 @@ def fit(
         page = wanted_report(performance_report, output)
         check_paths(output, [given.data], force=force)
         check_checkpoint(kept.checkpoint, given.data, output)
-        source = given.which.open(given.data, given.memory)
+        source = given.open()
         place = where.place(given.memory, page)
         long = given.plan(source).seconds > WORTH_CALIBRATING  # refuses an impossible fit before any process starts
         place = place.sized(source, [lambda resources: given.plan(source, resources=resources)])
@@ -153,13 +158,20 @@ def write_encoder(
             "plan": encoder.plan_.as_dict(),
         },
     )
-    member = given.which.words
+    member = given.which.words + covariates_words(given.fitted["covariates"])
     console.note(f"wrote              {output}")
     if certificate.fraction_read < 1:
         console.note(f"exact              spae evaluate {in_shell(data)} {in_shell(output)}{member}")
     console.note(f"next               spae inspect {in_shell(output)}")
     console.note(f"                   spae report {in_shell(output)} -o report.html")
     console.note(f"                   spae transform {in_shell(data)} {in_shell(output)} -o CODES.zarr{member}")
+
+
+def covariates_words(covariates: str | None) -> str:
+    """The option that gives covariates to an encoder, after a blank, where it cannot look them up by name itself."""
+    from spae_dask.estimators.covariates import columns_named
+
+    return "" if covariates is None or columns_named(covariates) else f" --covariates {in_shell(covariates)}"
 
 
 def main_lines(plan: Any) -> str:

@@ -48,7 +48,7 @@ def fit_finish(
         check_paths(output, [given.data], force=force)
         check_checkpoint(checkpoint, given.data, output)
         summarize(checkpoint)  # refuses a folder that is not a checkpoint, and makes none
-        source = given.which.open(given.data, given.memory, console)
+        source = given.open(console)
         at = CheckpointAt(checkpoint, ArrayPart(0, 1))
         with Target("none", given.memory).ready(source, console):
             try:

@@ -66,7 +66,7 @@ def fit_part(*, part: PartArgument, given: FitGiven, checkpoint: SharedCheckpoin
         from spae_dask.passes.checkpoint import ArrayPart
 
         check_checkpoint(checkpoint, given.data)
-        source = given.which.open(given.data, given.memory, console)
+        source = given.open(console)
         number, of = map(int, part.split("/"))
         mine = ArrayPart(number, of)
         at = CheckpointAt(checkpoint, mine)

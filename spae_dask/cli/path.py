@@ -97,7 +97,7 @@ def path(
             check_paths(output, [data], force=force)
         check_checkpoint(kept.checkpoint, data, output)
         ks, rs = ([int(each) for each in text.split(",")] for text in (components, nonzeros))
-        source = which.open(data, memory, console)
+        source = which.open(data, memory, console, covariates=missing.parameters["covariates"])
         with where.place(memory, wanted_report(performance_report, output)).ready(source, console):
             found = fit_path(
                 source,

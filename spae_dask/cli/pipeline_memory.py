@@ -10,6 +10,7 @@ from spae_dask.cli.planned_memory import Planner, is_planned, sized, unknown
 from spae_dask.cli.target import Target
 from spae_dask.clusters.connect import described
 from spae_dask.clusters.specs import Started
+from spae_dask.estimators.covariates import adjustment_of
 from spae_dask.estimators.evaluation import plan_evaluation
 from spae_dask.estimators.paths import plan_path
 from spae_dask.estimators.preparing import prepared
@@ -63,7 +64,9 @@ def _planner(node: Node, pipeline: Pipeline) -> Planner:
         made = encoder or _fit_of(maker, pipeline)
         source = prepared(opened(step, data, encoder), made.missing_value, made.recipe)
         autoencoder = encoder.autoencoder() if encoder is not None else _autoencoder(made, source.shape[1])
-        return lambda resources: plan_evaluation(source, autoencoder, step.strategy, resources)
+        adjustment = None if encoder is None else adjustment_of(encoder, data, source, step.covariates)
+        adjust = None if adjustment is None else adjustment.adjusted
+        return lambda resources: plan_evaluation(source, autoencoder, step.strategy, resources, adjust)
     source = opened(step, data)
     if isinstance(step, Path):
         return lambda resources: plan_path(source, **arguments_of(step), resources=resources)

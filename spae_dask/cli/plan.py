@@ -42,7 +42,7 @@ def plan(
     memory, the command exits with 4 and names the options that fit.
     """
     with command_context("plan", given.shown, strict=given.strict) as console:
-        source = given.which.open(given.data, given.memory)
+        source = given.open()
         place = where.place(given.memory)
 
         def planned(resources: "Resources | None", *, calibrated: bool = False) -> "Plan":

@@ -9,6 +9,7 @@ from spae_dask.cli.options.console import ConsoleOptions
 from spae_dask.cli.options.data import DataArgument, EncoderArgument, StrictOption, WhichData
 from spae_dask.cli.options.groups import OUTPUT, takes_groups
 from spae_dask.cli.options.output import ForceOption
+from spae_dask.cli.options.parameters import RowsCovariates
 from spae_dask.cli.options.target import MemoryOption, PerformanceOption, TargetOptions
 
 EXAMPLES = """Examples:
@@ -35,6 +36,7 @@ def transform(
         ),
     ],
     which: WhichData,
+    beside: RowsCovariates,
     strict: StrictOption = False,
     where: TargetOptions,
     performance_report: PerformanceOption = None,
@@ -59,6 +61,12 @@ def transform(
         source = which.open(data, memory, console, fitted)
         with where.place(memory, page).ready(source, console):
             written = transform_to_zarr(
-                source, fitted, output, overwrite=force, memory_limit=memory, progress=console.progress
+                source,
+                fitted,
+                output,
+                **beside.parameters,
+                overwrite=force,
+                memory_limit=memory,
+                progress=console.progress,
             )
         console.result(f"wrote {written.describe()}", {"data": data, "encoder": encoder, "codes": written.as_dict()})

@@ -14,10 +14,12 @@ from sklearn.utils.validation import validate_data
 
 from spae_dask.blocks import ArrayBlocks, LazyRowBlocks, RowBlocks, asked_of, columns_alone, remember, stored_entries
 from spae_dask.errors import InvalidInput, NonFiniteInput
+from spae_dask.estimators.covariates import without_covariates
 from spae_dask.estimators.preparing import prepared, prepared_lazily
 from spae_dask.maths.encoders.codes import RowEncoder, decode_codes
 from spae_dask.passes.accumulators import NonFinite
 from spae_dask.passes.accumulators.nonfinite import all_finite, refuse_non_finite
+from spae_dask.passes.checkpoint import digest_of
 from spae_dask.passes.serial import SerialRunner
 from spae_dask.passes.sweep import read_again
 from spae_dask.storage.masks import ALL, UsualMask
@@ -36,6 +38,7 @@ N_SHOWN = 5
 
 def open_rows(estimator: Any, X: Any) -> RowBlocks:
     """Open rows to apply a fitted estimator to; their columns must be those of its fit, in number and in name."""
+    X = without_covariates(X, _covariates_of(estimator), None)[0]
     source = open_like(estimator, X)
     names = getattr(source, "feature_names", None)
     _check_columns(estimator, X, source.shape[1], names)
@@ -58,6 +61,7 @@ def open_like(estimator: Any, x: Any, *, mask: str | None = None, **how: Any) ->
     """
     fitted = getattr(estimator, "_asked", {}).get("mask", ALL)
     wanted = mask if mask is not None else fitted if fitted == ALL else UsualMask(fitted)
+    x, how["columns"] = without_covariates(x, _covariates_of(estimator), how.get("columns"))
     source = open_matrix(x, mask=wanted, **how)
     expected = list(getattr(estimator, "feature_names_in_", ()))
     if fitted == ALL or mask is not None or not expected or _names(source) == expected:
@@ -68,6 +72,11 @@ def open_like(estimator: Any, x: Any, *, mask: str | None = None, **how: Any) ->
     places = choose_columns(_names(whole), expected, whole.describe())
     asked = asked_of(whole) | {"mask": BY_NAME, "n_columns": whole.shape[1]}
     return remember(chosen_columns(whole, np.array(places)), **asked)
+
+
+def _covariates_of(estimator: Any) -> Any:
+    """Covariates by which the estimator was fitted, as they were given; None if there were none."""
+    return getattr(estimator, "covariates", None) if hasattr(estimator, "covariates_") else None
 
 
 def _names(source: RowBlocks) -> list[str]:
@@ -124,11 +133,16 @@ def encode_rows(source: RowBlocks | da.Array, encoder: RowEncoder) -> Any:
             codes[start:stop] = encoder.encode(read_again(source, number), start)
         return codes
     selected = lazy_columns(source, encoder.columns).rechunk({1: -1})
-    numbers = (encoder.H_selected, encoder.mean, encoder.scale, encoder.fill)
+    numbers: tuple[Any, ...] = (encoder.H_selected, encoder.mean, encoder.scale, encoder.fill)
+    starts: tuple[int, ...] = ()
+    if encoder.design is not None:
+        numbers = (*numbers, encoder.offsets, digest_of(encoder.design))
+        starts = (0, *np.cumsum(selected.chunks[0]).tolist())
     return selected.map_blocks(
         _encode_chunk,
         encoder,
         dtype,
+        starts,
         chunks=(selected.chunks[0], (k,)),
         dtype=dtype,
         meta=np.empty((0, 0), dtype=dtype),
@@ -137,10 +151,11 @@ def encode_rows(source: RowBlocks | da.Array, encoder: RowEncoder) -> Any:
 
 
 def _encode_chunk(
-    rows: Any, encoder: RowEncoder, dtype: np.dtype[Any], block_id: tuple[int, ...] = (0,)
+    rows: Any, encoder: RowEncoder, dtype: np.dtype[Any], starts: tuple[int, ...], block_id: tuple[int, ...] = (0,)
 ) -> npt.NDArray[Any]:
+    first_row = starts[block_id[0]] if starts else 0
     try:
-        return encoder.encode_selected(rows).astype(dtype, copy=False)
+        return encoder.encode_selected(rows, first_row).astype(dtype, copy=False)
     except NonFiniteInput as error:
         raise NonFiniteInput(f"in row chunk {block_id[0]}, with rows numbered from 0: {error}") from error
 

@@ -19,17 +19,25 @@ Class = TypeVar("Class", bound=type)
 def lazy_frames(cls: Class) -> Class:
     """Class decorator for transformers whose results may be dask arrays."""
     cls.transform = _keeping_lazy(cls.transform)  # type: ignore[attr-defined]
-    # scikit-learn's own, without its wrapping: transform has made the container
-    cls.fit_transform = TransformerMixin.fit_transform.__wrapped__  # type: ignore[attr-defined]
+    cls.fit_transform = _fit_transform  # type: ignore[attr-defined]
     return cls
+
+
+def _fit_transform(self: Any, X: Any, y: Any = None, **fit_params: Any) -> Any:
+    """Fit, and return the codes of the same rows, as ``transform`` does."""
+    covariates = getattr(self, "covariates", None)
+    if covariates is not None:
+        return self.fit(X, y, **fit_params).transform(X, covariates=covariates)
+    # scikit-learn's own, without its wrapping: transform has made the container
+    return TransformerMixin.fit_transform.__wrapped__(self, X, y, **fit_params)
 
 
 def _keeping_lazy(wrapped: Callable[..., Any]) -> Callable[..., Any]:
     plain = wrapped.__wrapped__  # type: ignore[attr-defined]  # without scikit-learn's wrapping
 
     @wraps(plain)
-    def transform(self: Any, X: Any) -> Any:
-        made = plain(self, X)
+    def transform(self: Any, X: Any, *args: Any, **given: Any) -> Any:
+        made = plain(self, X, *args, **given)
         if isinstance(made, da.Array):
             return in_dask_frame(made, X, self)
         return _wrap_data_with_container("transform", made, X, self)

@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from spae_dask.blocks import RowBlocks
 from spae_dask.estimators.applying import open_rows
 from spae_dask.estimators.checkpointing import checkpoint_at, open_checkpoint
+from spae_dask.estimators.covariates import adjustment_of
 from spae_dask.estimators.fitting import naming_declared, report_missing_chunks
 from spae_dask.estimators.planning import layout_notes
 from spae_dask.estimators.runtime import active_client, resources_for, runner_for, with_listing
@@ -22,7 +23,7 @@ from spae_dask.passes.threads import one_blas_thread
 from spae_dask.strategies.base import finish_nbytes
 from spae_dask.strategies.certificate import Certificate
 from spae_dask.strategies.core import CORES
-from spae_dask.strategies.evaluation import Autoencoder, evaluate_encoder, evaluation_recipe
+from spae_dask.strategies.evaluation import Adjust, Autoencoder, evaluate_encoder, evaluation_recipe
 from spae_dask.strategies.parameters import EVALUATIONS, check_choice
 from spae_dask.strategies.sketch import SketchStrategy
 from spae_dask.strategies.table import choose_one_read
@@ -33,6 +34,7 @@ def evaluate(
     encoder: SparseEncoder,
     *,
     strategy: str = "auto",
+    covariates: Any = None,
     memory_limit: int | str | None = None,
     checkpoint: str | Path | None = None,
     progress: Callable[[Event], None] | None = None,
@@ -48,6 +50,8 @@ def evaluate(
     strategy : {"auto", "gram", "tsqr", "sketch"}
         Strategy of the pass, as for ``SparseEncoder``. With ``"sketch"``, for any number of columns, PCA's loss is a
         certified lower bound.
+    covariates : object, optional
+        Covariates of the rows, as for ``SparseEncoder.transform``; losses are then of what they leave.
     memory_limit : int or str, optional
         Memory limit of a process, in bytes or as text such as ``"2GB"``.
     checkpoint : str or Path, optional
@@ -79,18 +83,24 @@ def evaluate(
     source = open_rows(encoder, x)
     check_choice("strategy", strategy, EVALUATIONS)
     client, autoencoder = active_client(source), encoder.autoencoder()
-    plan = plan_evaluation(source, autoencoder, strategy, resources_for(client, memory_limit))
+    adjustment = adjustment_of(encoder, x, source, covariates)
+    adjust = None if adjustment is None else adjustment.adjusted
+    plan = plan_evaluation(source, autoencoder, strategy, resources_for(client, memory_limit), adjust)
     chosen = plan.strategy
     checked = report_missing_chunks(source)
     asked = {"encoder": digest_of(autoencoder)[:24]}
+    if adjustment is not None:
+        asked["covariates"] = digest_of((adjustment.design, adjustment.coefficients))[:24]
     kept = open_checkpoint(checkpoint_at(checkpoint), checked, "evaluate", chosen, asked)
     runner = runner_for(checked, client, plan, progress, kept)
     with one_blas_thread(), naming_declared(source):
-        certificate = evaluate_encoder(runner.run_pass, autoencoder, strategy=chosen)
+        certificate = evaluate_encoder(runner.run_pass, autoencoder, strategy=chosen, adjust=adjust)
     return replace(certificate, bytes_read=runner.tally.nbytes, missing_chunks=checked.missing_chunks)
 
 
-def plan_evaluation(source: RowBlocks, autoencoder: Autoencoder, strategy: str, resources: Resources) -> Plan:
+def plan_evaluation(
+    source: RowBlocks, autoencoder: Autoencoder, strategy: str, resources: Resources, adjust: Adjust | None = None
+) -> Plan:
     """Plan an evaluation.
 
     Parameters
@@ -103,6 +113,8 @@ def plan_evaluation(source: RowBlocks, autoencoder: Autoencoder, strategy: str, 
         Strategy of the pass, as for `evaluate`.
     resources : Resources
         Planned resources of the run.
+    adjust : callable, optional
+        Takes what covariates explain from the rows.
 
     Raises
     ------
@@ -111,7 +123,7 @@ def plan_evaluation(source: RowBlocks, autoencoder: Autoencoder, strategy: str, 
     """
     resources = with_listing(resources, source)
     chosen, reason = choose_one_read(strategy, source, resources, otherwise=SketchStrategy.name)
-    recipe = evaluation_recipe(chosen, autoencoder)
+    recipe = evaluation_recipe(chosen, autoencoder, adjust)
     finish = finish_nbytes(source.shape[1]) if chosen in CORES else 3 * recipe.state_nbytes
     return make_plan(
         source,

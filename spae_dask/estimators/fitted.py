@@ -1,6 +1,7 @@
 """Methods of a fitted encoder on rows: encode them, decode codes, and report the share of variance explained."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,16 +11,17 @@ from sklearn.utils.validation import check_is_fitted
 
 from spae_dask.estimators.applying import decode_rows, encode_rows, open_lazily, open_rows
 from spae_dask.estimators.containers import lazy_frames
+from spae_dask.estimators.covariates import Adjustment, adjustment_of
 from spae_dask.estimators.fitting import naming_declared, report_missing_chunks
 from spae_dask.estimators.planning import plan_passes
 from spae_dask.estimators.runtime import active_client, runner_for
 from spae_dask.flags import flags_checked
 from spae_dask.maths.encoders.codes import RowEncoder
-from spae_dask.passes.accumulators import CrossProducts, NonFinite, Together
+from spae_dask.passes.accumulators import Accumulator, CrossProducts, NonFinite
 from spae_dask.passes.accumulators.nonfinite import refuse_non_finite
 from spae_dask.passes.events import Event
 from spae_dask.storage.open import dask_rows, open_matrix
-from spae_dask.strategies.evaluation import Autoencoder
+from spae_dask.strategies.evaluation import Autoencoder, of_rows
 
 
 @lazy_frames
@@ -45,25 +47,35 @@ class FittedMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # type: i
         check_is_fitted(self)
         return Autoencoder(self.components_.T, self.decoder_, self.mean_, self.scale_, self.fill_)
 
-    def row_encoder(self) -> RowEncoder:
-        """Return the encoder restricted to its selected columns. It is small and can be pickled for workers."""
+    def row_encoder(self, adjustment: Adjustment | None = None) -> RowEncoder:
+        """Return the encoder restricted to its selected columns. It is small and can be pickled for workers.
+
+        ``adjustment`` holds the covariates of all rows, for an encoder that was fitted with covariates.
+        """
         check_is_fitted(self)
         columns = self.selected_features_
-        return RowEncoder(
+        encoder = RowEncoder(
             columns=columns,
             H_selected=self.components_[:, columns].T,
             mean=self.mean_[columns],
             scale=self.scale_[columns],
             fill=None if self.fill_ is None else self.fill_[columns],
         )
+        if adjustment is None:
+            return encoder
+        offsets = (adjustment.coefficients[:, columns] / encoder.scale) @ encoder.H_selected
+        return replace(encoder, design=adjustment.design, offsets=offsets)
 
-    def transform(self, X: Any) -> Any:
+    def transform(self, X: Any, covariates: Any = None) -> Any:
         """Return the codes ``(x - mean_) / scale_ @ components_.T`` of the rows of X. Only selected columns are used.
 
         Parameters
         ----------
         X : object
             Rows (n, d): anything that :func:`spae_dask.open_matrix` opens.
+        covariates : object, optional
+            Covariates of these rows, as for the fit, if that had some. Those that it had by names of columns are looked
+            up by the same names.
 
         Returns
         -------
@@ -73,35 +85,38 @@ class FittedMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # type: i
             dask DataFrame if lazy.
         """
         check_is_fitted(self)
-        return encode_rows(open_lazily(self, X), self.row_encoder())
+        source = open_lazily(self, X)
+        return encode_rows(source, self.row_encoder(adjustment_of(self, X, source, covariates)))
 
     def inverse_transform(self, X: Any) -> Any:
-        """Return rows (n, d) of codes (n, k): ``codes @ decoder_ * scale_ + mean_``. Lazy codes give lazy rows."""
+        """Return rows (n, d) of codes (n, k): ``codes @ decoder_ * scale_ + mean_``. Lazy codes give lazy rows.
+
+        Of an encoder with covariates, rows are those at the covariates' means.
+        """
         check_is_fitted(self)
         codes = dask_rows(X)
         return decode_rows(open_matrix(X) if codes is None else codes, self.decoder_, self.mean_, self.scale_)
 
-    def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002 - scikit-learn's signature
+    def score(self, X: Any, y: Any = None, covariates: Any = None) -> float:  # noqa: ARG002 - scikit-learn's signature
         """Return the share of the variance of X about ``mean_`` that encoder and decoder explain, in one pass.
 
         1 is perfect, and 0 is no better than the mean. On the data of the fit it is ``certificate_.explained``.
+        ``covariates`` are as for ``transform``; the variance is then of what they leave.
         """
         check_is_fitted(self)
         source = open_rows(self, X)
         autoencoder, d = self.autoencoder(), self.n_features_in_
         no_columns = np.zeros(0, dtype=np.intp)
-        recipe = autoencoder.filled(
-            Together(
-                {
-                    "nonfinite": NonFinite(d),
-                    "residual": autoencoder.residual(),
-                    "total": CrossProducts(no_columns, self.mean_, self.scale_),
-                }
-            )
-        )
+        parts: dict[str, Accumulator[Any]] = {
+            "residual": autoencoder.residual(),
+            "total": CrossProducts(no_columns, self.mean_, self.scale_),
+        }
+        adjustment = adjustment_of(self, X, source, covariates)
+        recipe = autoencoder.filled(of_rows(NonFinite(d), parts, None if adjustment is None else adjustment.adjusted))
         client = active_client(source)
         plan = plan_passes(source, [("score", recipe)], client, self.memory_limit, reason="row by row", finish_nbytes=0)
         found = runner_for(report_missing_chunks(source), client, plan, self.progress).run_pass(recipe, "score")
+        found = found | found.get("rows", {})
         with naming_declared(source):
             refuse_non_finite(found["nonfinite"])
         total = float(found["total"].column_norms.sum())

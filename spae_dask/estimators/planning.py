@@ -10,9 +10,11 @@ from distributed import Client
 
 from spae_dask.blocks import LazyRowBlocks, RowBlocks, asked_of, nbytes_of_rows, stored_entries, total_nbytes
 from spae_dask.errors import InvalidInput, MemoryBudgetExceeded
+from spae_dask.estimators.covariates import open_without, resolved
 from spae_dask.estimators.preparing import prepared, recipe_note, recorded_twice
 from spae_dask.estimators.runtime import active_client, resources_for, with_listing
 from spae_dask.flags import flags_checked
+from spae_dask.maths.linalg.design import Design
 from spae_dask.passes.accumulators import Accumulator
 from spae_dask.passes.calibration import Calibration
 from spae_dask.passes.calibration import calibrate as calibrate_source
@@ -20,7 +22,6 @@ from spae_dask.passes.memory import refuse, refuse_wide, usable, worker_limit_fo
 from spae_dask.passes.plan import Alternative, Finish, Plan, Resources
 from spae_dask.passes.planner import make_plan
 from spae_dask.quantities import format_nbytes
-from spae_dask.storage.open import open_matrix
 from spae_dask.strategies.parameters import FitParameters, takes_parameters
 from spae_dask.strategies.stream import StreamStrategy
 from spae_dask.strategies.table import (
@@ -77,6 +78,17 @@ def layout_notes(source: RowBlocks) -> list[str]:
         typical = nbytes_of_rows(source, source.bounds[1])
         notes.append(f"{n_blocks:,} row blocks of {format_nbytes(typical)}: larger chunks would read faster")
     return notes
+
+
+def covariates_notes(params: FitParameters) -> list[str]:
+    """Say how many columns of covariates a fit reads beside the data; nothing without any."""
+    if params.covariates is None:
+        return []
+    design: Design = params.covariates
+    return [
+        f"removes what {len(design.values)} covariate(s) explain, in the read: {design.width} more column(s) beside "
+        f"the data, made of {format_nbytes(design.nbytes)} that every worker holds"
+    ]
 
 
 def mask_note(source: RowBlocks) -> str | None:
@@ -156,9 +168,10 @@ def plan(
     StorageError
         If a block that is read for the times cannot be read.
     """
-    source = prepared(open_matrix(x), parameters["missing_value"], parameters["recipe"])
+    opened = open_without(x, parameters["covariates"])
+    source = prepared(opened, parameters["missing_value"], parameters["recipe"])
     given = {"n_components": n_components, **parameters, "random_state": seed_of(parameters["random_state"])}
-    params = FitParameters.of(given)
+    params = resolved(FitParameters.of(given), x, opened)[0]
     client = active_client(source) if resources is None else None
     return plan_for(source, params, client, memory_limit, calibrate=calibrate, resources=resources)
 
@@ -181,7 +194,7 @@ def plan_for(
     nominal = price_all(params, source, there)
     strategy, why = choose(params, source, nominal)
     made = STRATEGIES[strategy]
-    notes = [*made.notes(params, source), *layout_notes(source)]
+    notes = [*covariates_notes(params), *made.notes(params, source), *layout_notes(source)]
 
     def planned(prices: Sequence[Alternative], calibration: Calibration | None) -> Plan:
         return make_plan(

@@ -6,11 +6,11 @@ from typing import Any
 from sklearn.utils.validation import check_is_fitted
 
 from spae_dask import __version__
+from spae_dask.estimators.covariates import names_in, open_without
 from spae_dask.passes.plan import Plan
 from spae_dask.recipes import recipe_text
 from spae_dask.report.encoder_results import EncoderResults
 from spae_dask.storage.artifacts.fingerprint import fingerprint
-from spae_dask.storage.open import open_matrix
 from spae_dask.storage.remote.url_secrets import without_secrets
 
 NOT_STORED = ("memory_limit", "checkpoint", "progress")
@@ -23,7 +23,9 @@ NOT_KEPT = ("alternatives", "calibration", "shape", "dtype")
 def parameters_of(encoder: Any) -> dict[str, Any]:
     """Return the parameters of a fitted ``SparseEncoder``, with the seed that was used."""
     parameters = {name: value for name, value in encoder.get_params().items() if name not in NOT_STORED}
-    return parameters | {"random_state": encoder.seed_, "recipe": recipe_text(encoder.recipe)}
+    covariates = list(names_in(parameters.pop("covariates")))
+    parameters |= {"random_state": encoder.seed_, "recipe": recipe_text(encoder.recipe)}
+    return parameters | ({"covariates": covariates} if covariates else {})
 
 
 def provenance_of(encoder: Any, source: Any = None) -> dict[str, Any]:
@@ -49,10 +51,12 @@ def provenance_of(encoder: Any, source: Any = None) -> dict[str, Any]:
         "constant_features": [int(column) for column in encoder.constant_features_],
         "explained_variance_ratio": [float(share) for share in encoder.explained_variance_ratio_],
     }
+    if hasattr(encoder, "covariates_"):
+        record["covariates"] = list(encoder.covariates_.names)
     if hasattr(encoder, "selected_rows_"):
         record["selected_rows"] = [int(row) for row in encoder.selected_rows_]
     if source is not None:
-        opened = open_matrix(source)
+        opened = open_without(source, getattr(encoder, "covariates", None))
         record["data_fingerprint"] = fingerprint(opened)
         if getattr(opened, "passed_over", ()):
             record["raw"] = True  # otherwise the same command would read other numbers

@@ -18,7 +18,17 @@ from spae_dask.strategies.path import SparsityPath
 if TYPE_CHECKING:
     from spae_dask.report.html import Section
 
-PASSED_ON = ("selection", "center", "scale", "missing", "missing_value", "recipe", "precision", "shared_support")
+PASSED_ON = (
+    "selection",
+    "center",
+    "scale",
+    "missing",
+    "missing_value",
+    "recipe",
+    "covariates",
+    "precision",
+    "shared_support",
+)
 """Parameters of an encoder that its curve is made with."""
 
 WITH_THE_ENCODER = (
@@ -106,6 +116,11 @@ def curve_from_data(
             "data of the fit, or other data with the same features."
         )
     parameters = encoder.get_params()
+    if hasattr(encoder, "covariates_") and encoder.covariates is None:
+        raise InvalidInput(
+            f"the encoder was fitted with the values of covariates ({', '.join(encoder.covariates_.names)}), which are "
+            "not stored with it. Draw the curve from the fit: give the losses that `spae path --covariates ...` wrote."
+        )
     method = "batch" if encoder.method == "doubly-sparse" else encoder.method
     k, r = encoder.n_components_, encoder.certificate_.n_nonzero
     found = fit_path(

@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from spae_dask.blocks import ASKED
 from spae_dask.errors import InvalidInput
+from spae_dask.estimators.covariates import Removed
 from spae_dask.estimators.record import parameters_of, provenance_of
 from spae_dask.estimators.sparse_encoder import SparseEncoder
 from spae_dask.flags import flags_checked
@@ -73,8 +74,20 @@ def save_encoder(
         provenance=provenance_of(encoder, source),
         feature_names=None if names is None else tuple(names),
         curve=None if curve is None else curve.as_dict(),
+        **_record_of(getattr(encoder, "covariates_", None)),
     )
     write_encoder(path, artifact, overwrite=overwrite, attach=attach)
+
+
+def _record_of(removed: Removed | None) -> dict[str, Any]:
+    """Covariates as an artifact holds them; nothing if there are none."""
+    if removed is None:
+        return {}
+    return {
+        "covariates": {"names": list(removed.names), "levels": [each and list(each) for each in removed.levels]},
+        "covariate_mean": removed.mean,
+        "covariate_coefficients": removed.coefficients,
+    }
 
 
 def load_encoder(path: str | Path) -> SparseEncoder:
@@ -125,6 +138,12 @@ def load_encoder(path: str | Path) -> SparseEncoder:
     encoder._asked = {name: artifact.provenance[name] for name in ASKED if name in artifact.provenance}
     if "selected_rows" in artifact.provenance:
         encoder.selected_rows_ = np.array(artifact.provenance["selected_rows"], dtype=np.int64)
+    if artifact.covariates is not None:
+        assert artifact.covariate_mean is not None
+        assert artifact.covariate_coefficients is not None
+        levels = tuple(None if each is None else tuple(each) for each in artifact.covariates["levels"])
+        names = tuple(artifact.covariates["names"])
+        encoder.covariates_ = Removed(names, levels, artifact.covariate_mean, artifact.covariate_coefficients)
     if artifact.feature_names is not None:
         encoder.feature_names_in_ = np.array(artifact.feature_names, dtype=object)
     return encoder

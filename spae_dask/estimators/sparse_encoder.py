@@ -9,6 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from spae_dask.errors import InvalidInput
 from spae_dask.estimators.checkpointing import CheckpointAt, checkpoint_at
+from spae_dask.estimators.covariates import open_without, removed, resolved
 from spae_dask.estimators.fitted import FittedMixin
 from spae_dask.estimators.fitting import fit
 from spae_dask.estimators.notebook import CertificateRepr
@@ -20,7 +21,6 @@ from spae_dask.estimators.streams import RowStream, StreamingMixin
 from spae_dask.passes.events import Event, ignore
 from spae_dask.passes.threads import one_blas_thread
 from spae_dask.recipes import RecipeLike
-from spae_dask.storage.open import open_matrix
 from spae_dask.storage.sources.sentinel import MissingValue
 from spae_dask.strategies.parameters import FitParameters
 from spae_dask.strategies.path import SparsityPath, sparsity_path
@@ -93,6 +93,15 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         (of the entry over the cofactor), ``clip(upper)`` (larger entries become ``upper``) and ``binarize`` (entries
         other than 0 become 1). ``normalize_total``, ``log1p`` and ``sqrt`` refuse negative numbers. All take 0 to 0, so
         sparse rows stay sparse. The arithmetic is in float64, and so are the data, unless the raw ones are float32.
+    covariates : str, sequence of str, array, DataFrame or mapping, optional
+        Covariates of the rows, such as batches, depth or age. The encoder is that of what they leave of the data: of
+        the residuals of a least-squares fit of each column on them and a constant. Losses are of the residuals.
+        Covariates are given by names of columns of ``obs`` of AnnData or of a table, or of a coordinate of a DataArray:
+        ``"batch,age"`` or ``["batch", "age"]``; ``"C(batch)"`` takes numbers as labels. Or they are given by values for
+        all rows: an array (n,) or (n, q), a Series, a DataFrame, a dict of arrays, or a ``.csv`` or ``.npy`` file.
+        Texts, booleans and categories are labels, and each level has its own effect. Columns of a table that are
+        covariates are no data. Strategies ``"gram"``, ``"tsqr"`` and ``"sketch"`` remove covariates, in the reads that
+        they make anyway.
     orthonormal : bool, default False
         True to make the components orthonormal. The loss and the combined support stay the same, but each component may
         use every feature of the combined support.
@@ -171,7 +180,8 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
     decoder_ : ndarray (k, d)
         G, the optimal decoder.
     mean_, scale_ : ndarray (d,)
-        Mean and scale of each column. The code of x is ``(x - mean_) / scale_ @ components_.T``.
+        Mean and scale of each column. The code of x is ``(x - mean_) / scale_ @ components_.T``. With covariates the
+        scales are those of the residuals, and x is less what they explain.
     selected_features_ : ndarray of int
         Features that any component uses, ascending.
     explained_variance_ratio_ : ndarray (k,)
@@ -183,6 +193,9 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         Features without variance.
     fill_ : ndarray (d,) or None
         Values that replace NaN entries, one a column; None if NaN is refused.
+    covariates_ : object
+        Part of the data that covariates explain, which is removed from rows: ``names``, ``levels``, ``mean`` (p,) and
+        ``coefficients`` (p, d) of their columns, one for each level or number. Only with ``covariates``.
     selected_rows_ : ndarray of int64
         Rows that the decoder is made of. Only with ``method="doubly-sparse"``.
     certificate_ : Certificate
@@ -230,6 +243,7 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         missing: str = "error",
         missing_value: MissingValue = None,
         recipe: RecipeLike = None,
+        covariates: Any = None,
         orthonormal: bool = False,
         shared_support: bool = False,
         search_tol: float = 0.001,
@@ -262,6 +276,7 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         self.missing = missing
         self.missing_value = missing_value
         self.recipe = recipe
+        self.covariates = covariates
         self.orthonormal = orthonormal
         self.shared_support = shared_support
         self.search_tol = search_tol
@@ -311,7 +326,9 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         ClusterUnavailable
             If the cluster of the active client does not answer, or has no workers in time.
         """
-        source, params = prepared(open_matrix(X), self.missing_value, self.recipe), self._params()
+        opened = open_without(X, self.covariates)
+        params, covariates = resolved(self._params(), X, opened)
+        source = prepared(opened, self.missing_value, self.recipe)
         made = fit(source, params, self.memory_limit, self.progress, checkpoint_at(self.checkpoint))
         self.plan_, self.measured_, self.seed_ = made.plan, made.measured, params.seed
         self._store(made.fitted)
@@ -324,6 +341,9 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         elif hasattr(self, "selected_rows_"):
             del self.selected_rows_
         store_names(self, X, source)
+        if made.fitted.explained is not None:
+            names = getattr(self, "feature_names_in_", ())
+            self.covariates_ = removed(covariates, params.covariates, made.fitted.explained, names)
         return self
 
     def __sklearn_tags__(self) -> Any:
@@ -350,6 +370,7 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         self.n_samples_seen_ = fitted.n_samples
         self.n_features_in_ = fitted.H.shape[0]
         self.__dict__.pop("_curve", None)
+        self.__dict__.pop("covariates_", None)
 
     def sparsity_path(self, n_components: Sequence[int], n_nonzero: Sequence[int]) -> SparsityPath:
         """Compute loss, symmetric variance and features used for every k and r, by this encoder's method.

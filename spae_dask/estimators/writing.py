@@ -13,6 +13,7 @@ from spae_dask.blocks import RowBlocks, columns_alone, nbytes_of_rows
 from spae_dask.engine.runner import DaskRunner
 from spae_dask.errors import PassFailed
 from spae_dask.estimators.applying import code_dtype, open_rows
+from spae_dask.estimators.covariates import adjustment_of
 from spae_dask.estimators.fitting import report_missing_chunks
 from spae_dask.estimators.runtime import active_client, resources_for, with_listing
 from spae_dask.estimators.sparse_encoder import SparseEncoder
@@ -71,6 +72,7 @@ def transform_to_zarr(
     encoder: SparseEncoder,
     path: str | Path,
     *,
+    covariates: Any = None,
     overwrite: bool = False,
     memory_limit: int | str | None = None,
     progress: Callable[[Event], None] | None = None,
@@ -88,6 +90,8 @@ def transform_to_zarr(
         Fitted or loaded encoder.
     path : str or Path
         Target of the Zarr array (n, k): a local path, or a URL of s3 or gs.
+    covariates : object, optional
+        Covariates of the rows, as for ``SparseEncoder.transform``.
     overwrite : bool
         True to replace an existing store of that name.
     memory_limit : int or str, optional
@@ -110,7 +114,8 @@ def transform_to_zarr(
         If writing fails, or a chunk reads back differently.
     """
     check_is_fitted(encoder)
-    given, row_encoder = open_rows(encoder, x), encoder.row_encoder()
+    given = open_rows(encoder, x)
+    row_encoder = encoder.row_encoder(adjustment_of(encoder, x, given, covariates))
     refuse_same(given.describe(), path)
     source, _ = _as_read(given, row_encoder)
     n, k = source.shape[0], encoder.n_components_

@@ -178,14 +178,14 @@ class OnEncoder(OnData):
         return (*super().inputs, Input(("encoder",), self.encoder, "encoder"))
 
 
-class Transform(OnEncoder):
+class Transform(having(OnEncoder, "covariates")):  # type: ignore[misc]
     """``spae transform``: the codes of all rows."""
 
     makes: ClassVar[Makes | None] = "matrix"
     suffix: ClassVar[str] = ".zarr"
 
 
-class Evaluate(OnEncoder, Resumable):
+class Evaluate(having(OnEncoder, "covariates"), Resumable):  # type: ignore[misc]
     """``spae evaluate``: the loss of an encoder on data."""
 
     strategy: values.Evaluation = "auto"

@@ -8,6 +8,7 @@ from spae_dask.blocks import RowBlocks
 from spae_dask.errors import InvalidInput, OtherCheckpoint
 from spae_dask.estimators.applying import open_like
 from spae_dask.estimators.checking import check as check_data
+from spae_dask.estimators.covariates import open_without
 from spae_dask.estimators.evaluation import evaluate as evaluate_encoder
 from spae_dask.estimators.paths import fit_path
 from spae_dask.estimators.planning import mask_note
@@ -39,13 +40,13 @@ from spae_dask.report.path_file import origin_of, read_path
 from spae_dask.storage.checkpoints.checkpoint_removal import end_checkpoint, remove_checkpoint
 from spae_dask.storage.ingesting.ingest import BUDGET
 from spae_dask.storage.ingesting.ingest import ingest as ingest_matrix
-from spae_dask.storage.open import open_matrix
 
 
 def opened(step: OnData | Report, data: str, encoder: SparseEncoder | None = None, say: Say | None = None) -> RowBlocks:
     """Open the matrix that a step reads, under its own mask or that of an encoder. ``say`` gets a note about it."""
     which: dict[str, Any] = {"array": step.array, "columns": step.columns, "mask": step.mask, "decode": not step.raw}
-    source = open_matrix(data, **which) if encoder is None else open_like(encoder, data, **which)
+    covariates = getattr(step, "covariates", None)
+    source = open_without(data, covariates, **which) if encoder is None else open_like(encoder, data, **which)
     told = mask_note(source)
     if say is not None and told is not None:
         say(told)
@@ -180,6 +181,7 @@ def transform(step: Transform, work: Work) -> Result:
             source,
             encoder,
             str(work.outputs[".zarr"]),
+            covariates=step.covariates,
             overwrite=True,
             memory_limit=where.memory,
             progress=work.machinery.progress,
@@ -199,6 +201,7 @@ def evaluate(step: Evaluate, work: Work) -> Result:
                 source,
                 encoder,
                 strategy=step.strategy,
+                covariates=step.covariates,
                 memory_limit=where.memory,
                 checkpoint=place,
                 progress=work.machinery.progress,

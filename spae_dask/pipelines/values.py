@@ -6,9 +6,22 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import Field, PlainValidator
 
+from spae_dask.storage.tables.csv_rows import SUFFIXES
+from spae_dask.storage.tables.table_files import ARROW, PARQUET
 from spae_dask.storage.writing.chunking import CODECS
 from spae_dask.strategies.comparison import COMPARED
-from spae_dask.strategies.parameters import EVALUATIONS, METHODS, PARAMETERS, Choice, Count, Flag, Kind, Number, Numbers
+from spae_dask.strategies.parameters import (
+    EVALUATIONS,
+    METHODS,
+    PARAMETERS,
+    Choice,
+    Count,
+    Flag,
+    Kind,
+    Number,
+    Numbers,
+    OfRows,
+)
 
 Check = Callable[[Any], Any]
 
@@ -20,12 +33,23 @@ def _of(kind: Kind) -> Check:
         value = tuple(given) if isinstance(given, list) else given
         if (wrong := kind.wrong(value)) is not None:
             raise ValueError(wrong)
+        if isinstance(kind, OfRows) and not _are_names(value):
+            raise ValueError(
+                "give names of columns of the data, such as 'batch,age'. Files are for the command line: a pipeline "
+                "does not see that they change."
+            )
         if isinstance(kind, Number | Numbers):
             found = tuple(map(float, value)) if isinstance(value, tuple) else (float(value),)
             return found if len(found) > 1 else found[0]
         return value
 
     return check
+
+
+def _are_names(given: Any) -> bool:
+    """True for names of columns: a text, or several, and none of them a file."""
+    texts = (given,) if isinstance(given, str) else given
+    return all(isinstance(each, str) and not each.endswith((".npy", *SUFFIXES, *PARQUET, *ARROW)) for each in texts)
 
 
 def parameter_keys(*names: str) -> dict[str, Any]:

@@ -139,12 +139,15 @@ def record_section(results: EncoderResults) -> Section:
     ]
     if parameters.get("recipe") is not None:
         facts.append(("recipe for raw rows", str(parameters["recipe"])))
+    if record.get("covariates"):
+        facts.append(("covariates removed", ", ".join(map(str, record["covariates"]))))
     facts += _about_the_data(record)
     command, version = fit_command(parameters, record), record.get("spae_dask")
     install = [f'pip install "spae-dask=={version}"'] if isinstance(version, str) else []
     shell = (
         paragraph(
-            "No command repeats this fit, because the data were not read from a file or a URL. These lines repeat it:"
+            "No command repeats this fit, because the data, or covariates, were not read from a file or a URL. These "
+            "lines repeat it:"
         )
         if command is None
         else commands([*install, command])
@@ -218,13 +221,14 @@ def features_section(results: EncoderResults) -> Section:
     )
     intro = paragraph(
         "Encoding a row needs only these {} of its {} features. A loading is the weight of a feature in "
-        "a component, after the mean is subtracted{}{}. An empty cell is exactly zero. The share is the "
+        "a component, after the mean is subtracted{}{}{}. An empty cell is exactly zero. The share is the "
         "feature's part of all squared loadings, where each component is weighted by the variance it "
         "explains. Columns are numbered from 0.{}",
         number(m, f"{m:,}"),
         f"{results.n_features:,}",
         " and the feature is divided by its standard deviation" if results.parameters.get("scale") else "",
         filled(" (raw rows follow {} first)", results.parameters["recipe"]) if results.parameters.get("recipe") else "",
+        ", and what the covariates explain is taken from all rows" if results.provenance.get("covariates") else "",
         named,
     )
     if not m:

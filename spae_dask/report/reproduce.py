@@ -14,14 +14,14 @@ def is_place(source: object) -> bool:
 
 
 def fit_command(parameters: Mapping[str, Any], provenance: Mapping[str, Any]) -> str | None:
-    """Shell command of the fit; None if the data did not come from a file.
+    """Shell command of the fit; None if the data, or covariates, did not come from a file.
 
     Parameters
     ----------
     parameters, provenance : Mapping
         Parameters and provenance as in ``EncoderResults``.
     """
-    if not is_place(_path(provenance)):
+    if not is_place(_path(provenance)) or _by_values(parameters, provenance):
         return None
     words = ["spae", "fit", _path(provenance)]
     for each, value in _wanted(parameters, provenance):
@@ -50,6 +50,8 @@ def python_lines(parameters: Mapping[str, Any], provenance: Mapping[str, Any]) -
     """
     (_, k), *others = _wanted(parameters, provenance)
     arguments = [str(k), *(f"{each.argument}={_literal(value)}" for each, value in others)]
+    if _by_values(parameters, provenance):
+        arguments.append("covariates=z")  # the values are not stored
     made = f"encoder = SparseEncoder({', '.join(arguments)})"
     source = _path(provenance)
     lines = ["from spae_dask import SparseEncoder", "", made]
@@ -64,6 +66,11 @@ def python_lines(parameters: Mapping[str, Any], provenance: Mapping[str, Any]) -
         return [*lines, "for rows in batches:  # the same rows in the same order; how they are batched does not matter",
                 "    encoder.partial_fit(rows)"]  # fmt: skip
     return [*lines, f"encoder.fit(x)  # the same data: {_one_line(source)}"]
+
+
+def _by_values(parameters: Mapping[str, Any], provenance: Mapping[str, Any]) -> bool:
+    """True if covariates were given by their values."""
+    return bool(provenance.get("covariates")) and parameters.get("covariates") is None
 
 
 def _path(provenance: Mapping[str, Any]) -> str:

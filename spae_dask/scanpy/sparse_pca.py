@@ -11,9 +11,11 @@ import numpy.typing as npt
 from spae_dask.blocks import LazyRowBlocks, RowBlocks
 from spae_dask.errors import InvalidInput, OutputExists
 from spae_dask.estimators.applying import encode_rows, open_rows
+from spae_dask.estimators.covariates import adjustment_of, named_values
 from spae_dask.estimators.record import parameters_of
 from spae_dask.estimators.sparse_encoder import SparseEncoder
 from spae_dask.flags import flags_checked
+from spae_dask.maths.encoders.codes import RowEncoder
 from spae_dask.passes.events import Event
 from spae_dask.storage.masks import ALL, DEFAULT, checked_mask, find_mask
 from spae_dask.storage.open import is_anndata, open_matrix
@@ -57,9 +59,8 @@ ELSEWHERE = ("center", "memory_limit", "checkpoint", "progress", "random_state")
 """Parameters that concern the machine of the fit, or that are recorded under scanpy's names."""
 
 
-def codes_of(encoder: SparseEncoder, source: RowBlocks, dtype: np.dtype[Any]) -> Any:
+def codes_of(rows: RowEncoder, source: RowBlocks, dtype: np.dtype[Any]) -> Any:
     """Codes (n, k) of all rows: lazy for dask arrays, else computed where the fit was."""
-    rows = encoder.row_encoder()
     if source.in_process:
         blocks = [rows.encode(source.read(number), start) for number, start in enumerate(source.bounds[:-1])]
         return np.concatenate(blocks).astype(dtype, copy=False)
@@ -266,12 +267,16 @@ def sparse_pca(
     if mask is not None:
         source = chosen_columns(source, np.flatnonzero(mask))
     where: dict[str, Any] = {"memory_limit": memory_limit, "checkpoint": checkpoint, "progress": progress}
-    encoder = SparseEncoder(k, center=zero_center, **parameters, **where).fit(source)
+    covariates = parameters.pop("covariates")
+    beside = named_values(covariates, adata)
+    encoder = SparseEncoder(k, center=zero_center, covariates=beside, **parameters, **where).fit(source)
+    rows = encoder.row_encoder(adjustment_of(encoder, source, source, beside))
+    encoder.set_params(covariates=covariates)  # by their names, as they are recorded
     loadings = np.zeros((adata.n_vars, k))
     loadings[slice(None) if mask is None else mask] = encoder.components_.T
     params = {"zero_center": zero_center, "mask_var": mask_name, "layer": layer, "n_vars": source.shape[1]}
     results = {
-        "obsm": codes_of(encoder, open_rows(encoder, source), codes_dtype),
+        "obsm": codes_of(rows, open_rows(encoder, source), codes_dtype),
         "varm": loadings,
         "uns": summary_of(encoder, params),
         "var": (loadings != 0).any(axis=1),

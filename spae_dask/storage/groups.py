@@ -154,6 +154,60 @@ def _column(group: Any, name: str) -> Any:
     return np.asarray(bounded(node)[:])
 
 
+def of_anndata(node: Any) -> bool:
+    """Return True if a node is the group of an AnnData store."""
+    return _is_group(node) and _is_anndata(node)
+
+
+def obs_column(root: Any, name: str, called: str) -> Any:
+    """A column of the ``obs`` of an AnnData store: numbers, or texts in which None is missing.
+
+    Before anndata 0.7, ``obs`` was one array of records, and levels of labels were kept elsewhere.
+
+    Raises
+    ------
+    NotFound
+        If there is no such column. The message lists those that there are.
+    InvalidInput
+        If it holds something else than numbers and labels.
+    """
+    obs = root.get("obs")
+    is_records = is_array(obs) and bool(obs.dtype.names)
+    names = list(obs.dtype.names) if is_records else sorted(obs) if _is_group(obs) else []
+    if name not in names:
+        has = ", ".join(each for each in names if not each.startswith("_")) or "none"
+        raise NotFound(f"{called} has no column {name!r} in obs; it has {has}.")
+    if is_records:
+        levels = root.get(f"uns/{name}_categories")
+        return _values_of(np.asarray(bounded(obs)[:])[name], levels, name, called)
+    node = obs[name]
+    if is_array(node):
+        return _values_of(_all_of(node, name, called), obs.get(f"__categories/{name}"), name, called)
+    if _encoding(node) == "categorical":
+        return _values_of(_all_of(node["codes"], name, called), node["categories"], name, called)
+    if str(_encoding(node)).startswith("nullable-"):
+        values = _values_of(_all_of(node["values"], name, called), None, name, called)
+        values = values.astype(object if values.dtype == object else np.float64)
+        values[_all_of(node["mask"], name, called).astype(bool)] = None if values.dtype == object else np.nan
+        return values
+    raise InvalidInput(f"{name} in obs of {called} is a {_encoding(node)}, and neither numbers nor labels.")
+
+
+def _all_of(node: Any, name: str, called: str) -> Any:
+    refuse_code(node, f"{name} in obs of {called}")
+    return np.asarray(bounded(node)[:])
+
+
+def _values_of(values: Any, levels: Any, name: str, called: str) -> Any:
+    if levels is not None and is_array(levels):
+        known = _values_of(_all_of(levels, name, called), None, name, called)
+        texts = np.array([*(str(each) for each in known), None], dtype=object)
+        return texts[np.where(values < 0, len(known), values)]
+    if values.dtype.kind in "fiub":
+        return values
+    return np.array([_text(each) for each in values], dtype=object)
+
+
 def is_array(node: Any) -> bool:
     """Return True if a member of a group is an array."""
     return hasattr(node, "shape")

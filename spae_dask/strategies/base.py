@@ -254,6 +254,16 @@ def refuse_no_candidates(params: FitParameters) -> str | None:
     return None
 
 
+def refuse_covariates(params: FitParameters) -> str | None:
+    """Return the reason of a summary of which no residuals can be taken for refusing covariates."""
+    if params.covariates is not None:
+        return (
+            "it cannot remove covariates. Use strategy 'auto', 'gram', 'tsqr' or 'sketch', without tolerance and "
+            "certified=True, or leave out the covariates"
+        )
+    return None
+
+
 def refuse_mean(params: FitParameters) -> str | None:
     """Return the reason of a strategy that sees each row once for refusing ``missing="mean"``."""
     if params.missing == "mean":

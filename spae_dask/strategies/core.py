@@ -11,8 +11,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from spae_dask.blocks import RowBlocks, stored_entries
+from spae_dask.maths.linalg.design import Design
 from spae_dask.passes.accumulators import (
     Accumulator,
+    Beside,
     ColumnMoments,
     Gram,
     Imputed,
@@ -44,6 +46,7 @@ from spae_dask.strategies.core_summary import CoreSummary, Floats, summarize
 from spae_dask.strategies.doubly_sparse import choose_rows, rows_recipe
 from spae_dask.strategies.methods import Report
 from spae_dask.strategies.parameters import FitParameters
+from spae_dask.strategies.residual_core import residual_of
 from spae_dask.strategies.sparse_encoder import encode_core, measured_if_fragile
 
 NARROW = 1000
@@ -102,10 +105,11 @@ def core_passes(
     precision: str = "exact",
     n_rows: int | None = None,
     dtype: np.dtype[Any] | None = None,
+    design: Design | None = None,
 ) -> Sequence[tuple[str, Accumulator[Any]]]:
     """Names and recipes of the passes :func:`read_core` makes, for planning; fill values are placeholders."""
     fill = None if missing == "error" else np.zeros(n_features)
-    last = ("core", _core_recipe(strategy, n_features, fill, precision, n_rows, dtype))
+    last = ("core", _core_recipe(strategy, n_features, fill, precision, n_rows, dtype, design))
     return [("column means", means_recipe(n_features)), last] if missing == "mean" else [last]
 
 
@@ -121,6 +125,7 @@ def read_core(
     integers: bool = False,
     n_rows: int | None = None,
     dtype: np.dtype[Any] | None = None,
+    design: Design | None = None,
 ) -> CoreSummary:
     """Summarise the data into a core.
 
@@ -146,6 +151,8 @@ def read_core(
         n, if it is known before the pass.
     dtype : numpy.dtype or None
         Type of the entries, if rows are dense.
+    design : Design or None
+        Covariates, of what they leave of the data the core is.
 
     Raises
     ------
@@ -155,9 +162,13 @@ def read_core(
         If squares of the entries overflow.
     """
     fill = missing_fill(run_pass, n_features, missing)
-    found = run_pass(_core_recipe(strategy, n_features, fill, precision, n_rows, dtype), "core")
+    found = run_pass(_core_recipe(strategy, n_features, fill, precision, n_rows, dtype, design), "core")
     refuse_non_finite(found["nonfinite"])
-    return replace(summarize(found["core"], center=center, scale=scale, integers=integers), fill=fill)
+    if design is None:
+        return replace(summarize(found["core"], center=center, scale=scale, integers=integers), fill=fill)
+    residual, explained = residual_of(found.pop("core"), design.width)
+    # of integers the residuals are none
+    return replace(summarize(residual, center=center, scale=scale), fill=fill, explained=explained)
 
 
 def missing_fill(run_pass: RunPass, n_features: int, missing: str) -> Floats | None:
@@ -192,10 +203,17 @@ def _core_recipe(
     precision: str,
     n_rows: int | None,
     dtype: np.dtype[Any] | None,
+    design: Design | None = None,
 ) -> Accumulator[Any]:
-    core: Accumulator[Any] = CORES[strategy].recipe(n_features, precision, n_rows, dtype)
+    beside = 0 if design is None else design.width
+    # beside covariates no entries are integers
+    core: Accumulator[Any] = CORES[strategy].recipe(
+        beside + n_features, precision, n_rows, dtype if design is None else None
+    )
     if isinstance(core, Triangular) and n_rows is not None and are_few(n_rows, n_features):
-        core = WholeRows(n_features, n_rows)
+        core = WholeRows(beside + n_features, n_rows)
+    if design is not None:
+        core = Beside(core, design, n_features)
     recipe = Together({"nonfinite": NonFinite(n_features), "core": core})
     return recipe if fill is None else Imputed(recipe, fill)
 
@@ -217,7 +235,8 @@ class _CoreStrategy(Strategy):
 
     def passes(self, params: FitParameters, source: RowBlocks) -> Passes:
         n, d = source.shape
-        passes = list(core_passes(self.core, d, params.missing, params.precision, n, dense_type(source)))
+        dtype, design = dense_type(source), params.covariates
+        passes = list(core_passes(self.core, d, params.missing, params.precision, n, dtype, design))
         if params.method == "doubly-sparse":
             size = d if params.sizes is None else params.shared_size
             placeholder, columns = np.zeros(d), np.arange(size)
@@ -243,7 +262,7 @@ class _CoreStrategy(Strategy):
         if params.method == "doubly-sparse":
             chosen = choose_rows(params, found.summary, reader.run_pass, found.fitted)
             return replace(found, fitted=chosen.fitted, rows=chosen.rows)
-        return replace(found, fitted=measured_if_fragile(found.fitted, reader.run_pass))
+        return replace(found, fitted=measured_if_fragile(found.fitted, reader.run_pass, params.covariates))
 
     def fit_batches(self, params: FitParameters, online: OnlinePass, n_features: int, report: Report | None) -> Outcome:
         return self._fit(params, online.run_pass, n_features, report=report)
@@ -270,6 +289,7 @@ class _CoreStrategy(Strategy):
             integers=integers,
             n_rows=n_rows,
             dtype=dtype,
+            design=params.covariates,
         )
         return Outcome(encode_core(params, summary, passes=0, bytes_read=0, report=report), summary)
 
@@ -290,7 +310,8 @@ class GramStrategy(_CoreStrategy):
 
     def notes(self, params: FitParameters, source: RowBlocks) -> list[str]:
         n, d = source.shape
-        if not has_exact_sums(self.recipe(d, params.precision, n, dense_type(source))):
+        exact = params.covariates is None and has_exact_sums(self.recipe(d, params.precision, n, dense_type(source)))
+        if not exact:
             return []
         return [f"sums of {source.dtype} entries are exact integers, with the same bits on machines of any kind"]
 

@@ -30,6 +30,22 @@ CONSTANT = 4 * float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True, eq=False)
+class Explained:
+    """Part of the data that covariates explain.
+
+    Attributes
+    ----------
+    effects : ndarray (q, d)
+        B: of X about its mean, ``Z B`` is explained.
+    wholly : ndarray (d,) of bool
+        Columns of which they leave no more than rounding, which is left out.
+    """
+
+    effects: Floats
+    wholly: npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
 class CoreSummary:
     """Summary of the data that is enough for a fit.
 
@@ -53,6 +69,8 @@ class CoreSummary:
         Errors of the core.
     exact_sums : bool
         True if the core is made of sums that are exact integers.
+    explained : Explained or None
+        Part that covariates explain, in units of the data; X is the rest.
     """
 
     n_samples: int
@@ -64,6 +82,7 @@ class CoreSummary:
     rounding: Rounding
     n_left_out: int = 0
     exact_sums: bool = False
+    explained: "Explained | None" = None
 
     @property
     def mean(self) -> Floats:
@@ -140,7 +159,7 @@ def summary_about(
             np.hypot(found.lengths, offset) / scale, products=products, noise=found.noise + 8 * ROUNDOFF
         )
     else:
-        lengths = unit_columns(found.triangle)[1]
+        lengths = unit_columns(found.triangle)[1] if found.lengths is None else found.lengths
         core = _without_noise(found.triangle, lengths)
         if not centered:
             core = np.vstack([core, offset])

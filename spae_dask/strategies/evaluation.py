@@ -1,7 +1,8 @@
 """Loss of a given encoder on given data, in one pass, from the residuals of the rows."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -62,14 +63,30 @@ class Autoencoder:
         return recipe if self.fill is None else Imputed(recipe, self.fill)
 
 
-def evaluation_recipe(strategy: str, autoencoder: Autoencoder) -> Accumulator[Any]:
+Adjust: TypeAlias = Callable[[Accumulator[Any]], Accumulator[Any]]
+"""Makes a recipe on rows one on rows less what covariates explain."""
+
+
+def of_rows(
+    nonfinite: Accumulator[Any], parts: Mapping[str, Accumulator[Any]], adjust: Adjust | None
+) -> Accumulator[Any]:
+    """Recipes on rows, which covariates may adjust, beside one on the rows as they are.
+
+    Adjusted ones have their results under ``rows``, since they are of other numbers.
+    """
+    if adjust is None:
+        return Together({"nonfinite": nonfinite, **parts})
+    return Together({"nonfinite": nonfinite, "rows": adjust(Together(parts))})
+
+
+def evaluation_recipe(strategy: str, autoencoder: Autoencoder, adjust: Adjust | None = None) -> Accumulator[Any]:
     """Recipe of the pass, with the core of the data that a strategy makes, or without one.
 
     The residual of the encoder on the rows themselves; and the core of the data, or, where d x d is too large, products
     of the encoder's own columns and a Frequent Directions sketch.
     """
     d, k = autoencoder.mean.size, autoencoder.H.shape[1]
-    parts: dict[str, Accumulator[Any]] = {"nonfinite": NonFinite(d), "residual": autoencoder.residual()}
+    parts: dict[str, Accumulator[Any]] = {"residual": autoencoder.residual()}
     core = core_named(strategy, d)
     if core is None:
         parts["products"] = CrossProducts(
@@ -80,10 +97,12 @@ def evaluation_recipe(strategy: str, autoencoder: Autoencoder) -> Accumulator[An
         )
     else:
         parts["core"] = core
-    return autoencoder.filled(Together(parts))
+    return autoencoder.filled(of_rows(NonFinite(d), parts, adjust))
 
 
-def evaluate_encoder(run_pass: RunPass, autoencoder: Autoencoder, *, strategy: str) -> Certificate:
+def evaluate_encoder(
+    run_pass: RunPass, autoencoder: Autoencoder, *, strategy: str, adjust: Adjust | None = None
+) -> Certificate:
     """Loss of an encoder on data that need not be those it was fitted on.
 
     X is taken about the encoder's mean and scale, as ``transform`` does. ``decoder_loss`` is the sum of the squared
@@ -102,9 +121,12 @@ def evaluate_encoder(run_pass: RunPass, autoencoder: Autoencoder, *, strategy: s
         The encoder.
     strategy : {"gram", "tsqr", "sketch"}
         Strategy that makes the core of the data. ``"sketch"`` makes none, and PCA's loss is a certified lower bound.
+    adjust : callable, optional
+        Takes what covariates explain from the rows.
     """
-    found = run_pass(evaluation_recipe(strategy, autoencoder), "evaluate")
+    found = run_pass(evaluation_recipe(strategy, autoencoder, adjust), "evaluate")
     refuse_non_finite(found["nonfinite"])
+    found = found | found.get("rows", {})
     if "core" not in found:
         return _certify_products(autoencoder, found["products"], found["frequent"], found["residual"])
     sums: ResidualSums = found["residual"]

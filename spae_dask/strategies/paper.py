@@ -67,6 +67,7 @@ from spae_dask.strategies.base import (
     Strategy,
     holds_integers,
     nonzeros,
+    refuse_covariates,
     refuse_fast,
 )
 from spae_dask.strategies.certificate import symmetric_bounds
@@ -468,7 +469,7 @@ class PaperStrategy(Strategy):
                 "it is the paper's own pipeline for its batch encoder and has no core to polish. It needs the "
                 "default method or method='batch', and a given n_nonzero"
             )
-        return refuse_fast(params)
+        return refuse_fast(params) or refuse_covariates(params)
 
     def passes(self, params: FitParameters, source: RowBlocks) -> Passes:
         return paper_passes(params, source.shape[1])

@@ -129,7 +129,27 @@ class Steps:
         return None
 
 
-Kind: TypeAlias = Flag | Choice | Count | Counts | Number | Numbers | Steps
+@dataclass(frozen=True)
+class OfRows:
+    """Something known of each row: names of where it is kept, or the values."""
+
+    def wrong(self, given: Any, sizes: Sizes = UNKNOWN) -> str | None:  # noqa: ARG002 - as of all kinds
+        """Say what is allowed, if ``given`` is not; None if it is."""
+        if isinstance(given, str):
+            fine = all(each.strip() for each in given.split(","))
+        elif isinstance(given, list | tuple):
+            fine = bool(given) and all(isinstance(each, str | bool) or is_number(each) for each in given)
+        else:  # of an array, a table or a series
+            fine = isinstance(given, Mapping) or hasattr(given, "shape") or hasattr(given, "n_rows")
+        if fine:
+            return None
+        return (
+            "give names of columns of obs or of the table, such as 'batch,age'. Or give the values of all rows: an "
+            "array, a DataFrame, or a dict of arrays."
+        )
+
+
+Kind: TypeAlias = Flag | Choice | Count | Counts | Number | Numbers | Steps | OfRows
 
 
 def whole(given: Any) -> int | None:
@@ -161,7 +181,7 @@ class Parameter:
         Name of the field, which is also the key of a step of a pipeline.
     annotation, default : object
         Type and default value. A parameter whose default is None may be None.
-    kind : Flag, Choice, Count, Counts, Number, Numbers or Steps
+    kind : Flag, Choice, Count, Counts, Number, Numbers, Steps or OfRows
         Values allowed.
     help : str
         Its paragraph in the help of the command line.
@@ -340,6 +360,13 @@ class FitParameters:
         "Steps applied to raw rows as they are read, such as 'normalize_total(1e4), log1p'.",
         metavar="STEPS",
     )
+    covariates: Any = _parameter(  # noqa: RUF009 - as all fields
+        None,
+        OfRows(),
+        "DATA",
+        "Covariates to remove: columns of obs or of the table, as in batch,age, or a .csv or .npy file.",
+        metavar="NAME[,NAME...]",
+    )
     orthonormal: bool = _parameter(
         False,
         Flag(),
@@ -464,6 +491,7 @@ class FitParameters:
             each.check(getattr(self, name), sizes)
         self._check_sizes()
         self._check_pipeline()
+        self._check_covariates()
         if self.tolerance is not None and not self.samples:
             raise InvalidInput(
                 f"tolerance={self.tolerance:g} makes strategy='sample' stop early, but strategy={self.strategy!r} "
@@ -518,6 +546,21 @@ class FitParameters:
                 "split='best'."
             )
 
+    def _check_covariates(self) -> None:
+        """Check the parameters that covariates rule out."""
+        if self.covariates is None:
+            return
+        if not self.center:
+            raise InvalidInput(
+                "center=False and covariates contradict each other: a column of ones is among the covariates, so that "
+                "what they leave has no means. Leave out one of the two."
+            )
+        if self.method == "doubly-sparse":
+            raise InvalidInput(
+                "method='doubly-sparse' makes a decoder of rows of the data, and cannot remove covariates from them. "
+                "Use method='polished', 'batch' or 'iterative', or leave out the covariates."
+            )
+
     def _check_sizes(self) -> None:
         """Check ``n_nonzero`` against the others, or that ``eps`` and ``keep`` are one target."""
         sizes = self.sizes
@@ -565,7 +608,7 @@ def parameters_in(fields_of: type) -> Mapping[str, Parameter]:
 PARAMETERS = parameters_in(FitParameters)
 """All parameters by name."""
 
-OF_PATHS = ("selection", "center", "scale", "missing", "missing_value", "recipe", "seed")
+OF_PATHS = ("selection", "center", "scale", "missing", "missing_value", "recipe", "covariates", "seed")
 """Parameters of the encoders of many sizes that one read makes, beside their method and sizes."""
 
 

@@ -217,6 +217,7 @@ class Refit:
             n_samples=first.n_samples,
             certificate=self._certificate(params, H, wide, decoder),
             rounding=self.rounding,
+            explained=first.explained,
         )
 
     def _certificate(self, params: FitParameters, H: Floats, wide: Floats, G: Floats) -> Certificate:
@@ -289,7 +290,7 @@ class PrincipalBasis:
         width = min(k, self.reaches.size)
         explained = float(np.sum(self.spectrum[:width] ** 2))
         reach = self.reaches[width - 1] if width else math.sqrt(total)
-        upper = total - explained + error * reach**2 + of_total
+        upper = total - rounding.excess - explained + error * reach**2 + of_total
         tail = math.sqrt(float(np.sum(self.spectrum[k:] ** 2))) - error * self.stretch * math.sqrt(total)
         lower = max(tail, 0.0) ** 2 / (1.0 + error * self.stretch**2) - of_total
         return max(lower, 0.0), min(upper, total + of_total)

@@ -59,6 +59,8 @@ class Rounding:
     by_products : bool
         True if a loss is computed from products alone, as the total minus the explained part. False if a loss is the
         square of a residual.
+    excess : float
+        Sum of the squares of the lengths beyond ``||X||^2``: errors of residuals are those of what they are left of.
     """
 
     lengths: Floats
@@ -69,6 +71,7 @@ class Rounding:
     missed: Floats | float = 0.0
     left_out: float = 0.0
     by_products: bool = False
+    excess: float = 0.0
 
     @property
     def total(self) -> float:

@@ -19,7 +19,7 @@ from spae_dask.blocks import RowBlocks
 from spae_dask.maths.encoders.budgets import budgets_of
 from spae_dask.maths.linalg.scaling import PANEL_COLUMNS
 from spae_dask.maths.linalg.spectral import right_singular
-from spae_dask.passes.accumulators import Accumulator, CrossProducts, Imputed
+from spae_dask.passes.accumulators import Accumulator, Beside, CrossProducts, Imputed
 from spae_dask.passes.accumulators.base import RunPass
 from spae_dask.passes.memory import ALLOCATOR_SLACK, TASK_OVERHEAD
 from spae_dask.passes.plan import Finish
@@ -32,6 +32,7 @@ from spae_dask.strategies.base import (
     Shape,
     Strategy,
     holds_integers,
+    refuse_covariates,
     refuse_no_candidates,
 )
 from spae_dask.strategies.candidate_set import POOL, choose_candidates, search_seconds
@@ -85,8 +86,14 @@ def two_read_passes(params: FitParameters, n_samples: int, n_features: int) -> l
     ones = np.ones(d)
     # broadcast: a placeholder of d numbers for each direction would take as much memory as the directions
     Z = np.broadcast_to(0.0, (d, sizes.n_directions))
-    products = CrossProducts(np.arange(sizes.n_candidates), ones, ones, Z, single=params.precision == "fast")
-    passes: list[tuple[str, Accumulator[Any]]] = [("sketch", sketch_recipe(d, sizes.sketch, params.seed))]
+    single, columns, design = params.precision == "fast", np.arange(sizes.n_candidates), params.covariates
+    products: Accumulator[Any] = CrossProducts(columns, ones, ones, Z, single=single)
+    if design is not None:
+        q, wide = design.width, np.ones(design.width + d)
+        Z = np.broadcast_to(0.0, (q + d, sizes.n_directions))
+        beside = CrossProducts(np.arange(q + sizes.n_candidates), wide, wide, Z, single=single)
+        products = Beside(beside, design, d)
+    passes: list[tuple[str, Accumulator[Any]]] = [("sketch", sketch_recipe(d, sizes.sketch, params.seed, design))]
     passes.append(("candidates", products))
     if params.missing != "error":
         passes = [(name, Imputed(recipe, ones)) for name, recipe in passes]
@@ -149,6 +156,7 @@ def fit_two_reads(
         missing=params.missing,
         seed=params.seed,
         integers=integers,
+        design=params.covariates,
     )
     n_candidates = sizes.n_candidates
     while True:
@@ -157,8 +165,9 @@ def fit_two_reads(
         if params.n_nonzero is not None:  # no other candidates follow, and beside a second read W is large
             sketched = sketched.without_sketch()
         single = params.precision == "fast"
-        products = CrossProducts(candidates.columns, sketched.center, sketched.scale, Z, single=single)
-        refitted = refit(sketched, candidates, run_pass(sketched.recipe(products), "candidates"), Z)
+        products = run_pass(sketched.products(candidates.columns, Z, single=single), "candidates")
+        settled, products = sketched.settled(products, candidates.columns)
+        refitted = refit(settled, candidates, products, Z)
         fitted = refitted.fit(params, report=report)
         if params.n_nonzero is not None or refitted.reaches(params, fitted) or n_candidates == d:
             return fitted, refitted
@@ -175,7 +184,7 @@ class SketchStrategy(Strategy):
         return "requested: a sketch selects candidate columns, and a second pass refits on them exactly"
 
     def cannot(self, params: FitParameters) -> str | None:
-        return refuse_no_candidates(params)
+        return refuse_no_candidates(params) or (refuse_covariates(params) if params.certified else None)
 
     def passes(self, params: FitParameters, source: RowBlocks) -> Passes:
         return two_read_passes(params, *source.shape)
@@ -192,4 +201,4 @@ class SketchStrategy(Strategy):
         fitted, refitted = fit_two_reads(
             params, reader.run_pass, source.shape, integers=integers, report=reports.search
         )
-        return Outcome(measured_if_fragile(fitted, reader.run_pass), refitted)
+        return Outcome(measured_if_fragile(fitted, reader.run_pass, params.covariates), refitted)

@@ -6,14 +6,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from spae_dask.maths.linalg.design import Design
 from spae_dask.passes.accumulators import (
     Accumulator,
+    Beside,
     ColumnMoments,
+    CovariateProducts,
+    CrossProducts,
     FrequentDirections,
     FrequentSketch,
     Imputed,
     Moments,
     NonFinite,
+    Products,
     RowSketch,
     Together,
 )
@@ -21,8 +26,9 @@ from spae_dask.passes.accumulators.base import RunPass
 from spae_dask.passes.accumulators.nonfinite import refuse_non_finite
 from spae_dask.passes.accumulators.shift import SMALLEST_SQUARE, step_between, vanishing
 from spae_dask.strategies.core import missing_fill
-from spae_dask.strategies.core_summary import Floats, constant_columns, refuse_overflow
-from spae_dask.strategies.rounding import Rounding
+from spae_dask.strategies.core_summary import Explained, Floats, constant_columns, refuse_overflow
+from spae_dask.strategies.residual_core import coefficients
+from spae_dask.strategies.rounding import ROUNDOFF, Rounding
 
 Columns = npt.NDArray[np.intp]
 
@@ -83,6 +89,10 @@ class Sketched:
         Errors of what was read, but for those of products yet to be made.
     n_left_out : int
         Columns that vary, but by no more than the rounding of their entries; they are left out as constant.
+    design : Design or None
+        Covariates; W and the lengths are those of what they leave.
+    explained : Explained or None
+        Part of the data that they explain, in its own units.
     """
 
     n_samples: int
@@ -95,6 +105,8 @@ class Sketched:
     frequent: FrequentSketch | None
     rounding: Rounding
     n_left_out: int = 0
+    design: Design | None = None
+    explained: Explained | None = None
 
     @property
     def mean(self) -> Floats:
@@ -115,6 +127,56 @@ class Sketched:
         """The recipe on data whose NaN entries are filled, if they are to be."""
         return recipe if self.fill is None else Imputed(recipe, self.fill)
 
+    def products(self, columns: Columns, Z: Floats, *, single: bool) -> Accumulator[Any]:
+        """Recipe of the second read: products of chosen columns and directions with all columns."""
+        if self.design is None:
+            return self.recipe(CrossProducts(columns, self.center, self.scale, Z, single=single))
+        q, p = self.design.width, Z.shape[1]
+        beside = CrossProducts(
+            np.concatenate([np.arange(q), q + columns]),
+            np.hstack([np.zeros((2, q)), self.center]),
+            np.concatenate([np.ones(q), self.scale]),
+            np.vstack([np.zeros((q, p)), Z]),
+            single=single,
+        )
+        return self.recipe(Beside(beside, self.design, self.scale.size))
+
+    def settled(self, products: Products, chosen: Columns) -> "tuple[Sketched, Products]":
+        """The same, and products of the second read, of what covariates leave by exact products."""
+        if self.design is None or self.explained is None:
+            return self, products
+        q = self.design.width
+        ZX, by_products = products.cross[:q, q:], products.gram[q:, :q]
+        effects = coefficients(products.gram[:q, :q], ZX)
+        first = self.explained.effects / self.scale
+        before = np.sqrt(self.lengths**2 + self.n_samples * np.sum(first**2, axis=0))
+        lengths = before + np.sqrt(self.n_samples) * np.abs(effects).sum(axis=0)
+        error = products.error + (q + 4) * ROUNDOFF
+        squares = before**2 - np.einsum("ij,ij->j", effects, ZX)
+        wholly = self.explained.wholly | ((squares <= error * lengths**2) & (before > 0.0))
+        squares = np.where(wholly, 0.0, np.maximum(squares, 0.0))
+        cross = products.cross[q:, q:] - by_products @ effects
+        directions = products.directions[q:] - effects.T @ products.directions[:q]
+        cross[:, wholly], directions[wholly] = 0.0, 0.0
+        cross[wholly[chosen]] = 0.0
+        left = replace(
+            products,
+            gram=(cross[:, chosen] + cross[:, chosen].T) / 2,
+            cross=cross,
+            directions=directions,
+            column_norms=squares,
+            error=error,
+            noise=products.noise + 4 * ROUNDOFF,
+        )
+        about = replace(
+            self,
+            lengths=np.sqrt(squares),
+            constant=np.union1d(self.constant, np.flatnonzero(wholly)),
+            rounding=replace(self.rounding, lengths=lengths, excess=float(np.sum(lengths**2 - squares))),
+            explained=Explained(effects * self.scale, wholly),
+        )
+        return about, left
+
     def pca_interval(self, k: int) -> tuple[float, float]:
         """Certified bounds on PCA's loss, by Frequent Directions; nothing but ``[0, total]`` without."""
         if self.frequent is None:
@@ -124,14 +186,18 @@ class Sketched:
         return max(lower - error, 0.0), min(upper + error, self.total + error)
 
 
-def sketch_recipe(n_features: int, sizes: SketchSizes, seed: int) -> Accumulator[Any]:
+def sketch_recipe(n_features: int, sizes: SketchSizes, seed: int, design: Design | None = None) -> Accumulator[Any]:
     """Recipe of the read."""
     parts: dict[str, Accumulator[Any]] = {
         "nonfinite": NonFinite(n_features),
         "moments": Moments(n_features),
     }
+    beside = 0 if design is None else design.width
     for stream, name in enumerate(sizes.sketches):
-        parts[name] = RowSketch(n_features, sizes.rows, seed=seed, stream=stream, group=sizes.group)
+        sketch = RowSketch(beside + n_features, sizes.rows, seed=seed, stream=stream, group=sizes.group)
+        parts[name] = sketch if design is None else Beside(sketch, design, n_features)
+    if design is not None:
+        parts["covariates"] = CovariateProducts.of(n_features, design)
     if sizes.frequent_rows:
         parts["frequent"] = FrequentDirections(n_features, sizes.frequent_rows, scaled=sizes.scaled)
     return Together(parts)
@@ -147,6 +213,7 @@ def read_sketch(
     missing: str,
     seed: int,
     integers: bool = False,
+    design: Design | None = None,
 ) -> Sketched:
     """Read the data once, twice with ``missing="mean"``, into sketches and exact moments.
 
@@ -166,6 +233,8 @@ def read_sketch(
         Seed of the sketch, which depends only on the seed and on the rows' global numbers.
     integers : bool
         True if all entries are integers, see :func:`~spae_dask.strategies.core_summary.summarize`.
+    design : Design or None
+        Covariates, of what they leave of the data the sketch is.
 
     Raises
     ------
@@ -175,24 +244,34 @@ def read_sketch(
         If squares of the entries overflow.
     """
     filled = missing_fill(run_pass, n_features, missing)
-    recipe = sketch_recipe(n_features, sizes, seed)
+    recipe = sketch_recipe(n_features, sizes, seed, design)
     found = run_pass(recipe if filled is None else Imputed(recipe, filled), "sketch")
     refuse_non_finite(found["nonfinite"])
     moments: ColumnMoments = found["moments"]
     n = int(moments.count[0])
     refuse_vanishing_moments(moments)
-    deviation = moments.standard_deviation
+    explained, deviation = None, moments.standard_deviation
     constant = moments.constant if integers else constant_columns(deviation, moments.mean)
+    if design is not None:
+        explained, left = _explained(found["covariates"].about(moments.center), moments, n)
+        deviation = np.sqrt(left / max(n - 1, 1))
+        constant = constant | explained.wholly
     divisor = np.where(constant, 1.0, deviation) if scale else np.ones(n_features)
     origin = moments.center if center else np.zeros((2, n_features))
     offset = step_between(origin, moments.center)
     squares = (moments.squared_deviations + n * offset**2) / divisor**2
     refuse_overflow(squares, limit=np.finfo(np.float64).max / n_features)
-    W = np.vstack([np.zeros((0, n_features)), *(found[name].about(origin) for name in sizes.sketches)])
+    q = 0 if design is None else design.width
+    about = np.hstack([np.zeros((2, q)), origin])
+    W = np.vstack([np.zeros((0, q + n_features)), *(found[name].about(about) for name in sizes.sketches)])
+    left_out, lengths = constant & ~moments.constant & center, np.sqrt(squares)
+    if explained is not None:
+        W = W[:, q:] - W[:, :q] @ explained.effects
+        lengths = lengths + np.sqrt(n) * np.abs(explained.effects).sum(axis=0) / divisor
+        squares, left_out = left / divisor**2, left_out & ~explained.wholly
     W /= divisor
-    left_out = constant & ~moments.constant & center
     rounding = Rounding(
-        np.sqrt(squares),
+        lengths,
         mean=moments.error,
         missed=np.sqrt(n) * origin[1] / divisor,
         left_out=float(np.sum(squares[left_out])),
@@ -211,7 +290,19 @@ def read_sketch(
         frequent=found.get("frequent"),
         rounding=rounding,
         n_left_out=int(np.count_nonzero(left_out)),
+        design=design,
+        explained=explained,
     )
+
+
+def _explained(products: Floats, moments: ColumnMoments, n: int) -> tuple[Explained, Floats]:
+    """The part that covariates explain, by products (q, d) with X about its means, and squares (d,) of the rest."""
+    effects, total = products / n, moments.squared_deviations
+    left = total - n * np.sum(effects**2, axis=0)
+    lengths = np.sqrt(total) + np.sqrt(n) * np.abs(effects).sum(axis=0)
+    error = moments.error + (len(effects) + 4) * ROUNDOFF
+    wholly = (left <= error * lengths**2) & (total > 0.0)
+    return Explained(effects, wholly), np.where(wholly, 0.0, np.maximum(left, 0.0))
 
 
 def refuse_vanishing_moments(moments: ColumnMoments) -> None:

@@ -7,13 +7,14 @@ import numpy as np
 import numpy.typing as npt
 
 from spae_dask.maths.encoders.orthonormal import orthonormalize
+from spae_dask.maths.linalg.design import Design
 from spae_dask.maths.linalg.loss import encoder_loss, rounding_error, sequential_explained, total_variance
 from spae_dask.maths.linalg.spectral import pca_loss, right_singular
-from spae_dask.passes.accumulators import Imputed, Residual, ResidualSums
+from spae_dask.passes.accumulators import Accumulator, Adjusted, Imputed, Residual, ResidualSums
 from spae_dask.passes.accumulators.base import RunPass
 from spae_dask.strategies.certificate import Certificate, symmetric_bounds
 from spae_dask.strategies.certify import EXACT, better_decoder, certify, measured_on_rows, remeasured
-from spae_dask.strategies.core_summary import CoreSummary, Floats
+from spae_dask.strategies.core_summary import CoreSummary, Explained, Floats
 from spae_dask.strategies.methods import METHODS, Encoded, Report, Search
 from spae_dask.strategies.parameters import SHARED, FitParameters
 from spae_dask.strategies.rounding import Rounding
@@ -104,6 +105,8 @@ class FittedEncoder:
         The loss.
     rounding : Rounding
         Errors of the numbers that the loss was computed from.
+    explained : Explained or None
+        Part of the data that covariates explain; the encoder is of the rest.
     """
 
     H: Floats
@@ -119,6 +122,7 @@ class FittedEncoder:
     n_samples: int
     certificate: Certificate
     rounding: Rounding
+    explained: Explained | None = None
 
     @property
     def mean(self) -> Floats:
@@ -205,10 +209,11 @@ def certified_encoder(
         n_samples=summary.n_samples,
         certificate=certificate,
         rounding=summary.rounding,
+        explained=summary.explained,
     )
 
 
-def measured_if_fragile(fitted: FittedEncoder, run_pass: RunPass) -> FittedEncoder:
+def measured_if_fragile(fitted: FittedEncoder, run_pass: RunPass, design: Design | None = None) -> FittedEncoder:
     """Measure the loss on the rows if rounding of the core leaves the loss uncertain.
 
     If nearly equal columns enter with opposite signs, the core does not hold the digits of the loss. One more read then
@@ -221,11 +226,15 @@ def measured_if_fragile(fitted: FittedEncoder, run_pass: RunPass) -> FittedEncod
         Encoder fitted on a core.
     run_pass : callable
         Reads the data.
+    design : Design or None
+        Covariates.
     """
     if not fitted.is_fragile:
         return fitted
     used, found, rounding = np.flatnonzero(fitted.H.any(axis=1)), fitted.certificate, fitted.rounding
-    recipe = Residual(used, fitted.H[used], fitted.G, fitted.center, fitted.scale)
+    recipe: Accumulator[ResidualSums] = Residual(used, fitted.H[used], fitted.G, fitted.center, fitted.scale)
+    if design is not None and fitted.explained is not None:
+        recipe = Adjusted(recipe, design, fitted.explained.effects)
     sums: ResidualSums = run_pass(recipe if fitted.fill is None else Imputed(recipe, fitted.fill), "residual")
     measured, G = measured_on_rows(sums, rounding, fitted.H, fitted.G)
     pca_error = rounding.pca_error(found.pca_loss, found.n_components)

@@ -76,6 +76,8 @@ def check_batches(params: FitParameters) -> None:
     """
     wanted = wanted_strategy(params)
     once = wanted == AUTO or STRATEGIES[wanted].takes_batches
+    if params.covariates is not None:
+        raise InvalidInput("partial_fit cannot remove covariates. Use fit, or leave out the covariates.")
     if not once or params.method == "doubly-sparse" or params.missing == "mean":
         names = ", ".join(repr(name) for name, each in STRATEGIES.items() if each.takes_batches)
         raise InvalidInput(

@@ -1,12 +1,14 @@
 """A fitted grid encoder applied to labelled data: scores of samples, data from scores, and the share explained."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import xarray as xr
 
 from spae_dask.errors import InvalidInput, NonFiniteInput
 from spae_dask.estimators.applying import decode_rows, encode_rows
+from spae_dask.estimators.covariates import adjustment_of, columns_named, coordinate_of, names_in
 from spae_dask.storage.grids.grid_layout import GridLayout, checked_array, coords_along, dim_labels, name_of
 from spae_dask.storage.grids.xarray_blocks import Cells, rows_of
 from spae_dask.xarray.arrays import as_source, folded, grid_of_rows, picked_rows, with_samples
@@ -47,7 +49,33 @@ def named_error(
     return named
 
 
-def scores_of(da: xr.DataArray, fitted: FittedGrid) -> xr.DataArray:
+def covariates_along(given: Any, da: xr.DataArray, sample_dims: tuple[str, ...]) -> Any:
+    """Covariates that are given by names of coordinates, as values of all samples by name; others as they are.
+
+    Raises
+    ------
+    NotFound
+        If there is no such coordinate.
+    InvalidInput
+        If it is not along dimensions of the samples alone.
+    """
+    if not columns_named(given):
+        return given
+    sizes = {dim: da.sizes[dim] for dim in sample_dims}
+    values = {}
+    for name, bare in zip(names_in(given), columns_named(given), strict=True):
+        along = coordinate_of(da, bare)
+        if not set(along.dims) <= set(sample_dims):
+            raise InvalidInput(
+                f"the coordinate {bare!r} is along {along.dims}, and samples are along {sample_dims}. Give coordinates "
+                "of the samples, or the values of all of them."
+            )
+        whole = along.variable.set_dims(sizes).transpose(*sample_dims)
+        values[name] = np.asarray(whole).reshape(-1)
+    return values
+
+
+def scores_of(da: xr.DataArray, fitted: FittedGrid, covariates: Any = None) -> xr.DataArray:
     """Codes (samples..., component) of data on the same grid; errors are those of ``GridEncoder.scores``."""
     encoder, layout = fitted.encoder, fitted.layout
     da, sample_dims = layout.checked(da)
@@ -57,11 +85,11 @@ def scores_of(da: xr.DataArray, fitted: FittedGrid) -> xr.DataArray:
             f"own. Rename it: da.rename({layout.component_dim}='pattern')."
         )
     selected = encoder.selected_features_
-    inner = encoder.row_encoder()
-    names = tuple(encoder.feature_names_in_[selected])
-    on_picked = replace(inner, columns=np.arange(selected.size), names=names)
     cells = fitted.cells.taken(selected)
     source = picked_rows(da, sample_dims, layout.feature_dims, cells)
+    inner = encoder.row_encoder(adjustment_of(encoder, da, source, _covariates_of(da, sample_dims, fitted, covariates)))
+    names = tuple(encoder.feature_names_in_[selected])
+    on_picked = replace(inner, columns=np.arange(selected.size), names=names)
     try:
         codes = encode_rows(source, on_picked)
     except NonFiniteInput as error:
@@ -93,12 +121,20 @@ def data_of(scores: xr.DataArray, fitted: FittedGrid) -> xr.DataArray:
     return found.transpose(*order)
 
 
-def share_explained(da: xr.DataArray, fitted: FittedGrid) -> float:
+def _covariates_of(da: xr.DataArray, sample_dims: tuple[str, ...], fitted: FittedGrid, given: Any) -> Any:
+    """Covariates of samples, by those that are given or else by the names of the fit."""
+    by_name = getattr(fitted.encoder, "covariates", None) if hasattr(fitted.encoder, "covariates_") else None
+    if given is None and not columns_named(by_name):
+        return None
+    return covariates_along(by_name if given is None else given, da, sample_dims)
+
+
+def share_explained(da: xr.DataArray, fitted: FittedGrid, covariates: Any = None) -> float:
     """Share of the weighted variance of data on the same grid that is explained. One pass."""
     layout = fitted.layout
     da, sample_dims = with_samples(*layout.checked(da))
     source = rows_of(da, sample_dims, layout.feature_dims, fitted.cells)
-    return float(fitted.encoder.score(source))
+    return float(fitted.encoder.score(source, covariates=_covariates_of(da, sample_dims, fitted, covariates)))
 
 
 def _checked_scores(scores: xr.DataArray, fitted: FittedGrid) -> xr.DataArray:

@@ -18,7 +18,7 @@ from spae_dask.storage.grids.grid_layout import layout_of
 from spae_dask.storage.grids.xarray_blocks import rows_of
 from spae_dask.strategies.certificate import Certificate
 from spae_dask.strategies.parameters import takes_parameters
-from spae_dask.xarray.applying import data_of, named_error, scores_of, share_explained
+from spae_dask.xarray.applying import covariates_along, data_of, named_error, scores_of, share_explained
 from spae_dask.xarray.columns import find_columns, mask_on
 from spae_dask.xarray.fitted_grid import FittedGrid
 from spae_dask.xarray.saved import load_grid_encoder, save_grid_encoder
@@ -60,7 +60,8 @@ class GridEncoder(BaseEstimator):  # type: ignore[misc]
         A number that stands for NaN, or several, before weights are applied.
     memory_limit, checkpoint, progress, **parameters
         As for ``SparseEncoder``: all of its parameters, with the same defaults. ``recipe`` is refused: xarray applies
-        functions to arrays.
+        functions to arrays. Names of ``covariates`` are coordinates of the samples: ``"C(time.month)"`` removes the
+        seasons.
 
     Attributes
     ----------
@@ -140,7 +141,14 @@ class GridEncoder(BaseEstimator):  # type: ignore[misc]
                 "Leave it out, and give the array that xarray makes, lazily for dask arrays: numpy.log1p(da)."
             )
         layout = layout_of(da, sample_dim)
-        encoder = SparseEncoder(**{name: value for name, value in self.get_params().items() if name not in OF_GRID})
+        parameters = {name: value for name, value in self.get_params().items() if name not in OF_GRID}
+        parameters["covariates"] = covariates_along(self.covariates, da, layout.sample_dims)
+        encoder = SparseEncoder(**parameters)
+        if self.covariates is not None and self.scale and self.weights is not None:
+            raise InvalidInput(
+                "scale=True, weights and covariates cannot be combined: weighted cells are scaled before covariates "
+                "are removed. Leave out one of the three."
+            )
         weights = weights_on(layout, self.weights, self.lat_dim)
         columns = find_columns(da, layout, weights, mask_on(layout, mask), self)
         if weights is not None:  # scaled already, or not at all
@@ -150,6 +158,7 @@ class GridEncoder(BaseEstimator):  # type: ignore[misc]
             encoder.fit(source)
         except NonFiniteInput as error:
             raise named_error(error, da, layout.sample_dims, layout, columns.cells) from error
+        encoder.set_params(covariates=self.covariates)
         encoder.certificate_ = replace(
             encoder.certificate_,
             passes=encoder.certificate_.passes + columns.passes,
@@ -218,11 +227,12 @@ class GridEncoder(BaseEstimator):  # type: ignore[misc]
         ratio, dim = fitted.encoder.explained_variance_ratio_, fitted.layout.component_dim
         return xr.DataArray(ratio, dims=dim, coords=fitted.numbers(), name="explained_variance_ratio")
 
-    def scores(self, da: xr.DataArray) -> xr.DataArray:
+    def scores(self, da: xr.DataArray, covariates: Any = None) -> xr.DataArray:
         """Codes of samples on the same grid: (samples..., component).
 
         Only selected cells are looked at, and of dask arrays only the chunks that hold them are computed. Lazy for data
         of dask or still in a file. Every dimension that is not one of the grid's counts as samples; there may be none.
+        ``covariates`` are those of these samples, as for the fit; those of a fit by names are looked up by the same.
 
         Raises
         ------
@@ -231,12 +241,13 @@ class GridEncoder(BaseEstimator):  # type: ignore[misc]
         InvalidInput
             If the grid is not that of the fit.
         """
-        return scores_of(da, self._fitted())
+        return scores_of(da, self._fitted(), covariates)
 
     def reconstruct(self, scores: xr.DataArray) -> xr.DataArray:
         """Data on the grid from scores, in units of the data; lazy for lazy scores.
 
-        It is ``mean() + (scores * decoder()).sum("component")``; cells without data are NaN.
+        It is ``mean() + (scores * decoder()).sum("component")``; cells without data are NaN. With covariates it is the
+        data at their means.
 
         Raises
         ------
@@ -245,9 +256,9 @@ class GridEncoder(BaseEstimator):  # type: ignore[misc]
         """
         return data_of(scores, self._fitted())
 
-    def score(self, da: xr.DataArray) -> float:
+    def score(self, da: xr.DataArray, covariates: Any = None) -> float:
         """Share of the weighted variance of other data about ``mean()`` that is explained. One pass."""
-        return share_explained(da, self._fitted())
+        return share_explained(da, self._fitted(), covariates)
 
     @flags_checked
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:

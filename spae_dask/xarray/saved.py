@@ -7,6 +7,7 @@ from typing import Any
 import xarray as xr
 
 from spae_dask.errors import InvalidInput
+from spae_dask.estimators.covariates import names_in
 from spae_dask.estimators.record import NOT_STORED
 from spae_dask.estimators.saved import load_encoder, save_encoder
 from spae_dask.storage.grids.grid_artifact import GridRecord, read_grid, write_grid
@@ -25,6 +26,8 @@ def save_grid_encoder(encoder: Any, path: str | Path, *, overwrite: bool) -> Non
     """Write a fitted ``GridEncoder``."""
     parameters = {name: value for name, value in encoder.get_params().items() if name not in NOT_STORED}
     parameters["random_state"] = encoder.encoder_.seed_
+    covariates = list(names_in(parameters.pop("covariates")))
+    parameters |= {"covariates": covariates} if covariates else {}
     weights = parameters["weights"]
     given = weights if isinstance(weights, xr.DataArray) else None
     parameters["weights"] = weights if given is None else "given"

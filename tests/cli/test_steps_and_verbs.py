@@ -109,6 +109,7 @@ CHANGED = {
     "missing": "zero",
     "missing_value": (-9.0, -8.5),
     "recipe": "normalize_total(10000), log1p",
+    "covariates": "batch,C(the day)",
     "orthonormal": True,
     "shared_support": True,
     "search_tol": 0.02,

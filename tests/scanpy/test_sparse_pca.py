@@ -353,3 +353,29 @@ def test_raw_counts_with_a_recipe_are_what_scanpy_makes_of_them(kind: str, tmp_p
     logs = made.X.toarray()[:, made.var["highly_variable"]]
     codes = (logs - logs.mean(axis=0)) @ raw.varm["spae"][made.var["highly_variable"]]
     np.testing.assert_allclose(np.asarray(raw.obsm["X_spae"]), codes, atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["memory", "backed", "dask"])
+@pytest.mark.parametrize("covariates", ["phase,n_counts", "values"])
+def test_covariates_of_obs_are_removed(kind: str, covariates: str, tmp_path: Path) -> None:
+    adata = raw_cells()
+    phases = np.array(["G1", "S", "G2M"])[np.arange(300) % 3]
+    adata.obs["phase"], adata.obs["n_counts"] = pd.Categorical(phases), np.asarray(adata.X.sum(axis=1)).ravel()
+    rows = adata.X.toarray()[:, adata.var["highly_variable"]]
+    Z = np.column_stack([phases == "G1", phases == "S", phases == "G2M", adata.obs["n_counts"]]).astype(float)
+    left = rows - Z @ np.linalg.lstsq(Z, rows, rcond=None)[0]
+    given: Any = covariates
+    if covariates == "values":
+        given = adata.obs[["phase", "n_counts"]].copy()
+    if kind == "dask":
+        adata.X = da.from_array(adata.X.toarray(), chunks=(90, 17)).map_blocks(sp.csr_matrix)
+    if kind == "backed":
+        adata.write_h5ad(tmp_path / "x.h5ad")
+        adata = anndata.read_h5ad(tmp_path / "x.h5ad", backed="r")
+    sparse_pca(adata, 3, n_nonzero=5, covariates=given, dtype="float64")
+    H = adata.varm["spae"][adata.var["highly_variable"]]
+    np.testing.assert_allclose(np.asarray(adata.obsm["X_spae"]), left @ H, atol=1e-9)
+    np.testing.assert_allclose(adata.uns["spae"]["loss"], loss_of(left, H), rtol=1e-9)
+    told = adata.uns["spae"]["params"].get("covariates", [])
+    assert list(told) == ([] if covariates == "values" else ["phase", "n_counts"])
+    adata.to_memory().write_h5ad(tmp_path / "out.h5ad")

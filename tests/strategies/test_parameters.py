@@ -38,6 +38,7 @@ from spae_dask.strategies.parameters import (
     Flag,
     Number,
     Numbers,
+    OfRows,
     Parameter,
     Steps,
     check_choice,
@@ -207,6 +208,7 @@ CHANGED: dict[type, Any] = {
     Number: 0.25,
     Numbers: (-1.0, -2.5),
     Steps: "normalize_total(10000), log1p",
+    OfRows: "batch,C(age)",
 }
 
 

@@ -108,19 +108,24 @@ class WhichData:
     raw: RawOption = False
 
     def open(
-        self, data: str, memory: str | None, console: "Console | None" = None, encoder: "SparseEncoder | None" = None
+        self,
+        data: str,
+        memory: str | None,
+        console: "Console | None" = None,
+        encoder: "SparseEncoder | None" = None,
+        covariates: str | None = None,
     ) -> "RowBlocks":
         """Open the matrix at a path or URL: metadata alone are read, and files that are held in memory within it.
 
         Under the mask of an encoder that will be applied, unless one is given. The console shows a mask; without
-        one the plan tells it.
+        one the plan tells it. Columns of a table that hold covariates, also those of an encoder, are left out.
         """
         from spae_dask.blocks import asked_of
         from spae_dask.estimators.applying import open_like
+        from spae_dask.estimators.covariates import open_without
         from spae_dask.estimators.planning import mask_note
         from spae_dask.estimators.runtime import memory_given
         from spae_dask.recipes import recipe_text
-        from spae_dask.storage.open import open_matrix
 
         which: dict[str, Any] = {
             "array": self.array,
@@ -129,7 +134,7 @@ class WhichData:
             "decode": not self.raw,
             "memory_limit": memory_given(memory),
         }
-        source = open_matrix(data, **which) if encoder is None else open_like(encoder, data, **which)
+        source = open_without(data, covariates, **which) if encoder is None else open_like(encoder, data, **which)
         asked, told = asked_of(source), mask_note(source)
         if console is not None and told is not None:
             console.note(f"columns   {told}")
@@ -137,6 +142,9 @@ class WhichData:
         recipe = recipe_text(getattr(encoder, "recipe", None))
         if console is not None and recipe is not None:
             console.note(f"recipe    of the encoder, for raw rows: {recipe}")
+        removed = getattr(encoder, "covariates_", None)
+        if console is not None and removed is not None:
+            console.note(f"removes   what covariates explain, as the encoder did: {', '.join(removed.names)}")
         return source
 
     @property

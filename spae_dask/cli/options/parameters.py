@@ -16,12 +16,21 @@ from spae_dask.strategies.parameters import (
     Flag,
     Number,
     Numbers,
+    OfRows,
     Parameter,
     Steps,
     several,
 )
 
-TYPES: dict[type, Any] = {Flag: bool, Count: int, Counts: str, Number: float, Numbers: list[str], Steps: str}
+TYPES: dict[type, Any] = {
+    Flag: bool,
+    Count: int,
+    Counts: str,
+    Number: float,
+    Numbers: list[str],
+    Steps: str,
+    OfRows: str,
+}
 """Types that typer parses values as; a `Choice` is of its names."""
 
 Group = TypeVar("Group", bound="FromFields")
@@ -132,3 +141,8 @@ class OneStrategy(FromFields):
 @made_of("missing_value", "recipe")
 class RawNumbers(FromFields):
     """Numbers that stand for missing, and the recipe for raw rows."""
+
+
+@made_of("covariates")
+class RowsCovariates(FromFields):
+    """Covariates of rows that an encoder is applied to."""

@@ -8,13 +8,14 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from spae_dask.errors import NonFiniteInput
+from spae_dask.maths.linalg.design import Design
 
 Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
 class RowEncoder:
-    """The map ``x -> (x - mean) / scale @ H``, restricted to the columns that H uses.
+    """The map ``x -> (x - mean) / scale @ H``, restricted to the columns that H uses; less that of what is removed.
 
     Parameters
     ----------
@@ -28,6 +29,10 @@ class RowEncoder:
         Values for NaN entries; None refuses them.
     names : tuple of str, optional
         Names of the columns in messages, beside their numbers.
+    design : Design, optional
+        Covariates of all rows.
+    offsets : ndarray (p, k), optional
+        Codes of what each column of the covariates explains.
     """
 
     columns: npt.NDArray[np.intp]
@@ -36,6 +41,8 @@ class RowEncoder:
     scale: Floats
     fill: Floats | None = None
     names: tuple[str, ...] | None = None
+    design: Design | None = None
+    offsets: Floats | None = None
 
     def encode(self, rows: Any, first_row: int = 0) -> Floats:
         """Codes (m, k) of full-width rows (m, d), dense or sparse."""
@@ -56,6 +63,8 @@ class RowEncoder:
             values = np.where(np.isnan(values), self.fill, values)
         with np.errstate(invalid="ignore"):  # infinity times zero: refused below
             codes = ((values - self.mean) / self.scale) @ self.H_selected
+        if self.design is not None and self.offsets is not None:
+            codes -= self.design.rows(first_row, first_row + len(codes)) @ self.offsets
         if not np.isfinite(codes).all() and not np.isfinite(values).all():
             row, column = np.argwhere(~np.isfinite(values))[0]
             what = "NaN" if np.isnan(values[row, column]) else "infinity"

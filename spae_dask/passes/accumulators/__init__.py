@@ -5,6 +5,7 @@ Every quantity the method needs from X is a small summary that can be built bloc
 """
 
 from spae_dask.passes.accumulators.base import Accumulator, State
+from spae_dask.passes.accumulators.covariates import Adjusted, Beside, CovariateProducts
 from spae_dask.passes.accumulators.cross import CrossProducts, Products
 from spae_dask.passes.accumulators.frequent import FrequentDirections, FrequentSketch
 from spae_dask.passes.accumulators.gram import Gram, Scatter
@@ -25,8 +26,11 @@ from spae_dask.passes.accumulators.wrapped import Imputed, Kept
 
 __all__ = [
     "Accumulator",
+    "Adjusted",
+    "Beside",
     "CenteredTriangle",
     "ColumnMoments",
+    "CovariateProducts",
     "CrossProducts",
     "FrequentDirections",
     "FrequentSketch",

@@ -147,7 +147,7 @@ class RowSketch:
 
     def _add_groups(self, state: State, sums: Floats, weights: Floats, first_group: int) -> Floats:
         """Add the sketch of the sums of some groups; give that of their weights."""
-        S = DRAW[self.kind](self.seed, self.stream, first_group, sums.shape[0], self.size)
+        S = self._drawn(first_group, sums.shape[0])
         # in place where the state was not stored and read back since: then BLAS returns a copy
         state["sketch"] = dgemm(1.0, sums.T, S.T, beta=1.0, c=state["sketch"].T, trans_b=1, overwrite_c=1).T
         sketched: Floats = weights @ S
@@ -165,10 +165,14 @@ class RowSketch:
             sums[i] = signs[start:stop] @ rows[start:stop].astype(np.float64)
         return sums, np.add.reduceat(signs, bounds[:-1])
 
+    def _drawn(self, first_group: int, n_groups: int) -> Floats:
+        """Columns of S that multiply the sums of these groups, as rows ``(n_groups, s)``."""
+        return DRAW[self.kind](self.seed, self.stream, first_group, n_groups, self.size)
+
     def _rows_of_sketch(self, first_row: int, n_rows: int) -> Floats:
         """Columns of S that multiply these rows of X, as rows ``(n_rows, s)``."""
         if self.group == 1:
-            return DRAW[self.kind](self.seed, self.stream, first_row, n_rows, self.size)
+            return self._drawn(first_row, n_rows)
         draw = DRAW[self.kind]
         return grouped_rows(draw, self.seed, self.stream, first_row, n_rows, self.size, self.group)
 

@@ -32,6 +32,8 @@ class CenteredTriangle:
         R is exact for rows of which each column errs by at most ``error`` of its length.
     mean_error : float
         Largest error of the mean of a column, over its length and times the root of the count.
+    lengths : ndarray (d,) or None
+        Lengths that errors are relative to, where they are not those of R.
     """
 
     count: int
@@ -39,6 +41,7 @@ class CenteredTriangle:
     triangle: Floats
     error: float
     mean_error: float
+    lengths: Floats | None = None
 
     @property
     def mean(self) -> Floats:

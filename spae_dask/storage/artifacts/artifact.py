@@ -36,7 +36,8 @@ from spae_dask.errors import InvalidInput
 from spae_dask.quantities import format_nbytes
 
 FORMAT = "spae-encoder"
-FORMAT_VERSION = 1
+FORMAT_VERSION, WITHOUT_COVARIATES = 2, 1
+"""Newest version, and that of encoders which nothing new is in."""
 
 STORED: dict[str, tuple[str, int]] = {
     "indptr": ("<i8", 1),
@@ -49,6 +50,9 @@ STORED: dict[str, tuple[str, int]] = {
     "spectrum": ("<f8", 1),
 }
 """Type and number of dimensions of each array."""
+
+OF_COVARIATES: dict[str, tuple[str, int]] = {"covariate_mean": ("<f8", 1), "covariate_coefficients": ("<f8", 2)}
+"""The same of an encoder that covariates were removed for, which is of format version 2."""
 
 RECORDS = ("certificate", "parameters", "provenance")
 """Attributes that are JSON objects."""
@@ -80,6 +84,10 @@ class EncoderArtifact:
         Names of the d columns.
     curve : mapping, optional
         JSON values: losses of encoders with fewer and more nonzeros, if they were made.
+    covariates : mapping, optional
+        JSON values: ``names`` of the covariates, and ``levels`` of each; null for numbers. None if there were none.
+    covariate_mean, covariate_coefficients : ndarray (p,), (p, d), optional
+        Of ``X``, ``(Z - mean) @ coefficients`` is taken, Z with one column for each level, or for numbers.
     """
 
     indptr: Integers
@@ -95,6 +103,9 @@ class EncoderArtifact:
     provenance: Mapping[str, Any]
     feature_names: tuple[str, ...] | None = None
     curve: Mapping[str, Any] | None = None
+    covariates: Mapping[str, Any] | None = None
+    covariate_mean: Floats | None = None
+    covariate_coefficients: Floats | None = None
 
     @property
     def k(self) -> int:
@@ -113,7 +124,13 @@ class EncoderArtifact:
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """The arrays by name, as they are stored."""
-        return {name: np.ascontiguousarray(getattr(self, name), dtype) for name, (dtype, _) in STORED.items()}
+        stored = stored_of(self.covariates)
+        return {name: np.ascontiguousarray(getattr(self, name), dtype) for name, (dtype, _) in stored.items()}
+
+
+def stored_of(covariates: object) -> dict[str, tuple[str, int]]:
+    """Type and number of dimensions of each array of an encoder with these covariates, or with none."""
+    return STORED if covariates is None else STORED | OF_COVARIATES
 
 
 def digest_of(array: npt.NDArray[Any]) -> str:
@@ -143,6 +160,11 @@ def check_shapes(shapes: dict[str, tuple[int, ...]], feature_names: Sequence[str
                 f"{name} contradicts itself: {key!r} has shape {shapes[key]}, but a decoder of shape {(k, d)} and "
                 f"{nnz} values need {shape}. Write the encoder again."
             )
+    if "covariate_mean" in shapes and shapes["covariate_coefficients"] != (*shapes["covariate_mean"], d):
+        raise InvalidInput(
+            f"{name} contradicts itself: 'covariate_coefficients' has shape {shapes['covariate_coefficients']}; it "
+            f"must be {(*shapes['covariate_mean'], d)}. Write the encoder again."
+        )
     if shapes["fill"] not in ((0,), (d,)):
         raise InvalidInput(f"{name} contradicts itself: 'fill' has shape {shapes['fill']}; it must be (0,) or ({d},).")
     if len(shapes["spectrum"]) != 1:
@@ -173,7 +195,7 @@ def check_size(group: zarr.Group, members: Mapping[str, Any], name: str) -> None
 
 def check_values(arrays: dict[str, npt.NDArray[Any]], name: str) -> None:
     """Refuse entries that are not finite, scales that are not positive and indices that make no sparse matrix."""
-    for key in ("values", "decoder", "mean", "scale", "fill", "spectrum"):
+    for key in (each for each, array in arrays.items() if array.dtype.kind == "f"):
         if not np.isfinite(arrays[key]).all():
             raise InvalidInput(f"{name} holds NaN or infinite entries in {key!r}. Fit again on finite data.")
     if not (arrays["scale"] > 0).all():

@@ -16,6 +16,7 @@ from spae_dask.plain_files import beside
 from spae_dask.storage.artifacts.artifact import (
     FORMAT,
     FORMAT_VERSION,
+    OF_COVARIATES,
     RECORDS,
     STORED,
     EncoderArtifact,
@@ -24,6 +25,7 @@ from spae_dask.storage.artifacts.artifact import (
     check_values,
     damaged,
     digest_of,
+    stored_of,
 )
 from spae_dask.storage.bounded import bounded
 from spae_dask.storage.checks import refuse_code, refuse_odd_chunks, refuse_odd_metadata
@@ -79,7 +81,8 @@ def read_group(group: zarr.Group, name: str) -> EncoderArtifact:
     """The encoder in an open group, called ``name`` in errors, which are those of `read_encoder`."""
     attributes: dict[str, Any] = dict(group.attrs)
     _check_attributes(attributes, name)
-    members = _members(group, name)
+    covariates = attributes["covariates"]
+    members = _members(group, name, stored_of(covariates))
     feature_names = attributes["feature_names"]
     check_shapes({key: member.shape for key, member in members.items()}, feature_names, name)
     check_size(group, members, name)
@@ -99,6 +102,9 @@ def read_group(group: zarr.Group, name: str) -> EncoderArtifact:
         provenance=from_json(attributes["provenance"]),
         feature_names=None if feature_names is None else tuple(feature_names),
         curve=None if attributes["curve"] is None else from_json(attributes["curve"]),
+        covariates=None if covariates is None else _levels(from_json(covariates), arrays["covariate_mean"].size, name),
+        covariate_mean=arrays.get("covariate_mean"),
+        covariate_coefficients=arrays.get("covariate_coefficients"),
     )
 
 
@@ -107,7 +113,7 @@ def _open_group(name: str) -> zarr.Group:
     where: Any = name if "://" in name else Path(name).resolve()
     if isinstance(where, Path):
         refuse_long(where)
-        for folder in (where, *(where / key for key in STORED)):
+        for folder in (where, *(where / key for key in (*STORED, *OF_COVARIATES))):
             refuse_odd_metadata(folder)
     if is_remote(name):
         where = open_remote(parse_address(name))
@@ -155,11 +161,24 @@ def _check_attributes(attributes: dict[str, Any], name: str) -> None:
         raise InvalidInput(damaged(name, "its attribute 'feature_names' is neither null nor a list of names"))
     if not isinstance(attributes.setdefault("curve", None), dict | None):
         raise InvalidInput(damaged(name, "its attribute 'curve' is neither null nor an object"))
+    if not isinstance(attributes.setdefault("covariates", None), dict | None):
+        raise InvalidInput(damaged(name, "its attribute 'covariates' is neither null nor an object"))
 
 
-def _members(group: zarr.Group, name: str) -> dict[str, Any]:
+def _levels(covariates: Any, width: int, name: str) -> dict[str, Any]:
+    """Names and levels of covariates, which must fit their coefficients."""
+    names, levels = covariates.get("names"), covariates.get("levels")
+    lists = [names, levels, *([each for each in levels if each is not None] if isinstance(levels, list) else [])]
+    fine = all(isinstance(each, list) for each in lists) and len(names) == len(levels)
+    fine = fine and all(isinstance(text, str) for each in (names, *lists[2:]) for text in each)
+    if not fine or sum(1 if each is None else len(each) for each in levels) != width:
+        raise InvalidInput(damaged(name, "its covariates do not fit their coefficients"))
+    return {"names": names, "levels": levels}
+
+
+def _members(group: zarr.Group, name: str, stored: dict[str, tuple[str, int]]) -> dict[str, Any]:
     members = {}
-    for key, (dtype, ndim) in STORED.items():
+    for key, (dtype, ndim) in stored.items():
         try:
             member = group[key]
         except KeyError as error:
@@ -182,7 +201,7 @@ def _read(member: Any, key: str, digests: dict[str, Any], name: str) -> npt.NDAr
     numbers = product(*(range(-(-length // unit)) for length, unit in zip(member.shape, _unit_of(member), strict=True)))
     try:
         refuse_odd_chunks(member, member.store, map(member.metadata.encode_chunk_key, numbers))
-        array = np.ascontiguousarray(member[...], STORED[key][0])
+        array = np.ascontiguousarray(member[...], (STORED | OF_COVARIATES)[key][0])
     except StorageError:
         raise
     except Exception as error:  # codecs and stores raise exceptions of any type

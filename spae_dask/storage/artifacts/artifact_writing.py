@@ -12,6 +12,7 @@ from spae_dask.storage.artifacts.artifact import (
     FORMAT,
     FORMAT_VERSION,
     RECORDS,
+    WITHOUT_COVARIATES,
     EncoderArtifact,
     check_shapes,
     check_values,
@@ -53,10 +54,11 @@ def write_encoder(
     check_values(arrays, "the encoder")
     attributes = {
         "format": FORMAT,
-        "format_version": FORMAT_VERSION,
+        "format_version": WITHOUT_COVARIATES if artifact.covariates is None else FORMAT_VERSION,
         **{name: to_json(getattr(artifact, name), name) for name in RECORDS},
         "feature_names": None if artifact.feature_names is None else [str(each) for each in artifact.feature_names],
         "curve": None if artifact.curve is None else to_json(artifact.curve, "curve"),
+        **({} if artifact.covariates is None else {"covariates": to_json(artifact.covariates, "covariates")}),
         "sha256": {name: digest_of(array) for name, array in arrays.items()},
     }
     with publish_store(path, overwrite=overwrite) as output:

@@ -103,6 +103,12 @@ def survey(file: str, names: Sequence[str]) -> FileParts:
     )
 
 
+def n_parts(file: str) -> int:
+    """Record batches of a file."""
+    with opened(file) as source, pa.ipc.open_file(source) as table:
+        return int(table.num_record_batches)
+
+
 def batches(file: str, first: int, last: int, names: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
     """Rows of the record batches ``first`` to ``last - 1``, at most ``rows`` at a time; a batch is decoded whole."""
     fields = schema_of(file)

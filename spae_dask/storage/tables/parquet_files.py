@@ -66,6 +66,12 @@ def _may_have_nulls(group: Any, names: set[str]) -> bool:
     return False
 
 
+def n_parts(file: str) -> int:
+    """Row groups of a file."""
+    with opened(file) as source:
+        return int(pq.read_metadata(source).num_row_groups)
+
+
 def batches(file: str, first: int, last: int, names: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
     """Rows of the row groups ``first`` to ``last - 1``, at most ``rows`` at a time.
 

@@ -250,6 +250,25 @@ def open_table(
     )
 
 
+def reader_of(file: str) -> ModuleType:
+    """The module that reads files of its format."""
+    return READERS["Arrow" if file.lower().endswith(ARROW) else "Parquet"]
+
+
+def whole_columns(files: Sequence[str], names: Sequence[str]) -> list[npt.NDArray[Any]]:
+    """Some columns of all rows: numbers, or texts in which None is missing."""
+    found: list[list[npt.NDArray[Any]]] = [[] for _ in names]
+    for file in files:
+        for batch in reader_of(file).batches(file, 0, reader_of(file).n_parts(file), names, 1 << 16):
+            for place, name in enumerate(names):
+                column = batch.column(name)
+                if pa.types.is_dictionary(column.type):
+                    column = column.cast(column.type.value_type)
+                numbers = number_type(column.type) is not None
+                found[place].append(column_values(column) if numbers else np.array(column.to_pylist(), dtype=object))
+    return [np.concatenate(each) for each in found]
+
+
 def _refuse_folder_keys(columns: Sequence[str], files: Sequence[str], names: Sequence[str], path: str) -> None:
     keys = {part.partition("=")[0] for file in files for part in file.split("/")[:-1] if "=" in part}
     for each in columns:

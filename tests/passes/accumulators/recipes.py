@@ -12,9 +12,13 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from spae_dask.maths.linalg.design import Design
 from spae_dask.maths.linalg.sketch import exponential_draws, gaussian_rows, grouped_rows, sign_rows
 from spae_dask.passes.accumulators import (
     Accumulator,
+    Adjusted,
+    Beside,
+    CovariateProducts,
     CrossProducts,
     FrequentDirections,
     Gram,
@@ -263,6 +267,21 @@ def _scatter_found(found: Any) -> Facts:
     return {"count": found.count, "mean": found.mean, "scatter": found.scatter}
 
 
+DESIGN = Design(
+    (np.arange(1 << 19, dtype=np.int8) % 3, np.cos(np.arange(1 << 19))),
+    (3, 0),
+    np.array([0.3, 0.4, 0.3, 0.1]),
+    np.array([[1.0, 0.5], [-1.0, 0.0], [0.0, 0.25], [0.5, 2.0]]),
+)
+"""Covariates of more rows than any test has."""
+
+
+def _covariates(n: int) -> Wide:
+    numbers = np.arange(n)
+    Z = np.column_stack([numbers % 3 == 0, numbers % 3 == 1, numbers % 3 == 2, np.cos(numbers)])
+    return (Z.astype(np.longdouble) - DESIGN.center) @ DESIGN.basis
+
+
 RECIPES = (
     Recipe("Gram", Gram, lambda r: {"count": r.count, "mean": r.mean, "scatter": r.scatter}, _scatter_facts),
     Recipe(
@@ -398,6 +417,24 @@ RECIPES = (
         lambda d: Imputed(Gram(d), origin(d)),
         lambda r: {"count": r.count, "mean": r.mean, "scatter": r.scatter},
         lambda X: _scatter_facts(_filled(X)),
+    ),
+    Recipe(
+        "Gram beside covariates",
+        lambda d: Beside(Gram(2 + d), DESIGN, d),
+        _scatter_found,
+        lambda X: _scatter_facts(np.hstack([_covariates(len(X)), X])),
+    ),
+    Recipe(
+        "Adjusted Triangular",
+        lambda d: Adjusted(Triangular(d), DESIGN, directions(d).T),
+        lambda r: {"count": r.count, "mean": r.mean, "scatter": r.triangle.T @ r.triangle},
+        lambda X: _scatter_facts(X - _covariates(len(X)) @ directions(X.shape[1]).T),
+    ),
+    Recipe(
+        "CovariateProducts",
+        lambda d: CovariateProducts.of(d, DESIGN),
+        lambda r: {"count": r.count, "about": r.about(origin(r.shift.shape[1]))},
+        lambda X: {"count": len(X), "about": _covariates(len(X)).T @ (X - origin(X.shape[1]))},
     ),
     Recipe(
         "Kept Gram",

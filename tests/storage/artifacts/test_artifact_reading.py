@@ -83,8 +83,8 @@ def test_other_stores_are_refused_by_what_they_are(tmp_path):
 
 
 def test_a_newer_format_asks_for_an_upgrade(stored):
-    edit(stored / "zarr.json", {"attributes/format_version": 2})
-    with pytest.raises(InvalidInput, match=r"format version 2.*Upgrade"):
+    edit(stored / "zarr.json", {"attributes/format_version": 3})
+    with pytest.raises(InvalidInput, match=r"format version 3.*Upgrade"):
         read_encoder(stored)
 
 
