@@ -482,7 +482,7 @@ def test_labels_that_the_fit_has_not_seen_are_named() -> None:
         (object(), "covariates=.* is not allowed"),
         ("batch,", "covariates='batch,' is not allowed"),
     ],
-    ids=str,
+    ids=lambda given: given if isinstance(given, str) else type(given).__name__,
 )
 def test_what_is_no_covariate_is_refused(covariates: Any, words: str | None) -> None:
     encoder = SparseEncoder(2, n_nonzero=4, covariates=covariates)

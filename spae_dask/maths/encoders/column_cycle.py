@@ -31,7 +31,11 @@ from spae_dask.maths.selection.problem import TIE, first_of_best, ranked
 
 # Sweeps end when one gains less than this of what is left to gain.
 _SWEEP_GAIN = 1e-3
-_SETTLED = 1e-15
+# Coefficients are settled when no code moves by more than this in a sweep.
+_SETTLED = 1e-10
+_ROUNDING = 1e-13
+# Sweeps after which all columns are optimised together.
+_SLOW = 10
 _DESCENT = {"maxiter": 1000, "maxfun": 2000, "ftol": 1e-15, "gtol": 1e-10, "maxcor": 20}
 _MOST_SWEEPS = 100
 # Sweeps as good as the last one that are hoped for.
@@ -303,14 +307,20 @@ class ColumnCycle:
         return self._state(columns)
 
     def settled(self, state: State) -> State:
-        """Optimise the coefficients on the supports as they are: of all columns together, then one by one."""
-        state = self._together(state)
-        for _ in range(_MOST_SWEEPS):
-            before = state.loss
+        """Optimise the coefficients on the supports as they are: one by one, and of all columns if that is slow."""
+        for n_done in range(_MOST_SWEEPS):
+            if n_done == _SLOW:
+                state = self._together(state)
+            moved = 0.0
             for j, column in enumerate(state.columns):
-                if column is not None:
-                    state = self._with(state, j, self._refit(state, j, column))
-            if before - state.loss <= _SETTLED * state.loss:
+                better = None if column is None else self._refit(state, j, column)
+                if column is None or better is None:
+                    continue
+                trial = self._state([*state.columns[:j], better, *state.columns[j + 1 :]])
+                if trial.loss <= state.loss * (1.0 + _ROUNDING):  # near its least, a loss tells codes apart no more
+                    state = trial
+                    moved = max(moved, _between(column.code, better.code))
+            if moved <= _SETTLED:
                 break
         return state
 
@@ -370,6 +380,11 @@ class ColumnCycle:
                 # ratios of lengths, since a coefficient itself may be too large to hold
                 H[self.reduced.candidates[rows], j] = column.coefficients * (np.min(lengths) / lengths)
         return unit_columns(H)[0]
+
+
+def _between(code: FloatArray, other: FloatArray) -> float:
+    """Distance of two unit codes, whatever their signs."""
+    return float(min(np.linalg.norm(code - other), np.linalg.norm(code + other)))
 
 
 def varimax(loadings: FloatArray) -> FloatArray:
