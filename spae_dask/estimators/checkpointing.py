@@ -124,6 +124,8 @@ def parameters_of(params: FitParameters) -> dict[str, Any]:
     for name in ("search_tol", "effort"):
         if found[name] == PARAMETERS[name].default:
             del found[name]
+    if isinstance(params.scale, tuple):
+        found["scale"] = hashlib.sha256(repr(params.scale).encode()).hexdigest()[:24]
     found["n_nonzero"] = params.sizes
     found["keep"] = params.wanted_share
     for name in ("eps", "keep"):

@@ -1,7 +1,6 @@
 """Plan of a fit, from metadata and, for its times, a few blocks."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ from distributed import Client
 
 from spae_dask.blocks import LazyRowBlocks, RowBlocks, asked_of, nbytes_of_rows, stored_entries, total_nbytes
 from spae_dask.errors import InvalidInput, MemoryBudgetExceeded
-from spae_dask.estimators.preparing import prepared, recipe_note, recorded_twice
+from spae_dask.estimators.preparing import prepared, recipe_note, recorded_twice, scale_given
 from spae_dask.estimators.runtime import active_client, resources_for, with_listing
 from spae_dask.flags import flags_checked
 from spae_dask.passes.accumulators import Accumulator
@@ -158,7 +157,7 @@ def plan(
     """
     source = prepared(open_matrix(x), parameters["missing_value"], parameters["recipe"])
     given = {"n_components": n_components, **parameters, "random_state": seed_of(parameters["random_state"])}
-    params = FitParameters.of(given)
+    params = FitParameters.of(given | {"scale": scale_given(parameters["scale"])})
     client = active_client(source) if resources is None else None
     return plan_for(source, params, client, memory_limit, calibrate=calibrate, resources=resources)
 
@@ -244,9 +243,8 @@ def plan_stream(
     resources = resources_for(None, memory_limit)
     wanted, otherwise = params.strategy, StreamStrategy.name
     strategy = choose_one_read(wanted, source, resources, params.precision, otherwise=otherwise)[0]
-    # gaps are filled before rows are added
     kept = STRATEGIES[strategy]
-    ((_, recipe),) = kept.passes(replace(params, missing="error"), source)
+    recipe = kept.batch_recipe(params, d)
     # the state, a copy that the rows still waiting are added to, and its result
     needed = 3 * recipe.state_nbytes + max(recipe.work_nbytes, kept.finish(params, source.shape).nbytes)
     if needed > usable(resources.memory_limit):

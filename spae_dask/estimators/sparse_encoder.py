@@ -14,7 +14,7 @@ from spae_dask.estimators.fitting import fit
 from spae_dask.estimators.notebook import CertificateRepr
 from spae_dask.estimators.planning import seed_of
 from spae_dask.estimators.plots import PlotMixin
-from spae_dask.estimators.preparing import prepared
+from spae_dask.estimators.preparing import prepared, scale_given
 from spae_dask.estimators.runtime import search_report, store_names
 from spae_dask.estimators.streams import RowStream, StreamingMixin
 from spae_dask.passes.events import Event, ignore
@@ -22,7 +22,7 @@ from spae_dask.passes.threads import one_blas_thread
 from spae_dask.recipes import RecipeLike
 from spae_dask.storage.open import open_matrix
 from spae_dask.storage.sources.sentinel import MissingValue
-from spae_dask.strategies.parameters import FitParameters
+from spae_dask.strategies.parameters import FitParameters, ScaleLike
 from spae_dask.strategies.path import SparsityPath, sparsity_path
 from spae_dask.strategies.sparse_encoder import FittedEncoder
 
@@ -61,9 +61,14 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         too. The second takes 5k columns from that recursion, then makes adaptive sampling. With ``method="iterative"``
         they choose each component's columns, as in the paper. ``"dual-set"`` then stands for a deterministic choice
         with a smaller bound.
-    center, scale : bool, default True and False
-        True to subtract the column means; True to divide columns by their standard deviations (divisor n - 1). Columns
-        without variance are not scaled and never selected.
+    center : bool, default True
+        True to subtract the column means.
+    scale : bool, {"std", "patterson"}, str or array-like (d,), default False
+        Divisors of the columns; no further pass is made for them. True and ``"std"`` divide by standard deviations
+        (divisor n - 1). ``"patterson"`` is for genotypes 0, 1 and 2: it divides by ``sqrt(p (1 - p))``, ``p = mean /
+        2``. Under Hardy-Weinberg equilibrium each column then has variance 2. An array, or the name of a ``.npy`` or
+        ``.csv`` file, gives a positive divisor for each column. Columns without variance are not scaled and never
+        selected.
     strategy : {"auto", "gram", "tsqr", "sketch", "stream", "sample", "paper"}, default "auto"
         Strategy of the fit: the passes it makes, and the state they keep. ``"gram"`` keeps a float64 Gram matrix.
         ``"tsqr"`` keeps a triangular factor, which keeps more digits of float64 data at twice the work. ``"sketch"``,
@@ -224,7 +229,7 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         method: str = "polished",
         selection: str = "dual-set",
         center: bool = True,
-        scale: bool = False,
+        scale: ScaleLike = False,
         strategy: str = "auto",
         precision: str = "exact",
         missing: str = "error",
@@ -333,7 +338,8 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         return tags
 
     def _params(self) -> FitParameters:
-        return FitParameters.of(vars(self) | {"random_state": seed_of(self.random_state)})
+        drawn = {"random_state": seed_of(self.random_state), "scale": scale_given(self.scale)}
+        return FitParameters.of(vars(self) | drawn)
 
     def _store(self, fitted: FittedEncoder) -> None:
         self.components_ = fitted.H.T.copy()

@@ -197,8 +197,11 @@ def sparse_pca(
     key_added : str, optional
         Name of the results in ``obsm``, ``varm`` and ``uns``, in place of ``X_spae``, ``spae`` and ``spae``; the column
         of ``var`` becomes ``KEY_selected``.
-    zero_center, scale : bool, default True and False
-        Take genes about their means; divide them by their standard deviations. Both without a dense copy.
+    zero_center : bool, default True
+        Take genes about their means, without a dense copy.
+    scale : bool, {"std", "patterson"}, str or array-like, default False
+        Divide genes by their standard deviations, or as :class:`spae_dask.SparseEncoder` does. An array has a number
+        for each gene of the mask.
     random_state : int, Generator, RandomState or None, default 0
         Seed.
     dtype : str, default "float32"
