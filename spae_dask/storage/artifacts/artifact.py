@@ -1,6 +1,6 @@
 """The encoder on disk: a Zarr group of eight small arrays and JSON attributes, no pickle anywhere.
 
-Layout, format version 1 (written as Zarr format 3; copies in format 2 are read as well):
+Layout, format versions 1 and 2 (written as Zarr format 3; copies in format 2 are read as well):
 
 ================  ==========  =============================================================
 member            shape       content
@@ -18,6 +18,9 @@ member            shape       content
 Attributes: ``format``, ``format_version``, ``certificate``, ``parameters``, ``provenance``, ``feature_names`` (a list,
 or null) and ``sha256``, one digest an array; and, if it was made, ``curve``, an object: losses of encoders of other
 sizes. Numbers in attributes that are not finite become strings, see ``json_values``.
+
+Version 2 has the attribute ``needs`` too: the parameters that a reader must obey, or the codes would be wrong. An
+encoder without such parameters is of version 1, so that every reader opens it.
 """
 
 import hashlib
@@ -36,7 +39,10 @@ from spae_dask.errors import InvalidInput
 from spae_dask.quantities import format_nbytes
 
 FORMAT = "spae-encoder"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+
+NEEDS = ("recipe",)
+"""Parameters that change the rows before they are encoded: a reader must know them, if they are not None."""
 
 STORED: dict[str, tuple[str, int]] = {
     "indptr": ("<i8", 1),
@@ -110,6 +116,11 @@ class EncoderArtifact:
     def H(self) -> sp.csc_array:  # noqa: N802 - the paper's name
         """The encoder (d, k)."""
         return sp.csc_array((self.values, self.indices, self.indptr), shape=(self.d, self.k))
+
+    @property
+    def needs(self) -> list[str]:
+        """Parameters that a reader must obey."""
+        return [name for name in NEEDS if self.parameters.get(name) is not None]
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """The arrays by name, as they are stored."""
