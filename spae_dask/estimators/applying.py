@@ -14,7 +14,7 @@ from sklearn.utils.validation import validate_data
 
 from spae_dask.blocks import ArrayBlocks, LazyRowBlocks, RowBlocks, asked_of, columns_alone, remember, stored_entries
 from spae_dask.errors import InvalidInput, NonFiniteInput
-from spae_dask.estimators.preparing import prepared, prepared_lazily
+from spae_dask.estimators.preparing import prepared, prepared_lazily, recipe_of_fit
 from spae_dask.maths.encoders.codes import RowEncoder, decode_codes
 from spae_dask.passes.accumulators import NonFinite
 from spae_dask.passes.accumulators.nonfinite import all_finite, refuse_non_finite
@@ -85,7 +85,7 @@ def open_lazily(estimator: Any, X: Any) -> RowBlocks | da.Array:
 
 def _asked_of_rows(estimator: Any) -> tuple[Any, Any]:
     """Missing value and recipe of the fit."""
-    return getattr(estimator, "missing_value", None), getattr(estimator, "recipe", None)
+    return getattr(estimator, "missing_value", None), recipe_of_fit(estimator)
 
 
 def _check_columns(estimator: Any, X: Any, n_columns: int, names: Sequence[str] | None = None) -> None:

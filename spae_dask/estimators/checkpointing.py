@@ -12,6 +12,7 @@ import scipy
 
 from spae_dask import __version__
 from spae_dask.errors import InvalidInput
+from spae_dask.estimators.preparing import raw_rows
 from spae_dask.passes.checkpoint import ArrayPart, Checkpoint, digest_of
 from spae_dask.passes.plan import Plan
 from spae_dask.quantities import format_nbytes
@@ -156,7 +157,7 @@ def _known_by(checked: CheckedSource) -> dict[str, Any]:
         "shape": list(source.shape),
         "dtype": source.dtype.str,
         "row_blocks": f"{bounds.size - 1}, {hashlib.sha256(bounds.tobytes()).hexdigest()[:12]}",
-        "content": fingerprint(source)[:24],
+        "content": fingerprint(raw_rows(source) or source)[:24],
         "objects": checked.snapshot.digest[:24],
         "missing_value": getattr(source, "missing_value", None),
     }

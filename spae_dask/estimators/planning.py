@@ -1,6 +1,7 @@
 """Plan of a fit, from metadata and, for its times, a few blocks."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,10 +10,10 @@ from distributed import Client
 
 from spae_dask.blocks import LazyRowBlocks, RowBlocks, asked_of, nbytes_of_rows, stored_entries, total_nbytes
 from spae_dask.errors import InvalidInput, MemoryBudgetExceeded
-from spae_dask.estimators.preparing import prepared, recipe_note, recorded_twice, scale_given
+from spae_dask.estimators.preparing import prepared, raw_rows, recipe_note, recorded_twice, scale_given
 from spae_dask.estimators.runtime import active_client, resources_for, with_listing
 from spae_dask.flags import flags_checked
-from spae_dask.passes.accumulators import Accumulator
+from spae_dask.passes.accumulators import Accumulator, MedianSum
 from spae_dask.passes.calibration import Calibration
 from spae_dask.passes.calibration import calibrate as calibrate_source
 from spae_dask.passes.memory import refuse, refuse_wide, usable, worker_limit_for
@@ -20,6 +21,7 @@ from spae_dask.passes.plan import Alternative, Finish, Plan, Resources
 from spae_dask.passes.planner import make_plan
 from spae_dask.quantities import format_nbytes
 from spae_dask.storage.open import open_matrix
+from spae_dask.storage.sources.recipe_blocks import with_target
 from spae_dask.strategies.parameters import FitParameters, takes_parameters
 from spae_dask.strategies.stream import StreamStrategy
 from spae_dask.strategies.table import (
@@ -195,6 +197,7 @@ def plan_for(
             alternatives=prices,
         )
 
+    first = plan_target(source, there)
     try:
         plan = planned(nominal, None)
     except MemoryBudgetExceeded as error:
@@ -202,11 +205,42 @@ def plan_for(
         if not others:
             raise
         raise MemoryBudgetExceeded(f"{error} Or use strategy={others[0]!r}, which fits.") from None
-    if not calibrate or isinstance(source, LazyRowBlocks):
-        return plan
-    measured = _calibrated(params, source, plan)
-    prices = price_all(params, source, there, measured)
-    return planned(prices, measured)
+    if calibrate and not isinstance(source, LazyRowBlocks):
+        measured = _calibrated(params, with_target(source, 1.0) if first else source, plan)
+        plan = planned(price_all(params, source, there, measured), measured)
+    return plan if first is None else _after(first, plan)
+
+
+def _after(first: Plan, plan: Plan) -> Plan:
+    """The plan with the passes of another one before its own, whatever the strategy."""
+    prices = tuple(
+        each
+        if each.n_passes is None or each.bytes_read is None or each.seconds is None or each.thread_seconds is None
+        else replace(
+            each,
+            n_passes=each.n_passes + len(first.passes),
+            bytes_read=each.bytes_read + first.bytes_read,
+            seconds=each.seconds + first.seconds,
+            thread_seconds=each.thread_seconds + sum(each.thread_seconds for each in first.passes),
+        )
+        for each in plan.alternatives
+    )
+    return replace(plan, passes=(*first.passes, *plan.passes), alternatives=prices)
+
+
+def plan_target(source: RowBlocks, resources: Resources) -> Plan | None:
+    """Plan the read that finds the target of a recipe; None if it is known."""
+    raw = raw_rows(source)
+    if raw is None:
+        return None
+    passes = [("sums of rows", target_recipe(raw))]
+    return make_plan(raw, passes, resources, strategy="rows", reason="sums of rows", finish=Finish(0))
+
+
+def target_recipe(raw: RowBlocks) -> MedianSum:
+    """Recipe of the read that finds the target of a recipe."""
+    n, d = raw.shape
+    return MedianSum(d, n)
 
 
 def _calibrated(params: FitParameters, source: RowBlocks, plan: Plan) -> Calibration:

@@ -109,7 +109,38 @@ def recipe_note(source: RowBlocks) -> str | None:
     if recipe is None:
         return None
     chosen = recipe.of_rows and asked_of(source).get("columns") is not None
-    return f"reads raw data: {recipe}, in the read" + ("; rows sum over the columns chosen of the table" * chosen)
+    return (
+        f"reads raw data: {recipe}, in the read"
+        + ("; a read before it finds the median of the sums of rows" * recipe.lacks_target)
+        + ("; rows sum over the columns chosen of the table" * chosen)
+    )
+
+
+def raw_rows(source: RowBlocks) -> RowBlocks | None:
+    """Raw rows, with all columns, that are read before the target of a recipe is known; None if it is known."""
+    recipe: Recipe | None = getattr(source, "recipe", None)
+    raw: RowBlocks | None = getattr(source, "raw", None)
+    return raw if recipe is not None and recipe.lacks_target else None
+
+
+def recipe_of_fit(estimator: Any) -> RecipeLike:
+    """The recipe of an estimator, with the target that its fit found.
+
+    Raises
+    ------
+    InvalidInput
+        If it is yet to be found.
+    """
+    recipe = recipe_of(getattr(estimator, "recipe", None))
+    if recipe is None or not recipe.lacks_target:
+        return getattr(estimator, "recipe", None)
+    target = getattr(estimator, "target_sum_", None)
+    if target is None:
+        raise InvalidInput(
+            f"the target of recipe='{recipe}' is not known: fit finds it in a read of all rows. Call fit, or give the "
+            "number; the median sum is printed by `spae check`."
+        )
+    return recipe.with_target(target)
 
 
 def recorded_twice(recipe: Recipe | None, source: RowBlocks) -> str | None:

@@ -7,7 +7,7 @@ from typing import Any
 from sklearn.utils.validation import check_is_fitted
 
 from spae_dask import __version__
-from spae_dask.estimators.preparing import scale_given
+from spae_dask.estimators.preparing import recipe_of_fit, scale_given
 from spae_dask.passes.plan import Plan
 from spae_dask.recipes import recipe_text
 from spae_dask.report.encoder_results import EncoderResults
@@ -29,7 +29,7 @@ def parameters_of(encoder: Any) -> dict[str, Any]:
     scale = encoder.scale if several(encoder.scale) is None else scale_given(encoder.scale)
     if is_scale_file(scale):
         scale = str(Path(scale).resolve())
-    return parameters | {"random_state": encoder.seed_, "recipe": recipe_text(encoder.recipe), "scale": scale}
+    return parameters | {"random_state": encoder.seed_, "recipe": recipe_text(recipe_of_fit(encoder)), "scale": scale}
 
 
 def provenance_of(encoder: Any, source: Any = None) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from spae_dask.blocks import RowBlocks
 from spae_dask.errors import InvalidInput
 from spae_dask.estimators.curves import sizes_of
 from spae_dask.estimators.paths import fit_path
+from spae_dask.estimators.preparing import recipe_of_fit
 from spae_dask.estimators.record import results_of
 from spae_dask.estimators.sparse_encoder import SparseEncoder
 from spae_dask.flags import flags_checked
@@ -105,7 +106,7 @@ def curve_from_data(
             f"{source.describe()} has {source.shape[1]} features, but the encoder was fitted on {d}. Give the "
             "data of the fit, or other data with the same features."
         )
-    parameters = encoder.get_params()
+    parameters = encoder.get_params() | {"recipe": recipe_of_fit(encoder)}
     method = "batch" if encoder.method == "doubly-sparse" else encoder.method
     k, r = encoder.n_components_, encoder.certificate_.n_nonzero
     found = fit_path(

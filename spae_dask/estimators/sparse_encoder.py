@@ -94,10 +94,12 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         Steps that make data of raw rows as they are read, such as ``"normalize_total(1e4), log1p"``. They hold in
         ``fit`` and wherever the encoder is applied, so that it takes raw rows there too. ``normalize_total(target)``
         comes first: it multiplies a row so that it sums to ``target``, over all columns, whatever a mask chooses; rows
-        of zeros stay so. The others change each entry, in the order given: ``log1p``, ``sqrt``, ``arcsinh(cofactor)``
-        (of the entry over the cofactor), ``clip(upper)`` (larger entries become ``upper``) and ``binarize`` (entries
-        other than 0 become 1). ``normalize_total``, ``log1p`` and ``sqrt`` refuse negative numbers. All take 0 to 0, so
-        sparse rows stay sparse. The arithmetic is in float64, and so are the data, unless the raw ones are float32.
+        of zeros stay so. The target may be ``median``: the median of the sums of rows that are not 0. One more read
+        finds it before the fit, and the encoder keeps it. The other steps change each entry, in the order given:
+        ``log1p``, ``sqrt``, ``arcsinh(cofactor)`` (of the entry over the cofactor), ``clip(upper)`` (larger entries
+        become ``upper``) and ``binarize`` (entries other than 0 become 1). ``normalize_total``, ``log1p`` and ``sqrt``
+        refuse negative numbers. All take 0 to 0, so sparse rows stay sparse. The arithmetic is in float64, and so are
+        the data, unless the raw ones are float32.
     orthonormal : bool, default False
         True to make the components orthonormal. The loss and the combined support stay the same, but each component may
         use every feature of the combined support.
@@ -188,6 +190,8 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         Features without variance.
     fill_ : ndarray (d,) or None
         Values that replace NaN entries, one a column; None if NaN is refused.
+    target_sum_ : float
+        Target of the rows. Only with ``normalize_total(median)``.
     selected_rows_ : ndarray of int64
         Rows that the decoder is made of. Only with ``method="doubly-sparse"``.
     certificate_ : Certificate
@@ -324,6 +328,10 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         self._stream = None
         if made.online is not None:
             self._stream = RowStream("stream", made.online, params.seed, made.fitted.certificate.bytes_read)
+        if made.target is not None:
+            self.target_sum_ = made.target
+        elif hasattr(self, "target_sum_"):
+            del self.target_sum_
         if made.rows is not None:
             self.selected_rows_ = made.rows
         elif hasattr(self, "selected_rows_"):

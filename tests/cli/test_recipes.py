@@ -106,3 +106,30 @@ encoder = "@encoder"
     assert ended.code == 0, ended.err
     certificate = json.loads((tmp_path / "out" / "again.json").read_text())
     assert certificate["decoder_loss"] == pytest.approx(loss, rel=1e-9)
+
+
+def test_the_median_is_found_by_every_verb(spae: Any, file: Path, counts: np.ndarray, tmp_path: Path) -> None:
+    sums, asked = counts.sum(axis=1), ("-k", 2, "-r", 3, "--recipe", "normalize_total(median), log1p")
+    by_hand = np.log1p(counts / np.maximum(sums, 1)[:, None] * np.median(sums[sums > 0]))
+    loss = SparseEncoder(2, n_nonzero=3).fit(by_hand).certificate_.loss
+    assert "2 (sums of rows, core)" in spae("plan", file, *asked).out
+    fit = spae("fit", file, *asked, "-o", tmp_path / "e.zarr", "--json")
+    assert json.loads(fit.out)["certificate"]["loss"] == pytest.approx(loss, rel=1e-10)
+    number = f"normalize_total({np.median(sums[sums > 0]):g}), log1p"
+    assert number in spae("inspect", tmp_path / "e.zarr").out
+    evaluated = spae("evaluate", file, tmp_path / "e.zarr", "--json")
+    assert json.loads(evaluated.out)["certificate"]["decoder_loss"] == pytest.approx(loss, rel=1e-9)
+    assert spae("check", file, "--recipe", asked[-1]).code == 0
+    path = spae("path", file, "-k", 2, "-r", "3", *asked[-2:], "--json")
+    assert json.loads(path.out)["points"][0]["loss"] == pytest.approx(loss, rel=1e-2)
+    parts = (file, *asked, "--checkpoint", tmp_path / "run")
+    assert [spae("fit-part", "1/1", *parts).code for _ in range(2)][-1] in (0, 75)
+    done = spae("fit-finish", *parts, "-o", tmp_path / "f.zarr", "--json")
+    assert json.loads(done.out)["certificate"]["loss"] == pytest.approx(loss, rel=1e-10)
+    (tmp_path / "p.toml").write_text(
+        'output = "out"\n[[step]]\nkind = "fit"\ndata = "x.npy"\nn_components = 2\nn_nonzero = 3\n'
+        f'recipe = "{asked[-1]}"\n[[step]]\nkind = "evaluate"\ndata = "x.npy"\nencoder = "@fit"\n'
+    )
+    assert spae("run", tmp_path / "p.toml").code == 0
+    certificate = json.loads((tmp_path / "out" / "evaluate.json").read_text())
+    assert certificate["decoder_loss"] == pytest.approx(loss, rel=1e-9)

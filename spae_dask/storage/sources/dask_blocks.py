@@ -87,6 +87,8 @@ class DaskBlocks:
         The source with all columns, and the columns of it that the array has, if they were chosen of more.
     recipe : Recipe, optional
         Recipe that its graph follows.
+    raw : DaskBlocks, optional
+        Rows of all columns that the recipe is followed with.
     """
 
     array: da.Array
@@ -96,6 +98,7 @@ class DaskBlocks:
     n_counts: int = 0
     cut_from: "tuple[DaskBlocks, npt.NDArray[np.intp]] | None" = None
     recipe: Recipe | None = None
+    raw: "DaskBlocks | None" = None
 
     @property
     def read_nbytes(self) -> int:
