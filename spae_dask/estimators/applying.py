@@ -20,6 +20,7 @@ from spae_dask.passes.accumulators import NonFinite
 from spae_dask.passes.accumulators.nonfinite import all_finite, refuse_non_finite
 from spae_dask.passes.serial import SerialRunner
 from spae_dask.passes.sweep import read_again
+from spae_dask.storage.chosen import CHOSEN, under_columns
 from spae_dask.storage.masks import ALL, UsualMask
 from spae_dask.storage.open import dask_kind, dask_rows, open_matrix
 from spae_dask.storage.sources.recipe_blocks import RecipeBlocks
@@ -56,11 +57,15 @@ def open_like(estimator: Any, x: Any, *, mask: str | None = None, **how: Any) ->
     mask, **how
         As for ``open_matrix``.
     """
-    fitted = getattr(estimator, "_asked", {}).get("mask", ALL)
-    wanted = mask if mask is not None else fitted if fitted == ALL else UsualMask(fitted)
-    source = open_matrix(x, mask=wanted, **how)
-    expected = list(getattr(estimator, "feature_names_in_", ()))
-    if fitted == ALL or mask is not None or not expected or _names(source) == expected:
+    asked, expected = getattr(estimator, "_asked", {}), list(getattr(estimator, "feature_names_in_", ()))
+    fitted = asked.get("mask", ALL)
+    if fitted == CHOSEN and not expected and how.get("columns") is None and mask is None:
+        whole = open_matrix(x, mask=ALL, **how)
+        return under_columns(whole, asked["columns"]) if whole.shape[1] == asked["n_columns"] else whole
+    asks = mask is not None or how.get("columns") is not None
+    usual = fitted if fitted == ALL else UsualMask(fitted)
+    source = open_matrix(x, mask=mask if asks else usual, **how)
+    if asks or fitted == ALL or not expected or _names(source) == expected:
         return source
     whole = open_matrix(x, mask=ALL, **how)
     if not set(expected) <= set(_names(whole)):

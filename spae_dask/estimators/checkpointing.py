@@ -11,6 +11,7 @@ import numpy as np
 import scipy
 
 from spae_dask import __version__
+from spae_dask.blocks import asked_of
 from spae_dask.errors import InvalidInput
 from spae_dask.estimators.preparing import raw_rows
 from spae_dask.passes.checkpoint import ArrayPart, Checkpoint, digest_of
@@ -25,6 +26,7 @@ from spae_dask.storage.checkpoints.checkpoint_record import (
     remember_parts,
     states_at,
 )
+from spae_dask.storage.chosen import ROWS
 from spae_dask.storage.remote.url_secrets import without_secrets
 from spae_dask.storage.sources.dask_blocks import DaskBlocks
 from spae_dask.storage.sources.stored_chunks import CheckedSource
@@ -170,6 +172,9 @@ def _known_by(checked: CheckedSource) -> dict[str, Any]:
     names = getattr(source, "feature_names", None)
     if names is not None:  # a mask may choose others of the same number
         known["columns"] = hashlib.sha256(repr(tuple(names)).encode()).hexdigest()[:12]
+    rows = asked_of(source).get(ROWS)
+    if rows is not None:
+        known["rows"] = rows
     if isinstance(source, DaskBlocks):
         known["graph"] = source.array.name  # made of all that the array is computed from
     return known

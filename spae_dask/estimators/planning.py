@@ -42,7 +42,12 @@ def layout_notes(source: RowBlocks) -> list[str]:
     """Return notes for the user on the layout of the data."""
     decoding = getattr(source, "decoding", None)
     notes = [] if decoding is None else [decoding]
-    told = (mask_note(source), recipe_note(source), recorded_twice(getattr(source, "recipe", None), source))
+    told = (
+        rows_note(source),
+        mask_note(source),
+        recipe_note(source),
+        recorded_twice(getattr(source, "recipe", None), source),
+    )
     notes[:0] = [each for each in told if each is not None]
     passed_over = getattr(source, "passed_over", ())
     if passed_over:
@@ -78,6 +83,15 @@ def layout_notes(source: RowBlocks) -> list[str]:
         typical = nbytes_of_rows(source, source.bounds[1])
         notes.append(f"{n_blocks:,} row blocks of {format_nbytes(typical)}: larger chunks would read faster")
     return notes
+
+
+def rows_note(source: RowBlocks) -> str | None:
+    """Describe the rows that were chosen; None without a choice."""
+    asked = asked_of(source)
+    if "n_rows" not in asked:
+        return None
+    how = f": {asked['rows']}" if "rows" in asked else ""
+    return f"uses {source.shape[0]:,} of {asked['n_rows']:,} rows{how}"
 
 
 def mask_note(source: RowBlocks) -> str | None:

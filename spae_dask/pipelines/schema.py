@@ -67,8 +67,8 @@ class Step(BaseModel):
 
     def parameters(self) -> dict[str, Any]:
         """All that decides the outcome, save the inputs."""
-        inputs = {str(each.key[0]) for each in self.inputs}
-        return self.model_dump(exclude={"name", "kind", "data", "encoder", "source", "path"} | inputs)
+        files = {str(each.key[0]) for each in self.inputs if each.key[0] in PARAMETERS}
+        return self.model_dump(exclude={"name", "kind", "data", "encoder", "source", "path"} | files)
 
     def placed(self, files: Mapping[KeyPath, str]) -> "Step":
         """The same, with the paths of its inputs where a parameter of the library names a file."""
@@ -93,6 +93,7 @@ class OnData(Step):
     array: values.Text | None = None
     columns: values.Names | None = None
     mask: values.Text | None = None
+    where: values.Text | None = None
     raw: bool = False
 
     @property
@@ -228,16 +229,17 @@ class Report(Step):
     array: values.Text | None = None
     columns: values.Names | None = None
     mask: values.Text | None = None
+    where: values.Text | None = None
     raw: bool = False
 
     @model_validator(mode="after")
     def _one_curve(self) -> "Report":
         if self.path is not None and self.data is not None:
             raise ValueError("give only one of 'path', a file of losses, and 'data', from which losses are computed.")
-        if self.data is None and (self.raw or [self.array, self.columns, self.mask].count(None) < 3):
+        if self.data is None and (self.raw or [self.array, self.columns, self.mask, self.where].count(None) < 4):
             raise ValueError(
-                "'array', 'columns', 'mask' and 'raw' choose a part of 'data', which is not given. Give 'data', "
-                "or leave them out."
+                "'array', 'columns', 'mask', 'where' and 'raw' choose a part of 'data', which is not given. "
+                "Give 'data', or leave them out."
             )
         return self
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -15,6 +16,8 @@ from spae_dask.estimators.record import parameters_of
 from spae_dask.estimators.sparse_encoder import SparseEncoder
 from spae_dask.flags import flags_checked
 from spae_dask.passes.events import Event
+from spae_dask.storage.anndata_objects import column_of
+from spae_dask.storage.conditions import is_condition
 from spae_dask.storage.masks import ALL, DEFAULT, checked_mask, find_mask
 from spae_dask.storage.open import is_anndata, open_matrix
 from spae_dask.storage.sources.submatrix import chosen_columns
@@ -39,9 +42,9 @@ def chosen_genes(adata: Any, mask_var: Mask) -> tuple[npt.NDArray[np.bool_] | No
         return None, None
     if not isinstance(mask_var, str | DefaultMask):
         return checked_mask(mask_var, adata.n_vars, "the mask", ADVICE), None
-    asked = None if isinstance(mask_var, DefaultMask) else f"var/{mask_var}"
+    asked = None if isinstance(mask_var, DefaultMask) else mask_var if is_condition(mask_var) else f"var/{mask_var}"
     var, d = adata.var, adata.n_vars
-    found = find_mask(asked, "var", list(var.columns), lambda name: var[name], d, "adata", ADVICE)
+    found = find_mask(asked, "var", list(var.columns), partial(column_of, var), d, "adata", ADVICE)
     return (None, None) if found is None else (found.chosen, found.name.removeprefix("var/"))
 
 
@@ -192,7 +195,8 @@ def sparse_pca(
     layer : str, optional
         A member of ``layers`` to use in place of X.
     mask_var : str or ndarray of bool (d,), optional
-        Genes to use: a mask, or the name of a column of ``var`` that is one. By default ``var["highly_variable"]`` if
+        Genes to use: a mask, the name of a column of ``var`` that is one, or a condition on columns of ``var``, such as
+        ``"n_cells > 10 and not mt"``. By default ``var["highly_variable"]`` if
         there is such a column; None uses all. (``use_highly_variable``, which scanpy has deprecated, is not known.)
     key_added : str, optional
         Name of the results in ``obsm``, ``varm`` and ``uns``, in place of ``X_spae``, ``spae`` and ``spae``; the column

@@ -162,6 +162,13 @@ def chosen_columns(source: RowBlocks, columns: Indices) -> RowBlocks:
     )
 
 
+def chosen_rows(source: RowBlocks, rows: Indices) -> RowBlocks:
+    """Some rows of any source, ascending; a dask array stays one."""
+    if not isinstance(source, DaskBlocks):
+        return remember(Submatrix(source, kept_rows=rows), **asked_of(source))
+    return remember(replace(source, array=source.array[rows]), **asked_of(source))
+
+
 def beneath_choice(source: RowBlocks, change: Callable[[RowBlocks], RowBlocks]) -> RowBlocks:
     """A source changed where it has all columns, beneath `chosen_columns` if those were called."""
     if isinstance(source, Submatrix) and source.beneath and source.kept_columns is not None:
