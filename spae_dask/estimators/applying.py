@@ -14,7 +14,7 @@ from sklearn.utils.validation import validate_data
 
 from spae_dask.blocks import ArrayBlocks, LazyRowBlocks, RowBlocks, asked_of, columns_alone, remember, stored_entries
 from spae_dask.errors import InvalidInput, NonFiniteInput
-from spae_dask.estimators.preparing import prepared, prepared_lazily, recipe_of_fit
+from spae_dask.estimators.preparing import prepared, prepared_lazily, recipe_of_fit, with_top
 from spae_dask.maths.encoders.codes import RowEncoder, decode_codes
 from spae_dask.passes.accumulators import NonFinite
 from spae_dask.passes.accumulators.nonfinite import all_finite, refuse_non_finite
@@ -65,9 +65,13 @@ def open_like(estimator: Any, x: Any, *, mask: str | None = None, **how: Any) ->
     asks = mask is not None or how.get("columns") is not None
     usual = fitted if fitted == ALL else UsualMask(fitted)
     source = open_matrix(x, mask=mask if asks else usual, **how)
-    if asks or fitted == ALL or not expected or _names(source) == expected:
+    if "top" in asked and not expected:
+        return with_top(source, np.array(asked["top"])) if source.shape[1] == asked["n_before"] else source
+    if "top" not in asked and (asks or fitted == ALL or not expected):
         return source
-    whole = open_matrix(x, mask=ALL, **how)
+    if _names(source) == expected:
+        return source
+    whole = source if set(expected) <= set(_names(source)) else open_matrix(x, mask=ALL, **how)
     if not set(expected) <= set(_names(whole)):
         return source
     places = choose_columns(_names(whole), expected, whole.describe())
@@ -84,6 +88,9 @@ def open_lazily(estimator: Any, X: Any) -> RowBlocks | da.Array:
     array = dask_rows(X)
     if array is None:
         return open_rows(estimator, X)
+    asked = getattr(estimator, "_asked", {})
+    if "top" in asked and array.shape[1] == asked["n_before"] and dask_kind(X) == "array":
+        return prepared_lazily(array, *_asked_of_rows(estimator))[:, np.array(asked["top"])]
     _check_columns(estimator, X, array.shape[1])
     return prepared_lazily(array, *_asked_of_rows(estimator))
 
@@ -95,7 +102,7 @@ def _asked_of_rows(estimator: Any) -> tuple[Any, Any]:
 
 def _check_columns(estimator: Any, X: Any, n_columns: int, names: Sequence[str] | None = None) -> None:
     # names are checked before the number of columns, because missing names say more
-    if is_pandas(X) or dask_kind(X) == "dataframe":
+    if (is_pandas(X) or dask_kind(X) == "dataframe") and X.shape[1] == n_columns:
         # a dask DataFrame shows its names in the empty frame it is described by
         validate_data(estimator, getattr(X, "_meta", X), reset=False, skip_check_array=True)
     elif names is not None:  # of a store, or of a frame whose names not every release of scikit-learn can see
@@ -106,7 +113,7 @@ def _check_columns(estimator: Any, X: Any, n_columns: int, names: Sequence[str] 
             f"{estimator.n_features_in_} features as input. Give the columns it was fitted on, in the same "
             "order."
         )
-    if isinstance(X, np.ndarray) or sp.issparse(X):
+    if (isinstance(X, np.ndarray) or sp.issparse(X)) and X.shape[1] == n_columns:
         validate_data(estimator, X, reset=False, skip_check_array=True)
 
 

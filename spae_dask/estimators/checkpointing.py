@@ -124,7 +124,7 @@ def parameters_of(params: FitParameters) -> dict[str, Any]:
     """
     found = asdict(replace(params, missing_value=None, recipe=None))
     del found["missing_value"], found["recipe"]
-    for name in ("search_tol", "effort"):
+    for name in ("search_tol", "effort", "n_top_features"):
         if found[name] == PARAMETERS[name].default:
             del found[name]
     if isinstance(params.scale, tuple):

@@ -10,7 +10,7 @@ from distributed import Client
 
 from spae_dask.blocks import LazyRowBlocks, RowBlocks, asked_of, nbytes_of_rows, stored_entries, total_nbytes
 from spae_dask.errors import InvalidInput, MemoryBudgetExceeded
-from spae_dask.estimators.preparing import prepared, raw_rows, recipe_note, recorded_twice, scale_given
+from spae_dask.estimators.preparing import prepared, raw_rows, recipe_note, recorded_twice, scale_given, with_top
 from spae_dask.estimators.runtime import active_client, resources_for, with_listing
 from spae_dask.flags import flags_checked
 from spae_dask.passes.accumulators import Accumulator, MedianSum
@@ -22,7 +22,8 @@ from spae_dask.passes.planner import make_plan
 from spae_dask.quantities import format_nbytes
 from spae_dask.storage.open import open_matrix
 from spae_dask.storage.sources.recipe_blocks import with_target
-from spae_dask.strategies.parameters import FitParameters, takes_parameters
+from spae_dask.strategies.core import means_recipe
+from spae_dask.strategies.parameters import PARAMETERS, FitParameters, takes_parameters
 from spae_dask.strategies.stream import StreamStrategy
 from spae_dask.strategies.table import (
     STRATEGIES,
@@ -33,6 +34,9 @@ from spae_dask.strategies.table import (
     price_all,
     standing,
 )
+
+SUMS, VARIANCES = "sums of rows", "variances"
+"""Names of the reads that come before those of the strategy."""
 
 MANY_OBJECTS, SMALL_OBJECT = 10_000, 1 << 20
 """Number of stored objects below that size from which a note says that they are slow to read."""
@@ -45,6 +49,7 @@ def layout_notes(source: RowBlocks) -> list[str]:
     told = (
         rows_note(source),
         mask_note(source),
+        top_note(source),
         recipe_note(source),
         recorded_twice(getattr(source, "recipe", None), source),
     )
@@ -99,7 +104,15 @@ def mask_note(source: RowBlocks) -> str | None:
     asked = asked_of(source)
     if "n_columns" not in asked:
         return None
-    return f"uses {source.shape[1]:,} of {asked['n_columns']:,} columns: {asked['mask']}"
+    return f"uses {asked.get('n_before', source.shape[1]):,} of {asked['n_columns']:,} columns: {asked['mask']}"
+
+
+def top_note(source: RowBlocks) -> str | None:
+    """Describe the columns of largest variance; None if all are used."""
+    asked = asked_of(source)
+    if "top" not in asked:
+        return None
+    return f"uses {source.shape[1]:,} of {asked['n_before']:,} columns: those of largest variance, which a read finds"
 
 
 def _object_notes(source: RowBlocks) -> list[str]:
@@ -188,6 +201,10 @@ def plan_for(
     resources: Resources | None = None,
 ) -> Plan:
     """Plan a fit on given resources; the strategy is the same whether or not rates are measured."""
+    whole, top = source, params.n_top_features
+    if top is not None:
+        PARAMETERS["n_top_features"].check(top, {"features": source.shape[1]})
+        source = with_top(source, np.arange(int(top)))  # any columns: they are not known yet
     params.check(*source.shape)
     check_strategy(params)
     there = resources_for(client, memory_limit) if resources is None else resources
@@ -211,7 +228,7 @@ def plan_for(
             alternatives=prices,
         )
 
-    first = plan_target(source, there)
+    first = plan_first(whole, top, there)
     try:
         plan = planned(nominal, None)
     except MemoryBudgetExceeded as error:
@@ -220,7 +237,8 @@ def plan_for(
             raise
         raise MemoryBudgetExceeded(f"{error} Or use strategy={others[0]!r}, which fits.") from None
     if calibrate and not isinstance(source, LazyRowBlocks):
-        measured = _calibrated(params, with_target(source, 1.0) if first else source, plan)
+        known = source if raw_rows(source) is None else with_target(source, 1.0)
+        measured = _calibrated(params, known, plan)
         plan = planned(price_all(params, source, there, measured), measured)
     return plan if first is None else _after(first, plan)
 
@@ -242,13 +260,18 @@ def _after(first: Plan, plan: Plan) -> Plan:
     return replace(plan, passes=(*first.passes, *plan.passes), alternatives=prices)
 
 
-def plan_target(source: RowBlocks, resources: Resources) -> Plan | None:
-    """Plan the read that finds the target of a recipe; None if it is known."""
-    raw = raw_rows(source)
-    if raw is None:
-        return None
-    passes = [("sums of rows", target_recipe(raw))]
-    return make_plan(raw, passes, resources, strategy="rows", reason="sums of rows", finish=Finish(0))
+def plan_first(source: RowBlocks, top: int | None, resources: Resources) -> Plan | None:
+    """Plan the reads that find the target of a recipe and the columns of largest variance; None if there are none."""
+    raw, found = raw_rows(source), list[tuple[RowBlocks, str, Accumulator[Any]]]()
+    if raw is not None:
+        found.append((raw, SUMS, target_recipe(raw)))
+    if top is not None:
+        found.append((source, VARIANCES, means_recipe(source.shape[1])))
+    plans = [
+        make_plan(each, [(name, recipe)], resources, strategy="rows", reason=name, finish=Finish(0))
+        for each, name, recipe in found
+    ]
+    return None if not plans else replace(plans[0], passes=tuple(each for plan in plans for each in plan.passes))
 
 
 def target_recipe(raw: RowBlocks) -> MedianSum:

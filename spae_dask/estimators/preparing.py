@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from spae_dask.blocks import LazyRowBlocks, RowBlocks, asked_of
+from spae_dask.blocks import LazyRowBlocks, RowBlocks, asked_of, remember
 from spae_dask.errors import InvalidInput, NotFound, TransformedTwiceWarning, warn
 from spae_dask.passes.sweep import read_again
 from spae_dask.plain_files import beside, refuse_pipes
@@ -15,7 +15,7 @@ from spae_dask.recipes import Recipe, RecipeLike, recipe_of
 from spae_dask.storage.masks import LOGGED
 from spae_dask.storage.sources.recipe_blocks import lazily_followed, with_recipe
 from spae_dask.storage.sources.sentinel import MissingValue, lazily_marked, with_missing
-from spae_dask.storage.sources.submatrix import beneath_choice
+from spae_dask.storage.sources.submatrix import beneath_choice, chosen_columns
 from spae_dask.strategies.parameters import PARAMETERS, is_number, is_scale_file, several
 
 LARGEST_LOG = 20.0
@@ -121,6 +121,12 @@ def raw_rows(source: RowBlocks) -> RowBlocks | None:
     recipe: Recipe | None = getattr(source, "recipe", None)
     raw: RowBlocks | None = getattr(source, "raw", None)
     return raw if recipe is not None and recipe.lacks_target else None
+
+
+def with_top(source: RowBlocks, columns: npt.NDArray[np.intp]) -> RowBlocks:
+    """The columns of largest variance of a source, which remembers them."""
+    asked = asked_of(source) | {"top": columns.tolist(), "n_before": source.shape[1]}
+    return remember(chosen_columns(source, columns), **asked)
 
 
 def recipe_of_fit(estimator: Any) -> RecipeLike:

@@ -100,6 +100,9 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         become ``upper``) and ``binarize`` (entries other than 0 become 1). ``normalize_total``, ``log1p`` and ``sqrt``
         refuse negative numbers. All take 0 to 0, so sparse rows stay sparse. The arithmetic is in float64, and so are
         the data, unless the raw ones are float32.
+    n_top_features : int, optional
+        Number of columns to use: those of the largest variance, as ``recipe`` makes them. One more read finds them
+        before the fit, and all results are about them. ``transform`` takes data with all columns, or with those.
     orthonormal : bool, default False
         True to make the components orthonormal. The loss and the combined support stay the same, but each component may
         use every feature of the combined support.
@@ -192,6 +195,9 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         Values that replace NaN entries, one a column; None if NaN is refused.
     target_sum_ : float
         Target of the rows. Only with ``normalize_total(median)``.
+    top_features_ : ndarray of int
+        Columns of the data that the fit used, ascending. Only with ``n_top_features``. All other attributes number
+        these columns.
     selected_rows_ : ndarray of int64
         Rows that the decoder is made of. Only with ``method="doubly-sparse"``.
     certificate_ : Certificate
@@ -239,6 +245,7 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         missing: str = "error",
         missing_value: MissingValue = None,
         recipe: RecipeLike = None,
+        n_top_features: int | None = None,
         orthonormal: bool = False,
         shared_support: bool = False,
         search_tol: float = 0.001,
@@ -271,6 +278,7 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         self.missing = missing
         self.missing_value = missing_value
         self.recipe = recipe
+        self.n_top_features = n_top_features
         self.orthonormal = orthonormal
         self.shared_support = shared_support
         self.search_tol = search_tol
@@ -336,7 +344,11 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
             self.selected_rows_ = made.rows
         elif hasattr(self, "selected_rows_"):
             del self.selected_rows_
-        store_names(self, X, source)
+        if made.columns is not None:
+            self.top_features_ = made.columns
+        elif hasattr(self, "top_features_"):
+            del self.top_features_
+        store_names(self, X, made.source)
         return self
 
     def __sklearn_tags__(self) -> Any:

@@ -165,6 +165,11 @@ class StreamingMixin:
         params: FitParameters = self._params()
         recipe = recipe_of_fit(self)  # which refuses a target that takes a read of all rows
         source = prepared(open_matrix(X), self.missing_value, recipe) if stream is None else open_rows(self, X)
+        if params.n_top_features is not None:
+            raise InvalidInput(
+                f"n_top_features={params.n_top_features} takes a read of all rows before the fit, and partial_fit sees "
+                "each row once. Leave it out, or call fit."
+            )
         strategy, kept = plan_stream(params, source, self.memory_limit)
         if stream is None:
             added = RowStream(strategy, OnlinePass(kept), params.seed)

@@ -274,9 +274,9 @@ def sparse_pca(
         source = chosen_columns(source, np.flatnonzero(mask))
     where: dict[str, Any] = {"memory_limit": memory_limit, "checkpoint": checkpoint, "progress": progress}
     encoder = SparseEncoder(k, center=zero_center, **parameters, **where).fit(source)
-    loadings = np.zeros((adata.n_vars, k))
-    loadings[slice(None) if mask is None else mask] = encoder.components_.T
-    params = {"zero_center": zero_center, "mask_var": mask_name, "layer": layer, "n_vars": source.shape[1]}
+    loadings, genes = np.zeros((adata.n_vars, k)), np.arange(adata.n_vars)[slice(None) if mask is None else mask]
+    loadings[genes[getattr(encoder, "top_features_", slice(None))]] = encoder.components_.T
+    params = {"zero_center": zero_center, "mask_var": mask_name, "layer": layer, "n_vars": encoder.n_features_in_}
     results = {
         "obsm": codes_of(encoder, open_rows(encoder, source), codes_dtype),
         "varm": loadings,

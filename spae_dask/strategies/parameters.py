@@ -380,6 +380,14 @@ class FitParameters:
         "Steps applied to raw rows as they are read, such as 'normalize_total(1e4), log1p'.",
         metavar="STEPS",
     )
+    n_top_features: int | None = _parameter(
+        None,
+        Count(most="features"),
+        "WHAT",
+        "Use the N columns of largest variance, which one more read finds. Default: all.",
+        options="--top-features",
+        metavar="N",
+    )
     orthonormal: bool = _parameter(
         False,
         Flag(),
@@ -608,7 +616,7 @@ PARAMETERS = parameters_in(FitParameters)
 STAND_ALONE = tuple(each.options[-1] for each in PARAMETERS.values() if isinstance(each.kind, Scale))
 """Options that may stand without a value; a value follows an equals sign."""
 
-OF_PATHS = ("selection", "center", "scale", "missing", "missing_value", "recipe", "seed")
+OF_PATHS = ("selection", "center", "scale", "missing", "missing_value", "recipe", "n_top_features", "seed")
 """Parameters of the encoders of many sizes that one read makes, beside their method and sizes."""
 
 

@@ -140,6 +140,11 @@ class GridEncoder(BaseEstimator):  # type: ignore[misc]
                 f"recipe={self.recipe!r} is for the rows of a matrix, and a grid is given. "
                 "Leave it out, and give the array that xarray makes, lazily for dask arrays: numpy.log1p(da)."
             )
+        if self.n_top_features is not None:
+            raise InvalidInput(
+                f"n_top_features={self.n_top_features!r} chooses columns of a matrix, and a grid is given. Leave it "
+                "out, and give a mask of cells: fit(da, mask=da.var('time') > 1)."
+            )
         if several(self.scale) is not None or is_scale_file(self.scale):
             raise InvalidInput(
                 "scale gives a divisor for each column of a matrix, and a grid is given. Leave it out, and give "

@@ -114,6 +114,7 @@ CHANGED = {
     "shared_support": True,
     "search_tol": 0.02,
     "effort": 2,
+    "n_top_features": 9,
     "n_rows": 7,
     "n_repeats": 2,
     "power_iterations": 1,

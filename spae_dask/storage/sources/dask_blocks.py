@@ -15,7 +15,7 @@ import zarr
 from dask.delayed import delayed
 from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
 
-from spae_dask.blocks import Block, StoredEntries, as_csr, check_unmasked, largest_block_nbytes
+from spae_dask.blocks import Block, StoredEntries, as_csr, asked_of, check_unmasked, largest_block_nbytes, remember
 from spae_dask.errors import InvalidInput
 from spae_dask.recipes import Recipe
 from spae_dask.storage.sources.checked_store import ArrayChange
@@ -146,7 +146,9 @@ class DaskBlocks:
 
     def with_arrays(self, change: ArrayChange) -> "DaskBlocks":
         """The same with other arrays of Zarr in the graph."""
-        return replace(self, array=change_in_graph(self.array, change))
+        same = replace(self, array=change_in_graph(self.array, change))
+        remember(same, **asked_of(self))
+        return same
 
     def read(self, i: int) -> Block:
         """Compute block ``i`` where dask computes by default; what it shares with others is computed anew."""
