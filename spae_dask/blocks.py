@@ -130,8 +130,11 @@ def columns_alone(source: RowBlocks, columns: npt.NDArray[np.intp]) -> RowBlocks
     return None if of_columns is None else of_columns(columns)
 
 
-ASKED = ("path", "array", "columns", "mask", "n_columns")
-"""A path or URL that was opened, what of it was chosen, and how many columns a mask chose from."""
+ASKED = ("path", "array", "columns", "mask", "n_columns", "rows", "n_rows", "top", "n_before")
+"""A path or URL that was opened, what of it was chosen, and how many columns and rows that was chosen from.
+
+``top`` numbers the columns of largest variance among ``n_before``.
+"""
 
 
 def asked_of(source: Any) -> dict[str, Any]:

@@ -35,6 +35,8 @@ def check_flag(name: str, given: object) -> None:
 def flags_checked(function: Callable[Given, Result]) -> Callable[Given, Result]:
     """Check the flags of a public function before it runs: each parameter whose default is True or False.
 
+    A parameter that is annotated with another type than bool takes other values too, and is checked elsewhere.
+
     Examples
     --------
     >>> @flags_checked
@@ -45,7 +47,11 @@ def flags_checked(function: Callable[Given, Result]) -> Callable[Given, Result]:
     spae_dask.errors.InvalidInput: overwrite='no' is not allowed: give True or False.
     """
     parameters = inspect.signature(function).parameters
-    flags = [name for name, each in parameters.items() if isinstance(each.default, bool)]
+    flags = [
+        name
+        for name, each in parameters.items()
+        if isinstance(each.default, bool) and each.annotation in (bool, inspect.Parameter.empty)
+    ]
 
     @functools.wraps(function)
     def checked(*args: Given.args, **kwargs: Given.kwargs) -> Result:

@@ -24,6 +24,9 @@ ARGUMENTS = {
 }
 """Steps, and the name of the positive number that each takes, if any."""
 
+MEDIAN = "median"
+"""Target that the data give: the median of the sums of rows that are not 0, as in scanpy."""
+
 OF_ROWS = "normalize_total"
 """The step that looks at whole rows; it comes first."""
 
@@ -43,8 +46,9 @@ class Step:
     ----------
     name : str
         One of ``normalize_total``, ``log1p``, ``sqrt``, ``arcsinh``, ``clip`` and ``binarize``.
-    argument : float or None
-        Its number; None for steps that take none.
+    argument : float, "median" or None
+        Its number; None for steps that take none. The target of ``normalize_total`` may be ``"median"``, which a fit
+        finds in a read of its own.
 
     Raises
     ------
@@ -53,7 +57,7 @@ class Step:
     """
 
     name: str
-    argument: float | None = None
+    argument: float | str | None = None
 
     def __post_init__(self) -> None:
         if self.name not in ARGUMENTS:
@@ -62,13 +66,14 @@ class Step:
         wanted, given = ARGUMENTS[self.name], self.argument
         if wanted is None and given is not None:
             raise InvalidInput(f"give {self.name!r} alone: it takes no number.")
-        if wanted is not None and not _is_positive(given):
-            told = "" if given is None else f", and not {given!r}"
-            raise InvalidInput(f"give {self.name} its {wanted}, a positive number as in '{self.name}(10)'{told}.")
+        if wanted is not None and not (_is_positive(given) or (given == MEDIAN and self.name == OF_ROWS)):
+            raise InvalidInput(_asked_for(self.name, "" if given is None else f", and not {given!r}"))
 
     def __str__(self) -> str:
         """The step as it is written."""
-        return self.name if self.argument is None else f"{self.name}({_number(self.argument)})"
+        if self.argument is None:
+            return self.name
+        return f"{self.name}({self.argument if isinstance(self.argument, str) else _number(self.argument)})"
 
 
 @dataclass(frozen=True)
@@ -121,6 +126,15 @@ class Recipe:
         return self.steps[0].name == OF_ROWS
 
     @property
+    def lacks_target(self) -> bool:
+        """True if rows are normalised to a target that is yet to be found."""
+        return self.steps[0].argument == MEDIAN
+
+    def with_target(self, target: float) -> "Recipe":
+        """The same, with the target that was found."""
+        return Recipe((Step(OF_ROWS, target), *self.steps[1:])) if self.lacks_target else self
+
+    @property
     def non_negative(self) -> str | None:
         """Name of the first step that takes no negative numbers, if there is one."""
         return next((step.name for step in self.steps if step.name in NON_NEGATIVE), None)
@@ -171,17 +185,24 @@ def _step(text: str) -> Step:
     if not argument.strip():
         if ARGUMENTS[name] is None:
             return Step(name)
-        raise InvalidInput(f"give {name} its {ARGUMENTS[name]}, a positive number as in '{name}(10)'.")
+        raise InvalidInput(_asked_for(name))
+    if argument.strip().strip("\"'") == MEDIAN:
+        return Step(name, MEDIAN)
     try:
         return Step(name, float(argument))
     except ValueError as error:
         if isinstance(error, InvalidInput):
             raise
         raise InvalidInput(
-            f"give {name} its {ARGUMENTS[name]}, a positive number as in '{name}(10)', and not {argument.strip()!r}."
+            _asked_for(name, f", and not {argument.strip()!r}")
             if ARGUMENTS[name] is not None
             else f"give {name!r} alone: it takes no number."
         ) from None
+
+
+def _asked_for(name: str, told: str = "") -> str:
+    median = f", or {MEDIAN!r}" if name == OF_ROWS else ""
+    return f"give {name} its {ARGUMENTS[name]}, a positive number as in '{name}(10)'{median}{told}."
 
 
 def _is_positive(given: Any) -> bool:

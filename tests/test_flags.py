@@ -45,7 +45,7 @@ def _flagged():
                 if not function.__module__.startswith("spae_dask"):
                     continue
                 for name, parameter in inspect.signature(function).parameters.items():
-                    if isinstance(parameter.default, bool):
+                    if isinstance(parameter.default, bool) and parameter.annotation is bool:
                         seen[f"{function.__qualname__}-{name}"] = (function, name)
     return seen
 

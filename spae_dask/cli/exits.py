@@ -19,7 +19,7 @@ from spae_dask.errors import (
     SpaeError,
     StorageError,
 )
-from spae_dask.strategies.parameters import PARAMETERS
+from spae_dask.strategies.parameters import PARAMETERS, STAND_ALONE
 
 FAULT = 1
 """Exit code of an unexpected error."""
@@ -55,7 +55,7 @@ KEYED = ("run", "submit")
 """Commands whose parameters are keys of a file, spelled as the library spells its arguments; and scripts are as they
 will be run."""
 
-_ARGUMENT = re.compile(rf"\b({'|'.join(OPTION_OF)})=('[^']*'|[^\s,;:()]*[^\s,;:().])")
+_ARGUMENT = re.compile(rf"(?<![\w-])({'|'.join(OPTION_OF)})=('[^']*'|[^\s,;:()]*[^\s,;:().])")
 
 
 def exit_code(error: BaseException) -> int:
@@ -106,7 +106,7 @@ def in_options(text: str, command: str = "") -> str:
 
 def _spell(found: re.Match[str]) -> str:
     option, value = OPTION_OF[found[1]], found[2].strip("'")
-    return option if value == "True" else f"{option} {value}"
+    return option if value == "True" else f"{option}{'=' if option in STAND_ALONE else ' '}{value}"
 
 
 def _explain_usage(error: Exception, command: str) -> str:

@@ -7,7 +7,7 @@ import typer
 
 from spae_dask.cli.context import command_context
 from spae_dask.cli.options.console import ConsoleOptions
-from spae_dask.cli.options.data import WhichData, columns_of
+from spae_dask.cli.options.data import WhichColumns, columns_of
 from spae_dask.cli.options.groups import DATA, OUTPUT, WHERE, takes_groups
 from spae_dask.cli.options.output import ForceOption
 from spae_dask.cli.options.target import check_memory
@@ -45,7 +45,7 @@ def ingest(
         ),
     ],
     destination: Annotated[str, typer.Argument(metavar="DESTINATION", help="Zarr array to write.", show_default=False)],
-    which: WhichData,
+    which: WhichColumns,
     header: Annotated[
         bool | None,
         typer.Option(

@@ -6,7 +6,7 @@ from typing import Any
 import typer
 from typer.core import TyperCommand
 
-from spae_dask.strategies.parameters import PARAMETERS
+from spae_dask.strategies.parameters import PARAMETERS, SCALES, STAND_ALONE
 
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 """Base of all errors of a command line; typer exports only this subclass of it."""
@@ -41,6 +41,7 @@ class Verb(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the words of a command line."""
+        args = completed(args)
         words = list(args)  # the parser takes them away
         try:
             return super().parse_args(ctx, args)
@@ -55,6 +56,18 @@ class Verb(TyperCommand):
             if len(said) < 2:
                 raise
             raise UsageError(f"Missing {', '.join(said[:-1])} and {said[-1]}", ctx) from error
+
+
+def completed(words: list[str]) -> list[str]:
+    """The words, with a value for each option that stands alone; of the words that follow it, only a name is one."""
+    end = words.index("--") if "--" in words else len(words)
+    found: list[str] = []
+    for word in words[:end]:
+        if found and found[-1] in STAND_ALONE and word in SCALES:
+            found[-1] += f"={word}"
+        else:
+            found.append(word)
+    return [f"{word}=True" if word in STAND_ALONE else word for word in found] + words[end:]
 
 
 def _named(parameter: Any) -> str:

@@ -81,7 +81,7 @@ def report(
         if data is None and which != WhichData():
             raise typer.BadParameter(
                 "these options choose a part of --data, which is not given.",
-                param_hint="'--array' / '--columns' / '--mask'",
+                param_hint="'--array' / '--columns' / '--mask' / '--where'",
             )
         from spae_dask.cli.target import check_paths
         from spae_dask.estimators.reporting import curve_from_data, write_report

@@ -15,13 +15,14 @@ from sklearn.utils.validation import validate_data
 from spae_dask.blocks import ArrayBlocks, LazyRowBlocks, RowBlocks, asked_of, columns_alone, remember, stored_entries
 from spae_dask.errors import InvalidInput, NonFiniteInput
 from spae_dask.estimators.covariates import without_covariates
-from spae_dask.estimators.preparing import prepared, prepared_lazily
+from spae_dask.estimators.preparing import prepared, prepared_lazily, recipe_of_fit, with_top
 from spae_dask.maths.encoders.codes import RowEncoder, decode_codes
 from spae_dask.passes.accumulators import NonFinite
 from spae_dask.passes.accumulators.nonfinite import all_finite, refuse_non_finite
 from spae_dask.passes.checkpoint import digest_of
 from spae_dask.passes.serial import SerialRunner
 from spae_dask.passes.sweep import read_again
+from spae_dask.storage.chosen import CHOSEN, under_columns
 from spae_dask.storage.masks import ALL, UsualMask
 from spae_dask.storage.open import dask_kind, dask_rows, open_matrix
 from spae_dask.storage.sources.recipe_blocks import RecipeBlocks
@@ -59,14 +60,22 @@ def open_like(estimator: Any, x: Any, *, mask: str | None = None, **how: Any) ->
     mask, **how
         As for ``open_matrix``.
     """
-    fitted = getattr(estimator, "_asked", {}).get("mask", ALL)
-    wanted = mask if mask is not None else fitted if fitted == ALL else UsualMask(fitted)
     x, how["columns"] = without_covariates(x, _covariates_of(estimator), how.get("columns"))
-    source = open_matrix(x, mask=wanted, **how)
-    expected = list(getattr(estimator, "feature_names_in_", ()))
-    if fitted == ALL or mask is not None or not expected or _names(source) == expected:
+    asked, expected = getattr(estimator, "_asked", {}), list(getattr(estimator, "feature_names_in_", ()))
+    fitted = asked.get("mask", ALL)
+    if fitted == CHOSEN and not expected and how.get("columns") is None and mask is None:
+        whole = open_matrix(x, mask=ALL, **how)
+        return under_columns(whole, asked["columns"]) if whole.shape[1] == asked["n_columns"] else whole
+    asks = mask is not None or how.get("columns") is not None
+    usual = fitted if fitted == ALL else UsualMask(fitted)
+    source = open_matrix(x, mask=mask if asks else usual, **how)
+    if "top" in asked and not expected:
+        return with_top(source, np.array(asked["top"])) if source.shape[1] == asked["n_before"] else source
+    if "top" not in asked and (asks or fitted == ALL or not expected):
         return source
-    whole = open_matrix(x, mask=ALL, **how)
+    if _names(source) == expected:
+        return source
+    whole = source if set(expected) <= set(_names(source)) else open_matrix(x, mask=ALL, **how)
     if not set(expected) <= set(_names(whole)):
         return source
     places = choose_columns(_names(whole), expected, whole.describe())
@@ -88,18 +97,21 @@ def open_lazily(estimator: Any, X: Any) -> RowBlocks | da.Array:
     array = dask_rows(X)
     if array is None:
         return open_rows(estimator, X)
+    asked = getattr(estimator, "_asked", {})
+    if "top" in asked and array.shape[1] == asked["n_before"] and dask_kind(X) == "array":
+        return prepared_lazily(array, *_asked_of_rows(estimator))[:, np.array(asked["top"])]
     _check_columns(estimator, X, array.shape[1])
     return prepared_lazily(array, *_asked_of_rows(estimator))
 
 
 def _asked_of_rows(estimator: Any) -> tuple[Any, Any]:
     """Missing value and recipe of the fit."""
-    return getattr(estimator, "missing_value", None), getattr(estimator, "recipe", None)
+    return getattr(estimator, "missing_value", None), recipe_of_fit(estimator)
 
 
 def _check_columns(estimator: Any, X: Any, n_columns: int, names: Sequence[str] | None = None) -> None:
     # names are checked before the number of columns, because missing names say more
-    if is_pandas(X) or dask_kind(X) == "dataframe":
+    if (is_pandas(X) or dask_kind(X) == "dataframe") and X.shape[1] == n_columns:
         # a dask DataFrame shows its names in the empty frame it is described by
         validate_data(estimator, getattr(X, "_meta", X), reset=False, skip_check_array=True)
     elif names is not None:  # of a store, or of a frame whose names not every release of scikit-learn can see
@@ -110,7 +122,7 @@ def _check_columns(estimator: Any, X: Any, n_columns: int, names: Sequence[str] 
             f"{estimator.n_features_in_} features as input. Give the columns it was fitted on, in the same "
             "order."
         )
-    if isinstance(X, np.ndarray) or sp.issparse(X):
+    if (isinstance(X, np.ndarray) or sp.issparse(X)) and X.shape[1] == n_columns:
         validate_data(estimator, X, reset=False, skip_check_array=True)
 
 

@@ -11,7 +11,9 @@ import numpy as np
 import scipy
 
 from spae_dask import __version__
+from spae_dask.blocks import asked_of
 from spae_dask.errors import InvalidInput
+from spae_dask.estimators.preparing import raw_rows
 from spae_dask.passes.checkpoint import ArrayPart, Checkpoint, digest_of
 from spae_dask.passes.plan import Plan
 from spae_dask.quantities import format_nbytes
@@ -24,6 +26,7 @@ from spae_dask.storage.checkpoints.checkpoint_record import (
     remember_parts,
     states_at,
 )
+from spae_dask.storage.chosen import ROWS
 from spae_dask.storage.remote.url_secrets import without_secrets
 from spae_dask.storage.sources.dask_blocks import DaskBlocks
 from spae_dask.storage.sources.stored_chunks import CheckedSource
@@ -123,9 +126,11 @@ def parameters_of(params: FitParameters) -> dict[str, Any]:
     del found["missing_value"], found["recipe"], found["covariates"]
     if params.covariates is not None:
         found["covariates"] = digest_of(params.covariates)[:24]
-    for name in ("search_tol", "effort"):
+    for name in ("search_tol", "effort", "n_top_features"):
         if found[name] == PARAMETERS[name].default:
             del found[name]
+    if isinstance(params.scale, tuple):
+        found["scale"] = hashlib.sha256(repr(params.scale).encode()).hexdigest()[:24]
     found["n_nonzero"] = params.sizes
     found["keep"] = params.wanted_share
     for name in ("eps", "keep"):
@@ -156,7 +161,7 @@ def _known_by(checked: CheckedSource) -> dict[str, Any]:
         "shape": list(source.shape),
         "dtype": source.dtype.str,
         "row_blocks": f"{bounds.size - 1}, {hashlib.sha256(bounds.tobytes()).hexdigest()[:12]}",
-        "content": fingerprint(source)[:24],
+        "content": fingerprint(raw_rows(source) or source)[:24],
         "objects": checked.snapshot.digest[:24],
         "missing_value": getattr(source, "missing_value", None),
     }
@@ -169,6 +174,9 @@ def _known_by(checked: CheckedSource) -> dict[str, Any]:
     names = getattr(source, "feature_names", None)
     if names is not None:  # a mask may choose others of the same number
         known["columns"] = hashlib.sha256(repr(tuple(names)).encode()).hexdigest()[:12]
+    rows = asked_of(source).get(ROWS)
+    if rows is not None:
+        known["rows"] = rows
     if isinstance(source, DaskBlocks):
         known["graph"] = source.array.name  # made of all that the array is computed from
     return known

@@ -19,11 +19,12 @@ from spae_dask.estimators.containers import lazy_frames
 from spae_dask.estimators.fitting import fit
 from spae_dask.estimators.notebook import CertificateRepr
 from spae_dask.estimators.planning import seed_of
+from spae_dask.estimators.preparing import scale_given
 from spae_dask.estimators.runtime import store_names
 from spae_dask.passes.events import Event
 from spae_dask.storage.open import dask_rows, open_matrix
 from spae_dask.storage.sources.sentinel import MissingValue, with_missing
-from spae_dask.strategies.parameters import FitParameters, check_count
+from spae_dask.strategies.parameters import FitParameters, ScaleLike, check_count
 
 
 @lazy_frames
@@ -62,7 +63,7 @@ class ColumnSelector(CertificateRepr, SelectorMixin, BaseEstimator):  # type: ig
         n_components: int | None = None,
         selection: str = "dual-set",
         center: bool = True,
-        scale: bool = False,
+        scale: ScaleLike = False,
         strategy: str = "auto",
         missing: str = "error",
         missing_value: MissingValue = None,
@@ -118,6 +119,7 @@ class ColumnSelector(CertificateRepr, SelectorMixin, BaseEstimator):  # type: ig
                 "n_nonzero": self.n_columns,
                 "method": "batch",
                 "random_state": seed_of(self.random_state),
+                "scale": scale_given(self.scale),
             }
         )
         made = fit(source, params, self.memory_limit, self.progress, checkpoint_at(self.checkpoint))

@@ -6,9 +6,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
+from distributed import Client
 
-from spae_dask.blocks import RowBlocks, total_nbytes
+from spae_dask.blocks import LazyRowBlocks, RowBlocks, total_nbytes
 from spae_dask.errors import (
+    InvalidInput,
     MissingChunksWarning,
     NonFiniteInput,
     PrecisionWarning,
@@ -17,19 +19,25 @@ from spae_dask.errors import (
     warn,
 )
 from spae_dask.estimators.checkpointing import CheckpointAt, open_checkpoint, parameters_of, with_note
-from spae_dask.estimators.planning import plan_for
-from spae_dask.estimators.preparing import warn_of_twice
+from spae_dask.estimators.planning import SUMS, VARIANCES, plan_for, target_recipe
+from spae_dask.estimators.preparing import raw_rows, warn_of_twice, with_top
 from spae_dask.estimators.runtime import active_client, runner_for, search_report
+from spae_dask.passes.accumulators import ColumnMoments
 from spae_dask.passes.accumulators.base import has_exact_sums
+from spae_dask.passes.accumulators.nonfinite import refuse_infinite, refuse_non_finite
+from spae_dask.passes.checkpoint import Checkpoint
 from spae_dask.passes.events import Estimated, Watcher, ignore
+from spae_dask.passes.layout import Tally
 from spae_dask.passes.online import OnlinePass
 from spae_dask.passes.plan import Plan
 from spae_dask.passes.stopwatch import Measured, Stopwatch
 from spae_dask.passes.threads import one_blas_thread
 from spae_dask.storage.sources.declared import MISSING
+from spae_dask.storage.sources.recipe_blocks import with_target
 from spae_dask.storage.sources.stored_chunks import CheckedSource, check_chunks
 from spae_dask.strategies.base import Reports, Strategy
 from spae_dask.strategies.certificate import Certificate
+from spae_dask.strategies.core import means_recipe
 from spae_dask.strategies.core_summary import CoreSummary
 from spae_dask.strategies.parameters import FitParameters
 from spae_dask.strategies.refit import Refit
@@ -56,8 +64,14 @@ class Fit:
         Plan, as made before the first byte is read.
     measured : Measured
         Measured time and memory of the fit.
+    source : RowBlocks
+        The data that it was fitted on.
     online : OnlinePass or None
         State of the rows with ``strategy="stream"``, to which more rows can be added.
+    target : float or None
+        Target of a recipe that a read of its own found.
+    columns : ndarray of int or None
+        Columns of largest variance that a read of its own found.
     """
 
     fitted: FittedEncoder
@@ -65,7 +79,10 @@ class Fit:
     summary: CoreSummary | Refit | Streamed | None
     plan: Plan
     measured: Measured
+    source: RowBlocks
     online: OnlinePass | None = None
+    target: float | None = None
+    columns: npt.NDArray[np.intp] | None = None
 
 
 def fit(
@@ -88,21 +105,82 @@ def fit(
         wanted, checked, "fit", plan.strategy, parameters_of(params), n_passes, exact_sums=exact
     )
     clock = Stopwatch(watch or ignore)
+    checked, target, first = find_target(checked, client, plan, clock, checkpoint)
+    checked, columns, second = find_top(checked, params, client, plan, clock, checkpoint)
+    source = checked.source
     runner = runner_for(checked, client, plan, clock, checkpoint)
     with one_blas_thread(), naming_declared(source):
         made = strategy.fit(params, runner, source, reports_to(clock))
     fitted, n_counts = made.fitted, getattr(source, "n_counts", 0)
     certificate = replace(
         fitted.certificate,
-        passes=runner.tally.passes + n_counts,
-        bytes_read=runner.tally.nbytes + n_counts * total_nbytes(source),
+        passes=runner.tally.passes + first.passes + second.passes + n_counts,
+        bytes_read=runner.tally.nbytes + first.nbytes + second.nbytes + n_counts * total_nbytes(source),
         missing_chunks=checked.missing_chunks,
     )
     for text, category in made.warnings:
         warn(text, category)
     n_found = int(fitted.H.any(axis=0).sum())
     warn_of_certificate(certificate, n_found, strategy.arithmetic(source), params.precision)
-    return Fit(replace(fitted, certificate=certificate), made.rows, made.summary, plan, clock.read(), made.online)
+    fitted = replace(fitted, certificate=certificate)
+    return Fit(fitted, made.rows, made.summary, plan, clock.read(), source, made.online, target, columns)
+
+
+def find_target(
+    checked: CheckedSource, client: Client | None, plan: Plan, watch: Watcher, checkpoint: Checkpoint | None
+) -> tuple[CheckedSource, float | None, Tally]:
+    """The data with the target of their recipe, found in a read of raw rows if it is not known, and that read.
+
+    Raises
+    ------
+    InvalidInput
+        If all rows sum to 0.
+    """
+    raw = raw_rows(checked.source)
+    if raw is None:
+        return checked, None, Tally()
+    lazy = isinstance(raw, LazyRowBlocks)  # what was checked of its graph is not what is beneath it
+    runner = runner_for(check_chunks(raw) if lazy else checked._replace(source=raw), client, plan, watch, checkpoint)
+    with naming_declared(raw):
+        target = runner.run_pass(target_recipe(raw), SUMS)
+    if target == 0:
+        raise InvalidInput(
+            f"all rows of {raw.describe()} sum to 0, so their sums have no median. Give normalize_total a number, or "
+            "check the data."
+        )
+    source = with_target(checked.source, target)
+    return check_chunks(source) if lazy else checked._replace(source=source), target, runner.tally
+
+
+def find_top(
+    checked: CheckedSource,
+    params: FitParameters,
+    client: Client | None,
+    plan: Plan,
+    watch: Watcher,
+    checkpoint: Checkpoint | None,
+) -> tuple[CheckedSource, npt.NDArray[np.intp] | None, Tally]:
+    """The data with the columns of largest variance alone, if a number of them is asked for, and the read of it.
+
+    Of NaN that is filled with zeros, variances are those of the filled columns.
+    """
+    source = checked.source
+    if params.n_top_features is None:
+        return checked, None, Tally()
+    runner, d = runner_for(checked, client, plan, watch, checkpoint), source.shape[1]
+    recipe = means_recipe(d)
+    with naming_declared(source):
+        found = runner.run_pass(recipe, VARIANCES)
+        if params.missing == "error":
+            refuse_non_finite(found["nonfinite"])
+        else:
+            refuse_infinite(found["nonfinite"])
+    moments: ColumnMoments = found["moments"]
+    squares = moments.squared_deviations.copy()
+    if params.missing == "zero":
+        squares += moments.count / source.shape[0] * (source.shape[0] - moments.count) * moments.mean**2
+    columns = np.sort(np.argsort(-squares, kind="stable")[: int(params.n_top_features)])
+    return checked._replace(source=with_top(source, columns)), columns, runner.tally
 
 
 def reports_to(watch: Watcher) -> Reports:

@@ -11,18 +11,20 @@ from distributed import Client
 from spae_dask.blocks import LazyRowBlocks, RowBlocks, asked_of, nbytes_of_rows, stored_entries, total_nbytes
 from spae_dask.errors import InvalidInput, MemoryBudgetExceeded
 from spae_dask.estimators.covariates import open_without, resolved
-from spae_dask.estimators.preparing import prepared, recipe_note, recorded_twice
+from spae_dask.estimators.preparing import prepared, raw_rows, recipe_note, recorded_twice, scale_given, with_top
 from spae_dask.estimators.runtime import active_client, resources_for, with_listing
 from spae_dask.flags import flags_checked
 from spae_dask.maths.linalg.design import Design
-from spae_dask.passes.accumulators import Accumulator
+from spae_dask.passes.accumulators import Accumulator, MedianSum
 from spae_dask.passes.calibration import Calibration
 from spae_dask.passes.calibration import calibrate as calibrate_source
 from spae_dask.passes.memory import refuse, refuse_wide, usable, worker_limit_for
 from spae_dask.passes.plan import Alternative, Finish, Plan, Resources
 from spae_dask.passes.planner import make_plan
 from spae_dask.quantities import format_nbytes
-from spae_dask.strategies.parameters import FitParameters, takes_parameters
+from spae_dask.storage.sources.recipe_blocks import with_target
+from spae_dask.strategies.core import means_recipe
+from spae_dask.strategies.parameters import PARAMETERS, FitParameters, takes_parameters
 from spae_dask.strategies.stream import StreamStrategy
 from spae_dask.strategies.table import (
     STRATEGIES,
@@ -34,6 +36,9 @@ from spae_dask.strategies.table import (
     standing,
 )
 
+SUMS, VARIANCES = "sums of rows", "variances"
+"""Names of the reads that come before those of the strategy."""
+
 MANY_OBJECTS, SMALL_OBJECT = 10_000, 1 << 20
 """Number of stored objects below that size from which a note says that they are slow to read."""
 
@@ -42,7 +47,13 @@ def layout_notes(source: RowBlocks) -> list[str]:
     """Return notes for the user on the layout of the data."""
     decoding = getattr(source, "decoding", None)
     notes = [] if decoding is None else [decoding]
-    told = (mask_note(source), recipe_note(source), recorded_twice(getattr(source, "recipe", None), source))
+    told = (
+        rows_note(source),
+        mask_note(source),
+        top_note(source),
+        recipe_note(source),
+        recorded_twice(getattr(source, "recipe", None), source),
+    )
     notes[:0] = [each for each in told if each is not None]
     passed_over = getattr(source, "passed_over", ())
     if passed_over:
@@ -91,12 +102,29 @@ def covariates_notes(params: FitParameters) -> list[str]:
     ]
 
 
+def rows_note(source: RowBlocks) -> str | None:
+    """Describe the rows that were chosen; None without a choice."""
+    asked = asked_of(source)
+    if "n_rows" not in asked:
+        return None
+    how = f": {asked['rows']}" if "rows" in asked else ""
+    return f"uses {source.shape[0]:,} of {asked['n_rows']:,} rows{how}"
+
+
 def mask_note(source: RowBlocks) -> str | None:
     """Describe the columns that a mask chose; None without a mask."""
     asked = asked_of(source)
     if "n_columns" not in asked:
         return None
-    return f"uses {source.shape[1]:,} of {asked['n_columns']:,} columns: {asked['mask']}"
+    return f"uses {asked.get('n_before', source.shape[1]):,} of {asked['n_columns']:,} columns: {asked['mask']}"
+
+
+def top_note(source: RowBlocks) -> str | None:
+    """Describe the columns of largest variance; None if all are used."""
+    asked = asked_of(source)
+    if "top" not in asked:
+        return None
+    return f"uses {source.shape[1]:,} of {asked['n_before']:,} columns: those of largest variance, which a read finds"
 
 
 def _object_notes(source: RowBlocks) -> list[str]:
@@ -171,7 +199,8 @@ def plan(
     opened = open_without(x, parameters["covariates"])
     source = prepared(opened, parameters["missing_value"], parameters["recipe"])
     given = {"n_components": n_components, **parameters, "random_state": seed_of(parameters["random_state"])}
-    params = resolved(FitParameters.of(given), x, opened)[0]
+    scale = {"scale": scale_given(parameters["scale"])}
+    params = resolved(FitParameters.of(given | scale), x, opened)[0]
     client = active_client(source) if resources is None else None
     return plan_for(source, params, client, memory_limit, calibrate=calibrate, resources=resources)
 
@@ -186,6 +215,10 @@ def plan_for(
     resources: Resources | None = None,
 ) -> Plan:
     """Plan a fit on given resources; the strategy is the same whether or not rates are measured."""
+    whole, top = source, params.n_top_features
+    if top is not None:
+        PARAMETERS["n_top_features"].check(top, {"features": source.shape[1]})
+        source = with_top(source, np.arange(int(top)))  # any columns: they are not known yet
     params.check(*source.shape)
     check_strategy(params)
     there = resources_for(client, memory_limit) if resources is None else resources
@@ -209,6 +242,7 @@ def plan_for(
             alternatives=prices,
         )
 
+    first = plan_first(whole, top, there)
     try:
         plan = planned(nominal, None)
     except MemoryBudgetExceeded as error:
@@ -216,11 +250,48 @@ def plan_for(
         if not others:
             raise
         raise MemoryBudgetExceeded(f"{error} Or use strategy={others[0]!r}, which fits.") from None
-    if not calibrate or isinstance(source, LazyRowBlocks):
-        return plan
-    measured = _calibrated(params, source, plan)
-    prices = price_all(params, source, there, measured)
-    return planned(prices, measured)
+    if calibrate and not isinstance(source, LazyRowBlocks):
+        known = source if raw_rows(source) is None else with_target(source, 1.0)
+        measured = _calibrated(params, known, plan)
+        plan = planned(price_all(params, source, there, measured), measured)
+    return plan if first is None else _after(first, plan)
+
+
+def _after(first: Plan, plan: Plan) -> Plan:
+    """The plan with the passes of another one before its own, whatever the strategy."""
+    prices = tuple(
+        each
+        if each.n_passes is None or each.bytes_read is None or each.seconds is None or each.thread_seconds is None
+        else replace(
+            each,
+            n_passes=each.n_passes + len(first.passes),
+            bytes_read=each.bytes_read + first.bytes_read,
+            seconds=each.seconds + first.seconds,
+            thread_seconds=each.thread_seconds + sum(each.thread_seconds for each in first.passes),
+        )
+        for each in plan.alternatives
+    )
+    return replace(plan, passes=(*first.passes, *plan.passes), alternatives=prices)
+
+
+def plan_first(source: RowBlocks, top: int | None, resources: Resources) -> Plan | None:
+    """Plan the reads that find the target of a recipe and the columns of largest variance; None if there are none."""
+    raw, found = raw_rows(source), list[tuple[RowBlocks, str, Accumulator[Any]]]()
+    if raw is not None:
+        found.append((raw, SUMS, target_recipe(raw)))
+    if top is not None:
+        found.append((source, VARIANCES, means_recipe(source.shape[1])))
+    plans = [
+        make_plan(each, [(name, recipe)], resources, strategy="rows", reason=name, finish=Finish(0))
+        for each, name, recipe in found
+    ]
+    return None if not plans else replace(plans[0], passes=tuple(each for plan in plans for each in plan.passes))
+
+
+def target_recipe(raw: RowBlocks) -> MedianSum:
+    """Recipe of the read that finds the target of a recipe."""
+    n, d = raw.shape
+    return MedianSum(d, n)
 
 
 def _calibrated(params: FitParameters, source: RowBlocks, plan: Plan) -> Calibration:
@@ -257,9 +328,8 @@ def plan_stream(
     resources = resources_for(None, memory_limit)
     wanted, otherwise = params.strategy, StreamStrategy.name
     strategy = choose_one_read(wanted, source, resources, params.precision, otherwise=otherwise)[0]
-    # gaps are filled before rows are added
     kept = STRATEGIES[strategy]
-    ((_, recipe),) = kept.passes(replace(params, missing="error"), source)
+    recipe = kept.batch_recipe(params, d)
     # the state, a copy that the rows still waiting are added to, and its result
     needed = 3 * recipe.state_nbytes + max(recipe.work_nbytes, kept.finish(params, source.shape).nbytes)
     if needed > usable(resources.memory_limit):

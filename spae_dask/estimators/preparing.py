@@ -1,19 +1,22 @@
 """From what was opened to the data of an encoder: missing values, and the recipe for raw rows."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse as sp
 
-from spae_dask.blocks import LazyRowBlocks, RowBlocks, asked_of
-from spae_dask.errors import TransformedTwiceWarning, warn
+from spae_dask.blocks import LazyRowBlocks, RowBlocks, asked_of, remember
+from spae_dask.errors import InvalidInput, NotFound, TransformedTwiceWarning, warn
 from spae_dask.passes.sweep import read_again
+from spae_dask.plain_files import beside, refuse_pipes
 from spae_dask.recipes import Recipe, RecipeLike, recipe_of
 from spae_dask.storage.masks import LOGGED
 from spae_dask.storage.sources.recipe_blocks import lazily_followed, with_recipe
 from spae_dask.storage.sources.sentinel import MissingValue, lazily_marked, with_missing
-from spae_dask.storage.sources.submatrix import beneath_choice
-from spae_dask.strategies.parameters import PARAMETERS
+from spae_dask.storage.sources.submatrix import beneath_choice, chosen_columns
+from spae_dask.strategies.parameters import PARAMETERS, is_number, is_scale_file, several
 
 LARGEST_LOG = 20.0
 """Numbers below this that are not whole are taken for logarithms: counts of e^20 do not occur."""
@@ -60,13 +63,90 @@ def checked_recipe(given: RecipeLike) -> Recipe | None:
     return recipe_of(given)
 
 
+def scale_given(given: Any) -> Any:
+    """The parameter ``scale`` as a fit takes it: True for ``"std"``, and a tuple of the numbers of an array or a file.
+
+    Raises
+    ------
+    NotFound
+        If there is no such file.
+    InvalidInput
+        If a file does not hold numbers.
+    """
+    if is_scale_file(given):
+        return tuple(_numbers_of(Path(given)).tolist())
+    numbers = several(given)
+    if numbers is None:
+        return True if isinstance(given, str) and given == "std" else given
+    return tuple(float(each) if is_number(each) else each for each in numbers)
+
+
+def _numbers_of(file: Path) -> npt.NDArray[np.float64]:
+    """The numbers of a ``.npy`` file of one dimension, or of a ``.csv`` file without a header."""
+    refuse_pipes(file)
+    try:
+        if file.suffix == ".npy":
+            found = np.load(file, mmap_mode="r", allow_pickle=False)
+        else:
+            found = np.loadtxt(file, delimiter=",", ndmin=2)
+    except FileNotFoundError as error:
+        raise NotFound(f"there is no file {file}, which scale names.{beside(file)}") from error
+    except (OSError, ValueError) as error:
+        raise InvalidInput(
+            f"scale={str(file)!r} holds no numbers ({error}). Give a .npy file of one dimension, or a .csv file "
+            "of numbers without a header."
+        ) from error
+    if found.dtype.kind not in "fiu" or sorted(found.shape)[:-1] not in ([], [1]):
+        raise InvalidInput(
+            f"scale={str(file)!r} holds {found.dtype} of shape {found.shape}. Give one number for each column."
+        )
+    return np.asarray(found, dtype=np.float64).ravel()
+
+
 def recipe_note(source: RowBlocks) -> str | None:
     """State the recipe that a source follows; None without one."""
     recipe: Recipe | None = getattr(source, "recipe", None)
     if recipe is None:
         return None
     chosen = recipe.of_rows and asked_of(source).get("columns") is not None
-    return f"reads raw data: {recipe}, in the read" + ("; rows sum over the columns chosen of the table" * chosen)
+    return (
+        f"reads raw data: {recipe}, in the read"
+        + ("; a read before it finds the median of the sums of rows" * recipe.lacks_target)
+        + ("; rows sum over the columns chosen of the table" * chosen)
+    )
+
+
+def raw_rows(source: RowBlocks) -> RowBlocks | None:
+    """Raw rows, with all columns, that are read before the target of a recipe is known; None if it is known."""
+    recipe: Recipe | None = getattr(source, "recipe", None)
+    raw: RowBlocks | None = getattr(source, "raw", None)
+    return raw if recipe is not None and recipe.lacks_target else None
+
+
+def with_top(source: RowBlocks, columns: npt.NDArray[np.intp]) -> RowBlocks:
+    """The columns of largest variance of a source, which remembers them."""
+    asked = asked_of(source) | {"top": columns.tolist(), "n_before": source.shape[1]}
+    return remember(chosen_columns(source, columns), **asked)
+
+
+def recipe_of_fit(estimator: Any) -> RecipeLike:
+    """The recipe of an estimator, with the target that its fit found.
+
+    Raises
+    ------
+    InvalidInput
+        If it is yet to be found.
+    """
+    recipe = recipe_of(getattr(estimator, "recipe", None))
+    if recipe is None or not recipe.lacks_target:
+        return getattr(estimator, "recipe", None)
+    target = getattr(estimator, "target_sum_", None)
+    if target is None:
+        raise InvalidInput(
+            f"the target of recipe='{recipe}' is not known: fit finds it in a read of all rows. Call fit, or give the "
+            "number; the median sum is printed by `spae check`."
+        )
+    return recipe.with_target(target)
 
 
 def recorded_twice(recipe: Recipe | None, source: RowBlocks) -> str | None:

@@ -1,17 +1,20 @@
 """The record of a fitted encoder: how it was asked for, and where it comes from."""
 
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
 from spae_dask import __version__
 from spae_dask.estimators.covariates import names_in, open_without
+from spae_dask.estimators.preparing import recipe_of_fit, scale_given
 from spae_dask.passes.plan import Plan
 from spae_dask.recipes import recipe_text
 from spae_dask.report.encoder_results import EncoderResults
 from spae_dask.storage.artifacts.fingerprint import fingerprint
 from spae_dask.storage.remote.url_secrets import without_secrets
+from spae_dask.strategies.parameters import is_scale_file, several
 
 NOT_STORED = ("memory_limit", "checkpoint", "progress")
 """Parameters that say where a fit ran, not what it found."""
@@ -23,8 +26,11 @@ NOT_KEPT = ("alternatives", "calibration", "shape", "dtype")
 def parameters_of(encoder: Any) -> dict[str, Any]:
     """Return the parameters of a fitted ``SparseEncoder``, with the seed that was used."""
     parameters = {name: value for name, value in encoder.get_params().items() if name not in NOT_STORED}
+    scale = encoder.scale if several(encoder.scale) is None else scale_given(encoder.scale)
+    if is_scale_file(scale):
+        scale = str(Path(scale).resolve())
     covariates = list(names_in(parameters.pop("covariates")))
-    parameters |= {"random_state": encoder.seed_, "recipe": recipe_text(encoder.recipe)}
+    parameters |= {"random_state": encoder.seed_, "recipe": recipe_text(recipe_of_fit(encoder)), "scale": scale}
     return parameters | ({"covariates": covariates} if covariates else {})
 
 

@@ -8,6 +8,7 @@ from spae_dask.blocks import RowBlocks
 from spae_dask.errors import InvalidInput
 from spae_dask.estimators.curves import sizes_of
 from spae_dask.estimators.paths import fit_path
+from spae_dask.estimators.preparing import recipe_of_fit
 from spae_dask.estimators.record import results_of
 from spae_dask.estimators.sparse_encoder import SparseEncoder
 from spae_dask.flags import flags_checked
@@ -115,7 +116,7 @@ def curve_from_data(
             f"{source.describe()} has {source.shape[1]} features, but the encoder was fitted on {d}. Give the "
             "data of the fit, or other data with the same features."
         )
-    parameters = encoder.get_params()
+    parameters = encoder.get_params() | {"recipe": recipe_of_fit(encoder)}
     if hasattr(encoder, "covariates_") and encoder.covariates is None:
         raise InvalidInput(
             f"the encoder was fitted with the values of covariates ({', '.join(encoder.covariates_.names)}), which are "

@@ -15,14 +15,14 @@ from spae_dask.estimators.fitting import fit
 from spae_dask.estimators.notebook import CertificateRepr
 from spae_dask.estimators.planning import seed_of
 from spae_dask.estimators.plots import PlotMixin
-from spae_dask.estimators.preparing import prepared
+from spae_dask.estimators.preparing import prepared, scale_given
 from spae_dask.estimators.runtime import search_report, store_names
 from spae_dask.estimators.streams import RowStream, StreamingMixin
 from spae_dask.passes.events import Event, ignore
 from spae_dask.passes.threads import one_blas_thread
 from spae_dask.recipes import RecipeLike
 from spae_dask.storage.sources.sentinel import MissingValue
-from spae_dask.strategies.parameters import FitParameters
+from spae_dask.strategies.parameters import FitParameters, ScaleLike
 from spae_dask.strategies.path import SparsityPath, sparsity_path
 from spae_dask.strategies.sparse_encoder import FittedEncoder
 
@@ -61,9 +61,14 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         too. The second takes 5k columns from that recursion, then makes adaptive sampling. With ``method="iterative"``
         they choose each component's columns, as in the paper. ``"dual-set"`` then stands for a deterministic choice
         with a smaller bound.
-    center, scale : bool, default True and False
-        True to subtract the column means; True to divide columns by their standard deviations (divisor n - 1). Columns
-        without variance are not scaled and never selected.
+    center : bool, default True
+        True to subtract the column means.
+    scale : bool, {"std", "patterson"}, str or array-like (d,), default False
+        Divisors of the columns; no further pass is made for them. True and ``"std"`` divide by standard deviations
+        (divisor n - 1). ``"patterson"`` is for genotypes 0, 1 and 2: it divides by ``sqrt(p (1 - p))``, ``p = mean /
+        2``. Under Hardy-Weinberg equilibrium each column then has variance 2. An array, or the name of a ``.npy`` or
+        ``.csv`` file, gives a positive divisor for each column. Columns without variance are not scaled and never
+        selected.
     strategy : {"auto", "gram", "tsqr", "sketch", "stream", "sample", "paper"}, default "auto"
         Strategy of the fit: the passes it makes, and the state they keep. ``"gram"`` keeps a float64 Gram matrix.
         ``"tsqr"`` keeps a triangular factor, which keeps more digits of float64 data at twice the work. ``"sketch"``,
@@ -89,10 +94,15 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         Steps that make data of raw rows as they are read, such as ``"normalize_total(1e4), log1p"``. They hold in
         ``fit`` and wherever the encoder is applied, so that it takes raw rows there too. ``normalize_total(target)``
         comes first: it multiplies a row so that it sums to ``target``, over all columns, whatever a mask chooses; rows
-        of zeros stay so. The others change each entry, in the order given: ``log1p``, ``sqrt``, ``arcsinh(cofactor)``
-        (of the entry over the cofactor), ``clip(upper)`` (larger entries become ``upper``) and ``binarize`` (entries
-        other than 0 become 1). ``normalize_total``, ``log1p`` and ``sqrt`` refuse negative numbers. All take 0 to 0, so
-        sparse rows stay sparse. The arithmetic is in float64, and so are the data, unless the raw ones are float32.
+        of zeros stay so. The target may be ``median``: the median of the sums of rows that are not 0. One more read
+        finds it before the fit, and the encoder keeps it. The other steps change each entry, in the order given:
+        ``log1p``, ``sqrt``, ``arcsinh(cofactor)`` (of the entry over the cofactor), ``clip(upper)`` (larger entries
+        become ``upper``) and ``binarize`` (entries other than 0 become 1). ``normalize_total``, ``log1p`` and ``sqrt``
+        refuse negative numbers. All take 0 to 0, so sparse rows stay sparse. The arithmetic is in float64, and so are
+        the data, unless the raw ones are float32.
+    n_top_features : int, optional
+        Number of columns to use: those of the largest variance, as ``recipe`` makes them. One more read finds them
+        before the fit, and all results are about them. ``transform`` takes data with all columns, or with those.
     covariates : str, sequence of str, array, DataFrame or mapping, optional
         Covariates of the rows, such as batches, depth or age. The encoder is that of what they leave of the data: of
         the residuals of a least-squares fit of each column on them and a constant. Losses are of the residuals.
@@ -193,6 +203,11 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         Features without variance.
     fill_ : ndarray (d,) or None
         Values that replace NaN entries, one a column; None if NaN is refused.
+    target_sum_ : float
+        Target of the rows. Only with ``normalize_total(median)``.
+    top_features_ : ndarray of int
+        Columns of the data that the fit used, ascending. Only with ``n_top_features``. All other attributes number
+        these columns.
     covariates_ : object
         Part of the data that covariates explain, which is removed from rows: ``names``, ``levels``, ``mean`` (p,) and
         ``coefficients`` (p, d) of their columns, one for each level or number. Only with ``covariates``.
@@ -237,12 +252,13 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         method: str = "polished",
         selection: str = "dual-set",
         center: bool = True,
-        scale: bool = False,
+        scale: ScaleLike = False,
         strategy: str = "auto",
         precision: str = "exact",
         missing: str = "error",
         missing_value: MissingValue = None,
         recipe: RecipeLike = None,
+        n_top_features: int | None = None,
         covariates: Any = None,
         orthonormal: bool = False,
         shared_support: bool = False,
@@ -276,6 +292,7 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         self.missing = missing
         self.missing_value = missing_value
         self.recipe = recipe
+        self.n_top_features = n_top_features
         self.covariates = covariates
         self.orthonormal = orthonormal
         self.shared_support = shared_support
@@ -336,11 +353,19 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         self._stream = None
         if made.online is not None:
             self._stream = RowStream("stream", made.online, params.seed, made.fitted.certificate.bytes_read)
+        if made.target is not None:
+            self.target_sum_ = made.target
+        elif hasattr(self, "target_sum_"):
+            del self.target_sum_
         if made.rows is not None:
             self.selected_rows_ = made.rows
         elif hasattr(self, "selected_rows_"):
             del self.selected_rows_
-        store_names(self, X, source)
+        if made.columns is not None:
+            self.top_features_ = made.columns
+        elif hasattr(self, "top_features_"):
+            del self.top_features_
+        store_names(self, X, made.source)
         if made.fitted.explained is not None:
             names = getattr(self, "feature_names_in_", ())
             self.covariates_ = removed(covariates, params.covariates, made.fitted.explained, names)
@@ -353,7 +378,8 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         return tags
 
     def _params(self) -> FitParameters:
-        return FitParameters.of(vars(self) | {"random_state": seed_of(self.random_state)})
+        drawn = {"random_state": seed_of(self.random_state), "scale": scale_given(self.scale)}
+        return FitParameters.of(vars(self) | drawn)
 
     def _store(self, fitted: FittedEncoder) -> None:
         self.components_ = fitted.H.T.copy()

@@ -12,7 +12,7 @@ from spae_dask.errors import InvalidInput, NewStreamWarning, NonFiniteInput, war
 from spae_dask.estimators.applying import open_rows
 from spae_dask.estimators.fitting import naming_declared, warn_of_certificate
 from spae_dask.estimators.planning import plan_stream
-from spae_dask.estimators.preparing import prepared
+from spae_dask.estimators.preparing import prepared, recipe_of_fit
 from spae_dask.estimators.runtime import search_report, store_names
 from spae_dask.passes.accumulators import Imputed, NonFinite
 from spae_dask.passes.accumulators.nonfinite import refuse_non_finite
@@ -163,10 +163,16 @@ class StreamingMixin:
         """
         stream: RowStream | None = self.__dict__.get("_stream")
         params: FitParameters = self._params()
-        source = prepared(open_matrix(X), self.missing_value, self.recipe) if stream is None else open_rows(self, X)
-        strategy, recipe = plan_stream(params, source, self.memory_limit)
+        recipe = recipe_of_fit(self)  # which refuses a target that takes a read of all rows
+        source = prepared(open_matrix(X), self.missing_value, recipe) if stream is None else open_rows(self, X)
+        if params.n_top_features is not None:
+            raise InvalidInput(
+                f"n_top_features={params.n_top_features} takes a read of all rows before the fit, and partial_fit sees "
+                "each row once. Leave it out, or call fit."
+            )
+        strategy, kept = plan_stream(params, source, self.memory_limit)
         if stream is None:
-            added = RowStream(strategy, OnlinePass(recipe), params.seed)
+            added = RowStream(strategy, OnlinePass(kept), params.seed)
             added.add(source, params.missing)
             if "components_" in self.__dict__:
                 warn(

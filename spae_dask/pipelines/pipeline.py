@@ -164,7 +164,7 @@ def read_pipeline(path: str | Path, *, output: str | Path | None = None) -> Pipe
         for key, source in files.items():
             if key not in made_by and source not in BUILT_IN:
                 problems += _overlaps(number, key, source, [*outputs.values(), record])
-        earlier[step.name] = Node(step, file.line(("step", number)), files, made_by, outputs, record)
+        earlier[step.name] = Node(step.placed(files), file.line(("step", number)), files, made_by, outputs, record)
     if problems:
         raise file.error(problems)
     return Pipeline(Path(path), folder, tuple(earlier.values()))

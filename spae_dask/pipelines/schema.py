@@ -1,5 +1,6 @@
 """The steps of a pipeline as their tables are written: one model a kind, with the names and defaults of the library."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -7,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, create_model, model_validator
 
 from spae_dask.pipelines import values
 from spae_dask.storage.masks import ALL
-from spae_dask.strategies.parameters import OF_PATHS, PARAMETERS
+from spae_dask.strategies.parameters import OF_PATHS, PARAMETERS, is_scale_file
 from spae_dask.toml.lines import KeyPath
 
 Makes = Literal["matrix", "encoder", "path"]
@@ -66,7 +67,13 @@ class Step(BaseModel):
 
     def parameters(self) -> dict[str, Any]:
         """All that decides the outcome, save the inputs."""
-        return self.model_dump(exclude={"name", "kind", "data", "encoder", "source", "path"})
+        files = {str(each.key[0]) for each in self.inputs if each.key[0] in PARAMETERS}
+        return self.model_dump(exclude={"name", "kind", "data", "encoder", "source", "path"} | files)
+
+    def placed(self, files: Mapping[KeyPath, str]) -> "Step":
+        """The same, with the paths of its inputs where a parameter of the library names a file."""
+        named = {str(key[0]): file for key, file in files.items() if key[0] in PARAMETERS}
+        return self.model_copy(update=named) if named else self
 
 
 def having(step: type[Step], *names: str) -> Any:
@@ -86,12 +93,15 @@ class OnData(Step):
     array: values.Text | None = None
     columns: values.Names | None = None
     mask: values.Text | None = None
+    where: values.Text | None = None
     raw: bool = False
 
     @property
     def inputs(self) -> tuple[Input, ...]:
-        """The data."""
-        return (Input(("data",), self.data, "matrix", self.raw, self.mask),)
+        """The data, and a file of divisors of the columns."""
+        scale: Any = getattr(self, "scale", None)
+        divisors = (Input(("scale",), scale, "path"),) if is_scale_file(scale) else ()
+        return (Input(("data",), self.data, "matrix", self.raw, self.mask), *divisors)
 
 
 class Ingest(Step):
@@ -219,16 +229,17 @@ class Report(Step):
     array: values.Text | None = None
     columns: values.Names | None = None
     mask: values.Text | None = None
+    where: values.Text | None = None
     raw: bool = False
 
     @model_validator(mode="after")
     def _one_curve(self) -> "Report":
         if self.path is not None and self.data is not None:
             raise ValueError("give only one of 'path', a file of losses, and 'data', from which losses are computed.")
-        if self.data is None and (self.raw or [self.array, self.columns, self.mask].count(None) < 3):
+        if self.data is None and (self.raw or [self.array, self.columns, self.mask, self.where].count(None) < 4):
             raise ValueError(
-                "'array', 'columns', 'mask' and 'raw' choose a part of 'data', which is not given. Give 'data', "
-                "or leave them out."
+                "'array', 'columns', 'mask', 'where' and 'raw' choose a part of 'data', which is not given. "
+                "Give 'data', or leave them out."
             )
         return self
 

@@ -11,7 +11,7 @@ from spae_dask.estimators.checking import check as check_data
 from spae_dask.estimators.covariates import open_without
 from spae_dask.estimators.evaluation import evaluate as evaluate_encoder
 from spae_dask.estimators.paths import fit_path
-from spae_dask.estimators.planning import mask_note
+from spae_dask.estimators.planning import mask_note, rows_note
 from spae_dask.estimators.planning import plan as plan_fit
 from spae_dask.estimators.reporting import curve_from_data, write_report
 from spae_dask.estimators.runtime import parse_memory
@@ -44,12 +44,13 @@ from spae_dask.storage.ingesting.ingest import ingest as ingest_matrix
 
 def opened(step: OnData | Report, data: str, encoder: SparseEncoder | None = None, say: Say | None = None) -> RowBlocks:
     """Open the matrix that a step reads, under its own mask or that of an encoder. ``say`` gets a note about it."""
-    which: dict[str, Any] = {"array": step.array, "columns": step.columns, "mask": step.mask, "decode": not step.raw}
+    which: dict[str, Any] = {"array": step.array, "columns": step.columns, "mask": step.mask, "rows": step.where}
+    which["decode"] = not step.raw
     covariates = getattr(step, "covariates", None)
     source = open_without(data, covariates, **which) if encoder is None else open_like(encoder, data, **which)
-    told = mask_note(source)
-    if say is not None and told is not None:
-        say(told)
+    for told in (rows_note(source), mask_note(source)):
+        if say is not None and told is not None:
+            say(told)
     return source
 
 

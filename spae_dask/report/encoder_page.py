@@ -226,7 +226,7 @@ def features_section(results: EncoderResults) -> Section:
         "explains. Columns are numbered from 0.{}",
         number(m, f"{m:,}"),
         f"{results.n_features:,}",
-        " and the feature is divided by its standard deviation" if results.parameters.get("scale") else "",
+        _divided(results.parameters.get("scale")),
         filled(" (raw rows follow {} first)", results.parameters["recipe"]) if results.parameters.get("recipe") else "",
         ", and what the covariates explain is taken from all rows" if results.provenance.get("covariates") else "",
         named,
@@ -236,6 +236,15 @@ def features_section(results: EncoderResults) -> Section:
     cut = "" if m <= MAX_ROWS else filled(" The table lists the {:,} of the largest share.", MAX_ROWS)
     caption = filled("Features and their loadings, the largest share first.{}", cut)
     return Section("Selected features", joined(intro, table(caption, head, rows, sortable=True)))
+
+
+def _divided(scale: Any) -> str:
+    """Words about the divisors of the features."""
+    if isinstance(scale, str) and scale == "patterson":
+        return " and the feature is divided by sqrt(p (1 - p)), p = mean / 2"
+    if scale is True or scale == "std":
+        return " and the feature is divided by its standard deviation"
+    return " and the feature is divided by its given number" if scale else ""
 
 
 def _in_columns(loadings: np.ndarray) -> list[Markup | str]:

@@ -7,6 +7,9 @@ from typing import Any
 from spae_dask.plain_files import in_shell
 from spae_dask.strategies.parameters import KEEP, PARAMETERS, Parameter, option_words
 
+OPTION_OF = {"rows": "--where"}
+"""Options that are not called as the arguments of ``open_matrix``."""
+
 
 def is_place(source: object) -> bool:
     """Return True if a record's source is a path or a URL, so that a command can name it."""
@@ -37,7 +40,7 @@ def data_words(provenance: Mapping[str, Any]) -> tuple[str, str]:
 
 def _choices(provenance: Mapping[str, Any]) -> list[str]:
     chosen = {**_chosen(provenance), **({"raw": True} if provenance.get("raw") else {})}
-    return [word for name, value in chosen.items() for word in option_words(f"--{name}", value)]
+    return [word for name, value in chosen.items() for word in option_words(OPTION_OF.get(name, f"--{name}"), value)]
 
 
 def python_lines(parameters: Mapping[str, Any], provenance: Mapping[str, Any]) -> list[str]:
@@ -80,7 +83,8 @@ def _path(provenance: Mapping[str, Any]) -> str:
 
 def _chosen(provenance: Mapping[str, Any]) -> dict[str, Any]:
     """Selection of array, columns and mask, by the names of the command line and of ``open_matrix``."""
-    return {name: provenance[name] for name in ("array", "columns", "mask") if provenance.get(name) is not None}
+    names = ("array", "columns", "rows") if provenance.get("columns") is not None else ("array", "mask", "rows")
+    return {name: provenance[name] for name in names if provenance.get(name) is not None}
 
 
 def _wanted(parameters: Mapping[str, Any], provenance: Mapping[str, Any]) -> list[tuple[Parameter, Any]]:

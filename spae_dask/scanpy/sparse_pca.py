@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -17,6 +18,8 @@ from spae_dask.estimators.sparse_encoder import SparseEncoder
 from spae_dask.flags import flags_checked
 from spae_dask.maths.encoders.codes import RowEncoder
 from spae_dask.passes.events import Event
+from spae_dask.storage.anndata_objects import column_of
+from spae_dask.storage.conditions import is_condition
 from spae_dask.storage.masks import ALL, DEFAULT, checked_mask, find_mask
 from spae_dask.storage.open import is_anndata, open_matrix
 from spae_dask.storage.sources.submatrix import chosen_columns
@@ -41,9 +44,9 @@ def chosen_genes(adata: Any, mask_var: Mask) -> tuple[npt.NDArray[np.bool_] | No
         return None, None
     if not isinstance(mask_var, str | DefaultMask):
         return checked_mask(mask_var, adata.n_vars, "the mask", ADVICE), None
-    asked = None if isinstance(mask_var, DefaultMask) else f"var/{mask_var}"
+    asked = None if isinstance(mask_var, DefaultMask) else mask_var if is_condition(mask_var) else f"var/{mask_var}"
     var, d = adata.var, adata.n_vars
-    found = find_mask(asked, "var", list(var.columns), lambda name: var[name], d, "adata", ADVICE)
+    found = find_mask(asked, "var", list(var.columns), partial(column_of, var), d, "adata", ADVICE)
     return (None, None) if found is None else (found.chosen, found.name.removeprefix("var/"))
 
 
@@ -193,13 +196,17 @@ def sparse_pca(
     layer : str, optional
         A member of ``layers`` to use in place of X.
     mask_var : str or ndarray of bool (d,), optional
-        Genes to use: a mask, or the name of a column of ``var`` that is one. By default ``var["highly_variable"]`` if
+        Genes to use: a mask, the name of a column of ``var`` that is one, or a condition on columns of ``var``, such as
+        ``"n_cells > 10 and not mt"``. By default ``var["highly_variable"]`` if
         there is such a column; None uses all. (``use_highly_variable``, which scanpy has deprecated, is not known.)
     key_added : str, optional
         Name of the results in ``obsm``, ``varm`` and ``uns``, in place of ``X_spae``, ``spae`` and ``spae``; the column
         of ``var`` becomes ``KEY_selected``.
-    zero_center, scale : bool, default True and False
-        Take genes about their means; divide them by their standard deviations. Both without a dense copy.
+    zero_center : bool, default True
+        Take genes about their means, without a dense copy.
+    scale : bool, {"std", "patterson"}, str or array-like, default False
+        Divide genes by their standard deviations, or as :class:`spae_dask.SparseEncoder` does. An array has a number
+        for each gene of the mask.
     random_state : int, Generator, RandomState or None, default 0
         Seed.
     dtype : str, default "float32"
@@ -272,9 +279,9 @@ def sparse_pca(
     encoder = SparseEncoder(k, center=zero_center, covariates=beside, **parameters, **where).fit(source)
     rows = encoder.row_encoder(adjustment_of(encoder, source, source, beside))
     encoder.set_params(covariates=covariates)  # by their names, as they are recorded
-    loadings = np.zeros((adata.n_vars, k))
-    loadings[slice(None) if mask is None else mask] = encoder.components_.T
-    params = {"zero_center": zero_center, "mask_var": mask_name, "layer": layer, "n_vars": source.shape[1]}
+    loadings, genes = np.zeros((adata.n_vars, k)), np.arange(adata.n_vars)[slice(None) if mask is None else mask]
+    loadings[genes[getattr(encoder, "top_features_", slice(None))]] = encoder.components_.T
+    params = {"zero_center": zero_center, "mask_var": mask_name, "layer": layer, "n_vars": encoder.n_features_in_}
     results = {
         "obsm": codes_of(rows, open_rows(encoder, source), codes_dtype),
         "varm": loadings,

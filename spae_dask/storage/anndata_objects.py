@@ -2,12 +2,14 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from spae_dask.blocks import ArrayBlocks, RowBlocks, remember
 from spae_dask.errors import InvalidInput, NotFound
+from spae_dask.storage.conditions import INDEX
 from spae_dask.storage.masks import find_mask, logged_by, under_mask
 from spae_dask.storage.sources.submatrix import Submatrix
 from spae_dask.storage.sources.zarr_blocks import ZarrBlocks
@@ -41,8 +43,13 @@ def open_anndata(
     blocks = _whole(adata, path, open_member)
     var = (adata.raw if path == "raw/X" else adata).var
     where, d = "raw/var" if path == "raw/X" else "var", blocks.shape[1]
-    found = find_mask(mask, where, list(var.columns), lambda name: var[name], d, "the AnnData object")
+    found = find_mask(mask, where, list(var.columns), partial(column_of, var), d, "the AnnData object")
     return remember(under_mask(blocks, found), logged=logged_by(path, adata.uns))
+
+
+def column_of(frame: Any, name: str) -> Any:
+    """Values of a column of ``obs`` or ``var``, or their names."""
+    return frame[name] if name in frame.columns or name != INDEX else frame.index
 
 
 def _whole(adata: Any, path: str, open_member: Callable[[Any], RowBlocks]) -> RowBlocks:

@@ -14,6 +14,7 @@ from spae_dask.blocks import RowBlocks, remember
 from spae_dask.errors import InvalidInput, NotFound
 from spae_dask.storage.bounded import bounded
 from spae_dask.storage.checks import refuse_code
+from spae_dask.storage.conditions import INDEX
 from spae_dask.storage.masks import Mask, find_mask, logged_by, refuse_mask, under_mask
 from spae_dask.storage.sources.compressed_blocks import shape_of
 from spae_dask.storage.sources.csc_blocks import CscBlocks
@@ -293,23 +294,44 @@ def _mask_of_var(root: Any, matrix: Any, path: str, mask: str | None, name: str)
     shape = matrix.shape if is_array(matrix) else shape_of(matrix)
     if shape is None or len(shape) != 2:
         return None  # it is refused as no matrix
-    var = root.get(_path_of_var(path))
-    is_records = is_array(var) and bool(var.dtype.names)
-    names = var.dtype.names if is_records else sorted(var) if _is_group(var) else ()
+    names, read = table_of(root, _path_of_var(path), name)
+    return find_mask(mask, _path_of_var(path), names, read, shape[1], name)
+
+
+def table_of(root: Any, path: str, name: str) -> tuple[list[str], Callable[[str], Any]]:
+    """Columns of ``obs`` or ``var``, and the function that reads one, or the names of the rows, of an AnnData store."""
+    table = root.get(path)
+    if is_array(table) and table.dtype.names:  # before anndata 0.7, whose index came first
+        records, fields = np.asarray(bounded(table)[:]), tuple(table.dtype.names)
+        return list(fields), lambda column: records[column if column in fields else fields[0]]
 
     def read(column: str) -> Any:
-        if is_records:
-            return np.asarray(bounded(var)[:])[column]
-        values = var[column]
-        nullable = _encoding(values) == "nullable-boolean" and "values" in values
-        if nullable and not np.asarray(bounded(values["mask"])[:]).any():
-            values = values["values"]
-        if not is_array(values):
-            return np.asarray(_encoding(values))  # not an array of booleans, which the error reports
-        refuse_code(values, f"{column} of {name}")
-        return np.asarray(bounded(values)[:]) if values.ndim else np.asarray(None)
+        stored = column if column in table or column != INDEX else _text(table.attrs.get("_index", "_index"))
+        return _values(table[stored], f"{column} of {name}")
 
-    return find_mask(mask, _path_of_var(path), names, read, shape[1], name)
+    return (sorted(table) if _is_group(table) else []), read
+
+
+def _values(node: Any, name: str) -> Any:
+    """Values of a column, which anndata stores as an array, or as a group of arrays."""
+    if is_array(node):
+        refuse_code(node, name)
+        return np.asarray(bounded(node)[:]) if node.ndim else np.asarray(None)
+    encoding = str(_encoding(node))
+    if encoding == "categorical":
+        codes, categories = _values(node["codes"], name), _values(node["categories"], name)
+        if codes.size and int(codes.max()) >= len(categories):
+            raise InvalidInput(f"{name} is damaged: it has categories that are not stored. Write it again.")
+        values = np.full(codes.shape, None, dtype=object)
+        values[codes >= 0] = categories[codes[codes >= 0]]
+        return values
+    if encoding.startswith("nullable") and "values" in node:
+        values, gaps = _values(node["values"], name), _values(node["mask"], name).astype(bool)
+        if gaps.any():
+            values = values.astype(object)
+            values[gaps] = None
+        return values
+    return np.asarray(encoding)  # of another kind, which the error reports
 
 
 def _text(value: Any) -> str:

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from spae_dask.blocks import RowBlocks, remember
 from spae_dask.errors import InvalidInput
+from spae_dask.storage.conditions import INDEX, is_condition, names_in, where
 from spae_dask.storage.sources.submatrix import chosen_columns
 
 
@@ -42,7 +43,7 @@ class Mask:
     Attributes
     ----------
     name : str
-        Path of the column that chooses, such as ``var/highly_variable``.
+        Path of the column that chooses, such as ``var/highly_variable``, or a condition.
     chosen : ndarray (d,) of bool
         The columns.
     """
@@ -60,7 +61,7 @@ def find_mask(
     called: str,
     advice: str = f"or --mask {ALL} (mask={ALL!r}) to use all columns",
 ) -> Mask | None:
-    """The mask that is asked for, or ``var/highly_variable`` if that is there; None for all columns.
+    """The mask or condition that is asked for, or ``var/highly_variable`` if that is there; None for all columns.
 
     Parameters
     ----------
@@ -71,7 +72,7 @@ def find_mask(
     names : collection of str
         Columns of that table.
     read : callable
-        Function from the name of a column to its values.
+        Function from the name of a column, or ``index``, to its values.
     n_columns : int
         d, of the matrix.
     called : str
@@ -85,6 +86,11 @@ def find_mask(
         If there is no such column, it is not boolean, lacks values, or chooses nothing.
     """
     path = DEFAULT if mask is None else mask
+    if is_condition(path):
+        if isinstance(path, UsualMask) and not names_in(path) <= {*names, INDEX}:
+            return None
+        chosen = where(path, names, read, n_columns, var, called)
+        return Mask(str(path), checked_mask(chosen, n_columns, f"the choice {path!r} of {called}", advice))
     name = path.removeprefix(f"{var}/")
     lacking = name == path or name not in names
     if path == ALL or (lacking and isinstance(path, UsualMask)):

@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from spae_dask.blocks import ArrayBlocks, RowBlocks, as_csr, check_unmasked, remember
+from spae_dask.blocks import ArrayBlocks, RowBlocks, as_csr, asked_of, check_unmasked, remember
 from spae_dask.errors import InvalidInput, NotNumbers
 from spae_dask.flags import flags_checked
 from spae_dask.machine import memory_nbytes
 from spae_dask.plain_files import refuse_pipes
+from spae_dask.storage.chosen import Numbers, under_columns, under_rows
 from spae_dask.storage.held_files import is_held, read_whole
 from spae_dask.storage.masks import ALL, UsualMask, refuse_mask
 from spae_dask.storage.open_stored import open_address, open_path, open_table_file, open_zarr_object
@@ -35,8 +36,9 @@ def open_matrix(
     x: Any,
     *,
     array: str | None = None,
-    columns: Sequence[str] | None = None,
+    columns: Sequence[str] | Numbers | None = None,
     mask: str | None = None,
+    rows: str | Numbers | None = None,
     storage_options: Mapping[str, Any] | None = None,
     decode: bool = True,
     memory_limit: int | None = None,
@@ -63,13 +65,19 @@ def open_matrix(
     array : str, optional
         Member to read, if ``x`` is a Zarr group or of AnnData: such as ``layers/counts`` or ``raw/X``. ``dosages`` of a
         ``.pgen`` file, in place of hard calls.
-    columns : sequence of str, optional
-        Columns of a table to read, in memory or on disk, in that order: names, patterns such as ``expr_*``,
-        ``@numeric`` for all columns of numbers, and ``!name`` or ``!pattern`` for all but those.
+    columns : sequence of str or int, or ndarray of bool, optional
+        Columns to read, in that order. Of tables, and of AnnData by the names of its variables: names, patterns such as
+        ``expr_*``, and ``!name`` or ``!pattern`` for all but those. Of tables also ``@numeric``, for all columns of
+        numbers. Of other matrices: numbers of columns, or a boolean for each.
     mask : str, optional
-        Boolean column of AnnData's ``var`` that chooses the columns. ``var/highly_variable`` is the default if it
+        Boolean column of AnnData's ``var`` that chooses the columns, or a condition on columns of ``var``, such as
+        ``"n_cells > 10 and not mt"``. ``var/highly_variable`` is the default if it
         exists, as in scanpy; ``none`` uses all columns. For ``raw/X`` it is a column of ``raw/var``, and all columns
         are the default.
+    rows : str, sequence of int or ndarray of bool, optional
+        Rows to read: a condition on columns of AnnData's ``obs``, such as ``"n_counts > 500 and batch in ['a', 'b']"``,
+        ascending numbers of rows, or a boolean for each row. A condition compares columns, or ``index``, the names of
+        the rows, with literals. No code is run.
     storage_options : mapping, optional
         Access to a URL of s3, gs, http or https. ``anon`` (bool) asks for unsigned requests, for public buckets. For s3
         there are ``endpoint_url``, ``region`` and ``profile`` (str) as well. Missing options come from the environment
@@ -117,10 +125,13 @@ def open_matrix(
             f"{blocks.describe()} is empty: found array with {'0 sample(s)' if n == 0 else '0 feature(s)'} "
             f"(shape=({n}, {d})) while a minimum of 1 is required. Give data with entries."
         )
+    if rows is not None:
+        blocks = under_rows(blocks, rows, x, storage_options)
     if blocks is not x:  # otherwise it was opened before, with its chosen columns
         path = _full_path(x) if isinstance(x, str) else None
         told = None if isinstance(mask, UsualMask) else mask
-        remember(blocks, path=path, array=array, columns=None if columns is None else list(columns), mask=told)
+        listed = None if columns is None or "columns" in asked_of(blocks) else list(columns)
+        remember(blocks, path=path, array=array, columns=listed, mask=told)
     return blocks
 
 
@@ -132,9 +143,7 @@ def _full_path(path: str) -> str:
     )
 
 
-def _held(
-    path: str, array: str | None, columns: Sequence[str] | None, memory_limit: int | None, *, decode: bool
-) -> ArrayBlocks:
+def _held(path: str, array: str | None, columns: Any, memory_limit: int | None, *, decode: bool) -> ArrayBlocks:
     """The rows of a text or netCDF file, all of them read."""
     refuse_secrets(path)
     refuse_pipes(path)
@@ -155,7 +164,7 @@ def dask_rows(x: Any) -> Any:
 def _dispatch(
     x: Any,
     array: str | None,
-    columns: Sequence[str] | None,
+    columns: Any,
     mask: str | None,
     storage_options: Mapping[str, Any] | None,
     decode: bool,
@@ -184,12 +193,9 @@ def _dispatch(
         )
         return _open_dask(x[[x.columns[place] for place in places]])
     if columns is not None:
-        what = x if isinstance(x, str) else f"a {type(x).__name__}"
-        raise InvalidInput(
-            f"columns={list(columns)} choose columns by name from tables (Parquet, Arrow, DataFrames), but "
-            f"{what} is not a table. Leave them out, or write these columns with `spae ingest TABLE DATA.zarr "
-            "--columns ...`."
-        )
+        if mask is not None and mask != ALL and not isinstance(mask, UsualMask):
+            raise InvalidInput(f"columns={list(columns)} and mask={mask!r} both choose columns. Give one of them.")
+        return under_columns(_dispatch(x, array, None, ALL, storage_options, decode), columns)
     if isinstance(x, str) and is_remote(x):
         return open_address(parse_address(x, storage_options), array, mask, decode=decode)
     if isinstance(x, str):

@@ -177,6 +177,10 @@ class Strategy(ABC):
             Receives the progress.
         """
 
+    def batch_recipe(self, params: FitParameters, n_features: int) -> Accumulator[Any]:
+        """Recipe for rows that come in batches of any length and type, whose gaps are filled already."""
+        raise NotImplementedError(f"strategy={self.name!r} takes no batches")
+
     def fit_batches(self, params: FitParameters, online: OnlinePass, n_features: int, report: Report | None) -> Outcome:
         """Fit an encoder to the rows that ``partial_fit`` received."""
         raise NotImplementedError(

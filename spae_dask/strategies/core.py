@@ -45,7 +45,7 @@ from spae_dask.strategies.certificate import Certificate
 from spae_dask.strategies.core_summary import CoreSummary, Floats, summarize
 from spae_dask.strategies.doubly_sparse import choose_rows, rows_recipe
 from spae_dask.strategies.methods import Report
-from spae_dask.strategies.parameters import FitParameters
+from spae_dask.strategies.parameters import FitParameters, ScaleLike
 from spae_dask.strategies.residual_core import residual_of
 from spae_dask.strategies.sparse_encoder import encode_core, measured_if_fragile
 
@@ -119,7 +119,7 @@ def read_core(
     *,
     strategy: str,
     center: bool,
-    scale: bool,
+    scale: ScaleLike,
     missing: str,
     precision: str = "exact",
     integers: bool = False,
@@ -139,8 +139,10 @@ def read_core(
         d.
     strategy : {"gram", "tsqr"}
         Gram matrix or triangular factor; for "tsqr" the rows themselves, if they are few.
-    center, scale : bool
-        True to center columns, and to divide them by their standard deviations (divisor n - 1).
+    center : bool
+        True to center columns.
+    scale : bool, str or sequence of float
+        Divisors of the columns, see :func:`~spae_dask.strategies.core_summary.divisors`.
     missing : {"error", "mean", "zero"}
         Treatment of NaN entries: refuse them, or fill them with the column's mean or with zero.
     precision : {"exact", "fast"}
@@ -263,6 +265,9 @@ class _CoreStrategy(Strategy):
             chosen = choose_rows(params, found.summary, reader.run_pass, found.fitted)
             return replace(found, fitted=chosen.fitted, rows=chosen.rows)
         return replace(found, fitted=measured_if_fragile(found.fitted, reader.run_pass, params.covariates))
+
+    def batch_recipe(self, params: FitParameters, n_features: int) -> Accumulator[Any]:
+        return core_passes(self.core, n_features, "error", params.precision)[0][1]
 
     def fit_batches(self, params: FitParameters, online: OnlinePass, n_features: int, report: Report | None) -> Outcome:
         return self._fit(params, online.run_pass, n_features, report=report)

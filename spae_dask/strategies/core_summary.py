@@ -18,12 +18,16 @@ from spae_dask.maths.linalg.spectral import (
 )
 from spae_dask.passes.accumulators import CenteredTriangle, Scatter
 from spae_dask.passes.accumulators.shift import SMALLEST_SQUARE, step_between, vanishing
+from spae_dask.strategies.parameters import ScaleLike
 from spae_dask.strategies.rounding import ROUNDOFF, Rounding
 
 Floats = npt.NDArray[np.float64]
 
 NOISE = 16 * ROUNDOFF
 """Part of a column's length that may be dropped from a triangle as rounding."""
+
+PLOIDY = 2
+"""Copies of a chromosome: genotypes are 0, 1 and 2."""
 
 CONSTANT = 4 * float(np.finfo(np.float64).eps)
 """A column whose standard deviation is below this share of its mean is constant up to the rounding of its entries."""
@@ -107,24 +111,28 @@ class CoreSummary:
         return self.rounding.rank_tol(pca_loss(self.right_singular(k)[0], k))
 
 
-def summarize(found: Scatter | CenteredTriangle, *, center: bool, scale: bool, integers: bool = False) -> CoreSummary:
+def summarize(
+    found: Scatter | CenteredTriangle, *, center: bool, scale: ScaleLike, integers: bool = False
+) -> CoreSummary:
     """Center and scale by algebra on the summary; X itself is never rewritten.
 
     Parameters
     ----------
     found : Scatter or CenteredTriangle
         Summary of the rows.
-    center, scale : bool
-        True to center columns, and to divide them by their standard deviations (divisor n - 1).
+    center : bool
+        True to center columns.
+    scale : bool, str or sequence of float
+        Divisors of the columns, see `divisors`.
     integers : bool
         True if all entries are integers. Integers have no rounding, so a column that varies at all is not constant.
     """
-    d = found.mean.size
     lengths = _variation(found)
     deviation = lengths / np.sqrt(max(found.count - 1, 1))
     is_constant = deviation == 0.0 if integers else constant_columns(deviation, found.mean)
-    divisor = np.where(is_constant, 1.0, deviation) if scale else np.ones(d)
-    summary = summary_about(found, found.center if center else np.zeros((2, d)), divisor, one_float=center)
+    divisor, is_constant = divisors(scale, found.mean, deviation, is_constant)
+    origin = found.center if center else np.zeros_like(found.center)
+    summary = summary_about(found, origin, divisor, one_float=center)
     if not center:
         return replace(summary, constant=np.flatnonzero(is_constant))
     # centered, a constant column is zero; what is left of it is the rounding of its entries
@@ -196,6 +204,48 @@ def constant_columns(deviation: Floats, mean: Floats) -> npt.NDArray[np.bool_]:
     """Columns (d,) whose standard deviation is no more than the rounding of their mean."""
     still: npt.NDArray[np.bool_] = deviation <= CONSTANT * np.abs(mean)
     return still
+
+
+def divisors(
+    scale: ScaleLike, mean: Floats, deviation: Floats, constant: npt.NDArray[np.bool_]
+) -> tuple[Floats, npt.NDArray[np.bool_]]:
+    """Divisors (d,) of the columns, 1 for constant ones, and the columns that are constant.
+
+    Parameters
+    ----------
+    scale : bool, str or sequence of float
+        False for ones, True or ``"std"`` for standard deviations, ``"patterson"`` for ``sqrt(p (1 - p))`` with ``p =
+        mean / 2``, or the divisors themselves. Columns with p of 0 or 1 are constant.
+    mean, deviation : ndarray (d,)
+        Means and standard deviations.
+    constant : ndarray (d,) of bool
+        Columns without variance.
+
+    Raises
+    ------
+    InvalidInput
+        If ``scale="patterson"`` and a column cannot hold genotypes: its mean is outside 0 to 2, or at an end although
+        the column varies.
+    """
+    wanted = deviation
+    if isinstance(scale, str) and scale == "patterson":
+        share = np.clip(mean / PLOIDY, 0.0, 1.0)
+        wanted = np.sqrt(share * (1.0 - share))
+        varied = (wanted == 0.0) & (deviation > math.sqrt(CONSTANT))
+        wrong = np.flatnonzero(varied | (mean < -CONSTANT) | (mean > PLOIDY * (1 + CONSTANT)))
+        if wrong.size:
+            column = int(wrong[0])
+            raise InvalidInput(
+                f"scale='patterson' takes genotypes from 0 to {PLOIDY}, but column {column} holds other numbers: its "
+                f"mean is {mean[column]:g}. Name numbers that stand for missing genotypes with missing_value, or use "
+                "scale='std'."
+            )
+        constant = constant | (wanted == 0.0)
+    elif not isinstance(scale, str | bool | np.bool_):
+        wanted = np.asarray(scale, dtype=np.float64)
+    elif not scale:
+        wanted = np.ones(mean.size)
+    return np.where(constant, 1.0, wanted), constant
 
 
 def _variation(found: Scatter | CenteredTriangle) -> Floats:

@@ -12,6 +12,7 @@ import functools
 import inspect
 import math
 import operator
+import reprlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from numbers import Real
@@ -33,6 +34,13 @@ TOLERANCE = 0.01
 """Tolerance of ``strategy="sample"``, if none is given."""
 KEEP = 0.95
 """Share of what PCA explains that an encoder keeps, if neither ``n_nonzero``, ``eps`` nor ``keep`` is given."""
+
+SCALES = ("std", "patterson")
+"""Divisors of columns by name: standard deviations, and those of genotypes."""
+SCALE_FILES = (".npy", ".csv")
+"""Endings of files that hold divisors of columns."""
+ScaleLike: TypeAlias = bool | str | Sequence[float]
+"""A flag, a name, a file, or a divisor for each column."""
 
 Sizes: TypeAlias = Mapping[str, int]
 """Number of ``"samples"`` and of ``"features"`` of the data, as far as they are known."""
@@ -149,7 +157,31 @@ class OfRows:
         )
 
 
-Kind: TypeAlias = Flag | Choice | Count | Counts | Number | Numbers | Steps | OfRows
+@dataclass(frozen=True)
+class Scale:
+    """Divisors of the columns: a flag, a name, a file, or a positive number for each column."""
+
+    def wrong(self, given: Any, sizes: Sizes = UNKNOWN) -> str | None:
+        """Say what is allowed, if ``given`` is not; None if it is."""
+        numbers, d = several(given), sizes.get("features")
+        if numbers is None and (is_flag(given) or (isinstance(given, str) and given in SCALES) or is_scale_file(given)):
+            return None
+        if numbers is None:
+            files = " or ".join(SCALE_FILES)
+            return f"give True, False, {', '.join(map(repr, SCALES))}, a divisor for each column, or a {files} file."
+        if not numbers or not all(is_number(each) and 0 < each < math.inf for each in numbers):
+            return "give positive numbers: columns are divided by them."
+        if d is None or len(numbers) == d:
+            return None
+        return f"give one divisor for each of the {d} columns (n_features = {d}); these are {len(numbers)}."
+
+
+Kind: TypeAlias = Flag | Choice | Count | Counts | Number | Numbers | Steps | Scale | OfRows
+
+
+def is_scale_file(given: Any) -> bool:
+    """Return True for the name of a file of divisors."""
+    return isinstance(given, str) and given.endswith(SCALE_FILES)
 
 
 def whole(given: Any) -> int | None:
@@ -181,7 +213,7 @@ class Parameter:
         Name of the field, which is also the key of a step of a pipeline.
     annotation, default : object
         Type and default value. A parameter whose default is None may be None.
-    kind : Flag, Choice, Count, Counts, Number, Numbers, Steps or OfRows
+    kind : Flag, Choice, Count, Counts, Number, Numbers, Steps, Scale or OfRows
         Values allowed.
     help : str
         Its paragraph in the help of the command line.
@@ -234,7 +266,8 @@ def option_words(option: str, given: Any) -> list[str]:
     if isinstance(given, bool):
         return [option if given else option.replace("--", "--no-", 1)]
     several_given = several(given)
-    return [option, str(given) if several_given is None else listed(several_given)]
+    value = str(given) if several_given is None else listed(several_given)
+    return [f"{option}={value}"] if option in STAND_ALONE else [option, value]
 
 
 def check_value(name: str, given: Any, kind: Kind, sizes: Sizes = UNKNOWN) -> None:
@@ -247,7 +280,8 @@ def check_value(name: str, given: Any, kind: Kind, sizes: Sizes = UNKNOWN) -> No
     """
     wrong = kind.wrong(given, sizes)
     if wrong is not None:
-        raise InvalidInput(f"{name}={given!r} is not allowed: {wrong}")
+        shown = repr(given) if several(given) is None else reprlib.repr(given)
+        raise InvalidInput(f"{name}={shown} is not allowed: {wrong}")
 
 
 def _parameter(
@@ -327,7 +361,13 @@ class FitParameters:
         "Column selection of the paper's methods. The polished method starts from its result.",
     )
     center: bool = _parameter(True, Flag(), "WHAT", "Subtract the column means.")
-    scale: bool = _parameter(False, Flag(), "WHAT", "Divide columns by their standard deviations.")
+    scale: ScaleLike = _parameter(  # noqa: RUF009 - as all fields
+        False,
+        Scale(),
+        "WHAT",
+        "Divide columns by standard deviations, those of genotypes (patterson), or numbers in a file.",
+        metavar="[=std|patterson|FILE]",
+    )
     strategy: str = _parameter(
         "auto",
         Choice(STRATEGIES),
@@ -359,6 +399,14 @@ class FitParameters:
         "DATA",
         "Steps applied to raw rows as they are read, such as 'normalize_total(1e4), log1p'.",
         metavar="STEPS",
+    )
+    n_top_features: int | None = _parameter(
+        None,
+        Count(most="features"),
+        "WHAT",
+        "Use the N columns of largest variance, which one more read finds. Default: all.",
+        options="--top-features",
+        metavar="N",
     )
     covariates: Any = _parameter(  # noqa: RUF009 - as all fields
         None,
@@ -608,7 +656,20 @@ def parameters_in(fields_of: type) -> Mapping[str, Parameter]:
 PARAMETERS = parameters_in(FitParameters)
 """All parameters by name."""
 
-OF_PATHS = ("selection", "center", "scale", "missing", "missing_value", "recipe", "covariates", "seed")
+STAND_ALONE = tuple(each.options[-1] for each in PARAMETERS.values() if isinstance(each.kind, Scale))
+"""Options that may stand without a value; a value follows an equals sign."""
+
+OF_PATHS = (
+    "selection",
+    "center",
+    "scale",
+    "missing",
+    "missing_value",
+    "recipe",
+    "n_top_features",
+    "covariates",
+    "seed",
+)
 """Parameters of the encoders of many sizes that one read makes, beside their method and sizes."""
 
 

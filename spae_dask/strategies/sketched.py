@@ -26,7 +26,8 @@ from spae_dask.passes.accumulators.base import RunPass
 from spae_dask.passes.accumulators.nonfinite import refuse_non_finite
 from spae_dask.passes.accumulators.shift import SMALLEST_SQUARE, step_between, vanishing
 from spae_dask.strategies.core import missing_fill
-from spae_dask.strategies.core_summary import Explained, Floats, constant_columns, refuse_overflow
+from spae_dask.strategies.core_summary import Explained, Floats, constant_columns, divisors, refuse_overflow
+from spae_dask.strategies.parameters import ScaleLike
 from spae_dask.strategies.residual_core import coefficients
 from spae_dask.strategies.rounding import ROUNDOFF, Rounding
 
@@ -209,7 +210,7 @@ def read_sketch(
     sizes: SketchSizes,
     *,
     center: bool,
-    scale: bool,
+    scale: ScaleLike,
     missing: str,
     seed: int,
     integers: bool = False,
@@ -225,8 +226,10 @@ def read_sketch(
         d.
     sizes : SketchSizes
         Sizes of the sketches.
-    center, scale : bool
-        True to center columns, and to divide them by their standard deviations (divisor n - 1).
+    center : bool
+        True to center columns.
+    scale : bool, str or sequence of float
+        Divisors of the columns, see :func:`~spae_dask.strategies.core_summary.divisors`.
     missing : {"error", "mean", "zero"}
         Treatment of NaN entries: refuse them, or fill them with the column's mean or with zero.
     seed : int
@@ -256,7 +259,7 @@ def read_sketch(
         explained, left = _explained(found["covariates"].about(moments.center), moments, n)
         deviation = np.sqrt(left / max(n - 1, 1))
         constant = constant | explained.wholly
-    divisor = np.where(constant, 1.0, deviation) if scale else np.ones(n_features)
+    divisor, constant = divisors(scale, moments.mean, deviation, constant)
     origin = moments.center if center else np.zeros((2, n_features))
     offset = step_between(origin, moments.center)
     squares = (moments.squared_deviations + n * offset**2) / divisor**2

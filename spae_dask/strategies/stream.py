@@ -226,7 +226,7 @@ def _on_model(params: FitParameters) -> FitParameters:
 def _sizes(params: FitParameters, n_features: int) -> SketchSizes:
     k = params.n_components
     rows = params.sketch_rows or max(FEWEST_ROWS, ROWS_PER_COMPONENT * k)
-    return SketchSizes(rows=0, frequent_rows=min(n_features, rows), scaled=params.scale)
+    return SketchSizes(rows=0, frequent_rows=min(n_features, rows), scaled=bool(params.scale))
 
 
 def _n_candidates(params: FitParameters, n_features: int) -> int:
@@ -297,6 +297,9 @@ class StreamStrategy(Strategy):
         integers = holds_integers(source)
         fitted, streamed = fit_stream(params, online.run_pass, d, integers=integers, report=reports.search)
         return Outcome(fitted, streamed, online=online)
+
+    def batch_recipe(self, params: FitParameters, n_features: int) -> Accumulator[Any]:
+        return stream_recipe(replace(params, missing="error"), n_features)
 
     def fit_batches(self, params: FitParameters, online: OnlinePass, n_features: int, report: Report | None) -> Outcome:
         return Outcome(*fit_stream(params, online.run_pass, n_features, report=report))

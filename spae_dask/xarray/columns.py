@@ -16,7 +16,8 @@ from spae_dask.passes.accumulators import Accumulator, ColumnMoments, Moments, N
 from spae_dask.storage.grids.grid_layout import GridLayout
 from spae_dask.storage.grids.xarray_blocks import Cells, rows_of
 from spae_dask.storage.sources.sentinel import check_missing_value
-from spae_dask.strategies.core_summary import constant_columns
+from spae_dask.strategies.core_summary import constant_columns, divisors
+from spae_dask.strategies.parameters import ScaleLike
 
 Floats = npt.NDArray[np.float64]
 
@@ -48,7 +49,7 @@ def find_columns(
     """Leave out the cells that hold nothing, and find the factors of the others.
 
     Passes: none if a mask is given, the data cannot hold NaN, or no cell is NaN throughout the first row block, which
-    is looked at; else 1. With ``scale`` and weights together always 1, for the standard deviations: columns are scaled
+    is looked at; else 1. With ``scale`` and weights together always 1, for means and deviations: columns are scaled
     before they are weighted, or the weights would cancel.
 
     Parameters
@@ -70,7 +71,7 @@ def find_columns(
     kept = _numbers(wanted, "the mask and the weights leave none")
     cells = Cells(layout.n_cells, _unless_all(kept, layout.n_cells), missing_value=encoder.missing_value)
     source = rows_of(array, layout.sample_dims, layout.feature_dims, cells)
-    scaled = encoder.scale and weights is not None
+    scaled = bool(encoder.scale) and weights is not None
     may_lack = mask is None and source.dtype.kind == "f" and bool(np.isnan(source.read(0)).all(axis=0).any())
     passes, nbytes, deviation = 0, 0, np.ones(kept.size)
     if scaled or may_lack:
@@ -78,7 +79,7 @@ def find_columns(
         passes = 1
         has_data = entries.nan_by_column < source.shape[0] if mask is None else np.ones(kept.size, dtype=bool)
         if moments is not None:
-            deviation = _deviation(moments, source.shape[0], encoder.missing)
+            deviation = _divisors(encoder.scale, moments, source.shape[0], encoder.missing)
         if not has_data.any():
             raise InvalidInput(
                 f"{source.describe()} is NaN in every cell at every time, so there is nothing to compute."
@@ -146,8 +147,8 @@ def _one_pass(
     return found["nonfinite"], found.get("moments"), runner.tally.nbytes
 
 
-def _deviation(moments: ColumnMoments, n: int, missing: str) -> Floats:
-    """Standard deviations with divisor n - 1 after gaps are filled; 1 where there is no variance."""
+def _divisors(scale: ScaleLike, moments: ColumnMoments, n: int, missing: str) -> Floats:
+    """Divisors of the cells by name, after gaps are filled; 1 where there is no variance."""
     squares = moments.squared_deviations.copy()
     mean = moments.mean
     if missing == "zero":
@@ -156,4 +157,4 @@ def _deviation(moments: ColumnMoments, n: int, missing: str) -> Floats:
         mean = share * mean
     deviation = np.sqrt(squares / max(n - 1, 1))
     still = constant_columns(deviation, mean) | (moments.constant & (moments.count == n))
-    return np.where(still, 1.0, deviation)
+    return divisors(scale, mean, deviation, still)[0]

@@ -17,7 +17,7 @@ from spae_dask.passes.events import Event
 from spae_dask.storage.grids.grid_layout import layout_of
 from spae_dask.storage.grids.xarray_blocks import rows_of
 from spae_dask.strategies.certificate import Certificate
-from spae_dask.strategies.parameters import takes_parameters
+from spae_dask.strategies.parameters import is_scale_file, several, takes_parameters
 from spae_dask.xarray.applying import covariates_along, data_of, named_error, scores_of, share_explained
 from spae_dask.xarray.columns import find_columns, mask_on
 from spae_dask.xarray.fitted_grid import FittedGrid
@@ -51,9 +51,10 @@ class GridEncoder(BaseEstimator):  # type: ignore[misc]
     lat_dim : str, optional
         With ``weights="coslat"``: the coordinate of latitude, in degrees, of one dimension or more. By default it is
         known by its CF standard name, else its units, else its name.
-    scale : bool, default False
-        Divide cells by their standard deviations (divisor n - 1), before they are weighted: with weights that costs one
-        more read. Cells without variance are left alone and never selected.
+    scale : bool or {"std", "patterson"}, default False
+        Divide cells by their standard deviations (divisor n - 1), or as ``SparseEncoder`` does, before they are
+        weighted: with weights that costs one more read. Cells without variance are left alone and never selected.
+        Numbers are given as ``weights``, which multiply.
     missing : {"error", "mean", "zero"}, default "error"
         Treatment of NaN in cells that have data at other times: refuse NaN, or fill it with the mean or with zero.
     missing_value : float or sequence of float, optional
@@ -139,6 +140,16 @@ class GridEncoder(BaseEstimator):  # type: ignore[misc]
             raise InvalidInput(
                 f"recipe={self.recipe!r} is for the rows of a matrix, and a grid is given. "
                 "Leave it out, and give the array that xarray makes, lazily for dask arrays: numpy.log1p(da)."
+            )
+        if self.n_top_features is not None:
+            raise InvalidInput(
+                f"n_top_features={self.n_top_features!r} chooses columns of a matrix, and a grid is given. Leave it "
+                "out, and give a mask of cells: fit(da, mask=da.var('time') > 1)."
+            )
+        if several(self.scale) is not None or is_scale_file(self.scale):
+            raise InvalidInput(
+                "scale gives a divisor for each column of a matrix, and a grid is given. Leave it out, and give "
+                "weights, a DataArray over the grid that multiplies the cells."
             )
         layout = layout_of(da, sample_dim)
         parameters = {name: value for name, value in self.get_params().items() if name not in OF_GRID}

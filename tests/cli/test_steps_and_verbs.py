@@ -93,6 +93,7 @@ CHANGED = {
     "array": "layers/counts",
     "columns": ("a,b", 'the "best"', "expr_*", " c"),
     "mask": "var/my genes",
+    "where": "n_counts > 500 and lab == 'x'",
     "raw": True,
     "n_components": 3,
     "n_nonzero": (4, 5, 6),
@@ -114,6 +115,7 @@ CHANGED = {
     "shared_support": True,
     "search_tol": 0.02,
     "effort": 2,
+    "n_top_features": 9,
     "n_rows": 7,
     "n_repeats": 2,
     "power_iterations": 1,
@@ -145,10 +147,11 @@ def test_a_fit_step_in_words_of_the_command_line_is_the_same_fit(tmp_path, size)
     names = {"random_state": "seed"}
     parameters = {names.get(key, key): value for key, value in given.fitted.items() if key != "memory_limit"}
     assert {key: value for key, value in parameters.items() if value is not None} == {
-        key: value for key, value in changed.items() if key not in ("array", "columns", "mask", "raw")
+        key: value for key, value in changed.items() if key not in ("array", "columns", "mask", "where", "raw")
     }
     assert given.which.array == "layers/counts"
     assert given.which.raw
+    assert given.which.where == changed["where"]
     assert parsed([*shlex.split(given.words())[1:], "--checkpoint", "c"])[0] == given, "words of a part say the same"
 
 

@@ -82,10 +82,10 @@ def test_empty_names_are_a_mistake_of_use(given: str, store: Path, spae: Run) ->
     assert "an empty name" in ended.err
 
 
-def test_columns_of_what_is_no_table_are_refused(store: Path, spae: Run) -> None:
+def test_names_of_columns_that_have_none_are_refused(store: Path, spae: Run) -> None:
     ended = spae("check", store, "--columns", "a")
     assert ended.code == 3
-    assert "choose columns by name from tables" in ended.err
+    assert "has no names. Give numbers of columns" in ended.err
 
 
 def test_an_encoder_is_not_applied_to_other_columns(data: Path, tmp_path: Path, spae: Run) -> None:

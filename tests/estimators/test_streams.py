@@ -21,6 +21,7 @@ from spae_dask import ColumnSelector, SparseEncoder, load_encoder, plan
 from spae_dask.errors import InvalidInput, MemoryBudgetExceeded, NewStreamWarning, NonFiniteInput, RankDeficientWarning
 from spae_dask.estimators.saved import save_encoder
 from spae_dask.passes.accumulators import base
+from spae_dask.strategies import core
 from tests import oracles
 from tests.estimators.sources import FloatArray, Unreadable, spread
 from tests.generated import partitions
@@ -257,3 +258,14 @@ def test_the_certificate_says_how_its_numbers_are_known() -> None:
     assert "certified interval" in str(found)
     least = max(1.0, found.loss_lower / found.pca_loss_upper)
     assert f"the ratio is {least:.6f} to {found.loss_upper / found.pca_loss_lower:.6f}" in str(found)
+
+
+@pytest.mark.parametrize("strategy", ["gram", "tsqr", "stream"])
+def test_batches_may_be_of_any_type_and_length(strategy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(core, "NARROW", 5)  # so that a batch of 4 rows has few rows for its columns
+    counts = np.random.default_rng(1).poisson(3.0, size=(300, 12)).astype(np.uint8)
+    encoder = SparseEncoder(2, n_nonzero=3, strategy=strategy)
+    for batch in (counts[:4], counts[4:100].astype(float), sp.csr_array(counts[100:])):
+        encoder.partial_fit(batch)
+    wanted = SparseEncoder(2, n_nonzero=3).fit(counts)
+    assert encoder.certificate_.loss == pytest.approx(wanted.certificate_.loss, rel=1e-9)

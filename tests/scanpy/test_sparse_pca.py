@@ -312,7 +312,7 @@ def test_what_cannot_be_written_to_is_refused_before_it_is_read(tmp_path: Path) 
 
 def test_the_documentation_shows_what_happens() -> None:
     page = (Path(__file__).parents[2] / "docs" / "data" / "anndata.md").read_text(encoding="utf-8")
-    example, from_counts = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    example, from_counts, *_ = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     names: dict[str, Any] = {"counts": raw_cells()}
     exec(compile(example, "anndata.md", "exec"), names)
     exec(compile(from_counts, "anndata.md", "exec"), names)

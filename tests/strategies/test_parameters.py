@@ -30,6 +30,7 @@ from spae_dask.strategies import methods, table
 from spae_dask.strategies.parameters import (
     METHODS,
     PARAMETERS,
+    STAND_ALONE,
     STRATEGIES,
     Choice,
     Count,
@@ -40,6 +41,7 @@ from spae_dask.strategies.parameters import (
     Numbers,
     OfRows,
     Parameter,
+    Scale,
     Steps,
     check_choice,
     check_count,
@@ -209,6 +211,7 @@ CHANGED: dict[type, Any] = {
     Numbers: (-1.0, -2.5),
     Steps: "normalize_total(10000), log1p",
     OfRows: "batch,C(age)",
+    Scale: (0.5, 2.0, 4.0),
 }
 
 
@@ -232,7 +235,8 @@ def test_lines_that_reproduce_a_fit_and_messages_spell_them_as_the_command_line_
     lines = python_lines(given, {"source": "x", "strategy": value if name == "strategy" else "auto"})
     exec("\n".join(lines[:-1]), scope)
     assert scope["encoder"]._params() == FitParameters.of(given)
-    assert in_options(f"{each.argument}=7 is wrong", "fit") == f"{each.options[0]} 7 is wrong"
+    between = "=" if each.options[0] in STAND_ALONE else " "
+    assert in_options(f"{each.argument}=7 is wrong", "fit") == f"{each.options[0]}{between}7 is wrong"
 
 
 def test_the_selections_are_those_of_the_library_and_the_methods_too() -> None:

@@ -59,7 +59,7 @@ ColumnsOption = Annotated[
         "--columns",
         metavar="NAMES",
         callback=check_columns,
-        help="Columns of a table: names or patterns (a,b,'expr_*','!id'), or @numeric. Default: all.",
+        help="Columns: names or patterns (a,b,'expr_*','!id'), @numeric of tables, or numbers. Default: all.",
         show_default=False,
         rich_help_panel=DATA,
     ),
@@ -69,7 +69,17 @@ MaskOption = Annotated[
     typer.Option(
         "--mask",
         metavar="COLUMN",
-        help="Boolean column of var that chooses the columns of AnnData, such as var/highly_variable, or none.",
+        help="Columns of AnnData: a boolean column of var, such as var/highly_variable, a condition, or none.",
+        show_default=False,
+        rich_help_panel=DATA,
+    ),
+]
+WhereOption = Annotated[
+    str | None,
+    typer.Option(
+        "--where",
+        metavar="CONDITION",
+        help="Rows of AnnData: a condition on obs, such as \"n_counts > 500 and batch == 'a'\". Default: all.",
         show_default=False,
         rich_help_panel=DATA,
     ),
@@ -99,13 +109,20 @@ StrictOption = Annotated[
 
 
 @dataclass(frozen=True)
-class WhichData:
-    """Data that a verb reads, and the part of them it uses."""
+class WhichColumns:
+    """Data that a verb reads, and the columns of them it uses."""
 
     array: ArrayOption = None
     columns: ColumnsOption = None
     mask: MaskOption = None
     raw: RawOption = False
+
+
+@dataclass(frozen=True)
+class WhichData(WhichColumns):
+    """Data that a verb reads, and the part of them it uses."""
+
+    where: WhereOption = None
 
     def open(
         self,
@@ -123,7 +140,7 @@ class WhichData:
         from spae_dask.blocks import asked_of
         from spae_dask.estimators.applying import open_like
         from spae_dask.estimators.covariates import open_without
-        from spae_dask.estimators.planning import mask_note
+        from spae_dask.estimators.planning import mask_note, rows_note
         from spae_dask.estimators.runtime import memory_given
         from spae_dask.recipes import recipe_text
 
@@ -131,6 +148,7 @@ class WhichData:
             "array": self.array,
             "columns": columns_of(self.columns),
             "mask": self.mask,
+            "rows": self.where,
             "decode": not self.raw,
             "memory_limit": memory_given(memory),
         }
@@ -139,6 +157,9 @@ class WhichData:
         if console is not None and told is not None:
             console.note(f"columns   {told}")
             console.document |= {"mask": asked["mask"], "n_columns": asked["n_columns"]}
+        rows = rows_note(source)
+        if console is not None and rows is not None:
+            console.note(f"rows      {rows}")
         recipe = recipe_text(getattr(encoder, "recipe", None))
         if console is not None and recipe is not None:
             console.note(f"recipe    of the encoder, for raw rows: {recipe}")
@@ -150,6 +171,6 @@ class WhichData:
     @property
     def words(self) -> str:
         """The same on the command line, after a blank."""
-        given = {"--array": self.array, "--columns": self.columns, "--mask": self.mask}
+        given = {"--array": self.array, "--columns": self.columns, "--mask": self.mask, "--where": self.where}
         chosen = "".join(f" {option} {shlex.quote(value)}" for option, value in given.items() if value is not None)
         return chosen + (" --raw" if self.raw else "")

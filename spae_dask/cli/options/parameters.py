@@ -18,6 +18,7 @@ from spae_dask.strategies.parameters import (
     Numbers,
     OfRows,
     Parameter,
+    Scale,
     Steps,
     several,
 )
@@ -30,8 +31,12 @@ TYPES: dict[type, Any] = {
     Numbers: list[str],
     Steps: str,
     OfRows: str,
+    Scale: str,
 }
 """Types that typer parses values as; a `Choice` is of its names."""
+
+FLAGS = {str(flag): flag for flag in (False, True)}
+"""Texts of the flags among the values of an option that may stand alone."""
 
 Group = TypeVar("Group", bound="FromFields")
 
@@ -45,6 +50,8 @@ def _checked(parameter: Parameter) -> Callable[[Any], Any]:
         value = ",".join(given) if isinstance(given, list) else given
         if isinstance(parameter.kind, Counts | Numbers):
             value = numbers_in(value, parameter.kind)
+        if isinstance(parameter.kind, Scale):
+            value = FLAGS.get(value, numbers_in(value, Numbers()))
         if (wrong := parameter.kind.wrong(value)) is not None:
             raise typer.BadParameter(f"{value} is not allowed: {wrong}")
         return [value] if isinstance(given, list) and several(value) is None else value  # typer wants several
@@ -73,7 +80,7 @@ def _option(parameter: Parameter) -> Any:
             metavar=f"{parameter.metavar} [x>={kind.least}]" if isinstance(kind, Count) else parameter.metavar,
             callback=None if isinstance(kind, Flag | Choice) else _checked(parameter),
             help=parameter.help,
-            show_default=not parameter.required,
+            show_default=not parameter.required and not isinstance(kind, Scale),
             rich_help_panel=getattr(groups, parameter.panel),
         ),
     ]

@@ -16,7 +16,7 @@ from spae_dask.passes.accumulators.projection import ProjectedRows, Projection
 from spae_dask.passes.accumulators.residual import Residual, ResidualSums
 from spae_dask.passes.accumulators.row_pool import PooledRows, RowPool
 from spae_dask.passes.accumulators.row_sketch import RowSketch, SketchedRows
-from spae_dask.passes.accumulators.row_totals import RowSummary, RowTotals
+from spae_dask.passes.accumulators.row_totals import MedianSum, RowSummary, RowTotals
 from spae_dask.passes.accumulators.sparse import SparseAccumulator
 from spae_dask.passes.accumulators.together import Together
 from spae_dask.passes.accumulators.triangular import CenteredTriangle, Triangular
@@ -38,6 +38,7 @@ __all__ = [
     "Imputed",
     "IntegerGram",
     "Kept",
+    "MedianSum",
     "Moments",
     "NonFinite",
     "NonFiniteEntries",

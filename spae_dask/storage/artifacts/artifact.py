@@ -1,6 +1,6 @@
 """The encoder on disk: a Zarr group of eight small arrays and JSON attributes, no pickle anywhere.
 
-Layout, format version 1 (written as Zarr format 3; copies in format 2 are read as well):
+Layout, format versions 1 and 2 (written as Zarr format 3; copies in format 2 are read as well):
 
 ================  ==========  =============================================================
 member            shape       content
@@ -18,6 +18,9 @@ member            shape       content
 Attributes: ``format``, ``format_version``, ``certificate``, ``parameters``, ``provenance``, ``feature_names`` (a list,
 or null) and ``sha256``, one digest an array; and, if it was made, ``curve``, an object: losses of encoders of other
 sizes. Numbers in attributes that are not finite become strings, see ``json_values``.
+
+Version 2 has the attribute ``needs`` too: the parameters that a reader must obey, or the codes would be wrong. An
+encoder without such parameters is of version 1, so that every reader opens it.
 """
 
 import hashlib
@@ -36,8 +39,10 @@ from spae_dask.errors import InvalidInput
 from spae_dask.quantities import format_nbytes
 
 FORMAT = "spae-encoder"
-FORMAT_VERSION, WITHOUT_COVARIATES = 2, 1
-"""Newest version, and that of encoders which nothing new is in."""
+FORMAT_VERSION = 2
+
+NEEDS = ("recipe", "covariates")
+"""Parameters that change the rows before they are encoded: a reader must know them, if they are not None."""
 
 STORED: dict[str, tuple[str, int]] = {
     "indptr": ("<i8", 1),
@@ -52,7 +57,7 @@ STORED: dict[str, tuple[str, int]] = {
 """Type and number of dimensions of each array."""
 
 OF_COVARIATES: dict[str, tuple[str, int]] = {"covariate_mean": ("<f8", 1), "covariate_coefficients": ("<f8", 2)}
-"""The same of an encoder that covariates were removed for, which is of format version 2."""
+"""The same of an encoder that covariates were removed for."""
 
 RECORDS = ("certificate", "parameters", "provenance")
 """Attributes that are JSON objects."""
@@ -121,6 +126,12 @@ class EncoderArtifact:
     def H(self) -> sp.csc_array:  # noqa: N802 - the paper's name
         """The encoder (d, k)."""
         return sp.csc_array((self.values, self.indices, self.indptr), shape=(self.d, self.k))
+
+    @property
+    def needs(self) -> list[str]:
+        """Parameters that a reader must obey."""
+        given = {**self.parameters, "covariates": self.covariates}
+        return [name for name in NEEDS if given.get(name) is not None]
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """The arrays by name, as they are stored."""

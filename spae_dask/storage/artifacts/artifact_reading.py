@@ -16,6 +16,7 @@ from spae_dask.plain_files import beside
 from spae_dask.storage.artifacts.artifact import (
     FORMAT,
     FORMAT_VERSION,
+    NEEDS,
     OF_COVARIATES,
     RECORDS,
     STORED,
@@ -152,6 +153,12 @@ def _check_attributes(attributes: dict[str, Any], name: str) -> None:
         raise InvalidInput(
             f"the encoder {name} has format version {version}, but this version of spae_dask reads versions "
             f"up to {FORMAT_VERSION}. Upgrade it: `pip install -U spae-dask`."
+        )
+    needs = attributes.get("needs", [])
+    if not isinstance(needs, list) or not set(map(str, needs)) <= set(NEEDS):
+        raise InvalidInput(
+            f"the encoder {name} needs {needs!r}, but this version of spae_dask knows {list(NEEDS)}: rows would be "
+            "encoded wrongly. Upgrade it: `pip install -U spae-dask`."
         )
     for key in (*RECORDS, "sha256"):
         if not isinstance(attributes.get(key), dict):

@@ -12,7 +12,6 @@ from spae_dask.storage.artifacts.artifact import (
     FORMAT,
     FORMAT_VERSION,
     RECORDS,
-    WITHOUT_COVARIATES,
     EncoderArtifact,
     check_shapes,
     check_values,
@@ -54,7 +53,7 @@ def write_encoder(
     check_values(arrays, "the encoder")
     attributes = {
         "format": FORMAT,
-        "format_version": WITHOUT_COVARIATES if artifact.covariates is None else FORMAT_VERSION,
+        **({"format_version": FORMAT_VERSION, "needs": artifact.needs} if artifact.needs else {"format_version": 1}),
         **{name: to_json(getattr(artifact, name), name) for name in RECORDS},
         "feature_names": None if artifact.feature_names is None else [str(each) for each in artifact.feature_names],
         "curve": None if artifact.curve is None else to_json(artifact.curve, "curve"),

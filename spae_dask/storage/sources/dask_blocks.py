@@ -15,7 +15,7 @@ import zarr
 from dask.delayed import delayed
 from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
 
-from spae_dask.blocks import Block, StoredEntries, as_csr, check_unmasked, largest_block_nbytes
+from spae_dask.blocks import Block, StoredEntries, as_csr, asked_of, check_unmasked, largest_block_nbytes, remember
 from spae_dask.errors import InvalidInput
 from spae_dask.recipes import Recipe
 from spae_dask.storage.sources.checked_store import ArrayChange
@@ -87,6 +87,8 @@ class DaskBlocks:
         The source with all columns, and the columns of it that the array has, if they were chosen of more.
     recipe : Recipe, optional
         Recipe that its graph follows.
+    raw : DaskBlocks, optional
+        Rows of all columns that the recipe is followed with.
     """
 
     array: da.Array
@@ -96,6 +98,7 @@ class DaskBlocks:
     n_counts: int = 0
     cut_from: "tuple[DaskBlocks, npt.NDArray[np.intp]] | None" = None
     recipe: Recipe | None = None
+    raw: "DaskBlocks | None" = None
 
     @property
     def read_nbytes(self) -> int:
@@ -143,7 +146,9 @@ class DaskBlocks:
 
     def with_arrays(self, change: ArrayChange) -> "DaskBlocks":
         """The same with other arrays of Zarr in the graph."""
-        return replace(self, array=change_in_graph(self.array, change))
+        same = replace(self, array=change_in_graph(self.array, change))
+        remember(same, **asked_of(self))
+        return same
 
     def read(self, i: int) -> Block:
         """Compute block ``i`` where dask computes by default; what it shares with others is computed anew."""

@@ -27,6 +27,7 @@ from spae_dask.passes.accumulators.nonfinite import all_finite
 from spae_dask.recipes import OF_ROWS, Recipe
 from spae_dask.storage.sources.changed import ChangedBlocks
 from spae_dask.storage.sources.dask_blocks import DaskBlocks
+from spae_dask.storage.sources.submatrix import beneath_choice
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Indices: TypeAlias = npt.NDArray[np.intp]
@@ -123,6 +124,7 @@ def _changed(recipe: Recipe, panel: Floats, pointers: npt.NDArray[Any] | None = 
     with np.errstate(over="ignore"):  # infinite entries are told of by whoever reads them
         for step in recipe.steps:
             if step.name == OF_ROWS:
+                assert not isinstance(step.argument, str), "the target of a recipe is found before rows follow it"
                 sums = row_sums(panel, pointers)
                 if not np.isfinite(sums).all():
                     raise CannotFollow
@@ -244,6 +246,16 @@ class RecipeBlocks(ChangedBlocks):
         return RecipeBlocks(alone, self.recipe, columns if self.numbers is None else self.numbers[columns])
 
 
+def with_target(source: RowBlocks, target: float) -> RowBlocks:
+    """The same data, whose recipe has the target that was found; beneath a choice of columns too."""
+
+    def found(whole: Any) -> RowBlocks:
+        recipe = whole.recipe.with_target(target)
+        return replace(whole, recipe=recipe) if isinstance(whole, RecipeBlocks) else with_recipe(whole.raw, recipe)
+
+    return beneath_choice(source, found)
+
+
 def panels_nbytes(n_columns: int) -> int:
     """Bytes of the copies of a panel that the arithmetic holds."""
     return COPIES * 8 * max(PANEL_ENTRIES, n_columns)
@@ -283,6 +295,7 @@ def with_recipe(source: RowBlocks, recipe: Recipe | None) -> RowBlocks:
         array=lazily_followed(source.array, recipe, source.describe(), source.feature_names),
         beside_nbytes=source.beside_nbytes + raw + rechunked + panels_nbytes(source.shape[1]),
         recipe=recipe,
+        raw=source,
     )
     return remember(made, **asked_of(source))
 

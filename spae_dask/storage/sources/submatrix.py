@@ -148,9 +148,14 @@ class Submatrix:
 
 
 def chosen_columns(source: RowBlocks, columns: Indices) -> RowBlocks:
-    """Some columns of any source, in any order; a dask array stays one."""
+    """Some columns of any source, in any order; a dask array stays one. Of columns chosen before, some of those."""
+    if isinstance(source, Submatrix) and source.beneath and source.kept_columns is not None:
+        return Submatrix(source.source, kept_columns=source.kept_columns[columns], beneath=True)
     if not isinstance(source, DaskBlocks):
         return Submatrix(source, kept_columns=columns, beneath=True)
+    if source.cut_from is not None:
+        whole, before = source.cut_from
+        return chosen_columns(whole, before[columns])
     names = source.feature_names
     kept = None if names is None else tuple(names[column] for column in columns)
     return replace(
@@ -160,6 +165,13 @@ def chosen_columns(source: RowBlocks, columns: Indices) -> RowBlocks:
         beside_nbytes=source.beside_nbytes + (largest_block_nbytes(source) if source.n_chunk_columns == 1 else 0),
         cut_from=(source, columns),
     )
+
+
+def chosen_rows(source: RowBlocks, rows: Indices) -> RowBlocks:
+    """Some rows of any source, ascending; a dask array stays one."""
+    if not isinstance(source, DaskBlocks):
+        return remember(Submatrix(source, kept_rows=rows), **asked_of(source))
+    return remember(replace(source, array=source.array[rows]), **asked_of(source))
 
 
 def beneath_choice(source: RowBlocks, change: Callable[[RowBlocks], RowBlocks]) -> RowBlocks:

@@ -25,6 +25,7 @@ from spae_dask.passes.accumulators import (
     Imputed,
     IntegerGram,
     Kept,
+    MedianSum,
     Moments,
     NonFinite,
     Projection,
@@ -168,6 +169,13 @@ def _non_finite_oracle(X: Wide) -> Facts:
         "inf": np.isinf(X).sum(axis=0),
         "first": np.array(positions[:3], dtype=np.int64).reshape(-1, 2),
     }
+
+
+def _median_sum_oracle(X: Wide) -> Facts:
+    sums = sorted(sum(x for x in row if np.isfinite(x) and x > 0) for row in X)
+    filled = [total for total in sums if total > 0]
+    n = len(filled)
+    return {"median": (filled[(n - 1) // 2] + filled[n // 2]) / 2 if n else 0.0}
 
 
 def _row_totals_oracle(X: Wide) -> Facts:
@@ -332,6 +340,13 @@ RECIPES = (
             "filled": r.n_filled,
         },
         _row_totals_oracle,
+    ),
+    Recipe(
+        "MedianSum",
+        lambda d: MedianSum(d, 4000 + 2**18 // d),
+        lambda median: {"median": median},
+        _median_sum_oracle,
+        exact_nbytes=False,
     ),
     Recipe(
         "CrossProducts",

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 import zarr
 
 from spae_dask.errors import InvalidInput, NotFound, StorageError
+from spae_dask.storage.artifacts import artifact_reading
 from spae_dask.storage.artifacts.artifact import STORED
 from spae_dask.storage.artifacts.artifact_reading import read_encoder
 from spae_dask.storage.artifacts.artifact_writing import write_encoder
@@ -85,6 +87,27 @@ def test_other_stores_are_refused_by_what_they_are(tmp_path):
 def test_a_newer_format_asks_for_an_upgrade(stored):
     edit(stored / "zarr.json", {"attributes/format_version": 3})
     with pytest.raises(InvalidInput, match=r"format version 3.*Upgrade"):
+        read_encoder(stored)
+
+
+@pytest.mark.parametrize("recipe", [None, "log1p"])
+def test_a_reader_that_does_not_know_a_recipe_refuses_the_encoder(tmp_path, recipe, monkeypatch):
+    artifact = made(parameters={"n_components": 3, "recipe": recipe})
+    write_encoder(tmp_path / "e.zarr", artifact)
+    assert read_encoder(tmp_path / "e.zarr").parameters == artifact.parameters
+    attributes = json.loads((tmp_path / "e.zarr" / "zarr.json").read_text())["attributes"]
+    assert (attributes["format_version"], attributes.get("needs")) == ((1, None) if recipe is None else (2, ["recipe"]))
+    for name, value in (("FORMAT_VERSION", 1), ("NEEDS", ())):  # readers of before
+        with monkeypatch.context() as patch, pytest.raises(InvalidInput) if recipe else nullcontext() as found:
+            patch.setattr(artifact_reading, name, value)
+            read_encoder(tmp_path / "e.zarr")
+        assert found is None or "Upgrade" in str(found.value)
+
+
+@pytest.mark.parametrize("needs", ["recipe", {"recipe": 1}, ["recipe", "magic"], [{}]])
+def test_needs_that_are_not_known_are_named(stored, needs):
+    edit(stored / "zarr.json", {"attributes/format_version": 2, "attributes/needs": needs})
+    with pytest.raises(InvalidInput, match=r"needs .* but this version of spae_dask knows \['recipe', 'covariates'\]"):
         read_encoder(stored)
 
 

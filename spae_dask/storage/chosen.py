@@ -1,0 +1,139 @@
+"""Rows and columns that the user chooses of any matrix: by a condition, a mask, numbers or names."""
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from spae_dask.blocks import RowBlocks, asked_of, remember
+from spae_dask.errors import InvalidInput
+from spae_dask.storage.conditions import EXAMPLE, where
+from spae_dask.storage.sources.submatrix import beneath_choice, chosen_columns, chosen_rows
+from spae_dask.storage.tables.columns import choose_columns
+
+Indices: TypeAlias = npt.NDArray[np.intp]
+Numbers: TypeAlias = Sequence[int] | Sequence[bool] | npt.NDArray[Any]
+
+CHOSEN = "chosen by name or number"
+"""Told in place of a mask where columns are chosen by name or number."""
+
+ROWS = "chosen rows"
+"""Name under which a source remembers a digest of the rows that were chosen of it, see ``blocks.remember``."""
+
+
+def under_rows(source: RowBlocks, rows: str | Numbers, x: Any, options: Mapping[str, Any] | None) -> RowBlocks:
+    """The rows of a source that a condition on ``obs``, a mask or numbers choose.
+
+    Parameters
+    ----------
+    source : RowBlocks
+        The source, perhaps under a mask of its columns.
+    rows : str or array
+        A condition, or booleans, or ascending numbers of rows.
+    x : object
+        Object that was opened as the source.
+    options : mapping, optional
+        Access to a URL.
+
+    Raises
+    ------
+    InvalidInput
+        If they choose nothing, or are not allowed.
+    """
+    n = source.shape[0]
+    if isinstance(rows, str):
+        kept = np.flatnonzero(_rows_where(x, rows, n, source.describe(), options))
+    else:
+        kept = _numbers(rows, n, "rows")
+    if not kept.size:
+        raise InvalidInput(f"rows={rows!r} chooses no row of {source.describe()}. Give a weaker condition.")
+    if bool((np.diff(kept) <= 0).any()):
+        raise InvalidInput("rows are read in their order. Give their numbers ascending, each once.")
+    digest = hashlib.sha256(kept.astype("<i8").tobytes()).hexdigest()[:24]
+    text = rows if isinstance(rows, str) else None
+    chosen = beneath_choice(source, lambda whole: chosen_rows(whole, kept))
+    return remember(chosen, **(asked_of(source) | {"rows": text, "n_rows": n, ROWS: digest}))
+
+
+def under_columns(source: RowBlocks, columns: Sequence[str] | Numbers) -> RowBlocks:
+    """Columns of a source by name or pattern, by a mask, or by number; in the order in which they are asked for.
+
+    Raises
+    ------
+    InvalidInput
+        If there is no such column.
+    """
+    d, names = source.shape[1], getattr(source, "feature_names", None)
+    wanted: Any = [columns] if isinstance(columns, str) else list(columns)
+    if names is not None and all(isinstance(each, str) for each in wanted):
+        places = np.array(choose_columns(names, wanted, source.describe()), dtype=np.intp)
+    else:
+        told = [int(each) if isinstance(each, str) and each.isdecimal() else each for each in wanted]
+        if any(isinstance(each, str) for each in told):
+            raise InvalidInput(
+                f"columns={wanted} names columns, but {source.describe()} has no names. Give numbers of columns, from "
+                f"0 to {d - 1}."
+            )
+        places = _numbers(told, d, "columns")
+    if not places.size or len(set(places.tolist())) < places.size:
+        raise InvalidInput(f"columns={wanted} chooses no column, or one of them twice. Name each column once.")
+    listed = [int(place) for place in places] if names is None else [str(names[place]) for place in places]
+    return remember(chosen_columns(source, places), columns=listed, mask=CHOSEN, n_columns=d)
+
+
+def _numbers(given: Any, n: int, called: str) -> Indices:
+    """Numbers of the rows or columns that a mask or an array of numbers chooses."""
+    try:
+        found = np.asarray(given)
+    except ValueError:
+        found = np.zeros((0, 0))
+    if found.dtype == bool and found.shape == (n,):
+        return np.flatnonzero(found)
+    if found.dtype.kind in "iu" and found.ndim == 1 and found.size and found.min() >= 0 and found.max() < n:
+        return found.astype(np.intp)
+    raise InvalidInput(
+        f"{called} are {found.dtype} of shape {found.shape}. Give a boolean for each of the {n:,}, or numbers from 0 "
+        f"to {n - 1}."
+    )
+
+
+def _rows_where(
+    x: Any, condition: str, n: int, called: str, options: Mapping[str, Any] | None
+) -> npt.NDArray[np.bool_]:
+    """The rows of AnnData that a condition on ``obs`` chooses."""
+
+    def told(names: Sequence[str], read: Callable[[str], Any]) -> npt.NDArray[np.bool_]:
+        return where(condition, names, read, n, "obs", called)
+
+    none = InvalidInput(
+        f"rows={condition!r} is a condition on obs of AnnData, such as {EXAMPLE}, but {called} has none. Give a mask "
+        "or numbers of rows."
+    )
+    if hasattr(x, "obs") and hasattr(x, "var"):
+        from spae_dask.storage.anndata_objects import column_of
+
+        return told(list(x.obs.columns), lambda name: column_of(x.obs, name))
+    from spae_dask.storage.groups import table_of
+
+    path = x.removeprefix("file://") if isinstance(x, str) else None
+    if path is not None and path.endswith(".h5ad"):
+        from spae_dask.storage.sources.h5_arrays import opened
+
+        with opened(path) as file:
+            return told(*table_of(file, "obs", called))
+    if path is not None:
+        import zarr
+
+        from spae_dask.storage.remote.address import is_remote, parse_address
+        from spae_dask.storage.remote.remote_store import open_remote
+
+        if path.endswith((".npy", ".csv", ".tsv", ".gz", ".nc", ".parquet", ".arrow", ".feather")):
+            raise none
+        store: Any = open_remote(parse_address(path, options)) if is_remote(path) else str(Path(path).resolve())
+        x = zarr.open(store, mode="r")
+    if not hasattr(x, "attrs") or hasattr(x, "shape") or "obs" not in x:
+        raise none
+    return told(*table_of(x, "obs", called))
