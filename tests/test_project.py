@@ -127,3 +127,8 @@ def test_every_work_that_the_paper_cites_is_in_its_bibliography() -> None:
     entries = re.findall(r"^@\w+\{(\w+),", bibliography, re.MULTILINE)
     assert set(re.findall(r"@(\w+)", text)) == set(entries)
     assert len(set(entries)) == len(entries)
+
+
+def test_every_classifier_is_known_to_the_index() -> None:
+    known = pytest.importorskip("trove_classifiers").classifiers
+    assert set(PYPROJECT["project"]["classifiers"]) <= set(known)
