@@ -18,8 +18,8 @@ LOWEST_TESTS := $(addprefix tests/, cli/test_help.py cli/test_verbs.py clusters/
 	storage/writing/test_unfinished.py xarray/test_saved.py)
 
 # `make dist` runs these tests on the wheel.
-DIST_TESTS := $(addprefix tests/, test_typed.py cli/test_help.py cli/test_report.py cli/test_verbs.py storage/artifacts \
-	strategies maths/selection)
+DIST_TESTS := $(addprefix tests/, test_typed.py cli/test_help.py cli/test_report.py maths/selection storage/artifacts \
+	strategies/test_certificate.py)
 
 DOCS_STAMP := .docs-venv/.installed
 
@@ -101,7 +101,7 @@ dist: install
 	$(BIN)/python -m build --no-isolation
 	$(PYTHON) -m venv .dist-venv
 	.dist-venv/bin/pip install --quiet --disable-pip-version-check --constraint requirements.lock \
-		"$$(echo dist/*.whl)[demo]" hypothesis mypy packaging pytest pytest-timeout
+		"$$(echo dist/*.whl)[demo]" hypothesis 'moto[s3,server]' mypy packaging pytest pytest-timeout
 	mkdir .dist-venv/away
 	tar -xzf dist/*.tar.gz -C .dist-venv/away --strip-components 1 --exclude 'spae_dask-*/spae_dask'
 	cd .dist-venv/away && ../bin/spae demo

@@ -38,6 +38,7 @@ include_patterns = [
 exclude_patterns = [".*", "build", "docs/paper", "tests"]
 
 myst_heading_anchors = 3
+smartquotes = False  # quotes in options are those that a shell takes
 nb_execution_mode = "off"  # notebooks hold their outputs
 nb_merge_streams = True
 
@@ -72,6 +73,7 @@ def commands() -> str:
     command = get_command(spae)
     text = get_docs_for_click(obj=command, ctx=command.make_context("spae", [], resilient_parsing=True), name="spae")
     text = re.sub(r"^Examples:\n\n((?:  .*\n)+)", r"**Examples**:\n\n```sh\n\1```\n", text, flags=re.MULTILINE)
+    text = re.sub(r"^  (?=\S)", "", text, flags=re.MULTILINE)
     # the list of commands cuts their texts short; the margin of the page lists them too
     text = re.sub(r"^\*\*Commands\*\*:\n\n(?:\* .*\n)+\n", "", text, flags=re.MULTILINE)
     return "\n\n" + text.partition("\n")[2].replace("\\[", "[")
