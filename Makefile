@@ -17,9 +17,15 @@ LOWEST_TESTS := $(addprefix tests/, cli/test_help.py cli/test_verbs.py clusters/
 	storage/tables storage/test_anndata_objects.py storage/test_h5_files.py storage/test_open.py \
 	storage/writing/test_unfinished.py xarray/test_saved.py)
 
+# `make dist` runs these tests on the wheel.
+DIST_TESTS := $(addprefix tests/, test_typed.py cli/test_help.py cli/test_report.py maths/selection storage/artifacts \
+	strategies/test_certificate.py)
+
+DOCS_STAMP := .docs-venv/.installed
+
 BARE_TESTS := $(addprefix tests/, integration/test_mpi.py integration/test_slurm.py integration/test_page_in_browser.py)
 
-.PHONY: install demo paper test test-integration test-bare test-slow lowest lint audit format bench bench-peers lock clean
+.PHONY: install demo paper test test-integration test-bare test-slow lowest lint audit docs dist format bench bench-peers lock clean
 
 install: $(STAMP)
 
@@ -78,6 +84,30 @@ audit: install
 	.audit-venv/bin/pip-audit --disable-pip --no-deps --requirement requirements.lock
 	rm -rf .audit-venv
 
+# The site, in build/docs. A warning, such as a link that leads nowhere, is an error.
+docs: $(DOCS_STAMP)
+	.docs-venv/bin/python -m sphinx -W --keep-going -q -E -c docs/site . build/docs
+
+$(DOCS_STAMP): docs/site/requirements.txt requirements.lock pyproject.toml
+	$(PYTHON) -m venv .docs-venv
+	.docs-venv/bin/pip install --quiet --disable-pip-version-check --constraint requirements.lock \
+		--requirement docs/site/requirements.txt ".[anndata,report,xarray]"
+	touch $(DOCS_STAMP)
+
+# The sdist, and the wheel made of it. The wheel is tried in a fresh environment, in a folder that has the tests of the sdist and
+# not its package: the demo, and tests that reach every part once.
+dist: install
+	rm -rf dist .dist-venv
+	$(BIN)/python -m build --no-isolation
+	$(PYTHON) -m venv .dist-venv
+	.dist-venv/bin/pip install --quiet --disable-pip-version-check --constraint requirements.lock \
+		"$$(echo dist/*.whl)[demo]" hypothesis 'moto[s3,server]' mypy packaging pytest pytest-timeout
+	mkdir .dist-venv/away
+	tar -xzf dist/*.tar.gz -C .dist-venv/away --strip-components 1 --exclude 'spae_dask-*/spae_dask'
+	cd .dist-venv/away && ../bin/spae demo
+	cd .dist-venv/away && ../bin/python -m pytest -q -m "not slow" $(DIST_TESTS)
+	rm -rf .dist-venv
+
 format: install
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
@@ -92,10 +122,12 @@ bench: install
 	$(BIN)/python -m benchmarks.plan_accuracy --markdown
 	$(BIN)/python -m benchmarks.reliability --markdown
 	$(BIN)/python -m benchmarks.scheduling --markdown
+	$(BIN)/python -m benchmarks.extracts
 
 # The tools of the field beside ours. Run it while nothing else runs; it takes a quarter of an hour.
 bench-peers: install
 	$(BIN)/python -m benchmarks.field --markdown
+	$(BIN)/python -m benchmarks.extracts
 
 lock: pyproject.toml
 	$(PYTHON) -m venv .lock-venv
@@ -105,4 +137,4 @@ lock: pyproject.toml
 	rm -rf .lock-venv
 
 clean:
-	rm -rf $(VENV) spae-demo pipelines/results pipelines/data/made dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .docs-venv spae-demo pipelines/results pipelines/data/made dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -202,7 +202,7 @@ def main() -> None:
     rows = [HEAD, *(row(given.spans, workers, given.repetitions, other) for workers in given.workers)]
     print("\n".join(rows))
     if given.markdown:
-        TARGET.write_text(f"{(__doc__ or '').splitlines()[0]}\n\n" + "\n".join(rows) + "\n")
+        TARGET.write_text(f"# Scheduling\n\n{(__doc__ or '').splitlines()[0]}\n\n" + "\n".join(rows) + "\n")
 
 
 if __name__ == "__main__":

@@ -27,8 +27,11 @@ from tests.storage.genotypes import dosages, write_bed
 
 COMMAND = get_command(app)
 ROOT = Path(__file__).parents[1]
-PAGES = ["README.md", *(str(each.relative_to(ROOT)) for each in sorted((ROOT / "docs").rglob("*.md")))]
-LINKING = [*PAGES, "SECURITY.md", "CHANGELOG.md", "deploy/README.md", "pipelines/README.md", "benchmarks/README.md"]
+DOCS = [str(each.relative_to(ROOT)) for each in sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = ["README.md", *(each for each in DOCS if not each.startswith("docs/paper/"))]
+OTHER_PAGES = ["SECURITY.md", "CHANGELOG.md", "CONTRIBUTING.md", "CODE_OF_CONDUCT.md"]
+INSIDE = ["docs/paper/paper.md", "deploy/README.md", "pipelines/README.md", "benchmarks/README.md"]
+LINKING = [*PAGES, *OTHER_PAGES, *INSIDE]
 NOT_HERE = {
     "docs/data/anndata.md": "tests/scanpy/test_sparse_pca.py runs its example, and single cells are not made here",
     "docs/data/object-stores.md": "needs a bucket",
