@@ -17,7 +17,7 @@ from spae_dask.blocks import RowBlocks
 from spae_dask.errors import InvalidInput, MemoryBudgetExceeded, StorageError
 from spae_dask.quantities import format_nbytes
 from spae_dask.storage.checks import refuse_odd_chunks
-from spae_dask.storage.sources.checked_store import refuse_invisible, store_of
+from spae_dask.storage.sources.checked_store import base_of, refuse_invisible
 from spae_dask.storage.sources.conversion import Conversion
 from spae_dask.storage.sources.zarr_blocks import ZarrBlocks
 
@@ -80,7 +80,7 @@ class ZarrBands:
 
     def _read(self, start: int, stop: int) -> npt.NDArray[Any]:
         try:
-            refuse_odd_chunks(self.blocks.array, store_of(self.blocks.array), self.blocks.keys_of(start, stop))
+            refuse_odd_chunks(self.blocks.array, base_of(self.blocks.array), self.blocks.keys_of(start, stop))
             rows = np.asarray(self.blocks.array[start:stop])
             refuse_invisible(self.blocks.array)
             return rows if self.conversion is None else self.conversion.values(rows)

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import zarr
-from zarr.storage import MemoryStore
 
 from spae_dask.blocks import RowBlocks, uniform_bounds
 from spae_dask.errors import StorageError, TransientStorageError
@@ -19,10 +18,11 @@ from spae_dask.storage.remote.faults import read_failed
 from spae_dask.storage.sources.checked_store import (
     ArrayChange,
     ZarrArray,
+    base_of,
     grid_of,
+    is_in_process,
     place_of,
     refuse_invisible,
-    store_of,
 )
 from spae_dask.storage.sources.declared import declared_range
 from spae_dask.storage.sources.zarr_columns import ZarrColumns
@@ -116,7 +116,7 @@ class ZarrBlocks:
     @property
     def in_process(self) -> bool:
         """True for an array kept in a dictionary of this process."""
-        return isinstance(store_of(self.array), MemoryStore)
+        return is_in_process(self.array)
 
     @property
     def feature_names(self) -> tuple[str, ...] | None:
@@ -148,7 +148,7 @@ class ZarrBlocks:
         start = i * self.rows_per_block
         stop = min(start + self.rows_per_block, self.shape[0])
         try:
-            refuse_odd_chunks(self.array, store_of(self.array), self.keys_of(start, stop))
+            refuse_odd_chunks(self.array, base_of(self.array), self.keys_of(start, stop))
             rows = np.asarray(self.array[start:stop])
             refuse_invisible(self.array)
             return rows

@@ -11,7 +11,7 @@ import zarr
 from spae_dask.blocks import uniform_bounds
 from spae_dask.errors import StorageError
 from spae_dask.storage.checks import refuse_odd_chunks
-from spae_dask.storage.sources.checked_store import refuse_invisible, store_of
+from spae_dask.storage.sources.checked_store import base_of, refuse_invisible
 
 if TYPE_CHECKING:
     from spae_dask.storage.sources.zarr_blocks import ZarrBlocks
@@ -93,7 +93,7 @@ class ZarrColumns:
         stop = min(start + self.rows_per_block, self.shape[0])
         try:
             refuse_odd_chunks(
-                self.blocks.array, store_of(self.blocks.array), self.blocks.keys_of(start, stop, self.columns)
+                self.blocks.array, base_of(self.blocks.array), self.blocks.keys_of(start, stop, self.columns)
             )
             rows = np.asarray(self.blocks.array.oindex[start:stop, self.columns])
             refuse_invisible(self.blocks.array)
