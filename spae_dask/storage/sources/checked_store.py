@@ -152,9 +152,8 @@ def _place(store: Store, path: str) -> str:
     if session is not None:
         base = f"the Icechunk snapshot {session.snapshot_id}"
     elif isinstance(store, FsspecStore):
-        system = getattr(store.fs, "sync_fs", store.fs)
-        within = system.storage_options.get("fo")  # an archive, or a file of references
-        base = within if isinstance(within, str) else store.fs.unstrip_protocol(store.path)
+        listed = store.fs.storage_options.get("fo") if hasattr(store.fs, "references") else None
+        base = listed if isinstance(listed, str) else store.fs.unstrip_protocol(store.path)
     else:
         told = str(store)
         base = told if "://" in told else type(store).__name__  # an address in memory would change with the process
