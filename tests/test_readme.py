@@ -35,6 +35,7 @@ LINKING = [*PAGES, *OTHER_PAGES, *INSIDE]
 NOT_HERE = {
     "docs/data/anndata.md": "tests/scanpy/test_sparse_pca.py runs its example, and single cells are not made here",
     "docs/data/object-stores.md": "needs a bucket",
+    "docs/data/versioned-stores.md": "needs stores of other libraries, which tests/zarr_stores.py makes",
     **{f"docs/run/{name}.md": "needs a cluster, or a run that was killed" for name in (
         "arrays", "checkpoints", "containers", "failures", "grid-engine", "kubernetes", "local", "mpi", "slurm"
     )},

@@ -9,12 +9,14 @@ in an archive, would fill the memory. So would a small chunk that unpacks to gig
 import math
 import stat
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import zarr
 from zarr.abc.store import Store
-from zarr.storage import LocalStore
+from zarr.storage import LocalStore, ZipStore
 
 from spae_dask.errors import InvalidInput, StorageError
 from spae_dask.quantities import format_nbytes
@@ -23,6 +25,8 @@ METADATA = ("zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata")
 
 LARGEST_METADATA = 1 << 28
 """Bytes: names of millions of columns fit."""
+
+CHUNK = "entries of that chunk, in any encoding,"
 
 EXTRA_SHARE = 0.25
 EXTRA_NBYTES = 1 << 16
@@ -45,7 +49,7 @@ def refuse_odd_metadata(folder: Path) -> None:
 
 
 def refuse_odd_chunks(array: "zarr.Array[Any]", store: Store, keys: Iterable[str]) -> None:
-    """Look at some chunks of an array before they are read; nothing is done for stores that are no local folders.
+    """Look at some chunks of an array before they are read; only local folders and zip files are looked at.
 
     Parameters
     ----------
@@ -64,13 +68,33 @@ def refuse_odd_chunks(array: "zarr.Array[Any]", store: Store, keys: Iterable[str
     if isinstance(store, LocalStore):
         most, folder = _largest_chunk(array), Path(store.root) / array.path
         for key in keys:
-            _refuse(folder / key, most, "entries of that chunk, in any encoding,")
+            _refuse(folder / key, most, CHUNK)
+    if isinstance(store, ZipStore):
+        most = _largest_chunk(array)
+        for key in keys:
+            with suppress(KeyError):  # the reader reports it
+                entry = store._zf.getinfo(f"{array.path}/{key}".lstrip("/"))
+                _refuse_large(store.path / entry.filename, entry.file_size, most, CHUNK)
 
 
 def _largest_chunk(array: "zarr.Array[Any]") -> int:
     unit = math.prod(array.shards or array.chunks)
     n_chunks = unit // max(1, math.prod(array.chunks))
     return int(unit * array.dtype.itemsize * (1 + EXTRA_SHARE)) + n_chunks * INNER_NBYTES + EXTRA_NBYTES
+
+
+def refuse_odd_archive(path: Path) -> None:
+    """Look at the sizes of the metadata files in a zipped store before Zarr unpacks them.
+
+    Raises
+    ------
+    StorageError
+        If one of them has more than `LARGEST_METADATA` bytes.
+    """
+    with ZipFile(path) as archive:
+        for each in archive.infolist():
+            if each.filename.rpartition("/")[2] in METADATA:
+                _refuse_large(path / each.filename, each.file_size, LARGEST_METADATA, "metadata")
 
 
 def _refuse(path: Path, most: int, what: str) -> None:
@@ -82,9 +106,13 @@ def _refuse(path: Path, most: int, what: str) -> None:
         return
     if not stat.S_ISREG(found.st_mode):
         raise StorageError(f"{path} is a pipe, a socket or a device, not a file. Restore the store from a copy.")
-    if found.st_size > most:
+    _refuse_large(path, found.st_size, most, what)
+
+
+def _refuse_large(path: Path, nbytes: int, most: int, what: str) -> None:
+    if nbytes > most:
         raise StorageError(
-            f"{path} has {format_nbytes(found.st_size)}, but {what} take at most {format_nbytes(most)}. It is "
+            f"{path} has {format_nbytes(nbytes)}, but {what} take at most {format_nbytes(most)}. It is "
             "damaged, or was made to fill the memory. Restore it from a copy, or do not use this store."
         )
 

@@ -22,6 +22,7 @@ from spae_dask.storage.masks import ALL, UsualMask, refuse_mask
 from spae_dask.storage.open_stored import open_address, open_path, open_table_file, open_zarr_object
 from spae_dask.storage.readable import READABLE, check_real, check_two_dimensional
 from spae_dask.storage.remote.address import is_remote, parse_address
+from spae_dask.storage.remote.icechunk_address import is_icechunk, parse_icechunk, pinned
 from spae_dask.storage.remote.url_secrets import refuse_secrets, without_secrets
 from spae_dask.storage.tables.columns import choose_columns
 from spae_dask.storage.tables.frames import is_frame, matrix_of
@@ -54,6 +55,8 @@ def open_matrix(
 
         - path (str or path-like) or URL of a Zarr array, a Zarr group, an AnnData store (its ``X``), a VCF Zarr group
           (its genotypes), a Parquet file or folder, or an Arrow (Feather) or ``.npy`` file
+        - ``icechunk://`` and the path or URL of an Icechunk repository, with ``?branch=``, ``?tag=`` or ``?snapshot=``
+        - path of a zipped Zarr store (``.zip``), or of a JSON file of kerchunk references (``.json``)
         - path of an ``.h5ad`` file, or of genotypes: a ``.bed`` or ``.pgen`` file with those beside it
         - path of a text table (``.csv``, ``.tsv``, also ``.gz``) or of a netCDF file, which are held in memory
         - AnnData object (its ``X``), in memory, backed, lazy or a view
@@ -113,6 +116,8 @@ def open_matrix(
         x = os.fsdecode(x)
     if storage_options is not None and not (isinstance(x, str) and is_remote(x)):
         raise InvalidInput("storage_options are for URLs of s3, gs, http and https. Leave them out.")
+    if isinstance(x, str) and is_icechunk(x):
+        x = str(pinned(parse_icechunk(x)))  # what is recorded, and opened below, is the snapshot
     if isinstance(x, str) and not is_remote(x) and is_held(x):
         refuse_mask(mask, x)
         blocks: RowBlocks = _held(x.removeprefix("file://"), array, columns, memory_limit, decode=decode)

@@ -14,6 +14,7 @@ from spae_dask.storage.checks import refuse_code
 from spae_dask.storage.masks import refuse_mask
 from spae_dask.storage.readable import COMPANIONS, STORED, check_blocks, check_objects, check_two_dimensional
 from spae_dask.storage.remote.address import Address
+from spae_dask.storage.sources.store_at import store_at
 
 NOT_ZARR = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".nc", ".h5")
 """Ends of names of files that are not read from URLs; of those on a disk all but the last are, see `held_files`."""
@@ -104,7 +105,7 @@ def _opened(where: Any, path: str, absence: Callable[[], NotFound]) -> Any:
     import zarr
 
     try:
-        return zarr.open(where, mode="r")
+        return zarr.open(store_at(where), mode="r")
     except SpaeError:
         raise
     except FileNotFoundError as error:

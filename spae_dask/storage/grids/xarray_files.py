@@ -9,12 +9,14 @@ import numpy as np
 import xarray as xr
 import zarr
 
-from spae_dask.errors import InvalidInput, MemoryBudgetExceeded, NotFound, StorageError
+from spae_dask.errors import InvalidInput, MemoryBudgetExceeded, NotFound, SpaeError, StorageError
 from spae_dask.plain_files import beside
 from spae_dask.quantities import format_nbytes
 from spae_dask.storage.grids.grid_layout import layout_of
 from spae_dask.storage.grids.xarray_blocks import Cells, GridRows, rows_of
+from spae_dask.storage.remote.icechunk_address import is_icechunk
 from spae_dask.storage.sources.bounded_reader import READING_ONE, SHARES, block_bands, share_of
+from spae_dask.storage.sources.store_at import REFERENCES, ZIPPED, store_at
 
 ENGINES = {b"\x89HDF\r\n\x1a\n": "h5netcdf", b"CDF": "scipy"}
 """First bytes of the files that each of xarray's engines reads: netCDF 4, and 3."""
@@ -133,7 +135,7 @@ def _opened(path: str, *, decode: bool) -> xr.Dataset:
     if local and not Path(path).exists():
         raise NotFound(f"there is nothing at {path}.{beside(path)} Give the path of a netCDF file or a Zarr dataset.")
     engine = "zarr"
-    if local and Path(path).is_file():
+    if local and Path(path).is_file() and not path.endswith((ZIPPED, REFERENCES)):
         with open(path, "rb") as file:
             start = file.read(8)
         engine = next((name for magic, name in ENGINES.items() if start.startswith(magic)), "")
@@ -147,10 +149,12 @@ def _opened(path: str, *, decode: bool) -> xr.Dataset:
             f"{path} is a single Zarr array, but a variable or a dimension was named. Leave these out, or "
             "give a dataset."
         )
-    if local and engine == "zarr":
+    if (local or is_icechunk(path)) and engine == "zarr":
         options["consolidated"] = False  # that copy of the metadata may be older
     try:
-        return xr.open_dataset(path, engine=engine, **options)
+        return xr.open_dataset(store_at(path), engine=engine, **options)
+    except SpaeError:
+        raise
     except ImportError as error:
         raise InvalidInput(
             f'{path} needs a library that is not installed ({error}). Run `pip install "spae-dask[xarray]"`.'
@@ -164,7 +168,7 @@ def _opened(path: str, *, decode: bool) -> xr.Dataset:
 
 def _is_array(path: str) -> bool:
     try:
-        return isinstance(zarr.open(path, mode="r"), zarr.Array)
+        return isinstance(zarr.open(store_at(path), mode="r"), zarr.Array)
     except Exception:  # reported when it is opened as a dataset
         return False
 

@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from spae_dask.errors import InvalidInput
-from spae_dask.storage.remote.url_secrets import holds_secret, redacted
+from spae_dask.storage.remote.url_secrets import VERSIONED, holds_secret, redacted
 
 SCHEMES = ("s3", "gs", "http", "https")
 
@@ -104,6 +104,8 @@ def place_of_url(text: str | Path) -> str:
     Two names of one place need not be the same text; this gives them the same scheme, or none if they are local.
     """
     last = os.fsdecode(text).rpartition("::")[2]
+    if last.startswith(VERSIONED):
+        last = last.removeprefix(VERSIONED).partition("?")[0]
     scheme, mark, rest = last.partition("://")
     if not mark:
         return last

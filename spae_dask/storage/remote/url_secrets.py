@@ -16,7 +16,10 @@ _BARE_USER = re.compile(r"(?<![\w/.:-])[\w.%+-]{2,}:[^\s@/'\"]+@(?!sha256:)(?=\[
 _PASSWORD = re.compile(r"://[^/?#]*:[^/?#]*@")
 _PLAIN = ("file://", "local://", "github://")
 """Paths, and ``organisation:repository@branch``."""
-_QUERY = re.compile(r"(:/{1,2}(?!/)[^\s?'\"`<>]+)\?[^\s'\"`<>]+")
+VERSIONED = "icechunk://"
+"""Scheme of repositories of Icechunk. Their queries name a version, which is no secret."""
+_VERSION = r"\?(?:branch|tag|snapshot)=[^\s?#&='\"`<>]+"
+_QUERY = re.compile(rf"{VERSIONED}[^\s?'\"`<>]+{_VERSION}(?![^\s'\"`<>])|(:/{{1,2}}(?!/)[^\s?'\"`<>]+)\?[^\s'\"`<>]+")
 
 
 def redacted(url: str) -> str:
@@ -27,11 +30,13 @@ def redacted(url: str) -> str:
 def without_secrets(text: str) -> str:
     """A text with the users, passwords and queries of all its URLs and addresses replaced by dots."""
     text = _LONG_PASSWORD.sub(r"\1...@", _USER.sub(r"\1...@", text))
-    return _QUERY.sub(r"\1?...", _BARE_USER.sub("...@", text))
+    return _QUERY.sub(lambda found: found[0] if found[1] is None else f"{found[1]}?...", _BARE_USER.sub("...@", text))
 
 
 def refuse_secrets(text: str) -> None:
     """Refuse a URL with a password, a query or a fragment; paths, and ``file://``, may hold any character.
+
+    A version of an Icechunk repository, such as ``?branch=main``, is no secret.
 
     A URL may be a chain of them, such as ``simplecache::s3://bucket/x.zarr``.
 
@@ -41,6 +46,8 @@ def refuse_secrets(text: str) -> None:
         If it has one.
     """
     for each in text.split("::"):
+        if each.startswith(VERSIONED):
+            each = re.sub(f"{_VERSION}$", "", each)
         if "://" not in each or each.startswith(_PLAIN):
             continue
         if _PASSWORD.search(each) or re.search(r"://.*[?#]", each):

@@ -17,13 +17,14 @@ import numpy as np
 import numpy.typing as npt
 import zarr
 from zarr.abc.store import ByteRequest, Store
-from zarr.core.buffer import Buffer, BufferPrototype
+from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
 from zarr.core.sync import sync
-from zarr.storage import FsspecStore, LocalStore, MemoryStore, StorePath, WrapperStore
+from zarr.storage import FsspecStore, LocalStore, MemoryStore, ObjectStore, StorePath, WrapperStore
 
 from spae_dask.blocks import RowBlocks
 from spae_dask.errors import StorageError
 from spae_dask.storage.remote.faults import not_seen, reader
+from spae_dask.storage.sources.listings import icechunk_session
 
 ZarrArray: TypeAlias = "zarr.Array[Any]"
 
@@ -123,13 +124,39 @@ def store_of(array: ZarrArray) -> Store:
     return store.inner if isinstance(store, CheckedStore) else store
 
 
+def base_of(array: ZarrArray) -> Store:
+    """The store of an array beneath all that wrap it, as logging does."""
+    store: Store = array.store
+    while isinstance(store, WrapperStore):
+        store = store._store
+    return store
+
+
+def is_in_process(array: ZarrArray) -> bool:
+    """Return True if the store of an array is in the memory of this process."""
+    store = base_of(array)
+    if isinstance(store, ObjectStore):
+        return type(store.store).__name__ == "MemoryStore"
+    return isinstance(store, MemoryStore) or place_of(array).startswith("memory://")
+
+
 def place_of(array: ZarrArray) -> str:
     """Path or URL of an array."""
-    return _place(store_of(array), array.path)
+    return _place(array.store, array.path)
 
 
 def _place(store: Store, path: str) -> str:
-    base = store.fs.unstrip_protocol(store.path) if isinstance(store, FsspecStore) else str(store)
+    while isinstance(store, WrapperStore) and not hasattr(store, "place"):
+        store = store._store
+    session = icechunk_session(store)
+    if session is not None:
+        base = f"the Icechunk snapshot {session.snapshot_id}"
+    elif isinstance(store, FsspecStore):
+        listed = store.fs.storage_options.get("fo") if hasattr(store.fs, "references") else None
+        base = listed if isinstance(listed, str) else store.fs.unstrip_protocol(store.path)
+    else:
+        told = str(store)
+        base = told if "://" in told else type(store).__name__  # an address in memory would change with the process
     return f"{base}/{path}".rstrip("/").removeprefix("file://")
 
 
@@ -202,8 +229,9 @@ def refuse_invisible(array: "StoredArray") -> None:
     StorageError
         If its metadata are not there.
     """
-    if not isinstance(array, zarr.Array) or isinstance(store := store_of(array), MemoryStore):
+    if not isinstance(array, zarr.Array) or is_in_process(array):
         return
+    store = base_of(array)
     if isinstance(store, LocalStore):
         folder = Path(store.root) / array.path
         if not any((folder / key).exists() for key in METADATA_KEYS):
@@ -213,6 +241,7 @@ def refuse_invisible(array: "StoredArray") -> None:
     if known in _SEEN:
         return
     prefix = prefix_of(array.path)
-    if not any(sync(store.exists(f"{prefix}{key}")) for key in METADATA_KEYS):
-        raise StorageError(not_seen(f"{store}/{array.path}".rstrip("/")))
+    # not all stores can tell if a key exists without reading it
+    if all(sync(store.get(f"{prefix}{key}", default_buffer_prototype())) is None for key in METADATA_KEYS):
+        raise StorageError(not_seen(place_of(array)))
     _SEEN.add(known)

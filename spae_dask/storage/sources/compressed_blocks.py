@@ -11,14 +11,13 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 import zarr
-from zarr.storage import MemoryStore
 
 from spae_dask.blocks import StoredEntries
 from spae_dask.errors import InvalidInput
 from spae_dask.storage.bounded import bounded
 from spae_dask.storage.checks import refuse_code
 from spae_dask.storage.readable import MAX_LENGTH, MAX_SPARSE_ROWS
-from spae_dask.storage.sources.checked_store import ArrayChange, store_of
+from spae_dask.storage.sources.checked_store import ArrayChange, is_in_process
 from spae_dask.storage.sources.runs import StoredArray, place, read_run
 from spae_dask.storage.sources.zarr_blocks import TARGET_BLOCK_NBYTES, names_of
 
@@ -138,7 +137,7 @@ class CompressedBlocks:
     @property
     def in_process(self) -> bool:
         """True for a group kept in a dictionary of this process."""
-        return isinstance(self.data, zarr.Array) and isinstance(store_of(self.data), MemoryStore)
+        return isinstance(self.data, zarr.Array) and is_in_process(self.data)
 
     @property
     def arrays(self) -> dict[str, StoredArray]:

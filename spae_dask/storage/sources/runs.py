@@ -9,7 +9,7 @@ import zarr
 from spae_dask.errors import SpaeError, StorageError, TransientStorageError
 from spae_dask.storage.checks import refuse_odd_chunks
 from spae_dask.storage.remote.faults import read_failed
-from spae_dask.storage.sources.checked_store import place_of, refuse_invisible, store_of
+from spae_dask.storage.sources.checked_store import base_of, place_of, refuse_invisible
 
 if TYPE_CHECKING:
     from spae_dask.storage.sources.h5_arrays import H5Array
@@ -29,9 +29,7 @@ def read_run(array: StoredArray, first: int, last: int) -> npt.NDArray[Any]:
         if isinstance(array, zarr.Array):
             length = int((array.shards or array.chunks)[0])
             numbers = range(first // length, -(-last // length))
-            refuse_odd_chunks(
-                array, store_of(array), (array.metadata.encode_chunk_key((number,)) for number in numbers)
-            )
+            refuse_odd_chunks(array, base_of(array), (array.metadata.encode_chunk_key((number,)) for number in numbers))
         rows = np.asarray(array[first:last])
         refuse_invisible(array)
         return rows

@@ -4,17 +4,18 @@ A run reads its data for hours, some of them twice, and goes on from a checkpoin
 meanwhile, the result would mix two states of the data. So the objects are listed when the run begins and after each
 pass. If the list has changed, the run ends with an error that names the object.
 
-Of a chunk a listing tells size and time, or the ETag of an object store. A store that tells neither, such as a web
-server or a dictionary, is known by the names alone; passes over the same rows are compared besides
+Of a chunk a listing tells size and time, the ETag of an object store, or the snapshot of Icechunk. A store that tells
+none of them, such as a web server or a dictionary, is known by the names alone; passes over the same rows are compared
+besides
 (:mod:`spae_dask.passes.sweep`).
 """
 
 import hashlib
 import os
 from array import array as numbers_of_type
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
 from zipfile import BadZipFile
@@ -22,23 +23,21 @@ from zipfile import BadZipFile
 import numpy as np
 import numpy.typing as npt
 from zarr.core.sync import sync
-from zarr.storage import LocalStore, ZipStore
+from zarr.storage import LocalStore
 
 from spae_dask.storage.remote.remote_store import RemoteStore
 from spae_dask.storage.remote.stored_file import StoredFile
 from spae_dask.storage.sources.checked_store import (
     METADATA_KEYS,
     ZarrArray,
+    base_of,
     coordinates_of,
     grid_of,
     key_of,
     place_of,
     prefix_of,
-    store_of,
 )
-
-UNKNOWN = StoredFile("", 1, 0.0)
-"""Description of an object whose store reports neither size nor time."""
+from spae_dask.storage.sources.listings import listed_below, stored_file
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,7 +129,7 @@ class Snapshot:
 
 def stored_objects(array: ZarrArray) -> StoredObjects | None:
     """List the stored objects (chunks, or shards) of an array once; None if its store cannot be listed."""
-    store, prefix = store_of(array), prefix_of(array.path)
+    store, prefix = base_of(array), prefix_of(array.path)
     if not store.supports_listing:
         return None
     if isinstance(store, LocalStore):
@@ -140,15 +139,17 @@ def stored_objects(array: ZarrArray) -> StoredObjects | None:
     elif isinstance(store, RemoteStore) and store.lists_times:
         listing = sync(store.collected_below(prefix, lambda: Listing(array, prefix), Listing.add))
     else:
-        whole = _stored_file(str(store.path), "") if isinstance(store, ZipStore) else None
-        listing = sync(_keys_below(array, prefix, whole or UNKNOWN))
+        try:
+            listing = sync(_listing(array, listed_below(store, prefix), prefix))
+        except NotImplementedError:  # some stores claim that they can be listed
+            return None
     return listing.objects()
 
 
-async def _keys_below(array: ZarrArray, prefix: str, known: StoredFile) -> "Listing":
+async def _listing(array: ZarrArray, files: AsyncIterator[StoredFile], prefix: str) -> "Listing":
     listing = Listing(array, prefix)
-    async for key in store_of(array).list_prefix(prefix):
-        listing.add(replace(known, path=key))
+    async for each in files:
+        listing.add(each)
     return listing
 
 
@@ -216,21 +217,13 @@ def _files_below(folder: str, prefix: str = "") -> Iterator[StoredFile]:
         for entry in entries:
             if entry.is_dir():
                 yield from _files_below(entry.path, f"{prefix}{entry.name}/")
-            elif (file := _stored_file(entry.path, f"{prefix}{entry.name}")) is not None:
+            elif (file := stored_file(entry.path, f"{prefix}{entry.name}")) is not None:
                 yield file
-
-
-def _stored_file(path: str, name: str) -> StoredFile | None:
-    try:
-        stat = os.stat(path)
-    except FileNotFoundError:
-        return None
-    return StoredFile(name, stat.st_size, stat.st_mtime, f"{stat.st_size} {stat.st_mtime_ns}")
 
 
 def stored_files(paths: Sequence[str]) -> StoredObjects:
     """Plain files, those that are there."""
-    found = [(number, _stored_file(path, path)) for number, path in enumerate(paths)]
+    found = [(number, stored_file(path, path)) for number, path in enumerate(paths)]
     there = [(number, _mark(file)) for number, file in found if file is not None]
     return StoredObjects(
         str(Path(paths[0]).parent),

@@ -16,7 +16,7 @@ from zarr.storage import LocalStore
 from spae_dask.blocks import RowBlocks
 from spae_dask.errors import DataChanged
 from spae_dask.storage.sources.changed import ChangedBlocks
-from spae_dask.storage.sources.checked_store import ReadsZarr, ZarrArray, grid_of, key_of, store_of, with_checked_store
+from spae_dask.storage.sources.checked_store import ReadsZarr, ZarrArray, base_of, grid_of, key_of, with_checked_store
 from spae_dask.storage.sources.compressed_blocks import CompressedBlocks
 from spae_dask.storage.sources.shards import InnerChunkCount, count_inner_chunks
 from spae_dask.storage.sources.snapshot import Snapshot, StoredObjects, stored_files, stored_objects
@@ -145,7 +145,7 @@ def listing_nbytes(source: RowBlocks) -> int:
     counts: list[int] = []
 
     def count(array: ZarrArray) -> ZarrArray:
-        if store_of(array).supports_listing:
+        if base_of(array).supports_listing:
             counts.append(math.prod(grid_of(array)))
         return array
 
@@ -225,7 +225,7 @@ def _inner_together(counts: Sequence[tuple[str, InnerChunkCount]]) -> InnerChunk
 def _counts_of(array: ZarrArray, objects: StoredObjects, *, deep: bool = False) -> ChunkCount:
     n_expected = math.prod(grid_of(array))
     first = [key_of(array, number) for number in _first_missing(objects.numbers, n_expected)]
-    cheap = isinstance(store_of(array), LocalStore) and objects.numbers.size <= FEW_SHARDS
+    cheap = isinstance(base_of(array), LocalStore) and objects.numbers.size <= FEW_SHARDS
     inner = count_inner_chunks(array, objects.numbers, N_NAMED) if deep or cheap else None
     return ChunkCount(n_expected, n_expected - objects.numbers.size, tuple(first), _plain(array.fill_value), inner)
 

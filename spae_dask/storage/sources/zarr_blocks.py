@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import zarr
-from zarr.storage import MemoryStore
 
 from spae_dask.blocks import RowBlocks, uniform_bounds
 from spae_dask.errors import StorageError, TransientStorageError
@@ -19,10 +18,11 @@ from spae_dask.storage.remote.faults import read_failed
 from spae_dask.storage.sources.checked_store import (
     ArrayChange,
     ZarrArray,
+    base_of,
     grid_of,
+    is_in_process,
     place_of,
     refuse_invisible,
-    store_of,
 )
 from spae_dask.storage.sources.declared import declared_range
 from spae_dask.storage.sources.dosages import Dosages
@@ -128,7 +128,7 @@ class ZarrBlocks:
     @property
     def in_process(self) -> bool:
         """True for an array kept in a dictionary of this process."""
-        return isinstance(store_of(self.in_store), MemoryStore)
+        return is_in_process(self.in_store)
 
     @property
     def feature_names(self) -> tuple[str, ...] | None:
@@ -169,7 +169,7 @@ class ZarrBlocks:
     def rows(self, start: int, stop: int, columns: npt.NDArray[np.intp] | None = None) -> npt.NDArray[np.generic]:
         """Some rows, of all columns or of some, from chunks that were looked at before."""
         array = self.in_store
-        refuse_odd_chunks(array, store_of(array), self.keys_of(start, stop, columns))
+        refuse_odd_chunks(array, base_of(array), self.keys_of(start, stop, columns))
         rows = self.array[start:stop] if columns is None else self.array.oindex[start:stop, columns]
         refuse_invisible(array)
         return np.asarray(rows)

@@ -1,0 +1,165 @@
+"""Addresses of stores that Zarr does not open by itself: Icechunk repositories, zip files and files of references."""
+
+import json
+import os
+import pickle
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from zipfile import ZIP_DEFLATED, ZipFile
+
+import numpy as np
+import pytest
+
+from spae_dask.errors import InvalidInput, NotFound, SpaeError, StorageError
+from spae_dask.storage import checks
+from spae_dask.storage.open import open_matrix
+from spae_dask.storage.remote.url_secrets import without_secrets
+from tests.zarr_stores import MEMBER, commit, kerchunk, repository, zipped
+
+X = np.random.default_rng(1).standard_normal((80, 6))
+
+
+def test_branch_tag_and_snapshot(tmp_path: Path) -> None:
+    made = repository(tmp_path, X)
+    first = made.lookup_branch("main")
+    made.create_tag("v1", first)
+    second = commit(made, X + 1)
+    made.create_branch("side", first)
+    url = f"icechunk://{tmp_path}/repo"
+    wanted = {"": second, "?branch=main": second, "?branch=side": first, "?tag=v1": first, f"?snapshot={first}": first}
+    for query, snapshot in wanted.items():
+        source = open_matrix(url + query, array=MEMBER)
+        np.testing.assert_array_equal(source.read(0), X if snapshot == first else X + 1)
+        assert source.describe() == f"{url}?snapshot={snapshot}/{MEMBER}"
+        assert without_secrets(source.describe()) == source.describe()
+
+
+def test_what_was_opened_stays_when_the_branch_moves(tmp_path: Path) -> None:
+    made = repository(tmp_path, X)
+    source = open_matrix(f"icechunk://{tmp_path}/repo", array=MEMBER)
+    commit(made, X + 1)
+    there = pickle.loads(pickle.dumps(source))
+    np.testing.assert_array_equal(there.read(0), X)
+    assert there.describe() == source.describe()
+
+
+def test_an_object_store(bucket: str) -> None:
+    icechunk = pytest.importorskip("icechunk")
+    endpoint = os.environ["AWS_ENDPOINT_URL"]
+    storage = icechunk.s3_storage(
+        bucket=bucket.removeprefix("s3://"),
+        prefix="repo",
+        region="us-east-1",
+        endpoint_url=endpoint,
+        allow_http=True,
+        force_path_style=True,
+        from_env=True,
+    )
+    commit(icechunk.Repository.create(storage), X)
+    source = open_matrix(f"icechunk://{bucket}/repo", array=MEMBER)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(source)).read(0), X)
+
+
+@pytest.mark.parametrize(
+    ("query", "error", "told"),
+    [
+        ("?branch=none", NotFound, "has no branch 'none'. It has main"),
+        ("?tag=none", NotFound, "has no tag 'none'"),
+        ("?snapshot=NONE", NotFound, "has no snapshot 'NONE'"),
+        ("?token=abc", InvalidInput, "is not the address of an Icechunk repository"),
+        ("?branch=", InvalidInput, "is not the address of an Icechunk repository"),
+        ("/elsewhere", NotFound, "there is nothing at"),
+        ("/refs", NotFound, "is not an Icechunk repository"),
+    ],
+)
+def test_addresses_of_nothing(query: str, error: type[SpaeError], told: str, tmp_path: Path) -> None:
+    repository(tmp_path, X)
+    with pytest.raises(error, match=told) as found:
+        open_matrix(f"icechunk://{tmp_path}/repo{query}", array=MEMBER)
+    assert "abc" not in str(found.value)
+    assert not (tmp_path / "repo/elsewhere").exists()
+
+
+@pytest.mark.parametrize("url", ["icechunk://s3://user:word@bucket/repo", "icechunk://http://host/repo"])
+def test_addresses_that_are_refused(url: str) -> None:
+    with pytest.raises(InvalidInput) as found:
+        open_matrix(url)
+    assert "word" not in str(found.value)
+
+
+def test_other_queries_are_still_secrets() -> None:
+    assert without_secrets("icechunk://s3://b/x?branch=main") == "icechunk://s3://b/x?branch=main"
+    for text in ("s3://b/x?branch=main", "icechunk://s3://b/x?key=1", "icechunk://s3://b/x?branch=a&key=1"):
+        assert "?..." in without_secrets(text), text
+
+
+@pytest.mark.parametrize("make", [zipped, kerchunk])
+def test_files(make: Callable[..., object], tmp_path: Path) -> None:
+    make(tmp_path, X)
+    (path,) = (*tmp_path.glob("*.zip"), *tmp_path.glob("*.json"))
+    source = open_matrix(str(path), array=MEMBER)
+    np.testing.assert_array_equal(source.read(0), X)
+    np.testing.assert_array_equal(open_matrix(path, array=MEMBER).read(0), X)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"), [("x.zip", b"PK, but no zip"), ("x.json", b"[1"), ("y.json", b'{"a": 1}')]
+)
+def test_files_of_something_else(name: str, content: bytes, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(SpaeError, match=name):
+        open_matrix(tmp_path / name)
+
+
+@pytest.mark.parametrize("name", ["zarr.json", f"{MEMBER}/c/0/0"])
+def test_a_zip_file_that_unpacks_to_far_more_is_refused(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checks, "LARGEST_METADATA", 1 << 19)
+    zipped(tmp_path, X)
+    with ZipFile(tmp_path / "x.zarr.zip") as good, ZipFile(tmp_path / "bad.zip", "w", ZIP_DEFLATED) as bad:
+        for each in good.infolist():
+            bad.writestr(each.filename, bytes(1 << 20) if each.filename == name else good.read(each))
+    with pytest.raises(StorageError, match=f"{name} has 1.0 MiB"):
+        open_matrix(tmp_path / "bad.zip", array=MEMBER).read(0)
+
+
+def test_commands_print_one_json_object_and_refuse_another_snapshot(tmp_path: Path) -> None:
+    made = repository(tmp_path, X)
+    fit = [
+        "fit",
+        f"icechunk://{tmp_path}/repo",
+        "--array",
+        MEMBER,
+        "-k",
+        "2",
+        "-r",
+        "3",
+        "-o",
+        str(tmp_path / "E.zarr"),
+    ]
+    fit += ["--force", "--json", "--checkpoint", str(tmp_path / "c"), "--keep-checkpoint", "--seed", "0"]
+
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "spae_dask", *words]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    done = run(*fit)
+    assert json.loads(done.stdout)["certificate"]["ratio"] >= 1, done.stderr
+    old = made.lookup_branch("main")
+    commit(made, X)  # the same numbers: the snapshot is what counts
+    refused = run(*fit)
+    assert refused.returncode != 0
+    assert old in refused.stderr
+    assert "belongs to another run" in refused.stderr
+    fit[1] += f"?snapshot={old}"
+    assert run(*fit).returncode == 0
+
+
+def test_an_output_within_the_repository_is_refused(tmp_path: Path) -> None:
+    from spae_dask.storage.writing.output_paths import refuse_same
+
+    with pytest.raises(InvalidInput, match="is or lies inside"):
+        refuse_same(f"icechunk://{tmp_path}/repo?branch=main", tmp_path / "repo" / "x.zarr")
