@@ -193,6 +193,8 @@ OPTIONAL: dict[str, Any] = {
     "array": AWKWARD,
     "mask": AWKWARD,
     "columns": st.lists(st.text("ab*é -'\\.", min_size=1).filter(str.strip), min_size=1, max_size=3).map(",".join),
+    "where": AWKWARD,
+    "top_features": COUNT,
     "missing_value": st.lists(st.floats(allow_nan=False), min_size=1, max_size=3),
     "raw": st.booleans(),
     "strict": st.booleans(),

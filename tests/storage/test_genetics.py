@@ -285,8 +285,14 @@ def test_a_url_and_choices_of_other_formats_are_refused(bed: Path, tmp_path: Pat
         open_matrix(bed, array="x")
     with pytest.raises(InvalidInput, match="dosages"):
         open_matrix(write_pgen(tmp_path / "x.pgen", CALLS), array="x")
-    with pytest.raises(InvalidInput, match=r"columns of tables|columns=\['rs1'\]"):
-        open_matrix(bed, columns=["rs1"])
+    with pytest.raises(InvalidInput, match="no variant"):
+        open_matrix(bed, columns=["no variant"])
+
+
+def test_variants_are_chosen_by_their_ids(bed: Path) -> None:
+    whole = open_matrix(bed)
+    wanted = [whole.feature_names[j] for j in (3, 1)]
+    np.testing.assert_array_equal(open_matrix(bed, columns=wanted).read(0), whole.read(0)[:, [3, 1]])
 
 
 @pytest.mark.parametrize("kind", [".bed", ".pgen"])

@@ -276,7 +276,7 @@ def _scatter_found(found: Any) -> Facts:
 
 
 DESIGN = Design(
-    (np.arange(1 << 19, dtype=np.int8) % 3, np.cos(np.arange(1 << 19))),
+    ((np.arange(1 << 19) % 3).astype(np.int8), np.cos(np.arange(1 << 19))),
     (3, 0),
     np.array([0.3, 0.4, 0.3, 0.1]),
     np.array([[1.0, 0.5], [-1.0, 0.0], [0.0, 0.25], [0.5, 2.0]]),

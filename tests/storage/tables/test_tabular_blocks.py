@@ -247,7 +247,7 @@ def test_members_of_groups_are_not_looked_for_in_tables_nor_columns_elsewhere(tm
     with pytest.raises(InvalidInput, match=r"--columns x \(columns=\['x'\]\)"):
         open_matrix(path, array="x")
     np.save(tmp_path / "x.npy", np.ones((3, 2)))
-    with pytest.raises(InvalidInput, match=r"choose columns by name from tables .* but .*x\.npy is not a table"):
+    with pytest.raises(InvalidInput, match=r"names columns, but .*x\.npy has no names. Give numbers"):
         open_matrix(tmp_path / "x.npy", columns=["a"])
 
 
