@@ -24,7 +24,7 @@ UNKNOWN = StoredFile("", 1, 0.0)
 """Description of an object whose store reports neither size nor time."""
 
 MARKS = ("ETag", "etag", "generation", "md5Hash", "LastModified", "last_modified", "updated", "mtime", "CRC", "created")
-"""Keys of fsspec's description of a file whose values change when it is written again. The first one that exists counts."""
+"""Keys that file systems of fsspec change when a file is written again. The first one that exists counts."""
 
 
 async def listed_below(store: Store, prefix: str) -> AsyncIterator[StoredFile]:
