@@ -46,7 +46,7 @@ autodoc_default_options = {
     "members": True,
     "inherited-members": "BaseEstimator",
     # docstrings of scikit-learn that link to its own pages
-    "exclude-members": "get_metadata_routing, set_fit_request, set_output, set_score_request",
+    "exclude-members": "get_metadata_routing, set_fit_request, set_output, set_score_request, set_transform_request",
 }
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # docstrings state the types
