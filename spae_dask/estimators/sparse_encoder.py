@@ -353,18 +353,11 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         self._stream = None
         if made.online is not None:
             self._stream = RowStream("stream", made.online, params.seed, made.fitted.certificate.bytes_read)
-        if made.target is not None:
-            self.target_sum_ = made.target
-        elif hasattr(self, "target_sum_"):
-            del self.target_sum_
-        if made.rows is not None:
-            self.selected_rows_ = made.rows
-        elif hasattr(self, "selected_rows_"):
-            del self.selected_rows_
-        if made.columns is not None:
-            self.top_features_ = made.columns
-        elif hasattr(self, "top_features_"):
-            del self.top_features_
+        optional = {"target_sum_": made.target, "selected_rows_": made.rows, "top_features_": made.columns}
+        for name, found in optional.items():  # of an earlier fit too
+            self.__dict__.pop(name, None)
+            if found is not None:
+                setattr(self, name, found)
         store_names(self, X, made.source)
         if made.fitted.explained is not None:
             names = getattr(self, "feature_names_in_", ())

@@ -144,7 +144,7 @@ def certify(
     """
     G = optimal_decoder(summary.core, H) if G is None else G
     measured = measured or measured_on_core(summary, H, G)
-    found, rounding = metrics_of(summary.core, H, summary.right_singular(H.shape[1])[0]), summary.rounding
+    found, rounding = metrics_of(summary.core, H, summary.spectrum(H.shape[1])), summary.rounding
     loss, pca_loss, total = measured.loss, found.pca_loss, found.total
     pca_error = rounding.pca_error(pca_loss, H.shape[1])
     error = max(measured.error, pca_error)

@@ -86,7 +86,7 @@ class CoreSummary:
     rounding: Rounding
     n_left_out: int = 0
     exact_sums: bool = False
-    explained: "Explained | None" = None
+    explained: Explained | None = None
 
     @property
     def mean(self) -> Floats:
@@ -95,20 +95,32 @@ class CoreSummary:
         return mean
 
     @cached_property
-    def _known(self) -> dict[int, tuple[Floats, Floats]]:
+    def _sigma(self) -> Floats:
+        return right_singular(self.core, 0)[0]
+
+    @cached_property
+    def _by_products(self) -> dict[int, tuple[Floats, Floats] | None]:
         return {}
 
-    def right_singular(self, k: int) -> tuple[Floats, Floats]:
-        """All singular values, descending, and the top k right singular vectors ``(d, k')``, at most as the rank."""
-        if k not in self._known:
+    def _of_products(self, k: int) -> tuple[Floats, Floats] | None:
+        if k not in self._by_products:
             found = spectrum_of_products(self.core, k) if self.rounding.products > 0.0 else None
-            sigma, V = found or (right_singular(self.core, 0)[0], leading_subspace(self.core, k))
-            self._known[k] = sigma, V
-        return self._known[k]
+            self._by_products[k] = found
+        return self._by_products[k]
+
+    def spectrum(self, k: int) -> Floats:
+        """All singular values, descending, with the digits that the loss of k components needs."""
+        found = self._of_products(k)
+        return self._sigma if found is None else found[0]
+
+    def leading(self, k: int) -> Floats:
+        """Top k right singular vectors ``(d, k')``, at most as many as the rank."""
+        found = self._of_products(k)
+        return leading_subspace(self.core, k) if found is None else found[1]
 
     def rank_tol(self, k: int) -> float:
         """Relative length below which a column's part outside the span of others is noise, see ``Rounding``."""
-        return self.rounding.rank_tol(pca_loss(self.right_singular(k)[0], k))
+        return self.rounding.rank_tol(pca_loss(self.spectrum(k), k))
 
 
 def summarize(

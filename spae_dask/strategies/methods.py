@@ -91,8 +91,8 @@ class Search:
         Called with the progress of the search.
     pca_loss : float, optional
         PCA's loss, for the report.
-    leading : ndarray (d, k'), optional
-        Top k right singular vectors of the core, if they are known; at most as many as its rank.
+    leading : callable, optional
+        Function that gives the top k right singular vectors (d, k') of the core, at most as many as its rank.
     """
 
     effort: float | None = None
@@ -100,7 +100,7 @@ class Search:
     rank_tol: float = DEPENDENT
     report: Report | None = None
     pca_loss: float | None = None
-    leading: Floats | None = None
+    leading: Callable[[], Floats] | None = None
 
 
 def watching(report: Report | None, r: Sizes, pca_loss: float | None, outside: float = 0.0) -> Watch | None:
@@ -138,11 +138,10 @@ def batch(params: FitParameters, core: Floats, r: Sizes, search: Search) -> Enco
     """The paper's: all components on the same r columns."""
     k, selection = params.n_components, params.selection
     size, rank_tol = min(budgets_of(k, r)), search.rank_tol
+    leading = None if search.leading is None else search.leading()
     made = _best_of_repeats(
         params,
-        lambda rng: encode_batch(
-            core, k, size, selection=selection, rng=rng, rank_tol=rank_tol, leading=search.leading
-        ),
+        lambda rng: encode_batch(core, k, size, selection=selection, rng=rng, rank_tol=rank_tol, leading=leading),
     )
     bound, theorem, expected = theorem_bound(selection, k, size)
     if bound is not None and expected:

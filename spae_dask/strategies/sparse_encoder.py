@@ -1,5 +1,6 @@
 """Choose columns on a core, build the encoder and certify it."""
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -156,8 +157,8 @@ def encode_core(
     ``report`` is called with the progress of the search.
     """
     core, k = summary.core, params.n_components
-    sigma, leading = summary.right_singular(k)
-    search = Search(effort, start, summary.rank_tol(k), report, pca_loss(sigma, k), leading)
+    best = pca_loss(summary.spectrum(k), k)
+    search = Search(effort, start, summary.rank_tol(k), report, best, functools.partial(summary.leading, k))
     encoded = (
         _smallest(params, core, search)
         if params.sizes is None
@@ -203,7 +204,7 @@ def certified_encoder(
         selected=np.flatnonzero(H.any(axis=1)),
         chosen=encoded.chosen,
         explained_ratio=explained / certificate.total if certificate.total > 0 else np.zeros(k),
-        spectrum=summary.right_singular(k)[0],
+        spectrum=summary.spectrum(k),
         constant=summary.constant,
         fill=summary.fill,
         n_samples=summary.n_samples,

@@ -108,6 +108,24 @@ encoder = "@encoder"
     assert certificate["decoder_loss"] == pytest.approx(loss, rel=1e-9)
 
 
+def _other_verbs_agree(spae: Any, file: Path, asked: tuple[Any, ...], loss: float, keys: str) -> None:
+    """Assert that path, parts and a pipeline find the loss of a fit that was asked for by options, or by keys."""
+    folder = file.parent
+    path = spae("path", file, "-k", 2, "-r", "3", *asked[4:], "--json")
+    assert json.loads(path.out)["points"][0]["loss"] == pytest.approx(loss, rel=1e-2)
+    parts = (file, *asked, "--checkpoint", folder / "run")
+    assert [spae("fit-part", "1/1", *parts).code for _ in range(2)][-1] in (0, 75)
+    done = spae("fit-finish", *parts, "-o", folder / "f.zarr", "--json")
+    assert json.loads(done.out)["certificate"]["loss"] == pytest.approx(loss, rel=1e-10)
+    (folder / "p.toml").write_text(
+        'output = "out"\n[[step]]\nkind = "fit"\ndata = "x.npy"\nn_components = 2\nn_nonzero = 3\n'
+        f'{keys}[[step]]\nkind = "evaluate"\ndata = "x.npy"\nencoder = "@fit"\n'
+    )
+    assert spae("run", folder / "p.toml").code == 0
+    certificate = json.loads((folder / "out" / "evaluate.json").read_text())
+    assert certificate["decoder_loss"] == pytest.approx(loss, rel=1e-9)
+
+
 def test_the_median_is_found_by_every_verb(spae: Any, file: Path, counts: np.ndarray, tmp_path: Path) -> None:
     sums, asked = counts.sum(axis=1), ("-k", 2, "-r", 3, "--recipe", "normalize_total(median), log1p")
     by_hand = np.log1p(counts / np.maximum(sums, 1)[:, None] * np.median(sums[sums > 0]))
@@ -120,19 +138,7 @@ def test_the_median_is_found_by_every_verb(spae: Any, file: Path, counts: np.nda
     evaluated = spae("evaluate", file, tmp_path / "e.zarr", "--json")
     assert json.loads(evaluated.out)["certificate"]["decoder_loss"] == pytest.approx(loss, rel=1e-9)
     assert spae("check", file, "--recipe", asked[-1]).code == 0
-    path = spae("path", file, "-k", 2, "-r", "3", *asked[-2:], "--json")
-    assert json.loads(path.out)["points"][0]["loss"] == pytest.approx(loss, rel=1e-2)
-    parts = (file, *asked, "--checkpoint", tmp_path / "run")
-    assert [spae("fit-part", "1/1", *parts).code for _ in range(2)][-1] in (0, 75)
-    done = spae("fit-finish", *parts, "-o", tmp_path / "f.zarr", "--json")
-    assert json.loads(done.out)["certificate"]["loss"] == pytest.approx(loss, rel=1e-10)
-    (tmp_path / "p.toml").write_text(
-        'output = "out"\n[[step]]\nkind = "fit"\ndata = "x.npy"\nn_components = 2\nn_nonzero = 3\n'
-        f'recipe = "{asked[-1]}"\n[[step]]\nkind = "evaluate"\ndata = "x.npy"\nencoder = "@fit"\n'
-    )
-    assert spae("run", tmp_path / "p.toml").code == 0
-    certificate = json.loads((tmp_path / "out" / "evaluate.json").read_text())
-    assert certificate["decoder_loss"] == pytest.approx(loss, rel=1e-9)
+    _other_verbs_agree(spae, file, asked, loss, f'recipe = "{asked[-1]}"\n')
 
 
 def test_columns_of_largest_variance_are_used_by_every_verb(
@@ -150,16 +156,4 @@ def test_columns_of_largest_variance_are_used_by_every_verb(
     assert spae("transform", file, tmp_path / "e.zarr", "-o", tmp_path / "z.zarr").code == 0
     assert spae("report", tmp_path / "e.zarr", "-o", tmp_path / "r.html", "--data", file).code == 0
     assert "--top-features 5" in spae("inspect", tmp_path / "e.zarr").out
-    path = spae("path", file, "-k", 2, "-r", "3", *asked[4:], "--json")
-    assert json.loads(path.out)["points"][0]["loss"] == pytest.approx(loss, rel=1e-2)
-    parts = (file, *asked, "--checkpoint", tmp_path / "run")
-    assert [spae("fit-part", "1/1", *parts).code for _ in range(2)][-1] in (0, 75)
-    done = spae("fit-finish", *parts, "-o", tmp_path / "f.zarr", "--json")
-    assert json.loads(done.out)["certificate"]["loss"] == pytest.approx(loss, rel=1e-10)
-    (tmp_path / "p.toml").write_text(
-        'output = "out"\n[[step]]\nkind = "fit"\ndata = "x.npy"\nn_components = 2\nn_nonzero = 3\n'
-        f'recipe = "{RECIPE}"\nn_top_features = 5\n[[step]]\nkind = "evaluate"\ndata = "x.npy"\nencoder = "@fit"\n'
-    )
-    assert spae("run", tmp_path / "p.toml").code == 0
-    certificate = json.loads((tmp_path / "out" / "evaluate.json").read_text())
-    assert certificate["decoder_loss"] == pytest.approx(loss, rel=1e-9)
+    _other_verbs_agree(spae, file, asked, loss, f'recipe = "{RECIPE}"\nn_top_features = 5\n')

@@ -171,11 +171,14 @@ class ColumnCycle:
         made = [c for c in columns if c is not None]
         return State(tuple(columns), self.reduced.loss([c.code for c in made], [c.spread for c in made]))
 
+    def _replaced(self, state: State, j: int, column: Column) -> State:
+        return self._state([*state.columns[:j], column, *state.columns[j + 1 :]])
+
     def _with(self, state: State, j: int, column: Column | None) -> State:
         """The state with column j replaced if that lowers the loss, else the same state."""
         if column is None:
             return state
-        trial = self._state([*state.columns[:j], column, *state.columns[j + 1 :]])
+        trial = self._replaced(state, j, column)
         return trial if trial.preferred_to(state) else state
 
     def climb(self, state: State, *, kicks: int = 0, rival: State | None = None) -> State:
@@ -316,7 +319,7 @@ class ColumnCycle:
                 better = None if column is None else self._refit(state, j, column)
                 if column is None or better is None:
                     continue
-                trial = self._state([*state.columns[:j], better, *state.columns[j + 1 :]])
+                trial = self._replaced(state, j, better)
                 if trial.loss <= state.loss * (1.0 + _ROUNDING):  # near its least, a loss tells codes apart no more
                     state = trial
                     moved = max(moved, _between(column.code, better.code))

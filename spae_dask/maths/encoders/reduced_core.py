@@ -168,7 +168,9 @@ def reduce_core(
     unit, lengths = unit_columns(scaled[:, candidates])
     inside, outside = split(scaled, unit)
     remainder = _squared_length(outside)
-    W, sigma = (None if k is None else _by_products(inside, remainder, k)) or _left_singular(inside)
+    W, sigma = (None if k is None else _by_products(inside, remainder, k)) or _left_singular(
+        np.asarray(np.linalg.qr(inside.T, mode="r")).T  # as many columns as the smaller side has
+    )
     return ReducedCore(candidates, lengths, W.T @ (inside[:, candidates] / lengths), sigma, remainder, rank_tol)
 
 
@@ -176,9 +178,8 @@ def _squared_length(A: FloatArray) -> float:
     return float(np.vdot(A, A))
 
 
-def _left_singular(inside: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """All left singular vectors of a matrix ``(m, d)`` as columns, and a singular value for each of them."""
-    A = np.asarray(np.linalg.qr(inside.T, mode="r")).T  # as many columns as the smaller side has
+def _left_singular(A: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """All left singular vectors of A ``(m, p)`` as columns, and a singular value for each of them."""
     try:
         W, sigma, _ = scipy.linalg.svd(A, check_finite=False)
     except np.linalg.LinAlgError:  # rare, and slower

@@ -215,6 +215,24 @@ class CompressedBlocks:
             yield first, piece
             held = piece[-1:]
 
+    def _refuse_end(self, last: int) -> None:
+        """Raise `InvalidInput` if the pointers do not end with the values."""
+        if last != self.data.shape[0]:
+            raise self._corrupt(f"its {self.major} pointers end at {last:,}, its values at {self.data.shape[0]:,}")
+
+    def _refuse_outside(self, numbers: npt.NDArray[Any], pointers: Pointers, *, entry: int = 0, major: int = 0) -> None:
+        """Raise `InvalidInput` for a number of an entry's column (CSR) or row (CSC) that the shape has not.
+
+        ``pointers`` begin with row or column ``major``, and the numbers with entry ``entry`` of those.
+        """
+        n = self.shape[1] if self.major == "row" else self.shape[0]
+        if numbers.size and not 0 <= numbers.min() <= numbers.max() < n:
+            at = int(np.flatnonzero((numbers < 0) | (numbers >= n))[0])
+            where = major + int(np.searchsorted(pointers, entry + at, side="right")) - 1
+            raise self._corrupt(
+                f"{self.major} {where} has an entry in {self.minor} {numbers[at]}, but there are only {n} {self.minor}s"
+            )
+
     def _corrupt(self, what: str) -> InvalidInput:
         return InvalidInput(
             f"{self.describe()} is not a valid {self.encoding[:3].upper()} matrix: {what}. It is damaged or "

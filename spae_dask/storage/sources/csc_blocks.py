@@ -64,8 +64,7 @@ class CscBlocks(CompressedBlocks):
         """Entries before each column, and of all."""
         pieces = [piece if start == 0 else piece[1:] for start, piece in self._pointers()]
         starts = np.concatenate(pieces)
-        if starts[-1] != self.data.shape[0]:
-            raise self._corrupt(f"its column pointers end at {starts[-1]:,}, its values at {self.data.shape[0]:,}")
+        self._refuse_end(int(starts[-1]))
         return starts
 
     def _rows(self) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:
@@ -73,12 +72,7 @@ class CscBlocks(CompressedBlocks):
         total = int(self._starts[-1])
         for first in range(0, total, self._entries_at_once):
             rows = read_run(self.indices, first, min(first + self._entries_at_once, total)).astype(np.int64)
-            if rows.size and not 0 <= rows.min() <= rows.max() < self.shape[0]:
-                at = int(np.flatnonzero((rows < 0) | (rows >= self.shape[0]))[0])
-                column = int(np.searchsorted(self._starts, first + at, side="right")) - 1
-                raise self._corrupt(
-                    f"column {column} has an entry in row {rows[at]}, but there are only {self.shape[0]} rows"
-                )
+            self._refuse_outside(rows, self._starts, entry=first)
             yield first, rows
 
     def read(self, i: int) -> sp.csr_array:

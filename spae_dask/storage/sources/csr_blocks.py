@@ -86,8 +86,7 @@ class CsrBlocks(CompressedBlocks):
     def _cut(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Row bounds of the blocks, and the entries before each of them."""
         bounds, entries = cut_rows(self._pointers(), self._block_entries)
-        if entries[-1] != self.data.shape[0]:
-            raise self._corrupt(f"its row pointers end at {entries[-1]:,}, its values at {self.data.shape[0]:,}")
+        self._refuse_end(entries[-1])
         return bounds, entries
 
     def read(self, i: int) -> sp.csr_array:
@@ -106,12 +105,7 @@ class CsrBlocks(CompressedBlocks):
         if pointers[0] != 0 or pointers[-1] != last - first or np.any(np.diff(pointers) < 0):
             raise self._corrupt(f"its row pointers {start} to {stop} changed since it was opened")
         columns = read_run(self.indices, first, last)
-        if columns.size and not 0 <= columns.min() <= columns.max() < self.shape[1]:
-            at = int(np.flatnonzero((columns < 0) | (columns >= self.shape[1]))[0])
-            row = start + int(np.searchsorted(pointers, at, side="right")) - 1
-            raise self._corrupt(
-                f"row {row} has an entry in column {columns[at]}, but there are only {self.shape[1]} columns"
-            )
+        self._refuse_outside(columns, pointers, major=start)
         values = read_run(self.data, first, last).astype(self.dtype, copy=False)
         index = self.index_dtype
         block = sp.csr_array(
