@@ -17,6 +17,10 @@ LOWEST_TESTS := $(addprefix tests/, cli/test_help.py cli/test_verbs.py clusters/
 	storage/tables storage/test_anndata_objects.py storage/test_h5_files.py storage/test_open.py \
 	storage/writing/test_unfinished.py xarray/test_saved.py)
 
+# `make pythons` runs these tests on these Pythons.
+PYTHONS ?= 3.11 3.12 3.13 3.14
+PYTHONS_TESTS ?= tests
+
 # `make dist` runs these tests on the wheel.
 DIST_TESTS := $(addprefix tests/, test_typed.py cli/test_help.py cli/test_report.py maths/selection storage/artifacts \
 	strategies/test_certificate.py)
@@ -25,7 +29,7 @@ DOCS_STAMP := .docs-venv/.installed
 
 BARE_TESTS := $(addprefix tests/, integration/test_mpi.py integration/test_slurm.py integration/test_page_in_browser.py)
 
-.PHONY: install demo paper test test-integration test-bare test-slow lowest lint audit docs dist format bench bench-peers lock clean
+.PHONY: install demo paper test test-integration test-bare test-slow lowest pythons lint audit docs dist format bench bench-peers lock clean
 
 install: $(STAMP)
 
@@ -69,6 +73,23 @@ lowest: pyproject.toml
 		hypothesis iris-sample-data 'moto[s3,server]' polars pytest pytest-timeout
 	.lowest-venv/bin/python -m pytest -m "not slow" -W ignore::DeprecationWarning $(LOWEST_TESTS)
 	rm -rf .lowest-venv
+
+# The fast tests on each Python of the list, with the locked libraries. uv takes an interpreter of this machine or of pyenv, or
+# downloads one; a Python that it cannot get is skipped with a line that says so.
+pythons: requirements.lock pyproject.toml
+	$(PYTHON) -m venv .pythons-venv
+	.pythons-venv/bin/pip install --quiet uv
+	for version in $(PYTHONS); do \
+		found=$$(ls "$$(pyenv root 2> /dev/null)"/versions/$$version.*/bin/python$$version 2> /dev/null | tail -n 1); \
+		if .pythons-venv/bin/uv venv --quiet --clear --python "$${found:-$$version}" .pythons-venv/$$version; then \
+			.pythons-venv/bin/uv pip install --quiet --python .pythons-venv/$$version -r requirements.lock -e . || exit 1; \
+			.pythons-venv/$$version/bin/python -m pytest -m "not slow and not integration" --numprocesses $(PROCESSES) \
+				--dist loadfile $(PYTHONS_TESTS) || exit 1; \
+		else \
+			echo "SKIPPED: this machine has no Python $$version, and uv cannot get it"; \
+		fi; \
+	done
+	rm -rf .pythons-venv
 
 lint: install
 	$(BIN)/ruff check .
