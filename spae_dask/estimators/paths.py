@@ -7,6 +7,7 @@ from spae_dask.blocks import RowBlocks
 from spae_dask.estimators.planning import plan
 from spae_dask.estimators.sparse_encoder import SparseEncoder
 from spae_dask.passes.plan import Plan
+from spae_dask.rules import RULES
 from spae_dask.strategies.core import CORES
 from spae_dask.strategies.path import SparsityPath
 
@@ -33,15 +34,19 @@ def fit_path(
         If a k or r is out of range, or the method cannot keep to candidate columns where it must.
     """
     planned = {
-        name: options[name] for name in ("missing", "missing_value", "recipe", "memory_limit") if name in options
+        name: options[name]
+        for name in ("missing", "missing_value", "recipe", "include", "exclude", "memory_limit")
+        if name in options
     }
     if plan_path(source, n_components, n_nonzero, method=method, **planned).strategy not in CORES:
         # candidates are chosen for one k and r: those of the largest serve the others
         encoder = SparseEncoder(max(n_components), n_nonzero=max(n_nonzero), method=method, **options).fit(source)
     else:
         # any encoder of a core suffices, and this one takes little time
-        encoder = SparseEncoder(min(n_components), n_nonzero=max(n_nonzero), method="batch", **options).fit(source)
-    path: SparsityPath = encoder.set_params(method=method).sparsity_path(n_components, n_nonzero)
+        quick = options | {"method": "batch", "include": None, "exclude": None}
+        encoder = SparseEncoder(min(n_components), n_nonzero=max(n_nonzero), **quick).fit(source)
+        encoder.set_params(method=method, **{name: options.get(name) for name in RULES})
+    path: SparsityPath = encoder.sparsity_path(n_components, n_nonzero)
     return path
 
 

@@ -10,7 +10,7 @@ from distributed import Client
 
 from spae_dask.blocks import LazyRowBlocks, RowBlocks, asked_of, nbytes_of_rows, stored_entries, total_nbytes
 from spae_dask.errors import InvalidInput, MemoryBudgetExceeded
-from spae_dask.estimators.preparing import prepared, recipe_note, recorded_twice
+from spae_dask.estimators.preparing import prepared, recipe_note, recorded_twice, resolved
 from spae_dask.estimators.runtime import active_client, resources_for, with_listing
 from spae_dask.flags import flags_checked
 from spae_dask.passes.accumulators import Accumulator
@@ -158,7 +158,7 @@ def plan(
     """
     source = prepared(open_matrix(x), parameters["missing_value"], parameters["recipe"])
     given = {"n_components": n_components, **parameters, "random_state": seed_of(parameters["random_state"])}
-    params = FitParameters.of(given)
+    params = resolved(FitParameters.of(given), x, source)
     client = active_client(source) if resources is None else None
     return plan_for(source, params, client, memory_limit, calibrate=calibrate, resources=resources)
 

@@ -7,13 +7,14 @@ import scipy.sparse as sp
 
 from spae_dask.blocks import LazyRowBlocks, RowBlocks, asked_of
 from spae_dask.errors import TransformedTwiceWarning, warn
+from spae_dask.estimators.runtime import names_of
 from spae_dask.passes.sweep import read_again
 from spae_dask.recipes import Recipe, RecipeLike, recipe_of
 from spae_dask.storage.masks import LOGGED
 from spae_dask.storage.sources.recipe_blocks import lazily_followed, with_recipe
 from spae_dask.storage.sources.sentinel import MissingValue, lazily_marked, with_missing
 from spae_dask.storage.sources.submatrix import beneath_choice
-from spae_dask.strategies.parameters import PARAMETERS
+from spae_dask.strategies.parameters import PARAMETERS, FitParameters
 
 LARGEST_LOG = 20.0
 """Numbers below this that are not whole are taken for logarithms: counts of e^20 do not occur."""
@@ -40,6 +41,17 @@ def prepared(source: RowBlocks, missing_value: MissingValue, recipe: RecipeLike 
     if steps is None:
         return with_missing(source, missing_value)
     return beneath_choice(source, lambda whole: with_recipe(with_missing(whole, missing_value), steps))
+
+
+def resolved(params: FitParameters, X: Any, source: RowBlocks) -> FitParameters:
+    """Parameters whose rules name features by number, as the names of the data have them.
+
+    Raises
+    ------
+    InvalidInput
+        If a feature is not there, or no choice can keep to the rules.
+    """
+    return params.resolved(names_of(X, source), source.shape[1])
 
 
 def prepared_lazily(array: Any, missing_value: MissingValue, recipe: RecipeLike = None) -> Any:

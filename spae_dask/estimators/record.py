@@ -9,6 +9,7 @@ from spae_dask import __version__
 from spae_dask.passes.plan import Plan
 from spae_dask.recipes import recipe_text
 from spae_dask.report.encoder_results import EncoderResults
+from spae_dask.rules import RULES, features_of
 from spae_dask.storage.artifacts.fingerprint import fingerprint
 from spae_dask.storage.open import open_matrix
 from spae_dask.storage.remote.url_secrets import without_secrets
@@ -23,7 +24,8 @@ NOT_KEPT = ("alternatives", "calibration", "shape", "dtype")
 def parameters_of(encoder: Any) -> dict[str, Any]:
     """Return the parameters of a fitted ``SparseEncoder``, with the seed that was used."""
     parameters = {name: value for name, value in encoder.get_params().items() if name not in NOT_STORED}
-    return parameters | {"random_state": encoder.seed_, "recipe": recipe_text(encoder.recipe)}
+    rules = {name: list(features_of(parameters[name])) or None for name in RULES}
+    return parameters | rules | {"random_state": encoder.seed_, "recipe": recipe_text(encoder.recipe)}
 
 
 def provenance_of(encoder: Any, source: Any = None) -> dict[str, Any]:

@@ -18,7 +18,18 @@ from spae_dask.strategies.path import SparsityPath
 if TYPE_CHECKING:
     from spae_dask.report.html import Section
 
-PASSED_ON = ("selection", "center", "scale", "missing", "missing_value", "recipe", "precision", "shared_support")
+PASSED_ON = (
+    "selection",
+    "center",
+    "scale",
+    "missing",
+    "missing_value",
+    "recipe",
+    "precision",
+    "shared_support",
+    "include",
+    "exclude",
+)
 """Parameters of an encoder that its curve is made with."""
 
 WITH_THE_ENCODER = (

@@ -165,15 +165,19 @@ def runner_for(
     return DaskRunner(source, client, tasks, watch or ignore, checkpoint, checked.refuse_changed)
 
 
+def names_of(X: Any, source: RowBlocks) -> Any:
+    """Names of the columns of a table or a store; None if they have none."""
+    names = getattr(source, "feature_names", None)
+    return getattr(X, "columns", None) if names is None else names
+
+
 def store_names(estimator: Any, X: Any, source: RowBlocks) -> None:
     """Set ``feature_names_in_`` to the column names of a table or a store, if all are strings; else remove it.
 
     The choices made among the data are stored too, so that the same part is read again.
     """
     estimator._asked = asked_of(source)
-    columns = getattr(source, "feature_names", None)
-    if columns is None:
-        columns = getattr(X, "columns", None)
+    columns = names_of(X, source)
     if columns is not None and all(isinstance(name, str) for name in columns):
         estimator.feature_names_in_ = np.array([str(name) for name in columns], dtype=object)
     elif hasattr(estimator, "feature_names_in_"):

@@ -14,7 +14,7 @@ from spae_dask.passes.accumulators.base import RunPass
 from spae_dask.strategies.certificate import Certificate, symmetric_bounds
 from spae_dask.strategies.certify import EXACT, better_decoder, certify, measured_on_rows, remeasured
 from spae_dask.strategies.core_summary import CoreSummary, Floats
-from spae_dask.strategies.methods import METHODS, Encoded, Report, Search
+from spae_dask.strategies.methods import METHODS, Encoded, Report, Search, ruled
 from spae_dask.strategies.parameters import SHARED, FitParameters
 from spae_dask.strategies.rounding import Rounding
 from spae_dask.strategies.theory import target_of
@@ -153,7 +153,7 @@ def encode_core(
     """
     core, k = summary.core, params.n_components
     sigma, leading = summary.right_singular(k)
-    search = Search(effort, start, summary.rank_tol(k), report, pca_loss(sigma, k), leading)
+    search = ruled(Search(effort, start, summary.rank_tol(k), report, pca_loss(sigma, k), leading), params, core)
     encoded = (
         _smallest(params, core, search)
         if params.sizes is None

@@ -111,6 +111,8 @@ CHANGED = {
     "recipe": "normalize_total(10000), log1p",
     "orthonormal": True,
     "shared_support": True,
+    "include": ("CD3E", 'the "best", of all'),
+    "exclude": ("MT-*", "RPL*"),
     "search_tol": 0.02,
     "effort": 2,
     "n_rows": 7,

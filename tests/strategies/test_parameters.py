@@ -34,6 +34,7 @@ from spae_dask.strategies.parameters import (
     Choice,
     Count,
     Counts,
+    Features,
     FitParameters,
     Flag,
     Number,
@@ -207,6 +208,7 @@ CHANGED: dict[type, Any] = {
     Number: 0.25,
     Numbers: (-1.0, -2.5),
     Steps: "normalize_total(10000), log1p",
+    Features: ("MT-*", 'the "best", of all'),
 }
 
 

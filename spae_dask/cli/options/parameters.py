@@ -7,12 +7,14 @@ from typing import Annotated, Any, Literal, TypeVar
 import typer
 
 from spae_dask.cli.options import groups
+from spae_dask.cli.options.data import columns_of
 from spae_dask.strategies.parameters import (
     OF_PATHS,
     PARAMETERS,
     Choice,
     Count,
     Counts,
+    Features,
     Flag,
     Number,
     Numbers,
@@ -21,7 +23,15 @@ from spae_dask.strategies.parameters import (
     several,
 )
 
-TYPES: dict[type, Any] = {Flag: bool, Count: int, Counts: str, Number: float, Numbers: list[str], Steps: str}
+TYPES: dict[type, Any] = {
+    Flag: bool,
+    Count: int,
+    Counts: str,
+    Number: float,
+    Numbers: list[str],
+    Steps: str,
+    Features: str,
+}
 """Types that typer parses values as; a `Choice` is of its names."""
 
 Group = TypeVar("Group", bound="FromFields")
@@ -36,6 +46,8 @@ def _checked(parameter: Parameter) -> Callable[[Any], Any]:
         value = ",".join(given) if isinstance(given, list) else given
         if isinstance(parameter.kind, Counts | Numbers):
             value = numbers_in(value, parameter.kind)
+        elif isinstance(parameter.kind, Features):
+            value = columns_of(value) or ("",)
         if (wrong := parameter.kind.wrong(value)) is not None:
             raise typer.BadParameter(f"{value} is not allowed: {wrong}")
         return [value] if isinstance(given, list) and several(value) is None else value  # typer wants several
@@ -82,7 +94,7 @@ class FromFields:
         """Values as the library takes them."""
         given = {each.name: getattr(self, each.name) for each in fields(self)}  # type: ignore[arg-type]  # a dataclass
         found = {each.argument: given[each.option] for each in PARAMETERS.values() if each.option in given}
-        listed = {name: values for name, value in found.items() if (values := several(value)) is not None}
+        listed = {name: tuple(value) for name, value in found.items() if isinstance(value, list)}
         return found | {name: values if len(values) > 1 else values[0] for name, values in listed.items()}
 
 
