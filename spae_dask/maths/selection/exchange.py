@@ -107,7 +107,7 @@ def search(problem: Problem, supports: Supports, kept: Sequence[int] = ()) -> li
     return summits[first_of_best([supports.explained(summit) for summit in summits], summits)]
 
 
-def _starts(problem: Problem, kept: Sequence[int]) -> Iterator[IntArray]:
+def _starts(problem: Problem, kept: Sequence[int] = ()) -> Iterator[IntArray]:
     core, V_k, r, rank_tol = problem.core, problem.V_k, problem.r, problem.rank_tol
     allowed = np.flatnonzero(problem.nonzero)
     yield fill(core, V_k, kept, r, rank_tol=rank_tol, allowed=allowed)
