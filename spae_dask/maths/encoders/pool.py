@@ -291,7 +291,7 @@ def _lowest_best(scores: FloatArray, slack: float = 0.0) -> IntArray:
     return lowest
 
 
-def kicked(random: FloatArray, supports: Supports, staying: BoolArray) -> Supports:
+def kicked(random: FloatArray, supports: Supports, staying: BoolArray | bool = False) -> Supports:
     """One support as many times as there are rows of random numbers ``(b, s + 1)``, each without a random part.
 
     The places ``staying (1, s)`` are not dropped.
