@@ -17,6 +17,7 @@ from spae_dask.estimators.preparing import raw_rows
 from spae_dask.passes.checkpoint import ArrayPart, Checkpoint, digest_of
 from spae_dask.passes.plan import Plan
 from spae_dask.quantities import format_nbytes
+from spae_dask.rules import RULES
 from spae_dask.storage.artifacts.fingerprint import fingerprint
 from spae_dask.storage.checkpoints.checkpoint_record import (
     PACKAGE,
@@ -120,7 +121,8 @@ def open_checkpoint(
 def parameters_of(params: FitParameters) -> dict[str, Any]:
     """Return the parameters that decide the result of a fit. Missing values and recipe are recorded with the data.
 
-    Parameters of the search are named only if they are not the defaults: earlier checkpoints do not have them.
+    Parameters of the search, and rules, are named only if they are not the defaults: earlier checkpoints do not have
+    them.
     """
     found = asdict(replace(params, missing_value=None, recipe=None, covariates=None))
     del found["missing_value"], found["recipe"], found["covariates"]
@@ -131,6 +133,10 @@ def parameters_of(params: FitParameters) -> dict[str, Any]:
             del found[name]
     if isinstance(params.scale, tuple):
         found["scale"] = hashlib.sha256(repr(params.scale).encode()).hexdigest()[:24]
+    for name in RULES:
+        numbers = found.pop(name)
+        if numbers is not None:
+            found[name] = f"{len(numbers)} features, {hashlib.sha256(repr(tuple(numbers)).encode()).hexdigest()[:12]}"
     found["n_nonzero"] = params.sizes
     found["keep"] = params.wanted_share
     for name in ("eps", "keep"):

@@ -38,23 +38,21 @@ def sizes_of(params: FitParameters, found: int, d: int, n_points: int = MOST_POI
     return curve_sizes(r, min(least, r), d, n_points)
 
 
-def cheap_curve(
-    params: FitParameters, summary: Summary | None, strategy: str, found: int, d: int
-) -> SparsityPath | None:
+def cheap_curve(params: FitParameters, summary: Summary, strategy: str, found: int, d: int) -> SparsityPath | None:
     """The curve about an encoder, if what the fit left allows one and it costs little; else None.
 
     Parameters
     ----------
     params : FitParameters
         That of the encoder.
-    summary : CoreSummary, Refit, Streamed or None
+    summary : CoreSummary, Refit or Streamed
         Summary that the fit left, in memory.
     strategy : str
         That of the fit.
     found, d : int
         The most nonzeros of a component, and columns of the data.
     """
-    if summary is None or params.method == "doubly-sparse":
+    if params.method == "doubly-sparse":
         return None
     if params.shared_support or params.selection == "exchange":  # no quick search: each point takes seconds
         return None

@@ -19,7 +19,7 @@ from spae_dask.errors import (
     warn,
 )
 from spae_dask.estimators.checkpointing import CheckpointAt, open_checkpoint, parameters_of, with_note
-from spae_dask.estimators.planning import SUMS, VARIANCES, plan_for, target_recipe
+from spae_dask.estimators.planning import SUMS, VARIANCES, largest, plan_for, target_recipe
 from spae_dask.estimators.preparing import raw_rows, warn_of_twice, with_top
 from spae_dask.estimators.runtime import active_client, runner_for, search_report
 from spae_dask.passes.accumulators import ColumnMoments
@@ -108,6 +108,9 @@ def fit(
     checked, target, first = find_target(checked, client, plan, clock, checkpoint)
     checked, columns, second = find_top(checked, params, client, plan, clock, checkpoint)
     source = checked.source
+    if columns is not None:
+        params = params.with_rules(params.rules.on(columns.tolist()))
+        params.check_rules(columns.size)
     runner = runner_for(checked, client, plan, clock, checkpoint)
     with one_blas_thread(), naming_declared(source):
         made = strategy.fit(params, runner, source, reports_to(clock))
@@ -162,6 +165,7 @@ def find_top(
 ) -> tuple[CheckedSource, npt.NDArray[np.intp] | None, Tally]:
     """The data with the columns of largest variance alone, if a number of them is asked for, and the read of it.
 
+    Features that are included in any case are among them.
     Of NaN that is filled with zeros, variances are those of the filled columns.
     """
     source = checked.source
@@ -179,7 +183,7 @@ def find_top(
     squares = moments.squared_deviations.copy()
     if params.missing == "zero":
         squares += moments.count / source.shape[0] * (source.shape[0] - moments.count) * moments.mean**2
-    columns = np.sort(np.argsort(-squares, kind="stable")[: int(params.n_top_features)])
+    columns = largest(squares, params)
     return checked._replace(source=with_top(source, columns)), columns, runner.tally
 
 

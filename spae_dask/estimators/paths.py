@@ -8,6 +8,7 @@ from spae_dask.estimators.planning import plan
 from spae_dask.estimators.sparse_encoder import SparseEncoder
 from spae_dask.passes.plan import Plan
 from spae_dask.strategies.core import CORES
+from spae_dask.strategies.parameters import OF_PATHS, PARAMETERS
 from spae_dask.strategies.path import SparsityPath
 
 
@@ -32,15 +33,16 @@ def fit_path(
     InvalidInput
         If a k or r is out of range, or the method cannot keep to candidate columns where it must.
     """
-    of_plan = ("missing", "missing_value", "recipe", "n_top_features", "covariates", "memory_limit")
-    planned = {name: options[name] for name in of_plan if name in options}
+    planned = {name: options[name] for name in (*OF_PATHS, "memory_limit") if name in options}
     if plan_path(source, n_components, n_nonzero, method=method, **planned).strategy not in CORES:
         # candidates are chosen for one k and r: those of the largest serve the others
         encoder = SparseEncoder(max(n_components), n_nonzero=max(n_nonzero), method=method, **options).fit(source)
     else:
         # any encoder of a core suffices, and this one takes little time
-        encoder = SparseEncoder(min(n_components), n_nonzero=max(n_nonzero), method="batch", **options).fit(source)
-    path: SparsityPath = encoder.set_params(method=method).sparsity_path(n_components, n_nonzero)
+        quick = options | {"method": "batch", "selection": "greedy"}
+        encoder = SparseEncoder(min(n_components), n_nonzero=max(n_nonzero), **quick).fit(source)
+        encoder.set_params(method=method, selection=options.get("selection", PARAMETERS["selection"].default))
+    path: SparsityPath = encoder.sparsity_path(n_components, n_nonzero)
     return path
 
 

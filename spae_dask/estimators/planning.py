@@ -5,13 +5,22 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from dask.system import CPU_COUNT
 from distributed import Client
 
 from spae_dask.blocks import LazyRowBlocks, RowBlocks, asked_of, nbytes_of_rows, stored_entries, total_nbytes
 from spae_dask.errors import InvalidInput, MemoryBudgetExceeded
 from spae_dask.estimators.covariates import open_without, resolved
-from spae_dask.estimators.preparing import prepared, raw_rows, recipe_note, recorded_twice, scale_given, with_top
+from spae_dask.estimators.preparing import (
+    prepared,
+    raw_rows,
+    recipe_note,
+    recorded_twice,
+    scale_given,
+    with_rules,
+    with_top,
+)
 from spae_dask.estimators.runtime import active_client, resources_for, with_listing
 from spae_dask.flags import flags_checked
 from spae_dask.maths.linalg.design import Design
@@ -24,7 +33,7 @@ from spae_dask.passes.planner import make_plan
 from spae_dask.quantities import format_nbytes
 from spae_dask.storage.sources.recipe_blocks import with_target
 from spae_dask.strategies.core import means_recipe
-from spae_dask.strategies.parameters import PARAMETERS, FitParameters, takes_parameters
+from spae_dask.strategies.parameters import PARAMETERS, FitParameters, takes_parameters, whole
 from spae_dask.strategies.stream import StreamStrategy
 from spae_dask.strategies.table import (
     STRATEGIES,
@@ -201,8 +210,17 @@ def plan(
     given = {"n_components": n_components, **parameters, "random_state": seed_of(parameters["random_state"])}
     scale = {"scale": scale_given(parameters["scale"])}
     params = resolved(FitParameters.of(given | scale), x, opened)[0]
+    params = with_rules(params, source)
     client = active_client(source) if resources is None else None
     return plan_for(source, params, client, memory_limit, calibrate=calibrate, resources=resources)
+
+
+def largest(squares: npt.NDArray[np.float64], params: FitParameters) -> npt.NDArray[np.intp]:
+    """The ``n_top_features`` columns of largest sum of squares, ascending; those included in any case come first."""
+    squares = squares.copy()
+    squares[np.array(params.rules.include, dtype=np.intp)] = np.inf
+    columns: npt.NDArray[np.intp] = np.sort(np.argsort(-squares, kind="stable")[: whole(params.n_top_features)])
+    return columns
 
 
 def plan_for(
@@ -218,7 +236,10 @@ def plan_for(
     whole, top = source, params.n_top_features
     if top is not None:
         PARAMETERS["n_top_features"].check(top, {"features": source.shape[1]})
-        source = with_top(source, np.arange(int(top)))  # any columns: they are not known yet
+        squares = np.zeros(source.shape[1])  # they are not known yet
+        squares[np.array(params.rules.exclude, dtype=np.intp)] = -1.0  # the rules can be kept with some
+        columns = largest(squares, params)
+        source, params = with_top(source, columns), params.with_rules(params.rules.on(columns.tolist()))
     params.check(*source.shape)
     check_strategy(params)
     there = resources_for(client, memory_limit) if resources is None else resources

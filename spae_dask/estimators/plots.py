@@ -86,7 +86,9 @@ class PlotMixin:
             found = encoder.certificate_.n_nonzero  # asked for first: a stream then makes its encoder, and _summary
             stream, plan, summary = (self.__dict__.get(name) for name in ("_stream", "plan_", "_summary"))
             strategy = next((each.strategy for each in (stream, plan) if each is not None), "")
-            self._curve: SparsityPath | None = cheap_curve(
-                encoder._params(), summary, strategy, found, encoder.n_features_in_
+            self._curve: SparsityPath | None = (
+                None
+                if summary is None
+                else cheap_curve(encoder._fitted_params(), summary, strategy, found, encoder.n_features_in_)
             )
         return self._curve

@@ -16,7 +16,7 @@ from spae_dask.storage.masks import LOGGED
 from spae_dask.storage.sources.recipe_blocks import lazily_followed, with_recipe
 from spae_dask.storage.sources.sentinel import MissingValue, lazily_marked, with_missing
 from spae_dask.storage.sources.submatrix import beneath_choice, chosen_columns
-from spae_dask.strategies.parameters import PARAMETERS, is_number, is_scale_file, several
+from spae_dask.strategies.parameters import PARAMETERS, FitParameters, is_number, is_scale_file, several
 
 LARGEST_LOG = 20.0
 """Numbers below this that are not whole are taken for logarithms: counts of e^20 do not occur."""
@@ -43,6 +43,17 @@ def prepared(source: RowBlocks, missing_value: MissingValue, recipe: RecipeLike 
     if steps is None:
         return with_missing(source, missing_value)
     return beneath_choice(source, lambda whole: with_recipe(with_missing(whole, missing_value), steps))
+
+
+def with_rules(params: FitParameters, source: RowBlocks) -> FitParameters:
+    """Parameters whose rules name features by number, as the names of the data have them.
+
+    Raises
+    ------
+    InvalidInput
+        If a feature is not there, or no choice can keep to the rules.
+    """
+    return params.resolved(getattr(source, "feature_names", None), source.shape[1])
 
 
 def prepared_lazily(array: Any, missing_value: MissingValue, recipe: RecipeLike = None) -> Any:

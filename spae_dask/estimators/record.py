@@ -12,6 +12,7 @@ from spae_dask.estimators.preparing import recipe_of_fit, scale_given
 from spae_dask.passes.plan import Plan
 from spae_dask.recipes import recipe_text
 from spae_dask.report.encoder_results import EncoderResults
+from spae_dask.rules import RULES, features_of
 from spae_dask.storage.artifacts.fingerprint import fingerprint
 from spae_dask.storage.remote.url_secrets import without_secrets
 from spae_dask.strategies.parameters import is_scale_file, several
@@ -31,6 +32,7 @@ def parameters_of(encoder: Any) -> dict[str, Any]:
         scale = str(Path(scale).resolve())
     covariates = list(names_in(parameters.pop("covariates")))
     parameters |= {"random_state": encoder.seed_, "recipe": recipe_text(recipe_of_fit(encoder)), "scale": scale}
+    parameters |= {name: list(features_of(parameters[name])) or None for name in RULES}
     return parameters | ({"covariates": covariates} if covariates else {})
 
 

@@ -12,6 +12,7 @@ from spae_dask.estimators.preparing import recipe_of_fit
 from spae_dask.estimators.record import results_of
 from spae_dask.estimators.sparse_encoder import SparseEncoder
 from spae_dask.flags import flags_checked
+from spae_dask.rules import RULES
 from spae_dask.storage.artifacts.fingerprint import fingerprint
 from spae_dask.storage.writing.publish import publish
 from spae_dask.strategies.path import SparsityPath
@@ -29,6 +30,7 @@ PASSED_ON = (
     "covariates",
     "precision",
     "shared_support",
+    *RULES,
 )
 """Parameters of an encoder that its curve is made with."""
 
@@ -121,6 +123,11 @@ def curve_from_data(
         raise InvalidInput(
             f"the encoder was fitted with the values of covariates ({', '.join(encoder.covariates_.names)}), which are "
             "not stored with it. Draw the curve from the fit: give the losses that `spae path --covariates ...` wrote."
+        )
+    if encoder._params().rules and encoder.n_top_features is not None:
+        raise InvalidInput(
+            "the encoder keeps to rules, which name features of all columns, and only those of largest variance are "
+            "known here. Draw the curve from the fit: give the losses that `spae path --top-features ...` wrote."
         )
     method = "batch" if encoder.method == "doubly-sparse" else encoder.method
     k, r = encoder.n_components_, encoder.certificate_.n_nonzero

@@ -15,12 +15,13 @@ from spae_dask.estimators.fitting import fit
 from spae_dask.estimators.notebook import CertificateRepr
 from spae_dask.estimators.planning import seed_of
 from spae_dask.estimators.plots import PlotMixin
-from spae_dask.estimators.preparing import prepared, scale_given
+from spae_dask.estimators.preparing import prepared, scale_given, with_rules
 from spae_dask.estimators.runtime import search_report, store_names
 from spae_dask.estimators.streams import RowStream, StreamingMixin
 from spae_dask.passes.events import Event, ignore
 from spae_dask.passes.threads import one_blas_thread
 from spae_dask.recipes import RecipeLike
+from spae_dask.rules import FeaturesLike
 from spae_dask.storage.sources.sentinel import MissingValue
 from spae_dask.strategies.parameters import FitParameters, ScaleLike
 from spae_dask.strategies.path import SparsityPath, sparsity_path
@@ -117,6 +118,13 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         use every feature of the combined support.
     shared_support : bool, default False
         True to put all components of ``method="polished"`` on the same r columns, chosen by exchange.
+    include : str, int, sequence or mask, optional
+        Features that every component may use beside its r: of a panel that is measured anyway. Names, patterns such as
+        ``"MT-*"``, numbers, a mask (d,) of booleans, or a file of names, one a line, that ends in ``.txt``.
+    exclude : str, int, sequence or mask, optional
+        Features that are never chosen, given in the same way. They still count in the loss, which the other features
+        have to explain. Both rules need ``method="polished"``, or ``"batch"`` with ``selection="greedy"`` or
+        ``"exchange"``. With them no theorem bounds the loss, so ``bound`` is None.
     search_tol : float, default 0.001
         Excess over PCA's loss, in units of PCA's loss, at which the search of ``method="polished"`` stops. No choice of
         features can lose less than PCA, so no more than this is left to gain then. The search also stops when a round
@@ -262,6 +270,8 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         covariates: Any = None,
         orthonormal: bool = False,
         shared_support: bool = False,
+        include: FeaturesLike = None,
+        exclude: FeaturesLike = None,
         search_tol: float = 0.001,
         effort: int = 1,
         n_rows: int | None = None,
@@ -296,6 +306,8 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         self.covariates = covariates
         self.orthonormal = orthonormal
         self.shared_support = shared_support
+        self.include = include
+        self.exclude = exclude
         self.search_tol = search_tol
         self.effort = effort
         self.n_rows = n_rows
@@ -346,10 +358,11 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         opened = open_without(X, self.covariates)
         params, covariates = resolved(self._params(), X, opened)
         source = prepared(opened, self.missing_value, self.recipe)
+        params = with_rules(params, source)
         made = fit(source, params, self.memory_limit, self.progress, checkpoint_at(self.checkpoint))
         self.plan_, self.measured_, self.seed_ = made.plan, made.measured, params.seed
         self._store(made.fitted)
-        self._summary = made.summary
+        self._summary, self._features = made.summary, (getattr(source, "feature_names", None), source.shape[1])
         self._stream = None
         if made.online is not None:
             self._stream = RowStream("stream", made.online, params.seed, made.fitted.certificate.bytes_read)
@@ -373,6 +386,12 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
     def _params(self) -> FitParameters:
         drawn = {"random_state": seed_of(self.random_state), "scale": scale_given(self.scale)}
         return FitParameters.of(vars(self) | drawn)
+
+    def _fitted_params(self) -> FitParameters:
+        """The same after a fit, with features of the rules by their numbers among the columns of the encoder."""
+        params = self._params().resolved(*getattr(self, "_features", (None, self.n_features_in_)))
+        columns = getattr(self, "top_features_", None)
+        return params if columns is None else params.with_rules(params.rules.on(columns.tolist()))
 
     def _store(self, fitted: FittedEncoder) -> None:
         self.components_ = fitted.H.T.copy()
@@ -423,9 +442,9 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
             )
         with one_blas_thread():
             report = search_report(self.progress or ignore)
-            return sparsity_path(self._params(), summary, n_components, n_nonzero, report=report)
+            return sparsity_path(self._fitted_params(), summary, n_components, n_nonzero, report=report)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state without the core, which is as large as d x d. A stream is kept, so that it can resume."""
         state: dict[str, Any] = super().__getstate__()
-        return {name: value for name, value in state.items() if name != "_summary"}
+        return {name: value for name, value in state.items() if name not in ("_summary", "_features")}

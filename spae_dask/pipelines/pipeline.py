@@ -11,6 +11,7 @@ from spae_dask.pipelines.kinds import KINDS
 from spae_dask.pipelines.matrices import BUILT_IN
 from spae_dask.pipelines.schema import Input, Step
 from spae_dask.plain_files import beside
+from spae_dask.rules import RULES, files_in
 from spae_dask.storage.writing.output_paths import local_path, refuse_same
 from spae_dask.toml.file import Problem, TomlFile
 from spae_dask.toml.lines import KeyPath
@@ -43,7 +44,10 @@ def read_steps(file: TomlFile) -> tuple[Step, ...]:
         problems.append(Problem(("step",), "a pipeline has at least one step, a table that starts with [[step]]."))
         raise file.error(problems)
     steps: list[Step] = []
+    home = local_path(file.path).parent
     for number, table in enumerate(tables):
+        for rule in set(RULES).intersection(table):
+            table[rule] = files_in(table[rule], home)
         made = checked_table(("step", number), table, MODELS, lambda kind: {"name": kind})
         if isinstance(made, Step):
             steps.append(made)

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import Field, PlainValidator
 
+from spae_dask.rules import features_of
 from spae_dask.storage.tables.csv_rows import SUFFIXES
 from spae_dask.storage.tables.table_files import ARROW, PARQUET
 from spae_dask.storage.writing.chunking import CODECS
@@ -16,6 +17,7 @@ from spae_dask.strategies.parameters import (
     PARAMETERS,
     Choice,
     Count,
+    Features,
     Flag,
     Kind,
     Number,
@@ -27,7 +29,7 @@ Check = Callable[[Any], Any]
 
 
 def _of(kind: Kind) -> Check:
-    """Check values of a kind; numbers that need not be whole become floats, and lists tuples."""
+    """Check values of a kind; numbers that need not be whole become floats, lists tuples, and files of names names."""
 
     def check(given: Any) -> Any:
         value = tuple(given) if isinstance(given, list) else given
@@ -41,7 +43,7 @@ def _of(kind: Kind) -> Check:
         if isinstance(kind, Number | Numbers):
             found = tuple(map(float, value)) if isinstance(value, tuple) else (float(value),)
             return found if len(found) > 1 else found[0]
-        return value
+        return features_of(value) or None if isinstance(kind, Features) else value
 
     return check
 

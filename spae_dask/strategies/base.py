@@ -248,6 +248,13 @@ def refuse_fast(params: FitParameters) -> str | None:
     return None
 
 
+def refuse_rules(params: FitParameters) -> str | None:
+    """Return the reason of a strategy that does not keep to rules for refusing them."""
+    if params.rules:
+        return "it does not keep to include and exclude, which 'gram', 'tsqr', 'sketch' and 'sample' do"
+    return None
+
+
 def refuse_no_candidates(params: FitParameters) -> str | None:
     """Return the reason of a strategy that knows candidate columns only."""
     if not params.can_sketch:

@@ -11,7 +11,7 @@ from spae_dask.maths.encoders.column_cycle import ColumnCycle
 from spae_dask.maths.encoders.polished import encode_polished
 from spae_dask.maths.encoders.reduced_core import reduce_core
 from spae_dask.maths.linalg.candidates import restricted_core
-from spae_dask.maths.linalg.copies import lowest_equal, on_one
+from spae_dask.maths.linalg.copies import on_one
 from spae_dask.maths.linalg.loss import encoder_loss, total_variance
 from spae_dask.maths.linalg.project import DEPENDENT
 from spae_dask.maths.linalg.scaling import unit_scaled
@@ -21,7 +21,7 @@ from spae_dask.maths.selection.problem import distinct, ranked
 from spae_dask.maths.selection.targeted_greedy import targeted_greedy
 from spae_dask.strategies.base import SKETCH_POLISH_SECONDS, searched
 from spae_dask.strategies.core_summary import Floats
-from spae_dask.strategies.methods import METHODS, Report, Search, watching
+from spae_dask.strategies.methods import METHODS, Report, Search, lowest_allowed, ruled, watching
 from spae_dask.strategies.parameters import FitParameters
 from spae_dask.strategies.sketched import Columns
 
@@ -91,17 +91,20 @@ def choose_candidates(
         Called with the progress of the search.
     """
     k, scaled = params.n_components, unit_scaled(W)[0]
+    search = ruled(Search(rank_tol=rank_tol), params, scaled)
     available = np.flatnonzero(np.any(scaled != 0.0, axis=0))
+    if search.allowed is not None:
+        available = np.intersect1d(available, search.allowed)
     if available.size == 0:
         nothing = np.zeros(0, dtype=np.intp)
         return CandidateSet(np.arange(n_candidates), np.zeros((n_candidates, 0)), nothing, None, "nothing varies")
-    sizes = params.sizes if params.sizes is not None else _likely_size(params, scaled, n_candidates, rank_tol)
+    sizes = params.sizes if params.sizes is not None else _likely_size(params, scaled, n_candidates, search)
     # the paper's method on the whole sketch: its columns are candidates, and polishing starts from its encoder
     first = METHODS["iterative" if params.method == "iterative" else "batch"](
         replace(params, selection="exchange") if params.shared_support else params,
         scaled,
         sizes,
-        Search(rank_tol=rank_tol),
+        search,
     )
     selected = np.asarray(first.chosen, dtype=np.intp)
     pool = promising(scaled, V_k, available, max(POOL, n_candidates), [selected])
@@ -109,6 +112,7 @@ def choose_candidates(
     H = np.zeros((core.shape[1], first.H.shape[1]))
     H[allowed] = first.H[pool]
     budgets = budgets_of(k, sizes)
+    free = None if search.free is None else np.searchsorted(pool, search.free)
     if params.method == "polished" and not params.shared_support:
         rng = np.random.default_rng(params.seed)
         H = encode_polished(
@@ -120,34 +124,38 @@ def choose_candidates(
             effort=SEARCH * params.effort,
             search_tol=params.search_tol,
             allowed=allowed,
+            free=free,
             rank_tol=rank_tol,
             watch=watching(report, sizes, None),
         ).H
-    cycle = ColumnCycle(reduce_core(core, allowed, rank_tol=rank_tol), budgets, np.random.default_rng(params.seed))
+    reduced = reduce_core(core, allowed, rank_tol=rank_tol, free=free)
+    cycle = ColumnCycle(reduced, budgets, np.random.default_rng(params.seed))
     padded = np.zeros((core.shape[1], k))
     padded[:, : H.shape[1]] = H
     near = rank_columns(cycle, cycle.state_of(padded))
     path = targeted_greedy(scaled[:, pool], k, n_candidates, rank_tol=rank_tol)
     loadings = (ranked(np.abs(v[pool])) for v in V_k.T)
     # one of several equal columns is enough
-    lowest = lowest_equal(scaled[:, pool])
+    lowest = lowest_allowed(scaled[:, pool], None, free)
     H = on_one(H[allowed], lowest)
     paper = distinct(lowest[np.searchsorted(pool, selected)])
-    needed = np.unique(np.concatenate([np.flatnonzero(H.any(axis=1)), paper]))
+    needed = np.unique(np.concatenate([np.flatnonzero(H.any(axis=1)), paper, *([] if free is None else [free])]))
     rankings = [distinct(lowest[ranking]) for ranking in (near, path, *loadings)]
     chosen = np.sort(_in_turns(needed, rankings, min(n_candidates, pool.size)))
     return CandidateSet(pool[chosen], H[chosen], np.searchsorted(chosen, paper), first.bound, first.theorem)
 
 
-def _likely_size(params: FitParameters, scaled: Floats, most: int, rank_tol: float) -> int:
+def _likely_size(params: FitParameters, scaled: Floats, most: int, search: Search) -> int:
     """Nonzeros at which quick encoders reach the target on the sketch, doubled: where to look, not the answer."""
-    k = params.n_components
+    k, rank_tol = params.n_components, search.rank_tol
     target = params.allowed_loss(pca_loss(right_singular(scaled, 0)[0], k), total_variance(scaled))
-    columns = targeted_greedy(scaled, k, most, rank_tol=rank_tol)
+    start = np.zeros(0, dtype=np.intp) if search.free is None else search.free
+    columns = targeted_greedy(scaled, k, most + len(start), start=start, rank_tol=rank_tol, allowed=search.allowed)
+    free = None if search.free is None else np.arange(len(start))
     core, allowed = restricted_core(scaled, columns), np.arange(columns.size)
     size = 1
     while size < columns.size:
-        quick = encode_polished(core, k, size, effort=0, allowed=allowed, rank_tol=rank_tol)
+        quick = encode_polished(core, k, size, effort=0, allowed=allowed, free=free, rank_tol=rank_tol)
         if encoder_loss(core, quick.H) <= target:
             break
         size *= 2

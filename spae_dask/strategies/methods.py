@@ -16,10 +16,14 @@ from spae_dask.maths.linalg.loss import encoder_loss, rounding_error, total_vari
 from spae_dask.maths.linalg.project import DEPENDENT, optimal_decoder
 from spae_dask.maths.linalg.spectral import pca_loss, right_singular
 from spae_dask.maths.selection import RANDOM_SELECTIONS
+from spae_dask.maths.selection.exchange import exchange
 from spae_dask.maths.selection.problem import TIE, first_of_best
+from spae_dask.maths.selection.targeted_greedy import targeted_greedy
 from spae_dask.strategies.core_summary import Floats
 from spae_dask.strategies.parameters import FitParameters
 from spae_dask.strategies.theory import in_expectation
+
+Columns = npt.NDArray[np.intp]
 
 Sizes = int | tuple[int, ...]
 """Nonzeros a column may have: the same for all, or one number each."""
@@ -93,6 +97,9 @@ class Search:
         PCA's loss, for the report.
     leading : callable, optional
         Function that gives the top k right singular vectors (d, k') of the core, at most as many as its rank.
+    allowed, free : ndarray of int, optional
+        Columns of the core that the rules allow, and those among them that every component may use beside its r; all
+        and none if they are None.
     """
 
     effort: float | None = None
@@ -101,6 +108,24 @@ class Search:
     report: Report | None = None
     pca_loss: float | None = None
     leading: Callable[[], Floats] | None = None
+    allowed: Columns | None = None
+    free: Columns | None = None
+
+    @property
+    def ruled(self) -> bool:
+        """True if there are rules."""
+        return self.allowed is not None or self.free is not None
+
+
+def ruled(search: Search, params: FitParameters, core: Floats) -> Search:
+    """The search that keeps to the rules of a fit, on a core of all columns."""
+    d = core.shape[1]
+    excluded, included = (np.array(each, dtype=np.intp) for each in (params.rules.exclude, params.rules.include))
+    return replace(
+        search,
+        allowed=np.setdiff1d(np.arange(d), excluded) if excluded.size else None,
+        free=included[core[:, included].any(axis=0)] if included.size else None,  # no constant one gets weight
+    )
 
 
 def watching(report: Report | None, r: Sizes, pca_loss: float | None, outside: float = 0.0) -> Watch | None:
@@ -139,6 +164,8 @@ def batch(params: FitParameters, core: Floats, r: Sizes, search: Search) -> Enco
     k, selection = params.n_components, params.selection
     size, rank_tol = min(budgets_of(k, r)), search.rank_tol
     leading = None if search.leading is None else search.leading()
+    if search.ruled:
+        return _batch_by_rules(params, core, size, search, leading)
     made = _best_of_repeats(
         params,
         lambda rng: encode_batch(core, k, size, selection=selection, rng=rng, rank_tol=rank_tol, leading=leading),
@@ -147,6 +174,26 @@ def batch(params: FitParameters, core: Floats, r: Sizes, search: Search) -> Enco
     if bound is not None and expected:
         theorem = in_expectation(theorem, bound, _repeats(params))
     return Encoded(made.H, made.G, made.selected, bound, theorem)
+
+
+RULED: Mapping[str, Callable[..., Columns]] = {"greedy": targeted_greedy, "exchange": exchange}
+"""Selections that keep to rules."""
+
+NO_BOUND = "No bound: a theorem chooses among all columns, and the rules do not."
+
+
+def _batch_by_rules(params: FitParameters, core: Floats, size: int, search: Search, leading: Floats | None) -> Encoded:
+    """All components on the free columns and ``size`` others, of those that are allowed."""
+    free = np.zeros(0, dtype=np.intp) if search.free is None else search.free
+    # the polished encoder's start: greedy in place of a selection that knows no rules
+    select = RULED[params.selection if params.selection in RULED else "greedy"]
+
+    def selection(core: Floats, k: int, r: int, _: np.random.Generator) -> Columns:
+        return select(core, k, r, start=free, allowed=search.allowed, rank_tol=search.rank_tol, leading=leading)
+
+    k, rng = params.n_components, np.random.default_rng(params.seed)
+    made = encode_batch(core, k, size + len(free), selection=selection, rng=rng, rank_tol=search.rank_tol)
+    return Encoded(made.H, made.G, made.selected, None, NO_BOUND)
 
 
 def iterative(params: FitParameters, core: Floats, r: Sizes, search: Search) -> Encoded:
@@ -197,6 +244,8 @@ def polished(params: FitParameters, core: Floats, r: Sizes, search: Search) -> E
         rng=rng,
         effort=params.effort if search.effort is None else search.effort,
         search_tol=params.search_tol,
+        allowed=search.allowed,
+        free=search.free,
         rank_tol=search.rank_tol,
         watch=watching(search.report, r, search.pca_loss),
     )
@@ -206,13 +255,25 @@ def polished(params: FitParameters, core: Floats, r: Sizes, search: Search) -> E
     return Encoded(made.H, made.G, np.flatnonzero(made.H.any(axis=1)), start.bound, theorem)
 
 
+def lowest_allowed(core: Floats, allowed: Columns | None, free: Columns | None) -> Columns:
+    """Lowest index ``(d,)`` of a column equal to each, among those that are allowed; their own for free ones."""
+    if allowed is None:
+        lowest = lowest_equal(core)
+    else:
+        lowest = np.arange(core.shape[1])
+        lowest[allowed] = allowed[lowest_equal(core[:, allowed])]
+    if free is not None:
+        lowest[free] = free
+    return lowest
+
+
 def _on_lowest_copies(method: Method, *, shared: bool) -> Method:
     """The method, its encoder moved from copies of columns to those of lowest index."""
 
     def encode(params: FitParameters, core: Floats, r: Sizes, search: Search) -> Encoded:
         made = method(params, core, r, search)
         together = shared or params.shared_support
-        lowest = lowest_equal(core)
+        lowest = lowest_allowed(core, search.allowed, search.free)
         H = on_lowest(made.H, lowest, shared=together)
         if np.array_equal(H, made.H):
             return made

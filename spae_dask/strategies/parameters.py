@@ -14,7 +14,7 @@ import math
 import operator
 import reprlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from numbers import Real
 from typing import Any, Literal, TypeAlias, TypeVar
 
@@ -22,11 +22,15 @@ from spae_dask.errors import InvalidInput
 from spae_dask.flags import WANTED, is_flag
 from spae_dask.plain_files import listed
 from spae_dask.recipes import Recipe, RecipeLike
+from spae_dask.rules import RULES, FeaturesLike, Rules, features_of
 from spae_dask.toml.names import did_you_mean
 
 METHODS = ("polished", "batch", "iterative", "doubly-sparse")
 SHARED = ("batch", "doubly-sparse")
 """Methods whose components all use the same columns."""
+RULED = {"polished": ("dual-set", "greedy", "exchange"), "batch": ("greedy", "exchange")}
+"""Methods that keep to rules, and the selections with which they do. The polished method then starts from a greedy
+choice in place of dual-set."""
 STRATEGIES = ("auto", "gram", "tsqr", "sketch", "stream", "sample", "paper")
 EVALUATIONS = ("auto", "gram", "tsqr", "sketch")
 """Strategies that evaluate an encoder, in one read."""
@@ -176,7 +180,20 @@ class Scale:
         return f"give one divisor for each of the {d} columns (n_features = {d}); these are {len(numbers)}."
 
 
-Kind: TypeAlias = Flag | Choice | Count | Counts | Number | Numbers | Steps | Scale | OfRows
+@dataclass(frozen=True)
+class Features:
+    """Features of the data: names, patterns, numbers, a mask, or a file of names."""
+
+    def wrong(self, given: Any, sizes: Sizes = UNKNOWN) -> str | None:
+        """Say what is allowed, if ``given`` is not; None if it is."""
+        try:
+            features_of(given, sizes.get("features"))
+        except InvalidInput as error:
+            return str(error)
+        return None
+
+
+Kind: TypeAlias = Flag | Choice | Count | Counts | Number | Numbers | Steps | Scale | OfRows | Features
 
 
 def is_scale_file(given: Any) -> bool:
@@ -213,7 +230,7 @@ class Parameter:
         Name of the field, which is also the key of a step of a pipeline.
     annotation, default : object
         Type and default value. A parameter whose default is None may be None.
-    kind : Flag, Choice, Count, Counts, Number, Numbers, Steps, Scale or OfRows
+    kind : Flag, Choice, Count, Counts, Number, Numbers, Steps, Scale, OfRows or Features
         Values allowed.
     help : str
         Its paragraph in the help of the command line.
@@ -424,6 +441,20 @@ class FitParameters:
     shared_support: bool = _parameter(
         False, Flag(), "WHAT", "With --method polished: put all components on the same R features."
     )
+    include: FeaturesLike = _parameter(  # noqa: RUF009 - as all fields
+        None,
+        Features(),
+        "WHAT",
+        "Features that every component may use beside its R: names, patterns, or a file of names (.txt).",
+        metavar="NAMES",
+    )
+    exclude: FeaturesLike = _parameter(  # noqa: RUF009 - as all fields
+        None,
+        Features(),
+        "WHAT",
+        "Features that are never chosen, though they count in the loss: names, 'MT-*', or a file (.txt).",
+        metavar="NAMES",
+    )
     search_tol: float = _parameter(
         0.001,
         Number("0.001 for 0.1 % of PCA's loss"),
@@ -540,6 +571,7 @@ class FitParameters:
         self._check_sizes()
         self._check_pipeline()
         self._check_covariates()
+        self.check_rules(n_features)
         if self.tolerance is not None and not self.samples:
             raise InvalidInput(
                 f"tolerance={self.tolerance:g} makes strategy='sample' stop early, but strategy={self.strategy!r} "
@@ -577,6 +609,65 @@ class FitParameters:
         """True if the method works on candidate columns alone, without rows or a growing set of columns."""
         own_columns = self.method == "polished" and not self.shared_support
         return own_columns or (self.method != "doubly-sparse" and self.n_nonzero is not None)
+
+    @property
+    def rules(self) -> Rules:
+        """Rules for the choice of features."""
+        return Rules.of(self.include, self.exclude)
+
+    def resolved(self, names: Sequence[object] | None, n_features: int) -> "FitParameters":
+        """The same parameters, with features of the rules by number; None where there are none.
+
+        Raises
+        ------
+        InvalidInput
+            If a feature is not there, or no choice can keep to the rules.
+        """
+        if self.include is None and self.exclude is None:
+            return self
+        for name in RULES:
+            PARAMETERS[name].check(getattr(self, name), {"features": n_features})
+        found = Rules.of(self.include, self.exclude, n_features).resolved(names, n_features)
+        top = whole(self.n_top_features)
+        if top is not None and top < len(found.include):
+            raise InvalidInput(
+                f"n_top_features={top} is less than the {len(found.include)} features that include names, which are "
+                "among them. Give a larger number, or include fewer."
+            )
+        return self.with_rules(found)
+
+    def with_rules(self, found: Rules) -> "FitParameters":
+        """The same parameters with other rules; None where there are none."""
+        return replace(self, include=found.include or None, exclude=found.exclude or None)
+
+    def check_rules(self, n_features: int) -> None:
+        """Check the rules, resolved, against the method and the number of nonzeros.
+
+        Raises
+        ------
+        InvalidInput
+            Naming the rule that cannot be kept.
+        """
+        rules = self.rules
+        if not rules:
+            return
+        told = " and ".join(name for name in RULES if getattr(rules, name))
+        if self.method not in RULED:
+            raise InvalidInput(
+                f"method={self.method!r} cannot keep to {told}. Use one of {', '.join(map(repr, RULED))}."
+            )
+        if self.selection not in RULED[self.method]:
+            raise InvalidInput(
+                f"selection={self.selection!r} cannot keep to {told} with method={self.method!r}. Use "
+                f"{' or '.join(f'selection={name!r}' for name in RULED[self.method])}."
+            )
+        left, sizes = n_features - len(rules.exclude), self.sizes
+        most = 0 if sizes is None else sizes if isinstance(sizes, int) else max(sizes)
+        if most > left:
+            raise InvalidInput(
+                f"n_nonzero={self.n_nonzero!r} is more than exclude leaves: {left} of {n_features} features. "
+                "Give a smaller number, or exclude fewer."
+            )
 
     def _check_pipeline(self) -> None:
         """Check the parameters of the paper's own pipeline against the others."""
@@ -668,6 +759,7 @@ OF_PATHS = (
     "recipe",
     "n_top_features",
     "covariates",
+    *RULES,
     "seed",
 )
 """Parameters of the encoders of many sizes that one read makes, beside their method and sizes."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from spae_dask.maths.encoders.batch import encoder_from_columns
-from spae_dask.maths.encoders.budgets import budgets_of
+from spae_dask.maths.encoders.budgets import budgets_of, counted
 from spae_dask.maths.encoders.iterative import encode_iterative
 from spae_dask.maths.encoders.orthonormal import orthonormalize
 from spae_dask.maths.encoders.polished import encode_polished
@@ -167,7 +167,8 @@ class Refit:
             supports = iter([np.flatnonzero(h) for h in candidates.H.T])
             return encode_iterative(self.core, k, r, selection=lambda *_: next(supports), rank_tol=rank_tol).H
         budgets = budgets_of(k, r)
-        paper = encoder_from_columns(self.core, candidates.selected[: min(budgets)], k, rank_tol=rank_tol)[0]
+        free = self._free(params)
+        paper = encoder_from_columns(self.core, self._shared(min(budgets), free), k, rank_tol=rank_tol)[0]
         if params.method == "batch" or params.shared_support:
             return paper
         starts = [paper, self._on_core(candidates.H), *(self._on_core(H[candidates.columns]) for H in known)]
@@ -175,14 +176,27 @@ class Refit:
             self.core,
             k,
             r,
-            start_H=min((H for H in starts if _keeps_to(H, budgets)), key=lambda H: encoder_loss(self.core, H)),
+            start_H=min((H for H in starts if _keeps_to(H, budgets, free)), key=lambda H: encoder_loss(self.core, H)),
             rng=np.random.default_rng(params.seed),
             effort=params.effort if effort is None else effort,
             search_tol=params.search_tol,
             allowed=np.arange(candidates.columns.size),
+            free=free,
             rank_tol=rank_tol,
             watch=watching(report, r, self.pca_interval(k)[1], self.outside),
         ).H
+
+    def _free(self, params: FitParameters) -> Columns | None:
+        """Places of the candidates that every component may use beside its r; None if there are no such rules."""
+        included = params.rules.include
+        return np.flatnonzero(np.isin(self.candidates.columns, included)) if included else None
+
+    def _shared(self, r: int, free: Columns | None) -> Columns:
+        """Places of the first r columns that the sketch would share, and of the free ones."""
+        selected = self.candidates.selected
+        if free is None:
+            return selected[:r]
+        return np.concatenate([free, selected[~np.isin(selected, free)][:r]])
 
     def _on_core(self, H: Floats) -> Floats:
         """Encoder (2c, k') from its rows of the candidates."""
@@ -365,6 +379,6 @@ def _principal_basis(
     return PrincipalBasis(spectrum, reaches, stretch)
 
 
-def _keeps_to(H: Floats, budgets: Sequence[int]) -> bool:
-    counts = np.count_nonzero(H, axis=0)
+def _keeps_to(H: Floats, budgets: Sequence[int], free: Columns | None) -> bool:
+    counts = counted(H, free)
     return H.shape[1] <= len(budgets) and all(n <= r for n, r in zip(counts, budgets, strict=False))

@@ -75,7 +75,7 @@ def sizes_of(params: FitParameters, n_samples: int, n_features: int) -> Sizes:
     frequent = min(n_features, max(4 * k, k + 20)) if params.certified else 0
     return Sizes(
         SketchSizes(rows, group, frequent, scaled=bool(params.scale)),
-        min(n_features, max(candidates, max(budgets), k)),
+        min(n_features, max(candidates, max(budgets), k) + len(params.rules.include)),
         min(n_features, k + OVERSAMPLING),
     )
 

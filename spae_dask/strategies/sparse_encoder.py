@@ -16,7 +16,7 @@ from spae_dask.passes.accumulators.base import RunPass
 from spae_dask.strategies.certificate import Certificate, symmetric_bounds
 from spae_dask.strategies.certify import EXACT, better_decoder, certify, measured_on_rows, remeasured
 from spae_dask.strategies.core_summary import CoreSummary, Explained, Floats
-from spae_dask.strategies.methods import METHODS, Encoded, Report, Search
+from spae_dask.strategies.methods import METHODS, Encoded, Report, Search, ruled
 from spae_dask.strategies.parameters import SHARED, FitParameters
 from spae_dask.strategies.rounding import Rounding
 from spae_dask.strategies.theory import target_of
@@ -159,6 +159,7 @@ def encode_core(
     core, k = summary.core, params.n_components
     best = pca_loss(summary.spectrum(k), k)
     search = Search(effort, start, summary.rank_tol(k), report, best, functools.partial(summary.leading, k))
+    search = ruled(search, params, core)
     encoded = (
         _smallest(params, core, search)
         if params.sizes is None

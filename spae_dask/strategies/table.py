@@ -75,6 +75,11 @@ def check_batches(params: FitParameters) -> None:
         Saying what ``partial_fit`` takes.
     """
     wanted = wanted_strategy(params)
+    if params.rules:
+        raise InvalidInput(
+            f"partial_fit keeps to no rules, and these were given: {params.rules}. Use fit, or leave out include and "
+            "exclude."
+        )
     once = wanted == AUTO or STRATEGIES[wanted].takes_batches
     if params.covariates is not None:
         raise InvalidInput("partial_fit cannot remove covariates. Use fit, or leave out the covariates.")

@@ -13,6 +13,7 @@ from spae_dask.estimators.fitting import report_missing_chunks
 from spae_dask.estimators.planning import plan_passes
 from spae_dask.estimators.runtime import active_client, runner_for
 from spae_dask.passes.accumulators import Accumulator, ColumnMoments, Moments, NonFinite, NonFiniteEntries, Together
+from spae_dask.rules import RULES, Rules
 from spae_dask.storage.grids.grid_layout import GridLayout
 from spae_dask.storage.grids.xarray_blocks import Cells, rows_of
 from spae_dask.storage.sources.sentinel import check_missing_value
@@ -118,6 +119,22 @@ def mask_on(layout: GridLayout, mask: Any) -> npt.NDArray[np.bool_] | None:
         )
     flat: npt.NDArray[np.bool_] = np.asarray(layout.checked(mask)[0].transpose(*layout.feature_dims)).reshape(-1)
     return flat
+
+
+def rules_on(layout: GridLayout, encoder: Any) -> Rules:
+    """Rules of an encoder by the numbers of cells of the flat grid.
+
+    Raises
+    ------
+    InvalidInput
+        If a mask is none over the grid, or a cell is not there.
+    """
+    given = {
+        rule: mask_on(layout, found) if isinstance(found := getattr(encoder, rule), xr.DataArray) else found
+        for rule in RULES
+    }
+    rules = Rules.of(**given, n_features=layout.n_cells)
+    return rules.resolved(layout.cell_names(np.arange(layout.n_cells)), layout.n_cells) if rules else rules
 
 
 def _numbers(wanted: npt.NDArray[np.bool_], why_none: str) -> npt.NDArray[np.intp]:

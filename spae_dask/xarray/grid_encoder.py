@@ -14,12 +14,13 @@ from spae_dask.errors import InvalidInput, NonFiniteInput
 from spae_dask.estimators.sparse_encoder import SparseEncoder
 from spae_dask.flags import flags_checked
 from spae_dask.passes.events import Event
+from spae_dask.rules import RULES
 from spae_dask.storage.grids.grid_layout import layout_of
 from spae_dask.storage.grids.xarray_blocks import rows_of
 from spae_dask.strategies.certificate import Certificate
 from spae_dask.strategies.parameters import is_scale_file, several, takes_parameters
 from spae_dask.xarray.applying import covariates_along, data_of, named_error, scores_of, share_explained
-from spae_dask.xarray.columns import find_columns, mask_on
+from spae_dask.xarray.columns import find_columns, mask_on, rules_on
 from spae_dask.xarray.fitted_grid import FittedGrid
 from spae_dask.xarray.saved import load_grid_encoder, save_grid_encoder
 from spae_dask.xarray.weights import weights_on
@@ -160,10 +161,14 @@ class GridEncoder(BaseEstimator):  # type: ignore[misc]
                 "scale=True, weights and covariates cannot be combined: weighted cells are scaled before covariates "
                 "are removed. Leave out one of the three."
             )
+        rules = rules_on(layout, self)
         weights = weights_on(layout, self.weights, self.lat_dim)
         columns = find_columns(da, layout, weights, mask_on(layout, mask), self)
         if weights is not None:  # scaled already, or not at all
             encoder.scale = False
+        for rule in RULES:  # by the numbers of the cells that are columns
+            found = np.flatnonzero(np.isin(columns.cells.numbers, getattr(rules, rule)))
+            setattr(encoder, rule, found.tolist() or None)
         source = rows_of(da, layout.sample_dims, layout.feature_dims, columns.cells)
         try:
             encoder.fit(source)

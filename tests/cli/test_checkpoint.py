@@ -170,6 +170,8 @@ def test_the_words_of_a_command_are_those_that_differ_from_the_defaults():
 AWKWARD = st.text(st.sampled_from("abz -'\"$`\\*é;&|\n."), min_size=1, max_size=8)
 POSITIVE = st.floats(1e-12, 1e3)
 COUNT = st.integers(1, 99)
+NAMES = st.text("ab*é -'\\,\"", min_size=1).filter(lambda name: name.strip() == name)
+FEATURES = st.lists(NAMES, min_size=1, max_size=3).map(tuple)
 
 
 def one_or_several(values: list[Any]) -> Any:
@@ -186,6 +188,8 @@ OPTIONAL: dict[str, Any] = {
     "shared_support": st.booleans(),
     "recipe": st.sampled_from(["log1p", "normalize_total(10000), sqrt", "arcsinh(0.5), clip(3)"]),
     "covariates": st.lists(st.text("ab*é -'\\.()", min_size=1).filter(str.strip), min_size=1, max_size=3).map(",".join),
+    "include": FEATURES,
+    "exclude": FEATURES,
     "search_tol": POSITIVE,
     "effort": st.integers(0, 3),
     "rows": COUNT,

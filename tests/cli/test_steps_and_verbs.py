@@ -113,6 +113,8 @@ CHANGED = {
     "covariates": "batch,C(the day)",
     "orthonormal": True,
     "shared_support": True,
+    "include": ("CD3E", 'the "best", of all'),
+    "exclude": ("MT-*", "RPL*"),
     "search_tol": 0.02,
     "effort": 2,
     "n_top_features": 9,

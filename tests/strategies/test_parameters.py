@@ -35,6 +35,7 @@ from spae_dask.strategies.parameters import (
     Choice,
     Count,
     Counts,
+    Features,
     FitParameters,
     Flag,
     Number,
@@ -212,6 +213,7 @@ CHANGED: dict[type, Any] = {
     Steps: "normalize_total(10000), log1p",
     OfRows: "batch,C(age)",
     Scale: (0.5, 2.0, 4.0),
+    Features: ("MT-*", 'the "best", of all'),
 }
 
 

@@ -7,12 +7,14 @@ from typing import Annotated, Any, Literal, TypeVar
 import typer
 
 from spae_dask.cli.options import groups
+from spae_dask.cli.options.data import columns_of
 from spae_dask.strategies.parameters import (
     OF_PATHS,
     PARAMETERS,
     Choice,
     Count,
     Counts,
+    Features,
     Flag,
     Number,
     Numbers,
@@ -32,6 +34,7 @@ TYPES: dict[type, Any] = {
     Steps: str,
     OfRows: str,
     Scale: str,
+    Features: str,
 }
 """Types that typer parses values as; a `Choice` is of its names."""
 
@@ -50,8 +53,10 @@ def _checked(parameter: Parameter) -> Callable[[Any], Any]:
         value = ",".join(given) if isinstance(given, list) else given
         if isinstance(parameter.kind, Counts | Numbers):
             value = numbers_in(value, parameter.kind)
-        if isinstance(parameter.kind, Scale):
+        elif isinstance(parameter.kind, Scale):
             value = FLAGS.get(value, numbers_in(value, Numbers()))
+        elif isinstance(parameter.kind, Features):
+            value = columns_of(value) or ("",)
         if (wrong := parameter.kind.wrong(value)) is not None:
             raise typer.BadParameter(f"{value} is not allowed: {wrong}")
         return [value] if isinstance(given, list) and several(value) is None else value  # typer wants several
@@ -98,7 +103,7 @@ class FromFields:
         """Values as the library takes them."""
         given = {each.name: getattr(self, each.name) for each in fields(self)}  # type: ignore[arg-type]  # a dataclass
         found = {each.argument: given[each.option] for each in PARAMETERS.values() if each.option in given}
-        listed = {name: values for name, value in found.items() if (values := several(value)) is not None}
+        listed = {name: tuple(value) for name, value in found.items() if isinstance(value, list)}
         return found | {name: values if len(values) > 1 else values[0] for name, values in listed.items()}
 
 

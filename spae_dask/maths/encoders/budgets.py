@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from spae_dask.errors import InvalidInput
+from spae_dask.maths.linalg.scaling import FloatArray, IntArray
 
 
 def budgets_of(k: int, r: int | Sequence[int]) -> tuple[int, ...]:
@@ -35,3 +36,9 @@ def budgets_of(k: int, r: int | Sequence[int]) -> tuple[int, ...]:
     if min(budgets) < 1:
         raise InvalidInput(f"r = {r}: every column of an encoder needs at least one nonzero")
     return budgets
+
+
+def counted(H: FloatArray, free: IntArray | None = None) -> IntArray:
+    """Nonzeros of each column of H, without those in free rows, which count for nothing."""
+    counts: IntArray = np.count_nonzero(H if free is None else np.delete(H, free, axis=0), axis=0)
+    return counts

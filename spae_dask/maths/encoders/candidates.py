@@ -35,6 +35,7 @@ def propose_candidates(
     allowed: IntArray | None = None,
     *,
     rank_tol: float = DEPENDENT,
+    free: IntArray | None = None,
 ) -> IntArray:
     """Columns worth searching.
 
@@ -53,6 +54,8 @@ def propose_candidates(
     rank_tol : float, optional
         Relative length of a column's part outside the span of others below which the column counts as dependent on
         them and gets no weight.
+    free : ndarray of int, optional
+        Columns that are in every support, and among the candidates.
 
     Returns
     -------
@@ -71,11 +74,12 @@ def propose_candidates(
         # rows of a core are known up to sign, which must not change what is drawn
         signs = column_signs(scaled.T)
         sketch = (rng.standard_normal((rows, scaled.shape[0])) * signs) @ scaled / np.sqrt(rows)
-    cycle = ColumnCycle(reduce_core(sketch, nonzero, rank_tol=rank_tol), budgets, rng)
+    cycle = ColumnCycle(reduce_core(sketch, nonzero, rank_tol=rank_tol, free=free), budgets, rng)
     state = cycle.climb(cycle.empty() if start_H is None else cycle.state_of(start_H))
     start = [] if start_H is None else nonzero[np.any(start_H[nonzero] != 0.0, axis=1)].tolist()
-    ranked = dict.fromkeys([*start, *rank_columns(cycle, state).tolist()])
-    return np.array(sorted(list(ranked)[:limit]), dtype=np.intp)
+    kept = nonzero[list(cycle.reduced.free)].tolist()
+    ranked = dict.fromkeys([*kept, *start, *rank_columns(cycle, state).tolist()])
+    return np.array(sorted(list(ranked)[: limit + len(kept)]), dtype=np.intp)
 
 
 def rank_columns(cycle: ColumnCycle, state: State) -> IntArray:

@@ -13,7 +13,7 @@ import numpy as np
 import scipy.linalg
 from scipy.optimize import minimize
 
-from spae_dask.maths.encoders.pool import Supports, kicked, nothing, pool_of
+from spae_dask.maths.encoders.pool import Supports, kicked, pool_of
 from spae_dask.maths.encoders.pursuit import pursue
 from spae_dask.maths.encoders.reduced_core import BY_DIFFERENCE, ReducedCore
 from spae_dask.maths.encoders.single_column import (
@@ -93,7 +93,7 @@ class ColumnCycle:
     reduced : ReducedCore
         Core to search.
     budgets : sequence of int
-        Nonzeros allowed in each column.
+        Nonzeros allowed in each column, beside the free columns of the core.
     rng : Generator
         Generator that draws the supports to rebuild and to kick.
     visited : callable, optional
@@ -221,16 +221,17 @@ class ColumnCycle:
 
     def _best(self, problem: ColumnProblem, support: tuple[int, ...], r: int, kicks: int) -> ColumnSolution | None:
         """Best column found by exchange: from the current support, kicked ones, and a pursuit of the best code."""
-        random = self._rng.random((kicks, r + 1))  # as many whatever comes
+        random = self._rng.random((kicks, r + len(self.reduced.free) + 1))  # as many whatever comes
         if not np.any(problem.live):
             return None
-        current = best_on_support(problem, support)
-        if current is not None and len(current.selected) < r:  # columns lost to dependence, or never chosen
-            filled = pursue(problem, current.powered_products, r, kept=current.selected)
+        current = best_on_support(problem, tuple(dict.fromkeys([*support, *self.reduced.free])))
+        if current is not None and len(current.selected) < self._room(current.selected, r):
+            # columns lost to dependence, or never chosen
+            room = self._room(current.selected, r)
+            filled = pursue(problem, current.powered_products, room, kept=current.selected)
             current = best_on_support(problem, filled) or current
         if current is None:
-            target = problem.products(problem.best_codes(1)[:, 0])
-            current = best_on_support(problem, pursue(problem, target, r))
+            current = self._pursued(problem, problem.products(problem.best_codes(1)[:, 0]), r)
             if current is None:
                 return None
         if kicks:
@@ -239,20 +240,32 @@ class ColumnCycle:
                 current = trial
         return exchange(problem, current)
 
+    def _room(self, selected: Sequence[int], r: int) -> int:
+        """Columns that a support may have: r, and the free ones among those selected."""
+        return r + len(set(self.reduced.free).intersection(selected))
+
+    def _pursued(self, problem: ColumnProblem, products: FloatArray, r: int) -> ColumnSolution | None:
+        """The best column on the free columns and r others, pursued."""
+        begun = best_on_support(problem, self.reduced.free)
+        kept = () if begun is None else begun.selected
+        return best_on_support(problem, pursue(problem, products, r + len(kept), kept=kept))
+
     def _kicked(
         self, problem: ColumnProblem, current: ColumnSolution, r: int, random: FloatArray
     ) -> ColumnSolution | None:
         """The best end of kicks of a support, of power-pursuit, and of a pursuit of the best code, in a pool."""
         target = problem.products(problem.best_codes(1)[:, 0])
-        places = self._places(problem, current, r, target)
+        places = self._places(problem, current, self._room(current.selected, r), target)
         clear = set(places.tolist())
         kept = [j for j in current.selected if j in clear]
         if not kept:
             return None
-        pool, s = pool_of(problem, places), min(r, places.size)
+        free = [j for j in kept if j in self.reduced.free]
+        pool, s = pool_of(problem, places), min(r + len(free), places.size)
         kicks = min(random.shape[0], max(1, _BATCH // (s * places.size)))
         base = pool.solved(pool.supports([kept], s))
-        again, whole = kicked(random[:kicks, [*range(s), -1]], base.supports), nothing(2, s)
+        again = kicked(random[:kicks, [*range(s), -1]], base.supports, pool.staying(base.supports))
+        whole = pool.supports([free, free], s)
         barred = np.zeros((kicks + 2, places.size), dtype=bool)
         for row, filled in zip(barred, again.filled, strict=False):
             row[base.places[0][~filled & base.filled[0]]] = True
@@ -286,7 +299,7 @@ class ColumnCycle:
         targets = codes @ begun @ varimax(loadings @ begun)
         columns: list[Column | None] = [None] * self.k
         for j, target in enumerate(targets.T):
-            solution = best_on_support(problem, pursue(problem, problem.products(target), self.budgets[j]))
+            solution = self._pursued(problem, problem.products(target), self.budgets[j])
             columns[j] = None if solution is None else self._made(problem, solution, target)
         return self._state(columns)
 
@@ -304,7 +317,7 @@ class ColumnCycle:
         targets = targets * column_signs(problem.products(targets).T)
         rotation = np.linalg.qr(self._rng.standard_normal((targets.shape[1], targets.shape[1])))[0]
         for j, target in zip(dropped, (targets @ rotation).T, strict=False):
-            solution = best_on_support(problem, pursue(problem, problem.products(target), self.budgets[j]))
+            solution = self._pursued(problem, problem.products(target), self.budgets[j])
             if solution is not None:
                 columns[j] = self._made(problem, solution, target)
         return self._state(columns)

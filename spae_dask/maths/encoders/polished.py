@@ -19,7 +19,7 @@ import numpy as np
 
 from spae_dask.errors import InvalidInput
 from spae_dask.maths.encoders.batch import encoder_from_columns
-from spae_dask.maths.encoders.budgets import budgets_of
+from spae_dask.maths.encoders.budgets import budgets_of, counted
 from spae_dask.maths.encoders.candidates import propose_candidates
 from spae_dask.maths.encoders.column_cycle import ColumnCycle, State
 from spae_dask.maths.encoders.reduced_core import EXACT, reduce_core
@@ -136,6 +136,7 @@ def encode_polished(
     effort: float = 1.0,
     search_tol: float = SEARCH_TOL,
     allowed: IntArray | None = None,
+    free: IntArray | None = None,
     rank_tol: float = DEPENDENT,
     watch: Watch | None = None,
 ) -> PolishedEncoder:
@@ -161,6 +162,8 @@ def encode_polished(
         Excess over PCA's loss, the least of any codes of the columns searched, at which the search stops.
     allowed : ndarray of int, optional
         The only columns H may use; ``start_H`` keeps to them. All if None.
+    free : ndarray of int, optional
+        Columns among them that each column of H may use beside its r.
     rank_tol : float, optional
         Relative length of a column's part outside the other codes and the rest of a support below which the column
         gets no weight; 1e-6 of what the other codes leave of it at least.
@@ -188,12 +191,12 @@ def encode_polished(
         raise InvalidInput(
             f"effort = {effort} is negative; use 0 for one climb, 1 for the usual search, more for longer"
         )
-    start = None if start_H is None else _padded(start_H, scaled.shape[1], budgets)
+    start = None if start_H is None else _padded(start_H, scaled.shape[1], budgets, free)
     rng = np.random.default_rng(0) if rng is None else rng
-    if len(budgets) == 1 and allowed is None and effort > 0 and min(core.shape) <= SVD_LIMIT:
+    if len(budgets) == 1 and allowed is None and free is None and effort > 0 and min(core.shape) <= SVD_LIMIT:
         start = _better_start(scaled, start, budgets[0], rank_tol)
-    candidates = propose_candidates(scaled, budgets, start, rng, allowed, rank_tol=rank_tol)
-    reduced = reduce_core(scaled, candidates, rank_tol=rank_tol, k=len(budgets))
+    candidates = propose_candidates(scaled, budgets, start, rng, allowed, rank_tol=rank_tol, free=free)
+    reduced = reduce_core(scaled, candidates, rank_tol=rank_tol, k=len(budgets), free=free)
     course = _Course(watch, scale * scale)
     cycle = ColumnCycle(reduced, budgets, rng, course.visited)
     worth = effort * min(1.0, _USUAL_RANK / max(1, reduced.sigma.size))
@@ -269,14 +272,14 @@ def _better_start(scaled: FloatArray, start: FloatArray | None, r: int, rank_tol
     return H if start is None or encoder_loss(scaled, H) < (1.0 - TIE) * encoder_loss(scaled, start) else start
 
 
-def _padded(start_H: FloatArray, d: int, budgets: Sequence[int]) -> FloatArray:
+def _padded(start_H: FloatArray, d: int, budgets: Sequence[int], free: IntArray | None = None) -> FloatArray:
     """Check a given encoder and fill it up with zero columns."""
     k = len(budgets)
     if start_H.ndim != 2 or start_H.shape[0] != d or start_H.shape[1] > k:
         raise InvalidInput(f"start_H has shape {start_H.shape}; it must have d = {d} rows and at most k = {k} columns")
     if not np.all(np.isfinite(start_H)):
         raise InvalidInput("start_H holds NaN or infinite entries; give a finite encoder, or none")
-    counts = np.count_nonzero(start_H, axis=0)
+    counts = counted(start_H, free)
     for j, (count, budget) in enumerate(zip(counts, budgets, strict=False)):
         if count > budget:
             raise InvalidInput(f"column {j} of start_H has {count} nonzeros, more than its r = {budget}")

@@ -97,6 +97,8 @@ class Pool:
         Squared length outside a support at which a column depends on it.
     total : float
         Loss without this column of H.
+    free : ndarray (p,) of bool
+        Columns that stay in every support.
     """
 
     columns: IntArray
@@ -104,6 +106,7 @@ class Pool:
     weighted: FloatArray
     dependent: FloatArray
     total: float
+    free: BoolArray
 
     def supports(self, rows: Sequence[Sequence[int]], s: int) -> Supports:
         """Supports of at most s candidates, all of them in the pool."""
@@ -206,7 +209,8 @@ class Pool:
         u /= np.where(lengths > 0.0, lengths, 1.0)
         top = np.sum((u @ inner) * u, axis=2)
         # columns whose loss hurts least
-        out = np.argsort(-top, axis=1, kind="stable")[:, :_LEAVING]
+        staying = self.staying(found.supports)
+        out = np.argsort(np.where(staying, np.inf, -top), axis=1, kind="stable")[:, :_LEAVING]
         which = np.arange(out.shape[0])[:, None]
         g, g_inner, u, top = g[which, out], g_inner[which, out], u[which, out], top[which, out][:, :, None]
         along = g @ found.inside
@@ -220,7 +224,7 @@ class Pool:
         np.square(along, out=along)
         along += np.maximum(lengths2, 0.0)[:, None, :]
         barred = along <= self.dependent
-        barred |= self._chosen(found.supports)[:, None, :]
+        barred |= self._chosen(found.supports)[:, None, :] | staying[which, out][:, :, None]
         along[barred] = 1.0
         c /= along
         cross *= cross
@@ -242,6 +246,11 @@ class Pool:
         places[allowed, i[allowed]] = j[allowed]
         filled[allowed, i[allowed]] = True
         return Supports(places, filled)
+
+    def staying(self, supports: Supports) -> BoolArray:
+        """Places ``(b, s)`` that hold columns which stay in every support."""
+        staying: BoolArray = self.free[supports.places] & supports.filled
+        return staying
 
     def _chosen(self, supports: Supports) -> BoolArray:
         """Columns of each support, ``(b, p)``."""
@@ -282,17 +291,15 @@ def _lowest_best(scores: FloatArray, slack: float = 0.0) -> IntArray:
     return lowest
 
 
-def kicked(random: FloatArray, supports: Supports) -> Supports:
-    """One support as many times as there are rows of random numbers ``(b, s + 1)``, each without a random part."""
+def kicked(random: FloatArray, supports: Supports, staying: BoolArray | bool = False) -> Supports:
+    """One support as many times as there are rows of random numbers ``(b, s + 1)``, each without a random part.
+
+    The places ``staying (1, s)`` are not dropped.
+    """
     b, s = random.shape[0], supports.places.shape[1]
     count = 1 + np.floor(random[:, -1] * (s // 2 + 1)).astype(np.intp)
     dropped = np.argsort(np.argsort(random[:, :s], axis=1), axis=1) < np.minimum(count, s)[:, None]
-    return Supports(np.repeat(supports.places, b, axis=0), np.repeat(supports.filled, b, axis=0) & ~dropped)
-
-
-def nothing(b: int, s: int) -> Supports:
-    """Empty supports ``(b, s)``."""
-    return Supports(np.zeros((b, s), dtype=np.intp), np.zeros((b, s), dtype=bool))
+    return Supports(np.repeat(supports.places, b, axis=0), np.repeat(supports.filled, b, axis=0) & (~dropped | staying))
 
 
 def pool_of(problem: ColumnProblem, columns: IntArray) -> Pool:
@@ -307,4 +314,4 @@ def pool_of(problem: ColumnProblem, columns: IntArray) -> Pool:
     """
     plain, weighted = problem.products_among(columns)
     dependent = np.maximum(problem.dependent[columns], _APART)
-    return Pool(columns, plain, weighted, dependent, problem.total)
+    return Pool(columns, plain, weighted, dependent, problem.total, np.isin(columns, problem.reduced.free))

@@ -49,6 +49,8 @@ class ReducedCore:
         ``||L - QQ'L||^2``.
     rank_tol : float
         Length of the part of a unit candidate, outside others, below which it gets no weight.
+    free : tuple of int
+        Candidates that are in every support, beside those that are counted.
     """
 
     candidates: IntArray
@@ -57,6 +59,7 @@ class ReducedCore:
     sigma: FloatArray
     remainder: float
     rank_tol: float = DEPENDENT
+    free: tuple[int, ...] = ()
 
     @cached_property
     def squares(self) -> FloatArray:
@@ -104,9 +107,8 @@ class ReducedCore:
     def only(self, selected: Sequence[int]) -> "ReducedCore":
         """The same core with selected candidates alone."""
         rows = list(selected)
-        return replace(
-            self, candidates=self.candidates[rows], lengths=self.lengths[rows], columns=self.columns[:, rows]
-        )
+        candidates, lengths, columns = self.candidates[rows], self.lengths[rows], self.columns[:, rows]
+        return replace(self, candidates=candidates, lengths=lengths, columns=columns, free=())
 
     def loss(self, codes: Sequence[FloatArray], spreads: Sequence[float] | None = None) -> float:
         """Loss left by these codes, 0 to rounding; ``spreads`` are their coefficients' lengths on unit columns."""
@@ -149,7 +151,12 @@ class ReducedCore:
 
 
 def reduce_core(
-    scaled: FloatArray, candidates: IntArray, *, rank_tol: float = DEPENDENT, k: int | None = None
+    scaled: FloatArray,
+    candidates: IntArray,
+    *,
+    rank_tol: float = DEPENDENT,
+    k: int | None = None,
+    free: IntArray | None = None,
 ) -> ReducedCore:
     """Reduce a core to candidate columns.
 
@@ -164,6 +171,8 @@ def reduce_core(
     k : int, optional
         Most codes that will be asked about. If even the best ones leave a share of the total that differences of
         products keep, the basis comes from products, which is faster.
+    free : ndarray of int, optional
+        Columns that are in every support, beside those that are counted.
     """
     unit, lengths = unit_columns(scaled[:, candidates])
     inside, outside = split(scaled, unit)
@@ -171,7 +180,9 @@ def reduce_core(
     W, sigma = (None if k is None else _by_products(inside, remainder, k)) or _left_singular(
         np.asarray(np.linalg.qr(inside.T, mode="r")).T  # as many columns as the smaller side has
     )
-    return ReducedCore(candidates, lengths, W.T @ (inside[:, candidates] / lengths), sigma, remainder, rank_tol)
+    places = () if free is None else tuple(np.flatnonzero(np.isin(candidates, free)).tolist())
+    columns = W.T @ (inside[:, candidates] / lengths)
+    return ReducedCore(candidates, lengths, columns, sigma, remainder, rank_tol, places)
 
 
 def _squared_length(A: FloatArray) -> float:

@@ -29,7 +29,7 @@ class SwapTable(NamedTuple):
     Attributes
     ----------
     ritz : ndarray (s, c)
-        Lower bounds on the gain after the swap; 0 where j may not enter.
+        Lower bounds on the gain after the swap; 0 where j may not enter, or i may not leave.
     energies, lengths : ndarray (s, c)
         Of column j outside the support without i: the sum of squares that its direction explains, and its length.
     border : ndarray (s, c)
@@ -65,6 +65,8 @@ def swap_table(problem: ColumnProblem, solution: ColumnSolution) -> SwapTable:
     cross = u @ products + np.sum(u * g_inner, axis=1)[:, None] * along
     barred = (lengths2 <= problem.dependent) | ~problem.live
     barred[:, solution.selected] = True
+    if problem.reduced.free:
+        barred[np.isin(solution.selected, problem.reduced.free)] = True
     lengths2[barred] = 1.0
     c = np.maximum(energies, 0.0) / lengths2
     half = 0.5 * (top - c)

@@ -28,6 +28,8 @@ class GrowingBasis:
         The core; its zero columns can never be chosen.
     rank_tol : float or ndarray (d,)
         Length of a unit column's part outside the span of the chosen ones below which it is dependent on them.
+    allowed : ndarray of int, optional
+        The only columns that can be chosen. All if None.
 
     Attributes
     ----------
@@ -36,16 +38,20 @@ class GrowingBasis:
     norms : ndarray (d,)
         Their lengths in the core.
     left : ndarray (d,)
-        Squared length of each unit column outside the span of the chosen; 0 for dependent, chosen and zero columns.
+        Squared length of each unit column outside the span of the chosen; 0 for dependent, chosen and zero columns,
+        and those that are not allowed.
     order : list of int
         The chosen columns.
     """
 
-    def __init__(self, core: FloatArray, rank_tol: RankTol = DEPENDENT) -> None:
+    def __init__(self, core: FloatArray, rank_tol: RankTol = DEPENDENT, allowed: IntArray | None = None) -> None:
         self.unit, self.norms = unit_columns(core)
         self.left = squared_columns(self.unit)
         self.order: list[int] = []
         self._used = self.norms == 0.0
+        if allowed is not None:
+            self._used |= ~np.isin(np.arange(self._used.size), allowed)
+            self.left[self._used] = 0.0
         self._known = self.left.copy()
         self._dependent = np.broadcast_to(np.square(rank_tol), self.left.shape)
         self._directions: list[FloatArray] = []

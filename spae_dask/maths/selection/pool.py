@@ -37,5 +37,9 @@ def promising(
     target = (core @ V_k).T
     norms = squared_columns(core)
     aligned = np.divide(squared_columns(target @ core), norms, out=np.zeros_like(norms), where=norms > 0.0)
-    by_leverage, by_alignment = (ranked(score)[: size // 2] for score in (leverage_scores(V_k), aligned))
+    barred = norms > 0.0
+    barred[available] = False
+    by_leverage, by_alignment = (
+        ranked(np.where(barred, -1.0, score))[: size // 2] for score in (leverage_scores(V_k), aligned)
+    )
     return np.unique(np.concatenate([by_leverage, by_alignment, *also]))

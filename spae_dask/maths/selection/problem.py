@@ -26,7 +26,7 @@ class Problem:
     V_k : ndarray (d, k')
         Its top right singular vectors; ``k'`` is k or the rank, whichever is smaller.
     r : int
-        Columns to choose: what was asked for, or the number of nonzero columns if that is smaller.
+        Columns to choose: what was asked for, or the number that may be chosen if that is smaller.
     nonzero : ndarray (d,) of bool
         Columns that may be chosen.
     rank_tol : float or ndarray (d,)
@@ -58,7 +58,14 @@ class Problem:
         return E, e
 
 
-def pose(core: FloatArray, k: int, r: int, rank_tol: RankTol = DEPENDENT, leading: FloatArray | None = None) -> Problem:
+def pose(
+    core: FloatArray,
+    k: int,
+    r: int,
+    rank_tol: RankTol = DEPENDENT,
+    leading: FloatArray | None = None,
+    allowed: IntArray | None = None,
+) -> Problem:
     """Check the arguments of a selection and compute what all of them need.
 
     Parameters
@@ -74,6 +81,8 @@ def pose(core: FloatArray, k: int, r: int, rank_tol: RankTol = DEPENDENT, leadin
         them; one for all columns, or one for each.
     leading : ndarray (d, k'), optional
         Top k right singular vectors of the core, if they are known.
+    allowed : ndarray of int, optional
+        The only columns that may be chosen. All if None.
 
     Raises
     ------
@@ -84,9 +93,11 @@ def pose(core: FloatArray, k: int, r: int, rank_tol: RankTol = DEPENDENT, leadin
         raise InvalidInput(f"column selection needs k >= 1 and r >= 1; got k = {k}, r = {r}")
     scaled, _ = unit_scaled(core)
     nonzero = np.any(scaled != 0.0, axis=0)
-    available = int(np.count_nonzero(nonzero))
     if leading is None:
-        leading = leading_subspace(scaled, k) if available else np.zeros((scaled.shape[1], 0))
+        leading = leading_subspace(scaled, k) if nonzero.any() else np.zeros((scaled.shape[1], 0))
+    if allowed is not None:
+        nonzero &= np.isin(np.arange(nonzero.size), allowed)
+    available = int(np.count_nonzero(nonzero))
     return Problem(scaled, leading, min(r, available), nonzero, rank_tol)
 
 

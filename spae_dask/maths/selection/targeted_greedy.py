@@ -63,6 +63,7 @@ def fill(
     r: int,
     *,
     rank_tol: RankTol = DEPENDENT,
+    allowed: IntArray | None = None,
 ) -> IntArray:
     """Extend distinct columns to exactly r by targeted greedy; the loss never grows with more columns.
 
@@ -79,13 +80,15 @@ def fill(
     rank_tol : float or ndarray (d,), optional
         Relative length of a column's part outside the span of others below which the column counts as dependent on
         them; one for all columns, or one for each.
+    allowed : ndarray of int, optional
+        The only columns to choose from; they hold the start. All if None.
 
     Returns
     -------
     ndarray
         The start, then the columns added; fewer than r only if there are fewer nonzero columns.
     """
-    basis = GrowingBasis(core, rank_tol)
+    basis = GrowingBasis(core, rank_tol, allowed)
     return grow(basis, TargetGain(core @ V_k, basis.unit), r, [int(j) for j in start])
 
 
@@ -114,9 +117,10 @@ def targeted_greedy(
     r: int,
     rng: np.random.Generator | None = None,  # noqa: ARG001  (a selection is handed one; this one needs none)
     *,
-    start: Sequence[int] = (),
+    start: Sequence[int] | IntArray = (),
     rank_tol: RankTol = DEPENDENT,
     leading: FloatArray | None = None,
+    allowed: IntArray | None = None,
 ) -> IntArray:
     """Choose r columns that greedily span the top k principal components.
 
@@ -140,11 +144,13 @@ def targeted_greedy(
         them; one for all columns, or one for each.
     leading : ndarray (d, k'), optional
         Top k right singular vectors of the core, if they are known.
+    allowed : ndarray of int, optional
+        The only columns to choose from; they hold the start. All if None.
 
     Returns
     -------
     selected : ndarray (r,)
         Distinct indices in order chosen; fewer only if X has fewer nonzero columns.
     """
-    problem = pose(core, k, r, rank_tol, leading)
-    return fill(problem.core, problem.V_k, start, problem.r, rank_tol=rank_tol)
+    problem = pose(core, k, r, rank_tol, leading, allowed)
+    return fill(problem.core, problem.V_k, start, problem.r, rank_tol=rank_tol, allowed=allowed)
