@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spae_dask.blocks import LazyRowBlocks, RowBlocks
-from spae_dask.errors import InvalidInput, OutputExists
+from spae_dask.errors import InvalidInput, OutputExists, warn
 from spae_dask.estimators.applying import encode_rows, open_rows
 from spae_dask.estimators.covariates import adjustment_of, named_values
 from spae_dask.estimators.record import parameters_of
@@ -18,6 +18,7 @@ from spae_dask.estimators.sparse_encoder import SparseEncoder
 from spae_dask.flags import flags_checked
 from spae_dask.maths.encoders.codes import RowEncoder
 from spae_dask.passes.events import Event
+from spae_dask.plain_files import listed
 from spae_dask.storage.anndata_objects import column_of
 from spae_dask.storage.conditions import is_condition
 from spae_dask.storage.masks import ALL, DEFAULT, checked_mask, find_mask
@@ -48,6 +49,26 @@ def chosen_genes(adata: Any, mask_var: Mask) -> tuple[npt.NDArray[np.bool_] | No
     var, d = adata.var, adata.n_vars
     found = find_mask(asked, "var", list(var.columns), partial(column_of, var), d, "adata", ADVICE)
     return (None, None) if found is None else (found.chosen, found.name.removeprefix("var/"))
+
+
+def mask_of(mask_var: Mask, use_highly_variable: bool | None) -> Mask:
+    """The mask, which scanpy spelled ``use_highly_variable`` before."""
+    if use_highly_variable is None:
+        return mask_var
+    if not isinstance(mask_var, DefaultMask):
+        raise InvalidInput(
+            f"use_highly_variable={use_highly_variable} and mask_var both choose the genes. Give mask_var alone."
+        )
+    wanted = DefaultMask.HIGHLY_VARIABLE.value if use_highly_variable else None
+    warn(f"use_highly_variable={use_highly_variable} is an old name. Give mask_var={wanted!r}.")
+    return wanted
+
+
+def warn_of_unused(**given: Any) -> None:
+    """Warn of arguments that scanpy's function takes and that change nothing here."""
+    unused = [f"{name}={value!r}" for name, value in given.items() if value is not None and value is not False]
+    if unused:
+        warn(f"{listed(unused)}: sparse_pca ignores this. It reads any matrix once, in blocks, and has one solver.")
 
 
 TOLD = (
@@ -163,6 +184,10 @@ def sparse_pca(
     memory_limit: int | str | None = None,
     checkpoint: str | Path | None = None,
     progress: Callable[[Event], None] | None = None,
+    use_highly_variable: bool | None = None,
+    svd_solver: str | None = None,
+    chunked: bool = False,
+    chunk_size: int | None = None,
     **parameters: Any,
 ) -> Any:
     """Sparse PCA of cells by genes: each component uses a few genes, and its loss against PCA's is stored with it.
@@ -198,7 +223,7 @@ def sparse_pca(
     mask_var : str or ndarray of bool (d,), optional
         Genes to use: a mask, the name of a column of ``var`` that is one, or a condition on columns of ``var``, such as
         ``"n_cells > 10 and not mt"``. By default ``var["highly_variable"]`` if
-        there is such a column; None uses all. (``use_highly_variable``, which scanpy has deprecated, is not known.)
+        there is such a column; None uses all.
     key_added : str, optional
         Name of the results in ``obsm``, ``varm`` and ``uns``, in place of ``X_spae``, ``spae`` and ``spae``; the column
         of ``var`` becomes ``KEY_selected``.
@@ -218,6 +243,10 @@ def sparse_pca(
     memory_limit, checkpoint, progress, **parameters
         As for :class:`spae_dask.SparseEncoder`: all of its parameters but ``center``, here ``zero_center``, and
         ``missing_value``.
+    use_highly_variable : bool, optional
+        ``mask_var`` as scanpy spelled it before: True is ``"highly_variable"``, False is None.
+    svd_solver, chunked, chunk_size
+        Arguments of ``scanpy.pp.pca`` without effect here; a warning says so. One read in blocks serves all data.
 
     Returns
     -------
@@ -269,7 +298,8 @@ def sparse_pca(
     keys = keys_of(key_added)
     if not overwrite:
         refuse_existing(adata, keys)
-    mask, mask_name = chosen_genes(adata, mask_var)
+    warn_of_unused(svd_solver=svd_solver, chunked=chunked, chunk_size=chunk_size)
+    mask, mask_name = chosen_genes(adata, mask_of(mask_var, use_highly_variable))
     source = open_matrix(adata, array=None if layer is None else f"layers/{layer}", mask=ALL)
     if mask is not None:
         source = chosen_columns(source, np.flatnonzero(mask))

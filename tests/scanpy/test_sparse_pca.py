@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spae_dask.errors import InvalidInput, NotFound, OutputExists
+from spae_dask.errors import InvalidInput, NotFound, OutputExists, SpaeWarning
 from spae_dask.scanpy import sparse_pca
 
 mpl.use("agg")
@@ -225,6 +225,23 @@ def test_no_mask_takes_all_genes_and_the_default_the_highly_variable_ones() -> N
     assert not adata.var["spae_selected"][4:].any()
     sparse_pca(adata, 2, n_nonzero=12, method="batch", mask_var=None, overwrite=True)
     assert adata.var["spae_selected"].all()
+
+
+@pytest.mark.parametrize(("old", "mask_var"), [(True, "highly_variable"), (False, None)])
+def test_arguments_of_scanpys_pca_are_taken_with_a_warning(old: bool, mask_var: str | None) -> None:
+    adata, other = small(), small()
+    for each in (adata, other):
+        each.var["highly_variable"] = np.arange(12) < 6
+    with pytest.warns(SpaeWarning) as warned:
+        sparse_pca(adata, 2, n_nonzero=3, use_highly_variable=old, svd_solver="arpack", chunked=True, chunk_size=10)
+    messages = [str(each.message) for each in warned]
+    assert len(messages) == 2, messages
+    assert "svd_solver='arpack',chunked=True,chunk_size=10" in messages[0]
+    assert f"mask_var={mask_var!r}" in messages[1]
+    sparse_pca(other, 2, n_nonzero=3, mask_var=mask_var)
+    np.testing.assert_array_equal(adata.varm["spae"], other.varm["spae"])
+    with pytest.raises(InvalidInput, match="both choose the genes"):
+        sparse_pca(small(), 2, n_nonzero=3, mask_var=None, use_highly_variable=old)
 
 
 def test_a_gene_outside_the_mask_may_hold_anything() -> None:
