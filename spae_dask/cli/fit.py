@@ -15,7 +15,7 @@ from spae_dask.cli.options.output import EncoderOutput, ForceOption
 from spae_dask.cli.options.parameters import MissingEntries, Reading, Sought
 from spae_dask.cli.options.target import MemoryOption, PerformanceOption, TargetOptions
 from spae_dask.plain_files import in_shell
-from spae_dask.strategies.parameters import option_words
+from spae_dask.strategies.parameters import one_size, option_words
 
 if TYPE_CHECKING:
     from spae_dask.blocks import RowBlocks
@@ -38,10 +38,11 @@ class FitGiven:
 
     def check(self) -> None:
         """Refuse none, or more than one, of the ways to say how many nonzeros."""
-        if [self.fitted[name] for name in ("n_nonzero", "eps", "keep")].count(None) != 2:
+        if not one_size(self.fitted):
             raise typer.BadParameter(
-                "give exactly one of -r (features), --eps (loss beyond PCA's) and --keep (share of what PCA explains)",
-                param_hint="'-r' / '--eps' / '--keep'",
+                "give exactly one of -r (features of a component), -n (features of all components together), --eps "
+                "(loss beyond PCA's) and --keep (share of what PCA explains), or -r and -n",
+                param_hint="'-r' / '-n' / '--eps' / '--keep'",
             )
 
     @property
@@ -109,7 +110,7 @@ def fit(
 ) -> None:
     """Find a sparse encoder of DATA, and certify its loss against PCA.
 
-    Needs -k, and exactly one of -r, --eps and --keep. The data are read once, or
+    Needs -k, and exactly one of -r, -n, --eps and --keep. The data are read once, or
     twice if they have thousands of features. --missing mean adds one pass;
     --tolerance may read only a part. The fit stays within the memory that the plan
     states before it starts.
@@ -119,25 +120,55 @@ def fit(
     """
     with command_context("fit", given.shown, strict=given.strict) as console:
         given.check()
-        from spae_dask.cli.performance import wanted_report
-        from spae_dask.cli.target import check_checkpoint, check_paths, report_request
-        from spae_dask.estimators.checkpointing import checkpoint_at, with_note
-        from spae_dask.estimators.sparse_encoder import SparseEncoder
-
-        page = wanted_report(performance_report, output)
-        check_paths(output, [given.data], force=force)
-        check_checkpoint(kept.checkpoint, given.data, output)
+        check_output(output, given, kept, force=force)
         source = given.open()
-        place = where.place(given.memory, page)
-        long = given.plan(source).seconds > WORTH_CALIBRATING  # refuses an impossible fit before any process starts
-        place = place.sized(source, [lambda resources: given.plan(source, resources=resources)])
-        report_request(place, console)
-        with place.ready(source, console):
-            plan = with_note(given.plan(source, calibrate=long), checkpoint_at(kept.checkpoint))
-            console.note(main_lines(place.named(plan, source)))
-            encoder = SparseEncoder(**given.fitted, checkpoint=kept.checkpoint, progress=console.progress).fit(source)
+        encoder = fit_encoder(source, given, where, kept, performance_report, output, console)
         write_encoder(encoder, source, output, given, console, force=force)
         kept.end(console)
+
+
+def check_output(output: str, given: FitGiven, kept: Checkpoint, *, force: bool) -> None:
+    """Refuse a place where no encoder can be written, before anything is read."""
+    from spae_dask.cli.target import check_checkpoint, check_paths
+
+    check_paths(output, [given.data], force=force)
+    check_checkpoint(kept.checkpoint, given.data, output)
+
+
+def fit_encoder(
+    source: "RowBlocks",
+    given: FitGiven,
+    where: TargetOptions,
+    kept: Checkpoint,
+    performance_report: str | None,
+    output: str | None,
+    console: "Console",
+) -> "SparseEncoder":
+    """Fit the encoder where the command says, after its plan is shown."""
+    from spae_dask.cli.performance import wanted_report
+    from spae_dask.cli.target import report_request
+    from spae_dask.estimators.checkpointing import checkpoint_at, with_note
+    from spae_dask.estimators.sparse_encoder import SparseEncoder
+
+    place = where.place(given.memory, wanted_report(performance_report, output))
+    long = given.plan(source).seconds > WORTH_CALIBRATING  # refuses an impossible fit before any process starts
+    place = place.sized(source, [lambda resources: given.plan(source, resources=resources)])
+    report_request(place, console)
+    with place.ready(source, console):
+        plan = with_note(given.plan(source, calibrate=long), checkpoint_at(kept.checkpoint))
+        console.note(main_lines(place.named(plan, source)))
+        return SparseEncoder(**given.fitted, checkpoint=kept.checkpoint, progress=console.progress).fit(source)
+
+
+def results_of(encoder: "SparseEncoder", given: FitGiven, output: str | None) -> dict[str, Any]:
+    """Make the document of a fit."""
+    return {
+        "data": given.data,
+        "encoder": output,
+        "certificate": encoder.certificate_.as_dict(),
+        "selected_features": encoder.selected_features_,
+        "plan": encoder.plan_.as_dict(),
+    }
 
 
 def write_encoder(
@@ -147,17 +178,14 @@ def write_encoder(
     from spae_dask.estimators.saved import save_encoder
 
     save_encoder(encoder, output, source=source, overwrite=force)
+    certificate = encoder.certificate_
+    console.result(certificate.text(verbose=console.verbose > 0), results_of(encoder, given, output))
+    tell_next(encoder, output, given, console)
+
+
+def tell_next(encoder: "SparseEncoder", output: str, given: FitGiven, console: "Console") -> None:
+    """Print commands that use an encoder."""
     data, certificate = given.data, encoder.certificate_
-    console.result(
-        certificate.text(verbose=console.verbose > 0),
-        {
-            "data": data,
-            "encoder": output,
-            "certificate": certificate.as_dict(),
-            "selected_features": encoder.selected_features_,
-            "plan": encoder.plan_.as_dict(),
-        },
-    )
     member = given.which.words + covariates_words(given.fitted["covariates"])
     console.note(f"wrote              {output}")
     if certificate.fraction_read < 1:

@@ -6,14 +6,12 @@ from typing import Any
 import typer
 from typer.core import TyperCommand
 
-from spae_dask.strategies.parameters import PARAMETERS, SCALES, STAND_ALONE
+from spae_dask.strategies.parameters import PARAMETERS, SCALES, SIZES, STAND_ALONE
 
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 """Base of all errors of a command line; typer exports only this subclass of it."""
 
-ONE_OF = {
-    PARAMETERS[name].option: " / ".join(map(repr, PARAMETERS[name].options)) for name in ("n_nonzero", "eps", "keep")
-}
+ONE_OF = {PARAMETERS[name].option: " / ".join(map(repr, PARAMETERS[name].options)) for name in SIZES}
 """Options of which a fit takes exactly one."""
 
 NEEDS_ONE = ("fit", "fit-part", "fit-finish")

@@ -23,9 +23,9 @@ EXAMPLES = """Examples:
 """
 
 
-def check_counts(given: str) -> str:
+def check_counts(given: str | None) -> str | None:
     """Refuse what is no list of counts."""
-    if (wrong := Counts().wrong(numbers_in(given, Counts()))) is not None:
+    if given is not None and (wrong := Counts().wrong(numbers_in(given, Counts()))) is not None:
         raise typer.BadParameter(f"{given} is not allowed: {wrong}")
     return given
 

@@ -128,7 +128,7 @@ def parameters_of(params: FitParameters) -> dict[str, Any]:
     del found["missing_value"], found["recipe"], found["covariates"]
     if params.covariates is not None:
         found["covariates"] = digest_of(params.covariates)[:24]
-    for name in ("search_tol", "effort", "n_top_features"):
+    for name in ("search_tol", "effort", "n_top_features", "n_features"):
         if found[name] == PARAMETERS[name].default:
             del found[name]
     if isinstance(params.scale, tuple):

@@ -35,7 +35,7 @@ def sizes_of(params: FitParameters, found: int, d: int, n_points: int = MOST_POI
     # orthonormal components have more nonzeros than were asked for
     r = found if params.sizes is None else max(budgets_of(params.n_components, params.sizes))
     least = params.n_components if params.method in SHARED or params.shared_support else 1
-    return curve_sizes(r, min(least, r), d, n_points)
+    return curve_sizes(r, min(least, r), params.n_features or d, n_points)
 
 
 def cheap_curve(params: FitParameters, summary: Summary, strategy: str, found: int, d: int) -> SparsityPath | None:
@@ -54,7 +54,8 @@ def cheap_curve(params: FitParameters, summary: Summary, strategy: str, found: i
     """
     if params.method == "doubly-sparse":
         return None
-    if params.shared_support or params.selection == "exchange":  # no quick search: each point takes seconds
+    # no quick search: each point takes seconds
+    if params.shared_support or params.n_features is not None or params.selection == "exchange":
         return None
     if not isinstance(summary, CoreSummary) and params.method != "polished":
         return None

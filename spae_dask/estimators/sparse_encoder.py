@@ -43,6 +43,10 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
     n_nonzero : int or sequence of int, optional
         Largest number of nonzeros of a component, r: one number, or one for each component (the paper's r_1, ..., r_k).
         If it is not given, the fit takes the smallest r found that reaches the target ``eps`` or ``keep``.
+    n_features : int, optional
+        Largest number of features of all components together: the size of a panel. Without ``n_nonzero`` every
+        component may use the whole panel, which is chosen by exchange. With ``n_nonzero`` and ``method="polished"``
+        each component uses so many features of the panel at most.
     eps : float, optional
         Target in place of ``n_nonzero``: a loss of at most ``1 + eps`` times PCA's loss.
     keep : float, optional
@@ -255,6 +259,7 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         n_components: int = 2,
         *,
         n_nonzero: int | Sequence[int] | None = None,
+        n_features: int | None = None,
         eps: float | None = None,
         keep: float | None = None,
         method: str = "polished",
@@ -291,6 +296,7 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
     ) -> None:
         self.n_components = n_components
         self.n_nonzero = n_nonzero
+        self.n_features = n_features
         self.eps = eps
         self.keep = keep
         self.method = method

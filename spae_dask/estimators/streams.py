@@ -12,7 +12,7 @@ from spae_dask.errors import InvalidInput, NewStreamWarning, NonFiniteInput, war
 from spae_dask.estimators.applying import open_rows
 from spae_dask.estimators.fitting import naming_declared, warn_of_certificate
 from spae_dask.estimators.planning import plan_stream
-from spae_dask.estimators.preparing import prepared, recipe_of_fit
+from spae_dask.estimators.preparing import prepared, recipe_of_fit, with_rules
 from spae_dask.estimators.runtime import search_report, store_names
 from spae_dask.passes.accumulators import Imputed, NonFinite
 from spae_dask.passes.accumulators.nonfinite import refuse_non_finite
@@ -165,6 +165,7 @@ class StreamingMixin:
         params: FitParameters = self._params()
         recipe = recipe_of_fit(self)  # which refuses a target that takes a read of all rows
         source = prepared(open_matrix(X), self.missing_value, recipe) if stream is None else open_rows(self, X)
+        params = with_rules(params, source)
         if params.n_top_features is not None:
             raise InvalidInput(
                 f"n_top_features={params.n_top_features} takes a read of all rows before the fit, and partial_fit sees "
@@ -206,7 +207,7 @@ class StreamingMixin:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         if stream.online.n_rows < 2:
             raise AttributeError(f"{name!r} is not known yet: the stream has 1 row, and a fit needs at least 2.")
-        fitted, summary = stream.fit(self._params(), self.n_features_in_, self.progress)
+        fitted, summary = stream.fit(self._fitted_params(), self.n_features_in_, self.progress)
         self._store(fitted)
         self._summary = summary
         return self.__dict__[name]

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, create_model, model_validator
 
 from spae_dask.pipelines import values
 from spae_dask.storage.masks import ALL
-from spae_dask.strategies.parameters import OF_PATHS, PARAMETERS, is_scale_file
+from spae_dask.strategies.parameters import OF_PATHS, PARAMETERS, is_scale_file, one_size
 from spae_dask.toml.lines import KeyPath
 
 Makes = Literal["matrix", "encoder", "path"]
@@ -169,10 +169,11 @@ class Fit(Planned, Resumable):
 
     @model_validator(mode="after")
     def _one_size(self) -> "Fit":
-        if [self.n_nonzero, self.eps, self.keep].count(None) != 2:
+        if not one_size(vars(self)):
             raise ValueError(
-                "give exactly one of 'n_nonzero' (features of a component), 'eps' (loss beyond PCA's) and 'keep' "
-                "(share of the variance that PCA explains)."
+                "give exactly one of 'n_nonzero' (features of a component), 'n_features' (features of all components "
+                "together), 'eps' (loss beyond PCA's) and 'keep' (share of the variance that PCA explains), or the "
+                "first two."
             )
         return self
 

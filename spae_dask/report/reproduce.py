@@ -92,7 +92,7 @@ def _wanted(parameters: Mapping[str, Any], provenance: Mapping[str, Any]) -> lis
     taken = {**parameters, "strategy": provenance.get("strategy", parameters.get("strategy", "auto"))}
     if taken.get("n_nonzero") is not None:
         taken |= {"eps": None, "keep": None}
-    elif taken.get("eps") is None and taken.get("keep") is None:
+    elif all(taken.get(name) is None for name in ("n_features", "eps", "keep")):
         taken["keep"] = KEEP
     found = ((each, taken.get(each.argument, each.default)) for each in PARAMETERS.values())
     return [(each, value) for each, value in found if each.required or value != each.default]

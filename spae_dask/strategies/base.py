@@ -255,6 +255,13 @@ def refuse_rules(params: FitParameters) -> str | None:
     return None
 
 
+def refuse_panel(params: FitParameters) -> str | None:
+    """Return the reason of a strategy without a core for refusing components that use a part of a panel."""
+    if params.n_features is not None:
+        return "a panel of which each component uses n_nonzero features needs strategy 'gram', 'tsqr' or 'sample'"
+    return None
+
+
 def refuse_no_candidates(params: FitParameters) -> str | None:
     """Return the reason of a strategy that knows candidate columns only."""
     if not params.can_sketch:

@@ -230,6 +230,7 @@ def polished(params: FitParameters, core: Floats, r: Sizes, search: Search) -> E
     """Ours: starts from the paper's batch encoder and only ever lowers its loss, so it keeps the paper's bound."""
     if params.shared_support:
         return batch(replace(params, selection="exchange"), core, r, search)
+    search = in_panel(params, core, search)
     start = batch(params, core, r, search)
     if not start.H.any():  # constant or zero data
         return start
@@ -253,6 +254,16 @@ def polished(params: FitParameters, core: Floats, r: Sizes, search: Search) -> E
         return start  # nothing to gain, so the paper's own encoder stands
     theorem = start.theorem if start.bound is None else f"{start.theorem}; polishing starts there and only improves"
     return Encoded(made.H, made.G, np.flatnonzero(made.H.any(axis=1)), start.bound, theorem)
+
+
+def in_panel(params: FitParameters, core: Floats, search: Search) -> Search:
+    """The search on the features of a panel alone, chosen for all components together."""
+    if params.n_features is None:
+        return search
+    chosen = batch(replace(params, selection="exchange"), core, params.n_features, search).chosen
+    panel = np.union1d(chosen, [] if search.free is None else search.free).astype(np.intp)
+    fits = search.start is not None and not np.delete(search.start, panel, axis=0).any()
+    return replace(search, allowed=panel, start=search.start if fits else None)
 
 
 def lowest_allowed(core: Floats, allowed: Columns | None, free: Columns | None) -> Columns:

@@ -69,6 +69,7 @@ from spae_dask.strategies.base import (
     nonzeros,
     refuse_covariates,
     refuse_fast,
+    refuse_panel,
     refuse_rules,
 )
 from spae_dask.strategies.certificate import symmetric_bounds
@@ -474,7 +475,7 @@ class PaperStrategy(Strategy):
                     "default method or method='batch', and a given n_nonzero"
                 )
             )
-        return refuse_fast(params) or refuse_rules(params) or refuse_covariates(params)
+        return refuse_fast(params) or refuse_rules(params) or refuse_panel(params) or refuse_covariates(params)
 
     def passes(self, params: FitParameters, source: RowBlocks) -> Passes:
         return paper_passes(params, source.shape[1])

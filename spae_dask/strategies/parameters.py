@@ -26,6 +26,8 @@ from spae_dask.rules import RULES, FeaturesLike, Rules, features_of
 from spae_dask.toml.names import did_you_mean
 
 METHODS = ("polished", "batch", "iterative", "doubly-sparse")
+SIZES = ("n_nonzero", "n_features", "eps", "keep")
+"""Parameters that say how many features an encoder uses: one of them, or the first two."""
 SHARED = ("batch", "doubly-sparse")
 """Methods whose components all use the same columns."""
 RULED = {"polished": ("dual-set", "greedy", "exchange"), "batch": ("greedy", "exchange")}
@@ -338,6 +340,14 @@ class FitParameters:
         options="-r --nonzeros",
         metavar="R",
     )
+    n_features: int | None = _parameter(
+        None,
+        Count(most="features"),
+        "WHAT",
+        "Largest number of features of all components together: a panel. With -r, each uses R of them at most.",
+        options="-n --n-features",
+        metavar="N",
+    )
     eps: float | None = _parameter(
         None,
         Number("0.05 for 5 % more loss than PCA's"),
@@ -623,8 +633,9 @@ class FitParameters:
         InvalidInput
             If a feature is not there, or no choice can keep to the rules.
         """
+        panel = self.as_panel(n_features)
         if self.include is None and self.exclude is None:
-            return self
+            return panel
         for name in RULES:
             PARAMETERS[name].check(getattr(self, name), {"features": n_features})
         found = Rules.of(self.include, self.exclude, n_features).resolved(names, n_features)
@@ -634,7 +645,39 @@ class FitParameters:
                 f"n_top_features={top} is less than the {len(found.include)} features that include names, which are "
                 "among them. Give a larger number, or include fewer."
             )
-        return self.with_rules(found)
+        self._check_left("n_features", self.n_features, found, n_features)
+        return panel.with_rules(found)
+
+    def as_panel(self, n_features: int) -> "FitParameters":
+        """The same parameters, with a panel that all components may use as the support that they share.
+
+        Raises
+        ------
+        InvalidInput
+            If its size is not allowed, or another parameter says the same.
+        """
+        if self.n_features is None:
+            return self
+        top = whole(self.n_top_features) or n_features
+        PARAMETERS["n_features"].check(self.n_features, {"features": min(n_features, top)})
+        size = whole(self.n_features)
+        if self.method == "iterative":
+            raise InvalidInput(
+                f"n_features={size}: method='iterative' chooses the features of each component by itself. Use "
+                "method='polished' or 'batch', or give n_nonzero."
+            )
+        if self.n_nonzero is None:
+            targets = [f"{name}={found:g}" for name in ("eps", "keep") if (found := getattr(self, name)) is not None]
+            if targets:
+                raise InvalidInput(f"n_features={size} and {targets[0]} are two targets. Give only one.")
+            shared = self.shared_support or self.method == "polished"
+            return replace(self, n_nonzero=size, n_features=None, shared_support=shared)
+        if self.method in SHARED or self.shared_support:
+            raise InvalidInput(
+                f"n_features={size} and n_nonzero={self.n_nonzero!r}: all components use the same features here, so "
+                "that the two are one number. Give only one."
+            )
+        return self
 
     def with_rules(self, found: Rules) -> "FitParameters":
         """The same parameters with other rules; None where there are none."""
@@ -661,11 +704,14 @@ class FitParameters:
                 f"selection={self.selection!r} cannot keep to {told} with method={self.method!r}. Use "
                 f"{' or '.join(f'selection={name!r}' for name in RULED[self.method])}."
             )
-        left, sizes = n_features - len(rules.exclude), self.sizes
-        most = 0 if sizes is None else sizes if isinstance(sizes, int) else max(sizes)
-        if most > left:
+        self._check_left("n_nonzero", self.n_nonzero, rules, n_features)
+
+    def _check_left(self, name: str, given: Any, rules: Rules, n_features: int) -> None:
+        """Refuse numbers of features that are more than the rules leave."""
+        left = n_features - len(rules.exclude)
+        if given is not None and max(several(given) or (given,)) > left:
             raise InvalidInput(
-                f"n_nonzero={self.n_nonzero!r} is more than exclude leaves: {left} of {n_features} features. "
+                f"{name}={given!r} is more than exclude leaves: {left} of {n_features} features. "
                 "Give a smaller number, or exclude fewer."
             )
 
@@ -712,6 +758,12 @@ class FitParameters:
             raise InvalidInput(
                 f"n_nonzero={list(sizes)} has {len(sizes)} numbers for n_components={self.n_components}. Give one "
                 "number, or one for each component."
+            )
+        most = 0 if sizes is None else max(several(sizes) or (sizes,))
+        if self.n_features is not None and most > self.n_features:
+            raise InvalidInput(
+                f"n_nonzero={self.n_nonzero!r} is more than n_features={self.n_features}, the features of all "
+                "components together. Give a smaller number, or a larger panel."
             )
         if isinstance(sizes, tuple) and self.method in SHARED and len(set(sizes)) > 1:
             raise InvalidInput(
@@ -763,6 +815,12 @@ OF_PATHS = (
     "seed",
 )
 """Parameters of the encoders of many sizes that one read makes, beside their method and sizes."""
+
+
+def one_size(given: Mapping[str, Any]) -> bool:
+    """Return True if parameters say in one way how many features an encoder uses."""
+    sizes = [name for name in SIZES if given.get(name) is not None]
+    return len(sizes) == 1 or sizes == ["n_nonzero", "n_features"]
 
 
 def allowed_loss(pca_loss: float, total: float, *, eps: float | None, keep: float | None) -> float:

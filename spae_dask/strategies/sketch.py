@@ -34,6 +34,7 @@ from spae_dask.strategies.base import (
     holds_integers,
     refuse_covariates,
     refuse_no_candidates,
+    refuse_panel,
 )
 from spae_dask.strategies.candidate_set import POOL, choose_candidates, search_seconds
 from spae_dask.strategies.core import means_recipe
@@ -184,7 +185,11 @@ class SketchStrategy(Strategy):
         return "requested: a sketch selects candidate columns, and a second pass refits on them exactly"
 
     def cannot(self, params: FitParameters) -> str | None:
-        return refuse_no_candidates(params) or (refuse_covariates(params) if params.certified else None)
+        return (
+            refuse_panel(params)
+            or refuse_no_candidates(params)
+            or (refuse_covariates(params) if params.certified else None)
+        )
 
     def passes(self, params: FitParameters, source: RowBlocks) -> Passes:
         return two_read_passes(params, *source.shape)

@@ -43,6 +43,7 @@ from spae_dask.strategies.base import (
     refuse_fast,
     refuse_mean,
     refuse_no_candidates,
+    refuse_panel,
     refuse_rules,
 )
 from spae_dask.strategies.candidate_set import POOL, choose_candidates, search_seconds
@@ -285,6 +286,7 @@ class StreamStrategy(Strategy):
         return (
             refuse_fast(params)
             or refuse_rules(params)
+            or refuse_panel(params)
             or refuse_no_candidates(params)
             or refuse_mean(params)
             or refuse_covariates(params)

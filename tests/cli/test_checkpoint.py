@@ -225,6 +225,8 @@ def givens(draw: st.DrawFn) -> FitGiven:
         size = {"nonzeros": draw(st.lists(COUNT, min_size=1, max_size=3).map(one_or_several))}
     elif draw(st.booleans()):
         size = {"eps": draw(POSITIVE)}
+    elif draw(st.booleans()):
+        size = {"n_features": draw(COUNT)}
     else:
         size = {"keep": draw(st.floats(0.0, 1.0, exclude_min=True, exclude_max=True))}
     more = draw(st.fixed_dictionaries({}, optional=OPTIONAL))
@@ -232,7 +234,9 @@ def givens(draw: st.DrawFn) -> FitGiven:
 
 
 def test_random_givens_cover_every_option() -> None:
-    assert {"data", "components", "nonzeros", "eps", "keep", *OPTIONAL} == {each.name for each in options_of(FitGiven)}
+    assert {"data", "components", "nonzeros", "n_features", "eps", "keep", *OPTIONAL} == {
+        each.name for each in options_of(FitGiven)
+    }
 
 
 @settings(max_examples=60)

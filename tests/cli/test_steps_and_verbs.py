@@ -135,9 +135,9 @@ def parsed(words):
     return gathered(FitGiven, found), found["checkpoint"]
 
 
-@pytest.mark.parametrize("size", ["eps", "n_nonzero", "keep"])
+@pytest.mark.parametrize("size", ["eps", "n_nonzero", "keep", "n_features"])
 def test_a_fit_step_in_words_of_the_command_line_is_the_same_fit(tmp_path, size):
-    sizes = {"n_nonzero": CHANGED["n_nonzero"], "eps": 0.3, "keep": 0.8}
+    sizes = {"n_nonzero": CHANGED["n_nonzero"], "eps": 0.3, "keep": 0.8, "n_features": 40}
     changed = CHANGED | {size: sizes.pop(size)}
     for other in sizes:
         changed.pop(other, None)

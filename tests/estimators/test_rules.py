@@ -62,11 +62,19 @@ RULES: list[dict[str, list[int]]] = [
 
 @pytest.mark.parametrize("strategy", EXACT)
 @pytest.mark.parametrize("rules", RULES, ids=str)
-@pytest.mark.parametrize("how", [{"shared_support": True}, {"method": "batch", "selection": "exchange"}], ids=str)
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"n_nonzero": 2, "shared_support": True},
+        {"n_nonzero": 2, "method": "batch", "selection": "exchange"},
+        {"n_features": 2},
+    ],
+    ids=str,
+)
 def test_a_shared_support_is_the_best_that_the_rules_allow(
     x: Floats, strategy: str, rules: dict[str, list[int]], how: dict[str, Any]
 ) -> None:
-    fitted = SparseEncoder(2, n_nonzero=2, strategy=strategy, **how, **rules).fit(x)
+    fitted = SparseEncoder(2, strategy=strategy, **how, **rules).fit(x)
     assert fitted.certificate_.loss == pytest.approx(least_loss(x, 2, 2, **rules), rel=1e-9)
     assert fitted.certificate_.bound is None
 

@@ -185,7 +185,7 @@ def test_a_step_of_a_pipeline_has_them_as_keys() -> None:
     assert FitParameters.of(step.encoder_parameters) == FitParameters(4, 3, seed=5)
 
 
-@pytest.mark.parametrize("verb", ["fit", "plan", "fit-part", "fit-finish"])
+@pytest.mark.parametrize("verb", ["fit", "plan", "fit-part", "fit-finish", "panel"])
 def test_the_command_line_has_them_as_options(verb: str) -> None:
     options = {each.name: each for each in get_command(app).commands[verb].params}  # type: ignore[attr-defined]
     for name, each in PARAMETERS.items():
