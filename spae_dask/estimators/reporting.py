@@ -1,8 +1,12 @@
 """The report of an encoder on disk, for the command and for pipelines."""
 
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
 
 from spae_dask.blocks import RowBlocks
 from spae_dask.errors import InvalidInput
@@ -19,6 +23,8 @@ from spae_dask.strategies.path import SparsityPath
 
 if TYPE_CHECKING:
     from spae_dask.report.html import Section
+    from spae_dask.report.map_section import GridMaps
+    from spae_dask.storage.grids.grid_layout import GridLayout
 
 PASSED_ON = (
     "selection",
@@ -83,9 +89,45 @@ def write_report(
 
     if curve is None:
         curve, origin = encoder.curve(), WITH_THE_ENCODER
-    page = render(encoder_page(results_of(encoder), name=name, curve=curve, origin=origin, added=added))
+    maps = grid_maps(encoder, name) if encoder.__dict__.get("_has_grid", False) else None
+    page = render(encoder_page(results_of(encoder), name=name, curve=curve, origin=origin, added=added, maps=maps))
     with publish(output, overwrite=overwrite) as work:
         work.write_text(page, encoding="utf-8", errors="backslashreplace")  # names of files need not be UTF-8
+
+
+def grid_maps(encoder: SparseEncoder, path: str | Path) -> "GridMaps | None":
+    """The components of a grid encoder on disk as maps, in units of the data.
+
+    None if the grid has not two dimensions, or xarray is not installed.
+    """
+    if find_spec("xarray") is None:
+        return None
+    from spae_dask.report.map_section import GridMaps
+    from spae_dask.storage.grids.grid_artifact import read_grid
+
+    record = read_grid(path)
+    layout, cells = record.layout, record.cells
+    if len(layout.shape) != 2 or min(layout.shape) < 2:
+        return None
+    factor = 1.0 if cells.factor is None else cells.factor
+    patterns = layout.on_grid(encoder.decoder_ * encoder.scale_ / factor, cells.numbers, np.nan)
+    used = layout.on_grid(encoder.components_ != 0.0, cells.numbers, False)
+    dims = [dim for dim in layout.dims if dim in layout.feature_dims]
+    axes = [layout.feature_dims.index(dim) for dim in dims]
+    order = (0, *(axis + 1 for axis in axes))
+    y, x = (_places(layout, axis) for axis in axes)
+    return GridMaps(patterns.transpose(order), used.transpose(order), (dims[0], dims[1]), (y, x))
+
+
+def _places(layout: "GridLayout", axis: int) -> npt.NDArray[np.float64]:
+    """Numbers that a dimension is drawn at: its coordinates if they rise or fall, else the numbers of the cells."""
+    coordinate = layout.coords.coords.get(layout.feature_dims[axis])
+    if coordinate is not None and coordinate.dtype.kind in "fiu":
+        found: npt.NDArray[np.float64] = coordinate.to_numpy().astype(np.float64)
+        steps = np.diff(found)
+        if np.all(steps > 0.0) or np.all(steps < 0.0):
+            return found
+    return np.arange(layout.shape[axis], dtype=np.float64)
 
 
 def curve_from_data(

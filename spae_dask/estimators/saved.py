@@ -135,6 +135,7 @@ def load_encoder(path: str | Path) -> SparseEncoder:
             f"the encoder at {path} lacks a part of its record ({error}). Fit again, or restore a complete copy."
         ) from error
     encoder.provenance_ = dict(artifact.provenance)
+    encoder._has_grid = artifact.has_grid
     encoder._asked = {name: artifact.provenance[name] for name in ASKED if name in artifact.provenance}
     if "selected_rows" in artifact.provenance:
         encoder.selected_rows_ = np.array(artifact.provenance["selected_rows"], dtype=np.int64)

@@ -36,6 +36,7 @@ from spae_dask.report.html import (
     themed_figure,
 )
 from spae_dask.report.loss_words import headline, loss_facts
+from spae_dask.report.map_section import GridMaps, map_section
 from spae_dask.report.reproduce import data_words, fit_command, python_lines
 from spae_dask.report.sections import components_table, loss_table
 from spae_dask.report.themes import Theme
@@ -270,6 +271,7 @@ def encoder_page(
     curve: SparsityPath | None = None,
     origin: str = "",
     added: Sequence[Section] = (),
+    maps: GridMaps | None = None,
 ) -> Page:
     """Make the page.
 
@@ -285,6 +287,8 @@ def encoder_page(
         Sentence about the source of those losses.
     added : sequence of Section
         Sections on the data of this encoder, shown first.
+    maps : GridMaps, optional
+        The components on their grid.
     """
     k, m = results.components.shape
     version = results.provenance.get("spae_dask", "an unknown version")
@@ -296,6 +300,7 @@ def encoder_page(
             _loss_section(results),
             _curve_section(results, name, curve, origin),
             _components_section(results),
+            *(() if maps is None else (map_section(maps),)),
             features_section(results),
             cost_section(results),
             record_section(results),

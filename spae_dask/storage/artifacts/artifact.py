@@ -41,6 +41,9 @@ from spae_dask.quantities import format_nbytes
 FORMAT = "spae-encoder"
 FORMAT_VERSION = 2
 
+GRID = "grid"
+"""Member of the encoders whose columns are cells of a grid: the group that describes it."""
+
 NEEDS = ("recipe", "covariates")
 """Parameters that change the rows before they are encoded: a reader must know them, if they are not None."""
 
@@ -93,6 +96,8 @@ class EncoderArtifact:
         JSON values: ``names`` of the covariates, and ``levels`` of each; null for numbers. None if there were none.
     covariate_mean, covariate_coefficients : ndarray (p,), (p, d), optional
         Of ``X``, ``(Z - mean) @ coefficients`` is taken, Z with one column for each level, or for numbers.
+    has_grid : bool
+        True if the columns are cells of a grid, which is stored beside the encoder.
     """
 
     indptr: Integers
@@ -111,6 +116,7 @@ class EncoderArtifact:
     covariates: Mapping[str, Any] | None = None
     covariate_mean: Floats | None = None
     covariate_coefficients: Floats | None = None
+    has_grid: bool = False
 
     @property
     def k(self) -> int:

@@ -16,6 +16,7 @@ from spae_dask.plain_files import beside
 from spae_dask.storage.artifacts.artifact import (
     FORMAT,
     FORMAT_VERSION,
+    GRID,
     NEEDS,
     OF_COVARIATES,
     RECORDS,
@@ -106,6 +107,7 @@ def read_group(group: zarr.Group, name: str) -> EncoderArtifact:
         covariates=None if covariates is None else _levels(from_json(covariates), arrays["covariate_mean"].size, name),
         covariate_mean=arrays.get("covariate_mean"),
         covariate_coefficients=arrays.get("covariate_coefficients"),
+        has_grid=GRID in group,
     )
 
 

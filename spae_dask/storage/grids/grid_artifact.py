@@ -21,13 +21,12 @@ import xarray as xr
 import zarr
 
 from spae_dask.errors import InvalidInput, StorageError
-from spae_dask.storage.artifacts.artifact import damaged
+from spae_dask.storage.artifacts.artifact import GRID, damaged
 from spae_dask.storage.bounded import bounded
 from spae_dask.storage.grids.grid_layout import GridLayout
 from spae_dask.storage.grids.xarray_blocks import Cells
 from spae_dask.storage.writing.json_values import from_json, to_json
 
-MEMBER = "grid"
 FORMAT_VERSION = 1
 
 
@@ -53,7 +52,7 @@ class GridRecord:
 
 def write_grid(encoder: zarr.Group, record: GridRecord) -> None:
     """Add the group to that of an encoder which is being written."""
-    group = encoder.create_group(MEMBER)
+    group = encoder.create_group(GRID)
     layout, cells = record.layout, record.cells
     factor = np.zeros(0) if cells.factor is None else cells.factor
     stored = [("kept", xr.Variable("cell", cells.numbers.astype(np.int64))), ("factor", xr.Variable("cell", factor))]
@@ -90,7 +89,7 @@ def read_grid(path: str | Path) -> GridRecord:
     """
     name = os.fsdecode(path)
     encoder = zarr.open_group(name if "://" in name else Path(name).resolve(), mode="r")
-    group = encoder.get(MEMBER)
+    group = encoder.get(GRID)
     if not isinstance(group, zarr.Group):
         raise InvalidInput(
             f"{name} is the encoder of a matrix, without a grid. Read it with load_encoder. GridEncoder.load "
