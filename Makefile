@@ -12,7 +12,7 @@ PROCESSES ?= 2
 # oldest releases of those libraries can be installed only there.
 LOWEST_PYTHON ?= python3.11
 LOWEST_TESTS := $(addprefix tests/, cli/test_help.py cli/test_verbs.py clusters/test_kubernetes_answers.py \
-	clusters/test_scripts.py engine/test_messages.py estimators/test_tables.py estimators/test_writing.py \
+	clusters/test_scripts.py engine estimators/test_tables.py estimators/test_writing.py \
 	integration/test_versions.py report/test_figures.py storage/artifacts storage/grids storage/sources/test_zarr_blocks.py \
 	storage/tables storage/test_anndata_objects.py storage/test_h5_files.py storage/test_open.py \
 	storage/writing/test_unfinished.py xarray/test_saved.py)
@@ -70,7 +70,7 @@ lowest: pyproject.toml
 	.lowest-venv/bin/uv pip compile --quiet --resolution lowest-direct --extra all --output-file .lowest-venv/lowest.txt \
 		pyproject.toml
 	.lowest-venv/bin/uv pip install --quiet --python .lowest-venv --requirement .lowest-venv/lowest.txt --editable . \
-		hypothesis iris-sample-data 'moto[s3,server]' polars pytest pytest-timeout
+		bed-reader hypothesis iris-sample-data 'moto[s3,server]' polars pytest pytest-timeout
 	.lowest-venv/bin/python -m pytest -m "not slow" -W ignore::DeprecationWarning $(LOWEST_TESTS)
 	rm -rf .lowest-venv
 

@@ -110,7 +110,7 @@ def with_listing(resources: Resources, source: RowBlocks) -> Resources:
 def _identity(client: Client) -> dict[str, Any]:
     """The scheduler's description of itself and its workers."""
     try:
-        identity: dict[str, Any] = client.sync(client.scheduler.identity, n_workers=-1, callback_timeout=ANSWER_SECONDS)
+        identity: dict[str, Any] = client.sync(client.scheduler.identity, callback_timeout=ANSWER_SECONDS)
     except (TimeoutError, OSError) as error:
         raise ClusterUnavailable(
             f"the scheduler at {client.scheduler.address} does not answer within {format_seconds(ANSWER_SECONDS)}. "
