@@ -52,6 +52,12 @@ def options() -> Iterator[OptionsSetter]:
         yield change
 
 
+@pytest.fixture
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Figures are made and not rendered, which takes most of the time of a page; tests of the report look at them."""
+    monkeypatch.setattr("spae_dask.report.html._svg", lambda figure, theme: "data:image/svg+xml;base64,PHN2Zy8+")
+
+
 @pytest.fixture(scope="module")
 def open_cluster() -> Iterator[ClusterOpener]:
     """Function that starts a cluster of worker processes and returns its client; all are closed with the module."""

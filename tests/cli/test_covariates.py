@@ -11,7 +11,10 @@ import pytest
 import scipy.sparse as sp
 import zarr
 
-from spae_dask import SparseEncoder
+from tests.cli.conftest import QUICK
+from tests.estimators.sources import batch_encoder
+
+pytestmark = pytest.mark.usefixtures("undrawn")
 
 N, D = 150, 10
 RNG = np.random.default_rng(2)
@@ -40,11 +43,11 @@ def wanted() -> Any:
     """Loss of the encoder of residuals that are made by hand, and its codes but for signs."""
     Z = np.column_stack([np.ones(N), BATCH == "y", AGE])
     left = ROWS - Z @ np.linalg.lstsq(Z, ROWS, rcond=None)[0]
-    encoder = SparseEncoder(2, n_nonzero=3).fit(left)
+    encoder = batch_encoder(2, n_nonzero=3).fit(left)
     return encoder.certificate_.loss, encoder.transform(left)
 
 
-ASKED = ("-k", 2, "-r", 3, "--covariates", "batch,age")
+ASKED = ("-k", 2, "-r", 3, *QUICK, "--covariates", "batch,age")
 
 
 def test_every_verb_removes_them(spae: Any, file: Path, wanted: Any, tmp_path: Path) -> None:
@@ -89,7 +92,7 @@ def test_a_file_gives_them_to_data_without_names(spae: Any, wanted: Any, kind: s
         pd.DataFrame({"batch": BATCH, "age": AGE}).to_csv(given, index=False)
     else:
         np.save(given, np.column_stack([BATCH == "y", AGE]))
-    asked = ("-k", 2, "-r", 3, "--covariates", given)
+    asked = ("-k", 2, "-r", 3, *QUICK, "--covariates", given)
     fit = spae("fit", data, *asked, "-o", encoder)
     assert fit.code == 0, fit.err
     assert f"-o CODES.zarr --covariates {given}" in fit.err
@@ -142,6 +145,7 @@ name = "encoder"
 data = "{file.name}"
 n_components = 2
 n_nonzero = 3
+method = "batch"
 covariates = {given}
 
 [[step]]

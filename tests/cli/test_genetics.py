@@ -8,6 +8,8 @@ from spae_dask import load_encoder
 from tests.cli.conftest import QUICK
 from tests.storage.genotypes import alleles_of, dosages, names, write_bed, write_pgen, write_vcf
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 CALLS = dosages()
 FILLED = np.where(np.isnan(CALLS), np.nanmean(CALLS, axis=0), CALLS)
 WRITTEN = {
@@ -24,7 +26,7 @@ def test_from_a_file_to_a_report(spae, tmp_path, name):
         ["check", data],
         ["plan", data, "-k", 2, "-r", 3, "--missing", "mean"],
         ["fit", data, "-k", 2, "-r", 3, "--missing", "mean", *QUICK, "-o", encoder],
-        ["path", data, "-k", "1,2", "-r", "2,3", "--missing", "mean"],
+        ["path", data, "-k", "1,2", "-r", "2,3", *QUICK, "--missing", "mean"],
         ["evaluate", data, encoder],
         ["transform", data, encoder, "-o", tmp_path / "z.zarr"],
         ["report", encoder, "-o", tmp_path / "report.html"],

@@ -13,6 +13,8 @@ from spae_dask import load_encoder
 from tests.cli.conftest import QUICK
 from tests.storage.anndata_stores import sparse_counts
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 X = sparse_counts(n=300)
 NAMES = [f"GENE{column}" for column in range(X.shape[1])]
 
@@ -32,7 +34,7 @@ def test_from_a_file_to_a_report(spae, cells, tmp_path, layer):
         ["check", cells, *layer],
         ["plan", cells, *layer, "-k", 2, "-r", 3],
         ["fit", cells, *layer, "-k", 2, "-r", 3, *QUICK, "-o", encoder],
-        ["path", cells, *layer, "-k", "1,2", "-r", "2,3"],
+        ["path", cells, *layer, "-k", "1,2", "-r", "2,3", *QUICK],
         ["evaluate", cells, encoder, *layer],
         ["transform", cells, encoder, *layer, "-o", tmp_path / "z.zarr"],
         ["report", encoder, "-o", tmp_path / "report.html"],

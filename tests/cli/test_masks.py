@@ -10,6 +10,8 @@ import pytest
 from tests.cli.conftest import QUICK
 from tests.storage.test_masks import ODD, VARIABLE, D, N, cells
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:

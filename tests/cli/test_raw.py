@@ -15,6 +15,8 @@ from tests.cli.conftest import QUICK, write_zarr
 from tests.cli.test_exit_codes import failed
 from tests.cli.test_steps_and_verbs import options_of, parsed
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 ATTRIBUTES = {"scale_factor": 0.01, "add_offset": 273.15, "_FillValue": -9999}
 
 

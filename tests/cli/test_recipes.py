@@ -7,7 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spae_dask import SparseEncoder
+from tests.cli.conftest import QUICK
+from tests.estimators.sources import batch_encoder
+
+pytestmark = pytest.mark.usefixtures("undrawn")
 
 RECIPE = "normalize_total(1e4), log1p"
 NOTE = "reads raw data: normalize_total(10000), log1p, in the read"
@@ -30,11 +33,11 @@ def file(counts: np.ndarray, tmp_path: Path) -> Path:
 def loss(counts: np.ndarray) -> float:
     """Loss of the encoder of data that are made by hand."""
     sums = np.maximum(counts.sum(axis=1, keepdims=True), 1)
-    return SparseEncoder(2, n_nonzero=3).fit(np.log1p(counts / sums * 1e4)).certificate_.loss
+    return batch_encoder(2, n_nonzero=3).fit(np.log1p(counts / sums * 1e4)).certificate_.loss
 
 
 def test_every_verb_goes_from_raw_counts(spae: Any, file: Path, loss: float, tmp_path: Path) -> None:
-    encoder, asked = tmp_path / "e.zarr", ("-k", 2, "-r", 3, "--recipe", RECIPE)
+    encoder, asked = tmp_path / "e.zarr", ("-k", 2, "-r", 3, *QUICK, "--recipe", RECIPE)
     assert NOTE in spae("plan", file, *asked, "--no-calibrate").out
     fit = spae("fit", file, *asked, "-o", encoder, "--json")
     assert json.loads(fit.out)["certificate"]["loss"] == pytest.approx(loss, rel=1e-9)
@@ -44,7 +47,7 @@ def test_every_verb_goes_from_raw_counts(spae: Any, file: Path, loss: float, tmp
     assert spae("transform", file, encoder, "-o", tmp_path / "z.zarr").code == 0
     assert spae("report", encoder, "-o", tmp_path / "r.html", "--data", file).code == 0
     assert "--recipe &#39;normalize_total(10000), log1p&#39;" in (tmp_path / "r.html").read_text()
-    path = spae("path", file, "-k", 2, "-r", "3", "--recipe", RECIPE, "--json")
+    path = spae("path", file, "-k", 2, "-r", "3", *QUICK, "--recipe", RECIPE, "--json")
     assert json.loads(path.out)["points"][0]["loss"] == pytest.approx(loss, rel=1e-2)
     checked = json.loads(spae("check", file, "--recipe", RECIPE, "--json").out)["check"]
     assert checked["whole_numbers"]
@@ -52,7 +55,7 @@ def test_every_verb_goes_from_raw_counts(spae: Any, file: Path, loss: float, tmp
 
 
 def test_parts_of_an_array_job_follow_it(spae: Any, file: Path, loss: float, tmp_path: Path) -> None:
-    asked = (file, "-k", 2, "-r", 3, "--recipe", RECIPE, "--checkpoint", tmp_path / "run")
+    asked = (file, "-k", 2, "-r", 3, *QUICK, "--recipe", RECIPE, "--checkpoint", tmp_path / "run")
     assert spae("fit-part", "1/1", *asked).code in (0, 75)
     other = spae("fit-part", "1/1", *asked[:-4], "--recipe", "sqrt", *asked[-2:])
     assert "recipe" in other.err
@@ -93,6 +96,7 @@ name = "encoder"
 data = "x.npy"
 n_components = 2
 n_nonzero = 3
+method = "batch"
 recipe = {given}
 
 [[step]]
@@ -119,7 +123,7 @@ def _other_verbs_agree(spae: Any, file: Path, asked: tuple[Any, ...], loss: floa
     assert json.loads(done.out)["certificate"]["loss"] == pytest.approx(loss, rel=1e-10)
     (folder / "p.toml").write_text(
         'output = "out"\n[[step]]\nkind = "fit"\ndata = "x.npy"\nn_components = 2\nn_nonzero = 3\n'
-        f'{keys}[[step]]\nkind = "evaluate"\ndata = "x.npy"\nencoder = "@fit"\n'
+        f'method = "batch"\n{keys}[[step]]\nkind = "evaluate"\ndata = "x.npy"\nencoder = "@fit"\n'
     )
     assert spae("run", folder / "p.toml").code == 0
     certificate = json.loads((folder / "out" / "evaluate.json").read_text())
@@ -127,9 +131,9 @@ def _other_verbs_agree(spae: Any, file: Path, asked: tuple[Any, ...], loss: floa
 
 
 def test_the_median_is_found_by_every_verb(spae: Any, file: Path, counts: np.ndarray, tmp_path: Path) -> None:
-    sums, asked = counts.sum(axis=1), ("-k", 2, "-r", 3, "--recipe", "normalize_total(median), log1p")
+    sums, asked = counts.sum(axis=1), ("-k", 2, "-r", 3, *QUICK, "--recipe", "normalize_total(median), log1p")
     by_hand = np.log1p(counts / np.maximum(sums, 1)[:, None] * np.median(sums[sums > 0]))
-    loss = SparseEncoder(2, n_nonzero=3).fit(by_hand).certificate_.loss
+    loss = batch_encoder(2, n_nonzero=3).fit(by_hand).certificate_.loss
     assert "2 (sums of rows, core)" in spae("plan", file, *asked).out
     fit = spae("fit", file, *asked, "-o", tmp_path / "e.zarr", "--json")
     assert json.loads(fit.out)["certificate"]["loss"] == pytest.approx(loss, rel=1e-10)
@@ -146,8 +150,8 @@ def test_columns_of_largest_variance_are_used_by_every_verb(
 ) -> None:
     logs = np.log1p(counts / np.maximum(counts.sum(axis=1, keepdims=True), 1) * 1e4)
     best = np.sort(np.argsort(-logs.var(axis=0))[:5])
-    loss = SparseEncoder(2, n_nonzero=3).fit(logs[:, best]).certificate_.loss
-    asked = ("-k", 2, "-r", 3, "--recipe", RECIPE, "--top-features", 5)
+    loss = batch_encoder(2, n_nonzero=3).fit(logs[:, best]).certificate_.loss
+    asked = ("-k", 2, "-r", 3, *QUICK, "--recipe", RECIPE, "--top-features", 5)
     assert "2 (variances, core)" in spae("plan", file, *asked).out
     fit = spae("fit", file, *asked, "-o", tmp_path / "e.zarr", "--json")
     assert json.loads(fit.out)["certificate"]["loss"] == pytest.approx(loss, rel=1e-10)

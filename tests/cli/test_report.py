@@ -10,7 +10,6 @@ import pytest
 import zarr
 
 from spae_dask import load_encoder
-from spae_dask.report import html
 from tests.cli.conftest import QUICK, K, planted, write_zarr
 from tests.report.page_reader import read_page
 
@@ -18,12 +17,6 @@ from tests.report.page_reader import read_page
 @pytest.fixture
 def page(tmp_path):
     return tmp_path / "report.html"
-
-
-@pytest.fixture
-def undrawn(monkeypatch):
-    """Figures are made and not rendered, which takes most of the time of a page; other tests look at them."""
-    monkeypatch.setattr(html, "_svg", lambda figure, theme: "data:image/svg+xml;base64,PHN2Zy8+")
 
 
 def read(page):
@@ -52,7 +45,7 @@ def test_names_that_are_not_utf_8_are_written_as_escapes(spae, tmp_path):
     store = zarr.open_array(os.fsdecode(bytes(tmp_path) + b"/x\xff.zarr"))
     store.attrs["feature_names"] = [f"gene \udcfe {number}" for number in range(store.shape[1])]
     encoder, page = (os.fsdecode(bytes(tmp_path) + name) for name in (b"/e\xff.zarr", b"/r\xff.html"))
-    assert spae("fit", store.store.root, "-k", "2", "-r", "4", "-o", encoder).code == 0
+    assert spae("fit", store.store.root, "-k", "2", "-r", "4", *QUICK, "-o", encoder).code == 0
     assert spae("report", encoder, "-o", page).code == 0
     text = read(Path(page)).text
     assert "x\\udcff.zarr" in text

@@ -7,7 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spae_dask import SparseEncoder
+from tests.cli.conftest import QUICK
+from tests.estimators.sources import batch_encoder
+
+pytestmark = pytest.mark.usefixtures("undrawn")
 
 DIVISORS = np.geomspace(0.2, 5.0, 10)
 
@@ -40,15 +43,15 @@ def test_every_verb_divides(
     spae: Any, genotypes: np.ndarray, scale: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    loss = SparseEncoder(2, n_nonzero=3).fit(divided(genotypes, scale)).certificate_.loss
-    words = ("-k", 2, "-r", 3)
+    loss = batch_encoder(2, n_nonzero=3).fit(divided(genotypes, scale)).certificate_.loss
+    words = ("-k", 2, "-r", 3, *QUICK)
     # the option may stand before the data, too
     fit = spae("fit", *ASKED[scale], "x.npy", *words, "-o", "e.zarr", "--json")
     assert json.loads(fit.out)["certificate"]["loss"] == pytest.approx(loss, rel=1e-10)
     evaluated = spae("evaluate", "x.npy", "e.zarr", "--json")
     assert json.loads(evaluated.out)["certificate"]["decoder_loss"] == pytest.approx(loss, rel=1e-9)
     assert spae("plan", "x.npy", *words, *ASKED[scale], "--no-calibrate").code == 0
-    path = spae("path", "x.npy", "-k", 2, "-r", "3", *ASKED[scale], "--json")
+    path = spae("path", "x.npy", "-k", 2, "-r", "3", *QUICK, *ASKED[scale], "--json")
     assert json.loads(path.out)["points"][0]["loss"] == pytest.approx(loss, rel=1e-2)
     parts = ("x.npy", *words, *ASKED[scale], "--checkpoint", "run")
     assert spae("fit-part", "1/1", *parts).code in (0, 75)
@@ -83,7 +86,7 @@ def test_what_gives_no_divisors_ends_the_command(
 def test_a_pipeline_has_it_as_a_key_and_runs_again_if_the_file_changes(
     spae: Any, genotypes: np.ndarray, scale: str, tmp_path: Path
 ) -> None:
-    step = f'data = "x.npy"\nn_nonzero = 3\nscale = {scale}'
+    step = f'data = "x.npy"\nn_nonzero = 3\nmethod = "batch"\nscale = {scale}'
     (tmp_path / "p.toml").write_text(
         f'output = "out"\n[[step]]\nkind = "fit"\nname = "e"\nn_components = 2\n{step}\n'
         f'[[step]]\nkind = "plan"\nname = "p"\nn_components = 2\n{step}\n'
@@ -93,12 +96,12 @@ def test_a_pipeline_has_it_as_a_key_and_runs_again_if_the_file_changes(
     ended = spae("run", tmp_path / "p.toml")
     assert ended.code == 0, ended.err
     wanted = divided(genotypes, {"true": "True", '"patterson"': "patterson"}.get(scale, "w.npy"))
-    loss = SparseEncoder(2, n_nonzero=3).fit(wanted).certificate_.loss
+    loss = batch_encoder(2, n_nonzero=3).fit(wanted).certificate_.loss
     assert json.loads((tmp_path / "out" / "v.json").read_text())["decoder_loss"] == pytest.approx(loss, rel=1e-9)
     if "npy" not in scale:
         return
     np.save(tmp_path / "w.npy", DIVISORS[::-1])
     ended = spae("run", tmp_path / "p.toml")
     assert "its input changed: scale" in ended.err
-    loss = SparseEncoder(2, n_nonzero=3).fit(genotypes / DIVISORS[::-1]).certificate_.loss
+    loss = batch_encoder(2, n_nonzero=3).fit(genotypes / DIVISORS[::-1]).certificate_.loss
     assert json.loads((tmp_path / "out" / "v.json").read_text())["decoder_loss"] == pytest.approx(loss, rel=1e-9)

@@ -7,10 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spae_dask import SparseEncoder
+from tests.cli.conftest import QUICK
+from tests.estimators.sources import batch_encoder
 from tests.storage.test_chosen import cells, counts
 
-pytestmark = pytest.mark.filterwarnings("ignore:Writing zarr v2", "ignore:Consolidated metadata")
+pytestmark = [
+    pytest.mark.usefixtures("undrawn"),
+    pytest.mark.filterwarnings("ignore:Writing zarr v2", "ignore:Consolidated metadata"),
+]
 
 ROWS, MASK = "n_counts > 10 and lab == 'x'", "n_cells > 20 and not mt"
 
@@ -28,8 +32,8 @@ def chosen() -> np.ndarray:
 
 
 def test_every_verb_reads_what_is_chosen(spae: Any, file: Path, chosen: np.ndarray, tmp_path: Path) -> None:
-    loss = SparseEncoder(2, n_nonzero=2).fit(chosen).certificate_.loss
-    how, asked = ("--where", ROWS, "--mask", MASK), ("-k", 2, "-r", 2)
+    loss = batch_encoder(2, n_nonzero=2).fit(chosen).certificate_.loss
+    how, asked = ("--where", ROWS, "--mask", MASK), ("-k", 2, "-r", 2, *QUICK)
     told = f"uses {len(chosen)} of 60 rows: {ROWS}"
     fit = spae("fit", file, *asked, *how, "-o", tmp_path / "e.zarr", "--json")
     assert json.loads(fit.out)["certificate"]["loss"] == pytest.approx(loss, rel=1e-10)
@@ -40,7 +44,7 @@ def test_every_verb_reads_what_is_chosen(spae: Any, file: Path, chosen: np.ndarr
     assert json.loads(evaluated.out)["certificate"]["decoder_loss"] == pytest.approx(loss, rel=1e-9)
     codes = spae("transform", file, tmp_path / "e.zarr", "--where", ROWS, "-o", tmp_path / "z.zarr", "--json")
     assert json.loads(codes.out)["codes"]["shape"][0] == len(chosen)
-    assert spae("path", file, "-k", 2, "-r", "2", *how, "--json").code == 0
+    assert spae("path", file, "-k", 2, "-r", "2", *QUICK, *how, "--json").code == 0
     report = ("report", tmp_path / "e.zarr", "-o", tmp_path / "r.html", "--data", file, "--where", ROWS)
     assert spae(*report).code == 0
     parts = (file, *asked, *how, "--checkpoint", tmp_path / "run")
@@ -51,8 +55,8 @@ def test_every_verb_reads_what_is_chosen(spae: Any, file: Path, chosen: np.ndarr
 
 
 def test_genes_are_chosen_by_name(spae: Any, file: Path, tmp_path: Path) -> None:
-    loss = SparseEncoder(2, n_nonzero=2).fit(counts()[:, [6, 1, 2]]).certificate_.loss
-    fit = spae("fit", file, "-k", 2, "-r", 2, "--columns", "g6,g[12]", "-o", tmp_path / "e.zarr", "--json")
+    loss = batch_encoder(2, n_nonzero=2).fit(counts()[:, [6, 1, 2]]).certificate_.loss
+    fit = spae("fit", file, "-k", 2, "-r", 2, *QUICK, "--columns", "g6,g[12]", "-o", tmp_path / "e.zarr", "--json")
     assert json.loads(fit.out)["certificate"]["loss"] == pytest.approx(loss, rel=1e-10)
     evaluated = spae("evaluate", file, tmp_path / "e.zarr", "--json")
     assert json.loads(evaluated.out)["certificate"]["decoder_loss"] == pytest.approx(loss, rel=1e-9)
@@ -61,12 +65,13 @@ def test_genes_are_chosen_by_name(spae: Any, file: Path, tmp_path: Path) -> None
 def test_a_pipeline_has_them_as_keys(spae: Any, file: Path, chosen: np.ndarray, tmp_path: Path) -> None:
     how = f'data = "x.h5ad"\nwhere = "{ROWS}"\n'
     (tmp_path / "p.toml").write_text(
-        f'output = "out"\n[[step]]\nkind = "fit"\nn_components = 2\nn_nonzero = 2\nmask = "{MASK}"\n{how}'
+        f'output = "out"\n[[step]]\nkind = "fit"\nn_components = 2\nn_nonzero = 2\nmethod = "batch"\n'
+        f'mask = "{MASK}"\n{how}'
         f'[[step]]\nkind = "evaluate"\nencoder = "@fit"\n{how}[[step]]\nkind = "report"\nencoder = "@fit"\n{how}'
     )
     ended = spae("run", tmp_path / "p.toml")
     assert ended.code == 0, ended.err
-    loss = SparseEncoder(2, n_nonzero=2).fit(chosen).certificate_.loss
+    loss = batch_encoder(2, n_nonzero=2).fit(chosen).certificate_.loss
     certificate = json.loads((tmp_path / "out" / "evaluate.json").read_text())
     assert certificate["decoder_loss"] == pytest.approx(loss, rel=1e-9)
 

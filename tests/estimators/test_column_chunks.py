@@ -42,7 +42,7 @@ def spoil(path: str, column: int) -> None:
 
 @pytest.fixture
 def encoder(rows: np.ndarray) -> SparseEncoder:
-    fitted = SparseEncoder(n_components=2, n_nonzero=2).fit(rows)
+    fitted = SparseEncoder(n_components=2, n_nonzero=2, effort=0).fit(rows)
     assert set(fitted.selected_features_ // WIDTH) == {0, 2}
     return fitted
 
@@ -75,7 +75,7 @@ def test_a_number_for_missing_is_seen_in_them_too(rows, tmp_path):
     holed = rows.copy()
     holed[::7, 3] = -9.0
     path = stored(tmp_path / "x.zarr", holed, 3)
-    fitted = SparseEncoder(n_components=2, n_nonzero=2, missing="mean", missing_value=-9.0).fit(holed)
+    fitted = SparseEncoder(n_components=2, n_nonzero=2, effort=0, missing="mean", missing_value=-9.0).fit(holed)
     spoil(path, 1)
     np.testing.assert_array_equal(fitted.transform(path).compute(scheduler="sync"), fitted.transform(holed))
 

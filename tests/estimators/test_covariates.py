@@ -17,7 +17,7 @@ import zarr
 from distributed import Client, LocalCluster
 from sklearn.base import clone
 
-from spae_dask import SparseEncoder, evaluate, load_encoder, open_matrix, plan
+from spae_dask import evaluate, load_encoder, open_matrix, plan
 from spae_dask.errors import CovariatesExplainWarning, InvalidInput, NotFound, OtherCheckpoint, PrecisionWarning
 from spae_dask.estimators.covariates import read_covariates
 from spae_dask.estimators.reporting import curve_from_data, write_report
@@ -25,6 +25,7 @@ from spae_dask.estimators.saved import save_encoder
 from spae_dask.estimators.writing import transform_to_zarr
 from spae_dask.passes.events import RowsDone
 from spae_dask.report.reproduce import fit_command, python_lines
+from tests.estimators.sources import batch_encoder
 
 N, D = 600, 24
 RNG = np.random.default_rng(7)
@@ -77,8 +78,8 @@ def test_the_encoder_is_that_of_the_residuals(given: tuple[Any, Any], strategy: 
     data, rows = given
     left = residuals(rows, levels(BATCH), AGE)
     options: dict[str, Any] = {"n_nonzero": 4, "strategy": strategy, "scale": scale, "method": "batch"}
-    wanted = SparseEncoder(3, **options).fit(left)
-    found = SparseEncoder(3, covariates=OBS, **options).fit(data)
+    wanted = batch_encoder(3, **options).fit(left)
+    found = batch_encoder(3, covariates=OBS, **options).fit(data)
     mine, other = found.certificate_, wanted.certificate_
     assert mine.loss == pytest.approx(other.loss, rel=1e-10)
     assert mine.total == pytest.approx(other.total, rel=1e-10)
@@ -99,12 +100,12 @@ def test_a_large_batch_effect_changes_nothing() -> None:
     effect = 100 * RNG.normal(size=D)
     for strategy, rel in (("gram", 1e-9), ("tsqr", 1e-12), ("sketch", 1e-9)):
         made = [
-            SparseEncoder(3, n_nonzero=4, strategy=strategy, covariates=half, method="batch").fit(rows)
+            batch_encoder(3, n_nonzero=4, strategy=strategy, covariates=half).fit(rows)
             for rows in (X, X + np.outer(half, effect))
         ]
         assert made[1].certificate_.loss == pytest.approx(made[0].certificate_.loss, rel=rel)
         assert np.array_equal(made[0].selected_features_, made[1].selected_features_)
-    plain = SparseEncoder(3, n_nonzero=4).fit(X + np.outer(half, effect))
+    plain = batch_encoder(3, n_nonzero=4).fit(X + np.outer(half, effect))
     assert plain.certificate_.total > 10 * made[1].certificate_.total
 
 
@@ -112,20 +113,20 @@ def test_a_large_batch_effect_changes_nothing() -> None:
 def test_few_rows_and_many_columns(strategy: str) -> None:
     wide = RNG.normal(size=(40, 1100)) + np.outer(np.arange(40) % 2, np.ones(1100))
     labels = (np.arange(40) % 2).astype(str)
-    found = SparseEncoder(2, n_nonzero=3, strategy=strategy, covariates=labels, method="batch").fit(wide)
-    wanted = SparseEncoder(2, n_nonzero=3, strategy="tsqr", method="batch").fit(residuals(wide, levels(labels)))
+    found = batch_encoder(2, n_nonzero=3, strategy=strategy, covariates=labels).fit(wide)
+    wanted = batch_encoder(2, n_nonzero=3, strategy="tsqr").fit(residuals(wide, levels(labels)))
     assert found.certificate_.loss == pytest.approx(wanted.certificate_.loss, rel=1e-9)
     assert found.certificate_.pca_loss == pytest.approx(wanted.certificate_.pca_loss, rel=1e-9)
 
 
 def test_collinear_covariates_are_cut_to_their_rank() -> None:
     columns = np.column_stack([AGE, 2 * AGE - 3, np.full(N, 4.0), AGE + 1e5])
-    found = SparseEncoder(2, n_nonzero=4, covariates=columns, method="batch").fit(X)
-    alone = SparseEncoder(2, n_nonzero=4, covariates=AGE, method="batch").fit(X)
+    found = batch_encoder(2, n_nonzero=4, covariates=columns).fit(X)
+    alone = batch_encoder(2, n_nonzero=4, covariates=AGE).fit(X)
     assert found.certificate_.loss == pytest.approx(alone.certificate_.loss, rel=1e-9)
     np.testing.assert_allclose(found.transform(X, covariates=columns), alone.transform(X, covariates=AGE), atol=1e-7)
-    nothing = SparseEncoder(2, n_nonzero=4, covariates=np.full(N, "only")).fit(X)
-    assert nothing.certificate_.loss == pytest.approx(SparseEncoder(2, n_nonzero=4).fit(X).certificate_.loss, rel=1e-9)
+    nothing = batch_encoder(2, n_nonzero=4, covariates=np.full(N, "only")).fit(X)
+    assert nothing.certificate_.loss == pytest.approx(batch_encoder(2, n_nonzero=4).fit(X).certificate_.loss, rel=1e-9)
 
 
 @pytest.mark.parametrize("strategy", ["gram", "tsqr", "sketch"])
@@ -133,11 +134,11 @@ def test_collinear_covariates_are_cut_to_their_rank() -> None:
 def test_columns_that_covariates_explain_are_left_out_with_a_warning(strategy: str, scale: bool) -> None:
     rows = X.copy()
     rows[:, 5] = 3 * AGE + (BATCH == "a")
-    encoder = SparseEncoder(2, n_nonzero=4, strategy=strategy, covariates=OBS, scale=scale, method="batch")
+    encoder = batch_encoder(2, n_nonzero=4, strategy=strategy, covariates=OBS, scale=scale)
     with pytest.warns(CovariatesExplainWarning, match="1 column.* to rounding: 5"):
         encoder.fit(rows)
     assert 5 in encoder.constant_features_
-    wanted = SparseEncoder(2, n_nonzero=4, strategy=strategy, scale=scale, method="batch")
+    wanted = batch_encoder(2, n_nonzero=4, strategy=strategy, scale=scale)
     rest = np.where(np.arange(D) == 5, 0, residuals(rows, levels(BATCH), AGE))
     assert encoder.certificate_.loss == pytest.approx(wanted.fit(rest).certificate_.loss, rel=1e-8)
 
@@ -145,9 +146,9 @@ def test_columns_that_covariates_explain_are_left_out_with_a_warning(strategy: s
 def test_cancellation_is_in_the_error_of_the_loss() -> None:
     far = X + np.outer(AGE, np.linspace(1e4, 1e5, D))
     with pytest.warns(PrecisionWarning, match="strategy='tsqr'"):
-        gram = SparseEncoder(2, n_nonzero=4, strategy="gram", covariates=AGE, method="batch").fit(far)
-    exact = SparseEncoder(2, n_nonzero=4, covariates=AGE, method="batch").fit(X).certificate_.loss
-    tsqr = SparseEncoder(2, n_nonzero=4, strategy="tsqr", covariates=AGE, method="batch").fit(far)
+        gram = batch_encoder(2, n_nonzero=4, strategy="gram", covariates=AGE).fit(far)
+    exact = batch_encoder(2, n_nonzero=4, covariates=AGE).fit(X).certificate_.loss
+    tsqr = batch_encoder(2, n_nonzero=4, strategy="tsqr", covariates=AGE).fit(far)
     assert abs(gram.certificate_.loss - gram.certificate_.loss_error) <= exact * 1.1
     assert tsqr.certificate_.loss == pytest.approx(exact, rel=1e-6)
     assert tsqr.certificate_.loss_error < gram.certificate_.loss_error / 100
@@ -159,7 +160,7 @@ def test_the_loss_errs_by_no_more_than_it_says(strategy: str, size: float) -> No
     rows = X + size * np.outer(AGE, np.sin(np.arange(D)))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        encoder = SparseEncoder(2, n_nonzero=4, strategy=strategy, covariates=OBS, method="batch").fit(rows)
+        encoder = batch_encoder(2, n_nonzero=4, strategy=strategy, covariates=OBS).fit(rows)
     # residuals in extended precision: the rows themselves are rounded to float64
     wide = rows.astype(np.longdouble)
     Z = np.column_stack([np.ones(N), levels(BATCH), AGE]).astype(np.longdouble)
@@ -182,8 +183,8 @@ def test_the_loss_errs_by_no_more_than_it_says(strategy: str, size: float) -> No
 @pytest.mark.parametrize("rows", [X.astype(np.float32), SPARSE.astype(np.float32)], ids=["dense", "sparse"])
 def test_products_in_float32_remove_them_too(strategy: str, rows: Any) -> None:
     options: dict[str, Any] = {"n_nonzero": 4, "strategy": strategy, "covariates": OBS, "method": "batch"}
-    exact = SparseEncoder(2, **options).fit(rows).certificate_
-    fast = SparseEncoder(2, precision="fast", **options).fit(rows).certificate_
+    exact = batch_encoder(2, **options).fit(rows).certificate_
+    fast = batch_encoder(2, precision="fast", **options).fit(rows).certificate_
     assert fast.loss == pytest.approx(exact.loss, rel=1e-4)
     assert fast.loss_error >= exact.loss_error
 
@@ -191,9 +192,9 @@ def test_products_in_float32_remove_them_too(strategy: str, rows: Any) -> None:
 @pytest.mark.parametrize("dtype", ["uint8", "int32", "bool"])
 def test_whole_numbers_leave_residuals_that_are_none(dtype: Any) -> None:
     rows = np.clip(10 * X, 0, 200).astype(dtype) if dtype != "bool" else X > 3
-    found = SparseEncoder(2, n_nonzero=4, covariates=OBS, method="batch", strategy="gram").fit(rows)
+    found = batch_encoder(2, n_nonzero=4, covariates=OBS, strategy="gram").fit(rows)
     left = residuals(rows.astype(float), levels(BATCH), AGE)
-    wanted = SparseEncoder(2, n_nonzero=4, method="batch", strategy="gram").fit(left)
+    wanted = batch_encoder(2, n_nonzero=4, strategy="gram").fit(left)
     assert found.certificate_.loss == pytest.approx(wanted.certificate_.loss, rel=1e-10)
     assert not found.certificate_.exact_sums
 
@@ -204,14 +205,14 @@ def test_missing_entries_are_filled_before_covariates_are_removed() -> None:
     filled = np.where(np.isnan(gappy), np.nanmean(gappy, axis=0), gappy)
     for strategy in ("gram", "tsqr", "sketch"):
         options: dict[str, Any] = {"n_nonzero": 4, "strategy": strategy, "method": "batch"}
-        found = SparseEncoder(2, covariates=OBS, missing="mean", **options).fit(gappy)
-        wanted = SparseEncoder(2, **options).fit(residuals(filled, levels(BATCH), AGE))
+        found = batch_encoder(2, covariates=OBS, missing="mean", **options).fit(gappy)
+        wanted = batch_encoder(2, **options).fit(residuals(filled, levels(BATCH), AGE))
         assert found.certificate_.loss == pytest.approx(wanted.certificate_.loss, rel=1e-9)
         assert found.score(gappy, covariates=OBS) == pytest.approx(found.certificate_.explained, rel=1e-9)
 
 
 def test_without_covariates_nothing_is_new(tmp_path: Path) -> None:
-    encoder = SparseEncoder(2, n_nonzero=4).fit(X)
+    encoder = batch_encoder(2, n_nonzero=4).fit(X)
     assert not hasattr(encoder, "covariates_")
     save_encoder(encoder, tmp_path / "e.zarr")
     group = zarr.open_group(tmp_path / "e.zarr")
@@ -295,9 +296,9 @@ def stored(kind: str, folder: Path) -> Any:
 @pytest.mark.parametrize("kind", ["anndata", "backed", "h5ad", "zarr", "frame", "parquet", "arrow", "csv"])
 def test_names_are_looked_up_where_the_rows_are(kind: str, tmp_path: Path) -> None:
     data = stored(kind, tmp_path)
-    wanted = SparseEncoder(2, n_nonzero=4, covariates=OBS).fit(SPARSE)
+    wanted = batch_encoder(2, n_nonzero=4, covariates=OBS).fit(SPARSE)
     for names in ("batch,age", ["batch", "age"]):
-        encoder = SparseEncoder(2, n_nonzero=4, covariates=names).fit(data)
+        encoder = batch_encoder(2, n_nonzero=4, covariates=names).fit(data)
         assert encoder.certificate_.loss == pytest.approx(wanted.certificate_.loss, rel=1e-9)
         assert encoder.feature_names_in_.tolist() == NAMES
         assert "removes what 2 covariate(s) explain" in str(plan(data, 2, n_nonzero=4, covariates=names))
@@ -312,16 +313,16 @@ def test_names_are_looked_up_where_the_rows_are(kind: str, tmp_path: Path) -> No
     assert loaded.score(data) == pytest.approx(wanted.certificate_.explained, rel=1e-9)
     np.testing.assert_allclose(np.asarray(clone(encoder).fit_transform(data)), codes, atol=1e-9)
     with pytest.raises(NotFound, match=r"batch"):
-        SparseEncoder(2, n_nonzero=4, covariates="bach").fit(data)
+        batch_encoder(2, n_nonzero=4, covariates="bach").fit(data)
 
 
 def test_views_have_the_covariates_of_their_rows(tmp_path: Path) -> None:
     kept = np.flatnonzero(RNG.random(N) < 0.7)
     obs = {name: values[kept] for name, values in OBS.items()}
-    wanted = SparseEncoder(2, n_nonzero=4, covariates=obs).fit(SPARSE[kept]).certificate_.loss
+    wanted = batch_encoder(2, n_nonzero=4, covariates=obs).fit(SPARSE[kept]).certificate_.loss
     for kind in ("anndata", "backed"):
         view = stored(kind, tmp_path)[kept]
-        found = SparseEncoder(2, n_nonzero=4, covariates="batch,age").fit(view)
+        found = batch_encoder(2, n_nonzero=4, covariates="batch,age").fit(view)
         assert found.certificate_.loss == pytest.approx(wanted, rel=1e-9)
 
 
@@ -332,8 +333,8 @@ def test_a_file_holds_values(kind: str, tmp_path: Path) -> None:
         pd.DataFrame(OBS).to_csv(path, index=False)
     else:
         np.save(path, np.column_stack([*levels(BATCH).T, AGE]))
-    encoder = SparseEncoder(2, n_nonzero=4, covariates=str(path), method="batch").fit(X)
-    wanted = SparseEncoder(2, n_nonzero=4, covariates=OBS, method="batch").fit(X)
+    encoder = batch_encoder(2, n_nonzero=4, covariates=str(path)).fit(X)
+    wanted = batch_encoder(2, n_nonzero=4, covariates=OBS).fit(X)
     assert encoder.certificate_.loss == pytest.approx(wanted.certificate_.loss, rel=1e-10)
     with pytest.raises(InvalidInput, match="Give those of these rows"):
         encoder.transform(X)  # other rows may have other covariates
@@ -344,7 +345,7 @@ def test_a_file_holds_values(kind: str, tmp_path: Path) -> None:
 
 def test_values_are_remembered_by_their_names_alone(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", X)
-    encoder = SparseEncoder(2, n_nonzero=4, covariates=OBS).fit(tmp_path / "x.npy")
+    encoder = batch_encoder(2, n_nonzero=4, covariates=OBS).fit(tmp_path / "x.npy")
     save_encoder(encoder, tmp_path / "e.zarr", source=tmp_path / "x.npy")
     loaded = load_encoder(tmp_path / "e.zarr")
     assert loaded.covariates is None
@@ -365,7 +366,7 @@ def test_values_are_remembered_by_their_names_alone(tmp_path: Path) -> None:
 
 def test_names_make_the_same_fit_again(tmp_path: Path) -> None:
     path = stored("h5ad", tmp_path)
-    encoder = SparseEncoder(2, n_nonzero=4, covariates=["batch", "age"]).fit(path)
+    encoder = batch_encoder(2, n_nonzero=4, covariates=["batch", "age"]).fit(path)
     save_encoder(encoder, tmp_path / "e.zarr", source=path)
     loaded = load_encoder(tmp_path / "e.zarr")
     assert "--covariates batch,age" in str(fit_command(loaded.get_params(), loaded.provenance_))
@@ -379,7 +380,7 @@ def test_names_make_the_same_fit_again(tmp_path: Path) -> None:
 
 def test_new_covariates_are_known_by_their_names() -> None:
     values = {"height": RNG.normal(size=N), "age": AGE}
-    encoder = SparseEncoder(2, n_nonzero=4, covariates=values).fit(X)
+    encoder = batch_encoder(2, n_nonzero=4, covariates=values).fit(X)
     codes = encoder.transform(X, covariates=values)
     assert np.array_equal(encoder.transform(X, covariates=dict(reversed(values.items()))), codes)
     assert np.array_equal(encoder.transform(X, covariates=np.column_stack([*values.values()])), codes)
@@ -387,14 +388,14 @@ def test_new_covariates_are_known_by_their_names() -> None:
     with pytest.raises(InvalidInput, match="the covariates height, age, and 1 are given: age"):
         encoder.transform(X, covariates={"age": AGE})
     for each in (values, pd.DataFrame(values), AGE):
-        assert "covariates=" in repr(SparseEncoder(covariates=each))
+        assert "covariates=" in repr(batch_encoder(covariates=each))
 
 
 def test_names_with_commas_stand_in_quotes() -> None:
     frame = pd.DataFrame(X, columns=NAMES).assign(**{"age, in years": AGE})
-    wanted = SparseEncoder(2, n_nonzero=4, covariates=AGE).fit(X).certificate_.loss
+    wanted = batch_encoder(2, n_nonzero=4, covariates=AGE).fit(X).certificate_.loss
     for given in ('"age, in years"', ["age, in years"]):
-        found = SparseEncoder(2, n_nonzero=4, covariates=given).fit(frame)
+        found = batch_encoder(2, n_nonzero=4, covariates=given).fit(frame)
         assert found.certificate_.loss == pytest.approx(wanted, rel=1e-12)
     command = fit_command({"n_components": 2, "n_nonzero": 4, "covariates": ["age, in years"]}, {"path": "/x.csv"})
     assert """--covariates '"age, in years"'""" in str(command)
@@ -424,7 +425,7 @@ def test_obs_of_every_layout_is_read(layout: str, tmp_path: Path) -> None:
         var = np.zeros(D, dtype=[("index", "S8")])
         var["index"] = names
         file["var"] = var
-    encoder = SparseEncoder(2, n_nonzero=4, covariates="batch,age")
+    encoder = batch_encoder(2, n_nonzero=4, covariates="batch,age")
     if layout == "nullable":
         with pytest.raises(InvalidInput, match=r"'age' is NaN or infinite in row 4\."):
             encoder.fit(path)
@@ -432,12 +433,12 @@ def test_obs_of_every_layout_is_read(layout: str, tmp_path: Path) -> None:
     found = encoder.fit(path)
     assert found.covariates_.levels[0] == ("a", "b", "c")
     given = OBS if layout != "nullable" else {"batch": BATCH}
-    wanted = SparseEncoder(2, n_nonzero=4, covariates=given).fit(X)
+    wanted = batch_encoder(2, n_nonzero=4, covariates=given).fit(X)
     assert found.certificate_.loss == pytest.approx(wanted.certificate_.loss, rel=1e-9)
 
 
 def test_lazy_codes_are_those_of_their_rows() -> None:
-    encoder = SparseEncoder(2, n_nonzero=4, covariates=OBS).fit(X)
+    encoder = batch_encoder(2, n_nonzero=4, covariates=OBS).fit(X)
     lazy = da.from_array(X, chunks=((100, 250, 250), (10, 14)))
     codes = encoder.transform(lazy, covariates=OBS)
     assert isinstance(codes, da.Array)
@@ -453,7 +454,7 @@ def test_lazy_codes_are_those_of_their_rows() -> None:
 
 
 def test_labels_that_the_fit_has_not_seen_are_named() -> None:
-    encoder = SparseEncoder(2, n_nonzero=4, covariates={"batch": BATCH}).fit(X)
+    encoder = batch_encoder(2, n_nonzero=4, covariates={"batch": BATCH}).fit(X)
     other = BATCH.astype(object)
     other[7] = "zeta"
     with pytest.raises(InvalidInput, match=r"'batch' has labels that the fit has not seen: 'zeta'.*'a', 'b', 'c'"):
@@ -485,7 +486,7 @@ def test_labels_that_the_fit_has_not_seen_are_named() -> None:
     ids=lambda given: given if isinstance(given, str) else type(given).__name__,
 )
 def test_what_is_no_covariate_is_refused(covariates: Any, words: str | None) -> None:
-    encoder = SparseEncoder(2, n_nonzero=4, covariates=covariates)
+    encoder = batch_encoder(2, n_nonzero=4, covariates=covariates)
     if words is None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -519,18 +520,18 @@ def test_what_cannot_remove_covariates_says_so_before_any_read(options: dict[str
             return "unread"
 
     with pytest.raises(InvalidInput, match=words):
-        SparseEncoder(2, n_nonzero=6, covariates=AGE, **options).fit(Unread())
+        batch_encoder(2, n_nonzero=6, covariates=AGE, **options).fit(Unread())
 
 
 def test_a_stream_takes_none() -> None:
     with pytest.raises(InvalidInput, match="partial_fit cannot remove covariates"):
-        SparseEncoder(2, n_nonzero=4, covariates=AGE).partial_fit(X)
+        batch_encoder(2, n_nonzero=4, covariates=AGE).partial_fit(X)
 
 
 def test_wide_integers_are_refused_beside_them() -> None:
     wide = (X * 1000).astype(np.int64) + 2**60
     with pytest.raises(InvalidInput, match=r"beyond 2\*\*53"):
-        SparseEncoder(2, n_nonzero=4, covariates=AGE).fit(wide)
+        batch_encoder(2, n_nonzero=4, covariates=AGE).fit(wide)
 
 
 # clusters and checkpoints
@@ -539,7 +540,7 @@ def test_wide_integers_are_refused_beside_them() -> None:
 @pytest.mark.parametrize("strategy", ["gram", "tsqr", "sketch"])
 def test_workers_of_a_cluster_give_the_same_bits(strategy: str, tmp_path: Path) -> None:
     zarr.create_array(tmp_path / "x.zarr", data=X, chunks=(37, 9))
-    encoder = SparseEncoder(2, n_nonzero=4, strategy=strategy, covariates=OBS)
+    encoder = batch_encoder(2, n_nonzero=4, strategy=strategy, covariates=OBS)
     here = clone(encoder).fit(tmp_path / "x.zarr")
     with LocalCluster(2, processes=False, threads_per_worker=1, dashboard_address=None) as cluster, Client(cluster):
         there = encoder.fit(tmp_path / "x.zarr")
@@ -554,8 +555,8 @@ def test_workers_of_a_cluster_give_the_same_bits(strategy: str, tmp_path: Path) 
 def test_a_checkpoint_resumes_to_the_same_bits_and_knows_its_covariates(strategy: str, tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", X)
     options: dict[str, Any] = {"n_nonzero": 4, "strategy": strategy}
-    plain = SparseEncoder(2, covariates=OBS, **options).fit(tmp_path / "x.npy")
-    first = SparseEncoder(2, covariates=OBS, checkpoint=tmp_path / "run", **options).fit(tmp_path / "x.npy")
+    plain = batch_encoder(2, covariates=OBS, **options).fit(tmp_path / "x.npy")
+    first = batch_encoder(2, covariates=OBS, checkpoint=tmp_path / "run", **options).fit(tmp_path / "x.npy")
     seen: list[Any] = []
     again = clone(first).set_params(progress=seen.append).fit(tmp_path / "x.npy")
     assert not [event for event in seen if isinstance(event, RowsDone)]

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 import zarr
 from distributed import Client
 
-from spae_dask import Recipe, SparseEncoder, evaluate, load_encoder, open_matrix, plan
+from spae_dask import Recipe, evaluate, load_encoder, open_matrix, plan
 from spae_dask.errors import InvalidInput, OtherCheckpoint
 from spae_dask.estimators.checkpointing import CheckpointAt
 from spae_dask.estimators.parts import fit_part
@@ -23,6 +23,7 @@ from spae_dask.estimators.saved import save_encoder
 from spae_dask.passes.checkpoint import ArrayPart
 from spae_dask.passes.events import PassStarted
 from spae_dask.scanpy import sparse_pca
+from tests.estimators.sources import batch_encoder
 
 RECIPE = "normalize_total(median), log1p"
 
@@ -65,8 +66,8 @@ def stored(kind: str, counts: np.ndarray[Any, Any], folder: Path) -> Any:
 @pytest.mark.parametrize("kind", ["numpy", "csr", "zarr", "npy", "dask", "h5ad"])
 def test_the_data_are_those_of_scanpy(kind: str, counts: np.ndarray[Any, Any], tmp_path: Path) -> None:
     x, logs = stored(kind, counts, tmp_path), by_scanpy(counts)
-    wanted = SparseEncoder(2, n_nonzero=4).fit(logs)
-    made = SparseEncoder(2, n_nonzero=4, recipe=RECIPE).fit(x)
+    wanted = batch_encoder(2, n_nonzero=4).fit(logs)
+    made = batch_encoder(2, n_nonzero=4, recipe=RECIPE).fit(x)
     sums = counts.sum(axis=1)
     assert made.target_sum_ == np.median(sums[sums > 0])
     assert made.certificate_.loss == pytest.approx(wanted.certificate_.loss, rel=1e-10)
@@ -92,19 +93,19 @@ def test_sums_are_of_all_genes_under_a_mask_and_of_what_is_known(kind: str, tmp_
     if kind == "h5ad":
         adata.write_h5ad(tmp_path / "x.h5ad")
         adata = str(tmp_path / "x.h5ad")
-    made = SparseEncoder(2, n_nonzero=3, recipe=RECIPE, missing_value=-1, missing="zero").fit(adata)
+    made = batch_encoder(2, n_nonzero=3, recipe=RECIPE, missing_value=-1, missing="zero").fit(adata)
     assert made.target_sum_ == np.median(sums[sums > 0])
-    wanted = SparseEncoder(2, n_nonzero=3).fit(by_scanpy(known)[:, chosen])
+    wanted = batch_encoder(2, n_nonzero=3).fit(by_scanpy(known)[:, chosen])
     assert made.certificate_.loss == pytest.approx(wanted.certificate_.loss, rel=1e-10)
 
 
 def test_a_saved_encoder_holds_the_number(tmp_path: Path) -> None:
-    made = SparseEncoder(2, n_nonzero=4, recipe=RECIPE).fit(COUNTS)
+    made = batch_encoder(2, n_nonzero=4, recipe=RECIPE).fit(COUNTS)
     save_encoder(made, tmp_path / "e.zarr")
     loaded = load_encoder(tmp_path / "e.zarr")
     assert loaded.recipe == str(Recipe.of(RECIPE).with_target(made.target_sum_))
     assert np.array_equal(loaded.transform(ODD), made.transform(ODD))
-    assert np.array_equal(SparseEncoder(2, n_nonzero=4, recipe=loaded.recipe).fit(COUNTS).decoder_, made.decoder_)
+    assert np.array_equal(batch_encoder(2, n_nonzero=4, recipe=loaded.recipe).fit(COUNTS).decoder_, made.decoder_)
     curve, _ = curve_from_data(made, open_matrix(COUNTS[:100]))
     assert curve.points
     assert made.recipe == RECIPE
@@ -114,7 +115,7 @@ def test_a_saved_encoder_holds_the_number(tmp_path: Path) -> None:
 
 
 def test_a_fit_without_it_keeps_no_target() -> None:
-    made = SparseEncoder(2, n_nonzero=4, recipe=RECIPE).fit(COUNTS).set_params(recipe="sqrt").fit(COUNTS)
+    made = batch_encoder(2, n_nonzero=4, recipe=RECIPE).fit(COUNTS).set_params(recipe="sqrt").fit(COUNTS)
     assert not hasattr(made, "target_sum_")
     with pytest.raises(InvalidInput, match=r"target of recipe='normalize_total\(median\), log1p' is not known"):
         made.set_params(recipe=RECIPE).transform(COUNTS)
@@ -134,12 +135,12 @@ def test_no_other_number_is_found(given: str) -> None:
 
 def test_rows_without_counts_have_no_median_and_batches_are_not_read_before() -> None:
     with pytest.raises(InvalidInput, match="all rows of the array sum to 0"):
-        SparseEncoder(2, n_nonzero=4, recipe=RECIPE).fit(np.zeros((9, 5)))
+        batch_encoder(2, n_nonzero=4, recipe=RECIPE).fit(np.zeros((9, 5)))
     with pytest.raises(InvalidInput, match=r"fit finds it in a read of all rows.*give the number"):
-        SparseEncoder(2, n_nonzero=4, recipe=RECIPE).partial_fit(COUNTS)
-    stream = SparseEncoder(2, n_nonzero=4, recipe=RECIPE, strategy="stream").fit(COUNTS).partial_fit(ODD)
+        batch_encoder(2, n_nonzero=4, recipe=RECIPE).partial_fit(COUNTS)
+    stream = batch_encoder(2, n_nonzero=4, recipe=RECIPE, strategy="stream").fit(COUNTS).partial_fit(ODD)
     target = stream.target_sum_
-    by_number = SparseEncoder(2, n_nonzero=4, recipe=f"normalize_total({target}), log1p", strategy="stream")
+    by_number = batch_encoder(2, n_nonzero=4, recipe=f"normalize_total({target}), log1p", strategy="stream")
     assert np.array_equal(stream.components_, by_number.fit(COUNTS).partial_fit(ODD).components_)
 
 
@@ -147,7 +148,7 @@ def test_negative_numbers_are_refused_where_they_are() -> None:
     bad = COUNTS.copy()
     bad[17, 4] = -2
     with pytest.raises(InvalidInput, match="row 17, column 4 "):
-        SparseEncoder(2, n_nonzero=4, recipe=RECIPE).fit(bad)
+        batch_encoder(2, n_nonzero=4, recipe=RECIPE).fit(bad)
 
 
 def test_the_plan_tells_of_the_read_and_measures_it(tmp_path: Path) -> None:
@@ -169,7 +170,7 @@ def test_a_checkpoint_holds_the_sums_too(tmp_path: Path) -> None:
         if isinstance(event, PassStarted):
             begun.append(event.name)
 
-    encoder = SparseEncoder(2, n_nonzero=4, recipe=RECIPE, checkpoint=tmp_path / "run", progress=watch)
+    encoder = batch_encoder(2, n_nonzero=4, recipe=RECIPE, checkpoint=tmp_path / "run", progress=watch)
     bits = encoder.fit(file).components_.tobytes()
     assert begun == ["sums of rows", "core"]
     folders = sorted(path.name[:16] for path in (tmp_path / "run").iterdir() if path.is_dir())
@@ -181,33 +182,33 @@ def test_a_checkpoint_holds_the_sums_too(tmp_path: Path) -> None:
 
 def test_parts_of_an_array_job_share_the_read_of_the_sums(tmp_path: Path) -> None:
     file = stored("zarr", np.vstack([COUNTS] * 3), tmp_path)
-    wanted = SparseEncoder(2, n_nonzero=4, recipe=RECIPE).fit(file)
+    wanted = batch_encoder(2, n_nonzero=4, recipe=RECIPE).fit(file)
     done = []
     for _ in range(3):
         for number in (1, 2):
             part = ArrayPart(number, 2)
-            encoder = SparseEncoder(2, n_nonzero=4, recipe=RECIPE, checkpoint=CheckpointAt(tmp_path / "run", part))
+            encoder = batch_encoder(2, n_nonzero=4, recipe=RECIPE, checkpoint=CheckpointAt(tmp_path / "run", part))
             done.append(fit_part(encoder, file, part).missing)
     assert done[-1] == ()
-    made = SparseEncoder(2, n_nonzero=4, recipe=RECIPE, checkpoint=tmp_path / "run").fit(file)
+    made = batch_encoder(2, n_nonzero=4, recipe=RECIPE, checkpoint=tmp_path / "run").fit(file)
     assert made.target_sum_ == wanted.target_sum_
     assert made.certificate_.loss == pytest.approx(wanted.certificate_.loss, rel=1e-12)
 
 
 def test_a_cluster_finds_the_same(tmp_path: Path) -> None:
-    wanted = SparseEncoder(2, n_nonzero=4, recipe=RECIPE).fit(COUNTS)
+    wanted = batch_encoder(2, n_nonzero=4, recipe=RECIPE).fit(COUNTS)
     file, lazy = stored("zarr", COUNTS, tmp_path), stored("dask", COUNTS, tmp_path)
     with Client(n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None):
         for x in (file, lazy):
-            made = SparseEncoder(2, n_nonzero=4, recipe=RECIPE).fit(x)
+            made = batch_encoder(2, n_nonzero=4, recipe=RECIPE).fit(x)
             assert made.target_sum_ == wanted.target_sum_
             assert made.certificate_.loss == pytest.approx(wanted.certificate_.loss, rel=1e-10)
 
 
 def test_sparse_pca_takes_it() -> None:
     adata = ad.AnnData(sp.csr_matrix(COUNTS.astype(np.float32)))
-    sparse_pca(adata, 2, n_nonzero=4, recipe=RECIPE)
-    wanted = SparseEncoder(2, n_nonzero=4).fit(by_scanpy(COUNTS))
+    sparse_pca(adata, 2, n_nonzero=4, method="batch", recipe=RECIPE)
+    wanted = batch_encoder(2, n_nonzero=4).fit(by_scanpy(COUNTS))
     assert adata.uns["spae"]["loss"] == pytest.approx(wanted.certificate_.loss, rel=1e-5)
     assert adata.uns["spae"]["params"]["recipe"].startswith("normalize_total(")
     assert "median" not in adata.uns["spae"]["params"]["recipe"]

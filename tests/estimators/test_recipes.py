@@ -13,7 +13,7 @@ import scipy.sparse as sp
 import zarr
 from sklearn.base import clone
 
-from spae_dask import Recipe, SparseEncoder, evaluate, load_encoder, open_matrix, plan
+from spae_dask import Recipe, evaluate, load_encoder, open_matrix, plan
 from spae_dask.errors import InvalidInput, OtherCheckpoint, TransformedTwiceWarning
 from spae_dask.estimators.checking import check
 from spae_dask.estimators.reporting import curve_from_data, write_report
@@ -21,6 +21,7 @@ from spae_dask.estimators.saved import save_encoder
 from spae_dask.estimators.writing import transform_to_zarr
 from spae_dask.report.reproduce import fit_command, python_lines
 from spae_dask.xarray import GridEncoder
+from tests.estimators.sources import batch_encoder
 
 RECIPE = "normalize_total(1e4), log1p"
 
@@ -50,8 +51,8 @@ def raw(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
 @pytest.mark.parametrize("strategy", ["gram", "tsqr", "sketch"])
 def test_the_loss_is_that_of_the_data_made_by_hand(raw: Any, strategy: str) -> None:
     options: dict[str, Any] = {"n_nonzero": 4, "strategy": strategy}
-    wanted = SparseEncoder(2, **options).fit(LOGS)
-    found = SparseEncoder(2, recipe=RECIPE, **options).fit(raw)
+    wanted = batch_encoder(2, **options).fit(LOGS)
+    found = batch_encoder(2, recipe=RECIPE, **options).fit(raw)
     assert found.certificate_.loss == pytest.approx(wanted.certificate_.loss, rel=1e-9)
     assert found.certificate_.pca_loss == pytest.approx(wanted.certificate_.pca_loss, rel=1e-9)
     assert found.certificate_.passes == wanted.certificate_.passes
@@ -63,7 +64,7 @@ def test_the_loss_is_that_of_the_data_made_by_hand(raw: Any, strategy: str) -> N
 
 
 def test_codes_of_arrays_are_arrays_and_negative_rows_are_refused() -> None:
-    encoder = SparseEncoder(2, n_nonzero=4, recipe=RECIPE).fit(COUNTS)
+    encoder = batch_encoder(2, n_nonzero=4, recipe=RECIPE).fit(COUNTS)
     assert isinstance(encoder.transform(COUNTS), np.ndarray)
     assert isinstance(encoder.transform(da.from_array(COUNTS, chunks=(50, 5))), da.Array)
     bad = COUNTS.copy()
@@ -76,8 +77,8 @@ def test_codes_of_arrays_are_arrays_and_negative_rows_are_refused() -> None:
 
 
 def test_a_stream_follows_the_recipe_batch_by_batch() -> None:
-    whole = SparseEncoder(2, n_nonzero=4, strategy="gram").fit(LOGS)
-    stream = SparseEncoder(2, n_nonzero=4, strategy="gram", recipe=RECIPE)
+    whole = batch_encoder(2, n_nonzero=4, strategy="gram").fit(LOGS)
+    stream = batch_encoder(2, n_nonzero=4, strategy="gram", recipe=RECIPE)
     for rows in np.array_split(COUNTS, 5):
         stream.partial_fit(rows)
     assert stream.certificate_.loss == pytest.approx(whole.certificate_.loss, rel=1e-9)
@@ -86,7 +87,7 @@ def test_a_stream_follows_the_recipe_batch_by_batch() -> None:
 def test_a_saved_encoder_keeps_its_recipe_and_tells_it(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", COUNTS)
     for given in (RECIPE, ["normalize_total(1e4)", "log1p"], Recipe.of(RECIPE)):
-        encoder = SparseEncoder(2, n_nonzero=4, recipe=given).fit(tmp_path / "x.npy")
+        encoder = batch_encoder(2, n_nonzero=4, recipe=given).fit(tmp_path / "x.npy")
         assert clone(encoder).recipe == given
         save_encoder(encoder, tmp_path / "e.zarr", source=tmp_path / "x.npy", overwrite=True)
         loaded = load_encoder(tmp_path / "e.zarr")
@@ -109,7 +110,7 @@ def test_a_saved_encoder_keeps_its_recipe_and_tells_it(tmp_path: Path) -> None:
 
 
 def test_an_encoder_without_one_has_none(tmp_path: Path) -> None:
-    encoder = SparseEncoder(2, n_nonzero=4).fit(LOGS)
+    encoder = batch_encoder(2, n_nonzero=4).fit(LOGS)
     save_encoder(encoder, tmp_path / "e.zarr")
     attributes = zarr.open_group(tmp_path / "e.zarr").attrs
     del attributes["parameters"]["recipe"]
@@ -120,7 +121,7 @@ def test_an_encoder_without_one_has_none(tmp_path: Path) -> None:
 
 def test_a_checkpoint_is_of_one_recipe(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", COUNTS)
-    encoder = SparseEncoder(2, n_nonzero=3, recipe="sqrt", checkpoint=tmp_path / "run").fit(tmp_path / "x.npy")
+    encoder = batch_encoder(2, n_nonzero=3, recipe="sqrt", checkpoint=tmp_path / "run").fit(tmp_path / "x.npy")
     with pytest.raises(OtherCheckpoint, match="recipe"):
         encoder.set_params(recipe="log1p").fit(tmp_path / "x.npy")
     encoder.set_params(recipe=["sqrt"]).fit(tmp_path / "x.npy")
@@ -137,8 +138,8 @@ def test_a_mask_chooses_columns_of_what_all_columns_made(kind: str, tmp_path: Pa
     if kind == "h5ad":
         adata.write_h5ad(tmp_path / "x.h5ad")
         adata = str(tmp_path / "x.h5ad")
-    wanted = SparseEncoder(2, n_nonzero=4).fit(LOGS[:, :9])
-    found = SparseEncoder(2, n_nonzero=4, recipe=RECIPE).fit(adata)
+    wanted = batch_encoder(2, n_nonzero=4).fit(LOGS[:, :9])
+    found = batch_encoder(2, n_nonzero=4, recipe=RECIPE).fit(adata)
     assert found.certificate_.loss == pytest.approx(wanted.certificate_.loss, rel=1e-9)
     save_encoder(found, tmp_path / "e.zarr")
     fewer = masked(COUNTS[:50, ::-1])  # new cells, whose genes are in another order, without their mask
@@ -175,18 +176,18 @@ def test_logarithms_of_logarithms_are_warned_of(where: str, tmp_path: Path) -> N
         adata.write_zarr(tmp_path / "x.zarr")
         adata = str(tmp_path / "x.zarr")
     with pytest.warns(TransformedTwiceWarning, match=r"uns\['log1p'\] says that the data are logarithms already"):
-        SparseEncoder(2, n_nonzero=4, recipe=RECIPE).fit(adata)
+        batch_encoder(2, n_nonzero=4, recipe=RECIPE).fit(adata)
     assert any("uns['log1p']" in note for note in plan(adata, 2, recipe=RECIPE, calibrate=False).notes)
     assert any("uns['log1p']" in problem for problem in check(adata, recipe=RECIPE).problems)
     with warnings.catch_warnings():
         warnings.simplefilter("error", TransformedTwiceWarning)
-        SparseEncoder(2, n_nonzero=4, recipe="sqrt").fit(adata)
-        SparseEncoder(2, n_nonzero=4, recipe=RECIPE).fit(COUNTS.astype(np.float32))
+        batch_encoder(2, n_nonzero=4, recipe="sqrt").fit(adata)
+        batch_encoder(2, n_nonzero=4, recipe=RECIPE).fit(COUNTS.astype(np.float32))
 
 
 def test_data_that_look_like_logarithms_are_warned_of() -> None:
     with pytest.warns(TransformedTwiceWarning, match="below 20, and not whole"):
-        SparseEncoder(2, n_nonzero=4, recipe=RECIPE).fit(LOGS)
+        batch_encoder(2, n_nonzero=4, recipe=RECIPE).fit(LOGS)
     assert any("look like logarithms" in each for each in check(LOGS, recipe=RECIPE).problems)
     assert check(LOGS, recipe="sqrt").problems == check(COUNTS, recipe=RECIPE).problems == ()
 

@@ -40,7 +40,7 @@ def small_panels() -> Iterator[None]:
 
 def stream(**parameters: Any) -> SparseEncoder:
     """An encoder whose sketch is smaller than d, so that it is one."""
-    return SparseEncoder(2, **({"n_nonzero": 3, "strategy": "stream", "sketch_rows": 6} | parameters))
+    return SparseEncoder(2, **({"n_nonzero": 3, "strategy": "stream", "sketch_rows": 6, "effort": 0} | parameters))
 
 
 def fed(encoder: SparseEncoder, X: Any, bounds: Any) -> SparseEncoder:
@@ -264,8 +264,8 @@ def test_the_certificate_says_how_its_numbers_are_known() -> None:
 def test_batches_may_be_of_any_type_and_length(strategy: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(core, "NARROW", 5)  # so that a batch of 4 rows has few rows for its columns
     counts = np.random.default_rng(1).poisson(3.0, size=(300, 12)).astype(np.uint8)
-    encoder = SparseEncoder(2, n_nonzero=3, strategy=strategy)
+    encoder = SparseEncoder(2, n_nonzero=3, strategy=strategy, effort=0)
     for batch in (counts[:4], counts[4:100].astype(float), sp.csr_array(counts[100:])):
         encoder.partial_fit(batch)
-    wanted = SparseEncoder(2, n_nonzero=3).fit(counts)
+    wanted = SparseEncoder(2, n_nonzero=3, effort=0).fit(counts)
     assert encoder.certificate_.loss == pytest.approx(wanted.certificate_.loss, rel=1e-9)

@@ -12,11 +12,12 @@ import scanpy as sc
 import scipy.sparse as sp
 import zarr
 
-from spae_dask import SparseEncoder, evaluate, load_encoder, plan
+from spae_dask import evaluate, load_encoder, plan
 from spae_dask.errors import InvalidInput, NonFiniteInput, OtherCheckpoint
 from spae_dask.estimators.saved import save_encoder
 from spae_dask.report.reproduce import fit_command
 from spae_dask.scanpy import sparse_pca
+from tests.estimators.sources import batch_encoder
 
 N, D, TOP = 150, 16, 7
 NAMES = [f"g{column}" for column in range(D)]
@@ -61,8 +62,8 @@ def stored(kind: str, folder: Path) -> Any:
 @pytest.mark.parametrize("kind", ["numpy", "csr", "zarr", "dask", "h5ad", "object", "frame"])
 def test_the_fit_is_that_of_the_columns_of_largest_variance(kind: str, tmp_path: Path) -> None:
     x = stored(kind, tmp_path)
-    wanted = SparseEncoder(2, n_nonzero=3).fit(LOGS[:, WANTED])
-    made = SparseEncoder(2, n_nonzero=3, recipe=RECIPE, n_top_features=TOP).fit(x)
+    wanted = batch_encoder(2, n_nonzero=3).fit(LOGS[:, WANTED])
+    made = batch_encoder(2, n_nonzero=3, recipe=RECIPE, n_top_features=TOP).fit(x)
     assert made.top_features_.tolist() == WANTED.tolist()
     assert made.certificate_.loss == pytest.approx(wanted.certificate_.loss, rel=1e-10)
     assert [each.name for each in made.plan_.passes] == ["sums of rows", "variances", "core"]
@@ -85,9 +86,9 @@ def test_the_largest_variances_are_those_within_a_mask(tmp_path: Path) -> None:
     adata.write_h5ad(tmp_path / "x.h5ad")
     within = np.flatnonzero(mask)
     best = within[np.sort(np.argsort(-LOGS.var(axis=0)[within])[:4])]
-    wanted = SparseEncoder(2, n_nonzero=3).fit(LOGS[:, best])
+    wanted = batch_encoder(2, n_nonzero=3).fit(LOGS[:, best])
     for x in (adata, tmp_path / "x.h5ad"):
-        made = SparseEncoder(2, n_nonzero=3, recipe=RECIPE, n_top_features=4).fit(x)
+        made = batch_encoder(2, n_nonzero=3, recipe=RECIPE, n_top_features=4).fit(x)
         assert within[made.top_features_].tolist() == best.tolist()
         assert made.certificate_.loss == pytest.approx(wanted.certificate_.loss, rel=1e-10)
         codes = (LOGS[:, best] - made.mean_) @ made.components_.T
@@ -102,10 +103,10 @@ def test_the_largest_variances_are_those_within_a_mask(tmp_path: Path) -> None:
 def test_sparse_pca_puts_the_genes_in_their_places() -> None:
     mask = np.arange(D) % 3 != 1
     adata = ad.AnnData(COUNTS, var=pd.DataFrame({"highly_variable": mask}, index=NAMES))
-    sparse_pca(adata, 2, n_nonzero=3, recipe=RECIPE, n_top_features=4)
+    sparse_pca(adata, 2, n_nonzero=3, method="batch", recipe=RECIPE, n_top_features=4)
     within = np.flatnonzero(mask)
     best = within[np.sort(np.argsort(-LOGS.var(axis=0)[within])[:4])]
-    wanted = SparseEncoder(2, n_nonzero=3).fit(LOGS[:, best])
+    wanted = batch_encoder(2, n_nonzero=3).fit(LOGS[:, best])
     assert adata.uns["spae"]["loss"] == pytest.approx(wanted.certificate_.loss, rel=1e-10)
     np.testing.assert_allclose(adata.varm["spae"][best], wanted.components_.T, atol=1e-8)
     assert not np.delete(adata.varm["spae"], best, axis=0).any()
@@ -118,15 +119,15 @@ def test_gaps_are_filled_before_variances_are_taken(missing: str) -> None:
     x = LOGS.copy()
     x[::3, 5] = np.nan
     filled = np.where(np.isnan(x), 0.0 if missing == "zero" else np.nanmean(x, axis=0), x)
-    made = SparseEncoder(2, n_nonzero=3, n_top_features=TOP, missing=missing).fit(x)
+    made = batch_encoder(2, n_nonzero=3, n_top_features=TOP, missing=missing).fit(x)
     assert made.top_features_.tolist() == np.sort(np.argsort(-filled.var(axis=0))[:TOP]).tolist()
     with pytest.raises(NonFiniteInput, match=r"\bcolumn\b.* 5\b"):
-        SparseEncoder(2, n_nonzero=3, n_top_features=TOP).fit(x)
+        batch_encoder(2, n_nonzero=3, n_top_features=TOP).fit(x)
 
 
 def test_a_checkpoint_holds_the_variances_too(tmp_path: Path) -> None:
     file = stored("zarr", tmp_path)
-    encoder = SparseEncoder(2, n_nonzero=3, recipe=RECIPE, n_top_features=TOP, checkpoint=tmp_path / "run")
+    encoder = batch_encoder(2, n_nonzero=3, recipe=RECIPE, n_top_features=TOP, checkpoint=tmp_path / "run")
     bits = encoder.fit(file).components_.tobytes()
     folders = sorted(path.name for path in (tmp_path / "run").iterdir() if path.is_dir())
     assert [name[:12] for name in folders] == ["01-sums-of-r", "02-variances", "03-core-" + folders[2][8:12]]
@@ -152,6 +153,6 @@ def test_a_plan_is_about_the_columns_that_will_be_used() -> None:
 )
 def test_numbers_that_do_not_fit_are_refused(change: dict[str, Any], words: str) -> None:
     with pytest.raises(InvalidInput, match=words):
-        SparseEncoder(2, n_nonzero=3, **change).fit(COUNTS)
+        batch_encoder(2, n_nonzero=3, **change).fit(COUNTS)
     with pytest.raises(InvalidInput, match="a read of all rows before"):
-        SparseEncoder(2, n_nonzero=3, n_top_features=4).partial_fit(COUNTS)
+        batch_encoder(2, n_nonzero=3, n_top_features=4).partial_fit(COUNTS)

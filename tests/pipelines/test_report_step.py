@@ -7,6 +7,8 @@ from spae_dask.pipelines.pipeline import read_pipeline
 from tests.pipelines.conftest import planted
 from tests.report.page_reader import read_page
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 CHAIN = """output = "out"
 
 [[step]]

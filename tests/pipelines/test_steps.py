@@ -11,6 +11,8 @@ from spae_dask.passes.events import Resumed
 from tests.pipelines.conftest import NoProgress, planted
 
 FIT = 'output = "out"\n[[step]]\nkind = "fit"\ndata = "x.npy"\nn_components = 2\nn_nonzero = 3\n'
+BATCH = 'method = "batch"\n'
+"""Of fits whose search is not what is tested."""
 
 
 @pytest.mark.parametrize(
@@ -24,6 +26,7 @@ FIT = 'output = "out"\n[[step]]\nkind = "fit"\ndata = "x.npy"\nn_components = 2\
     ],
 )
 def test_a_fit_step_is_the_fit_of_the_same_parameters(folder, given):
+    given = ({} if "shared_support" in given else {"method": "batch"}) | given
     folder.write(FIT + "".join(f"{key} = {json.dumps(value)}\n" for key, value in given.items()))
     planned = folder.dry_run()["fit"].result["plan"]
     folder.run()
@@ -76,15 +79,15 @@ def test_an_evaluation_goes_by_what_reads_once_only(folder):
 
 
 SWEEPS = {
-    "fit": ("save_encoder", "n_components = 2\nn_nonzero = 4\n"),
+    "fit": ("save_encoder", f"n_components = 2\nn_nonzero = 4\n{BATCH}"),
     "evaluate": ("write_json", 'encoder = "@first"\n'),
-    "path": ("write_csv", "n_components = [1, 2]\nn_nonzero = [2, 3]\n"),
+    "path": ("write_csv", f"n_components = [1, 2]\nn_nonzero = [2, 3]\n{BATCH}"),
 }
 """What writes the output of a step, and its keys."""
 
 
 def with_second(kind, more=""):
-    first = FIT.replace('"fit"\n', '"fit"\nname = "first"\n')
+    first = FIT.replace('"fit"\n', '"fit"\nname = "first"\n') + BATCH
     return f'{first}\n[[step]]\nkind = "{kind}"\nname = "second"\ndata = "x.npy"\n{SWEEPS[kind][1]}{more}'
 
 

@@ -11,13 +11,14 @@ import pytest
 import scipy.sparse as sp
 import zarr
 
-from spae_dask import SparseEncoder, evaluate, load_encoder, plan
+from spae_dask import evaluate, load_encoder, plan
 from spae_dask.errors import InvalidInput, OtherCheckpoint
 from spae_dask.estimators.saved import save_encoder
 from spae_dask.report.reproduce import fit_command, python_lines
 from spae_dask.scanpy import sparse_pca
 from spae_dask.storage.conditions import is_condition
 from spae_dask.storage.open import open_matrix
+from tests.estimators.sources import batch_encoder
 
 pytestmark = pytest.mark.filterwarnings("ignore:Writing zarr v2", "ignore:Consolidated metadata")
 
@@ -49,17 +50,17 @@ def cells(matrix: Any = None) -> anndata.AnnData:
     return anndata.AnnData(x if matrix is None else matrix(x), obs=obs, var=var)
 
 
-@pytest.fixture(params=["object", "sparse", "dask", "h5ad", "zarr", "backed", "view"])
-def given(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
-    kind = request.param
+@pytest.fixture(scope="module", params=["object", "sparse", "dask", "h5ad", "zarr", "backed", "view"])
+def given(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    kind, folder = request.param, tmp_path_factory.mktemp("given")
     adata = cells({"sparse": sp.csr_matrix, "dask": lambda x: da.from_array(x, chunks=(13, 4))}.get(kind))
     if kind in ("h5ad", "backed"):
-        adata.write_h5ad(tmp_path / "x.h5ad")
-        path = tmp_path / "x.h5ad"
+        path = folder / "x.h5ad"
+        adata.write_h5ad(path)
         return anndata.read_h5ad(path, backed="r") if kind == "backed" else str(path)
     if kind == "zarr":
-        adata.write_zarr(tmp_path / "x.zarr")
-        return str(tmp_path / "x.zarr")
+        adata.write_zarr(folder / "x.zarr")
+        return str(folder / "x.zarr")
     return adata[:, :] if kind == "view" else adata
 
 
@@ -105,13 +106,19 @@ def test_a_flag_that_is_missing_is_not_true(given: Any) -> None:
     np.testing.assert_array_equal(rows_of(source), counts()[known.fillna(value=False).to_numpy(dtype=bool)])
 
 
-@pytest.mark.parametrize("mask", ["n_cells > 30 and not mt", "index in ['g1', 'g5', 'g8']", "mt or n_cells < 40"])
-def test_a_condition_is_a_mask_of_columns(given: Any, mask: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("mask", ["index in ['g1', 'g5', 'g8']", "mt or n_cells < 40"])
+def test_a_condition_chooses_the_columns_that_pandas_chooses(given: Any, mask: str) -> None:
     var = cells().var
+    chosen = var.index.isin(var.query(mask, engine="python").index)
+    np.testing.assert_array_equal(rows_of(open_matrix(given, mask=mask)), counts()[:, chosen])
+
+
+def test_a_condition_is_a_mask_of_columns(given: Any, tmp_path: Path) -> None:
+    var, mask = cells().var, "n_cells > 30 and not mt"
     chosen = var.index.isin(var.query(mask, engine="python").index)
     source = open_matrix(given, mask=mask)
     np.testing.assert_array_equal(rows_of(source), counts()[:, chosen])
-    encoder = SparseEncoder(2, n_nonzero=2).fit(source)
+    encoder = batch_encoder(2, n_nonzero=2).fit(source)
     assert f"uses {chosen.sum()} of {D} columns: {mask}" in encoder.plan_.notes
     save_encoder(encoder, tmp_path / "e.zarr")
     for each in (encoder, load_encoder(tmp_path / "e.zarr")):
@@ -126,10 +133,10 @@ def test_rows_columns_and_a_recipe_together(given: Any) -> None:
     x, obs, chosen = counts(), cells().obs, [6, 1, 2, 8]
     rows = ((obs["n_counts"] > 8) & (obs["lab"] == "x")).to_numpy()
     normal = np.log1p(x / np.maximum(x.sum(axis=1, keepdims=True), 1) * np.median(x[rows].sum(axis=1)))
-    wanted = SparseEncoder(2, n_nonzero=2).fit(normal[rows][:, chosen])
+    wanted = batch_encoder(2, n_nonzero=2).fit(normal[rows][:, chosen])
     source = open_matrix(given, rows="n_counts > 8 and lab == 'x'", columns=["g6", "g[12]", "g8"])
     assert list(source.feature_names) == ["g6", "g1", "g2", "g8"]  # type: ignore[attr-defined]
-    made = SparseEncoder(2, n_nonzero=2, recipe="normalize_total(median), log1p").fit(source)
+    made = batch_encoder(2, n_nonzero=2, recipe="normalize_total(median), log1p").fit(source)
     assert made.certificate_.loss == pytest.approx(wanted.certificate_.loss, rel=1e-10)
     codes = (normal[:, chosen] - made.mean_) @ made.components_.T
     np.testing.assert_allclose(np.asarray(made.transform(given)), codes, atol=1e-10)  # all rows; columns by name
@@ -154,7 +161,7 @@ def test_masks_and_numbers_choose_of_any_matrix(kind: str, tmp_path: Path) -> No
     np.testing.assert_array_equal(rows_of(open_matrix(data, rows=mask.tolist())), x[mask])
     np.testing.assert_array_equal(rows_of(open_matrix(data, columns=[5, 0, 2], rows=mask)), x[mask][:, [5, 0, 2]])
     np.testing.assert_array_equal(rows_of(open_matrix(data, columns=np.arange(D) > 4)), x[:, 5:])
-    encoder = SparseEncoder(2, n_nonzero=2).fit(open_matrix(data, columns=[5, 0, 2], rows=mask))
+    encoder = batch_encoder(2, n_nonzero=2).fit(open_matrix(data, columns=[5, 0, 2], rows=mask))
     save_encoder(encoder, tmp_path / "e.zarr")
     codes = (x[:, [5, 0, 2]] - encoder.mean_) @ encoder.components_.T
     chosen = open_matrix(data, columns=[5, 0, 2])
@@ -167,7 +174,7 @@ def test_masks_and_numbers_choose_of_any_matrix(kind: str, tmp_path: Path) -> No
 def test_a_checkpoint_is_of_its_rows(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", counts() + np.arange(N)[:, None])
     rows = np.arange(1, 41)
-    encoder = SparseEncoder(2, n_nonzero=2, checkpoint=tmp_path / "run")
+    encoder = batch_encoder(2, n_nonzero=2, checkpoint=tmp_path / "run")
     encoder.fit(open_matrix(str(tmp_path / "x.npy"), rows=rows))
     encoder.fit(open_matrix(str(tmp_path / "x.npy"), rows=rows.tolist()))
     other = np.delete(np.arange(1, 42), 35)  # as many rows
@@ -180,7 +187,7 @@ def test_the_lines_that_fit_again_choose_the_same(tmp_path: Path) -> None:
     cells().write_h5ad(path)
     for how in ({"columns": ["g6", "g[12]"]}, {"mask": "n_cells > 30 and not mt"}):
         source = open_matrix(path, rows=rows, **how)  # type: ignore[arg-type]
-        encoder = SparseEncoder(2, n_nonzero=2).fit(source)
+        encoder = batch_encoder(2, n_nonzero=2).fit(source)
         save_encoder(encoder, tmp_path / "e.zarr", source=source, overwrite=True)
         record = load_encoder(tmp_path / "e.zarr").provenance_
         scope: dict[str, Any] = {}
@@ -259,8 +266,8 @@ def test_names_and_paths_are_no_conditions() -> None:
 
 def test_sparse_pca_takes_a_condition_as_its_mask() -> None:
     adata = cells()
-    sparse_pca(adata, 2, n_nonzero=2, mask_var="n_cells > 30 and not mt")
+    sparse_pca(adata, 2, n_nonzero=2, method="batch", mask_var="n_cells > 30 and not mt")
     chosen = (adata.var["n_cells"] > 30) & ~adata.var["mt"]
-    wanted = SparseEncoder(2, n_nonzero=2).fit(counts()[:, chosen.to_numpy()])
+    wanted = batch_encoder(2, n_nonzero=2).fit(counts()[:, chosen.to_numpy()])
     assert adata.uns["spae"]["loss"] == pytest.approx(wanted.certificate_.loss, rel=1e-10)
     assert adata.uns["spae"]["params"]["mask_var"] == "n_cells > 30 and not mt"

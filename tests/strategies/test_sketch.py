@@ -40,7 +40,7 @@ def X():  # noqa: N802 - the data
         {"scale": True, "method": "batch"},
         {"method": "iterative"},
         {"method": "batch", "certified": True},
-        {"shared_support": True, "orthonormal": True},
+        {"shared_support": True, "orthonormal": True, "effort": 0},
     ],
 )
 def test_the_loss_is_exact_and_pca_is_bracketed(X, k, r, options):
@@ -64,23 +64,23 @@ def test_the_loss_is_exact_and_pca_is_bracketed(X, k, r, options):
 
 
 def test_the_estimate_of_pca_is_within_a_thousandth(X):
-    fitted, _, _ = fit(X, FitParameters(3, 5, strategy="sketch"))
+    fitted, _, _ = fit(X, FitParameters(3, 5, strategy="sketch", effort=0))
     assert fitted.certificate.pca_loss == pytest.approx(pca_loss(X - X.mean(axis=0), 3), rel=1e-3)
 
 
 @pytest.mark.parametrize(("k", "r"), [(2, 5), (5, 8)])
 def test_its_excess_is_near_that_of_the_exact_core(X, k, r):
-    fitted, _, _ = fit(X, FitParameters(k, r, strategy="sketch"))
+    fitted, _, _ = fit(X, FitParameters(k, r, strategy="sketch", effort=0))
     run_pass = SerialRunner(ArrayBlocks(X, 500)).run_pass
     core = read_core(run_pass, X.shape[1], strategy="tsqr", center=True, scale=False, missing="error")
-    exact = encode_core(FitParameters(k, r), core, passes=1, bytes_read=0).certificate
+    exact = encode_core(FitParameters(k, r, effort=0), core, passes=1, bytes_read=0).certificate
     ratio = fitted.certificate.loss / exact.pca_loss
     assert ratio - 1 <= 1.25 * (exact.ratio - 1)
 
 
 @pytest.mark.parametrize("rows_per_block", [1, 7, 2000])
 def test_the_same_columns_whatever_the_blocks(X, rows_per_block):
-    params = FitParameters(3, 5, strategy="sketch", n_candidates=40)
+    params = FitParameters(3, 5, strategy="sketch", n_candidates=40, effort=0)
     here, there = fit(X, params)[0], fit(X, params, rows_per_block)[0]
     assert np.array_equal(here.selected, there.selected)
     assert np.array_equal(here.H != 0, there.H != 0)
@@ -89,7 +89,7 @@ def test_the_same_columns_whatever_the_blocks(X, rows_per_block):
 
 def test_a_wanted_excess_is_reached_and_more_candidates_are_read_if_they_must(X):
     for n_candidates, most_passes in ((80, 2), (3, 9)):
-        params = FitParameters(3, None, eps=0.02, strategy="sketch", n_candidates=n_candidates)
+        params = FitParameters(3, None, eps=0.02, strategy="sketch", n_candidates=n_candidates, effort=0)
         fitted, _, passes = fit(X, params)
         assert fitted.certificate.loss <= 1.02 * fitted.certificate.pca_loss * (1 + 1e-9)
         assert passes <= most_passes
@@ -102,7 +102,7 @@ def test_a_share_to_keep_is_reached_and_claimed_only_where_it_is_certain(X, cert
     total, best = float(np.sum(Xc**2)), pca_loss(Xc, 3)
     claimed = set()
     for keep in (0.8, 0.95):
-        found = fit(X, FitParameters(3, keep=keep, strategy="sketch", n_candidates=40, certified=certified))[
+        found = fit(X, FitParameters(3, keep=keep, strategy="sketch", n_candidates=40, certified=certified, effort=0))[
             0
         ].certificate
         assert found.keep == keep
@@ -117,9 +117,9 @@ def test_a_share_to_keep_is_reached_and_claimed_only_where_it_is_certain(X, cert
 
 
 def test_further_encoders_on_the_candidates_cost_no_read_and_lose_no_more_than_known_ones(X):
-    _, refitted, _ = fit(X, FitParameters(3, 8, strategy="sketch"))
-    few = refitted.fit(FitParameters(2, 4))
-    more = refitted.fit(FitParameters(3, 4), [few.H])
+    _, refitted, _ = fit(X, FitParameters(3, 8, strategy="sketch", effort=0))
+    few = refitted.fit(FitParameters(2, 4, effort=0))
+    more = refitted.fit(FitParameters(3, 4, effort=0), [few.H])
     assert few.certificate.loss == pytest.approx(encoder_loss(X - X.mean(axis=0), few.H), rel=1e-9)
     assert more.certificate.loss <= few.certificate.loss * (1 + 1e-12)
 
@@ -129,7 +129,7 @@ def test_gaps_are_filled_as_they_are_told(missing, passes):
     rng = np.random.default_rng(0)
     X = power_law(rng, 300, 30) + 2
     X[rng.random(X.shape) < 0.05] = np.nan
-    params = FitParameters(2, 4, strategy="sketch", missing=missing)
+    params = FitParameters(2, 4, strategy="sketch", missing=missing, effort=0)
     fitted, _, made = fit(X, params)
     fill = np.nanmean(X, axis=0) if missing == "mean" else np.zeros(30)
     filled = np.where(np.isnan(X), fill, X)
@@ -155,7 +155,7 @@ def test_constant_low_rank_and_duplicated_columns_give_what_there_is():
 
 @pytest.mark.parametrize("scale", [1e-100, 1e100])
 def test_the_unit_of_measurement_changes_nothing_but_the_loss(X, scale):
-    params = FitParameters(3, 5, strategy="sketch")
+    params = FitParameters(3, 5, strategy="sketch", effort=0)
     plain, scaled = fit(X, params)[0], fit(X * scale, params)[0]
     assert np.array_equal(plain.selected, scaled.selected)
     assert scaled.certificate.ratio == pytest.approx(plain.certificate.ratio, rel=1e-9)

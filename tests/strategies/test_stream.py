@@ -57,7 +57,7 @@ def assert_covers(fitted, X, k):
         {"scale": True, "method": "batch"},
         {"method": "iterative"},
         {"method": "batch", "certified": True},
-        {"shared_support": True, "orthonormal": True},
+        {"shared_support": True, "orthonormal": True, "effort": 0},
     ],
 )
 def test_both_losses_lie_in_their_certified_intervals(k, r, options):
@@ -90,7 +90,7 @@ def test_the_intervals_hold_whatever_the_data_and_the_blocks(seed, kind, rows, s
         "tails": lambda: rng.standard_t(1.2, (n, d)),
         "drift": lambda: rng.standard_normal((n, d)) + 10.0 * np.arange(n)[:, None] * rng.standard_normal(d),
     }[kind]()
-    params = FitParameters(2, 3, strategy="stream", sketch_rows=rows, scale=scale)
+    params = FitParameters(2, 3, strategy="stream", sketch_rows=rows, scale=scale, effort=0)
     fitted, _, _ = fit(data, params, int(rng.integers(1, n + 1)))
     assert_covers(fitted, data, 2)
 
@@ -99,10 +99,10 @@ def test_the_intervals_hold_whatever_the_data_and_the_blocks(seed, kind, rows, s
 @pytest.mark.parametrize("diagonal", [512, 64])
 def test_its_excess_is_near_that_of_the_exact_core(k, r, diagonal, monkeypatch):
     monkeypatch.setattr(stream, "DIAGONAL", diagonal)
-    fitted, _, _ = fit(X, FitParameters(k, r, strategy="stream", sketch_rows=60))
+    fitted, _, _ = fit(X, FitParameters(k, r, strategy="stream", sketch_rows=60, effort=0))
     run_pass = SerialRunner(ArrayBlocks(X, 500)).run_pass
     core = read_core(run_pass, X.shape[1], strategy="tsqr", center=True, scale=False, missing="error")
-    exact = encode_core(FitParameters(k, r), core, passes=1, bytes_read=0).certificate
+    exact = encode_core(FitParameters(k, r, effort=0), core, passes=1, bytes_read=0).certificate
     loss = encoder_loss(core.core, fitted.H)
     assert loss / exact.pca_loss - 1 <= 1.1 * (exact.ratio - 1)
     assert fitted.certificate.loss == pytest.approx(loss, rel=0.02)
@@ -113,7 +113,7 @@ def test_its_excess_is_near_that_of_the_exact_core(k, r, diagonal, monkeypatch):
 
 @pytest.mark.parametrize("rows_per_block", [7, 1000])
 def test_other_blocks_give_the_same_columns_and_losses_within_both_intervals(rows_per_block):
-    params = FitParameters(2, 5, strategy="stream", sketch_rows=40)
+    params = FitParameters(2, 5, strategy="stream", sketch_rows=40, effort=0)
     here, there = fit(X, params)[0], fit(X, params, rows_per_block)[0]
     assert np.array_equal(here.H != 0, there.H != 0)
     assert here.certificate.loss == pytest.approx(there.certificate.loss, rel=1e-2)
@@ -122,7 +122,7 @@ def test_other_blocks_give_the_same_columns_and_losses_within_both_intervals(row
 
 def test_few_columns_or_few_rows_are_known_exactly():
     for data in (X[:, :20], X[:30]):
-        fitted, _, _ = fit(data, FitParameters(2, 4, strategy="stream", sketch_rows=40))
+        fitted, _, _ = fit(data, FitParameters(2, 4, strategy="stream", sketch_rows=40, effort=0))
         found, Xc = fitted.certificate, data - data.mean(axis=0)
         assert found.loss == pytest.approx(encoder_loss(Xc, fitted.H), rel=1e-9)
         assert found.loss_upper - found.loss_lower <= 3 * found.loss_error
@@ -131,7 +131,9 @@ def test_few_columns_or_few_rows_are_known_exactly():
 
 def test_a_wanted_excess_is_reached_on_the_model_and_takes_more_candidates_if_it_must():
     for n_candidates in (80, 8):
-        params = FitParameters(3, None, eps=0.02, strategy="stream", n_candidates=n_candidates, sketch_rows=60)
+        params = FitParameters(
+            3, None, eps=0.02, strategy="stream", n_candidates=n_candidates, sketch_rows=60, effort=0
+        )
         fitted, _, passes = fit(X, params)
         assert fitted.certificate.loss <= 1.02 * fitted.certificate.pca_loss * (1 + 1e-9)
         assert encoder_loss(X - fitted.mean, fitted.H) <= 1.03 * pca_loss(X - fitted.mean, 3)
@@ -139,7 +141,7 @@ def test_a_wanted_excess_is_reached_on_the_model_and_takes_more_candidates_if_it
 
 
 def test_a_share_to_keep_is_reached_on_the_model_and_not_claimed_of_the_data():
-    fitted, _, _ = fit(X, FitParameters(3, keep=0.9, strategy="stream", sketch_rows=60))
+    fitted, _, _ = fit(X, FitParameters(3, keep=0.9, strategy="stream", sketch_rows=60, effort=0))
     found, Xc = fitted.certificate, X - fitted.mean
     total, best = float(np.sum(Xc**2)), pca_loss(Xc, 3)
     assert total - found.loss >= 0.9 * (total - found.pca_loss) * (1 - 1e-9)
@@ -149,7 +151,7 @@ def test_a_share_to_keep_is_reached_on_the_model_and_not_claimed_of_the_data():
 
 
 def test_a_path_costs_no_read_and_its_polished_losses_never_rise_on_the_model():
-    params = FitParameters(3, 8, strategy="stream", sketch_rows=60)
+    params = FitParameters(3, 8, strategy="stream", sketch_rows=60, effort=0)
     _, streamed, _ = fit(X, params)
     points = sparsity_path(params, streamed, [2, 3], [2, 4, 8]).points
     losses = np.array([point.loss for point in points]).reshape(2, 3)
@@ -177,7 +179,7 @@ def test_gaps_are_refused_when_the_read_is_over_or_filled_with_zero():
     gappy[np.random.default_rng(0).random(gappy.shape) < 0.05] = np.nan
     with pytest.raises(NonFiniteInput, match="missing="):
         fit(gappy, FitParameters(2, 4, strategy="stream", sketch_rows=10))
-    fitted, _, passes = fit(gappy, FitParameters(2, 4, strategy="stream", missing="zero", sketch_rows=10))
+    fitted, _, passes = fit(gappy, FitParameters(2, 4, strategy="stream", missing="zero", sketch_rows=10, effort=0))
     assert_covers(fitted, np.nan_to_num(gappy), 2)
     assert passes == 1
 

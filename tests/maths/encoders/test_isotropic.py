@@ -37,7 +37,7 @@ def blocks_of_ties():
 
 
 def encoders(core, k, r):
-    yield "polished", encode_polished(core, k, r)
+    yield "polished", encode_polished(core, k, r, effort=0.1)
     yield "iterative", encode_iterative(core, k, r)
     for name in SELECTIONS:
         yield name, encode_batch(core, k, r, selection=name, rng=np.random.default_rng(0))

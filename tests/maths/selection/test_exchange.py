@@ -100,9 +100,9 @@ def test_candidates_that_depend_on_the_support_gain_nothing():
 
 
 def test_a_pool_of_candidates_is_enough_when_there_are_many_columns(monkeypatch):
-    X = factor_model(np.random.default_rng(1), 20, 60, 3, 0.3)
+    X = factor_model(np.random.default_rng(1), 12, 40, 3, 0.3)
     everything = columns_loss(X, exchange(X, 3, 5), 3).loss
-    monkeypatch.setattr(exchange_module, "POOL", 20)
+    monkeypatch.setattr(exchange_module, "POOL", 14)
 
     pooled = columns_loss(X, exchange(X, 3, 5), 3).loss
 

@@ -16,6 +16,7 @@ from spae_dask.errors import DataChanged, InvalidInput
 from spae_dask.storage.open import open_matrix
 from spae_dask.storage.sources.stored_chunks import check_chunks
 from tests.conftest import ClusterOpener
+from tests.estimators.sources import batch_encoder
 from tests.zarr_stores import IN_PROCESS, MEMBER, STORED, Matrix, Written, commit, icechunk_session, put, repository
 
 X = np.random.default_rng(0).standard_normal((80, 6)) @ np.diag([5.0, 4, 3, 2, 1, 1])
@@ -40,7 +41,7 @@ def rows(source: RowBlocks) -> Any:
 
 
 def loss(x: Any) -> float:
-    return float(SparseEncoder(n_components=2, n_nonzero=3, random_state=0).fit(x).certificate_.loss)
+    return float(batch_encoder(n_components=2, n_nonzero=3, random_state=0).fit(x).certificate_.loss)
 
 
 @pytest.mark.parametrize("make", [*STORED, *IN_PROCESS])
@@ -113,7 +114,7 @@ def test_a_checkpoint_resumes_on_its_snapshot_alone(tmp_path: Path) -> None:
     made = repository(tmp_path, X)
 
     def fit() -> SparseEncoder:
-        encoder = SparseEncoder(n_components=2, n_nonzero=3, random_state=0, checkpoint=str(tmp_path / "c"))
+        encoder = batch_encoder(n_components=2, n_nonzero=3, random_state=0, checkpoint=str(tmp_path / "c"))
         return encoder.fit(opened(made.readonly_session("main").store))
 
     first = fit().certificate_.loss

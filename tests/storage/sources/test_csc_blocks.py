@@ -8,7 +8,6 @@ import pytest
 import scipy.sparse as sp
 import zarr
 
-from spae_dask import SparseEncoder
 from spae_dask.errors import InvalidInput
 from spae_dask.estimators.planning import layout_notes
 from spae_dask.storage.ingesting.ingest import ingest
@@ -16,6 +15,7 @@ from spae_dask.storage.open import open_matrix
 from spae_dask.storage.sources import csc_blocks
 from spae_dask.storage.sources.csc_blocks import CscBlocks
 from spae_dask.storage.sources.csr_blocks import CsrBlocks
+from tests.estimators.sources import batch_encoder
 from tests.storage.anndata_stores import csr_store, sparse_counts
 
 X0 = sparse_counts(n=211, dtype="float32")
@@ -66,7 +66,7 @@ def test_entries_given_twice_are_summed_without_overflow(tmp_path: Path) -> None
 @pytest.mark.usefixtures("small_blocks")
 def test_a_fit_and_what_ingest_writes_are_those_of_the_rows(tmp_path: Path) -> None:
     path, rows = by_columns(tmp_path / "x"), csr_store(tmp_path / "rows", X0)
-    fits = [SparseEncoder(2, n_nonzero=3).fit(source) for source in (path, rows)]
+    fits = [batch_encoder(2, n_nonzero=3).fit(source) for source in (path, rows)]
     np.testing.assert_allclose(fits[0].components_, fits[1].components_, atol=1e-9)
     assert any("decoded" in note and "spae ingest" in note for note in layout_notes(open_matrix(path)))
     ingest(path, tmp_path / "kept.zarr")
