@@ -1,35 +1,24 @@
-"""Rules for the choice of features: those that are never chosen, and those that are there in any case.
+"""Rules for the choice of features: which are never chosen, or always, what they cost, and how many of a group may be.
 
-Features are given by name, by pattern, by number or by a mask. `Rules.resolved` finds them among the features of the
-data, before anything is read. This module is light: the command line is made from it.
+`Rules.resolved` finds the features among those of the data, and `Rules.check` refuses rules that no choice keeps,
+before anything is read. This module is light: the command line is made from it.
 """
 
-import csv
-import operator
-from collections.abc import Sequence
-from dataclasses import dataclass
-from fnmatch import fnmatchcase
-from pathlib import Path
-from typing import Any, TypeAlias
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from itertools import accumulate
+from typing import Any
 
 from spae_dask.errors import InvalidInput
-from spae_dask.flags import is_flag
-from spae_dask.plain_files import beside, listed, refuse_pipes
+from spae_dask.features import Feature, Known, Values, costs_of, features_of, groups_of, limits_of
+from spae_dask.plain_files import listed
 from spae_dask.toml.names import did_you_mean
 
-Feature: TypeAlias = str | int
-"""Name, pattern or number of a feature."""
+Limits = int | Mapping[str, int] | None
+"""A limit for all groups, or for some by name."""
 
-FeaturesLike: TypeAlias = str | int | Sequence[str | int | bool] | Any
-"""Features as users give them; None for none."""
-
-FILE = ".txt"
-"""Ending of a file of names, one a line."""
-
-RULES = ("include", "exclude")
-"""Names of the rules."""
-
-EXAMPLE = "'MT-*', ['CD3E', 'CD8A'], a mask, or a file of names that ends in .txt"
+ROUNDING = 1e-12
+"""Part of a budget that a sum of costs may exceed it by rounding."""
 
 
 @dataclass(frozen=True)
@@ -40,40 +29,83 @@ class Rules:
     ----------
     include, exclude : tuple of str or int
         Features that are there in any case, and those that are never chosen: names, patterns and numbers.
+    costs : mapping or tuple, optional
+        Cost of each feature, by feature or of all in order. Included ones are paid already.
+    budget : float, optional
+        The most that all chosen features may cost together.
+    groups : mapping or tuple, optional
+        Group of each feature; "" for none.
+    at_most, at_least : int or mapping, optional
+        The most and the fewest features of a group, included ones among them: for all groups, or by group.
 
     Examples
     --------
-    >>> rules = Rules.of(include="CD3E", exclude=["MT-*"])
+    >>> rules = Rules.of({"include": "CD3E", "exclude": ["MT-*"]})
     >>> str(rules)
     'include CD3E; exclude MT-*'
-    >>> rules.resolved(["CD3E", "MT-CO1", "LYZ", "MT-ND1"], 4)
-    Rules(include=(0,), exclude=(1, 3))
+    >>> found = rules.resolved(["CD3E", "MT-CO1", "LYZ", "MT-ND1"], 4)
+    >>> found.include, found.exclude
+    ((0,), (1, 3))
     """
 
     include: tuple[Feature, ...] = ()
     exclude: tuple[Feature, ...] = ()
+    costs: Values | None = None
+    budget: float | None = None
+    groups: Values | None = None
+    at_most: Limits = None
+    at_least: Limits = None
 
     @classmethod
-    def of(cls, include: FeaturesLike = None, exclude: FeaturesLike = None, n_features: int | None = None) -> "Rules":
-        """The rules that parameters describe; a mask has to have ``n_features`` entries, if that is known.
+    def of(cls, given: Mapping[str, Any], n_features: int | None = None) -> "Rules":
+        """The rules that parameters by name describe; arrays have ``n_features`` entries, if that is known.
 
         Raises
         ------
         InvalidInput
-            If one of them describes no features. The message says what is allowed.
+            If one of them describes no rule. The message says what is allowed.
         """
-        return cls(features_of(include, n_features), features_of(exclude, n_features))
+        budget = given.get("budget")
+        return cls(
+            features_of(given.get("include"), n_features),
+            features_of(given.get("exclude"), n_features),
+            costs_of(given.get("costs"), n_features),
+            None if budget is None else float(budget),
+            groups_of(given.get("groups"), n_features),
+            limits_of(given.get("at_most")),
+            limits_of(given.get("at_least")),
+        )
+
+    @property
+    def given(self) -> tuple[str, ...]:
+        """Names of the rules that there are."""
+        return tuple(name for name in RULES if getattr(self, name) not in (None, ()))
+
+    @property
+    def told(self) -> str:
+        """The same in a sentence."""
+        return " and ".join(each for each in (", ".join(self.given[:-1]), *self.given[-1:]) if each)
 
     def __bool__(self) -> bool:
         """True if there is any rule."""
-        return bool(self.include or self.exclude)
+        return bool(self.given)
 
     def __str__(self) -> str:
         """The rules in words."""
-        return "; ".join(f"{name} {listed(found)}" for name in RULES if (found := getattr(self, name)))
+        return "; ".join(f"{name} {_in_words(getattr(self, name))}" for name in self.given)
+
+    @property
+    def of_features(self) -> "Rules":
+        """Those rules that are about single features."""
+        return Rules(self.include, self.exclude)
+
+    @property
+    def of_panel(self) -> tuple[str, ...]:
+        """Names of those rules that are about all features together."""
+        return tuple(name for name in self.given if name in OF_PANEL)
 
     def resolved(self, names: Sequence[object] | None, n_features: int) -> "Rules":
-        """The same rules in ascending numbers of features.
+        """The same rules in ascending numbers of features, and values of all features in order.
 
         Parameters
         ----------
@@ -87,121 +119,163 @@ class Rules:
         InvalidInput
             If a feature is not there, the rules contradict each other, or they leave nothing to choose.
         """
-        include = _places("include", self.include, names, n_features)
-        exclude = _places("exclude", self.exclude, names, n_features)
+        known = Known(names, n_features)
+        include, exclude = (known.places(name, getattr(self, name)) for name in ("include", "exclude"))
         both = sorted(set(include) & set(exclude))
         if both:
-            told = ", ".join(repr(both[i] if names is None else names[both[i]]) for i in range(min(3, len(both))))
             raise InvalidInput(
                 f"include={listed(self.include)} and exclude={listed(self.exclude)} contradict each other: both name "
-                f"{told}{' and others' if len(both) > 3 else ''}. Leave these features out of one of the two."
+                f"{known.told(both)}. Leave these features out of one of the two."
             )
         if len(exclude) == n_features:
             raise InvalidInput(
                 f"exclude={listed(self.exclude)} leaves none of the {n_features:,} features to choose from. "
                 "Exclude fewer."
             )
-        return Rules(include, exclude)
+        for name, other in (("costs", "budget"), ("budget", "costs"), ("at_most", "groups"), ("at_least", "groups")):
+            if getattr(self, name) is not None and getattr(self, other) is None:
+                raise InvalidInput(f"{name} without {other} limits nothing. Give {other} too, or leave out {name}.")
+        costs, groups = self.costs, self.groups
+        if costs is not None:
+            found = known.values("costs", costs)
+            lacking = sorted(set(range(n_features)).difference(found, include, exclude))
+            if lacking:
+                raise InvalidInput(
+                    f"costs lack {len(lacking):,} of the {n_features:,} features: {known.told(lacking)}. Give a cost "
+                    "for each, or exclude these."
+                )
+            costs = tuple(found.get(place, 1.0) for place in range(n_features))  # those that lack are never paid
+        if groups is not None:
+            if self.at_most is None and self.at_least is None:
+                raise InvalidInput("groups without at_most and at_least limit nothing. Give one of the two.")
+            found = known.values("groups", groups)
+            groups = tuple(found.get(place, "") for place in range(n_features))
+        limits = (self._limits(name, set(groups or ()) - {""}) for name in ("at_most", "at_least"))
+        made = Rules(include, exclude, costs, self.budget, groups, *limits)
+        made.check(n_features)
+        return made
 
     def on(self, columns: Sequence[int]) -> "Rules":
         """Resolved rules for some of the columns, ascending, by their new numbers; those of other columns fall away."""
         places = {column: place for place, column in enumerate(columns)}
-        return Rules(*(tuple(places[j] for j in found if j in places) for found in (self.include, self.exclude)))
 
+        def numbers(found: Sequence[Feature]) -> tuple[int, ...]:
+            return tuple(places[int(j)] for j in found if int(j) in places)
 
-def features_of(given: FeaturesLike, n_features: int | None = None) -> tuple[Feature, ...]:
-    """Names, patterns and numbers of features, each once; of a mask the numbers where it is true.
+        def values(found: Values | None) -> Values | None:
+            return None if found is None else tuple(found[column] for column in columns)
 
-    Raises
-    ------
-    InvalidInput
-        If ``given`` is none of these, or a file of names cannot be read. The message says what is allowed.
-    """
-    if given is None:
-        return ()
-    if isinstance(given, str):
-        found: list[Any] = [each.strip() for each in next(csv.reader([given], skipinitialspace=True), ()) or ("",)]
-    elif isinstance(given, Sequence) and not isinstance(given, bytes):
-        found = list(given)
-    elif getattr(given, "ndim", None) == 1:
-        found = list(given.tolist())  # type: ignore[union-attr]  # of an array
-    else:
-        found = [given]
-    if found and all(map(is_flag, found)):
-        if n_features is not None and len(found) != n_features:
-            raise InvalidInput(f"give a mask of {n_features} entries, one for each feature; it has {len(found)}.")
-        return tuple(place for place, chosen in enumerate(found) if chosen)
-    return tuple(dict.fromkeys(entry for each in found for entry in _entries(each)))
-
-
-def files_in(given: Any, folder: Path) -> Any:
-    """Features as they are given, with files of names in a folder where their paths are relative."""
-    if isinstance(given, list):
-        return [files_in(each, folder) for each in given]
-    return str(folder / given) if isinstance(given, str) and given.endswith(FILE) else given
-
-
-def _entries(given: Any) -> Sequence[Feature]:
-    if isinstance(given, str) and given.endswith(FILE):
-        return _lines(given)
-    if isinstance(given, str) and given:
-        return [given]
-    try:
-        return [operator.index(given)]
-    except TypeError:
-        raise InvalidInput(f"give names, patterns or numbers of features: {EXAMPLE}.") from None
-
-
-def _lines(path: str) -> list[str]:
-    refuse_pipes(path)
-    try:
-        lines = Path(path).read_text(encoding="utf-8-sig").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not text in UTF-8"
-        raise InvalidInput(
-            f"give names of features, or a file of names, one a line: {path} cannot be read ({reason}).{beside(path)}"
-        ) from error
-    return [line.strip() for line in lines if line.strip() and not line.startswith("#")]
-
-
-def _places(rule: str, wanted: Sequence[Feature], names: Sequence[object] | None, n_features: int) -> tuple[int, ...]:
-    """Numbers of the features that a rule names, ascending."""
-    found: set[int] = set()
-    places: dict[object, list[int]] = {}
-    for place, name in enumerate(() if names is None else names):
-        places.setdefault(name, []).append(place)
-    for each in wanted:
-        number = _number(each, places)
-        if number is None:
-            assert isinstance(each, str), "all else are numbers"
-            fitting = places.get(each) or [
-                place for name, there in places.items() if fnmatchcase(str(name), each) for place in there
-            ]
-            if not fitting:
-                raise InvalidInput(_nothing(rule, each, names, n_features))
-            found.update(fitting)
-        elif 0 <= number < n_features:
-            found.add(number)
-        else:
-            raise InvalidInput(
-                f"{rule}={each} names no feature: the data have {n_features:,}, with numbers from 0 to "
-                f"{n_features - 1}. Give one of these."
-            )
-    return tuple(sorted(found))
-
-
-def _number(given: Feature, places: dict[object, list[int]]) -> int | None:
-    """The number that is given, or written; a name that is there is never a number."""
-    if isinstance(given, int):
-        return given
-    return int(given) if given.isdecimal() and given not in places else None
-
-
-def _nothing(rule: str, wanted: str, names: Sequence[object] | None, n_features: int) -> str:
-    if names is None:
-        return (
-            f"{rule}={wanted!r} is a name, but the data have no names of features. Give numbers from 0 to "
-            f"{n_features - 1}, or a mask of {n_features} entries."
+        return replace(
+            self,
+            include=numbers(self.include),
+            exclude=numbers(self.exclude),
+            costs=values(self.costs),
+            groups=values(self.groups),
         )
-    near = did_you_mean(wanted, [str(name) for name in names])
-    return f"{rule}={wanted!r} fits none of the names of the {n_features:,} features. Give names that are there.{near}"
+
+    def limit(self, name: str, group: str) -> int | None:
+        """The most, or the fewest, features of a group in resolved rules; None if there is no such limit."""
+        limits = getattr(self, name)
+        return limits.get(group) if isinstance(limits, Mapping) else None
+
+    @property
+    def limited(self) -> tuple[str, ...]:
+        """Groups of resolved rules that have a limit, by name."""
+        return tuple(
+            sorted({group for found in (self.at_most, self.at_least) if isinstance(found, Mapping) for group in found})
+        )
+
+    def price(self, columns: Sequence[int]) -> float | None:
+        """Costs of columns beside included ones, of resolved rules; None without costs."""
+        paid = set(map(int, self.include))
+        return None if self.costs is None else float(sum(self.costs[j] for j in columns if j not in paid))
+
+    def affordable(self, n_features: int) -> int:
+        """The most features, beside included ones, that resolved rules allow by their costs and numbers."""
+        others = self._others(n_features)
+        if self.costs is None or self.budget is None:
+            return len(others)
+        sums = accumulate(sorted(self.costs[j] for j in others))
+        return sum(each <= self.budget * (1 + ROUNDING) for each in sums)
+
+    def check(self, n_features: int, size: int | None = None) -> None:
+        """Refuse resolved rules that no panel of so many features keeps, beside included ones.
+
+        Raises
+        ------
+        InvalidInput
+            Naming the rule.
+        """
+        others = self._others(n_features)
+        needed, price = 0, 0.0
+        for group in self.limited:
+            assert self.groups is not None, "limits are of groups"
+            there = sum(self.groups[int(j)] == group for j in self.include)
+            left = [j for j in others if self.groups[j] == group]
+            most, least = self.limit("at_most", group), self.limit("at_least", group) or 0
+            if most is not None and there > most:
+                raise InvalidInput(
+                    f"at_most={most} of the group {group!r} is less than the {there} features of it that include "
+                    "names. Give a larger number, or include fewer."
+                )
+            if most is not None and least > most:
+                raise InvalidInput(
+                    f"at_least={least} and at_most={most} of the group {group!r} contradict each other. Change one of "
+                    "the two."
+                )
+            if least > there + len(left):
+                raise InvalidInput(
+                    f"at_least={least} of the group {group!r} is more than the {there + len(left)} features of it that "
+                    "may be chosen. Give a smaller number, or exclude fewer."
+                )
+            lacking = max(0, least - there)
+            needed += lacking
+            if self.costs is not None:
+                price += sum(sorted(self.costs[j] for j in left)[:lacking])
+        if size is not None and needed > size:
+            raise InvalidInput(
+                f"at_least asks for {needed} features beside included ones, and the panel has {size} at most. Give a "
+                "smaller number, or a larger panel."
+            )
+        if self.costs is None or self.budget is None:
+            return
+        if price > self.budget * (1 + ROUNDING):
+            raise InvalidInput(
+                f"budget={self.budget:g} is less than the {price:g} that the cheapest features for at_least cost. Give "
+                "a larger budget, or a smaller number."
+            )
+        least_cost = min((self.costs[j] for j in others), default=0.0)
+        if least_cost > self.budget * (1 + ROUNDING):
+            raise InvalidInput(
+                f"budget={self.budget:g} is less than the cheapest feature costs, {least_cost:g}. Give a larger budget."
+            )
+
+    def _others(self, n_features: int) -> list[int]:
+        """Features that may be chosen beside included ones."""
+        return sorted(set(range(n_features)).difference(map(int, (*self.include, *self.exclude))))
+
+    def _limits(self, name: str, known: set[str]) -> dict[str, int] | None:
+        """Limits of groups by name."""
+        limits = getattr(self, name)
+        if not isinstance(limits, Mapping):
+            return None if limits is None else dict.fromkeys(sorted(known), limits)
+        for group in limits:
+            if group not in known:
+                raise InvalidInput(
+                    f"{name} names the group {group!r}, of which there are no features."
+                    f"{did_you_mean(group, sorted(known))} Give groups that are there."
+                )
+        return {group: limits[group] for group in sorted(limits)}
+
+
+RULES = tuple(each.name for each in fields(Rules))
+"""Names of the rules."""
+
+OF_PANEL = RULES[2:]
+"""Those that are about all features together."""
+
+
+def _in_words(found: Any) -> str:
+    if isinstance(found, Mapping):
+        return listed(f"{name}={value}" for name, value in found.items())
+    return listed(found) if isinstance(found, tuple) else f"{found:g}"

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from spae_dask.errors import InvalidInput
-from spae_dask.rules import Rules, features_of
+from spae_dask.features import costs_of, features_of, groups_of, limits_of, pairs_in
+from spae_dask.rules import Rules
 
 NAMES = ["CD3E", "MT-CO1", "MT-ND1", "3", "LYZ", "a,b"]
 
@@ -36,15 +37,15 @@ NAMES = ["CD3E", "MT-CO1", "MT-ND1", "3", "LYZ", "a,b"]
     ids=str,
 )
 def test_features_are_found_whatever_names_them(given: Any, numbers: tuple[int, ...]) -> None:
-    assert Rules.of(exclude=given, n_features=6).resolved(NAMES, 6) == Rules(exclude=numbers)
-    assert Rules.of(include=given, n_features=6).resolved(NAMES, 6) == Rules(include=numbers)
+    assert Rules.of({"exclude": given}, 6).resolved(NAMES, 6) == Rules(exclude=numbers)
+    assert Rules.of({"include": given}, 6).resolved(NAMES, 6) == Rules(include=numbers)
 
 
 def test_a_file_has_one_name_a_line(tmp_path: Path) -> None:
     panel = tmp_path / "panel.txt"
     panel.write_text("\ufeff# measured already\nCD3E\n\n  a,b\nMT-*\n", encoding="utf-8")
     assert features_of(str(panel)) == ("CD3E", "a,b", "MT-*")
-    assert Rules.of(include=["LYZ", str(panel)]).resolved(NAMES, 6).include == (0, 1, 2, 4, 5)
+    assert Rules.of({"include": ["LYZ", str(panel)]}).resolved(NAMES, 6).include == (0, 1, 2, 4, 5)
 
 
 @pytest.mark.parametrize("given", ["", [""], {}, object(), 1.5, [1.5], b"CD3E", [None], np.zeros((2, 6), dtype=bool)])
@@ -75,4 +76,138 @@ def test_a_file_that_is_not_there_is_named_with_its_neighbour(tmp_path: Path) ->
 )
 def test_rules_that_cannot_be_kept_are_refused_by_name(rules: dict[str, Any], names: Any, words: str) -> None:
     with pytest.raises(InvalidInput, match=words):
-        Rules.of(**rules, n_features=6).resolved(names, 6)
+        Rules.of(rules, 6).resolved(names, 6)
+
+
+COSTS = {"CD3E": 1.0, "MT-CO1": 2.0, "MT-ND1": 3.0, "3": 4.0, "LYZ": 5.0, "a,b": 6.0}
+GROUPS = {"CD3E": "T", "MT-CO1": "M", "MT-ND1": "M", "LYZ": "B"}
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        COSTS,
+        {**COSTS, "of other data": 9.0},
+        list(COSTS.values()),
+        np.array(list(COSTS.values())),
+        {0: 1, 1: 2, np.int64(2): 3, "3": 4, "4": 5, 5: np.float32(6)},
+        'CD3E=1,MT-CO1=2,MT-ND1=3,3=4,LYZ=5,"a,b=6"',
+        "1,2,3,4,5,6",
+    ],
+    ids=str,
+)
+def test_costs_are_found_whatever_tells_them(given: Any) -> None:
+    found = Rules.of({"costs": given, "budget": 7}, 6).resolved(NAMES, 6)
+    assert found.costs == (1.0, 2.0, 3.0, 4.0, 5.0, 6.0)
+    assert found.affordable(6) == 3
+    assert Rules.of(vars(found)).resolved(NAMES, 6) == found, "once more is the same"
+
+
+@pytest.mark.parametrize("given", [GROUPS, ["T", "M", "M", None, "B", ""], "CD3E=T,MT-CO1=M,MT-ND1=M,LYZ=B"], ids=str)
+def test_groups_are_found_too(given: Any) -> None:
+    found = Rules.of({"groups": given, "at_most": {"M": 1, "T": 2}, "at_least": "B=1"}, 6).resolved(NAMES, 6)
+    assert found.groups == ("T", "M", "M", "", "B", "")
+    assert found.limited == ("B", "M", "T")
+    assert [found.limit("at_most", group) for group in found.limited] == [None, 1, 2]
+    assert [found.limit("at_least", group) for group in found.limited] == [1, None, None]
+    assert Rules.of(vars(found)).resolved(NAMES, 6) == found
+
+
+def test_files_have_names_and_values_in_two_columns(tmp_path: Path) -> None:
+    costs, groups = tmp_path / "costs.csv", tmp_path / "groups.csv"
+    costs.write_text('\ufeffgene, cost\nCD3E, 1.5\n\n"a,b",2\n')
+    groups.write_text("gene,group\nCD3E,T\nLYZ,\n")
+    assert costs_of(str(costs)) == {"CD3E": 1.5, "a,b": 2.0}
+    assert groups_of(str(groups)) == {"gene": "group", "CD3E": "T", "LYZ": ""}
+    for text in ("", "gene,cost\n", "CD3E,1\nLYZ\n", "CD3E,1\nCD3E,2\n", "CD3E,1,2\n"):
+        costs.write_text(text)
+        with pytest.raises(
+            InvalidInput, match=r"^give a file of two columns, names of features and costs: .*costs\.csv"
+        ):
+            costs_of(str(costs))
+    with pytest.raises(InvalidInput, match=r"cots\.csv cannot be read .*Did you mean .*costs\.csv"):
+        costs_of(str(tmp_path / "cots.csv"))
+
+
+@pytest.mark.parametrize(
+    "given", ["CD3E", {}, "", 3, {"CD3E": 0}, {"CD3E": -1.0}, {"CD3E": "x"}, [1.0, np.nan], [True]]
+)
+def test_other_things_are_no_costs(given: Any) -> None:
+    with pytest.raises(InvalidInput, match=r"^give "):
+        costs_of(given)
+
+
+@pytest.mark.parametrize("given", ["x", -1, 1.5, True, {"T": -1}, "T=x", [2]])
+def test_other_things_are_no_limits(given: Any) -> None:
+    with pytest.raises(InvalidInput, match=r"^give a whole number of at least 0"):
+        limits_of(given)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "found"),
+    [
+        ("T=2,B=1", int, {"T": 2, "B": 1}),
+        ("2", int, 2),
+        ("a=b=2", int, {"a=b": 2}),
+        ("x.csv", float, "x.csv"),
+        ("1.5,2", float, (1.5, 2.0)),
+        ("A=x,y", float, "A=x,y"),
+        ("A=x", float, {"A": "x"}),
+    ],
+)
+def test_pairs_on_the_command_line(text: str, kind: type, found: Any) -> None:
+    assert pairs_in(text, kind) == found
+
+
+MONEY = {"costs": COSTS, "budget": 7}
+
+
+@pytest.mark.parametrize(
+    ("rules", "words"),
+    [
+        ({"costs": COSTS}, "costs without budget"),
+        ({"budget": 3}, "budget without costs"),
+        ({"groups": GROUPS}, "groups without at_most and at_least"),
+        ({"at_most": 2}, "at_most without groups"),
+        ({"at_least": 2}, "at_least without groups"),
+        ({"costs": {"CD3E": 1}, "budget": 3}, r"costs lack 5 of the 6 features: 'MT-CO1', 'MT-ND1', '3' and others"),
+        ({"costs": {"CDE": 1}, "budget": 3}, r"costs='CDE' fits none .* Did you mean 'CD3E'"),
+        ({"costs": [1.0, 2.0], "budget": 3}, r"give one cost for each of the 6 features; these are 2"),
+        ({"costs": COSTS, "budget": 0.5}, r"budget=0.5 is less than the cheapest feature costs, 1"),
+        ({"costs": COSTS, "budget": 2, "exclude": "[CM]*"}, r"budget=2 is less than the cheapest feature costs, 4"),
+        ({"groups": GROUPS, "at_most": {"X": 1}}, r"at_most names the group 'X'"),
+        ({"groups": GROUPS, "at_least": {"M": 3}}, r"at_least=3 of the group 'M' is more than the 2"),
+        (
+            {"groups": GROUPS, "at_least": {"M": 2}, "exclude": "MT-CO1"},
+            r"at_least=2 of the group 'M' is more than the 1",
+        ),
+        (
+            {"groups": GROUPS, "at_most": 1, "include": "MT-*"},
+            r"at_most=1 of the group 'M' is less than the 2 features",
+        ),
+        (
+            {"groups": GROUPS, "at_most": 1, "at_least": {"M": 2}},
+            r"at_least=2 and at_most=1 of the group 'M' contradict",
+        ),
+        ({**MONEY, "groups": GROUPS, "at_least": {"M": 2, "B": 1}}, r"budget=7 is less than the 10 that the cheapest"),
+    ],
+    ids=str,
+)
+def test_costs_and_groups_that_cannot_be_kept_are_refused_by_name(rules: dict[str, Any], words: str) -> None:
+    with pytest.raises(InvalidInput, match=words):
+        Rules.of(rules, 6).resolved(NAMES, 6)
+
+
+def test_included_features_are_paid_and_count_in_their_groups() -> None:
+    given = {**MONEY, "groups": GROUPS, "at_least": {"M": 2, "B": 1}, "include": "MT-CO1,LYZ"}
+    found = Rules.of(given, 6).resolved(NAMES, 6)
+    assert found.price([1, 2, 4]) == 3.0
+    assert found.affordable(6) == 2
+    cheap = {"costs": {"CD3E": 1}, "budget": 1, "include": "3", "exclude": ["MT-*", "LYZ", "a,b"]}
+    assert Rules.of(cheap, 6).resolved(NAMES, 6).affordable(6) == 1, "others need no cost"
+
+
+def test_rules_for_some_columns_have_their_numbers() -> None:
+    found = Rules.of({**MONEY, "groups": GROUPS, "at_most": 2, "include": 4, "exclude": [0, 2]}, 6).resolved(NAMES, 6)
+    some = found.on([1, 2, 4])
+    assert (some.include, some.exclude, some.costs, some.groups) == ((2,), (1,), (2.0, 3.0, 5.0), ("M", "M", "B"))

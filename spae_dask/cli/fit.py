@@ -40,9 +40,10 @@ class FitGiven:
         """Refuse none, or more than one, of the ways to say how many nonzeros."""
         if not one_size(self.fitted):
             raise typer.BadParameter(
-                "give exactly one of -r (features of a component), -n (features of all components together), --eps "
-                "(loss beyond PCA's) and --keep (share of what PCA explains), or -r and -n",
-                param_hint="'-r' / '-n' / '--eps' / '--keep'",
+                "give exactly one of -r (features of a component), -n (features of all components together), "
+                "--budget (their costs), --eps (loss beyond PCA's) and --keep (share of what PCA explains); the first "
+                "three may come together",
+                param_hint="'-r' / '-n' / '--budget' / '--eps' / '--keep'",
             )
 
     @property
@@ -110,7 +111,7 @@ def fit(
 ) -> None:
     """Find a sparse encoder of DATA, and certify its loss against PCA.
 
-    Needs -k, and exactly one of -r, -n, --eps and --keep. The data are read once, or
+    Needs -k, and one of -r, -n, --budget, --eps and --keep. The data are read once, or
     twice if they have thousands of features. --missing mean adds one pass;
     --tolerance may read only a part. The fit stays within the memory that the plan
     states before it starts.

@@ -15,6 +15,7 @@ from spae_dask.cli.path import check_counts
 
 if TYPE_CHECKING:
     from spae_dask.blocks import RowBlocks
+    from spae_dask.estimators.sparse_encoder import SparseEncoder
     from spae_dask.strategies.path import PathPoint
 
 EXAMPLES = """Examples:
@@ -22,6 +23,7 @@ EXAMPLES = """Examples:
   spae panel X.h5ad -k 10 -n 50
   spae panel X.h5ad -k 10 -n 50 --exclude 'MT-*,RPL*' --include CD3E -o PANEL.zarr
   spae panel X.h5ad -k 10 -n 50 --curve 10,20,50,100
+  spae panel X.h5ad -k 10 --costs costs.csv --budget 500 --groups pathways.csv --at-most 3
 """
 
 
@@ -48,9 +50,9 @@ def panel(
 ) -> None:
     """Choose N features of DATA for all K components together.
 
-    A fit with -n in place of -r: every component may use the whole panel. The
-    command prints the features, the loss against PCA, and the price of rules such
-    as --exclude: the loss of as many features that are chosen freely.
+    A fit with -n or --budget in place of -r: every component may use the whole
+    panel. The command prints the features, the loss against PCA, and the price of
+    rules such as --exclude: the loss of as many features that are chosen freely.
     """
     with command_context("panel", given.shown, strict=given.strict) as console:
         check_panel(given)
@@ -68,6 +70,7 @@ def panel(
         names, free = names_of(encoder), chosen_freely(encoder)
         losses = encoder.sparsity_path([encoder.n_components_], sizes) if sizes else None
         told = [encoder.certificate_.text(verbose=console.verbose > 0), f"panel              {', '.join(names)}"]
+        told += cost_in_words(encoder)
         told += [] if free is None else [price_in_words(encoder.certificate_.ratio, free)]
         told += [] if losses is None else ["", str(losses)]
         document = results_of(encoder, given, output)
@@ -80,13 +83,15 @@ def panel(
 
 def check_panel(given: FitGiven) -> None:
     """Refuse a panel without a size, or with another size."""
-    if given.fitted["n_features"] is None:
-        raise typer.BadParameter("give the number of features of the panel", param_hint="'-n'")
+    if given.fitted["n_features"] is None and given.fitted["budget"] is None:
+        raise typer.BadParameter(
+            "give the number of features of the panel, or a budget for their costs", param_hint="'-n' / '--budget'"
+        )
     others = [each for each in ("n_nonzero", "eps", "keep") if given.fitted[each] is not None]
     if others:
         raise typer.BadParameter(
-            "every component may use the whole panel, so that -n is its only size. For components that use a part of "
-            "it, use `spae fit` with -r and -n",
+            "every component may use the whole panel, so that -n and --budget are its only sizes. For components that "
+            "use a part of it, use `spae fit` with -r and -n",
             param_hint="'-r' / '--eps' / '--keep'",
         )
 
@@ -104,6 +109,13 @@ def check_curve(given: FitGiven, source: "RowBlocks", sizes: list[int]) -> None:
             f"a curve needs a core of the data, and strategy={strategy!r} keeps none. Leave out --curve, or use "
             "strategy='gram' or 'tsqr', which need more memory."
         )
+
+
+def cost_in_words(encoder: "SparseEncoder") -> list[str]:
+    """The costs of the panel, if its features have some."""
+    rules = encoder._fitted_params().rules
+    cost = rules.price(encoder.selected_features_.tolist())
+    return [] if cost is None else [f"cost               {cost:g} of {rules.budget:g}"]
 
 
 def price_in_words(ratio: float, free: "PathPoint") -> str:

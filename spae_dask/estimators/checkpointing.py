@@ -134,9 +134,11 @@ def parameters_of(params: FitParameters) -> dict[str, Any]:
     if isinstance(params.scale, tuple):
         found["scale"] = hashlib.sha256(repr(params.scale).encode()).hexdigest()[:24]
     for name in RULES:
-        numbers = found.pop(name)
-        if numbers is not None:
-            found[name] = f"{len(numbers)} features, {hashlib.sha256(repr(tuple(numbers)).encode()).hexdigest()[:12]}"
+        rule = found.pop(name)
+        if isinstance(rule, tuple):
+            found[name] = f"{len(rule)} features, {hashlib.sha256(repr(rule).encode()).hexdigest()[:12]}"
+        elif rule is not None:
+            found[name] = repr(rule)
     found["n_nonzero"] = params.sizes
     found["keep"] = params.wanted_share
     for name in ("eps", "keep"):

@@ -34,8 +34,9 @@ def sizes_of(params: FitParameters, found: int, d: int, n_points: int = MOST_POI
     """Sizes of a curve about an encoder of ``found`` nonzeros a component on ``d`` features."""
     # orthonormal components have more nonzeros than were asked for
     r = found if params.sizes is None else max(budgets_of(params.n_components, params.sizes))
-    least = params.n_components if params.method in SHARED or params.shared_support else 1
-    return curve_sizes(r, min(least, r), params.n_features or d, n_points)
+    shared = params.method in SHARED or params.shared_support or params.sets_panel
+    least, most = params.n_components if shared else 1, d if shared else params.n_features or d
+    return curve_sizes(r, min(least, r), most, n_points)
 
 
 def cheap_curve(params: FitParameters, summary: Summary, strategy: str, found: int, d: int) -> SparsityPath | None:

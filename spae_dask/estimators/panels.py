@@ -1,11 +1,11 @@
 """Features of a fitted panel, and the price of the rules that it keeps to."""
 
-from dataclasses import replace
 from typing import Any
 
 from spae_dask.passes.threads import one_blas_thread
 from spae_dask.rules import Rules
 from spae_dask.strategies.core_summary import CoreSummary
+from spae_dask.strategies.parameters import SHARED
 from spae_dask.strategies.path import PathPoint, sparsity_path
 
 
@@ -31,7 +31,9 @@ def chosen_freely(encoder: Any) -> PathPoint | None:
     params, summary = encoder._fitted_params(), getattr(encoder, "_summary", None)
     if not params.rules or not isinstance(summary, CoreSummary) or not isinstance(params.sizes, int):
         return None
-    size = min(params.sizes + len(params.rules.include), encoder.n_features_in_)
-    free = replace(params.with_rules(Rules()), n_features=None)
+    if params.shared_support or params.method in SHARED:
+        size = len(encoder.selected_features_)
+    else:
+        size = min(params.sizes + len(params.rules.include), encoder.n_features_in_)
     with one_blas_thread():
-        return sparsity_path(free, summary, [params.n_components], [size]).points[0]
+        return sparsity_path(params.with_rules(Rules()), summary, [params.n_components], [size]).points[0]

@@ -7,6 +7,7 @@ from spae_dask.blocks import RowBlocks
 from spae_dask.estimators.planning import plan
 from spae_dask.estimators.sparse_encoder import SparseEncoder
 from spae_dask.passes.plan import Plan
+from spae_dask.rules import OF_PANEL
 from spae_dask.strategies.core import CORES
 from spae_dask.strategies.parameters import OF_PATHS, PARAMETERS
 from spae_dask.strategies.path import SparsityPath
@@ -39,9 +40,11 @@ def fit_path(
         encoder = SparseEncoder(max(n_components), n_nonzero=max(n_nonzero), method=method, **options).fit(source)
     else:
         # any encoder of a core suffices, and this one takes little time
-        quick = options | {"method": "batch", "selection": "greedy"}
+        changed = {"selection": "greedy", **dict.fromkeys(["n_features", *OF_PANEL])}
+        quick = options | changed | {"method": "batch"}
         encoder = SparseEncoder(min(n_components), n_nonzero=max(n_nonzero), **quick).fit(source)
-        encoder.set_params(method=method, selection=options.get("selection", PARAMETERS["selection"].default))
+        wanted = {name: options.get(name, PARAMETERS[name].default) for name in changed}
+        encoder.set_params(method=method, **wanted)
     path: SparsityPath = encoder.sparsity_path(n_components, n_nonzero)
     return path
 

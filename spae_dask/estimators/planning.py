@@ -239,7 +239,11 @@ def plan_for(
         squares = np.zeros(source.shape[1])  # they are not known yet
         squares[np.array(params.rules.exclude, dtype=np.intp)] = -1.0  # the rules can be kept with some
         columns = largest(squares, params)
-        source, params = with_top(source, columns), params.with_rules(params.rules.on(columns.tolist()))
+        source = with_top(source, columns)
+        placed = params.with_rules(params.rules.on(columns.tolist()).of_features)
+        placed.check(*source.shape)
+        params.check_rules(whole.shape[1])
+        params = placed
     params.check(*source.shape)
     check_strategy(params)
     there = resources_for(client, memory_limit) if resources is None else resources

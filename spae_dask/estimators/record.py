@@ -1,5 +1,6 @@
 """The record of a fitted encoder: how it was asked for, and where it comes from."""
 
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -9,10 +10,11 @@ from sklearn.utils.validation import check_is_fitted
 from spae_dask import __version__
 from spae_dask.estimators.covariates import names_in, open_without
 from spae_dask.estimators.preparing import recipe_of_fit, scale_given
+from spae_dask.features import costs_of, features_of, groups_of, is_table, limits_of
 from spae_dask.passes.plan import Plan
 from spae_dask.recipes import recipe_text
 from spae_dask.report.encoder_results import EncoderResults
-from spae_dask.rules import RULES, features_of
+from spae_dask.rules import RULES
 from spae_dask.storage.artifacts.fingerprint import fingerprint
 from spae_dask.storage.remote.url_secrets import without_secrets
 from spae_dask.strategies.parameters import is_scale_file, several
@@ -32,8 +34,28 @@ def parameters_of(encoder: Any) -> dict[str, Any]:
         scale = str(Path(scale).resolve())
     covariates = list(names_in(parameters.pop("covariates")))
     parameters |= {"random_state": encoder.seed_, "recipe": recipe_text(recipe_of_fit(encoder)), "scale": scale}
-    parameters |= {name: list(features_of(parameters[name])) or None for name in RULES}
+    parameters |= {name: _told(name, parameters[name]) for name in RULES}
     return parameters | ({"covariates": covariates} if covariates else {})
+
+
+READ: Mapping[str, Callable[[Any], Any]] = {
+    "include": features_of,
+    "exclude": features_of,
+    "costs": costs_of,
+    "budget": float,
+    "groups": groups_of,
+    "at_most": limits_of,
+    "at_least": limits_of,
+}
+"""Functions that read the rules as they are given."""
+
+
+def _told(rule: str, given: Any) -> Any:
+    """A rule as it is recorded: names, values by name or in order, or the absolute path of a file of values."""
+    if given is None or is_table(given):
+        return given if given is None else str(Path(given).resolve())
+    found: Any = READ[rule](given)
+    return (list(found) or None) if isinstance(found, tuple) else found
 
 
 def provenance_of(encoder: Any, source: Any = None) -> dict[str, Any]:

@@ -173,13 +173,13 @@ def curve_from_data(
             "known here. Draw the curve from the fit: give the losses that `spae path --top-features ...` wrote."
         )
     method = "batch" if encoder.method == "doubly-sparse" else encoder.method
-    if encoder.n_nonzero is None and encoder.n_features is not None:  # the sizes are those of panels
+    if encoder._params().sets_panel:  # the sizes are those of panels
         parameters |= {"shared_support": method == "polished", "n_features": None}
     k, r = encoder.n_components_, encoder.certificate_.n_nonzero
     found = fit_path(
         source,
         [k],
-        sizes_of(encoder._params().as_panel(d), r, d),
+        sizes_of(encoder._params(), r, d),
         method=method,
         random_state=encoder.seed_,
         memory_limit=memory_limit,

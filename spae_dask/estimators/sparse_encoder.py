@@ -18,10 +18,10 @@ from spae_dask.estimators.plots import PlotMixin
 from spae_dask.estimators.preparing import prepared, scale_given, with_rules
 from spae_dask.estimators.runtime import search_report, store_names
 from spae_dask.estimators.streams import RowStream, StreamingMixin
+from spae_dask.features import FeaturesLike, LimitsLike, ValuesLike
 from spae_dask.passes.events import Event, ignore
 from spae_dask.passes.threads import one_blas_thread
 from spae_dask.recipes import RecipeLike
-from spae_dask.rules import FeaturesLike
 from spae_dask.storage.sources.sentinel import MissingValue
 from spae_dask.strategies.parameters import FitParameters, ScaleLike
 from spae_dask.strategies.path import SparsityPath, sparsity_path
@@ -129,6 +129,17 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         Features that are never chosen, given in the same way. They still count in the loss, which the other features
         have to explain. Both rules need ``method="polished"``, or ``"batch"`` with ``selection="greedy"`` or
         ``"exchange"``. With them no theorem bounds the loss, so ``bound`` is None.
+    costs : mapping, array-like or str, optional
+        Cost of each feature, a positive number: by name or number, of all in order, or a ``.csv`` file of names and
+        costs. Names that the data lack are passed over. Included features are paid already.
+    budget : float, optional
+        The most that the features of all components together may cost. Like ``n_features``, it sets a panel, and needs
+        no other size.
+    groups : mapping, array-like or str, optional
+        Group of each feature, a name, given in the same way. Features that are not named are in none.
+    at_most, at_least : int or mapping, optional
+        The most, and the fewest, features of a group in a panel, included ones among them. One number for all groups,
+        or one for each by name. Constant features are never chosen, and a group may have fewer for it.
     search_tol : float, default 0.001
         Excess over PCA's loss, in units of PCA's loss, at which the search of ``method="polished"`` stops. No choice of
         features can lose less than PCA, so no more than this is left to gain then. The search also stops when a round
@@ -277,6 +288,11 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         shared_support: bool = False,
         include: FeaturesLike = None,
         exclude: FeaturesLike = None,
+        costs: ValuesLike = None,
+        budget: float | None = None,
+        groups: ValuesLike = None,
+        at_most: LimitsLike | None = None,
+        at_least: LimitsLike | None = None,
         search_tol: float = 0.001,
         effort: int = 1,
         n_rows: int | None = None,
@@ -314,6 +330,11 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         self.shared_support = shared_support
         self.include = include
         self.exclude = exclude
+        self.costs = costs
+        self.budget = budget
+        self.groups = groups
+        self.at_most = at_most
+        self.at_least = at_least
         self.search_tol = search_tol
         self.effort = effort
         self.n_rows = n_rows

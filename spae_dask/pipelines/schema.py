@@ -172,8 +172,8 @@ class Fit(Planned, Resumable):
         if not one_size(vars(self)):
             raise ValueError(
                 "give exactly one of 'n_nonzero' (features of a component), 'n_features' (features of all components "
-                "together), 'eps' (loss beyond PCA's) and 'keep' (share of the variance that PCA explains), or the "
-                "first two."
+                "together), 'budget' (their costs), 'eps' (loss beyond PCA's) and 'keep' (share of the variance that "
+                "PCA explains). The first three may come together."
             )
         return self
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import Field, PlainValidator
 
-from spae_dask.rules import features_of
+from spae_dask.features import costs_of, features_of, groups_of
 from spae_dask.storage.tables.csv_rows import SUFFIXES
 from spae_dask.storage.tables.table_files import ARROW, PARQUET
 from spae_dask.storage.writing.chunking import CODECS
@@ -16,9 +16,11 @@ from spae_dask.strategies.parameters import (
     METHODS,
     PARAMETERS,
     Choice,
+    Costs,
     Count,
     Features,
     Flag,
+    Groups,
     Kind,
     Number,
     Numbers,
@@ -43,6 +45,8 @@ def _of(kind: Kind) -> Check:
         if isinstance(kind, Number | Numbers):
             found = tuple(map(float, value)) if isinstance(value, tuple) else (float(value),)
             return found if len(found) > 1 else found[0]
+        if isinstance(kind, Costs | Groups):
+            return costs_of(value) if isinstance(kind, Costs) else groups_of(value)
         return features_of(value) or None if isinstance(kind, Features) else value
 
     return check

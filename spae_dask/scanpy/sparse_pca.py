@@ -95,7 +95,7 @@ def codes_of(rows: RowEncoder, source: RowBlocks, dtype: np.dtype[Any]) -> Any:
 def summary_of(encoder: SparseEncoder, params: dict[str, Any]) -> dict[str, Any]:
     """Make the entries of ``uns``, of types that h5ad and Zarr files store; unknown values are left out."""
     certificate, n = encoder.certificate_, encoder.n_samples_seen_
-    asked = {name: value for name, value in parameters_of(encoder).items() if name not in ELSEWHERE}
+    asked = {name: _in_words(value) for name, value in parameters_of(encoder).items() if name not in ELSEWHERE}
     curve = encoder.curve()
     summary = {
         **{name: getattr(certificate, name) for name in TOLD},
@@ -119,6 +119,11 @@ def _storable(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _storable(each) for name, each in value.items() if each is not None}
     return np.asarray(value) if isinstance(value, list | tuple) else value
+
+
+def _in_words(value: Any) -> Any:
+    """Values by name as a text, since a name may be no key of a file."""
+    return listed(f"{name}={each}" for name, each in value.items()) if isinstance(value, dict) else value
 
 
 def check_target(adata: Any, copy: bool) -> None:

@@ -251,7 +251,7 @@ def refuse_fast(params: FitParameters) -> str | None:
 def refuse_rules(params: FitParameters) -> str | None:
     """Return the reason of a strategy that does not keep to rules for refusing them."""
     if params.rules:
-        return "it does not keep to include and exclude, which 'gram', 'tsqr', 'sketch' and 'sample' do"
+        return f"it does not keep to {params.rules.told}, which 'gram', 'tsqr', 'sketch' and 'sample' do"
     return None
 
 

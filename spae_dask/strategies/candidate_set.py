@@ -136,7 +136,7 @@ def choose_candidates(
     path = targeted_greedy(scaled[:, pool], k, n_candidates, rank_tol=rank_tol)
     loadings = (ranked(np.abs(v[pool])) for v in V_k.T)
     # one of several equal columns is enough
-    lowest = lowest_allowed(scaled[:, pool], None, free)
+    lowest = lowest_allowed(scaled[:, pool], None, free, alike=search.panel is None)
     H = on_one(H[allowed], lowest)
     paper = distinct(lowest[np.searchsorted(pool, selected)])
     needed = np.unique(np.concatenate([np.flatnonzero(H.any(axis=1)), paper, *([] if free is None else [free])]))

@@ -17,8 +17,10 @@ from spae_dask.maths.linalg.project import DEPENDENT, optimal_decoder
 from spae_dask.maths.linalg.spectral import pca_loss, right_singular
 from spae_dask.maths.selection import RANDOM_SELECTIONS
 from spae_dask.maths.selection.exchange import exchange
+from spae_dask.maths.selection.feasible import Feasible
 from spae_dask.maths.selection.problem import TIE, first_of_best
 from spae_dask.maths.selection.targeted_greedy import targeted_greedy
+from spae_dask.rules import Rules
 from spae_dask.strategies.core_summary import Floats
 from spae_dask.strategies.parameters import FitParameters
 from spae_dask.strategies.theory import in_expectation
@@ -100,6 +102,8 @@ class Search:
     allowed, free : ndarray of int, optional
         Columns of the core that the rules allow, and those among them that every component may use beside its r; all
         and none if they are None.
+    panel : Feasible, optional
+        Rules for all columns together.
     """
 
     effort: float | None = None
@@ -110,21 +114,42 @@ class Search:
     leading: Callable[[], Floats] | None = None
     allowed: Columns | None = None
     free: Columns | None = None
+    panel: Feasible | None = None
 
     @property
     def ruled(self) -> bool:
         """True if there are rules."""
-        return self.allowed is not None or self.free is not None
+        return self.allowed is not None or self.free is not None or self.panel is not None
 
 
 def ruled(search: Search, params: FitParameters, core: Floats) -> Search:
     """The search that keeps to the rules of a fit, on a core of all columns."""
-    d = core.shape[1]
-    excluded, included = (np.array(each, dtype=np.intp) for each in (params.rules.exclude, params.rules.include))
+    d, rules = core.shape[1], params.rules
+    excluded, included = (np.array(each, dtype=np.intp) for each in (rules.exclude, rules.include))
     return replace(
         search,
         allowed=np.setdiff1d(np.arange(d), excluded) if excluded.size else None,
         free=included[core[:, included].any(axis=0)] if included.size else None,  # no constant one gets weight
+        panel=feasible(rules, d) if rules.of_panel else None,
+    )
+
+
+def feasible(rules: Rules, d: int) -> Feasible:
+    """Resolved rules for all of d columns together, for any number of columns."""
+    names = rules.limited
+    number = {name: place for place, name in enumerate(names)}
+    limits = {name: [rules.limit(name, group) for group in names] for name in ("at_most", "at_least")}
+    allowed = np.ones(d, dtype=bool)
+    allowed[np.array(rules.exclude, dtype=np.intp)] = False
+    return Feasible(
+        size=d,
+        kept=np.array(rules.include, dtype=np.intp),
+        allowed=allowed,
+        costs=np.ones(d) if rules.costs is None else np.array(rules.costs, dtype=np.float64),
+        budget=np.inf if rules.budget is None else rules.budget,
+        groups=np.array([number.get(str(group), -1) for group in rules.groups or [""] * d], dtype=np.intp),
+        least=np.array([each or 0 for each in limits["at_least"]], dtype=np.intp),
+        most=np.array([d if each is None else each for each in limits["at_most"]], dtype=np.intp),
     )
 
 
@@ -188,8 +213,11 @@ def _batch_by_rules(params: FitParameters, core: Floats, size: int, search: Sear
     # the polished encoder's start: greedy in place of a selection that knows no rules
     select = RULED[params.selection if params.selection in RULED else "greedy"]
 
+    given = {} if search.panel is None else {"rules": search.panel}
+
     def selection(core: Floats, k: int, r: int, _: np.random.Generator) -> Columns:
-        return select(core, k, r, start=free, allowed=search.allowed, rank_tol=search.rank_tol, leading=leading)
+        kept = {"start": free, "allowed": search.allowed, "rank_tol": search.rank_tol, "leading": leading}
+        return select(core, k, r, **kept, **given)
 
     k, rng = params.n_components, np.random.default_rng(params.seed)
     made = encode_batch(core, k, size + len(free), selection=selection, rng=rng, rank_tol=search.rank_tol)
@@ -263,11 +291,16 @@ def in_panel(params: FitParameters, core: Floats, search: Search) -> Search:
     chosen = batch(replace(params, selection="exchange"), core, params.n_features, search).chosen
     panel = np.union1d(chosen, [] if search.free is None else search.free).astype(np.intp)
     fits = search.start is not None and not np.delete(search.start, panel, axis=0).any()
-    return replace(search, allowed=panel, start=search.start if fits else None)
+    return replace(search, allowed=panel, start=search.start if fits else None, panel=None)
 
 
-def lowest_allowed(core: Floats, allowed: Columns | None, free: Columns | None) -> Columns:
-    """Lowest index ``(d,)`` of a column equal to each, among those that are allowed; their own for free ones."""
+def lowest_allowed(core: Floats, allowed: Columns | None, free: Columns | None, *, alike: bool = True) -> Columns:
+    """Lowest index ``(d,)`` of a column equal to each, among those that are allowed; their own for free ones.
+
+    Columns that are not ``alike``, as rules tell equal ones apart, keep their own too.
+    """
+    if not alike:
+        return np.arange(core.shape[1])
     if allowed is None:
         lowest = lowest_equal(core)
     else:
@@ -284,7 +317,7 @@ def _on_lowest_copies(method: Method, *, shared: bool) -> Method:
     def encode(params: FitParameters, core: Floats, r: Sizes, search: Search) -> Encoded:
         made = method(params, core, r, search)
         together = shared or params.shared_support
-        lowest = lowest_allowed(core, search.allowed, search.free)
+        lowest = lowest_allowed(core, search.allowed, search.free, alike=search.panel is None)
         H = on_lowest(made.H, lowest, shared=together)
         if np.array_equal(H, made.H):
             return made

@@ -19,15 +19,16 @@ from numbers import Real
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from spae_dask.errors import InvalidInput
+from spae_dask.features import FeaturesLike, LimitsLike, ValuesLike, costs_of, features_of, groups_of, limits_of
 from spae_dask.flags import WANTED, is_flag
 from spae_dask.plain_files import listed
 from spae_dask.recipes import Recipe, RecipeLike
-from spae_dask.rules import RULES, FeaturesLike, Rules, features_of
+from spae_dask.rules import RULES, Rules
 from spae_dask.toml.names import did_you_mean
 
 METHODS = ("polished", "batch", "iterative", "doubly-sparse")
-SIZES = ("n_nonzero", "n_features", "eps", "keep")
-"""Parameters that say how many features an encoder uses: one of them, or the first two."""
+SIZES = ("n_nonzero", "n_features", "budget", "eps", "keep")
+"""Parameters that say how many features an encoder uses: the first three together, or one of the others."""
 SHARED = ("batch", "doubly-sparse")
 """Methods whose components all use the same columns."""
 RULED = {"polished": ("dual-set", "greedy", "exchange"), "batch": ("greedy", "exchange")}
@@ -136,11 +137,7 @@ class Steps:
 
     def wrong(self, given: Any, sizes: Sizes = UNKNOWN) -> str | None:  # noqa: ARG002 - as of all kinds
         """Say what is allowed, if ``given`` is not; None if it is."""
-        try:
-            Recipe.of(given)
-        except InvalidInput as error:
-            return str(error)
-        return None
+        return _said(lambda: Recipe.of(given))
 
 
 @dataclass(frozen=True)
@@ -188,14 +185,48 @@ class Features:
 
     def wrong(self, given: Any, sizes: Sizes = UNKNOWN) -> str | None:
         """Say what is allowed, if ``given`` is not; None if it is."""
-        try:
-            features_of(given, sizes.get("features"))
-        except InvalidInput as error:
-            return str(error)
-        return None
+        return _said(lambda: features_of(given, sizes.get("features")))
 
 
-Kind: TypeAlias = Flag | Choice | Count | Counts | Number | Numbers | Steps | Scale | OfRows | Features
+@dataclass(frozen=True)
+class Costs:
+    """Costs of features: by feature, of all in order, or in a file."""
+
+    def wrong(self, given: Any, sizes: Sizes = UNKNOWN) -> str | None:
+        """Say what is allowed, if ``given`` is not; None if it is."""
+        return _said(lambda: costs_of(given, sizes.get("features")))
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Groups of features: by feature, of all in order, or in a file."""
+
+    def wrong(self, given: Any, sizes: Sizes = UNKNOWN) -> str | None:
+        """Say what is allowed, if ``given`` is not; None if it is."""
+        return _said(lambda: groups_of(given, sizes.get("features")))
+
+
+@dataclass(frozen=True)
+class Limits:
+    """A whole number for all groups, or one for each."""
+
+    def wrong(self, given: Any, sizes: Sizes = UNKNOWN) -> str | None:  # noqa: ARG002 - as of all kinds
+        """Say what is allowed, if ``given`` is not; None if it is."""
+        return _said(lambda: limits_of(given))
+
+
+Kind: TypeAlias = (
+    Flag | Choice | Count | Counts | Number | Numbers | Steps | Scale | OfRows | Features | Costs | Groups | Limits
+)
+
+
+def _said(read: Callable[[], object]) -> str | None:
+    """The message with which something is refused; None if it is read."""
+    try:
+        read()
+    except InvalidInput as error:
+        return str(error)
+    return None
 
 
 def is_scale_file(given: Any) -> bool:
@@ -232,7 +263,7 @@ class Parameter:
         Name of the field, which is also the key of a step of a pipeline.
     annotation, default : object
         Type and default value. A parameter whose default is None may be None.
-    kind : Flag, Choice, Count, Counts, Number, Numbers, Steps, Scale, OfRows or Features
+    kind : Kind
         Values allowed.
     help : str
         Its paragraph in the help of the command line.
@@ -284,6 +315,8 @@ def option_words(option: str, given: Any) -> list[str]:
     """Command-line words that give a value to an option."""
     if isinstance(given, bool):
         return [option if given else option.replace("--", "--no-", 1)]
+    if isinstance(given, Mapping):
+        given = [f"{name}={value}" for name, value in given.items()]
     several_given = several(given)
     value = str(given) if several_given is None else listed(several_given)
     return [f"{option}={value}"] if option in STAND_ALONE else [option, value]
@@ -299,7 +332,8 @@ def check_value(name: str, given: Any, kind: Kind, sizes: Sizes = UNKNOWN) -> No
     """
     wrong = kind.wrong(given, sizes)
     if wrong is not None:
-        shown = repr(given) if several(given) is None else reprlib.repr(given)
+        is_one = several(given) is None and not isinstance(given, Mapping)
+        shown = repr(given) if is_one else reprlib.repr(given)
         raise InvalidInput(f"{name}={shown} is not allowed: {wrong}")
 
 
@@ -465,6 +499,41 @@ class FitParameters:
         "Features that are never chosen, though they count in the loss: names, 'MT-*', or a file (.txt).",
         metavar="NAMES",
     )
+    costs: ValuesLike = _parameter(  # noqa: RUF009 - as all fields
+        None,
+        Costs(),
+        "WHAT",
+        "Costs of features, whose sum --budget limits: a .csv file of names and costs, or A=2,B=3.5.",
+        metavar="FILE",
+    )
+    budget: float | None = _parameter(
+        None,
+        Number("500 for features that cost 500 together"),
+        "WHAT",
+        "The most that the features of all components may cost together, besides those that --include names.",
+        metavar="C",
+    )
+    groups: ValuesLike = _parameter(  # noqa: RUF009 - as all fields
+        None,
+        Groups(),
+        "WHAT",
+        "Groups of features, whose numbers --at-most and --at-least limit: a .csv file of names and groups.",
+        metavar="FILE",
+    )
+    at_most: LimitsLike | None = _parameter(  # noqa: RUF009 - as all fields
+        None,
+        Limits(),
+        "WHAT",
+        "Largest number of features of a group: one number, or one for each group, as in T=2,B=1.",
+        metavar="M",
+    )
+    at_least: LimitsLike | None = _parameter(  # noqa: RUF009 - as all fields
+        None,
+        Limits(),
+        "WHAT",
+        "Smallest number of features of a group, given in the same way.",
+        metavar="M",
+    )
     search_tol: float = _parameter(
         0.001,
         Number("0.001 for 0.1 % of PCA's loss"),
@@ -623,65 +692,65 @@ class FitParameters:
     @property
     def rules(self) -> Rules:
         """Rules for the choice of features."""
-        return Rules.of(self.include, self.exclude)
+        return Rules.of(vars(self))
+
+    @property
+    def sets_panel(self) -> bool:
+        """True if a size of the panel is given, and none of single components: all components share the panel."""
+        return self.n_nonzero is None and (self.n_features is not None or self.budget is not None)
 
     def resolved(self, names: Sequence[object] | None, n_features: int) -> "FitParameters":
-        """The same parameters, with features of the rules by number; None where there are none.
+        """The same parameters, with features of the rules by number, and a panel as the support that is shared.
 
         Raises
         ------
         InvalidInput
             If a feature is not there, or no choice can keep to the rules.
         """
-        panel = self.as_panel(n_features)
-        if self.include is None and self.exclude is None:
-            return panel
-        for name in RULES:
-            PARAMETERS[name].check(getattr(self, name), {"features": n_features})
-        found = Rules.of(self.include, self.exclude, n_features).resolved(names, n_features)
         top = whole(self.n_top_features)
+        PARAMETERS["n_features"].check(self.n_features, {"features": min(n_features, top or n_features)})
+        given = [name for name in RULES if getattr(self, name) is not None]
+        for name in given:
+            PARAMETERS[name].check(getattr(self, name), {"features": n_features})
+        found = Rules.of(vars(self), n_features).resolved(names, n_features) if given else Rules()
         if top is not None and top < len(found.include):
             raise InvalidInput(
                 f"n_top_features={top} is less than the {len(found.include)} features that include names, which are "
                 "among them. Give a larger number, or include fewer."
             )
         self._check_left("n_features", self.n_features, found, n_features)
-        return panel.with_rules(found)
+        return self.with_rules(found)._with_panel(found, n_features)
 
-    def as_panel(self, n_features: int) -> "FitParameters":
-        """The same parameters, with a panel that all components may use as the support that they share.
-
-        Raises
-        ------
-        InvalidInput
-            If its size is not allowed, or another parameter says the same.
-        """
-        if self.n_features is None:
+    def _with_panel(self, rules: Rules, n_features: int) -> "FitParameters":
+        """The same parameters with the size of the panel, and with the whole of it for all components if they may."""
+        if self.n_features is None and self.budget is None:
             return self
-        top = whole(self.n_top_features) or n_features
-        PARAMETERS["n_features"].check(self.n_features, {"features": min(n_features, top)})
-        size = whole(self.n_features)
+        size = min(rules.affordable(n_features), whole(self.n_features) or n_features)
+        called = f"budget={self.budget}" if self.n_features is None else f"n_features={self.n_features}"
         if self.method == "iterative":
             raise InvalidInput(
-                f"n_features={size}: method='iterative' chooses the features of each component by itself. Use "
+                f"{called}: method='iterative' chooses the features of each component by itself. Use "
                 "method='polished' or 'batch', or give n_nonzero."
             )
         if self.n_nonzero is None:
             targets = [f"{name}={found:g}" for name in ("eps", "keep") if (found := getattr(self, name)) is not None]
             if targets:
-                raise InvalidInput(f"n_features={size} and {targets[0]} are two targets. Give only one.")
+                raise InvalidInput(f"{called} and {targets[0]} are two targets. Give only one.")
             shared = self.shared_support or self.method == "polished"
             return replace(self, n_nonzero=size, n_features=None, shared_support=shared)
-        if self.method in SHARED or self.shared_support:
+        if not self.shared_support and self.method not in SHARED:
+            return replace(self, n_features=size)
+        if self.n_features is not None:
             raise InvalidInput(
-                f"n_features={size} and n_nonzero={self.n_nonzero!r}: all components use the same features here, so "
-                "that the two are one number. Give only one."
+                f"{called} and n_nonzero={self.n_nonzero!r}: all components use the same features here, so that the "
+                "two are one number. Give only one."
             )
         return self
 
     def with_rules(self, found: Rules) -> "FitParameters":
         """The same parameters with other rules; None where there are none."""
-        return replace(self, include=found.include or None, exclude=found.exclude or None)
+        rules: dict[str, Any] = {name: getattr(found, name) if name in found.given else None for name in RULES}
+        return replace(self, **rules)
 
     def check_rules(self, n_features: int) -> None:
         """Check the rules, resolved, against the method and the number of nonzeros.
@@ -694,17 +763,27 @@ class FitParameters:
         rules = self.rules
         if not rules:
             return
-        told = " and ".join(name for name in RULES if getattr(rules, name))
+        told, selections = rules.told, RULED.get(self.method, ())
         if self.method not in RULED:
             raise InvalidInput(
                 f"method={self.method!r} cannot keep to {told}. Use one of {', '.join(map(repr, RULED))}."
             )
-        if self.selection not in RULED[self.method]:
+        if rules.of_panel and self.method == "batch":
+            selections = ("exchange",)
+        if self.selection not in selections:
             raise InvalidInput(
                 f"selection={self.selection!r} cannot keep to {told} with method={self.method!r}. Use "
-                f"{' or '.join(f'selection={name!r}' for name in RULED[self.method])}."
+                f"{' or '.join(f'selection={name!r}' for name in selections)}."
             )
         self._check_left("n_nonzero", self.n_nonzero, rules, n_features)
+        if not rules.of_panel:
+            return
+        if self.n_nonzero is None or not (self.shared_support or self.method in SHARED or self.n_features is not None):
+            raise InvalidInput(
+                f"{' and '.join(rules.of_panel)}: these are rules for all components together. Give the size of their "
+                "panel: n_features or budget."
+            )
+        rules.check(n_features, self.n_features or self.shared_size)
 
     def _check_left(self, name: str, given: Any, rules: Rules, n_features: int) -> None:
         """Refuse numbers of features that are more than the rules leave."""
@@ -811,6 +890,7 @@ OF_PATHS = (
     "recipe",
     "n_top_features",
     "covariates",
+    "n_features",
     *RULES,
     "seed",
 )
@@ -820,7 +900,7 @@ OF_PATHS = (
 def one_size(given: Mapping[str, Any]) -> bool:
     """Return True if parameters say in one way how many features an encoder uses."""
     sizes = [name for name in SIZES if given.get(name) is not None]
-    return len(sizes) == 1 or sizes == ["n_nonzero", "n_features"]
+    return len(sizes) == 1 or (bool(sizes) and set(sizes) <= set(SIZES[:3]))
 
 
 def allowed_loss(pca_loss: float, total: float, *, eps: float | None, keep: float | None) -> float:

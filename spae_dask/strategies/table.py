@@ -77,8 +77,7 @@ def check_batches(params: FitParameters) -> None:
     wanted = wanted_strategy(params)
     if params.rules:
         raise InvalidInput(
-            f"partial_fit keeps to no rules, and these were given: {params.rules}. Use fit, or leave out include and "
-            "exclude."
+            f"partial_fit keeps to no rules, and these were given: {params.rules}. Use fit, or leave them out."
         )
     once = wanted == AUTO or STRATEGIES[wanted].takes_batches
     if params.covariates is not None:

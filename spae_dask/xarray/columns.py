@@ -130,11 +130,21 @@ def rules_on(layout: GridLayout, encoder: Any) -> Rules:
         If a mask is none over the grid, or a cell is not there.
     """
     given = {
-        rule: mask_on(layout, found) if isinstance(found := getattr(encoder, rule), xr.DataArray) else found
+        rule: _on_cells(layout, rule, found) if isinstance(found := getattr(encoder, rule), xr.DataArray) else found
         for rule in RULES
     }
-    rules = Rules.of(**given, n_features=layout.n_cells)
+    rules = Rules.of(given, layout.n_cells)
     return rules.resolved(layout.cell_names(np.arange(layout.n_cells)), layout.n_cells) if rules else rules
+
+
+def _on_cells(layout: GridLayout, rule: str, given: xr.DataArray) -> npt.NDArray[Any] | None:
+    """A rule that is given over the grid: a mask, or a value for each cell."""
+    if rule not in ("costs", "groups"):
+        return mask_on(layout, given)
+    if set(given.dims) != set(layout.feature_dims):
+        raise InvalidInput(f"{rule} are over {given.dims}. Give them over ({', '.join(layout.feature_dims)}).")
+    values: npt.NDArray[Any] = np.asarray(layout.checked(given)[0].transpose(*layout.feature_dims)).reshape(-1)
+    return values
 
 
 def _numbers(wanted: npt.NDArray[np.bool_], why_none: str) -> npt.NDArray[np.intp]:

@@ -166,9 +166,9 @@ class GridEncoder(BaseEstimator):  # type: ignore[misc]
         columns = find_columns(da, layout, weights, mask_on(layout, mask), self)
         if weights is not None:  # scaled already, or not at all
             encoder.scale = False
-        for rule in RULES:  # by the numbers of the cells that are columns
-            found = np.flatnonzero(np.isin(columns.cells.numbers, getattr(rules, rule)))
-            setattr(encoder, rule, found.tolist() or None)
+        if rules:  # by the numbers of the cells that are columns
+            found = rules.on(columns.cells.numbers.tolist())
+            encoder.set_params(**{rule: getattr(found, rule) or None for rule in RULES})
         source = rows_of(da, layout.sample_dims, layout.feature_dims, columns.cells)
         try:
             encoder.fit(source)

@@ -190,6 +190,10 @@ OPTIONAL: dict[str, Any] = {
     "covariates": st.lists(st.text("ab*é -'\\.()", min_size=1).filter(str.strip), min_size=1, max_size=3).map(",".join),
     "include": FEATURES,
     "exclude": FEATURES,
+    "costs": st.dictionaries(NAMES, POSITIVE, min_size=1, max_size=3),
+    "groups": st.dictionaries(NAMES, st.text("ab*é'", min_size=1), min_size=1, max_size=3),
+    "at_most": st.one_of(COUNT, st.dictionaries(NAMES, COUNT, min_size=1, max_size=3)),
+    "at_least": st.one_of(COUNT, st.dictionaries(NAMES, COUNT, min_size=1, max_size=3)),
     "search_tol": POSITIVE,
     "effort": st.integers(0, 3),
     "rows": COUNT,
@@ -226,7 +230,7 @@ def givens(draw: st.DrawFn) -> FitGiven:
     elif draw(st.booleans()):
         size = {"eps": draw(POSITIVE)}
     elif draw(st.booleans()):
-        size = {"n_features": draw(COUNT)}
+        size = {draw(st.sampled_from(["n_features", "budget"])): draw(COUNT)}
     else:
         size = {"keep": draw(st.floats(0.0, 1.0, exclude_min=True, exclude_max=True))}
     more = draw(st.fixed_dictionaries({}, optional=OPTIONAL))
@@ -234,7 +238,7 @@ def givens(draw: st.DrawFn) -> FitGiven:
 
 
 def test_random_givens_cover_every_option() -> None:
-    assert {"data", "components", "nonzeros", "n_features", "eps", "keep", *OPTIONAL} == {
+    assert {"data", "components", "nonzeros", "n_features", "budget", "eps", "keep", *OPTIONAL} == {
         each.name for each in options_of(FitGiven)
     }
 

@@ -115,6 +115,10 @@ CHANGED = {
     "shared_support": True,
     "include": ("CD3E", 'the "best", of all'),
     "exclude": ("MT-*", "RPL*"),
+    "costs": {"CD3E": 2.5, 'the "best", of all': 1.0},
+    "groups": {"CD3E": "T", "a=b": "my group"},
+    "at_most": {"T": 2, "my group": 1},
+    "at_least": 1,
     "search_tol": 0.02,
     "effort": 2,
     "n_top_features": 9,
@@ -135,9 +139,9 @@ def parsed(words):
     return gathered(FitGiven, found), found["checkpoint"]
 
 
-@pytest.mark.parametrize("size", ["eps", "n_nonzero", "keep", "n_features"])
+@pytest.mark.parametrize("size", ["eps", "n_nonzero", "keep", "n_features", "budget"])
 def test_a_fit_step_in_words_of_the_command_line_is_the_same_fit(tmp_path, size):
-    sizes = {"n_nonzero": CHANGED["n_nonzero"], "eps": 0.3, "keep": 0.8, "n_features": 40}
+    sizes = {"n_nonzero": CHANGED["n_nonzero"], "eps": 0.3, "keep": 0.8, "n_features": 40, "budget": 99.5}
     changed = CHANGED | {size: sizes.pop(size)}
     for other in sizes:
         changed.pop(other, None)

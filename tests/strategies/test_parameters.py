@@ -33,11 +33,14 @@ from spae_dask.strategies.parameters import (
     STAND_ALONE,
     STRATEGIES,
     Choice,
+    Costs,
     Count,
     Counts,
     Features,
     FitParameters,
     Flag,
+    Groups,
+    Limits,
     Number,
     Numbers,
     OfRows,
@@ -214,6 +217,9 @@ CHANGED: dict[type, Any] = {
     OfRows: "batch,C(age)",
     Scale: (0.5, 2.0, 4.0),
     Features: ("MT-*", 'the "best", of all'),
+    Costs: {"CD3E": 2.5, 'the "best", of all': 1.0},
+    Groups: {"CD3E": "T", 'the "best", of all': "my group"},
+    Limits: {"T": 2, "my group": 1},
 }
 
 

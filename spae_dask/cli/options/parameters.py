@@ -8,14 +8,18 @@ import typer
 
 from spae_dask.cli.options import groups
 from spae_dask.cli.options.data import columns_of
+from spae_dask.features import pairs_in
 from spae_dask.strategies.parameters import (
     OF_PATHS,
     PARAMETERS,
     Choice,
+    Costs,
     Count,
     Counts,
     Features,
     Flag,
+    Groups,
+    Limits,
     Number,
     Numbers,
     OfRows,
@@ -35,8 +39,14 @@ TYPES: dict[type, Any] = {
     OfRows: str,
     Scale: str,
     Features: str,
+    Costs: str,
+    Groups: str,
+    Limits: str,
 }
 """Types that typer parses values as; a `Choice` is of its names."""
+
+PAIRED: dict[type, type] = {Costs: float, Groups: str, Limits: int}
+"""Types of the values of those that are given by name."""
 
 FLAGS = {str(flag): flag for flag in (False, True)}
 """Texts of the flags among the values of an option that may stand alone."""
@@ -57,6 +67,8 @@ def _checked(parameter: Parameter) -> Callable[[Any], Any]:
             value = FLAGS.get(value, numbers_in(value, Numbers()))
         elif isinstance(parameter.kind, Features):
             value = columns_of(value) or ("",)
+        elif isinstance(parameter.kind, Costs | Groups | Limits):
+            value = pairs_in(value, PAIRED[type(parameter.kind)])
         if (wrong := parameter.kind.wrong(value)) is not None:
             raise typer.BadParameter(f"{value} is not allowed: {wrong}")
         return [value] if isinstance(given, list) and several(value) is None else value  # typer wants several

@@ -13,7 +13,9 @@ import numpy as np
 
 from spae_dask.maths.linalg.project import DEPENDENT, RankTol
 from spae_dask.maths.linalg.scaling import FloatArray, IntArray
+from spae_dask.maths.selection.by_rules import choose_by_rules
 from spae_dask.maths.selection.dual_set import dual_set_start
+from spae_dask.maths.selection.feasible import Feasible
 from spae_dask.maths.selection.full_greedy import FullGain
 from spae_dask.maths.selection.growing import GrowingBasis, grow
 from spae_dask.maths.selection.pool import promising
@@ -41,6 +43,7 @@ def exchange(
     rank_tol: RankTol = DEPENDENT,
     leading: FloatArray | None = None,
     allowed: IntArray | None = None,
+    rules: Feasible | None = None,
 ) -> IntArray:
     """Choose r columns by exchange from several starts; optimal where all supports can be listed.
 
@@ -66,14 +69,25 @@ def exchange(
         Top k right singular vectors of the core, if they are known.
     allowed : ndarray of int, optional
         The only columns to choose from; they hold the start. All if None.
+    rules : Feasible, optional
+        Rules that the choice keeps to; its kept columns are the start, or constant.
 
     Returns
     -------
     selected : ndarray (r,)
-        Distinct indices, in the order targeted greedy would take them; fewer only if X has fewer nonzero columns.
+        Distinct indices, in the order targeted greedy would take them; fewer only if X has fewer nonzero columns, or
+        the rules allow fewer.
     """
     problem = pose(core, k, r, rank_tol, leading, allowed)
     kept = [int(j) for j in start]
+    if rules is not None:
+        rules = rules.of(r - len(kept), kept, problem.nonzero)
+        if not rules.allowed.any():
+            return np.array(kept, dtype=np.intp)
+        limits = {"enumerate_to": ENUMERATE, "pair_rankings": PAIR_RANKINGS, "pool": POOL}
+        chosen = choose_by_rules(problem, Supports(problem.core, problem.k, rank_tol), rules, **limits)
+        columns = np.sort(np.array(chosen, dtype=np.intp))
+        return greedy_order(problem.core, problem.V_k, columns, rank_tol=rank_tol)
     available = np.flatnonzero(problem.nonzero)
     if problem.r == available.size:
         return fill(problem.core, problem.V_k, kept, problem.r, rank_tol=rank_tol, allowed=allowed)

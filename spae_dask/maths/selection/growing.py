@@ -13,6 +13,7 @@ import numpy as np
 from spae_dask.errors import InvalidInput
 from spae_dask.maths.linalg.project import DEPENDENT, RankTol, residual
 from spae_dask.maths.linalg.scaling import BoolArray, FloatArray, IntArray, squared_columns, unit_columns
+from spae_dask.maths.selection.feasible import Feasible
 from spae_dask.maths.selection.problem import lowest_best, ranked
 
 # At this shrinkage of a squared residual, downdating has lost half the digits.
@@ -136,7 +137,15 @@ class LongestResidual:
         """Do nothing: this rule keeps no state."""
 
 
-def grow(basis: GrowingBasis, rule: Rule, r: int, start: Sequence[int] = ()) -> IntArray:
+def grow(
+    basis: GrowingBasis,
+    rule: Rule,
+    r: int,
+    start: Sequence[int] = (),
+    *,
+    rules: Feasible | None = None,
+    per_cost: bool = False,
+) -> IntArray:
     """Choose columns one by one, each the best by the rule given those before it.
 
     Parameters
@@ -149,11 +158,16 @@ def grow(basis: GrowingBasis, rule: Rule, r: int, start: Sequence[int] = ()) -> 
         Columns to choose in all, including the start.
     start : sequence of int
         Distinct columns chosen already.
+    rules : Feasible, optional
+        Rules that the choice keeps to; r is then the most that they allow.
+    per_cost : bool
+        True to choose by the gain for the cost of a column.
 
     Returns
     -------
     ndarray
-        Indices in order chosen, the start first; fewer than r only if there are fewer nonzero columns.
+        Indices in order chosen, the start first; fewer than r only if there are fewer nonzero columns, or the rules
+        allow no more.
 
     Raises
     ------
@@ -169,12 +183,14 @@ def grow(basis: GrowingBasis, rule: Rule, r: int, start: Sequence[int] = ()) -> 
             j = pending.pop(0)
         else:
             independent = basis.independent
+            if rules is not None:
+                independent &= rules.addable(basis.order)
             if not np.any(independent):
                 break
             scores = rule.scores(basis)
             if np.max(scores[independent]) <= 0.0:
                 scores = fallback.scores(basis)
-            j = lowest_best(scores, independent)
+            j = lowest_best(scores / rules.costs if rules is not None and per_cost else scores, independent)
         direction = basis.choose(j)
         if direction is None:
             continue
@@ -185,5 +201,6 @@ def grow(basis: GrowingBasis, rule: Rule, r: int, start: Sequence[int] = ()) -> 
             outside = basis.outside(stale)
             basis.refresh(stale, outside)
             rule.refresh(stale, outside)
-    basis.take_rest(r)
+    if rules is None:
+        basis.take_rest(r)
     return np.array(basis.order, dtype=np.intp)

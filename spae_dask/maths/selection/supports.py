@@ -60,7 +60,9 @@ class Supports:
     def _top(self, gram: FloatArray) -> float:
         return float(np.sum(np.linalg.eigvalsh(gram)[-self.k :]))
 
-    def best_addition(self, columns: list[int], candidates: IntArray) -> tuple[int, float]:
+    def best_addition(
+        self, columns: list[int], candidates: IntArray, prices: FloatArray | None = None
+    ) -> tuple[int, float]:
         """Candidate that explains most when added to some columns, and what they then explain together.
 
         Parameters
@@ -69,6 +71,8 @@ class Supports:
             The set T.
         candidates : ndarray (p,)
             Columns that may enter; one that is in T or depends on it gains nothing.
+        prices : ndarray (d,), optional
+            Prices of the columns: the candidate is then the one that adds most for its price.
         """
         Q = self._basis(columns)
         weighted = self._energy * Q
@@ -85,9 +89,10 @@ class Supports:
         eigenvalues, vectors = np.linalg.eigh(gram)
         top = vectors[:, ::-1][:, : self.k].T @ border[:, free] / np.sqrt(left[free])
         gains = _addition_bounds(eigenvalues[::-1][: self.k], top, np.clip(alpha[free] / left[free], 0.0, None), self.k)
-        trials = np.sort(candidates[free][ranked(gains)[:_EXACT_TRIALS]])
+        price = np.ones(1) if prices is None else prices[candidates[free]]
+        trials = np.sort(candidates[free][ranked(gains / price)[:_EXACT_TRIALS]])
         values = np.array([self._with_one_more(Q, gram, int(j)) for j in trials])
-        best = lowest_best(values)
+        best = lowest_best(values if prices is None else (values - self._top(gram)) / prices[trials])
         return int(trials[best]), float(values[best])
 
     def _with_one_more(self, Q: FloatArray, gram: FloatArray, j: int) -> float:
