@@ -162,7 +162,8 @@ def test_the_other_doors_in_python_take_the_same() -> None:
     assert defaults_of(plan, "x", "memory_limit", "calibrate", "resources") == DEFAULTS
     assert defaults_of(GridEncoder, "weights", "lat_dim", *ELSEWHERE) == DEFAULTS
     own = ("adata", "n_comps", "layer", "mask_var", "key_added", "zero_center", "dtype", "copy", "overwrite")
-    of_genes = defaults_of(sparse_pca, *own, *ELSEWHERE)
+    of_scanpy = ("use_highly_variable", "svd_solver", "chunked", "chunk_size")
+    of_genes = defaults_of(sparse_pca, *own, *of_scanpy, *ELSEWHERE)
     assert of_genes | {"n_components": 2} == {
         name: value for name, value in DEFAULTS.items() if name not in ("center", "missing_value")
     }
