@@ -192,6 +192,8 @@ def tell_next(encoder: "SparseEncoder", output: str, given: FitGiven, console: "
     if certificate.fraction_read < 1:
         console.note(f"exact              spae evaluate {in_shell(data)} {in_shell(output)}{member}")
     console.note(f"next               spae inspect {in_shell(output)}")
+    if encoder.keep_state:
+        console.note(f"                   spae update {in_shell(output)} NEW{given.which.words}")
     console.note(f"                   spae report {in_shell(output)} -o report.html")
     console.note(f"                   spae transform {in_shell(data)} {in_shell(output)} -o CODES.zarr{member}")
 

@@ -29,6 +29,7 @@ from spae_dask.cli import (
     report,
     submit,
     transform,
+    update,
 )
 from spae_dask.cli import run as run_verb
 from spae_dask.cli.console import Console, unwritten
@@ -61,6 +62,7 @@ VERBS: dict[str, tuple[Callable[..., None], str]] = {
     "fit": (fit.fit, fit.EXAMPLES),
     "fit-part": (fit_part.fit_part, fit_part.EXAMPLES),
     "fit-finish": (fit_finish.fit_finish, fit_finish.EXAMPLES),
+    "update": (update.update, update.EXAMPLES),
     "transform": (transform.transform, transform.EXAMPLES),
     "evaluate": (evaluate.evaluate, evaluate.EXAMPLES),
     "path": (path.path, path.EXAMPLES),

@@ -125,7 +125,7 @@ def parameters_of(params: FitParameters) -> dict[str, Any]:
     them.
     """
     found = asdict(replace(params, missing_value=None, recipe=None, covariates=None))
-    del found["missing_value"], found["recipe"], found["covariates"]
+    del found["missing_value"], found["recipe"], found["covariates"], found["keep_state"]
     if params.covariates is not None:
         found["covariates"] = digest_of(params.covariates)[:24]
     for name in ("search_tol", "effort", "n_top_features", "n_features"):

@@ -72,14 +72,9 @@ def provenance_of(encoder: Any, source: Any = None) -> dict[str, Any]:
         return dict(encoder.provenance_)  # loaded: where it came from stays as it was recorded
     asked: dict[str, Any] = getattr(encoder, "_asked", {})
     record = {
-        "spae_dask": __version__,
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        **found_record(encoder),
         **_origin(encoder),
         **{name: value for name, value in asked.items() if name != "path" or hasattr(encoder, "plan_")},
-        "seed": encoder.seed_,
-        "n_samples": encoder.n_samples_seen_,
-        "constant_features": [int(column) for column in encoder.constant_features_],
-        "explained_variance_ratio": [float(share) for share in encoder.explained_variance_ratio_],
     }
     if hasattr(encoder, "covariates_"):
         record["covariates"] = list(encoder.covariates_.names)
@@ -95,6 +90,23 @@ def provenance_of(encoder: Any, source: Any = None) -> dict[str, Any]:
     if hasattr(encoder, "measured_"):
         record["measured"] = encoder.measured_.as_dict()
     return record
+
+
+def found_record(encoder: Any) -> dict[str, Any]:
+    """Part of the provenance that tells when an encoder was found, and results that are stored nowhere else."""
+    return {
+        "spae_dask": __version__,
+        "date": now(),
+        "seed": encoder.seed_,
+        "n_samples": encoder.n_samples_seen_,
+        "constant_features": [int(column) for column in encoder.constant_features_],
+        "explained_variance_ratio": [float(share) for share in encoder.explained_variance_ratio_],
+    }
+
+
+def now() -> str:
+    """Date and time, as records have them."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def _planned(plan: Plan) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Fitted encoders, written to a store and read back."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,10 @@ from sklearn.utils.validation import check_is_fitted
 from spae_dask.blocks import ASKED
 from spae_dask.errors import InvalidInput
 from spae_dask.estimators.covariates import Removed
+from spae_dask.estimators.kept import KeptState, as_stored
 from spae_dask.estimators.record import parameters_of, provenance_of
 from spae_dask.estimators.sparse_encoder import SparseEncoder
+from spae_dask.estimators.streams import stream_of
 from spae_dask.flags import flags_checked
 from spae_dask.storage.artifacts.artifact import EncoderArtifact
 from spae_dask.storage.artifacts.artifact_reading import read_encoder
@@ -32,7 +35,8 @@ def save_encoder(
 ) -> None:
     """Write a fitted encoder as a Zarr group, which appears only when it is complete.
 
-    The encoder's ``curve`` is stored with it. If it was not computed yet, it is computed now.
+    The encoder's ``curve`` is stored with it. If it was not computed yet, it is computed now. With ``keep_state=True``
+    the state of the fit is stored too.
 
     Parameters
     ----------
@@ -60,6 +64,10 @@ def save_encoder(
     H = sp.csc_array(encoder.components_.T)
     H.sort_indices()
     names, curve = getattr(encoder, "feature_names_in_", None), encoder.curve()
+    stream = stream_of(encoder) if encoder.keep_state else None
+    if encoder.keep_state and stream is None:
+        raise InvalidInput("keep_state=True stores the state of a fit, and this fit kept none. Call fit again.")
+    state, state_record = (None, None) if stream is None else as_stored(stream)
     artifact = EncoderArtifact(
         indptr=H.indptr,
         indices=H.indices,
@@ -74,6 +82,8 @@ def save_encoder(
         provenance=provenance_of(encoder, source),
         feature_names=None if names is None else tuple(names),
         curve=None if curve is None else curve.as_dict(),
+        state=state,
+        state_record=state_record,
         **_record_of(getattr(encoder, "covariates_", None)),
     )
     write_encoder(path, artifact, overwrite=overwrite, attach=attach)
@@ -101,7 +111,8 @@ def load_encoder(path: str | Path) -> SparseEncoder:
     Returns
     -------
     SparseEncoder
-        Fitted encoder. It has no ``plan_``; ``provenance_`` holds the record of its fit.
+        Fitted encoder. It has no ``plan_``; ``provenance_`` holds the record of its fit. A state that was stored with
+        it stays on the disk until ``update`` or ``partial_fit`` adds rows.
 
     Raises
     ------
@@ -136,6 +147,7 @@ def load_encoder(path: str | Path) -> SparseEncoder:
         ) from error
     encoder.provenance_ = dict(artifact.provenance)
     encoder._has_grid = artifact.has_grid
+    encoder._kept = None if artifact.state_record is None else KeptState.of(artifact.state_record, os.fsdecode(path))
     encoder._asked = {name: artifact.provenance[name] for name in ASKED if name in artifact.provenance}
     if "selected_rows" in artifact.provenance:
         encoder.selected_rows_ = np.array(artifact.provenance["selected_rows"], dtype=np.int64)

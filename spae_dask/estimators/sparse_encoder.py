@@ -18,6 +18,7 @@ from spae_dask.estimators.plots import PlotMixin
 from spae_dask.estimators.preparing import prepared, scale_given, with_rules
 from spae_dask.estimators.runtime import search_report, store_names
 from spae_dask.estimators.streams import RowStream, StreamingMixin
+from spae_dask.estimators.updating import update
 from spae_dask.features import FeaturesLike, LimitsLike, ValuesLike
 from spae_dask.passes.events import Event, ignore
 from spae_dask.passes.threads import one_blas_thread
@@ -189,6 +190,11 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         on them. The certificate is an estimate then, and ``evaluate`` makes it exact in one pass. If the fit never
         stops early, it reads each block once and its answer is exact. A dask array whose blocks depend on all rows,
         such as ``x - x.mean(axis=0)``, is computed anew in every round: persist it.
+    keep_state : bool, default False
+        True to keep the state of the pass, to which ``update`` adds the rows of other data. Old rows are not read again
+        then. The state is stored with the encoder. ``strategy`` must be ``"gram"``, ``"tsqr"``, ``"stream"`` or
+        ``"auto"``, which takes one of the first two. Nothing may depend on all rows at once: no means for gaps, no
+        ``n_top_features``, no covariates, and no median in the recipe.
     random_state : int, Generator, RandomState or None, default 0
         Seed of randomized selections and of the order of blocks. None stands for 0, so that a fit can always be
         repeated.
@@ -305,6 +311,7 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         n_candidates: int | None = None,
         sketch_rows: int | None = None,
         tolerance: float | None = None,
+        keep_state: bool = False,
         random_state: Any = 0,
         memory_limit: int | str | None = None,
         checkpoint: str | Path | CheckpointAt | None = None,
@@ -347,6 +354,7 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         self.n_candidates = n_candidates
         self.sketch_rows = sketch_rows
         self.tolerance = tolerance
+        self.keep_state = keep_state
         self.random_state = random_state
         self.memory_limit = memory_limit
         self.checkpoint = checkpoint
@@ -390,9 +398,10 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         self.plan_, self.measured_, self.seed_ = made.plan, made.measured, params.seed
         self._store(made.fitted)
         self._summary, self._features = made.summary, (getattr(source, "feature_names", None), source.shape[1])
-        self._stream = None
+        self._stream = self._kept = None
         if made.online is not None:
-            self._stream = RowStream("stream", made.online, params.seed, made.fitted.certificate.bytes_read)
+            nbytes, dtype = made.fitted.certificate.bytes_read, made.source.dtype
+            self._stream = RowStream(made.plan.strategy, made.online, params.seed, nbytes, dtype)
         optional = {"target_sum_": made.target, "selected_rows_": made.rows, "top_features_": made.columns}
         for name, found in optional.items():  # of an earlier fit too
             self.__dict__.pop(name, None)
@@ -402,6 +411,40 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         if made.fitted.explained is not None:
             names = getattr(self, "feature_names_in_", ())
             self.covariates_ = removed(covariates, params.covariates, made.fitted.explained, names)
+        return self
+
+    def update(self, X: Any, *, forget: float = 1.0) -> "SparseEncoder":
+        """Add rows to those of the fit, and build and certify the encoder of all of them. Only the new rows are read.
+
+        The encoder must keep a state of its rows: of ``fit`` with ``keep_state=True``, also after it was saved and
+        loaded, or of ``partial_fit``. With ``forget=1`` the result is that of ``fit`` on all rows. Where all sums are
+        exact integers it has the same bits, else it is equal to rounding. Where the rounding of the state leaves the
+        loss uncertain, ``fit`` reads the rows once more. An update cannot, and its certificate states the uncertainty.
+
+        Parameters
+        ----------
+        X : object
+            New rows (m, d): anything that :func:`spae_dask.open_matrix` opens, with the columns of the fit.
+        forget : float, default 1.0
+            Weight of the old rows, above 0 and at most 1. With 0.9, the old rows count as 0.9 times as many, rounded to
+            a whole number. Sums are no exact integers then.
+
+        Returns
+        -------
+        SparseEncoder
+            This encoder. It has no ``plan_`` and no ``measured_``; ``provenance_`` lists all data.
+
+        Raises
+        ------
+        InvalidInput
+            If the encoder keeps no state, or the data or ``forget`` cannot be used. The encoder stays as it was, after
+            any error.
+        MemoryBudgetExceeded
+            If the update does not fit in memory. Nothing is read then.
+        StorageError, PassFailed, ClusterUnavailable
+            As for ``fit``.
+        """
+        update(self, X, forget)
         return self
 
     def __sklearn_tags__(self) -> Any:

@@ -1,5 +1,6 @@
 """``partial_fit``: rows handed over a batch at a time, and the encoder of all of them when it is asked for."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -50,7 +51,7 @@ LEARNED = (
 )
 """Attributes that a stream learns when one of them is first asked for."""
 
-OF_ONE_FIT = ("plan_", "measured_", "selected_rows_", "provenance_", "_curve")
+OF_ONE_FIT = ("plan_", "measured_", "selected_rows_", "provenance_", "_curve", "_kept")
 """Attributes that tell how a fit was made, which a stream has none of."""
 
 
@@ -67,15 +68,25 @@ class RowStream:
         Seed of all random choices.
     nbytes : int
         Decoded bytes of the rows so far.
+    dtype : numpy.dtype or None
+        Type of their entries; None if batches, which may have any, are among them.
     """
 
-    def __init__(self, strategy: str, online: OnlinePass, seed: int, nbytes: int = 0) -> None:
+    def __init__(
+        self,
+        strategy: str,
+        online: OnlinePass,
+        seed: int,
+        nbytes: int = 0,
+        dtype: np.dtype[Any] | None = None,
+    ) -> None:
         self.strategy = strategy
         self.online = online
         self.seed = seed
         self.nbytes = nbytes
+        self.dtype = dtype
 
-    def add(self, source: RowBlocks, missing: str) -> None:
+    def add(self, source: RowBlocks, params: FitParameters) -> None:
         """Add a batch, which is held in memory, or refuse all of it.
 
         Raises
@@ -86,9 +97,12 @@ class RowStream:
         # all are checked before any is added, so that nothing of a refused batch is added
         blocks = [read_again(source, i) for i in range(len(source.bounds) - 1)]
         with naming_declared(source):
-            self._refuse(blocks, source.shape[1], missing)
+            self._refuse(blocks, source.shape[1], params.missing)
+        n, d = source.shape
+        self.online, _ = STRATEGIES[self.strategy].begin_update(params, self.online, d, n, None, 1.0)
+        self.dtype = None
         for block in blocks:
-            self.online.add(_zero_filled(block) if missing == "zero" else block)
+            self.online.add(_zero_filled(block) if params.missing == "zero" else block)
             held: Any = block
             self.nbytes += int(np.prod(held.shape)) * held.dtype.itemsize
 
@@ -114,13 +128,21 @@ class RowStream:
     ) -> tuple[FittedEncoder, CoreSummary | Streamed]:
         """The encoder of all rows so far."""
         params, report = replace(params, seed=self.seed), search_report(watch or ignore)
-        strategy = STRATEGIES[self.strategy]
+        strategy, integers = STRATEGIES[self.strategy], self.dtype is not None and self.dtype.kind in "iub"
         with one_blas_thread():
-            made = strategy.fit_batches(params, self.online, d, report)
+            made = strategy.fit_batches(params, self.online, d, report, integers=integers)
         fitted = made.fitted
         certificate = replace(fitted.certificate, passes=1, bytes_read=self.nbytes)
         warn_of_certificate(certificate, int(fitted.H.any(axis=0).sum()), strategy, params.precision)
         return replace(fitted, certificate=certificate), made.summary
+
+
+def stream_of(encoder: Any) -> RowStream | None:
+    """Rows that an encoder keeps the state of, which is read if it is still on the disk; None if it keeps none."""
+    stream: RowStream | None = encoder.__dict__.get("_stream")
+    if stream is None and encoder.__dict__.get("_kept") is not None:
+        stream = encoder._stream = encoder._kept.stream(encoder._params(), encoder.n_features_in_)
+    return stream
 
 
 class StreamingMixin:
@@ -130,7 +152,9 @@ class StreamingMixin:
     recipe: RecipeLike
     progress: Watcher | None
     _stream: RowStream | None
+    _kept: Any
     _summary: CoreSummary | Refit | Streamed | None
+    _params: Callable[[], FitParameters]
 
     def partial_fit(self, X: Any, y: Any = None) -> Any:  # noqa: ARG002 - scikit-learn's signature
         """Add rows to a stream; the encoder is built when it, or anything learned, is first asked for.
@@ -138,8 +162,9 @@ class StreamingMixin:
         The state depends on the sequence of rows only: any batches, of one row or of many, give the same bits. The
         state is pickled with the encoder, so that a stream can resume elsewhere. ``sklearn.clone`` leaves it out. With
         ``strategy="auto"`` the state is an exact d x d summary, as for ``fit``. If ``fit`` would make two passes, it
-        is that of ``strategy="stream"``. A stream resumes from ``fit`` with ``strategy="stream"``, and the rows of the
-        fit are its first. Any other ``fit`` ends it.
+        is that of ``strategy="stream"``. A stream resumes from ``fit`` with ``keep_state=True`` or
+        ``strategy="stream"``, and the rows of the fit are its first. Any other ``fit`` ends it. ``update`` adds rows
+        that do not fit in memory.
 
         Parameters
         ----------
@@ -161,8 +186,7 @@ class StreamingMixin:
         MemoryBudgetExceeded
             If the state does not fit in memory.
         """
-        stream: RowStream | None = self.__dict__.get("_stream")
-        params: FitParameters = self._params()
+        stream, params = stream_of(self), self._params()
         recipe = recipe_of_fit(self)  # which refuses a target that takes a read of all rows
         source = prepared(open_matrix(X), self.missing_value, recipe) if stream is None else open_rows(self, X)
         params = with_rules(params, source)
@@ -174,11 +198,11 @@ class StreamingMixin:
         strategy, kept = plan_stream(params, source, self.memory_limit)
         if stream is None:
             added = RowStream(strategy, OnlinePass(kept), params.seed)
-            added.add(source, params.missing)
+            added.add(source, params)
             if "components_" in self.__dict__:
                 warn(
                     "this encoder was fitted before, and its rows cannot be added to. A new stream starts here. To "
-                    "continue from a fit, use strategy='stream' for it.",
+                    "continue from a fit, use keep_state=True or strategy='stream' for it.",
                     NewStreamWarning,
                 )
             store_names(self, X, source)
@@ -189,7 +213,7 @@ class StreamingMixin:
                     f"strategy={params.strategy!r} is not the strategy of this stream, {stream.strategy!r}. Set it "
                     "back, or start another stream with sklearn.base.clone(encoder)."
                 )
-            stream.add(source, params.missing)
+            stream.add(source, params)
         for name in (*LEARNED, *OF_ONE_FIT):
             self.__dict__.pop(name, None)
         self.n_samples_seen_, self.n_features_in_ = stream.online.n_rows, source.shape[1]

@@ -58,11 +58,22 @@ class OnlinePass:
                 self._state = self._updated(self._state)
                 self._waiting, self._n_waiting = [], 0
 
-    def run_pass(self, accumulator: Accumulator[Result], name: str = "online") -> Result:  # noqa: ARG002 - as runners do
-        """Result of ``accumulator``, the online's recipe or an equal one, for all rows so far."""
-        state = self._updated(_copy(self._state)) if self._waiting else self._state
+    @property
+    def state(self) -> State:
+        """State of all rows so far, with those that wait."""
+        return self._updated(_copy(self._state)) if self._waiting else self._state
+
+    def followed_by(self, state: State, n_rows: int) -> "OnlinePass":
+        """The pass after more rows, of which a state of the same recipe is known."""
         with one_blas_thread(), unchecked():
-            return accumulator.result(state)
+            merged = self.recipe.merge(self.state, state)
+        return OnlinePass(self.recipe, merged, self.n_rows + n_rows)
+
+    def run_pass(self, accumulator: Accumulator[Result], name: str = "online") -> Result:  # noqa: ARG002 - as runners do
+        """Result of all rows so far. ``accumulator`` is the pass's own recipe, or one of equal results."""
+        with one_blas_thread(), unchecked():
+            result: Result = self.recipe.result(self.state)
+            return result
 
     def _updated(self, state: State) -> State:
         with one_blas_thread(), unchecked():

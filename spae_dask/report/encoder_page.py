@@ -138,6 +138,8 @@ def record_section(results: EncoderResults) -> Section:
     facts: list[tuple[str, Markup | str]] = [
         (name, str(record[key])) for key, name in FACTS if record.get(key) is not None
     ]
+    if results.certificate.rows is not None:
+        facts.append(("rows", results.certificate.rows))
     if parameters.get("recipe") is not None:
         facts.append(("recipe for raw rows", str(parameters["recipe"])))
     if record.get("covariates"):

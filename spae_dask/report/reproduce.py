@@ -1,7 +1,7 @@
 """Shell command and lines of Python that reproduce an encoder from its record."""
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from spae_dask.plain_files import in_shell
@@ -17,7 +17,7 @@ def is_place(source: object) -> bool:
 
 
 def fit_command(parameters: Mapping[str, Any], provenance: Mapping[str, Any]) -> str | None:
-    """Shell command of the fit; None if the data, or covariates, did not come from a file.
+    """Shell command of the fit and of all updates; None if the data, or covariates, did not come from a file.
 
     Parameters
     ----------
@@ -29,7 +29,13 @@ def fit_command(parameters: Mapping[str, Any], provenance: Mapping[str, Any]) ->
     words = ["spae", "fit", _path(provenance)]
     for each, value in _wanted(parameters, provenance):
         words += each.words(value)
-    return shlex.join([*words, *_choices(provenance), "-o", "encoder.zarr"])
+    commands = [shlex.join([*words, *_choices(provenance), "-o", "encoder.zarr"])]
+    for part in _updates(provenance):
+        if not is_place(_path(part)):
+            return None
+        weight = [] if part["forget"] == 1.0 else ["--forget", str(part["forget"])]
+        commands.append(shlex.join(["spae", "update", "encoder.zarr", _path(part), *_choices(part), *weight]))
+    return " && ".join(commands)
 
 
 def data_words(provenance: Mapping[str, Any]) -> tuple[str, str]:
@@ -56,19 +62,39 @@ def python_lines(parameters: Mapping[str, Any], provenance: Mapping[str, Any]) -
     if _by_values(parameters, provenance):
         arguments.append("covariates=z")  # the values are not stored
     made = f"encoder = SparseEncoder({', '.join(arguments)})"
+    lines, updates = _fit_lines(provenance), [_update_line(part) for part in _updates(provenance)]
+    opens = ", open_matrix" if any("open_matrix(" in line for line in (*lines, *updates)) else ""
+    return [f"from spae_dask import SparseEncoder{opens}", "", made, *lines, *updates]
+
+
+def _fit_lines(provenance: Mapping[str, Any]) -> list[str]:
     source = _path(provenance)
-    lines = ["from spae_dask import SparseEncoder", "", made]
-    how = [f"{name}={value!r}" for name, value in _chosen(provenance).items()]
-    how += ["decode=False"] if provenance.get("raw") else []
-    if is_place(source) and how:
-        lines[0] = "from spae_dask import SparseEncoder, open_matrix"
-        return [*lines, f"encoder.fit(open_matrix({', '.join([_literal(source), *how])}))"]
-    if is_place(source):
-        return [*lines, f"encoder.fit({_literal(source)})"]
     if source == "rows given to partial_fit":
-        return [*lines, "for rows in batches:  # the same rows in the same order; how they are batched does not matter",
+        return ["for rows in batches:  # the same rows in the same order; how they are batched does not matter",
                 "    encoder.partial_fit(rows)"]  # fmt: skip
-    return [*lines, f"encoder.fit(x)  # the same data: {_one_line(source)}"]
+    data, note = _opened(provenance)
+    return [f"encoder.fit({data}){note}"]
+
+
+def _update_line(part: Mapping[str, Any]) -> str:
+    data, note = _opened(part)
+    weight = "" if part["forget"] == 1.0 else f", forget={part['forget']!r}"
+    return f"encoder.update({data}{weight}){note}"
+
+
+def _opened(record: Mapping[str, Any]) -> tuple[str, str]:
+    """Data of a record as an argument in Python, and a comment that names them if they were no file."""
+    source = _path(record)
+    if not is_place(source):
+        return "x", f"  # the same data: {_one_line(source)}"
+    how = [f"{name}={value!r}" for name, value in _chosen(record).items()]
+    how += ["decode=False"] if record.get("raw") else []
+    return (f"open_matrix({', '.join([_literal(source), *how])})" if how else _literal(source)), ""
+
+
+def _updates(provenance: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """Data that were added to those of the fit."""
+    return [part for part in provenance.get("parts", ()) if "forget" in part]
 
 
 def _by_values(parameters: Mapping[str, Any], provenance: Mapping[str, Any]) -> bool:

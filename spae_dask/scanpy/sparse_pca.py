@@ -173,7 +173,7 @@ def float_type(dtype: Any) -> np.dtype[Any]:
 
 
 @flags_checked
-@takes_parameters(without=["center", "missing_value"])
+@takes_parameters(without=["center", "missing_value", "keep_state"])
 def sparse_pca(
     adata: Any,
     n_comps: int | None = None,
@@ -246,8 +246,8 @@ def sparse_pca(
     overwrite : bool, default False
         True to replace results of the same names.
     memory_limit, checkpoint, progress, **parameters
-        As for :class:`spae_dask.SparseEncoder`: all of its parameters but ``center``, here ``zero_center``, and
-        ``missing_value``.
+        As for :class:`spae_dask.SparseEncoder`: all of its parameters but ``center``, here ``zero_center``,
+        ``missing_value`` and ``keep_state``.
     use_highly_variable : bool, optional
         ``mask_var`` as scanpy spelled it before: True is ``"highly_variable"``, False is None.
     svd_solver, chunked, chunk_size

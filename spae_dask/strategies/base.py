@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spae_dask.blocks import RowBlocks
+from spae_dask.errors import InvalidInput
 from spae_dask.maths.encoders.budgets import budgets_of
 from spae_dask.passes.accumulators import Accumulator
 from spae_dask.passes.accumulators.base import State
@@ -177,12 +178,58 @@ class Strategy(ABC):
             Receives the progress.
         """
 
-    def batch_recipe(self, params: FitParameters, n_features: int) -> Accumulator[Any]:
-        """Recipe for rows that come in batches of any length and type, whose gaps are filled already."""
+    def batch_recipe(
+        self, params: FitParameters, n_features: int, n_rows: int | None = None, dtype: np.dtype[Any] | None = None
+    ) -> Accumulator[Any]:
+        """Recipe for rows whose gaps are filled already: batches of any length, or so many dense rows of a type."""
         raise NotImplementedError(f"strategy={self.name!r} takes no batches")
 
-    def fit_batches(self, params: FitParameters, online: OnlinePass, n_features: int, report: Report | None) -> Outcome:
-        """Fit an encoder to the rows that ``partial_fit`` received."""
+    def begin_update(
+        self,
+        params: FitParameters,  # noqa: ARG002 - of cores
+        online: OnlinePass,
+        n_features: int,  # noqa: ARG002
+        n_more: int,  # noqa: ARG002
+        dtype: np.dtype[Any] | None,  # noqa: ARG002
+        forget: float,
+    ) -> tuple[OnlinePass, float]:
+        """The pass over the rows so far, as it is before more rows are added, and the weight that its rows have.
+
+        Parameters
+        ----------
+        params : FitParameters
+            Parameters of the fit.
+        online : OnlinePass
+            The pass.
+        n_features, n_more : int
+            d, and the number of rows to come.
+        dtype : numpy.dtype or None
+            Type that holds the rows so far and those to come, if all are dense.
+        forget : float
+            Weight of the rows so far that is wanted.
+
+        Raises
+        ------
+        InvalidInput
+            If they cannot have this weight.
+        """
+        if forget != 1.0:
+            raise InvalidInput(
+                f"forget={forget:g} gives old rows a smaller weight, which a sketch cannot. Leave it out, or fit with "
+                "strategy='gram' or 'tsqr'."
+            )
+        return online, 1.0
+
+    def fit_batches(
+        self,
+        params: FitParameters,
+        online: OnlinePass,
+        n_features: int,
+        report: Report | None,
+        *,
+        integers: bool = False,
+    ) -> Outcome:
+        """Fit an encoder to the rows of a pass. ``integers`` is True if all their entries are integers."""
         raise NotImplementedError(
             f"strategy={self.name!r} makes more than one pass, which a stream of batches does not allow"
         )

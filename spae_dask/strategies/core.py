@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from spae_dask.blocks import RowBlocks, stored_entries
+from spae_dask.errors import InvalidInput
 from spae_dask.maths.linalg.design import Design
 from spae_dask.passes.accumulators import (
     Accumulator,
@@ -48,6 +49,9 @@ from spae_dask.strategies.methods import Report
 from spae_dask.strategies.parameters import FitParameters, ScaleLike
 from spae_dask.strategies.residual_core import residual_of
 from spae_dask.strategies.sparse_encoder import encode_core, measured_if_fragile
+
+KEPT_MATRICES = 2
+"""d x d matrices more with ``keep_state``: the state that is kept, and the one it is copied from."""
 
 NARROW = 1000
 """Columns up to which a d x d matrix costs too little to do without, however few the rows."""
@@ -220,6 +224,13 @@ def _core_recipe(
     return recipe if fill is None else Imputed(recipe, fill)
 
 
+def filled(recipe: Accumulator[Any], params: FitParameters, n_features: int) -> Accumulator[Any]:
+    """A recipe for rows whose gaps are filled, on rows whose gaps it fills with zeros if the fit does."""
+    if params.missing == "error" or isinstance(recipe, Imputed):
+        return recipe
+    return Imputed(recipe, np.zeros(n_features))
+
+
 class _CoreStrategy(Strategy):
     """One read into a core; the doubly sparse method reads the rows of its candidates once more."""
 
@@ -238,6 +249,8 @@ class _CoreStrategy(Strategy):
     def passes(self, params: FitParameters, source: RowBlocks) -> Passes:
         n, d = source.shape
         dtype, design = dense_type(source), params.covariates
+        if params.keep_state:
+            return [("core", self._kept_recipe(params, source))]
         passes = list(core_passes(self.core, d, params.missing, params.precision, n, dtype, design))
         if params.method == "doubly-sparse":
             size = d if params.sizes is None else params.shared_size
@@ -247,11 +260,19 @@ class _CoreStrategy(Strategy):
         return passes
 
     def finish(self, params: FitParameters, shape: Shape) -> Finish:
-        return core_finish(params, shape[1], shape[1])
+        d = shape[1]
+        finish = core_finish(params, d, d)
+        return replace(finish, nbytes=finish.nbytes + KEPT_MATRICES * 8 * d * d) if params.keep_state else finish
 
     def fit(self, params: FitParameters, reader: Reader, source: RowBlocks, reports: Reports) -> Outcome:
         n, d = source.shape
         integers = holds_integers(source)
+        if params.keep_state:
+            state = reader.run_state(self._kept_recipe(params, source), "core")
+            online = OnlinePass(self.batch_recipe(params, d, n, dense_type(source)), state, n)
+            found = self.fit_batches(params, online, d, reports.search, integers=integers)
+            fitted = measured_if_fragile(found.fitted, reader.run_pass)
+            return replace(found, fitted=fitted, online=online)
         found = self._fit(
             params,
             reader.run_pass,
@@ -266,11 +287,60 @@ class _CoreStrategy(Strategy):
             return replace(found, fitted=chosen.fitted, rows=chosen.rows)
         return replace(found, fitted=measured_if_fragile(found.fitted, reader.run_pass, params.covariates))
 
-    def batch_recipe(self, params: FitParameters, n_features: int) -> Accumulator[Any]:
-        return core_passes(self.core, n_features, "error", params.precision)[0][1]
+    def batch_recipe(
+        self, params: FitParameters, n_features: int, n_rows: int | None = None, dtype: np.dtype[Any] | None = None
+    ) -> Accumulator[Any]:
+        core = self.recipe(n_features, params.precision, n_rows, dtype)
+        return Together({"nonfinite": NonFinite(n_features), "core": core})
 
-    def fit_batches(self, params: FitParameters, online: OnlinePass, n_features: int, report: Report | None) -> Outcome:
-        return self._fit(params, online.run_pass, n_features, report=report)
+    def _kept_recipe(self, params: FitParameters, source: RowBlocks) -> Accumulator[Any]:
+        """Recipe of a state to which rows are added: never of the rows themselves, however few they are."""
+        n, d = source.shape
+        return filled(self.batch_recipe(params, d, n, dense_type(source)), params, d)
+
+    def begin_update(
+        self,
+        params: FitParameters,
+        online: OnlinePass,
+        n_features: int,
+        n_more: int,
+        dtype: np.dtype[Any] | None,
+        forget: float,
+    ) -> tuple[OnlinePass, float]:
+        recipe = online.recipe
+        assert isinstance(recipe, Together)
+        core, d, n = recipe.parts["core"], n_features, online.n_rows + n_more
+        ends = isinstance(core, IntegerGram) and core != self.recipe(d, params.precision, n, dtype)
+        if forget == 1.0 and not ends:
+            return online, 1.0
+        state = online.state
+        kept, now, share = recipe.part(state, "core"), self.recipe(d, params.precision), 1.0
+        if isinstance(core, IntegerGram):
+            kept = core.in_floats(kept)
+        if forget != 1.0:
+            assert not isinstance(now, IntegerGram)
+            before = int(kept["count"])
+            count = round(forget * before)
+            if count == 0:
+                raise InvalidInput(
+                    f"forget={forget:g} leaves no weight to the {before:,} old rows, which are counted as a whole "
+                    "number of rows. Give a larger number, or fit again on the new rows."
+                )
+            kept, share = now.weighted(kept, count), count / before
+        others = {name: array for name, array in state.items() if not name.startswith("core/")}
+        state = others | {f"core/{name}": array for name, array in kept.items()}
+        return OnlinePass(Together({**recipe.parts, "core": now}), state, online.n_rows), share
+
+    def fit_batches(
+        self,
+        params: FitParameters,
+        online: OnlinePass,
+        n_features: int,
+        report: Report | None,
+        *,
+        integers: bool = False,
+    ) -> Outcome:
+        return self._fit(params, online.run_pass, n_features, integers=integers, report=report)
 
     def _fit(
         self,
@@ -352,7 +422,7 @@ class TsqrStrategy(_CoreStrategy):
 
     def finish(self, params: FitParameters, shape: Shape) -> Finish:
         n, d = shape
-        return core_finish(params, n if are_few(n, d) else d, d)
+        return core_finish(params, n, d) if are_few(n, d) and not params.keep_state else super().finish(params, shape)
 
 
 CORES: dict[str, _CoreStrategy] = {each.name: each for each in (GramStrategy(), TsqrStrategy())}

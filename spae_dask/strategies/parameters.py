@@ -618,6 +618,9 @@ class FitParameters:
         "Read a sample of row blocks that leaves at most T times PCA's loss to gain. The loss is an estimate.",
         metavar="T",
     )
+    keep_state: bool = _parameter(
+        False, Flag(), "WHERE", "Store the sums of the pass with the encoder, so that `spae update` can add rows."
+    )
     seed: int = _parameter(0, Count(0), "WHAT", "Seed of all random choices.", metavar="N", argument="random_state")
 
     @classmethod
@@ -651,6 +654,7 @@ class FitParameters:
         self._check_pipeline()
         self._check_covariates()
         self.check_rules(n_features)
+        self._check_kept()
         if self.tolerance is not None and not self.samples:
             raise InvalidInput(
                 f"tolerance={self.tolerance:g} makes strategy='sample' stop early, but strategy={self.strategy!r} "
@@ -823,6 +827,24 @@ class FitParameters:
             raise InvalidInput(
                 "method='doubly-sparse' makes a decoder of rows of the data, and cannot remove covariates from them. "
                 "Use method='polished', 'batch' or 'iterative', or leave out the covariates."
+            )
+
+    def _check_kept(self) -> None:
+        """Check the parameters whose fit takes all rows at once, so that no state of it can be added to."""
+        if not self.keep_state:
+            return
+        median = self.recipe is not None and Recipe.of(self.recipe).lacks_target
+        of_all = {
+            "missing='mean' fills gaps with means of all rows": self.missing == "mean",
+            f"recipe='{self.recipe}' takes the median of all rows": median,
+            f"n_top_features={self.n_top_features} compares variances of all rows": self.n_top_features is not None,
+            "covariates are removed by a fit to all rows": self.covariates is not None,
+            "method='doubly-sparse' chooses among all rows": self.method == "doubly-sparse",
+        }
+        found = [reason for reason, applies in of_all.items() if applies]
+        if found:
+            raise InvalidInput(
+                f"keep_state=True stores sums to which new rows are added, but {found[0]}. Leave out one of the two."
             )
 
     def _check_sizes(self) -> None:

@@ -307,8 +307,22 @@ class StreamStrategy(Strategy):
         fitted, streamed = fit_stream(params, online.run_pass, d, integers=integers, report=reports.search)
         return Outcome(fitted, streamed, online=online)
 
-    def batch_recipe(self, params: FitParameters, n_features: int) -> Accumulator[Any]:
+    def batch_recipe(
+        self,
+        params: FitParameters,
+        n_features: int,
+        n_rows: int | None = None,  # noqa: ARG002 - the same for any number
+        dtype: np.dtype[Any] | None = None,  # noqa: ARG002 - and any type
+    ) -> Accumulator[Any]:
         return stream_recipe(replace(params, missing="error"), n_features)
 
-    def fit_batches(self, params: FitParameters, online: OnlinePass, n_features: int, report: Report | None) -> Outcome:
-        return Outcome(*fit_stream(params, online.run_pass, n_features, report=report))
+    def fit_batches(
+        self,
+        params: FitParameters,
+        online: OnlinePass,
+        n_features: int,
+        report: Report | None,
+        *,
+        integers: bool = False,
+    ) -> Outcome:
+        return Outcome(*fit_stream(params, online.run_pass, n_features, integers=integers, report=report))

@@ -42,6 +42,13 @@ WORTH_SAYING = 1.5
 """A strategy so many times faster than the one taken is pointed out; smaller differences are noise."""
 
 
+def refusal(strategy: Strategy, params: FitParameters) -> str | None:
+    """Return the reason for which a strategy cannot make a fit; None if it can."""
+    if params.keep_state and not strategy.takes_batches:
+        return "it keeps no state to which rows can be added, as keep_state=True asks for"
+    return strategy.cannot(params)
+
+
 def wanted_strategy(params: FitParameters) -> str:
     """Return the strategy that the user asked for, or ``"auto"``. A tolerance asks for a sample."""
     return SampleStrategy.name if params.samples else params.strategy
@@ -56,7 +63,7 @@ def check_strategy(params: FitParameters) -> None:
         Saying what the strategy can do.
     """
     name = wanted_strategy(params)
-    cannot = None if name == AUTO else STRATEGIES[name].cannot(params)
+    cannot = None if name == AUTO else refusal(STRATEGIES[name], params)
     if cannot is not None:
         raise InvalidInput(
             f"strategy={name!r} cannot do this: {cannot}. Given were method={params.method!r}, "
@@ -98,7 +105,7 @@ def price_all(
     """Prices of all strategies for a fit, whether or not they can do it and fit."""
     found = []
     for name, each in STRATEGIES.items():
-        cannot = each.cannot(params)
+        cannot = refusal(each, params)
         if cannot is not None:
             found.append(Alternative(name, each.pca_loss, refusal=f"cannot do this: {cannot}"))
             continue
@@ -137,7 +144,7 @@ def choose(params: FitParameters, source: RowBlocks, nominal: Sequence[Alternati
     wanted = wanted_strategy(params)
     if wanted != AUTO:
         return wanted, STRATEGIES[wanted].reason(source)
-    strategy, why = core_for(source, params.precision, few_rows=are_few(*source.shape))
+    strategy, why = core_for(source, params.precision, few_rows=are_few(*source.shape) and not params.keep_state)
     prices = {each.strategy: each for each in nominal}
     core, sketch = prices[strategy], prices[SketchStrategy.name]
     if sketch.refusal is not None:

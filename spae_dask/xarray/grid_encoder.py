@@ -147,6 +147,11 @@ class GridEncoder(BaseEstimator):  # type: ignore[misc]
                 f"n_top_features={self.n_top_features!r} chooses columns of a matrix, and a grid is given. Leave it "
                 "out, and give a mask of cells: fit(da, mask=da.var('time') > 1)."
             )
+        if self.keep_state:
+            raise InvalidInput(
+                "keep_state=True stores a state for the rows of a matrix, and a grid is given. Leave it out, and fit "
+                "again on all samples."
+            )
         if several(self.scale) is not None or is_scale_file(self.scale):
             raise InvalidInput(
                 "scale gives a divisor for each column of a matrix, and a grid is given. Leave it out, and give "

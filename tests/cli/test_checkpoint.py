@@ -213,6 +213,7 @@ OPTIONAL: dict[str, Any] = {
     "candidates": COUNT,
     "sketch_rows": COUNT,
     "tolerance": POSITIVE,
+    "keep_state": st.booleans(),
     "memory": st.sampled_from(["2GB", "512 MiB", "1.5GiB", "2000000000"]),
     "as_json": st.booleans(),
     "quiet": st.booleans(),

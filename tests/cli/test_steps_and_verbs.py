@@ -107,6 +107,7 @@ CHANGED = {
     "n_candidates": 40,
     "sketch_rows": 300,
     "tolerance": 0.02,
+    "keep_state": True,
     "missing": "zero",
     "missing_value": (-9.0, -8.5),
     "recipe": "normalize_total(10000), log1p",

@@ -226,6 +226,13 @@ class Gram:
             "gram": gram,
         }
 
+    def weighted(self, state: State, count: int) -> State:
+        """State of the same rows, counted as so many: each has the weight of this count over theirs."""
+        share = count / int(state["count"])
+        sums = {name: share * state[name] for name in ("sum", "moved", "gram")}
+        count_of = {"count": np.array(count, dtype=np.int64), "shift": state["shift"].copy()}
+        return count_of | sums | {"chain": state["chain"] + np.array([2.0, 0.0])}
+
     def result(self, state: State) -> Scatter:
         """Mean, full symmetric scatter and its error; of no rows, zeros."""
         n = int(state["count"])

@@ -125,6 +125,18 @@ class IntegerGram:
             exact_sums=True,
         )
 
+    def in_floats(self, state: State) -> State:
+        """State of `Gram` for the same rows: sums about their mean, each rounded once."""
+        found, d = self.result(state), self.n_features
+        return {
+            "count": state["count"].copy(),
+            "shift": found.center,
+            "sum": np.zeros(d),
+            "moved": np.zeros(d),
+            "chain": no_chain(),
+            "gram": np.asfortranarray(found.scatter),
+        }
+
     def _refuse_other_types(self, rows: Rows) -> None:
         """Refuse rows of a type that holds other numbers, as a dask array with a wrong dtype has them."""
         found = _limits(rows.dtype)

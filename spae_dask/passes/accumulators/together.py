@@ -61,7 +61,7 @@ class Together:
 
     def update(self, state: State, rows: Rows, first_row: int) -> State:
         """Update every part with the same rows while they are in cache, in panels that its scratch is meant for."""
-        return self._join({name: self._update(name, self._part(state, name), rows, first_row) for name in self.parts})
+        return self._join({name: self._update(name, self.part(state, name), rows, first_row) for name in self.parts})
 
     def _update(self, name: str, state: State, rows: Rows, first_row: int) -> State:
         part = self.parts[name]
@@ -89,7 +89,7 @@ class Together:
         new, dense = {}, {}
         for name, part in self.parts.items():
             if takes_sparse(part, density):
-                new[name] = part.update_sparse(self._part(state, name), rows, first_row)
+                new[name] = part.update_sparse(self.part(state, name), rows, first_row)
             else:
                 dense[name] = part
         joined = self._join(new)
@@ -101,18 +101,19 @@ class Together:
     def merge(self, a: State, b: State) -> State:
         """Merge part by part."""
         return self._join(
-            {name: part.merge(self._part(a, name), self._part(b, name)) for name, part in self.parts.items()}
+            {name: part.merge(self.part(a, name), self.part(b, name)) for name, part in self.parts.items()}
         )
 
     def result(self, state: State) -> dict[str, Any]:
         """Results of all parts by name."""
-        return {name: part.result(self._part(state, name)) for name, part in self.parts.items()}
+        return {name: part.result(self.part(state, name)) for name, part in self.parts.items()}
 
     @staticmethod
     def _join(states: Mapping[str, State]) -> State:
         return {f"{name}/{key}": array for name, state in states.items() for key, array in state.items()}
 
     @staticmethod
-    def _part(state: State, name: str) -> State:
+    def part(state: State, name: str) -> State:
+        """State of one part."""
         prefix = f"{name}/"
         return {key[len(prefix) :]: array for key, array in state.items() if key.startswith(prefix)}

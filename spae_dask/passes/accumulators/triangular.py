@@ -130,6 +130,15 @@ class Triangular:
             "triangle": add_rows(stack_triangles(a["triangle"], b["triangle"]), row),
         }
 
+    def weighted(self, state: State, count: int) -> State:
+        """State of the same rows, counted as so many: each has the weight of this count over theirs."""
+        return {
+            "count": np.array(count, dtype=np.int64),
+            "mean": state["mean"].copy(),
+            "depth": np.asarray(state["depth"] + 1.0),
+            "triangle": np.sqrt(count / int(state["count"])) * state["triangle"],
+        }
+
     def result(self, state: State) -> CenteredTriangle:
         """Mean and R; of no rows, zeros."""
         return CenteredTriangle(

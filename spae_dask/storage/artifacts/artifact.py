@@ -15,6 +15,10 @@ member            shape       content
 ``spectrum``      (any,)      the singular values that are known, may be empty
 ================  ==========  =============================================================
 
+An encoder that was fitted with ``keep_state`` has ``state`` (any,) too: bytes of the state of its pass, as a checkpoint
+has them (:mod:`spae_dask.passes.state_file`), and an attribute ``state`` that describes it. Nothing but an update reads
+them.
+
 Attributes: ``format``, ``format_version``, ``certificate``, ``parameters``, ``provenance``, ``feature_names`` (a list,
 or null) and ``sha256``, one digest an array; and, if it was made, ``curve``, an object: losses of encoders of other
 sizes. Numbers in attributes that are not finite become strings, see ``json_values``.
@@ -62,6 +66,9 @@ STORED: dict[str, tuple[str, int]] = {
 OF_COVARIATES: dict[str, tuple[str, int]] = {"covariate_mean": ("<f8", 1), "covariate_coefficients": ("<f8", 2)}
 """The same of an encoder that covariates were removed for."""
 
+OF_STATE: dict[str, tuple[str, int]] = {"state": ("|u1", 1)}
+"""The same of a state that is kept."""
+
 RECORDS = ("certificate", "parameters", "provenance")
 """Attributes that are JSON objects."""
 
@@ -98,6 +105,10 @@ class EncoderArtifact:
         Of ``X``, ``(Z - mean) @ coefficients`` is taken, Z with one column for each level, or for numbers.
     has_grid : bool
         True if the columns are cells of a grid, which is stored beside the encoder.
+    state : ndarray of uint8, optional
+        State of the pass, to which rows can be added. ``read_encoder`` leaves it on the disk.
+    state_record : mapping, optional
+        JSON values: description of the state.
     """
 
     indptr: Integers
@@ -117,6 +128,8 @@ class EncoderArtifact:
     covariate_mean: Floats | None = None
     covariate_coefficients: Floats | None = None
     has_grid: bool = False
+    state: npt.NDArray[np.uint8] | None = None
+    state_record: Mapping[str, Any] | None = None
 
     @property
     def k(self) -> int:
@@ -141,7 +154,7 @@ class EncoderArtifact:
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """The arrays by name, as they are stored."""
-        stored = stored_of(self.covariates)
+        stored = stored_of(self.covariates) | ({} if self.state is None else OF_STATE)
         return {name: np.ascontiguousarray(getattr(self, name), dtype) for name, (dtype, _) in stored.items()}
 
 

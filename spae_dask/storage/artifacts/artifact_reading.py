@@ -19,6 +19,7 @@ from spae_dask.storage.artifacts.artifact import (
     GRID,
     NEEDS,
     OF_COVARIATES,
+    OF_STATE,
     RECORDS,
     STORED,
     EncoderArtifact,
@@ -108,7 +109,29 @@ def read_group(group: zarr.Group, name: str) -> EncoderArtifact:
         covariate_mean=arrays.get("covariate_mean"),
         covariate_coefficients=arrays.get("covariate_coefficients"),
         has_grid=GRID in group,
+        state_record=attributes["state"] and from_json(attributes["state"]),
     )
+
+
+def read_state_bytes(path: str | Path) -> npt.NDArray[np.uint8]:
+    """Bytes of the state that an encoder was stored with.
+
+    Raises
+    ------
+    NotFound, InvalidInput, StorageError
+        As `read_encoder`.
+    """
+    name = os.fsdecode(path)
+    return read_state_group(_open_group(name), name)
+
+
+def read_state_group(group: zarr.Group, name: str) -> npt.NDArray[np.uint8]:
+    """The same of an open group."""
+    attributes: dict[str, Any] = dict(group.attrs)
+    _check_attributes(attributes, name)
+    members = _members(group, name, OF_STATE)
+    check_size(group, members, name)
+    return _read(members["state"], "state", attributes["sha256"], name)
 
 
 def _open_group(name: str) -> zarr.Group:
@@ -116,7 +139,7 @@ def _open_group(name: str) -> zarr.Group:
     where: Any = name if "://" in name else Path(name).resolve()
     if isinstance(where, Path):
         refuse_long(where)
-        for folder in (where, *(where / key for key in (*STORED, *OF_COVARIATES))):
+        for folder in (where, *(where / key for key in (*STORED, *OF_COVARIATES, *OF_STATE))):
             refuse_odd_metadata(folder)
     if is_remote(name):
         where = open_remote(parse_address(name))
@@ -170,8 +193,9 @@ def _check_attributes(attributes: dict[str, Any], name: str) -> None:
         raise InvalidInput(damaged(name, "its attribute 'feature_names' is neither null nor a list of names"))
     if not isinstance(attributes.setdefault("curve", None), dict | None):
         raise InvalidInput(damaged(name, "its attribute 'curve' is neither null nor an object"))
-    if not isinstance(attributes.setdefault("covariates", None), dict | None):
-        raise InvalidInput(damaged(name, "its attribute 'covariates' is neither null nor an object"))
+    for key in ("covariates", "state"):
+        if not isinstance(attributes.setdefault(key, None), dict | None):
+            raise InvalidInput(damaged(name, f"its attribute {key!r} is neither null nor an object"))
 
 
 def _levels(covariates: Any, width: int, name: str) -> dict[str, Any]:
@@ -210,7 +234,7 @@ def _read(member: Any, key: str, digests: dict[str, Any], name: str) -> npt.NDAr
     numbers = product(*(range(-(-length // unit)) for length, unit in zip(member.shape, _unit_of(member), strict=True)))
     try:
         refuse_odd_chunks(member, member.store, map(member.metadata.encode_chunk_key, numbers))
-        array = np.ascontiguousarray(member[...], (STORED | OF_COVARIATES)[key][0])
+        array = np.ascontiguousarray(member[...], (STORED | OF_COVARIATES | OF_STATE)[key][0])
     except StorageError:
         raise
     except Exception as error:  # codecs and stores raise exceptions of any type

@@ -17,11 +17,14 @@ from spae_dask.storage.artifacts.artifact import (
     check_values,
     digest_of,
 )
-from spae_dask.storage.artifacts.artifact_reading import read_group
+from spae_dask.storage.artifacts.artifact_reading import read_group, read_state_group
 from spae_dask.storage.writing.json_values import to_json
 from spae_dask.storage.writing.outputs import publish_store
 
 CHUNK_NBYTES = 64 << 20
+
+FILL_VALUES = {"i": -1, "f": math.nan, "u": 255}
+"""Fill values by kind of type, so that a lost chunk does not read as zeros."""
 
 
 def write_encoder(
@@ -58,6 +61,7 @@ def write_encoder(
         "feature_names": None if artifact.feature_names is None else [str(each) for each in artifact.feature_names],
         "curve": None if artifact.curve is None else to_json(artifact.curve, "curve"),
         **({} if artifact.covariates is None else {"covariates": to_json(artifact.covariates, "covariates")}),
+        **({} if artifact.state_record is None else {"state": to_json(artifact.state_record, "state")}),
         "sha256": {name: digest_of(array) for name, array in arrays.items()},
     }
     with publish_store(path, overwrite=overwrite) as output:
@@ -70,12 +74,15 @@ def write_encoder(
                 shape=array.shape,
                 dtype=array.dtype,
                 chunks=(rows, *(max(1, length) for length in array.shape[1:])),
-                fill_value=-1 if array.dtype.kind == "i" else math.nan,  # so that a lost chunk does not read as zeros
+                fill_value=FILL_VALUES[array.dtype.kind],
             )[...] = array
         if attach is not None:
             attach(group)
         try:
-            read_group(zarr.open_group(output.store, mode="r"), os.fsdecode(path))
+            written, name = zarr.open_group(output.store, mode="r"), os.fsdecode(path)
+            read_group(written, name)
+            if artifact.state is not None:
+                read_state_group(written, name)
         except SpaeError as error:
             raise StorageError(
                 f"the encoder written to {path} reads back differently ({error}). Nothing was left under that "
