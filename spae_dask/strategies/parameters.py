@@ -19,7 +19,16 @@ from numbers import Real
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from spae_dask.errors import InvalidInput
-from spae_dask.features import FeaturesLike, LimitsLike, ValuesLike, costs_of, features_of, groups_of, limits_of
+from spae_dask.features import (
+    FeaturesLike,
+    LimitsLike,
+    ValuesLike,
+    costs_of,
+    features_of,
+    groups_of,
+    is_table,
+    limits_of,
+)
 from spae_dask.flags import WANTED, is_flag
 from spae_dask.plain_files import listed
 from spae_dask.recipes import Recipe, RecipeLike
@@ -194,7 +203,7 @@ class Costs:
 
     def wrong(self, given: Any, sizes: Sizes = UNKNOWN) -> str | None:
         """Say what is allowed, if ``given`` is not; None if it is."""
-        return _said(lambda: costs_of(given, sizes.get("features")))
+        return None if is_table(given) else _said(lambda: costs_of(given, sizes.get("features")))
 
 
 @dataclass(frozen=True)
@@ -203,7 +212,7 @@ class Groups:
 
     def wrong(self, given: Any, sizes: Sizes = UNKNOWN) -> str | None:
         """Say what is allowed, if ``given`` is not; None if it is."""
-        return _said(lambda: groups_of(given, sizes.get("features")))
+        return None if is_table(given) else _said(lambda: groups_of(given, sizes.get("features")))
 
 
 @dataclass(frozen=True)

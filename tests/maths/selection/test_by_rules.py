@@ -27,7 +27,7 @@ def explained(core: Floats, columns: tuple[int, ...], k: int) -> float:
 
 
 def kept_by(columns: tuple[int, ...], rules: Feasible) -> bool:
-    """Whether a set keeps all rules, said without the class."""
+    """True if a set keeps all rules, said without the class."""
     others = [j for j in columns if j not in rules.kept]
     everything = {*columns, *rules.kept.tolist()}
     numbers = [sum(rules.groups[j] == group for j in everything) for group in range(rules.least.size)]
