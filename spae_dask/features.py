@@ -103,6 +103,27 @@ def groups_of(given: ValuesLike, n_features: int | None = None) -> Values | None
     return None if found is None else _each(found, _label)
 
 
+def positions_of(given: ValuesLike, n_features: int | None = None) -> Values | None:
+    """Positions of features, numbers or tuples of several, by feature or of all in order. None if none are given.
+
+    Raises
+    ------
+    InvalidInput
+        If ``given`` tells of none. The message says what is allowed.
+    """
+    found = _values(given, "position", "B1=442.5", n_features)
+    if found is None:
+        return None
+    try:
+        points = _each(found, _point)
+    except ValueError as error:
+        raise InvalidInput(f"give numbers, as positions are, or several for each feature; one is {error}.") from None
+    sizes = {len(each) if isinstance(each, tuple) else 1 for each in _of(points)}
+    if len(sizes) > 1:
+        raise InvalidInput(f"give as many numbers for each position: these have {min(sizes)} and {max(sizes)}.")
+    return points
+
+
 def limits_of(given: LimitsLike | None) -> int | dict[str, int] | None:
     """A limit for all groups, or limits by group. None if none are given.
 
@@ -256,11 +277,11 @@ def _values(given: ValuesLike, what: str, example: str, n_features: int | None) 
     if isinstance(given, str):
         if is_table(given):
             return _table(given, what)
-        given = pairs_in(given, float if what == "cost" else str)
+        given = pairs_in(given, str if what == "group" else float)
     if isinstance(given, Mapping) and given:
         return {name if isinstance(name, str) else _place(name): value for name, value in given.items()}
     is_list = isinstance(given, Sequence) and not isinstance(given, str | bytes)
-    if is_list or getattr(given, "ndim", 0) == 1:
+    if is_list or getattr(given, "ndim", 0) in ((1, 2) if what == "position" else (1,)):
         found = tuple(given.tolist() if hasattr(given, "tolist") else given)
         if n_features is not None and len(found) != n_features:
             raise InvalidInput(f"give one {what} for each of the {n_features} features; these are {len(found)}.")
@@ -279,21 +300,24 @@ def _place(given: Any) -> int:
 
 
 def _table(path: str, what: str) -> Values:
-    """Names and values in two columns; a first line without a number is a header, as costs have numbers."""
-    wanted = f"a file of two columns, names of features and {what}s"
+    """Names and values in columns; a first line without a number is a header where values are numbers."""
+    several = what == "position"
+    wanted = f"a file of {'two columns or more' if several else 'two columns'}, names of features and {what}s"
     rows = [
         [cell.strip() for cell in row]
         for row in csv.reader(_text(path, wanted).splitlines(), skipinitialspace=True)
         if any(cell.strip() for cell in row)
     ]
-    if what == "cost" and rows and isinstance(_converted(rows[0][-1], float), str):
+    if what != "group" and rows and isinstance(_converted(rows[0][-1], float), str):
         rows = rows[1:]
     found: dict[Feature, Any] = {}
-    for row in rows:
-        if len(row) != 2 or found.get(row[0], row[1]) != row[1]:
-            why = f"has {len(row)} cells" if len(row) != 2 else f"names {row[0]!r} a second time"
-            raise InvalidInput(f"give {wanted}: a line of {path} {why}: {reprlib.repr(','.join(row))}.")
-        found[row[0]] = row[1]
+    for name, *cells in rows:
+        fits = len(cells) > 0 if several else len(cells) == 1
+        value = " ".join(cells)
+        if not fits or found.get(name, value) != value:
+            why = f"names {name!r} a second time" if fits else f"has {1 + len(cells)} cells"
+            raise InvalidInput(f"give {wanted}: a line of {path} {why}: {reprlib.repr(','.join([name, *cells]))}.")
+        found[name] = value
     if not found:
         raise InvalidInput(f"give {wanted}: {path} holds none.")
     return {name: _converted(value, float) for name, value in found.items()} if what == "cost" else found
@@ -316,6 +340,20 @@ def _cost(given: Any) -> float:
     if isinstance(given, Real) and not is_flag(given) and 0 < float(given) < math.inf:
         return float(given)
     raise ValueError(repr(given))
+
+
+def _point(given: Any) -> Any:
+    """A number, or a tuple of several; texts have blanks between."""
+    cells = given.split() if isinstance(given, str) else given.tolist() if hasattr(given, "tolist") else given
+    cells = list(cells) if isinstance(cells, Sequence) and not isinstance(cells, str) else [cells]
+    found = [_converted(each, float) for each in cells]
+    if not found or not all(isinstance(each, Real) and not is_flag(each) and math.isfinite(each) for each in found):
+        raise ValueError(repr(given))
+    return float(found[0]) if len(found) == 1 else tuple(map(float, found))
+
+
+def _of(found: Values) -> Sequence[Any]:
+    return found if isinstance(found, tuple) else list(found.values())
 
 
 def _label(given: Any) -> str:

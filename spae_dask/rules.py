@@ -10,7 +10,7 @@ from itertools import accumulate
 from typing import Any
 
 from spae_dask.errors import InvalidInput
-from spae_dask.features import Feature, Known, Values, costs_of, features_of, groups_of, limits_of
+from spae_dask.features import Feature, Known, Values, costs_of, features_of, groups_of, limits_of, positions_of
 from spae_dask.plain_files import listed
 from spae_dask.toml.names import did_you_mean
 
@@ -37,6 +37,10 @@ class Rules:
         Group of each feature; "" for none.
     at_most, at_least : int or mapping, optional
         The most and the fewest features of a group, included ones among them: for all groups, or by group.
+    positions : mapping or tuple, optional
+        Position of each feature, a number or several.
+    min_distance : float, optional
+        Least distance of a chosen feature from the other ones, chosen or included.
 
     Examples
     --------
@@ -55,6 +59,8 @@ class Rules:
     groups: Values | None = None
     at_most: Limits = None
     at_least: Limits = None
+    positions: Values | None = None
+    min_distance: float | None = None
 
     @classmethod
     def of(cls, given: Mapping[str, Any], n_features: int | None = None) -> "Rules":
@@ -65,7 +71,7 @@ class Rules:
         InvalidInput
             If one of them describes no rule. The message says what is allowed.
         """
-        budget = given.get("budget")
+        budget, distance = given.get("budget"), given.get("min_distance")
         return cls(
             features_of(given.get("include"), n_features),
             features_of(given.get("exclude"), n_features),
@@ -74,6 +80,8 @@ class Rules:
             groups_of(given.get("groups"), n_features),
             limits_of(given.get("at_most")),
             limits_of(given.get("at_least")),
+            positions_of(given.get("positions"), n_features),
+            None if distance is None else float(distance),
         )
 
     @property
@@ -132,26 +140,26 @@ class Rules:
                 f"exclude={listed(self.exclude)} leaves none of the {n_features:,} features to choose from. "
                 "Exclude fewer."
             )
-        for name, other in (("costs", "budget"), ("budget", "costs"), ("at_most", "groups"), ("at_least", "groups")):
+        for name, other in NEEDED:
             if getattr(self, name) is not None and getattr(self, other) is None:
                 raise InvalidInput(f"{name} without {other} limits nothing. Give {other} too, or leave out {name}.")
-        costs, groups = self.costs, self.groups
+        if self.min_distance is not None and self.at_least is not None:
+            raise InvalidInput(
+                "min_distance and at_least cannot be combined: a group may have too few features that are far enough "
+                "from each other. Leave out one of the two."
+            )
+        costs, groups, positions = self.costs, self.groups, self.positions
         if costs is not None:
-            found = known.values("costs", costs)
-            lacking = sorted(set(range(n_features)).difference(found, include, exclude))
-            if lacking:
-                raise InvalidInput(
-                    f"costs lack {len(lacking):,} of the {n_features:,} features: {known.told(lacking)}. Give a cost "
-                    "for each, or exclude these."
-                )
-            costs = tuple(found.get(place, 1.0) for place in range(n_features))  # those that lack are never paid
+            costs = _filled("costs", costs, known, {*include, *exclude}, 1.0)  # of those that are never paid
+        if positions is not None:
+            positions = _filled("positions", positions, known, set(exclude), 0.0)
         if groups is not None:
             if self.at_most is None and self.at_least is None:
                 raise InvalidInput("groups without at_most and at_least limit nothing. Give one of the two.")
             found = known.values("groups", groups)
             groups = tuple(found.get(place, "") for place in range(n_features))
-        limits = (self._limits(name, set(groups or ()) - {""}) for name in ("at_most", "at_least"))
-        made = Rules(include, exclude, costs, self.budget, groups, *limits)
+        most, least = (self._limits(name, set(groups or ()) - {""}) for name in ("at_most", "at_least"))
+        made = Rules(include, exclude, costs, self.budget, groups, most, least, positions, self.min_distance)
         made.check(n_features)
         return made
 
@@ -171,6 +179,7 @@ class Rules:
             exclude=numbers(self.exclude),
             costs=values(self.costs),
             groups=values(self.groups),
+            positions=values(self.positions),
         )
 
     def limit(self, name: str, group: str) -> int | None:
@@ -268,11 +277,35 @@ class Rules:
         return {group: limits[group] for group in sorted(limits)}
 
 
+NEEDED = (
+    ("costs", "budget"),
+    ("budget", "costs"),
+    ("at_most", "groups"),
+    ("at_least", "groups"),
+    ("positions", "min_distance"),
+    ("min_distance", "positions"),
+)
+"""Rules that mean nothing without another."""
+
 RULES = tuple(each.name for each in fields(Rules))
 """Names of the rules."""
 
 OF_PANEL = RULES[2:]
 """Those that are about all features together."""
+
+
+def _filled(rule: str, given: Values, known: Known, exempt: set[int], default: float) -> tuple[Any, ...]:
+    """Values of all features in order; a default for those that need none."""
+    found = known.values(rule, given)
+    lacking = sorted(set(range(known.n_features)).difference(found, exempt))
+    if lacking:
+        raise InvalidInput(
+            f"{rule} lack {len(lacking):,} of the {known.n_features:,} features: {known.told(lacking)}. Give one for "
+            "each, or exclude these."
+        )
+    one = next(iter(found.values()), default)
+    fill = (default,) * len(one) if isinstance(one, tuple) else default
+    return tuple(found.get(place, fill) for place in range(known.n_features))
 
 
 def _in_words(found: Any) -> str:

@@ -141,6 +141,10 @@ def given(tmp_path_factory: pytest.TempPathFactory) -> Path:
             {"time": np.arange(60), "lat": [10.0, 20, 30, 40], "lon": np.arange(3) * 5.0},
         )
         grid.to_netcdf("air.nc", engine="h5netcdf")
+        numeric = list(frame(1).columns)
+        Path("costs.csv").write_text("".join(f"{name},{1 + j % 4}\n" for j, name in enumerate(numeric)))
+        Path("positions.csv").write_text("".join(f"{name},{j}\n" for j, name in enumerate(numeric)))
+        Path("groups.csv").write_text("".join(f"{name},{'TBM'[j % 3]}\n" for j, name in enumerate(numeric)))
         Path("pipeline.toml").write_text(blocks("docs/run/pipelines.md", "toml")[0])
         for words in [["ingest", "X_new.npy", "X_new.zarr"], *commands("README.md")]:
             assert main([*words, "-q"]) == 0, words

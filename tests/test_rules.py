@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from spae_dask.errors import InvalidInput
-from spae_dask.features import costs_of, features_of, groups_of, limits_of, pairs_in
+from spae_dask.features import costs_of, features_of, groups_of, limits_of, pairs_in, positions_of
 from spae_dask.rules import Rules
 
 NAMES = ["CD3E", "MT-CO1", "MT-ND1", "3", "LYZ", "a,b"]
@@ -211,3 +211,38 @@ def test_rules_for_some_columns_have_their_numbers() -> None:
     found = Rules.of({**MONEY, "groups": GROUPS, "at_most": 2, "include": 4, "exclude": [0, 2]}, 6).resolved(NAMES, 6)
     some = found.on([1, 2, 4])
     assert (some.include, some.exclude, some.costs, some.groups) == ((2,), (1,), (2.0, 3.0, 5.0), ("M", "M", "B"))
+
+
+@pytest.mark.parametrize(
+    ("given", "points"),
+    [
+        ([0, 1, 2, 3, 4, 5.5], (0.0, 1.0, 2.0, 3.0, 4.0, 5.5)),
+        (np.arange(12.0).reshape(6, 2), ((0.0, 1.0), (2.0, 3.0), (4.0, 5.0), (6.0, 7.0), (8.0, 9.0), (10.0, 11.0))),
+        ('CD3E=0,MT-CO1=1,MT-ND1=2,3=3,LYZ=4,"a,b=5.5"', (0.0, 1.0, 2.0, 3.0, 4.0, 5.5)),
+    ],
+    ids=str,
+)
+def test_positions_are_numbers_or_several(given: Any, points: tuple[Any, ...]) -> None:
+    found = Rules.of({"positions": given, "min_distance": 2}, 6).resolved(NAMES, 6)
+    assert found.positions == points
+    assert Rules.of(vars(found)).resolved(NAMES, 6) == found
+
+
+def test_files_of_positions_have_two_columns_or_more(tmp_path: Path) -> None:
+    places = tmp_path / "places.csv"
+    places.write_text("sensor,x,y\nCD3E,1,2\nLYZ, 3.5,-4\n")
+    assert positions_of(str(places)) == {"CD3E": (1.0, 2.0), "LYZ": (3.5, -4.0)}
+    places.write_text("CD3E,442.5\nLYZ,560\n")
+    assert positions_of(str(places)) == {"CD3E": 442.5, "LYZ": 560.0}
+    for text in ("CD3E\n", "CD3E,1\nLYZ,x\n", "CD3E,1\nLYZ,1,2\n", "CD3E,nan\n"):
+        places.write_text(text)
+        with pytest.raises(InvalidInput, match=r"^give "):
+            positions_of(str(places))
+
+
+def test_features_that_may_be_chosen_or_are_included_need_a_position() -> None:
+    given = {"positions": {"CD3E": (1, 2), "LYZ": (3, 4)}, "min_distance": 1, "exclude": "MT-*"}
+    with pytest.raises(InvalidInput, match=r"positions lack 2 of the 6 features: '3', 'a,b'"):
+        Rules.of({**given, "include": "3"}, 6).resolved(NAMES, 6)
+    found = Rules.of({**given, "exclude": ["MT-*", "3", "a,b"]}, 6).resolved(NAMES, 6)
+    assert found.positions == ((1.0, 2.0), (0.0, 0.0), (0.0, 0.0), (0.0, 0.0), (3.0, 4.0), (0.0, 0.0))

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from spae_dask import __version__
 from spae_dask.estimators.covariates import names_in, open_without
 from spae_dask.estimators.preparing import recipe_of_fit, scale_given
-from spae_dask.features import costs_of, features_of, groups_of, is_table, limits_of
+from spae_dask.features import costs_of, features_of, groups_of, is_table, limits_of, positions_of
 from spae_dask.passes.plan import Plan
 from spae_dask.recipes import recipe_text
 from spae_dask.report.encoder_results import EncoderResults
@@ -34,7 +34,7 @@ def parameters_of(encoder: Any) -> dict[str, Any]:
         scale = str(Path(scale).resolve())
     covariates = list(names_in(parameters.pop("covariates")))
     parameters |= {"random_state": encoder.seed_, "recipe": recipe_text(recipe_of_fit(encoder)), "scale": scale}
-    parameters |= {name: _told(name, parameters[name]) for name in RULES}
+    parameters |= {name: told_rule(name, parameters[name]) for name in RULES}
     return parameters | ({"covariates": covariates} if covariates else {})
 
 
@@ -46,11 +46,13 @@ READ: Mapping[str, Callable[[Any], Any]] = {
     "groups": groups_of,
     "at_most": limits_of,
     "at_least": limits_of,
+    "positions": positions_of,
+    "min_distance": float,
 }
 """Functions that read the rules as they are given."""
 
 
-def _told(rule: str, given: Any) -> Any:
+def told_rule(rule: str, given: Any) -> Any:
     """A rule as it is recorded: names, values by name or in order, or the absolute path of a file of values."""
     if given is None or is_table(given):
         return given if given is None else str(Path(given).resolve())

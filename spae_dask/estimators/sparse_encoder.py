@@ -141,6 +141,11 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
     at_most, at_least : int or mapping, optional
         The most, and the fewest, features of a group in a panel, included ones among them. One number for all groups,
         or one for each by name. Constant features are never chosen, and a group may have fewer for it.
+    positions : mapping, array-like or str, optional
+        Position of each feature: a number such as a wavelength, or several, given as costs are. An array has a row for
+        each feature.
+    min_distance : float, optional
+        Smallest distance between two features of a panel. Included ones may be nearer to each other.
     search_tol : float, default 0.001
         Excess over PCA's loss, in units of PCA's loss, at which the search of ``method="polished"`` stops. No choice of
         features can lose less than PCA, so no more than this is left to gain then. The search also stops when a round
@@ -299,6 +304,8 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         groups: ValuesLike = None,
         at_most: LimitsLike | None = None,
         at_least: LimitsLike | None = None,
+        positions: ValuesLike = None,
+        min_distance: float | None = None,
         search_tol: float = 0.001,
         effort: int = 1,
         n_rows: int | None = None,
@@ -342,6 +349,8 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         self.groups = groups
         self.at_most = at_most
         self.at_least = at_least
+        self.positions = positions
+        self.min_distance = min_distance
         self.search_tol = search_tol
         self.effort = effort
         self.n_rows = n_rows

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import Field, PlainValidator
 
-from spae_dask.features import costs_of, features_of, groups_of
+from spae_dask.features import costs_of, features_of, groups_of, positions_of
 from spae_dask.storage.tables.csv_rows import SUFFIXES
 from spae_dask.storage.tables.table_files import ARROW, PARQUET
 from spae_dask.storage.writing.chunking import CODECS
@@ -25,9 +25,14 @@ from spae_dask.strategies.parameters import (
     Number,
     Numbers,
     OfRows,
+    Positions,
 )
 
 Check = Callable[[Any], Any]
+
+
+READ: dict[type, Check] = {Costs: costs_of, Groups: groups_of, Positions: positions_of}
+"""Functions that read values of features, from files too."""
 
 
 def _of(kind: Kind) -> Check:
@@ -45,8 +50,8 @@ def _of(kind: Kind) -> Check:
         if isinstance(kind, Number | Numbers):
             found = tuple(map(float, value)) if isinstance(value, tuple) else (float(value),)
             return found if len(found) > 1 else found[0]
-        if isinstance(kind, Costs | Groups):
-            return costs_of(value) if isinstance(kind, Costs) else groups_of(value)
+        if type(kind) in READ:
+            return READ[type(kind)](value)
         return features_of(value) or None if isinstance(kind, Features) else value
 
     return check

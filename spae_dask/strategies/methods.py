@@ -149,6 +149,8 @@ def feasible(rules: Rules, d: int) -> Feasible:
         budget=np.inf if rules.budget is None else rules.budget,
         groups=np.array([number.get(str(group), -1) for group in rules.groups or [""] * d], dtype=np.intp),
         least=np.array([each or 0 for each in limits["at_least"]], dtype=np.intp),
+        points=None if rules.positions is None else np.reshape(np.array(rules.positions, dtype=np.float64), (d, -1)),
+        distance=rules.min_distance or 0.0,
         most=np.array([d if each is None else each for each in limits["at_most"]], dtype=np.intp),
     )
 

@@ -19,7 +19,17 @@ from numbers import Real
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from spae_dask.errors import InvalidInput
-from spae_dask.features import FeaturesLike, LimitsLike, ValuesLike, costs_of, features_of, groups_of, limits_of
+from spae_dask.features import (
+    FeaturesLike,
+    LimitsLike,
+    ValuesLike,
+    costs_of,
+    features_of,
+    groups_of,
+    is_table,
+    limits_of,
+    positions_of,
+)
 from spae_dask.flags import WANTED, is_flag
 from spae_dask.plain_files import listed
 from spae_dask.recipes import Recipe, RecipeLike
@@ -194,7 +204,7 @@ class Costs:
 
     def wrong(self, given: Any, sizes: Sizes = UNKNOWN) -> str | None:
         """Say what is allowed, if ``given`` is not; None if it is."""
-        return _said(lambda: costs_of(given, sizes.get("features")))
+        return None if is_table(given) else _said(lambda: costs_of(given, sizes.get("features")))
 
 
 @dataclass(frozen=True)
@@ -203,7 +213,16 @@ class Groups:
 
     def wrong(self, given: Any, sizes: Sizes = UNKNOWN) -> str | None:
         """Say what is allowed, if ``given`` is not; None if it is."""
-        return _said(lambda: groups_of(given, sizes.get("features")))
+        return None if is_table(given) else _said(lambda: groups_of(given, sizes.get("features")))
+
+
+@dataclass(frozen=True)
+class Positions:
+    """Positions of features: by feature, of all in order, or in a file."""
+
+    def wrong(self, given: Any, sizes: Sizes = UNKNOWN) -> str | None:
+        """Say what is allowed, if ``given`` is not; None if it is."""
+        return None if is_table(given) else _said(lambda: positions_of(given, sizes.get("features")))
 
 
 @dataclass(frozen=True)
@@ -215,9 +234,9 @@ class Limits:
         return _said(lambda: limits_of(given))
 
 
-Kind: TypeAlias = (
-    Flag | Choice | Count | Counts | Number | Numbers | Steps | Scale | OfRows | Features | Costs | Groups | Limits
-)
+OfFeatures: TypeAlias = Features | Costs | Groups | Limits | Positions
+
+Kind: TypeAlias = Flag | Choice | Count | Counts | Number | Numbers | Steps | Scale | OfRows | OfFeatures
 
 
 def _said(read: Callable[[], object]) -> str | None:
@@ -316,7 +335,7 @@ def option_words(option: str, given: Any) -> list[str]:
     if isinstance(given, bool):
         return [option if given else option.replace("--", "--no-", 1)]
     if isinstance(given, Mapping):
-        given = [f"{name}={value}" for name, value in given.items()]
+        given = [f"{name}={' '.join(map(str, several(value) or (value,)))}" for name, value in given.items()]
     several_given = several(given)
     value = str(given) if several_given is None else listed(several_given)
     return [f"{option}={value}"] if option in STAND_ALONE else [option, value]
@@ -533,6 +552,20 @@ class FitParameters:
         "WHAT",
         "Smallest number of features of a group, given in the same way.",
         metavar="M",
+    )
+    positions: ValuesLike = _parameter(  # noqa: RUF009 - as all fields
+        None,
+        Positions(),
+        "WHAT",
+        "Positions of features, for --min-distance: a .csv file of names and numbers, or A=442.5,B=560.",
+        metavar="FILE",
+    )
+    min_distance: float | None = _parameter(
+        None,
+        Number("10 for features at least 10 apart"),
+        "WHAT",
+        "Smallest distance between two features of all components together, in units of --positions.",
+        metavar="D",
     )
     search_tol: float = _parameter(
         0.001,

@@ -18,7 +18,8 @@ from spae_dask.storage.grids.grid_layout import GridLayout
 from spae_dask.storage.grids.xarray_blocks import Cells, rows_of
 from spae_dask.storage.sources.sentinel import check_missing_value
 from spae_dask.strategies.core_summary import constant_columns, divisors
-from spae_dask.strategies.parameters import ScaleLike
+from spae_dask.strategies.parameters import PARAMETERS, ScaleLike
+from spae_dask.xarray.positions import positions_on
 
 Floats = npt.NDArray[np.float64]
 
@@ -133,13 +134,16 @@ def rules_on(layout: GridLayout, encoder: Any) -> Rules:
         rule: _on_cells(layout, rule, found) if isinstance(found := getattr(encoder, rule), xr.DataArray) else found
         for rule in RULES
     }
+    if encoder.min_distance is not None and encoder.positions is None:
+        PARAMETERS["min_distance"].check(encoder.min_distance)
+        given["positions"] = positions_on(layout, encoder.lat_dim, float(encoder.min_distance))
     rules = Rules.of(given, layout.n_cells)
     return rules.resolved(layout.cell_names(np.arange(layout.n_cells)), layout.n_cells) if rules else rules
 
 
 def _on_cells(layout: GridLayout, rule: str, given: xr.DataArray) -> npt.NDArray[Any] | None:
     """A rule that is given over the grid: a mask, or a value for each cell."""
-    if rule not in ("costs", "groups"):
+    if rule not in ("costs", "groups", "positions"):
         return mask_on(layout, given)
     if set(given.dims) != set(layout.feature_dims):
         raise InvalidInput(f"{rule} are over {given.dims}. Give them over ({', '.join(layout.feature_dims)}).")

@@ -61,9 +61,10 @@ class GridEncoder(BaseEstimator):  # type: ignore[misc]
     missing_value : float or sequence of float, optional
         A number that stands for NaN, or several, before weights are applied.
     memory_limit, checkpoint, progress, **parameters
-        As for ``SparseEncoder``: all of its parameters, with the same defaults. ``recipe`` is refused: xarray applies
-        functions to arrays. Names of ``covariates`` are coordinates of the samples: ``"C(time.month)"`` removes the
-        seasons.
+        As for ``SparseEncoder``: all of its parameters, with the same defaults. Rules name cells by number or name, or
+        are DataArrays over the grid. ``min_distance`` is in km where there are latitudes and longitudes. ``recipe`` is
+        refused: xarray applies functions to arrays. Names of ``covariates`` are coordinates of the samples:
+        ``"C(time.month)"`` removes the seasons.
 
     Attributes
     ----------

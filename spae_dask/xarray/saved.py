@@ -8,9 +8,11 @@ import xarray as xr
 
 from spae_dask.errors import InvalidInput
 from spae_dask.estimators.covariates import names_in
-from spae_dask.estimators.record import NOT_STORED
+from spae_dask.estimators.record import NOT_STORED, told_rule
 from spae_dask.estimators.saved import load_encoder, save_encoder
+from spae_dask.rules import RULES
 from spae_dask.storage.grids.grid_artifact import GridRecord, read_grid, write_grid
+from spae_dask.xarray.columns import rules_on
 from spae_dask.xarray.fitted_grid import FittedGrid
 
 
@@ -28,6 +30,10 @@ def save_grid_encoder(encoder: Any, path: str | Path, *, overwrite: bool) -> Non
     parameters["random_state"] = encoder.encoder_.seed_
     covariates = list(names_in(parameters.pop("covariates")))
     parameters |= {"covariates": covariates} if covariates else {}
+    found = rules_on(encoder.layout_, encoder)
+    for rule in RULES:
+        by_cell = isinstance(parameters[rule], xr.DataArray)
+        parameters[rule] = told_rule(rule, getattr(found, rule) if by_cell else parameters[rule])
     weights = parameters["weights"]
     given = weights if isinstance(weights, xr.DataArray) else None
     parameters["weights"] = weights if given is None else "given"

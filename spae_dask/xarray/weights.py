@@ -47,37 +47,61 @@ def weights_on(layout: GridLayout, weights: Any, lat_dim: str | None) -> Floats 
             f"weights={weights!r}{'' if lat_dim is None else f' with lat_dim={lat_dim!r}'} is not allowed: give "
             "'coslat', a DataArray over dimensions of the grid, or None (without lat_dim)."
         )
-    latitude = _latitude(layout, lat_dim)
-    cosine = np.cos(np.deg2rad(_spread(layout, _checked_latitude(latitude))))
+    latitude = latitude_of(layout, lat_dim, "weights='coslat'")
+    cosine = np.cos(np.deg2rad(_spread(layout, checked_latitude(latitude))))
     return _checked(np.sqrt(np.clip(cosine, 0.0, None)), f"weights by {latitude.name}")
 
 
-def _latitude(layout: GridLayout, lat_dim: str | None) -> xr.DataArray:
+def latitude_of(layout: GridLayout, lat_dim: str | None, wanted_by: str) -> xr.DataArray:
+    """The coordinate of latitude of the cells.
+
+    Raises
+    ------
+    InvalidInput
+        If there is none, or more than one that may be it.
+    """
     coords = layout.coords.coords
     listed = ", ".join(str(name) for name in coords) or "none"
     if lat_dim is not None:
         if lat_dim not in coords:
             raise InvalidInput(f"lat_dim={lat_dim!r} is not a coordinate of the cells; they have {listed}.")
         return coords[lat_dim]
-    for is_latitude in (
-        lambda coord: coord.attrs.get("standard_name") == "latitude",
-        lambda coord: str(coord.attrs.get("units", "")).lower() in DEGREES_NORTH,
-        lambda coord: str(coord.name).lower() in NAMES,
-    ):
-        found: list[xr.DataArray] = [coord for coord in coords.values() if coord.ndim and is_latitude(coord)]
-        if len(found) == 1:
-            return found[0]
-        if found:
-            both = " and ".join(str(coord.name) for coord in found)
-            raise InvalidInput(f"{both} may both be the latitude. Name it: lat_dim=NAME.")
+    found = found_as(layout, "latitude", DEGREES_NORTH, NAMES)
+    if len(found) == 1:
+        return found[0]
+    if found:
+        both = " and ".join(str(coord.name) for coord in found)
+        raise InvalidInput(f"{both} may both be the latitude. Name it: lat_dim=NAME.")
     raise InvalidInput(
-        f"weights='coslat' needs latitudes, but no coordinate of the cells ({listed}) has the standard "
+        f"{wanted_by} needs latitudes, but no coordinate of the cells ({listed}) has the standard "
         "name, units or name of a latitude. Name one, in degrees: lat_dim=NAME. Or give weights as a "
         "DataArray."
     )
 
 
-def _checked_latitude(latitude: xr.DataArray) -> xr.DataArray:
+def found_as(layout: GridLayout, standard_name: str, units: set[str], names: set[str]) -> list[xr.DataArray]:
+    """Coordinates of the cells that are told by their CF standard name, else by their units, else by their name."""
+    for is_wanted in (
+        lambda coord: coord.attrs.get("standard_name") == standard_name,
+        lambda coord: str(coord.attrs.get("units", "")).lower() in units,
+        lambda coord: str(coord.name).lower() in names,
+    ):
+        found: list[xr.DataArray] = [
+            coord for coord in layout.coords.coords.values() if coord.ndim and is_wanted(coord)
+        ]
+        if found:
+            return found
+    return []
+
+
+def checked_latitude(latitude: xr.DataArray) -> xr.DataArray:
+    """The latitude, which is refused if it is not in degrees.
+
+    Raises
+    ------
+    InvalidInput
+        If it is not.
+    """
     if latitude.dtype.kind not in "fiu":
         raise InvalidInput(f"the latitude {latitude.name!r} is {latitude.dtype}, not numbers of degrees.")
     largest = float(np.abs(latitude).max())

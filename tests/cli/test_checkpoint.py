@@ -192,6 +192,8 @@ OPTIONAL: dict[str, Any] = {
     "exclude": FEATURES,
     "costs": st.dictionaries(NAMES, POSITIVE, min_size=1, max_size=3),
     "groups": st.dictionaries(NAMES, st.text("ab*é'", min_size=1), min_size=1, max_size=3),
+    "positions": st.dictionaries(NAMES, POSITIVE, min_size=1, max_size=3),
+    "min_distance": POSITIVE,
     "at_most": st.one_of(COUNT, st.dictionaries(NAMES, COUNT, min_size=1, max_size=3)),
     "at_least": st.one_of(COUNT, st.dictionaries(NAMES, COUNT, min_size=1, max_size=3)),
     "search_tol": POSITIVE,

@@ -120,6 +120,8 @@ CHANGED = {
     "groups": {"CD3E": "T", "a=b": "my group"},
     "at_most": {"T": 2, "my group": 1},
     "at_least": 1,
+    "positions": {"CD3E": 442.5, "a=b": -1.0},
+    "min_distance": 2.5,
     "search_tol": 0.02,
     "effort": 2,
     "n_top_features": 9,

@@ -26,6 +26,7 @@ Floats = npt.NDArray[np.float64]
 D = 9
 NAMES = list("abcdefghi")
 COSTS = [3.0, 1.0, 4.0, 1.0, 5.0, 9.0, 2.0, 6.0, 5.0]
+PLACES = [0.0, 1.0, 2.0, 3.5, 4.0, 7.0, 7.5, 9.0, 9.9]
 GROUPS = ["T", "T", "T", "B", "B", "", "M", "M", ""]
 
 
@@ -47,6 +48,11 @@ def panels(rules: dict[str, Any]) -> Iterator[tuple[int, ...]]:
             if (
                 sum(COSTS[j] for j in chosen) <= rules.get("budget", np.inf)
                 and all(n <= (most.get(g, D) if isinstance(most, dict) else most) for g, n in numbers.items())
+                and all(
+                    abs(PLACES[i] - PLACES[j]) >= rules.get("min_distance", 0.0)
+                    for i, j in combinations((*include, *chosen), 2)
+                    if not {i, j} <= set(include)
+                )
                 and all(n >= (least.get(g, 0) if isinstance(least, dict) else least) for g, n in numbers.items())
             ):
                 yield (*include, *chosen)
@@ -68,6 +74,8 @@ RULES: list[dict[str, Any]] = [
     {"n_features": 4, "groups": GROUPS, "at_least": {"T": 1, "M": 2}},
     {"n_features": 3, "groups": GROUPS, "at_most": {"T": 1}, "at_least": 1, "exclude": [6]},
     {**MONEY, "groups": GROUPS, "at_most": 2, "at_least": {"B": 1, "M": 1}, "include": [0]},
+    {"n_features": 4, "positions": PLACES, "min_distance": 2.0},
+    {**MONEY, "positions": PLACES, "min_distance": 1.5, "include": [0, 1], "groups": GROUPS, "at_most": 2},
 ]
 
 
@@ -189,6 +197,11 @@ def test_the_columns_of_largest_variance_keep_to_them(x: Floats) -> None:
             r"at_least asks for 3 features .* has 2 at most",
         ),
         ({"n_features": 3, "groups": GROUPS, "at_most": 1, "include": "a,b"}, r"at_most=1 of the group 'T' is less"),
+        ({"n_features": 2, "min_distance": 1}, r"min_distance without positions"),
+        (
+            {"n_features": 3, "groups": GROUPS, "at_least": 1, "positions": PLACES, "min_distance": 1},
+            r"min_distance and at_least cannot be combined",
+        ),
         ({**MONEY, "n_nonzero": 5}, r"n_nonzero=5 is more than n_features=4"),
     ],
     ids=str,
@@ -213,3 +226,54 @@ def test_a_grid_takes_costs_and_groups_of_its_cells() -> None:
     assert float((rows * cheap).sum()) <= 2.0
     with pytest.raises(InvalidInput, match=r"costs are over \('lat',\)"):
         GridEncoder(2, costs=rows.isel(lon=0), budget=2.0).fit(da, "time")
+
+
+def great_circle(one: tuple[float, float], other: tuple[float, float]) -> float:
+    """Distance in km of two places in degrees, by the haversine."""
+    (a, b), (c, d) = np.deg2rad(one), np.deg2rad(other)
+    h = np.sin((c - a) / 2) ** 2 + np.cos(a) * np.cos(c) * np.sin((d - b) / 2) ** 2
+    return float(2 * 6371.0088 * np.arcsin(np.sqrt(h)))
+
+
+@pytest.mark.parametrize("km", [300.0, 1500.0, 6000.0])
+def test_cells_of_a_grid_are_far_from_each_other_along_great_circles(km: float, tmp_path: Path) -> None:
+    rng = np.random.default_rng(4)
+    lat, lon = np.arange(-80, 81, 20), np.arange(0, 360, 30)
+    field = rng.normal(size=(90, 4)) @ rng.normal(size=(4, lat.size * lon.size))
+    field += 0.4 * rng.normal(size=field.shape)
+    coords = {"lat": lat, "lon": lon}
+    da = xr.DataArray(field.reshape(90, lat.size, lon.size), dims=("time", "lat", "lon"), coords=coords)
+    encoder = GridEncoder(2, n_features=5, min_distance=km).fit(da, "time")
+    cells = encoder.selected().any("component").values
+    places = [(float(lat[i]), float(lon[j])) for i, j in np.argwhere(cells)]
+    nearest = min(great_circle(one, other) for one, other in combinations(places, 2))
+    assert nearest >= km * (1 - 1e-9)
+    assert len(places) == 5
+    if km == 300.0:  # near the poles only
+        free = GridEncoder(2, n_features=5).fit(da, "time")
+        assert encoder.certificate_.loss >= free.certificate_.loss * (1 - 1e-9)
+    encoder.save(tmp_path / "e.zarr")
+    again = GridEncoder(**GridEncoder.load(tmp_path / "e.zarr").get_params()).fit(da, "time")
+    np.testing.assert_array_equal(again.components(), encoder.components())
+
+
+def test_an_only_coordinate_of_a_grid_gives_positions_and_others_are_asked_for(tmp_path: Path) -> None:
+    rng = np.random.default_rng(4)
+    field = rng.normal(size=(90, 3)) @ rng.normal(size=(3, 12)) + 0.4 * rng.normal(size=(90, 12))
+    bands = xr.DataArray(field, dims=("sample", "band"), coords={"band": np.linspace(400, 700, 12)})
+    chosen = GridEncoder(2, n_features=4, min_distance=60).fit(bands, "sample").selected().any("component")
+    nm = bands["band"].values[chosen.values]
+    assert np.diff(np.sort(nm)).min() >= 60
+    named = bands.assign_coords(band=[f"b{j}" for j in range(12)])
+    with pytest.raises(InvalidInput, match=r"min_distance needs positions of the cells"):
+        GridEncoder(2, n_features=4, min_distance=60).fit(named, "sample")
+    given = xr.DataArray(bands["band"].values, dims="band")
+    by_array = GridEncoder(2, n_features=4, min_distance=60, positions=given, exclude=given < 430).fit(named, "sample")
+    by_array.save(tmp_path / "e.zarr")
+    again = GridEncoder(**GridEncoder.load(tmp_path / "e.zarr").get_params()).fit(named, "sample")
+    np.testing.assert_array_equal(again.components(), by_array.components())
+    globe = xr.DataArray(
+        field.reshape(90, 3, 4), dims=("t", "lat", "lon"), coords={"lat": [0, 1, 2], "lon": [0, 1, 2, 3]}
+    )
+    with pytest.raises(InvalidInput, match=r"min_distance=30000 is not allowed: give km along great circles"):
+        GridEncoder(2, n_features=4, min_distance=30000).fit(globe, "t")

@@ -45,6 +45,7 @@ from spae_dask.strategies.parameters import (
     Numbers,
     OfRows,
     Parameter,
+    Positions,
     Scale,
     Steps,
     check_choice,
@@ -221,6 +222,7 @@ CHANGED: dict[type, Any] = {
     Costs: {"CD3E": 2.5, 'the "best", of all': 1.0},
     Groups: {"CD3E": "T", 'the "best", of all': "my group"},
     Limits: {"T": 2, "my group": 1},
+    Positions: {"CD3E": 442.5, 'the "best", of all': -1.0},
 }
 
 

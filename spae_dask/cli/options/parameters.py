@@ -24,6 +24,7 @@ from spae_dask.strategies.parameters import (
     Numbers,
     OfRows,
     Parameter,
+    Positions,
     Scale,
     Steps,
     several,
@@ -42,10 +43,11 @@ TYPES: dict[type, Any] = {
     Costs: str,
     Groups: str,
     Limits: str,
+    Positions: str,
 }
 """Types that typer parses values as; a `Choice` is of its names."""
 
-PAIRED: dict[type, type] = {Costs: float, Groups: str, Limits: int}
+PAIRED: dict[type, type] = {Costs: float, Groups: str, Limits: int, Positions: float}
 """Types of the values of those that are given by name."""
 
 FLAGS = {str(flag): flag for flag in (False, True)}
@@ -67,7 +69,7 @@ def _checked(parameter: Parameter) -> Callable[[Any], Any]:
             value = FLAGS.get(value, numbers_in(value, Numbers()))
         elif isinstance(parameter.kind, Features):
             value = columns_of(value) or ("",)
-        elif isinstance(parameter.kind, Costs | Groups | Limits):
+        elif type(parameter.kind) in PAIRED:
             value = pairs_in(value, PAIRED[type(parameter.kind)])
         if (wrong := parameter.kind.wrong(value)) is not None:
             raise typer.BadParameter(f"{value} is not allowed: {wrong}")

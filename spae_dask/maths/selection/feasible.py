@@ -36,6 +36,10 @@ class Feasible:
         Group of each column, -1 for none.
     least, most : ndarray (g,) of int
         The fewest and the most columns of each group.
+    points : ndarray (d, c), optional
+        Positions of the columns; without coordinates if all are far enough apart.
+    distance : float
+        Least distance of a chosen column from the others. Groups then need no columns: a set could not be completed.
     """
 
     size: int
@@ -46,6 +50,8 @@ class Feasible:
     groups: IntArray
     least: IntArray
     most: IntArray
+    points: FloatArray | None = None
+    distance: float = 0.0
 
     def of(self, size: int, kept: Sequence[int], allowed: BoolArray) -> "Feasible":
         """The same rules for another number of columns, of those that can be chosen at all.
@@ -64,6 +70,9 @@ class Feasible:
         lacking = np.maximum(self.least - counts, 0)
         free = self.allowed & self._in_groups(counts < self.most, others=True)
         free[chosen] = False
+        if self.distance > 0.0:
+            for j in (*chosen, *self.kept):
+                free &= self._far(j)
         if chosen.size + int(lacking.sum()) >= self.size:
             free &= self.lacking(columns)
         # a column that its group lacks takes the place of the dearest of the cheapest that would be paid for anyway
@@ -91,6 +100,7 @@ class Feasible:
             and (counts >= self.least).all()
             and (counts <= self.most).all()
             and self.costs[chosen].sum() <= self.budget * (1.0 + _ROUNDING)
+            and (self.distance == 0.0 or self._all_far(chosen))
         )
 
     @cached_property
@@ -107,6 +117,24 @@ class Feasible:
         """Columns ``(d,)`` of chosen groups, and ``others`` for those of none."""
         found: BoolArray = np.append(chosen, others)[self.groups]
         return found
+
+    def _far(self, j: int) -> BoolArray:
+        """Columns ``(d,)`` that are far enough from one."""
+        assert self.points is not None, "a distance is one of points"
+        if j not in self._known:
+            lengths = np.linalg.norm(self.points - self.points[j], axis=1)
+            self._known[j] = lengths >= self.distance * (1.0 - _ROUNDING)
+        return self._known[j]
+
+    @cached_property
+    def _known(self) -> dict[int, BoolArray]:
+        return {}
+
+    def _all_far(self, chosen: IntArray) -> bool:
+        """True if chosen columns are far enough from each other and from those that are kept."""
+        return all(
+            self._far(j)[np.setdiff1d(chosen, [j])].all() and self._far(j)[self.kept].all() for j in chosen.tolist()
+        )
 
     def _count(self, columns: IntArray) -> IntArray:
         groups = self.groups[columns]

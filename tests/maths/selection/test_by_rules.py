@@ -1,5 +1,6 @@
 """Columns chosen under rules keep them, and explain what the best set that keeps them explains, or nearly so."""
 
+import math
 from collections.abc import Iterator
 from itertools import combinations
 from typing import Any
@@ -27,7 +28,7 @@ def explained(core: Floats, columns: tuple[int, ...], k: int) -> float:
 
 
 def kept_by(columns: tuple[int, ...], rules: Feasible) -> bool:
-    """Whether a set keeps all rules, said without the class."""
+    """True if a set keeps all rules, said without the class."""
     others = [j for j in columns if j not in rules.kept]
     everything = {*columns, *rules.kept.tolist()}
     numbers = [sum(rules.groups[j] == group for j in everything) for group in range(rules.least.size)]
@@ -36,6 +37,11 @@ def kept_by(columns: tuple[int, ...], rules: Feasible) -> bool:
         and all(rules.allowed[j] for j in others)
         and sum(rules.costs[j] for j in others) <= rules.budget + 1e-9
         and all(low <= number <= high for low, number, high in zip(rules.least, numbers, rules.most, strict=True))
+        and all(
+            math.dist(rules.points[i], rules.points[j]) >= rules.distance
+            for i, j in combinations(sorted(everything), 2)
+            if rules.points is not None and not {i, j} <= set(rules.kept.tolist())
+        )
     )
 
 
@@ -59,7 +65,8 @@ def problems(draw: st.DrawFn) -> tuple[Floats, int, Feasible]:
     allowed = np.ones(d, dtype=bool)
     allowed[rng.choice(d, draw(st.integers(0, 2)), replace=False)] = False
     kept = rng.choice(np.flatnonzero(allowed), draw(st.integers(0, 2)), replace=False)
-    least = np.array([draw(st.integers(0, 1)) for _ in range(n_groups)], dtype=np.intp)
+    apart = draw(st.booleans())
+    least = np.array([0 if apart else draw(st.integers(0, 1)) for _ in range(n_groups)], dtype=np.intp)
     rules = Feasible(
         size=draw(st.integers(1, 4)),
         kept=np.sort(kept),
@@ -69,6 +76,8 @@ def problems(draw: st.DrawFn) -> tuple[Floats, int, Feasible]:
         groups=rng.integers(-1, max(1, n_groups), size=d) if n_groups else np.full(d, -1),
         least=least,
         most=least + np.array([draw(st.integers(0, 2)) for _ in range(n_groups)], dtype=np.intp),
+        points=rng.uniform(size=(d, 2)) if apart else None,
+        distance=0.3 if apart else 0.0,
     )
     return core, draw(st.integers(1, 3)), rules
 
