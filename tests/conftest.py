@@ -4,6 +4,7 @@ A fixture that starts processes is module-scoped and belongs to the module that 
 order.
 """
 
+import multiprocessing
 import os
 import signal
 from collections.abc import Callable, Iterator
@@ -30,6 +31,9 @@ ONE_BLAS_THREAD = threadpool_limits(limits=1, user_api="blas")
 # Shells have what they start in the background ignore SIGINT, and so would commands that tests start and interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Forked processes begin with what their server has imported once.
+multiprocessing.set_forkserver_preload(["spae_dask.cli.fit", "spae_dask.pipelines.runner"])
 
 settings.register_profile("dev", max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("ci", max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -246,7 +246,7 @@ def test_random_givens_cover_every_option() -> None:
     }
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(given=givens(), checkpoint=AWKWARD, verb=st.sampled_from(["part", "finish"]))
 def test_commands_that_are_told_say_all_that_was_given(given: FitGiven, checkpoint: str, verb: str) -> None:
     heard: list[FitGiven] = []

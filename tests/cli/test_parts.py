@@ -88,7 +88,7 @@ def test_data_of_every_kind_are_fitted_in_parts_with_the_bits_of_one_fit(
 
 
 FITS = {
-    "default": "n_nonzero = 3",
+    "polished": "n_nonzero = 3\neffort = 0",
     "eps": 'eps = 0.5\nmethod = "batch"',
     "keep": 'keep = 0.5\nmethod = "batch"',
     "doubly-sparse": 'n_nonzero = 3\nmethod = "doubly-sparse"\nmissing = "mean"',

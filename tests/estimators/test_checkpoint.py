@@ -43,6 +43,7 @@ PARAMETERS: dict[str, dict[str, Any]] = {
     "sketch to an eps": {
         "strategy": "sketch",
         "method": "polished",
+        "effort": 0,
         "sketch_rows": 12,
         "n_candidates": 3,
         "n_nonzero": None,

@@ -111,7 +111,7 @@ def test_awkward_matrices_are_fitted(name: str, rows: str, center: bool) -> None
     k, r = min(2, given.shape[1]), min(3, given.shape[1])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RankDeficientWarning)
-        encoder = made(name, k, r, center=center).fit(given)
+        encoder = made(name, k, r, center=center, effort=0).fit(given)
     for array in (encoder.components_, encoder.decoder_, encoder.explained_variance_ratio_, encoder.singular_values_):
         assert np.isfinite(array).all()
     assert encoder.components_.shape == encoder.decoder_.shape == (k, given.shape[1])
@@ -224,11 +224,11 @@ def test_repeats_of_a_random_selection_find_better_columns_on_every_strategy(str
     "asked",
     [
         {"n_nonzero": 3},
-        {"keep": 0.9},
+        {"keep": 0.9, "effort": 0},
         {"n_nonzero": 3, "strategy": "sketch"},
-        {"keep": 0.9, "strategy": "sketch"},
-        {"n_nonzero": 3, "strategy": "stream"},
-        {"n_nonzero": 3, "strategy": "sample"},
+        {"keep": 0.9, "strategy": "sketch", "effort": 0},
+        {"n_nonzero": 3, "strategy": "stream", "effort": 0},
+        {"n_nonzero": 3, "strategy": "sample", "effort": 0},
     ],
     ids=str,
 )
@@ -246,7 +246,7 @@ def test_a_watcher_is_told_of_the_search_and_changes_no_bit(asked: dict[str, Any
 
 def test_a_path_tells_of_its_searches_and_has_the_same_losses() -> None:
     events: list[Any] = []
-    watched, alone = (SparseEncoder(2, n_nonzero=4, progress=watch).fit(X) for watch in (events.append, None))
+    watched, alone = (SparseEncoder(2, n_nonzero=4, effort=0, progress=watch).fit(X) for watch in (events.append, None))
     del events[:]
     assert watched.sparsity_path([1, 2], [2, 5]).points == alone.sparsity_path([1, 2], [2, 5]).points
     assert {each.n_nonzero for each in events if isinstance(each, Searching)} == {2, 5}

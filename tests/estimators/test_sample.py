@@ -71,17 +71,12 @@ def test_a_tolerance_reads_part_of_the_blocks_once_and_evaluate_makes_it_exact(r
         encoder.sparsity_path([1], [2])
 
 
-@pytest.fixture(scope="module", params=["one_worker", "two_workers"])
-def client(request: pytest.FixtureRequest) -> Client:
-    return request.getfixturevalue(request.param)
-
-
 def test_workers_give_the_bits_of_threads(
-    client: Client, store: ZarrBlocks, monkeypatch: pytest.MonkeyPatch, options: OptionsSetter
+    two_workers: Client, store: ZarrBlocks, monkeypatch: pytest.MonkeyPatch, options: OptionsSetter
 ) -> None:
     options(min_span_nbytes=8 << 10, states_per_span=1)
     on_workers = sampled(0.01).fit(store)
-    assert client.scheduler.address in on_workers.plan_.resources.where
+    assert two_workers.scheduler.address in on_workers.plan_.resources.where
     monkeypatch.setattr(planning, "active_client", lambda source: None)
     monkeypatch.setattr(fitting, "active_client", lambda source: None)
     on_threads = sampled(0.01).fit(store)

@@ -20,7 +20,7 @@ from spae_dask import ColumnSelector, SparseEncoder
 from spae_dask.estimators import sparse_encoder
 from tests.estimators.sources import spread
 
-DEFAULTS = [SparseEncoder(), ColumnSelector()]
+DEFAULTS = [SparseEncoder(effort=0), ColumnSelector()]
 SMALL = [SparseEncoder(n_components=1, method="batch"), ColumnSelector(n_columns=1, n_components=1)]
 
 X = spread(np.random.default_rng(0), 80, 6)

@@ -47,7 +47,7 @@ def test_of_equal_columns_the_lowest_index_is_used(method, strategy):
 @pytest.mark.parametrize("strategy", ["gram", "tsqr"])
 @pytest.mark.parametrize("selection", SELECTIONS)
 def test_of_equal_columns_every_selection_takes_the_lowest(selection, strategy):
-    for seed in range(4):
+    for seed in range(2):
         X, which = doubled(seed)
         found = SparseEncoder(
             3, n_nonzero=5, method="batch", selection=selection, strategy=strategy, random_state=seed
@@ -72,7 +72,7 @@ def plain(seed):
 
 
 @pytest.mark.parametrize(
-    ("method", "k", "r", "seeds"), [("polished", 2, 4, 2), ("batch", 3, 5, 6), ("iterative", 3, 3, 6)]
+    ("method", "k", "r", "seeds"), [("polished", 2, 4, 1), ("batch", 3, 5, 6), ("iterative", 3, 3, 6)]
 )
 def test_supports_do_not_depend_on_how_the_data_are_held_or_cut(method, k, r, seeds):
     for seed in range(seeds):

@@ -1,11 +1,9 @@
 """Two runs at once in one folder: one does the work, the other is told who does; a killed one holds nothing."""
 
+import multiprocessing
 import os
 import signal
-import subprocess
-import sys
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
@@ -13,25 +11,26 @@ from spae_dask.cli.main import main
 from spae_dask.errors import StorageError
 from spae_dask.pipelines.runner import NAME, only_run
 
-HOLD = """
-import sys
-from pathlib import Path
-from spae_dask.pipelines.runner import only_run
-with only_run(Path(sys.argv[1])):
-    print("held", flush=True)
-    sys.stdin.readline()
-"""
+FORKS = multiprocessing.get_context("forkserver")
+
+
+def hold(folder, pipe):
+    with only_run(folder):
+        pipe.send("held")
+        pipe.poll(None)
 
 
 @contextmanager
 def another_run(folder):
-    """A process that holds the folder until its input ends."""
-    words = [sys.executable, "-c", HOLD, str(folder)]
-    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
-    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment) as process:
-        assert process.stdout.readline() == "held\n"
-        yield process
-        process.stdin.close()
+    """A process that holds the folder until its pipe is closed."""
+    pipe, theirs = FORKS.Pipe()
+    process = FORKS.Process(target=hold, args=(folder, theirs))
+    process.start()
+    theirs.close()
+    assert pipe.recv() == "held"
+    yield process
+    pipe.close()
+    process.join()
 
 
 def test_a_second_run_is_refused_and_told_who_is_at_work(tmp_path):
@@ -46,8 +45,9 @@ def test_a_second_run_is_refused_and_told_who_is_at_work(tmp_path):
 
 def test_a_run_that_was_killed_holds_nothing(tmp_path):
     with another_run(tmp_path) as process:
-        process.send_signal(signal.SIGKILL)
-        process.wait()
+        process.kill()
+        process.join()
+        assert process.exitcode == -signal.SIGKILL
     assert (tmp_path / NAME).exists()
     with only_run(tmp_path):
         pass

@@ -39,16 +39,16 @@ def test_a_stream_is_fed_again():
 FITS = [
     {"n_nonzero": 4},
     {"n_nonzero": (5, 3), "method": "iterative", "scale": True, "center": False},
-    {},
-    {"keep": 0.8},
-    {"eps": 0.2, "selection": "leverage", "random_state": 7},
-    {"n_nonzero": 4, "strategy": "sketch", "n_candidates": 10, "sketch_rows": 60, "certified": True},
+    {"effort": 0},
+    {"keep": 0.8, "effort": 0},
+    {"eps": 0.2, "effort": 0, "selection": "leverage", "random_state": 7},
+    {"n_nonzero": 4, "strategy": "sketch", "n_candidates": 10, "sketch_rows": 60, "certified": True, "effort": 0},
     {"n_nonzero": 4, "strategy": "paper", "method": "batch", "n_repeats": 2, "power_iterations": 1},
     {"n_nonzero": 4, "strategy": "paper", "oversampling": 3, "projection": "frequent-directions", "split": "dual-set"},
     {"n_nonzero": 4, "method": "iterative", "selection": "adaptive-paper", "n_repeats": 3},
-    {"n_nonzero": 4, "orthonormal": True, "precision": "fast", "missing": "zero", "missing_value": -1.0},
+    {"n_nonzero": 4, "orthonormal": True, "precision": "fast", "missing": "zero", "missing_value": -1.0, "effort": 0},
     {"n_nonzero": 4, "method": "doubly-sparse", "n_rows": 5},
-    {"n_nonzero": 4, "shared_support": True, "tolerance": 0.05},
+    {"n_nonzero": 4, "shared_support": True, "tolerance": 0.05, "effort": 0},
 ]
 
 

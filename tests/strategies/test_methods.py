@@ -49,7 +49,7 @@ def test_a_shared_support_moves_as_one(selection):
 
 @pytest.mark.parametrize("method", ["polished", "batch", "iterative"])
 def test_rotations_of_a_core_change_nothing(method):
-    for seed in range(2 if method == "polished" else 6):
+    for seed in range(1 if method == "polished" else 6):
         rng = np.random.default_rng(seed)
         X = rng.standard_normal((50, 4)) @ rng.standard_normal((4, 20)) + rng.standard_normal((50, 20))
         core = np.linalg.qr(X, mode="r")

@@ -27,13 +27,13 @@ def test_points_cover_every_pair_and_agree_with_single_fits(fitted):
 
 
 def test_polished_losses_never_rise_with_k_or_r(fitted):
-    path = fitted.set_params(method="polished").sparsity_path([1, 2, 3], [2, 3, 5])
+    path = fitted.set_params(method="polished", effort=0).sparsity_path([1, 2, 3], [2, 3, 5])
     loss = {(p.n_components, p.n_nonzero): p.loss for p in path.points}
     for (k, r), value in loss.items():
         for other in ((k + 1, r), (k, {2: 3, 3: 5}.get(r))):
             if other in loss:
                 assert loss[other] <= value * (1 + 1e-12)
-    fitted.set_params(method="batch")
+    fitted.set_params(method="batch", effort=1)
 
 
 def test_records_make_a_table(fitted):
@@ -57,7 +57,7 @@ def test_sizes_out_of_range_are_refused(fitted):
 
 def test_a_path_of_orthonormal_encoders_is_that_of_the_encoders_they_span():
     X = factor_model(np.random.default_rng(0), 300, 16, 4, 0.4)
-    plain, orthonormal = (SparseEncoder(3, n_nonzero=4, orthonormal=each).fit(X) for each in (False, True))
+    plain, orthonormal = (SparseEncoder(3, n_nonzero=4, effort=0, orthonormal=each).fit(X) for each in (False, True))
     sizes = [2, 3, 4, 6]
     assert orthonormal.sparsity_path([2, 3], sizes) == plain.sparsity_path([2, 3], sizes)
     assert orthonormal.sparsity_path([3], [4]).points[0].loss == pytest.approx(orthonormal.certificate_.loss, rel=1e-9)

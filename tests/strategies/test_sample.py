@@ -88,18 +88,19 @@ def holds(X: NDArray[Any], found: SampledFit) -> bool:
 @pytest.mark.parametrize(
     ("alike", "n_blocks", "rows", "tolerance"), [(0.0, 200, 20, 0.05), (0.7, 400, 10, 0.2)], ids=["shuffled", "alike"]
 )
+@pytest.mark.parametrize("n_fits", [40, pytest.param(200, marks=pytest.mark.slow)])
 def test_the_interval_of_the_fit_that_stopped_holds_in_at_least_nine_cases_of_ten(
-    alike: float, n_blocks: int, rows: int, tolerance: float
+    alike: float, n_blocks: int, rows: int, tolerance: float, n_fits: int
 ) -> None:
     stopped, held = 0, 0
     with one_blas_thread():
-        for seed in range(200):
+        for seed in range(n_fits):
             X = rows_of(np.random.default_rng(seed), n_blocks, rows, alike=alike)
             found = Reader(X, rows).fit(params_of(tolerance, seed=seed), "gram")
             if found.summary is None:
                 stopped += 1
                 held += holds(X, found)
-    assert stopped >= 150
+    assert stopped >= 0.75 * n_fits
     # held by 95 in 100, fewer than 90 in 100 of 150 fits would be seen once in 270 times
     assert held >= 0.9 * stopped
 
