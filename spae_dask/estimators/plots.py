@@ -87,6 +87,6 @@ class PlotMixin:
             stream, plan, summary = (self.__dict__.get(name) for name in ("_stream", "plan_", "_summary"))
             strategy = next((each.strategy for each in (stream, plan) if each is not None), "")
             self._curve: SparsityPath | None = cheap_curve(
-                encoder._params(), summary, strategy, found, encoder.n_features_in_
+                encoder._params_made(), summary, strategy, found, encoder.n_features_in_
             )
         return self._curve

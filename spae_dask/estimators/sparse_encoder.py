@@ -1,6 +1,7 @@
 """Sparse PCA with a certificate, in scikit-learn's shape."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from spae_dask.errors import InvalidInput
 from spae_dask.estimators.checkpointing import CheckpointAt, checkpoint_at
-from spae_dask.estimators.covariates import open_without, removed, resolved
+from spae_dask.estimators.covariates import beside_data, open_without, removed, resolved
 from spae_dask.estimators.fitted import FittedMixin
 from spae_dask.estimators.fitting import fit
+from spae_dask.estimators.folds import with_folds
 from spae_dask.estimators.notebook import CertificateRepr
 from spae_dask.estimators.planning import seed_of
 from spae_dask.estimators.plots import PlotMixin
@@ -22,7 +24,7 @@ from spae_dask.passes.events import Event, ignore
 from spae_dask.passes.threads import one_blas_thread
 from spae_dask.recipes import RecipeLike
 from spae_dask.storage.sources.sentinel import MissingValue
-from spae_dask.strategies.parameters import FitParameters, ScaleLike
+from spae_dask.strategies.parameters import FitParameters, ScaleLike, is_chosen
 from spae_dask.strategies.path import SparsityPath, sparsity_path
 from spae_dask.strategies.sparse_encoder import FittedEncoder
 
@@ -37,10 +39,12 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
 
     Parameters
     ----------
-    n_components : int, default 2
-        Number of components, k.
-    n_nonzero : int or sequence of int, optional
+    n_components : int or "cv", default 2
+        Number of components, k. With ``"cv"`` held-out ``folds`` choose it.
+    n_nonzero : int, sequence of int or "cv", optional
         Largest number of nonzeros of a component, r: one number, or one for each component (the paper's r_1, ..., r_k).
+        With ``"cv"`` held-out ``folds`` choose it: of 1, 2, 3, 5, 8, 12, 20 and 30 the least, beside that of
+        components, whose loss on rows held out is within one standard error of the least.
         If it is not given, the fit takes the smallest r found that reaches the target ``eps`` or ``keep``.
     eps : float, optional
         Target in place of ``n_nonzero``: a loss of at most ``1 + eps`` times PCA's loss.
@@ -112,6 +116,16 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         Texts, booleans and categories are labels, and each level has its own effect. Columns of a table that are
         covariates are no data. Strategies ``"gram"``, ``"tsqr"`` and ``"sketch"`` remove covariates, in the reads that
         they make anyway.
+    folds : int, optional
+        Number of folds, K, that the rows are dealt to. The same read keeps a summary for each fold, which takes K times
+        the memory. For each fold, an encoder of all others is fitted, and its loss on that fold is compared with that
+        of PCA of the others on the same rows. ``certificate_.held_out`` has the losses, and ``selection_frequency_``
+        the share of these encoders that use each feature. Consecutive rows stay together, in about 40 runs a fold.
+        Strategies ``"gram"`` and ``"tsqr"`` keep folds.
+    fold_groups : str, array or Series, optional
+        Groups of the rows, such as donors, years or scenes, each of which stays in one fold. They are given as
+        ``covariates`` are: by the name of one column, a file, or a label for each row. A column of a table that holds
+        groups is no data.
     orthonormal : bool, default False
         True to make the components orthonormal. The loss and the combined support stay the same, but each component may
         use every feature of the combined support.
@@ -211,6 +225,8 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
     covariates_ : object
         Part of the data that covariates explain, which is removed from rows: ``names``, ``levels``, ``mean`` (p,) and
         ``coefficients`` (p, d) of their columns, one for each level or number. Only with ``covariates``.
+    selection_frequency_ : ndarray (d,)
+        Share of the encoders of all folds but one that use each feature. Only with ``folds``.
     selected_rows_ : ndarray of int64
         Rows that the decoder is made of. Only with ``method="doubly-sparse"``.
     certificate_ : Certificate
@@ -244,9 +260,9 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
 
     def __init__(
         self,
-        n_components: int = 2,
+        n_components: int | str = 2,
         *,
-        n_nonzero: int | Sequence[int] | None = None,
+        n_nonzero: int | str | Sequence[int] | None = None,
         eps: float | None = None,
         keep: float | None = None,
         method: str = "polished",
@@ -260,6 +276,8 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         recipe: RecipeLike = None,
         n_top_features: int | None = None,
         covariates: Any = None,
+        folds: int | None = None,
+        fold_groups: Any = None,
         orthonormal: bool = False,
         shared_support: bool = False,
         search_tol: float = 0.001,
@@ -294,6 +312,8 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         self.recipe = recipe
         self.n_top_features = n_top_features
         self.covariates = covariates
+        self.folds = folds
+        self.fold_groups = fold_groups
         self.orthonormal = orthonormal
         self.shared_support = shared_support
         self.search_tol = search_tol
@@ -343,8 +363,9 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         ClusterUnavailable
             If the cluster of the active client does not answer, or has no workers in time.
         """
-        opened = open_without(X, self.covariates)
+        opened = open_without(X, beside_data(self.covariates, self.fold_groups))
         params, covariates = resolved(self._params(), X, opened)
+        params = with_folds(params, X, opened)
         source = prepared(opened, self.missing_value, self.recipe)
         made = fit(source, params, self.memory_limit, self.progress, checkpoint_at(self.checkpoint))
         self.plan_, self.measured_, self.seed_ = made.plan, made.measured, params.seed
@@ -374,6 +395,12 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         drawn = {"random_state": seed_of(self.random_state), "scale": scale_given(self.scale)}
         return FitParameters.of(vars(self) | drawn)
 
+    def _params_made(self) -> FitParameters:
+        """The parameters of more encoders on the same core, with the size of this one where folds chose it."""
+        made = {"n_components": self.n_components_, "n_nonzero": self.certificate_.n_nonzero}
+        chosen = {name: number for name, number in made.items() if is_chosen(getattr(self, name))}
+        return replace(self._params(), folds=None, fold_groups=None, **chosen)
+
     def _store(self, fitted: FittedEncoder) -> None:
         self.components_ = fitted.H.T.copy()
         self.decoder_ = fitted.G
@@ -388,14 +415,16 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         self.n_components_ = fitted.H.shape[1]
         self.n_samples_seen_ = fitted.n_samples
         self.n_features_in_ = fitted.H.shape[0]
-        self.__dict__.pop("_curve", None)
-        self.__dict__.pop("covariates_", None)
+        for name in ("_curve", "covariates_", "selection_frequency_"):  # of an earlier fit
+            self.__dict__.pop(name, None)
+        if fitted.certificate.held_out is not None:
+            self.selection_frequency_ = fitted.certificate.held_out.frequency(self.n_features_in_)
 
     def sparsity_path(self, n_components: Sequence[int], n_nonzero: Sequence[int]) -> SparsityPath:
         """Compute loss, symmetric variance and features used for every k and r, by this encoder's method.
 
         No data are read: the method uses the core of the last ``fit``. The core is kept in this process only, not in
-        pickles or saved encoders.
+        pickles or saved encoders. After a fit with ``folds`` each k and r is measured on rows held out as well.
 
         Parameters
         ----------
@@ -423,7 +452,7 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
             )
         with one_blas_thread():
             report = search_report(self.progress or ignore)
-            return sparsity_path(self._params(), summary, n_components, n_nonzero, report=report)
+            return sparsity_path(self._params_made(), summary, n_components, n_nonzero, report=report)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state without the core, which is as large as d x d. A stream is kept, so that it can resume."""
