@@ -110,9 +110,8 @@ def folds_notes(params: FitParameters) -> list[str]:
         return []
     plan: FoldPlan = params.fold_groups
     sizes = plan.rows.sizes()
-    chosen = (
-        "; time and memory are those of the largest size to choose from" if plan.components or plan.nonzeros else ""
-    )
+    several = plan.components or plan.nonzeros
+    chosen = "; time and memory are those of the largest size to choose from" if several else ""
     return [
         f"keeps a summary of each of {plan.described}, of {int(sizes.min()):,} to {int(sizes.max()):,} rows. The "
         f"encoders of the other folds are measured on each{chosen}"
