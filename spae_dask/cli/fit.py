@@ -53,8 +53,11 @@ class FitGiven:
         return found | {"memory_limit": self.memory}
 
     def open(self, console: "Console | None" = None) -> "RowBlocks":
-        """Open the matrix, without columns of a table that are covariates."""
-        return self.which.open(self.data, self.memory, console, covariates=self.fitted["covariates"])
+        """Open the matrix, without columns of a table that are covariates or groups."""
+        from spae_dask.estimators.covariates import beside_data
+
+        beside = beside_data(self.fitted["covariates"], self.fitted["fold_groups"])
+        return self.which.open(self.data, self.memory, console, beside=beside)
 
     def plan(self, source: "RowBlocks", *, calibrate: bool = False, resources: "Resources | None" = None) -> "Plan":
         """Return the plan of the fit: the passes it makes, and the memory and time it needs."""

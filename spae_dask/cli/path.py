@@ -1,6 +1,5 @@
 """``spae path``: loss against sparsity, for every k and r, from one read."""
 
-from dataclasses import asdict
 from typing import Annotated
 
 import typer
@@ -20,6 +19,7 @@ EXAMPLES = """Examples:
   spae path X.zarr -k 2,5,10 -r 5,10,20,40
   spae path X.zarr -k 5 -r 5,10,20 -o path.csv
   spae path X.zarr -k 5 -r 5,10,20 -o path.png
+  spae path X.zarr -k 2,5,10 -r 5,10,20 --folds 5
 """
 
 
@@ -87,6 +87,7 @@ def path(
     with command_context("path", shown, strict=strict) as console:
         from spae_dask.cli.performance import wanted_report
         from spae_dask.cli.target import check_checkpoint, check_paths
+        from spae_dask.estimators.covariates import beside_data
         from spae_dask.estimators.paths import fit_path
 
         if output is not None:
@@ -97,7 +98,8 @@ def path(
             check_paths(output, [data], force=force)
         check_checkpoint(kept.checkpoint, data, output)
         ks, rs = ([int(each) for each in text.split(",")] for text in (components, nonzeros))
-        source = which.open(data, memory, console, covariates=missing.parameters["covariates"])
+        beside = beside_data(missing.parameters["covariates"], missing.parameters["fold_groups"])
+        source = which.open(data, memory, console, beside=beside)
         with where.place(memory, wanted_report(performance_report, output)).ready(source, console):
             found = fit_path(
                 source,
@@ -112,7 +114,7 @@ def path(
         if output is not None:
             write(found, output, force=force)
         method = building.parameters["method"]
-        console.result(str(found), {"data": data, "method": method, "points": [asdict(p) for p in found.points]})
+        console.result(str(found), {"data": data, **found.as_dict(), "method": method})
         if output is not None:
             console.note(f"wrote {output}")
         kept.end(console)

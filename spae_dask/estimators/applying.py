@@ -14,7 +14,7 @@ from sklearn.utils.validation import validate_data
 
 from spae_dask.blocks import ArrayBlocks, LazyRowBlocks, RowBlocks, asked_of, columns_alone, remember, stored_entries
 from spae_dask.errors import InvalidInput, NonFiniteInput
-from spae_dask.estimators.covariates import without_covariates
+from spae_dask.estimators.covariates import beside_data, without_covariates
 from spae_dask.estimators.preparing import prepared, prepared_lazily, recipe_of_fit, with_top
 from spae_dask.maths.encoders.codes import RowEncoder, decode_codes
 from spae_dask.passes.accumulators import NonFinite
@@ -39,7 +39,7 @@ N_SHOWN = 5
 
 def open_rows(estimator: Any, X: Any) -> RowBlocks:
     """Open rows to apply a fitted estimator to; their columns must be those of its fit, in number and in name."""
-    X = without_covariates(X, _covariates_of(estimator), None)[0]
+    X = without_covariates(X, _beside_data_of(estimator), None)[0]
     source = open_like(estimator, X)
     names = getattr(source, "feature_names", None)
     _check_columns(estimator, X, source.shape[1], names)
@@ -60,7 +60,7 @@ def open_like(estimator: Any, x: Any, *, mask: str | None = None, **how: Any) ->
     mask, **how
         As for ``open_matrix``.
     """
-    x, how["columns"] = without_covariates(x, _covariates_of(estimator), how.get("columns"))
+    x, how["columns"] = without_covariates(x, _beside_data_of(estimator), how.get("columns"))
     asked, expected = getattr(estimator, "_asked", {}), list(getattr(estimator, "feature_names_in_", ()))
     fitted = asked.get("mask", ALL)
     if fitted == CHOSEN and not expected and how.get("columns") is None and mask is None:
@@ -83,9 +83,10 @@ def open_like(estimator: Any, x: Any, *, mask: str | None = None, **how: Any) ->
     return remember(chosen_columns(whole, np.array(places)), **asked)
 
 
-def _covariates_of(estimator: Any) -> Any:
-    """Covariates by which the estimator was fitted, as they were given; None if there were none."""
-    return getattr(estimator, "covariates", None) if hasattr(estimator, "covariates_") else None
+def _beside_data_of(estimator: Any) -> Any:
+    """Names of columns of a table that held no data in the fit of the estimator; None if there were none."""
+    covariates = getattr(estimator, "covariates", None) if hasattr(estimator, "covariates_") else None
+    return beside_data(covariates, getattr(estimator, "fold_groups", None))
 
 
 def _names(source: RowBlocks) -> list[str]:

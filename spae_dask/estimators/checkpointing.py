@@ -31,6 +31,7 @@ from spae_dask.storage.chosen import ROWS
 from spae_dask.storage.remote.url_secrets import without_secrets
 from spae_dask.storage.sources.dask_blocks import DaskBlocks
 from spae_dask.storage.sources.stored_chunks import CheckedSource
+from spae_dask.strategies.folds import FoldPlan
 from spae_dask.strategies.parameters import PARAMETERS, FitParameters
 
 Place = str | Path
@@ -124,11 +125,15 @@ def parameters_of(params: FitParameters) -> dict[str, Any]:
     Parameters of the search, and rules, are named only if they are not the defaults: earlier checkpoints do not have
     them.
     """
-    found = asdict(replace(params, missing_value=None, recipe=None, covariates=None))
-    del found["missing_value"], found["recipe"], found["covariates"], found["keep_state"]
+    found = asdict(replace(params, missing_value=None, recipe=None, covariates=None, fold_groups=None))
+    for name in ("missing_value", "recipe", "covariates", "fold_groups", "keep_state"):
+        del found[name]
     if params.covariates is not None:
         found["covariates"] = digest_of(params.covariates)[:24]
-    for name in ("search_tol", "effort", "n_top_features", "n_features"):
+    if params.fold_groups is not None:
+        plan: FoldPlan = params.fold_groups
+        found["fold_groups"] = digest_of((plan.rows, plan.components, plan.nonzeros))[:24]
+    for name in ("search_tol", "effort", "n_top_features", "n_features", "folds"):
         if found[name] == PARAMETERS[name].default:
             del found[name]
     if isinstance(params.scale, tuple):

@@ -154,6 +154,11 @@ def columns_named(given: Any) -> tuple[str, ...]:
     return () if len(names) == 1 and is_values_file(names[0]) else tuple(_bare(name) for name in names)
 
 
+def beside_data(covariates: Any, fold_groups: Any) -> list[str] | None:
+    """Names of the columns that tell something of rows, and are no data; None if there are none."""
+    return [*columns_named(covariates), *columns_named(fold_groups)] or None
+
+
 def _bare(name: str) -> str:
     found = AS_LABELS.fullmatch(name)
     return name if found is None else found[1].strip()
@@ -250,6 +255,35 @@ def read_covariates(given: Any, x: Any, source: Any) -> list[Covariate]:
     source : RowBlocks
         The same, opened.
     """
+    found = [
+        _covariate(_bare(name), values, as_labels=_bare(name) != name)
+        for name, values in _values_of_rows(given, x, source, "covariate")
+    ]
+    if not found:
+        raise InvalidInput("the covariates have no columns. Give at least one, or leave them out.")
+    return found
+
+
+def read_labels(given: Any, x: Any, source: Any, what: str = "group") -> tuple[str, npt.NDArray[np.integer[Any]]]:
+    """Name of one column of labels, given as covariates are, and the number of the label of each row.
+
+    Raises
+    ------
+    InvalidInput
+        If there is not one label for each row, or not one column.
+    """
+    columns = _values_of_rows(given, x, source, what)
+    if len(columns) != 1:
+        raise InvalidInput(
+            f"{len(columns)} columns of {what}s are given: {', '.join(name for name, _ in columns)}. Give one column."
+        )
+    name, values = columns[0]
+    found = _covariate(_bare(name), values, as_labels=True, what=what, most=len(values))
+    return found.name, found.values
+
+
+def _values_of_rows(given: Any, x: Any, source: Any, what: str) -> list[tuple[str, Any]]:
+    """Columns that are known of all rows, by name."""
     names, n = names_in(given), source.shape[0]
     called = source.describe() if isinstance(source, RowBlocks) else "the dask array"
     if len(names) == 1 and is_values_file(names[0]):
@@ -257,22 +291,20 @@ def read_covariates(given: Any, x: Any, source: Any) -> list[Covariate]:
     elif names:
         columns = list(zip(names, _named(x, source, [_bare(name) for name in names]), strict=True))
     else:
-        columns = _columns_of(given)
+        columns = _columns_of(given, what)
     found = []
     for name, values in columns:
         values = _of_kept_rows(values, source)
         if len(values) != n:
             raise InvalidInput(
-                f"the covariate {name!r} has {len(values):,} values, but {called} has {n:,} rows. Give one "
+                f"the {what} {name!r} has {len(values):,} values, but {called} has {n:,} rows. Give one "
                 "for each row, in the same order."
             )
-        found.append(_covariate(_bare(name), values, as_labels=_bare(name) != name))
-    if not found:
-        raise InvalidInput("the covariates have no columns. Give at least one, or leave them out.")
+        found.append((name, values))
     return found
 
 
-def _columns_of(given: Any) -> list[tuple[str, Any]]:
+def _columns_of(given: Any, what: str) -> list[tuple[str, Any]]:
     """Values by name, one column after another."""
     if isinstance(given, Mapping):
         return [(str(name), values) for name, values in given.items()]
@@ -282,11 +314,11 @@ def _columns_of(given: Any) -> list[tuple[str, Any]]:
         given = np.asarray(given)
     if getattr(given, "ndim", 1) == 2:
         table = np.asarray(given)
-        return [(f"covariate {number + 1}", table[:, number]) for number in range(table.shape[1])]
+        return [(f"{what} {number + 1}", table[:, number]) for number in range(table.shape[1])]
     if getattr(given, "ndim", 1) != 1:
-        raise InvalidInput(f"the covariates have {given.ndim} dimensions. Give one row for each row of the data.")
+        raise InvalidInput(f"the {what}s have {given.ndim} dimensions. Give one row for each row of the data.")
     name = getattr(given, "name", None)
-    return [("covariate" if name is None else str(name), given)]
+    return [(what if name is None else str(name), given)]
 
 
 def _named(x: Any, source: Any, names: Sequence[str]) -> list[Any]:
@@ -355,33 +387,35 @@ def _of_kept_rows(values: Any, source: Any) -> Any:
     return np.asarray(values)[kept]
 
 
-def _covariate(name: str, given: Any, *, as_labels: bool = False) -> Covariate:
+def _covariate(
+    name: str, given: Any, *, as_labels: bool = False, what: str = "covariate", most: int = MANY_LEVELS
+) -> Covariate:
     values = np.asarray(given)
     as_labels |= hasattr(getattr(given, "dtype", None), "categories")  # of pandas; they may be numbers
     if values.ndim != 1:
-        raise InvalidInput(f"the covariate {name!r} has {values.ndim} dimensions. Give one value for each row.")
+        raise InvalidInput(f"the {what} {name!r} has {values.ndim} dimensions. Give one value for each row.")
     if values.dtype.kind == "O":
         values = _of_objects(values)
     if values.dtype.kind in "fiu" and not as_labels:
         numbers = values.astype(np.float64)
-        _refuse_missing(~np.isfinite(numbers), name, "NaN or infinite")
+        _refuse_missing(~np.isfinite(numbers), f"{what} {name!r}", "NaN or infinite")
         return Covariate(name, numbers)
     if values.dtype.kind not in "fiubUSTO":
         raise InvalidInput(
-            f"the covariate {name!r} holds {values.dtype}, and neither numbers nor labels. Convert it: a date to a "
+            f"the {what} {name!r} holds {values.dtype}, and neither numbers nor labels. Convert it: a date to a "
             "number of days, or to its month as text."
         )
     if values.dtype.kind == "f":
-        _refuse_missing(np.isnan(values), name, "NaN")
+        _refuse_missing(np.isnan(values), f"{what} {name!r}", "NaN")
         whole = bool(np.all(np.mod(values, 1) == 0))
         values = values.astype(np.int64) if whole and np.all(np.abs(values) < 2**53) else values
     if values.dtype.kind == "O":
-        _refuse_missing(np.array([_is_missing(each) for each in values], dtype=bool), name, "missing")
+        _refuse_missing(np.array([_is_missing(each) for each in values], dtype=bool), f"{what} {name!r}", "missing")
     texts = np.array([each.decode() if isinstance(each, bytes) else str(each) for each in values.tolist()])
     levels, codes = np.unique(texts, return_inverse=True)
-    if levels.size > MANY_LEVELS:
+    if levels.size > most:
         raise InvalidInput(
-            f"the covariate {name!r} has {levels.size:,} labels, and {MANY_LEVELS:,} are allowed. Names of single rows "
+            f"the {what} {name!r} has {levels.size:,} labels, and {most:,} are allowed. Names of single rows "
             "explain everything; give groups of rows, or numbers."
         )
     small = np.min_scalar_type(max(1, levels.size - 1))
@@ -405,11 +439,11 @@ def _is_missing(value: Any) -> bool:
     )
 
 
-def _refuse_missing(missing: npt.NDArray[np.bool_], name: str, what: str) -> None:
+def _refuse_missing(missing: npt.NDArray[np.bool_], called: str, what: str) -> None:
     if missing.any():
         rows = np.flatnonzero(missing)
         raise InvalidInput(
-            f"the covariate {name!r} is {what} in row {int(rows[0])}"
+            f"the {called} is {what} in row {int(rows[0])}"
             f"{f', and in {rows.size - 1:,} more' if rows.size > 1 else ''}. Fill it, or leave out these rows."
         )
 

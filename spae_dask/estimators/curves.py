@@ -2,13 +2,11 @@
 
 from dataclasses import replace
 
-import numpy as np
-
-from spae_dask.maths.encoders.budgets import budgets_of
 from spae_dask.passes.threads import one_blas_thread
 from spae_dask.strategies.core_summary import CoreSummary
-from spae_dask.strategies.parameters import SHARED, FitParameters
+from spae_dask.strategies.parameters import FitParameters
 from spae_dask.strategies.path import SparsityPath, Summary, sparsity_path
+from spae_dask.strategies.sizes import MOST_POINTS, sizes_of
 from spae_dask.strategies.table import STRATEGIES
 
 WORTH_SECONDS = 2.5
@@ -17,26 +15,8 @@ WORTH_SECONDS = 2.5
 QUICK = 0.25
 """Time of a quick search over that of the usual one. Quick encoders lost up to 0.4 % more in trials."""
 
-BEYOND = 5
-"""Nonzeros a curve goes beyond those of a component at least."""
-
-MOST_POINTS, FEWEST_POINTS = 10, 4
+FEWEST_POINTS = 4
 """Points of a curve; of fewer no shape could be seen."""
-
-
-def curve_sizes(r: int, least: int, most: int, n_points: int) -> list[int]:
-    """Numbers of nonzeros from ``least`` to twice ``r``, denser where they are small; ``r`` is one of them."""
-    spaced = np.geomspace(least, max(least, min(max(2 * r, r + BEYOND), most)), n_points)
-    return sorted({*(int(each) for each in spaced.round()), r})
-
-
-def sizes_of(params: FitParameters, found: int, d: int, n_points: int = MOST_POINTS) -> list[int]:
-    """Sizes of a curve about an encoder of ``found`` nonzeros a component on ``d`` features."""
-    # orthonormal components have more nonzeros than were asked for
-    r = found if params.sizes is None else max(budgets_of(params.n_components, params.sizes))
-    shared = params.method in SHARED or params.shared_support or params.sets_panel
-    least, most = params.n_components if shared else 1, d if shared else params.n_features or d
-    return curve_sizes(r, min(least, r), most, n_points)
 
 
 def cheap_curve(params: FitParameters, summary: Summary, strategy: str, found: int, d: int) -> SparsityPath | None:
@@ -64,7 +44,7 @@ def cheap_curve(params: FitParameters, summary: Summary, strategy: str, found: i
         sizes = sizes_of(params, found, d, n_points)
         if sum(_seconds(params, strategy, size, summary.n_samples, d) for size in sizes) <= WORTH_SECONDS:
             with one_blas_thread():
-                return sparsity_path(params, summary, [params.n_components], sizes, effort=0.0)
+                return sparsity_path(params, summary, [params.n_components], sizes, effort=0.0, hold_out=False)
     return None
 
 

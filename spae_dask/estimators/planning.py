@@ -11,7 +11,8 @@ from distributed import Client
 
 from spae_dask.blocks import LazyRowBlocks, RowBlocks, asked_of, nbytes_of_rows, stored_entries, total_nbytes
 from spae_dask.errors import InvalidInput, MemoryBudgetExceeded
-from spae_dask.estimators.covariates import open_without, resolved
+from spae_dask.estimators.covariates import beside_data, open_without, resolved
+from spae_dask.estimators.folds import with_folds
 from spae_dask.estimators.preparing import (
     prepared,
     raw_rows,
@@ -33,6 +34,7 @@ from spae_dask.passes.planner import make_plan
 from spae_dask.quantities import format_nbytes
 from spae_dask.storage.sources.recipe_blocks import with_target
 from spae_dask.strategies.core import means_recipe
+from spae_dask.strategies.folds import FoldPlan
 from spae_dask.strategies.parameters import PARAMETERS, FitParameters, takes_parameters, whole
 from spae_dask.strategies.stream import StreamStrategy
 from spae_dask.strategies.table import (
@@ -111,6 +113,20 @@ def covariates_notes(params: FitParameters) -> list[str]:
     ]
 
 
+def folds_notes(params: FitParameters) -> list[str]:
+    """Say how rows are dealt to folds, and the size of what a fit keeps for them; nothing without folds."""
+    if params.fold_groups is None:
+        return []
+    plan: FoldPlan = params.fold_groups
+    sizes = plan.rows.sizes()
+    several = plan.components or plan.nonzeros
+    chosen = "; time and memory are those of the largest size to choose from" if several else ""
+    return [
+        f"keeps a summary of each of {plan.described}, of {int(sizes.min()):,} to {int(sizes.max()):,} rows. The "
+        f"encoders of the other folds are measured on each{chosen}"
+    ]
+
+
 def rows_note(source: RowBlocks) -> str | None:
     """Describe the rows that were chosen; None without a choice."""
     asked = asked_of(source)
@@ -160,7 +176,7 @@ def _object_notes(source: RowBlocks) -> list[str]:
 @takes_parameters()
 def plan(
     x: Any,
-    n_components: int = 2,
+    n_components: int | str = 2,
     *,
     memory_limit: int | str | None = None,
     calibrate: bool = True,
@@ -177,7 +193,7 @@ def plan(
     ----------
     x : object
         Matrix (n, d): anything that :func:`open_matrix` opens.
-    n_components : int
+    n_components : int or "cv"
         Number of components, k.
     memory_limit : int or str, optional
         Memory limit of a process, in bytes or as text such as ``"2GB"``; by default the workers' limits, or this
@@ -205,12 +221,12 @@ def plan(
     StorageError
         If a block that is read for the times cannot be read.
     """
-    opened = open_without(x, parameters["covariates"])
+    opened = open_without(x, beside_data(parameters["covariates"], parameters["fold_groups"]))
     source = prepared(opened, parameters["missing_value"], parameters["recipe"])
     given = {"n_components": n_components, **parameters, "random_state": seed_of(parameters["random_state"])}
     scale = {"scale": scale_given(parameters["scale"])}
-    params = resolved(FitParameters.of(given | scale), x, opened)[0]
-    params = with_rules(params, source)
+    params = with_rules(resolved(FitParameters.of(given | scale), x, opened)[0], source)
+    params = with_folds(params, x, opened)
     client = active_client(source) if resources is None else None
     return plan_for(source, params, client, memory_limit, calibrate=calibrate, resources=resources)
 
@@ -252,7 +268,7 @@ def plan_for(
     nominal = price_all(params, source, there)
     strategy, why = choose(params, source, nominal)
     made = STRATEGIES[strategy]
-    notes = [*covariates_notes(params), *made.notes(params, source), *layout_notes(source)]
+    notes = [*covariates_notes(params), *folds_notes(params), *made.notes(params, source), *layout_notes(source)]
 
     def planned(prices: Sequence[Alternative], calibration: Calibration | None) -> Plan:
         return make_plan(
@@ -272,6 +288,10 @@ def plan_for(
         plan = planned(nominal, None)
     except MemoryBudgetExceeded as error:
         others = [each.strategy for each in nominal if each.refusal is None]
+        if not others and params.folds is not None:
+            raise MemoryBudgetExceeded(
+                f"{error} Or give fewer folds, or none: each of the {params.folds} keeps a summary of its own."
+            ) from None
         if not others:
             raise
         raise MemoryBudgetExceeded(f"{error} Or use strategy={others[0]!r}, which fits.") from None
@@ -347,6 +367,8 @@ def plan_stream(
         If the state does not fit in memory.
     """
     d = source.shape[1]
+    if params.folds is not None:
+        raise InvalidInput("partial_fit cannot keep folds of rows. Use fit, or leave out folds.")
     params.check(None, d)
     check_strategy(params)
     check_batches(params)

@@ -8,7 +8,7 @@ from typing import Any
 from sklearn.utils.validation import check_is_fitted
 
 from spae_dask import __version__
-from spae_dask.estimators.covariates import names_in, open_without
+from spae_dask.estimators.covariates import beside_data, names_in, open_without
 from spae_dask.estimators.preparing import recipe_of_fit, scale_given
 from spae_dask.features import costs_of, features_of, groups_of, is_table, limits_of, positions_of
 from spae_dask.passes.plan import Plan
@@ -32,10 +32,10 @@ def parameters_of(encoder: Any) -> dict[str, Any]:
     scale = encoder.scale if several(encoder.scale) is None else scale_given(encoder.scale)
     if is_scale_file(scale):
         scale = str(Path(scale).resolve())
-    covariates = list(names_in(parameters.pop("covariates")))
+    of_rows = {name: list(names_in(parameters.pop(name))) for name in ("covariates", "fold_groups")}
     parameters |= {"random_state": encoder.seed_, "recipe": recipe_text(recipe_of_fit(encoder)), "scale": scale}
     parameters |= {name: told_rule(name, parameters[name]) for name in RULES}
-    return parameters | ({"covariates": covariates} if covariates else {})
+    return parameters | {name: names for name, names in of_rows.items() if names}
 
 
 READ: Mapping[str, Callable[[Any], Any]] = {
@@ -80,10 +80,14 @@ def provenance_of(encoder: Any, source: Any = None) -> dict[str, Any]:
     }
     if hasattr(encoder, "covariates_"):
         record["covariates"] = list(encoder.covariates_.names)
+    groups = getattr(encoder, "fold_groups", None)
+    if groups is not None and not names_in(groups):
+        record["fold_groups"] = "values"
     if hasattr(encoder, "selected_rows_"):
         record["selected_rows"] = [int(row) for row in encoder.selected_rows_]
     if source is not None:
-        opened = open_without(source, getattr(encoder, "covariates", None))
+        given = (getattr(encoder, name, None) for name in ("covariates", "fold_groups"))
+        opened = open_without(source, beside_data(*given))
         record["data_fingerprint"] = fingerprint(opened)
         if getattr(opened, "passed_over", ()):
             record["raw"] = True  # otherwise the same command would read other numbers
@@ -143,7 +147,8 @@ def results_of(encoder: Any) -> EncoderResults:
     """
     check_is_fitted(encoder)
     selected = encoder.selected_features_
-    names = getattr(encoder, "feature_names_in_", None)
+    names, held_out = getattr(encoder, "feature_names_in_", None), encoder.certificate_.held_out
+    in_folds = {} if names is None or held_out is None else {each: str(names[each]) for each in held_out.counts()}
     return EncoderResults(
         certificate=encoder.certificate_,
         components=encoder.components_[:, selected],
@@ -154,4 +159,5 @@ def results_of(encoder: Any) -> EncoderResults:
         spectrum=encoder.singular_values_,
         parameters=parameters_of(encoder),
         provenance=provenance_of(encoder),
+        folds_names=in_folds,
     )

@@ -10,7 +10,6 @@ import numpy.typing as npt
 
 from spae_dask.blocks import RowBlocks
 from spae_dask.errors import InvalidInput
-from spae_dask.estimators.curves import sizes_of
 from spae_dask.estimators.paths import fit_path
 from spae_dask.estimators.preparing import recipe_of_fit
 from spae_dask.estimators.record import results_of
@@ -20,6 +19,7 @@ from spae_dask.rules import RULES
 from spae_dask.storage.artifacts.fingerprint import fingerprint
 from spae_dask.storage.writing.publish import publish
 from spae_dask.strategies.path import SparsityPath
+from spae_dask.strategies.sizes import sizes_of
 
 if TYPE_CHECKING:
     from spae_dask.report.html import Section
@@ -179,7 +179,7 @@ def curve_from_data(
     found = fit_path(
         source,
         [k],
-        sizes_of(encoder._params(), r, d),
+        sizes_of(encoder._params_made(), r, d),
         method=method,
         random_state=encoder.seed_,
         memory_limit=memory_limit,

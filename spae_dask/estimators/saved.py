@@ -68,6 +68,8 @@ def save_encoder(
     if encoder.keep_state and stream is None:
         raise InvalidInput("keep_state=True stores the state of a fit, and this fit kept none. Call fit again.")
     state, state_record = (None, None) if stream is None else as_stored(stream)
+    certificate = encoder.certificate_.as_dict()
+    held_out = certificate.pop("held_out", None)  # earlier versions read certificates without it
     artifact = EncoderArtifact(
         indptr=H.indptr,
         indices=H.indices,
@@ -77,13 +79,14 @@ def save_encoder(
         scale=encoder.scale_,
         fill=np.zeros(0) if encoder.fill_ is None else encoder.fill_,
         spectrum=encoder.singular_values_,
-        certificate=encoder.certificate_.as_dict(),
+        certificate=certificate,
         parameters=parameters_of(encoder),
         provenance=provenance_of(encoder, source),
         feature_names=None if names is None else tuple(names),
         curve=None if curve is None else curve.as_dict(),
         state=state,
         state_record=state_record,
+        held_out=held_out,
         **_record_of(getattr(encoder, "covariates_", None)),
     )
     write_encoder(path, artifact, overwrite=overwrite, attach=attach)
@@ -136,12 +139,14 @@ def load_encoder(path: str | Path) -> SparseEncoder:
     encoder.selected_features_ = np.flatnonzero(encoder.components_.any(axis=0))
     encoder.n_components_, encoder.n_features_in_ = encoder.components_.shape
     try:
-        encoder.certificate_ = Certificate.from_dict(artifact.certificate)
+        encoder.certificate_ = Certificate.from_dict({**artifact.certificate, "held_out": artifact.held_out})
         encoder.explained_variance_ratio_ = np.array(artifact.provenance["explained_variance_ratio"], dtype=np.float64)
         encoder.constant_features_ = np.array(artifact.provenance["constant_features"], dtype=np.intp)
         encoder.n_samples_seen_ = int(artifact.provenance["n_samples"])
         encoder._curve = None if artifact.curve is None else SparsityPath.from_dict(artifact.curve)
-    except (TypeError, KeyError, ValueError) as error:
+        if encoder.certificate_.held_out is not None:
+            encoder.selection_frequency_ = encoder.certificate_.held_out.frequency(encoder.n_features_in_)
+    except (TypeError, KeyError, ValueError, IndexError) as error:
         raise InvalidInput(
             f"the encoder at {path} lacks a part of its record ({error}). Fit again, or restore a complete copy."
         ) from error

@@ -1,6 +1,7 @@
 """Sparse PCA with a certificate, in scikit-learn's shape."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from spae_dask.errors import InvalidInput
 from spae_dask.estimators.checkpointing import CheckpointAt, checkpoint_at
-from spae_dask.estimators.covariates import open_without, removed, resolved
+from spae_dask.estimators.covariates import beside_data, open_without, removed, resolved
 from spae_dask.estimators.fitted import FittedMixin
 from spae_dask.estimators.fitting import fit
+from spae_dask.estimators.folds import with_folds
 from spae_dask.estimators.notebook import CertificateRepr
 from spae_dask.estimators.planning import seed_of
 from spae_dask.estimators.plots import PlotMixin
@@ -24,7 +26,7 @@ from spae_dask.passes.events import Event, ignore
 from spae_dask.passes.threads import one_blas_thread
 from spae_dask.recipes import RecipeLike
 from spae_dask.storage.sources.sentinel import MissingValue
-from spae_dask.strategies.parameters import FitParameters, ScaleLike
+from spae_dask.strategies.parameters import FitParameters, ScaleLike, is_chosen
 from spae_dask.strategies.path import SparsityPath, sparsity_path
 from spae_dask.strategies.sparse_encoder import FittedEncoder
 
@@ -39,10 +41,12 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
 
     Parameters
     ----------
-    n_components : int, default 2
-        Number of components, k.
-    n_nonzero : int or sequence of int, optional
+    n_components : int or "cv", default 2
+        Number of components, k. With ``"cv"`` held-out ``folds`` choose it.
+    n_nonzero : int, sequence of int or "cv", optional
         Largest number of nonzeros of a component, r: one number, or one for each component (the paper's r_1, ..., r_k).
+        With ``"cv"`` held-out ``folds`` choose it: of 1, 2, 3, 5, 8, 12, 20 and 30 the least, beside that of
+        components, whose loss on rows held out is within one standard error of the least.
         If it is not given, the fit takes the smallest r found that reaches the target ``eps`` or ``keep``.
     n_features : int, optional
         Largest number of features of all components together: the size of a panel. Without ``n_nonzero`` every
@@ -118,6 +122,16 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         Texts, booleans and categories are labels, and each level has its own effect. Columns of a table that are
         covariates are no data. Strategies ``"gram"``, ``"tsqr"`` and ``"sketch"`` remove covariates, in the reads that
         they make anyway.
+    folds : int, optional
+        Number of folds, K, that the rows are dealt to. The same read keeps a summary for each fold, which takes K times
+        the memory. For each fold, an encoder of all others is fitted, and its loss on that fold is compared with that
+        of PCA of the others on the same rows. ``certificate_.held_out`` has the losses, and ``selection_frequency_``
+        the share of these encoders that use each feature. Consecutive rows stay together, in about 40 runs a fold.
+        Strategies ``"gram"`` and ``"tsqr"`` keep folds.
+    fold_groups : str, array or Series, optional
+        Groups of the rows, such as donors, years or scenes, each of which stays in one fold. They are given as
+        ``covariates`` are: by the name of one column, a file, or a label for each row. A column of a table that holds
+        groups is no data.
     orthonormal : bool, default False
         True to make the components orthonormal. The loss and the combined support stay the same, but each component may
         use every feature of the combined support.
@@ -245,6 +259,8 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
     covariates_ : object
         Part of the data that covariates explain, which is removed from rows: ``names``, ``levels``, ``mean`` (p,) and
         ``coefficients`` (p, d) of their columns, one for each level or number. Only with ``covariates``.
+    selection_frequency_ : ndarray (d,)
+        Share of the encoders of all folds but one that use each feature. Only with ``folds``.
     selected_rows_ : ndarray of int64
         Rows that the decoder is made of. Only with ``method="doubly-sparse"``.
     certificate_ : Certificate
@@ -278,9 +294,9 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
 
     def __init__(
         self,
-        n_components: int = 2,
+        n_components: int | str = 2,
         *,
-        n_nonzero: int | Sequence[int] | None = None,
+        n_nonzero: int | str | Sequence[int] | None = None,
         n_features: int | None = None,
         eps: float | None = None,
         keep: float | None = None,
@@ -295,6 +311,8 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         recipe: RecipeLike = None,
         n_top_features: int | None = None,
         covariates: Any = None,
+        folds: int | None = None,
+        fold_groups: Any = None,
         orthonormal: bool = False,
         shared_support: bool = False,
         include: FeaturesLike = None,
@@ -340,6 +358,8 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         self.recipe = recipe
         self.n_top_features = n_top_features
         self.covariates = covariates
+        self.folds = folds
+        self.fold_groups = fold_groups
         self.orthonormal = orthonormal
         self.shared_support = shared_support
         self.include = include
@@ -399,10 +419,10 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         ClusterUnavailable
             If the cluster of the active client does not answer, or has no workers in time.
         """
-        opened = open_without(X, self.covariates)
+        opened = open_without(X, beside_data(self.covariates, self.fold_groups))
         params, covariates = resolved(self._params(), X, opened)
         source = prepared(opened, self.missing_value, self.recipe)
-        params = with_rules(params, source)
+        params = with_folds(with_rules(params, source), X, opened)
         made = fit(source, params, self.memory_limit, self.progress, checkpoint_at(self.checkpoint))
         self.plan_, self.measured_, self.seed_ = made.plan, made.measured, params.seed
         self._store(made.fitted)
@@ -466,9 +486,18 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         drawn = {"random_state": seed_of(self.random_state), "scale": scale_given(self.scale)}
         return FitParameters.of(vars(self) | drawn)
 
+    def _params_made(self) -> FitParameters:
+        """The parameters of more encoders on the same core, with the size of this one where folds chose it."""
+        params = replace(self._params(), folds=None, fold_groups=None)
+        if is_chosen(params.n_components):
+            params = replace(params, n_components=self.n_components_)
+        if is_chosen(params.n_nonzero):
+            params = replace(params, n_nonzero=self.certificate_.n_nonzero)
+        return params
+
     def _fitted_params(self) -> FitParameters:
-        """The same after a fit, with features of the rules by their numbers among the columns of the encoder."""
-        params = self._params().resolved(*getattr(self, "_features", (None, self.n_features_in_)))
+        """The same, with features of the rules by their numbers among the columns of the encoder."""
+        params = self._params_made().resolved(*getattr(self, "_features", (None, self.n_features_in_)))
         columns = getattr(self, "top_features_", None)
         return params if columns is None else params.with_rules(params.rules.on(columns.tolist()))
 
@@ -486,14 +515,16 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         self.n_components_ = fitted.H.shape[1]
         self.n_samples_seen_ = fitted.n_samples
         self.n_features_in_ = fitted.H.shape[0]
-        self.__dict__.pop("_curve", None)
-        self.__dict__.pop("covariates_", None)
+        for name in ("_curve", "covariates_", "selection_frequency_"):  # of an earlier fit
+            self.__dict__.pop(name, None)
+        if fitted.certificate.held_out is not None:
+            self.selection_frequency_ = fitted.certificate.held_out.frequency(self.n_features_in_)
 
     def sparsity_path(self, n_components: Sequence[int], n_nonzero: Sequence[int]) -> SparsityPath:
         """Compute loss, symmetric variance and features used for every k and r, by this encoder's method.
 
         No data are read: the method uses the core of the last ``fit``. The core is kept in this process only, not in
-        pickles or saved encoders.
+        pickles or saved encoders. After a fit with ``folds`` each k and r is measured on rows held out as well.
 
         Parameters
         ----------

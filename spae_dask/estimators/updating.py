@@ -16,8 +16,9 @@ from spae_dask.estimators.preparing import warn_of_twice
 from spae_dask.estimators.record import found_record, now, provenance_of
 from spae_dask.estimators.runtime import active_client, runner_for
 from spae_dask.estimators.streams import LEARNED, OF_ONE_FIT, RowStream, stream_of
-from spae_dask.passes.accumulators import NonFinite, Together
+from spae_dask.passes.accumulators import NonFinite
 from spae_dask.passes.accumulators.nonfinite import refuse_non_finite
+from spae_dask.passes.accumulators.together import part_of
 from spae_dask.storage.artifacts.fingerprint import fingerprint
 from spae_dask.storage.masks import ALL
 from spae_dask.storage.remote.url_secrets import without_secrets
@@ -62,7 +63,7 @@ def update(encoder: Any, X: Any, forget: float) -> None:
     runner = runner_for(checked, client, plan, encoder.progress)
     with naming_declared(source):
         state = runner.run_state(recipe, "update")
-        refuse_non_finite(NonFinite(d).result(Together.part(state, "nonfinite")))
+        refuse_non_finite(NonFinite(d).result(part_of(state, "nonfinite")))
     merged = RowStream(
         stream.strategy, online.followed_by(state, n), stream.seed, stream.nbytes + runner.tally.nbytes, dtype
     )

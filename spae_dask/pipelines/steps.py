@@ -1,14 +1,13 @@
 """Steps about encoders: fit, transform, evaluate, path."""
 
 from collections.abc import Callable
-from dataclasses import asdict
 from typing import Any, TypeVar
 
 from spae_dask.blocks import RowBlocks
 from spae_dask.errors import InvalidInput, OtherCheckpoint
 from spae_dask.estimators.applying import open_like
 from spae_dask.estimators.checking import check as check_data
-from spae_dask.estimators.covariates import open_without
+from spae_dask.estimators.covariates import beside_data, open_without
 from spae_dask.estimators.evaluation import evaluate as evaluate_encoder
 from spae_dask.estimators.paths import fit_path
 from spae_dask.estimators.planning import mask_note, rows_note
@@ -46,8 +45,8 @@ def opened(step: OnData | Report, data: str, encoder: SparseEncoder | None = Non
     """Open the matrix that a step reads, under its own mask or that of an encoder. ``say`` gets a note about it."""
     which: dict[str, Any] = {"array": step.array, "columns": step.columns, "mask": step.mask, "rows": step.where}
     which["decode"] = not step.raw
-    covariates = getattr(step, "covariates", None)
-    source = open_without(data, covariates, **which) if encoder is None else open_like(encoder, data, **which)
+    beside = beside_data(getattr(step, "covariates", None), getattr(step, "fold_groups", None))
+    source = open_without(data, beside, **which) if encoder is None else open_like(encoder, data, **which)
     for told in (rows_note(source), mask_note(source)):
         if say is not None and told is not None:
             say(told)
@@ -235,7 +234,7 @@ def path(step: Path, work: Work) -> Result:
     for kind in step.figure:
         save_figure(path_figure(found), work.outputs[f".{kind}"], overwrite=True)
     forget(step, work)
-    return Result(str(found), {"method": step.method, "points": [asdict(point) for point in found.points]})
+    return Result(str(found), found.as_dict() | {"method": step.method})
 
 
 def report(step: Report, work: Work) -> Result:

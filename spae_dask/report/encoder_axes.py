@@ -9,6 +9,7 @@ from spae_dask.report.encoder_results import EncoderResults, Floats, column_labe
 from spae_dask.report.figures import MAX_UPRIGHT, contrast, draw_loadings
 from spae_dask.report.themes import DARK, LIGHT, Theme, missing_library
 from spae_dask.strategies.certificate import Certificate
+from spae_dask.strategies.held_out import HeldOut
 from spae_dask.strategies.path import PathPoint, SparsityPath
 
 try:
@@ -210,6 +211,46 @@ def draw_explained(axes: Axes, explained: Floats, by_pca: Floats | None, theme: 
     axes.grid(axis="y", color=theme.line, lw=0.6)
     axes.set_axisbelow(True)
     axes.legend(frameon=False)
+
+
+def draw_held_out(axes: Axes, held_out: HeldOut, certificate: Certificate, theme: Theme = LIGHT) -> None:
+    """Loss over PCA's on rows held out, against the nonzeros of a component, with standard errors over the folds."""
+    r = [size.n_nonzero for size in held_out.sizes]
+    ratios, errors = (np.array(each) for each in zip(*(size.interval for size in held_out.sizes), strict=True))
+    axes.fill_between(r, ratios - errors, ratios + errors, color=theme.encoder, alpha=0.18, lw=0)
+    axes.plot(r, ratios, "o-", color=theme.encoder, ms=4, lw=1.6, label="encoders of the other folds")
+    axes.errorbar(
+        [certificate.n_nonzero], [held_out.ratio], yerr=[held_out.ratio_error], fmt="D", ms=9, color=theme.encoder,
+        mec=theme.paper, mew=1.2, capsize=4, label="of the size and search of this encoder", zorder=4,
+    )  # fmt: skip
+    axes.axhline(1, color=theme.pca, lw=1.4, label="PCA of the other folds")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.set(xlabel="features a component may use", ylabel="loss on rows held out, times PCA's")
+    axes.grid(axis="y", color=theme.line, lw=0.6)
+    axes.set_axisbelow(True)
+    axes.legend(facecolor=theme.paper, edgecolor="none", framealpha=0.85)
+
+
+def draw_frequency(axes: Axes, results: EncoderResults, held_out: HeldOut, theme: Theme = LIGHT) -> None:
+    """Share of the encoders of folds that use each feature, the largest on top; those of this encoder in its colour."""
+    columns = most_frequent(held_out)[:MAX_BARS]
+    counts, own = held_out.counts(), set(held_out.selected)
+    labels = [results.folds_names.get(column, column_label(column)) for column in columns]
+    rows = np.arange(len(columns))
+    shares = [100 * counts.get(column, 0) / held_out.n_folds for column in columns]
+    colors = [theme.encoder if column in own else theme.quiet for column in columns]
+    axes.barh(rows, shares, color=colors)
+    axes.set_yticks(rows, figure_names(labels, columns))
+    axes.invert_yaxis()
+    axes.set(xlabel="encoders that use the feature", xlim=(0, 100))
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:.3g} %")
+    axes.tick_params(axis="y", length=0)
+
+
+def most_frequent(held_out: HeldOut) -> list[int]:
+    """Features of any encoder of the folds, or of all rows: the most frequent first, then those of all rows."""
+    counts, own = held_out.counts(), set(held_out.selected)
+    return sorted(own | set(counts), key=lambda column: (-counts.get(column, 0), column not in own, column))
 
 
 def draw_features(axes: Axes, results: EncoderResults, theme: Theme = LIGHT) -> None:

@@ -10,13 +10,17 @@ from matplotlib.figure import Figure
 from spae_dask.plain_files import in_shell
 from spae_dask.quantities import format_nbytes, format_seconds
 from spae_dask.report.encoder_axes import (
+    MAX_BARS,
     MAX_COMPONENTS,
     bounds_of,
     draw_encoder_loadings,
     draw_explained,
     draw_features,
+    draw_frequency,
+    draw_held_out,
     draw_loss,
     figure_names,
+    most_frequent,
     percent,
     points_of,
 )
@@ -40,6 +44,7 @@ from spae_dask.report.map_section import GridMaps, map_section
 from spae_dask.report.reproduce import data_words, fit_command, python_lines
 from spae_dask.report.sections import components_table, loss_table
 from spae_dask.report.themes import Theme
+from spae_dask.strategies.held_out import HeldOut
 from spae_dask.strategies.path import SparsityPath
 
 
@@ -301,6 +306,7 @@ def encoder_page(
             *added,
             _loss_section(results),
             _curve_section(results, name, curve, origin),
+            *_folds_sections(results),
             _components_section(results),
             *(() if maps is None else (map_section(maps),)),
             features_section(results),
@@ -437,6 +443,67 @@ def _components_section(results: EncoderResults) -> Section:
             )
         )
     return Section("The components", joined(*parts))
+
+
+def _folds_sections(results: EncoderResults) -> list[Section]:
+    """The section on rows held out, if folds of the rows were kept."""
+    c, held_out = results.certificate, results.certificate.held_out
+    if held_out is None:
+        return []
+    intro = paragraph(
+        "The rows were dealt to {}. For each fold, an encoder was fitted on all other folds, and its loss was measured "
+        "on the fold that it has not seen. PCA of the other folds was measured on the same rows. The mean ratio of the "
+        "two losses is {}, with a standard error of {} over the folds. On the rows of the fit the ratio is {}.{}",
+        held_out.folds,
+        number(held_out.ratio, f"{held_out.ratio:.4f}"),
+        number(held_out.ratio_error, f"{held_out.ratio_error:.4f}"),
+        number(c.ratio, f"{c.ratio:.4f}"),
+        _chosen(held_out),
+    )
+    curve = _figure(
+        lambda axes, theme: draw_held_out(axes, held_out, c, theme),
+        (9.2, 3.6),
+        alt=f"Loss on rows held out over that of PCA, for {len(held_out.sizes)} numbers of features of a component. "
+        f"With {c.n_nonzero} features it is {held_out.ratio:.3f}.",
+        caption="Loss on rows held out over that of PCA of the other folds. The band is one standard error over the "
+        "folds. Encoders of other sizes were made by a quicker search.",
+    )
+    columns = most_frequent(held_out)
+    stable = _figure(
+        lambda axes, theme: draw_frequency(axes, results, held_out, theme),
+        (9.2, 1.2 + 0.2 * min(len(columns), MAX_BARS)),
+        alt=f"Bars: share of the encoders of folds that use each feature. {held_out.stability()}.",
+        caption="Share of the encoders of folds that use each feature. Grey features are not in this encoder."
+        + (f" Shown are {MAX_BARS} of {len(columns):,}." if len(columns) > MAX_BARS else ""),
+    )
+    rows = [
+        [str(fold), number(n, f"{n:,}"), _lost(loss, total), _lost(pca_loss, total), number(ratio, f"{ratio:.4f}")]
+        for fold, (n, loss, pca_loss, total, ratio) in enumerate(
+            zip(held_out.n_rows, held_out.losses, held_out.pca_losses, held_out.totals, held_out.ratios, strict=True),
+            start=1,
+        )
+    ]
+    folds = table("Each fold.", ["fold", "rows", "lost", "lost by PCA", "ratio"], rows)
+    parts = [intro, curve, paragraph("{}.", held_out.stability()), stable, folds]
+    if held_out.components:
+        tried = [
+            [str(each.n_components), *(number(share, f"{share:.3%}") for share in each.interval)]
+            for each in held_out.components
+        ]
+        caption = "Share lost by PCA of the other folds, if each entry is predicted from the other columns."
+        parts.append(table(caption, ["components", "lost", "standard error"], tried))
+    return [Section("Rows held out", joined(*parts))]
+
+
+def _chosen(held_out: HeldOut) -> str:
+    what = [*(["components"] if held_out.components else []), *(["features"] if held_out.chose_nonzeros else [])]
+    rule = "least within one standard error of the best"
+    return f" The number of {' and of '.join(what)} was chosen by the folds: the {rule}." if what else ""
+
+
+def _lost(loss: float, total: float) -> Markup:
+    share = loss / total if total > 0 else 0.0
+    return number(share, f"{share:.3%}")
 
 
 def _strongest(results: EncoderResults, count: int) -> str:

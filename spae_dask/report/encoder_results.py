@@ -1,7 +1,7 @@
 """Plain values of a fitted encoder for reports, from a file or from memory."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,8 @@ class EncoderResults:
         Singular values that are known, descending.
     parameters, provenance : Mapping
         Parameters of the fit, and provenance of the encoder; encoders of earlier versions lack some entries.
+    folds_names : Mapping
+        Names, by column, of features that encoders of folds use, if the data had names.
     """
 
     certificate: Certificate
@@ -45,6 +47,7 @@ class EncoderResults:
     spectrum: Floats
     parameters: Mapping[str, Any]
     provenance: Mapping[str, Any]
+    folds_names: Mapping[int, str] = field(default_factory=dict)
 
     @property
     def labels(self) -> list[str]:

@@ -32,6 +32,10 @@ def path_figure(path: SparsityPath, theme: Theme = LIGHT) -> Figure:
             points = sorted((p for p in path.points if p.n_components == k), key=lambda p: p.n_nonzero)
             r = [p.n_nonzero for p in points]
             loss.plot(r, [100 * max(p.ratio - 1, 1e-12) for p in points], "o-", ms=4, lw=1.4, label=f"k = {k}")
+            if path.chosen is not None:
+                beyond = [100 * max((p.held_out or 1.0) - 1, 1e-12) for p in points]
+                errors = [100 * (p.held_out_error or 0.0) for p in points]
+                loss.errorbar(r, beyond, yerr=errors, fmt="s:", ms=3, lw=1, capsize=2, label=f"k = {k}, held out")
             symmetric.plot(r, [p.symmetric_ratio for p in points], "o-", ms=4, lw=1.4, label=f"k = {k}")
         loss.set(xlabel="nonzeros of a component", ylabel="loss beyond PCA's (%)", yscale="log")
         symmetric.set(xlabel="nonzeros of a component", ylabel="symmetric variance / PCA's", ylim=(0, 1.02))

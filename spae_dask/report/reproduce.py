@@ -10,6 +10,9 @@ from spae_dask.strategies.parameters import KEEP, PARAMETERS, Parameter, option_
 OPTION_OF = {"rows": "--where"}
 """Options that are not called as the arguments of ``open_matrix``."""
 
+BY_VALUES = {"covariates": "z", "fold_groups": "groups"}
+"""Parameters whose values may be given, and the variables that stand for these."""
+
 
 def is_place(source: object) -> bool:
     """Return True if a record's source is a path or a URL, so that a command can name it."""
@@ -17,14 +20,17 @@ def is_place(source: object) -> bool:
 
 
 def fit_command(parameters: Mapping[str, Any], provenance: Mapping[str, Any]) -> str | None:
-    """Shell command of the fit and of all updates; None if the data, or covariates, did not come from a file.
+    """Shell command of the fit and of all updates.
+
+    None if the data, covariates or groups did not come from a file.
 
     Parameters
     ----------
     parameters, provenance : Mapping
         Parameters and provenance as in ``EncoderResults``.
     """
-    if not is_place(_path(provenance)) or _by_values(parameters, provenance):
+    by_values = any(_by_values(parameters, provenance, name) for name in BY_VALUES)
+    if not is_place(_path(provenance)) or by_values:
         return None
     words = ["spae", "fit", _path(provenance)]
     for each, value in _wanted(parameters, provenance):
@@ -58,9 +64,9 @@ def python_lines(parameters: Mapping[str, Any], provenance: Mapping[str, Any]) -
         Parameters and provenance as in ``EncoderResults``.
     """
     (_, k), *others = _wanted(parameters, provenance)
-    arguments = [str(k), *(f"{each.argument}={_literal(value)}" for each, value in others)]
-    if _by_values(parameters, provenance):
-        arguments.append("covariates=z")  # the values are not stored
+    arguments = [_literal(k), *(f"{each.argument}={_literal(value)}" for each, value in others)]
+    # values are not stored
+    arguments += [f"{name}={short}" for name, short in BY_VALUES.items() if _by_values(parameters, provenance, name)]
     made = f"encoder = SparseEncoder({', '.join(arguments)})"
     lines, updates = _fit_lines(provenance), [_update_line(part) for part in _updates(provenance)]
     opens = ", open_matrix" if any("open_matrix(" in line for line in (*lines, *updates)) else ""
@@ -97,9 +103,9 @@ def _updates(provenance: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     return [part for part in provenance.get("parts", ()) if "forget" in part]
 
 
-def _by_values(parameters: Mapping[str, Any], provenance: Mapping[str, Any]) -> bool:
-    """True if covariates were given by their values."""
-    return bool(provenance.get("covariates")) and parameters.get("covariates") is None
+def _by_values(parameters: Mapping[str, Any], provenance: Mapping[str, Any], name: str) -> bool:
+    """True if a parameter of that name was given by its values."""
+    return bool(provenance.get(name)) and parameters.get(name) is None
 
 
 def _path(provenance: Mapping[str, Any]) -> str:

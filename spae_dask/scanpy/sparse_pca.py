@@ -1,6 +1,7 @@
 """One call: fit on the matrix of an AnnData object, and write codes, encoder and certificate into it."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from enum import Enum
 from functools import partial
 from pathlib import Path
@@ -25,6 +26,7 @@ from spae_dask.storage.masks import ALL, DEFAULT, checked_mask, find_mask
 from spae_dask.storage.open import is_anndata, open_matrix
 from spae_dask.storage.sources.submatrix import chosen_columns
 from spae_dask.strategies.certificate import LEADING
+from spae_dask.strategies.held_out import HeldOut
 from spae_dask.strategies.parameters import takes_parameters
 
 
@@ -104,9 +106,17 @@ def summary_of(encoder: SparseEncoder, params: dict[str, Any]) -> dict[str, Any]
         "variance": encoder.explained_variance_ratio_ * certificate.total / max(1, n - 1),
         "variance_ratio": encoder.explained_variance_ratio_,
         "curve": None if curve is None else _columns(curve.records()),
+        "held_out": None if certificate.held_out is None else _held_out(certificate.held_out),
     }
     kept: dict[str, Any] = _storable(summary)
     return kept
+
+
+def _held_out(found: HeldOut) -> dict[str, Any]:
+    """Losses on folds of the cells; the genes of their encoders are in ``var``."""
+    losses = {name: np.asarray(getattr(found, name)) for name in ("n_rows", "losses", "pca_losses", "totals")}
+    of_all = {"ratio": found.ratio, "ratio_error": found.ratio_error, "folds": found.folds}
+    return {**of_all, **losses, "sizes": _columns([asdict(size) for size in found.sizes])}
 
 
 def _columns(records: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -142,18 +152,23 @@ def check_target(adata: Any, copy: bool) -> None:
         )
 
 
-def keys_of(key_added: str | None) -> dict[str, str]:
-    """Names of the results by the slot they go to."""
+def keys_of(key_added: str | None, *, folds: bool) -> list[tuple[str, str]]:
+    """Slots and names of the results: codes, encoder, record, selected genes and, with folds, their frequency."""
     if key_added is None:
-        return {"obsm": "X_spae", "varm": "spae", "uns": "spae", "var": "spae_selected"}
+        return _keys("X_spae", "spae", folds=folds)
     if not isinstance(key_added, str) or not key_added or "/" in key_added:
         raise InvalidInput(f"key_added={key_added!r} is not allowed: give a name without slashes, such as 'spae_hvg'.")
-    return {"obsm": key_added, "varm": key_added, "uns": key_added, "var": f"{key_added}_selected"}
+    return _keys(key_added, key_added, folds=folds)
 
 
-def refuse_existing(adata: Any, keys: dict[str, str]) -> None:
+def _keys(codes: str, name: str, *, folds: bool) -> list[tuple[str, str]]:
+    keys = [("obsm", codes), ("varm", name), ("uns", name), ("var", f"{name}_selected")]
+    return [*keys, ("var", f"{name}_frequency")] if folds else keys
+
+
+def refuse_existing(adata: Any, keys: Sequence[tuple[str, str]]) -> None:
     """Refuse names that something has."""
-    there = [f"{slot}[{key!r}]" for slot, key in keys.items() if key in getattr(adata, slot)]
+    there = [f"{slot}[{key!r}]" for slot, key in keys if key in getattr(adata, slot)]
     if there:
         raise OutputExists(
             f"adata.{', adata.'.join(there)} exist{'s' if len(there) == 1 else ''} already. Give "
@@ -176,9 +191,9 @@ def float_type(dtype: Any) -> np.dtype[Any]:
 @takes_parameters(without=["center", "missing_value", "keep_state"])
 def sparse_pca(
     adata: Any,
-    n_comps: int | None = None,
+    n_comps: int | str | None = None,
     *,
-    n_components: int | None = None,
+    n_components: int | str | None = None,
     layer: str | None = None,
     mask_var: Mask = DefaultMask.HIGHLY_VARIABLE,
     key_added: str | None = None,
@@ -210,9 +225,9 @@ def sparse_pca(
         dense or CSR, in memory, backed (``backed="r"``), or a dask array as ``read_lazy`` makes one. CSC in memory is
         converted, and on disk read in few large blocks; lazily opened it is one block of all rows, as far as that fits.
         For matrices that are not in an AnnData object use ``SparseEncoder(...).fit_transform(x)``.
-    n_comps : int, default 10
+    n_comps : int or "cv", default 10
         k, the number of components.
-    n_components : int, optional
+    n_components : int or "cv", optional
         The same, by the name that ``SparseEncoder`` has for it. Giving both is an error.
     n_nonzero : int or sequence of int, optional
         The most genes a component may use: one number, or one for each component. If not given, the fewest found
@@ -264,6 +279,8 @@ def sparse_pca(
             The encoder: zero where a component does not use a gene, and outside the mask.
         ``var["spae_selected"]``
             Genes that any component uses.
+        ``var["spae_frequency"]``
+            With ``folds``: share of the encoders of all folds but one that use each gene.
         ``uns["spae"]``
             ``explained`` and ``pca_explained``, shares of the total; ``ratio`` of the losses (1 is as good as PCA);
             ``explained_gap``, what is left to gain; ``explained_of_pca``; ``params``, with
@@ -272,7 +289,8 @@ def sparse_pca(
             ``loss_lower`` to ``loss_upper`` where a number is not exact; ``bound`` and ``theorem``, what was promised
             beforehand; ``n_nonzero`` of each component and ``combined_nonzero``;
             ``variance`` and ``variance_ratio`` explained by each component beyond those before it; ``passes``;
-            ``curve``, losses for other ``n_nonzero``, where it takes no more than seconds.
+            ``curve``, losses for other ``n_nonzero``, where it takes no more than seconds; with ``folds``
+            ``held_out``, losses on cells held out.
 
     Raises
     ------
@@ -300,7 +318,7 @@ def sparse_pca(
     k = 10 if k is None else k
     check_target(adata, copy)
     codes_dtype = float_type(dtype)
-    keys = keys_of(key_added)
+    keys = keys_of(key_added, folds=parameters["folds"] is not None)
     if not overwrite:
         refuse_existing(adata, keys)
     warn_of_unused(svd_solver=svd_solver, chunked=chunked, chunk_size=chunk_size)
@@ -309,21 +327,20 @@ def sparse_pca(
     if mask is not None:
         source = chosen_columns(source, np.flatnonzero(mask))
     where: dict[str, Any] = {"memory_limit": memory_limit, "checkpoint": checkpoint, "progress": progress}
-    covariates = parameters.pop("covariates")
-    beside = named_values(covariates, adata)
-    encoder = SparseEncoder(k, center=zero_center, covariates=beside, **parameters, **where).fit(source)
-    rows = encoder.row_encoder(adjustment_of(encoder, source, source, beside))
-    encoder.set_params(covariates=covariates)  # by their names, as they are recorded
-    loadings, genes = np.zeros((adata.n_vars, k)), np.arange(adata.n_vars)[slice(None) if mask is None else mask]
-    loadings[genes[getattr(encoder, "top_features_", slice(None))]] = encoder.components_.T
+    by_name = {name: parameters.pop(name) for name in ("covariates", "fold_groups")}
+    beside = {name: named_values(given, adata) for name, given in by_name.items()}
+    encoder = SparseEncoder(k, center=zero_center, **beside, **parameters, **where).fit(source)
+    rows = encoder.row_encoder(adjustment_of(encoder, source, source, beside["covariates"]))
+    encoder.set_params(**by_name)  # as they are recorded
+    genes = np.arange(adata.n_vars)[slice(None) if mask is None else mask]
+    genes = genes[getattr(encoder, "top_features_", slice(None))]
+    loadings, frequency = np.zeros((adata.n_vars, encoder.n_components_)), np.zeros(adata.n_vars)
+    loadings[genes] = encoder.components_.T
+    frequency[genes] = getattr(encoder, "selection_frequency_", 0.0)
     params = {"zero_center": zero_center, "mask_var": mask_name, "layer": layer, "n_vars": encoder.n_features_in_}
-    results = {
-        "obsm": codes_of(rows, open_rows(encoder, source), codes_dtype),
-        "varm": loadings,
-        "uns": summary_of(encoder, params),
-        "var": (loadings != 0).any(axis=1),
-    }
+    codes = codes_of(rows, open_rows(encoder, source), codes_dtype)
+    results = [codes, loadings, summary_of(encoder, params), (loadings != 0).any(axis=1), frequency]
     target = adata.copy() if copy else adata
-    for slot, key in keys.items():
-        getattr(target, slot)[key] = results[slot]
+    for (slot, key), result in zip(keys, results[: len(keys)], strict=True):
+        getattr(target, slot)[key] = result
     return target if copy else None

@@ -329,6 +329,16 @@ def refuse_covariates(params: FitParameters) -> str | None:
     return None
 
 
+def refuse_folds(params: FitParameters) -> str | None:
+    """Return the reason of a strategy that keeps no summary of the rows to merge for refusing folds."""
+    if params.folds is not None:
+        return (
+            "it keeps no summary of all columns for each fold. Use strategy 'gram' or 'tsqr', without tolerance, for "
+            "up to some thousand columns (--mask or n_top_features choose fewer), or leave out folds"
+        )
+    return None
+
+
 def refuse_mean(params: FitParameters) -> str | None:
     """Return the reason of a strategy that sees each row once for refusing ``missing="mean"``."""
     if params.missing == "mean":

@@ -13,6 +13,7 @@ from spae_dask.flags import flags_checked
 from spae_dask.markup import html_table, interval, labelled_lines
 from spae_dask.maths.linalg.loss import rounding_error
 from spae_dask.quantities import format_nbytes
+from spae_dask.strategies.held_out import HeldOut
 from spae_dask.strategies.metrics import EncoderMetrics
 from spae_dask.strategies.parameters import allowed_loss
 
@@ -119,6 +120,8 @@ class Certificate:
         Rows that the certificate holds for, with their weights, if they were added up by updates.
     prefix_losses, prefix_bounds : list of float or None
         Losses of the first 1, 2, ... components of an iterative encoder, and the most that the paper's theorem allows.
+    held_out : HeldOut or None
+        Losses on folds of the rows of encoders of the other folds, and their features; None without folds.
     """
 
     loss: float
@@ -163,6 +166,7 @@ class Certificate:
     keep: float | None = None
     exact_sums: bool = False
     rows: str | None = None
+    held_out: HeldOut | None = None
 
     def __post_init__(self) -> None:
         """Make numpy's numbers Python's, and refuse those that no matrix allows.
@@ -209,7 +213,9 @@ class Certificate:
         """The fields by name, for JSON, and what follows from them; shares of what is explained come first."""
         record = {name: getattr(self, name) for name in LEADING} | asdict(self)
         record |= {"gain_at_most": self.gain_at_most, "target_met": self.target_met}
-        return record | {"metrics": None if self.metrics is None else self.metrics.as_dict()}
+        record |= {"metrics": None if self.metrics is None else self.metrics.as_dict()}
+        del record["held_out"]
+        return record if self.held_out is None else record | {"held_out": self.held_out.as_dict()}
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> "Certificate":
@@ -221,6 +227,8 @@ class Certificate:
             If a field is missing, unknown, or not of its type.
         """
         record = {name: value for name, value in record.items() if name not in DERIVED}
+        if isinstance(record.get("held_out"), Mapping):
+            record["held_out"] = HeldOut.from_dict(record["held_out"])
         for field in fields(cls):
             allowed = tuple(get_origin(each) or each for each in get_args(field.type) or (field.type,))
             allowed = (*allowed, int) if float in allowed else allowed  # JSON knows one kind of number
@@ -326,6 +334,10 @@ class Certificate:
             )
         if self.pca_loss_kind != "exact":
             lines.insert(5, f"                   {self._interval()}")
+        if self.held_out is not None:
+            lines.append(f"held out           {self.held_out.text()}")
+            lines += [f"{' ' * NAME_WIDTH}{said}" for said in (self.held_out.choice(),) if said]
+            lines.append(f"stability          {self.held_out.stability()}")
         if self.metrics is not None:
             lines.append(self.metrics.details())
         return "\n".join(lines)

@@ -3,6 +3,7 @@
 The core is a small matrix L with ``L'L = X'X``: of a Gram matrix, or a triangular factor. Every loss on it is exact.
 """
 
+import functools
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,12 +17,16 @@ from spae_dask.maths.linalg.design import Design
 from spae_dask.passes.accumulators import (
     Accumulator,
     Beside,
+    CenteredTriangle,
     ColumnMoments,
+    Folded,
+    FoldStates,
     Gram,
     Imputed,
     IntegerGram,
     Moments,
     NonFinite,
+    Scatter,
     Together,
     Triangular,
     WholeRows,
@@ -29,6 +34,7 @@ from spae_dask.passes.accumulators import (
 )
 from spae_dask.passes.accumulators.base import RunPass, has_exact_sums
 from spae_dask.passes.accumulators.nonfinite import refuse_infinite, refuse_non_finite
+from spae_dask.passes.accumulators.together import part_of
 from spae_dask.passes.online import OnlinePass
 from spae_dask.passes.plan import Finish
 from spae_dask.strategies.base import (
@@ -45,6 +51,7 @@ from spae_dask.strategies.base import (
 from spae_dask.strategies.certificate import Certificate
 from spae_dask.strategies.core_summary import CoreSummary, Floats, summarize
 from spae_dask.strategies.doubly_sparse import choose_rows, rows_recipe
+from spae_dask.strategies.folds import FoldedCore, FoldPlan, encode_with_folds
 from spae_dask.strategies.methods import Report
 from spae_dask.strategies.parameters import FitParameters, ScaleLike
 from spae_dask.strategies.residual_core import residual_of
@@ -110,10 +117,11 @@ def core_passes(
     n_rows: int | None = None,
     dtype: np.dtype[Any] | None = None,
     design: Design | None = None,
+    folds: FoldPlan | None = None,
 ) -> Sequence[tuple[str, Accumulator[Any]]]:
     """Names and recipes of the passes :func:`read_core` makes, for planning; fill values are placeholders."""
     fill = None if missing == "error" else np.zeros(n_features)
-    last = ("core", _core_recipe(strategy, n_features, fill, precision, n_rows, dtype, design))
+    last = ("core", _core_recipe(strategy, n_features, fill, precision, n_rows, dtype, design, folds))
     return [("column means", means_recipe(n_features)), last] if missing == "mean" else [last]
 
 
@@ -130,6 +138,7 @@ def read_core(
     n_rows: int | None = None,
     dtype: np.dtype[Any] | None = None,
     design: Design | None = None,
+    folds: FoldPlan | None = None,
 ) -> CoreSummary:
     """Summarise the data into a core.
 
@@ -159,6 +168,8 @@ def read_core(
         Type of the entries, if rows are dense.
     design : Design or None
         Covariates, of what they leave of the data the core is.
+    folds : FoldPlan or None
+        Folds of the rows, of each of which the pass keeps a summary as well.
 
     Raises
     ------
@@ -168,11 +179,31 @@ def read_core(
         If squares of the entries overflow.
     """
     fill = missing_fill(run_pass, n_features, missing)
-    found = run_pass(_core_recipe(strategy, n_features, fill, precision, n_rows, dtype, design), "core")
+    found = run_pass(_core_recipe(strategy, n_features, fill, precision, n_rows, dtype, design, folds), "core")
     refuse_non_finite(found["nonfinite"])
-    if design is None:
-        return replace(summarize(found["core"], center=center, scale=scale, integers=integers), fill=fill)
-    residual, explained = residual_of(found.pop("core"), design.width)
+    q = None if design is None else design.width
+    summarized = functools.partial(
+        _summarized, center=center, scale=scale, integers=integers, fill=fill, n_covariates=q
+    )
+    if folds is None:
+        return summarized(found.pop("core"))
+    states: FoldStates = found.pop("core")
+    return replace(summarized(states.whole()), folded=FoldedCore(states, folds, summarized, q or 0))
+
+
+def _summarized(
+    found: Scatter | CenteredTriangle,
+    *,
+    center: bool,
+    scale: ScaleLike,
+    integers: bool,
+    fill: Floats | None,
+    n_covariates: int | None,
+) -> CoreSummary:
+    """Summary of rows, or of what covariates that stand before them leave of them."""
+    if n_covariates is None:
+        return replace(summarize(found, center=center, scale=scale, integers=integers), fill=fill)
+    residual, explained = residual_of(found, n_covariates)
     # of integers the residuals are none
     return replace(summarize(residual, center=center, scale=scale), fill=fill, explained=explained)
 
@@ -210,6 +241,7 @@ def _core_recipe(
     n_rows: int | None,
     dtype: np.dtype[Any] | None,
     design: Design | None = None,
+    folds: FoldPlan | None = None,
 ) -> Accumulator[Any]:
     beside = 0 if design is None else design.width
     # beside covariates no entries are integers
@@ -218,6 +250,8 @@ def _core_recipe(
     )
     if isinstance(core, Triangular) and n_rows is not None and are_few(n_rows, n_features):
         core = WholeRows(beside + n_features, n_rows)
+    if folds is not None:
+        core = Folded(core, folds.rows, beside + n_features)
     if design is not None:
         core = Beside(core, design, n_features)
     recipe = Together({"nonfinite": NonFinite(n_features), "core": core})
@@ -251,7 +285,8 @@ class _CoreStrategy(Strategy):
         dtype, design = dense_type(source), params.covariates
         if params.keep_state:
             return [("core", self._kept_recipe(params, source))]
-        passes = list(core_passes(self.core, d, params.missing, params.precision, n, dtype, design))
+        folds = params.fold_groups
+        passes = list(core_passes(self.core, d, params.missing, params.precision, n, dtype, design, folds))
         if params.method == "doubly-sparse":
             size = d if params.sizes is None else params.shared_size
             placeholder, columns = np.zeros(d), np.arange(size)
@@ -261,8 +296,18 @@ class _CoreStrategy(Strategy):
 
     def finish(self, params: FitParameters, shape: Shape) -> Finish:
         d = shape[1]
-        finish = core_finish(params, d, d)
+        finish = self._with_folds(params, core_finish(params, d, d), shape)
         return replace(finish, nbytes=finish.nbytes + KEPT_MATRICES * 8 * d * d) if params.keep_state else finish
+
+    def _with_folds(self, params: FitParameters, alone: Finish, shape: Shape) -> Finish:
+        """In-memory solve with one more for each fold, whose states, and one merged of others, are held meanwhile."""
+        if params.fold_groups is None:
+            return alone
+        plan: FoldPlan = params.fold_groups
+        (n, d), design = shape, params.covariates
+        held = _core_recipe(self.core, d, None, params.precision, n, None, design, plan).state_nbytes
+        k = plan.rows.n_folds
+        return Finish(alone.nbytes + held + held // k, alone.seconds * (1 + k) + k * plan.seconds(params, d))
 
     def fit(self, params: FitParameters, reader: Reader, source: RowBlocks, reports: Reports) -> Outcome:
         n, d = source.shape
@@ -314,7 +359,7 @@ class _CoreStrategy(Strategy):
         if forget == 1.0 and not ends:
             return online, 1.0
         state = online.state
-        kept, now, share = recipe.part(state, "core"), self.recipe(d, params.precision), 1.0
+        kept, now, share = part_of(state, "core"), self.recipe(d, params.precision), 1.0
         if isinstance(core, IntegerGram):
             kept = core.in_floats(kept)
         if forget != 1.0:
@@ -365,7 +410,10 @@ class _CoreStrategy(Strategy):
             n_rows=n_rows,
             dtype=dtype,
             design=params.covariates,
+            folds=params.fold_groups,
         )
+        if summary.folded is not None:
+            return Outcome(encode_with_folds(params, summary, summary.folded, report), summary)
         return Outcome(encode_core(params, summary, passes=0, bytes_read=0, report=report), summary)
 
 
@@ -422,7 +470,9 @@ class TsqrStrategy(_CoreStrategy):
 
     def finish(self, params: FitParameters, shape: Shape) -> Finish:
         n, d = shape
-        return core_finish(params, n, d) if are_few(n, d) and not params.keep_state else super().finish(params, shape)
+        if are_few(n, d) and not params.keep_state:
+            return self._with_folds(params, core_finish(params, n, d), shape)
+        return super().finish(params, shape)
 
 
 CORES: dict[str, _CoreStrategy] = {each.name: each for each in (GramStrategy(), TsqrStrategy())}

@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,9 @@ from spae_dask.passes.accumulators import CenteredTriangle, Scatter
 from spae_dask.passes.accumulators.shift import SMALLEST_SQUARE, step_between, vanishing
 from spae_dask.strategies.parameters import ScaleLike
 from spae_dask.strategies.rounding import ROUNDOFF, Rounding
+
+if TYPE_CHECKING:
+    from spae_dask.strategies.folds import FoldedCore
 
 Floats = npt.NDArray[np.float64]
 
@@ -75,6 +79,8 @@ class CoreSummary:
         True if the core is made of sums that are exact integers.
     explained : Explained or None
         Part that covariates explain, in units of the data; X is the rest.
+    folded : FoldedCore or None
+        Summaries of folds of the rows.
     """
 
     n_samples: int
@@ -87,6 +93,7 @@ class CoreSummary:
     n_left_out: int = 0
     exact_sums: bool = False
     explained: Explained | None = None
+    folded: "FoldedCore | None" = None
 
     @property
     def mean(self) -> Floats:

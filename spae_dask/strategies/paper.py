@@ -69,6 +69,7 @@ from spae_dask.strategies.base import (
     nonzeros,
     refuse_covariates,
     refuse_fast,
+    refuse_folds,
     refuse_panel,
     refuse_rules,
 )
@@ -475,7 +476,8 @@ class PaperStrategy(Strategy):
                     "default method or method='batch', and a given n_nonzero"
                 )
             )
-        return refuse_fast(params) or refuse_rules(params) or refuse_panel(params) or refuse_covariates(params)
+        refused = refuse_fast(params) or refuse_rules(params) or refuse_panel(params)
+        return refused or refuse_covariates(params) or refuse_folds(params)
 
     def passes(self, params: FitParameters, source: RowBlocks) -> Passes:
         return paper_passes(params, source.shape[1])

@@ -52,6 +52,10 @@ TOLERANCE = 0.01
 KEEP = 0.95
 """Share of what PCA explains that an encoder keeps, if neither ``n_nonzero``, ``eps`` nor ``keep`` is given."""
 
+CHOSEN = "cv"
+"""Number of components or of nonzeros that held-out folds choose."""
+MOST_FOLDS = 100
+
 SCALES = ("std", "patterson")
 """Divisors of columns by name: standard deviations, and those of genotypes."""
 SCALE_FILES = (".npy", ".csv")
@@ -93,24 +97,34 @@ class Count:
 
     least: int = 1
     most: int | Literal["samples", "features"] | None = None
+    or_chosen: bool = False
+    """True to allow ``CHOSEN``, which has held-out folds choose the number."""
 
     def wrong(self, given: Any, sizes: Sizes = UNKNOWN) -> str | None:
         """Say what is allowed, if ``given`` is not; None if it is."""
+        if self.or_chosen and is_chosen(given):
+            return None
         number, most = whole(given), sizes.get(self.most) if isinstance(self.most, str) else self.most
+        word = f", or {CHOSEN!r}" if self.or_chosen else ""
         if number is not None and self.least <= number <= (math.inf if most is None else most):
             return None
         if most is None:
-            return f"give a whole number of at least {self.least}."
+            return f"give a whole number of at least {self.least}{word}."
         of_data = f", the number of {self.most} (n_{self.most} = {most})" if isinstance(self.most, str) else ""
-        return f"give a whole number from {self.least} to {most}{of_data}."
+        return f"give a whole number from {self.least} to {most}{of_data}{word}."
 
 
 @dataclass(frozen=True)
 class Counts:
     """A count of at most the number of features, or one for each component."""
 
+    or_chosen: bool = False
+    """True to allow ``CHOSEN``, which has held-out folds choose the number."""
+
     def wrong(self, given: Any, sizes: Sizes = UNKNOWN) -> str | None:
         """Say what is allowed, if ``given`` is not; None if it is."""
+        if self.or_chosen and is_chosen(given):
+            return None
         found = [said for each in several(given) or (given,) if (said := Count(most="features").wrong(each, sizes))]
         return f"{found[0][:-1]}, or one for each component, such as 12, 8 and 8." if found else None
 
@@ -248,6 +262,11 @@ def _said(read: Callable[[], object]) -> str | None:
     return None
 
 
+def is_chosen(given: Any) -> bool:
+    """Return True for the word that has held-out folds choose a number."""
+    return isinstance(given, str) and given == CHOSEN
+
+
 def is_scale_file(given: Any) -> bool:
     """Return True for the name of a file of divisors."""
     return isinstance(given, str) and given.endswith(SCALE_FILES)
@@ -378,18 +397,18 @@ class FitParameters:
 
     n_components: int = _parameter(
         2,
-        Count(most="features"),
+        Count(most="features", or_chosen=True),
         "WHAT",
-        "Number of components.",
+        "Number of components, or cv: chosen by held-out folds (--folds).",
         options="-k --components",
         metavar="K",
         required=True,
     )
-    n_nonzero: int | Sequence[int] | None = _parameter(
+    n_nonzero: int | str | Sequence[int] | None = _parameter(
         None,
-        Counts(),
+        Counts(or_chosen=True),
         "WHAT",
-        "Largest number of features of a component: one number, or one for each component, as in 12,8,8.",
+        "Largest number of features of a component: one number, one for each (12,8,8), or cv (--folds).",
         options="-r --nonzeros",
         metavar="R",
     )
@@ -494,6 +513,20 @@ class FitParameters:
         "DATA",
         "Covariates to remove: columns of obs or of the table, as in batch,age, or a .csv or .npy file.",
         metavar="NAME[,NAME...]",
+    )
+    folds: int | None = _parameter(
+        None,
+        Count(2, MOST_FOLDS),
+        "WHAT",
+        "Folds of rows, for the loss on rows held out and the stability of features. No further read.",
+        metavar="N",
+    )
+    fold_groups: Any = _parameter(  # noqa: RUF009 - as all fields
+        None,
+        OfRows(),
+        "DATA",
+        "With --folds: keep rows of a group in one fold. A column of obs or of the table, or a file.",
+        metavar="NAME",
     )
     orthonormal: bool = _parameter(
         False,
@@ -683,6 +716,7 @@ class FitParameters:
         sizes = {"features": n_features} | ({} if n_samples is None else {"samples": n_samples})
         for name, each in PARAMETERS.items():
             each.check(getattr(self, name), sizes)
+        self.check_folds()
         self._check_sizes()
         self._check_pipeline()
         self._check_covariates()
@@ -872,12 +906,39 @@ class FitParameters:
             f"recipe='{self.recipe}' takes the median of all rows": median,
             f"n_top_features={self.n_top_features} compares variances of all rows": self.n_top_features is not None,
             "covariates are removed by a fit to all rows": self.covariates is not None,
+            f"folds={self.folds} keep a state for each fold": self.folds is not None,
             "method='doubly-sparse' chooses among all rows": self.method == "doubly-sparse",
         }
         found = [reason for reason, applies in of_all.items() if applies]
         if found:
             raise InvalidInput(
                 f"keep_state=True stores sums to which new rows are added, but {found[0]}. Leave out one of the two."
+            )
+
+    def check_folds(self) -> None:
+        """Refuse parameters about folds that contradict others.
+
+        Raises
+        ------
+        InvalidInput
+            Naming them.
+        """
+        chosen = [name for name in ("n_components", "n_nonzero") if is_chosen(getattr(self, name))]
+        given = [f"{name}={CHOSEN!r}" for name in chosen] + ["fold_groups"] * (self.fold_groups is not None)
+        if self.folds is None and given:
+            raise InvalidInput(
+                f"{' and '.join(given)}: this needs folds of the rows, and there are none. Give folds as well, such "
+                "as folds=5, or leave it out."
+            )
+        if "n_components" in chosen and (self.n_nonzero is None or several(self.n_nonzero) is not None):
+            raise InvalidInput(
+                f"n_components={CHOSEN!r} needs one n_nonzero for all components. Give a number, or n_nonzero="
+                f"{CHOSEN!r}."
+            )
+        if self.folds is not None and self.method == "doubly-sparse":
+            raise InvalidInput(
+                "method='doubly-sparse' makes a decoder of rows of the data, and folds keep no rows. Use method="
+                "'polished', 'batch' or 'iterative', or leave out folds."
             )
 
     def _check_sizes(self) -> None:
@@ -947,6 +1008,8 @@ OF_PATHS = (
     "covariates",
     "n_features",
     *RULES,
+    "folds",
+    "fold_groups",
     "seed",
 )
 """Parameters of the encoders of many sizes that one read makes, beside their method and sizes."""

@@ -33,6 +33,7 @@ from spae_dask.strategies.base import (
     Strategy,
     holds_integers,
     refuse_covariates,
+    refuse_folds,
     refuse_no_candidates,
     refuse_panel,
 )
@@ -185,11 +186,8 @@ class SketchStrategy(Strategy):
         return "requested: a sketch selects candidate columns, and a second pass refits on them exactly"
 
     def cannot(self, params: FitParameters) -> str | None:
-        return (
-            refuse_panel(params)
-            or refuse_no_candidates(params)
-            or (refuse_covariates(params) if params.certified else None)
-        )
+        refused = refuse_panel(params) or refuse_no_candidates(params) or refuse_folds(params)
+        return refused or (refuse_covariates(params) if params.certified else None)
 
     def passes(self, params: FitParameters, source: RowBlocks) -> Passes:
         return two_read_passes(params, *source.shape)

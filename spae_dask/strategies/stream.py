@@ -41,6 +41,7 @@ from spae_dask.strategies.base import (
     holds_integers,
     refuse_covariates,
     refuse_fast,
+    refuse_folds,
     refuse_mean,
     refuse_no_candidates,
     refuse_panel,
@@ -283,14 +284,8 @@ class StreamStrategy(Strategy):
         return "requested: one pass into a sketch whose size does not depend on n, losses in certified intervals"
 
     def cannot(self, params: FitParameters) -> str | None:
-        return (
-            refuse_fast(params)
-            or refuse_rules(params)
-            or refuse_panel(params)
-            or refuse_no_candidates(params)
-            or refuse_mean(params)
-            or refuse_covariates(params)
-        )
+        refused = refuse_fast(params) or refuse_rules(params) or refuse_panel(params) or refuse_no_candidates(params)
+        return refused or refuse_mean(params) or refuse_covariates(params) or refuse_folds(params)
 
     def passes(self, params: FitParameters, source: RowBlocks) -> Passes:
         return [("stream", stream_recipe(params, source.shape[1]))]

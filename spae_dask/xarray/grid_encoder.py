@@ -43,7 +43,7 @@ class GridEncoder(BaseEstimator):  # type: ignore[misc]
 
     Parameters
     ----------
-    n_components : int, default 2
+    n_components : int or "cv", default 2
         k.
     weights : None, "coslat" or xarray.DataArray, default None
         Weights of the cells. ``"coslat"``: the square root of the cosine of their latitude, so that squares count by
@@ -63,8 +63,9 @@ class GridEncoder(BaseEstimator):  # type: ignore[misc]
     memory_limit, checkpoint, progress, **parameters
         As for ``SparseEncoder``: all of its parameters, with the same defaults. Rules name cells by number or name, or
         are DataArrays over the grid. ``min_distance`` is in km where there are latitudes and longitudes. ``recipe`` is
-        refused: xarray applies functions to arrays. Names of ``covariates`` are coordinates of the samples:
-        ``"C(time.month)"`` removes the seasons.
+        refused: xarray applies functions to arrays. Names of ``covariates`` and of ``fold_groups`` are coordinates of
+        the samples: ``covariates="C(time.month)"`` removes the seasons, and ``fold_groups="time.year"`` keeps years in
+        one fold.
 
     Attributes
     ----------
@@ -92,7 +93,7 @@ class GridEncoder(BaseEstimator):  # type: ignore[misc]
     @takes_parameters()
     def __init__(
         self,
-        n_components: int = 2,
+        n_components: int | str = 2,
         *,
         weights: Any = None,
         lat_dim: str | None = None,
@@ -160,7 +161,8 @@ class GridEncoder(BaseEstimator):  # type: ignore[misc]
             )
         layout = layout_of(da, sample_dim)
         parameters = {name: value for name, value in self.get_params().items() if name not in OF_GRID}
-        parameters["covariates"] = covariates_along(self.covariates, da, layout.sample_dims)
+        for name in ("covariates", "fold_groups"):
+            parameters[name] = covariates_along(parameters[name], da, layout.sample_dims)
         encoder = SparseEncoder(**parameters)
         if self.covariates is not None and self.scale and self.weights is not None:
             raise InvalidInput(
@@ -180,7 +182,7 @@ class GridEncoder(BaseEstimator):  # type: ignore[misc]
             encoder.fit(source)
         except NonFiniteInput as error:
             raise named_error(error, da, layout.sample_dims, layout, columns.cells) from error
-        encoder.set_params(covariates=self.covariates)
+        encoder.set_params(covariates=self.covariates, fold_groups=self.fold_groups)
         encoder.certificate_ = replace(
             encoder.certificate_,
             passes=encoder.certificate_.passes + columns.passes,

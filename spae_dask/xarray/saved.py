@@ -28,8 +28,8 @@ def save_grid_encoder(encoder: Any, path: str | Path, *, overwrite: bool) -> Non
     """Write a fitted ``GridEncoder``."""
     parameters = {name: value for name, value in encoder.get_params().items() if name not in NOT_STORED}
     parameters["random_state"] = encoder.encoder_.seed_
-    covariates = list(names_in(parameters.pop("covariates")))
-    parameters |= {"covariates": covariates} if covariates else {}
+    of_rows = {name: list(names_in(parameters.pop(name))) for name in ("covariates", "fold_groups")}
+    parameters |= {name: names for name, names in of_rows.items() if names}
     found = rules_on(encoder.layout_, encoder)
     for rule in RULES:
         by_cell = isinstance(parameters[rule], xr.DataArray)

@@ -196,6 +196,8 @@ OPTIONAL: dict[str, Any] = {
     "min_distance": POSITIVE,
     "at_most": st.one_of(COUNT, st.dictionaries(NAMES, COUNT, min_size=1, max_size=3)),
     "at_least": st.one_of(COUNT, st.dictionaries(NAMES, COUNT, min_size=1, max_size=3)),
+    "folds": st.integers(2, 100),
+    "fold_groups": st.text("ab*é -'\\.()", min_size=1).filter(str.strip),
     "search_tol": POSITIVE,
     "effort": st.integers(0, 3),
     "rows": COUNT,

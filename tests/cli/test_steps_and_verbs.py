@@ -112,6 +112,8 @@ CHANGED = {
     "missing_value": (-9.0, -8.5),
     "recipe": "normalize_total(10000), log1p",
     "covariates": "batch,C(the day)",
+    "folds": 5,
+    "fold_groups": "the donor",
     "orthonormal": True,
     "shared_support": True,
     "include": ("CD3E", 'the "best", of all'),

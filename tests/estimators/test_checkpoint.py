@@ -39,6 +39,7 @@ PARAMETERS: dict[str, dict[str, Any]] = {
     "gram": {"strategy": "gram"},
     "tsqr": {"strategy": "tsqr", "scale": True},
     "mean": {"strategy": "gram", "missing": "mean"},
+    "folds": {"strategy": "gram", "folds": 3},
     "sketch": {"strategy": "sketch", "sketch_rows": 12, "n_candidates": 7},
     "sketch to an eps": {
         "strategy": "sketch",

@@ -57,6 +57,8 @@ WANTED: dict[str, dict[str, Any]] = {
     "batch": {"method": "batch", "selection": "adaptive", "random_state": 3},
     "iterative": {"method": "iterative", "n_nonzero": (4, 2)},
     "eps": {"n_nonzero": None, "eps": 0.05},
+    "folds": {"folds": 3},
+    "folds of groups": {"folds": 3, "fold_groups": np.arange(N) // 7 % 11, "n_nonzero": "cv"},
     "doubly sparse": {"method": "doubly-sparse", "n_rows": 5},
     "doubly sparse, means for gaps": {"method": "doubly-sparse", "missing": "mean"},
     "zeros for gaps": {"missing": "zero"},

@@ -15,9 +15,10 @@ from sklearn.exceptions import NotFittedError
 
 from spae_dask import ColumnSelector, SparseEncoder, evaluate, load_encoder, plan
 from spae_dask.errors import InvalidInput
-from spae_dask.estimators.curves import FEWEST_POINTS, cheap_curve, curve_sizes
+from spae_dask.estimators.curves import FEWEST_POINTS, cheap_curve
 from spae_dask.estimators.record import results_of
 from spae_dask.estimators.saved import save_encoder
+from spae_dask.strategies.sizes import curve_sizes
 from tests.estimators.sources import spread
 from tests.report.page_reader import read_page
 

@@ -19,6 +19,7 @@ from spae_dask.strategies.parameters import (
     Features,
     Flag,
     Groups,
+    Kind,
     Limits,
     Number,
     Numbers,
@@ -63,7 +64,7 @@ def _checked(parameter: Parameter) -> Callable[[Any], Any]:
         if given is None or given == []:
             return None
         value = ",".join(given) if isinstance(given, list) else given
-        if isinstance(parameter.kind, Counts | Numbers):
+        if isinstance(parameter.kind, Counts | Numbers) or is_read(parameter.kind):
             value = numbers_in(value, parameter.kind)
         elif isinstance(parameter.kind, Scale):
             value = FLAGS.get(value, numbers_in(value, Numbers()))
@@ -78,10 +79,15 @@ def _checked(parameter: Parameter) -> Callable[[Any], Any]:
     return checked
 
 
-def numbers_in(text: str, kind: Counts | Numbers) -> Any:
+def is_read(kind: Kind) -> bool:
+    """Return True for a count that may also be a word, so that typer takes it for a text."""
+    return isinstance(kind, Count) and kind.or_chosen
+
+
+def numbers_in(text: str, kind: Kind) -> Any:
     """A number, or a tuple of several with commas between; a text that is neither comes back as it is."""
     try:
-        found = tuple(map(int if isinstance(kind, Counts) else float, text.split(",")))
+        found = tuple(map(int if isinstance(kind, Count | Counts) else float, text.split(",")))
     except ValueError:
         return text
     return found if len(found) > 1 else found[0]
@@ -89,7 +95,7 @@ def numbers_in(text: str, kind: Counts | Numbers) -> Any:
 
 def _option(parameter: Parameter) -> Any:
     kind, known = parameter.kind, parameter.required or parameter.default is not None
-    value = Literal[kind.names] if isinstance(kind, Choice) else TYPES[type(kind)]
+    value = Literal[kind.names] if isinstance(kind, Choice) else str if is_read(kind) else TYPES[type(kind)]
     *short, long = parameter.options
     return Annotated[
         value if known else value | None,

@@ -7,6 +7,7 @@ Every quantity the method needs from X is a small summary that can be built bloc
 from spae_dask.passes.accumulators.base import Accumulator, State
 from spae_dask.passes.accumulators.covariates import Adjusted, Beside, CovariateProducts
 from spae_dask.passes.accumulators.cross import CrossProducts, Products
+from spae_dask.passes.accumulators.folded import Folded, FoldStates, RowFolds
 from spae_dask.passes.accumulators.frequent import FrequentDirections, FrequentSketch
 from spae_dask.passes.accumulators.gram import Gram, Scatter
 from spae_dask.passes.accumulators.integer_gram import IntegerGram, integer_gram
@@ -32,6 +33,8 @@ __all__ = [
     "ColumnMoments",
     "CovariateProducts",
     "CrossProducts",
+    "FoldStates",
+    "Folded",
     "FrequentDirections",
     "FrequentSketch",
     "Gram",
@@ -48,6 +51,7 @@ __all__ = [
     "Projection",
     "Residual",
     "ResidualSums",
+    "RowFolds",
     "RowPool",
     "RowSketch",
     "RowSummary",

@@ -57,13 +57,14 @@ class Together:
 
     def zero(self) -> State:
         """States of all parts under ``name/array`` keys."""
-        return self._join({name: part.zero() for name, part in self.parts.items()})
+        return joined({name: part.zero() for name, part in self.parts.items()})
 
     def update(self, state: State, rows: Rows, first_row: int) -> State:
         """Update every part with the same rows while they are in cache, in panels that its scratch is meant for."""
-        return self._join({name: self._update(name, self.part(state, name), rows, first_row) for name in self.parts})
+        return joined({name: self.update_part(name, part_of(state, name), rows, first_row) for name in self.parts})
 
-    def _update(self, name: str, state: State, rows: Rows, first_row: int) -> State:
+    def update_part(self, name: str, state: State, rows: Rows, first_row: int) -> State:
+        """State of one part with these rows added."""
         part = self.parts[name]
         for start in range(0, rows.shape[0], part.panel_rows):
             state = part.update(state, rows[start : start + part.panel_rows], first_row + start)
@@ -89,31 +90,30 @@ class Together:
         new, dense = {}, {}
         for name, part in self.parts.items():
             if takes_sparse(part, density):
-                new[name] = part.update_sparse(self.part(state, name), rows, first_row)
+                new[name] = part.update_sparse(part_of(state, name), rows, first_row)
             else:
                 dense[name] = part
-        joined = self._join(new)
+        together = joined(new)
         if dense:
             rest = {key: array for key, array in state.items() if key.partition("/")[0] in dense}
-            joined |= update_dense(Together(dense), rest, rows, first_row)
-        return {key: joined[key] for key in state}
+            together |= update_dense(Together(dense), rest, rows, first_row)
+        return {key: together[key] for key in state}
 
     def merge(self, a: State, b: State) -> State:
         """Merge part by part."""
-        return self._join(
-            {name: part.merge(self.part(a, name), self.part(b, name)) for name, part in self.parts.items()}
-        )
+        return joined({name: part.merge(part_of(a, name), part_of(b, name)) for name, part in self.parts.items()})
 
     def result(self, state: State) -> dict[str, Any]:
         """Results of all parts by name."""
-        return {name: part.result(self.part(state, name)) for name, part in self.parts.items()}
+        return {name: part.result(part_of(state, name)) for name, part in self.parts.items()}
 
-    @staticmethod
-    def _join(states: Mapping[str, State]) -> State:
-        return {f"{name}/{key}": array for name, state in states.items() for key, array in state.items()}
 
-    @staticmethod
-    def part(state: State, name: str) -> State:
-        """State of one part."""
-        prefix = f"{name}/"
-        return {key[len(prefix) :]: array for key, array in state.items() if key.startswith(prefix)}
+def joined(states: Mapping[str, State]) -> State:
+    """One state of several by name, whose arrays are called ``name/array``."""
+    return {f"{name}/{key}": array for name, state in states.items() for key, array in state.items()}
+
+
+def part_of(state: State, name: str) -> State:
+    """State of that name among those that were joined."""
+    prefix = f"{name}/"
+    return {key[len(prefix) :]: array for key, array in state.items() if key.startswith(prefix)}

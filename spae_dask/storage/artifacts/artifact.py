@@ -20,8 +20,9 @@ has them (:mod:`spae_dask.passes.state_file`), and an attribute ``state`` that d
 them.
 
 Attributes: ``format``, ``format_version``, ``certificate``, ``parameters``, ``provenance``, ``feature_names`` (a list,
-or null) and ``sha256``, one digest an array; and, if it was made, ``curve``, an object: losses of encoders of other
-sizes. Numbers in attributes that are not finite become strings, see ``json_values``.
+or null) and ``sha256``, one digest an array; if it was made, ``curve``, an object: losses of encoders of other sizes;
+and with folds ``held_out``, an object: losses on rows held out. Numbers in attributes that are not finite become
+strings, see ``json_values``.
 
 Version 2 has the attribute ``needs`` too: the parameters that a reader must obey, or the codes would be wrong. An
 encoder without such parameters is of version 1, so that every reader opens it.
@@ -99,6 +100,8 @@ class EncoderArtifact:
         Names of the d columns.
     curve : mapping, optional
         JSON values: losses of encoders with fewer and more nonzeros, if they were made.
+    held_out : mapping, optional
+        JSON values: losses on folds of the rows of encoders of the other folds, and their features.
     covariates : mapping, optional
         JSON values: ``names`` of the covariates, and ``levels`` of each; null for numbers. None if there were none.
     covariate_mean, covariate_coefficients : ndarray (p,), (p, d), optional
@@ -124,6 +127,7 @@ class EncoderArtifact:
     provenance: Mapping[str, Any]
     feature_names: tuple[str, ...] | None = None
     curve: Mapping[str, Any] | None = None
+    held_out: Mapping[str, Any] | None = None
     covariates: Mapping[str, Any] | None = None
     covariate_mean: Floats | None = None
     covariate_coefficients: Floats | None = None

@@ -105,6 +105,7 @@ def read_group(group: zarr.Group, name: str) -> EncoderArtifact:
         provenance=from_json(attributes["provenance"]),
         feature_names=None if feature_names is None else tuple(feature_names),
         curve=None if attributes["curve"] is None else from_json(attributes["curve"]),
+        held_out=None if attributes["held_out"] is None else from_json(attributes["held_out"]),
         covariates=None if covariates is None else _levels(from_json(covariates), arrays["covariate_mean"].size, name),
         covariate_mean=arrays.get("covariate_mean"),
         covariate_coefficients=arrays.get("covariate_coefficients"),
@@ -191,9 +192,7 @@ def _check_attributes(attributes: dict[str, Any], name: str) -> None:
     names = attributes.setdefault("feature_names", None)
     if names is not None and not (isinstance(names, list) and all(isinstance(each, str) for each in names)):
         raise InvalidInput(damaged(name, "its attribute 'feature_names' is neither null nor a list of names"))
-    if not isinstance(attributes.setdefault("curve", None), dict | None):
-        raise InvalidInput(damaged(name, "its attribute 'curve' is neither null nor an object"))
-    for key in ("covariates", "state"):
+    for key in ("curve", "held_out", "covariates", "state"):
         if not isinstance(attributes.setdefault(key, None), dict | None):
             raise InvalidInput(damaged(name, f"its attribute {key!r} is neither null nor an object"))
 

@@ -60,6 +60,7 @@ def write_encoder(
         **{name: to_json(getattr(artifact, name), name) for name in RECORDS},
         "feature_names": None if artifact.feature_names is None else [str(each) for each in artifact.feature_names],
         "curve": None if artifact.curve is None else to_json(artifact.curve, "curve"),
+        **({} if artifact.held_out is None else {"held_out": to_json(artifact.held_out, "held_out")}),
         **({} if artifact.covariates is None else {"covariates": to_json(artifact.covariates, "covariates")}),
         **({} if artifact.state_record is None else {"state": to_json(artifact.state_record, "state")}),
         "sha256": {name: digest_of(array) for name, array in arrays.items()},

@@ -20,6 +20,7 @@ from spae_dask.passes.accumulators import (
     Beside,
     CovariateProducts,
     CrossProducts,
+    Folded,
     FrequentDirections,
     Gram,
     Imputed,
@@ -30,6 +31,7 @@ from spae_dask.passes.accumulators import (
     NonFinite,
     Projection,
     Residual,
+    RowFolds,
     RowPool,
     RowSketch,
     RowTotals,
@@ -290,6 +292,23 @@ def _covariates(n: int) -> Wide:
     return (Z.astype(np.longdouble) - DESIGN.center) @ DESIGN.basis
 
 
+FOLDS = RowFolds(1 << 20, 3, 2, ((7 * np.arange(1 << 19) // 2) % 3).astype(np.uint8))
+"""Folds of more rows than any test has, in runs of two or four."""
+
+
+def _fold_facts(found: Any) -> Facts:
+    each = [found.only(fold) for fold in range(3)] + [found.without(1), found.whole()]
+    return {name: [getattr(scatter, name) for scatter in each] for name in ("count", "mean", "scatter")}
+
+
+def _folded_oracle(X: Wide) -> Facts:
+    numbers = np.array([FOLDS.numbers[row // 2] for row in range(len(X))], dtype=np.intp)
+    parts = [X[numbers == fold] for fold in range(3)] + [X[numbers != 1], X]
+    nothing = {"count": 0, "mean": np.zeros(X.shape[1]), "scatter": np.zeros((X.shape[1], X.shape[1]))}
+    facts = [_scatter_facts(part) if len(part) else nothing for part in parts]
+    return {name: [each[name] for each in facts] for name in nothing}
+
+
 RECIPES = (
     Recipe("Gram", Gram, lambda r: {"count": r.count, "mean": r.mean, "scatter": r.scatter}, _scatter_facts),
     Recipe(
@@ -457,6 +476,7 @@ RECIPES = (
         lambda state: _scatter_found(Gram(state["shift"].shape[1]).result(state)),
         _scatter_facts,
     ),
+    Recipe("Folded Gram", lambda d: Folded(Gram(d), FOLDS, d), _fold_facts, _folded_oracle),
     Recipe(
         "UnitLosses",
         _unit_losses,

@@ -1,0 +1,267 @@
+"""Held-out folds from one read: encoders of all folds but one, and what they lose on the fold left out.
+
+One pass keeps a summary for each fold. The summaries of all other folds merge into one that an encoder (H, G, mean,
+scale) is made on. The fold left out has its own core L about that mean and in that scale, ``L'L = T``, so that the loss
+there is ``||L - L H G||^2 = tr((I - H G)' T (I - H G))``. No row is read again. PCA of the other folds is measured on
+the same fold, so that the ratio compares two methods that have not seen it. To check a loss: split the rows, and sum
+the squares of ``x - mean - (x - mean) H G`` over those held out.
+"""
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from spae_dask.errors import InvalidInput
+from spae_dask.maths.linalg.design import COLLINEAR
+from spae_dask.maths.linalg.loss import encoder_loss
+from spae_dask.passes.accumulators import CenteredTriangle, FoldStates, RowFolds, Scatter
+from spae_dask.strategies.base import UNKNOWN_NONZERO, core_finish
+from spae_dask.strategies.core_summary import CoreSummary, Floats, summary_about
+from spae_dask.strategies.held_out import (
+    HeldOut,
+    HeldOutComponents,
+    HeldOutSize,
+    fold_ratios,
+    least_within,
+    standard_error,
+)
+from spae_dask.strategies.methods import Report
+from spae_dask.strategies.parameters import FitParameters
+from spae_dask.strategies.sizes import by_size, pairs, sizes_of
+from spae_dask.strategies.sparse_encoder import FittedEncoder, encode_core
+
+Found = Scatter | CenteredTriangle
+
+N_SIZES = 6
+"""Sizes about that of an encoder whose held-out loss is measured with it."""
+
+COLUMN_BLOCKS = 5
+"""Blocks of columns, each of which is predicted from the others to choose a number of components."""
+
+QUICK, SHARE_OF_SEARCH = 0.0, 0.25
+"""Effort of the searches for encoders of other sizes, and their time over that of the usual one."""
+
+
+@dataclass(frozen=True, eq=False)
+class FoldPlan:
+    """Folds of the rows of a fit, and the sizes that they choose from.
+
+    Attributes
+    ----------
+    rows : RowFolds
+        Fold of every row.
+    described : str
+        Description of the folds.
+    components, nonzeros : tuple of int
+        Numbers to choose from; none if the number is given.
+    """
+
+    rows: RowFolds
+    described: str
+    components: tuple[int, ...] = ()
+    nonzeros: tuple[int, ...] = ()
+
+    @property
+    def n_rows(self) -> int:
+        """n."""
+        return self.rows.n_rows
+
+    def seconds(self, params: FitParameters, d: int) -> float:
+        """Time of the quick searches on one fold."""
+        sizes = self.nonzeros or (UNKNOWN_NONZERO,) * N_SIZES
+        made = (core_finish(replace(params, n_nonzero=r), 1, d) for r in sizes)
+        return SHARE_OF_SEARCH * sum(each.seconds for each in made)
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """A fold, and all others.
+
+    Attributes
+    ----------
+    training : CoreSummary
+        Summary of all other folds.
+    held_out : ndarray (m, d)
+        Core of the fold, about the mean of the others and in their scale.
+    """
+
+    training: CoreSummary
+    held_out: Floats
+
+    @property
+    def total(self) -> float:
+        """Sum of squares of the fold."""
+        return _squares(self.held_out)
+
+    def loss(self, fitted: FittedEncoder) -> float:
+        """Loss on the fold of an encoder of the others, with its own decoder."""
+        return _squares(self.held_out - (self.held_out @ fitted.H) @ fitted.G)
+
+    def pca_loss(self, k: int) -> float:
+        """Loss on the fold of PCA of the others."""
+        V = self.training.leading(k)
+        return _squares(self.held_out - (self.held_out @ V) @ V.T)
+
+    def entries_loss(self, k: int) -> float:
+        """Loss on the fold of PCA of the others, if the entries of each block of columns are predicted from the rest.
+
+        More components always lose less of whole rows, as they see all that they are to predict. Of entries that they
+        do not see, components that are noise lose more (Bro et al. 2008; Owen & Perry 2009).
+        """
+        V, left = self.training.leading(k), 0.0
+        blocks = np.random.default_rng(0).permutation(V.shape[0]) % COLUMN_BLOCKS
+        for number in range(COLUMN_BLOCKS):
+            out, seen = blocks == number, blocks != number
+            codes = self.held_out[:, seen] @ np.linalg.pinv(V[seen].T)
+            left += _squares(self.held_out[:, out] - codes @ V[out].T)
+        return left
+
+
+def _squares(rows: Floats) -> float:
+    return float(np.vdot(rows, rows))
+
+
+@dataclass(frozen=True, eq=False)
+class FoldedCore:
+    """Summaries of the folds of all rows.
+
+    Attributes
+    ----------
+    states : FoldStates
+        States of the folds: of the data, or of covariates and the data.
+    plan : FoldPlan
+        The folds.
+    summarized : callable
+        Makes a summary of what a state holds.
+    n_covariates : int
+        Columns of covariates that stand before those of the data.
+    """
+
+    states: FoldStates
+    plan: FoldPlan
+    summarized: Callable[[Found], CoreSummary]
+    n_covariates: int = 0
+
+    def splits(self) -> Iterator[Split]:
+        """Each fold, and all others. They are made when they are asked for: one is as large as a few states.
+
+        Raises
+        ------
+        InvalidInput
+            If the other folds do not tell what a covariate explains.
+        """
+        for fold in range(self.plan.rows.n_folds):
+            others = self.states.without(fold)
+            self._check_covariates(others, fold)
+            training = self.summarized(others)
+            yield Split(training, self._held_out(self.states.only(fold), others, training))
+
+    def _held_out(self, found: Found, others: Found, training: CoreSummary) -> Floats:
+        if training.explained is None:
+            return summary_about(found, training.center, training.scale).core
+        q = self.n_covariates
+        beside = summary_about(found, others.center, np.ones(others.center.shape[1])).core
+        core: Floats = (beside[:, q:] - beside[:, :q] @ training.explained.effects) / training.scale
+        return core
+
+    def _check_covariates(self, others: Found, fold: int) -> None:
+        q = self.n_covariates
+        if not q:
+            return
+        spread = (
+            np.sqrt(np.clip(np.linalg.eigvalsh(others.scatter[:q, :q]), 0.0, None))
+            if isinstance(others, Scatter)
+            else np.linalg.svd(others.triangle[:, :q], compute_uv=False)
+        )
+        if spread.size < q or np.min(spread) <= COLLINEAR * np.sqrt(others.count):
+            raise InvalidInput(
+                f"without fold {fold + 1} of {self.plan.rows.n_folds} some effect of the covariates is not known: a "
+                "label, or a change of a number, occurs in this fold alone. Give covariates that vary within groups, "
+                "fewer folds, or leave out folds."
+            )
+
+
+def measure_components(folded: FoldedCore, ks: Sequence[int]) -> tuple[HeldOutComponents, ...]:
+    """Held-out entries that k components of PCA leave unexplained, for every k, ascending."""
+    losses = [[split.entries_loss(k) / (split.total or 1.0) for k in ks] for split in folded.splits()]
+    means, errors = np.mean(losses, axis=0), standard_error(np.array(losses))
+    found = zip(ks, means, errors, strict=True)
+    return tuple(HeldOutComponents(k, float(mean), float(error)) for k, mean, error in found)
+
+
+def measure(
+    params: FitParameters,
+    folded: FoldedCore,
+    sizes: Sequence[tuple[int, int]],
+    *,
+    effort: float | None = None,
+    report: Report | None = None,
+) -> tuple[HeldOutSize, ...]:
+    """Losses of encoders of all sizes on the folds that they have not seen, by k and then by r; no data are read."""
+    sizes = sorted(set(sizes))
+    ratios = []
+    for split in folded.splits():
+        training = split.training
+        encode = functools.partial(encode_best, summary=training, effort=effort, report=report)
+        made = by_size(params, (training.n_samples, training.mean.size), sizes, encode)
+        by_pca = {k: split.pca_loss(k) for k in {k for k, _ in sizes}}
+        ratios.append([fold_ratios(split.loss(fitted), by_pca[k], split.total) for k, _, fitted in made])
+    means, errors = np.mean(ratios, axis=0), standard_error(np.array(ratios))
+    found = zip(sizes, means, errors, strict=True)
+    return tuple(HeldOutSize(k, r, float(mean), float(error)) for (k, r), mean, error in found)
+
+
+def encode_best(
+    params: FitParameters,
+    known: Sequence[Floats],
+    *,
+    summary: CoreSummary,
+    effort: float | None,
+    report: Report | None,
+) -> FittedEncoder:
+    """Encoder on a core; its search starts from the best of those known."""
+    start = min(known, key=lambda H: encoder_loss(summary.core, H), default=None)
+    return encode_core(params, summary, passes=0, bytes_read=0, start=start, effort=effort, report=report)
+
+
+def encode_with_folds(
+    params: FitParameters, summary: CoreSummary, folded: FoldedCore, report: Report | None
+) -> FittedEncoder:
+    """Build the encoder of all rows, of a size that the folds choose if it is asked for, and measure it on the folds.
+
+    Its certificate is that of all rows, and holds what the folds say.
+    """
+    d = summary.mean.size
+    plan, components, sizes = folded.plan, tuple[HeldOutComponents, ...](), tuple[HeldOutSize, ...]()
+    if plan.components:
+        components = measure_components(folded, plan.components)
+        params = replace(params, n_components=least_within(components).n_components)
+    if plan.nonzeros:
+        sizes = measure(params, folded, pairs(params, plan.nonzeros), effort=QUICK, report=report)
+        params = replace(params, n_nonzero=least_within(sizes).n_nonzero)
+    fitted = encode_core(params, summary, passes=0, bytes_read=0, report=report)
+    losses, pca_losses, totals, supports = [], [], [], []
+    for split in folded.splits():
+        other = encode_core(params, split.training, passes=0, bytes_read=0, report=report)
+        losses.append(split.loss(other))
+        pca_losses.append(split.pca_loss(params.n_components))
+        totals.append(split.total)
+        supports.append(tuple(int(feature) for feature in other.selected))
+    if not sizes:
+        beside = sizes_of(params, fitted.certificate.n_nonzero, d, N_SIZES)
+        sizes = measure(params, folded, pairs(params, beside), effort=QUICK, report=report)
+    held_out = HeldOut(
+        plan.described,
+        tuple(int(each) for each in plan.rows.sizes()),
+        tuple(losses),
+        tuple(pca_losses),
+        tuple(totals),
+        tuple(supports),
+        tuple(int(feature) for feature in fitted.selected),
+        sizes,
+        components,
+        chose_nonzeros=bool(plan.nonzeros),
+    )
+    return replace(fitted, certificate=replace(fitted.certificate, held_out=held_out))

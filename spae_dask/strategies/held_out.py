@@ -1,0 +1,213 @@
+"""Results of held-out folds: what encoders of the other folds lose on each fold, and the features that they choose."""
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+
+@dataclass(frozen=True)
+class HeldOutSize:
+    """Held-out loss of encoders of one size.
+
+    Attributes
+    ----------
+    n_components, n_nonzero : int
+        k and r.
+    ratio : float
+        Mean over the folds of the loss on a fold over that of PCA of the other folds, at the same k.
+    ratio_error : float
+        Standard error of the mean.
+    """
+
+    n_components: int
+    n_nonzero: int
+    ratio: float
+    ratio_error: float
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Mean, and its standard error."""
+        return self.ratio, self.ratio_error
+
+
+@dataclass(frozen=True)
+class HeldOutComponents:
+    """Entries of rows held out that a number of components does not explain.
+
+    Attributes
+    ----------
+    n_components : int
+        k.
+    lost : float
+        Share of the sum of squares that PCA of the other folds loses, if it predicts each entry from other columns.
+        Mean over the folds.
+    lost_error : float
+        Standard error of the mean.
+    """
+
+    n_components: int
+    lost: float
+    lost_error: float
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Mean, and its standard error."""
+        return self.lost, self.lost_error
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """What folds of the rows say of an encoder. For each fold, encoder and PCA are those of all other folds.
+
+    Attributes
+    ----------
+    folds : str
+        Description of the folds.
+    n_rows : tuple of int
+        Rows of each fold.
+    losses, pca_losses, totals : tuple of float
+        On each fold, about the mean of the others: ``||X - X H G||^2``, the same of PCA, and ``||X||^2``.
+    supports : tuple of tuple of int
+        Features of each of the encoders, ascending.
+    selected : tuple of int
+        Features of the encoder of all rows, ascending.
+    sizes : tuple of HeldOutSize
+        Encoders of other sizes, by a quicker search.
+    components : tuple of HeldOutComponents
+        Numbers of components that that of the encoder was chosen from; none if it was given.
+    chose_nonzeros : bool
+        True if the number of nonzeros was chosen among ``sizes``.
+    """
+
+    folds: str
+    n_rows: tuple[int, ...]
+    losses: tuple[float, ...]
+    pca_losses: tuple[float, ...]
+    totals: tuple[float, ...]
+    supports: tuple[tuple[int, ...], ...]
+    selected: tuple[int, ...]
+    sizes: tuple[HeldOutSize, ...] = ()
+    components: tuple[HeldOutComponents, ...] = ()
+    chose_nonzeros: bool = False
+
+    @property
+    def n_folds(self) -> int:
+        """Number of folds."""
+        return len(self.n_rows)
+
+    @property
+    def ratios(self) -> npt.NDArray[np.float64]:
+        """Loss over PCA's on each fold."""
+        return fold_ratios(self.losses, self.pca_losses, self.totals)
+
+    @property
+    def ratio(self) -> float:
+        """Mean of the ratios."""
+        return float(np.mean(self.ratios))
+
+    @property
+    def ratio_error(self) -> float:
+        """Standard error of the mean."""
+        return float(standard_error(self.ratios))
+
+    @property
+    def explained(self) -> float:
+        """Share of the total of all folds that the encoders explain."""
+        total = math.fsum(self.totals)
+        return 1 - math.fsum(self.losses) / total if total > 0 else 0.0
+
+    def frequency(self, n_features: int) -> npt.NDArray[np.float64]:
+        """Share of the encoders that use each feature ``(d,)``."""
+        counts = np.zeros(n_features)
+        for feature, count in self.counts().items():
+            counts[feature] = count / self.n_folds
+        return counts
+
+    def counts(self) -> dict[int, int]:
+        """Number of the encoders that use a feature, for all that any uses, ascending."""
+        return dict(sorted(Counter(feature for each in self.supports for feature in each).items()))
+
+    @property
+    def n_stable(self) -> int:
+        """Number of the encoder's features that the encoders of all folds use too."""
+        return sum(self.counts().get(feature, 0) == self.n_folds for feature in self.selected)
+
+    def text(self) -> str:
+        """Loss on rows held out, in a line for the terminal."""
+        return f"{self.ratio:.6f} +- {self.ratio_error:.6f} x the loss of PCA of the other folds, by {self.folds}"
+
+    def stability(self) -> str:
+        """Stability of the features, in a line."""
+        of_all = f"{self.n_stable} of {len(self.selected)} features are in the encoders of all {self.n_folds} folds"
+        return f"{of_all}; {len(self.counts())} are in any"
+
+    def choice(self) -> str:
+        """Origin of the size, in a line; empty if the size was given."""
+        of = [f"k of {len(self.components)}"] if self.components else []
+        of += [f"r of {len(self.sizes)}"] if self.chose_nonzeros else []
+        return f"chosen: {' and '.join(of)} numbers, the least within one standard error of the best" if of else ""
+
+    def as_dict(self) -> dict[str, Any]:
+        """The fields by name, for JSON, and what follows from them."""
+        found = {"ratio": self.ratio, "ratio_error": self.ratio_error, "explained": self.explained}
+        return found | asdict(self)
+
+    @classmethod
+    def from_dict(cls, found: Mapping[str, Any]) -> "HeldOut":
+        """The results of which ``found`` is the dictionary.
+
+        Raises
+        ------
+        TypeError, KeyError, ValueError
+            If it is no such dictionary.
+        """
+        return cls(
+            folds=str(found["folds"]),
+            n_rows=tuple(int(each) for each in found["n_rows"]),
+            losses=tuple(float(each) for each in found["losses"]),
+            pca_losses=tuple(float(each) for each in found["pca_losses"]),
+            totals=tuple(float(each) for each in found["totals"]),
+            supports=tuple(tuple(int(feature) for feature in each) for each in found["supports"]),
+            selected=tuple(int(feature) for feature in found["selected"]),
+            sizes=tuple(HeldOutSize(**each) for each in found["sizes"]),
+            components=tuple(HeldOutComponents(**each) for each in found["components"]),
+            chose_nonzeros=bool(found["chose_nonzeros"]),
+        )
+
+
+def fold_ratios(losses: Any, pca_losses: Any, totals: Any) -> npt.NDArray[np.float64]:
+    """Losses over those of PCA, fold by fold; 1 where both are no more than rounding of the total.
+
+    Parameters
+    ----------
+    losses, pca_losses, totals : array-like
+        Of shapes that broadcast.
+    """
+    floor = (64 * np.finfo(np.float64).eps) ** 2 * np.asarray(totals, dtype=np.float64) + np.finfo(np.float64).tiny
+    ratios: npt.NDArray[np.float64] = np.maximum(losses, floor) / np.maximum(pca_losses, floor)
+    return ratios
+
+
+def standard_error(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Standard error of a mean over folds, which are the first axis."""
+    return np.asarray(np.std(values, axis=0, ddof=1) / math.sqrt(len(values)))
+
+
+Tried = TypeVar("Tried", HeldOutSize, HeldOutComponents)
+
+
+def least_within(tried: Sequence[Tried]) -> Tried:
+    """The first, which is the least, whose loss is within one standard error of the best one's.
+
+    Parameters
+    ----------
+    tried : sequence
+        Ascending.
+    """
+    best, error = min(each.interval for each in tried)
+    return next(each for each in tried if each.interval[0] <= best + error)
