@@ -300,14 +300,14 @@ class _CoreStrategy(Strategy):
         return replace(finish, nbytes=finish.nbytes + KEPT_MATRICES * 8 * d * d) if params.keep_state else finish
 
     def _with_folds(self, params: FitParameters, alone: Finish, shape: Shape) -> Finish:
-        """In-memory solve with one more for each fold, whose states, and one merged of others, are held meanwhile."""
+        """In-memory solve with one more for each fold. The states, a merged one and two cores are held meanwhile."""
         if params.fold_groups is None:
             return alone
         plan: FoldPlan = params.fold_groups
         (n, d), design = shape, params.covariates
         held = _core_recipe(self.core, d, None, params.precision, n, None, design, plan).state_nbytes
         k = plan.rows.n_folds
-        return Finish(alone.nbytes + held + held // k, alone.seconds * (1 + k) + k * plan.seconds(params, d))
+        return Finish(alone.nbytes + held + 3 * held // k, alone.seconds * (1 + k) + k * plan.seconds(params, d))
 
     def fit(self, params: FitParameters, reader: Reader, source: RowBlocks, reports: Reports) -> Outcome:
         n, d = source.shape

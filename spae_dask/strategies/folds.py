@@ -104,13 +104,13 @@ class Split:
         V = self.training.leading(k)
         return _squares(self.held_out - (self.held_out @ V) @ V.T)
 
-    def entries_loss(self, k: int) -> float:
-        """Loss on the fold of PCA of the others, if the entries of each block of columns are predicted from the rest.
+    def entries_loss(self, V: Floats) -> float:
+        """Loss on the fold of components V (d, k), if the entries of each block of columns are predicted from the rest.
 
         More components always lose less of whole rows, as they see all that they are to predict. Of entries that they
         do not see, components that are noise lose more (Bro et al. 2008; Owen & Perry 2009).
         """
-        V, left = self.training.leading(k), 0.0
+        left = 0.0
         blocks = np.random.default_rng(0).permutation(V.shape[0]) % COLUMN_BLOCKS
         for number in range(COLUMN_BLOCKS):
             out, seen = blocks == number, blocks != number
@@ -185,8 +185,11 @@ class FoldedCore:
 
 def measure_components(folded: FoldedCore, ks: Sequence[int]) -> tuple[HeldOutComponents, ...]:
     """Held-out entries that k components of PCA leave unexplained, for every k, ascending."""
-    losses = [[split.entries_loss(k) / (split.total or 1.0) for k in ks] for split in folded.splits()]
-    means, errors = np.mean(losses, axis=0), standard_error(np.array(losses))
+    shares = []
+    for split in folded.splits():
+        V = split.training.leading(max(ks))
+        shares.append([split.entries_loss(V[:, :k]) / (split.total or 1.0) for k in ks])
+    means, errors = np.mean(shares, axis=0), standard_error(np.array(shares))
     found = zip(ks, means, errors, strict=True)
     return tuple(HeldOutComponents(k, float(mean), float(error)) for k, mean, error in found)
 

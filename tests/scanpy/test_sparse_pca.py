@@ -16,6 +16,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spae_dask import SparseEncoder
 from spae_dask.errors import InvalidInput, NotFound, OutputExists, SpaeWarning
 from spae_dask.scanpy import sparse_pca
 
@@ -396,3 +397,25 @@ def test_covariates_of_obs_are_removed(kind: str, covariates: str, tmp_path: Pat
     told = adata.uns["spae"]["params"].get("covariates", [])
     assert list(told) == ([] if covariates == "values" else ["phase", "n_counts"])
     adata.to_memory().write_h5ad(tmp_path / "out.h5ad")
+
+
+def test_folds_say_how_often_a_gene_is_chosen(tmp_path: Path) -> None:
+    adata = raw_cells()
+    donors = np.array([f"donor {number}" for number in np.arange(300) // 20])
+    adata.obs["donor"] = pd.Categorical(donors)
+    rows = adata.X.toarray()[:, adata.var["highly_variable"]]
+    known = SparseEncoder(3, n_nonzero=5, folds=4, fold_groups=donors).fit(rows)
+    sparse_pca(adata, 3, n_nonzero=5, folds=4, fold_groups="donor")
+    frequency = adata.var["spae_frequency"].to_numpy()
+    np.testing.assert_allclose(frequency[adata.var["highly_variable"]], known.selection_frequency_)
+    assert not frequency[~adata.var["highly_variable"]].any()
+    held_out = adata.uns["spae"]["held_out"]
+    assert held_out["ratio"] == pytest.approx(known.certificate_.held_out.ratio)
+    assert list(adata.uns["spae"]["params"]["fold_groups"]) == ["donor"]
+    adata.write_h5ad(tmp_path / "out.h5ad")
+    stored = anndata.read_h5ad(tmp_path / "out.h5ad")
+    np.testing.assert_allclose(stored.uns["spae"]["held_out"]["losses"], held_out["losses"])
+    with pytest.raises(OutputExists, match="spae_frequency"):
+        sparse_pca(adata, 3, n_nonzero=5, folds=4)
+    sparse_pca(adata, "cv", n_nonzero=5, folds=4, overwrite=True)
+    assert adata.varm["spae"].shape[1] == adata.obsm["X_spae"].shape[1] > 0

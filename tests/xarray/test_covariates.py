@@ -72,3 +72,17 @@ def test_what_no_coordinate_of_the_samples_is_is_refused() -> None:
 def test_a_grid_encoder_without_covariates_stores_none(tmp_path: Path) -> None:
     GridEncoder(2, n_nonzero=3).fit(field(), sample_dim="time").save(tmp_path / "e.zarr")
     assert not [each for each in (tmp_path / "e.zarr").rglob("*.json") if "covariate" in each.read_text()]
+
+
+def test_groups_of_folds_are_coordinates_of_the_samples(tmp_path: Path) -> None:
+    da = field()
+    by_name = GridEncoder(2, n_nonzero=3, folds=2, fold_groups="time.month").fit(da, sample_dim="time")
+    months = da["time.month"].values
+    given = GridEncoder(2, n_nonzero=3, folds=2, fold_groups=months).fit(da, sample_dim="time")
+    assert by_name.certificate_.held_out.losses == given.certificate_.held_out.losses
+    by_name.save(tmp_path / "e.zarr")
+    loaded = GridEncoder.load(tmp_path / "e.zarr")
+    assert loaded.fold_groups == ["time.month"]
+    assert loaded.certificate_.held_out == by_name.certificate_.held_out
+    chosen = GridEncoder("cv", n_nonzero="cv", folds=2, fold_groups="time.month").fit(da, sample_dim="time")
+    assert chosen.components().sizes["component"] == chosen.encoder_.n_components_
