@@ -335,10 +335,16 @@ def option_words(option: str, given: Any) -> list[str]:
     if isinstance(given, bool):
         return [option if given else option.replace("--", "--no-", 1)]
     if isinstance(given, Mapping):
-        given = [f"{name}={' '.join(map(str, several(value) or (value,)))}" for name, value in given.items()]
+        given = [f"{name}={_word(value)}" for name, value in given.items()]
     several_given = several(given)
-    value = str(given) if several_given is None else listed(several_given)
+    value = str(given) if several_given is None else listed(map(_word, several_given))
     return [f"{option}={value}"] if option in STAND_ALONE else [option, value]
+
+
+def _word(given: Any) -> Any:
+    """A value, or several with blanks between."""
+    found = several(given)
+    return given if found is None else " ".join(map(str, found))
 
 
 def check_value(name: str, given: Any, kind: Kind, sizes: Sizes = UNKNOWN) -> None:

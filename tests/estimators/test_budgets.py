@@ -1,5 +1,6 @@
 """Panels keep to budgets and to limits of groups, and lose no more than the best panels that do."""
 
+import shlex
 from collections.abc import Iterator
 from itertools import combinations
 from pathlib import Path
@@ -10,8 +11,12 @@ import numpy.typing as npt
 import pandas as pd
 import pytest
 import xarray as xr
+from typer.main import get_command
 
 from spae_dask import SparseEncoder, load_encoder, plan
+from spae_dask.cli.fit import FitGiven
+from spae_dask.cli.main import app
+from spae_dask.cli.options.groups import gathered
 from spae_dask.errors import InvalidInput
 from spae_dask.estimators.checkpointing import parameters_of
 from spae_dask.estimators.panels import chosen_freely
@@ -146,11 +151,17 @@ def test_names_are_looked_up_and_recorded(x: Floats, tmp_path: Path) -> None:
     fitted = SparseEncoder(2, **rules).fit(frame)
     by_number = SparseEncoder(2, **{**rules, "costs": COSTS, "groups": GROUPS, "include": 0}).fit(x)
     assert fitted.components_.tobytes() == by_number.components_.tobytes()
-    for each, data in ((fitted, frame), (by_number, x)):
+    points = SparseEncoder(2, n_features=3, positions=np.stack([PLACES, COSTS], axis=1), min_distance=3).fit(x)
+    for each, data in ((fitted, frame), (by_number, x), (points, x)):
         save_encoder(each, tmp_path / "e.zarr", overwrite=True)
         loaded = load_encoder(tmp_path / "e.zarr")
         again = SparseEncoder(**loaded.get_params()).fit(data)
         assert again.components_.tobytes() == each.components_.tobytes()
+        told = fit_command(loaded.get_params(), {"path": "/x.csv"})
+        assert told is not None
+        words = get_command(app).commands["fit"].make_context("fit", shlex.split(told)[2:]).params  # type: ignore[attr-defined]
+        parsed = SparseEncoder(**(gathered(FitGiven, words).fitted | {"strategy": "auto"})).fit(data)
+        assert parsed.components_.tobytes() == each.components_.tobytes()
     save_encoder(fitted, tmp_path / "e.zarr", overwrite=True)
     command = fit_command(load_encoder(tmp_path / "e.zarr").get_params(), {"path": "/x.csv"})
     assert command is not None
