@@ -285,7 +285,8 @@ def _values(given: ValuesLike, what: str, example: str, n_features: int | None) 
     if isinstance(given, str):
         if is_table(given):
             return _table(given, what)
-        given = pairs_in(given, {"cost": float, "group": str, "position": point_in}[what])
+        read: Mapping[str, Callable[[str], Any]] = {"cost": float, "group": str, "position": point_in}
+        given = pairs_in(given, read[what])
     if isinstance(given, Mapping) and given:
         return {name if isinstance(name, str) else _place(name): value for name, value in given.items()}
     is_list = isinstance(given, Sequence) and not isinstance(given, str | bytes)
