@@ -104,7 +104,9 @@ def test_costs_are_found_whatever_tells_them(given: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "given", [GROUPS, ["T", "M", "M", None, "B", ""], "T,M,M,,B,", "CD3E=T,MT-CO1=M,MT-ND1=M,LYZ=B"], ids=str
+    "given",
+    [GROUPS, ["T", "M", "M", None, "B", ""], "T,M,M,,B,", "CD3E=T,MT-CO1=M,MT-ND1=M,LYZ=B"],
+    ids=str,
 )
 def test_groups_are_found_too(given: Any) -> None:
     found = Rules.of({"groups": given, "at_most": {"M": 1, "T": 2}, "at_least": "B=1"}, 6).resolved(NAMES, 6)
