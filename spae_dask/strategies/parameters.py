@@ -764,7 +764,8 @@ class FitParameters:
         """The same parameters with the size of the panel, and with the whole of it for all components if they may."""
         if self.n_features is None and self.budget is None:
             return self
-        size = min(rules.affordable(n_features), whole(self.n_features) or n_features)
+        limits = (rules.affordable(n_features), whole(self.n_features), whole(self.n_top_features))
+        size = min(each for each in limits if each is not None)
         called = f"budget={self.budget}" if self.n_features is None else f"n_features={self.n_features}"
         if self.method == "iterative":
             raise InvalidInput(
@@ -778,7 +779,9 @@ class FitParameters:
             shared = self.shared_support or self.method == "polished"
             return replace(self, n_nonzero=size, n_features=None, shared_support=shared)
         if not self.shared_support and self.method not in SHARED:
-            return replace(self, n_features=size)
+            PARAMETERS["n_nonzero"].check(self.n_nonzero, {"features": n_features})
+            most = max(several(self.n_nonzero) or (self.n_nonzero,))
+            return replace(self, n_features=max(size, most) if self.n_features is None else size)
         if self.n_features is not None:
             raise InvalidInput(
                 f"{called} and n_nonzero={self.n_nonzero!r}: all components use the same features here, so that the "

@@ -100,6 +100,8 @@ def test_components_that_use_a_part_keep_to_the_rules_too(x: Floats, rules: dict
     fitted = SparseEncoder(2, n_nonzero=2, **rules).fit(x)
     used = set(fitted.selected_features_.tolist()) - set(rules.get("include", []))
     assert any(used <= set(each) for each in panels(rules))
+    many = SparseEncoder(2, n_nonzero=6, **rules).fit(x) if "n_features" not in rules else None
+    assert many is None or many.certificate_.loss <= fitted.certificate_.loss * (1 + 1e-9)
     counted = np.delete(fitted.components_ != 0, rules.get("include", []), axis=1)
     assert counted.sum(axis=1).max() <= 2
 
@@ -180,6 +182,8 @@ def test_a_checkpoint_knows_the_values_and_not_the_words_for_them() -> None:
 
 
 def test_the_columns_of_largest_variance_keep_to_them(x: Floats) -> None:
+    rich = SparseEncoder(2, n_top_features=6, **(MONEY | {"budget": 36.0})).fit(x)
+    assert len(rich.selected_features_) == 6
     fitted = SparseEncoder(2, n_top_features=6, **MONEY).fit(x)
     kept = fitted.top_features_
     alone = SparseEncoder(2, costs=np.array(COSTS)[kept], budget=8.0).fit(x[:, kept])
@@ -213,7 +217,7 @@ def test_the_columns_of_largest_variance_keep_to_them(x: Floats) -> None:
             {"n_features": 3, "groups": GROUPS, "at_least": 1, "positions": PLACES, "min_distance": 1},
             r"min_distance and at_least cannot be combined",
         ),
-        ({**MONEY, "n_nonzero": 5}, r"n_nonzero=5 is more than n_features=4"),
+        ({"n_features": 4, **MONEY, "n_nonzero": 5}, r"n_nonzero=5 is more than n_features=4"),
     ],
     ids=str,
 )
