@@ -7,7 +7,7 @@ import csv
 import math
 import operator
 import reprlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from numbers import Real
 from pathlib import Path
@@ -146,16 +146,24 @@ def limits_of(given: LimitsLike | None) -> int | dict[str, int] | None:
         ) from None
 
 
-def pairs_in(text: str, kind: type) -> Any:
+def pairs_in(text: str, kind: Callable[[str], Any]) -> Any:
     """Pairs such as ``A=1,B=2`` as a dictionary, or values of a kind with commas between; other texts as they are."""
     cells = [each.strip() for each in _cells(text)]
     if not is_table(text) and cells and all("=" in each for each in cells):
         pairs = [each.rpartition("=") for each in cells]
         return {name.strip(): _converted(value.strip(), kind) for name, _, value in pairs}
     found = [_converted(each, kind) for each in cells]
-    if kind is str or not found or any(isinstance(each, str) for each in found):
+    if is_table(text) or (len(found) < 2 if kind is str else any(isinstance(each, str) for each in found)):
         return text
     return tuple(found) if len(found) > 1 else found[0]
+
+
+def point_in(text: str) -> float | tuple[float, ...]:
+    """A number, or several with blanks between."""
+    found = tuple(map(float, text.split()))
+    if not found:
+        raise ValueError(text)
+    return found if len(found) > 1 else found[0]
 
 
 class Known:
@@ -277,7 +285,8 @@ def _values(given: ValuesLike, what: str, example: str, n_features: int | None) 
     if isinstance(given, str):
         if is_table(given):
             return _table(given, what)
-        given = pairs_in(given, str if what == "group" else float)
+        read: Mapping[str, Callable[[str], Any]] = {"cost": float, "group": str, "position": point_in}
+        given = pairs_in(given, read[what])
     if isinstance(given, Mapping) and given:
         return {name if isinstance(name, str) else _place(name): value for name, value in given.items()}
     is_list = isinstance(given, Sequence) and not isinstance(given, str | bytes)
@@ -329,7 +338,7 @@ def _each(found: Values, checked: Any) -> Values:
     return {feature: checked(value) for feature, value in found.items()}
 
 
-def _converted(text: str, kind: type) -> Any:
+def _converted(text: str, kind: Callable[[str], Any]) -> Any:
     try:
         return kind(text)
     except ValueError:
@@ -344,9 +353,9 @@ def _cost(given: Any) -> float:
 
 def _point(given: Any) -> Any:
     """A number, or a tuple of several; texts have blanks between."""
-    cells = given.split() if isinstance(given, str) else given.tolist() if hasattr(given, "tolist") else given
-    cells = list(cells) if isinstance(cells, Sequence) and not isinstance(cells, str) else [cells]
-    found = [_converted(each, float) for each in cells]
+    read = _converted(given, point_in) if isinstance(given, str) else given
+    cells = read.tolist() if hasattr(read, "tolist") else read
+    found = list(cells) if isinstance(cells, Sequence) and not isinstance(cells, str) else [cells]
     if not found or not all(isinstance(each, Real) and not is_flag(each) and math.isfinite(each) for each in found):
         raise ValueError(repr(given))
     return float(found[0]) if len(found) == 1 else tuple(map(float, found))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from spae_dask.errors import InvalidInput
-from spae_dask.features import costs_of, features_of, groups_of, limits_of, pairs_in, positions_of
+from spae_dask.features import costs_of, features_of, groups_of, limits_of, pairs_in, point_in, positions_of
 from spae_dask.rules import Rules
 
 NAMES = ["CD3E", "MT-CO1", "MT-ND1", "3", "LYZ", "a,b"]
@@ -103,7 +103,11 @@ def test_costs_are_found_whatever_tells_them(given: Any) -> None:
     assert Rules.of(vars(found)).resolved(NAMES, 6) == found, "once more is the same"
 
 
-@pytest.mark.parametrize("given", [GROUPS, ["T", "M", "M", None, "B", ""], "CD3E=T,MT-CO1=M,MT-ND1=M,LYZ=B"], ids=str)
+@pytest.mark.parametrize(
+    "given",
+    [GROUPS, ["T", "M", "M", None, "B", ""], "T,M,M,,B,", "CD3E=T,MT-CO1=M,MT-ND1=M,LYZ=B"],
+    ids=str,
+)
 def test_groups_are_found_too(given: Any) -> None:
     found = Rules.of({"groups": given, "at_most": {"M": 1, "T": 2}, "at_least": "B=1"}, 6).resolved(NAMES, 6)
     assert found.groups == ("T", "M", "M", "", "B", "")
@@ -153,9 +157,14 @@ def test_other_things_are_no_limits(given: Any) -> None:
         ("1.5,2", float, (1.5, 2.0)),
         ("A=x,y", float, "A=x,y"),
         ("A=x", float, {"A": "x"}),
+        ("T,B,,T", str, ("T", "B", "", "T")),
+        ("T", str, "T"),
+        ("x,y.csv", str, "x,y.csv"),
+        ("1 2,3 4", point_in, ((1.0, 2.0), (3.0, 4.0))),
+        ("A=1 2,B=3", point_in, {"A": (1.0, 2.0), "B": 3.0}),
     ],
 )
-def test_pairs_on_the_command_line(text: str, kind: type, found: Any) -> None:
+def test_pairs_on_the_command_line(text: str, kind: Any, found: Any) -> None:
     assert pairs_in(text, kind) == found
 
 

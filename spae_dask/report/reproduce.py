@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from spae_dask.plain_files import in_shell
-from spae_dask.strategies.parameters import KEEP, PARAMETERS, Parameter, option_words
+from spae_dask.strategies.parameters import KEEP, PARAMETERS, SIZES, Parameter, option_words
 
 OPTION_OF = {"rows": "--where"}
 """Options that are not called as the arguments of ``open_matrix``."""
@@ -124,7 +124,7 @@ def _wanted(parameters: Mapping[str, Any], provenance: Mapping[str, Any]) -> lis
     taken = {**parameters, "strategy": provenance.get("strategy", parameters.get("strategy", "auto"))}
     if taken.get("n_nonzero") is not None:
         taken |= {"eps": None, "keep": None}
-    elif all(taken.get(name) is None for name in ("n_features", "eps", "keep")):
+    elif all(taken.get(name) is None for name in SIZES):
         taken["keep"] = KEEP
     found = ((each, taken.get(each.argument, each.default)) for each in PARAMETERS.values())
     return [(each, value) for each, value in found if each.required or value != each.default]

@@ -354,10 +354,16 @@ def option_words(option: str, given: Any) -> list[str]:
     if isinstance(given, bool):
         return [option if given else option.replace("--", "--no-", 1)]
     if isinstance(given, Mapping):
-        given = [f"{name}={' '.join(map(str, several(value) or (value,)))}" for name, value in given.items()]
+        given = [f"{name}={_word(value)}" for name, value in given.items()]
     several_given = several(given)
-    value = str(given) if several_given is None else listed(several_given)
+    value = str(given) if several_given is None else listed(map(_word, several_given))
     return [f"{option}={value}"] if option in STAND_ALONE else [option, value]
+
+
+def _word(given: Any) -> Any:
+    """A value, or several with blanks between."""
+    found = several(given)
+    return given if found is None else " ".join(map(str, found))
 
 
 def check_value(name: str, given: Any, kind: Kind, sizes: Sizes = UNKNOWN) -> None:
@@ -796,7 +802,8 @@ class FitParameters:
         """The same parameters with the size of the panel, and with the whole of it for all components if they may."""
         if self.n_features is None and self.budget is None:
             return self
-        size = min(rules.affordable(n_features), whole(self.n_features) or n_features)
+        limits = (rules.affordable(n_features), whole(self.n_features), whole(self.n_top_features))
+        size = min(each for each in limits if each is not None)
         called = f"budget={self.budget}" if self.n_features is None else f"n_features={self.n_features}"
         if self.method == "iterative":
             raise InvalidInput(
@@ -810,7 +817,9 @@ class FitParameters:
             shared = self.shared_support or self.method == "polished"
             return replace(self, n_nonzero=size, n_features=None, shared_support=shared)
         if not self.shared_support and self.method not in SHARED:
-            return replace(self, n_features=size)
+            PARAMETERS["n_nonzero"].check(self.n_nonzero, {"features": n_features})
+            most = max(several(self.n_nonzero) or (self.n_nonzero,))
+            return replace(self, n_features=max(size, most) if self.n_features is None else size)
         if self.n_features is not None:
             raise InvalidInput(
                 f"{called} and n_nonzero={self.n_nonzero!r}: all components use the same features here, so that the "

@@ -1,5 +1,6 @@
 """Panels keep to budgets and to limits of groups, and lose no more than the best panels that do."""
 
+import shlex
 from collections.abc import Iterator
 from itertools import combinations
 from pathlib import Path
@@ -10,8 +11,12 @@ import numpy.typing as npt
 import pandas as pd
 import pytest
 import xarray as xr
+from typer.main import get_command
 
 from spae_dask import SparseEncoder, load_encoder, plan
+from spae_dask.cli.fit import FitGiven
+from spae_dask.cli.main import app
+from spae_dask.cli.options.groups import gathered
 from spae_dask.errors import InvalidInput
 from spae_dask.estimators.checkpointing import parameters_of
 from spae_dask.estimators.panels import chosen_freely
@@ -95,6 +100,8 @@ def test_components_that_use_a_part_keep_to_the_rules_too(x: Floats, rules: dict
     fitted = SparseEncoder(2, n_nonzero=2, **rules).fit(x)
     used = set(fitted.selected_features_.tolist()) - set(rules.get("include", []))
     assert any(used <= set(each) for each in panels(rules))
+    many = SparseEncoder(2, n_nonzero=6, **rules).fit(x) if "n_features" not in rules else None
+    assert many is None or many.certificate_.loss <= fitted.certificate_.loss * (1 + 1e-9)
     counted = np.delete(fitted.components_ != 0, rules.get("include", []), axis=1)
     assert counted.sum(axis=1).max() <= 2
 
@@ -146,11 +153,17 @@ def test_names_are_looked_up_and_recorded(x: Floats, tmp_path: Path) -> None:
     fitted = SparseEncoder(2, **rules).fit(frame)
     by_number = SparseEncoder(2, **{**rules, "costs": COSTS, "groups": GROUPS, "include": 0}).fit(x)
     assert fitted.components_.tobytes() == by_number.components_.tobytes()
-    for each, data in ((fitted, frame), (by_number, x)):
+    points = SparseEncoder(2, n_features=3, positions=np.stack([PLACES, COSTS], axis=1), min_distance=3).fit(x)
+    for each, data in ((fitted, frame), (by_number, x), (points, x)):
         save_encoder(each, tmp_path / "e.zarr", overwrite=True)
         loaded = load_encoder(tmp_path / "e.zarr")
         again = SparseEncoder(**loaded.get_params()).fit(data)
         assert again.components_.tobytes() == each.components_.tobytes()
+        told = fit_command(loaded.get_params(), {"path": "/x.csv"})
+        assert told is not None
+        words = get_command(app).commands["fit"].make_context("fit", shlex.split(told)[2:]).params  # type: ignore[attr-defined]
+        parsed = SparseEncoder(**(gathered(FitGiven, words).fitted | {"strategy": "auto"})).fit(data)
+        assert parsed.components_.tobytes() == each.components_.tobytes()
     save_encoder(fitted, tmp_path / "e.zarr", overwrite=True)
     command = fit_command(load_encoder(tmp_path / "e.zarr").get_params(), {"path": "/x.csv"})
     assert command is not None
@@ -169,6 +182,8 @@ def test_a_checkpoint_knows_the_values_and_not_the_words_for_them() -> None:
 
 
 def test_the_columns_of_largest_variance_keep_to_them(x: Floats) -> None:
+    rich = SparseEncoder(2, n_top_features=6, **(MONEY | {"budget": 36.0})).fit(x)
+    assert len(rich.selected_features_) == 6
     fitted = SparseEncoder(2, n_top_features=6, **MONEY).fit(x)
     kept = fitted.top_features_
     alone = SparseEncoder(2, costs=np.array(COSTS)[kept], budget=8.0).fit(x[:, kept])
@@ -202,7 +217,7 @@ def test_the_columns_of_largest_variance_keep_to_them(x: Floats) -> None:
             {"n_features": 3, "groups": GROUPS, "at_least": 1, "positions": PLACES, "min_distance": 1},
             r"min_distance and at_least cannot be combined",
         ),
-        ({**MONEY, "n_nonzero": 5}, r"n_nonzero=5 is more than n_features=4"),
+        ({"n_features": 4, **MONEY, "n_nonzero": 5}, r"n_nonzero=5 is more than n_features=4"),
     ],
     ids=str,
 )

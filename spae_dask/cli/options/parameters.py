@@ -8,7 +8,7 @@ import typer
 
 from spae_dask.cli.options import groups
 from spae_dask.cli.options.data import columns_of
-from spae_dask.features import pairs_in
+from spae_dask.features import pairs_in, point_in
 from spae_dask.strategies.parameters import (
     OF_PATHS,
     PARAMETERS,
@@ -48,7 +48,7 @@ TYPES: dict[type, Any] = {
 }
 """Types that typer parses values as; a `Choice` is of its names."""
 
-PAIRED: dict[type, type] = {Costs: float, Groups: str, Limits: int, Positions: float}
+PAIRED: dict[type, Callable[[str], Any]] = {Costs: float, Groups: str, Limits: int, Positions: point_in}
 """Types of the values of those that are given by name."""
 
 FLAGS = {str(flag): flag for flag in (False, True)}

@@ -22,10 +22,12 @@ from spae_dask.maths.selection.targeted_greedy import TargetGain
 
 # Smallest relative gain of a move; a smaller one is rounding.
 _GAIN = 1e-12
+# Pairs are taken out of a set if there are at most this many, times the columns that may enter.
+_PAIR_RANKINGS = 50_000
 
 
 def choose_by_rules(
-    problem: Problem, supports: Supports, rules: Feasible, *, enumerate_to: int, pair_rankings: int, pool: int
+    problem: Problem, supports: Supports, rules: Feasible, *, enumerate_to: int, pool: int
 ) -> list[int]:
     """Best set of columns found that keeps to rules, the kept ones first.
 
@@ -39,8 +41,6 @@ def choose_by_rules(
         Rules for columns of the core that can be chosen.
     enumerate_to : int
         List all sets up to this many.
-    pair_rankings : int
-        Take out pairs if that takes at most this many rankings of all additions.
     pool : int
         Largest number of columns that may enter.
     """
@@ -57,9 +57,9 @@ def choose_by_rules(
     entering = promising(problem.core, problem.V_k, available, pool, known)
     entering = np.union1d(entering, np.flatnonzero(rules.allowed & rules.lacking([])))
     climb = _Climb(supports, rules, entering, len(kept))
-    pairs = comb(most, 2) * entering.size <= pair_rankings
-    summits = [climb.climbed(start, pairs=pairs) for start in starts]
-    return summits[first_of_best([supports.explained(each) if each else 0.0 for each in summits], summits)]
+    summits = [climb.climbed(start) for start in starts]
+    best = summits[first_of_best([supports.explained(each) if each else 0.0 for each in summits], summits)]
+    return climb.climbed(best, most_pairs=_PAIR_RANKINGS // max(1, entering.size))
 
 
 def _most(rules: Feasible) -> int:
@@ -95,17 +95,17 @@ class _Climb:
         # where all costs are alike, gain per cost is gain
         self._ways = (None, rules.costs) if rules.has_costs else (None,)
 
-    def climbed(self, start: list[int], *, pairs: bool) -> list[int]:
-        """The end of a climb from a set."""
+    def climbed(self, start: list[int], *, most_pairs: int = 0) -> list[int]:
+        """The end of a climb from a set; pairs are taken out if there are at most so many."""
         columns, value = self._best_filled(start)
         idle = place = 0
-        while idle < len(columns) - self.staying:
-            place = self.staying + (place - self.staying) % (len(columns) - self.staying)
+        while idle < (count := len(columns) - self.staying):
+            place = self.staying + (place - self.staying) % count
             moved = self._without(columns, value, (columns[place],))
             idle += 1
             if moved is None:
                 place += 1  # else those that came in are last, and the next column is here
-                if pairs and idle == len(columns) - self.staying:
+                if idle == count and comb(count, 2) <= most_pairs:
                     found = (self._without(columns, value, out) for out in combinations(columns[self.staying :], 2))
                     moved = next((each for each in found if each is not None), None)
             if moved is not None:

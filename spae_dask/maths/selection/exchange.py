@@ -84,8 +84,8 @@ def exchange(
         rules = rules.of(r - len(kept), kept, problem.nonzero)
         if not rules.allowed.any():
             return np.array(kept, dtype=np.intp)
-        limits = {"enumerate_to": ENUMERATE, "pair_rankings": PAIR_RANKINGS, "pool": POOL}
-        chosen = choose_by_rules(problem, Supports(problem.core, problem.k, rank_tol), rules, **limits)
+        supports = Supports(problem.core, problem.k, rank_tol)
+        chosen = choose_by_rules(problem, supports, rules, enumerate_to=ENUMERATE, pool=POOL)
         columns = np.sort(np.array(chosen, dtype=np.intp))
         return greedy_order(problem.core, problem.V_k, columns, rank_tol=rank_tol)
     available = np.flatnonzero(problem.nonzero)
