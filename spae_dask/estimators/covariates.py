@@ -272,6 +272,28 @@ def read_covariates(given: Any, x: Any, source: Any) -> list[Covariate]:
     return found
 
 
+def labels_of(given: Any, x: Any, source: RowBlocks) -> Covariate:
+    """Labels of all rows by a name or by their values, as covariates are given; numbers are labels too.
+
+    Raises
+    ------
+    InvalidInput
+        If there is not one for each row, or some are missing.
+    """
+    given = [given] if isinstance(given, str) and not is_values_file(given) else given
+    found = read_covariates(given, x, source)
+    if len(found) != 1:
+        raise InvalidInput(f"{len(found)} labels are given for each row. Give one: a name, or an array of labels.")
+    labels = found[0] if found[0].levels is not None else _covariate(found[0].name, found[0].values, as_labels=True)
+    levels = labels.levels or ()
+    try:
+        order = sorted(range(len(levels)), key=lambda code: float(levels[code]))
+    except ValueError:
+        return labels
+    places = np.argsort(order)
+    return replace(labels, values=places[labels.values], levels=tuple(levels[code] for code in order))
+
+
 def _columns_of(given: Any) -> list[tuple[str, Any]]:
     """Values by name, one column after another."""
     if isinstance(given, Mapping):

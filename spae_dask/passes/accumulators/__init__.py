@@ -12,6 +12,7 @@ from spae_dask.passes.accumulators.gram import Gram, Scatter
 from spae_dask.passes.accumulators.integer_gram import IntegerGram, integer_gram
 from spae_dask.passes.accumulators.moments import ColumnMoments, Moments
 from spae_dask.passes.accumulators.nonfinite import NonFinite, NonFiniteEntries
+from spae_dask.passes.accumulators.parted import Cut, Parted, PartedResult
 from spae_dask.passes.accumulators.projection import ProjectedRows, Projection
 from spae_dask.passes.accumulators.residual import Residual, ResidualSums
 from spae_dask.passes.accumulators.row_pool import PooledRows, RowPool
@@ -32,6 +33,7 @@ __all__ = [
     "ColumnMoments",
     "CovariateProducts",
     "CrossProducts",
+    "Cut",
     "FrequentDirections",
     "FrequentSketch",
     "Gram",
@@ -42,6 +44,8 @@ __all__ = [
     "Moments",
     "NonFinite",
     "NonFiniteEntries",
+    "Parted",
+    "PartedResult",
     "PooledRows",
     "Products",
     "ProjectedRows",
