@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from spae_dask.estimators.column_selector import ColumnSelector
-    from spae_dask.estimators.evaluation import evaluate
+    from spae_dask.estimators.evaluation import evaluate, evaluate_by
     from spae_dask.estimators.planning import plan
     from spae_dask.estimators.saved import load_encoder
     from spae_dask.estimators.sparse_encoder import SparseEncoder
@@ -27,6 +27,7 @@ _HOME = {
     "SparseEncoder": "spae_dask.estimators.sparse_encoder",
     "encoder_metrics": "spae_dask.strategies.metrics",
     "evaluate": "spae_dask.estimators.evaluation",
+    "evaluate_by": "spae_dask.estimators.evaluation",
     "load_encoder": "spae_dask.estimators.saved",
     "open_matrix": "spae_dask.storage.open",
     "plan": "spae_dask.estimators.planning",
@@ -39,6 +40,7 @@ __all__ = [
     "__version__",
     "encoder_metrics",
     "evaluate",
+    "evaluate_by",
     "load_encoder",
     "open_matrix",
     "plan",

@@ -264,22 +264,29 @@ def read_covariates(given: Any, x: Any, source: Any) -> list[Covariate]:
     return found
 
 
-def read_labels(given: Any, x: Any, source: Any, what: str = "group") -> tuple[str, npt.NDArray[np.integer[Any]]]:
-    """Name of one column of labels, given as covariates are, and the number of the label of each row.
+def labels_of(given: Any, x: Any, source: Any, what: str = "label", most: int = MANY_LEVELS) -> Covariate:
+    """Labels of all rows by a name or by their values, as covariates are given; numbers are labels too, and ascend.
 
     Raises
     ------
     InvalidInput
-        If there is not one label for each row, or not one column.
+        If there is not one for each row, some are missing, or there are more different ones than ``most``.
     """
+    given = [given] if isinstance(given, str) and not is_values_file(given) else given
     columns = _values_of_rows(given, x, source, what)
     if len(columns) != 1:
         raise InvalidInput(
             f"{len(columns)} columns of {what}s are given: {', '.join(name for name, _ in columns)}. Give one column."
         )
     name, values = columns[0]
-    found = _covariate(_bare(name), values, as_labels=True, what=what, most=len(values))
-    return found.name, found.values
+    labels = _covariate(_bare(name), values, as_labels=True, what=what, most=most)
+    levels = labels.levels or ()
+    try:
+        order = sorted(range(len(levels)), key=lambda code: float(levels[code]))
+    except ValueError:
+        return labels
+    places = np.argsort(order)
+    return replace(labels, values=places[labels.values], levels=tuple(levels[code] for code in order))
 
 
 def _values_of_rows(given: Any, x: Any, source: Any, what: str) -> list[tuple[str, Any]]:

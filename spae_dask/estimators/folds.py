@@ -5,7 +5,7 @@ from typing import Any
 
 from spae_dask.blocks import RowBlocks
 from spae_dask.errors import InvalidInput
-from spae_dask.estimators.covariates import read_labels
+from spae_dask.estimators.covariates import labels_of
 from spae_dask.passes.accumulators import RowFolds
 from spae_dask.strategies.folds import FoldPlan
 from spae_dask.strategies.parameters import PARAMETERS, FitParameters, is_chosen
@@ -45,7 +45,8 @@ def with_folds(params: FitParameters, x: Any, source: RowBlocks) -> FitParameter
         rows = RowFolds.of_runs(n, folds, params.seed)
         described = f"{folds} folds in runs of {rows.run:,} row{'s' if rows.run != 1 else ''}"
     else:
-        name, groups = read_labels(params.fold_groups, x, source)
+        labels = labels_of(params.fold_groups, x, source, "group", most=n)
+        name, groups = labels.name, labels.values
         n_groups = int(groups.max()) + 1
         if n_groups < folds:
             raise InvalidInput(

@@ -200,6 +200,19 @@ class Evaluate(having(OnEncoder, "covariates"), Resumable):  # type: ignore[misc
     """``spae evaluate``: the loss of an encoder on data."""
 
     strategy: values.Evaluation = "auto"
+    by: values.WholeNumber | values.Text | None = None
+    figure: values.Formats = ()
+
+    @property
+    def suffixes(self) -> tuple[str, ...]:
+        """A record, and figures of parts."""
+        return (self.suffix, *(f".{each}" for each in self.figure))
+
+    @model_validator(mode="after")
+    def _of_parts(self) -> "Evaluate":
+        if self.figure and self.by is None:
+            raise ValueError("'figure' shows parts of the rows. Give 'by' too, or leave it out.")
+        return self
 
 
 class Path(having(Resumable, *OF_PATHS)):  # type: ignore[misc]

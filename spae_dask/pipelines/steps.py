@@ -9,6 +9,7 @@ from spae_dask.estimators.applying import open_like
 from spae_dask.estimators.checking import check as check_data
 from spae_dask.estimators.covariates import beside_data, open_without
 from spae_dask.estimators.evaluation import evaluate as evaluate_encoder
+from spae_dask.estimators.evaluation import evaluate_by
 from spae_dask.estimators.paths import fit_path
 from spae_dask.estimators.planning import mask_note, rows_note
 from spae_dask.estimators.planning import plan as plan_fit
@@ -39,14 +40,19 @@ from spae_dask.report.path_file import origin_of, read_path
 from spae_dask.storage.checkpoints.checkpoint_removal import end_checkpoint, remove_checkpoint
 from spae_dask.storage.ingesting.ingest import BUDGET
 from spae_dask.storage.ingesting.ingest import ingest as ingest_matrix
+from spae_dask.strategies.certificate import Certificate
+from spae_dask.strategies.drift import Drift
 
 
 def opened(step: OnData | Report, data: str, encoder: SparseEncoder | None = None, say: Say | None = None) -> RowBlocks:
     """Open the matrix that a step reads, under its own mask or that of an encoder. ``say`` gets a note about it."""
     which: dict[str, Any] = {"array": step.array, "columns": step.columns, "mask": step.mask, "rows": step.where}
     which["decode"] = not step.raw
-    beside = beside_data(getattr(step, "covariates", None), getattr(step, "fold_groups", None))
-    source = open_without(data, beside, **which) if encoder is None else open_like(encoder, data, **which)
+    if encoder is None:
+        beside = beside_data(getattr(step, "covariates", None), getattr(step, "fold_groups", None))
+        source = open_without(data, beside, **which)
+    else:
+        source = open_like(encoder, data, by=getattr(step, "by", None), **which)
     for told in (rows_note(source), mask_note(source)):
         if say is not None and told is not None:
             say(told)
@@ -190,26 +196,35 @@ def transform(step: Transform, work: Work) -> Result:
 
 
 def evaluate(step: Evaluate, work: Work) -> Result:
-    """Measure the loss of an encoder on data."""
+    """Measure the loss of an encoder on data, and on parts of them."""
+    if step.figure:  # first, since the libraries it needs may be missing
+        from spae_dask.report.drift_figure import write_drift
     encoder = load_encoder(work.files[("encoder",)])
     source, where = opened(step, work.data, encoder, work.machinery.say), work.machinery.where
+
+    def measured(place: str | None) -> tuple[Certificate, Drift | None]:
+        how: dict[str, Any] = {
+            "strategy": step.strategy,
+            "covariates": step.covariates,
+            "memory_limit": where.memory,
+            "checkpoint": place,
+            "progress": work.machinery.progress,
+        }
+        if step.by is None:
+            return evaluate_encoder(source, encoder, **how), None
+        drift = evaluate_by(source, encoder, step.by, **how)
+        return drift.certificate, drift
+
     with where.ready(source):
-        certificate = resumed(
-            step,
-            work,
-            lambda place: evaluate_encoder(
-                source,
-                encoder,
-                strategy=step.strategy,
-                covariates=step.covariates,
-                memory_limit=where.memory,
-                checkpoint=place,
-                progress=work.machinery.progress,
-            ),
-        )
-    write_json(certificate.as_dict(), work.outputs[".json"])
+        certificate, drift = resumed(step, work, measured)
+    record, parts = certificate.as_dict(), {} if drift is None else drift.as_dict()
+    write_json(record | parts, work.outputs[".json"])
+    for kind in step.figure:
+        assert drift is not None, "figures are of parts"
+        write_drift(drift, work.outputs[f".{kind}"], encoder=step.encoder, data=step.data, overwrite=True)
     forget(step, work)
-    return Result(str(certificate), {"certificate": certificate.as_dict()})
+    told = str(certificate) if drift is None else f"{certificate}\n\n{drift}"
+    return Result(told, {"certificate": record} | parts)
 
 
 def path(step: Path, work: Work) -> Result:

@@ -85,8 +85,8 @@ def values_in_group(root: Any, names: Sequence[str], called: str) -> list[Values
 def nameless(called: str, names: Sequence[str]) -> InvalidInput:
     """The error about names where nothing has names."""
     return InvalidInput(
-        f"{','.join(names)!r} names columns of AnnData's obs or of a table, or a file that exists. The data, {called}, "
-        "have no names for their rows' values. Give the values of all rows: an array, or a DataFrame."
+        f"{','.join(names)!r} must name columns of AnnData's obs or of a table, or a file that exists. The data, "
+        f"{called}, have no names for their rows' values. Give the values of all rows: an array, or a DataFrame."
     )
 
 

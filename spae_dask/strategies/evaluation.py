@@ -1,19 +1,22 @@
 """Loss of a given encoder on given data, in one pass, from the residuals of the rows."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
 from spae_dask.maths.linalg.candidates import candidate_core
+from spae_dask.maths.linalg.loss import information_loss
 from spae_dask.passes.accumulators import (
     Accumulator,
     CrossProducts,
+    Cut,
     FrequentDirections,
     FrequentSketch,
     Imputed,
     NonFinite,
+    Parted,
     Products,
     Residual,
     ResidualSums,
@@ -26,6 +29,7 @@ from spae_dask.strategies.certificate import Certificate
 from spae_dask.strategies.certify import certify, certify_between, measured_on_rows
 from spae_dask.strategies.core import core_named
 from spae_dask.strategies.core_summary import Floats, summary_about
+from spae_dask.strategies.drift import PartLoss, drifting
 from spae_dask.strategies.rounding import Rounding
 
 MEASURED = "measured on the given data; no theorem is involved"
@@ -79,11 +83,19 @@ def of_rows(
     return Together({"nonfinite": nonfinite, "rows": adjust(Together(parts))})
 
 
-def evaluation_recipe(strategy: str, autoencoder: Autoencoder, adjust: Adjust | None = None) -> Accumulator[Any]:
+def evaluation_recipe(
+    strategy: str,
+    autoencoder: Autoencoder,
+    adjust: Adjust | None = None,
+    cut: Cut | None = None,
+    *,
+    own_pca: bool = False,
+) -> Accumulator[Any]:
     """Recipe of the pass, with the core of the data that a strategy makes, or without one.
 
     The residual of the encoder on the rows themselves; and the core of the data, or, where d x d is too large, products
-    of the encoder's own columns and a Frequent Directions sketch.
+    of the encoder's own columns and a Frequent Directions sketch. Where rows are cut into parts, the residual is that
+    of each; with ``own_pca`` each has a core too.
     """
     d, k = autoencoder.mean.size, autoencoder.H.shape[1]
     parts: dict[str, Accumulator[Any]] = {"residual": autoencoder.residual()}
@@ -97,6 +109,15 @@ def evaluation_recipe(strategy: str, autoencoder: Autoencoder, adjust: Adjust | 
         )
     else:
         parts["core"] = core
+    if cut is not None and own_pca:
+        parts = {"parted": Parted(Together(parts), cut)}
+    elif cut is not None:
+        no_columns = np.zeros(0, dtype=np.intp)
+        of_part = {
+            "residual": parts.pop("residual"),
+            "total": CrossProducts(no_columns, autoencoder.mean, autoencoder.scale),
+        }
+        parts["parted"] = Parted(Together(of_part), cut)
     return autoencoder.filled(of_rows(NonFinite(d), parts, adjust))
 
 
@@ -124,9 +145,60 @@ def evaluate_encoder(
     adjust : callable, optional
         Takes what covariates explain from the rows.
     """
-    found = run_pass(evaluation_recipe(strategy, autoencoder, adjust), "evaluate")
+    return _certified(autoencoder, read_evaluation(run_pass, evaluation_recipe(strategy, autoencoder, adjust)))
+
+
+def read_evaluation(run_pass: RunPass, recipe: Accumulator[Any]) -> dict[str, Any]:
+    """Results of a recipe of :func:`evaluation_recipe`, by name; those of all rows too if it cuts them into parts."""
+    found: dict[str, Any] = run_pass(recipe, "evaluate")
     refuse_non_finite(found["nonfinite"])
     found = found | found.get("rows", {})
+    return found | (found["parted"].whole if "parted" in found else {})
+
+
+def evaluate_parts(
+    run_pass: RunPass,
+    autoencoder: Autoencoder,
+    cut: Cut,
+    names: Sequence[str],
+    *,
+    strategy: str,
+    own_pca: bool,
+    adjust: Adjust | None = None,
+) -> tuple[Certificate, tuple[PartLoss, ...]]:
+    """Loss of an encoder on all rows, and on each part of them, by one read.
+
+    Parameters
+    ----------
+    run_pass, autoencoder, strategy, adjust
+        As for `evaluate_encoder`.
+    cut : Cut
+        The parts.
+    names : sequence of str
+        Their names.
+    own_pca : bool
+        True to compare each part with PCA of its own rows. Else with PCA of all rows, whose loss is shared out by rows.
+    """
+    found = read_evaluation(run_pass, evaluation_recipe(strategy, autoencoder, adjust, cut, own_pca=own_pca))
+    whole, counts, parts = _certified(autoencoder, found), cut.counts, list[PartLoss]()
+    lost: Floats = found["residual"].norms
+    for name, n_rows, of_part in zip(names, counts.tolist(), found["parted"], strict=True):
+        sums: ResidualSums = of_part["residual"]
+        if own_pca:
+            known = _certified(autoencoder, of_part)
+            loss, pca_loss, ratio, total = known.loss, known.pca_loss, known.ratio, known.total
+        else:
+            products: Products = of_part["total"]
+            rounding = Rounding(np.sqrt(products.column_norms), products=products.error)
+            measured, _ = measured_on_rows(sums, rounding, autoencoder.H, autoencoder.G)
+            loss, total, pca_loss = measured.loss, rounding.total, whole.pca_loss * n_rows / cut.n_rows
+            ratio = information_loss(loss, pca_loss, total, error=measured.error)
+        parts.append(PartLoss(name, n_rows, loss, sums.loss, pca_loss, ratio, total, drifting(sums.norms, lost)))
+    return whole, tuple(parts)
+
+
+def _certified(autoencoder: Autoencoder, found: Mapping[str, Any]) -> Certificate:
+    """Certificate by the results of a read."""
     if "core" not in found:
         return _certify_products(autoencoder, found["products"], found["frequent"], found["residual"])
     sums: ResidualSums = found["residual"]

@@ -32,6 +32,7 @@ NO_KEY = {
     "destination": "as output",
     "keep_checkpoint": "a record beside the outputs says what is done, so that a checkpoint has served",
     "performance_report": "a pipeline has one, of all its steps, by the setting of that name",
+    "report": "as output; figures are by the key figure",
     "calibrate": "what a step records must not depend on how busy the machine was",
 }
 """Options without a key, and why."""
@@ -39,7 +40,7 @@ NO_KEY = {
 NO_OPTION = {
     "kind": "the verb itself",
     "name": "--output",
-    "figure": "--output, by its ending",
+    "figure": "--output, or --report, by its ending",
 }
 """Keys without an option, and what stands for them."""
 

@@ -131,11 +131,13 @@ class WhichData(WhichColumns):
         console: "Console | None" = None,
         encoder: "SparseEncoder | None" = None,
         beside: list[str] | None = None,
+        by: str | None = None,
     ) -> "RowBlocks":
         """Open the matrix at a path or URL: metadata alone are read, and files that are held in memory within it.
 
         Under the mask of an encoder that will be applied, unless one is given. The console shows a mask; without
-        one the plan tells it. Columns of a table named ``beside``, or by an encoder, are left out.
+        one the plan tells it. Columns of a table named ``beside``, those of an encoder that hold no data, and labels
+        are left out.
         """
         from spae_dask.blocks import asked_of
         from spae_dask.estimators.applying import open_like
@@ -152,7 +154,7 @@ class WhichData(WhichColumns):
             "decode": not self.raw,
             "memory_limit": memory_given(memory),
         }
-        source = open_without(data, beside, **which) if encoder is None else open_like(encoder, data, **which)
+        source = open_without(data, beside, **which) if encoder is None else open_like(encoder, data, by=by, **which)
         asked, told = asked_of(source), mask_note(source)
         if console is not None and told is not None:
             console.note(f"columns   {told}")

@@ -13,6 +13,7 @@ from spae_dask.passes.accumulators.gram import Gram, Scatter
 from spae_dask.passes.accumulators.integer_gram import IntegerGram, integer_gram
 from spae_dask.passes.accumulators.moments import ColumnMoments, Moments
 from spae_dask.passes.accumulators.nonfinite import NonFinite, NonFiniteEntries
+from spae_dask.passes.accumulators.parted import Cut, Parted, PartedResult
 from spae_dask.passes.accumulators.projection import ProjectedRows, Projection
 from spae_dask.passes.accumulators.residual import Residual, ResidualSums
 from spae_dask.passes.accumulators.row_pool import PooledRows, RowPool
@@ -33,6 +34,7 @@ __all__ = [
     "ColumnMoments",
     "CovariateProducts",
     "CrossProducts",
+    "Cut",
     "FoldStates",
     "Folded",
     "FrequentDirections",
@@ -45,6 +47,8 @@ __all__ = [
     "Moments",
     "NonFinite",
     "NonFiniteEntries",
+    "Parted",
+    "PartedResult",
     "PooledRows",
     "Products",
     "ProjectedRows",

@@ -20,6 +20,7 @@ from spae_dask.passes.accumulators import (
     Beside,
     CovariateProducts,
     CrossProducts,
+    Cut,
     Folded,
     FrequentDirections,
     Gram,
@@ -29,6 +30,7 @@ from spae_dask.passes.accumulators import (
     MedianSum,
     Moments,
     NonFinite,
+    Parted,
     Projection,
     Residual,
     RowFolds,
@@ -130,6 +132,30 @@ def _projection_oracle(X: Wide) -> Facts:
         "cross": scaled.T @ projected,
         "norms": np.sum(scaled * scaled, axis=0),
     }
+
+
+CUT = Cut.by_codes(np.arange(5000) // 3 % 4, 5)
+"""Parts of four kinds, three rows a run, and one without rows."""
+
+
+def _parted_facts(result: Any) -> Facts:
+    parts = list(result)
+    return {"whole": result.whole.gram, **{f"{i} {name}": getattr(part, name) for i, part in enumerate(parts)
+                                           for name in ("count", "cross", "column_norms")}}  # fmt: skip
+
+
+def _parted_oracle(X: Wide) -> Facts:
+    Y = X - origin(X.shape[1])
+    C = Y[:, chosen(X.shape[1])]
+    facts: Facts = {"whole": C.T @ C}
+    for part in range(5):
+        mine = [row for row in range(len(X)) if row // 3 % 4 == part]
+        facts |= {
+            f"{part} count": len(mine),
+            f"{part} cross": C[mine].T @ Y[mine],
+            f"{part} column_norms": np.sum(Y[mine] ** 2, axis=0),
+        }
+    return facts
 
 
 def _residual(d: int) -> tuple[NDArray[np.intp], NDArray[np.float64], NDArray[np.float64]]:
@@ -477,6 +503,7 @@ RECIPES = (
         _scatter_facts,
     ),
     Recipe("Folded Gram", lambda d: Folded(Gram(d), FOLDS, d), _fold_facts, _folded_oracle),
+    Recipe("Parted", lambda d: Parted(CrossProducts(chosen(d), origin(d)), CUT), _parted_facts, _parted_oracle),
     Recipe(
         "UnitLosses",
         _unit_losses,
