@@ -45,6 +45,9 @@ demo: install
 paper: install
 	$(BIN)/spae run pipelines/paper.toml
 
+# Tests start hundreds of processes, none of which should compile the package again.
+test test-integration test-slow: export PYTHONDONTWRITEBYTECODE =
+
 test: install
 	$(BIN)/python -m pytest -m "not slow and not integration" --numprocesses $(PROCESSES) --dist loadfile
 
