@@ -177,7 +177,7 @@ class FoldedCore:
         )
         if spread.size < q or np.min(spread) <= COLLINEAR * np.sqrt(others.count):
             raise InvalidInput(
-                f"without fold {fold + 1} of {self.plan.rows.n_folds} some effect of the covariates is not known: a "
+                f"without fold {fold + 1} of {self.plan.rows.n_folds} some effect of the covariates is not known. A "
                 "label, or a change of a number, occurs in this fold alone. Give covariates that vary within groups, "
                 "fewer folds, or leave out folds."
             )

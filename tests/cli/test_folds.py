@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shlex
 
 import numpy as np
 import pandas as pd
@@ -46,7 +47,7 @@ def test_a_fit_says_what_folds_say_wherever_an_encoder_is_shown(spae, words, tmp
     assert "--folds 3 --fold-groups donor" in shown
     assert spae("transform", words[0], encoder, "-o", tmp_path / "codes.zarr").code == 0
     assert spae("report", encoder, "-o", tmp_path / "r.html").code == 0
-    page = read_page(tmp_path / "r.html")
+    page = page_of(tmp_path)
     assert "Rows held out" in page.text
     assert f"The mean ratio of the two losses is {held_out['ratio']:.4f}" in " ".join(page.text.split())
     again = spae(*spae_words(spae("inspect", encoder, "--json").document["fit_command"], tmp_path / "again.zarr"))
@@ -54,9 +55,11 @@ def test_a_fit_says_what_folds_say_wherever_an_encoder_is_shown(spae, words, tmp
     assert load_encoder(tmp_path / "again.zarr").certificate_ == load_encoder(encoder).certificate_
 
 
-def spae_words(command, output):
-    import shlex
+def page_of(folder):
+    return read_page((folder / "r.html").read_text(encoding="utf-8"))
 
+
+def spae_words(command, output):
     return [*shlex.split(command)[1:-1], str(output)]
 
 
@@ -66,7 +69,7 @@ def test_without_folds_nothing_is_said(spae, words, tmp_path):
     assert "held_out" not in zarr.open_group(tmp_path / "e.zarr").attrs
     assert "held out" not in spae("inspect", tmp_path / "e.zarr").out
     spae("report", tmp_path / "e.zarr", "-o", tmp_path / "r.html")
-    assert "Rows held out" not in read_page(tmp_path / "r.html").text
+    assert "Rows held out" not in page_of(tmp_path).text
 
 
 def test_a_path_names_the_size_that_folds_choose(spae, words, table, tmp_path):
@@ -98,7 +101,7 @@ def test_folds_choose_the_size_of_a_fit(spae, table, tmp_path):
     assert {each.n_components for each in encoder.certificate_.held_out.sizes} == {encoder.n_components_}
     assert "-k cv -r cv" in spae("inspect", tmp_path / "e.zarr").out
     spae("report", tmp_path / "e.zarr", "-o", tmp_path / "r.html")
-    assert "The number of components and of features was chosen by the folds" in read_page(tmp_path / "r.html").text
+    assert "The number of components and of features was chosen by the folds" in page_of(tmp_path).text
 
 
 def test_a_fit_that_was_killed_goes_on_and_other_folds_are_another_fit(spae, words, tmp_path, monkeypatch):
