@@ -40,9 +40,8 @@ class FitGiven:
         """Refuse none, or more than one, of the ways to say how many nonzeros."""
         if not one_size(self.fitted):
             raise typer.BadParameter(
-                "give exactly one of -r (features of a component), -n (features of all components together), "
-                "--budget (their costs), --eps (loss beyond PCA's) and --keep (share of what PCA explains); the first "
-                "three may come together",
+                "give exactly one of -r (features of a component), -n (of all components), --budget (their costs), "
+                "--eps and --keep. The first three may come together",
                 param_hint="'-r' / '-n' / '--budget' / '--eps' / '--keep'",
             )
 

@@ -171,9 +171,8 @@ class Fit(Planned, Resumable):
     def _one_size(self) -> "Fit":
         if not one_size(vars(self)):
             raise ValueError(
-                "give exactly one of 'n_nonzero' (features of a component), 'n_features' (features of all components "
-                "together), 'budget' (their costs), 'eps' (loss beyond PCA's) and 'keep' (share of the variance that "
-                "PCA explains). The first three may come together."
+                "give exactly one of 'n_nonzero' (features of a component), 'n_features' (of all components), 'budget' "
+                "(their costs), 'eps' and 'keep'. The first three may come together."
             )
         return self
 

@@ -403,7 +403,7 @@ class FitParameters:
         None,
         Count(most="features"),
         "WHAT",
-        "Largest number of features of all components together: a panel. With -r, each uses R of them at most.",
+        "Largest number of features of all components together. With -r, each uses R of them at most.",
         options="-n --n-features",
         metavar="N",
     )
