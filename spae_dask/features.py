@@ -153,7 +153,7 @@ def pairs_in(text: str, kind: Callable[[str], Any]) -> Any:
         pairs = [each.rpartition("=") for each in cells]
         return {name.strip(): _converted(value.strip(), kind) for name, _, value in pairs}
     found = [_converted(each, kind) for each in cells]
-    if is_table(text) or (len(found) < 2 if kind is str else any(isinstance(each, str) for each in found)):
+    if is_table(text) or not found or (len(found) < 2 if kind is str else any(isinstance(each, str) for each in found)):
         return text
     return tuple(found) if len(found) > 1 else found[0]
 

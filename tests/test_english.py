@@ -118,8 +118,7 @@ MOST_HELP = 100
 
 PRIVATE = re.compile(
     r"\b(alike|by nobody|census|deaths|falter(s|ed|ing)?|go(es|ne)? on with|handover|hopeless|mend(s|ed)?"
-    r"|panels? of ([\dX]+ )?(rows|columns)|patience|reruns?|silence|stillborn|(can|to) be had|told|wakefulness"
-    r"|watchdog|whoever)\b",
+    r"|patience|reruns?|silence|stillborn|(can|to) be had|told|wakefulness|watchdog|whoever)\b",
     re.IGNORECASE,
 )
 """Words of this project's own. `The house` has the standard term for each."""

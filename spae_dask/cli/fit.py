@@ -40,8 +40,8 @@ class FitGiven:
         """Refuse none, or more than one, of the ways to say how many nonzeros."""
         if not one_size(self.fitted):
             raise typer.BadParameter(
-                "give exactly one of -r (features of a component), -n or --budget (features of all, or their costs), "
-                "--eps and --keep. The first three may come together.",
+                "give exactly one of -r (features of a component), -n (of all components), --budget (their costs), "
+                "--eps and --keep. The first three may come together",
                 param_hint="'-r' / '-n' / '--budget' / '--eps' / '--keep'",
             )
 

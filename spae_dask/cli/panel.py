@@ -119,6 +119,8 @@ def cost_in_words(encoder: "SparseEncoder") -> list[str]:
 
 
 def price_in_words(ratio: float, free: "PathPoint") -> str:
-    """The price of the rules: the loss with them over that without."""
+    """The price of the rules: the loss with them, and that without."""
+    if free.ratio >= ratio:  # the search finds other features, none of them better
+        return f"price of rules     none: {free.n_nonzero} features chosen without rules lose no less"
     found = f"{ratio:.6f} times PCA's loss, {free.ratio:.6f} for {free.n_nonzero} features chosen without rules"
     return f"price of rules     {found}"

@@ -171,8 +171,8 @@ class Fit(Planned, Resumable):
     def _one_size(self) -> "Fit":
         if not one_size(vars(self)):
             raise ValueError(
-                "give exactly one of 'n_nonzero' (features of a component), 'n_features' or 'budget' (features of all, "
-                "or their costs), 'eps' and 'keep'. The first three may come together."
+                "give exactly one of 'n_nonzero' (features of a component), 'n_features' (of all components), 'budget' "
+                "(their costs), 'eps' and 'keep'. The first three may come together."
             )
         return self
 

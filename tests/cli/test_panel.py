@@ -51,8 +51,8 @@ def test_without_rules_there_is_no_price(table: Path, spae: Run) -> None:
     ("words", "code", "told"),
     [
         ((), 2, "-n"),
-        (("-n", 5, "-r", 3), 2, "-n is its only size"),
-        (("-n", 5, "--keep", 0.9), 2, "-n is its only size"),
+        (("-n", 5, "-r", 3), 2, "-n and --budget are its only sizes"),
+        (("-n", 5, "--keep", 0.9), 2, "-n and --budget are its only sizes"),
         (("-n", 5, "--curve", "3,x"), 2, "3,x is not allowed"),
         (("-n", 5, "--curve", f"3,{D + 1}"), 3, f"--curve={D + 1} is not allowed: give a whole number from 1 to {D}"),
         (("-n", 5, "--curve", "3", "--strategy", "sketch"), 3, "a curve needs a core of the data"),

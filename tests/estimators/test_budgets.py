@@ -264,9 +264,6 @@ def test_cells_of_a_grid_are_far_from_each_other_along_great_circles(km: float, 
     nearest = min(great_circle(one, other) for one, other in combinations(places, 2))
     assert nearest >= km * (1 - 1e-9)
     assert len(places) == 5
-    if km == 300.0:  # near the poles only
-        free = GridEncoder(2, n_features=5).fit(da, "time")
-        assert encoder.certificate_.loss >= free.certificate_.loss * (1 - 1e-9)
     encoder.save(tmp_path / "e.zarr")
     again = GridEncoder(**GridEncoder.load(tmp_path / "e.zarr").get_params()).fit(da, "time")
     np.testing.assert_array_equal(again.components(), encoder.components())
