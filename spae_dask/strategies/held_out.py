@@ -62,7 +62,9 @@ class HeldOutComponents:
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Losses of an encoder on folds of the rows, and its stability. For each fold, encoder and PCA are those of all other folds.
+    """Losses on folds of the rows, and the stability of an encoder.
+
+    For each fold, encoder and PCA are those of all other folds.
 
     Attributes
     ----------
