@@ -62,7 +62,7 @@ class HeldOutComponents:
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Losses of an encoder on folds of the rows, and its stability.
+    """Losses on folds of the rows, and the stability of an encoder.
 
     For each fold, encoder and PCA are those of all other folds.
 
