@@ -64,9 +64,9 @@ def update(encoder: Any, X: Any, forget: float) -> None:
     with naming_declared(source):
         state = runner.run_state(recipe, "update")
         refuse_non_finite(NonFinite(d).result(part_of(state, "nonfinite")))
-    merged = RowStream(
-        stream.strategy, online.followed_by(state, n), stream.seed, stream.nbytes + runner.tally.nbytes, dtype
-    )
+    online, nbytes = online.followed_by(state, n), stream.nbytes + runner.tally.nbytes
+    del state  # as large as that of all rows
+    merged = RowStream(stream.strategy, online, stream.seed, nbytes, dtype)
     fitted, summary = merged.fit(params, d, encoder.progress)
     parts = [
         *({**each, "weight": each["weight"] * share} for each in parts_of(before)),

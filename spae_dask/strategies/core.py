@@ -58,7 +58,7 @@ from spae_dask.strategies.residual_core import residual_of
 from spae_dask.strategies.sparse_encoder import encode_core, measured_if_fragile
 
 KEPT_MATRICES = 2
-"""d x d matrices more with ``keep_state``: the state that is kept, and the one it is copied from."""
+"""d x d matrices more with ``keep_state``: the state that is kept, and in an update that of before."""
 
 NARROW = 1000
 """Columns up to which a d x d matrix costs too little to do without, however few the rows."""
@@ -313,8 +313,8 @@ class _CoreStrategy(Strategy):
         n, d = source.shape
         integers = holds_integers(source)
         if params.keep_state:
-            state = reader.run_state(self._kept_recipe(params, source), "core")
-            online = OnlinePass(self.batch_recipe(params, d, n, dense_type(source)), state, n)
+            recipe = self.batch_recipe(params, d, n, dense_type(source))
+            online = OnlinePass(recipe, reader.run_state(self._kept_recipe(params, source), "core"), n)
             found = self.fit_batches(params, online, d, reports.search, integers=integers)
             fitted = measured_if_fragile(found.fitted, reader.run_pass)
             return replace(found, fitted=fitted, online=online)

@@ -32,7 +32,7 @@ def test_a_report_of_the_parts_is_written(name, begins, spae, store, encoder, tm
     words = ["evaluate", store, encoder, "--by", "2", "--report", tmp_path / name]
     assert spae(*words).code == 0
     written = (tmp_path / name).read_bytes()
-    assert written[:200].lstrip().lower().startswith(begins.lower())
+    assert begins.lower() in written[:200].lower()
     if name.endswith("html"):
         assert b"rows 1500-2999" in written
     failed(spae(*words), 3, "exists and is not overwritten")
@@ -55,11 +55,11 @@ def test_it_says_what_is_wrong(words, code, said, spae, store, encoder):
 
 def test_a_step_of_a_pipeline_measures_parts_too(spae, store, encoder, tmp_path):
     step = f'kind = "evaluate"\ndata = "{store}"\nencoder = "{encoder}"\n'
-    (tmp_path / "p.toml").write_text(f'[[step]]\n{step}name = "parts"\nby = 2\nfigure = ["png"]\n')
+    (tmp_path / "p.toml").write_text(f'output = "results"\n[[step]]\n{step}name = "parts"\nby = 2\nfigure = ["png"]\n')
     done = spae("run", tmp_path / "p.toml", "--json")
     assert done.code == 0, done.err
     assert len(list(tmp_path.rglob("parts.png"))) == 1
     (record,) = tmp_path.rglob("parts.json")
     assert '"reference"' in record.read_text()
-    (tmp_path / "q.toml").write_text(f'[[step]]\n{step}name = "bad"\nfigure = ["png"]\n')
+    (tmp_path / "q.toml").write_text(f'output = "results"\n[[step]]\n{step}name = "bad"\nfigure = ["png"]\n')
     failed(spae("run", tmp_path / "q.toml"), 3, "Give 'by' too")
