@@ -1,22 +1,21 @@
 """Damaged files of every kind that is read: made by a seed, given to the command line, and judged.
 
 Right is a result, or an error of the package's own with its exit code. Wrong is an unforeseen exception, memory beyond
-a budget that the system enforces, a crash, or a command that does not end. Run as a module it takes a kind, a first
-seed and a number, and prints one JSON line a file: what :func:`judged` collects.
+a budget that the system enforces, a crash, or a command that does not end.
 """
 
 import io
 import json
+import multiprocessing
 import resource
 import shutil
 import signal
-import subprocess
-import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -25,6 +24,8 @@ import numpy as np
 import zarr
 
 from spae_dask.cli.main import main
+
+FORKS = multiprocessing.get_context("forkserver")
 
 BUDGET_NBYTES = 1 << 30
 """Address space beyond what the libraries take; files are of a few kB."""
@@ -85,23 +86,27 @@ def judged(kind: str, first_seed: int, number: int) -> Counts:
     counts = Counts(Counter())
     seed, last = first_seed, first_seed + number
     while seed < last:
-        child = subprocess.run(
-            [sys.executable, "-m", "benchmarks.fuzzing", kind, str(seed), str(last - seed)],
-            capture_output=True,
-            check=False,
-            cwd=Path(__file__).parents[1],
-        )
-        records = [json.loads(line) for line in child.stdout.splitlines()]
-        if child.returncode:  # it ended with the file after the last that it told of
-            told = child.stderr.decode(errors="replace")[-500:]
+        told, tell = FORKS.Pipe(duplex=False)
+        child = FORKS.Process(target=_run, args=(kind, seed, last - seed, tell))
+        child.start()
+        tell.close()
+        records = list(_received(told))
+        child.join()
+        if child.exitcode:  # it ended with the file after the last that it told of
             at = seed + len(records)
-            records.append({"seed": at, "outcome": WRONG[3], "told": f"exit {child.returncode}: {told}"})
+            records.append({"seed": at, "outcome": WRONG[3], "told": f"exit {child.exitcode}"})
         for record in records:
             counts.outcomes[record["outcome"]] += 1
             if record["outcome"] in WRONG:
                 counts.wrong.append(record)
         seed += len(records)
     return counts
+
+
+def _received(pipe: Connection) -> Iterator[dict[str, Any]]:
+    with suppress(EOFError):
+        while True:
+            yield pipe.recv()
 
 
 def commands(kind: str, folder: Path) -> Iterator[list[str]]:
@@ -113,7 +118,7 @@ def commands(kind: str, folder: Path) -> Iterator[list[str]]:
     elif kind in ("csv", "npy"):
         yield ["ingest", str(folder / f"x.{kind}"), str(folder / "out.zarr"), "--json", "--force"]
     else:
-        where = ["-k", "2", "-r", "3", "--cluster", "none", "--memory", "500MB", "--json"]
+        where = ["-k", "2", "-r", "3", "--method", "batch", "--cluster", "none", "--memory", "500MB", "--json"]
         yield ["plan", str(folder / "x.zarr"), *where]
         yield ["fit", str(folder / "x.zarr"), "-o", str(folder / "fitted.zarr"), "--force", *where]
 
@@ -311,7 +316,7 @@ def _same_arrays(path: Path, original: dict[str, bytes]) -> bool:
 KINDS = ("encoder", "zarr", "zarr2", "csr", "pipeline", "csv", "npy")
 
 
-def _run(kind: str, first_seed: int, number: int) -> None:
+def _run(kind: str, first_seed: int, number: int, tell: Connection) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         good, folder = Path(scratch) / "good", Path(scratch) / "damaged"
         good.mkdir()
@@ -330,9 +335,5 @@ def _run(kind: str, first_seed: int, number: int) -> None:
             signal.alarm(SECONDS)
             outcome, said = judge(kind, folder, original)
             signal.alarm(0)
-            print(json.dumps({"seed": seed, "outcome": outcome, "damage": told, "told": said}), flush=True)
+            tell.send({"seed": seed, "outcome": outcome, "damage": told, "told": said})
             shutil.rmtree(folder)
-
-
-if __name__ == "__main__":
-    _run(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))

@@ -7,13 +7,11 @@ import pytest
 
 from benchmarks.fuzzing import KINDS, damage, judged
 
-NUMBER = {"encoder": 60}
-"""Damaged files of a kind, 30 of the others. ``benchmarks/reliability.py`` makes 1,000."""
-
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_damaged_file_gives_a_result_or_an_error_of_ours(kind: str) -> None:
-    number = NUMBER.get(kind, 30)
+@pytest.mark.parametrize("number", [12, pytest.param(60, marks=pytest.mark.slow)])
+def test_a_damaged_file_gives_a_result_or_an_error_of_ours(kind: str, number: int) -> None:
+    """``benchmarks/reliability.py`` makes 1,000 of each kind."""
     counts = judged(kind, 0, number)
     assert counts.wrong == [], "\n".join(json.dumps(record) for record in counts.wrong)
     assert counts.outcomes.total() == number

@@ -46,6 +46,7 @@ def test_fit_as_json_is_one_object_with_certificate_plan_and_columns(spae, store
 
 def test_fit_passes_every_option_on(spae, store, tmp_path):
     options = ["--selection", "leverage", "--strategy", "tsqr", "--missing", "mean", "--no-center", "--scale"]
+    options += ["--effort", "0"]
     ended = spae("fit", store, "-k", 3, "--eps", 0.25, "--seed", 7, *options, "-o", tmp_path / "e.zarr", "--json")
     assert ended.code == 0
     found = load_encoder(tmp_path / "e.zarr").get_params()
@@ -137,7 +138,7 @@ def test_evaluate_shows_all_metrics(spae, encoder, tmp_path):
 
 
 def test_fit_to_an_excess_says_how_many_nonzeros_theory_asks_for(spae, store, tmp_path):
-    ended = spae("fit", store, "-k", K, "--eps", 0.1, "-o", tmp_path / "e.zarr", "--json")
+    ended = spae("fit", store, "-k", K, "--eps", 0.1, "--effort", 0, "-o", tmp_path / "e.zarr", "--json")
     certificate = ended.document["certificate"]
     assert (certificate["theory_n_nonzero"], certificate["theory_n_nonzero_sharp"]) == (110, 62)
     assert certificate["metrics"] is None
@@ -145,7 +146,7 @@ def test_fit_to_an_excess_says_how_many_nonzeros_theory_asks_for(spae, store, tm
     inspected = [spae("inspect", tmp_path / "e.zarr", *more).out for more in ((), ("-v",))]
     assert [[each in out for each in found] for out in inspected] == [[True, False], [True, True]]
     assert ["symmetric variance" in out for out in inspected] == [False, True]
-    again = spae("fit", store, "-k", K, "--eps", 0.1, "-o", tmp_path / "e.zarr", "--force")
+    again = spae("fit", store, "-k", K, "--eps", 0.1, "--effort", 0, "-o", tmp_path / "e.zarr", "--force")
     assert found[0] in again.out
 
 
@@ -305,7 +306,7 @@ def test_every_verb_takes_a_sparse_layer_of_an_anndata_store(spae, tmp_path):
     for verb in (
         ["check", data, *layer],
         ["plan", data, *layer, "-k", 2, "-r", 3],
-        ["path", data, *layer, "-k", "1,2", "-r", "2,3"],
+        ["path", data, *layer, "-k", "1,2", "-r", "2,3", *QUICK],
         ["evaluate", data, encoder, *layer],
         ["transform", data, encoder, *layer, "-o", tmp_path / "z.zarr"],
         ["ingest", data, tmp_path / "x.zarr", *layer],

@@ -28,7 +28,7 @@ PLOTS = ("loss", "loadings", "explained_variance", "features")
 
 @pytest.fixture(scope="module")
 def encoder() -> SparseEncoder:
-    return SparseEncoder(2, n_nonzero=3).fit(X)
+    return SparseEncoder(2, n_nonzero=3, effort=0).fit(X)
 
 
 @pytest.fixture
@@ -84,14 +84,14 @@ def test_the_curve_is_near_the_path_of_full_searches(encoder: SparseEncoder) -> 
     ids=str,
 )
 def test_which_encoders_have_a_curve(axes: Any, options: dict[str, Any], known: bool) -> None:
-    fitted = SparseEncoder(2, **({"n_nonzero": 3} | options)).fit(X)
+    fitted = SparseEncoder(2, **({"n_nonzero": 3, "effort": 0} | options)).fit(X)
     assert (fitted.curve() is not None) == known
     for name in PLOTS:
         getattr(fitted.plot, name)(Figure().add_subplot())
 
 
 def test_a_fed_stream_has_a_curve_of_all_its_rows() -> None:
-    online = SparseEncoder(2, n_nonzero=3, strategy="gram").partial_fit(X[:100])
+    online = SparseEncoder(2, n_nonzero=3, strategy="gram", effort=0).partial_fit(X[:100])
     first = online.curve()
     online.partial_fit(X[100:])
     assert first is not None and online.curve() is not None  # noqa: PT018
@@ -100,14 +100,14 @@ def test_a_fed_stream_has_a_curve_of_all_its_rows() -> None:
 
 
 def test_a_new_fit_has_a_new_curve() -> None:
-    fitted = SparseEncoder(2, n_nonzero=3).fit(X)
+    fitted = SparseEncoder(2, n_nonzero=3, effort=0).fit(X)
     before = fitted.curve()
     assert fitted.fit(10 * X).curve() != before
 
 
 def test_no_curve_is_made_where_it_would_take_long() -> None:
     wide = SparseEncoder(8, n_nonzero=60, method="polished")
-    wide._summary = SparseEncoder(2, n_nonzero=3).fit(X)._summary  # what it was fitted on is not looked at
+    wide._summary = SparseEncoder(2, n_nonzero=3, effort=0).fit(X)._summary  # what it was fitted on is not looked at
     assert cheap_curve(wide._params(), wide._summary, "gram", 60, 5000) is None
 
 
@@ -222,12 +222,12 @@ def test_notebooks_show_the_diagram_and_once_fitted_the_certificate(estimator: A
 
 
 def test_showing_an_encoder_makes_no_curve() -> None:
-    fitted = SparseEncoder(2, n_nonzero=3).fit(X)
+    fitted = SparseEncoder(2, n_nonzero=3, effort=0).fit(X)
     fitted._repr_mimebundle_()
     assert "_curve" not in vars(fitted)
 
 
 def test_a_stream_is_not_asked_for_the_certificate_of_an_encoder_it_has_not_made() -> None:
-    online = SparseEncoder(2, n_nonzero=3).partial_fit(X)
+    online = SparseEncoder(2, n_nonzero=3, effort=0).partial_fit(X)
     assert online._certificate_html() == ""
     assert "components_" not in vars(online)

@@ -1,4 +1,4 @@
-"""The same store gives the same bits on a plain loop, on threads, and on one and two worker processes."""
+"""The same store gives the same bits on a plain loop, on threads, and on worker processes."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -73,9 +73,10 @@ def on_threads(source: ZarrBlocks, gappy: ZarrBlocks) -> dict[str, SparseEncoder
     return found
 
 
-@pytest.fixture(scope="module", params=["one_worker", "two_workers"])
-def client(request: pytest.FixtureRequest) -> Client:
-    return request.getfixturevalue(request.param)
+@pytest.fixture(scope="module")
+def client(two_workers: Client) -> Client:
+    """Of two worker processes: ``tests/engine/test_equivalence.py`` has passes on one, too."""
+    return two_workers
 
 
 def test_there_are_many_spans_to_merge(on_threads: dict[str, SparseEncoder]) -> None:

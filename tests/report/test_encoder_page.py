@@ -57,7 +57,7 @@ def test_headings_go_down_one_level_at_a_time_and_pictures_are_described():
     assert all(table.caption for table in page.tables)
 
 
-def test_the_summary_gives_the_ratio_the_share_and_how_sure_they_are():
+def test_the_summary_gives_the_ratio_the_share_and_how_sure_they_are(undrawn):
     page = page_of(results())
     shown = {text: value for value, text in page.numbers}
     assert shown["1.2000"] == 1.2
@@ -103,7 +103,7 @@ def test_sums_of_squares_are_not_called_variance():
     assert "of the sum of squares" in text
 
 
-def test_the_curve_is_a_table_too():
+def test_the_curve_is_a_table_too(undrawn):
     page = page_of(results(), curve=curve(), origin="From <there>.")
     assert "From <there>." in page.text
     found = table_of(page, "times PCA's loss")
@@ -114,7 +114,7 @@ def test_the_curve_is_a_table_too():
     }
 
 
-def test_without_a_curve_the_page_says_how_to_get_one():
+def test_without_a_curve_the_page_says_how_to_get_one(undrawn):
     text = page_of(results(provenance={"source": "/data/my X.zarr"})).text
     assert "spae report enc.zarr --data '/data/my X.zarr' -o report.html" in text
     assert "spae path '/data/my X.zarr' -k 2 -r 1,2,4,8 -o path.csv" in text
@@ -191,7 +191,7 @@ def test_hostile_names_are_text_and_nothing_else():
         assert (name or "column 6") in rows
 
 
-def test_the_page_allows_no_script_but_its_own():
+def test_the_page_allows_no_script_but_its_own(undrawn):
     page = page_of(results())
     assert "default-src 'none'" in page.policy
     assert re.search(r"script-src 'sha256-[A-Za-z0-9+/]{43}='", page.policy)
@@ -202,7 +202,7 @@ def test_the_same_encoder_is_the_same_page():
 
 
 @pytest.mark.parametrize("of_another_k", [False, True])
-def test_without_encoders_of_other_sizes_there_is_no_figure_of_them(of_another_k):
+def test_without_encoders_of_other_sizes_there_is_no_figure_of_them(of_another_k, undrawn):
     found = results()
     other = curve(found.certificate.n_components + 1) if of_another_k else None
     page = page_of(found, curve=other)

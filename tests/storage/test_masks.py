@@ -46,17 +46,17 @@ def cells(*, n: int = N, sparse: bool = False) -> Any:
 KINDS = ("object", "sparse object", "h5ad", "sparse h5ad", "zarr", "backed")
 
 
-@pytest.fixture(params=KINDS)
-def given(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+@pytest.fixture(scope="module", params=KINDS)
+def given(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
     """AnnData in one of its shapes."""
-    adata = cells(sparse="sparse" in request.param)
+    adata, folder = cells(sparse="sparse" in request.param), tmp_path_factory.mktemp("given")
     if "object" in request.param:
         return adata
     if request.param == "zarr":
-        adata.write_zarr(tmp_path / "x.zarr")
-        return str(tmp_path / "x.zarr")
-    adata.write_h5ad(tmp_path / "x.h5ad")
-    path = str(tmp_path / "x.h5ad")
+        adata.write_zarr(folder / "x.zarr")
+        return str(folder / "x.zarr")
+    adata.write_h5ad(folder / "x.h5ad")
+    path = str(folder / "x.h5ad")
     return anndata.read_h5ad(path, backed="r") if request.param == "backed" else path
 
 

@@ -48,9 +48,9 @@ def test_the_annual_cycle_is_removed(weights: Any, lazy: bool, tmp_path: Path) -
 
 def test_coordinates_and_values_are_covariates_too() -> None:
     da = field()
-    by_name = GridEncoder(2, n_nonzero=3, covariates="height,time.dayofyear").fit(da, sample_dim="time")
+    by_name = GridEncoder(2, n_nonzero=3, effort=0, covariates="height,time.dayofyear").fit(da, sample_dim="time")
     values = {"height": da["height"].values, "day": da["time.dayofyear"].values}
-    given = GridEncoder(2, n_nonzero=3, covariates=values).fit(da, sample_dim="time")
+    given = GridEncoder(2, n_nonzero=3, effort=0, covariates=values).fit(da, sample_dim="time")
     assert given.certificate_.loss == pytest.approx(by_name.certificate_.loss, rel=1e-12)
     np.testing.assert_allclose(given.scores(da, covariates=values), by_name.scores(da), atol=1e-9)
     with pytest.raises(InvalidInput, match="Give those of these rows"):
@@ -64,7 +64,7 @@ def test_what_no_coordinate_of_the_samples_is_is_refused() -> None:
         ("lat", InvalidInput, r"'lat' is along \('lat',\), and samples are along \('time',\)"),
     ):
         with pytest.raises(error, match=words):
-            GridEncoder(2, n_nonzero=3, covariates=name).fit(field(), sample_dim="time")
+            GridEncoder(2, n_nonzero=3, effort=0, covariates=name).fit(field(), sample_dim="time")
     with pytest.raises(InvalidInput, match="cannot be combined"):
         GridEncoder(2, n_nonzero=3, covariates=MONTHS, weights="coslat", scale=True).fit(field(), sample_dim="time")
 

@@ -22,7 +22,7 @@ class TestClimateRun:
 
     def test_losses_are_those_of_weighted_anomalies_by_svd(self) -> None:
         run = climate_run()
-        encoder = GridEncoder(4, n_nonzero=10, weights="coslat").fit(run, "time")
+        encoder = GridEncoder(4, n_nonzero=10, effort=0, weights="coslat").fit(run, "time")
         weights = np.sqrt(np.cos(np.deg2rad(run["latitude"].values.astype(float))))
         x = (run.values.astype(float) * weights[:, None]).reshape(240, -1)
         x -= x.mean(axis=0)
@@ -35,9 +35,9 @@ class TestClimateRun:
 
     def test_the_file_is_read_block_by_block(self) -> None:
         run = climate_run()
-        encoder = GridEncoder(2, n_nonzero=4, strategy="gram").fit(run, "time")
+        encoder = GridEncoder(2, n_nonzero=4, effort=0, strategy="gram").fit(run, "time")
         assert not run._in_memory
-        inner = SparseEncoder(2, n_nonzero=4, strategy="gram").fit(run.values.reshape(240, -1))
+        inner = SparseEncoder(2, n_nonzero=4, effort=0, strategy="gram").fit(run.values.reshape(240, -1))
         np.testing.assert_array_equal(encoder.encoder_.components_, inner.components_)
 
 
@@ -220,7 +220,7 @@ class TestMissing:
         da_ = field()
         da_[{"lat": 1, "lon": 1}] = 280.15
         for weights in (None, "coslat"):
-            encoder = GridEncoder(2, n_nonzero=20, scale=True, weights=weights).fit(da_, "time")
+            encoder = GridEncoder(2, n_nonzero=20, effort=0, scale=True, weights=weights).fit(da_, "time")
             assert not encoder.selected().isel(lat=1, lon=1).any()
             np.testing.assert_allclose(encoder.reconstruct(encoder.scores(da_)).isel(lat=1, lon=1), 280.15, rtol=1e-6)
 

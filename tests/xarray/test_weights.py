@@ -47,7 +47,7 @@ def test_poles_come_back_from_their_tiny_weights() -> None:
 def test_given_weights_are_spread_over_the_grid_and_divided_out() -> None:
     given = field()
     weights = xr.DataArray([1.0, 2.0, 0.5, 3.0, 1.0], dims="lon")
-    encoder = GridEncoder(2, n_nonzero=3, weights=weights).fit(given, "time")
+    encoder = GridEncoder(2, n_nonzero=3, effort=0, weights=weights).fit(given, "time")
     x = flat(given, "lat", "lon") * np.tile(weights.values, 4)
     assert encoder.certificate_.total == pytest.approx(((x - x.mean(axis=0)) ** 2).sum())
     np.testing.assert_allclose(encoder.mean(), given.mean("time"))
@@ -55,7 +55,7 @@ def test_given_weights_are_spread_over_the_grid_and_divided_out() -> None:
 
 def test_cells_of_weight_zero_are_left_out() -> None:
     weights = xr.DataArray(np.arange(20).reshape(4, 5) % 2.0, dims=("lat", "lon"))
-    encoder = GridEncoder(2, n_nonzero=3, weights=weights).fit(field(), "time")
+    encoder = GridEncoder(2, n_nonzero=3, effort=0, weights=weights).fit(field(), "time")
     assert (encoder.mean().isnull() == (weights == 0)).all()
 
 
@@ -77,7 +77,7 @@ def test_cells_of_weight_zero_are_left_out() -> None:
 )
 def test_weights_that_cannot_be_are_refused(weights, lat_dim, message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
-        GridEncoder(2, n_nonzero=3, weights=weights, lat_dim=lat_dim).fit(field(), "time")
+        GridEncoder(2, n_nonzero=3, effort=0, weights=weights, lat_dim=lat_dim).fit(field(), "time")
 
 
 @pytest.mark.parametrize(
@@ -97,4 +97,4 @@ def test_weights_that_cannot_be_are_refused(weights, lat_dim, message: str) -> N
 )
 def test_latitudes_that_cannot_be_are_refused(change, message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
-        GridEncoder(2, n_nonzero=3, weights="coslat").fit(change(field()), "time")
+        GridEncoder(2, n_nonzero=3, effort=0, weights="coslat").fit(change(field()), "time")
