@@ -227,7 +227,6 @@ LONG = " ".join(["word"] * 25)
         ("the run went on with it", []),
         ("a run can be gone on with", ["a run can be gone on with"]),
         ("a gene panel of 12", []),
-        ("a panel of 12 rows", ["a panel of 12 rows"]),
     ],
 )
 def test_a_planted_fault_is_found(planted: str, faulty: list[str]) -> None:
