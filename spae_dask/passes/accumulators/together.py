@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import scipy.sparse as sp
 
 from spae_dask.passes.accumulators.base import Accumulator, Rows, State, has_exact_sums
+from spae_dask.passes.accumulators.by_columns import Columns, Parts, part_of
 from spae_dask.passes.accumulators.sparse import (
     SparseAccumulator,
     density_of,
@@ -103,6 +104,20 @@ class Together:
         return self._join(
             {name: part.merge(self._part(a, name), self._part(b, name)) for name, part in self.parts.items()}
         )
+
+    def of_columns(self, columns: Columns) -> "Together | None":
+        """Recipe of some columns; None if a part needs whole rows."""
+        found = {name: part_of(part, columns) for name, part in self.parts.items()}
+        parts = {name: part for name, part in found.items() if part is not None}
+        return Together(parts) if len(parts) == len(found) else None
+
+    def joined(self, parts: Parts) -> State:
+        """State of all columns, part by part."""
+        joined = {}
+        for name, recipe in self.parts.items():
+            separable: Any = recipe
+            joined[name] = separable.joined([(columns, self._part(state, name)) for columns, state in parts])
+        return self._join(joined)
 
     def result(self, state: State) -> dict[str, Any]:
         """Results of all parts by name."""
