@@ -42,6 +42,9 @@ class RowBlocks(Protocol):
         Sizes of the stored entries of CSR blocks. Sources of dense rows may leave it out (see ``stored_entries``).
     of_columns : callable, optional
         Function from columns to row blocks of those columns alone, if that reads less than all (see ``columns_alone``).
+    column_groups : tuple of ndarray of int, optional
+        Groups of columns to read one after another, if a pass over whole rows would decode chunks several times
+        (see ``column_groups``).
     asked : dict, optional
         Choices made when the data were opened, such as a mask (see ``asked_of``).
     """
@@ -130,6 +133,21 @@ def columns_alone(source: RowBlocks, columns: npt.NDArray[np.intp]) -> RowBlocks
     return None if of_columns is None else of_columns(columns)
 
 
+def column_groups(source: RowBlocks) -> tuple[npt.NDArray[np.intp], ...] | None:
+    """Groups of columns (each ascending) that are read alone, so that a pass decodes each chunk once.
+
+    None if whole rows do as well, or are all that can be read.
+    """
+    groups: tuple[npt.NDArray[np.intp], ...] | None = getattr(source, "column_groups", None)
+    return groups
+
+
+def block_shape(source: RowBlocks, i: int) -> tuple[int, int]:
+    """Rows and columns of a block."""
+    shape_of: Callable[[int], tuple[int, int]] | None = getattr(source, "block_shape", None)
+    return (source.bounds[i + 1] - source.bounds[i], source.shape[1]) if shape_of is None else shape_of(i)
+
+
 ASKED = ("path", "array", "columns", "mask", "n_columns", "rows", "n_rows", "top", "n_before")
 """A path or URL that was opened, what of it was chosen, and how many columns and rows that was chosen from.
 
@@ -152,6 +170,9 @@ def remember(source: RowBlocks, **asked: Any) -> RowBlocks:
 
 def total_nbytes(source: RowBlocks) -> int:
     """Bytes of all blocks, as they are in memory."""
+    nbytes: int | None = getattr(source, "all_nbytes", None)
+    if nbytes is not None:
+        return nbytes
     stored = stored_entries(source)
     n, d = source.shape
     return n * d * source.dtype.itemsize if stored is None else int(stored.offsets[-1])

@@ -18,11 +18,13 @@ from spae_dask.blocks import RowBlocks, nbytes_of_rows
 from spae_dask.engine.drive import Calls, Cluster, Threads, TreePass
 from spae_dask.errors import CheckpointWarning, DataChanged, SpaeError, StorageError, warn
 from spae_dask.passes.accumulators.base import Accumulator, State
+from spae_dask.passes.accumulators.codes import with_codes
 from spae_dask.passes.checkpoint import Checkpoint, MissingNode, PassIncomplete
 from spae_dask.passes.chosen import choose_blocks
 from spae_dask.passes.events import PassEnded, PassStarted, Resumed, RowsDone, RunAgain, Watcher, ignore
 from spae_dask.passes.layout import PassLayout, Tally
 from spae_dask.passes.merge_tree import MergeTree, Node
+from spae_dask.passes.orientation import CODES, RowCount, joined, oriented, read_before
 from spae_dask.passes.spans import Span
 from spae_dask.passes.sweep import SameRows, Swept, unchecked
 from spae_dask.passes.tasks import SpanWork
@@ -74,9 +76,16 @@ class DaskRunner:
         self._tasks_per_worker = tasks_per_worker
         self._watch = watch
         self._watch_lock = threading.Lock()
+        self._count = RowCount(1)
 
     def run_pass(self, accumulator: Accumulator[Result], name: str = "pass") -> Result:
-        """Read the source once and return the result of ``accumulator``."""
+        """Read the source once and return the result of ``accumulator``.
+
+        Where it is read by columns, cross products take a read before this one.
+        """
+        before = read_before(self.source, accumulator)
+        if before is not None:
+            accumulator = with_codes(accumulator, self.run_pass(before, CODES))
         state = self.run_state(accumulator, name)
         with one_blas_thread(), unchecked():
             return accumulator.result(state)
@@ -100,15 +109,15 @@ class DaskRunner:
             return self._run_state(accumulator, name)
 
     def _run_state(self, accumulator: Accumulator[Any], name: str) -> State:
-        layout = PassLayout.of(self.source, accumulator)
-        recipe = self._same_rows.recipe(accumulator)
+        layout = PassLayout.of(*oriented(self.source, accumulator))
+        source, recipe = oriented(self.source, self._same_rows.recipe(accumulator))
         job = TreePass(name, recipe, layout, MergeTree(len(layout.spans), layout.fan_in))
         if self.checkpoint is not None:
             kept = self.checkpoint.begin(name, recipe, layout, self.source)
             job = replace(job, kept=kept, stored=kept.stored())
         with self._on_same_data():
-            (swept,) = self._run(self._with_part(job))
-        state = self._same_rows.checked(swept.state, name)
+            (swept,) = self._run(source, self._with_part(source, job))
+        state = self._same_rows.checked(joined(recipe, swept.state), name)
         self.tally.add(layout.nbytes)
         if self.checkpoint is not None:
             self.checkpoint.end()
@@ -126,8 +135,8 @@ class DaskRunner:
 
     def run_spans(self, work: SpanWork[Result], spans: tuple[Span, ...], name: str = "pass") -> list[Result]:
         """Run ``work`` on every span and return the (small) results in order."""
-        calls = self._calls()
-        with self._on_same_data(), self._told(name, spans):
+        calls = self._calls(self.source)
+        with self._on_same_data(), self._told(self.source, name, spans):
             if self.client is None:
                 results = Threads(calls).run_work(work, spans, name)
             else:
@@ -135,7 +144,7 @@ class DaskRunner:
         self.tally.add(nbytes_of_rows(self.source, sum(span.n_rows for span in spans)))
         return list(results)
 
-    def _with_part(self, job: TreePass) -> TreePass:
+    def _with_part(self, source: RowBlocks, job: TreePass) -> TreePass:
         """Make the part of a pass that this process is to make, if it is one; give the pass with all that is stored.
 
         Raises
@@ -150,18 +159,18 @@ class DaskRunner:
         self.checkpoint.n_swept += len(mine)
         if mine:
             ends = frozenset(job.tree.tops(job.tree.covered(job.stored) | mine)) - job.stored
-            self._run(replace(job, ends=ends))
+            self._run(source, replace(job, ends=ends))
         job = replace(job, stored=job.kept.stored())
         left = self.checkpoint.missing(job.name, job.tree, job.stored)
         if left.missing:
             raise PassIncomplete(left)
         return job
 
-    def _run(self, job: TreePass) -> list[Swept]:
-        """Give the states of the targets of a pass."""
+    def _run(self, source: RowBlocks, job: TreePass) -> list[Swept]:
+        """Give the states of the targets of a pass over the source as it is oriented."""
         done = job.tree.covered(job.stored)
         wanted = done.union(*map(job.tree.spans, job.targets))
-        calls = self._calls()
+        calls = self._calls(source)
 
         def stored_now(error: MissingNode) -> frozenset[Node]:
             assert self.checkpoint is not None
@@ -169,7 +178,8 @@ class DaskRunner:
             self.checkpoint.found_missing(job.kept, error, job.recipe)
             return job.kept.stored()
 
-        with self._told(job.name, [job.layout.spans[i] for i in wanted], [job.layout.spans[i] for i in done]) as ended:
+        spans = job.layout.spans
+        with self._told(source, job.name, [spans[i] for i in wanted], [spans[i] for i in done]) as ended:
             if self.client is not None:
                 cluster = Cluster(self.client, calls, job.name, len(wanted) - len(done), self._emit)
                 ended += cluster.run_pass(job, stored_now)
@@ -181,17 +191,20 @@ class DaskRunner:
                 except MissingNode as error:
                     job = replace(job, stored=stored_now(error))
 
-    def _calls(self) -> Calls:
-        return Calls.over(self.source, self._tasks_per_worker, self._rows_done if self.client is None else None)
+    def _calls(self, source: RowBlocks) -> Calls:
+        return Calls.over(source, self._tasks_per_worker, self._rows_done if self.client is None else None)
 
     @contextmanager
-    def _told(self, name: str, spans: Sequence[Span], done: Sequence[Span] = ()) -> Iterator[list[Swept]]:
+    def _told(
+        self, source: RowBlocks, name: str, spans: Sequence[Span], done: Sequence[Span] = ()
+    ) -> Iterator[list[Swept]]:
         """Tell the watcher that a pass begins and ends; the seconds of the pass are those of the list's states."""
-        n_rows = sum(span.n_rows for span in spans)
-        self._emit(PassStarted(name, len(spans), n_rows, nbytes_of_rows(self.source, n_rows)))
+        n_rows, pieces = sum(span.n_rows for span in spans), source.shape[0] // self.source.shape[0]
+        self._count = RowCount(pieces)
+        self._emit(PassStarted(name, len(spans), n_rows // pieces, nbytes_of_rows(source, n_rows)))
         if done:
             already = sum(span.n_rows for span in done)
-            self._emit(Resumed(len(done), len(spans), already, nbytes_of_rows(self.source, already)))
+            self._emit(Resumed(len(done), len(spans), already, nbytes_of_rows(source, already)))
         began = time.perf_counter()
         ended: list[Swept] = []
         yield ended
@@ -216,4 +229,6 @@ class DaskRunner:
 
     def _emit(self, event: PassStarted | Resumed | RowsDone | RunAgain | PassEnded) -> None:
         with self._watch_lock:
+            if isinstance(event, Resumed | RowsDone):
+                event = replace(event, n_rows=self._count.more(event.n_rows))
             self._watch(event)

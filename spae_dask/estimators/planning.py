@@ -9,7 +9,15 @@ import numpy.typing as npt
 from dask.system import CPU_COUNT
 from distributed import Client
 
-from spae_dask.blocks import LazyRowBlocks, RowBlocks, asked_of, nbytes_of_rows, stored_entries, total_nbytes
+from spae_dask.blocks import (
+    LazyRowBlocks,
+    RowBlocks,
+    asked_of,
+    column_groups,
+    nbytes_of_rows,
+    stored_entries,
+    total_nbytes,
+)
 from spae_dask.errors import InvalidInput, MemoryBudgetExceeded
 from spae_dask.estimators.covariates import beside_data, open_without, resolved
 from spae_dask.estimators.folds import with_folds
@@ -26,9 +34,11 @@ from spae_dask.estimators.runtime import active_client, resources_for, with_list
 from spae_dask.flags import flags_checked
 from spae_dask.maths.linalg.design import Design
 from spae_dask.passes.accumulators import Accumulator, MedianSum
+from spae_dask.passes.accumulators.by_columns import ByColumns
 from spae_dask.passes.calibration import Calibration
 from spae_dask.passes.calibration import calibrate as calibrate_source
 from spae_dask.passes.memory import refuse, refuse_wide, usable, worker_limit_for
+from spae_dask.passes.orientation import CODES, as_read, oriented
 from spae_dask.passes.plan import Alternative, Finish, Plan, Resources
 from spae_dask.passes.planner import make_plan
 from spae_dask.quantities import format_nbytes
@@ -54,8 +64,8 @@ MANY_OBJECTS, SMALL_OBJECT = 10_000, 1 << 20
 """Number of stored objects below that size from which a note says that they are slow to read."""
 
 
-def layout_notes(source: RowBlocks) -> list[str]:
-    """Return notes for the user on the layout of the data."""
+def layout_notes(source: RowBlocks, passes: Sequence[tuple[str, Accumulator[Any]]] = ()) -> list[str]:
+    """Return notes for the user on the layout of the data, and on how these passes read it."""
     decoding = getattr(source, "decoding", None)
     notes = [] if decoding is None else [decoding]
     told = (
@@ -73,12 +83,7 @@ def layout_notes(source: RowBlocks) -> list[str]:
     if valid_range is not None:
         listed = ", ".join(f"{key} {value}" for key, value in valid_range.items())
         notes.append(f"the array declares a valid range of stored numbers ({listed}), which is not applied")
-    decodes = getattr(source, "decodes_per_chunk", 1)
-    if decodes > 1:
-        notes.append(
-            f"each chunk is decoded {decodes} times a pass: a chunk, a row of chunks or a CSC matrix does not fit in "
-            "a block. `spae ingest` rewrites the data by rows"
-        )
+    notes += orientation_notes(source, passes)
     notes += _object_notes(source)
     if getattr(source, "n_counts", 0):
         notes.append("the number of rows was unknown, so a separate pass counted them before this plan")
@@ -99,6 +104,33 @@ def layout_notes(source: RowBlocks) -> list[str]:
     if n_blocks > 100_000:
         typical = nbytes_of_rows(source, source.bounds[1])
         notes.append(f"{n_blocks:,} row blocks of {format_nbytes(typical)}: larger chunks would read faster")
+    return notes
+
+
+def orientation_notes(source: RowBlocks, passes: Sequence[tuple[str, Accumulator[Any]]] = ()) -> list[str]:
+    """Say which passes read a source by groups of columns, and how often the others decode each chunk."""
+    decodes, groups = getattr(source, "decodes_per_chunk", 1), column_groups(source)
+    if decodes == 1:
+        return []
+    reads = [(name, oriented(source, recipe)[1]) for name, recipe in as_read(source, passes)]
+    by_columns = [name for name, recipe in reads if isinstance(recipe, ByColumns)]
+    by_rows = [name for name, recipe in reads if not isinstance(recipe, ByColumns)]
+    notes = []
+    if by_columns and groups is not None:
+        notes.append(
+            f"reads by columns ({', '.join(by_columns)}): a row of chunks does not fit in a block. {len(groups):,} "
+            f"groups of up to {max(group.size for group in groups):,} columns are read one after another, and each "
+            "chunk is decoded once a pass"
+        )
+    for name, recipe in reads:
+        if name == CODES:
+            notes.append(f"the read {name!r} keeps {format_nbytes(recipe.state_nbytes)} of all rows for the next one")
+    if by_rows or not reads:
+        told = f" ({', '.join(by_rows)})" if by_columns else ""
+        notes.append(
+            f"each chunk is decoded {decodes} times a pass{told}: a chunk, a row of chunks or a CSC matrix does not "
+            "fit in a block. `spae ingest` rewrites the data by rows"
+        )
     return notes
 
 
@@ -268,7 +300,8 @@ def plan_for(
     nominal = price_all(params, source, there)
     strategy, why = choose(params, source, nominal)
     made = STRATEGIES[strategy]
-    notes = [*covariates_notes(params), *folds_notes(params), *made.notes(params, source), *layout_notes(source)]
+    notes = [*covariates_notes(params), *folds_notes(params), *made.notes(params, source)]
+    notes += layout_notes(source, made.passes(params, source))
 
     def planned(prices: Sequence[Alternative], calibration: Calibration | None) -> Plan:
         return make_plan(
@@ -406,7 +439,7 @@ def plan_passes(
         strategy="rows",
         reason=reason,
         finish=Finish(finish_nbytes),
-        notes=layout_notes(source),
+        notes=layout_notes(source, passes),
     )
 
 

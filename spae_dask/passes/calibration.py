@@ -14,10 +14,11 @@ from typing import Any
 
 import scipy.sparse as sp
 
-from spae_dask.blocks import ArrayBlocks, Block, RowBlocks, nbytes_of_rows
+from spae_dask.blocks import ArrayBlocks, Block, RowBlocks, column_groups, nbytes_of_rows
 from spae_dask.passes.accumulators.base import Accumulator
 from spae_dask.passes.accumulators.sparse import PANEL_ROWS, density_of, flops_per_sparse_row
 from spae_dask.passes.layout import PassLayout
+from spae_dask.passes.orientation import as_read, by_groups, oriented
 from spae_dask.passes.sweep import block_nbytes, unchecked, update_by_panels
 from spae_dask.passes.threads import one_blas_thread
 from spae_dask.quantities import format_nbytes, format_seconds
@@ -71,7 +72,7 @@ class PassWork:
 
 def nominal_work(source: RowBlocks, layout: PassLayout) -> PassWork:
     """Work of a pass at nominal rates; rows that are in memory already are not read."""
-    reading = 0.0 if isinstance(source, ArrayBlocks) else layout.nbytes / READ_RATE
+    reading = 0.0 if isinstance(source, ArrayBlocks) else layout.decodes_per_chunk * layout.nbytes / READ_RATE
     return PassWork(reading, reading, layout.flops / FLOP_RATE)
 
 
@@ -142,11 +143,15 @@ class Calibration:
     updates: tuple[UpdateRate, ...]
     untried: tuple[str, ...] = ()
 
-    def work(self, strategy: str, name: str, nbytes: int, nominal: PassWork) -> PassWork:
-        """Work of a pass over ``nbytes`` decoded bytes; arithmetic that was not measured stays nominal."""
+    def work(self, strategy: str, name: str, nbytes: int, nominal: PassWork, decodes: int = 1) -> PassWork:
+        """Work of a pass over ``nbytes`` decoded bytes; arithmetic that was not measured stays nominal.
+
+        ``decodes`` is how often each byte is decoded for one that was decoded when rates were measured.
+        """
         rate = next((u.seconds_per_byte for u in self.updates if (u.strategy, u.name) == (strategy, name)), None)
         updating = nominal.updating if rate is None else rate * nbytes
-        return PassWork(self.reading * nbytes, self.waiting * nbytes, updating, measured=rate is not None)
+        read = decodes * nbytes
+        return PassWork(self.reading * read, self.waiting * read, updating, measured=rate is not None)
 
     def __str__(self) -> str:
         """Blocks that were read, and their rate."""
@@ -194,17 +199,21 @@ def calibrate(
         If a block cannot be read: a pass would fail on it too.
     """
     began = clock()
-    block, read = _time_reads(source, threads, clock, cpu_clock)
+    groups = column_groups(source)
+    as_seen = source if groups is None else by_groups(source)
+    block, read = _time_reads(as_seen, threads, clock, cpu_clock)
+    first_row = 0 if groups is None else as_seen.bounds[(len(as_seen.bounds) - 1) // 2]
     updates: dict[tuple[str, str], UpdateRate] = {}
     untried: dict[str, None] = {}
     started = clock()
     for strategy, members in passes.items():
-        for name, recipe in members:
+        for name, recipe in as_read(source, members):
             if (strategy, name) in updates:
                 continue
-            in_time = clock() - started < MOST_SECONDS
-            at_once = min(threads, len(PassLayout.of(source, recipe).spans))
-            rate = update_rate(recipe, block, at_once, room, clock) if in_time else None
+            seen, fed = oriented(source, recipe)
+            in_time = clock() - started < MOST_SECONDS and (groups is None or seen is not source)
+            at_once = min(threads, len(PassLayout.of(seen, fed).spans))
+            rate = update_rate(fed, block, at_once, room, clock, first_row) if in_time else None
             if rate is None:
                 untried[strategy] = None
             else:
@@ -254,7 +263,12 @@ def _time_reads(source: RowBlocks, threads: int, clock: Clock, cpu_clock: Clock)
 
 
 def update_rate(
-    recipe: Accumulator[Any], block: Block, threads: int, room: int, clock: Clock = time.perf_counter
+    recipe: Accumulator[Any],
+    block: Block,
+    threads: int,
+    room: int,
+    clock: Clock = time.perf_counter,
+    first_row: int = 0,
 ) -> float | None:
     """Seconds a byte of ``block`` takes in one of ``threads`` threads; None if it would take too long or too much room.
 
@@ -277,7 +291,7 @@ def update_rate(
 
         def update(i: int) -> None:
             with unchecked():
-                states[i] = update_by_panels(recipe, states[i], rows, 0)
+                states[i] = update_by_panels(recipe, states[i], rows, first_row)
 
         began = clock()
         list(pool.map(update, range(threads)))

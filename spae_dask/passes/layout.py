@@ -1,5 +1,6 @@
 """Cut of a pass into spans, and the bytes that it holds. Pure."""
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,7 @@ from spae_dask.blocks import (
     total_nbytes,
 )
 from spae_dask.passes.accumulators.base import Accumulator
+from spae_dask.passes.accumulators.by_columns import ByColumns
 from spae_dask.passes.accumulators.read_sum import sparse_sum_nbytes
 from spae_dask.passes.accumulators.sparse import PANEL_ROWS, PANEL_STORED, flops_per_sparse_row, sparse_scratch
 from spae_dask.passes.memory import Footprint
@@ -64,6 +66,8 @@ class PassLayout:
         Floating point operations.
     footprint : Footprint
         Bytes held.
+    decodes_per_chunk : int
+        Number of times that each chunk is decoded.
     """
 
     spans: tuple[Span, ...]
@@ -71,6 +75,7 @@ class PassLayout:
     nbytes: int
     flops: float
     footprint: Footprint
+    decodes_per_chunk: int = 1
 
     @classmethod
     def of(cls, source: RowBlocks, accumulator: Accumulator[Any]) -> "PassLayout":
@@ -78,20 +83,25 @@ class PassLayout:
         n, d = source.shape
         stored = stored_entries(source)
         lazy = isinstance(source, LazyRowBlocks)
+        by_columns = accumulator if isinstance(accumulator, ByColumns) else None
+        one_state = by_columns.nbytes_of_groups(0, 1) if by_columns is not None else accumulator.state_nbytes
         spans = cut_spans(
             source.bounds,
             d * source.dtype.itemsize,
-            accumulator.state_nbytes,
+            one_state,
             blocks_are_tasks=lazy,
             offsets=None if stored is None else stored.offsets,
         )
-        fan_in = fan_in_for(accumulator.state_nbytes) if len(spans) > 1 else 1
+        fan_in = fan_in_for(one_state) if len(spans) > 1 else 1
         largest = largest_block_nbytes(source)
         if lazy:  # a task is handed all the blocks of its span at once; those of the next one may be there already
             held = -(-nbytes_of_rows(source, max(span.n_rows for span in spans)) // largest)
             held = held if held == 1 else 2 * held
         else:  # one, and the next one coming
             held = min(max(span.last_block - span.first_block for span in spans), 1 if source.in_process else 2)
+        state_nbytes = one_state
+        if by_columns is not None:
+            state_nbytes = max(by_columns.nbytes_of_rows(span.first_row, span.last_row) for span in spans)
         depth = len(merge_levels(len(spans), fan_in)) if fan_in > 1 else 0
         work, flops = accumulator.work_nbytes, accumulator.flops_per_row
         if stored is not None:
@@ -104,9 +114,20 @@ class PassLayout:
             n_blocks_held=held,
             read_nbytes=source.read_nbytes,
             work_nbytes=work,
-            state_nbytes=accumulator.state_nbytes,
-            n_states_waiting=min(len(spans), (fan_in - 1) * depth + 1) if fan_in > 1 else 0,
+            state_nbytes=state_nbytes,
+            n_states_waiting=_n_waiting(len(spans), fan_in, depth, accumulator.state_nbytes / max(1, state_nbytes)),
             fan_in=fan_in,
             n_spans=len(spans),
         )
-        return cls(spans, fan_in, total_nbytes(source), flops * n, footprint)
+        decodes = 1 if by_columns is not None else getattr(source, "decodes_per_chunk", 1)
+        return cls(spans, fan_in, total_nbytes(source), flops * n, footprint, decodes)
+
+
+def _n_waiting(n_spans: int, fan_in: int, depth: int, whole: float) -> int:
+    """States of a span that wait on one worker to be merged, at most.
+
+    If the state of all rows is ``whole`` times that of a span, merged states grow: all that wait are parts of two.
+    """
+    if fan_in == 1:
+        return 0
+    return min(n_spans, max((fan_in - 1) * depth + 1, math.ceil(2 * whole) if whole > 1 else 0))

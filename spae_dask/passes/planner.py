@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 from typing import Any
 
-from spae_dask.blocks import RowBlocks
+from spae_dask.blocks import RowBlocks, column_groups
 from spae_dask.errors import MemoryBudgetExceeded
 from spae_dask.passes.accumulators.base import Accumulator
 from spae_dask.passes.calibration import Calibration, nominal_work
 from spae_dask.passes.layout import PassLayout
 from spae_dask.passes.memory import Footprint, refuse, resident_nbytes, tasks_that_fit, usable, worker_limit_for
+from spae_dask.passes.orientation import as_read, oriented
 from spae_dask.passes.plan import Alternative, Finish, PassPlan, Plan, Resources
 from spae_dask.quantities import format_nbytes
 
@@ -168,7 +169,8 @@ def _plan_passes(
     strategy: str,
     calibration: Calibration | None,
 ) -> tuple[PassPlan, ...]:
-    return tuple(_plan_pass(source, name, recipe, resources, strategy, calibration) for name, recipe in passes)
+    read = as_read(source, passes)
+    return tuple(_plan_pass(source, name, recipe, resources, strategy, calibration) for name, recipe in read)
 
 
 def _plan_pass(
@@ -179,14 +181,16 @@ def _plan_pass(
     strategy: str,
     calibration: Calibration | None,
 ) -> PassPlan:
-    layout = PassLayout.of(source, recipe)
+    layout = PassLayout.of(*oriented(source, recipe))
     footprint = layout.footprint
     budget = usable(resources.memory_limit) - resources.beside_nbytes
     tasks = tasks_that_fit(footprint, resources.threads, budget, resources.slack)
     at_least_one = max(1, tasks)
     work = nominal_work(source, layout)
     if calibration is not None:
-        work = calibration.work(strategy, name, layout.nbytes, work)
+        # of a source with groups of columns, the blocks that were measured were of one group
+        decodes = 1 if column_groups(source) is None else layout.decodes_per_chunk
+        work = calibration.work(strategy, name, layout.nbytes, work, decodes)
     return PassPlan(
         name=name,
         nbytes=layout.nbytes,

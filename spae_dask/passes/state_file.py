@@ -24,12 +24,14 @@ import numpy as np
 import numpy.typing as npt
 
 from spae_dask.passes.accumulators.base import Accumulator, State
+from spae_dask.passes.accumulators.by_columns import ByColumns
 from spae_dask.passes.merge_tree import Node
 from spae_dask.passes.sweep import Swept
 
 MAGIC = b"spae state v1".ljust(16, b"\0")
 
-LARGEST_HEADER = 1 << 20
+LARGEST_HEADER = 1 << 23
+"""Bytes; a thousand groups of columns have some ten thousand arrays."""
 
 
 class UnusableState(Exception):
@@ -106,8 +108,8 @@ def read_state(file: BinaryIO, key: str, node: Node, recipe: Accumulator[Any]) -
 
 def _promised(listed: list[dict[str, Any]], recipe: Accumulator[Any]) -> dict[str, tuple[Any, Any, Any]]:
     """Shape, type and order of each array, if the recipe makes such arrays."""
-    empty: State = recipe.zero()
     arrays = {each["name"]: (tuple(each["shape"]), each["type"], each["order"]) for each in listed}
+    empty: State = recipe.zero_of(arrays) if isinstance(recipe, ByColumns) else recipe.zero()
     if arrays.keys() != empty.keys() or len(arrays) != len(listed):
         raise UnusableState("it contains other arrays than expected")
     nbytes = 0

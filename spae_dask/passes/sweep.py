@@ -13,10 +13,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from spae_dask import retry
-from spae_dask.blocks import Block, LazyRowBlocks, RowBlocks, in_canonical_form
+from spae_dask.blocks import Block, LazyRowBlocks, RowBlocks, block_shape, column_groups, in_canonical_form
 from spae_dask.errors import DataChanged, StorageError, TransientStorageError
 from spae_dask.passes.accumulators.base import Accumulator, State
-from spae_dask.passes.accumulators.read_sum import MAGNITUDE, SUM, ReadSum, without_sum
+from spae_dask.passes.accumulators.read_sum import MAGNITUDE, SUM, ReadEntries, ReadSum, without_sum
 from spae_dask.passes.accumulators.sparse import SparseAccumulator, sparse_panels, update_csr, update_dense
 from spae_dask.passes.spans import Span
 from spae_dask.quantities import format_seconds
@@ -45,13 +45,13 @@ def read_again(source: RowBlocks, i: int) -> Block:
                 raise TransientStorageError(f"{error} {tries}") from error
         time.sleep(wait)
         number += 1
-    start, stop = source.bounds[i], source.bounds[i + 1]
-    if block.shape != (stop - start, source.shape[1]):
+    expected = block_shape(source, i)
+    if block.shape != expected:
         n, d = block.shape
         raise StorageError(
-            f"rows {start} to {stop - 1} of {source.describe()} are {n} x {d} numbers, but {stop - start} x "
-            f"{source.shape[1]} were expected. The source was rewritten since it was opened, or this process "
-            "sees an older copy. Give data that do not change, at a path where all workers see the same."
+            f"rows {source.bounds[i]} to {source.bounds[i + 1] - 1} of {source.describe()} are {n} x {d} numbers, but "
+            f"{expected[0]} x {expected[1]} were expected. The source was rewritten since it was opened, or this "
+            "process sees an older copy. Give data that do not change, at a path where all workers see the same."
         )
     return block
 
@@ -204,7 +204,8 @@ class SameRows:
 
     def recipe(self, accumulator: Accumulator[Any]) -> ReadSum:
         """The accumulator with the sum beside it."""
-        return ReadSum(accumulator, stored=not isinstance(self._source, LazyRowBlocks))
+        kind = ReadSum if column_groups(self._source) is None else ReadEntries
+        return kind(accumulator, stored=not isinstance(self._source, LazyRowBlocks))
 
     def checked(self, state: State, name: str) -> State:
         """The state of the accumulator alone.

@@ -7,7 +7,7 @@ from the products of those columns alone that are mostly zero, where it cannot (
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,9 @@ from spae_dask.passes.accumulators.roundings import largest_error, lengthened, m
 from spae_dask.passes.accumulators.shift import Point, deviations, in_two_floats
 from spae_dask.passes.accumulators.single import single_deviations, single_panel_rows
 from spae_dask.passes.accumulators.sparse import PRODUCTS_UP_TO
+
+Counted = npt.NDArray[np.float64] | npt.NDArray[np.float32]
+"""Rows as they are multiplied."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,24 +139,34 @@ class CrossProducts:
 
     def update(self, state: State, rows: Rows, first_row: int) -> State:  # noqa: ARG002 - rows are exchangeable
         """Add the products of these rows."""
-        m = rows.shape[0]
-        if m == 0:
+        if rows.shape[0] == 0:
             return state
-        counted: Any = single_deviations(rows, self.mean) if self.single else None
-        narrow = counted is not None
-        if not narrow:
-            counted = deviations(rows, self.mean, self._row_scale)
-        chosen = counted[:, self.columns]
-        if self.columns.size and counted.dtype == np.float64:
+        counted = self.counted(rows)
+        return self.add(state, counted, counted[:, self.columns], None if self.Z is None else self.codes_of(counted))
+
+    def counted(self, rows: Rows) -> Counted:
+        """Rows as they are multiplied: about the mean, and scaled unless that is left to ``result``."""
+        narrow = single_deviations(rows, self.mean) if self.single else None
+        return deviations(rows, self.mean, self._row_scale) if narrow is None else narrow
+
+    def codes_of(self, counted: Counted) -> Counted:
+        """Products of such rows with the directions."""
+        codes: Counted = counted @ self._directions.astype(counted.dtype)
+        return codes
+
+    def add(self, state: State, counted: Counted, chosen: Counted, codes: Counted | None) -> State:
+        """Add the products of such rows with their chosen columns and with their codes."""
+        m = counted.shape[0]
+        if chosen.shape[1] and counted.dtype == chosen.dtype == np.float64:
             # in place, unless the state was stored and came back read-only
             cross = dgemm(1.0, counted.T, chosen.T, beta=1.0, c=state["cross"].T, trans_b=1, overwrite_c=1)
             state["cross"] = cross.T
         else:
             state["cross"] += chosen.T @ counted
-        if self.Z is not None:
-            state["directions"] += counted.T @ (counted @ self._directions.astype(counted.dtype))
+        if codes is not None:
+            state["directions"] += counted.T @ codes
         state["norms"] += np.einsum("ij,ij->j", counted, counted)
-        state["chain"] = lengthened(state["chain"], m, single=narrow)
+        state["chain"] = lengthened(state["chain"], m, single=counted.dtype == np.float32)
         state["count"] += m
         return state
 

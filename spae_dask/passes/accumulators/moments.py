@@ -3,7 +3,7 @@
 As in ``Gram``, every state counts from a shift near its mean, and states are merged about the mean of both.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from spae_dask.passes.accumulators.base import Floats, Rows, State, panel_rows_for
+from spae_dask.passes.accumulators.by_columns import Columns, Parts, join_arrays
 from spae_dask.passes.accumulators.nonfinite import all_finite
 from spae_dask.passes.accumulators.roundings import largest_error, lengthened, merged, no_chain
 from spae_dask.passes.accumulators.shift import (
@@ -211,6 +212,14 @@ class Moments:
             "max": np.maximum(a["max"], b["max"]),
             "chain": merged(a["chain"], b["chain"], roundings=3),
         }
+
+    def of_columns(self, columns: Columns) -> "Moments":
+        """Recipe of some columns."""
+        return replace(self, n_features=columns.size)
+
+    def joined(self, parts: Parts) -> State:
+        """Moments of all columns."""
+        return join_arrays(self.zero(), parts)
 
     def result(self, state: State) -> ColumnMoments:
         """The moments."""

@@ -1,6 +1,6 @@
 """NaN and infinite entries of X: their number in each column, and their first positions."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -9,6 +9,7 @@ import scipy.sparse as sp
 
 from spae_dask.errors import NonFiniteInput
 from spae_dask.passes.accumulators.base import Rows, State, panel_rows_for
+from spae_dask.passes.accumulators.by_columns import Columns, Parts, join_arrays
 
 Ints = npt.NDArray[np.int64]
 
@@ -142,6 +143,18 @@ class NonFinite:
         first = np.concatenate([a["first"], b["first"]])
         order = np.lexsort((first[:, 1], first[:, 0]))[: self.n_first]
         return {"nan": a["nan"] + b["nan"], "inf": a["inf"] + b["inf"], "first": first[order]}
+
+    def of_columns(self, columns: Columns) -> "NonFinite":
+        """Recipe of some columns."""
+        return replace(self, n_features=columns.size)
+
+    def joined(self, parts: Parts) -> State:
+        """Counts of all columns, and the first positions of all."""
+        found = [np.stack([part["first"][:, 0], columns[part["first"][:, 1]]], axis=1) for columns, part in parts]
+        first = np.concatenate(found)
+        order = np.lexsort((first[:, 1], first[:, 0]))[: self.n_first]
+        counts = join_arrays({name: array for name, array in self.zero().items() if name != "first"}, parts)
+        return counts | {"first": first[order]}
 
     def result(self, state: State) -> NonFiniteEntries:
         """Counts and positions."""

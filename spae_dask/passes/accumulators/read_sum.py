@@ -15,6 +15,7 @@ import scipy.sparse as sp
 
 from spae_dask.maths.linalg.sketch import group_bounds
 from spae_dask.passes.accumulators.base import Rows, State
+from spae_dask.passes.accumulators.by_columns import Columns, Parts, separated
 from spae_dask.passes.accumulators.wrapped import Wrapped
 
 Words = npt.NDArray[np.uint64]
@@ -49,6 +50,8 @@ class ReadSum(Wrapped):
 
     recipe_kind: ClassVar[str] = "spae_dask.accumulators.read_sum.ReadSum"
 
+    by_entries: ClassVar[bool] = False
+
     stored: bool = True
 
     @property
@@ -67,7 +70,8 @@ class ReadSum(Wrapped):
 
     def update(self, state: State, rows: Rows, first_row: int) -> State:
         """Update ``inner``, and add the rows' bits."""
-        own = self._with(state, _sums(rows, first_row) if self.stored and rows.size else None, rows, first_row)
+        sums = _sums(rows, first_row, by_entries=self.by_entries) if self.stored and rows.size else None
+        own = self._with(state, sums, rows, first_row)
         inner, step = without_sum(state), self.inner.panel_rows
         for start in range(0, rows.shape[0], step):
             inner = self.inner.update(inner, rows[start : start + step], first_row + start)
@@ -108,6 +112,25 @@ class ReadSum(Wrapped):
         return close and bool(a[SUM][0] == b[SUM][0])
 
 
+class ReadEntries(ReadSum):
+    """The same with a word for each entry, so that the sum does not depend on how columns are cut either."""
+
+    recipe_kind: ClassVar[str] = "spae_dask.accumulators.read_sum.ReadEntries"
+    by_entries: ClassVar[bool] = True
+
+    def of_columns(self, columns: Columns) -> "ReadEntries | None":
+        """Recipe of some columns; None if ``inner`` needs whole rows."""
+        inner = separated(self.inner, columns)
+        return None if inner is None else ReadEntries(inner, self.stored)
+
+    def joined(self, parts: Parts) -> State:
+        """State of ``inner`` for all columns; sums add."""
+        separable: Any = self.inner
+        own = {name: np.sum([state[name] for _, state in parts], axis=0) for name in (SUM, MAGNITUDE)}
+        joined: State = separable.joined([(columns, without_sum(state)) for columns, state in parts])
+        return joined | own
+
+
 def without_sum(state: State) -> State:
     """The state of the other accumulator alone."""
     return {name: array for name, array in state.items() if name not in (SUM, MAGNITUDE)}
@@ -118,16 +141,16 @@ def sparse_sum_nbytes(n_stored: int) -> int:
     return 32 * n_stored
 
 
-def _sums(rows: Rows, first_row: int) -> Words:
+def _sums(rows: Rows, first_row: int, *, by_entries: bool = False) -> Words:
     """Sum of the words of each group of rows, modulo 2^64."""
     # decided by shape and type alone, so that all passes take the same words
     words_per_row, rest = divmod(rows.shape[1] * rows.dtype.itemsize, 8)
     bounds = group_bounds(first_row, rows.shape[0], GROUP)
-    if rest == 0 and rows.flags.c_contiguous and rows.dtype.itemsize <= 8:
+    if rest == 0 and not by_entries and rows.flags.c_contiguous and rows.dtype.itemsize <= 8:
         words = rows.view(np.uint64).reshape(-1)
         sums: Words = np.add.reduceat(words, bounds[:-1] * words_per_row)
         return sums
-    copied = [_sum_of_copy(rows[start:stop], rest != 0) for start, stop in pairwise(bounds)]
+    copied = [_sum_of_copy(rows[start:stop], by_entries or rest != 0) for start, stop in pairwise(bounds)]
     return np.array(copied, dtype=np.uint64)
 
 

@@ -6,7 +6,7 @@ buckets before the dense sketch (Clarkson & Woodruff 2013), for 2 s / g operatio
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import ClassVar
 
@@ -17,6 +17,7 @@ from scipy.linalg.blas import dgemm, dger
 from spae_dask.maths.linalg.sketch import gaussian_rows, group_bounds, grouped_rows, row_signs, sign_rows
 from spae_dask.maths.linalg.sparse_rows import ShiftedRows, mean_of_stored_columns, shifted_nbytes, shifted_rows
 from spae_dask.passes.accumulators.base import Floats, Rows, State, panel_rows_for
+from spae_dask.passes.accumulators.by_columns import Columns, Parts, join_arrays
 from spae_dask.passes.accumulators.shift import (
     Point,
     about_their_mean,
@@ -241,6 +242,14 @@ class RowSketch:
             "sketch": a["sketch"] + b["sketch"] + np.outer(b["ones"], step_between(a["shift"], b["shift"])),
             "ones": a["ones"] + b["ones"],
         }
+
+    def of_columns(self, columns: Columns) -> "RowSketch":
+        """Recipe of some columns: the same S."""
+        return replace(self, n_features=columns.size)
+
+    def joined(self, parts: Parts) -> State:
+        """Sketch of all columns."""
+        return join_arrays(self.zero(), parts)
 
     def result(self, state: State) -> SketchedRows:
         """The sketch."""

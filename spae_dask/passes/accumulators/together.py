@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import scipy.sparse as sp
 
 from spae_dask.passes.accumulators.base import Accumulator, Rows, State, has_exact_sums
+from spae_dask.passes.accumulators.by_columns import Columns, Parts, separated
 from spae_dask.passes.accumulators.sparse import (
     SparseAccumulator,
     density_of,
@@ -102,6 +103,20 @@ class Together:
     def merge(self, a: State, b: State) -> State:
         """Merge part by part."""
         return joined({name: part.merge(part_of(a, name), part_of(b, name)) for name, part in self.parts.items()})
+
+    def of_columns(self, columns: Columns) -> "Together | None":
+        """Recipe of some columns; None if a part needs whole rows."""
+        found = {name: separated(part, columns) for name, part in self.parts.items()}
+        parts = {name: part for name, part in found.items() if part is not None}
+        return Together(parts) if len(parts) == len(found) else None
+
+    def joined(self, parts: Parts) -> State:
+        """State of all columns, part by part."""
+        states = {}
+        for name, recipe in self.parts.items():
+            separable: Any = recipe
+            states[name] = separable.joined([(columns, part_of(state, name)) for columns, state in parts])
+        return joined(states)
 
     def result(self, state: State) -> dict[str, Any]:
         """Results of all parts by name."""

@@ -7,6 +7,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from spae_dask.passes.accumulators.base import Accumulator, Floats, Rows, State, has_exact_sums
+from spae_dask.passes.accumulators.by_columns import Columns, Parts, separated
 from spae_dask.passes.accumulators.nonfinite import all_finite
 from spae_dask.passes.accumulators.sparse import SparseAccumulator, flops_per_sparse_row, update_csr
 
@@ -47,6 +48,11 @@ class Wrapped:
     def exact_sums(self) -> bool:
         """That of ``inner``."""
         return has_exact_sums(self.inner)
+
+    @property
+    def is_shared(self) -> bool:
+        """That of ``inner``, see `by_columns.ByColumns`."""
+        return bool(getattr(self.inner, "is_shared", False))
 
     def zero(self) -> State:
         """That of ``inner``."""
@@ -125,6 +131,17 @@ class Imputed(Wrapped):
     def flops_per_row(self) -> float:
         """One look at each entry beside the work of ``inner``."""
         return super().flops_per_row + self.fill.size
+
+    def of_columns(self, columns: Columns) -> "Imputed | None":
+        """Recipe of some columns; None if ``inner`` needs whole rows."""
+        inner = separated(self.inner, columns)
+        return None if inner is None else Imputed(inner, self.fill[columns])
+
+    def joined(self, parts: Parts) -> State:
+        """That of ``inner``."""
+        separable: Any = self.inner
+        state: State = separable.joined(parts)
+        return state
 
     def update(self, state: State, rows: Rows, first_row: int) -> State:
         """Fill, then update ``inner``."""

@@ -4,6 +4,7 @@ import math
 import os
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import product
 from typing import Any
 
 import dask
@@ -24,6 +25,12 @@ TARGET_BLOCK_NBYTES = 16 << 20
 
 MAX_BLOCK_NBYTES = 256 << 20
 """Chunks of more rows than take this are read in parts, and decoded once for each part."""
+
+GROUP_NBYTES = 64 << 20
+"""Bytes of a group of cells, in one row of chunks: where chunks are too tall for rows, groups are read in turn."""
+
+MOST_GROUPS = 1000
+"""Groups of cells, at most."""
 
 AT_ONCE = 10
 """Chunks that a reader decodes at once, at most."""
@@ -174,6 +181,54 @@ class GridRows:
         """Largest number of times that a pass decodes each chunk."""
         chunk, step = self.chunks[0], self.places_per_block
         return 1 if step % chunk == 0 else -(-(chunk - 1) // step) + 1
+
+    @cached_property
+    def column_groups(self) -> tuple[npt.NDArray[np.intp], ...] | None:
+        """Columns of whole tiles of chunks, of about ``GROUP_NBYTES``; None if whole rows are decoded once."""
+        if self.in_process or self.decodes_per_chunk == 1:
+            return None
+        sizes, steps = self._grid, list(self.chunks[len(self.sample_dims) :])
+        nbytes = math.prod(self.chunks) * max(self.variable.dtype.itemsize, self.dtype.itemsize)
+        n_tiles = math.prod(-(-size // step) for size, step in zip(sizes, steps, strict=True))
+        most = max(GROUP_NBYTES, nbytes * -(-n_tiles // MOST_GROUPS))
+        for axis in reversed(range(len(sizes))):  # neighbours along the last dimensions are put together
+            factor = min(-(-sizes[axis] // steps[axis]), max(1, most // nbytes))
+            steps[axis], nbytes = steps[axis] * factor, nbytes * factor
+        starts = product(*(range(0, size, step) for size, step in zip(sizes, steps, strict=True)))
+        cells = np.arange(self.cells.n_cells).reshape(sizes)
+        place = np.full(self.cells.n_cells, -1)
+        place[self.cells.numbers] = np.arange(self.cells.d)
+        boxes = (
+            place[cells[tuple(slice(at, at + step) for at, step in zip(start, steps, strict=True))].ravel()]
+            for start in starts
+        )
+        found = tuple(columns[columns >= 0] for columns in boxes)
+        return None if len(found) == 1 else tuple(columns for columns in found if columns.size)
+
+    def of_columns(self, columns: npt.NDArray[np.intp]) -> "GridRows | None":
+        """Some columns alone, from the box of the grid around them; None if rows are read whole, or the box is all."""
+        if self.column_groups is None:
+            return None
+        cells = self.cells.taken(columns)
+        places = np.unravel_index(cells.numbers, self._grid)
+        box = [(int(place.min()), int(place.max()) + 1) for place in places]
+        if all(stop - start == size for (start, stop), size in zip(box, self._grid, strict=True)):
+            return None
+        lengths = tuple(stop - start for start, stop in box)
+        kept = np.ravel_multi_index([place - start for place, (start, _) in zip(places, box, strict=True)], lengths)
+        within = {dim: slice(*ends) for dim, ends in zip(self.feature_dims, box, strict=True)}
+        inside = replace(
+            self,
+            variable=self.variable.isel(within),
+            cells=replace(cells, n_cells=math.prod(lengths), kept=None if kept.size == math.prod(lengths) else kept),
+            feature_names=None,
+        )
+        return replace(inside, max_nbytes=max(self.max_nbytes, inside.chunks[0] * inside.place_nbytes))
+
+    @property
+    def _grid(self) -> tuple[int, ...]:
+        """Sizes of the dimensions that make the cells."""
+        return tuple(self.variable.sizes[dim] for dim in self.feature_dims)
 
     @property
     def read_nbytes(self) -> int:

@@ -17,6 +17,7 @@ from spae_dask.blocks import (
     RowBlocks,
     as_csr,
     asked_of,
+    column_groups,
     columns_alone,
     in_canonical_form,
     largest_block_nbytes,
@@ -208,6 +209,11 @@ class RecipeBlocks(ChangedBlocks):
     def n_chunk_columns(self) -> int:
         """Parts of the columns that can be read alone: 1 if rows are normalised, which takes all columns."""
         return 1 if self.recipe.of_rows else int(getattr(self.source, "n_chunk_columns", 1))
+
+    @property
+    def column_groups(self) -> tuple[Indices, ...] | None:
+        """Those of the source; None if rows are normalised, which takes all columns."""
+        return None if self.recipe.of_rows else column_groups(self.source)
 
     @property
     def raw(self) -> RowBlocks:

@@ -15,6 +15,7 @@ from spae_dask.blocks import (
     RowBlocks,
     StoredEntries,
     asked_of,
+    column_groups,
     columns_alone,
     largest_block_nbytes,
     remember,
@@ -141,6 +142,17 @@ class Submatrix:
         inner = columns if self.kept_columns is None else self.kept_columns[columns]
         alone = columns_alone(self.source, inner) if bool((np.diff(inner) > 0).all()) else None
         return None if alone is None else Submatrix(alone, self.kept_rows)
+
+    @cached_property
+    def column_groups(self) -> tuple[npt.NDArray[np.intp], ...] | None:
+        """Those of the source, as far as columns are kept; None if they are in another order."""
+        groups, kept = column_groups(self.source), self.kept_columns
+        if groups is None or kept is None:
+            return groups
+        if not bool((np.diff(kept) > 0).all()):
+            return None
+        found = (np.flatnonzero(np.isin(kept, group, assume_unique=True)) for group in groups)
+        return tuple(each for each in found if each.size)
 
     def describe(self) -> str:
         """Name of the source."""

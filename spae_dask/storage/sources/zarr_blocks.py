@@ -38,6 +38,12 @@ result, which is as wide as they are and higher."""
 MAX_BLOCK_NBYTES = 256 << 20
 """A row of chunks larger than this is read in parts, its chunks decoded once for each part."""
 
+GROUP_NBYTES = 64 << 20
+"""Bytes of a group of columns, in one row of chunks: where chunks are too tall for rows, groups are read in turn."""
+
+MOST_GROUPS = 1000
+"""Groups of columns, at most."""
+
 Coordinates = tuple[int, ...]
 
 
@@ -111,6 +117,16 @@ class ZarrBlocks:
         """Largest number of times that a pass decodes each chunk: 1 unless a row of chunks is read in parts."""
         return _most_touched(self.array.chunks[0], self.rows_per_block, self.shape[0])
 
+    @cached_property
+    def column_groups(self) -> tuple[npt.NDArray[np.intp], ...] | None:
+        """Whole columns of chunks, of about ``GROUP_NBYTES`` a row of chunks; None if whole rows are decoded once."""
+        if self.decodes_per_chunk == 1:
+            return None
+        (n, d), (rows, columns) = self.shape, self.array.chunks
+        piece = min(rows, n) * columns * max(self.dtype.itemsize, self.entry_nbytes or 0)
+        width = columns * max(1, GROUP_NBYTES // piece, -(-self.n_chunk_columns // MOST_GROUPS))
+        return None if width >= d else tuple(np.arange(at, min(at + width, d)) for at in range(0, d, width))
+
     @property
     def read_nbytes(self) -> int:
         """Decoded chunks in flight: as many as Zarr decodes at once, each beside its encoded form."""
@@ -170,7 +186,12 @@ class ZarrBlocks:
         """Some rows, of all columns or of some, from chunks that were looked at before."""
         array = self.in_store
         refuse_odd_chunks(array, base_of(array), self.keys_of(start, stop, columns))
-        rows = self.array[start:stop] if columns is None else self.array.oindex[start:stop, columns]
+        if columns is None:
+            rows = self.array[start:stop]
+        elif columns[-1] - columns[0] + 1 == columns.size:  # neighbours are read as such, which is faster
+            rows = self.array[start:stop, int(columns[0]) : int(columns[-1]) + 1]
+        else:
+            rows = self.array.oindex[start:stop, columns]
         refuse_invisible(array)
         return np.asarray(rows)
 
