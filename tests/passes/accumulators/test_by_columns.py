@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from spae_dask.passes.accumulators import Accumulator, CrossProducts, Imputed, Moments, NonFinite, RowSketch, Together
-from spae_dask.passes.accumulators.by_columns import ByColumns, part_of
+from spae_dask.passes.accumulators.by_columns import ByColumns, separated
 from spae_dask.passes.accumulators.codes import codes_before, unknown_codes, with_codes
 from spae_dask.passes.accumulators.read_sum import MAGNITUDE, SUM, ReadEntries, ReadSum
 from spae_dask.passes.state_file import UnusableState, read_state, state_bytes
@@ -20,7 +20,7 @@ from spae_dask.passes.sweep import Swept
 from tests.generated import matrices, partitions
 from tests.passes.accumulators.recipes import RECIPES, Recipe, assert_same_facts, chosen, directions, origin, scale
 
-SEPARABLE = [each for each in RECIPES if part_of(each.make(4), np.arange(2)) is not None]
+SEPARABLE = [each for each in RECIPES if separated(each.make(4), np.arange(2)) is not None]
 TWO_READS = [each for each in RECIPES if each.name.startswith("CrossProducts")]
 
 
@@ -115,8 +115,8 @@ def test_recipes_of_whole_rows_have_no_parts_and_no_read_before() -> None:
         if recipe not in TWO_READS:
             assert codes_before(made, 9, np.dtype("f4")) is None
         if recipe not in SEPARABLE:
-            assert part_of(Together({"a": Moments(4), "b": made}), columns) is None
-            assert part_of(Imputed(made, np.zeros(4)), columns) is None
+            assert separated(Together({"a": Moments(4), "b": made}), columns) is None
+            assert separated(Imputed(made, np.zeros(4)), columns) is None
 
 
 SUMMED = Together({"nonfinite": NonFinite(5), "moments": Moments(5), "sketch": RowSketch(5, 3)})
