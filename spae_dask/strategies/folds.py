@@ -170,12 +170,12 @@ class FoldedCore:
         q = self.n_covariates
         if not q:
             return
-        spread = (
-            np.sqrt(np.clip(np.linalg.eigvalsh(others.scatter[:q, :q]), 0.0, None))
-            if isinstance(others, Scatter)
-            else np.linalg.svd(others.triangle[:, :q], compute_uv=False)
-        )
-        if spread.size < q or np.min(spread) <= COLLINEAR * np.sqrt(others.count):
+        if isinstance(others, Scatter):  # roots of numbers that are known to their error
+            spread = np.sqrt(np.clip(np.linalg.eigvalsh(others.scatter[:q, :q]), 0.0, None))
+            least = COLLINEAR + np.sqrt(q * others.error)
+        else:
+            spread, least = np.linalg.svd(others.triangle[:, :q], compute_uv=False), COLLINEAR
+        if spread.size < q or np.min(spread) <= least * np.sqrt(others.count):
             raise InvalidInput(
                 f"without fold {fold + 1} of {self.plan.rows.n_folds} some effect of the covariates is not known. A "
                 "label, or a change of a number, occurs in this fold alone. Give covariates that vary within groups, "
