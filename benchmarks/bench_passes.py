@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
+from benchmarks.column_chunks import ColumnChunks
 from benchmarks.finish import Finish
 from benchmarks.integer_sums import IntegerSums
 from benchmarks.machine import describe_machine
@@ -46,6 +47,7 @@ def cases(size: str) -> dict[str, list[Case]]:
                 IntegerSums(128, MIB),
             ],
             "two-reads": [StoreFit(SensorCounts(300, MIB, "zstd", MIB // 8), "sketch")],
+            "column-chunks": [ColumnChunks(SensorCounts(300, MIB, "zstd", MIB // 8), 20)],
             "peers": [Peers(SensorCounts(32, MIB, "zstd", MIB // 8), memory=512 * MIB)],
             "finish": [Finish(SensorCounts(32, MIB, "zstd", MIB // 8), "polished", 2, 3)],
             "r-factor": [RFactorTime(GaussianBlocks(32, 8, MIB // 8))],
@@ -72,6 +74,7 @@ def cases(size: str) -> dict[str, list[Case]]:
             *(IntegerSums(d, 64 * MIB, at_most=0.6) for d in (128, 512, 2000)),
         ],
         "two-reads": [StoreFit(SensorCounts(20_000, 1024 * scale * MIB), "sketch", at_most=2.6)],
+        "column-chunks": [ColumnChunks(SensorCounts(20_000, 1024 * scale * MIB), 200, at_most=1.2)],
         "peers": [Peers(SensorCounts(128, 2048 * scale * MIB))],
         "finish": [
             Finish(SensorCounts(500, 16 * MIB), "batch", 10, 12),
