@@ -5,7 +5,7 @@ from spae_dask.cli.options.checkpoint import Checkpoint
 from spae_dask.cli.options.console import ConsoleOptions
 from spae_dask.cli.options.data import DataArgument, EncoderArgument, StrictOption, WhichData
 from spae_dask.cli.options.groups import takes_groups
-from spae_dask.cli.options.parameters import OneStrategy, RowsCovariates
+from spae_dask.cli.options.parameters import OneStrategy, RowsCovariates, Weights
 from spae_dask.cli.options.target import MemoryOption, PerformanceOption, TargetOptions
 
 EXAMPLES = """Examples:
@@ -23,6 +23,7 @@ def evaluate(
     encoder: EncoderArgument,
     which: WhichData,
     beside: RowsCovariates,
+    weights: Weights,
     strict: StrictOption = False,
     by: OneStrategy,
     kept: Checkpoint,
@@ -40,18 +41,20 @@ def evaluate(
     with command_context("evaluate", shown, strict=strict) as console:
         from spae_dask.cli.performance import wanted_report
         from spae_dask.cli.target import check_checkpoint
+        from spae_dask.estimators.covariates import columns_beside
         from spae_dask.estimators.evaluation import evaluate as evaluate_encoder
         from spae_dask.estimators.saved import load_encoder
 
         check_checkpoint(kept.checkpoint, data)
         fitted = load_encoder(encoder)
-        source = which.open(data, memory, console, fitted)
+        source = which.open(data, memory, console, fitted, columns_beside(weights.parameters["row_weights"]))
         with where.place(memory, wanted_report(performance_report)).ready(source, console):
             certificate = evaluate_encoder(
                 source,
                 fitted,
                 **by.parameters,
                 **beside.parameters,
+                **weights.parameters,
                 memory_limit=memory,
                 checkpoint=kept.checkpoint,
                 progress=console.progress,

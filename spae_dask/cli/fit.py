@@ -51,8 +51,11 @@ class FitGiven:
         return found | {"memory_limit": self.memory}
 
     def open(self, console: "Console | None" = None) -> "RowBlocks":
-        """Open the matrix, without columns of a table that are covariates."""
-        return self.which.open(self.data, self.memory, console, covariates=self.fitted["covariates"])
+        """Open the matrix, without columns of a table that are covariates or row weights."""
+        from spae_dask.estimators.covariates import columns_beside
+
+        beside = columns_beside(self.fitted["covariates"], self.fitted["row_weights"])
+        return self.which.open(self.data, self.memory, console, beside=beside)
 
     def plan(self, source: "RowBlocks", *, calibrate: bool = False, resources: "Resources | None" = None) -> "Plan":
         """Return the plan of the fit: the passes it makes, and the memory and time it needs."""

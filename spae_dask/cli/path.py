@@ -87,6 +87,7 @@ def path(
     with command_context("path", shown, strict=strict) as console:
         from spae_dask.cli.performance import wanted_report
         from spae_dask.cli.target import check_checkpoint, check_paths
+        from spae_dask.estimators.covariates import columns_beside
         from spae_dask.estimators.paths import fit_path
 
         if output is not None:
@@ -97,7 +98,8 @@ def path(
             check_paths(output, [data], force=force)
         check_checkpoint(kept.checkpoint, data, output)
         ks, rs = ([int(each) for each in text.split(",")] for text in (components, nonzeros))
-        source = which.open(data, memory, console, covariates=missing.parameters["covariates"])
+        beside = columns_beside(missing.parameters["covariates"], missing.parameters["row_weights"])
+        source = which.open(data, memory, console, beside=beside)
         with where.place(memory, wanted_report(performance_report, output)).ready(source, console):
             found = fit_path(
                 source,

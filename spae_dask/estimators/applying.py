@@ -14,7 +14,7 @@ from sklearn.utils.validation import validate_data
 
 from spae_dask.blocks import ArrayBlocks, LazyRowBlocks, RowBlocks, asked_of, columns_alone, remember, stored_entries
 from spae_dask.errors import InvalidInput, NonFiniteInput
-from spae_dask.estimators.covariates import without_covariates
+from spae_dask.estimators.covariates import columns_beside, without_covariates
 from spae_dask.estimators.preparing import prepared, prepared_lazily, recipe_of_fit, with_top
 from spae_dask.maths.encoders.codes import RowEncoder, decode_codes
 from spae_dask.passes.accumulators import NonFinite
@@ -37,16 +37,19 @@ N_SHOWN = 5
 """Names listed in a message."""
 
 
-def open_rows(estimator: Any, X: Any) -> RowBlocks:
-    """Open rows to apply a fitted estimator to; their columns must be those of its fit, in number and in name."""
-    X = without_covariates(X, _covariates_of(estimator), None)[0]
-    source = open_like(estimator, X)
+def open_rows(estimator: Any, X: Any, beside: Sequence[str] = ()) -> RowBlocks:
+    """Open rows to apply a fitted estimator to; their columns must be those of its fit, in number and in name.
+
+    Columns of a table whose names are ``beside`` are left out, as those beside the data of the fit are.
+    """
+    X = without_covariates(X, [*beside_of(estimator), *beside], None)[0]
+    source = open_like(estimator, X, beside=beside)
     names = getattr(source, "feature_names", None)
     _check_columns(estimator, X, source.shape[1], names)
     return prepared(source, *_asked_of_rows(estimator))
 
 
-def open_like(estimator: Any, x: Any, *, mask: str | None = None, **how: Any) -> RowBlocks:
+def open_like(estimator: Any, x: Any, *, mask: str | None = None, beside: Sequence[str] = (), **how: Any) -> RowBlocks:
     """Open data under the mask of the fit, or another one if it is given.
 
     Data whose mask is another one, or that have none, such as new cells, give the columns of the fit by their names.
@@ -57,10 +60,12 @@ def open_like(estimator: Any, x: Any, *, mask: str | None = None, **how: Any) ->
         Fitted or loaded.
     x : object
         The data.
+    beside : sequence of str
+        Names of columns of a table that are no data, beside those of the fit.
     mask, **how
         As for ``open_matrix``.
     """
-    x, how["columns"] = without_covariates(x, _covariates_of(estimator), how.get("columns"))
+    x, how["columns"] = without_covariates(x, [*beside_of(estimator), *beside], how.get("columns"))
     asked, expected = getattr(estimator, "_asked", {}), list(getattr(estimator, "feature_names_in_", ()))
     fitted = asked.get("mask", ALL)
     if fitted == CHOSEN and not expected and how.get("columns") is None and mask is None:
@@ -83,9 +88,10 @@ def open_like(estimator: Any, x: Any, *, mask: str | None = None, **how: Any) ->
     return remember(chosen_columns(whole, np.array(places)), **asked)
 
 
-def _covariates_of(estimator: Any) -> Any:
-    """Covariates by which the estimator was fitted, as they were given; None if there were none."""
-    return getattr(estimator, "covariates", None) if hasattr(estimator, "covariates_") else None
+def beside_of(estimator: Any) -> list[str]:
+    """Names of columns that held covariates or row weights in the fit of an estimator, and are no data."""
+    covariates = getattr(estimator, "covariates", None) if hasattr(estimator, "covariates_") else None
+    return columns_beside(covariates, getattr(estimator, "row_weights", None))
 
 
 def _names(source: RowBlocks) -> list[str]:

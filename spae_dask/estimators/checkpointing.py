@@ -122,10 +122,11 @@ def parameters_of(params: FitParameters) -> dict[str, Any]:
 
     Parameters of the search are named only if they are not the defaults: earlier checkpoints do not have them.
     """
-    found = asdict(replace(params, missing_value=None, recipe=None, covariates=None))
-    del found["missing_value"], found["recipe"], found["covariates"]
-    if params.covariates is not None:
-        found["covariates"] = digest_of(params.covariates)[:24]
+    of_rows = ("covariates", "row_weights")
+    found = asdict(replace(params, missing_value=None, recipe=None, covariates=None, row_weights=None))
+    for name in ("missing_value", "recipe", *of_rows):
+        del found[name]
+    found |= {name: digest_of(value)[:24] for name in of_rows if (value := getattr(params, name)) is not None}
     for name in ("search_tol", "effort", "n_top_features"):
         if found[name] == PARAMETERS[name].default:
             del found[name]

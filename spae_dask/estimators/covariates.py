@@ -154,6 +154,11 @@ def columns_named(given: Any) -> tuple[str, ...]:
     return () if len(names) == 1 and is_values_file(names[0]) else tuple(_bare(name) for name in names)
 
 
+def columns_beside(*given: Any) -> list[str]:
+    """Names of the columns that hold covariates or row weights, as they are given; none of values or files."""
+    return list(dict.fromkeys(name for each in given for name in columns_named(each)))
+
+
 def _bare(name: str) -> str:
     found = AS_LABELS.fullmatch(name)
     return name if found is None else found[1].strip()
@@ -174,6 +179,8 @@ def open_without(x: Any, given: Any, *, columns: Sequence[str] | None = None, **
 def resolved(params: FitParameters, x: Any, source: RowBlocks) -> tuple[FitParameters, list[Covariate]]:
     """Parameters of a fit whose covariates are those of the rows, and these by name; as they are without.
 
+    Row weights are known by then: they count in the means and the spread of covariates.
+
     Raises
     ------
     InvalidInput
@@ -183,7 +190,8 @@ def resolved(params: FitParameters, x: Any, source: RowBlocks) -> tuple[FitParam
     if params.covariates is None:
         return params, []
     found = read_covariates(params.covariates, x, source)
-    design = Design.orthogonal([each.values for each in found], [len(each.levels or ()) for each in found])
+    weights = None if params.row_weights is None else params.row_weights.weights
+    design = Design.orthogonal([each.values for each in found], [len(each.levels or ()) for each in found], weights)
     return replace(params, covariates=design), found
 
 
@@ -250,43 +258,60 @@ def read_covariates(given: Any, x: Any, source: Any) -> list[Covariate]:
     source : RowBlocks
         The same, opened.
     """
+    columns = values_of_rows(given, x, source, "covariate")
+    if not columns:
+        raise InvalidInput("the covariates have no columns. Give at least one, or leave them out.")
+    return [_covariate(_bare(name), values, as_labels=_bare(name) != name) for name, values in columns]
+
+
+def values_of_rows(given: Any, x: Any, source: Any, called: str) -> list[tuple[str, Any]]:
+    """Values of all rows of a source, by the names that were given.
+
+    Parameters
+    ----------
+    given, x, source
+        As of `read_covariates`.
+    called : str
+        Word for a column of values, for messages.
+
+    Raises
+    ------
+    NotFound, InvalidInput
+        If there are none of that name, or not one for each row.
+    """
     names, n = names_in(given), source.shape[0]
-    called = source.describe() if isinstance(source, RowBlocks) else "the dask array"
     if len(names) == 1 and is_values_file(names[0]):
         columns = list(file_values(names[0]).items())
     elif names:
         columns = list(zip(names, _named(x, source, [_bare(name) for name in names]), strict=True))
     else:
-        columns = _columns_of(given)
-    found = []
-    for name, values in columns:
-        values = _of_kept_rows(values, source)
+        columns = _columns_of(given, called)
+    kept = [(name, _of_kept_rows(values, source)) for name, values in columns]
+    for name, values in kept:
         if len(values) != n:
+            of = source.describe() if isinstance(source, RowBlocks) else "the dask array"
             raise InvalidInput(
-                f"the covariate {name!r} has {len(values):,} values, but {called} has {n:,} rows. Give one "
+                f"the {called} {name!r} has {len(values):,} values, but {of} has {n:,} rows. Give one "
                 "for each row, in the same order."
             )
-        found.append(_covariate(_bare(name), values, as_labels=_bare(name) != name))
-    if not found:
-        raise InvalidInput("the covariates have no columns. Give at least one, or leave them out.")
-    return found
+    return kept
 
 
-def _columns_of(given: Any) -> list[tuple[str, Any]]:
-    """Values by name, one column after another."""
+def _columns_of(given: Any, called: str) -> list[tuple[str, Any]]:
+    """Values by name, one column after another; ``called`` is the name of those without."""
     if isinstance(given, Mapping):
         return [(str(name), values) for name, values in given.items()]
     if is_frame(given):
         return [(name, given[name]) for name in _columns_in(given)]
-    if isinstance(given, list | tuple):
+    if not hasattr(given, "shape"):
         given = np.asarray(given)
     if getattr(given, "ndim", 1) == 2:
         table = np.asarray(given)
-        return [(f"covariate {number + 1}", table[:, number]) for number in range(table.shape[1])]
+        return [(f"{called} {number + 1}", table[:, number]) for number in range(table.shape[1])]
     if getattr(given, "ndim", 1) != 1:
-        raise InvalidInput(f"the covariates have {given.ndim} dimensions. Give one row for each row of the data.")
+        raise InvalidInput(f"the values of rows have {given.ndim} dimensions. Give one row for each row of the data.")
     name = getattr(given, "name", None)
-    return [("covariate" if name is None else str(name), given)]
+    return [(called if name is None else str(name), given)]
 
 
 def _named(x: Any, source: Any, names: Sequence[str]) -> list[Any]:

@@ -10,11 +10,13 @@ from sklearn.utils.validation import check_is_fitted
 from spae_dask.blocks import RowBlocks
 from spae_dask.estimators.applying import open_rows
 from spae_dask.estimators.checkpointing import checkpoint_at, open_checkpoint
-from spae_dask.estimators.covariates import adjustment_of
+from spae_dask.estimators.covariates import adjustment_of, columns_beside
 from spae_dask.estimators.fitting import naming_declared, report_missing_chunks
 from spae_dask.estimators.planning import layout_notes
+from spae_dask.estimators.row_weights import read_row_weights
 from spae_dask.estimators.runtime import active_client, resources_for, runner_for, with_listing
 from spae_dask.estimators.sparse_encoder import SparseEncoder
+from spae_dask.passes.accumulators import RowWeights, weighing, weighted
 from spae_dask.passes.checkpoint import digest_of
 from spae_dask.passes.events import Event
 from spae_dask.passes.plan import Finish, Plan, Resources
@@ -35,6 +37,7 @@ def evaluate(
     *,
     strategy: str = "auto",
     covariates: Any = None,
+    row_weights: Any = None,
     memory_limit: int | str | None = None,
     checkpoint: str | Path | None = None,
     progress: Callable[[Event], None] | None = None,
@@ -52,6 +55,9 @@ def evaluate(
         certified lower bound.
     covariates : object, optional
         Covariates of the rows, as for ``SparseEncoder.transform``; losses are then of what they leave.
+    row_weights : object, optional
+        Weights of the rows, as for ``SparseEncoder``; losses are then weighted sums. By default all rows count the
+        same, also for an encoder that was fitted with weights.
     memory_limit : int or str, optional
         Memory limit of a process, in bytes or as text such as ``"2GB"``.
     checkpoint : str or Path, optional
@@ -80,26 +86,40 @@ def evaluate(
         If the cluster of the active client does not answer, or has no workers in time.
     """
     check_is_fitted(encoder)
-    source = open_rows(encoder, x)
+    source = open_rows(encoder, x, beside=columns_beside(row_weights))
     check_choice("strategy", strategy, EVALUATIONS)
     client, autoencoder = active_client(source), encoder.autoencoder()
     adjustment = adjustment_of(encoder, x, source, covariates)
     adjust = None if adjustment is None else adjustment.adjusted
-    plan = plan_evaluation(source, autoencoder, strategy, resources_for(client, memory_limit), adjust)
+    weights = read_row_weights(row_weights, x, source)
+    plan = plan_evaluation(source, autoencoder, strategy, resources_for(client, memory_limit), adjust, weights)
     chosen = plan.strategy
     checked = report_missing_chunks(source)
     asked = {"encoder": digest_of(autoencoder)[:24]}
     if adjustment is not None:
         asked["covariates"] = digest_of((adjustment.design, adjustment.coefficients))[:24]
+    if weights is not None:
+        asked["row_weights"] = digest_of(weights)[:24]
     kept = open_checkpoint(checkpoint_at(checkpoint), checked, "evaluate", chosen, asked)
     runner = runner_for(checked, client, plan, progress, kept)
     with one_blas_thread(), naming_declared(source):
-        certificate = evaluate_encoder(runner.run_pass, autoencoder, strategy=chosen, adjust=adjust)
-    return replace(certificate, bytes_read=runner.tally.nbytes, missing_chunks=checked.missing_chunks)
+        run_pass = weighing(runner.run_pass, weights)
+        certificate = evaluate_encoder(run_pass, autoencoder, strategy=chosen, adjust=adjust)
+    return replace(
+        certificate,
+        bytes_read=runner.tally.nbytes,
+        missing_chunks=checked.missing_chunks,
+        total_weight=None if weights is None else weights.total,
+    )
 
 
 def plan_evaluation(
-    source: RowBlocks, autoencoder: Autoencoder, strategy: str, resources: Resources, adjust: Adjust | None = None
+    source: RowBlocks,
+    autoencoder: Autoencoder,
+    strategy: str,
+    resources: Resources,
+    adjust: Adjust | None = None,
+    weights: RowWeights | None = None,
 ) -> Plan:
     """Plan an evaluation.
 
@@ -115,6 +135,8 @@ def plan_evaluation(
         Planned resources of the run.
     adjust : callable, optional
         Takes what covariates explain from the rows.
+    weights : RowWeights, optional
+        Weights of the rows.
 
     Raises
     ------
@@ -123,7 +145,7 @@ def plan_evaluation(
     """
     resources = with_listing(resources, source)
     chosen, reason = choose_one_read(strategy, source, resources, otherwise=SketchStrategy.name)
-    recipe = evaluation_recipe(chosen, autoencoder, adjust)
+    recipe = weighted(evaluation_recipe(chosen, autoencoder, adjust), weights)
     finish = finish_nbytes(source.shape[1]) if chosen in CORES else 3 * recipe.state_nbytes
     return make_plan(
         source,

@@ -32,7 +32,7 @@ def fit_path(
     InvalidInput
         If a k or r is out of range, or the method cannot keep to candidate columns where it must.
     """
-    of_plan = ("missing", "missing_value", "recipe", "n_top_features", "covariates", "memory_limit")
+    of_plan = ("missing", "missing_value", "recipe", "n_top_features", "covariates", "row_weights", "memory_limit")
     planned = {name: options[name] for name in of_plan if name in options}
     if plan_path(source, n_components, n_nonzero, method=method, **planned).strategy not in CORES:
         # candidates are chosen for one k and r: those of the largest serve the others

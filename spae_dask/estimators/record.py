@@ -7,6 +7,7 @@ from typing import Any
 from sklearn.utils.validation import check_is_fitted
 
 from spae_dask import __version__
+from spae_dask.estimators.applying import beside_of
 from spae_dask.estimators.covariates import names_in, open_without
 from spae_dask.estimators.preparing import recipe_of_fit, scale_given
 from spae_dask.passes.plan import Plan
@@ -29,9 +30,10 @@ def parameters_of(encoder: Any) -> dict[str, Any]:
     scale = encoder.scale if several(encoder.scale) is None else scale_given(encoder.scale)
     if is_scale_file(scale):
         scale = str(Path(scale).resolve())
-    covariates = list(names_in(parameters.pop("covariates")))
+    by_name = {name: list(names_in(parameters.pop(name))) for name in ("covariates", "row_weights")}
     parameters |= {"random_state": encoder.seed_, "recipe": recipe_text(recipe_of_fit(encoder)), "scale": scale}
-    return parameters | ({"covariates": covariates} if covariates else {})
+    parameters |= {"covariates": by_name["covariates"]} if by_name["covariates"] else {}
+    return parameters | ({"row_weights": by_name["row_weights"][0]} if by_name["row_weights"] else {})
 
 
 def provenance_of(encoder: Any, source: Any = None) -> dict[str, Any]:
@@ -59,10 +61,12 @@ def provenance_of(encoder: Any, source: Any = None) -> dict[str, Any]:
     }
     if hasattr(encoder, "covariates_"):
         record["covariates"] = list(encoder.covariates_.names)
+    if encoder.certificate_.total_weight is not None:
+        record["row_weights"] = encoder.row_weights if isinstance(encoder.row_weights, str) else "given as values"
     if hasattr(encoder, "selected_rows_"):
         record["selected_rows"] = [int(row) for row in encoder.selected_rows_]
     if source is not None:
-        opened = open_without(source, getattr(encoder, "covariates", None))
+        opened = open_without(source, beside_of(encoder))
         record["data_fingerprint"] = fingerprint(opened)
         if getattr(opened, "passed_over", ()):
             record["raw"] = True  # otherwise the same command would read other numbers

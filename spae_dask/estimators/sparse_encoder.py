@@ -1,6 +1,7 @@
 """Sparse PCA with a certificate, in scikit-learn's shape."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,13 +10,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from spae_dask.errors import InvalidInput
 from spae_dask.estimators.checkpointing import CheckpointAt, checkpoint_at
-from spae_dask.estimators.covariates import open_without, removed, resolved
+from spae_dask.estimators.covariates import columns_beside, open_without, removed, resolved
 from spae_dask.estimators.fitted import FittedMixin
 from spae_dask.estimators.fitting import fit
 from spae_dask.estimators.notebook import CertificateRepr
 from spae_dask.estimators.planning import seed_of
 from spae_dask.estimators.plots import PlotMixin
 from spae_dask.estimators.preparing import prepared, scale_given
+from spae_dask.estimators.row_weights import with_row_weights
 from spae_dask.estimators.runtime import search_report, store_names
 from spae_dask.estimators.streams import RowStream, StreamingMixin
 from spae_dask.passes.events import Event, ignore
@@ -112,6 +114,12 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         Texts, booleans and categories are labels, and each level has its own effect. Columns of a table that are
         covariates are no data. Strategies ``"gram"``, ``"tsqr"`` and ``"sketch"`` remove covariates, in the reads that
         they make anyway.
+    row_weights : str or array-like (n,), optional
+        Weights of the rows, at least 0: the loss is the sum over rows of weight times squared residual, about weighted
+        means. A row of weight 2 counts as two rows, and one of weight 0 as none. They are given by the name of a column
+        of ``obs`` of AnnData or of a table, or of a coordinate of a DataArray, by a ``.csv`` or ``.npy`` file, or by
+        values. ``fit(X, sample_weight=...)`` takes them as well. A column of a table that holds weights is no data.
+        Strategies ``"gram"``, ``"tsqr"`` and ``"sketch"`` weigh rows, in the reads that they make anyway.
     orthonormal : bool, default False
         True to make the components orthonormal. The loss and the combined support stay the same, but each component may
         use every feature of the combined support.
@@ -260,6 +268,7 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         recipe: RecipeLike = None,
         n_top_features: int | None = None,
         covariates: Any = None,
+        row_weights: Any = None,
         orthonormal: bool = False,
         shared_support: bool = False,
         search_tol: float = 0.001,
@@ -294,6 +303,7 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         self.recipe = recipe
         self.n_top_features = n_top_features
         self.covariates = covariates
+        self.row_weights = row_weights
         self.orthonormal = orthonormal
         self.shared_support = shared_support
         self.search_tol = search_tol
@@ -313,7 +323,7 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         self.checkpoint = checkpoint
         self.progress = progress
 
-    def fit(self, X: Any, y: Any = None) -> "SparseEncoder":  # noqa: ARG002 - scikit-learn's signature
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> "SparseEncoder":  # noqa: ARG002
         """Choose columns, and build and certify the encoder.
 
         The data are read in the passes of the strategy. ``plan`` shows them beforehand.
@@ -324,6 +334,8 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
             Matrix (n, d): anything that :func:`spae_dask.open_matrix` opens.
         y : None
             Ignored.
+        sample_weight : str or array-like (n,), optional
+            Weights of the rows, as the parameter ``row_weights`` gives them. Only one of the two can be given.
 
         Returns
         -------
@@ -343,8 +355,13 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         ClusterUnavailable
             If the cluster of the active client does not answer, or has no workers in time.
         """
-        opened = open_without(X, self.covariates)
-        params, covariates = resolved(self._params(), X, opened)
+        if sample_weight is not None and self.row_weights is not None:
+            raise InvalidInput("row_weights and sample_weight both give weights of the rows. Leave out one of them.")
+        params = self._params()
+        if sample_weight is not None:
+            params = replace(params, row_weights=sample_weight)
+        opened = open_without(X, columns_beside(params.covariates, params.row_weights))
+        params, covariates = resolved(with_row_weights(params, X, opened), X, opened)
         source = prepared(opened, self.missing_value, self.recipe)
         made = fit(source, params, self.memory_limit, self.progress, checkpoint_at(self.checkpoint))
         self.plan_, self.measured_, self.seed_ = made.plan, made.measured, params.seed
@@ -386,7 +403,7 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         self.fill_ = fitted.fill
         self.certificate_ = fitted.certificate
         self.n_components_ = fitted.H.shape[1]
-        self.n_samples_seen_ = fitted.n_samples
+        self.n_samples_seen_ = int(fitted.n_samples)
         self.n_features_in_ = fitted.H.shape[0]
         self.__dict__.pop("_curve", None)
         self.__dict__.pop("covariates_", None)

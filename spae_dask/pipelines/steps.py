@@ -8,7 +8,7 @@ from spae_dask.blocks import RowBlocks
 from spae_dask.errors import InvalidInput, OtherCheckpoint
 from spae_dask.estimators.applying import open_like
 from spae_dask.estimators.checking import check as check_data
-from spae_dask.estimators.covariates import open_without
+from spae_dask.estimators.covariates import columns_beside, open_without
 from spae_dask.estimators.evaluation import evaluate as evaluate_encoder
 from spae_dask.estimators.paths import fit_path
 from spae_dask.estimators.planning import mask_note, rows_note
@@ -46,8 +46,10 @@ def opened(step: OnData | Report, data: str, encoder: SparseEncoder | None = Non
     """Open the matrix that a step reads, under its own mask or that of an encoder. ``say`` gets a note about it."""
     which: dict[str, Any] = {"array": step.array, "columns": step.columns, "mask": step.mask, "rows": step.where}
     which["decode"] = not step.raw
-    covariates = getattr(step, "covariates", None)
-    source = open_without(data, covariates, **which) if encoder is None else open_like(encoder, data, **which)
+    beside = columns_beside(getattr(step, "covariates", None), getattr(step, "row_weights", None))
+    source = (
+        open_without(data, beside, **which) if encoder is None else open_like(encoder, data, beside=beside, **which)
+    )
     for told in (rows_note(source), mask_note(source)):
         if say is not None and told is not None:
             say(told)
@@ -203,6 +205,7 @@ def evaluate(step: Evaluate, work: Work) -> Result:
                 encoder,
                 strategy=step.strategy,
                 covariates=step.covariates,
+                row_weights=step.row_weights,
                 memory_limit=where.memory,
                 checkpoint=place,
                 progress=work.machinery.progress,

@@ -7,6 +7,9 @@ from typing import Any
 from spae_dask.plain_files import in_shell
 from spae_dask.strategies.parameters import KEEP, PARAMETERS, Parameter, option_words
 
+PLACEHOLDERS = {"covariates": "z", "row_weights": "w"}
+"""Names that stand for values of the rows in lines of Python."""
+
 OPTION_OF = {"rows": "--where"}
 """Options that are not called as the arguments of ``open_matrix``."""
 
@@ -17,7 +20,7 @@ def is_place(source: object) -> bool:
 
 
 def fit_command(parameters: Mapping[str, Any], provenance: Mapping[str, Any]) -> str | None:
-    """Shell command of the fit; None if the data, or covariates, did not come from a file.
+    """Shell command of the fit; None if the data, covariates or row weights did not come from a file.
 
     Parameters
     ----------
@@ -53,8 +56,8 @@ def python_lines(parameters: Mapping[str, Any], provenance: Mapping[str, Any]) -
     """
     (_, k), *others = _wanted(parameters, provenance)
     arguments = [str(k), *(f"{each.argument}={_literal(value)}" for each, value in others)]
-    if _by_values(parameters, provenance):
-        arguments.append("covariates=z")  # the values are not stored
+    # the values are not stored
+    arguments += [f"{name}={PLACEHOLDERS[name]}" for name in _by_values(parameters, provenance)]
     made = f"encoder = SparseEncoder({', '.join(arguments)})"
     source = _path(provenance)
     lines = ["from spae_dask import SparseEncoder", "", made]
@@ -71,9 +74,9 @@ def python_lines(parameters: Mapping[str, Any], provenance: Mapping[str, Any]) -
     return [*lines, f"encoder.fit(x)  # the same data: {_one_line(source)}"]
 
 
-def _by_values(parameters: Mapping[str, Any], provenance: Mapping[str, Any]) -> bool:
-    """True if covariates were given by their values."""
-    return bool(provenance.get("covariates")) and parameters.get("covariates") is None
+def _by_values(parameters: Mapping[str, Any], provenance: Mapping[str, Any]) -> list[str]:
+    """Names of the parameters that were given by values of the rows: covariates and row weights."""
+    return [name for name in PLACEHOLDERS if provenance.get(name) and parameters.get(name) is None]
 
 
 def _path(provenance: Mapping[str, Any]) -> str:

@@ -274,11 +274,12 @@ def sparse_pca(
     if mask is not None:
         source = chosen_columns(source, np.flatnonzero(mask))
     where: dict[str, Any] = {"memory_limit": memory_limit, "checkpoint": checkpoint, "progress": progress}
-    covariates = parameters.pop("covariates")
-    beside = named_values(covariates, adata)
-    encoder = SparseEncoder(k, center=zero_center, covariates=beside, **parameters, **where).fit(source)
+    covariates, row_weights = parameters.pop("covariates"), parameters.pop("row_weights")
+    beside, weights = named_values(covariates, adata), named_values(row_weights, adata)
+    encoder = SparseEncoder(k, center=zero_center, covariates=beside, row_weights=weights, **parameters, **where)
+    encoder.fit(source)
     rows = encoder.row_encoder(adjustment_of(encoder, source, source, beside))
-    encoder.set_params(covariates=covariates)  # by their names, as they are recorded
+    encoder.set_params(covariates=covariates, row_weights=row_weights)  # by their names, as they are recorded
     loadings, genes = np.zeros((adata.n_vars, k)), np.arange(adata.n_vars)[slice(None) if mask is None else mask]
     loadings[genes[getattr(encoder, "top_features_", slice(None))]] = encoder.components_.T
     params = {"zero_center": zero_center, "mask_var": mask_name, "layer": layer, "n_vars": encoder.n_features_in_}

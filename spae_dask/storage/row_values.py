@@ -85,7 +85,7 @@ def values_in_group(root: Any, names: Sequence[str], called: str) -> list[Values
 def nameless(called: str, names: Sequence[str]) -> InvalidInput:
     """The error about names where nothing has names."""
     return InvalidInput(
-        f"covariates={','.join(names)!r} name columns of AnnData's obs or of a table, or a file that exists. The "
+        f"{','.join(names)!r} is no file. Names are those of columns of AnnData's obs or of a table. The "
         f"data, {called}, have no names for their rows' values. Give the values of all rows: an array, or a DataFrame."
     )
 
@@ -101,7 +101,7 @@ def file_values(path: str) -> dict[str, Values]:
     if path.endswith(".npy"):
         held = np.load(path, allow_pickle=False)
         if held.ndim not in (1, 2):
-            raise InvalidInput(f"{path} has {held.ndim} dimensions. Covariates have one row for each row of the data.")
+            raise InvalidInput(f"{path} has {held.ndim} dimensions. Give one row for each row of the data.")
         columns = held.reshape(held.shape[0], -1)
         return {f"{Path(path).stem} {number + 1}": columns[:, number] for number in range(columns.shape[1])}
     names = names_of_table(path)

@@ -115,6 +115,8 @@ class Certificate:
         Between these ``symmetric_ratio`` must be, by the loss alone: see :func:`symmetric_bounds`.
     keep : float or None
         The wanted share of the variance that PCA explains, if the number of nonzeros was chosen for one.
+    total_weight : float or None
+        Sum of the weights of the rows; None if rows have no weights. All losses are weighted sums over rows.
     prefix_losses, prefix_bounds : list of float or None
         Losses of the first 1, 2, ... components of an iterative encoder, and the most that the paper's theorem allows.
     """
@@ -160,6 +162,7 @@ class Certificate:
     missing_chunks: str | None = None
     keep: float | None = None
     exact_sums: bool = False
+    total_weight: float | None = None
 
     def __post_init__(self) -> None:
         """Make numpy's numbers Python's, and refuse those that no matrix allows.
@@ -304,6 +307,8 @@ class Certificate:
                 f"left out           {self.n_left_out} columns constant to rounding, "
                 f"with {self.left_out:.3g}, {self.left_out / max(self.total, self.left_out):.2g} of the total",
             )
+        if self.total_weight is not None:
+            lines.append(f"weights            Rows are weighted; the weights sum to {self.total_weight:.6g}.")
         if self.exact_sums:
             lines.append(f"sums               {EXACT_SUMS}")
         if self.missing_chunks is not None:

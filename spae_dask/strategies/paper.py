@@ -69,6 +69,7 @@ from spae_dask.strategies.base import (
     nonzeros,
     refuse_covariates,
     refuse_fast,
+    refuse_row_weights,
 )
 from spae_dask.strategies.certificate import symmetric_bounds
 from spae_dask.strategies.certify import better_decoder, certify_between
@@ -469,7 +470,7 @@ class PaperStrategy(Strategy):
                 "it is the paper's own pipeline for its batch encoder and has no core to polish. It needs the "
                 "default method or method='batch', and a given n_nonzero"
             )
-        return refuse_fast(params) or refuse_covariates(params)
+        return refuse_fast(params) or refuse_covariates(params) or refuse_row_weights(params)
 
     def passes(self, params: FitParameters, source: RowBlocks) -> Passes:
         return paper_passes(params, source.shape[1])

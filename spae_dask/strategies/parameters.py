@@ -158,6 +158,26 @@ class OfRows:
 
 
 @dataclass(frozen=True)
+class OfRow:
+    """One number of each row: the name of where it is kept, or the numbers."""
+
+    def wrong(self, given: Any, sizes: Sizes = UNKNOWN) -> str | None:  # noqa: ARG002 - as of all kinds
+        """Say what is allowed, if ``given`` is not; None if it is."""
+        if isinstance(given, str):
+            fine = bool(given.strip())
+        elif isinstance(given, list | tuple):
+            fine = bool(given) and all(is_number(each) for each in given)
+        else:  # an array or a series
+            fine = isinstance(given, Mapping) or any(hasattr(given, each) for each in ("shape", "n_rows", "__array__"))
+        if fine:
+            return None
+        return (
+            "give the name of a column of obs or of the table, such as 'weight', or a .npy or .csv file. Or give an "
+            "array of one number for each row."
+        )
+
+
+@dataclass(frozen=True)
 class Scale:
     """Divisors of the columns: a flag, a name, a file, or a positive number for each column."""
 
@@ -176,7 +196,7 @@ class Scale:
         return f"give one divisor for each of the {d} columns (n_features = {d}); these are {len(numbers)}."
 
 
-Kind: TypeAlias = Flag | Choice | Count | Counts | Number | Numbers | Steps | Scale | OfRows
+Kind: TypeAlias = Flag | Choice | Count | Counts | Number | Numbers | Steps | Scale | OfRows | OfRow
 
 
 def is_scale_file(given: Any) -> bool:
@@ -213,7 +233,7 @@ class Parameter:
         Name of the field, which is also the key of a step of a pipeline.
     annotation, default : object
         Type and default value. A parameter whose default is None may be None.
-    kind : Flag, Choice, Count, Counts, Number, Numbers, Steps, Scale or OfRows
+    kind : Flag, Choice, Count, Counts, Number, Numbers, Steps, Scale, OfRows or OfRow
         Values allowed.
     help : str
         Its paragraph in the help of the command line.
@@ -415,6 +435,13 @@ class FitParameters:
         "Covariates to remove: columns of obs or of the table, as in batch,age, or a .csv or .npy file.",
         metavar="NAME[,NAME...]",
     )
+    row_weights: Any = _parameter(  # noqa: RUF009 - as all fields
+        None,
+        OfRow(),
+        "DATA",
+        "Weights of the rows: a column of obs or of the table, or a .csv or .npy file. Default: all 1.",
+        metavar="NAME",
+    )
     orthonormal: bool = _parameter(
         False,
         Flag(),
@@ -540,6 +567,7 @@ class FitParameters:
         self._check_sizes()
         self._check_pipeline()
         self._check_covariates()
+        self._check_row_weights()
         if self.tolerance is not None and not self.samples:
             raise InvalidInput(
                 f"tolerance={self.tolerance:g} makes strategy='sample' stop early, but strategy={self.strategy!r} "
@@ -609,6 +637,21 @@ class FitParameters:
                 "Use method='polished', 'batch' or 'iterative', or leave out the covariates."
             )
 
+    def _check_row_weights(self) -> None:
+        """Check the parameters that row weights rule out."""
+        if self.row_weights is None:
+            return
+        if self.method == "doubly-sparse":
+            raise InvalidInput(
+                "method='doubly-sparse' draws rows of the data for the decoder, and cannot weigh them. Use "
+                "method='polished', 'batch' or 'iterative', or leave out the row weights."
+            )
+        if self.precision == "fast":
+            raise InvalidInput(
+                "precision='fast' multiplies in float32, which would round the row weights. Use precision='exact', or "
+                "leave out the row weights."
+            )
+
     def _check_sizes(self) -> None:
         """Check ``n_nonzero`` against the others, or that ``eps`` and ``keep`` are one target."""
         sizes = self.sizes
@@ -668,6 +711,7 @@ OF_PATHS = (
     "recipe",
     "n_top_features",
     "covariates",
+    "row_weights",
     "seed",
 )
 """Parameters of the encoders of many sizes that one read makes, beside their method and sizes."""

@@ -182,7 +182,7 @@ def _points(
         for r in sorted(set(rs)):
             # orthonormal components give the same numbers, but have too many nonzeros to start other searches
             point = replace(params, n_components=k, n_nonzero=r, orthonormal=False)
-            point.check(summary.n_samples, summary.mean.size)
+            point.check(None, summary.mean.size)  # the rows were enough for a fit
             known = [*list(made.values())[-1:], *([narrower[r]] if r in narrower else [])]
             fitted = _encode(point, summary, known, effort, report)
             found, made[r] = fitted.certificate, fitted.H[:, fitted.H.any(axis=0)]

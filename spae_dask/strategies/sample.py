@@ -44,6 +44,7 @@ from spae_dask.strategies.base import (
     refuse_covariates,
     refuse_fast,
     refuse_mean,
+    refuse_row_weights,
 )
 from spae_dask.strategies.core import CORES, core_for, core_recipe
 from spae_dask.strategies.core_summary import CoreSummary, Floats, summarize
@@ -269,7 +270,7 @@ class SampleStrategy(Strategy):
         return f"requested: row blocks in random order, summed into a {self._core(source)} core until enough are read"
 
     def cannot(self, params: FitParameters) -> str | None:
-        refused = refuse_fast(params) or refuse_mean(params) or refuse_covariates(params)
+        refused = refuse_fast(params) or refuse_mean(params) or refuse_covariates(params) or refuse_row_weights(params)
         if refused is None and params.method == "doubly-sparse":
             return "method='doubly-sparse' chooses among all rows, and it does not read all rows"
         return refused

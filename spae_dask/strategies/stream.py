@@ -43,6 +43,7 @@ from spae_dask.strategies.base import (
     refuse_fast,
     refuse_mean,
     refuse_no_candidates,
+    refuse_row_weights,
 )
 from spae_dask.strategies.candidate_set import POOL, choose_candidates, search_seconds
 from spae_dask.strategies.certificate import Certificate
@@ -156,7 +157,7 @@ class Streamed:
     left: Floats
 
     @property
-    def n_samples(self) -> int:
+    def n_samples(self) -> float:
         """Rows seen."""
         return self.refitted.n_samples
 
@@ -281,7 +282,8 @@ class StreamStrategy(Strategy):
         return "requested: one pass into a sketch whose size does not depend on n, losses in certified intervals"
 
     def cannot(self, params: FitParameters) -> str | None:
-        return refuse_fast(params) or refuse_no_candidates(params) or refuse_mean(params) or refuse_covariates(params)
+        refused = refuse_fast(params) or refuse_no_candidates(params) or refuse_mean(params)
+        return refused or refuse_covariates(params) or refuse_row_weights(params)
 
     def passes(self, params: FitParameters, source: RowBlocks) -> Passes:
         return [("stream", stream_recipe(params, source.shape[1]))]

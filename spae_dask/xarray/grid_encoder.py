@@ -153,12 +153,14 @@ class GridEncoder(BaseEstimator):  # type: ignore[misc]
             )
         layout = layout_of(da, sample_dim)
         parameters = {name: value for name, value in self.get_params().items() if name not in OF_GRID}
-        parameters["covariates"] = covariates_along(self.covariates, da, layout.sample_dims)
+        for name in ("covariates", "row_weights"):
+            parameters[name] = covariates_along(parameters[name], da, layout.sample_dims)
         encoder = SparseEncoder(**parameters)
-        if self.covariates is not None and self.scale and self.weights is not None:
+        of_rows = [name for name in ("covariates", "row_weights") if getattr(self, name) is not None]
+        if of_rows and self.scale and self.weights is not None:
             raise InvalidInput(
-                "scale=True, weights and covariates cannot be combined: weighted cells are scaled before covariates "
-                "are removed. Leave out one of the three."
+                f"scale=True, weights and {of_rows[0]} cannot be combined: weighted cells are scaled before "
+                f"{of_rows[0]} count. Leave out one of the three."
             )
         weights = weights_on(layout, self.weights, self.lat_dim)
         columns = find_columns(da, layout, weights, mask_on(layout, mask), self)
@@ -169,7 +171,7 @@ class GridEncoder(BaseEstimator):  # type: ignore[misc]
             encoder.fit(source)
         except NonFiniteInput as error:
             raise named_error(error, da, layout.sample_dims, layout, columns.cells) from error
-        encoder.set_params(covariates=self.covariates)
+        encoder.set_params(covariates=self.covariates, row_weights=self.row_weights)
         encoder.certificate_ = replace(
             encoder.certificate_,
             passes=encoder.certificate_.passes + columns.passes,

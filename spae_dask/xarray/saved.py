@@ -26,8 +26,9 @@ def save_grid_encoder(encoder: Any, path: str | Path, *, overwrite: bool) -> Non
     """Write a fitted ``GridEncoder``."""
     parameters = {name: value for name, value in encoder.get_params().items() if name not in NOT_STORED}
     parameters["random_state"] = encoder.encoder_.seed_
-    covariates = list(names_in(parameters.pop("covariates")))
-    parameters |= {"covariates": covariates} if covariates else {}
+    covariates, row_weights = parameters.pop("covariates"), parameters.pop("row_weights")
+    parameters |= {"covariates": list(names_in(covariates))} if names_in(covariates) else {}
+    parameters |= {"row_weights": row_weights} if isinstance(row_weights, str) else {}
     weights = parameters["weights"]
     given = weights if isinstance(weights, xr.DataArray) else None
     parameters["weights"] = weights if given is None else "given"

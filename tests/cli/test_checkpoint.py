@@ -186,6 +186,7 @@ OPTIONAL: dict[str, Any] = {
     "shared_support": st.booleans(),
     "recipe": st.sampled_from(["log1p", "normalize_total(10000), sqrt", "arcsinh(0.5), clip(3)"]),
     "covariates": st.lists(st.text("ab*é -'\\.()", min_size=1).filter(str.strip), min_size=1, max_size=3).map(",".join),
+    "row_weights": AWKWARD.filter(str.strip),
     "search_tol": POSITIVE,
     "effort": st.integers(0, 3),
     "rows": COUNT,

@@ -111,6 +111,7 @@ CHANGED = {
     "missing_value": (-9.0, -8.5),
     "recipe": "normalize_total(10000), log1p",
     "covariates": "batch,C(the day)",
+    "row_weights": "the weight",
     "orthonormal": True,
     "shared_support": True,
     "search_tol": 0.02,

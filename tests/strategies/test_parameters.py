@@ -39,6 +39,7 @@ from spae_dask.strategies.parameters import (
     Flag,
     Number,
     Numbers,
+    OfRow,
     OfRows,
     Parameter,
     Scale,
@@ -211,6 +212,7 @@ CHANGED: dict[type, Any] = {
     Numbers: (-1.0, -2.5),
     Steps: "normalize_total(10000), log1p",
     OfRows: "batch,C(age)",
+    OfRow: "weight",
     Scale: (0.5, 2.0, 4.0),
 }
 

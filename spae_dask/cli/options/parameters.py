@@ -16,6 +16,7 @@ from spae_dask.strategies.parameters import (
     Flag,
     Number,
     Numbers,
+    OfRow,
     OfRows,
     Parameter,
     Scale,
@@ -31,6 +32,7 @@ TYPES: dict[type, Any] = {
     Numbers: list[str],
     Steps: str,
     OfRows: str,
+    OfRow: str,
     Scale: str,
 }
 """Types that typer parses values as; a `Choice` is of its names."""
@@ -153,3 +155,8 @@ class RawNumbers(FromFields):
 @made_of("covariates")
 class RowsCovariates(FromFields):
     """Covariates of rows that an encoder is applied to."""
+
+
+@made_of("row_weights")
+class Weights(FromFields):
+    """Weights of rows that an encoder is evaluated on."""
