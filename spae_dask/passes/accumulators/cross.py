@@ -16,7 +16,7 @@ from scipy.linalg.blas import dgemm, dger
 
 from spae_dask.maths.linalg.compiled import cross_of
 from spae_dask.maths.linalg.sparse_rows import STRIP, ShiftedRows, column_sums, shifted_nbytes, shifted_rows
-from spae_dask.passes.accumulators.base import Floats, Rows, State, panel_rows_for
+from spae_dask.passes.accumulators.base import Floats, Rows, State, panel_rows_for, total_of, weighed
 from spae_dask.passes.accumulators.roundings import largest_error, lengthened, merged, no_chain, usual_error
 from spae_dask.passes.accumulators.shift import Point, deviations, in_two_floats
 from spae_dask.passes.accumulators.single import single_deviations, single_panel_rows
@@ -29,8 +29,8 @@ class Products:
 
     Attributes
     ----------
-    count : int
-        Rows seen.
+    count : float
+        Rows seen, or the sum of their weights.
     gram : ndarray (r, r)
         C'C.
     cross : ndarray (r, d)
@@ -46,7 +46,7 @@ class Products:
         The size of error to expect, in the same units.
     """
 
-    count: int
+    count: float
     gram: Floats
     cross: Floats
     directions: Floats
@@ -74,6 +74,7 @@ class CrossProducts:
     """
 
     recipe_kind: ClassVar[str] = "spae_dask.accumulators.cross.CrossProducts"
+    takes_weights: ClassVar[bool] = True
 
     columns: npt.NDArray[np.intp]
     mean: Point
@@ -134,7 +135,13 @@ class CrossProducts:
             "chain": no_chain(),
         }
 
-    def update(self, state: State, rows: Rows, first_row: int) -> State:  # noqa: ARG002 - rows are exchangeable
+    def update(
+        self,
+        state: State,
+        rows: Rows,
+        first_row: int,  # noqa: ARG002 - rows are exchangeable
+        roots: Floats | None = None,
+    ) -> State:
         """Add the products of these rows."""
         m = rows.shape[0]
         if m == 0:
@@ -142,7 +149,7 @@ class CrossProducts:
         counted: Any = single_deviations(rows, self.mean) if self.single else None
         narrow = counted is not None
         if not narrow:
-            counted = deviations(rows, self.mean, self._row_scale)
+            counted = weighed(deviations(rows, self.mean, self._row_scale), roots)
         chosen = counted[:, self.columns]
         if self.columns.size and counted.dtype == np.float64:
             # in place, unless the state was stored and came back read-only
@@ -154,7 +161,7 @@ class CrossProducts:
             state["directions"] += counted.T @ (counted @ self._directions.astype(counted.dtype))
         state["norms"] += np.einsum("ij,ij->j", counted, counted)
         state["chain"] = lengthened(state["chain"], m, single=narrow)
-        state["count"] += m
+        state["count"] += total_of(m, roots)
         return state
 
     @property
@@ -173,16 +180,22 @@ class CrossProducts:
         dense = n_rows * r + 2 * k * (n_rows + d) + 3 * min(r * d, max(STRIP, d)) + 4 * d
         return shifted_nbytes(n_rows, n_stored, d) + 48 * n_stored + 8 * dense
 
-    def update_sparse(self, state: State, rows: sp.csr_array, first_row: int) -> State:  # noqa: ARG002
+    def update_sparse(
+        self,
+        state: State,
+        rows: sp.csr_array,
+        first_row: int,  # noqa: ARG002
+        roots: Floats | None = None,
+    ) -> State:
         """Add the products of sparse rows."""
-        about = shifted_rows(rows, in_two_floats(self.mean), self._row_scale)
+        about = shifted_rows(rows, in_two_floats(self.mean), self._row_scale).weighed(roots)
         state["cross"] = _crossed(about, self.columns, state["cross"])
         if self.Z is not None:
             state["directions"] += about.transposed_times(about.times(self._directions))
         state["norms"] += about.squared_norms
         # twice, because the subtracted terms are a few times the result
         state["chain"] = lengthened(state["chain"], 2 * rows.shape[0])
-        state["count"] += rows.shape[0]
+        state["count"] += about.total
         return state
 
     def merge(self, a: State, b: State) -> State:
@@ -201,7 +214,7 @@ class CrossProducts:
             norms /= self.scale**2
         gram = cross[:, self.columns]
         return Products(
-            count=int(state["count"]),
+            count=state["count"].item(),
             gram=(gram + gram.T) / 2,
             cross=cross,
             directions=directions,
@@ -214,16 +227,16 @@ class CrossProducts:
 def _crossed(about: ShiftedRows, columns: npt.NDArray[np.intp], cross: Floats) -> Floats:
     """Add the products of chosen columns with all columns; zeros of both are passed over.
 
-    ``(C - 1 c')'(Y - 1 y') = C'Y - c (Y'1)' - (C'1 - m c) y'`` for sparse C and Y.
+    ``(C - 1 c')'(Y - 1 y') = C'Y - c (Y'1)' - (C'1 - m c) y'`` for sparse C and Y, with ``m = 1'1``.
     """
     chosen = about.rows[:, columns]
     if not cross_of(chosen, about.rows, cross):
         transposed, width = chosen.T.tocsr(), max(1, STRIP // cross.shape[1])
         for start in range(0, columns.size, width):
             cross[start : start + width] += (transposed[start : start + width] @ about.rows).toarray()
-    apart, m = about.rest[columns], about.rows.shape[0]
+    apart, m = about.rest[columns], about.total
     if apart.any():
-        cross = dger(-1.0, column_sums(about.rows), apart, a=cross.T, overwrite_a=1).T
+        cross = dger(-1.0, column_sums(about.rows, about.ones), apart, a=cross.T, overwrite_a=1).T
     if about.rest.any():
-        cross = dger(-1.0, about.rest, column_sums(chosen) - m * apart, a=cross.T, overwrite_a=1).T
+        cross = dger(-1.0, about.rest, column_sums(chosen, about.ones) - m * apart, a=cross.T, overwrite_a=1).T
     return cross
