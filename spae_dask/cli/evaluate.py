@@ -10,7 +10,7 @@ from spae_dask.cli.options.console import ConsoleOptions
 from spae_dask.cli.options.data import DataArgument, EncoderArgument, StrictOption, WhichData
 from spae_dask.cli.options.groups import DATA, OUTPUT, takes_groups
 from spae_dask.cli.options.output import ForceOption
-from spae_dask.cli.options.parameters import OneStrategy, RowsCovariates
+from spae_dask.cli.options.parameters import OneStrategy, RowsCovariates, Weights
 from spae_dask.cli.options.target import MemoryOption, PerformanceOption, TargetOptions
 
 EXAMPLES = """Examples:
@@ -30,6 +30,7 @@ def evaluate(
     encoder: EncoderArgument,
     which: WhichData,
     beside: RowsCovariates,
+    weights: Weights,
     strict: StrictOption = False,
     by: Annotated[
         str | None,
@@ -71,16 +72,22 @@ def evaluate(
     with command_context("evaluate", shown, strict=strict) as console:
         from spae_dask.cli.performance import wanted_report
         from spae_dask.cli.target import check_checkpoint, check_paths
+        from spae_dask.estimators.covariates import columns_beside
         from spae_dask.estimators.evaluation import evaluate as evaluate_encoder
         from spae_dask.estimators.evaluation import evaluate_by
         from spae_dask.estimators.saved import load_encoder
 
+        if by is not None and weights.parameters["row_weights"] is not None:
+            raise typer.BadParameter(
+                "--by measures parts of rows that all count the same. Leave out --by or --row-weights.",
+                param_hint="'--by'",
+            )
         if report is not None:
             check_report(report, by)
             check_paths(report, [data, encoder], force=force)
         check_checkpoint(kept.checkpoint, data)
         fitted = load_encoder(encoder)
-        source = which.open(data, memory, console, fitted, by=by)
+        source = which.open(data, memory, console, fitted, columns_beside(by, weights.parameters["row_weights"]))
         how: dict[str, Any] = {
             **reading.parameters,
             **beside.parameters,
@@ -90,7 +97,9 @@ def evaluate(
         }
         with where.place(memory, wanted_report(performance_report)).ready(source, console):
             found = None if by is None else evaluate_by(source, fitted, by, **how)
-            certificate = evaluate_encoder(source, fitted, **how) if found is None else found.certificate
+            certificate = (
+                evaluate_encoder(source, fitted, **weights.parameters, **how) if found is None else found.certificate
+            )
         text = certificate.text(verbose=console.verbose > 0)
         document = {"data": data, "encoder": encoder, "certificate": certificate.as_dict()}
         console.result(

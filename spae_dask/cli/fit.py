@@ -15,7 +15,7 @@ from spae_dask.cli.options.output import EncoderOutput, ForceOption
 from spae_dask.cli.options.parameters import MissingEntries, Reading, Sought
 from spae_dask.cli.options.target import MemoryOption, PerformanceOption, TargetOptions
 from spae_dask.plain_files import in_shell
-from spae_dask.strategies.parameters import one_size, option_words
+from spae_dask.strategies.parameters import OF_ROWS, one_size, option_words
 
 if TYPE_CHECKING:
     from spae_dask.blocks import RowBlocks
@@ -52,10 +52,10 @@ class FitGiven:
         return found | {"memory_limit": self.memory}
 
     def open(self, console: "Console | None" = None) -> "RowBlocks":
-        """Open the matrix, without columns of a table that are covariates or groups."""
-        from spae_dask.estimators.covariates import beside_data
+        """Open the matrix, without columns of a table that are covariates, groups or row weights."""
+        from spae_dask.estimators.covariates import columns_beside
 
-        beside = beside_data(self.fitted["covariates"], self.fitted["fold_groups"])
+        beside = columns_beside(*(self.fitted[name] for name in OF_ROWS))
         return self.which.open(self.data, self.memory, console, beside=beside)
 
     def plan(self, source: "RowBlocks", *, calibrate: bool = False, resources: "Resources | None" = None) -> "Plan":

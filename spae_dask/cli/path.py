@@ -12,7 +12,7 @@ from spae_dask.cli.options.groups import OUTPUT, WHAT, takes_groups
 from spae_dask.cli.options.output import ForceOption
 from spae_dask.cli.options.parameters import Building, MissingEntries, numbers_in
 from spae_dask.cli.options.target import MemoryOption, PerformanceOption, TargetOptions
-from spae_dask.strategies.parameters import Counts
+from spae_dask.strategies.parameters import OF_ROWS, Counts
 
 EXAMPLES = """Examples:
 
@@ -87,7 +87,7 @@ def path(
     with command_context("path", shown, strict=strict) as console:
         from spae_dask.cli.performance import wanted_report
         from spae_dask.cli.target import check_checkpoint, check_paths
-        from spae_dask.estimators.covariates import beside_data
+        from spae_dask.estimators.covariates import columns_beside
         from spae_dask.estimators.paths import fit_path
 
         if output is not None:
@@ -98,7 +98,7 @@ def path(
             check_paths(output, [data], force=force)
         check_checkpoint(kept.checkpoint, data, output)
         ks, rs = ([int(each) for each in text.split(",")] for text in (components, nonzeros))
-        beside = beside_data(missing.parameters["covariates"], missing.parameters["fold_groups"])
+        beside = columns_beside(*(missing.parameters[name] for name in OF_ROWS))
         source = which.open(data, memory, console, beside=beside)
         with where.place(memory, wanted_report(performance_report, output)).ready(source, console):
             found = fit_path(

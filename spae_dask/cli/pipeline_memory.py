@@ -14,6 +14,7 @@ from spae_dask.estimators.covariates import adjustment_of
 from spae_dask.estimators.evaluation import plan_evaluation
 from spae_dask.estimators.paths import plan_path
 from spae_dask.estimators.preparing import prepared
+from spae_dask.estimators.row_weights import read_row_weights
 from spae_dask.estimators.saved import load_encoder
 from spae_dask.pipelines.pipeline import Node, Pipeline
 from spae_dask.pipelines.schema import Evaluate, Fit, Path, arguments_of
@@ -66,7 +67,8 @@ def _planner(node: Node, pipeline: Pipeline) -> Planner:
         autoencoder = encoder.autoencoder() if encoder is not None else _autoencoder(made, source.shape[1])
         adjustment = None if encoder is None else adjustment_of(encoder, data, source, step.covariates)
         adjust = None if adjustment is None else adjustment.adjusted
-        return lambda resources: plan_evaluation(source, autoencoder, step.strategy, resources, adjust)
+        weights = read_row_weights(step.row_weights, data, source)
+        return lambda resources: plan_evaluation(source, autoencoder, step.strategy, resources, adjust, weights)
     source = opened(step, data)
     if isinstance(step, Path):
         return lambda resources: plan_path(source, **arguments_of(step), resources=resources)

@@ -14,7 +14,7 @@ from sklearn.utils.validation import validate_data
 
 from spae_dask.blocks import ArrayBlocks, LazyRowBlocks, RowBlocks, asked_of, columns_alone, remember, stored_entries
 from spae_dask.errors import InvalidInput, NonFiniteInput
-from spae_dask.estimators.covariates import beside_data, columns_named, without_covariates
+from spae_dask.estimators.covariates import columns_beside, without_covariates
 from spae_dask.estimators.preparing import prepared, prepared_lazily, recipe_of_fit, with_top
 from spae_dask.maths.encoders.codes import RowEncoder, decode_codes
 from spae_dask.passes.accumulators import NonFinite
@@ -29,6 +29,7 @@ from spae_dask.storage.sources.recipe_blocks import RecipeBlocks
 from spae_dask.storage.sources.submatrix import chosen_columns
 from spae_dask.storage.tables.columns import choose_columns
 from spae_dask.storage.tables.frames import is_pandas
+from spae_dask.strategies.parameters import OF_ROWS
 
 BY_NAME = "those of the fit, by name"
 """Told in place of a mask where data lack that of the fit."""
@@ -37,19 +38,19 @@ N_SHOWN = 5
 """Names listed in a message."""
 
 
-def open_rows(estimator: Any, X: Any, by: Any = None) -> RowBlocks:
+def open_rows(estimator: Any, X: Any, beside: Sequence[str] = ()) -> RowBlocks:
     """Open rows to apply a fitted estimator to; their columns must be those of its fit, in number and in name.
 
-    A column of a table that ``by`` names, and that is none of the fit, is no data.
+    Columns of a table whose names are ``beside``, and that are none of the fit, are no data.
     """
-    X = without_covariates(X, _beside(estimator, by), None)[0]
-    source = open_like(estimator, X, by=by)
+    X = without_covariates(X, beside_of(estimator, beside), None)[0]
+    source = open_like(estimator, X, beside=beside)
     names = getattr(source, "feature_names", None)
     _check_columns(estimator, X, source.shape[1], names)
     return prepared(source, *_asked_of_rows(estimator))
 
 
-def open_like(estimator: Any, x: Any, *, mask: str | None = None, by: Any = None, **how: Any) -> RowBlocks:
+def open_like(estimator: Any, x: Any, *, mask: str | None = None, beside: Sequence[str] = (), **how: Any) -> RowBlocks:
     """Open data under the mask of the fit, or another one if it is given.
 
     Data whose mask is another one, or that have none, such as new cells, give the columns of the fit by their names.
@@ -60,12 +61,12 @@ def open_like(estimator: Any, x: Any, *, mask: str | None = None, by: Any = None
         Fitted or loaded.
     x : object
         The data.
-    by : object
+    beside : sequence of str
         As for `open_rows`.
     mask, **how
         As for ``open_matrix``.
     """
-    x, how["columns"] = without_covariates(x, _beside(estimator, by), how.get("columns"))
+    x, how["columns"] = without_covariates(x, beside_of(estimator, beside), how.get("columns"))
     asked, expected = getattr(estimator, "_asked", {}), list(getattr(estimator, "feature_names_in_", ()))
     fitted = asked.get("mask", ALL)
     if fitted == CHOSEN and not expected and how.get("columns") is None and mask is None:
@@ -88,12 +89,12 @@ def open_like(estimator: Any, x: Any, *, mask: str | None = None, by: Any = None
     return remember(chosen_columns(whole, np.array(places)), **asked)
 
 
-def _beside(estimator: Any, by: Any) -> list[str] | None:
-    """Names of columns of a table that held no data in the fit, or are labels that it did not use; None for none."""
+def beside_of(estimator: Any, others: Sequence[str] = ()) -> list[str]:
+    """Names of columns of a table that held no data in the fit, and of those ``others`` that it did not use."""
     covariates = getattr(estimator, "covariates", None) if hasattr(estimator, "covariates_") else None
-    of_fit = beside_data(covariates, getattr(estimator, "fold_groups", None)) or []
-    labels = set(columns_named(by)) - set(getattr(estimator, "feature_names_in_", ()))
-    return [*of_fit, *labels] or None
+    of_fit = (covariates, *(getattr(estimator, name, None) for name in OF_ROWS if name != "covariates"))
+    used = set(getattr(estimator, "feature_names_in_", ()))
+    return columns_beside(*of_fit, [name for name in others if name not in used])
 
 
 def _names(source: RowBlocks) -> list[str]:

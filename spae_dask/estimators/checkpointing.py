@@ -32,7 +32,7 @@ from spae_dask.storage.remote.url_secrets import without_secrets
 from spae_dask.storage.sources.dask_blocks import DaskBlocks
 from spae_dask.storage.sources.stored_chunks import CheckedSource
 from spae_dask.strategies.folds import FoldPlan
-from spae_dask.strategies.parameters import PARAMETERS, FitParameters
+from spae_dask.strategies.parameters import OF_ROWS, PARAMETERS, FitParameters
 
 Place = str | Path
 
@@ -125,14 +125,15 @@ def parameters_of(params: FitParameters) -> dict[str, Any]:
     Parameters of the search, and rules, are named only if they are not the defaults: earlier checkpoints do not have
     them.
     """
-    found = asdict(replace(params, missing_value=None, recipe=None, covariates=None, fold_groups=None))
-    for name in ("missing_value", "recipe", "covariates", "fold_groups", "keep_state"):
+    of_rows: dict[str, Any] = dict.fromkeys(OF_ROWS)
+    found = asdict(replace(params, missing_value=None, recipe=None, **of_rows))
+    for name in ("missing_value", "recipe", "keep_state", *OF_ROWS):
         del found[name]
-    if params.covariates is not None:
-        found["covariates"] = digest_of(params.covariates)[:24]
-    if params.fold_groups is not None:
-        plan: FoldPlan = params.fold_groups
-        found["fold_groups"] = digest_of((plan.rows, plan.components, plan.nonzeros))[:24]
+    for name in OF_ROWS:
+        value = getattr(params, name)
+        if value is not None:
+            of_plan = isinstance(value, FoldPlan)
+            found[name] = digest_of((value.rows, value.components, value.nonzeros) if of_plan else value)[:24]
     for name in ("search_tol", "effort", "n_top_features", "n_features", "folds"):
         if found[name] == PARAMETERS[name].default:
             del found[name]

@@ -134,7 +134,7 @@ class ColumnSelector(CertificateRepr, SelectorMixin, BaseEstimator):  # type: ig
         self.certificate_ = fitted.certificate
         self.plan_ = made.plan
         self.n_features_in_ = source.shape[1]
-        self.n_samples_seen_ = fitted.n_samples
+        self.n_samples_seen_ = int(fitted.n_samples)
         store_names(self, X, source)
         return self
 

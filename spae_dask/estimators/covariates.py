@@ -154,9 +154,9 @@ def columns_named(given: Any) -> tuple[str, ...]:
     return () if len(names) == 1 and is_values_file(names[0]) else tuple(_bare(name) for name in names)
 
 
-def beside_data(covariates: Any, fold_groups: Any) -> list[str] | None:
-    """Names of the columns that tell something of rows, and are no data; None if there are none."""
-    return [*columns_named(covariates), *columns_named(fold_groups)] or None
+def columns_beside(*given: Any) -> list[str]:
+    """Names of the columns that tell something of rows, such as covariates, and are no data; no values or files."""
+    return list(dict.fromkeys(name for each in given for name in columns_named(each)))
 
 
 def _bare(name: str) -> str:
@@ -179,6 +179,8 @@ def open_without(x: Any, given: Any, *, columns: Sequence[str] | None = None, **
 def resolved(params: FitParameters, x: Any, source: RowBlocks) -> tuple[FitParameters, list[Covariate]]:
     """Parameters of a fit whose covariates are those of the rows, and these by name; as they are without.
 
+    Row weights are known by then: they count in the means and the spread of covariates.
+
     Raises
     ------
     InvalidInput
@@ -188,7 +190,8 @@ def resolved(params: FitParameters, x: Any, source: RowBlocks) -> tuple[FitParam
     if params.covariates is None:
         return params, []
     found = read_covariates(params.covariates, x, source)
-    design = Design.orthogonal([each.values for each in found], [len(each.levels or ()) for each in found])
+    weights = None if params.row_weights is None else params.row_weights.weights
+    design = Design.orthogonal([each.values for each in found], [len(each.levels or ()) for each in found], weights)
     return replace(params, covariates=design), found
 
 
@@ -255,16 +258,13 @@ def read_covariates(given: Any, x: Any, source: Any) -> list[Covariate]:
     source : RowBlocks
         The same, opened.
     """
-    found = [
-        _covariate(_bare(name), values, as_labels=_bare(name) != name)
-        for name, values in _values_of_rows(given, x, source, "covariate")
-    ]
-    if not found:
+    columns = values_of_rows(given, x, source, "covariate")
+    if not columns:
         raise InvalidInput("the covariates have no columns. Give at least one, or leave them out.")
-    return found
+    return [_covariate(_bare(name), values, as_labels=_bare(name) != name) for name, values in columns]
 
 
-def labels_of(given: Any, x: Any, source: Any, what: str = "label", most: int = MANY_LEVELS) -> Covariate:
+def labels_of(given: Any, x: Any, source: Any, called: str = "label", most: int = MANY_LEVELS) -> Covariate:
     """Labels of all rows by a name or by their values, as covariates are given; numbers are labels too, and ascend.
 
     Raises
@@ -273,13 +273,13 @@ def labels_of(given: Any, x: Any, source: Any, what: str = "label", most: int = 
         If there is not one for each row, some are missing, or there are more different ones than ``most``.
     """
     given = [given] if isinstance(given, str) and not is_values_file(given) else given
-    columns = _values_of_rows(given, x, source, what)
+    columns = values_of_rows(given, x, source, called)
     if len(columns) != 1:
         raise InvalidInput(
-            f"{len(columns)} columns of {what}s are given: {', '.join(name for name, _ in columns)}. Give one column."
+            f"{len(columns)} columns of {called}s are given: {', '.join(name for name, _ in columns)}. Give one column."
         )
     name, values = columns[0]
-    labels = _covariate(_bare(name), values, as_labels=True, what=what, most=most)
+    labels = _covariate(_bare(name), values, as_labels=True, what=called, most=most)
     levels = labels.levels or ()
     try:
         order = sorted(range(len(levels)), key=lambda code: float(levels[code]))
@@ -289,43 +289,54 @@ def labels_of(given: Any, x: Any, source: Any, what: str = "label", most: int = 
     return replace(labels, values=places[labels.values], levels=tuple(levels[code] for code in order))
 
 
-def _values_of_rows(given: Any, x: Any, source: Any, what: str) -> list[tuple[str, Any]]:
-    """Columns that are known of all rows, by name."""
+def values_of_rows(given: Any, x: Any, source: Any, called: str) -> list[tuple[str, Any]]:
+    """Values of all rows of a source, by the names that were given.
+
+    Parameters
+    ----------
+    given, x, source
+        As of `read_covariates`.
+    called : str
+        Word for a column of values, for messages.
+
+    Raises
+    ------
+    NotFound, InvalidInput
+        If there are none of that name, or not one for each row.
+    """
     names, n = names_in(given), source.shape[0]
-    called = source.describe() if isinstance(source, RowBlocks) else "the dask array"
     if len(names) == 1 and is_values_file(names[0]):
         columns = list(file_values(names[0]).items())
     elif names:
         columns = list(zip(names, _named(x, source, [_bare(name) for name in names]), strict=True))
     else:
-        columns = _columns_of(given, what)
-    found = []
-    for name, values in columns:
-        values = _of_kept_rows(values, source)
+        columns = _columns_of(given, called)
+    kept = [(name, _of_kept_rows(values, source)) for name, values in columns]
+    for name, values in kept:
         if len(values) != n:
+            of = source.describe() if isinstance(source, RowBlocks) else "the dask array"
             raise InvalidInput(
-                f"the {what} {name!r} has {len(values):,} values, but {called} has {n:,} rows. Give one "
+                f"the {called} {name!r} has {len(values):,} values, but {of} has {n:,} rows. Give one "
                 "for each row, in the same order."
             )
-        found.append((name, values))
-    return found
+    return kept
 
 
-def _columns_of(given: Any, what: str) -> list[tuple[str, Any]]:
-    """Values by name, one column after another."""
+def _columns_of(given: Any, called: str) -> list[tuple[str, Any]]:
+    """Values by name, one column after another; ``called`` is the name of those without."""
     if isinstance(given, Mapping):
         return [(str(name), values) for name, values in given.items()]
     if is_frame(given):
         return [(name, given[name]) for name in _columns_in(given)]
-    if isinstance(given, list | tuple):
+    if not hasattr(given, "shape"):
         given = np.asarray(given)
     if getattr(given, "ndim", 1) == 2:
         table = np.asarray(given)
-        return [(f"{what} {number + 1}", table[:, number]) for number in range(table.shape[1])]
+        return [(f"{called} {number + 1}", table[:, number]) for number in range(table.shape[1])]
     if getattr(given, "ndim", 1) != 1:
-        raise InvalidInput(f"the {what}s have {given.ndim} dimensions. Give one row for each row of the data.")
+        raise InvalidInput(f"the {called}s have {given.ndim} dimensions. Give one row for each row of the data.")
     name = getattr(given, "name", None)
-    return [(what if name is None else str(name), given)]
+    return [(called if name is None else str(name), given)]
 
 
 def _named(x: Any, source: Any, names: Sequence[str]) -> list[Any]:

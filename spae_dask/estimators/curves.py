@@ -42,7 +42,7 @@ def cheap_curve(params: FitParameters, summary: Summary, strategy: str, found: i
         return None
     for n_points in range(MOST_POINTS, FEWEST_POINTS - 1, -1):
         sizes = sizes_of(params, found, d, n_points)
-        if sum(_seconds(params, strategy, size, summary.n_samples, d) for size in sizes) <= WORTH_SECONDS:
+        if sum(_seconds(params, strategy, size, int(summary.n_samples), d) for size in sizes) <= WORTH_SECONDS:
             with one_blas_thread():
                 return sparsity_path(params, summary, [params.n_components], sizes, effort=0.0, hold_out=False)
     return None

@@ -12,12 +12,13 @@ from spae_dask.blocks import RowBlocks
 from spae_dask.errors import InvalidInput, MemoryBudgetExceeded
 from spae_dask.estimators.applying import open_rows
 from spae_dask.estimators.checkpointing import checkpoint_at, open_checkpoint
-from spae_dask.estimators.covariates import adjustment_of, labels_of
+from spae_dask.estimators.covariates import adjustment_of, columns_beside, labels_of
 from spae_dask.estimators.fitting import naming_declared, report_missing_chunks
 from spae_dask.estimators.planning import layout_notes
+from spae_dask.estimators.row_weights import read_row_weights
 from spae_dask.estimators.runtime import active_client, resources_for, runner_for, with_listing
 from spae_dask.estimators.sparse_encoder import SparseEncoder
-from spae_dask.passes.accumulators import Cut
+from spae_dask.passes.accumulators import Cut, RowWeights, weighing, weighted
 from spae_dask.passes.checkpoint import digest_of
 from spae_dask.passes.events import Event
 from spae_dask.passes.plan import Finish, Plan, Resources
@@ -51,6 +52,7 @@ def evaluate(
     *,
     strategy: str = "auto",
     covariates: Any = None,
+    row_weights: Any = None,
     memory_limit: int | str | None = None,
     checkpoint: str | Path | None = None,
     progress: Callable[[Event], None] | None = None,
@@ -68,6 +70,9 @@ def evaluate(
         certified lower bound.
     covariates : object, optional
         Covariates of the rows, as for ``SparseEncoder.transform``; losses are then of what they leave.
+    row_weights : object, optional
+        Weights of the rows, as for ``SparseEncoder``; losses are then weighted sums. By default all rows count the
+        same, also for an encoder that was fitted with weights.
     memory_limit : int or str, optional
         Memory limit of a process, in bytes or as text such as ``"2GB"``.
     checkpoint : str or Path, optional
@@ -95,7 +100,8 @@ def evaluate(
     ClusterUnavailable
         If the cluster of the active client does not answer, or has no workers in time.
     """
-    return _evaluated(x, encoder, None, strategy, covariates, memory_limit, checkpoint, progress).certificate
+    found = _evaluated(x, encoder, None, strategy, covariates, row_weights, memory_limit, checkpoint, progress)
+    return found.certificate
 
 
 def evaluate_by(
@@ -137,7 +143,7 @@ def evaluate_by(
     MemoryBudgetExceeded, StorageError, PassFailed, ClusterUnavailable
         As ``evaluate``.
     """
-    return _evaluated(x, encoder, by, strategy, covariates, memory_limit, checkpoint, progress)
+    return _evaluated(x, encoder, by, strategy, covariates, None, memory_limit, checkpoint, progress)
 
 
 def _evaluated(
@@ -146,26 +152,28 @@ def _evaluated(
     by: Any,
     strategy: str,
     covariates: Any,
+    row_weights: Any,
     memory_limit: int | str | None,
     checkpoint: str | Path | None,
     progress: Callable[[Event], None] | None,
 ) -> Drift:
     """Losses on all rows, and on parts of them if ``by`` is not None."""
     check_is_fitted(encoder)
-    source = open_rows(encoder, x, by)
+    source = open_rows(encoder, x, beside=columns_beside(by, row_weights))
     check_choice("strategy", strategy, EVALUATIONS)
     client, autoencoder = active_client(source), encoder.autoencoder()
     adjustment = adjustment_of(encoder, x, source, covariates)
     adjust = None if adjustment is None else adjustment.adjusted
+    weights = read_row_weights(row_weights, x, source)
     cut, names = (None, ()) if by is None else _cut(by, x, source)
     resources, own_pca = resources_for(client, memory_limit), cut is not None and _is_quick(cut.n_parts, source)
     try:
-        plan = plan_evaluation(source, autoencoder, strategy, resources, adjust, cut, own_pca=own_pca)
+        plan = plan_evaluation(source, autoencoder, strategy, resources, adjust, weights, cut, own_pca=own_pca)
     except MemoryBudgetExceeded:
         if not own_pca:
             raise
         own_pca = False
-        plan = plan_evaluation(source, autoencoder, strategy, resources, adjust, cut)
+        plan = plan_evaluation(source, autoencoder, strategy, resources, adjust, weights, cut)
     chosen = plan.strategy
     own_pca = own_pca and chosen in CORES
     checked = report_missing_chunks(source)
@@ -174,17 +182,25 @@ def _evaluated(
         asked["covariates"] = digest_of((adjustment.design, adjustment.coefficients))[:24]
     if cut is not None:
         asked["by"] = digest_of(cut)[:24]
+    if weights is not None:
+        asked["row_weights"] = digest_of(weights)[:24]
     kept = open_checkpoint(checkpoint_at(checkpoint), checked, "evaluate", chosen, asked)
     runner = runner_for(checked, client, plan, progress, kept)
     parts: tuple[PartLoss, ...] = ()
     with one_blas_thread(), naming_declared(source):
+        run_pass = weighing(runner.run_pass, weights)
         if cut is None:
-            certificate = evaluate_encoder(runner.run_pass, autoencoder, strategy=chosen, adjust=adjust)
+            certificate = evaluate_encoder(run_pass, autoencoder, strategy=chosen, adjust=adjust)
         else:
             certificate, parts = evaluate_parts(
-                runner.run_pass, autoencoder, cut, names, strategy=chosen, own_pca=own_pca, adjust=adjust
+                run_pass, autoencoder, cut, names, strategy=chosen, own_pca=own_pca, adjust=adjust
             )
-    certificate = replace(certificate, bytes_read=runner.tally.nbytes, missing_chunks=checked.missing_chunks)
+    certificate = replace(
+        certificate,
+        bytes_read=runner.tally.nbytes,
+        missing_chunks=checked.missing_chunks,
+        total_weight=None if weights is None else weights.total,
+    )
     told = str(by) if isinstance(by, str) or whole(by) is not None else "labels"
     found = Drift(certificate, told, SAME_PART if own_pca else ALL_ROWS, parts)
     return found.named(encoder.feature_names_in_) if hasattr(encoder, "feature_names_in_") else found
@@ -219,6 +235,7 @@ def plan_evaluation(
     strategy: str,
     resources: Resources,
     adjust: Adjust | None = None,
+    weights: RowWeights | None = None,
     cut: Cut | None = None,
     *,
     own_pca: bool = False,
@@ -237,6 +254,8 @@ def plan_evaluation(
         Planned resources of the run.
     adjust : callable, optional
         Takes what covariates explain from the rows.
+    weights : RowWeights, optional
+        Weights of the rows.
     cut : Cut, optional
         Parts of the rows.
     own_pca : bool
@@ -249,7 +268,7 @@ def plan_evaluation(
     """
     resources = with_listing(resources, source)
     chosen, reason = choose_one_read(strategy, source, resources, otherwise=SketchStrategy.name)
-    recipe = evaluation_recipe(chosen, autoencoder, adjust, cut, own_pca=own_pca and chosen in CORES)
+    recipe = weighted(evaluation_recipe(chosen, autoencoder, adjust, cut, own_pca=own_pca and chosen in CORES), weights)
     finish = finish_nbytes(source.shape[1]) if chosen in CORES else 3 * recipe.state_nbytes
     if cut is not None:
         finish += recipe.state_nbytes

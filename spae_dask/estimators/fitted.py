@@ -11,13 +11,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from spae_dask.estimators.applying import decode_rows, encode_rows, open_lazily, open_rows
 from spae_dask.estimators.containers import lazy_frames
-from spae_dask.estimators.covariates import Adjustment, adjustment_of
+from spae_dask.estimators.covariates import Adjustment, adjustment_of, columns_beside
 from spae_dask.estimators.fitting import naming_declared, report_missing_chunks
 from spae_dask.estimators.planning import plan_passes
+from spae_dask.estimators.row_weights import read_row_weights
 from spae_dask.estimators.runtime import active_client, runner_for
 from spae_dask.flags import flags_checked
 from spae_dask.maths.encoders.codes import RowEncoder
-from spae_dask.passes.accumulators import Accumulator, CrossProducts, NonFinite
+from spae_dask.passes.accumulators import Accumulator, CrossProducts, NonFinite, weighted
 from spae_dask.passes.accumulators.nonfinite import refuse_non_finite
 from spae_dask.passes.events import Event
 from spae_dask.storage.open import dask_rows, open_matrix
@@ -97,14 +98,15 @@ class FittedMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # type: i
         codes = dask_rows(X)
         return decode_rows(open_matrix(X) if codes is None else codes, self.decoder_, self.mean_, self.scale_)
 
-    def score(self, X: Any, y: Any = None, covariates: Any = None) -> float:  # noqa: ARG002 - scikit-learn's signature
+    def score(self, X: Any, y: Any = None, covariates: Any = None, sample_weight: Any = None) -> float:  # noqa: ARG002
         """Return the share of the variance of X about ``mean_`` that encoder and decoder explain, in one pass.
 
         1 is perfect, and 0 is no better than the mean. On the data of the fit it is ``certificate_.explained``.
-        ``covariates`` are as for ``transform``; the variance is then of what they leave.
+        ``covariates`` are as for ``transform``; the variance is then of what they leave. ``sample_weight`` are weights
+        of the rows, as for ``fit``.
         """
         check_is_fitted(self)
-        source = open_rows(self, X)
+        source = open_rows(self, X, beside=columns_beside(sample_weight))
         autoencoder, d = self.autoencoder(), self.n_features_in_
         no_columns = np.zeros(0, dtype=np.intp)
         parts: dict[str, Accumulator[Any]] = {
@@ -113,6 +115,7 @@ class FittedMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # type: i
         }
         adjustment = adjustment_of(self, X, source, covariates)
         recipe = autoencoder.filled(of_rows(NonFinite(d), parts, None if adjustment is None else adjustment.adjusted))
+        recipe = weighted(recipe, read_row_weights(sample_weight, X, source))
         client = active_client(source)
         plan = plan_passes(source, [("score", recipe)], client, self.memory_limit, reason="row by row", finish_nbytes=0)
         found = runner_for(report_missing_chunks(source), client, plan, self.progress).run_pass(recipe, "score")

@@ -22,7 +22,7 @@ from spae_dask.estimators.checkpointing import CheckpointAt, open_checkpoint, pa
 from spae_dask.estimators.planning import SUMS, VARIANCES, largest, plan_for, target_recipe
 from spae_dask.estimators.preparing import raw_rows, warn_of_twice, with_top
 from spae_dask.estimators.runtime import active_client, runner_for, search_report
-from spae_dask.passes.accumulators import ColumnMoments
+from spae_dask.passes.accumulators import ColumnMoments, RowWeights, weighted
 from spae_dask.passes.accumulators.base import has_exact_sums
 from spae_dask.passes.accumulators.nonfinite import refuse_infinite, refuse_non_finite
 from spae_dask.passes.checkpoint import Checkpoint
@@ -120,12 +120,14 @@ def fit(
         passes=runner.tally.passes + first.passes + second.passes + n_counts,
         bytes_read=runner.tally.nbytes + first.nbytes + second.nbytes + n_counts * total_nbytes(source),
         missing_chunks=checked.missing_chunks,
+        total_weight=None if params.row_weights is None else params.row_weights.total,
     )
     for text, category in made.warnings:
         warn(text, category)
     n_found = int(fitted.H.any(axis=0).sum())
     warn_of_certificate(certificate, n_found, strategy.arithmetic(source), params.precision)
-    fitted = replace(fitted, certificate=certificate)
+    n_seen = fitted.n_samples if params.row_weights is None else source.shape[0]  # else it is a sum of weights
+    fitted = replace(fitted, certificate=certificate, n_samples=n_seen)
     return Fit(fitted, made.rows, made.summary, plan, clock.read(), source, made.online, target, columns)
 
 
@@ -172,7 +174,8 @@ def find_top(
     if params.n_top_features is None:
         return checked, None, Tally()
     runner, d = runner_for(checked, client, plan, watch, checkpoint), source.shape[1]
-    recipe = means_recipe(d)
+    weights: RowWeights | None = params.row_weights
+    recipe = weighted(means_recipe(d), weights)
     with naming_declared(source):
         found = runner.run_pass(recipe, VARIANCES)
         if params.missing == "error":
@@ -182,7 +185,8 @@ def find_top(
     moments: ColumnMoments = found["moments"]
     squares = moments.squared_deviations.copy()
     if params.missing == "zero":
-        squares += moments.count / source.shape[0] * (source.shape[0] - moments.count) * moments.mean**2
+        n = source.shape[0] if weights is None else weights.total
+        squares += moments.count / n * (n - moments.count) * moments.mean**2
     columns = largest(squares, params)
     return checked._replace(source=with_top(source, columns)), columns, runner.tally
 

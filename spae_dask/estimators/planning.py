@@ -19,7 +19,7 @@ from spae_dask.blocks import (
     total_nbytes,
 )
 from spae_dask.errors import InvalidInput, MemoryBudgetExceeded
-from spae_dask.estimators.covariates import beside_data, open_without, resolved
+from spae_dask.estimators.covariates import columns_beside, open_without, resolved
 from spae_dask.estimators.folds import with_folds
 from spae_dask.estimators.preparing import (
     prepared,
@@ -30,10 +30,11 @@ from spae_dask.estimators.preparing import (
     with_rules,
     with_top,
 )
+from spae_dask.estimators.row_weights import with_row_weights
 from spae_dask.estimators.runtime import active_client, resources_for, with_listing
 from spae_dask.flags import flags_checked
 from spae_dask.maths.linalg.design import Design
-from spae_dask.passes.accumulators import Accumulator, MedianSum
+from spae_dask.passes.accumulators import Accumulator, MedianSum, RowWeights, weighted
 from spae_dask.passes.accumulators.by_columns import ByColumns
 from spae_dask.passes.calibration import Calibration
 from spae_dask.passes.calibration import calibrate as calibrate_source
@@ -45,7 +46,7 @@ from spae_dask.quantities import format_nbytes
 from spae_dask.storage.sources.recipe_blocks import with_target
 from spae_dask.strategies.core import means_recipe
 from spae_dask.strategies.folds import FoldPlan
-from spae_dask.strategies.parameters import PARAMETERS, FitParameters, takes_parameters, whole
+from spae_dask.strategies.parameters import OF_ROWS, PARAMETERS, FitParameters, takes_parameters, whole
 from spae_dask.strategies.stream import StreamStrategy
 from spae_dask.strategies.table import (
     STRATEGIES,
@@ -159,6 +160,19 @@ def folds_notes(params: FitParameters) -> list[str]:
     ]
 
 
+def weights_notes(params: FitParameters) -> list[str]:
+    """Say that a fit weighs rows; nothing without weights."""
+    weights: RowWeights | None = params.row_weights
+    if weights is None:
+        return []
+    n_zero = int(np.count_nonzero(weights.roots == 0.0))
+    return [
+        f"weighs rows, in the read: the weights sum to {weights.total:.6g}"
+        + (f", and {n_zero:,} of them are 0" if n_zero else "")
+        + f"; every worker holds {format_nbytes(weights.nbytes)} of them"
+    ]
+
+
 def rows_note(source: RowBlocks) -> str | None:
     """Describe the rows that were chosen; None without a choice."""
     asked = asked_of(source)
@@ -253,12 +267,12 @@ def plan(
     StorageError
         If a block that is read for the times cannot be read.
     """
-    opened = open_without(x, beside_data(parameters["covariates"], parameters["fold_groups"]))
+    opened = open_without(x, columns_beside(*(parameters[name] for name in OF_ROWS)))
     source = prepared(opened, parameters["missing_value"], parameters["recipe"])
     given = {"n_components": n_components, **parameters, "random_state": seed_of(parameters["random_state"])}
     scale = {"scale": scale_given(parameters["scale"])}
-    params = with_rules(resolved(FitParameters.of(given | scale), x, opened)[0], source)
-    params = with_folds(params, x, opened)
+    params = resolved(with_row_weights(FitParameters.of(given | scale), x, opened), x, opened)[0]
+    params = with_folds(with_rules(params, source), x, opened)
     client = active_client(source) if resources is None else None
     return plan_for(source, params, client, memory_limit, calibrate=calibrate, resources=resources)
 
@@ -300,8 +314,8 @@ def plan_for(
     nominal = price_all(params, source, there)
     strategy, why = choose(params, source, nominal)
     made = STRATEGIES[strategy]
-    notes = [*covariates_notes(params), *folds_notes(params), *made.notes(params, source)]
-    notes += layout_notes(source, made.passes(params, source))
+    of_rows = [*covariates_notes(params), *folds_notes(params), *weights_notes(params)]
+    notes = [*of_rows, *made.notes(params, source), *layout_notes(source, made.passes(params, source))]
 
     def planned(prices: Sequence[Alternative], calibration: Calibration | None) -> Plan:
         return make_plan(
@@ -316,7 +330,7 @@ def plan_for(
             alternatives=prices,
         )
 
-    first = plan_first(whole, top, there)
+    first = plan_first(whole, params, there)
     try:
         plan = planned(nominal, None)
     except MemoryBudgetExceeded as error:
@@ -352,18 +366,28 @@ def _after(first: Plan, plan: Plan) -> Plan:
     return replace(plan, passes=(*first.passes, *plan.passes), alternatives=prices)
 
 
-def plan_first(source: RowBlocks, top: int | None, resources: Resources) -> Plan | None:
+def plan_first(source: RowBlocks, params: FitParameters, resources: Resources) -> Plan | None:
     """Plan the reads that find the target of a recipe and the columns of largest variance; None if there are none."""
     raw, found = raw_rows(source), list[tuple[RowBlocks, str, Accumulator[Any]]]()
     if raw is not None:
+        refuse_weighted_median(params)
         found.append((raw, SUMS, target_recipe(raw)))
-    if top is not None:
-        found.append((source, VARIANCES, means_recipe(source.shape[1])))
+    if params.n_top_features is not None:
+        found.append((source, VARIANCES, weighted(means_recipe(source.shape[1]), params.row_weights)))
     plans = [
         make_plan(each, [(name, recipe)], resources, strategy="rows", reason=name, finish=Finish(0))
         for each, name, recipe in found
     ]
     return None if not plans else replace(plans[0], passes=tuple(each for plan in plans for each in plan.passes))
+
+
+def refuse_weighted_median(params: FitParameters) -> None:
+    """Refuse the median of the sums of rows that have weights: it counts each row once."""
+    if params.row_weights is not None:
+        raise InvalidInput(
+            "normalize_total(median) takes the median of all rows, and cannot weigh them. Give the target as a number, "
+            "such as normalize_total(1e4), or leave out the row weights."
+        )
 
 
 def target_recipe(raw: RowBlocks) -> MedianSum:

@@ -8,7 +8,8 @@ from typing import Any
 from sklearn.utils.validation import check_is_fitted
 
 from spae_dask import __version__
-from spae_dask.estimators.covariates import beside_data, names_in, open_without
+from spae_dask.estimators.applying import beside_of
+from spae_dask.estimators.covariates import names_in, open_without
 from spae_dask.estimators.preparing import recipe_of_fit, scale_given
 from spae_dask.features import costs_of, features_of, groups_of, is_table, limits_of, positions_of
 from spae_dask.passes.plan import Plan
@@ -17,7 +18,7 @@ from spae_dask.report.encoder_results import EncoderResults
 from spae_dask.rules import RULES
 from spae_dask.storage.artifacts.fingerprint import fingerprint
 from spae_dask.storage.remote.url_secrets import without_secrets
-from spae_dask.strategies.parameters import is_scale_file, several
+from spae_dask.strategies.parameters import OF_ROWS, PARAMETERS, OfRow, is_scale_file, several
 
 NOT_STORED = ("memory_limit", "checkpoint", "progress")
 """Parameters that say where a fit ran, not what it found."""
@@ -32,10 +33,19 @@ def parameters_of(encoder: Any) -> dict[str, Any]:
     scale = encoder.scale if several(encoder.scale) is None else scale_given(encoder.scale)
     if is_scale_file(scale):
         scale = str(Path(scale).resolve())
-    of_rows = {name: list(names_in(parameters.pop(name))) for name in ("covariates", "fold_groups")}
     parameters |= {"random_state": encoder.seed_, "recipe": recipe_text(recipe_of_fit(encoder)), "scale": scale}
     parameters |= {name: told_rule(name, parameters[name]) for name in RULES}
-    return parameters | {name: names for name, names in of_rows.items() if names}
+    return with_names(parameters)
+
+
+def with_names(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters with the names of what tells something of rows, such as covariates; values are not recorded."""
+    found = {name: value for name, value in parameters.items() if name not in OF_ROWS}
+    for name in OF_ROWS:
+        names = names_in(parameters[name])
+        if names:
+            found[name] = parameters[name] if isinstance(PARAMETERS[name].kind, OfRow) else list(names)
+    return found
 
 
 READ: Mapping[str, Callable[[Any], Any]] = {
@@ -83,11 +93,12 @@ def provenance_of(encoder: Any, source: Any = None) -> dict[str, Any]:
     groups = getattr(encoder, "fold_groups", None)
     if groups is not None and not names_in(groups):
         record["fold_groups"] = "values"
+    if encoder.certificate_.total_weight is not None:
+        record["row_weights"] = encoder.row_weights if isinstance(encoder.row_weights, str) else "given as values"
     if hasattr(encoder, "selected_rows_"):
         record["selected_rows"] = [int(row) for row in encoder.selected_rows_]
     if source is not None:
-        given = (getattr(encoder, name, None) for name in ("covariates", "fold_groups"))
-        opened = open_without(source, beside_data(*given))
+        opened = open_without(source, beside_of(encoder))
         record["data_fingerprint"] = fingerprint(opened)
         if getattr(opened, "passed_over", ()):
             record["raw"] = True  # otherwise the same command would read other numbers

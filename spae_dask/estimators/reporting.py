@@ -34,6 +34,7 @@ PASSED_ON = (
     "missing_value",
     "recipe",
     "covariates",
+    "row_weights",
     "precision",
     "shared_support",
     "n_features",
@@ -166,6 +167,11 @@ def curve_from_data(
         raise InvalidInput(
             f"the encoder was fitted with the values of covariates ({', '.join(encoder.covariates_.names)}), which are "
             "not stored with it. Draw the curve from the fit: give the losses that `spae path --covariates ...` wrote."
+        )
+    if encoder.certificate_.total_weight is not None and encoder.row_weights is None:
+        raise InvalidInput(
+            "the encoder was fitted with the values of row weights, which are not stored with it. Draw the curve from "
+            "the fit: give the losses that `spae path --row-weights ...` wrote."
         )
     if encoder._params().rules and encoder.n_top_features is not None:
         raise InvalidInput(

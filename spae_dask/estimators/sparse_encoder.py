@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from spae_dask.errors import InvalidInput
 from spae_dask.estimators.checkpointing import CheckpointAt, checkpoint_at
-from spae_dask.estimators.covariates import beside_data, open_without, removed, resolved
+from spae_dask.estimators.covariates import columns_beside, open_without, removed, resolved
 from spae_dask.estimators.fitted import FittedMixin
 from spae_dask.estimators.fitting import fit
 from spae_dask.estimators.folds import with_folds
@@ -18,6 +18,7 @@ from spae_dask.estimators.notebook import CertificateRepr
 from spae_dask.estimators.planning import seed_of
 from spae_dask.estimators.plots import PlotMixin
 from spae_dask.estimators.preparing import prepared, scale_given, with_rules
+from spae_dask.estimators.row_weights import with_row_weights
 from spae_dask.estimators.runtime import search_report, store_names
 from spae_dask.estimators.streams import RowStream, StreamingMixin
 from spae_dask.estimators.updating import update
@@ -26,7 +27,7 @@ from spae_dask.passes.events import Event, ignore
 from spae_dask.passes.threads import one_blas_thread
 from spae_dask.recipes import RecipeLike
 from spae_dask.storage.sources.sentinel import MissingValue
-from spae_dask.strategies.parameters import FitParameters, ScaleLike, is_chosen
+from spae_dask.strategies.parameters import OF_ROWS, FitParameters, ScaleLike, is_chosen
 from spae_dask.strategies.path import SparsityPath, sparsity_path
 from spae_dask.strategies.sparse_encoder import FittedEncoder
 
@@ -132,6 +133,12 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         Groups of the rows, such as donors, years or scenes, each of which stays in one fold. They are given as
         ``covariates`` are: by the name of one column, a file, or a label for each row. A column of a table that holds
         groups is no data.
+    row_weights : str or array-like (n,), optional
+        Weights of the rows, at least 0: the loss is the sum over rows of weight times squared residual, about weighted
+        means. A row of weight 2 counts as two rows, and one of weight 0 as none. They are given by the name of a column
+        of ``obs`` of AnnData or of a table, or of a coordinate of a DataArray, by a ``.csv`` or ``.npy`` file, or by
+        values. ``fit(X, sample_weight=...)`` takes them as well. A column of a table that holds weights is no data.
+        Strategies ``"gram"``, ``"tsqr"`` and ``"sketch"`` weigh rows, in the reads that they make anyway.
     orthonormal : bool, default False
         True to make the components orthonormal. The loss and the combined support stay the same, but each component may
         use every feature of the combined support.
@@ -313,6 +320,7 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         covariates: Any = None,
         folds: int | None = None,
         fold_groups: Any = None,
+        row_weights: Any = None,
         orthonormal: bool = False,
         shared_support: bool = False,
         include: FeaturesLike = None,
@@ -360,6 +368,7 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         self.covariates = covariates
         self.folds = folds
         self.fold_groups = fold_groups
+        self.row_weights = row_weights
         self.orthonormal = orthonormal
         self.shared_support = shared_support
         self.include = include
@@ -389,7 +398,7 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         self.checkpoint = checkpoint
         self.progress = progress
 
-    def fit(self, X: Any, y: Any = None) -> "SparseEncoder":  # noqa: ARG002 - scikit-learn's signature
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> "SparseEncoder":  # noqa: ARG002
         """Choose columns, and build and certify the encoder.
 
         The data are read in the passes of the strategy. ``plan`` shows them beforehand.
@@ -400,6 +409,8 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
             Matrix (n, d): anything that :func:`spae_dask.open_matrix` opens.
         y : None
             Ignored.
+        sample_weight : str or array-like (n,), optional
+            Weights of the rows, as the parameter ``row_weights`` gives them. Only one of the two can be given.
 
         Returns
         -------
@@ -419,8 +430,13 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         ClusterUnavailable
             If the cluster of the active client does not answer, or has no workers in time.
         """
-        opened = open_without(X, beside_data(self.covariates, self.fold_groups))
-        params, covariates = resolved(self._params(), X, opened)
+        if sample_weight is not None and self.row_weights is not None:
+            raise InvalidInput("row_weights and sample_weight both give weights of the rows. Leave out one of them.")
+        params = self._params()
+        if sample_weight is not None:
+            params = replace(params, row_weights=sample_weight)
+        opened = open_without(X, columns_beside(*(getattr(params, name) for name in OF_ROWS)))
+        params, covariates = resolved(with_row_weights(params, X, opened), X, opened)
         source = prepared(opened, self.missing_value, self.recipe)
         params = with_folds(with_rules(params, source), X, opened)
         made = fit(source, params, self.memory_limit, self.progress, checkpoint_at(self.checkpoint))
@@ -513,7 +529,7 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         self.fill_ = fitted.fill
         self.certificate_ = fitted.certificate
         self.n_components_ = fitted.H.shape[1]
-        self.n_samples_seen_ = fitted.n_samples
+        self.n_samples_seen_ = int(fitted.n_samples)
         self.n_features_in_ = fitted.H.shape[0]
         for name in ("_curve", "covariates_", "selection_frequency_"):  # of an earlier fit
             self.__dict__.pop(name, None)

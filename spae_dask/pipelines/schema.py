@@ -98,10 +98,10 @@ class OnData(Step):
 
     @property
     def inputs(self) -> tuple[Input, ...]:
-        """The data, and a file of divisors of the columns."""
-        scale: Any = getattr(self, "scale", None)
-        divisors = (Input(("scale",), scale, "path"),) if is_scale_file(scale) else ()
-        return (Input(("data",), self.data, "matrix", self.raw, self.mask), *divisors)
+        """The data, and files of divisors of the columns and of weights of the rows."""
+        given = {name: getattr(self, name, None) for name in ("scale", "row_weights")}
+        files = (Input((name,), str(value), "path") for name, value in given.items() if is_scale_file(value))
+        return (Input(("data",), self.data, "matrix", self.raw, self.mask), *files)
 
 
 class Ingest(Step):
@@ -195,7 +195,7 @@ class Transform(having(OnEncoder, "covariates")):  # type: ignore[misc]
     suffix: ClassVar[str] = ".zarr"
 
 
-class Evaluate(having(OnEncoder, "covariates"), Resumable):  # type: ignore[misc]
+class Evaluate(having(OnEncoder, "covariates", "row_weights"), Resumable):  # type: ignore[misc]
     """``spae evaluate``: the loss of an encoder on data."""
 
     strategy: values.Evaluation = "auto"
@@ -211,6 +211,8 @@ class Evaluate(having(OnEncoder, "covariates"), Resumable):  # type: ignore[misc
     def _of_parts(self) -> "Evaluate":
         if self.figure and self.by is None:
             raise ValueError("'figure' shows parts of the rows. Give 'by' too, or leave it out.")
+        if self.by is not None and self.row_weights is not None:
+            raise ValueError("'by' measures parts of rows that all count the same. Leave out 'by' or 'row_weights'.")
         return self
 
 

@@ -7,7 +7,7 @@ from spae_dask.blocks import RowBlocks
 from spae_dask.errors import InvalidInput, OtherCheckpoint
 from spae_dask.estimators.applying import open_like
 from spae_dask.estimators.checking import check as check_data
-from spae_dask.estimators.covariates import beside_data, open_without
+from spae_dask.estimators.covariates import columns_beside, open_without
 from spae_dask.estimators.evaluation import evaluate as evaluate_encoder
 from spae_dask.estimators.evaluation import evaluate_by
 from spae_dask.estimators.paths import fit_path
@@ -42,17 +42,17 @@ from spae_dask.storage.ingesting.ingest import BUDGET
 from spae_dask.storage.ingesting.ingest import ingest as ingest_matrix
 from spae_dask.strategies.certificate import Certificate
 from spae_dask.strategies.drift import Drift
+from spae_dask.strategies.parameters import OF_ROWS
 
 
 def opened(step: OnData | Report, data: str, encoder: SparseEncoder | None = None, say: Say | None = None) -> RowBlocks:
     """Open the matrix that a step reads, under its own mask or that of an encoder. ``say`` gets a note about it."""
     which: dict[str, Any] = {"array": step.array, "columns": step.columns, "mask": step.mask, "rows": step.where}
     which["decode"] = not step.raw
-    if encoder is None:
-        beside = beside_data(getattr(step, "covariates", None), getattr(step, "fold_groups", None))
-        source = open_without(data, beside, **which)
-    else:
-        source = open_like(encoder, data, by=getattr(step, "by", None), **which)
+    beside = columns_beside(*(getattr(step, name, None) for name in (*OF_ROWS, "by")))
+    source = (
+        open_without(data, beside, **which) if encoder is None else open_like(encoder, data, beside=beside, **which)
+    )
     for told in (rows_note(source), mask_note(source)):
         if say is not None and told is not None:
             say(told)
@@ -211,7 +211,7 @@ def evaluate(step: Evaluate, work: Work) -> Result:
             "progress": work.machinery.progress,
         }
         if step.by is None:
-            return evaluate_encoder(source, encoder, **how), None
+            return evaluate_encoder(source, encoder, row_weights=step.row_weights, **how), None
         drift = evaluate_by(source, encoder, step.by, **how)
         return drift.certificate, drift
 

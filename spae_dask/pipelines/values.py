@@ -24,8 +24,10 @@ from spae_dask.strategies.parameters import (
     Kind,
     Number,
     Numbers,
+    OfRow,
     OfRows,
     Positions,
+    is_scale_file,
 )
 
 Check = Callable[[Any], Any]
@@ -47,6 +49,8 @@ def _of(kind: Kind) -> Check:
                 "give names of columns of the data, such as 'batch,age'. Files are for the command line: a pipeline "
                 "does not see that they change."
             )
+        if isinstance(kind, OfRow) and not (is_scale_file(value) or _are_names(value)):
+            raise ValueError("give the name of a column of the data, such as 'weight', or a .npy or .csv file.")
         if isinstance(kind, Number | Numbers):
             found = tuple(map(float, value)) if isinstance(value, tuple) else (float(value),)
             return found if len(found) > 1 else found[0]

@@ -149,13 +149,15 @@ def record_section(results: EncoderResults) -> Section:
         facts.append(("recipe for raw rows", str(parameters["recipe"])))
     if record.get("covariates"):
         facts.append(("covariates removed", ", ".join(map(str, record["covariates"]))))
+    if record.get("row_weights"):
+        facts.append(("row weights", str(record["row_weights"])))
     facts += _about_the_data(record)
     command, version = fit_command(parameters, record), record.get("spae_dask")
     install = [f'pip install "spae-dask=={version}"'] if isinstance(version, str) else []
     shell = (
         paragraph(
-            "No command repeats this fit, because the data, or covariates, were not read from a file or a URL. These "
-            "lines repeat it:"
+            "No command repeats this fit, because the data, covariates or row weights were not read from a file or a "
+            "URL. These lines repeat it:"
         )
         if command is None
         else commands([*install, command])

@@ -89,6 +89,8 @@ def loss_facts(results: EncoderResults) -> list[tuple[str, Markup | str]]:
         facts.append(
             ("rounding", filled("changes both losses by {} of the total at most", _small(c.loss_error / c.total)))
         )
+    if c.total_weight is not None:
+        facts.append(("row weights", f"Losses are weighted sums over rows. The weights sum to {c.total_weight:.6g}."))
     if c.exact_sums:
         facts.append(("sums", EXACT_SUMS))
     if c.n_left_out:

@@ -10,7 +10,7 @@ from spae_dask.strategies.parameters import KEEP, PARAMETERS, SIZES, Parameter, 
 OPTION_OF = {"rows": "--where"}
 """Options that are not called as the arguments of ``open_matrix``."""
 
-BY_VALUES = {"covariates": "z", "fold_groups": "groups"}
+BY_VALUES = {"covariates": "z", "row_weights": "w", "fold_groups": "groups"}
 """Parameters whose values may be given, and the variables that stand for these."""
 
 
@@ -22,7 +22,7 @@ def is_place(source: object) -> bool:
 def fit_command(parameters: Mapping[str, Any], provenance: Mapping[str, Any]) -> str | None:
     """Shell command of the fit and of all updates.
 
-    None if the data, covariates or groups did not come from a file.
+    None if the data, covariates, groups or row weights did not come from a file.
 
     Parameters
     ----------

@@ -27,7 +27,7 @@ from spae_dask.storage.open import is_anndata, open_matrix
 from spae_dask.storage.sources.submatrix import chosen_columns
 from spae_dask.strategies.certificate import LEADING
 from spae_dask.strategies.held_out import HeldOut
-from spae_dask.strategies.parameters import takes_parameters
+from spae_dask.strategies.parameters import OF_ROWS, takes_parameters
 
 
 class DefaultMask(Enum):
@@ -327,7 +327,7 @@ def sparse_pca(
     if mask is not None:
         source = chosen_columns(source, np.flatnonzero(mask))
     where: dict[str, Any] = {"memory_limit": memory_limit, "checkpoint": checkpoint, "progress": progress}
-    by_name = {name: parameters.pop(name) for name in ("covariates", "fold_groups")}
+    by_name = {name: parameters.pop(name) for name in OF_ROWS}
     beside = {name: named_values(given, adata) for name, given in by_name.items()}
     encoder = SparseEncoder(k, center=zero_center, **beside, **parameters, **where).fit(source)
     rows = encoder.row_encoder(adjustment_of(encoder, source, source, beside["covariates"]))

@@ -101,7 +101,7 @@ def file_values(path: str) -> dict[str, Values]:
     if path.endswith(".npy"):
         held = np.load(path, allow_pickle=False)
         if held.ndim not in (1, 2):
-            raise InvalidInput(f"{path} has {held.ndim} dimensions. Covariates have one row for each row of the data.")
+            raise InvalidInput(f"{path} has {held.ndim} dimensions. Give one row for each row of the data.")
         columns = held.reshape(held.shape[0], -1)
         return {f"{Path(path).stem} {number + 1}": columns[:, number] for number in range(columns.shape[1])}
     names = names_of_table(path)

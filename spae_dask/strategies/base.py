@@ -339,6 +339,16 @@ def refuse_folds(params: FitParameters) -> str | None:
     return None
 
 
+def refuse_row_weights(params: FitParameters) -> str | None:
+    """Return the reason of a summary that counts each row once for refusing row weights."""
+    if params.row_weights is not None:
+        return (
+            "it cannot weigh rows. Use strategy 'auto', 'gram', 'tsqr' or 'sketch', without tolerance, or leave out "
+            "the row weights"
+        )
+    return None
+
+
 def refuse_mean(params: FitParameters) -> str | None:
     """Return the reason of a strategy that sees each row once for refusing ``missing="mean"``."""
     if params.missing == "mean":

@@ -118,6 +118,8 @@ class Certificate:
         The wanted share of the variance that PCA explains, if the number of nonzeros was chosen for one.
     rows : str or None
         Rows that the certificate holds for, with their weights, if they were added up by updates.
+    total_weight : float or None
+        Sum of the weights of the rows; None if rows have no weights. All losses are weighted sums over rows.
     prefix_losses, prefix_bounds : list of float or None
         Losses of the first 1, 2, ... components of an iterative encoder, and the most that the paper's theorem allows.
     held_out : HeldOut or None
@@ -167,6 +169,7 @@ class Certificate:
     exact_sums: bool = False
     rows: str | None = None
     held_out: HeldOut | None = None
+    total_weight: float | None = None
 
     def __post_init__(self) -> None:
         """Make numpy's numbers Python's, and refuse those that no matrix allows.
@@ -317,6 +320,8 @@ class Certificate:
             )
         if self.rows is not None:
             lines.append(f"rows               {self.rows}")
+        if self.total_weight is not None:
+            lines.append(f"weights            Rows are weighted; the weights sum to {self.total_weight:.6g}.")
         if self.exact_sums:
             lines.append(f"sums               {EXACT_SUMS}")
         if self.missing_chunks is not None:

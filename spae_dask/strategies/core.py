@@ -30,7 +30,9 @@ from spae_dask.passes.accumulators import (
     Together,
     Triangular,
     WholeRows,
+    all_weighted,
     integer_gram,
+    weighing,
 )
 from spae_dask.passes.accumulators.base import RunPass, has_exact_sums
 from spae_dask.passes.accumulators.nonfinite import refuse_infinite, refuse_non_finite
@@ -292,7 +294,7 @@ class _CoreStrategy(Strategy):
             placeholder, columns = np.zeros(d), np.arange(size)
             T, fill = np.zeros((size, params.n_components)), None if params.missing == "error" else placeholder
             passes.append(("rows", rows_recipe(params, columns, T, placeholder, placeholder, fill)))
-        return passes
+        return all_weighted(passes, params.row_weights)
 
     def finish(self, params: FitParameters, shape: Shape) -> Finish:
         d = shape[1]
@@ -311,16 +313,16 @@ class _CoreStrategy(Strategy):
 
     def fit(self, params: FitParameters, reader: Reader, source: RowBlocks, reports: Reports) -> Outcome:
         n, d = source.shape
-        integers = holds_integers(source)
+        integers, run_pass = holds_integers(source), weighing(reader.run_pass, params.row_weights)
         if params.keep_state:
             recipe = self.batch_recipe(params, d, n, dense_type(source))
             online = OnlinePass(recipe, reader.run_state(self._kept_recipe(params, source), "core"), n)
             found = self.fit_batches(params, online, d, reports.search, integers=integers)
-            fitted = measured_if_fragile(found.fitted, reader.run_pass)
+            fitted = measured_if_fragile(found.fitted, run_pass)
             return replace(found, fitted=fitted, online=online)
         found = self._fit(
             params,
-            reader.run_pass,
+            run_pass,
             d,
             integers=integers,
             n_rows=n,
@@ -328,9 +330,9 @@ class _CoreStrategy(Strategy):
             report=reports.search,
         )
         if params.method == "doubly-sparse":
-            chosen = choose_rows(params, found.summary, reader.run_pass, found.fitted)
+            chosen = choose_rows(params, found.summary, run_pass, found.fitted)
             return replace(found, fitted=chosen.fitted, rows=chosen.rows)
-        return replace(found, fitted=measured_if_fragile(found.fitted, reader.run_pass, params.covariates))
+        return replace(found, fitted=measured_if_fragile(found.fitted, run_pass, params.covariates))
 
     def batch_recipe(
         self, params: FitParameters, n_features: int, n_rows: int | None = None, dtype: np.dtype[Any] | None = None
@@ -433,7 +435,8 @@ class GramStrategy(_CoreStrategy):
 
     def notes(self, params: FitParameters, source: RowBlocks) -> list[str]:
         n, d = source.shape
-        exact = params.covariates is None and has_exact_sums(self.recipe(d, params.precision, n, dense_type(source)))
+        plain = params.covariates is None and params.row_weights is None
+        exact = plain and has_exact_sums(self.recipe(d, params.precision, n, dense_type(source)))
         if not exact:
             return []
         return [f"sums of {source.dtype} entries are exact integers, with the same bits on machines of any kind"]

@@ -18,6 +18,7 @@ from spae_dask.maths.linalg.spectral import (
     spectrum_of_products,
 )
 from spae_dask.passes.accumulators import CenteredTriangle, Scatter
+from spae_dask.passes.accumulators.moments import degrees_of_freedom
 from spae_dask.passes.accumulators.shift import SMALLEST_SQUARE, step_between, vanishing
 from spae_dask.strategies.parameters import ScaleLike
 from spae_dask.strategies.rounding import ROUNDOFF, Rounding
@@ -59,8 +60,8 @@ class CoreSummary:
 
     Attributes
     ----------
-    n_samples : int
-        Rows seen.
+    n_samples : float
+        Rows seen, or the sum of their weights.
     core : ndarray (m, d)
         L with ``L'L = X'X``, X centered and scaled.
     center : ndarray (2, d)
@@ -83,7 +84,7 @@ class CoreSummary:
         Summaries of folds of the rows.
     """
 
-    n_samples: int
+    n_samples: float
     core: Floats
     center: Floats
     scale: Floats
@@ -147,7 +148,7 @@ def summarize(
         True if all entries are integers. Integers have no rounding, so a column that varies at all is not constant.
     """
     lengths = _variation(found)
-    deviation = lengths / np.sqrt(max(found.count - 1, 1))
+    deviation = lengths / np.sqrt(degrees_of_freedom(found.count))
     is_constant = deviation == 0.0 if integers else constant_columns(deviation, found.mean)
     divisor, is_constant = divisors(scale, found.mean, deviation, is_constant)
     origin = found.center if center else np.zeros_like(found.center)

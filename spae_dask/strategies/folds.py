@@ -208,7 +208,7 @@ def measure(
     for split in folded.splits():
         training = split.training
         encode = functools.partial(encode_best, summary=training, effort=effort, report=report)
-        made = by_size(params, (training.n_samples, training.mean.size), sizes, encode)
+        made = by_size(params, training.mean.size, sizes, encode)
         by_pca = {k: split.pca_loss(k) for k in {k for k, _ in sizes}}
         ratios.append([fold_ratios(split.loss(fitted), by_pca[k], split.total) for k, _, fitted in made])
     means, errors = np.mean(ratios, axis=0), standard_error(np.array(ratios))

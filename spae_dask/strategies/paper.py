@@ -71,6 +71,7 @@ from spae_dask.strategies.base import (
     refuse_fast,
     refuse_folds,
     refuse_panel,
+    refuse_row_weights,
     refuse_rules,
 )
 from spae_dask.strategies.certificate import symmetric_bounds
@@ -477,7 +478,7 @@ class PaperStrategy(Strategy):
                 )
             )
         refused = refuse_fast(params) or refuse_rules(params) or refuse_panel(params)
-        return refused or refuse_covariates(params) or refuse_folds(params)
+        return refused or refuse_covariates(params) or refuse_folds(params) or refuse_row_weights(params)
 
     def passes(self, params: FitParameters, source: RowBlocks) -> Passes:
         return paper_passes(params, source.shape[1])

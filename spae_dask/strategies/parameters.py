@@ -185,6 +185,26 @@ class OfRows:
 
 
 @dataclass(frozen=True)
+class OfRow:
+    """One number of each row: the name of where it is kept, or the numbers."""
+
+    def wrong(self, given: Any, sizes: Sizes = UNKNOWN) -> str | None:  # noqa: ARG002 - as of all kinds
+        """Say what is allowed, if ``given`` is not; None if it is."""
+        if isinstance(given, str):
+            fine = bool(given.strip())
+        elif isinstance(given, list | tuple):
+            fine = bool(given) and all(is_number(each) for each in given)
+        else:  # an array or a series
+            fine = isinstance(given, Mapping) or any(hasattr(given, each) for each in ("shape", "n_rows", "__array__"))
+        if fine:
+            return None
+        return (
+            "give the name of a column of obs or of the table, such as 'weight', or a .npy or .csv file. Or give an "
+            "array of one number for each row."
+        )
+
+
+@dataclass(frozen=True)
 class Scale:
     """Divisors of the columns: a flag, a name, a file, or a positive number for each column."""
 
@@ -250,7 +270,7 @@ class Limits:
 
 OfFeatures: TypeAlias = Features | Costs | Groups | Limits | Positions
 
-Kind: TypeAlias = Flag | Choice | Count | Counts | Number | Numbers | Steps | Scale | OfRows | OfFeatures
+Kind: TypeAlias = Flag | Choice | Count | Counts | Number | Numbers | Steps | Scale | OfRows | OfRow | OfFeatures
 
 
 def _said(read: Callable[[], object]) -> str | None:
@@ -520,6 +540,13 @@ class FitParameters:
         "Covariates to remove: columns of obs or of the table, as in batch,age, or a .csv or .npy file.",
         metavar="NAME[,NAME...]",
     )
+    row_weights: Any = _parameter(  # noqa: RUF009 - as all fields
+        None,
+        OfRow(),
+        "DATA",
+        "Weights of the rows: a column of obs or of the table, or a .csv or .npy file. Default: all 1.",
+        metavar="NAME",
+    )
     folds: int | None = _parameter(
         None,
         Count(2, MOST_FOLDS),
@@ -728,6 +755,7 @@ class FitParameters:
         self._check_covariates()
         self.check_rules(n_features)
         self._check_kept()
+        self._check_row_weights()
         if self.tolerance is not None and not self.samples:
             raise InvalidInput(
                 f"tolerance={self.tolerance:g} makes strategy='sample' stop early, but strategy={self.strategy!r} "
@@ -905,6 +933,26 @@ class FitParameters:
                 "Use method='polished', 'batch' or 'iterative', or leave out the covariates."
             )
 
+    def _check_row_weights(self) -> None:
+        """Check the parameters that row weights rule out."""
+        if self.row_weights is None:
+            return
+        if self.method == "doubly-sparse":
+            raise InvalidInput(
+                "method='doubly-sparse' draws rows of the data for the decoder, and cannot weigh them. Use "
+                "method='polished', 'batch' or 'iterative', or leave out the row weights."
+            )
+        if self.precision == "fast":
+            raise InvalidInput(
+                "precision='fast' multiplies in float32, which would round the row weights. Use precision='exact', or "
+                "leave out the row weights."
+            )
+        if self.folds is not None:
+            raise InvalidInput(
+                f"folds={self.folds} measure losses on rows that all count the same, and row weights are given. Leave "
+                "out one of the two."
+            )
+
     def _check_kept(self) -> None:
         """Check the parameters whose fit takes all rows at once, so that no state of it can be added to."""
         if not self.keep_state:
@@ -916,6 +964,7 @@ class FitParameters:
             f"n_top_features={self.n_top_features} compares variances of all rows": self.n_top_features is not None,
             "covariates are removed by a fit to all rows": self.covariates is not None,
             f"folds={self.folds} keep a state for each fold": self.folds is not None,
+            "row weights are those of the rows of one fit": self.row_weights is not None,
             "method='doubly-sparse' chooses among all rows": self.method == "doubly-sparse",
         }
         found = [reason for reason, applies in of_all.items() if applies]
@@ -1006,6 +1055,9 @@ PARAMETERS = parameters_in(FitParameters)
 STAND_ALONE = tuple(each.options[-1] for each in PARAMETERS.values() if isinstance(each.kind, Scale))
 """Options that may stand without a value; a value follows an equals sign."""
 
+OF_ROWS = tuple(name for name, each in PARAMETERS.items() if isinstance(each.kind, OfRows | OfRow))
+"""Parameters that tell something of all rows, such as covariates. Columns of a table that they name are no data."""
+
 OF_PATHS = (
     "selection",
     "center",
@@ -1015,6 +1067,7 @@ OF_PATHS = (
     "recipe",
     "n_top_features",
     "covariates",
+    "row_weights",
     "n_features",
     *RULES,
     "folds",

@@ -211,7 +211,7 @@ def sparsity_path(
             return encode_best(point, known, summary=summary, effort=effort, report=report)
         return summary.fit(point, known, effort=effort, report=report)
 
-    made = by_size(params, (summary.n_samples, summary.mean.size), sizes, encode)
+    made = by_size(params, summary.mean.size, sizes, encode)
     points = [_point(k, r, fitted.certificate) for k, r, fitted in made]
     folded = summary.folded if isinstance(summary, CoreSummary) else None
     if folded is None or not hold_out:

@@ -83,8 +83,8 @@ class Refit:
         return min(max(lower, least), best), best
 
     @property
-    def n_samples(self) -> int:
-        """Rows seen."""
+    def n_samples(self) -> float:
+        """Rows seen, or the sum of their weights."""
         return self.sketched.n_samples
 
     @property

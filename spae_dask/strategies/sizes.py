@@ -55,7 +55,7 @@ def pairs(params: FitParameters, rs: Sequence[int]) -> list[tuple[int, int]]:
 
 
 def by_size(
-    params: FitParameters, shape: tuple[int, int], sizes: Sequence[tuple[int, int]], encode: Encode
+    params: FitParameters, n_features: int, sizes: Sequence[tuple[int, int]], encode: Encode
 ) -> Iterator[tuple[int, int, FittedEncoder]]:
     """Encoders of all sizes, by k and then by r.
 
@@ -65,8 +65,8 @@ def by_size(
     ----------
     params : FitParameters
         Parameters of all but the size.
-    shape : tuple of int
-        ``(n, d)``.
+    n_features : int
+        d.
     sizes : sequence of (int, int)
         Components and nonzeros.
     encode : callable
@@ -76,7 +76,7 @@ def by_size(
     for k, r in sorted(set(sizes)):
         # orthonormal components give the same numbers, but have too many nonzeros to start other searches
         point = replace(params, n_components=k, n_nonzero=r, orthonormal=False)
-        point.check(*shape)
+        point.check(None, n_features)  # the rows were enough for a fit
         fewer = [size for size in made if size[0] == k][-1:]
         narrower = [size for size in made if size[0] < k and size[1] == r][-1:]
         fitted = encode(point, [made[size] for size in (*fewer, *narrower)])

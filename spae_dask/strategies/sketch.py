@@ -19,7 +19,7 @@ from spae_dask.blocks import RowBlocks
 from spae_dask.maths.encoders.budgets import budgets_of
 from spae_dask.maths.linalg.scaling import PANEL_COLUMNS
 from spae_dask.maths.linalg.spectral import right_singular
-from spae_dask.passes.accumulators import Accumulator, Beside, CrossProducts, Imputed
+from spae_dask.passes.accumulators import Accumulator, Beside, CrossProducts, Imputed, all_weighted, weighing
 from spae_dask.passes.accumulators.base import RunPass
 from spae_dask.passes.memory import ALLOCATOR_SLACK, TASK_OVERHEAD
 from spae_dask.passes.plan import Finish
@@ -99,7 +99,9 @@ def two_read_passes(params: FitParameters, n_samples: int, n_features: int) -> l
     passes.append(("candidates", products))
     if params.missing != "error":
         passes = [(name, Imputed(recipe, ones)) for name, recipe in passes]
-    return [("column means", means_recipe(d)), *passes] if params.missing == "mean" else passes
+    if params.missing == "mean":
+        passes = [("column means", means_recipe(d)), *passes]
+    return all_weighted(passes, params.row_weights)
 
 
 def two_read_finish_nbytes(params: FitParameters, n_samples: int, n_features: int) -> int:
@@ -148,7 +150,7 @@ def fit_two_reads(
         The candidates' core, for further encoders on them.
     """
     n, d = shape
-    sizes = sizes_of(params, n, d)
+    sizes, run_pass = sizes_of(params, n, d), weighing(run_pass, params.row_weights)
     sketched = read_sketch(
         run_pass,
         d,
@@ -204,4 +206,5 @@ class SketchStrategy(Strategy):
         fitted, refitted = fit_two_reads(
             params, reader.run_pass, source.shape, integers=integers, report=reports.search
         )
-        return Outcome(measured_if_fragile(fitted, reader.run_pass, params.covariates), refitted)
+        run_pass = weighing(reader.run_pass, params.row_weights)
+        return Outcome(measured_if_fragile(fitted, run_pass, params.covariates), refitted)

@@ -23,6 +23,7 @@ from spae_dask.passes.accumulators import (
     Together,
 )
 from spae_dask.passes.accumulators.base import RunPass
+from spae_dask.passes.accumulators.moments import degrees_of_freedom
 from spae_dask.passes.accumulators.nonfinite import refuse_non_finite
 from spae_dask.passes.accumulators.shift import SMALLEST_SQUARE, step_between, vanishing
 from spae_dask.strategies.core import missing_fill
@@ -70,8 +71,8 @@ class Sketched:
 
     Attributes
     ----------
-    n_samples : int
-        n.
+    n_samples : float
+        n, or the sum of the weights of the rows.
     center : ndarray (2, d)
         Subtracted from X, in two floats.
     scale : ndarray (d,)
@@ -96,7 +97,7 @@ class Sketched:
         Part of the data that they explain, in its own units.
     """
 
-    n_samples: int
+    n_samples: float
     center: Floats
     scale: Floats
     lengths: Floats
@@ -251,13 +252,13 @@ def read_sketch(
     found = run_pass(recipe if filled is None else Imputed(recipe, filled), "sketch")
     refuse_non_finite(found["nonfinite"])
     moments: ColumnMoments = found["moments"]
-    n = int(moments.count[0])
+    n = moments.count[0].item()
     refuse_vanishing_moments(moments)
     explained, deviation = None, moments.standard_deviation
     constant = moments.constant if integers else constant_columns(deviation, moments.mean)
     if design is not None:
         explained, left = _explained(found["covariates"].about(moments.center), moments, n)
-        deviation = np.sqrt(left / max(n - 1, 1))
+        deviation = np.sqrt(left / degrees_of_freedom(n))
         constant = constant | explained.wholly
     divisor, constant = divisors(scale, moments.mean, deviation, constant)
     origin = moments.center if center else np.zeros((2, n_features))
@@ -298,7 +299,7 @@ def read_sketch(
     )
 
 
-def _explained(products: Floats, moments: ColumnMoments, n: int) -> tuple[Explained, Floats]:
+def _explained(products: Floats, moments: ColumnMoments, n: float) -> tuple[Explained, Floats]:
     """The part that covariates explain, by products (q, d) with X about its means, and squares (d,) of the rest."""
     effects, total = products / n, moments.squared_deviations
     left = total - n * np.sum(effects**2, axis=0)

@@ -100,8 +100,8 @@ class FittedEncoder:
         Features without variance.
     fill : ndarray (d,) or None
         Values that stand for NaN; None if NaN is refused.
-    n_samples : int
-        Rows seen.
+    n_samples : float
+        Rows seen, or the sum of their weights.
     certificate : Certificate
         The loss.
     rounding : Rounding
@@ -120,7 +120,7 @@ class FittedEncoder:
     spectrum: Floats
     constant: npt.NDArray[np.intp]
     fill: Floats | None
-    n_samples: int
+    n_samples: float
     certificate: Certificate
     rounding: Rounding
     explained: Explained | None = None

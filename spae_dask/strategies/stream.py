@@ -45,6 +45,7 @@ from spae_dask.strategies.base import (
     refuse_mean,
     refuse_no_candidates,
     refuse_panel,
+    refuse_row_weights,
     refuse_rules,
 )
 from spae_dask.strategies.candidate_set import POOL, choose_candidates, search_seconds
@@ -159,7 +160,7 @@ class Streamed:
     left: Floats
 
     @property
-    def n_samples(self) -> int:
+    def n_samples(self) -> float:
         """Rows seen."""
         return self.refitted.n_samples
 
@@ -285,7 +286,8 @@ class StreamStrategy(Strategy):
 
     def cannot(self, params: FitParameters) -> str | None:
         refused = refuse_fast(params) or refuse_rules(params) or refuse_panel(params) or refuse_no_candidates(params)
-        return refused or refuse_mean(params) or refuse_covariates(params) or refuse_folds(params)
+        refused = refused or refuse_mean(params) or refuse_covariates(params)
+        return refused or refuse_folds(params) or refuse_row_weights(params)
 
     def passes(self, params: FitParameters, source: RowBlocks) -> Passes:
         return [("stream", stream_recipe(params, source.shape[1]))]

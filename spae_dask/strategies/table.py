@@ -89,6 +89,8 @@ def check_batches(params: FitParameters) -> None:
     once = wanted == AUTO or STRATEGIES[wanted].takes_batches
     if params.covariates is not None:
         raise InvalidInput("partial_fit cannot remove covariates. Use fit, or leave out the covariates.")
+    if params.row_weights is not None:
+        raise InvalidInput("partial_fit cannot weigh rows. Use fit, or leave out the row weights.")
     if not once or params.method == "doubly-sparse" or params.missing == "mean":
         names = ", ".join(repr(name) for name, each in STRATEGIES.items() if each.takes_batches)
         raise InvalidInput(

@@ -18,7 +18,7 @@ from spae_dask.rules import RULES
 from spae_dask.storage.grids.grid_layout import layout_of
 from spae_dask.storage.grids.xarray_blocks import rows_of
 from spae_dask.strategies.certificate import Certificate
-from spae_dask.strategies.parameters import is_scale_file, several, takes_parameters
+from spae_dask.strategies.parameters import OF_ROWS, is_scale_file, several, takes_parameters
 from spae_dask.xarray.applying import covariates_along, data_of, named_error, scores_of, share_explained
 from spae_dask.xarray.columns import find_columns, mask_on, rules_on
 from spae_dask.xarray.fitted_grid import FittedGrid
@@ -161,13 +161,14 @@ class GridEncoder(BaseEstimator):  # type: ignore[misc]
             )
         layout = layout_of(da, sample_dim)
         parameters = {name: value for name, value in self.get_params().items() if name not in OF_GRID}
-        for name in ("covariates", "fold_groups"):
+        for name in OF_ROWS:
             parameters[name] = covariates_along(parameters[name], da, layout.sample_dims)
         encoder = SparseEncoder(**parameters)
-        if self.covariates is not None and self.scale and self.weights is not None:
+        of_rows = [name for name in ("covariates", "row_weights") if getattr(self, name) is not None]
+        if of_rows and self.scale and self.weights is not None:
             raise InvalidInput(
-                "scale=True, weights and covariates cannot be combined: weighted cells are scaled before covariates "
-                "are removed. Leave out one of the three."
+                f"scale=True, weights and {of_rows[0]} cannot be combined: weighted cells are scaled before "
+                f"{of_rows[0]} count. Leave out one of the three."
             )
         rules = rules_on(layout, self)
         weights = weights_on(layout, self.weights, self.lat_dim)
@@ -182,7 +183,7 @@ class GridEncoder(BaseEstimator):  # type: ignore[misc]
             encoder.fit(source)
         except NonFiniteInput as error:
             raise named_error(error, da, layout.sample_dims, layout, columns.cells) from error
-        encoder.set_params(covariates=self.covariates, fold_groups=self.fold_groups)
+        encoder.set_params(**{name: getattr(self, name) for name in OF_ROWS})
         encoder.certificate_ = replace(
             encoder.certificate_,
             passes=encoder.certificate_.passes + columns.passes,

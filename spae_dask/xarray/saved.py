@@ -7,8 +7,7 @@ from typing import Any
 import xarray as xr
 
 from spae_dask.errors import InvalidInput
-from spae_dask.estimators.covariates import names_in
-from spae_dask.estimators.record import NOT_STORED, told_rule
+from spae_dask.estimators.record import NOT_STORED, told_rule, with_names
 from spae_dask.estimators.saved import load_encoder, save_encoder
 from spae_dask.rules import RULES
 from spae_dask.storage.grids.grid_artifact import GridRecord, read_grid, write_grid
@@ -28,8 +27,7 @@ def save_grid_encoder(encoder: Any, path: str | Path, *, overwrite: bool) -> Non
     """Write a fitted ``GridEncoder``."""
     parameters = {name: value for name, value in encoder.get_params().items() if name not in NOT_STORED}
     parameters["random_state"] = encoder.encoder_.seed_
-    of_rows = {name: list(names_in(parameters.pop(name))) for name in ("covariates", "fold_groups")}
-    parameters |= {name: names for name, names in of_rows.items() if names}
+    parameters = with_names(parameters)
     found = rules_on(encoder.layout_, encoder)
     for rule in RULES:
         by_cell = isinstance(parameters[rule], xr.DataArray)

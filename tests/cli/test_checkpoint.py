@@ -198,6 +198,7 @@ OPTIONAL: dict[str, Any] = {
     "at_least": st.one_of(COUNT, st.dictionaries(NAMES, COUNT, min_size=1, max_size=3)),
     "folds": st.integers(2, 100),
     "fold_groups": st.text("ab*é -'\\.()", min_size=1).filter(str.strip),
+    "row_weights": AWKWARD.filter(str.strip),
     "search_tol": POSITIVE,
     "effort": st.integers(0, 3),
     "rows": COUNT,

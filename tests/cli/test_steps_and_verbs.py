@@ -115,6 +115,7 @@ CHANGED = {
     "covariates": "batch,C(the day)",
     "folds": 5,
     "fold_groups": "the donor",
+    "row_weights": "the weight",
     "orthonormal": True,
     "shared_support": True,
     "include": ("CD3E", 'the "best", of all'),

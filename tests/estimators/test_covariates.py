@@ -479,7 +479,7 @@ def test_labels_that_the_fit_has_not_seen_are_named() -> None:
         (np.array([f"cell {i}" for i in range(N)]), None),
         (AGE.astype(complex), "neither numbers nor labels"),
         (pd.date_range("2020", periods=N), "neither numbers nor labels"),
-        ("batch", "names columns of AnnData's obs or of a table"),
+        ("batch", "columns of AnnData's obs or of a table"),
         (object(), "covariates=.* is not allowed"),
         ("batch,", "covariates='batch,' is not allowed"),
     ],

@@ -2,6 +2,7 @@
 
 import csv
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -130,14 +131,13 @@ class WhichData(WhichColumns):
         memory: str | None,
         console: "Console | None" = None,
         encoder: "SparseEncoder | None" = None,
-        beside: list[str] | None = None,
-        by: str | None = None,
+        beside: Sequence[str] = (),
     ) -> "RowBlocks":
         """Open the matrix at a path or URL: metadata alone are read, and files that are held in memory within it.
 
         Under the mask of an encoder that will be applied, unless one is given. The console shows a mask; without
-        one the plan tells it. Columns of a table named ``beside``, those of an encoder that hold no data, and labels
-        are left out.
+        one the plan tells it. Columns of a table that stand ``beside`` the data, such as covariates, are left out, also
+        those of an encoder.
         """
         from spae_dask.blocks import asked_of
         from spae_dask.estimators.applying import open_like
@@ -154,7 +154,10 @@ class WhichData(WhichColumns):
             "decode": not self.raw,
             "memory_limit": memory_given(memory),
         }
-        source = open_without(data, beside, **which) if encoder is None else open_like(encoder, data, by=by, **which)
+        if encoder is None:
+            source = open_without(data, list(beside), **which)
+        else:
+            source = open_like(encoder, data, beside=beside, **which)
         asked, told = asked_of(source), mask_note(source)
         if console is not None and told is not None:
             console.note(f"columns   {told}")

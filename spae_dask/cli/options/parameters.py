@@ -23,6 +23,7 @@ from spae_dask.strategies.parameters import (
     Limits,
     Number,
     Numbers,
+    OfRow,
     OfRows,
     Parameter,
     Positions,
@@ -39,6 +40,7 @@ TYPES: dict[type, Any] = {
     Numbers: list[str],
     Steps: str,
     OfRows: str,
+    OfRow: str,
     Scale: str,
     Features: str,
     Costs: str,
@@ -178,3 +180,8 @@ class RawNumbers(FromFields):
 @made_of("covariates")
 class RowsCovariates(FromFields):
     """Covariates of rows that an encoder is applied to."""
+
+
+@made_of("row_weights")
+class Weights(FromFields):
+    """Weights of rows that an encoder is evaluated on."""

@@ -45,21 +45,27 @@ class Design:
     basis: Floats
 
     @classmethod
-    def orthogonal(cls, values: Sequence[npt.NDArray[Any]], widths: Sequence[int]) -> "Design":
-        """Covariates whose rows are about the mean, orthogonal, and of unit variance.
+    def orthogonal(
+        cls, values: Sequence[npt.NDArray[Any]], widths: Sequence[int], weights: Floats | None = None
+    ) -> "Design":
+        """Covariates whose rows are about the mean, orthogonal, and of unit variance, all by the weights (n,) of rows.
 
         Directions of Z that the others, and a column of ones, explain are left out.
         """
         p = sum(max(1, width) for width in widths)
         raw = cls(tuple(values), tuple(widths), np.zeros(p), np.eye(p))
-        raw = replace(raw, center=raw._mean())
-        counted = 1.0 / np.maximum(raw._spread(), np.finfo(np.float64).tiny)
+        total = float(raw.n_rows if weights is None else np.sum(weights))
+        raw = replace(raw, center=raw._mean(weights))
+        counted = 1.0 / np.maximum(raw._spread(weights), np.finfo(np.float64).tiny)
         R: Floats = np.zeros((0, p))
         for start in range(0, raw.n_rows, CHUNK_ROWS):
-            R = np.linalg.qr(np.vstack([R, raw.rows(start, start + CHUNK_ROWS) * counted])).R
+            rows = raw.rows(start, start + CHUNK_ROWS) * counted
+            if weights is not None:
+                rows *= np.sqrt(weights[start : start + CHUNK_ROWS])[:, None]
+            R = np.linalg.qr(np.vstack([R, rows])).R
         _, s, Vt = np.linalg.svd(R)
-        kept = int(np.count_nonzero(s > COLLINEAR * np.sqrt(raw.n_rows))) if s.size else 0
-        basis = counted[:, None] * Vt[:kept].T * (np.sqrt(raw.n_rows) / s[:kept])
+        kept = int(np.count_nonzero(s > COLLINEAR * np.sqrt(total))) if s.size else 0
+        basis = counted[:, None] * Vt[:kept].T * (np.sqrt(total) / s[:kept])
         return replace(raw, basis=basis)
 
     @property
@@ -93,25 +99,32 @@ class Design:
             left += max(1, width)
         return Z
 
-    def _mean(self) -> Floats:
+    def _mean(self, weights: Floats | None) -> Floats:
+        total = self.n_rows if weights is None else np.sum(weights)
         means = [
-            np.bincount(values, minlength=width) / values.size if width else [_mean_of(values)]
+            np.bincount(values, weights, minlength=width) / total if width else [_mean_of(values, weights)]
             for values, width in zip(self.values, self.widths, strict=True)
         ]
         return np.concatenate([np.asarray(each, dtype=np.float64) for each in means])
 
-    def _spread(self) -> Floats:
+    def _spread(self, weights: Floats | None) -> Floats:
         """Standard deviations of the columns; of columns that are constant to rounding, infinity."""
         found, left = [], 0
         for values, width in zip(self.values, self.widths, strict=True):
             mean = self.center[left : left + max(1, width)]
-            spread = np.sqrt(mean * (1.0 - mean)) if width else np.array([np.std(values - mean[0])])
+            spread = np.sqrt(np.maximum(mean * (1.0 - mean), 0.0)) if width else _spread_of(values - mean[0], weights)
             still = spread <= 4 * np.finfo(np.float64).eps * np.abs(mean)
             found.append(np.where(still, np.inf, spread))
             left += max(1, width)
         return np.concatenate(found)
 
 
-def _mean_of(values: Floats) -> float:
+def _mean_of(values: Floats, weights: Floats | None) -> float:
     first = float(values[0])
-    return first + float(np.mean(values - first))
+    return first + float(np.average(values - first, weights=weights))
+
+
+def _spread_of(deviations: Floats, weights: Floats | None) -> Floats:
+    if weights is None:
+        return np.array([np.std(deviations)])
+    return np.sqrt([np.average(deviations**2, weights=weights)])

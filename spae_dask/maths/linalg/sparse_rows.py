@@ -11,7 +11,7 @@ is left, and three bits are lost at most. Where it would cancel is a column that
 10^8 with noise: there it is not used.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +28,7 @@ ENTRY_NBYTES = 16
 
 @dataclass(frozen=True, eq=False)
 class ShiftedRows:
-    """Rows ``X - 1 origin'`` (m, d), perhaps scaled, kept as ``rows - 1 rest'``.
+    """Rows ``X - 1 origin'`` (m, d), perhaps scaled, kept as ``rows - 1 rest'``. The 1 of weighted rows is their roots.
 
     Attributes
     ----------
@@ -36,42 +36,61 @@ class ShiftedRows:
         The rows, about the origin in the columns that are mostly stored.
     rest : ndarray (d,)
         Vector that is still to be subtracted from each row; zero in those columns.
+    ones : ndarray (m,) or None
+        Column of ones, multiplied as the rows are; None for ones.
     """
 
     rows: sp.csr_array
     rest: Floats
+    ones: Floats | None = None
+
+    def weighed(self, roots: Floats | None) -> "ShiftedRows":
+        """Each row multiplied by the root of its weight."""
+        if roots is None:
+            return self
+        weighted = self.rows.data * np.repeat(roots, np.diff(self.rows.indptr))
+        rows = sp.csr_array((weighted, self.rows.indices, self.rows.indptr), shape=self.rows.shape)
+        return replace(self, rows=rows, ones=roots)
+
+    @property
+    def total(self) -> float:
+        """``1'1``: number of rows, or sum of their weights."""
+        return int(self.rows.shape[0]) if self.ones is None else float(self.ones @ self.ones)
 
     @property
     def sums(self) -> Floats:
-        """Column sums (d,)."""
-        sums: Floats = column_sums(self.rows) - self.rows.shape[0] * self.rest
+        """``Y'1`` (d,) of the rows Y: column sums, weighted if the rows are."""
+        sums: Floats = column_sums(self.rows, self.ones) - self.total * self.rest
         return sums
 
     @property
     def squared_norms(self) -> Floats:
         """Squared column norms (d,)."""
-        m, d = self.rows.shape
-        squares = np.bincount(self.rows.indices, weights=self.rows.data**2, minlength=d)
-        norms: Floats = squares - self.rest * (2.0 * column_sums(self.rows) - m * self.rest)
+        squares = np.bincount(self.rows.indices, weights=self.rows.data**2, minlength=self.rows.shape[1])
+        norms: Floats = squares - self.rest * (2.0 * column_sums(self.rows, self.ones) - self.total * self.rest)
         return norms
 
     def columns(self, numbers: npt.NDArray[np.intp]) -> Floats:
         """Chosen columns (m, r), dense."""
         chosen: Floats = self.rows[:, numbers].toarray()
-        chosen -= self.rest[numbers]
+        chosen -= self._of_each(self.rest[numbers])
         return chosen
 
     def times(self, Q: Floats) -> Floats:
         """Product (m, k) with a dense matrix (d, k)."""
         product: Floats = self.rows @ Q
-        product -= self.rest @ Q
+        product -= self._of_each(self.rest @ Q)
         return product
+
+    def _of_each(self, row: Floats) -> Floats:
+        """``1 row'``, to be subtracted from all rows."""
+        return row if self.ones is None else np.outer(self.ones, row)
 
     def transposed_times(self, Y: Floats) -> Floats:
         """Product (d, k) of the transpose with a dense matrix (m, k)."""
         product: Floats = self.rows.T @ Y
         if self.rest.any():
-            product -= np.outer(self.rest, Y.sum(axis=0))
+            product -= np.outer(self.rest, Y.sum(axis=0) if self.ones is None else self.ones @ Y)
         return product
 
 
@@ -109,10 +128,11 @@ def mean_of_stored_columns(rows: sp.csr_array) -> Floats:
     return np.where(4 * stored > 3 * m, first + (apart - (m - stored) * first) / m, 0.0)
 
 
-def column_sums(rows: sp.csr_array) -> Floats:
-    """Column sums (d,) in float64."""
+def column_sums(rows: sp.csr_array, ones: Floats | None = None) -> Floats:
+    """``Y'1`` (d,) of rows Y in float64: column sums, or products with another column than one of ones."""
+    values = rows.data if ones is None else rows.data * np.repeat(ones, np.diff(rows.indptr))
     # bincount returns integers if there are no entries
-    return np.bincount(rows.indices, weights=rows.data, minlength=rows.shape[1]).astype(np.float64, copy=False)
+    return np.bincount(rows.indices, weights=values, minlength=rows.shape[1]).astype(np.float64, copy=False)
 
 
 def shifted_nbytes(n_rows: int, n_stored: int, n_features: int) -> int:

@@ -23,6 +23,7 @@ from spae_dask.passes.accumulators.sparse import SparseAccumulator
 from spae_dask.passes.accumulators.together import Together
 from spae_dask.passes.accumulators.triangular import CenteredTriangle, Triangular
 from spae_dask.passes.accumulators.unit_losses import UnitLosses, UnitSums
+from spae_dask.passes.accumulators.weighted import RowWeights, Weighted, all_weighted, weighing, weighted
 from spae_dask.passes.accumulators.whole_rows import WholeRows
 from spae_dask.passes.accumulators.wrapped import Imputed, Kept
 
@@ -60,6 +61,7 @@ __all__ = [
     "RowSketch",
     "RowSummary",
     "RowTotals",
+    "RowWeights",
     "Scatter",
     "SketchedRows",
     "SparseAccumulator",
@@ -68,6 +70,10 @@ __all__ = [
     "Triangular",
     "UnitLosses",
     "UnitSums",
+    "Weighted",
     "WholeRows",
+    "all_weighted",
     "integer_gram",
+    "weighing",
+    "weighted",
 ]

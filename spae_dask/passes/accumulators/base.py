@@ -87,3 +87,20 @@ class RunPass(Protocol):
     """One read of the data: given an accumulator, returns what it makes of all rows."""
 
     def __call__(self, accumulator: Accumulator[Result], name: str = ...) -> Result: ...
+
+
+def weighed(rows: Floats, roots: Floats | None) -> Floats:
+    """Multiply rows (m, d) by the roots (m,) of their weights, in place; without weights leave them as they are."""
+    if roots is not None:
+        rows *= roots[:, None]
+    return rows
+
+
+def ones_of(n_rows: int, roots: Floats | None) -> Floats:
+    """Column of ones (m,) beside rows, multiplied as they are."""
+    return np.ones(n_rows) if roots is None else roots
+
+
+def total_of(n_rows: int, roots: Floats | None) -> float:
+    """Sum of the weights of rows: their number without weights."""
+    return n_rows if roots is None else float(roots @ roots)

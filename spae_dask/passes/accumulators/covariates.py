@@ -148,6 +148,14 @@ class CovariateProducts(RowSketch):
         """The recipe for d columns."""
         return cls(n_features, design.width, design=design)
 
+    def update(self, state: State, rows: Rows, first_row: int, roots: Floats | None = None) -> State:
+        """Add the products with these rows, of which the covariates are weighted as well."""
+        return super().update(state, rows, first_row, None if roots is None else roots**2)
+
+    def update_sparse(self, state: State, rows: sp.csr_array, first_row: int, roots: Floats | None = None) -> State:
+        """Add the products with sparse rows."""
+        return super().update_sparse(state, rows, first_row, None if roots is None else roots**2)
+
     def _drawn(self, first_group: int, n_groups: int) -> Floats:
         assert self.design is not None
         return self.design.rows(first_group, first_group + n_groups)

@@ -16,7 +16,7 @@ from scipy.linalg.blas import dgemm, dger
 
 from spae_dask.maths.linalg.compiled import cross_of
 from spae_dask.maths.linalg.sparse_rows import STRIP, ShiftedRows, column_sums, shifted_nbytes, shifted_rows
-from spae_dask.passes.accumulators.base import Floats, Rows, State, panel_rows_for
+from spae_dask.passes.accumulators.base import Floats, Rows, State, panel_rows_for, total_of, weighed
 from spae_dask.passes.accumulators.roundings import largest_error, lengthened, merged, no_chain, usual_error
 from spae_dask.passes.accumulators.shift import Point, deviations, in_two_floats
 from spae_dask.passes.accumulators.single import single_deviations, single_panel_rows
@@ -32,8 +32,8 @@ class Products:
 
     Attributes
     ----------
-    count : int
-        Rows seen.
+    count : float
+        Rows seen, or the sum of their weights.
     gram : ndarray (r, r)
         C'C.
     cross : ndarray (r, d)
@@ -49,7 +49,7 @@ class Products:
         The size of error to expect, in the same units.
     """
 
-    count: int
+    count: float
     gram: Floats
     cross: Floats
     directions: Floats
@@ -77,6 +77,7 @@ class CrossProducts:
     """
 
     recipe_kind: ClassVar[str] = "spae_dask.accumulators.cross.CrossProducts"
+    takes_weights: ClassVar[bool] = True
 
     columns: npt.NDArray[np.intp]
     mean: Point
@@ -137,24 +138,33 @@ class CrossProducts:
             "chain": no_chain(),
         }
 
-    def update(self, state: State, rows: Rows, first_row: int) -> State:  # noqa: ARG002 - rows are exchangeable
+    def update(
+        self,
+        state: State,
+        rows: Rows,
+        first_row: int,  # noqa: ARG002 - rows are exchangeable
+        roots: Floats | None = None,
+    ) -> State:
         """Add the products of these rows."""
         if rows.shape[0] == 0:
             return state
-        counted = self.counted(rows)
-        return self.add(state, counted, counted[:, self.columns], None if self.Z is None else self.codes_of(counted))
+        counted = self.counted(rows, roots)
+        codes = None if self.Z is None else self.codes_of(counted)
+        return self.add(state, counted, counted[:, self.columns], codes, roots)
 
-    def counted(self, rows: Rows) -> Counted:
-        """Rows as they are multiplied: about the mean, and scaled unless that is left to ``result``."""
+    def counted(self, rows: Rows, roots: Floats | None = None) -> Counted:
+        """Rows as they are multiplied: about the mean, weighed, and scaled unless that is left to ``result``."""
         narrow = single_deviations(rows, self.mean) if self.single else None
-        return deviations(rows, self.mean, self._row_scale) if narrow is None else narrow
+        return weighed(deviations(rows, self.mean, self._row_scale), roots) if narrow is None else narrow
 
     def codes_of(self, counted: Counted) -> Counted:
         """Products of such rows with the directions."""
         codes: Counted = counted @ self._directions.astype(counted.dtype)
         return codes
 
-    def add(self, state: State, counted: Counted, chosen: Counted, codes: Counted | None) -> State:
+    def add(
+        self, state: State, counted: Counted, chosen: Counted, codes: Counted | None, roots: Floats | None = None
+    ) -> State:
         """Add the products of such rows with their chosen columns and with their codes."""
         m = counted.shape[0]
         if chosen.shape[1] and counted.dtype == chosen.dtype == np.float64:
@@ -167,7 +177,7 @@ class CrossProducts:
             state["directions"] += counted.T @ codes
         state["norms"] += np.einsum("ij,ij->j", counted, counted)
         state["chain"] = lengthened(state["chain"], m, single=counted.dtype == np.float32)
-        state["count"] += m
+        state["count"] += total_of(m, roots)
         return state
 
     @property
@@ -186,16 +196,22 @@ class CrossProducts:
         dense = n_rows * r + 2 * k * (n_rows + d) + 3 * min(r * d, max(STRIP, d)) + 4 * d
         return shifted_nbytes(n_rows, n_stored, d) + 48 * n_stored + 8 * dense
 
-    def update_sparse(self, state: State, rows: sp.csr_array, first_row: int) -> State:  # noqa: ARG002
+    def update_sparse(
+        self,
+        state: State,
+        rows: sp.csr_array,
+        first_row: int,  # noqa: ARG002
+        roots: Floats | None = None,
+    ) -> State:
         """Add the products of sparse rows."""
-        about = shifted_rows(rows, in_two_floats(self.mean), self._row_scale)
+        about = shifted_rows(rows, in_two_floats(self.mean), self._row_scale).weighed(roots)
         state["cross"] = _crossed(about, self.columns, state["cross"])
         if self.Z is not None:
             state["directions"] += about.transposed_times(about.times(self._directions))
         state["norms"] += about.squared_norms
         # twice, because the subtracted terms are a few times the result
         state["chain"] = lengthened(state["chain"], 2 * rows.shape[0])
-        state["count"] += rows.shape[0]
+        state["count"] += about.total
         return state
 
     def merge(self, a: State, b: State) -> State:
@@ -214,7 +230,7 @@ class CrossProducts:
             norms /= self.scale**2
         gram = cross[:, self.columns]
         return Products(
-            count=int(state["count"]),
+            count=state["count"].item(),
             gram=(gram + gram.T) / 2,
             cross=cross,
             directions=directions,
@@ -227,16 +243,16 @@ class CrossProducts:
 def _crossed(about: ShiftedRows, columns: npt.NDArray[np.intp], cross: Floats) -> Floats:
     """Add the products of chosen columns with all columns; zeros of both are passed over.
 
-    ``(C - 1 c')'(Y - 1 y') = C'Y - c (Y'1)' - (C'1 - m c) y'`` for sparse C and Y.
+    ``(C - 1 c')'(Y - 1 y') = C'Y - c (Y'1)' - (C'1 - m c) y'`` for sparse C and Y, with ``m = 1'1``.
     """
     chosen = about.rows[:, columns]
     if not cross_of(chosen, about.rows, cross):
         transposed, width = chosen.T.tocsr(), max(1, STRIP // cross.shape[1])
         for start in range(0, columns.size, width):
             cross[start : start + width] += (transposed[start : start + width] @ about.rows).toarray()
-    apart, m = about.rest[columns], about.rows.shape[0]
+    apart, m = about.rest[columns], about.total
     if apart.any():
-        cross = dger(-1.0, column_sums(about.rows), apart, a=cross.T, overwrite_a=1).T
+        cross = dger(-1.0, column_sums(about.rows, about.ones), apart, a=cross.T, overwrite_a=1).T
     if about.rest.any():
-        cross = dger(-1.0, about.rest, column_sums(chosen) - m * apart, a=cross.T, overwrite_a=1).T
+        cross = dger(-1.0, about.rest, column_sums(chosen, about.ones) - m * apart, a=cross.T, overwrite_a=1).T
     return cross

@@ -136,6 +136,7 @@ class Folded(Wrapped):
     """
 
     recipe_kind: ClassVar[str] = "folded"
+    takes_weights: ClassVar[bool] = False
 
     folds: RowFolds
     n_features: int

@@ -7,7 +7,7 @@ import numpy as np
 
 from spae_dask.maths.linalg.frequent import optimum_interval, shrink
 from spae_dask.maths.linalg.scaling import squared_columns
-from spae_dask.passes.accumulators.base import Floats, Rows, State, panel_rows_for
+from spae_dask.passes.accumulators.base import Floats, Rows, State, panel_rows_for, total_of, weighed
 from spae_dask.passes.accumulators.roundings import AROUND, ROUNDOFF
 from spae_dask.passes.accumulators.shift import Point, about_their_mean, in_two_floats, moved, step_between
 
@@ -18,8 +18,8 @@ class FrequentSketch:
 
     Attributes
     ----------
-    count : int
-        Rows seen.
+    count : float
+        Rows seen, or the sum of their weights.
     center : ndarray (2, d)
         Column means, in two floats.
     sketch : ndarray (at most l, d)
@@ -34,7 +34,7 @@ class FrequentSketch:
         Rounding of the sketch: each of its columns errs by at most ``error`` of the length of that column of X.
     """
 
-    count: int
+    count: float
     center: Floats
     sketch: Floats
     units: Floats
@@ -115,6 +115,7 @@ class FrequentDirections:
     """
 
     recipe_kind: ClassVar[str] = "spae_dask.accumulators.frequent.FrequentDirections"
+    takes_weights: ClassVar[bool] = True
 
     n_features: int
     size: int
@@ -154,13 +155,20 @@ class FrequentDirections:
             "squared": np.zeros(self.n_features),
         }
 
-    def update(self, state: State, rows: Rows, first_row: int) -> State:  # noqa: ARG002 - rows are exchangeable
+    def update(
+        self,
+        state: State,
+        rows: Rows,
+        first_row: int,  # noqa: ARG002 - rows are exchangeable
+        roots: Floats | None = None,
+    ) -> State:
         """Stack the centered rows and the centring row under the sketch, then shrink."""
         if rows.shape[0] == 0:
             return state
-        centered, mean = about_their_mean(rows)
+        centered, mean = about_their_mean(rows, roots)
+        centered = weighed(centered, roots)
         new: State = {
-            "count": np.array(rows.shape[0], dtype=np.int64),
+            "count": np.array(total_of(rows.shape[0], roots)),
             "mean": mean,
             "units": np.ones(self.n_features),
             "shrunk": np.zeros(()),
@@ -178,7 +186,7 @@ class FrequentDirections:
         return self._stack(a, b, b["sketch"][: int(b["kept"])])
 
     def _stack(self, a: State, b: State, below: Floats) -> State:
-        n_a, n_b = int(a["count"]), int(b["count"])
+        n_a, n_b = a["count"].item(), b["count"].item()
         above = a["sketch"][: int(a["kept"])]
         step = step_between(a["mean"], b["mean"]) if n_a else np.zeros(self.n_features)
         centring = np.sqrt(n_a * n_b / (n_a + n_b)) * step
@@ -191,7 +199,7 @@ class FrequentDirections:
         sketch = np.zeros((self.size, self.n_features))
         sketch[: kept.shape[0]] = kept
         return {
-            "count": np.array(n_a + n_b, dtype=np.int64),
+            "count": np.array(n_a + n_b, dtype=a["count"].dtype),
             "kept": np.array(kept.shape[0], dtype=np.int64),
             "mean": moved(a["mean"], step * (n_b / (n_a + n_b))) if n_a else b["mean"],
             "units": units,
@@ -201,7 +209,7 @@ class FrequentDirections:
             "squared": squared,
         }
 
-    def _units(self, a: State, b: State, squared: Floats, n: int) -> Floats:
+    def _units(self, a: State, b: State, squared: Floats, n: float) -> Floats:
         """Largest units so far, a power of two; those of ``b`` count only if it was itself sketched."""
         if not self.scaled:
             return a["units"].copy()
@@ -213,7 +221,7 @@ class FrequentDirections:
     def result(self, state: State) -> FrequentSketch:
         """The sketch and its bounds."""
         return FrequentSketch(
-            count=int(state["count"]),
+            count=state["count"].item(),
             center=state["mean"].copy(),
             sketch=state["sketch"][: int(state["kept"])].copy(),
             units=np.where(state["units"] > 0.0, state["units"], 1.0),

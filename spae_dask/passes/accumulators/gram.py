@@ -15,7 +15,7 @@ from scipy.linalg.blas import dsyr2, dsyrk, ssyrk
 
 from spae_dask.maths.linalg.compiled import gram_of
 from spae_dask.maths.linalg.sparse_rows import STRIP, mean_of_stored_columns, shifted_nbytes, shifted_rows
-from spae_dask.passes.accumulators.base import Floats, Rows, State, panel_rows_for
+from spae_dask.passes.accumulators.base import Floats, Rows, State, ones_of, panel_rows_for, total_of, weighed
 from spae_dask.passes.accumulators.roundings import largest_error, lengthened, merged, no_chain, usual_error
 from spae_dask.passes.accumulators.shift import (
     deviations,
@@ -34,8 +34,8 @@ class Scatter:
 
     Attributes
     ----------
-    count : int
-        Number of rows.
+    count : float
+        Number of rows, or the sum of their weights.
     center : ndarray (2, d)
         Column means, in two floats.
     scatter : ndarray (d, d)
@@ -50,7 +50,7 @@ class Scatter:
         True if all sums are exact integers, so that only the last step rounded.
     """
 
-    count: int
+    count: float
     center: Floats
     scatter: Floats
     lengths: Floats
@@ -91,6 +91,7 @@ class Gram:
     """
 
     recipe_kind: ClassVar[str] = "spae_dask.accumulators.gram.Gram"
+    takes_weights: ClassVar[bool] = True
 
     n_features: int
     single: bool = False
@@ -131,23 +132,29 @@ class Gram:
             "gram": np.zeros((d, d), order="F"),
         }
 
-    def update(self, state: State, rows: Rows, first_row: int) -> State:  # noqa: ARG002 - rows are exchangeable
+    def update(
+        self,
+        state: State,
+        rows: Rows,
+        first_row: int,  # noqa: ARG002 - rows are exchangeable
+        roots: Floats | None = None,
+    ) -> State:
         """Add rows to the sums, all counted from the state's shift."""
         if rows.shape[0] == 0:
             return state
         if state["count"] == 0:
-            state["shift"][...] = shift_for(rows)
+            state["shift"][...] = shift_for(rows, roots)
         if self.single and self._add_singles(state, rows):
             return state
         # row-major whatever the rows are, so that its transpose is what BLAS takes without a copy
-        shifted = deviations(rows, state["shift"])
-        state["sum"] += np.ones(rows.shape[0]) @ shifted
+        shifted = weighed(deviations(rows, state["shift"]), roots)
+        state["sum"] += ones_of(rows.shape[0], roots) @ shifted
         # in place, unless the state was stored and came back row-major: then BLAS returns a column-major copy
         state["gram"] = dsyrk(1.0, shifted.T, beta=1.0, c=state["gram"], overwrite_c=1)
         if rows.dtype.itemsize >= 8:  # squares of narrower types do not underflow
             refuse_vanishing(shifted, np.diagonal(state["gram"]))
         state["chain"] = lengthened(state["chain"], rows.shape[0])
-        state["count"] += rows.shape[0]
+        state["count"] += total_of(rows.shape[0], roots)
         return state
 
     def _add_singles(self, state: State, rows: Rows) -> bool:
@@ -176,14 +183,20 @@ class Gram:
         d = self.n_features
         return shifted_nbytes(n_rows, n_stored, d) + 16 * n_stored + 24 * min(d * d, max(STRIP, d))
 
-    def update_sparse(self, state: State, rows: sp.csr_array, first_row: int) -> State:  # noqa: ARG002
+    def update_sparse(
+        self,
+        state: State,
+        rows: sp.csr_array,
+        first_row: int,  # noqa: ARG002
+        roots: Floats | None = None,
+    ) -> State:
         """Add sparse rows; a first one counts from the mean of its mostly stored columns, and from 0 in all others."""
         m, d = rows.shape
         if m == 0:
             return state
         if state["count"] == 0:
             state["shift"][...] = in_two_floats(mean_of_stored_columns(rows))
-        about = shifted_rows(rows, state["shift"])
+        about = shifted_rows(rows, state["shift"]).weighed(roots)
         if not gram_of(about.rows, state["gram"]):
             transposed, width = about.rows.T.tocsr(), max(1, STRIP // d)
             for start in range(0, d, width):
@@ -191,12 +204,12 @@ class Gram:
         sums = about.sums
         if about.rest.any():  # the state was begun by dense rows, or by others of this column
             # (Y - 1 c')'(Y - 1 c') = Y'Y - c w' - w c' with w = Y'1 - m c / 2, and Y'1 = sums + m c
-            w = sums + (m / 2) * about.rest
+            w = sums + (about.total / 2) * about.rest
             state["gram"] = dsyr2(-1.0, about.rest, w, a=state["gram"], overwrite_a=1)
         state["sum"] += sums
         # twice, because the subtracted terms are a few times the result
         state["chain"] = lengthened(state["chain"], 2 * m)
-        state["count"] += m
+        state["count"] += about.total
         return state
 
     def merge(self, a: State, b: State) -> State:
@@ -204,7 +217,7 @@ class Gram:
         if a["count"] == 0 or b["count"] == 0:
             only = b if a["count"] == 0 else a
             return {name: array.copy(order="F") for name, array in only.items()}
-        n_a, n_b = int(a["count"]), int(b["count"])
+        n_a, n_b = a["count"].item(), b["count"].item()
         between = step_between(a["shift"], b["shift"])
         step = (a["sum"] + b["sum"] + n_b * between) / (n_a + n_b)
         shift = moved(a["shift"], step)
@@ -218,7 +231,7 @@ class Gram:
             left += np.clip(-2.0 * offset * w, 0.0, None)
             total += state["sum"] + n * offset
         return {
-            "count": np.array(n_a + n_b, dtype=np.int64),
+            "count": np.array(n_a + n_b, dtype=a["count"].dtype),
             "shift": shift,
             "sum": total,
             "moved": left,
@@ -235,8 +248,8 @@ class Gram:
 
     def result(self, state: State) -> Scatter:
         """Mean, full symmetric scatter and its error; of no rows, zeros."""
-        n = int(state["count"])
-        offset = state["sum"] / max(n, 1)
+        n = state["count"].item()
+        offset = state["sum"] / (n or 1)
         upper = np.triu(state["gram"] - n * np.outer(offset, offset))
         scatter = upper + np.triu(upper, 1).T
         squares = np.clip(np.diagonal(state["gram"]), 0.0, None) + state["moved"]

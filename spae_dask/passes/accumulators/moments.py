@@ -4,13 +4,13 @@ As in ``Gram``, every state counts from a shift near its mean, and states are me
 """
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from spae_dask.passes.accumulators.base import Floats, Rows, State, panel_rows_for
+from spae_dask.passes.accumulators.base import Floats, Rows, State, ones_of, panel_rows_for, total_of, weighed
 from spae_dask.passes.accumulators.by_columns import Columns, Parts, join_arrays
 from spae_dask.passes.accumulators.nonfinite import all_finite
 from spae_dask.passes.accumulators.roundings import largest_error, lengthened, merged, no_chain
@@ -30,8 +30,8 @@ class ColumnMoments:
 
     Attributes
     ----------
-    count : ndarray (d,) of int64
-        Finite entries.
+    count : ndarray (d,)
+        Number of finite entries, or the sum of the weights of their rows.
     center : ndarray (2, d)
         Their mean, in two floats; 0 where there are none.
     squared_deviations : ndarray (d,)
@@ -42,7 +42,7 @@ class ColumnMoments:
         Largest error of a sum of squares, over itself; and of a mean, over the root of the mean square.
     """
 
-    count: npt.NDArray[np.int64]
+    count: npt.NDArray[Any]
     center: Floats
     squared_deviations: Floats
     minimum: Floats
@@ -64,9 +64,18 @@ class ColumnMoments:
 
     @property
     def standard_deviation(self) -> Floats:
-        """Root mean squared deviation with divisor ``count - 1``; 0 for constant columns."""
-        variance = self.squared_deviations / np.maximum(self.count - 1, 1)
+        """Root mean squared deviation by `degrees_of_freedom`; 0 for constant columns."""
+        variance = self.squared_deviations / degrees_of_freedom(self.count)
         return np.where(self.constant, 0.0, np.sqrt(variance))
+
+
+def degrees_of_freedom(count: npt.ArrayLike) -> Floats:
+    """Divisors of sums of squared deviations: ``count - 1``, but no less than half the count, which may be of weights.
+
+    Of no rows it is 1.
+    """
+    n = np.asarray(count, dtype=np.float64)
+    return np.where(n > 0, np.maximum(n - 1, n / 2), 1.0)
 
 
 @dataclass(frozen=True)
@@ -80,6 +89,7 @@ class Moments:
     """
 
     recipe_kind: ClassVar[str] = "spae_dask.accumulators.moments.Moments"
+    takes_weights: ClassVar[bool] = True
 
     n_features: int
 
@@ -118,25 +128,32 @@ class Moments:
             "chain": no_chain(),
         }
 
-    def update(self, state: State, rows: Rows, first_row: int) -> State:  # noqa: ARG002 - rows are exchangeable
+    def update(
+        self,
+        state: State,
+        rows: Rows,
+        first_row: int,  # noqa: ARG002 - rows are exchangeable
+        roots: Floats | None = None,
+    ) -> State:
         """Add the finite entries of these rows, counted from the shift of their column."""
         m = rows.shape[0]
         if m == 0:
             return state
         finite = None if all_finite(rows) else np.isfinite(rows)
         if not state["count"].all():
-            start = shift_for(rows) if finite is None else _first_finite(rows, finite)
+            start = shift_for(rows, roots) if finite is None else _first_finite(rows, finite)
             state["shift"] = np.where(state["count"] == 0, start, state["shift"])
         counted = deviations(rows, state["shift"])
         if finite is None:
-            state["count"] += m
+            state["count"] += total_of(m, roots)
             minimum, maximum = rows.min(axis=0), rows.max(axis=0)
         else:
             counted = np.where(finite, counted, 0.0)
-            state["count"] += finite.sum(axis=0)
+            state["count"] += finite.sum(axis=0) if roots is None else roots**2 @ finite
             minimum = rows.min(axis=0, initial=np.inf, where=finite)
             maximum = rows.max(axis=0, initial=-np.inf, where=finite)
-        state["sum"] += np.ones(m) @ counted
+        counted = weighed(counted, roots)
+        state["sum"] += ones_of(m, roots) @ counted
         state["squares"] += np.einsum("ij,ij->j", counted, counted)
         return self._seen(state, minimum, maximum, m)
 
@@ -160,7 +177,13 @@ class Moments:
         """Values, deviations and columns of the stored entries, masked and not; vectors."""
         return 56 * n_stored + 120 * self.n_features
 
-    def update_sparse(self, state: State, rows: sp.csr_array, first_row: int) -> State:  # noqa: ARG002
+    def update_sparse(
+        self,
+        state: State,
+        rows: sp.csr_array,
+        first_row: int,  # noqa: ARG002
+        roots: Floats | None = None,
+    ) -> State:
         """Add the stored entries, and as many zeros as are not stored.
 
         A column that is all stored at first counts from about its mean, any other one from 0, which is among its
@@ -171,9 +194,15 @@ class Moments:
             return state
         values, columns = rows.data.astype(np.float64), rows.indices
         zeros = m - np.bincount(columns, minlength=d)
+        weights = None if roots is None else np.repeat(roots**2, np.diff(rows.indptr))
+        weight_of_zeros = zeros
+        if weights is not None:
+            stored = np.bincount(columns, weights=weights, minlength=d)
+            weight_of_zeros = np.where(zeros > 0, np.maximum(total_of(m, roots) - stored, 0.0), 0.0)
         if not all_finite(rows.data):
             finite = np.isfinite(values)
             values, columns = values[finite], columns[finite]
+            weights = None if weights is None else weights[finite]
         minimum, maximum = np.where(zeros > 0, 0.0, np.inf), np.where(zeros > 0, 0.0, -np.inf)
         np.minimum.at(minimum, columns, values)
         np.maximum.at(maximum, columns, values)
@@ -184,9 +213,10 @@ class Moments:
         shift = state["shift"].sum(axis=0)
         values -= state["shift"][0][columns]
         values -= state["shift"][1][columns]
-        state["count"] += zeros + np.bincount(columns, minlength=d)
-        state["sum"] += np.bincount(columns, weights=values, minlength=d) - zeros * shift
-        state["squares"] += np.bincount(columns, weights=values * values, minlength=d) + zeros * shift**2
+        state["count"] += weight_of_zeros + np.bincount(columns, weights=weights, minlength=d)
+        sums = values if weights is None else values * weights
+        state["sum"] += np.bincount(columns, weights=sums, minlength=d) - weight_of_zeros * shift
+        state["squares"] += np.bincount(columns, weights=sums * values, minlength=d) + weight_of_zeros * shift**2
         return self._seen(state, minimum, maximum, m)
 
     def merge(self, a: State, b: State) -> State:
@@ -194,7 +224,7 @@ class Moments:
         n = a["count"] + b["count"]
         first = np.where(a["count"] == 0, b["shift"], a["shift"])
         between = np.where(b["count"] == 0, 0.0, step_between(first, b["shift"]))
-        shift = moved(first, (a["sum"] + b["sum"] + b["count"] * between) / np.maximum(n, 1))
+        shift = moved(first, (a["sum"] + b["sum"] + b["count"] * between) / np.where(n > 0, n, 1))
         sums, squares, left = np.zeros((3, self.n_features))
         for state in (a, b):
             offset = np.where(state["count"] == 0, 0.0, step_between(shift, state["shift"]))
@@ -224,7 +254,7 @@ class Moments:
     def result(self, state: State) -> ColumnMoments:
         """The moments."""
         n = state["count"]
-        offset = state["sum"] / np.maximum(n, 1)
+        offset = state["sum"] / np.where(n > 0, n, 1)
         seen = np.clip(state["squares"], 0.0, None) + state["moved"]
         left = np.clip(state["squares"] - n * offset**2, 0.0, None)
         # errors are relative to the squares about the shifts, of which those about the mean are a part

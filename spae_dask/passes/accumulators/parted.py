@@ -107,6 +107,7 @@ class Parted(Wrapped):
     """
 
     recipe_kind: ClassVar[str] = "parted"
+    takes_weights: ClassVar[bool] = False
 
     cut: Cut
 

@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from spae_dask.passes.accumulators.base import Floats, Rows, State, panel_rows_for
+from spae_dask.passes.accumulators.base import Floats, Rows, State, panel_rows_for, weighed
 from spae_dask.passes.accumulators.roundings import largest_error, lengthened, merged, no_chain
 from spae_dask.passes.accumulators.shift import Point, deviations
 
@@ -81,6 +81,7 @@ class Residual:
     """
 
     recipe_kind: ClassVar[str] = "spae_dask.accumulators.residual.Residual"
+    takes_weights: ClassVar[bool] = True
 
     columns: npt.NDArray[np.intp]
     H_selected: Floats
@@ -116,9 +117,15 @@ class Residual:
         k, d = self.G.shape
         return {"norms": np.zeros(d), "codes": np.zeros((k, k)), "cross": np.zeros((k, d)), "chain": no_chain()}
 
-    def update(self, state: State, rows: Rows, first_row: int) -> State:  # noqa: ARG002 - rows are exchangeable
+    def update(
+        self,
+        state: State,
+        rows: Rows,
+        first_row: int,  # noqa: ARG002 - rows are exchangeable
+        roots: Floats | None = None,
+    ) -> State:
         """Add the residuals of these rows and their products with the codes."""
-        residual = deviations(rows, self.mean, self.scale)
+        residual = weighed(deviations(rows, self.mean, self.scale), roots)
         codes = residual[:, self.columns] @ self.H_selected
         residual -= codes @ self.G
         state["norms"] += np.einsum("ij,ij->j", residual, residual)

@@ -16,7 +16,7 @@ from scipy.linalg.blas import dgemm, dger
 
 from spae_dask.maths.linalg.sketch import gaussian_rows, group_bounds, grouped_rows, row_signs, sign_rows
 from spae_dask.maths.linalg.sparse_rows import ShiftedRows, mean_of_stored_columns, shifted_nbytes, shifted_rows
-from spae_dask.passes.accumulators.base import Floats, Rows, State, panel_rows_for
+from spae_dask.passes.accumulators.base import Floats, Rows, State, ones_of, panel_rows_for, weighed
 from spae_dask.passes.accumulators.by_columns import Columns, Parts, join_arrays
 from spae_dask.passes.accumulators.shift import (
     Point,
@@ -53,7 +53,7 @@ class SketchedRows:
     sketch : ndarray (s, d)
         ``S (X - shift)``.
     ones : ndarray (s,)
-        ``S 1``, the sketch of a column of ones.
+        ``S 1``, the sketch of a column of ones; of weighted rows, of the roots of their weights.
     shift : ndarray (2, d)
         Point that is subtracted from the rows, in two floats.
     """
@@ -91,6 +91,7 @@ class RowSketch:
     """
 
     recipe_kind: ClassVar[str] = "spae_dask.accumulators.row_sketch.RowSketch"
+    takes_weights: ClassVar[bool] = True
 
     n_features: int
     size: int
@@ -131,16 +132,17 @@ class RowSketch:
             "ones": np.zeros(self.size),
         }
 
-    def update(self, state: State, rows: Rows, first_row: int) -> State:
+    def update(self, state: State, rows: Rows, first_row: int, roots: Floats | None = None) -> State:
         """Add the sketch of these rows."""
-        if rows.shape[0] == 0:
+        counted = rows if roots is None else rows[roots > 0.0]
+        if counted.shape[0] == 0:
             return state
         if state["count"] == 0:
-            state["shift"][...], state["far"][...] = _begun(rows)
+            state["shift"][...], state["far"][...] = _begun(counted)
         if state["far"]:
-            sums, weights = self._summed(deviations(rows, state["shift"]), first_row)
+            sums, weights = self._summed(deviations(rows, state["shift"]), first_row, roots)
         else:
-            sums, weights = self._summed(rows, first_row)
+            sums, weights = self._summed(rows, first_row, roots)
             sums = dger(-1.0, state["shift"][0], weights, a=sums.T, overwrite_a=1).T  # less weights shift', in place
         state["ones"] += self._add_groups(state, sums, weights, first_row // self.group)
         state["count"] += rows.shape[0]
@@ -154,12 +156,12 @@ class RowSketch:
         sketched: Floats = weights @ S
         return sketched
 
-    def _summed(self, rows: Rows, first_row: int) -> tuple[Floats, Floats]:
+    def _summed(self, rows: Rows, first_row: int, roots: Floats | None) -> tuple[Floats, Floats]:
         """Signed sums of each group's rows, those of them that are here, and the sums of the signs."""
         n_rows, g = rows.shape[0], self.group
         if g == 1:
-            return rows.astype(np.float64, order="C"), np.ones(n_rows)
-        signs = row_signs(self.seed, self.stream, first_row, n_rows)
+            return weighed(rows.astype(np.float64, order="C"), roots), ones_of(n_rows, roots)
+        signs = row_signs(self.seed, self.stream, first_row, n_rows) * ones_of(n_rows, roots)
         bounds = group_bounds(first_row, n_rows, g)
         sums = np.empty((bounds.size - 1, self.n_features))
         for i, (start, stop) in enumerate(pairwise(bounds)):
@@ -195,7 +197,7 @@ class RowSketch:
         summed = groups * (self.n_features + 5 * self.size) + 2 * n_stored + 3 * n_rows
         return shifted_nbytes(n_rows, n_stored, self.n_features) + 8 * max(part, summed)
 
-    def update_sparse(self, state: State, rows: sp.csr_array, first_row: int) -> State:
+    def update_sparse(self, state: State, rows: sp.csr_array, first_row: int, roots: Floats | None = None) -> State:
         """Add the sketch of sparse rows; a first one counts from the mean of its mostly stored columns, else from 0."""
         m = rows.shape[0]
         if m == 0:
@@ -204,20 +206,23 @@ class RowSketch:
             state["shift"][...] = in_two_floats(mean_of_stored_columns(rows))
         about = shifted_rows(rows, state["shift"])
         if density_of(rows) * self.group > SUMMED_FROM:
-            return self._update_by_groups(state, about, first_row)
+            return self._update_by_groups(state, about, first_row, roots)
         S, step = np.empty((m, self.size)), self.panel_rows
         for start in range(0, m, step):  # in parts, because drawing takes several times the memory of the result
             part = S[start : start + step]
             part[...] = self._rows_of_sketch(first_row + start, len(part))
+        S = weighed(S, roots)
         state["sketch"] += about.transposed_times(S).T
         state["ones"] += S.sum(axis=0)
         state["count"] += m
         return state
 
-    def _update_by_groups(self, state: State, about: ShiftedRows, first_row: int) -> State:
+    def _update_by_groups(self, state: State, about: ShiftedRows, first_row: int, roots: Floats | None) -> State:
         """Add the sketch of sparse rows whose signed sums of groups are dense."""
         m, g = about.rows.shape[0], self.group
-        signs = np.ones(m) if g == 1 else row_signs(self.seed, self.stream, first_row, m)
+        signs = ones_of(m, roots)
+        if g > 1:
+            signs = row_signs(self.seed, self.stream, first_row, m) * signs
         bounds = group_bounds(first_row, m, g)
         grouping = sp.csr_array((signs, np.arange(m), bounds), shape=(bounds.size - 1, m))
         weights, ones = np.add.reduceat(signs, bounds[:-1]), np.zeros(self.size)

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spae_dask.errors import InvalidInput
-from spae_dask.passes.accumulators.base import Floats, Rows
+from spae_dask.passes.accumulators.base import Floats, Rows, ones_of, total_of
 
 WHOLE = 2**53
 """All integers up to this magnitude are float64 numbers."""
@@ -116,18 +116,21 @@ def value_in_two_floats(values: Rows) -> Floats:
     return np.stack([high, np.array([float(int(value) - int(h)) for value, h in zip(values, high, strict=True)])])
 
 
-def about_their_mean(rows: Rows) -> tuple[Floats, Floats]:
-    """Rows ``(m, d)``, at least one, less their mean, as a new row-major array; and the mean as a shift ``(2, d)``."""
+def about_their_mean(rows: Rows, roots: Floats | None = None) -> tuple[Floats, Floats]:
+    """Rows ``(m, d)``, at least one, less their mean, as a new row-major array; and the mean as a shift ``(2, d)``.
+
+    ``roots (m,)`` are those of the weights of the rows.
+    """
     first = first_row(rows)
     counted = deviations(rows, first)
-    offset = np.ones(len(counted)) @ counted / len(counted)
+    offset = ones_of(len(counted), None if roots is None else roots**2) @ counted / total_of(len(counted), roots)
     counted -= offset
     return counted, moved(first, offset)
 
 
-def shift_for(rows: Rows) -> Floats:
+def shift_for(rows: Rows, roots: Floats | None = None) -> Floats:
     """Shift ``(2, d)`` for rows that begin a state: their mean, in one float where that is near enough."""
-    return shift_near(about_their_mean(rows)[1], rows)
+    return shift_near(about_their_mean(rows, roots)[1], rows)
 
 
 def shift_near(mean: Floats, rows: Rows) -> Floats:

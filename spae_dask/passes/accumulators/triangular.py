@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from spae_dask.maths.linalg.triangular import add_rows, block_size, positive_diagonal, stack_triangles
-from spae_dask.passes.accumulators.base import Floats, Rows, State, panel_rows_for
+from spae_dask.passes.accumulators.base import Floats, Rows, State, panel_rows_for, total_of, weighed
 from spae_dask.passes.accumulators.roundings import AROUND, ROUNDOFF
 from spae_dask.passes.accumulators.shift import about_their_mean, moved, step_between
 
@@ -22,8 +22,8 @@ class CenteredTriangle:
 
     Attributes
     ----------
-    count : int
-        Number of rows.
+    count : float
+        Number of rows, or the sum of their weights.
     center : ndarray (2, d)
         Column means, in two floats.
     triangle : ndarray (d, d)
@@ -36,7 +36,7 @@ class CenteredTriangle:
         Lengths that errors are relative to, where they are not those of R.
     """
 
-    count: int
+    count: float
     center: Floats
     triangle: Floats
     error: float
@@ -63,6 +63,7 @@ class Triangular:
     """
 
     recipe_kind: ClassVar[str] = "spae_dask.accumulators.triangular.Triangular"
+    takes_weights: ClassVar[bool] = True
 
     n_features: int
 
@@ -97,17 +98,23 @@ class Triangular:
             "triangle": np.zeros((d, d), order="F"),
         }
 
-    def update(self, state: State, rows: Rows, first_row: int) -> State:  # noqa: ARG002 - rows are exchangeable
+    def update(
+        self,
+        state: State,
+        rows: Rows,
+        first_row: int,  # noqa: ARG002 - rows are exchangeable
+        roots: Floats | None = None,
+    ) -> State:
         """Stack the centered rows and the centring row under the triangle."""
-        m, d = rows.shape
-        if m == 0:
+        n_rows, d = rows.shape
+        if n_rows == 0:
             return state
-        n = int(state["count"])
-        counted, mean = about_their_mean(rows)
+        n, m = state["count"].item(), total_of(n_rows, roots)
+        counted, mean = about_their_mean(rows, roots)
         step = step_between(state["mean"], mean) if n else np.zeros(d)
-        stacked = np.empty((m + 1, d), order="F")
-        stacked[:m] = counted
-        stacked[m] = np.sqrt(n * m / (n + m)) * step
+        stacked = np.empty((n_rows + 1, d), order="F")
+        stacked[:n_rows] = weighed(counted, roots)
+        stacked[n_rows] = np.sqrt(n * m / (n + m)) * step
         # in place, unless the state was stored and came back row-major: then LAPACK returns a column-major copy
         state["triangle"] = add_rows(state["triangle"], stacked)
         state["mean"] = moved(state["mean"], step * (m / (n + m))) if n else mean
@@ -120,11 +127,11 @@ class Triangular:
         if a["count"] == 0 or b["count"] == 0:
             only = b if a["count"] == 0 else a
             return {name: array.copy(order="F") for name, array in only.items()}
-        n_a, n_b = int(a["count"]), int(b["count"])
+        n_a, n_b = a["count"].item(), b["count"].item()
         step = step_between(a["mean"], b["mean"])
         row = np.array(np.sqrt(n_a * n_b / (n_a + n_b)) * step[None, :], order="F")
         return {
-            "count": np.array(n_a + n_b, dtype=np.int64),
+            "count": np.array(n_a + n_b, dtype=a["count"].dtype),
             "mean": moved(a["mean"], step * (n_b / (n_a + n_b))),
             "depth": np.asarray(np.maximum(a["depth"], b["depth"]) + 1.0),
             "triangle": add_rows(stack_triangles(a["triangle"], b["triangle"]), row),
@@ -142,7 +149,7 @@ class Triangular:
     def result(self, state: State) -> CenteredTriangle:
         """Mean and R; of no rows, zeros."""
         return CenteredTriangle(
-            count=int(state["count"]),
+            count=state["count"].item(),
             center=state["mean"].copy(),
             triangle=positive_diagonal(state["triangle"]),
             error=2.0 * ROUNDOFF * (self.n_features + float(state["depth"]) + AROUND),

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from spae_dask.passes.accumulators.base import Rows, State, panel_rows_for
+from spae_dask.passes.accumulators.base import Floats, Rows, State, panel_rows_for, total_of, weighed
 from spae_dask.passes.accumulators.roundings import AROUND, ROUNDOFF
 from spae_dask.passes.accumulators.shift import deviations, moved, shift_for, step_between
 from spae_dask.passes.accumulators.triangular import CenteredTriangle
@@ -27,6 +27,7 @@ class WholeRows:
     """
 
     recipe_kind: ClassVar[str] = "whole-rows"
+    takes_weights: ClassVar[bool] = True
 
     n_features: int
     n_rows: int
@@ -81,17 +82,19 @@ class WholeRows:
         merged["count"] += n + m
         return merged
 
-    def result(self, state: State) -> CenteredTriangle:
-        """Mean and centered rows; of no rows, zeros."""
+    def result(self, state: State, roots: Floats | None = None) -> CenteredTriangle:
+        """Mean and centered rows; of no rows, zeros. ``roots (n,)`` are those of the weights of all rows."""
         n = int(state["count"])
-        rows = state["rows"][:n]
-        offset = rows.sum(axis=0) / max(n, 1)
-        centered = rows - offset
+        roots = None if roots is None else roots[:n]
+        rows, total = state["rows"][:n], total_of(n, roots)
+        offset = (rows if roots is None else (roots**2)[:, None] * rows).sum(axis=0) / (total or 1)
+        centered = weighed(rows - offset, roots)
         # rows shifted by a distant point lose digits of the result
-        lengths, before = np.linalg.norm(centered, axis=0), np.linalg.norm(rows, axis=0)
+        lengths = np.linalg.norm(centered, axis=0)
+        before = np.linalg.norm(rows if roots is None else roots[:, None] * rows, axis=0)
         far = np.divide(before, lengths, out=np.ones_like(lengths), where=lengths > 0.0)
         return CenteredTriangle(
-            count=n,
+            count=total,
             center=moved(state["shift"], offset),
             triangle=centered,
             error=AROUND * ROUNDOFF * float(np.max(far, initial=1.0)),

@@ -22,6 +22,9 @@ class Wrapped:
         Recipe that the rows are handed to.
     """
 
+    takes_weights: ClassVar[bool] = True
+    """False if ``inner`` is not told the numbers of its rows, by which weights are looked up."""
+
     inner: Accumulator[Any]
 
     @property

@@ -37,10 +37,12 @@ from spae_dask.passes.accumulators import (
     RowPool,
     RowSketch,
     RowTotals,
+    RowWeights,
     Together,
     Triangular,
     UnitLosses,
     WholeRows,
+    weighted,
 )
 from spae_dask.passes.accumulators.wrapped import Wrapped
 
@@ -335,6 +337,25 @@ def _folded_oracle(X: Wide) -> Facts:
     return {name: [each[name] for each in facts] for name in nothing}
 
 
+WEIGHTS = RowWeights(np.sqrt((3 * np.arange(1 << 19) + 2) % 4))
+"""Weights 2, 1, 0, 3 of the rows, again and again."""
+
+
+def _repeated(X: Wide) -> Wide:
+    """Each row as many times as its weight says."""
+    return np.repeat(X, (3 * np.arange(len(X)) + 2) % 4, axis=0)
+
+
+def _weighted_products(X: Wide) -> Wide:
+    weights = ((3 * np.arange(len(X)) + 2) % 4)[:, None]
+    return (weights * _covariates(len(X))).T @ (X - origin(X.shape[1]))
+
+
+def _weighted_sketch(X: Wide) -> Wide:
+    S = grouped_rows(gaussian_rows, 5, 1, 0, len(X), 4, 3).T
+    return S @ (np.sqrt((3 * np.arange(len(X)) + 2) % 4)[:, None] * (X - origin(X.shape[1])))
+
+
 RECIPES = (
     Recipe("Gram", Gram, lambda r: {"count": r.count, "mean": r.mean, "scatter": r.scatter}, _scatter_facts),
     Recipe(
@@ -504,6 +525,75 @@ RECIPES = (
     ),
     Recipe("Folded Gram", lambda d: Folded(Gram(d), FOLDS, d), _fold_facts, _folded_oracle),
     Recipe("Parted", lambda d: Parted(CrossProducts(chosen(d), origin(d)), CUT), _parted_facts, _parted_oracle),
+    Recipe(
+        "Weighted Gram", lambda d: weighted(Gram(d), WEIGHTS), _scatter_found, lambda X: _scatter_facts(_repeated(X))
+    ),
+    Recipe(
+        "Weighted Triangular",
+        lambda d: weighted(Triangular(d), WEIGHTS),
+        lambda r: {"count": r.count, "mean": r.mean, "scatter": r.triangle.T @ r.triangle},
+        lambda X: _scatter_facts(_repeated(X)),
+    ),
+    Recipe(
+        "Weighted WholeRows",
+        lambda d: weighted(WholeRows(d, 4000 + 2**18 // d), WEIGHTS),
+        lambda r: {"count": r.count, "mean": r.mean, "scatter": r.triangle.T @ r.triangle},
+        lambda X: _scatter_facts(_repeated(X)),
+    ),
+    Recipe(
+        "Weighted Moments",
+        lambda d: weighted(Moments(d), WEIGHTS),
+        lambda r: {
+            "count": r.count,
+            "mean": r.mean,
+            "squares": r.squared_deviations,
+            "minimum": r.minimum,
+            "maximum": r.maximum,
+        },
+        lambda X: _moments_oracle(_repeated(X)),
+    ),
+    Recipe(
+        "Weighted CrossProducts",
+        lambda d: weighted(CrossProducts(chosen(d), origin(d), scale(d), directions(d)), WEIGHTS),
+        _cross_facts,
+        lambda X: _products(_scaled(_repeated(X)), chosen(X.shape[1]), directions(X.shape[1])),
+    ),
+    Recipe(
+        "Weighted Residual",
+        lambda d: weighted(Residual(*_residual(d), origin(d), scale(d)), WEIGHTS),
+        lambda r: {"norms": r.norms, "loss": r.loss, "codes": r.codes, "cross": r.cross},
+        lambda X: _residual_sums_oracle(_repeated(X)),
+    ),
+    Recipe(
+        "Weighted RowSketch",
+        lambda d: weighted(RowSketch(d, 4, seed=5, stream=1, kind="gaussian", group=3), WEIGHTS),
+        lambda r: {"about": r.about(origin(r.shift.shape[1]))},
+        lambda X: {"about": _weighted_sketch(X)},
+    ),
+    Recipe(
+        "Weighted Gram beside covariates",
+        lambda d: weighted(Beside(Gram(2 + d), DESIGN, d), WEIGHTS),
+        _scatter_found,
+        lambda X: _scatter_facts(_repeated(np.hstack([_covariates(len(X)), X]))),
+    ),
+    Recipe(
+        "Weighted CovariateProducts",
+        lambda d: weighted(CovariateProducts.of(d, DESIGN), WEIGHTS),
+        lambda r: {"about": r.about(origin(r.shift.shape[1]))},
+        lambda X: {"about": _weighted_products(X)},
+    ),
+    Recipe(
+        "Weighted FrequentDirections",
+        lambda d: weighted(FrequentDirections(d, size=d), WEIGHTS),
+        lambda r: {
+            "count": r.count,
+            "mean": r.mean,
+            "B'B": r.sketch.T @ r.sketch,
+            "shrunk": r.shrunk,
+            "squares": r.squared_deviations,
+        },
+        lambda X: _frequent_oracle(_repeated(X)),
+    ),
     Recipe(
         "UnitLosses",
         _unit_losses,

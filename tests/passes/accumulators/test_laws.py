@@ -22,7 +22,9 @@ every_recipe = pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: rec
 NUMPY_BUFFERS = 256 << 10
 """Bytes of numpy's own small buffers, for casting and for strided sums."""
 
-NAN_RECIPES = tuple(r for r in RECIPES if r.name in ("Moments", "NonFinite", "RowTotals", "Imputed Gram"))
+NAN_RECIPES = tuple(
+    r for r in RECIPES if r.name in ("Moments", "Weighted Moments", "NonFinite", "RowTotals", "Imputed Gram")
+)
 
 
 def state_of(accumulator: Accumulator[Any], X: Any, start: int, stop: int) -> State:

@@ -24,12 +24,14 @@ from spae_dask.passes.accumulators import (
     State,
     Together,
     Triangular,
+    Weighted,
 )
 from spae_dask.passes.accumulators.sparse import (
     PANEL_ROWS,
     PANEL_STORED,
     flops_per_sparse_row,
     sparse_panels,
+    takes_sparse,
     update_csr,
 )
 from spae_dask.passes.sweep import update_by_panels
@@ -51,7 +53,12 @@ every_sparse_recipe = pytest.mark.parametrize("recipe", SPARSE, ids=lambda recip
 
 
 def test_these_recipes_and_no_others_take_sparse_rows() -> None:
-    assert {r.name for r in RECIPES if not isinstance(r.make(3), SparseAccumulator)} == DENSE_ONLY
+    made = {r.name: r.make(3) for r in RECIPES}
+    assert {name for name, recipe in made.items() if not isinstance(recipe, SparseAccumulator)} == DENSE_ONLY
+    of_dense = {f"Weighted {name}" for name in DENSE_ONLY}
+    for name, recipe in made.items():
+        if isinstance(recipe, Weighted):
+            assert takes_sparse(recipe, 0.0) != (name in of_dense), name
 
 
 @every_sparse_recipe
