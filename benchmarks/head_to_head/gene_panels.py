@@ -14,7 +14,7 @@ from benchmarks.head_to_head.pages import COLOURS, OURS, Page, wins
 from spae_dask import ColumnSelector, SparseEncoder
 
 SIZES = (20, 50)
-SELECTOR = f"{OURS}, ColumnSelector"
+SELECTOR = f"{OURS} ColumnSelector"
 LABELS = "bulk_labels"
 
 METRICS = {

@@ -18,7 +18,7 @@ from spae_dask.datasets import load_pitprops
 Floats = npt.NDArray[np.float64]
 
 SIZES = (5, 10, 20)
-SELECTOR = f"{OURS}, ColumnSelector"
+SELECTOR = f"{OURS} ColumnSelector"
 TPOWER = "TPower with projection deflation"
 TOOLS = (OURS, SELECTOR, "CUR", "FPS", "PCov-CUR", "PCov-FPS")
 
@@ -180,7 +180,8 @@ def verdict(scores: list[Score], rows: list[list[str]]) -> str:
         f"Least error: {wins(found, 4)} cases, where {OURS} has {min(ratios):.2f} to {max(ratios):.2f} times the best "
         f"of scikit-matter; on PitProps {' and '.join(best(shares, 3, largest=True))} has the largest share, "
         f"{max(shares.values()):.3f} against {shares[OURS]:.3f} of {OURS}, and "
-        f"{' and '.join(best(read, 3, largest=True))} explains the most, {max(read.values()):.3f}."
+        f"{' and '.join(best(read, 3, largest=True))} explains the most of those measured, "
+        f"{max(read.values()):.3f}."
     )
 
 
@@ -197,7 +198,8 @@ def picture(scores: list[Score]) -> Figure:
         axes.set_yscale("log")
         axes.spines[["top", "right"]].set_visible(False)
     figure.axes[0].set_ylabel("GFRE")
-    figure.axes[0].legend(frameon=False, fontsize=8)
+    handles = figure.axes[0].get_legend_handles_labels()
+    figure.legend(*handles, loc="outside upper right", ncols=len(COLOURS), frameon=False, fontsize=8)
     return figure
 
 

@@ -223,7 +223,8 @@ def picture(scores: list[Score]) -> Figure:
         axes.set_xlabel("sensors")
         axes.spines[["top", "right"]].set_visible(False)
     figure.axes[0].set_ylabel(f"error, {MODES} modes")
-    figure.axes[0].legend(frameon=False)
+    handles = figure.axes[0].get_legend_handles_labels()
+    figure.legend(*handles, loc="outside upper right", ncols=len(COLOURS), frameon=False, fontsize=8)
     return figure
 
 
