@@ -29,7 +29,7 @@ DOCS_STAMP := .docs-venv/.installed
 
 BARE_TESTS := $(addprefix tests/, integration/test_mpi.py integration/test_slurm.py integration/test_page_in_browser.py)
 
-.PHONY: install demo paper test test-integration test-bare test-slow lowest pythons lint audit docs dist format bench bench-peers lock clean
+.PHONY: install demo paper test test-integration test-bare test-slow lowest pythons lint audit docs dist format bench bench-peers head-to-head head-to-head-lock lock clean
 
 install: $(STAMP)
 
@@ -153,6 +153,30 @@ bench-peers: install
 	$(BIN)/python -m benchmarks.field --markdown
 	$(BIN)/python -m benchmarks.extracts
 
+# Other tools on their own metrics, in an environment of their own. It takes half an hour, most of it for gene panels.
+HEAD_TO_HEAD := benchmarks/head_to_head
+PEERS_STAMP := .peers-venv/.installed
+
+head-to-head: $(PEERS_STAMP)
+	.peers-venv/bin/python -m benchmarks.head_to_head.sensors
+	.peers-venv/bin/python -m benchmarks.head_to_head.reconstruction
+	.peers-venv/bin/python -m benchmarks.head_to_head.sparse_pca
+	.peers-venv/bin/python -m benchmarks.head_to_head.gene_panels
+	.peers-venv/bin/python -m benchmarks.extracts
+
+$(PEERS_STAMP): $(HEAD_TO_HEAD)/requirements.txt pyproject.toml
+	$(PYTHON) -m venv .peers-venv
+	.peers-venv/bin/pip install --quiet --disable-pip-version-check --requirement $(HEAD_TO_HEAD)/requirements.txt
+	.peers-venv/bin/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	touch $(PEERS_STAMP)
+
+head-to-head-lock: pyproject.toml
+	$(PYTHON) -m venv .lock-venv
+	.lock-venv/bin/pip install --quiet uv
+	.lock-venv/bin/uv pip compile --quiet --upgrade --no-annotate --no-header --universal --extra anndata --extra xarray \
+		--group build --output-file $(HEAD_TO_HEAD)/requirements.txt $(HEAD_TO_HEAD)/requirements.in pyproject.toml
+	rm -rf .lock-venv
+
 lock: pyproject.toml
 	$(PYTHON) -m venv .lock-venv
 	.lock-venv/bin/pip install --quiet uv
@@ -161,4 +185,4 @@ lock: pyproject.toml
 	rm -rf .lock-venv
 
 clean:
-	rm -rf $(VENV) .docs-venv spae-demo pipelines/results pipelines/data/made dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .docs-venv .peers-venv spae-demo pipelines/results pipelines/data/made dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis

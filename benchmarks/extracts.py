@@ -1,6 +1,6 @@
-"""Tables and picture of `docs/explain/quality.md`, from the tables here: `python -m benchmarks.extracts`."""
+"""Extracts of the tables here, for `docs/explain/quality.md` and `docs/compare.md`: `python -m benchmarks.extracts`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
@@ -12,6 +12,8 @@ from benchmarks.table import BEGIN, END
 
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs" / "explain" / "quality.md"
+COMPARISON = HERE.parent / "docs" / "compare.md"
+HEAD_TO_HEAD = HERE / "head_to_head"
 PICTURE = HERE / "pictures" / "quality.png"
 
 METHODS = ("polished", "iterative", "batch", "TPower", "GPower l0", "GPower l1", "SparsePCA", "MiniBatchSparsePCA")
@@ -102,19 +104,40 @@ def picture(quality: Sequence[Row]) -> Figure:
     return figure
 
 
-def page(text: str, quality: Sequence[Row], field: Sequence[Row]) -> str:
-    """The page with its tables made anew, each between marks of its own."""
+def head_to_head(pages: Mapping[str, str]) -> str:
+    """Each comparison with other tools: its link and the sentences that say who wins."""
+    body = []
+    for name, text in pages.items():
+        title, verdict = text.split("\n\n")[:2]
+        link = f"[{title.removeprefix('# ')}](../benchmarks/head_to_head/{name}.md)"
+        body.append([link, verdict])
+    return table(["comparison", "result"], body)
+
+
+def head_to_head_pages() -> dict[str, str]:
+    """Text of each page, by the name of its file."""
+    return {path.stem: path.read_text(encoding="utf-8") for path in sorted(HEAD_TO_HEAD.glob("*.md"))}
+
+
+def between_marks(text: str, made: Sequence[str]) -> str:
+    """Return the page with its tables made anew, each between marks of its own."""
     before, *parts = text.split(BEGIN)
-    made = [overview(quality), data_sets(quality), tools(field)]
     return before + "".join(
         f"{BEGIN}\n\n{table}\n\n{END}{part.split(END, 1)[1]}" for table, part in zip(made, parts, strict=True)
     )
 
 
+def page(text: str, quality: Sequence[Row], field: Sequence[Row]) -> str:
+    """Return the page on quality with its tables of today."""
+    return between_marks(text, [overview(quality), data_sets(quality), tools(field)])
+
+
 def main() -> None:
-    """Write the page and the picture."""
+    """Write the pages and the picture."""
     quality, field = (rows((HERE / name).read_text(encoding="utf-8")) for name in ("quality.md", "field.md"))
     PAGE.write_text(page(PAGE.read_text(encoding="utf-8"), quality, field), encoding="utf-8")
+    compared = between_marks(COMPARISON.read_text(encoding="utf-8"), [head_to_head(head_to_head_pages())])
+    COMPARISON.write_text(compared, encoding="utf-8")
     picture(quality).savefig(PICTURE, dpi=160)
 
 

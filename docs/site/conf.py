@@ -27,6 +27,7 @@ root_doc = "docs/index"
 include_patterns = [
     "docs/**.md",
     "benchmarks/*.md",
+    "benchmarks/head_to_head/*.md",
     "deploy/README.md",
     "pipelines/README.md",
     "pipelines/examples/*.ipynb",
