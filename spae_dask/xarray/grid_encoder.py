@@ -62,7 +62,7 @@ class GridEncoder(BaseEstimator):  # type: ignore[misc]
     memory_limit, checkpoint, progress, **parameters
         As for ``SparseEncoder``: all of its parameters, with the same defaults. ``recipe`` is refused: xarray applies
         functions to arrays. Names of ``covariates`` are coordinates of the samples: ``"C(time.month)"`` removes the
-        seasons.
+        seasons. So is a name of ``row_weights``: ``"time.days_in_month"`` lets months count by their days.
 
     Attributes
     ----------
