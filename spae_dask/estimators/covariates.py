@@ -368,25 +368,10 @@ def _column_of(frame: Any, name: str, called: str) -> Any:
     return frame[name]
 
 
-def coordinate_of(array: Any, name: str) -> Any:
-    """A coordinate of a DataArray, or a part of a date such as ``time.month``.
-
-    Raises
-    ------
-    NotFound
-        If there is none. The message lists those that there are.
-    """
-    try:
-        return array[name]
-    except (KeyError, AttributeError) as error:
-        raise NotFound(
-            f"the DataArray has no coordinate {name!r}. It has {', '.join(map(str, array.coords)) or 'none'}; a part "
-            "of a date is named as in 'time.month'."
-        ) from error
-
-
 def _along_rows(array: Any, name: str) -> Any:
-    found = coordinate_of(array, name)
+    from spae_dask.storage.grids.grid_layout import coordinate_of  # xarray is an optional library
+
+    found = coordinate_of(array, name, "the DataArray")
     if found.dims != array.dims[:1]:
         raise InvalidInput(f"{name!r} is along {found.dims}, and not along the rows, {array.dims[:1]}.")
     return found.values

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from spae_dask.errors import InvalidInput, NotFound
 from spae_dask.plain_files import beside
 from spae_dask.storage.groups import obs_column, of_anndata
+from spae_dask.storage.held_files import NETCDF
 from spae_dask.storage.remote.address import is_remote, parse_address
 from spae_dask.storage.tables.columns import listed
 from spae_dask.storage.tables.csv_rows import SUFFIXES
@@ -49,7 +50,7 @@ def names_of_table(path: str) -> list[str]:
 
 
 def stored_values(path: str, names: Sequence[str]) -> list[Values]:
-    """Columns of the ``obs`` of an AnnData store, or of a table, at a path or URL.
+    """Columns of the ``obs`` of an AnnData store or of a table, or coordinates of a netCDF file, at a path or URL.
 
     Raises
     ------
@@ -61,6 +62,10 @@ def stored_values(path: str, names: Sequence[str]) -> list[Values]:
     path = path.removeprefix("file://")
     if is_named_table(path):
         return _of_table(path, names)
+    if path.lower().endswith(NETCDF):
+        from spae_dask.storage.grids.xarray_files import coordinates_in
+
+        return coordinates_in(path, names)
     if path.endswith(".h5ad"):
         from spae_dask.storage.sources.h5_arrays import opened
 

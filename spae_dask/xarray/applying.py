@@ -8,8 +8,15 @@ import xarray as xr
 
 from spae_dask.errors import InvalidInput, NonFiniteInput
 from spae_dask.estimators.applying import decode_rows, encode_rows
-from spae_dask.estimators.covariates import adjustment_of, columns_named, coordinate_of, names_in
-from spae_dask.storage.grids.grid_layout import GridLayout, checked_array, coords_along, dim_labels, name_of
+from spae_dask.estimators.covariates import adjustment_of, columns_named, names_in
+from spae_dask.storage.grids.grid_layout import (
+    GridLayout,
+    checked_array,
+    coordinate_of,
+    coords_along,
+    dim_labels,
+    name_of,
+)
 from spae_dask.storage.grids.xarray_blocks import Cells, rows_of
 from spae_dask.xarray.arrays import as_source, folded, grid_of_rows, picked_rows, with_samples
 from spae_dask.xarray.fitted_grid import FittedGrid
@@ -64,7 +71,7 @@ def covariates_along(given: Any, da: xr.DataArray, sample_dims: tuple[str, ...])
     sizes = {dim: da.sizes[dim] for dim in sample_dims}
     values = {}
     for name, bare in zip(names_in(given), columns_named(given), strict=True):
-        along = coordinate_of(da, bare)
+        along = coordinate_of(da, bare, "the DataArray")
         if not set(along.dims) <= set(sample_dims):
             raise InvalidInput(
                 f"the coordinate {bare!r} is along {along.dims}, and samples are along {sample_dims}. Give coordinates "

@@ -63,9 +63,9 @@ class GridEncoder(BaseEstimator):  # type: ignore[misc]
     memory_limit, checkpoint, progress, **parameters
         As for ``SparseEncoder``: all of its parameters, with the same defaults. Rules name cells by number or name, or
         are DataArrays over the grid. ``min_distance`` is in km where there are latitudes and longitudes. ``recipe`` is
-        refused: xarray applies functions to arrays. Names of ``covariates`` and of ``fold_groups`` are coordinates of
-        the samples: ``covariates="C(time.month)"`` removes the seasons, and ``fold_groups="time.year"`` keeps years in
-        one fold.
+        refused: xarray applies functions to arrays. Names of ``covariates``, ``row_weights`` and ``fold_groups`` are
+        coordinates of the samples: ``covariates="C(time.month)"`` removes the seasons, ``"time.days_in_month"`` lets
+        months count by their days, and ``fold_groups="time.year"`` keeps years in one fold.
 
     Attributes
     ----------

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from spae_dask.errors import InvalidInput
+from spae_dask.errors import InvalidInput, NotFound
 
 Ints = npt.NDArray[np.intp]
 
@@ -287,3 +287,20 @@ def _same_place(coord: xr.DataArray) -> float:
         return float32
     spacing = max(spacings)
     return min(spacing / 4, max(1e-3 * spacing, float32))
+
+
+def coordinate_of(array: Any, name: str, called: str) -> Any:
+    """A coordinate of a DataArray or a Dataset, or a part of a date such as ``time.month``.
+
+    Raises
+    ------
+    NotFound
+        If there is none. The message lists those that there are.
+    """
+    try:
+        return array[name]
+    except (KeyError, AttributeError) as error:
+        raise NotFound(
+            f"{called} has no coordinate {name!r}. It has {', '.join(map(str, array.coords)) or 'none'}; a part "
+            "of a date is named as in 'time.month'."
+        ) from error

@@ -12,7 +12,7 @@ import zarr
 from spae_dask.errors import InvalidInput, MemoryBudgetExceeded, NotFound, SpaeError, StorageError
 from spae_dask.plain_files import beside
 from spae_dask.quantities import format_nbytes
-from spae_dask.storage.grids.grid_layout import layout_of
+from spae_dask.storage.grids.grid_layout import coordinate_of, layout_of
 from spae_dask.storage.grids.xarray_blocks import Cells, GridRows, rows_of
 from spae_dask.storage.remote.icechunk_address import is_icechunk
 from spae_dask.storage.sources.bounded_reader import READING_ONE, SHARES, block_bands, share_of
@@ -101,6 +101,26 @@ def open_grid(
         notes.append(f"{left_out:,} of {layout.n_cells:,} cells are NaN throughout and were left out")
         rows = as_rows(Cells(layout.n_cells, kept))
     return OpenedGrid(rows, layout.cell_names(kept), tuple(notes))
+
+
+def coordinates_in(path: str, names: Sequence[str]) -> list[np.ndarray[Any, np.dtype[Any]]]:
+    """Coordinates of the samples in a netCDF file, or parts of dates such as ``time.month``.
+
+    Raises
+    ------
+    NotFound
+        If there is no such coordinate.
+    InvalidInput
+        If one has more dimensions than one.
+    """
+    with _opened(path, decode=True) as stored:
+        dataset, found = xr.decode_cf(stored, decode_timedelta=False), []
+        for name in names:
+            along = coordinate_of(dataset, name, path)
+            if along.ndim != 1:
+                raise InvalidInput(f"{name!r} of {path} is along {along.dims}. Give coordinates of the samples alone.")
+            found.append(np.asarray(along))
+    return found
 
 
 def _refuse_large(rows: GridRows, budget: int) -> None:
