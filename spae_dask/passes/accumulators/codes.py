@@ -18,7 +18,7 @@ from spae_dask.passes.accumulators.wrapped import Imputed
 
 @dataclass(frozen=True, eq=False)
 class RowCodes:
-    """Chosen columns and codes, kept of all rows.
+    """Numbers of all rows that are kept between two reads.
 
     Attributes
     ----------
