@@ -127,8 +127,8 @@ def test_the_encoder_is_that_of_a_fit_without_folds(name: str) -> None:
 
 def test_of_exact_sums_the_bits_are_those_of_a_fit_without_folds() -> None:
     given, _ = CASES["integers"]
-    with_folds = SparseEncoder(K, n_nonzero=R, folds=FOLDS).fit(given)
-    plain = SparseEncoder(K, n_nonzero=R).fit(given)
+    with_folds = SparseEncoder(K, n_nonzero=R, method="batch", folds=FOLDS).fit(given)
+    plain = SparseEncoder(K, n_nonzero=R, method="batch").fit(given)
     for name in ("components_", "decoder_", "mean_", "singular_values_"):
         assert getattr(with_folds, name).tobytes() == getattr(plain, name).tobytes(), name
     assert replace(with_folds.certificate_, held_out=None) == plain.certificate_
@@ -136,7 +136,8 @@ def test_of_exact_sums_the_bits_are_those_of_a_fit_without_folds() -> None:
 
 def test_folds_are_random_runs_of_rows_by_the_seed() -> None:
     first, again, other = (
-        SparseEncoder(K, n_nonzero=R, folds=FOLDS, random_state=seed).fit(X).certificate_.held_out for seed in (0, 0, 1)
+        SparseEncoder(K, n_nonzero=R, method="batch", folds=FOLDS, random_state=seed).fit(X).certificate_.held_out
+        for seed in (0, 0, 1)
     )
     assert first == again
     assert first.losses != other.losses
@@ -202,9 +203,9 @@ FRAME = pd.DataFrame(X, columns=[f"c{j}" for j in range(D)]).assign(donor=GROUPS
 def test_groups_are_columns_of_a_table_and_no_data(tmp_path: Path) -> None:
     FRAME.to_csv(tmp_path / "x.csv", index=False)
     FRAME.to_parquet(tmp_path / "x.parquet")
-    known = SparseEncoder(K, n_nonzero=R, folds=FOLDS, fold_groups=GROUPS).fit(X).certificate_.held_out
+    known = SparseEncoder(K, n_nonzero=R, method="batch", folds=FOLDS, fold_groups=GROUPS).fit(X).certificate_.held_out
     for given in (FRAME, str(tmp_path / "x.csv"), str(tmp_path / "x.parquet")):
-        encoder = SparseEncoder(K, n_nonzero=R, folds=FOLDS, fold_groups="donor").fit(given)
+        encoder = SparseEncoder(K, n_nonzero=R, method="batch", folds=FOLDS, fold_groups="donor").fit(given)
         assert encoder.n_features_in_ == D
         assert encoder.certificate_.held_out.losses == pytest.approx(known.losses)
         assert encoder.certificate_.held_out.folds == "4 folds of 13 groups (donor)"
@@ -240,7 +241,7 @@ def test_what_folds_say_is_stored_with_the_encoder(tmp_path: Path) -> None:
 
 
 def test_a_second_fit_forgets_the_folds_of_the_first() -> None:
-    encoder = SparseEncoder(K, n_nonzero=R, folds=FOLDS).fit(X)
+    encoder = SparseEncoder(K, n_nonzero=R, method="batch", folds=FOLDS).fit(X)
     encoder.set_params(folds=None).fit(X)
     assert encoder.certificate_.held_out is None
     assert not hasattr(encoder, "selection_frequency_")
@@ -283,17 +284,17 @@ def test_what_cannot_be_folded_is_refused(given: dict[str, Any], words: str, str
 
 def test_more_folds_than_rows_are_refused() -> None:
     with pytest.raises(InvalidInput, match=r"folds=9 is more than the 8 row\(s\)"):
-        SparseEncoder(K, n_nonzero=R, folds=9).fit(X[:8])
+        SparseEncoder(K, n_nonzero=R, method="batch", folds=9).fit(X[:8])
 
 
 def test_an_unknown_column_of_groups_is_named() -> None:
     with pytest.raises(NotFound, match=r"no column 'doner'\. Did you mean 'donor'"):
-        SparseEncoder(K, n_nonzero=R, folds=3, fold_groups="doner").fit(FRAME)
+        SparseEncoder(K, n_nonzero=R, method="batch", folds=3, fold_groups="doner").fit(FRAME)
 
 
 def test_a_stream_keeps_no_folds() -> None:
     with pytest.raises(InvalidInput, match="partial_fit cannot keep folds"):
-        SparseEncoder(K, n_nonzero=R, folds=3).partial_fit(X)
+        SparseEncoder(K, n_nonzero=R, method="batch", folds=3).partial_fit(X)
 
 
 def test_memory_for_all_folds_is_planned_and_refused_before_anything_is_read() -> None:
@@ -323,22 +324,24 @@ def test_groups_that_are_numbers_of_any_kind_are_labels() -> None:
     for groups in (numbers, numbers.astype(float), pd.Series(numbers, name="g").astype("category"), numbers.tolist()):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            found = SparseEncoder(K, n_nonzero=R, folds=3, fold_groups=groups).fit(X).certificate_.held_out
+            found = (
+                SparseEncoder(K, n_nonzero=R, method="batch", folds=3, fold_groups=groups).fit(X).certificate_.held_out
+            )
         known = known or found
         assert found.losses == known.losses
 
 
 def test_a_name_that_was_a_file_is_read(tmp_path: Path) -> None:
     np.save(tmp_path / "groups.npy", np.arange(N) % 7)
-    by_file = SparseEncoder(K, n_nonzero=R, folds=3, fold_groups=str(tmp_path / "groups.npy")).fit(X)
-    by_value = SparseEncoder(K, n_nonzero=R, folds=3, fold_groups=np.arange(N) % 7).fit(X)
+    by_file = SparseEncoder(K, n_nonzero=R, method="batch", folds=3, fold_groups=str(tmp_path / "groups.npy")).fit(X)
+    by_value = SparseEncoder(K, n_nonzero=R, method="batch", folds=3, fold_groups=np.arange(N) % 7).fit(X)
     assert by_file.certificate_.held_out.losses == by_value.certificate_.held_out.losses
 
 
 def test_what_is_stored_of_folds_and_cut_off_is_damage(tmp_path: Path) -> None:
     import zarr
 
-    save_encoder(SparseEncoder(K, n_nonzero=R, folds=3).fit(X), tmp_path / "e.zarr")
+    save_encoder(SparseEncoder(K, n_nonzero=R, method="batch", folds=3).fit(X), tmp_path / "e.zarr")
     group = zarr.open_group(tmp_path / "e.zarr")
     group.attrs["held_out"] = 5
     with pytest.raises((InvalidInput, StorageError), match="'held_out' is neither null nor an object"):
