@@ -118,7 +118,8 @@ MOST_HELP = 100
 
 PRIVATE = re.compile(
     r"\b(alike|by nobody|census|deaths|falter(s|ed|ing)?|go(es|ne)? on with|handover|hopeless|mend(s|ed)?"
-    r"|patience|reruns?|silence|stillborn|(can|to) be had|told|wakefulness|watchdog|whoever)\b",
+    r"|panels? of (\d+ |some )?rows|patience|reruns?|silence|stillborn|(can|to) be had|told|wakefulness|watchdog"
+    r"|whoever)\b",
     re.IGNORECASE,
 )
 """Words of this project's own. `The house` has the standard term for each."""
