@@ -174,7 +174,7 @@ def test_a_column_of_a_table_that_is_named_is_no_data(tmp_path: Path) -> None:
         (2.5, "by=2.5 is not allowed"),
         (np.arange(5), "has 5 values, but .* 700 rows"),
         (np.where(np.arange(N) == 3, np.nan, 1.0), "NaN.* in row 3"),
-        (np.ones((N, 2)), "2 labels are given for each row"),
+        (np.ones((N, 2)), "2 columns of labels are given"),
     ],
 )
 def test_parts_that_are_none_are_refused(by: Any, words: str, encoder: SparseEncoder) -> None:

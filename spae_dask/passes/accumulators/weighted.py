@@ -87,9 +87,11 @@ class Weighted(Wrapped):
         return int(super().work_nbytes + 8 * self.panel_rows * (d + 1) + self.weights.nbytes)
 
     def zero(self) -> State:
-        """That of ``inner``, which counts weights."""
+        """That of ``inner``, which counts weights; whole rows are counted as rows."""
         zero = super().zero()
-        return zero | ({"count": zero["count"].astype(np.float64)} if "count" in zero else {})
+        if "count" not in zero or isinstance(self.inner, WholeRows):
+            return zero
+        return zero | {"count": zero["count"].astype(np.float64)}
 
     def update(self, state: State, rows: Rows, first_row: int) -> State:
         """Update ``inner`` with the rows and the roots of their weights."""
