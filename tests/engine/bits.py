@@ -13,6 +13,8 @@ def bits(result: Any) -> Any:
         return {name: bits(value) for name, value in vars(result).items()}
     if isinstance(result, list | tuple):
         return [bits(value) for value in result]
+    if result is None:
+        return None
     array = np.asarray(result)
-    assert array.dtype != object, "pointers are no bits"
+    assert array.dtype != object, f"pointers to {type(result).__name__} are no bits"
     return array.dtype.str, array.shape, array.tobytes()
