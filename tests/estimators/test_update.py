@@ -36,7 +36,7 @@ def parts(X: Any) -> list[Any]:
 
 
 def encoder_of(**more: Any) -> SparseEncoder:
-    return SparseEncoder(2, **{"n_nonzero": 3, "keep_state": True, **more})
+    return SparseEncoder(2, **{"n_nonzero": 3, "method": "batch", "keep_state": True, **more})
 
 
 def updated(X: Any, folder: Path, **more: Any) -> SparseEncoder:
@@ -84,13 +84,13 @@ def test_of_small_integers_it_has_the_bits_of_a_fit_to_all_rows(
 
 
 OPTIONS: list[dict[str, Any]] = [
-    {},
+    {"method": "polished"},
     {"strategy": "gram"},
     {"strategy": "tsqr"},
     {"scale": True},
     {"center": False},
     {"method": "iterative", "n_nonzero": [4, 2]},
-    {"method": "batch", "eps": 0.4, "n_nonzero": None},
+    {"eps": 0.4, "n_nonzero": None},
     {"orthonormal": True},
     {"recipe": "arcsinh(2), clip(3)"},
 ]
@@ -101,7 +101,7 @@ OPTIONS: list[dict[str, Any]] = [
 )
 def test_of_other_numbers_it_is_that_of_a_fit_to_all_rows(dtype: str, more: dict[str, Any], tmp_path: Path) -> None:
     X = matrix(dtype)
-    assert_equal(updated(X, tmp_path, **more), SparseEncoder(2, **{"n_nonzero": 3, **more}).fit(X))
+    assert_equal(updated(X, tmp_path, **more), SparseEncoder(2, **{"n_nonzero": 3, "method": "batch", **more}).fit(X))
 
 
 def test_its_losses_are_those_of_all_rows_by_the_definition(tmp_path: Path) -> None:
@@ -120,13 +120,16 @@ def test_gaps_are_filled_with_zeros_in_new_rows_too(missing_value: float | None,
     X = matrix("float64")
     X[np.random.default_rng(1).random(X.shape) < 0.1] = np.nan if missing_value is None else missing_value
     more = {"missing": "zero", "missing_value": missing_value}
-    assert_equal(updated(X, tmp_path, **more), SparseEncoder(2, n_nonzero=3, **more).fit(X))
+    assert_equal(updated(X, tmp_path, **more), SparseEncoder(2, n_nonzero=3, method="batch", **more).fit(X))
 
 
 def test_sparse_rows_are_added(tmp_path: Path) -> None:
     X = matrix("float32")
     X[np.random.default_rng(1).random(X.shape) < 0.8] = 0
-    found, wanted = updated(sp.csr_array(X), tmp_path), SparseEncoder(2, n_nonzero=3).fit(sp.csr_array(X))
+    found, wanted = (
+        updated(sp.csr_array(X), tmp_path),
+        SparseEncoder(2, n_nonzero=3, method="batch").fit(sp.csr_array(X)),
+    )
     np.testing.assert_allclose(found.components_, wanted.components_, atol=1e-9)
     np.testing.assert_allclose(found.certificate_.loss, wanted.certificate_.loss, rtol=1e-12)
 
@@ -149,7 +152,7 @@ def test_half_the_weight_is_that_of_new_rows_given_twice(strategy: str, dtype: s
     old, new = X[:400], X[400:700]
     save_encoder(encoder_of(strategy=strategy).fit(old), tmp_path / "e.zarr")
     found = load_encoder(tmp_path / "e.zarr").update(new, forget=0.5)
-    wanted = SparseEncoder(2, n_nonzero=3, strategy=strategy).fit(np.concatenate([old, new, new]))
+    wanted = SparseEncoder(2, n_nonzero=3, method="batch", strategy=strategy).fit(np.concatenate([old, new, new]))
     for name in ("components_", "decoder_", "mean_"):
         np.testing.assert_allclose(getattr(found, name), getattr(wanted, name), rtol=1e-11, atol=1e-12)
     np.testing.assert_allclose(2 * found.certificate_.loss, wanted.certificate_.loss, rtol=1e-11)
@@ -167,7 +170,9 @@ def test_half_the_weight_is_that_of_new_rows_given_twice(strategy: str, dtype: s
 def test_rows_of_another_type_are_added(first: str, then: str, exact: bool) -> None:
     old, new = matrix(first)[:500], matrix(then)[500:]
     found = encoder_of(strategy="gram").fit(old).update(new)
-    wanted = SparseEncoder(2, n_nonzero=3, strategy="gram").fit(np.concatenate([old.astype(float), new.astype(float)]))
+    wanted = SparseEncoder(2, n_nonzero=3, method="batch", strategy="gram").fit(
+        np.concatenate([old.astype(float), new.astype(float)])
+    )
     for name in ("components_", "decoder_", "mean_"):
         np.testing.assert_allclose(getattr(found, name), getattr(wanted, name), rtol=1e-9, atol=1e-10)
     assert found.certificate_.exact_sums == exact
@@ -176,19 +181,19 @@ def test_rows_of_another_type_are_added(first: str, then: str, exact: bool) -> N
 def test_a_stream_and_an_update_add_to_each_other(tmp_path: Path) -> None:
     X = matrix("float64")
     a, b, c = parts(X)
-    wanted = SparseEncoder(2, n_nonzero=3).fit(X)
+    wanted = SparseEncoder(2, n_nonzero=3, method="batch").fit(X)
     assert_equal(encoder_of().fit(a).partial_fit(b).update(c), wanted)
     assert_equal(encoder_of().partial_fit(a).update(b).partial_fit(c), wanted)
     save_encoder(encoder_of().partial_fit(a), tmp_path / "e.zarr")
     assert_equal(load_encoder(tmp_path / "e.zarr").partial_fit(b).update(c), wanted)
     counts = encoder_of(strategy="gram").fit(matrix("uint8")[:400]).partial_fit(matrix("uint8")[400:])
-    assert_equal(counts, SparseEncoder(2, n_nonzero=3, strategy="gram").fit(matrix("uint8")))
+    assert_equal(counts, SparseEncoder(2, n_nonzero=3, method="batch", strategy="gram").fit(matrix("uint8")))
 
 
 def test_a_sketch_of_a_stream_is_added_to(tmp_path: Path) -> None:
     X = matrix("float64")
     found = updated(X, tmp_path, strategy="stream")
-    wanted = SparseEncoder(2, n_nonzero=3, strategy="stream").fit(X)
+    wanted = SparseEncoder(2, n_nonzero=3, method="batch", strategy="stream").fit(X)
     np.testing.assert_allclose(found.components_, wanted.components_, atol=1e-8)
     with pytest.raises(InvalidInput, match=r"forget=0\.5 .*strategy='gram' or 'tsqr'"):
         found.update(X[:5], forget=0.5)
@@ -230,7 +235,7 @@ def test_many_parts_are_summed_in_the_certificate() -> None:
 
 def test_nothing_is_stored_that_was_not_asked_for_and_readers_of_before_open_what_is(tmp_path: Path) -> None:
     X = matrix("uint8")
-    save_encoder(SparseEncoder(2, n_nonzero=3).fit(X), tmp_path / "plain.zarr")
+    save_encoder(SparseEncoder(2, n_nonzero=3, method="batch").fit(X), tmp_path / "plain.zarr")
     save_encoder(encoder_of().fit(X), tmp_path / "kept.zarr")
     plain, kept = (zarr.open_group(tmp_path / f"{name}.zarr", mode="r") for name in ("plain", "kept"))
     assert set(kept.array_keys()) - set(plain.array_keys()) == {"state"}
@@ -284,7 +289,7 @@ def test_an_encoder_that_was_replaced_since_it_was_loaded_is_refused(tmp_path: P
 def test_it_is_pickled_with_its_state() -> None:
     X = matrix("float32")
     encoder = pickle.loads(pickle.dumps(encoder_of().fit(X[:500]))).update(X[500:])
-    assert_equal(encoder, SparseEncoder(2, n_nonzero=3).fit(X))
+    assert_equal(encoder, SparseEncoder(2, n_nonzero=3, method="batch").fit(X))
 
 
 def test_refused_rows_leave_the_encoder_as_it_was() -> None:
@@ -302,7 +307,9 @@ def test_refused_rows_leave_the_encoder_as_it_was() -> None:
         encoder.update(X[500:])
     assert bits(encoder) == before
     assert hasattr(encoder, "plan_")
-    assert_equal(encoder.set_params(memory_limit=None).update(X[500:]), SparseEncoder(2, n_nonzero=3).fit(X))
+    assert_equal(
+        encoder.set_params(memory_limit=None).update(X[500:]), SparseEncoder(2, n_nonzero=3, method="batch").fit(X)
+    )
 
 
 def test_columns_of_other_names_are_refused(tmp_path: Path) -> None:
@@ -311,7 +318,7 @@ def test_columns_of_other_names_are_refused(tmp_path: Path) -> None:
     encoder = encoder_of().fit(X[:500])
     with pytest.raises((InvalidInput, ValueError), match="feature names should match"):
         encoder.update(X[500:].rename(columns={"c": "z"}))
-    assert_equal(encoder.update(X[500:]), SparseEncoder(2, n_nonzero=3).fit(X))
+    assert_equal(encoder.update(X[500:]), SparseEncoder(2, n_nonzero=3, method="batch").fit(X))
 
 
 @pytest.mark.parametrize("forget", [0, 1.5, -1, "half", True, np.nan, None])
@@ -327,7 +334,7 @@ def test_a_weight_that_leaves_nothing_is_refused() -> None:
 
 def test_an_encoder_without_a_state_is_refused(tmp_path: Path) -> None:
     X = matrix("float32")
-    encoder = SparseEncoder(2, n_nonzero=3).fit(X)
+    encoder = SparseEncoder(2, n_nonzero=3, method="batch").fit(X)
     with pytest.raises(InvalidInput, match=r"keeps no state of its rows.*keep_state=True"):
         encoder.update(X)
     with pytest.raises(InvalidInput, match="this fit kept none"):
