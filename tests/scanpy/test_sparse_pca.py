@@ -404,8 +404,8 @@ def test_folds_say_how_often_a_gene_is_chosen(tmp_path: Path) -> None:
     donors = np.array([f"donor {number}" for number in np.arange(300) // 20])
     adata.obs["donor"] = pd.Categorical(donors)
     rows = adata.X.toarray()[:, adata.var["highly_variable"]]
-    known = SparseEncoder(3, n_nonzero=5, folds=4, fold_groups=donors).fit(rows)
-    sparse_pca(adata, 3, n_nonzero=5, folds=4, fold_groups="donor")
+    known = SparseEncoder(3, n_nonzero=5, method="batch", folds=4, fold_groups=donors).fit(rows)
+    sparse_pca(adata, 3, n_nonzero=5, method="batch", folds=4, fold_groups="donor")
     frequency = adata.var["spae_frequency"].to_numpy()
     np.testing.assert_allclose(frequency[adata.var["highly_variable"]], known.selection_frequency_)
     assert not frequency[~adata.var["highly_variable"]].any()
@@ -416,6 +416,6 @@ def test_folds_say_how_often_a_gene_is_chosen(tmp_path: Path) -> None:
     stored = anndata.read_h5ad(tmp_path / "out.h5ad")
     np.testing.assert_allclose(stored.uns["spae"]["held_out"]["losses"], held_out["losses"])
     with pytest.raises(OutputExists, match="spae_frequency"):
-        sparse_pca(adata, 3, n_nonzero=5, folds=4)
-    sparse_pca(adata, "cv", n_nonzero=5, folds=4, overwrite=True)
+        sparse_pca(adata, 3, n_nonzero=5, method="batch", folds=4)
+    sparse_pca(adata, "cv", n_nonzero=5, method="batch", folds=4, overwrite=True)
     assert adata.varm["spae"].shape[1] == adata.obsm["X_spae"].shape[1] > 0
