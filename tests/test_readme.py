@@ -114,10 +114,11 @@ def planted(n: int) -> np.ndarray:
 
 
 def frame(n: int) -> Any:
-    """A table with a column of text, as pages on tables assume."""
+    """A table of numbers, as pages on tables assume; ages are positive."""
     pd = pytest.importorskip("pandas")
     names = ["age", *(f"expr_{i}" for i in range(11))]
-    return pd.DataFrame(planted(n), columns=names)
+    made = pd.DataFrame(planted(n), columns=names)
+    return made.assign(age=made["age"].abs() + 1)
 
 
 @pytest.fixture(scope="module")
