@@ -263,7 +263,8 @@ def xeofs_sparse(path: str, k: int, r: int) -> Answer:
     import xeofs
 
     rows = rows_of(path)
-    field = xr.DataArray(rows, dims=("time", "place"))
+    n, d = rows.shape  # xeofs looks dimensions up by their coordinates
+    field = xr.DataArray(rows, dims=("time", "place"), coords={"time": np.arange(n), "place": np.arange(d)})
 
     @dataclass
     class Model:
