@@ -315,12 +315,13 @@ def plan_for(
     strategy, why = choose(params, source, nominal)
     made = STRATEGIES[strategy]
     of_rows = [*covariates_notes(params), *folds_notes(params), *weights_notes(params)]
-    notes = [*of_rows, *made.notes(params, source), *layout_notes(source, made.passes(params, source))]
+    passes = made.passes(params, source)
+    notes = [*of_rows, *made.notes(params, source), *layout_notes(source, passes)]
 
     def planned(prices: Sequence[Alternative], calibration: Calibration | None) -> Plan:
         return make_plan(
             source,
-            made.passes(params, source),
+            passes,
             there,
             strategy=strategy,
             reason=f"{why}; {standing(strategy, prices)}",

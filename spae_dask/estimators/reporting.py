@@ -110,8 +110,7 @@ def grid_maps(encoder: SparseEncoder, path: str | Path) -> "GridMaps | None":
     layout, cells = record.layout, record.cells
     if len(layout.shape) != 2 or min(layout.shape) < 2:
         return None
-    factor = 1.0 if cells.factor is None else cells.factor
-    patterns = layout.on_grid(encoder.decoder_ * encoder.scale_ / factor, cells.numbers, np.nan)
+    patterns = layout.on_grid(cells.unweighted(encoder.decoder_ * encoder.scale_), cells.numbers, np.nan)
     used = layout.on_grid(encoder.components_ != 0.0, cells.numbers, False)
     dims = [dim for dim in layout.dims if dim in layout.feature_dims]
     axes = [layout.feature_dims.index(dim) for dim in dims]

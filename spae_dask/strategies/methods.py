@@ -203,7 +203,7 @@ def batch(params: FitParameters, core: Floats, r: Sizes, search: Search) -> Enco
     return Encoded(made.H, made.G, made.selected, bound, theorem)
 
 
-RULED: Mapping[str, Callable[..., Columns]] = {"greedy": targeted_greedy, "exchange": exchange}
+BY_RULES: Mapping[str, Callable[..., Columns]] = {"greedy": targeted_greedy, "exchange": exchange}
 """Selections that keep to rules."""
 
 NO_BOUND = "No bound: a theorem chooses among all columns, and the rules do not."
@@ -213,7 +213,7 @@ def _batch_by_rules(params: FitParameters, core: Floats, size: int, search: Sear
     """All components on the free columns and ``size`` others, of those that are allowed."""
     free = np.zeros(0, dtype=np.intp) if search.free is None else search.free
     # the polished encoder's start: greedy in place of a selection that knows no rules
-    select = RULED[params.selection if params.selection in RULED else "greedy"]
+    select = BY_RULES[params.selection if params.selection in BY_RULES else "greedy"]
 
     given = {} if search.panel is None else {"rules": search.panel}
 

@@ -38,10 +38,6 @@ class FittedGrid:
         name = self.layout.attrs.get("long_name", self.layout.name)
         return {"long_name": what if name is None else f"{what} of {name}"}
 
-    def unweighted(self, values: Any) -> Any:
-        """Values (..., d) with the weights of the cells divided out."""
-        return values if self.cells.factor is None else values / self.cells.factor
-
     def on_grid(self, values: Any, name: str, attrs: dict[str, Any], fill: Any = np.nan) -> xr.DataArray:
         """Values (k, d) as an array (component, grid), with ``fill`` in cells that are no columns."""
         grid = self.layout.on_grid(values, self.cells.numbers, fill)

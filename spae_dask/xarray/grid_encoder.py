@@ -208,13 +208,13 @@ class GridEncoder(BaseEstimator):  # type: ignore[misc]
     def decoder(self) -> xr.DataArray:
         """The patterns (component, grid) that scores multiply, in units of the data, weights divided out."""
         fitted = self._fitted()
-        patterns = fitted.unweighted(fitted.encoder.decoder_ * fitted.encoder.scale_)
+        patterns = fitted.cells.unweighted(fitted.encoder.decoder_ * fitted.encoder.scale_)
         return fitted.on_grid(patterns, "decoder", dict(fitted.layout.attrs))
 
     def mean(self) -> xr.DataArray:
         """Mean that is subtracted from each cell, in units of the data."""
         fitted, layout = self._fitted(), self.layout_
-        means = layout.on_grid(fitted.unweighted(fitted.encoder.mean_), fitted.cells.numbers, np.nan)
+        means = layout.on_grid(fitted.cells.unweighted(fitted.encoder.mean_), fitted.cells.numbers, np.nan)
         return layout.labelled(means, (), "mean", dict(layout.attrs))
 
     def selected(self) -> xr.DataArray:

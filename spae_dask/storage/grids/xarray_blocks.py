@@ -67,6 +67,10 @@ class Cells:
         """Cells that are columns (d,), by their numbers in the flat grid."""
         return np.arange(self.n_cells) if self.kept is None else self.kept
 
+    def unweighted(self, values: Any) -> Any:
+        """Values (..., d) with the weights of the cells divided out."""
+        return values if self.factor is None else values / self.factor
+
     def taken(self, columns: npt.NDArray[np.intp]) -> "Cells":
         """Some of the columns."""
         factor = None if self.factor is None else self.factor[columns]
