@@ -4,13 +4,12 @@ import json
 from pathlib import Path
 from typing import Any
 
-import anndata as ad
 import numpy as np
 import pandas as pd
 import pytest
-import scipy.sparse as sp
 import zarr
 
+from tests.cli.beside import KINDS, write_beside
 from tests.cli.conftest import QUICK
 from tests.estimators.sources import batch_encoder
 
@@ -24,18 +23,9 @@ ROWS = RNG.gamma(2.0, size=(N, 3)) @ RNG.gamma(1.0, size=(3, D)) + (BATCH == "y"
 NAMES = [f"g{j}" for j in range(D)]
 
 
-@pytest.fixture(params=["h5ad", "parquet", "csv"])
+@pytest.fixture(params=KINDS)
 def file(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    path = tmp_path / f"x.{request.param}"
-    frame = pd.DataFrame(ROWS, columns=NAMES).assign(batch=BATCH, age=AGE)
-    if request.param == "h5ad":
-        obs = pd.DataFrame({"batch": BATCH, "age": AGE}, index=[str(i) for i in range(N)])
-        ad.AnnData(sp.csr_matrix(ROWS), obs=obs, var=pd.DataFrame(index=NAMES)).write_h5ad(path)
-    elif request.param == "parquet":
-        frame.to_parquet(path)
-    else:
-        frame.to_csv(path, index=False)
-    return path
+    return write_beside(tmp_path / f"x.{request.param}", ROWS, NAMES, {"batch": BATCH, "age": AGE})
 
 
 @pytest.fixture(scope="module")

@@ -4,13 +4,12 @@ import json
 from pathlib import Path
 from typing import Any
 
-import anndata as ad
 import numpy as np
 import pandas as pd
 import pytest
-import scipy.sparse as sp
 
 from spae_dask import SparseEncoder
+from tests.cli.beside import KINDS, write_beside
 
 N, D = 150, 10
 RNG = np.random.default_rng(2)
@@ -20,18 +19,9 @@ NAMES = [f"g{j}" for j in range(D)]
 ASKED = ("-k", 2, "-r", 3, "--row-weights", "w")
 
 
-@pytest.fixture(params=["h5ad", "parquet", "csv"])
+@pytest.fixture(params=KINDS)
 def file(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    path = tmp_path / f"x.{request.param}"
-    frame = pd.DataFrame(ROWS, columns=NAMES).assign(w=COUNTS)
-    if request.param == "h5ad":
-        obs = pd.DataFrame({"w": COUNTS}, index=[str(i) for i in range(N)])
-        ad.AnnData(sp.csr_matrix(ROWS), obs=obs, var=pd.DataFrame(index=NAMES)).write_h5ad(path)
-    elif request.param == "parquet":
-        frame.to_parquet(path)
-    else:
-        frame.to_csv(path, index=False)
-    return path
+    return write_beside(tmp_path / f"x.{request.param}", ROWS, NAMES, {"w": COUNTS})
 
 
 @pytest.fixture(scope="module")
