@@ -36,7 +36,7 @@ from spae_dask.passes.accumulators import (
 )
 from spae_dask.passes.accumulators.base import RunPass, has_exact_sums
 from spae_dask.passes.accumulators.nonfinite import refuse_infinite, refuse_non_finite
-from spae_dask.passes.accumulators.together import part_of
+from spae_dask.passes.accumulators.together import joined, part_of
 from spae_dask.passes.online import OnlinePass
 from spae_dask.passes.plan import Finish
 from spae_dask.strategies.base import (
@@ -374,8 +374,7 @@ class _CoreStrategy(Strategy):
                     "number of rows. Give a larger number, or fit again on the new rows."
                 )
             kept, share = now.weighted(kept, count), count / before
-        others = {name: array for name, array in state.items() if not name.startswith("core/")}
-        state = others | {f"core/{name}": array for name, array in kept.items()}
+        state = joined({name: part_of(state, name) for name in recipe.parts} | {"core": kept})
         return OnlinePass(Together({**recipe.parts, "core": now}), state, online.n_rows), share
 
     def fit_batches(
