@@ -5,8 +5,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-# Number of pytest processes. Many tests wait or start their own workers. Tests of one file run one after another.
-PROCESSES ?= 2
+# Number of pytest processes: more than cores, as many tests wait for processes that they start. Tests of one file run one after
+# another.
+PROCESSES ?= 4
 
 # `make lowest` runs these tests, which depend most on other libraries. It uses the oldest Python that is supported, because the
 # oldest releases of those libraries can be installed only there.
@@ -29,14 +30,15 @@ DOCS_STAMP := .docs-venv/.installed
 
 BARE_TESTS := $(addprefix tests/, integration/test_mpi.py integration/test_slurm.py integration/test_page_in_browser.py)
 
-.PHONY: install demo paper test test-integration test-bare test-slow lowest pythons lint audit docs dist format bench bench-peers head-to-head head-to-head-lock lock clean
+.PHONY: install demo paper test test-integration test-bare test-slow coverage lowest pythons lint audit docs dist format bench bench-peers head-to-head head-to-head-lock lock clean
 
 install: $(STAMP)
 
 $(STAMP): requirements.lock pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	$(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python -r requirements.lock
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation -e .
 	touch $(STAMP)
 
 demo: install
@@ -54,6 +56,12 @@ test: install
 # Real services and clusters, and processes that are killed: what `make test` reaches once each, at length.
 test-integration: install
 	$(BIN)/python -m pytest -m "integration and not slow" --numprocesses $(PROCESSES) --dist loadfile tests/integration
+
+# Lines and branches of the package that `make test` reaches; pyproject.toml has the least share. The page is build/coverage/index.html.
+coverage: export PYTHONDONTWRITEBYTECODE =
+coverage: install
+	$(BIN)/python -m pytest -m "not slow and not integration" --numprocesses $(PROCESSES) --dist loadfile \
+		--cov --cov-report=term:skip-covered --cov-report=html:build/coverage
 
 # Tests that import every module, and tests of programs that a machine may lack. Run them on a machine that has only Python, pip
 # and make.

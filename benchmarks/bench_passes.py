@@ -14,6 +14,7 @@ from typing import Protocol
 
 from benchmarks.column_chunks import ColumnChunks
 from benchmarks.finish import Finish
+from benchmarks.folded_pass import FoldedPass
 from benchmarks.integer_sums import IntegerSums
 from benchmarks.machine import describe_machine
 from benchmarks.peers import Peers
@@ -24,8 +25,6 @@ from benchmarks.table import HEAD, RULE, AnyLine, markdown_row, write_markdown
 from benchmarks.workers import TwoWorkers
 
 MIB = 1 << 20
-
-GROUPS = ("fits", "fast", "integers", "two-reads", "peers", "finish", "r-factor", "memory", "workers")
 
 
 class Case(Protocol):
@@ -48,6 +47,7 @@ def cases(size: str) -> dict[str, list[Case]]:
             ],
             "two-reads": [StoreFit(SensorCounts(300, MIB, "zstd", MIB // 8), "sketch")],
             "column-chunks": [ColumnChunks(SensorCounts(300, MIB, "zstd", MIB // 8), 20)],
+            "folds": [FoldedPass(SensorCounts(32, MIB, "zstd", MIB // 8), 4)],
             "peers": [Peers(SensorCounts(32, MIB, "zstd", MIB // 8), memory=512 * MIB)],
             "finish": [Finish(SensorCounts(32, MIB, "zstd", MIB // 8), "polished", 2, 3)],
             "r-factor": [RFactorTime(GaussianBlocks(32, 8, MIB // 8))],
@@ -75,6 +75,7 @@ def cases(size: str) -> dict[str, list[Case]]:
         ],
         "two-reads": [StoreFit(SensorCounts(20_000, 1024 * scale * MIB), "sketch", at_most=2.6)],
         "column-chunks": [ColumnChunks(SensorCounts(20_000, 1024 * scale * MIB), 200, at_most=1.2)],
+        "folds": [FoldedPass(SensorCounts(512, 1024 * scale * MIB), 10, at_most=1.15)],
         "peers": [Peers(SensorCounts(128, 2048 * scale * MIB))],
         "finish": [
             Finish(SensorCounts(500, 16 * MIB), "batch", 10, 12),
@@ -90,7 +91,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Measure and print; the command line is described at the top."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.bench_passes", description=__doc__.split("\n")[0])
     parser.add_argument("--size", choices=("tiny", "quick", "full"), default="quick")
-    parser.add_argument("--only", choices=GROUPS, action="append", help="a group of cases; may be given again")
+    parser.add_argument(
+        "--only", choices=tuple(cases("tiny")), action="append", help="a group of cases; may be given again"
+    )
     parser.add_argument("--repetitions", type=int, default=5)
     parser.add_argument("--scratch", type=Path, help="keep the stores here, to be used again")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the table there, between its marks")

@@ -1,4 +1,4 @@
-"""The picture of the demo in the README, cut out of the demo's report: `python -m benchmarks.demo_picture REPORT`.
+"""Pictures of the demo in README and docs, cut out of the demo's report: `python -m benchmarks.demo_picture REPORT`.
 
 Needs chromium. The report is the `report.html` that `spae demo` writes.
 """
@@ -9,36 +9,62 @@ import sys
 import tempfile
 from pathlib import Path
 
-PICTURE = Path(__file__).parent / "pictures" / "indian_pines.png"
-WIDTH, HEIGHT = 960, 800
+PICTURES = Path(__file__).parent / "pictures"
+
+N_ROWS = 8
+"""Chosen features that are shown."""
 
 
-def parts_of(page: str) -> str:
-    """The page with nothing in it but the decoded images and the spectrum with its bands, in light colours."""
-    style = re.search(r"<style>.*?</style>", page, re.DOTALL)
-    images = re.search(r'<div class="row">.*?</div>', page, re.DOTALL)
-    spectrum = re.search(r'<img src="[^"]*" alt="Mean spectrum[^>]*>', page)
-    if style is None or images is None or spectrum is None:
+def cut(page: str, pattern: str) -> str:
+    """The first part of a page that a pattern finds."""
+    found = re.search(pattern, page, re.DOTALL)
+    if found is None:
         raise SystemExit("this is no report of the demo: give the report.html that `spae demo` wrote.")
-    body = f'<body style="padding: .5rem">{images[0]}<figure>{spectrum[0]}</figure></body>'
-    return f'<html><head><meta charset="utf-8">{style[0]}</head>{body}</html>'
+    return found[0]
+
+
+def section(page: str, title: str) -> str:
+    """The section of a title."""
+    return cut(page, rf"<section [^>]*>\s*<h2 [^>]*>{title}</h2>.*?</section>")
+
+
+def decoded_images(page: str) -> str:
+    """The decoded images, and the spectrum with its bands."""
+    images, spectrum = cut(page, r'<div class="row">.*?</div>'), cut(page, r'<img src="[^"]*" alt="Mean spectrum[^>]*>')
+    return f"{images}<figure>{spectrum}</figure>"
+
+
+def story(page: str) -> str:
+    """The summary, the first of the chosen features, and the losses of encoders of other sizes."""
+    few = f"<style>tbody tr:nth-child(n + {N_ROWS + 1}) {{ display: none; }}</style>"
+    sections = (section(page, title) for title in ("The chosen features", "More or fewer features"))
+    return "".join((few, cut(page, r"<header>.*?</header>"), *sections, cut(page, r"<script>.*?</script>")))
+
+
+PARTS = {"indian_pines.png": (decoded_images, 960, 800), "report.png": (story, 960, 1450)}
+"""Pictures, the parts of the page that they show, and their width and height in pixels."""
 
 
 def main(report: str) -> None:
-    """Write the picture."""
-    with tempfile.TemporaryDirectory() as folder:
-        page = Path(folder) / "page.html"
-        page.write_text(parts_of(Path(report).read_text(encoding="utf-8")), encoding="utf-8")
-        words = (
-            "--headless",
-            "--no-sandbox",
-            "--disable-gpu",
-            "--hide-scrollbars",
-            f"--user-data-dir={folder}/profile",
-        )
-        size = f"--window-size={WIDTH},{HEIGHT}"
-        light = "--blink-settings=preferredColorScheme=1"
-        subprocess.run(["chromium", *words, size, light, f"--screenshot={PICTURE}", page.as_uri()], check=True)  # noqa: S607
+    """Write the pictures, in light colours."""
+    page = Path(report).read_text(encoding="utf-8")
+    style = cut(page, r"<style>.*?</style>")
+    for name, (parts, width, height) in PARTS.items():
+        with tempfile.TemporaryDirectory() as folder:
+            part = Path(folder) / "page.html"
+            body = f'<body style="padding: .5rem">{parts(page)}</body>'
+            part.write_text(f'<html><head><meta charset="utf-8">{style}</head>{body}</html>', encoding="utf-8")
+            words = (
+                "--headless",
+                "--no-sandbox",
+                "--disable-gpu",
+                "--hide-scrollbars",
+                f"--user-data-dir={folder}/profile",
+                f"--window-size={width},{height}",
+                "--blink-settings=preferredColorScheme=1",
+                f"--screenshot={PICTURES / name}",
+            )
+            subprocess.run(["chromium", *words, part.as_uri()], check=True)  # noqa: S607
 
 
 if __name__ == "__main__":

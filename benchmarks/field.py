@@ -213,72 +213,6 @@ def dask_compressed(path: str, k: int, r: int) -> Answer:  # noqa: ARG001
     return {"seconds": seconds, "explained": float((values.astype(np.float64) ** 2).sum() / total)}
 
 
-# sparse components
-
-
-def loss_of(rows: Floats, components: Floats) -> Answer:
-    """Share explained by the best decoder of the codes of these components, and how many nonzeros they have."""
-    from spae_dask import encoder_metrics
-
-    found = encoder_metrics(rows - rows.mean(axis=0), components.T)
-    return {
-        "explained": found.explained,
-        "ratio": found.ratio,
-        "nonzeros": float((components != 0).sum() / len(components)),
-    }
-
-
-def by_penalty(model: Callable[[float], Any], rows: Floats, k: int, r: int) -> Answer:
-    """The penalty with k r nonzeros in all, or as near as 12 halvings come; the time is that of the last fit."""
-    low, high, best = 1e-3, 1e3, None
-    for _ in range(12):
-        alpha = float(np.sqrt(low * high))
-        seconds, fitted = clocked(lambda alpha=alpha: model(alpha).fit(rows))
-        count = int((fitted.components_ != 0).sum())
-        if count <= k * r and (best is None or count >= best[2]):
-            best = seconds, fitted, count
-        low, high = (alpha, high) if count > k * r else (low, alpha)
-    if best is None:
-        raise RuntimeError("no penalty gives so few nonzeros")
-    return {"seconds": best[0], **loss_of(rows, best[1].components_)}
-
-
-def sklearn_sparse(path: str, k: int, r: int) -> Answer:
-    """``SparsePCA``, its penalty chosen so that it has as many nonzeros."""
-    from sklearn.decomposition import SparsePCA
-
-    return by_penalty(lambda alpha: SparsePCA(k, alpha=alpha, random_state=0), rows_of(path), k, r)
-
-
-def sklearn_minibatch(path: str, k: int, r: int) -> Answer:
-    """``MiniBatchSparsePCA``, its penalty chosen so that it has as many nonzeros."""
-    from sklearn.decomposition import MiniBatchSparsePCA
-
-    return by_penalty(lambda alpha: MiniBatchSparsePCA(k, alpha=alpha, random_state=0), rows_of(path), k, r)
-
-
-def xeofs_sparse(path: str, k: int, r: int) -> Answer:
-    """``xeofs.single.SparsePCA``, its penalty chosen so that it has as many nonzeros."""
-    import xarray as xr
-    import xeofs
-
-    rows = rows_of(path)
-    n, d = rows.shape  # xeofs looks dimensions up by their coordinates
-    field = xr.DataArray(rows, dims=("time", "place"), coords={"time": np.arange(n), "place": np.arange(d)})
-
-    @dataclass
-    class Model:
-        alpha: float
-
-        def fit(self, _: Floats) -> "Model":
-            model = xeofs.single.SparsePCA(n_modes=k, alpha=self.alpha, random_state=0, center=True)
-            model.fit(field, dim="time")
-            self.components_ = model.components().transpose("mode", "place").values
-            return self
-
-    return by_penalty(Model, rows, k, r)
-
-
 # data
 
 
@@ -334,19 +268,6 @@ CASES = (
         {"ours": ours, "ours, method batch": ours_by_batch, **PCA_OF_ROWS},
     ),
     Case("small", "1,000 x 50 float32 rows", dense_rows(1_000, 50), 5, 10, {"ours": ours, **PCA_OF_ROWS}),
-    Case(
-        "sparse",
-        "2,000 x 200 float32 rows",
-        dense_rows(2_000, 200),
-        5,
-        10,
-        {
-            "ours": ours,
-            "SparsePCA, scikit-learn": sklearn_sparse,
-            "MiniBatchSparsePCA, scikit-learn": sklearn_minibatch,
-            "SparsePCA, xeofs": xeofs_sparse,
-        },
-    ),
 )
 
 

@@ -266,10 +266,13 @@ def _document(path: Path) -> Any:
 
 
 def _places(node: Any) -> Iterator[tuple[Any, Any]]:
-    items = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
-    for key, value in list(items):
-        yield node, key
-        yield from _places(value)
+    waiting = [node]  # a document may be nested deeper than functions may be
+    while waiting:
+        each = waiting.pop()
+        items = each.items() if isinstance(each, dict) else enumerate(each) if isinstance(each, list) else ()
+        for key, value in list(items):
+            yield each, key
+            waiting.append(value)
 
 
 def judge(kind: str, folder: Path, original: Any) -> tuple[str, str]:

@@ -26,7 +26,7 @@ def memory(runs: int, scratch: Path) -> Iterator[Row]:
                 yield _row(f"{name}, {shape}, {place}", [(int(peak), int(promised)) for peak, promised, _ in peaks])
         with local_cluster(2, 2 << 30) as client:
             for strategy in STRATEGIES:
-                fitted(strategy, stores["small"])
+                fitted(strategy, stores[shape])  # so that each worker has loaded all libraries
                 found = []
                 for _ in range(runs):
                     with PeakAboveIdle(client) as peak:

@@ -105,7 +105,8 @@ def turn(n_spans: int, n_workers: int, wait: float = 0.0) -> dict[str, float]:
     from spae_dask.passes.accumulators import Gram
     from spae_dask.passes.options import pass_options
 
-    small = pass_options(min_span_nbytes=1, states_per_span=0, max_spans=1 << 20)
+    # a thousand workers share the cores with the scheduler, which answers late
+    small = pass_options(min_span_nbytes=1, states_per_span=0, max_spans=1 << 20, scheduler_seconds=600)
     options = {"n_workers": n_workers, "threads_per_worker": 1, "processes": False, "memory_limit": 0}
     with small, LocalCluster(**options, dashboard_address=":0") as cluster, Client(cluster) as client:
         client.wait_for_workers(n_workers, timeout=600)

@@ -108,8 +108,8 @@ def searched(checkout: Path, cases: list[tuple[str, int, int, int]]) -> list[tup
 def table(size: str, before: Path | None, seeds: int) -> list[str]:
     """Rows of the table, as Markdown; means over the seeds."""
     checkouts = [ROOT] if before is None else [before, ROOT]
-    names = ["after"] if before is None else ["before", "after"]
-    head = ["data", "k", "r", *(f"excess, {name}" for name in names), *(f"seconds, {name}" for name in names)]
+    names = [""] if before is None else [", before", ", after"]
+    head = ["data", "k", "r", *(f"excess{name}" for name in names), *(f"seconds{name}" for name in names)]
     lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
     with tempfile.TemporaryDirectory() as scratch:
         least = {}
@@ -141,7 +141,7 @@ def main() -> None:
             "default parameters of a fit. A search stops at an excess of 0.1 % (`search_tol`), so what is below that\n"
             f"is not compared. Means over {given.seeds} seed(s). Made by\n"
             f"`python -m benchmarks.search --size {given.size} --seeds {given.seeds}"
-            f"{' --before CHECKOUT' if given.before else ''} --markdown`, on {describe_machine()}.\n\n"
+            f"{' --before CHECKOUT' if given.before else ''} --markdown`, on {'; '.join(describe_machine())}.\n\n"
             + "\n".join(lines)
             + "\n"
         )

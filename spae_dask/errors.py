@@ -16,7 +16,15 @@ class SpaeError(Exception):
 
 
 class InvalidInput(SpaeError, ValueError):
-    """The data or a parameter cannot be used as given."""
+    """The data or a parameter cannot be used as given.
+
+    Attributes
+    ----------
+    place : tuple of int, optional
+        Row and column of the entry that cannot be used, where they are known.
+    """
+
+    place: tuple[int, int] | None = None
 
 
 class NotNumbers(InvalidInput, TypeError):
@@ -24,15 +32,7 @@ class NotNumbers(InvalidInput, TypeError):
 
 
 class NonFiniteInput(InvalidInput):
-    """The data hold NaN or infinite entries and the policy is to refuse them.
-
-    Attributes
-    ----------
-    place : tuple of int, optional
-        Row and column of the first such entry, where they are known.
-    """
-
-    place: tuple[int, int] | None = None
+    """The data hold NaN or infinite entries and the policy is to refuse them. ``place`` is that of the first one."""
 
 
 class NotFound(InvalidInput, FileNotFoundError):
@@ -125,6 +125,10 @@ class CheckpointWarning(SpaeWarning):
 
 class TransformedTwiceWarning(SpaeWarning):
     """A recipe for raw data is followed with data that seem to have followed it before."""
+
+
+class NotCountsWarning(SpaeWarning):
+    """Data that are taken for counts are not whole numbers."""
 
 
 class CovariatesExplainWarning(SpaeWarning):

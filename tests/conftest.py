@@ -4,6 +4,7 @@ A fixture that starts processes is module-scoped and belongs to the module that 
 order.
 """
 
+import gc
 import multiprocessing
 import os
 import signal
@@ -13,10 +14,12 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import dask
 import numpy as np  # noqa: F401 - so that its BLAS is there to be limited
 import pytest
 import scipy.linalg  # noqa: F401 - and scipy's own
 from distributed import Client, LocalCluster
+from distributed.utils import get_mp_context
 from hypothesis import HealthCheck, settings
 from threadpoolctl import threadpool_limits
 
@@ -32,12 +35,24 @@ ONE_BLAS_THREAD = threadpool_limits(limits=1, user_api="blas")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Forked processes begin with what their server has imported once.
-multiprocessing.set_forkserver_preload(["spae_dask.cli.fit", "spae_dask.pipelines.runner"])
+# Forked processes, workers of clusters among them, begin with what their server has imported once.
+dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"})
+get_mp_context()  # dask sets its own list when it is asked first
+multiprocessing.set_forkserver_preload(["distributed", "spae_dask.cli.fit", "spae_dask.pipelines.runner"])
 
 settings.register_profile("dev", max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("ci", max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
+
+
+# Modules and tests live as long as the process, and looking for garbage among them costs a second each time.
+gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 ClusterOpener = Callable[..., Client]

@@ -14,6 +14,7 @@ from benchmarks.head_to_head.pages import COLOURS, OURS, Page, wins
 from spae_dask import ColumnSelector, SparseEncoder
 
 SIZES = (20, 50)
+N_COMPONENTS = 20
 SELECTOR = f"{OURS} ColumnSelector"
 LABELS = "bulk_labels"
 
@@ -37,9 +38,9 @@ cell's nearest neighbours by all genes that are also its neighbours by the panel
 genes and by the panel. *Forest accuracy* is the mean accuracy of boosted trees over cell types of 40 cells and more.
 *1 - mean correlation* says how little the genes of a panel repeat each other.
 
-Spapros and DE see the cell types. PCA, HVG and spae_dask do not. spae_dask chooses one support of n genes for n
-components (`SparseEncoder(n, n_nonzero=n, shared_support=True)`); `ColumnSelector(n)` has its defaults. The evaluator
-and the selections run once, with seed 0.
+Spapros and DE see the cell types. PCA, HVG and spae_dask do not. spae_dask chooses a panel of n genes for
+{N_COMPONENTS} components, `SparseEncoder({N_COMPONENTS}, n_features=n)`; `ColumnSelector(n)` has its defaults. The
+evaluator and the selections run once, with seed 0.
 """
 
 Scores = Mapping[str, Mapping[str, float]]
@@ -73,13 +74,14 @@ def panels(cells: Any, n: int, spapros: Sequence[str]) -> dict[str, list[str]]:
 
     names = np.asarray(cells.var_names)
     X = np.asarray(cells.X, dtype=np.float64)
-    encoder = SparseEncoder(n, n_nonzero=n, shared_support=True).fit(X)
+    encoder = SparseEncoder(N_COMPONENTS, n_features=n).fit(X)
     chosen = {
         OURS: list(names[encoder.components_.any(axis=0)]),
         SELECTOR: list(names[ColumnSelector(n).fit(X).get_support()]),
         "Spapros": list(spapros[:n]),
     }
-    references = se.select_reference_probesets(cells, n, obs_key=LABELS, methods=["PCA", "DE", "HVG"], verbosity=0)
+    methods = ["PCA", "DE", "HVG"]
+    references = se.select_reference_probesets(cells.copy(), n, obs_key=LABELS, methods=methods, verbosity=0)
     return chosen | {tool: list(table.index[table["selection"]]) for tool, table in references.items()}
 
 
@@ -142,7 +144,7 @@ def main() -> None:
     """Run the comparison and write its page."""
     warnings.simplefilter("ignore")  # scanpy, Spapros and their libraries warn of each other's coming changes
     cells = data()
-    spapros = ranked(cells, max(SIZES))
+    spapros = ranked(cells.copy(), max(SIZES))  # it makes the matrix of its cells sparse
     found = evaluate(cells, {n: panels(cells, n, spapros) for n in SIZES})
     table: Sequence[list[str]] = [row for n, scores in found.items() for row in rows(n, scores)]
     page = Page(

@@ -7,7 +7,8 @@ import typer
 from spae_dask.cli.context import command_context
 from spae_dask.cli.options.console import ConsoleOptions
 from spae_dask.cli.options.data import EncoderArgument
-from spae_dask.cli.options.groups import takes_groups
+from spae_dask.cli.options.groups import OUTPUT, takes_groups
+from spae_dask.cli.options.output import ForceOption
 
 if TYPE_CHECKING:
     from spae_dask.estimators.sparse_encoder import SparseEncoder
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 EXAMPLES = """Examples:
 
   spae inspect ENC.zarr
+  spae inspect ENC.zarr --table features.csv
   spae inspect ENC.zarr --json | jq '.components[0].features[].name'
 """
 
@@ -37,14 +39,32 @@ def inspect(
             rich_help_panel="Console",
         ),
     ] = None,
+    table: Annotated[
+        str | None,
+        typer.Option(
+            "--table",
+            metavar="FILE.csv",
+            help="Also write the features: rank, weight, and where known cost, group and stability.",
+            show_default=False,
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
+    force: ForceOption = False,
     shown: ConsoleOptions,
 ) -> None:
     """Show an encoder: certificate, features of each component, requested fit, parameters and provenance."""
     with command_context("inspect", shown) as console:
+        from spae_dask.cli.target import check_paths
         from spae_dask.estimators.saved import load_encoder
         from spae_dask.report.reproduce import fit_command
 
+        if table is not None:
+            if not table.endswith(".csv"):
+                raise typer.BadParameter(f"{table} does not end in .csv", param_hint="'--table'")
+            check_paths(table, [encoder], force=force)
         fitted = load_encoder(encoder)
+        if table is not None:
+            write_features(fitted, table, force=force)
         components = features_by_component(fitted)
         parameters = {name: value for name, value in fitted.get_params().items() if name not in NOT_OF_INTEREST}
         command = fit_command(parameters, fitted.provenance_)
@@ -62,11 +82,23 @@ def inspect(
                 "encoder": encoder,
                 "certificate": fitted.certificate_.as_dict(),
                 "components": [each | {"features": each["features"][:top]} for each in components],
+                "features": fitted.table().records(),
                 "fit_command": command,
                 "parameters": parameters,
                 "provenance": fitted.provenance_,
             },
         )
+
+
+def write_features(fitted: "SparseEncoder", path: str, *, force: bool) -> None:
+    """Write the features as a table, which appears only when it is complete."""
+    from spae_dask.errors import InvalidInput
+    from spae_dask.pipelines.files import write_csv
+
+    records = fitted.table().records()
+    if not records:
+        raise InvalidInput(f"{path} is not written: the encoder uses no features. Leave out --table.")
+    write_csv(records, path, overwrite=force)
 
 
 NESTED = (list, dict)

@@ -51,8 +51,9 @@ def panel(
     """Choose N features of DATA for all K components together.
 
     A fit with -n or --budget in place of -r: every component may use the whole
-    panel. The command prints the features, the loss against PCA, and the price of
-    rules such as --exclude: the loss of as many features that are chosen freely.
+    panel. The command prints the features with their weights, the loss against PCA,
+    and the price of rules such as --exclude: the loss of as many features that are
+    chosen freely. `spae inspect --table` writes the features of an encoder as CSV.
     """
     with command_context("panel", given.shown, strict=given.strict) as console:
         check_panel(given)
@@ -72,9 +73,11 @@ def panel(
         told = [encoder.certificate_.text(verbose=console.verbose > 0), f"panel              {', '.join(names)}"]
         told += cost_in_words(encoder)
         told += [] if free is None else [price_in_words(encoder.certificate_.ratio, free)]
+        told += ["", str(encoder.table())]
         told += [] if losses is None else ["", str(losses)]
         document = results_of(encoder, given, output)
-        document |= {"panel": names, "without_rules": None if free is None else asdict(free)}
+        document |= {"panel": names, "features": encoder.table().records()}
+        document |= {"without_rules": None if free is None else asdict(free)}
         console.result("\n".join(told), document | ({} if losses is None else {"curve": losses.records()}))
         if output is not None:
             tell_next(encoder, output, given, console)
@@ -107,15 +110,15 @@ def check_curve(given: FitGiven, source: "RowBlocks", sizes: list[int]) -> None:
     if sizes and (strategy := given.plan(source).strategy) not in CORES:
         raise InvalidInput(
             f"a curve needs a core of the data, and strategy={strategy!r} keeps none. Leave out --curve, or use "
-            "strategy='gram' or 'tsqr', which need more memory."
+            "strategy='gram' or strategy='tsqr', which need more memory."
         )
 
 
 def cost_in_words(encoder: "SparseEncoder") -> list[str]:
     """The costs of the panel, if its features have some."""
-    rules = encoder._fitted_params().rules
-    cost = rules.price(encoder.selected_features_.tolist())
-    return [] if cost is None else [f"cost               {cost:g} of {rules.budget:g}"]
+    table = encoder.table()
+    cost = table.rows[-1].cost_so_far if table.rows else None
+    return [] if cost is None else [f"cost               {cost:g} of {table.budget:g}"]
 
 
 def price_in_words(ratio: float, free: "PathPoint") -> str:

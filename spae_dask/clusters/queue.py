@@ -1,5 +1,6 @@
 """Workers that are jobs of Slurm, PBS, LSF or SGE. The only file that knows dask-jobqueue."""
 
+import logging
 import secrets
 import signal
 import threading
@@ -23,6 +24,8 @@ from spae_dask.errors import ClusterUnavailable, SpaeWarning, warn
 from spae_dask.leftovers import scratch_folder
 from spae_dask.quantities import format_seconds
 from spae_dask.workers import wait_for_worker
+
+log = logging.getLogger(__name__)
 
 LAST_WORDS = 300
 """Characters of a log that an error shows."""
@@ -92,6 +95,9 @@ CLUSTERS = {"slurm": SLURMCluster, "pbs": PBSCluster, "lsf": LSFCluster, "sge": 
 LOST_WORKER_TIMEOUT = "365d"
 """Time after which dask itself replaces the job of a lost worker. `replacing` does it sooner, for all jobs."""
 
+CLOSE_SECONDS = 30
+"""Longest time, in seconds, for removing the jobs one by one."""
+
 LEAST_PATIENCE = 300
 """Seconds that a run waits for other workers, when all are gone, at least."""
 
@@ -139,8 +145,27 @@ def queue_cluster(spec: QueueSpec) -> Iterator[Client]:
                 with dask.config.set(_patience(spec)):
                     yield client
         finally:
-            cluster.close(timeout=30)
-            remove_all(spec.kind, name)
+            close(cluster, spec.kind, name)
+
+
+def close(cluster: Any, kind: str, name: str) -> None:
+    """Take all jobs out of the queue; a fault of it is logged, and never hides the error or interrupt that led here.
+
+    Parameters
+    ----------
+    cluster : JobQueueCluster
+        That submitted them.
+    kind : str
+        Kind of the queue.
+    name : str
+        Name of all the jobs.
+    """
+    try:
+        cluster.close(timeout=CLOSE_SECONDS)
+    except Exception:
+        log.warning("the jobs %s could not be removed one by one", name, exc_info=True)
+    finally:
+        remove_all(kind, name)
 
 
 def make_cluster(spec: QueueSpec, name: str, security: Security | None) -> Any:

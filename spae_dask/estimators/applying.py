@@ -2,10 +2,9 @@
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 from uuid import uuid4
 
-import dask.array as da
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
@@ -30,6 +29,9 @@ from spae_dask.storage.sources.submatrix import chosen_columns
 from spae_dask.storage.tables.columns import choose_columns
 from spae_dask.storage.tables.frames import is_pandas
 from spae_dask.strategies.parameters import OF_ROWS
+
+if TYPE_CHECKING:
+    import dask.array as da
 
 BY_NAME = "those of the fit, by name"
 """Told in place of a mask where data lack that of the fit."""
@@ -101,7 +103,7 @@ def _names(source: RowBlocks) -> list[str]:
     return list(getattr(source, "feature_names", None) or ())
 
 
-def open_lazily(estimator: Any, X: Any) -> RowBlocks | da.Array:
+def open_lazily(estimator: Any, X: Any) -> "RowBlocks | da.Array":
     """The same where the result will be as lazy as X: rows of dask input need not be counted then."""
     array = dask_rows(X)
     if array is None:
@@ -135,7 +137,7 @@ def _check_columns(estimator: Any, X: Any, n_columns: int, names: Sequence[str] 
         validate_data(estimator, X, reset=False, skip_check_array=True)
 
 
-def encode_rows(source: RowBlocks | da.Array, encoder: RowEncoder) -> Any:
+def encode_rows(source: "RowBlocks | da.Array", encoder: RowEncoder) -> Any:
     """Codes (n, k) of all rows of ``source``.
 
     Returns
@@ -182,7 +184,7 @@ def _encode_chunk(
 
 
 def decode_rows(
-    codes: RowBlocks | da.Array, G: npt.NDArray[Any], mean: npt.NDArray[Any], scale: npt.NDArray[Any]
+    codes: "RowBlocks | da.Array", G: npt.NDArray[Any], mean: npt.NDArray[Any], scale: npt.NDArray[Any]
 ) -> Any:
     """Rows (n, d) of codes (n, k): an array for arrays, a dask array of the same row chunks for lazy input."""
     k, d = G.shape
@@ -202,18 +204,25 @@ def _decode_chunk(
     return decode_codes(codes.toarray() if sp.issparse(codes) else codes, G, mean, scale)
 
 
-def lazy_columns(source: RowBlocks | da.Array, columns: npt.NDArray[np.intp]) -> da.Array:
+def is_lazy(x: object) -> TypeGuard["da.Array"]:
+    """Return True for a dask array."""
+    return dask_kind(x) == "array"
+
+
+def lazy_columns(source: "RowBlocks | da.Array", columns: npt.NDArray[np.intp]) -> "da.Array":
     """A dask array of some columns, ascending; of stores cut by columns, only chunks that hold them are read."""
-    alone = None if isinstance(source, da.Array) else columns_alone(source, columns)
+    alone = None if is_lazy(source) else columns_alone(source, columns)
     return lazy_array(source)[:, columns] if alone is None else lazy_array(alone)
 
 
-def lazy_array(source: RowBlocks | da.Array) -> da.Array:
+def lazy_array(source: "RowBlocks | da.Array") -> "da.Array":
     """A dask array of the rows of ``source``, in its own row blocks."""
-    if isinstance(source, da.Array):
+    if is_lazy(source):
         return source
     if isinstance(source, LazyRowBlocks):
         return source.array  # type: ignore[attr-defined]
+    import dask.array as da
+
     bounds = tuple(source.bounds)
     kind = np.empty if stored_entries(source) is None else sp.csr_array
     return da.map_blocks(
@@ -255,7 +264,7 @@ def check_names(names: Sequence[str], estimator: Any) -> None:
     )
 
 
-def is_array(source: RowBlocks | da.Array) -> bool:
+def is_array(source: "RowBlocks | da.Array") -> bool:
     """Return True for an array in memory, whose rows may follow a recipe."""
     return isinstance(source.source if isinstance(source, RecipeBlocks) else source, ArrayBlocks)
 

@@ -134,7 +134,8 @@ def parameters_of(params: FitParameters) -> dict[str, Any]:
         if value is not None:
             of_plan = isinstance(value, FoldPlan)
             found[name] = digest_of((value.rows, value.components, value.nonzeros) if of_plan else value)[:24]
-    for name in ("search_tol", "effort", "n_top_features", "n_features", "folds"):
+    left_out = ("search_tol", "effort", "n_top_features", "top_features_flavor", "n_features", "folds", "bootstraps")
+    for name in left_out:
         if found[name] == PARAMETERS[name].default:
             del found[name]
     if isinstance(params.scale, tuple):

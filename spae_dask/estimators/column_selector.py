@@ -1,6 +1,6 @@
 """Feature selection: the r columns that keep the largest share of what PCA keeps."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +15,14 @@ from spae_dask.blocks import ArrayBlocks
 from spae_dask.errors import InvalidInput, RankDeficientWarning, warn
 from spae_dask.estimators.applying import lazy_array, lazy_columns, open_lazily, refuse_non_finite_array
 from spae_dask.estimators.checkpointing import CheckpointAt, checkpoint_at
+from spae_dask.estimators.class_weights import by_class
 from spae_dask.estimators.containers import lazy_frames
+from spae_dask.estimators.covariates import columns_beside, open_without
 from spae_dask.estimators.fitting import fit
 from spae_dask.estimators.notebook import CertificateRepr
 from spae_dask.estimators.planning import seed_of
 from spae_dask.estimators.preparing import scale_given
+from spae_dask.estimators.row_weights import read_row_weights
 from spae_dask.estimators.runtime import store_names
 from spae_dask.passes.events import Event
 from spae_dask.storage.open import dask_rows, open_matrix
@@ -41,6 +44,11 @@ class ColumnSelector(CertificateRepr, SelectorMixin, BaseEstimator):  # type: ig
         Number of principal components, k, whose content the columns should keep. By default half of ``n_columns``, and
         at least 1. Fewer components leave out content that the other columns could hold. More components leave no
         columns to choose among.
+    class_weight : "balanced", mapping or None, default None
+        Weights of rows by their label, y, so that rare classes count. With ``"balanced"`` each class counts the same:
+        a row weighs ``n / (number of classes * rows of its class)``. A dict has a weight for each label; labels that it
+        leaves out have the weight 1. Weights multiply ``sample_weight`` of ``fit``, as in scikit-learn. Labels serve
+        for nothing else.
     selection, center, scale, strategy, missing, missing_value, random_state, memory_limit, checkpoint, progress
         As for ``SparseEncoder``.
 
@@ -61,6 +69,7 @@ class ColumnSelector(CertificateRepr, SelectorMixin, BaseEstimator):  # type: ig
         n_columns: int = 2,
         *,
         n_components: int | None = None,
+        class_weight: Mapping[Any, float] | str | None = None,
         selection: str = "dual-set",
         center: bool = True,
         scale: ScaleLike = False,
@@ -74,6 +83,7 @@ class ColumnSelector(CertificateRepr, SelectorMixin, BaseEstimator):  # type: ig
     ) -> None:
         self.n_columns = n_columns
         self.n_components = n_components
+        self.class_weight = class_weight
         self.selection = selection
         self.center = center
         self.scale = scale
@@ -85,15 +95,21 @@ class ColumnSelector(CertificateRepr, SelectorMixin, BaseEstimator):  # type: ig
         self.checkpoint = checkpoint
         self.progress = progress
 
-    def fit(self, X: Any, y: Any = None) -> "ColumnSelector":  # noqa: ARG002 - scikit-learn's signature
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> "ColumnSelector":
         """Choose the columns of X.
+
+        The choice keeps the content of X, whatever the labels. To choose columns by what they tell of labels, use
+        scikit-learn's ``SelectKBest``, ``SelectFromModel`` or ``SequentialFeatureSelector``.
 
         Parameters
         ----------
         X : object
             Matrix (n, d): anything that :func:`spae_dask.open_matrix` opens.
-        y : None
-            Ignored.
+        y : str or array-like (n,), optional
+            Label of each row, for ``class_weight``: values, or the name of a column of ``obs`` of AnnData or of a
+            table. Ignored without ``class_weight``.
+        sample_weight : str or array-like (n,), optional
+            Weights of the rows, as ``row_weights`` of ``SparseEncoder`` gives them.
 
         Returns
         -------
@@ -103,13 +119,16 @@ class ColumnSelector(CertificateRepr, SelectorMixin, BaseEstimator):  # type: ig
         Raises
         ------
         InvalidInput
-            If the data or a parameter cannot be used.
+            If the data, labels, weights or a parameter cannot be used.
         MemoryBudgetExceeded
             If the plan does not fit in memory. Nothing is read then.
         StorageError
             If a chunk cannot be read.
         """
-        source = with_missing(open_matrix(X), self.missing_value)
+        labels = None if self.class_weight is None else np.asarray(y) if isinstance(y, list | tuple) else y
+        opened = open_without(X, columns_beside(sample_weight, labels))
+        weights = by_class(read_row_weights(sample_weight, X, opened), self.class_weight, labels, X, opened)
+        source = with_missing(opened, self.missing_value)
         check_count("n_columns", self.n_columns, source.shape[1])
         half = max(1, int(self.n_columns) // 2)
         params = FitParameters.of(
@@ -120,6 +139,7 @@ class ColumnSelector(CertificateRepr, SelectorMixin, BaseEstimator):  # type: ig
                 "method": "batch",
                 "random_state": seed_of(self.random_state),
                 "scale": scale_given(self.scale),
+                "row_weights": weights,
             }
         )
         made = fit(source, params, self.memory_limit, self.progress, checkpoint_at(self.checkpoint))

@@ -5,13 +5,16 @@ scikit-learn would compute a lazy result to put it into a frame. Its own wrappin
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import dask.array as da
 from sklearn.base import TransformerMixin
 from sklearn.utils._set_output import _get_output_config, _wrap_data_with_container
 
 from spae_dask.errors import InvalidInput
+from spae_dask.estimators.applying import is_lazy
+
+if TYPE_CHECKING:
+    import dask.array as da
 
 Class = TypeVar("Class", bound=type)
 
@@ -38,14 +41,14 @@ def _keeping_lazy(wrapped: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(plain)
     def transform(self: Any, X: Any, *args: Any, **given: Any) -> Any:
         made = plain(self, X, *args, **given)
-        if isinstance(made, da.Array):
+        if is_lazy(made):
             return in_dask_frame(made, X, self)
         return _wrap_data_with_container("transform", made, X, self)
 
     return transform
 
 
-def in_dask_frame(made: da.Array, X: Any, estimator: Any) -> Any:
+def in_dask_frame(made: "da.Array", X: Any, estimator: Any) -> Any:
     """A lazy result as it is, or as a dask DataFrame where ``set_output`` asks for pandas.
 
     Raises

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -19,12 +19,11 @@ from spae_dask.errors import (
     warn,
 )
 from spae_dask.estimators.checkpointing import CheckpointAt, open_checkpoint, parameters_of, with_note
-from spae_dask.estimators.planning import SUMS, VARIANCES, largest, plan_for, target_recipe
-from spae_dask.estimators.preparing import raw_rows, warn_of_twice, with_top
+from spae_dask.estimators.planning import SUMS, plan_for, target_recipe
+from spae_dask.estimators.preparing import raw_rows, warn_of_fractions, warn_of_twice, with_top
 from spae_dask.estimators.runtime import active_client, runner_for, search_report
-from spae_dask.passes.accumulators import ColumnMoments, RowWeights, weighted
+from spae_dask.estimators.top_features import by_counts, most_variable, ranked
 from spae_dask.passes.accumulators.base import has_exact_sums
-from spae_dask.passes.accumulators.nonfinite import refuse_infinite, refuse_non_finite
 from spae_dask.passes.checkpoint import Checkpoint
 from spae_dask.passes.events import Estimated, Watcher, ignore
 from spae_dask.passes.layout import Tally
@@ -32,12 +31,12 @@ from spae_dask.passes.online import OnlinePass
 from spae_dask.passes.plan import Plan
 from spae_dask.passes.stopwatch import Measured, Stopwatch
 from spae_dask.passes.threads import one_blas_thread
+from spae_dask.rules import Rules
 from spae_dask.storage.sources.declared import MISSING
 from spae_dask.storage.sources.recipe_blocks import with_target
 from spae_dask.storage.sources.stored_chunks import CheckedSource, check_chunks
 from spae_dask.strategies.base import Reports, Strategy
 from spae_dask.strategies.certificate import Certificate
-from spae_dask.strategies.core import means_recipe
 from spae_dask.strategies.core_summary import CoreSummary
 from spae_dask.strategies.parameters import FitParameters
 from spae_dask.strategies.refit import Refit
@@ -71,7 +70,9 @@ class Fit:
     target : float or None
         Target of a recipe that a read of its own found.
     columns : ndarray of int or None
-        Columns of largest variance that a read of its own found.
+        Columns that vary most, as reads of their own found.
+    rules : Rules
+        Rules of the fit, by the columns that it used.
     """
 
     fitted: FittedEncoder
@@ -83,6 +84,7 @@ class Fit:
     online: OnlinePass | None = None
     target: float | None = None
     columns: npt.NDArray[np.intp] | None = None
+    rules: Rules = field(default_factory=Rules)
 
 
 def fit(
@@ -128,7 +130,8 @@ def fit(
     warn_of_certificate(certificate, n_found, strategy.arithmetic(source), params.precision)
     n_seen = fitted.n_samples if params.row_weights is None else source.shape[0]  # else it is a sum of weights
     fitted = replace(fitted, certificate=certificate, n_samples=n_seen)
-    return Fit(fitted, made.rows, made.summary, plan, clock.read(), source, made.online, target, columns)
+    measured = clock.read()
+    return Fit(fitted, made.rows, made.summary, plan, measured, source, made.online, target, columns, params.rules)
 
 
 def find_target(
@@ -144,8 +147,7 @@ def find_target(
     raw = raw_rows(checked.source)
     if raw is None:
         return checked, None, Tally()
-    lazy = isinstance(raw, LazyRowBlocks)  # what was checked of its graph is not what is beneath it
-    runner = runner_for(check_chunks(raw) if lazy else checked._replace(source=raw), client, plan, watch, checkpoint)
+    runner = runner_for(_as_checked(checked, raw), client, plan, watch, checkpoint)
     with naming_declared(raw):
         target = runner.run_pass(target_recipe(raw), SUMS)
     if target == 0:
@@ -153,8 +155,12 @@ def find_target(
             f"all rows of {raw.describe()} sum to 0, so their sums have no median. Give normalize_total a number, or "
             "check the data."
         )
-    source = with_target(checked.source, target)
-    return check_chunks(source) if lazy else checked._replace(source=source), target, runner.tally
+    return _as_checked(checked, with_target(checked.source, target)), target, runner.tally
+
+
+def _as_checked(checked: CheckedSource, source: RowBlocks) -> CheckedSource:
+    """Other numbers of data that were checked. What was checked of one task graph is not what another one reads."""
+    return check_chunks(source) if isinstance(source, LazyRowBlocks) else checked._replace(source=source)
 
 
 def find_top(
@@ -165,29 +171,16 @@ def find_top(
     watch: Watcher,
     checkpoint: Checkpoint | None,
 ) -> tuple[CheckedSource, npt.NDArray[np.intp] | None, Tally]:
-    """The data with the columns of largest variance alone, if a number of them is asked for, and the read of it.
-
-    Features that are included in any case are among them.
-    Of NaN that is filled with zeros, variances are those of the filled columns.
-    """
+    """The data with the columns that vary most alone, if a number of them is asked for, and the reads of it."""
     source = checked.source
     if params.n_top_features is None:
         return checked, None, Tally()
-    runner, d = runner_for(checked, client, plan, watch, checkpoint), source.shape[1]
-    weights: RowWeights | None = params.row_weights
-    recipe = weighted(means_recipe(d), weights)
-    with naming_declared(source):
-        found = runner.run_pass(recipe, VARIANCES)
-        if params.missing == "error":
-            refuse_non_finite(found["nonfinite"])
-        else:
-            refuse_infinite(found["nonfinite"])
-    moments: ColumnMoments = found["moments"]
-    squares = moments.squared_deviations.copy()
-    if params.missing == "zero":
-        n = source.shape[0] if weights is None else weights.total
-        squares += moments.count / n * (n - moments.count) * moments.mean**2
-    columns = largest(squares, params)
+    data = ranked(source, params)
+    if by_counts(params):
+        warn_of_fractions(data)
+    runner = runner_for(checked if data is source else _as_checked(checked, data), client, plan, watch, checkpoint)
+    with naming_declared(data):
+        columns = most_variable(runner.run_pass, data, params)
     return checked._replace(source=with_top(source, columns)), columns, runner.tally
 
 

@@ -3,13 +3,27 @@
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from spae_dask.blocks import RowBlocks
 from spae_dask.errors import InvalidInput
 from spae_dask.estimators.covariates import labels_of
 from spae_dask.passes.accumulators import RowFolds
 from spae_dask.strategies.folds import FoldPlan
+from spae_dask.strategies.held_out import HeldOut
 from spae_dask.strategies.parameters import PARAMETERS, FitParameters, is_chosen
 from spae_dask.strategies.sizes import COMPONENTS, NONZEROS
+
+FREQUENCIES = ("selection_frequency_", "bootstrap_frequency_")
+"""Attributes that tell how often encoders of folds, and of resamples of them, use each feature."""
+
+
+def frequencies_of(held_out: HeldOut | None, n_features: int) -> dict[str, npt.NDArray[np.float64]]:
+    """These attributes (d,) by name, as far as there were folds and resamples."""
+    found = () if held_out is None else (held_out, held_out.bootstraps)
+    known = ((name, each) for name, each in zip(FREQUENCIES, found, strict=False) if each is not None)
+    return {name: each.frequency(n_features) for name, each in known}
 
 
 def with_folds(params: FitParameters, x: Any, source: RowBlocks) -> FitParameters:
@@ -35,7 +49,7 @@ def with_folds(params: FitParameters, x: Any, source: RowBlocks) -> FitParameter
         return params
     n, d = source.shape
     sizes = {"features": d, "samples": n}
-    for name in ("n_components", "n_nonzero", "folds", "fold_groups"):
+    for name in ("n_components", "n_nonzero", "folds", "fold_groups", "bootstraps"):
         PARAMETERS[name].check(getattr(params, name), sizes)
     params.check_folds()
     folds, d = int(params.folds), min(d, int(params.n_top_features or d))

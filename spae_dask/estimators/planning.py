@@ -5,7 +5,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from dask.system import CPU_COUNT
 from distributed import Client
 
@@ -32,9 +31,10 @@ from spae_dask.estimators.preparing import (
 )
 from spae_dask.estimators.row_weights import with_row_weights
 from spae_dask.estimators.runtime import active_client, resources_for, with_listing
+from spae_dask.estimators.top_features import largest, top_reads, with_batches
 from spae_dask.flags import flags_checked
 from spae_dask.maths.linalg.design import Design
-from spae_dask.passes.accumulators import Accumulator, MedianSum, RowWeights, weighted
+from spae_dask.passes.accumulators import Accumulator, MedianSum, RowWeights
 from spae_dask.passes.accumulators.by_columns import ByColumns
 from spae_dask.passes.calibration import Calibration
 from spae_dask.passes.calibration import calibrate as calibrate_source
@@ -44,9 +44,8 @@ from spae_dask.passes.plan import Alternative, Finish, Plan, Resources
 from spae_dask.passes.planner import make_plan
 from spae_dask.quantities import format_nbytes
 from spae_dask.storage.sources.recipe_blocks import with_target
-from spae_dask.strategies.core import means_recipe
 from spae_dask.strategies.folds import FoldPlan
-from spae_dask.strategies.parameters import OF_ROWS, PARAMETERS, FitParameters, takes_parameters, whole
+from spae_dask.strategies.parameters import OF_ROWS, PARAMETERS, FitParameters, takes_parameters
 from spae_dask.strategies.stream import StreamStrategy
 from spae_dask.strategies.table import (
     STRATEGIES,
@@ -58,8 +57,8 @@ from spae_dask.strategies.table import (
     standing,
 )
 
-SUMS, VARIANCES = "sums of rows", "variances"
-"""Names of the reads that come before those of the strategy."""
+SUMS = "sums of rows"
+"""Name of the read that finds the target of a recipe."""
 
 MANY_OBJECTS, SMALL_OBJECT = 10_000, 1 << 20
 """Number of stored objects below that size from which a note says that they are slow to read."""
@@ -153,10 +152,11 @@ def folds_notes(params: FitParameters) -> list[str]:
     plan: FoldPlan = params.fold_groups
     sizes = plan.rows.sizes()
     several = plan.components or plan.nonzeros
+    drawn = f", and those of {params.bootstraps:,} resamples of the folds on themselves" if params.bootstraps else ""
     chosen = "; time and memory are those of the largest size to choose from" if several else ""
     return [
         f"keeps a summary of each of {plan.described}, of {int(sizes.min()):,} to {int(sizes.max()):,} rows. The "
-        f"encoders of the other folds are measured on each{chosen}"
+        f"encoders of the other folds are measured on each{drawn}{chosen}"
     ]
 
 
@@ -191,11 +191,11 @@ def mask_note(source: RowBlocks) -> str | None:
 
 
 def top_note(source: RowBlocks) -> str | None:
-    """Describe the columns of largest variance; None if all are used."""
+    """Describe the columns that vary most; None if all are used."""
     asked = asked_of(source)
     if "top" not in asked:
         return None
-    return f"uses {source.shape[1]:,} of {asked['n_before']:,} columns: those of largest variance, which a read finds"
+    return f"uses {source.shape[1]:,} of {asked['n_before']:,} columns: those that vary most, found before the fit"
 
 
 def _object_notes(source: RowBlocks) -> list[str]:
@@ -222,7 +222,7 @@ def _object_notes(source: RowBlocks) -> list[str]:
 @takes_parameters()
 def plan(
     x: Any,
-    n_components: int | str = 2,
+    n_components: int | float | str = 2,
     *,
     memory_limit: int | str | None = None,
     calibrate: bool = True,
@@ -239,8 +239,8 @@ def plan(
     ----------
     x : object
         Matrix (n, d): anything that :func:`open_matrix` opens.
-    n_components : int or "cv"
-        Number of components, k.
+    n_components : int, float or "cv"
+        Number of components, k, or the share of the total variance that PCA is to explain.
     memory_limit : int or str, optional
         Memory limit of a process, in bytes or as text such as ``"2GB"``; by default the workers' limits, or this
         machine's memory.
@@ -272,17 +272,9 @@ def plan(
     given = {"n_components": n_components, **parameters, "random_state": seed_of(parameters["random_state"])}
     scale = {"scale": scale_given(parameters["scale"])}
     params = resolved(with_row_weights(FitParameters.of(given | scale), x, opened), x, opened)[0]
-    params = with_folds(with_rules(params, source), x, opened)
+    params = with_folds(with_rules(with_batches(params, x, opened), source), x, opened)
     client = active_client(source) if resources is None else None
     return plan_for(source, params, client, memory_limit, calibrate=calibrate, resources=resources)
-
-
-def largest(squares: npt.NDArray[np.float64], params: FitParameters) -> npt.NDArray[np.intp]:
-    """The ``n_top_features`` columns of largest sum of squares, ascending; those included in any case come first."""
-    squares = squares.copy()
-    squares[np.array(params.rules.include, dtype=np.intp)] = np.inf
-    columns: npt.NDArray[np.intp] = np.sort(np.argsort(-squares, kind="stable")[: whole(params.n_top_features)])
-    return columns
 
 
 def plan_for(
@@ -298,9 +290,9 @@ def plan_for(
     whole, top = source, params.n_top_features
     if top is not None:
         PARAMETERS["n_top_features"].check(top, {"features": source.shape[1]})
-        squares = np.zeros(source.shape[1])  # they are not known yet
-        squares[np.array(params.rules.exclude, dtype=np.intp)] = -1.0  # the rules can be kept with some
-        columns = largest(squares, params)
+        scores = np.zeros(source.shape[1])  # they are not known yet
+        scores[np.array(params.rules.exclude, dtype=np.intp)] = -1.0  # the rules can be kept with some
+        columns = largest(scores, params)
         source = with_top(source, columns)
         placed = params.with_rules(params.rules.on(columns.tolist()).of_features)
         placed.check(*source.shape)
@@ -368,15 +360,17 @@ def _after(first: Plan, plan: Plan) -> Plan:
 
 
 def plan_first(source: RowBlocks, params: FitParameters, resources: Resources) -> Plan | None:
-    """Plan the reads that find the target of a recipe and the columns of largest variance; None if there are none."""
+    """Plan the reads that find the target of a recipe and the columns that vary most; None if there are none."""
     raw, found = raw_rows(source), list[tuple[RowBlocks, str, Accumulator[Any]]]()
     if raw is not None:
         refuse_weighted_median(params)
         found.append((raw, SUMS, target_recipe(raw)))
-    if params.n_top_features is not None:
-        found.append((source, VARIANCES, weighted(means_recipe(source.shape[1]), params.row_weights)))
+    found += top_reads(source, params)
     plans = [
-        make_plan(each, [(name, recipe)], resources, strategy="rows", reason=name, finish=Finish(0))
+        # the calling process holds the state and its result
+        make_plan(
+            each, [(name, recipe)], resources, strategy="rows", reason=name, finish=Finish(2 * recipe.state_nbytes)
+        )
         for each, name, recipe in found
     ]
     return None if not plans else replace(plans[0], passes=tuple(each for plan in plans for each in plan.passes))
@@ -436,7 +430,9 @@ def plan_stream(
     kept = STRATEGIES[strategy]
     recipe = kept.batch_recipe(params, d)
     # the state, a copy that the rows still waiting are added to, and its result
-    needed = 3 * recipe.state_nbytes + max(recipe.work_nbytes, kept.finish(params, source.shape).nbytes)
+    needed = 3 * recipe.state_nbytes + max(
+        recipe.work_nbytes(recipe.panel_rows), kept.finish(params, source.shape).nbytes
+    )
     if needed > usable(resources.memory_limit):
         raise refuse(
             f"a stream of {d} features",

@@ -6,6 +6,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from spae_dask.estimators.curves import cheap_curve
 from spae_dask.estimators.record import results_of
+from spae_dask.strategies.feature_table import FeatureTable
 from spae_dask.strategies.path import SparsityPath
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ class Plots:
         return on_axes(ax, lambda axes, theme: draw_loss(axes, certificate, curve, theme))
 
     def loadings(self, ax: "Axes | None" = None) -> "Axes":
-        """Draw a heat map of the components on the features they use; of many, on those of the largest share."""
+        """Draw a heat map of the components on the features they use; of many, on those of the largest weights."""
         from spae_dask.report.encoder_axes import draw_encoder_loadings, on_axes
 
         found = results_of(self._encoder)
@@ -52,7 +53,7 @@ class Plots:
         return on_axes(ax, lambda axes, theme: draw_explained(axes, found.explained, found.pca_explained, theme))
 
     def features(self, ax: "Axes | None" = None) -> "Axes":
-        """Draw the features of the largest share of the encoder as bars."""
+        """Draw the features of the largest weights as bars."""
         from spae_dask.report.encoder_axes import draw_features, on_axes
 
         found = results_of(self._encoder)
@@ -60,12 +61,26 @@ class Plots:
 
 
 class PlotMixin:
-    """``plot`` and ``curve`` for an encoder that keeps what its fit left as ``_summary``."""
+    """``plot``, ``curve`` and ``table`` for an encoder that keeps what its fit left as ``_summary``."""
 
     @property
     def plot(self) -> Plots:
         """Figures: ``plot.loss()``, ``plot.loadings()``, ``plot.explained_variance()`` and ``plot.features()``."""
         return Plots(self)
+
+    def table(self) -> FeatureTable:
+        """Return the chosen features by falling weight, as a list to order or to measure from. No data are read.
+
+        Returns
+        -------
+        FeatureTable
+            A row for each feature: ``rank``, ``feature``, ``column``, ``weight``, and where known ``adds``, ``cost``,
+            ``cost_so_far``, ``group`` and ``in_folds``. ``weight`` is the share of all squared loadings, where each
+            component weighs what it explains. ``adds`` is the share of the total that the best codes on all chosen
+            features lose without this one. ``in_folds`` is the share of the encoders of folds that use it. The table
+            prints as text, and ``pandas.DataFrame(encoder.table().records())`` makes a frame.
+        """
+        return results_of(self).table
 
     def curve(self) -> SparsityPath | None:
         """Return the losses of encoders like this one with fewer and more nonzeros. No data are read.

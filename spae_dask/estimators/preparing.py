@@ -8,7 +8,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from spae_dask.blocks import LazyRowBlocks, RowBlocks, asked_of, remember
-from spae_dask.errors import InvalidInput, NotFound, TransformedTwiceWarning, warn
+from spae_dask.errors import InvalidInput, NotCountsWarning, NotFound, TransformedTwiceWarning, warn
 from spae_dask.passes.sweep import read_again
 from spae_dask.plain_files import beside, refuse_pipes
 from spae_dask.recipes import Recipe, RecipeLike, recipe_of
@@ -135,7 +135,7 @@ def raw_rows(source: RowBlocks) -> RowBlocks | None:
 
 
 def with_top(source: RowBlocks, columns: npt.NDArray[np.intp]) -> RowBlocks:
-    """The columns of largest variance of a source, which remembers them."""
+    """The columns of a source that vary most; it remembers them."""
     asked = asked_of(source) | {"top": columns.tolist(), "n_before": source.shape[1]}
     return remember(chosen_columns(source, columns), **asked)
 
@@ -182,17 +182,36 @@ ADVICE = "Give raw counts, such as array='layers/counts' of AnnData, or leave ou
 
 
 def warn_of_twice(source: RowBlocks) -> None:
-    """Warn if the data seem to have followed the recipe before. The first block of a store is looked at.
+    """Warn if the data seem to have followed the recipe before. The first block of raw rows of a store is looked at.
 
-    Blocks of a task graph are not computed for it.
+    Blocks of a task graph are not computed for it. Grids have no raw rows: their numbers need not be counts.
     """
     recipe: Recipe | None = getattr(source, "recipe", None)
+    raw: RowBlocks | None = getattr(source, "raw", None)
     told = recorded_twice(recipe, source)
-    if told is None and recipe is not None and recipe.logs and not isinstance(source, LazyRowBlocks):
-        block: Any = read_again(source.raw, 0)  # type: ignore[attr-defined]  # of what follows a recipe
-        values = block.data if sp.issparse(block) else np.asarray(block)
-        found = values[np.isfinite(values)] if values.dtype.kind == "f" else values[:0]
+    if told is None and recipe is not None and recipe.logs and raw is not None and not isinstance(raw, LazyRowBlocks):
+        found = _floats_of_first_block(raw)
         if found.size and looks_logged(float(found.min()), float(found.max()), not np.mod(found, 1).any()):
             told = LOGGED_ALREADY
     if told is not None:
         warn(f"{told}. {ADVICE}", TransformedTwiceWarning)
+
+
+def warn_of_fractions(source: RowBlocks) -> None:
+    """Warn if data that are taken for counts are not whole numbers. The first block of a store is looked at."""
+    if isinstance(source, LazyRowBlocks):
+        return
+    found = _floats_of_first_block(source)
+    if np.mod(found, 1).any():
+        warn(
+            f"top_features_flavor='seurat_v3' takes counts, and {source.describe()} holds numbers that are not whole. "
+            "Give raw counts, such as array='layers/counts' of AnnData.",
+            NotCountsWarning,
+        )
+
+
+def _floats_of_first_block(source: RowBlocks) -> npt.NDArray[np.floating[Any]]:
+    """Finite entries of the first block, zeros that are not stored apart; none of integers."""
+    block: Any = read_again(source, 0)
+    values = block.data if sp.issparse(block) else np.asarray(block)
+    return values[np.isfinite(values)] if values.dtype.kind == "f" else np.zeros(0)

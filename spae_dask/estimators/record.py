@@ -90,9 +90,10 @@ def provenance_of(encoder: Any, source: Any = None) -> dict[str, Any]:
     }
     if hasattr(encoder, "covariates_"):
         record["covariates"] = list(encoder.covariates_.names)
-    groups = getattr(encoder, "fold_groups", None)
-    if groups is not None and not names_in(groups):
-        record["fold_groups"] = "values"
+    for name in ("fold_groups", "top_features_batch"):
+        labels = getattr(encoder, name, None)
+        if labels is not None and not names_in(labels):
+            record[name] = "values"
     if encoder.certificate_.total_weight is not None:
         record["row_weights"] = encoder.row_weights if isinstance(encoder.row_weights, str) else "given as values"
     if hasattr(encoder, "selected_rows_"):
@@ -118,6 +119,7 @@ def found_record(encoder: Any) -> dict[str, Any]:
         "n_samples": encoder.n_samples_seen_,
         "constant_features": [int(column) for column in encoder.constant_features_],
         "explained_variance_ratio": [float(share) for share in encoder.explained_variance_ratio_],
+        "features": encoder._facts.as_dict(),
     }
 
 
@@ -171,4 +173,5 @@ def results_of(encoder: Any) -> EncoderResults:
         parameters=parameters_of(encoder),
         provenance=provenance_of(encoder),
         folds_names=in_folds,
+        facts=encoder._facts,
     )

@@ -180,11 +180,12 @@ def curve_from_data(
     method = "batch" if encoder.method == "doubly-sparse" else encoder.method
     if encoder._params().sets_panel:  # the sizes are those of panels
         parameters |= {"shared_support": method == "polished", "n_features": None}
-    k, r = encoder.n_components_, encoder.certificate_.n_nonzero
+    k, r, params = encoder.n_components_, encoder.certificate_.n_nonzero, encoder._params_made()
+    params = params.with_rules(params.rules.resolved(getattr(encoder, "feature_names_in_", None), d))
     found = fit_path(
         source,
         [k],
-        sizes_of(encoder._params_made(), r, d),
+        sizes_of(params, r, d),
         method=method,
         random_state=encoder.seed_,
         memory_limit=memory_limit,

@@ -1,7 +1,7 @@
 """Fitted encoders, written to a store and read back."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from spae_dask.blocks import ASKED
 from spae_dask.errors import InvalidInput
 from spae_dask.estimators.covariates import Removed
+from spae_dask.estimators.folds import frequencies_of
 from spae_dask.estimators.kept import KeptState, as_stored
 from spae_dask.estimators.record import parameters_of, provenance_of
 from spae_dask.estimators.sparse_encoder import SparseEncoder
@@ -21,6 +22,7 @@ from spae_dask.storage.artifacts.artifact import EncoderArtifact
 from spae_dask.storage.artifacts.artifact_reading import read_encoder
 from spae_dask.storage.artifacts.artifact_writing import write_encoder
 from spae_dask.strategies.certificate import Certificate
+from spae_dask.strategies.feature_table import FeatureFacts
 from spae_dask.strategies.path import SparsityPath
 
 
@@ -127,8 +129,7 @@ def load_encoder(path: str | Path) -> SparseEncoder:
         If the store is damaged.
     """
     artifact = read_encoder(path)
-    known = {name: artifact.parameters[name] for name in SparseEncoder().get_params() if name in artifact.parameters}
-    encoder = SparseEncoder(**known)
+    encoder = SparseEncoder(**known_parameters(SparseEncoder, artifact.parameters))
     encoder.components_ = artifact.H.toarray().T
     encoder.decoder_ = artifact.decoder
     encoder.mean_ = artifact.mean
@@ -143,9 +144,10 @@ def load_encoder(path: str | Path) -> SparseEncoder:
         encoder.explained_variance_ratio_ = np.array(artifact.provenance["explained_variance_ratio"], dtype=np.float64)
         encoder.constant_features_ = np.array(artifact.provenance["constant_features"], dtype=np.intp)
         encoder.n_samples_seen_ = int(artifact.provenance["n_samples"])
+        encoder._facts = FeatureFacts.from_dict(artifact.provenance.get("features", {}))
         encoder._curve = None if artifact.curve is None else SparsityPath.from_dict(artifact.curve)
-        if encoder.certificate_.held_out is not None:
-            encoder.selection_frequency_ = encoder.certificate_.held_out.frequency(encoder.n_features_in_)
+        for name, found in frequencies_of(encoder.certificate_.held_out, encoder.n_features_in_).items():
+            setattr(encoder, name, found)
     except (TypeError, KeyError, ValueError, IndexError) as error:
         raise InvalidInput(
             f"the encoder at {path} lacks a part of its record ({error}). Fit again, or restore a complete copy."
@@ -165,3 +167,8 @@ def load_encoder(path: str | Path) -> SparseEncoder:
     if artifact.feature_names is not None:
         encoder.feature_names_in_ = np.array(artifact.feature_names, dtype=object)
     return encoder
+
+
+def known_parameters(kind: type[Any], stored: Mapping[str, Any]) -> dict[str, Any]:
+    """Stored parameters that an estimator has; later versions may have added others."""
+    return {name: stored[name] for name in kind().get_params() if name in stored}

@@ -13,22 +13,27 @@ from spae_dask.estimators.checkpointing import CheckpointAt, checkpoint_at
 from spae_dask.estimators.covariates import columns_beside, open_without, removed, resolved
 from spae_dask.estimators.fitted import FittedMixin
 from spae_dask.estimators.fitting import fit
-from spae_dask.estimators.folds import with_folds
+from spae_dask.estimators.folds import FREQUENCIES, frequencies_of, with_folds
 from spae_dask.estimators.notebook import CertificateRepr
+from spae_dask.estimators.panels import proof_of
 from spae_dask.estimators.planning import seed_of
 from spae_dask.estimators.plots import PlotMixin
 from spae_dask.estimators.preparing import prepared, scale_given, with_rules
 from spae_dask.estimators.row_weights import with_row_weights
 from spae_dask.estimators.runtime import search_report, store_names
 from spae_dask.estimators.streams import RowStream, StreamingMixin
+from spae_dask.estimators.top_features import with_batches
 from spae_dask.estimators.updating import update
 from spae_dask.features import FeaturesLike, LimitsLike, ValuesLike
 from spae_dask.passes.events import Event, ignore
 from spae_dask.passes.threads import one_blas_thread
 from spae_dask.recipes import RecipeLike
+from spae_dask.rules import Rules
 from spae_dask.storage.sources.sentinel import MissingValue
+from spae_dask.strategies.feature_table import FeatureFacts
 from spae_dask.strategies.parameters import OF_ROWS, FitParameters, ScaleLike, is_chosen
-from spae_dask.strategies.path import SparsityPath, sparsity_path
+from spae_dask.strategies.path import SparsityPath, Summary, sparsity_path
+from spae_dask.strategies.proof import NODES, Proof
 from spae_dask.strategies.sparse_encoder import FittedEncoder
 
 
@@ -42,8 +47,10 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
 
     Parameters
     ----------
-    n_components : int or "cv", default 2
-        Number of components, k. With ``"cv"`` held-out ``folds`` choose it.
+    n_components : int, float or "cv", default 2
+        Number of components, k. A share between 0 and 1 stands for the smallest k for which PCA explains more than this
+        share of the total variance, as in scikit-learn's ``PCA``; it needs ``strategy="gram"`` or ``"tsqr"``. With
+        ``"cv"`` held-out ``folds`` choose it.
     n_nonzero : int, sequence of int or "cv", optional
         Largest number of nonzeros of a component, r: one number, or one for each component (the paper's r_1, ..., r_k).
         With ``"cv"`` held-out ``folds`` choose it: of 1, 2, 3, 5, 8, 12, 20 and 30 the least, beside that of
@@ -114,6 +121,16 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
     n_top_features : int, optional
         Number of columns to use: those of the largest variance, as ``recipe`` makes them. One more read finds them
         before the fit, and all results are about them. ``transform`` takes data with all columns, or with those.
+    top_features_flavor : {"variance", "seurat_v3"}, default "variance"
+        Order of the columns of which the first ``n_top_features`` are used. ``"seurat_v3"`` is the order of scanpy's
+        ``pp.highly_variable_genes(flavor="seurat_v3")``: by the variance of raw counts, whatever ``recipe`` makes of
+        them, over the variance that is usual at their mean. Counts beyond ``sqrt(n)`` usual deviations above the mean
+        are clipped. Two more reads find the columns.
+    top_features_batch : str, array or Series, optional
+        Batches of the rows, of at least two rows each, in which ``top_features_flavor="seurat_v3"`` ranks the columns,
+        as scanpy does with ``batch_key``. The columns of the smallest median rank are used, over the batches in which
+        they are among the first ``n_top_features``. Of equal ranks that of more batches comes first. Batches are given
+        as ``fold_groups`` are. Still two reads find the columns; they keep a state for each batch.
     covariates : str, sequence of str, array, DataFrame or mapping, optional
         Covariates of the rows, such as batches, depth or age. The encoder is that of what they leave of the data: of
         the residuals of a least-squares fit of each column on them and a constant. Losses are of the residuals.
@@ -129,6 +146,11 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         of PCA of the others on the same rows. ``certificate_.held_out`` has the losses, and ``selection_frequency_``
         the share of these encoders that use each feature. Consecutive rows stay together, in about 40 runs a fold.
         Strategies ``"gram"`` and ``"tsqr"`` keep folds.
+    bootstraps : int, default 0
+        Number of resamples of the folds, each of K folds that are drawn with replacement from the K, by the seed. A
+        quick encoder of the size of this one is fitted to each. ``certificate_.held_out.bootstraps`` has a 95 % band of
+        the ratio to PCA's loss, and ``bootstrap_frequency_`` the share of these encoders that use each feature. They
+        need ``folds`` and no further read. Few folds say little: give 20 or more.
     fold_groups : str, array or Series, optional
         Groups of the rows, such as donors, years or scenes, each of which stays in one fold. They are given as
         ``covariates`` are: by the name of one column, a file, or a label for each row. A column of a table that holds
@@ -268,6 +290,8 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         ``coefficients`` (p, d) of their columns, one for each level or number. Only with ``covariates``.
     selection_frequency_ : ndarray (d,)
         Share of the encoders of all folds but one that use each feature. Only with ``folds``.
+    bootstrap_frequency_ : ndarray (d,)
+        Share of the encoders of resampled folds that use each feature. Only with ``bootstraps``.
     selected_rows_ : ndarray of int64
         Rows that the decoder is made of. Only with ``method="doubly-sparse"``.
     certificate_ : Certificate
@@ -301,7 +325,7 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
 
     def __init__(
         self,
-        n_components: int | str = 2,
+        n_components: int | float | str = 2,
         *,
         n_nonzero: int | str | Sequence[int] | None = None,
         n_features: int | None = None,
@@ -317,8 +341,11 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         missing_value: MissingValue = None,
         recipe: RecipeLike = None,
         n_top_features: int | None = None,
+        top_features_flavor: str = "variance",
+        top_features_batch: Any = None,
         covariates: Any = None,
         folds: int | None = None,
+        bootstraps: int = 0,
         fold_groups: Any = None,
         row_weights: Any = None,
         orthonormal: bool = False,
@@ -365,8 +392,11 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         self.missing_value = missing_value
         self.recipe = recipe
         self.n_top_features = n_top_features
+        self.top_features_flavor = top_features_flavor
+        self.top_features_batch = top_features_batch
         self.covariates = covariates
         self.folds = folds
+        self.bootstraps = bootstraps
         self.fold_groups = fold_groups
         self.row_weights = row_weights
         self.orthonormal = orthonormal
@@ -438,11 +468,11 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         opened = open_without(X, columns_beside(*(getattr(params, name) for name in OF_ROWS)))
         params, covariates = resolved(with_row_weights(params, X, opened), X, opened)
         source = prepared(opened, self.missing_value, self.recipe)
-        params = with_folds(with_rules(params, source), X, opened)
+        params = with_folds(with_rules(with_batches(params, X, opened), source), X, opened)
         made = fit(source, params, self.memory_limit, self.progress, checkpoint_at(self.checkpoint))
         self.plan_, self.measured_, self.seed_ = made.plan, made.measured, params.seed
-        self._store(made.fitted)
-        self._summary, self._features = made.summary, (getattr(source, "feature_names", None), source.shape[1])
+        self._store(made.fitted, made.rules, made.summary)
+        self._features = (getattr(source, "feature_names", None), source.shape[1])
         self._stream = self._kept = None
         if made.online is not None:
             nbytes, dtype = made.fitted.certificate.bytes_read, made.source.dtype
@@ -503,9 +533,9 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         return FitParameters.of(vars(self) | drawn)
 
     def _params_made(self) -> FitParameters:
-        """The parameters of more encoders on the same core, with the size of this one where folds chose it."""
-        params = replace(self._params(), folds=None, fold_groups=None)
-        if is_chosen(params.n_components):
+        """The parameters of more encoders on the same core, with the size of this one where the data chose it."""
+        params = replace(self._params(), folds=None, bootstraps=0, fold_groups=None)
+        if is_chosen(params.n_components) or params.pca_share is not None:
             params = replace(params, n_components=self.n_components_)
         if is_chosen(params.n_nonzero):
             params = replace(params, n_nonzero=self.certificate_.n_nonzero)
@@ -513,11 +543,14 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
 
     def _fitted_params(self) -> FitParameters:
         """The same, with features of the rules by their numbers among the columns of the encoder."""
-        params = self._params_made().resolved(*getattr(self, "_features", (None, self.n_features_in_)))
+        return self._numbered(self._params_made())
+
+    def _numbered(self, params: FitParameters) -> FitParameters:
+        params = params.resolved(*getattr(self, "_features", (None, self.n_features_in_)))
         columns = getattr(self, "top_features_", None)
         return params if columns is None else params.with_rules(params.rules.on(columns.tolist()))
 
-    def _store(self, fitted: FittedEncoder) -> None:
+    def _store(self, fitted: FittedEncoder, rules: Rules, summary: Summary | None) -> None:
         self.components_ = fitted.H.T.copy()
         self.decoder_ = fitted.G
         self.mean_ = fitted.mean
@@ -531,10 +564,11 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         self.n_components_ = fitted.H.shape[1]
         self.n_samples_seen_ = int(fitted.n_samples)
         self.n_features_in_ = fitted.H.shape[0]
-        for name in ("_curve", "covariates_", "selection_frequency_"):  # of an earlier fit
+        for name in ("_curve", "covariates_", *FREQUENCIES):  # of an earlier fit
             self.__dict__.pop(name, None)
-        if fitted.certificate.held_out is not None:
-            self.selection_frequency_ = fitted.certificate.held_out.frequency(self.n_features_in_)
+        for name, found in frequencies_of(fitted.certificate.held_out, self.n_features_in_).items():
+            setattr(self, name, found)
+        self._summary, self._facts = summary, FeatureFacts.of(rules, fitted.selected, self.n_components_, summary)
 
     def sparsity_path(self, n_components: Sequence[int], n_nonzero: Sequence[int]) -> SparsityPath:
         """Compute loss, symmetric variance and features used for every k and r, by this encoder's method.
@@ -569,6 +603,46 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         with one_blas_thread():
             report = search_report(self.progress or ignore)
             return sparsity_path(self._fitted_params(), summary, n_components, n_nonzero, report=report)
+
+    def prove(self, *, node_limit: int | None = NODES, time_limit: float | None = None) -> Proof:
+        """Prove that no set of as many features loses less, or bound what any such set could gain.
+
+        All components must share their features, as those of a panel do. No data are read: the branch and bound works
+        on the core of the last ``fit``. A limit may end it early. The bound is true all the same, and lies between
+        PCA's loss and that of the best set. A feature counts as dependent on others if less than 1e-7 of its length is
+        its own.
+
+        Parameters
+        ----------
+        node_limit : int or None, default 5000
+            Most nodes to look into. The result is the same on any machine of one kind. No limit if None.
+        time_limit : float, optional
+            Seconds after which no more nodes are looked into. The bound then depends on the speed of the machine.
+
+        Returns
+        -------
+        Proof
+            The best set known, its loss, and a bound that no set of as many features falls below. It prints as a table.
+
+        Raises
+        ------
+        InvalidInput
+            If components have features of their own, if there are rules besides ``include`` and ``exclude``, or more
+            than 2,000 features, or no core of all rows and columns (loaded or unpickled encoders, a sketch, a sample).
+
+        References
+        ----------
+        Arai, H., Maung, C. and Schweitzer, H. (2015). Optimal column subset selection by A-star search. AAAI.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from spae_dask import SparseEncoder
+        >>> x = np.random.default_rng(0).normal(size=(200, 10)) * np.arange(1, 11)
+        >>> SparseEncoder(n_components=2, n_features=4).fit(x).prove().is_best
+        True
+        """
+        return proof_of(self, node_limit, time_limit)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state without the core, which is as large as d x d. A stream is kept, so that it can resume."""

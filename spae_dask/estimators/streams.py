@@ -23,6 +23,7 @@ from spae_dask.passes.online import OnlinePass
 from spae_dask.passes.sweep import read_again, update_by_panels
 from spae_dask.passes.threads import one_blas_thread
 from spae_dask.recipes import RecipeLike
+from spae_dask.rules import Rules
 from spae_dask.storage.open import open_matrix
 from spae_dask.storage.sources.sentinel import MissingValue
 from spae_dask.strategies.core_summary import CoreSummary, refuse_overflow
@@ -48,6 +49,7 @@ LEARNED = (
     "certificate_",
     "n_components_",
     "_summary",
+    "_facts",
 )
 """Attributes that a stream learns when one of them is first asked for."""
 
@@ -146,7 +148,7 @@ def stream_of(encoder: Any) -> RowStream | None:
 
 
 class StreamingMixin:
-    """``partial_fit`` for an estimator with ``_params()``, ``_store(fitted)`` and ``memory_limit``."""
+    """``partial_fit`` for an estimator with ``_params()``, ``_store(fitted, rules, summary)`` and ``memory_limit``."""
 
     missing_value: MissingValue
     recipe: RecipeLike
@@ -155,6 +157,7 @@ class StreamingMixin:
     _kept: Any
     _summary: CoreSummary | Refit | Streamed | None
     _params: Callable[[], FitParameters]
+    _numbered: Callable[[FitParameters], FitParameters]
 
     def partial_fit(self, X: Any, y: Any = None) -> Any:  # noqa: ARG002 - scikit-learn's signature
         """Add rows to a stream; the encoder is built when it, or anything learned, is first asked for.
@@ -231,9 +234,8 @@ class StreamingMixin:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         if stream.online.n_rows < 2:
             raise AttributeError(f"{name!r} is not known yet: the stream has 1 row, and a fit needs at least 2.")
-        fitted, summary = stream.fit(self._fitted_params(), self.n_features_in_, self.progress)
-        self._store(fitted)
-        self._summary = summary
+        fitted, summary = stream.fit(self._numbered(self._params()), self.n_features_in_, self.progress)
+        self._store(fitted, Rules(), summary)
         return self.__dict__[name]
 
 

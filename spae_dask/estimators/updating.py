@@ -76,8 +76,8 @@ def update(encoder: Any, X: Any, forget: float) -> None:
     certificate = replace(fitted.certificate, missing_chunks="; ".join(missing) or None, rows=rows_text(parts))
     for name in (*LEARNED, *OF_ONE_FIT):
         encoder.__dict__.pop(name, None)
-    encoder._store(replace(fitted, certificate=certificate))
-    encoder._summary, encoder._stream, encoder.seed_ = summary, merged, stream.seed
+    encoder._store(replace(fitted, certificate=certificate), params.rules, summary)
+    encoder._stream, encoder.seed_ = merged, stream.seed
     encoder.n_samples_seen_ = merged.online.n_rows
     encoder.provenance_ = before | found_record(encoder) | {"shape": [merged.online.n_rows, d], "parts": parts}
 

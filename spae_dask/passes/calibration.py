@@ -15,7 +15,7 @@ from typing import Any
 import scipy.sparse as sp
 
 from spae_dask.blocks import ArrayBlocks, Block, RowBlocks, column_groups, nbytes_of_rows
-from spae_dask.passes.accumulators.base import Accumulator
+from spae_dask.passes.accumulators.base import Accumulator, scratch_nbytes
 from spae_dask.passes.accumulators.sparse import PANEL_ROWS, density_of, flops_per_sparse_row
 from spae_dask.passes.layout import PassLayout
 from spae_dask.passes.orientation import as_read, by_groups, oriented
@@ -276,7 +276,8 @@ def update_rate(
     allows, with the rest added in proportion. Everything is done once before it is timed, so that memory is there and
     libraries are awake.
     """
-    threads = min(threads, min(room, MOST_STATE_NBYTES) // max(1, recipe.state_nbytes + recipe.work_nbytes))
+    held = recipe.state_nbytes + scratch_nbytes(recipe, block.shape[0])
+    threads = min(threads, min(room, MOST_STATE_NBYTES) // max(1, held))
     panel, flops = recipe.panel_rows, recipe.flops_per_row
     if sp.issparse(block):
         panel, flops = max(panel, PANEL_ROWS), flops_per_sparse_row(recipe, density_of(block))

@@ -13,12 +13,12 @@ from spae_dask.blocks import (
     stored_entries,
     total_nbytes,
 )
-from spae_dask.passes.accumulators.base import Accumulator
+from spae_dask.passes.accumulators.base import Accumulator, merge_scratch_nbytes, scratch_nbytes
 from spae_dask.passes.accumulators.by_columns import ByColumns
 from spae_dask.passes.accumulators.read_sum import sparse_sum_nbytes
 from spae_dask.passes.accumulators.sparse import PANEL_ROWS, PANEL_STORED, flops_per_sparse_row, sparse_scratch
 from spae_dask.passes.memory import Footprint
-from spae_dask.passes.spans import Span, cut_spans, fan_in_for, merge_levels
+from spae_dask.passes.spans import Span, cut_spans, fan_in_for, most_waiting
 
 
 @dataclass
@@ -102,8 +102,7 @@ class PassLayout:
         state_nbytes = one_state
         if by_columns is not None:
             state_nbytes = max(by_columns.nbytes_of_rows(span.first_row, span.last_row) for span in spans)
-        depth = len(merge_levels(len(spans), fan_in)) if fan_in > 1 else 0
-        work, flops = accumulator.work_nbytes, accumulator.flops_per_row
+        work, flops = scratch_nbytes(accumulator, largest_block_rows(source)), accumulator.flops_per_row
         if stored is not None:
             panel_rows = min(PANEL_ROWS, largest_block_rows(source))
             panel_stored = min(max(PANEL_STORED, d), round(panel_rows * d * stored.density))
@@ -115,19 +114,20 @@ class PassLayout:
             read_nbytes=source.read_nbytes,
             work_nbytes=work,
             state_nbytes=state_nbytes,
-            n_states_waiting=_n_waiting(len(spans), fan_in, depth, accumulator.state_nbytes / max(1, state_nbytes)),
+            n_states_waiting=_n_waiting(len(spans), fan_in, accumulator.state_nbytes / max(1, state_nbytes)),
             fan_in=fan_in,
             n_spans=len(spans),
+            merge_nbytes=merge_scratch_nbytes(accumulator),
         )
         decodes = 1 if by_columns is not None else getattr(source, "decodes_per_chunk", 1)
         return cls(spans, fan_in, total_nbytes(source), flops * n, footprint, decodes)
 
 
-def _n_waiting(n_spans: int, fan_in: int, depth: int, whole: float) -> int:
+def _n_waiting(n_spans: int, fan_in: int, whole: float) -> int:
     """States of a span that wait on one worker to be merged, at most.
 
     If the state of all rows is ``whole`` times that of a span, merged states grow: all that wait are parts of two.
     """
     if fan_in == 1:
         return 0
-    return min(n_spans, max((fan_in - 1) * depth + 1, math.ceil(2 * whole) if whole > 1 else 0))
+    return min(n_spans, max(most_waiting(n_spans, fan_in), math.ceil(2 * whole) if whole > 1 else 0))

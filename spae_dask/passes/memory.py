@@ -45,11 +45,13 @@ class Footprint:
     state_nbytes : int
         One state.
     n_states_waiting : int
-        States that wait on one worker to be merged, at most.
+        States that wait on one worker to be merged, at most, if spans end in order; with the last child of a merge.
     fan_in : int
         States merged by one task.
     n_spans : int or None
         Tasks there are in all, if that is known.
+    merge_nbytes : int
+        Scratch of a merge, beside the merged state.
     """
 
     block_nbytes: int
@@ -60,6 +62,7 @@ class Footprint:
     n_states_waiting: int
     fan_in: int
     n_spans: int | None = None
+    merge_nbytes: int = 0
 
     @property
     def task_nbytes(self) -> int:
@@ -67,12 +70,29 @@ class Footprint:
         blocks = self.n_blocks_held * self.block_nbytes + self.read_nbytes
         return blocks + self.work_nbytes + self.state_nbytes + TASK_OVERHEAD
 
-    def worker_nbytes(self, tasks: int, slack: float = ALLOCATOR_SLACK) -> int:
-        """Peak of a worker that runs ``tasks`` span tasks at once, above its idle size."""
-        # a merge holds the merged state and the next result; one of them replaces the state of a task
-        merging = self.state_nbytes * (self.n_states_waiting + 1) if self.fan_in > 1 else 0
+    def worker_nbytes(self, tasks: int, slack: float = ALLOCATOR_SLACK, *, in_process: bool = False) -> int:
+        """Peak of a process that runs ``tasks`` span tasks at once, above its idle size.
+
+        In threads of the calling process, a merge takes the thread of the span that completed it. A worker may have
+        begun the next span before the client submits the merge.
+        """
         at_once = tasks if self.n_spans is None else min(tasks, self.n_spans)
-        return int(slack * (at_once * self.task_nbytes + merging))
+        if self.fan_in == 1:
+            return int(slack * at_once * self.task_nbytes)
+        sweeping = self._held(at_once, self.n_states_waiting - 1)
+        merging = self._held(at_once - in_process, self.n_states_waiting)
+        merging += self._merged * self.state_nbytes + self.merge_nbytes
+        return int(slack * max(sweeping, merging))
+
+    @property
+    def _merged(self) -> int:
+        """States that a merge makes: one, or what is merged so far and the next one."""
+        return 1 if min(self.fan_in, self.n_spans or self.fan_in) == 2 else 2
+
+    def _held(self, at_once: int, n_waiting: int) -> int:
+        """Bytes of span tasks and of states that wait: no two have a span in common."""
+        n_states = at_once + n_waiting if self.n_spans is None else min(at_once + n_waiting, self.n_spans)
+        return at_once * (self.task_nbytes - self.state_nbytes) + n_states * self.state_nbytes
 
 
 def resident_nbytes(nbytes: int, slack: float) -> int:
@@ -80,9 +100,15 @@ def resident_nbytes(nbytes: int, slack: float) -> int:
     return int(nbytes + (slack - ALLOCATOR_SLACK) * min(nbytes, HEAP_NBYTES))
 
 
-def tasks_that_fit(footprint: Footprint, threads: int, budget: int, slack: float = ALLOCATOR_SLACK) -> int:
-    """Span tasks a worker may run at once within ``budget``: at most ``threads``, 0 if not even one fits."""
-    return next((tasks for tasks in range(threads, 0, -1) if footprint.worker_nbytes(tasks, slack) <= budget), 0)
+def tasks_that_fit(
+    footprint: Footprint, threads: int, budget: int, slack: float = ALLOCATOR_SLACK, *, in_process: bool = False
+) -> int:
+    """Span tasks a process may run at once within ``budget``: at most ``threads``, 0 if not even one fits."""
+
+    def fits(tasks: int) -> bool:
+        return footprint.worker_nbytes(tasks, slack, in_process=in_process) <= budget
+
+    return next((tasks for tasks in range(threads, 0, -1) if fits(tasks)), 0)
 
 
 def usable(memory_limit: int) -> int:

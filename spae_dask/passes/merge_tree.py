@@ -11,7 +11,7 @@ Node: TypeAlias = tuple[int, int]
 
 @dataclass(frozen=True)
 class MergeTree:
-    """The tree over ``n_spans`` spans, the one of ``merge_levels``.
+    """The tree over ``n_spans`` spans: each node above the leaves merges the next ``fan_in`` of the level below.
 
     Parameters
     ----------

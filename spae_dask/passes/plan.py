@@ -1,5 +1,6 @@
 """A run as it is planned: what it will read, hold and take, and what other strategies would. Pure."""
 
+import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -132,6 +133,12 @@ class Alternative:
     seconds: float | None = None
     thread_seconds: float | None = None
     refusal: str | None = None
+
+    @property
+    def peak_nbytes(self) -> float:
+        """Memory of the process that needs most; infinite if the strategy cannot do the problem."""
+        known = [each for each in (self.worker_nbytes, self.finish_nbytes) if each is not None]
+        return max(known, default=math.inf)
 
 
 @dataclass(frozen=True)

@@ -118,11 +118,19 @@ def tasks_or_refuse(what: str, footprint: Footprint, resources: Resources) -> in
         If not even one fits; the message says what would.
     """
     budget = usable(resources.memory_limit) - resources.beside_nbytes
-    tasks = tasks_that_fit(footprint, resources.threads, budget, resources.slack)
+    tasks = _tasks_that_fit(footprint, budget, resources)
     if tasks == 0:
         blame_chunks = footprint.block_nbytes > footprint.state_nbytes
-        raise _refuse_task(what, footprint.worker_nbytes(1, resources.slack), budget, blame_chunks=blame_chunks)
+        raise _refuse_task(what, _process_nbytes(footprint, 1, resources), budget, blame_chunks=blame_chunks)
     return tasks
+
+
+def _tasks_that_fit(footprint: Footprint, budget: int, resources: Resources) -> int:
+    return tasks_that_fit(footprint, resources.threads, budget, resources.slack, in_process=resources.in_process)
+
+
+def _process_nbytes(footprint: Footprint, tasks: int, resources: Resources) -> int:
+    return footprint.worker_nbytes(tasks, resources.slack, in_process=resources.in_process)
 
 
 def _finish_nbytes(finish: Finish, resources: Resources) -> int:
@@ -130,8 +138,10 @@ def _finish_nbytes(finish: Finish, resources: Resources) -> int:
     return resident_nbytes(finish.nbytes, resources.slack) + resources.listing_nbytes
 
 
-def _refuse_task(what: str, needed: int, budget: int, *, blame_chunks: bool) -> MemoryBudgetExceeded:
-    remedies = [f"a memory limit of {format_nbytes(worker_limit_for(needed))} a process"]
+def _refuse_task(
+    what: str, needed: int, budget: int, *, blame_chunks: bool, enough: int | None = None
+) -> MemoryBudgetExceeded:
+    remedies = [f"a memory limit of {format_nbytes(worker_limit_for(enough or needed), up=True)} a process"]
     if blame_chunks:
         remedies.append("smaller chunks (`spae ingest` rewrites the data in suitable ones)")
     return refuse(what, needed, budget, remedies)
@@ -140,8 +150,9 @@ def _refuse_task(what: str, needed: int, budget: int, *, blame_chunks: bool) -> 
 def _refusal(
     source: RowBlocks, passes: Sequence[PassPlan], resources: Resources, finish: Finish
 ) -> MemoryBudgetExceeded | None:
-    """The error to raise if the passes, or what comes after them, do not fit."""
-    budget = usable(resources.memory_limit)
+    """The error to raise if the passes, or what comes after them, do not fit; the limit it names is enough for all."""
+    budget, finish_nbytes = usable(resources.memory_limit), _finish_nbytes(finish, resources)
+    enough = max(finish_nbytes, *(each.worker_nbytes for each in passes))
     for each in passes:
         if each.tasks_per_worker == 0:
             what = f"one task of pass {each.name!r} over {source.describe()}"
@@ -150,14 +161,14 @@ def _refusal(
                 each.worker_nbytes,
                 budget,
                 blame_chunks=each.block_nbytes > max(each.state_nbytes, resources.beside_nbytes),
+                enough=enough,
             )
-    finish_nbytes = _finish_nbytes(finish, resources)
     if finish_nbytes > budget:
         return refuse(
             f"the final linear algebra on {source.shape[1]} features",
             finish_nbytes,
             budget,
-            [f"a memory limit of {format_nbytes(worker_limit_for(finish_nbytes))}", "fewer features"],
+            [f"a memory limit of {format_nbytes(worker_limit_for(finish_nbytes), up=True)}", "fewer features"],
         )
     return None
 
@@ -184,7 +195,7 @@ def _plan_pass(
     layout = PassLayout.of(*oriented(source, recipe))
     footprint = layout.footprint
     budget = usable(resources.memory_limit) - resources.beside_nbytes
-    tasks = tasks_that_fit(footprint, resources.threads, budget, resources.slack)
+    tasks = _tasks_that_fit(footprint, budget, resources)
     at_least_one = max(1, tasks)
     work = nominal_work(source, layout)
     if calibration is not None:
@@ -199,7 +210,7 @@ def _plan_pass(
         state_nbytes=footprint.state_nbytes,
         task_nbytes=footprint.task_nbytes,
         tasks_per_worker=tasks,
-        worker_nbytes=footprint.worker_nbytes(at_least_one, resources.slack) + resources.beside_nbytes,
+        worker_nbytes=_process_nbytes(footprint, at_least_one, resources) + resources.beside_nbytes,
         flops=layout.flops,
         seconds=work.seconds(layout, resources.busy_cores, resources.n_workers * at_least_one),
         thread_seconds=work.thread_seconds,

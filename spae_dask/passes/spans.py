@@ -73,8 +73,11 @@ def cut_spans(
     least = max(options.min_span_nbytes, options.states_per_span * state_nbytes)
     span_nbytes = max(state_nbytes if blocks_are_tasks else least, share_of(total), 1)
     n_spans = max(1, total // span_nbytes)
-    # cuts that meet in a long block are one
-    cuts = sorted({bisect_left(places, places[-1] * i // n_spans) for i in range(n_spans + 1)})
+    # shares that end in one long block end in one cut
+    cuts = [0]
+    while places[cuts[-1]] < places[-1]:
+        share = -(-(places[cuts[-1]] + 1) * n_spans // places[-1])  # the first that ends behind the last cut
+        cuts.append(bisect_left(places, places[-1] * share // n_spans))
     return tuple(Span(first, last, bounds[first], bounds[last]) for first, last in pairwise(cuts))
 
 
@@ -90,14 +93,26 @@ def fan_in_for(state_nbytes: int) -> int:
     return current_options().fan_in or (2 if state_nbytes > (32 << 20) else 8)
 
 
-def merge_levels(n_states: int, fan_in: int) -> list[list[tuple[int, ...]]]:
-    """Levels of the merge tree: for each level, which states of the level below each merge takes.
+def most_waiting(n_states: int, fan_in: int) -> int:
+    """Most states that wait to be merged if they come in order, the last child of a merge among them.
 
-    The last level has one merge; of a single state there are no levels.
+    The first ``i`` states are merged into as many as the sum of the digits of ``i`` to the base ``fan_in``.
+
+    Examples
+    --------
+    >>> [most_waiting(n, 2) for n in (2, 3, 4, 5)]
+    [2, 2, 3, 3]
     """
-    levels = []
-    while n_states > 1:
-        groups = [tuple(range(i, min(i + fan_in, n_states))) for i in range(0, n_states, fan_in)]
-        levels.append(groups)
-        n_states = len(groups)
-    return levels
+    before, most, place = n_states - 1, 0, 1
+    while place <= before:  # the largest sum is that of the number itself, or of one that ends with the largest digits
+        most = max(most, _sum_of_digits(before // place - 1, fan_in) + _sum_of_digits(place - 1, fan_in))
+        place *= fan_in
+    return 1 + max(most, _sum_of_digits(before, fan_in))
+
+
+def _sum_of_digits(number: int, base: int) -> int:
+    total = 0
+    while number > 0:
+        number, digit = divmod(number, base)
+        total += digit
+    return total

@@ -173,7 +173,7 @@ def percent(loss: float, certificate: Certificate) -> float:
 
 
 def draw_encoder_loadings(axes: Axes, results: EncoderResults, theme: Theme = LIGHT) -> None:
-    """Heat map of the first components on the features of the largest shares."""
+    """Heat map of the first components on the features of the largest weights."""
     places = results.strongest(MAX_UPRIGHT)
     names = figure_names([results.labels[place] for place in places], results.selected[places])
     shown = results.components[:MAX_COMPONENTS, places]
@@ -240,6 +240,10 @@ def draw_frequency(axes: Axes, results: EncoderResults, held_out: HeldOut, theme
     shares = [100 * counts.get(column, 0) / held_out.n_folds for column in columns]
     colors = [theme.encoder if column in own else theme.quiet for column in columns]
     axes.barh(rows, shares, color=colors)
+    if held_out.bootstraps is not None:
+        drawn = held_out.bootstraps.frequencies()
+        resampled = [100 * drawn.get(column, 0.0) for column in columns]
+        axes.plot(resampled, rows, "o", color=theme.pca, mec=theme.paper, ms=7, clip_on=False, zorder=4)
     axes.set_yticks(rows, figure_names(labels, columns))
     axes.invert_yaxis()
     axes.set(xlabel="encoders that use the feature", xlim=(0, 100))
@@ -254,7 +258,7 @@ def most_frequent(held_out: HeldOut) -> list[int]:
 
 
 def draw_features(axes: Axes, results: EncoderResults, theme: Theme = LIGHT) -> None:
-    """The features of the largest shares, the largest on top."""
+    """The features of the largest weights, the largest on top."""
     shares = results.shares
     places = np.argsort(-shares, kind="stable")[:MAX_BARS]
     names = figure_names([results.labels[place] for place in places], results.selected[places])
@@ -262,6 +266,6 @@ def draw_features(axes: Axes, results: EncoderResults, theme: Theme = LIGHT) -> 
     axes.barh(rows, 100 * shares[places], color=theme.encoder)
     axes.set_yticks(rows, names)
     axes.invert_yaxis()
-    axes.set(xlabel="share of the encoder")
+    axes.set(xlabel="weight")
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:.3g} %")
     axes.tick_params(axis="y", length=0)

@@ -1,7 +1,7 @@
 """The page of ``spae report``: loss, features, cost and provenance of an encoder."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, LiteralString
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -44,6 +44,7 @@ from spae_dask.report.map_section import GridMaps, map_section
 from spae_dask.report.reproduce import data_words, fit_command, python_lines
 from spae_dask.report.sections import components_table, loss_table
 from spae_dask.report.themes import Theme
+from spae_dask.strategies.feature_table import TEXTS, FeatureTable, in_words
 from spae_dask.strategies.held_out import HeldOut
 from spae_dask.strategies.path import SparsityPath
 
@@ -179,14 +180,16 @@ def record_section(results: EncoderResults) -> Section:
     asked = definitions([(name, repr(value)) for name, value in parameters.items()])
     every = Markup("<details><summary>All parameters of the fit</summary>{}</details>").format(asked)
     html = joined(definitions(facts), every, again, shell, *([there] if source.startswith("/") else []), python, same)
-    return Section("Origin of this encoder, and how to repeat the fit", html)
+    return Section("Origin, and a way to repeat the fit", html)
 
 
 def _about_the_data(record: Mapping[str, Any]) -> list[tuple[str, Markup | str]]:
     facts: list[tuple[str, Markup | str]] = []
     shape = record.get("shape")
     if isinstance(shape, list | tuple) and len(shape) == 2:
-        facts.append(("their shape", filled("{} rows, {} features, {}", *_counts(shape), str(record.get("dtype", "")))))
+        facts.append(
+            ("shape of the data", filled("{} rows, {} features, {}", *_counts(shape), str(record.get("dtype", ""))))
+        )
     constant = record.get("constant_features")
     if isinstance(constant, list | tuple) and constant:
         listed = ", ".join(map(str, constant[:20])) + (", ..." if len(constant) > 20 else "")
@@ -210,42 +213,80 @@ MAX_ROWS = 5000
 """Features listed; a browser takes seconds over many more."""
 
 
+ABOUT_COLUMNS: dict[str, LiteralString] = {
+    "column": "its place in the data, from 0",
+    "weight": "the share of all squared loadings, where each component weighs what it explains",
+    "adds": "the share of the {} that the best {} codes on all these features lose without this one. "
+    "It is small if others can stand for it",
+    "cost": "0 for a feature that was included, which is paid already",
+    "in_folds": "the share of encoders that use the feature, each fitted without one fold of the rows",
+    "in_resamples": "the share of encoders that use the feature, each fitted on folds drawn with replacement",
+}
+"""Explanations of those columns of the table of features whose names do not say it all."""
+
+
 def features_section(results: EncoderResults) -> Section:
-    """All selected features, those of the largest share first."""
+    """The chosen features, to order or to measure from, those of the largest weight first."""
+    found, k = results.table, len(results.components)
+    if not found.rows:
+        return Section("The chosen features", paragraph("None: the data contain nothing to encode."))
+    intro = paragraph(
+        "These {} features stand for all {}. Encoding a new row, and rebuilding the others from it, needs no other "
+        "measurement. Sparse PCA looks for features from which all features can be rebuilt with little loss.{}",
+        number(len(found.rows), f"{len(found.rows):,}"),
+        f"{results.n_features:,}",
+        ""
+        if results.names is not None
+        else " The data have no feature names, so features are named by their columns, from 0.",
+    )
+    said = {"feature"} if results.names is not None else {"feature", "column"}  # features without names are columns
+    columns = [name for name in found.columns if name not in said]
+    rows = [[row.feature, *(_cell(name, getattr(row, name)) for name in columns)] for row in found.rows[:MAX_ROWS]]
+    head = [name.replace("_", " ") for name in ("feature", *columns)]
+    caption = filled("The features, the largest weight first.{}", _cut(len(found.rows)))
+    about = [
+        (name.replace("_", " "), filled(text, results.what, k))
+        for name, text in ABOUT_COLUMNS.items()
+        if name in columns
+    ]
+    told = definitions(about)
+    return Section("The chosen features", joined(intro, *_paid(found), told, table(caption, head, rows, sortable=True)))
+
+
+def _cell(name: str, value: Any) -> Markup | str:
+    return value if name in TEXTS else number(value, in_words(name, value))
+
+
+def _paid(found: FeatureTable) -> list[Markup]:
+    """The cost of all features in a sentence, if they have costs."""
+    cost = found.rows[-1].cost_so_far
+    if cost is None:
+        return []
+    of = "" if found.budget is None else filled(" of a budget of {}", number(found.budget, f"{found.budget:g}"))
+    return [paragraph("Together they cost {}{}.", number(cost, f"{cost:g}"), of)]
+
+
+def _cut(m: int) -> Markup:
+    return filled("") if m <= MAX_ROWS else filled(" The table lists the {:,} of the largest weight.", MAX_ROWS)
+
+
+def loadings_section(results: EncoderResults) -> Section:
+    """Loadings of the components on all selected features, those of the largest weight first."""
     k, m = results.components.shape
     order = np.argsort(-results.shares, kind="stable")[:MAX_ROWS]
     wide = k <= MAX_COLUMNS
-    head = ["feature", "column", "share", *([f"component {j + 1}" for j in range(k)] if wide else ["loadings"])]
+    head = ["feature", *([f"component {j + 1}" for j in range(k)] if wide else ["loadings"])]
     loadings = _in_columns if wide else _in_one
-    rows = [
-        [
-            results.labels[place],
-            number(results.selected[place], f"{results.selected[place]}"),
-            number(results.shares[place], f"{results.shares[place]:.2%}"),
-            *loadings(results.components[:, place]),
-        ]
-        for place in order
-    ]
-    named = (
-        "" if results.names is not None else " The data have no feature names, so features are named by their columns."
-    )
+    rows = [[results.labels[place], *loadings(results.components[:, place])] for place in order]
     intro = paragraph(
-        "Encoding a row needs only these {} of its {} features. A loading is the weight of a feature in "
-        "a component, after the mean is subtracted{}{}{}. An empty cell is exactly zero. The share is the "
-        "feature's part of all squared loadings, where each component is weighted by the variance it "
-        "explains. Columns are numbered from 0.{}",
-        number(m, f"{m:,}"),
-        f"{results.n_features:,}",
+        "A code of a row is the sum of its features times their loadings, after the mean is subtracted{}{}{}. An empty "
+        "cell is exactly zero.",
         _divided(results.parameters.get("scale")),
         filled(" (raw rows follow {} first)", results.parameters["recipe"]) if results.parameters.get("recipe") else "",
         ", and what the covariates explain is taken from all rows" if results.provenance.get("covariates") else "",
-        named,
     )
-    if not m:
-        return Section("Selected features", paragraph("None: the data contain nothing to encode."))
-    cut = "" if m <= MAX_ROWS else filled(" The table lists the {:,} of the largest share.", MAX_ROWS)
-    caption = filled("Features and their loadings, the largest share first.{}", cut)
-    return Section("Selected features", joined(intro, table(caption, head, rows, sortable=True)))
+    caption = filled("Loadings of the features, the largest weight first.{}", _cut(m))
+    return Section("The loadings", joined(intro, table(caption, head, rows, sortable=True)))
 
 
 def _divided(scale: Any) -> str:
@@ -299,21 +340,22 @@ def encoder_page(
     maps : GridMaps, optional
         The components on their grid.
     """
-    k, m = results.components.shape
+    m = results.selected.size
     version = results.provenance.get("spae_dask", "an unknown version")
     return Page(
-        title=f"Sparse encoder: {k} component{'s' if k != 1 else ''} from {m:,} of {results.n_features:,} features",
+        title=f"{m:,} of {results.n_features:,} features, chosen by sparse PCA",
         summary=headline(results),
         sections=(
             *added,
-            _loss_section(results),
+            features_section(results),
             _curve_section(results, name, curve, origin),
+            _loss_section(results),
             *_folds_sections(results),
             _components_section(results),
             *(() if maps is None else (map_section(maps),)),
-            features_section(results),
-            cost_section(results),
+            *((loadings_section(results),) if m else ()),
             record_section(results),
+            cost_section(results),
         ),
         footer=filled("Made by spae report of {}, which spae-dask {} fitted.", name, version),
         sortable=True,
@@ -332,7 +374,10 @@ def _loss_section(results: EncoderResults) -> Section:
         results.what,
     )
     losses = loss_table([("the data of the fit", results.certificate)])
-    return Section("Loss, and the evidence for it", joined(words, losses, definitions(loss_facts(results))))
+    return Section("Loss, PCA, and what is left to gain", joined(words, losses, definitions(loss_facts(results))))
+
+
+CURVE = "More or fewer features"
 
 
 def _curve_section(results: EncoderResults, name: str, curve: SparsityPath | None, origin: str) -> Section:
@@ -341,7 +386,7 @@ def _curve_section(results: EncoderResults, name: str, curve: SparsityPath | Non
         told = paragraph(
             "This report has no encoders of other sizes. Either command computes them from one pass over the data:"
         )
-        return Section("Loss against sparsity", joined(told, commands(_how_to_get(results, name))))
+        return Section(CURVE, joined(told, commands(_how_to_get(results, name)), *_held_out_figure(results)))
     best, mine = percent(c.pca_loss, c), percent(c.loss, c)
     alt = (
         f"Loss against the number of features of a component. This encoder uses {c.n_nonzero} and loses "
@@ -353,7 +398,8 @@ def _curve_section(results: EncoderResults, name: str, curve: SparsityPath | Non
         caption="With fewer features per component, the loss is larger. No encoder loses less than PCA. "
         + (BOUNDED if bounds_of(c, curve) else UNBOUNDED),
     )
-    return Section("Loss against sparsity", joined(figure, paragraph("{}", origin), _curve_table(results, curve)))
+    parts = [figure, paragraph("{}", origin), _curve_table(results, curve), *_held_out_figure(results)]
+    return Section(CURVE, joined(*parts))
 
 
 def _loss_figure(results: EncoderResults, curve: SparsityPath | None, theme: Theme) -> Figure:
@@ -409,7 +455,7 @@ def _components_section(results: EncoderResults) -> Section:
     upright = 0.0 if lies_flat(names) else 0.066 * max(map(len, names))
     limits = []
     if shown_m < m:
-        limits.append(f"the {shown_m} features of the largest shares, of {m:,}")
+        limits.append(f"the {shown_m} features of the largest weights, of {m:,}")
     if shown_k < k:
         limits.append(f"the first {shown_k} of {k} components")
     only = f" Shown are {' and '.join(limits)}; the table below has all." if limits else ""
@@ -440,11 +486,27 @@ def _components_section(results: EncoderResults) -> Section:
             _figure(
                 lambda axes, theme: draw_features(axes, results, theme),
                 (9.2, 6.2),
-                alt="Bars: the features that make the largest shares of the encoder, listed in the table below.",
-                caption="The features that make the largest shares of the encoder.",
+                alt="Bars: the features of the largest weights, listed in the table of the chosen features.",
+                caption="The features of the largest weights.",
             )
         )
     return Section("The components", joined(*parts))
+
+
+def _held_out_figure(results: EncoderResults) -> list[Markup]:
+    """Losses of more and fewer features on rows held out, if folds of the rows were kept."""
+    c, held_out = results.certificate, results.certificate.held_out
+    if held_out is None:
+        return []
+    figure = _figure(
+        lambda axes, theme: draw_held_out(axes, held_out, c, theme),
+        (9.2, 3.6),
+        alt=f"Loss on rows held out over that of PCA, for {len(held_out.sizes)} numbers of features of a component. "
+        f"With {c.n_nonzero} features it is {held_out.ratio:.3f}.",
+        caption="Loss on rows held out over that of PCA of the other folds. The band is one standard error over the "
+        "folds. Encoders of other sizes were made by a quicker search.",
+    )
+    return [figure]
 
 
 def _folds_sections(results: EncoderResults) -> list[Section]:
@@ -462,20 +524,13 @@ def _folds_sections(results: EncoderResults) -> list[Section]:
         number(c.ratio, f"{c.ratio:.4f}"),
         _chosen(held_out),
     )
-    curve = _figure(
-        lambda axes, theme: draw_held_out(axes, held_out, c, theme),
-        (9.2, 3.6),
-        alt=f"Loss on rows held out over that of PCA, for {len(held_out.sizes)} numbers of features of a component. "
-        f"With {c.n_nonzero} features it is {held_out.ratio:.3f}.",
-        caption="Loss on rows held out over that of PCA of the other folds. The band is one standard error over the "
-        "folds. Encoders of other sizes were made by a quicker search.",
-    )
     columns = most_frequent(held_out)
     stable = _figure(
         lambda axes, theme: draw_frequency(axes, results, held_out, theme),
         (9.2, 1.2 + 0.2 * min(len(columns), MAX_BARS)),
         alt=f"Bars: share of the encoders of folds that use each feature. {held_out.stability()}.",
         caption="Share of the encoders of folds that use each feature. Grey features are not in this encoder."
+        + (" Circles are shares of the encoders of resampled folds." if held_out.bootstraps else "")
         + (f" Shown are {MAX_BARS} of {len(columns):,}." if len(columns) > MAX_BARS else ""),
     )
     rows = [
@@ -486,7 +541,7 @@ def _folds_sections(results: EncoderResults) -> list[Section]:
         )
     ]
     folds = table("Each fold.", ["fold", "rows", "lost", "lost by PCA", "ratio"], rows)
-    parts = [intro, curve, paragraph("{}.", held_out.stability()), stable, folds]
+    parts = [intro, paragraph("{}.", held_out.stability()), *_resamples(held_out), stable, folds]
     if held_out.components:
         tried = [
             [str(each.n_components), *(number(share, f"{share:.3%}") for share in each.interval)]
@@ -494,7 +549,27 @@ def _folds_sections(results: EncoderResults) -> list[Section]:
         ]
         caption = "Share lost by PCA of the other folds, if each entry is predicted from the other columns."
         parts.append(table(caption, ["components", "lost", "standard error"], tried))
-    return [Section("Rows held out", joined(*parts))]
+    return [Section("Rows held out: do the loss and the features hold?", joined(*parts))]
+
+
+def _resamples(held_out: HeldOut) -> list[Markup]:
+    """The band of the ratio over resamples of the folds, if there are some."""
+    drawn = held_out.bootstraps
+    if drawn is None:
+        return []
+    lower, upper = drawn.band
+    return [
+        paragraph(
+            "{} resamples were drawn, each of {} folds with replacement, and a quick encoder was fitted to each. Its "
+            "loss over that of PCA on the same rows is {} to {} with 95% confidence. On all rows it is {}. The band is "
+            "wide for few folds, and still a rough one.",
+            f"{len(drawn.ratios):,}",
+            drawn.n_folds,
+            number(lower, f"{lower:.4f}"),
+            number(upper, f"{upper:.4f}"),
+            number(drawn.ratio, f"{drawn.ratio:.4f}"),
+        )
+    ]
 
 
 def _chosen(held_out: HeldOut) -> str:

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spae_dask.strategies.certificate import Certificate
+from spae_dask.strategies.feature_table import FeatureFacts, FeatureTable
 
 Floats = npt.NDArray[np.float64]
 
@@ -36,6 +37,8 @@ class EncoderResults:
         Parameters of the fit, and provenance of the encoder; encoders of earlier versions lack some entries.
     folds_names : Mapping
         Names, by column, of features that encoders of folds use, if the data had names.
+    facts : FeatureFacts
+        Costs and groups of the selected features, and what each adds.
     """
 
     certificate: Certificate
@@ -48,6 +51,7 @@ class EncoderResults:
     parameters: Mapping[str, Any]
     provenance: Mapping[str, Any]
     folds_names: Mapping[int, str] = field(default_factory=dict)
+    facts: FeatureFacts = field(default_factory=FeatureFacts)
 
     @property
     def labels(self) -> list[str]:
@@ -70,6 +74,21 @@ class EncoderResults:
         return shares
 
     @property
+    def table(self) -> FeatureTable:
+        """The selected features by falling share, with all that is known of each."""
+        held_out, budget = self.certificate.held_out, self.parameters.get("budget")
+        drawn = None if held_out is None else held_out.bootstraps
+        return FeatureTable.of(
+            self.labels,
+            self.selected.tolist(),
+            self.shares,
+            self.facts,
+            in_folds=None if held_out is None else held_out.frequencies(),
+            in_resamples=None if drawn is None else drawn.frequencies(),
+            budget=None if budget is None else float(budget),
+        )
+
+    @property
     def pca_explained(self) -> Floats | None:
         """Share (k,) of the total that each of PCA's components adds; None where they are not known exactly."""
         total, k = self.certificate.total, len(self.explained)
@@ -86,7 +105,7 @@ class EncoderResults:
         return "variance" if self.parameters.get("center", True) else "sum of squares"
 
     def strongest(self, count: int) -> npt.NDArray[np.intp]:
-        """Places, among the selected, of the features of the largest shares, ascending."""
+        """Places, among the selected, of the features of the largest weights, ascending."""
         order = np.argsort(-self.shares, kind="stable")[:count]
         return np.sort(order)
 

@@ -160,7 +160,7 @@ def _bands(results: ImageResults) -> Markup:
         for label, band in zip(labels, selected, strict=True)
     )
     told = paragraph("{}. Columns of the data are numbered from 0, channels of the instrument from 1.", named)
-    return joined(figure, told)
+    return joined(figure, filled("<details><summary>The bands by wavelength</summary>{}</details>", told))
 
 
 def _damage(results: ImageResults, by_pca: Floats) -> Markup:

@@ -84,10 +84,19 @@ def loss_facts(results: EncoderResults) -> list[tuple[str, Markup | str]]:
                 ),
             )
         )
+    if c.left_to_choose():
+        facts.append(("left to gain", c.left_to_choose()))
     facts.append(("promised beforehand", _promise(c)))
     if c.loss_error > WORTH_SAYING * c.loss > 0:
         facts.append(
             ("rounding", filled("changes both losses by {} of the total at most", _small(c.loss_error / c.total)))
+        )
+    if c.pca_share is not None:
+        facts.append(
+            (
+                "components",
+                f"{c.n_components}, the fewest with which PCA explains more than {c.pca_share:.6g} of the total",
+            )
         )
     if c.total_weight is not None:
         facts.append(("row weights", f"Losses are weighted sums over rows. The weights sum to {c.total_weight:.6g}."))
@@ -152,7 +161,7 @@ def _estimated(loss: Markup, lower: Markup, upper: Markup, c: Certificate) -> Ma
 
 def _promise(c: Certificate) -> Markup:
     if c.bound is None:
-        return filled("no bound on the ratio: {}", c.theorem)
+        return filled("no bound on the ratio: {}", c.theorem.removeprefix("No bound: "))
     return filled(
         "theory bounds the ratio by {} {} ({}); measured is {}",
         _times(c.bound),

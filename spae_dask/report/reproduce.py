@@ -10,7 +10,7 @@ from spae_dask.strategies.parameters import KEEP, PARAMETERS, SIZES, Parameter, 
 OPTION_OF = {"rows": "--where"}
 """Options that are not called as the arguments of ``open_matrix``."""
 
-BY_VALUES = {"covariates": "z", "row_weights": "w", "fold_groups": "groups"}
+BY_VALUES = {"covariates": "z", "row_weights": "w", "fold_groups": "groups", "top_features_batch": "batches"}
 """Parameters whose values may be given, and the variables that stand for these."""
 
 

@@ -14,6 +14,7 @@ from spae_dask.blocks import LazyRowBlocks, RowBlocks
 from spae_dask.errors import InvalidInput, OutputExists, warn
 from spae_dask.estimators.applying import encode_rows, open_rows
 from spae_dask.estimators.covariates import adjustment_of, named_values
+from spae_dask.estimators.folds import FREQUENCIES
 from spae_dask.estimators.record import parameters_of
 from spae_dask.estimators.sparse_encoder import SparseEncoder
 from spae_dask.flags import flags_checked
@@ -116,7 +117,10 @@ def _held_out(found: HeldOut) -> dict[str, Any]:
     """Losses on folds of the cells; the genes of their encoders are in ``var``."""
     losses = {name: np.asarray(getattr(found, name)) for name in ("n_rows", "losses", "pca_losses", "totals")}
     of_all = {"ratio": found.ratio, "ratio_error": found.ratio_error, "folds": found.folds}
-    return {**of_all, **losses, "sizes": _columns([asdict(size) for size in found.sizes])}
+    drawn = found.bootstraps
+    resamples = None if drawn is None else {"ratio": drawn.ratio, "ratios": drawn.ratios, "band": drawn.band}
+    sizes = _columns([asdict(size) for size in found.sizes])
+    return {**of_all, **losses, "sizes": sizes, "bootstraps": resamples}
 
 
 def _columns(records: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -152,18 +156,22 @@ def check_target(adata: Any, copy: bool) -> None:
         )
 
 
-def keys_of(key_added: str | None, *, folds: bool) -> list[tuple[str, str]]:
-    """Slots and names of the results: codes, encoder, record, selected genes and, with folds, their frequency."""
+IN_VAR = ("frequency", "bootstrap_frequency")
+"""Endings of the columns of ``var`` that hold ``FREQUENCIES``."""
+
+
+def keys_of(key_added: str | None, frequencies: Sequence[str]) -> list[tuple[str, str]]:
+    """Slots and names of the results: codes, encoder, record, selected genes and, with folds, their frequencies."""
     if key_added is None:
-        return _keys("X_spae", "spae", folds=folds)
+        return _keys("X_spae", "spae", frequencies)
     if not isinstance(key_added, str) or not key_added or "/" in key_added:
         raise InvalidInput(f"key_added={key_added!r} is not allowed: give a name without slashes, such as 'spae_hvg'.")
-    return _keys(key_added, key_added, folds=folds)
+    return _keys(key_added, key_added, frequencies)
 
 
-def _keys(codes: str, name: str, *, folds: bool) -> list[tuple[str, str]]:
+def _keys(codes: str, name: str, frequencies: Sequence[str]) -> list[tuple[str, str]]:
     keys = [("obsm", codes), ("varm", name), ("uns", name), ("var", f"{name}_selected")]
-    return [*keys, ("var", f"{name}_frequency")] if folds else keys
+    return [*keys, *(("var", f"{name}_{each}") for each in frequencies)]
 
 
 def refuse_existing(adata: Any, keys: Sequence[tuple[str, str]]) -> None:
@@ -191,9 +199,9 @@ def float_type(dtype: Any) -> np.dtype[Any]:
 @takes_parameters(without=["center", "missing_value", "keep_state"])
 def sparse_pca(
     adata: Any,
-    n_comps: int | str | None = None,
+    n_comps: int | float | str | None = None,
     *,
-    n_components: int | str | None = None,
+    n_components: int | float | str | None = None,
     layer: str | None = None,
     mask_var: Mask = DefaultMask.HIGHLY_VARIABLE,
     key_added: str | None = None,
@@ -225,9 +233,10 @@ def sparse_pca(
         dense or CSR, in memory, backed (``backed="r"``), or a dask array as ``read_lazy`` makes one. CSC in memory is
         converted, and on disk read in few large blocks; lazily opened it is one block of all rows, as far as that fits.
         For matrices that are not in an AnnData object use ``SparseEncoder(...).fit_transform(x)``.
-    n_comps : int or "cv", default 10
-        k, the number of components.
-    n_components : int or "cv", optional
+    n_comps : int, float or "cv", default 10
+        k, the number of components. A share between 0 and 1 stands for the fewest with which PCA explains more of the
+        total variance.
+    n_components : int, float or "cv", optional
         The same, by the name that ``SparseEncoder`` has for it. Giving both is an error.
     n_nonzero : int or sequence of int, optional
         The most genes a component may use: one number, or one for each component. If not given, the fewest found
@@ -281,6 +290,8 @@ def sparse_pca(
             Genes that any component uses.
         ``var["spae_frequency"]``
             With ``folds``: share of the encoders of all folds but one that use each gene.
+        ``var["spae_bootstrap_frequency"]``
+            With ``bootstraps``: share of the encoders of resampled folds that use each gene.
         ``uns["spae"]``
             ``explained`` and ``pca_explained``, shares of the total; ``ratio`` of the losses (1 is as good as PCA);
             ``explained_gap``, what is left to gain; ``explained_of_pca``; ``params``, with
@@ -318,7 +329,8 @@ def sparse_pca(
     k = 10 if k is None else k
     check_target(adata, copy)
     codes_dtype = float_type(dtype)
-    keys = keys_of(key_added, folds=parameters["folds"] is not None)
+    wanted = (parameters["folds"] is not None, parameters["bootstraps"] != 0)
+    keys = keys_of(key_added, [name for name, is_wanted in zip(IN_VAR, wanted, strict=True) if is_wanted])
     if not overwrite:
         refuse_existing(adata, keys)
     warn_of_unused(svd_solver=svd_solver, chunked=chunked, chunk_size=chunk_size)
@@ -334,12 +346,13 @@ def sparse_pca(
     encoder.set_params(**by_name)  # as they are recorded
     genes = np.arange(adata.n_vars)[slice(None) if mask is None else mask]
     genes = genes[getattr(encoder, "top_features_", slice(None))]
-    loadings, frequency = np.zeros((adata.n_vars, encoder.n_components_)), np.zeros(adata.n_vars)
+    loadings, frequencies = np.zeros((adata.n_vars, encoder.n_components_)), np.zeros((len(IN_VAR), adata.n_vars))
     loadings[genes] = encoder.components_.T
-    frequency[genes] = getattr(encoder, "selection_frequency_", 0.0)
+    for frequency, name in zip(frequencies, FREQUENCIES, strict=True):
+        frequency[genes] = getattr(encoder, name, 0.0)
     params = {"zero_center": zero_center, "mask_var": mask_name, "layer": layer, "n_vars": encoder.n_features_in_}
     codes = codes_of(rows, open_rows(encoder, source), codes_dtype)
-    results = [codes, loadings, summary_of(encoder, params), (loadings != 0).any(axis=1), frequency]
+    results = [codes, loadings, summary_of(encoder, params), (loadings != 0).any(axis=1), *frequencies]
     target = adata.copy() if copy else adata
     for (slot, key), result in zip(keys, results[: len(keys)], strict=True):
         getattr(target, slot)[key] = result

@@ -89,7 +89,8 @@ def _matrix(adata: Any, path: str) -> Any:
     else:
         matrix = adata.layers[name] if folder == "layers" and name in adata.layers else None
     if matrix is None:
-        has = [*(["X"] if adata.X is not None else []), *(f"layers/{key}" for key in sorted(adata.layers))]
+        layers = sorted(key for key in adata.layers if key is not None)  # from anndata 0.13 on, X is the layer None
+        has = [*(["X"] if adata.X is not None else []), *(f"layers/{key}" for key in layers)]
         has += [] if adata.raw is None else ["raw/X"]
         raise NotFound(f"the AnnData object has no matrix {path!r}; it has {', '.join(has) or 'none'}.")
     return matrix

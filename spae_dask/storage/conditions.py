@@ -130,7 +130,10 @@ def where(text: str, names: Collection[str], read: Callable[[str], Any], n: int,
         turned = mirrored.get(function, operator.le if function is operator.ge else function)
         return _apply(turned, column(name), _literal(left, text), text, _said(name, quoted))
 
-    return chosen(tree)
+    try:
+        return chosen(tree)
+    except RecursionError as error:  # Python 3.13 parses deeper conditions than it can walk through
+        raise _refused(text) from error
 
 
 def _parsed(text: str) -> tuple[ast.expr, dict[str, str]]:

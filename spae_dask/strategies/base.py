@@ -280,7 +280,7 @@ def holds_integers(source: RowBlocks) -> bool:
 
 def nonzeros(params: FitParameters) -> int:
     """Nonzeros of all components."""
-    return sum(budgets_of(params.n_components, UNKNOWN_NONZERO if params.sizes is None else params.sizes))
+    return sum(budgets_of(params.planned_components, UNKNOWN_NONZERO if params.sizes is None else params.sizes))
 
 
 def searched(params: FitParameters) -> float:
@@ -335,6 +335,16 @@ def refuse_folds(params: FitParameters) -> str | None:
         return (
             "it keeps no summary of all columns for each fold. Use strategy 'gram' or 'tsqr', without tolerance, for "
             "up to some thousand columns (--mask or n_top_features choose fewer), or leave out folds"
+        )
+    return None
+
+
+def refuse_share(params: FitParameters) -> str | None:
+    """Return the reason of a strategy that does not know the spectrum before it chooses for refusing a share of it."""
+    if params.pca_share is not None:
+        return (
+            f"n_components={params.pca_share:g} is a share of the variance, and it needs the number before it knows "
+            "the whole spectrum. Use strategy 'gram' or 'tsqr', without tolerance, or give a number of components"
         )
     return None
 

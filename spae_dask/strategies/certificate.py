@@ -13,7 +13,7 @@ from spae_dask.flags import flags_checked
 from spae_dask.markup import html_table, interval, labelled_lines
 from spae_dask.maths.linalg.loss import rounding_error
 from spae_dask.quantities import format_nbytes
-from spae_dask.strategies.held_out import HeldOut
+from spae_dask.strategies.held_out import HeldOut, known_fields
 from spae_dask.strategies.metrics import EncoderMetrics
 from spae_dask.strategies.parameters import allowed_loss
 
@@ -118,6 +118,9 @@ class Certificate:
         The wanted share of the variance that PCA explains, if the number of nonzeros was chosen for one.
     rows : str or None
         Rows that the certificate holds for, with their weights, if they were added up by updates.
+    pca_share : float or None
+        Share of the total for which the spectrum chose the number of components: PCA with one less explains no more
+        than this. None if the number was given, or chosen by folds.
     total_weight : float or None
         Sum of the weights of the rows; None if rows have no weights. All losses are weighted sums over rows.
     prefix_losses, prefix_bounds : list of float or None
@@ -170,6 +173,7 @@ class Certificate:
     rows: str | None = None
     held_out: HeldOut | None = None
     total_weight: float | None = None
+    pca_share: float | None = None
 
     def __post_init__(self) -> None:
         """Make numpy's numbers Python's, and refuse those that no matrix allows.
@@ -215,21 +219,21 @@ class Certificate:
     def as_dict(self) -> dict[str, Any]:
         """The fields by name, for JSON, and what follows from them; shares of what is explained come first."""
         record = {name: getattr(self, name) for name in LEADING} | asdict(self)
-        record |= {"gain_at_most": self.gain_at_most, "target_met": self.target_met}
+        record |= {name: getattr(self, name) for name in DERIVED}
         record |= {"metrics": None if self.metrics is None else self.metrics.as_dict()}
         del record["held_out"]
         return record if self.held_out is None else record | {"held_out": self.held_out.as_dict()}
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> "Certificate":
-        """The certificate of a fit, from its fields as they were stored.
+        """The certificate of a fit, from its fields as they were stored. Fields of later versions are ignored.
 
         Raises
         ------
         TypeError
-            If a field is missing, unknown, or not of its type.
+            If a field is missing, or not of its type.
         """
-        record = {name: value for name, value in record.items() if name not in DERIVED}
+        record = known_fields(cls, record)
         if isinstance(record.get("held_out"), Mapping):
             record["held_out"] = HeldOut.from_dict(record["held_out"])
         for field in fields(cls):
@@ -320,6 +324,12 @@ class Certificate:
             )
         if self.rows is not None:
             lines.append(f"rows               {self.rows}")
+        if self.pca_share is not None:
+            lines.insert(
+                1,
+                f"components         {self.n_components}, the fewest with which PCA explains more than "
+                f"{self.pca_share:.6g} of the total: {self.pca_explained:.6g}",
+            )
         if self.total_weight is not None:
             lines.append(f"weights            Rows are weighted; the weights sum to {self.total_weight:.6g}.")
         if self.exact_sums:
@@ -343,6 +353,8 @@ class Certificate:
             lines.append(f"held out           {self.held_out.text()}")
             lines += [f"{' ' * NAME_WIDTH}{said}" for said in (self.held_out.choice(),) if said]
             lines.append(f"stability          {self.held_out.stability()}")
+            drawn = self.held_out.bootstraps
+            lines += [] if drawn is None else [f"resamples          {drawn.text()}"]
         if self.metrics is not None:
             lines.append(self.metrics.details())
         return "\n".join(lines)

@@ -53,11 +53,11 @@ from spae_dask.strategies.base import (
 from spae_dask.strategies.certificate import Certificate
 from spae_dask.strategies.core_summary import CoreSummary, Floats, summarize
 from spae_dask.strategies.doubly_sparse import choose_rows, rows_recipe
-from spae_dask.strategies.folds import FoldedCore, FoldPlan, encode_with_folds
+from spae_dask.strategies.folds import SHARE_OF_SEARCH, FoldedCore, FoldPlan, encode_with_folds
 from spae_dask.strategies.methods import Report
 from spae_dask.strategies.parameters import FitParameters, ScaleLike
 from spae_dask.strategies.residual_core import residual_of
-from spae_dask.strategies.sparse_encoder import encode_core, measured_if_fragile
+from spae_dask.strategies.sparse_encoder import encode_core, measured_if_fragile, with_components
 
 KEPT_MATRICES = 2
 """d x d matrices more with ``keep_state``: the state that is kept, and in an update that of before."""
@@ -309,7 +309,8 @@ class _CoreStrategy(Strategy):
         (n, d), design = shape, params.covariates
         held = _core_recipe(self.core, d, None, params.precision, n, None, design, plan).state_nbytes
         k = plan.rows.n_folds
-        return Finish(alone.nbytes + held + 3 * held // k, alone.seconds * (1 + k) + k * plan.seconds(params, d))
+        seconds = alone.seconds * (1 + k + SHARE_OF_SEARCH * params.bootstraps) + k * plan.seconds(params, d)
+        return Finish(alone.nbytes + held + 3 * held // k, seconds)
 
     def fit(self, params: FitParameters, reader: Reader, source: RowBlocks, reports: Reports) -> Outcome:
         n, d = source.shape
@@ -413,9 +414,12 @@ class _CoreStrategy(Strategy):
             design=params.covariates,
             folds=params.fold_groups,
         )
+        share, params = params.pca_share, with_components(params, summary)
         if summary.folded is not None:
-            return Outcome(encode_with_folds(params, summary, summary.folded, report), summary)
-        return Outcome(encode_core(params, summary, passes=0, bytes_read=0, report=report), summary)
+            fitted = encode_with_folds(params, summary, summary.folded, report)
+        else:
+            fitted = encode_core(params, summary, passes=0, bytes_read=0, report=report)
+        return Outcome(replace(fitted, certificate=replace(fitted.certificate, pca_share=share)), summary)
 
 
 class GramStrategy(_CoreStrategy):

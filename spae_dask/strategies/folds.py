@@ -7,7 +7,6 @@ the same fold, so that the ratio compares two methods that have not seen it. To 
 the squares of ``x - mean - (x - mean) H G`` over those held out.
 """
 
-import functools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -15,9 +14,9 @@ import numpy as np
 
 from spae_dask.errors import InvalidInput
 from spae_dask.maths.linalg.design import COLLINEAR
-from spae_dask.maths.linalg.loss import encoder_loss
 from spae_dask.passes.accumulators import CenteredTriangle, FoldStates, RowFolds, Scatter
 from spae_dask.strategies.base import UNKNOWN_NONZERO, core_finish
+from spae_dask.strategies.bootstraps import bootstrap
 from spae_dask.strategies.core_summary import CoreSummary, Floats, summary_about
 from spae_dask.strategies.held_out import (
     HeldOut,
@@ -27,10 +26,10 @@ from spae_dask.strategies.held_out import (
     least_within,
     standard_error,
 )
-from spae_dask.strategies.methods import Report
+from spae_dask.strategies.methods import Encoded, Report
 from spae_dask.strategies.parameters import FitParameters
-from spae_dask.strategies.sizes import by_size, pairs, sizes_of
-from spae_dask.strategies.sparse_encoder import FittedEncoder, encode_core
+from spae_dask.strategies.sizes import best_known, by_size, pairs, sizes_of
+from spae_dask.strategies.sparse_encoder import FittedEncoder, encode_alone, encode_core
 
 Found = Scatter | CenteredTriangle
 
@@ -95,9 +94,9 @@ class Split:
         """Sum of squares of the fold."""
         return _squares(self.held_out)
 
-    def loss(self, fitted: FittedEncoder) -> float:
+    def loss(self, encoded: Encoded) -> float:
         """Loss on the fold of an encoder of the others, with its own decoder."""
-        return _squares(self.held_out - (self.held_out @ fitted.H) @ fitted.G)
+        return _squares(self.held_out - (self.held_out @ encoded.H) @ encoded.G)
 
     def pca_loss(self, k: int) -> float:
         """Loss on the fold of PCA of the others."""
@@ -158,6 +157,10 @@ class FoldedCore:
             training = self.summarized(others)
             yield Split(training, self._held_out(self.states.only(fold), others, training))
 
+    def resampled(self, counts: Sequence[int]) -> CoreSummary:
+        """Summary of a resample that draws each fold so often."""
+        return self.summarized(self.states.resampled(counts))
+
     def _held_out(self, found: Found, others: Found, training: CoreSummary) -> Floats:
         if training.explained is None:
             return summary_about(found, training.center, training.scale).core
@@ -203,30 +206,28 @@ def measure(
     report: Report | None = None,
 ) -> tuple[HeldOutSize, ...]:
     """Losses of encoders of all sizes on the folds that they have not seen, by k and then by r; no data are read."""
-    sizes = sorted(set(sizes))
-    ratios = []
-    for split in folded.splits():
-        training = split.training
-        encode = functools.partial(encode_best, summary=training, effort=effort, report=report)
-        made = by_size(params, training.mean.size, sizes, encode)
-        by_pca = {k: split.pca_loss(k) for k in {k for k, _ in sizes}}
-        ratios.append([fold_ratios(split.loss(fitted), by_pca[k], split.total) for k, _, fitted in made])
+    ratios = [_ratios(params, split, sizes, effort, report) for split in folded.splits()]
+    return _held_out_sizes(sizes, ratios)
+
+
+def _ratios(
+    params: FitParameters, split: Split, sizes: Sequence[tuple[int, int]], effort: float | None, report: Report | None
+) -> list[float]:
+    """Losses on a fold of encoders of the others over those of PCA, by k and then by r."""
+
+    def encode(point: FitParameters, known: Sequence[Floats]) -> Encoded:
+        start = best_known(split.training, known)
+        return encode_alone(point, split.training, start=start, effort=effort, report=report)
+
+    made = by_size(params, split.training.mean.size, sizes, encode)
+    by_pca = {k: split.pca_loss(k) for k in {k for k, _ in sizes}}
+    return [float(fold_ratios(split.loss(encoded), by_pca[k], split.total)) for k, _, encoded in made]
+
+
+def _held_out_sizes(sizes: Sequence[tuple[int, int]], ratios: Sequence[Sequence[float]]) -> tuple[HeldOutSize, ...]:
     means, errors = np.mean(ratios, axis=0), standard_error(np.array(ratios))
-    found = zip(sizes, means, errors, strict=True)
+    found = zip(sorted(set(sizes)), means, errors, strict=True)
     return tuple(HeldOutSize(k, r, float(mean), float(error)) for (k, r), mean, error in found)
-
-
-def encode_best(
-    params: FitParameters,
-    known: Sequence[Floats],
-    *,
-    summary: CoreSummary,
-    effort: float | None,
-    report: Report | None,
-) -> FittedEncoder:
-    """Encoder on a core; its search starts from the best of those known."""
-    start = min(known, key=lambda H: encoder_loss(summary.core, H), default=None)
-    return encode_core(params, summary, passes=0, bytes_read=0, start=start, effort=effort, report=report)
 
 
 def encode_with_folds(
@@ -245,16 +246,15 @@ def encode_with_folds(
         sizes = measure(params, folded, pairs(params, plan.nonzeros), effort=QUICK, report=report)
         params = replace(params, n_nonzero=least_within(sizes).n_nonzero)
     fitted = encode_core(params, summary, passes=0, bytes_read=0, report=report)
-    losses, pca_losses, totals, supports = [], [], [], []
+    beside = () if sizes else pairs(params, sizes_of(params, fitted.certificate.n_nonzero, d, N_SIZES))
+    losses, pca_losses, totals, supports, ratios = [], [], [], [], []
     for split in folded.splits():
-        other = encode_core(params, split.training, passes=0, bytes_read=0, report=report)
+        other = encode_alone(params, split.training, report=report)
         losses.append(split.loss(other))
         pca_losses.append(split.pca_loss(params.n_components))
         totals.append(split.total)
-        supports.append(tuple(int(feature) for feature in other.selected))
-    if not sizes:
-        beside = sizes_of(params, fitted.certificate.n_nonzero, d, N_SIZES)
-        sizes = measure(params, folded, pairs(params, beside), effort=QUICK, report=report)
+        supports.append(tuple(int(feature) for feature in np.flatnonzero(other.H.any(axis=1))))
+        ratios.append(_ratios(params, split, beside, QUICK, report) if beside else [])
     held_out = HeldOut(
         plan.described,
         tuple(int(each) for each in plan.rows.sizes()),
@@ -263,8 +263,9 @@ def encode_with_folds(
         tuple(totals),
         tuple(supports),
         tuple(int(feature) for feature in fitted.selected),
-        sizes,
+        sizes or _held_out_sizes(beside, ratios),
         components,
         chose_nonzeros=bool(plan.nonzeros),
+        bootstraps=bootstrap(params, summary, folded, fitted) if params.bootstraps else None,
     )
     return replace(fitted, certificate=replace(fitted.certificate, held_out=held_out))

@@ -3,11 +3,12 @@
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import ndtri, stdtrit
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,79 @@ class HeldOutComponents:
         return self.lost, self.lost_error
 
 
+LEVEL = 0.95
+"""Confidence of the band of a ratio over resamples."""
+
+
+@dataclass(frozen=True)
+class Bootstraps:
+    """Encoders of resamples of the folds, which are drawn with replacement.
+
+    Attributes
+    ----------
+    n_folds : int
+        Number of folds, K, and of draws of a resample.
+    ratio : float
+        Loss over PCA's of an encoder of all rows by the quick search of the resamples.
+    ratios : tuple of float
+        The same of the encoder of each resample, on the rows that it was fitted on.
+    features, counts : tuple of int
+        Features that any of these encoders uses, ascending, and the number of the encoders that use each.
+    """
+
+    n_folds: int
+    ratio: float
+    ratios: tuple[float, ...]
+    features: tuple[int, ...]
+    counts: tuple[int, ...]
+
+    @property
+    def band(self) -> tuple[float, float]:
+        """Ends of a 95 % band of the ratio.
+
+        Percentiles of the ratios of the resamples, stretched about ``ratio`` for few folds: by the quantile of
+        Student's t with K - 1 degrees of freedom over that of the normal distribution, and by ``sqrt(K / (K - 1))``
+        (compare Hesterberg 2015, expanded percentile intervals). No ratio is below 1.
+        """
+        k, tail = self.n_folds, (1 - LEVEL) / 2
+        stretch = math.sqrt(k / (k - 1)) * float(stdtrit(k - 1, 1 - tail) / ndtri(1 - tail))
+        ends = np.quantile(self.ratios, [tail, 1 - tail])
+        lower, upper = (self.ratio + stretch * (float(end) - self.ratio) for end in ends)
+        return max(1.0, min(lower, self.ratio)), max(upper, self.ratio)
+
+    def frequencies(self) -> dict[int, float]:
+        """Share of the encoders that use a feature, for all that any uses, ascending."""
+        return {feature: n / len(self.ratios) for feature, n in zip(self.features, self.counts, strict=True)}
+
+    def frequency(self, n_features: int) -> npt.NDArray[np.float64]:
+        """Share of the encoders that use each feature ``(d,)``."""
+        return _of_all(self.frequencies(), n_features)
+
+    def text(self) -> str:
+        """The band, in a line for the terminal."""
+        lower, upper = self.band
+        return (
+            f"{lower:.6f} to {upper:.6f} x PCA's loss, 95 % by {len(self.ratios):,} resamples of {self.n_folds} folds"
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """The fields by name, for JSON, and the band."""
+        return asdict(self) | {"band": list(self.band)}
+
+    @classmethod
+    def from_dict(cls, found: Mapping[str, Any]) -> "Bootstraps":
+        """The results of which ``found`` is the dictionary.
+
+        Raises
+        ------
+        TypeError, KeyError, ValueError
+            If it is no such dictionary.
+        """
+        features, counts = (tuple(int(each) for each in found[name]) for name in ("features", "counts"))
+        ratios = tuple(float(each) for each in found["ratios"])
+        return cls(int(found["n_folds"]), float(found["ratio"]), ratios, features, counts)
+
+
 @dataclass(frozen=True)
 class HeldOut:
     """Losses on folds of the rows, and the stability of an encoder.
@@ -84,6 +158,8 @@ class HeldOut:
         Numbers of components that that of the encoder was chosen from; none if it was given.
     chose_nonzeros : bool
         True if the number of nonzeros was chosen among ``sizes``.
+    bootstraps : Bootstraps or None
+        Encoders of resamples of the folds, if they were asked for.
     """
 
     folds: str
@@ -96,6 +172,7 @@ class HeldOut:
     sizes: tuple[HeldOutSize, ...] = ()
     components: tuple[HeldOutComponents, ...] = ()
     chose_nonzeros: bool = False
+    bootstraps: Bootstraps | None = None
 
     @property
     def n_folds(self) -> int:
@@ -125,10 +202,11 @@ class HeldOut:
 
     def frequency(self, n_features: int) -> npt.NDArray[np.float64]:
         """Share of the encoders that use each feature ``(d,)``."""
-        counts = np.zeros(n_features)
-        for feature, count in self.counts().items():
-            counts[feature] = count / self.n_folds
-        return counts
+        return _of_all(self.frequencies(), n_features)
+
+    def frequencies(self) -> dict[int, float]:
+        """Share of the encoders that use a feature, for all that any uses, ascending."""
+        return {feature: count / self.n_folds for feature, count in self.counts().items()}
 
     def counts(self) -> dict[int, int]:
         """Number of the encoders that use a feature, for all that any uses, ascending."""
@@ -157,7 +235,8 @@ class HeldOut:
     def as_dict(self) -> dict[str, Any]:
         """The fields by name, for JSON, and what follows from them."""
         found = {"ratio": self.ratio, "ratio_error": self.ratio_error, "explained": self.explained}
-        return found | asdict(self)
+        found |= {name: value for name, value in asdict(self).items() if name != "bootstraps"}
+        return found if self.bootstraps is None else found | {"bootstraps": self.bootstraps.as_dict()}
 
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> "HeldOut":
@@ -176,10 +255,25 @@ class HeldOut:
             totals=tuple(float(each) for each in found["totals"]),
             supports=tuple(tuple(int(feature) for feature in each) for each in found["supports"]),
             selected=tuple(int(feature) for feature in found["selected"]),
-            sizes=tuple(HeldOutSize(**each) for each in found["sizes"]),
-            components=tuple(HeldOutComponents(**each) for each in found["components"]),
+            sizes=tuple(HeldOutSize(**known_fields(HeldOutSize, each)) for each in found["sizes"]),
+            components=tuple(
+                HeldOutComponents(**known_fields(HeldOutComponents, each)) for each in found["components"]
+            ),
             chose_nonzeros=bool(found["chose_nonzeros"]),
+            bootstraps=None if found.get("bootstraps") is None else Bootstraps.from_dict(found["bootstraps"]),
         )
+
+
+def known_fields(kind: type[Any], record: Mapping[str, Any]) -> dict[str, Any]:
+    """Entries of a stored record that are fields of a dataclass; later versions may have added others."""
+    return {each.name: record[each.name] for each in fields(kind) if each.name in record}
+
+
+def _of_all(frequencies: Mapping[int, float], n_features: int) -> npt.NDArray[np.float64]:
+    """Frequencies by feature as those of all features ``(d,)``."""
+    found = np.zeros(n_features)
+    found[list(frequencies)] = list(frequencies.values())
+    return found
 
 
 def fold_ratios(losses: Any, pca_losses: Any, totals: Any) -> npt.NDArray[np.float64]:

@@ -73,6 +73,7 @@ from spae_dask.strategies.base import (
     refuse_panel,
     refuse_row_weights,
     refuse_rules,
+    refuse_share,
 )
 from spae_dask.strategies.certificate import symmetric_bounds
 from spae_dask.strategies.certify import better_decoder, certify_between
@@ -477,7 +478,7 @@ class PaperStrategy(Strategy):
                     "default method or method='batch', and a given n_nonzero"
                 )
             )
-        refused = refuse_fast(params) or refuse_rules(params) or refuse_panel(params)
+        refused = refuse_fast(params) or refuse_rules(params) or refuse_panel(params) or refuse_share(params)
         return refused or refuse_covariates(params) or refuse_folds(params) or refuse_row_weights(params)
 
     def passes(self, params: FitParameters, source: RowBlocks) -> Passes:

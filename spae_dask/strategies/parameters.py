@@ -52,9 +52,16 @@ TOLERANCE = 0.01
 KEEP = 0.95
 """Share of what PCA explains that an encoder keeps, if neither ``n_nonzero``, ``eps`` nor ``keep`` is given."""
 
+TOP_FLAVORS = ("variance", "seurat_v3")
+"""Orders of columns of which the first ``n_top_features`` are used."""
+
 CHOSEN = "cv"
 """Number of components or of nonzeros that held-out folds choose."""
 MOST_FOLDS = 100
+MOST_BOOTSTRAPS = 10_000
+
+UNKNOWN_COMPONENTS = 20
+"""Number of components that a fit is planned to have if the data choose it."""
 
 SCALES = ("std", "patterson")
 """Divisors of columns by name: standard deviations, and those of genotypes."""
@@ -99,13 +106,16 @@ class Count:
     most: int | Literal["samples", "features"] | None = None
     or_chosen: bool = False
     """True to allow ``CHOSEN``, which has held-out folds choose the number."""
+    or_share: bool = False
+    """True to allow a share between 0 and 1, for which the data choose the number."""
 
     def wrong(self, given: Any, sizes: Sizes = UNKNOWN) -> str | None:
         """Say what is allowed, if ``given`` is not; None if it is."""
-        if self.or_chosen and is_chosen(given):
+        if (self.or_chosen and is_chosen(given)) or (self.or_share and is_share(given)):
             return None
         number, most = whole(given), sizes.get(self.most) if isinstance(self.most, str) else self.most
-        word = f", or {CHOSEN!r}" if self.or_chosen else ""
+        word = ", a share between 0 and 1 such as 0.95" if self.or_share else ""
+        word += f", or {CHOSEN!r}" if self.or_chosen else ""
         if number is not None and self.least <= number <= (math.inf if most is None else most):
             return None
         if most is None:
@@ -287,6 +297,11 @@ def is_chosen(given: Any) -> bool:
     return isinstance(given, str) and given == CHOSEN
 
 
+def is_share(given: Any) -> bool:
+    """Return True for a number between 0 and 1, without both."""
+    return is_number(given) and 0 < given < 1
+
+
 def is_scale_file(given: Any) -> bool:
     """Return True for the name of a file of divisors."""
     return isinstance(given, str) and given.endswith(SCALE_FILES)
@@ -423,9 +438,9 @@ class FitParameters:
 
     n_components: int = _parameter(
         2,
-        Count(most="features", or_chosen=True),
+        Count(most="features", or_chosen=True, or_share=True),
         "WHAT",
-        "Number of components, or cv: chosen by held-out folds (--folds).",
+        "Number of components; a share that PCA explains, such as 0.95; or cv, chosen by --folds.",
         options="-k --components",
         metavar="K",
         required=True,
@@ -533,6 +548,19 @@ class FitParameters:
         options="--top-features",
         metavar="N",
     )
+    top_features_flavor: str = _parameter(
+        "variance",
+        Choice(TOP_FLAVORS),
+        "WHAT",
+        "Order of --top-features: variances of the recipe's data, or scanpy's order of genes by raw counts.",
+    )
+    top_features_batch: Any = _parameter(  # noqa: RUF009 - as all fields
+        None,
+        OfRows(),
+        "DATA",
+        "With seurat_v3: rank genes in each batch. A column of obs or of the table, or a file.",
+        metavar="NAME",
+    )
     covariates: Any = _parameter(  # noqa: RUF009 - as all fields
         None,
         OfRows(),
@@ -553,6 +581,13 @@ class FitParameters:
         "WHAT",
         "Folds of rows, for the loss on rows held out and the stability of features. No further read.",
         metavar="N",
+    )
+    bootstraps: int = _parameter(
+        0,
+        Count(0, MOST_BOOTSTRAPS),
+        "WHAT",
+        "With --folds: resamples of the folds, for a band of the ratio and the stability of features.",
+        metavar="B",
     )
     fold_groups: Any = _parameter(  # noqa: RUF009 - as all fields
         None,
@@ -756,11 +791,22 @@ class FitParameters:
         self.check_rules(n_features)
         self._check_kept()
         self._check_row_weights()
+        self.check_top()
         if self.tolerance is not None and not self.samples:
             raise InvalidInput(
                 f"tolerance={self.tolerance:g} makes strategy='sample' stop early, but strategy={self.strategy!r} "
                 "reads all rows. Leave out one of the two."
             )
+
+    @property
+    def pca_share(self) -> float | None:
+        """Share of the total variance for which the spectrum chooses the number of components; None if it is given."""
+        return float(self.n_components) if is_share(self.n_components) else None
+
+    @property
+    def planned_components(self) -> int:
+        """Number of components to plan for, where the data choose it."""
+        return self.n_components if self.pca_share is None else UNKNOWN_COMPONENTS
 
     @property
     def samples(self) -> bool:
@@ -973,6 +1019,32 @@ class FitParameters:
                 f"keep_state=True stores sums to which new rows are added, but {found[0]}. Leave out one of the two."
             )
 
+    def check_top(self) -> None:
+        """Refuse parameters about the columns that vary most that contradict others.
+
+        Raises
+        ------
+        InvalidInput
+            Naming them.
+        """
+        batches = self.top_features_batch is not None
+        if batches and self.top_features_flavor != TOP_FLAVORS[1]:
+            raise InvalidInput(
+                "top_features_batch names the batches in which top_features_flavor='seurat_v3' ranks genes, and "
+                f"top_features_flavor={self.top_features_flavor!r} ranks all rows together. Give "
+                "top_features_flavor='seurat_v3', or leave out top_features_batch."
+            )
+        if self.n_top_features is None and self.top_features_flavor != TOP_FLAVORS[0]:
+            raise InvalidInput(
+                f"top_features_flavor={self.top_features_flavor!r} orders the columns of which n_top_features are "
+                "used, and that is not given. Give n_top_features, such as 2000, or leave out the flavor."
+            )
+        if batches and self.row_weights is not None:
+            raise InvalidInput(
+                "top_features_batch ranks genes by rows that all count the same, and row weights are given. Leave out "
+                "one of the two."
+            )
+
     def check_folds(self) -> None:
         """Refuse parameters about folds that contradict others.
 
@@ -983,6 +1055,7 @@ class FitParameters:
         """
         chosen = [name for name in ("n_components", "n_nonzero") if is_chosen(getattr(self, name))]
         given = [f"{name}={CHOSEN!r}" for name in chosen] + ["fold_groups"] * (self.fold_groups is not None)
+        given += [f"bootstraps={self.bootstraps}"] * bool(self.bootstraps)
         if self.folds is None and given:
             raise InvalidInput(
                 f"{' and '.join(given)}: this needs folds of the rows, and there are none. Give folds as well, such "
@@ -1006,6 +1079,17 @@ class FitParameters:
             raise InvalidInput(
                 f"eps={self.eps:g} and keep={self.keep:g} are two targets. Give only one: eps, an excess over PCA's "
                 "loss, or keep, a share of the variance that PCA explains."
+            )
+        if self.pca_share is not None and self.method == "doubly-sparse":
+            raise InvalidInput(
+                f"n_components={self.n_components} has the data choose the number of components, and method="
+                "'doubly-sparse' plans a pass over rows whose number depends on it. Give the number, or use method="
+                "'polished', 'batch' or 'iterative'."
+            )
+        if isinstance(sizes, tuple) and self.pca_share is not None:
+            raise InvalidInput(
+                f"n_components={self.n_components} has the data choose the number of components, and n_nonzero="
+                f"{list(sizes)} has a number for each. Give one number, or the number of components."
             )
         if isinstance(sizes, tuple) and len(sizes) != self.n_components:
             raise InvalidInput(
@@ -1066,6 +1150,8 @@ OF_PATHS = (
     "missing_value",
     "recipe",
     "n_top_features",
+    "top_features_flavor",
+    "top_features_batch",
     "covariates",
     "row_weights",
     "n_features",

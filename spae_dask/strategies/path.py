@@ -9,13 +9,13 @@ from spae_dask.errors import InvalidInput
 from spae_dask.markup import html_table
 from spae_dask.strategies.certificate import Certificate
 from spae_dask.strategies.core_summary import CoreSummary, Floats
-from spae_dask.strategies.folds import encode_best, measure, measure_components
+from spae_dask.strategies.folds import measure, measure_components
 from spae_dask.strategies.held_out import least_within
 from spae_dask.strategies.methods import Report
 from spae_dask.strategies.parameters import FitParameters
 from spae_dask.strategies.refit import Refit
-from spae_dask.strategies.sizes import by_size
-from spae_dask.strategies.sparse_encoder import FittedEncoder
+from spae_dask.strategies.sizes import best_known, by_size
+from spae_dask.strategies.sparse_encoder import FittedEncoder, encode_core
 from spae_dask.strategies.stream import Streamed
 
 Summary = CoreSummary | Refit | Streamed
@@ -208,7 +208,8 @@ def sparsity_path(
 
     def encode(point: FitParameters, known: Sequence[Floats]) -> FittedEncoder:
         if isinstance(summary, CoreSummary):
-            return encode_best(point, known, summary=summary, effort=effort, report=report)
+            start = best_known(summary, known)
+            return encode_core(point, summary, passes=0, bytes_read=0, start=start, effort=effort, report=report)
         return summary.fit(point, known, effort=effort, report=report)
 
     made = by_size(params, summary.mean.size, sizes, encode)

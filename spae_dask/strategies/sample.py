@@ -46,6 +46,7 @@ from spae_dask.strategies.base import (
     refuse_folds,
     refuse_mean,
     refuse_row_weights,
+    refuse_share,
 )
 from spae_dask.strategies.core import CORES, core_for, core_recipe
 from spae_dask.strategies.core_summary import CoreSummary, Floats, summarize
@@ -272,7 +273,7 @@ class SampleStrategy(Strategy):
 
     def cannot(self, params: FitParameters) -> str | None:
         refused = refuse_fast(params) or refuse_mean(params) or refuse_covariates(params) or refuse_folds(params)
-        refused = refused or refuse_row_weights(params)
+        refused = refused or refuse_row_weights(params) or refuse_share(params)
         if refused is None and params.method == "doubly-sparse":
             return "method='doubly-sparse' chooses among all rows, and it does not read all rows"
         return refused

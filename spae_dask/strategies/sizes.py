@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import Protocol, TypeVar
 
 import numpy as np
 
 from spae_dask.maths.encoders.budgets import budgets_of
-from spae_dask.strategies.core_summary import Floats
+from spae_dask.maths.linalg.loss import encoder_loss
+from spae_dask.strategies.core_summary import CoreSummary, Floats
 from spae_dask.strategies.parameters import SHARED, FitParameters
-from spae_dask.strategies.sparse_encoder import FittedEncoder
 
 BEYOND = 5
 """Nonzeros a curve goes beyond those of a component at least."""
@@ -20,8 +21,17 @@ COMPONENTS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 15, 20)
 NONZEROS = (1, 2, 3, 5, 8, 12, 20, 30)
 """Sizes that held-out folds choose from."""
 
-Encode = Callable[[FitParameters, list[Floats]], FittedEncoder]
-"""Makes an encoder by the parameters of a fit, of which it may start from encoders (d, k') of no larger size."""
+
+class HasEncoder(Protocol):
+    """An encoder (d, k), alone or with what is known of it."""
+
+    @property
+    def H(self) -> Floats:  # noqa: N802 - the paper's name
+        """Encoder ``(d, k)``."""
+        ...
+
+
+Made = TypeVar("Made", bound=HasEncoder)
 
 
 def curve_sizes(r: int, least: int, most: int, n_points: int) -> list[int]:
@@ -31,10 +41,11 @@ def curve_sizes(r: int, least: int, most: int, n_points: int) -> list[int]:
 
 
 def sizes_of(params: FitParameters, found: int, d: int, n_points: int = MOST_POINTS) -> list[int]:
-    """Sizes of a curve about an encoder of ``found`` nonzeros a component on ``d`` features."""
+    """Sizes of a curve about an encoder of ``found`` nonzeros a component on ``d`` features, by resolved rules."""
     # orthonormal components have more nonzeros than were asked for
     r = found if params.sizes is None else max(budgets_of(params.n_components, params.sizes))
-    most = d if _shares(params) else params.n_features or d
+    left = d - len(params.rules.exclude)
+    most = left if _shares(params) else min(params.n_features or left, left)
     return curve_sizes(r, min(fewest(params), r), most, n_points)
 
 
@@ -55,8 +66,11 @@ def pairs(params: FitParameters, rs: Sequence[int]) -> list[tuple[int, int]]:
 
 
 def by_size(
-    params: FitParameters, n_features: int, sizes: Sequence[tuple[int, int]], encode: Encode
-) -> Iterator[tuple[int, int, FittedEncoder]]:
+    params: FitParameters,
+    n_features: int,
+    sizes: Sequence[tuple[int, int]],
+    encode: Callable[[FitParameters, list[Floats]], Made],
+) -> Iterator[tuple[int, int, Made]]:
     """Encoders of all sizes, by k and then by r.
 
     Each is shown the encoders of the next smaller k and r, so the loss of polished ones never rises with either.
@@ -70,7 +84,8 @@ def by_size(
     sizes : sequence of (int, int)
         Components and nonzeros.
     encode : callable
-        Makes one encoder.
+        Makes one encoder by the parameters of a fit. It may start from the encoders (d, k') of no larger size that it
+        is given.
     """
     made: dict[tuple[int, int], Floats] = {}
     for k, r in sorted(set(sizes)):
@@ -79,6 +94,11 @@ def by_size(
         point.check(None, n_features)  # the rows were enough for a fit
         fewer = [size for size in made if size[0] == k][-1:]
         narrower = [size for size in made if size[0] < k and size[1] == r][-1:]
-        fitted = encode(point, [made[size] for size in (*fewer, *narrower)])
-        made[k, r] = fitted.H[:, fitted.H.any(axis=0)]
-        yield k, r, fitted
+        found = encode(point, [made[size] for size in (*fewer, *narrower)])
+        made[k, r] = found.H[:, found.H.any(axis=0)]
+        yield k, r, found
+
+
+def best_known(summary: CoreSummary, known: Sequence[Floats]) -> Floats | None:
+    """The encoder of the least loss on a core, from which a search starts; None if none is known."""
+    return min(known, key=lambda H: encoder_loss(summary.core, H), default=None)

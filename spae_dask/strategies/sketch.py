@@ -36,6 +36,7 @@ from spae_dask.strategies.base import (
     refuse_folds,
     refuse_no_candidates,
     refuse_panel,
+    refuse_share,
 )
 from spae_dask.strategies.candidate_set import POOL, choose_candidates, search_seconds
 from spae_dask.strategies.core import means_recipe
@@ -112,8 +113,10 @@ def two_read_finish_nbytes(params: FitParameters, n_samples: int, n_features: in
     # first the sketch, the same scaled, a residual of it made in panels, and directions
     proposing = 3 * rows + 4 * p
     panels = 3 * rows * min(n_features, PANEL_COLUMNS)
-    # then the merged products and the result's copy of them, and the sketch if other candidates may follow
-    settling = (4 if params.precision == "fast" else 2) * c + 5 * p + (rows if params.n_nonzero is None else 0)
+    # then the merged products, and the sketch if other candidates may follow; beside the products scaled ones, or
+    # those with what covariates explain and without it
+    copies = 4 if params.precision == "fast" else 1 if params.covariates is None else 3
+    settling = copies * c + 5 * p + (rows if params.n_nonzero is None else 0)
     wide = max(proposing, settling) * n_features
     return 8 * (wide + panels + max(searched, 12 * (c + p) ** 2))
 
@@ -188,7 +191,7 @@ class SketchStrategy(Strategy):
         return "requested: a sketch selects candidate columns, and a second pass refits on them exactly"
 
     def cannot(self, params: FitParameters) -> str | None:
-        refused = refuse_panel(params) or refuse_no_candidates(params) or refuse_folds(params)
+        refused = refuse_panel(params) or refuse_no_candidates(params) or refuse_folds(params) or refuse_share(params)
         return refused or (refuse_covariates(params) if params.certified else None)
 
     def passes(self, params: FitParameters, source: RowBlocks) -> Passes:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from spae_dask.maths.encoders.orthonormal import orthonormalize
 from spae_dask.maths.linalg.design import Design
 from spae_dask.maths.linalg.loss import encoder_loss, rounding_error, sequential_explained, total_variance
+from spae_dask.maths.linalg.scaling import unit_scaled
 from spae_dask.maths.linalg.spectral import pca_loss, right_singular
 from spae_dask.passes.accumulators import Accumulator, Adjusted, Imputed, Residual, ResidualSums
 from spae_dask.passes.accumulators.base import RunPass
@@ -27,6 +28,21 @@ def loss_target(core: Floats, params: FitParameters) -> float:
     total = total_variance(core)
     wanted = params.allowed_loss(pca_loss(right_singular(core, 0)[0], params.n_components), total)
     return wanted + rounding_error(wanted, total)
+
+
+def with_components(params: FitParameters, summary: CoreSummary) -> FitParameters:
+    """Parameters with the number of components of which a share of the variance was asked; as they are without one.
+
+    It is the smallest k for which PCA explains more than that share of the total, as in scikit-learn's ``PCA``; 1 for
+    data without variance.
+    """
+    if params.pca_share is None:
+        return params
+    spectrum, _ = unit_scaled(summary.spectrum(1)[:, None])
+    explained = np.cumsum(spectrum**2)
+    enough = explained > params.pca_share * explained[-1]
+    enough[-1] |= explained[-1] > 0.0
+    return replace(params, n_components=int(np.argmax(enough)) + 1)
 
 
 def smallest_r(core: Floats, k: int, target: float, encode: Callable[[int], Floats], floor: int | None = None) -> int:
@@ -150,12 +166,37 @@ def encode_core(
     effort: float | None = None,
     report: Report | None = None,
 ) -> FittedEncoder:
-    """Build the encoder by the fit's method and certify it, all on a core; no data are read.
+    """Build the encoder by the fit's method and certify it, all on a core; see :func:`encode_alone`."""
+    encoded = _encoded(params, summary, start=start, effort=effort, report=report)
+    return certified_encoder(params, summary, encoded, passes=passes, bytes_read=bytes_read)
+
+
+def encode_alone(
+    params: FitParameters,
+    summary: CoreSummary,
+    *,
+    start: Floats | None = None,
+    effort: float | None = None,
+    report: Report | None = None,
+) -> Encoded:
+    """Build the encoder by the fit's method on a core, without a certificate; no data are read.
 
     ``start`` is an encoder (d, k') of no more columns and nonzeros that is known already; methods that search start
     from it if it is better than their own start. ``effort`` is that of ``Search``, for a given number of nonzeros.
     ``report`` is called with the progress of the search.
     """
+    encoded = _encoded(params, summary, start=start, effort=effort, report=report)
+    return _filled(summary.core, encoded, params.n_components)
+
+
+def _encoded(
+    params: FitParameters,
+    summary: CoreSummary,
+    *,
+    start: Floats | None,
+    effort: float | None,
+    report: Report | None,
+) -> Encoded:
     core, k = summary.core, params.n_components
     best = pca_loss(summary.spectrum(k), k)
     search = Search(effort, start, summary.rank_tol(k), report, best, functools.partial(summary.leading, k))
@@ -165,10 +206,16 @@ def encode_core(
         if params.sizes is None
         else METHODS[params.method](params, core, params.sizes, search)
     )
-    if params.orthonormal:
-        H, G = orthonormalize(core, encoded.H)
-        encoded = replace(encoded, H=H, G=G, prefix_losses=None, prefix_bounds=None)  # its prefixes differ
-    return certified_encoder(params, summary, encoded, passes=passes, bytes_read=bytes_read)
+    if not params.orthonormal:
+        return encoded
+    H, G = orthonormalize(core, encoded.H)
+    return replace(encoded, H=H, G=G, prefix_losses=None, prefix_bounds=None)  # its prefixes differ
+
+
+def _filled(core: Floats, encoded: Encoded, k: int) -> Encoded:
+    """The encoder with its columns filled up to k with zero ones, and the better of its decoders."""
+    H = padded(encoded.H.T, k).T
+    return replace(encoded, H=H, G=better_decoder(core, H, padded(encoded.G, k)))
 
 
 def certified_encoder(
@@ -176,8 +223,8 @@ def certified_encoder(
 ) -> FittedEncoder:
     """Certify an encoder on a core, its columns filled up to k with zero ones."""
     core, k = summary.core, params.n_components
-    H = padded(encoded.H.T, k).T
-    G = better_decoder(core, H, padded(encoded.G, k))
+    filled = _filled(core, encoded, k)
+    H, G = filled.H, filled.G
     explained = sequential_explained(core, H)
     certificate = certify(
         summary,

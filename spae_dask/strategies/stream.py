@@ -47,6 +47,7 @@ from spae_dask.strategies.base import (
     refuse_panel,
     refuse_row_weights,
     refuse_rules,
+    refuse_share,
 )
 from spae_dask.strategies.candidate_set import POOL, choose_candidates, search_seconds
 from spae_dask.strategies.certificate import Certificate
@@ -287,7 +288,7 @@ class StreamStrategy(Strategy):
     def cannot(self, params: FitParameters) -> str | None:
         refused = refuse_fast(params) or refuse_rules(params) or refuse_panel(params) or refuse_no_candidates(params)
         refused = refused or refuse_mean(params) or refuse_covariates(params)
-        return refused or refuse_folds(params) or refuse_row_weights(params)
+        return refused or refuse_folds(params) or refuse_share(params) or refuse_row_weights(params)
 
     def passes(self, params: FitParameters, source: RowBlocks) -> Passes:
         return [("stream", stream_recipe(params, source.shape[1]))]

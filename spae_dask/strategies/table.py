@@ -132,7 +132,8 @@ def choose(params: FitParameters, source: RowBlocks, nominal: Sequence[Alternati
     of the data. The costs are those at nominal rates on one core: neither a noisy machine nor the number of workers can
     change the choice.
 
-    A core where it fits, since it makes every loss exact; a sketch where that would cost far more, or does not fit.
+    A core where it fits, since it makes every loss exact; a sketch where that would cost far more, or does not fit. If
+    neither fits, the one that needs less memory, so that the refusal names the smaller limit.
 
     Parameters
     ----------
@@ -149,9 +150,9 @@ def choose(params: FitParameters, source: RowBlocks, nominal: Sequence[Alternati
     strategy, why = core_for(source, params.precision, few_rows=are_few(*source.shape) and not params.keep_state)
     prices = {each.strategy: each for each in nominal}
     core, sketch = prices[strategy], prices[SketchStrategy.name]
-    if sketch.refusal is not None:
-        return strategy, why
     features = f"{source.shape[1]:,} features"
+    if sketch.refusal is not None and (core.refusal is None or core.peak_nbytes <= sketch.peak_nbytes):
+        return strategy, why
     if core.refusal is not None:
         return SketchStrategy.name, f"{features}: with d x d matrices it {core.refusal}"
     one, two = core.thread_seconds or 0.0, sketch.thread_seconds or 0.0

@@ -2,6 +2,8 @@
 
 >>> from spae_dask.xarray import GridEncoder
 >>> encoder = GridEncoder(n_components=4, n_nonzero=10, weights="coslat")  # then .fit(da, sample_dim="time")
+
+The import also gives every DataArray an accessor: ``da.spae.fit("time", n_components=4, n_nonzero=10)``.
 """
 
 from importlib import import_module
@@ -16,6 +18,7 @@ except ImportError as error:
         "except grids works without it."
     ) from error
 
+from spae_dask.xarray.accessor import SpaeAccessor
 from spae_dask.xarray.grid_encoder import GridEncoder
 
-__all__ = ["GridEncoder"]
+__all__ = ["GridEncoder", "SpaeAccessor"]

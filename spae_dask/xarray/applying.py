@@ -1,5 +1,7 @@
 """A fitted grid encoder applied to labelled data: scores of samples, data from scores, and the share explained."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -22,14 +24,14 @@ from spae_dask.xarray.arrays import as_source, folded, grid_of_rows, picked_rows
 from spae_dask.xarray.fitted_grid import FittedGrid
 
 
-def named_error(
-    error: NonFiniteInput, array: xr.DataArray, sample_dims: tuple[str, ...], layout: GridLayout, cells: Cells
-) -> NonFiniteInput:
-    """Add the names of the sample and the cell to an error, if the position is known.
+@contextmanager
+def naming_places(
+    array: xr.DataArray, sample_dims: tuple[str, ...], layout: GridLayout, cells: Cells
+) -> Iterator[None]:
+    """Add the names of the sample and the cell to an error about an entry, if its position is known.
 
     Parameters
     ----------
-    error : NonFiniteInput
     array : xarray.DataArray
     sample_dims : tuple of str
         Dimensions of the rows.
@@ -37,22 +39,38 @@ def named_error(
     cells : Cells
         Cells that are the columns.
     """
-    if error.place is None:
-        return error
-    row, column = error.place
+    try:
+        yield
+    except InvalidInput as error:
+        if error.place is None:
+            raise
+        raise _named(error, error.place, array, sample_dims, layout, cells) from error
+
+
+def _named(
+    error: InvalidInput,
+    place: tuple[int, int],
+    array: xr.DataArray,
+    sample_dims: tuple[str, ...],
+    layout: GridLayout,
+    cells: Cells,
+) -> InvalidInput:
+    row, column = place
     places = np.unravel_index(row, [array.sizes[dim] for dim in sample_dims]) if sample_dims else ()
     sample = ", ".join(
         f"{dim}={dim_labels(array.isel({dim: [i]}), dim, int(i) + 1)[-1]}"
         for dim, i in zip(sample_dims, places, strict=True)
     )
     (cell,) = layout.cell_names(cells.numbers[[column]])
-    value = "infinite" if "infinity" in str(error).partition(":")[0] else "NaN"
     where = f"{sample}, {cell}" if sample else cell
-    named = NonFiniteInput(
-        f"{name_of(array)} is {value} at {where}, in a cell that has data elsewhere. {error} Cells "
-        "that are always NaN are left out automatically."
-    )
-    named.place = error.place
+    named = InvalidInput(f"{name_of(array)} at {where}: {error}")
+    if isinstance(error, NonFiniteInput):
+        value = "infinite" if "infinity" in str(error).partition(":")[0] else "NaN"
+        named = NonFiniteInput(
+            f"{name_of(array)} is {value} at {where}, in a cell that has data elsewhere. {error} Cells "
+            "that are always NaN are left out automatically."
+        )
+    named.place = place
     return named
 
 
@@ -93,14 +111,13 @@ def scores_of(da: xr.DataArray, fitted: FittedGrid, covariates: Any = None) -> x
         )
     selected = encoder.selected_features_
     cells = fitted.cells.taken(selected)
-    source = picked_rows(da, sample_dims, layout.feature_dims, cells)
+    with naming_places(da, sample_dims, layout, cells):
+        source = picked_rows(da, sample_dims, layout.feature_dims, cells)
     inner = encoder.row_encoder(adjustment_of(encoder, da, source, _covariates_of(da, sample_dims, fitted, covariates)))
     names = tuple(encoder.feature_names_in_[selected])
     on_picked = replace(inner, columns=np.arange(selected.size), names=names)
-    try:
+    with naming_places(da, sample_dims, layout, cells):
         codes = encode_rows(source, on_picked)
-    except NonFiniteInput as error:
-        raise named_error(error, da, sample_dims, layout, cells) from error
     coords = coords_along(da, sample_dims)
     found = xr.DataArray(
         folded(codes, tuple(da.sizes[dim] for dim in sample_dims)),
@@ -122,7 +139,7 @@ def data_of(scores: xr.DataArray, fitted: FittedGrid) -> xr.DataArray:
     rows = decode_rows(codes, encoder.decoder_, encoder.mean_, encoder.scale_)
     grid = grid_of_rows(rows, tuple(scores.sizes[each] for each in sample_dims), layout, fitted.cells)
     coords = coords_along(scores.drop_vars(dim, errors="ignore"), sample_dims)
-    found = layout.labelled(grid, sample_dims, layout.name, dict(layout.attrs))
+    found = layout.labelled(grid, sample_dims, layout.name, fitted.attrs)
     found = found.assign_coords(coords.drop_vars(list(layout.coords.variables), errors="ignore").coords)
     order = layout.dims if set(layout.dims) == set(found.dims) else found.dims
     return found.transpose(*order)
@@ -141,7 +158,8 @@ def share_explained(da: xr.DataArray, fitted: FittedGrid, covariates: Any = None
     layout = fitted.layout
     da, sample_dims = with_samples(*layout.checked(da))
     source = rows_of(da, sample_dims, layout.feature_dims, fitted.cells)
-    return float(fitted.encoder.score(source, covariates=_covariates_of(da, sample_dims, fitted, covariates)))
+    with naming_places(da, sample_dims, layout, fitted.cells):
+        return float(fitted.encoder.score(source, covariates=_covariates_of(da, sample_dims, fitted, covariates)))
 
 
 def _checked_scores(scores: xr.DataArray, fitted: FittedGrid) -> xr.DataArray:

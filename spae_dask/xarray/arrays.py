@@ -1,6 +1,6 @@
 """Conversion of labelled arrays to rows and of rows back to arrays: eager in memory, lazy elsewhere."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -38,7 +38,7 @@ def picked_rows(array: xr.DataArray, sample_dims: Dims, feature_dims: Dims, cell
     # the picked cells come first
     picked = da.moveaxis(lazy.vindex[(*(slice(None),) * len(sample_dims), *places)], 0, -1)
     few = xr.DataArray(picked, dims=(*sample_dims, "picked_cell"))
-    return rows_of(few, sample_dims, ("picked_cell",), Cells(cells.d, None, cells.factor, cells.missing_value))
+    return rows_of(few, sample_dims, ("picked_cell",), replace(cells, n_cells=cells.d, kept=None))
 
 
 def with_samples(array: xr.DataArray, sample_dims: Dims) -> tuple[xr.DataArray, Dims]:

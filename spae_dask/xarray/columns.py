@@ -11,14 +11,17 @@ from spae_dask.blocks import RowBlocks
 from spae_dask.errors import InvalidInput
 from spae_dask.estimators.fitting import report_missing_chunks
 from spae_dask.estimators.planning import plan_passes
+from spae_dask.estimators.preparing import checked_recipe
 from spae_dask.estimators.runtime import active_client, runner_for
 from spae_dask.passes.accumulators import Accumulator, ColumnMoments, Moments, NonFinite, NonFiniteEntries, Together
+from spae_dask.recipes import Recipe, RecipeLike
 from spae_dask.rules import RULES, Rules
 from spae_dask.storage.grids.grid_layout import GridLayout
 from spae_dask.storage.grids.xarray_blocks import Cells, rows_of
 from spae_dask.storage.sources.sentinel import check_missing_value
 from spae_dask.strategies.core_summary import constant_columns, divisors
 from spae_dask.strategies.parameters import PARAMETERS, ScaleLike
+from spae_dask.xarray.applying import naming_places
 from spae_dask.xarray.positions import positions_on
 
 Floats = npt.NDArray[np.float64]
@@ -62,7 +65,13 @@ def find_columns(
     mask : ndarray (n_cells,) of bool, optional
         Cells to keep.
     encoder : GridEncoder
-        Its parameters ``scale``, ``missing``, ``missing_value``, ``memory_limit`` and ``progress`` are used.
+        Its parameters ``scale``, ``missing``, ``missing_value``, ``recipe``, ``memory_limit`` and ``progress`` are
+        used.
+
+    Raises
+    ------
+    InvalidInput
+        If no cell is left, a weight is not finite, or the recipe is none for cells or cannot be followed.
     """
     if encoder.missing_value is not None:
         stored = rows_of(array, layout.sample_dims, layout.feature_dims, Cells(layout.n_cells))
@@ -71,13 +80,16 @@ def find_columns(
     if weights is not None:
         wanted &= weights != 0  # NaN passes, and is refused where there are data
     kept = _numbers(wanted, "the mask and the weights leave none")
-    cells = Cells(layout.n_cells, _unless_all(kept, layout.n_cells), missing_value=encoder.missing_value)
+    recipe = recipe_on_cells(encoder.recipe)
+    cells = Cells(layout.n_cells, _unless_all(kept, layout.n_cells), None, encoder.missing_value, recipe)
     source = rows_of(array, layout.sample_dims, layout.feature_dims, cells)
     scaled = bool(encoder.scale) and weights is not None
-    may_lack = mask is None and source.dtype.kind == "f" and bool(np.isnan(source.read(0)).all(axis=0).any())
+    with naming_places(array, layout.sample_dims, layout, cells):
+        may_lack = mask is None and source.dtype.kind == "f" and bool(np.isnan(source.read(0)).all(axis=0).any())
     passes, nbytes, deviation = 0, 0, np.ones(kept.size)
     if scaled or may_lack:
-        entries, moments, nbytes = _one_pass(source, encoder, with_moments=scaled)
+        with naming_places(array, layout.sample_dims, layout, cells):
+            entries, moments, nbytes = _one_pass(source, encoder, with_moments=scaled)
         passes = 1
         has_data = entries.nan_by_column < source.shape[0] if mask is None else np.ones(kept.size, dtype=bool)
         if moments is not None:
@@ -97,8 +109,26 @@ def find_columns(
             )
         # as the rows are multiplied by it, and the decoded ones divided
         factor = factor.astype(Cells(1, factor=factor).dtype(source.dtype)).astype(np.float64)
-    cells = Cells(layout.n_cells, _unless_all(kept, layout.n_cells), factor, encoder.missing_value)
+    cells = Cells(layout.n_cells, _unless_all(kept, layout.n_cells), factor, encoder.missing_value, recipe)
     return Columns(cells, passes, nbytes)
+
+
+def recipe_on_cells(given: RecipeLike) -> Recipe | None:
+    """The recipe of a grid, if any: steps that change each entry alone.
+
+    Raises
+    ------
+    InvalidInput
+        If it is none, or adds up the cells of a sample.
+    """
+    recipe = checked_recipe(given)
+    if recipe is not None and recipe.of_rows:
+        raise InvalidInput(
+            f"recipe='{recipe}' is for the rows of a matrix: {recipe.steps[0].name} divides by the sum of a row, and "
+            "cells of a grid have different areas. Leave out that step, or give the array that xarray makes, lazily "
+            "for dask arrays: da / da.weighted(area).sum(dims)."
+        )
+    return recipe
 
 
 def mask_on(layout: GridLayout, mask: Any) -> npt.NDArray[np.bool_] | None:

@@ -33,6 +33,12 @@ class FittedGrid:
         """The coordinate of components, from 1."""
         return {self.layout.component_dim: np.arange(1, self.encoder.n_components_ + 1)}
 
+    @property
+    def attrs(self) -> dict[str, Any]:
+        """Attributes of an array in units of the data; of what a recipe makes of them, its name alone."""
+        recipe = self.cells.recipe
+        return dict(self.layout.attrs) if recipe is None else self.described(str(recipe))
+
     def described(self, what: str) -> dict[str, Any]:
         """Attributes of an array that is not in units of the data."""
         name = self.layout.attrs.get("long_name", self.layout.name)

@@ -10,7 +10,8 @@ import xarray as xr
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from spae_dask.errors import InvalidInput, NonFiniteInput
+from spae_dask.errors import InvalidInput
+from spae_dask.estimators.saved import known_parameters
 from spae_dask.estimators.sparse_encoder import SparseEncoder
 from spae_dask.flags import flags_checked
 from spae_dask.passes.events import Event
@@ -19,13 +20,13 @@ from spae_dask.storage.grids.grid_layout import layout_of
 from spae_dask.storage.grids.xarray_blocks import rows_of
 from spae_dask.strategies.certificate import Certificate
 from spae_dask.strategies.parameters import OF_ROWS, is_scale_file, several, takes_parameters
-from spae_dask.xarray.applying import covariates_along, data_of, named_error, scores_of, share_explained
+from spae_dask.xarray.applying import covariates_along, data_of, naming_places, scores_of, share_explained
 from spae_dask.xarray.columns import find_columns, mask_on, rules_on
 from spae_dask.xarray.fitted_grid import FittedGrid
 from spae_dask.xarray.saved import load_grid_encoder, save_grid_encoder
 from spae_dask.xarray.weights import weights_on
 
-OF_GRID = ("weights", "lat_dim", "missing_value")
+OF_GRID = ("weights", "lat_dim", "missing_value", "recipe")
 """Parameters that this class sees to itself; all others are ``SparseEncoder``'s."""
 
 
@@ -43,8 +44,8 @@ class GridEncoder(BaseEstimator):  # type: ignore[misc]
 
     Parameters
     ----------
-    n_components : int or "cv", default 2
-        k.
+    n_components : int, float or "cv", default 2
+        k, or a share of the total variance that k EOFs explain.
     weights : None, "coslat" or xarray.DataArray, default None
         Weights of the cells. ``"coslat"``: the square root of the cosine of their latitude, so that squares count by
         area. A DataArray over some or all dimensions of the grid, 0 or more; cells of weight 0 are left out. Weighted
@@ -62,10 +63,11 @@ class GridEncoder(BaseEstimator):  # type: ignore[misc]
         A number that stands for NaN, or several, before weights are applied.
     memory_limit, checkpoint, progress, **parameters
         As for ``SparseEncoder``: all of its parameters, with the same defaults. Rules name cells by number or name, or
-        are DataArrays over the grid. ``min_distance`` is in km where there are latitudes and longitudes. ``recipe`` is
-        refused: xarray applies functions to arrays. Names of ``covariates``, ``row_weights`` and ``fold_groups`` are
-        coordinates of the samples: ``covariates="C(time.month)"`` removes the seasons, ``"time.days_in_month"`` lets
-        months count by their days, and ``fold_groups="time.year"`` keeps years in one fold.
+        are DataArrays over the grid. ``min_distance`` is in km where there are latitudes and longitudes. ``recipe``
+        changes each entry in the read, such as ``"sqrt"``, before cells are scaled and weighted; ``normalize_total`` is
+        refused. Names of ``covariates``, ``row_weights`` and ``fold_groups`` are coordinates of the samples:
+        ``covariates="C(time.month)"`` removes the seasons, ``"time.days_in_month"`` lets months count by their days,
+        and ``fold_groups="time.year"`` keeps years in one fold.
 
     Attributes
     ----------
@@ -93,7 +95,7 @@ class GridEncoder(BaseEstimator):  # type: ignore[misc]
     @takes_parameters()
     def __init__(
         self,
-        n_components: int | str = 2,
+        n_components: int | float | str = 2,
         *,
         weights: Any = None,
         lat_dim: str | None = None,
@@ -139,11 +141,6 @@ class GridEncoder(BaseEstimator):  # type: ignore[misc]
         StorageError
             If the data cannot be read.
         """
-        if self.recipe is not None:
-            raise InvalidInput(
-                f"recipe={self.recipe!r} is for the rows of a matrix, and a grid is given. "
-                "Leave it out, and give the array that xarray makes, lazily for dask arrays: numpy.log1p(da)."
-            )
         if self.n_top_features is not None:
             raise InvalidInput(
                 f"n_top_features={self.n_top_features!r} chooses columns of a matrix, and a grid is given. Leave it "
@@ -179,10 +176,8 @@ class GridEncoder(BaseEstimator):  # type: ignore[misc]
             found = rules.on(columns.cells.numbers.tolist())
             encoder.set_params(**{rule: getattr(found, rule) or None for rule in RULES})
         source = rows_of(da, layout.sample_dims, layout.feature_dims, columns.cells)
-        try:
+        with naming_places(da, layout.sample_dims, layout, columns.cells):
             encoder.fit(source)
-        except NonFiniteInput as error:
-            raise named_error(error, da, layout.sample_dims, layout, columns.cells) from error
         encoder.set_params(**{name: getattr(self, name) for name in OF_ROWS})
         encoder.certificate_ = replace(
             encoder.certificate_,
@@ -206,16 +201,16 @@ class GridEncoder(BaseEstimator):  # type: ignore[misc]
         return fitted.on_grid(fitted.encoder.components_, "components", fitted.described("sparse components"))
 
     def decoder(self) -> xr.DataArray:
-        """The patterns (component, grid) that scores multiply, in units of the data, weights divided out."""
+        """The patterns (component, grid) that scores multiply, in units of the data that a recipe makes, unweighted."""
         fitted = self._fitted()
         patterns = fitted.cells.unweighted(fitted.encoder.decoder_ * fitted.encoder.scale_)
-        return fitted.on_grid(patterns, "decoder", dict(fitted.layout.attrs))
+        return fitted.on_grid(patterns, "decoder", fitted.attrs)
 
     def mean(self) -> xr.DataArray:
-        """Mean that is subtracted from each cell, in units of the data."""
+        """Mean that is subtracted from each cell, in units of the data that a recipe makes, unweighted."""
         fitted, layout = self._fitted(), self.layout_
         means = layout.on_grid(fitted.cells.unweighted(fitted.encoder.mean_), fitted.cells.numbers, np.nan)
-        return layout.labelled(means, (), "mean", dict(layout.attrs))
+        return layout.labelled(means, (), "mean", fitted.attrs)
 
     def selected(self) -> xr.DataArray:
         """Mask of the cells that each component uses: booleans (component, grid)."""
@@ -272,7 +267,7 @@ class GridEncoder(BaseEstimator):  # type: ignore[misc]
         """Data on the grid from scores, in units of the data; lazy for lazy scores.
 
         It is ``mean() + (scores * decoder()).sum("component")``; cells without data are NaN. With covariates it is the
-        data at their means.
+        data at their means. With a recipe it is what the recipe makes of the data.
 
         Raises
         ------
@@ -289,7 +284,8 @@ class GridEncoder(BaseEstimator):  # type: ignore[misc]
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Write the encoder with its grid as a Zarr group; it appears whole or not at all.
 
-        ``load_encoder`` and ``spae inspect`` read it as well, as the encoder of a matrix with named columns.
+        ``load_encoder`` and ``spae inspect`` read it as well, as the encoder of a matrix with named columns: those that
+        the recipe and the weights make of the cells.
         """
         check_is_fitted(self)
         save_grid_encoder(self, path, overwrite=overwrite)
@@ -304,7 +300,7 @@ class GridEncoder(BaseEstimator):  # type: ignore[misc]
             As ``load_encoder``; also InvalidInput if it is an encoder without a grid.
         """
         loaded = load_grid_encoder(path)
-        made = cls(**loaded.parameters)
+        made = cls(**known_parameters(cls, loaded.parameters))
         fitted = loaded.fitted
         made.encoder_, made.layout_, made.cells_ = fitted.encoder, fitted.layout, fitted.cells
         return made

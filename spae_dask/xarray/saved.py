@@ -9,6 +9,7 @@ import xarray as xr
 from spae_dask.errors import InvalidInput
 from spae_dask.estimators.record import NOT_STORED, told_rule, with_names
 from spae_dask.estimators.saved import load_encoder, save_encoder
+from spae_dask.recipes import recipe_text
 from spae_dask.rules import RULES
 from spae_dask.storage.grids.grid_artifact import GridRecord, read_grid, write_grid
 from spae_dask.xarray.columns import rules_on
@@ -27,7 +28,7 @@ def save_grid_encoder(encoder: Any, path: str | Path, *, overwrite: bool) -> Non
     """Write a fitted ``GridEncoder``."""
     parameters = {name: value for name, value in encoder.get_params().items() if name not in NOT_STORED}
     parameters["random_state"] = encoder.encoder_.seed_
-    parameters = with_names(parameters)
+    parameters = with_names(parameters) | {"recipe": recipe_text(encoder.recipe)}
     found = rules_on(encoder.layout_, encoder)
     for rule in RULES:
         by_cell = isinstance(parameters[rule], xr.DataArray)

@@ -10,6 +10,7 @@ from distributed import Client
 
 from benchmarks.arithmetic import PANEL_ROWS, SKETCH_COLUMNS, SKETCH_ROWS, arithmetic_seconds, kernel
 from benchmarks.bench_passes import cases, main
+from benchmarks.folded_pass import FoldedPass
 from benchmarks.integer_sums import IntegerSums
 from benchmarks.plain import read_and_drop
 from benchmarks.problems import GaussianBlocks, SensorCounts
@@ -127,6 +128,12 @@ def test_workers_are_compared_on_the_triangle_of_the_same_store(tmp_path: Path) 
     np.testing.assert_allclose(triangle.T @ triangle, centered.T @ centered, rtol=1e-10, atol=1e-3)
     assert len(line.ours) == len(line.other) == 1
     assert all(turn.cpu > 0 for turn in (*line.ours, *line.other))
+
+
+def test_fits_with_and_without_folds_have_one_loss(tmp_path: Path) -> None:
+    (line,) = FoldedPass(SMALL, 3).run(tmp_path, repetitions=1)
+    assert len(line.ours) == len(line.other) == 1
+    assert "3 folds" in line.case
 
 
 def test_ratios_are_of_neighbours_and_speed_ups_are_upside_down() -> None:

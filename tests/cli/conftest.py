@@ -1,5 +1,6 @@
 """Data that commands are run on, and two ways to run a command: in this process, or in one of its own."""
 
+import contextlib
 import json
 import os
 import re
@@ -17,6 +18,7 @@ import pytest
 import zarr
 
 from spae_dask.cli.main import main
+from tests.cli.forked import ForkedCommand
 
 N, D, K, R = 3000, 12, 2, 4
 SPAE = [sys.executable, "-m", "spae_dask"]
@@ -91,6 +93,25 @@ def spae_process() -> Iterator[Callable[..., Any]]:
         process.communicate()
 
 
+@pytest.fixture
+def spae_forked() -> Iterator[Callable[..., ForkedCommand]]:
+    """Start a command as ``spae_process`` does, where it does not matter how its interpreter begins."""
+    started = []
+
+    def start(*argv: object) -> ForkedCommand:
+        started.append(ForkedCommand([str(word) for word in argv]))
+        return started[-1]
+
+    yield start
+    for process in started:
+        if process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):  # it may have ended meanwhile
+                os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        process.stdout.close()
+        process.stderr.close()
+
+
 def planted(seed: int = 0) -> np.ndarray[Any, Any]:
     """Rows of rank 3 with a little noise."""
     rng = np.random.default_rng(seed)
@@ -109,6 +130,16 @@ def write_zarr(path: Path, values: np.ndarray[Any, Any], chunk_rows: int = 500) 
 def store(tmp_path: Path) -> Path:
     """A small Zarr array."""
     return write_zarr(tmp_path / "x.zarr", planted())
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    """The same numbers as a table of named columns."""
+    import pandas as pd  # not above: the wheel is tested where it is absent
+
+    path = tmp_path / "x.parquet"
+    pd.DataFrame(planted(), columns=[f"G{place}" for place in range(D)]).to_parquet(path)
+    return path
 
 
 @pytest.fixture(scope="session")

@@ -91,8 +91,8 @@ def killed_and_given_again(where, moments, spae, spae_process, wide, tmp_path):
 
 
 @pytest.mark.chaos
-def test_a_fit_that_is_killed_comes_to_the_same_bits(spae, spae_process, wide, tmp_path):
-    killed_and_given_again("none", [2], spae, spae_process, wide, tmp_path)
+def test_a_fit_that_is_killed_comes_to_the_same_bits(spae, spae_forked, wide, tmp_path):
+    killed_and_given_again("none", [2], spae, spae_forked, wide, tmp_path)
 
 
 def test_parts_come_to_the_bits_of_one_fit_in_rounds_that_are_told(spae, wide, tmp_path):
@@ -197,7 +197,9 @@ OPTIONAL: dict[str, Any] = {
     "at_most": st.one_of(COUNT, st.dictionaries(NAMES, COUNT, min_size=1, max_size=3)),
     "at_least": st.one_of(COUNT, st.dictionaries(NAMES, COUNT, min_size=1, max_size=3)),
     "folds": st.integers(2, 100),
+    "bootstraps": st.integers(0, 10_000),
     "fold_groups": st.text("ab*é -'\\.()", min_size=1).filter(str.strip),
+    "top_features_batch": st.text("ab*é -'\\.()", min_size=1).filter(str.strip),
     "row_weights": AWKWARD.filter(str.strip),
     "search_tol": POSITIVE,
     "effort": st.integers(0, 3),
@@ -406,10 +408,10 @@ def test_a_checkpoint_that_cannot_be_made_is_an_error_of_storage(spae, store, tm
     assert "cannot be made" in ended.err
 
 
-def test_two_equal_fits_on_one_checkpoint_both_end_well(spae_process, store, tmp_path):
+def test_two_equal_fits_on_one_checkpoint_both_end_well(spae_forked, store, tmp_path):
     place, outs = tmp_path / "run", [tmp_path / "a.zarr", tmp_path / "b.zarr"]
     fits = [
-        spae_process("fit", store, "-k", 2, "-r", 3, *QUICK, "-o", out, "--checkpoint", place, "--cluster", "none")
+        spae_forked("fit", store, "-k", 2, "-r", 3, *QUICK, "-o", out, "--checkpoint", place, "--cluster", "none")
         for out in outs
     ]
     ends = [process.communicate(timeout=120) for process in fits]

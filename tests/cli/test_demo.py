@@ -103,8 +103,8 @@ def test_the_page_is_well_formed_and_needs_nothing_from_elsewhere(demo):
     assert demo.page.errors == []
     assert demo.page.headings[1:4] == [
         "The decoded image",
-        "Loss, and the evidence for it",
-        "Loss against sparsity",
+        "The chosen features",
+        "More or fewer features",
     ]
     assert min(len(alt) for alt in demo.page.alts) > 40
 

@@ -10,8 +10,10 @@ import pytest
 import zarr
 
 from spae_dask import load_encoder
-from tests.cli.conftest import K, R
+from tests.cli.conftest import QUICK, K, R
 from tests.report.page_reader import read_page
+
+pytestmark = pytest.mark.usefixtures("undrawn")
 
 N, D = 180, 8
 GROUPS = np.array([f"donor {number}" for number in np.random.default_rng(1).integers(0, 9, N)])
@@ -29,7 +31,20 @@ def table(tmp_path):
 
 @pytest.fixture
 def words(table):
-    return [table, "-k", K, "-r", R, "--folds", 3, "--fold-groups", "donor"]
+    return [table, "-k", K, "-r", R, "--folds", 3, "--fold-groups", "donor", *QUICK]
+
+
+def test_resamples_are_asked_for_and_told(spae, words, tmp_path):
+    encoder, drawn = tmp_path / "e.zarr", ["--bootstraps", 7]
+    told = spae("fit", *words, *drawn, "-o", encoder, "--json").document["certificate"]["held_out"]["bootstraps"]
+    assert len(told["ratios"]) == 7
+    assert max(told["counts"]) <= 7
+    assert "--bootstraps 7" in spae("inspect", encoder).out
+    assert spae("report", encoder, "-o", tmp_path / "r.html").code == 0
+    page = page_of(tmp_path)
+    lower, upper = told["band"]
+    assert f"on the same rows is {lower:.4f} to {upper:.4f} with 95% confidence" in " ".join(page.text.split())
+    assert any("in resamples" in each.columns for each in page.tables)
 
 
 def test_a_fit_says_what_folds_say_wherever_an_encoder_is_shown(spae, words, tmp_path):
@@ -64,7 +79,7 @@ def spae_words(command, output):
 
 
 def test_without_folds_nothing_is_said(spae, words, tmp_path):
-    plain = spae("fit", *words[:5], "--columns", "gene*", "-o", tmp_path / "e.zarr", "--json").document
+    plain = spae("fit", *words[:5], *QUICK, "--columns", "gene*", "-o", tmp_path / "e.zarr", "--json").document
     assert "held_out" not in plain["certificate"]
     assert "held_out" not in zarr.open_group(tmp_path / "e.zarr").attrs
     assert "held out" not in spae("inspect", tmp_path / "e.zarr").out
@@ -73,7 +88,7 @@ def test_without_folds_nothing_is_said(spae, words, tmp_path):
 
 
 def test_a_path_names_the_size_that_folds_choose(spae, words, table, tmp_path):
-    given = ["path", table, "-k", "1,2,3", "-r", "2,4", "--folds", 3, "--fold-groups", "donor"]
+    given = ["path", table, "-k", "1,2,3", "-r", "3,4", "--folds", 3, "--fold-groups", "donor", *QUICK]
     found = spae(*given, "-o", tmp_path / "p.csv", "--json").document
     k, r = found["chosen"]
     assert f"held-out folds choose k = {k} and r = {r}" in spae(*given).out
@@ -87,14 +102,14 @@ def test_a_path_names_the_size_that_folds_choose(spae, words, table, tmp_path):
     assert spae("report", tmp_path / "e.zarr", "--path", tmp_path / "p.csv", "-o", tmp_path / "r.html").code == 0
     (tmp_path / "p.json").write_text(json.dumps(found))
     assert spae("report", tmp_path / "e.zarr", "--path", tmp_path / "p.json", "-o", tmp_path / "s.html").code == 0
-    plain = spae("path", table, "-k", 2, "-r", "2,4", "--columns", "gene*", "--json").document
+    plain = spae("path", table, "-k", 2, "-r", "2,4", "--columns", "gene*", *QUICK, "--json").document
     assert "chosen" not in plain
     assert "held_out" not in plain["points"][0]
 
 
 def test_folds_choose_the_size_of_a_fit(spae, table, tmp_path):
-    given = ["fit", table, "-k", "cv", "-r", "cv", "--folds", 3, "--fold-groups", "donor", "-o", tmp_path / "e.zarr"]
-    assert spae(*given).code == 0
+    given = ["fit", table, "-k", "cv", "-r", "cv", "--folds", 3, "--fold-groups", "donor", *QUICK]
+    assert spae(*given, "-o", tmp_path / "e.zarr").code == 0
     encoder = load_encoder(tmp_path / "e.zarr")
     assert encoder.n_components == "cv"
     assert encoder.components_.shape == (encoder.n_components_, D)

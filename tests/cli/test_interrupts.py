@@ -44,8 +44,8 @@ def fit(huge: Path, where: str) -> list[object]:
     return ["fit", huge, "-k", 2, "-r", 3, "-o", huge.with_name("e.zarr"), "--cluster", where]
 
 
-def test_ctrl_c_in_a_fit_in_process(spae_process, huge):
-    process = spae_process(*fit(huge, "none"), "--json")
+def test_ctrl_c_in_a_fit_in_process(spae_forked, huge):
+    process = spae_forked(*fit(huge, "none"), "--json")
     out, _ = interrupt_in_pass(process, signal.SIGINT, group=False)
     assert process.returncode == 130
     assert json.loads(out)["error"]["exit_code"] == 130

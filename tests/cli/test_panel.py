@@ -4,19 +4,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
+import polars as pl
 import pytest
 
 from spae_dask import SparseEncoder, load_encoder
-from tests.cli.conftest import D, K, Outcome, planted
+from tests.cli.conftest import D, K, Outcome
 
 Run = Callable[..., Outcome]
-
-
-@pytest.fixture
-def table(tmp_path: Path) -> Path:
-    path = tmp_path / "x.parquet"
-    pd.DataFrame(planted(), columns=[f"G{place}" for place in range(D)]).to_parquet(path)
-    return path
 
 
 def test_a_panel_is_printed_with_its_price_and_its_curve(table: Path, tmp_path: Path, spae: Run) -> None:
@@ -33,12 +27,30 @@ def test_a_panel_is_printed_with_its_price_and_its_curve(table: Path, tmp_path: 
     assert f"price of rules     {ratio:.6f} times PCA's loss, {free:.6f} for 6 features" in done.out
     asked = spae("panel", table, "-k", K, "-n", 5, *rules, "--curve", "4,5,8", "--json").document
     assert asked["panel"] == names
+    assert asked["features"] == fitted.table().records()
+    assert str(fitted.table()) in done.out
     assert asked["without_rules"]["ratio"] == pytest.approx(free)
     assert [point["n_nonzero"] for point in asked["curve"]] == [4, 5, 8]
     assert asked["curve"][1]["ratio"] == pytest.approx(ratio)
     assert asked["encoder"] is None
     same = spae("fit", table, "-k", K, "-n", 5, *rules, "-o", tmp_path / "f.zarr", "--json").document
     assert same["certificate"] == asked["certificate"] | {"bytes_read": same["certificate"]["bytes_read"]}
+
+
+def test_the_features_of_a_panel_are_written_as_a_table(table: Path, tmp_path: Path, spae: Run) -> None:
+    costs = tmp_path / "costs.csv"
+    costs.write_text("".join(f"G{place},{1 + place % 3}\n" for place in range(D)))
+    done = spae("panel", table, "-k", K, "--costs", costs, "--budget", 7, "-o", tmp_path / "p.zarr")
+    assert done.code == 0, done.err
+    costs.unlink()  # the encoder holds what its features cost
+    assert spae("inspect", tmp_path / "p.zarr", "--table", tmp_path / "p.csv").code == 0
+    records = load_encoder(tmp_path / "p.zarr").table().records()
+    written = pl.read_csv(tmp_path / "p.csv").to_dicts()
+    assert written == records
+    assert f"cost               {written[-1]['cost_so_far']:g} of 7" in done.out
+    assert spae("inspect", tmp_path / "p.zarr", "--json").document["features"] == records
+    assert spae("inspect", tmp_path / "p.zarr", "--table", tmp_path / "p.csv").code == 3
+    assert spae("inspect", tmp_path / "p.zarr", "--table", tmp_path / "p.txt").code == 2
 
 
 def test_without_rules_there_is_no_price(table: Path, spae: Run) -> None:

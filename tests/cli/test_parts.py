@@ -32,7 +32,7 @@ FEW = np.where(np.random.default_rng(1).random(X.shape) < 0.7, 0, X)
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch, options: OptionsSetter) -> None:
     """Data of a few kilobytes in several blocks, of which each is a span."""
-    options(min_span_nbytes=1, states_per_span=0)
+    options(min_span_nbytes=100, states_per_span=0)
     monkeypatch.setattr(zarr_blocks, "TARGET_BLOCK_NBYTES", 1)
     monkeypatch.setattr(h5_blocks, "TARGET_BLOCK_NBYTES", 4000)
     monkeypatch.setattr(h5_arrays, "PIECE_NBYTES", 400)

@@ -71,6 +71,7 @@ def ended_in(nbytes, spae):
 
 def test_a_pipeline_asks_for_its_evaluation_too_which_takes_more_than_its_fit(place, spae, monkeypatch):
     monkeypatch.setattr(planned_memory, "STEP_NBYTES", 1)  # which may hide it
+    np.save("small.npy", np.random.default_rng(0).standard_normal((40_000, 8)))  # several panels of rows
     Path("q.toml").write_text(QUEUE.replace("processes = 2", "processes = 4"))
     of_fit = asked("small.npy").worker_nbytes
     text = Path("p.toml").read_text() + OTHERS["evaluate"].replace("wide", "small")

@@ -4,8 +4,11 @@ import json
 from pathlib import Path
 from typing import Any
 
+import anndata
 import numpy as np
+import pandas as pd
 import pytest
+import scanpy
 
 from tests.cli.conftest import QUICK
 from tests.estimators.sources import batch_encoder
@@ -122,8 +125,8 @@ def _other_verbs_agree(spae: Any, file: Path, asked: tuple[Any, ...], loss: floa
     done = spae("fit-finish", *parts, "-o", folder / "f.zarr", "--json")
     assert json.loads(done.out)["certificate"]["loss"] == pytest.approx(loss, rel=1e-10)
     (folder / "p.toml").write_text(
-        'output = "out"\n[[step]]\nkind = "fit"\ndata = "x.npy"\nn_components = 2\nn_nonzero = 3\n'
-        f'method = "batch"\n{keys}[[step]]\nkind = "evaluate"\ndata = "x.npy"\nencoder = "@fit"\n'
+        f'output = "out"\n[[step]]\nkind = "fit"\ndata = "{file.name}"\nn_components = 2\nn_nonzero = 3\n'
+        f'method = "batch"\n{keys}[[step]]\nkind = "evaluate"\ndata = "{file.name}"\nencoder = "@fit"\n'
     )
     assert spae("run", folder / "p.toml").code == 0
     certificate = json.loads((folder / "out" / "evaluate.json").read_text())
@@ -161,3 +164,37 @@ def test_columns_of_largest_variance_are_used_by_every_verb(
     assert spae("report", tmp_path / "e.zarr", "-o", tmp_path / "r.html", "--data", file).code == 0
     assert "--top-features 5" in spae("inspect", tmp_path / "e.zarr").out
     _other_verbs_agree(spae, file, asked, loss, f'recipe = "{RECIPE}"\nn_top_features = 5\n')
+
+
+def _every_verb_ranks(spae: Any, file: Path, loss: float, words: tuple[str, ...], keys: str) -> None:
+    """Assert that all verbs find the loss of a fit of eight genes, ranked as options or keys say."""
+    asked, fitted = ("-k", 2, "-r", 3, *QUICK, "--recipe", "sqrt", "--top-features", 8, *words), file.parent / "e.zarr"
+    assert "3 (variances of counts, standardized variances, core)" in spae("plan", file, *asked).out
+    fit = spae("fit", file, *asked, "-o", fitted, "--json")
+    assert json.loads(fit.out)["certificate"]["loss"] == pytest.approx(loss, rel=1e-10)
+    assert " ".join(words[-2:]) in spae("inspect", fitted).out
+    _other_verbs_agree(spae, file, asked, loss, f'recipe = "sqrt"\nn_top_features = 8\n{keys}')
+
+
+def test_genes_of_seurat_v3_are_used_by_every_verb(spae: Any, tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    counts, file = rng.poisson(rng.gamma(0.5, 4.0 * rng.uniform(size=40), size=(90, 40))), tmp_path / "x.npy"
+    np.save(file, counts)
+    adata = anndata.AnnData(counts.astype(np.float64))
+    scanpy.pp.highly_variable_genes(adata, flavor="seurat_v3", n_top_genes=8)
+    best = np.flatnonzero(adata.var["highly_variable"])
+    loss = batch_encoder(2, n_nonzero=3).fit(np.sqrt(counts[:, best])).certificate_.loss
+    _every_verb_ranks(spae, file, loss, ("--top-features-flavor", "seurat_v3"), 'top_features_flavor = "seurat_v3"\n')
+
+
+def test_genes_are_ranked_in_batches_by_every_verb(spae: Any, tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    labs, file = rng.integers(0, 3, 180), tmp_path / "x.h5ad"
+    counts = rng.poisson(rng.gamma(0.5, 4.0 * rng.uniform(size=(3, 40))[labs]))
+    index = [str(row) for row in range(180)]
+    adata = anndata.AnnData(counts.astype(np.float64), obs=pd.DataFrame({"lab": labs}, index=index))
+    adata.write_h5ad(file)
+    scanpy.pp.highly_variable_genes(adata, flavor="seurat_v3", n_top_genes=8, batch_key="lab")
+    loss = batch_encoder(2, n_nonzero=3).fit(np.sqrt(counts[:, adata.var["highly_variable"]])).certificate_.loss
+    words = ("--top-features-flavor", "seurat_v3", "--top-features-batch", "lab")
+    _every_verb_ranks(spae, file, loss, words, 'top_features_flavor = "seurat_v3"\ntop_features_batch = "lab"\n')

@@ -10,13 +10,16 @@ import pytest
 
 from spae_dask import SparseEncoder
 from tests.cli.beside import KINDS, write_beside
+from tests.cli.conftest import QUICK
+
+pytestmark = pytest.mark.usefixtures("undrawn")
 
 N, D = 150, 10
 RNG = np.random.default_rng(2)
 COUNTS = RNG.integers(0, 4, N)
 ROWS = RNG.gamma(2.0, size=(N, 3)) @ RNG.gamma(1.0, size=(3, D)) + RNG.random((N, D))
 NAMES = [f"g{j}" for j in range(D)]
-ASKED = ("-k", 2, "-r", 3, "--row-weights", "w")
+ASKED = ("-k", 2, "-r", 3, *QUICK, "--row-weights", "w")
 
 
 @pytest.fixture(params=KINDS)
@@ -27,7 +30,7 @@ def file(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 @pytest.fixture(scope="module")
 def wanted() -> float:
     """Loss of the encoder of repeated rows."""
-    return float(SparseEncoder(2, n_nonzero=3).fit(np.repeat(ROWS, COUNTS, axis=0)).certificate_.loss)
+    return float(SparseEncoder(2, n_nonzero=3, method="batch").fit(np.repeat(ROWS, COUNTS, axis=0)).certificate_.loss)
 
 
 def loss_in(ended: Any, key: str = "loss") -> Any:
@@ -60,7 +63,7 @@ def test_every_verb_weighs_rows(spae: Any, file: Path, wanted: float, tmp_path: 
 def test_parts_of_an_array_job_know_them(spae: Any, file: Path, wanted: float, tmp_path: Path) -> None:
     asked = (file, *ASKED, "--checkpoint", tmp_path / "run")
     assert spae("fit-part", "1/1", *asked).code in (0, 75)
-    other = spae("fit-part", "1/1", file, "-k", 2, "-r", 3, "--checkpoint", tmp_path / "run")
+    other = spae("fit-part", "1/1", file, "-k", 2, "-r", 3, *QUICK, "--checkpoint", tmp_path / "run")
     assert other.code == 3
     done = spae("fit-finish", *asked, "-o", tmp_path / "e.zarr", "--json")
     assert loss_in(done) == pytest.approx(wanted, rel=1e-9)
@@ -71,7 +74,7 @@ def test_a_file_gives_them_to_data_without_names(spae: Any, wanted: float, kind:
     data, given = tmp_path / "x.npy", tmp_path / f"w.{kind}"
     np.save(data, ROWS)
     np.save(given, COUNTS) if kind == "npy" else pd.DataFrame({"w": COUNTS}).to_csv(given, index=False)
-    asked = ("-k", 2, "-r", 3, "--row-weights", given)
+    asked = ("-k", 2, "-r", 3, *QUICK, "--row-weights", given)
     assert loss_in(spae("fit", data, *asked, "-o", tmp_path / "e.zarr", "--json")) == pytest.approx(wanted, rel=1e-9)
     again = spae("evaluate", data, tmp_path / "e.zarr", "--row-weights", given, "--json")
     assert loss_in(again, "decoder_loss") == pytest.approx(wanted, rel=1e-9)
@@ -108,6 +111,7 @@ name = "encoder"
 data = "{file.name}"
 n_components = 2
 n_nonzero = 3
+method = "batch"
 row_weights = "{given}"
 {columns}
 

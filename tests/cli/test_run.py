@@ -174,8 +174,8 @@ def interrupted_and_run_again(spae, spae_process, huge, where, signum):
 
 
 @pytest.mark.chaos
-def test_an_interrupted_run_has_the_signals_code_and_goes_on_at_the_unfinished_step(spae, spae_process, huge):
-    interrupted_and_run_again(spae, spae_process, huge, "none", signal.SIGTERM)
+def test_an_interrupted_run_has_the_signals_code_and_goes_on_at_the_unfinished_step(spae, spae_forked, huge):
+    interrupted_and_run_again(spae, spae_forked, huge, "none", signal.SIGTERM)
 
 
 def test_one_cluster_serves_all_steps(spae, pipeline):

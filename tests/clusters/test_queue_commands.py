@@ -1,9 +1,13 @@
 """What is made of a batch system's answers, which are as Grid Engine 8.1.9 gave them."""
 
 import os
+import signal
+from types import SimpleNamespace
 
 import pytest
 
+from spae_dask.cli.signals import Interrupted
+from spae_dask.clusters.queue import close
 from spae_dask.clusters.queue_commands import NOTHING, check_taken, grid_engine_reasons, reason, remove_all
 from spae_dask.errors import ClusterUnavailable
 
@@ -107,3 +111,20 @@ def test_what_is_left_of_a_name_is_removed_if_there_is_any(kind, program, words,
     fake(folder, program, "", code=1)
     remove_all(kind, "spae-x")
     assert (folder / f"{program}.given").read_text() == f"{words}spae-x\n"
+
+
+@pytest.mark.parametrize("fault", [TimeoutError("too slow"), RuntimeError("no answer"), AssertionError("created")])
+def test_jobs_that_cannot_be_removed_one_by_one_are_removed_by_name_and_an_interrupt_goes_on(fault, folder):
+    def fail(*, timeout):
+        raise fault
+
+    def interrupted():
+        try:
+            raise Interrupted(signal.SIGTERM)
+        finally:
+            close(SimpleNamespace(close=fail), "slurm", "spae-x")
+
+    fake(folder, "scancel", "")
+    with pytest.raises(Interrupted):
+        interrupted()
+    assert (folder / "scancel.given").read_text() == "--name spae-x\n"

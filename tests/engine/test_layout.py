@@ -9,12 +9,14 @@ from spae_dask.blocks import ArrayBlocks
 from spae_dask.passes.accumulators import Gram
 from spae_dask.passes.layout import PassLayout, Tally
 from spae_dask.passes.memory import Footprint, tasks_that_fit
-from spae_dask.passes.spans import merge_levels
+from spae_dask.passes.merge_tree import MergeTree, Node
+from spae_dask.passes.spans import most_waiting
+from tests.engine.levels import merge_levels
 from tests.engine.sources import Counted
 
 
 @given(n_spans=st.integers(1, 300), fan_in=st.sampled_from([2, 3, 8]))
-def test_states_that_wait_on_one_worker_are_no_more_than_projected(n_spans: int, fan_in: int) -> None:
+def test_states_that_wait_on_one_worker_are_as_many_as_projected(n_spans: int, fan_in: int) -> None:
     # one worker sweeps the spans in order and merges a group as soon as it is complete
     levels = merge_levels(n_spans, fan_in)
     waiting = {(-1, i): False for i in range(n_spans)}
@@ -29,8 +31,7 @@ def test_states_that_wait_on_one_worker_are_no_more_than_projected(n_spans: int,
                     for child in children:
                         waiting[child] = False
                     waiting[level, number] = True
-    depth = len(levels)
-    assert most <= min(n_spans, (fan_in - 1) * depth + 1)
+    assert most == most_waiting(n_spans, fan_in)
 
 
 @pytest.mark.parametrize("n_rows", [1, 10_000, 4_000_000])
@@ -80,3 +81,35 @@ def test_a_footprint_without_merges_counts_no_waiting_states() -> None:
     layout = PassLayout.of(Counted(1000, 64, 100), Gram(64))
     assert isinstance(layout.footprint, Footprint)
     assert layout.footprint.n_states_waiting == 0
+
+
+@given(
+    n_spans=st.integers(2, 100),
+    fan_in=st.sampled_from([2, 3, 8]),
+    tasks=st.integers(1, 4),
+    in_process=st.booleans(),
+)
+def test_states_of_a_process_are_no_more_than_projected(
+    n_spans: int, fan_in: int, tasks: int, *, in_process: bool
+) -> None:
+    # spans end in order; a worker begins the next span before a merge, threads of the calling process begin it after
+    state = 1 << 40
+    footprint = Footprint(0, 1, 0, 0, state, most_waiting(n_spans, fan_in), fan_in, n_spans)
+    tree, waiting, most = MergeTree(n_spans, fan_in), set[Node](), 0
+    for span in range(n_spans):
+        most = max(most, len(waiting) + min(tasks, n_spans - span))
+        at_work = min(tasks - in_process, n_spans - span - 1)
+        node = (0, span)
+        waiting.add(node)
+        while node != tree.root and waiting.issuperset(children := tree.children(tree.parent(node))):
+            node = tree.parent(node)
+            most = max(most, at_work + len(waiting) + min(len(children) - 1, 2))
+            waiting = (waiting - set(children)) | {node}
+    assert most * state <= footprint.worker_nbytes(tasks, 1.0, in_process=in_process)
+    assert footprint.worker_nbytes(tasks, 1.0, in_process=in_process) < (most + 2) * state
+
+
+def test_blocks_of_fewer_rows_than_a_panel_take_less_scratch() -> None:
+    tall, short = (PassLayout.of(Counted(4000, 5000, rows), Gram(5000)).footprint for rows in (400, 100))
+    assert tall.work_nbytes == Gram(5000).work_nbytes(256)
+    assert short.work_nbytes == Gram(5000).work_nbytes(100) < tall.work_nbytes / 2

@@ -3,7 +3,7 @@
 import pytest
 
 from spae_dask.passes.merge_tree import MergeTree
-from spae_dask.passes.spans import merge_levels
+from tests.engine.levels import merge_levels
 
 
 @pytest.mark.parametrize(("n_spans", "fan_in"), [(1, 1), (2, 2), (9, 8), (64, 8), (65, 8), (100, 3)])

@@ -53,7 +53,7 @@ def test_a_task_counts_its_blocks_its_state_and_its_scratch() -> None:
     (each,) = plan.passes
     assert each.block_nbytes == 5000 * 200 * 4
     assert each.state_nbytes == Gram(200).state_nbytes
-    assert each.task_nbytes >= 2 * each.block_nbytes + each.state_nbytes + Gram(200).work_nbytes + 3 * MIB
+    assert each.task_nbytes >= 2 * each.block_nbytes + each.state_nbytes + Gram(200).work_nbytes(256) + 3 * MIB
     assert plan.worker_nbytes >= each.tasks_per_worker * each.task_nbytes
 
 
@@ -91,6 +91,31 @@ def test_a_state_too_large_is_not_blamed_on_the_chunks() -> None:
 def test_final_algebra_that_does_not_fit_is_refused_too() -> None:
     with pytest.raises(MemoryBudgetExceeded, match=r"final linear algebra on 100 features.*fewer features"):
         planned(Metadata((1000, 100), 10), finish=Finish(4096 * MIB))
+
+
+@pytest.mark.parametrize("finish_nbytes", [0, 3000 * MIB])
+@pytest.mark.parametrize("in_process", [False, True])
+def test_the_limit_a_refusal_names_is_the_smallest_for_all_passes_and_the_finish(
+    finish_nbytes: int, *, in_process: bool
+) -> None:
+    def plan_within(limit: int) -> Plan:
+        there = Resources("here", 1, 4, limit, in_process=in_process)
+        return make_plan(
+            Metadata((10**5, 5000), 100),
+            [("small", Moments(5000)), ("core", Gram(5000)), ("larger", Triangular(5000))],
+            there,
+            strategy="gram",
+            reason="why not",
+            finish=Finish(finish_nbytes),
+        )
+
+    with pytest.raises(MemoryBudgetExceeded) as caught:
+        plan_within(512 * MIB)
+    number, unit = str(caught.value).partition("a memory limit of ")[2].split()[:2]
+    enough = int(float(number) * {"MiB": MIB, "GiB": 1024 * MIB}[unit])
+    assert plan_within(enough).tasks_per_worker >= 1
+    with pytest.raises(MemoryBudgetExceeded):
+        plan_within(int(0.97 * enough))
 
 
 @given(st.integers(1, 2000), st.integers(1, 10**6), st.sampled_from(["f4", "f8", "i1"]), st.integers(1, 16))

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from spae_dask.blocks import uniform_bounds
 from spae_dask.passes.options import PassOptions
-from spae_dask.passes.spans import cut_spans, fan_in_for, merge_levels
+from spae_dask.passes.spans import cut_spans, fan_in_for
+from tests.engine.levels import merge_levels
 from tests.generated import block_bounds
 
 OPTIONS = PassOptions()

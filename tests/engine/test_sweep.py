@@ -97,8 +97,10 @@ class Panels:
     panel_rows: int
     seen: list[tuple[int, tuple[int, ...], type]] = field(default_factory=list)
     state_nbytes: int = 0
-    work_nbytes: int = 0
     flops_per_row: float = 0.0
+
+    def work_nbytes(self, n_rows: int) -> int:
+        return 0
 
     def zero(self) -> State:
         return {}

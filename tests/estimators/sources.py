@@ -102,3 +102,10 @@ class Watched:
 
     def describe(self) -> str:
         return "watched rows"
+
+
+def gapped(rows: np.ndarray[Any, Any], missing: str) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Rows with gaps, and the same with the gaps filled as ``missing`` says."""
+    gaps = rows.copy()
+    gaps[::2, ::5] = np.nan
+    return gaps, np.where(np.isnan(gaps), 0.0 if missing == "zero" else np.nanmean(gaps, axis=0), gaps)

@@ -134,13 +134,13 @@ def test_wide_data_keep_to_a_budget_and_to_groups() -> None:
     wide = rng.normal(size=(70, 5)) @ rng.normal(size=(5, 2200)) + 0.4 * rng.normal(size=(70, 2200))
     costs, groups = rng.uniform(1, 9, size=2200), [f"g{j % 40}" for j in range(2200)]
     rules = {"costs": costs, "budget": 25.0, "groups": groups, "at_most": 1, "at_least": {"g39": 1}}
+    greedy = SparseEncoder(3, n_features=3, exclude=np.flatnonzero(costs > 3), effort=0).fit(wide)
     for strategy in ("tsqr", "sketch"):
         fitted = SparseEncoder(3, strategy=strategy, **rules).fit(wide)
         chosen = fitted.selected_features_
         assert costs[chosen].sum() <= 25.0
         assert len({groups[j] for j in chosen}) == len(chosen)
         assert "g39" in {groups[j] for j in chosen}
-        greedy = SparseEncoder(3, n_features=3, exclude=np.flatnonzero(costs > 3)).fit(wide)
         assert fitted.certificate_.loss < greedy.certificate_.loss
 
 

@@ -264,7 +264,7 @@ def test_a_process_that_is_killed_leaves_what_it_had_done(
     options(fan_in=None)  # the child has the usual one
     array = zarr_array(tmp_path / "x.zarr", X, (ROWS, D))
     (tmp_path / "reads").mkdir()
-    child = multiprocessing.get_context("spawn").Process(
+    child = multiprocessing.get_context("forkserver").Process(
         target=_fit_and_die, args=(str(tmp_path / "x.zarr"), str(tmp_path / "reads"), str(tmp_path / "kept"))
     )
     child.start()

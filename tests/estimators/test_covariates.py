@@ -542,7 +542,7 @@ def test_workers_of_a_cluster_give_the_same_bits(strategy: str, tmp_path: Path) 
     zarr.create_array(tmp_path / "x.zarr", data=X, chunks=(37, 9))
     encoder = batch_encoder(2, n_nonzero=4, strategy=strategy, covariates=OBS)
     here = clone(encoder).fit(tmp_path / "x.zarr")
-    with LocalCluster(2, processes=False, threads_per_worker=1, dashboard_address=None) as cluster, Client(cluster):
+    with LocalCluster(2, processes=False, threads_per_worker=1, dashboard_address=":0") as cluster, Client(cluster):
         there = encoder.fit(tmp_path / "x.zarr")
         codes = there.transform(tmp_path / "x.zarr", covariates=OBS).compute()
     assert "dask workers" in there.plan_.resources.where

@@ -23,7 +23,7 @@ LABELS = np.array(["b", "a", "c"])[np.random.default_rng(2).integers(0, 3, N)]
 
 @pytest.fixture(scope="module")
 def encoder() -> SparseEncoder:
-    return SparseEncoder(K, n_nonzero=4, scale=True).fit(X[:300])
+    return SparseEncoder(K, n_nonzero=4, scale=True, effort=0).fit(X[:300])
 
 
 def assert_parts(found: Drift, encoder: SparseEncoder, rows: dict[str, Any], x: Any = X, **more: Any) -> None:
@@ -94,7 +94,7 @@ def test_sparse_rows_are_cut(encoder: SparseEncoder) -> None:
 def test_gaps_are_filled_in_each_part() -> None:
     x = X.copy()
     x[np.random.default_rng(4).random(X.shape) < 0.1] = np.nan
-    encoder = SparseEncoder(K, n_nonzero=4, missing="mean").fit(x[:300])
+    encoder = SparseEncoder(K, n_nonzero=4, missing="mean", effort=0).fit(x[:300])
     assert_parts(evaluate_by(x, encoder, LABELS), encoder, {each: each == LABELS for each in "abc"}, x)
     with pytest.raises(NonFiniteInput):
         evaluate_by(x, SparseEncoder(K, n_nonzero=4).fit(X), 3)
@@ -102,7 +102,7 @@ def test_gaps_are_filled_in_each_part() -> None:
 
 def test_what_covariates_explain_is_taken_from_each_part() -> None:
     age = np.linspace(-1, 1, N)
-    encoder = SparseEncoder(K, n_nonzero=4, covariates=age).fit(X)
+    encoder = SparseEncoder(K, n_nonzero=4, covariates=age, effort=0).fit(X)
     found = evaluate_by(X, encoder, 2, covariates=age)
     removed = encoder.covariates_
     Y = X - (age[:, None] - removed.mean) @ removed.coefficients - encoder.mean_
@@ -150,7 +150,7 @@ def test_a_column_of_a_table_that_is_named_is_no_data(tmp_path: Path) -> None:
     pandas = pytest.importorskip("pandas")
     pytest.importorskip("pyarrow")
     frame = pandas.DataFrame(X, columns=[f"g{j}" for j in range(D)])
-    encoder = SparseEncoder(K, n_nonzero=4).fit(frame[:300])
+    encoder = SparseEncoder(K, n_nonzero=4, effort=0).fit(frame[:300])
     labelled = frame.assign(batch=LABELS)
     labelled.to_parquet(tmp_path / "x.parquet")
     for given in (labelled, str(tmp_path / "x.parquet")):

@@ -23,7 +23,7 @@ Floats = npt.NDArray[np.float64]
 N, D, K, R, FOLDS = 240, 9, 2, 3, 4
 X = spread(np.random.default_rng(3), N, D)
 GAPPY = np.where(np.random.default_rng(1).random((N, D)) < 0.05, np.nan, X)
-WIDE = spread(np.random.default_rng(6), N, 1100)
+WIDE = spread(np.random.default_rng(6), N, 300)
 FEW = np.where(np.random.default_rng(2).random((N, D)) < 0.6, 0.0, X)
 GROUPS = np.array([f"donor {number}" for number in np.random.default_rng(4).integers(0, 13, N)])
 AGE = np.random.default_rng(5).normal(size=N)
@@ -58,8 +58,8 @@ def residuals(fitted: SparseEncoder, rows: Floats, age: Floats) -> Floats:
 
 
 CASES: dict[str, tuple[Any, dict[str, Any]]] = {
-    "gram": (X, {"strategy": "gram", "method": "polished"}),
-    "tsqr": (X, {"strategy": "tsqr", "method": "polished"}),
+    "gram": (X, {"strategy": "gram", "method": "polished", "effort": 0}),
+    "tsqr": (X, {"strategy": "tsqr"}),
     "float32": (X.astype(np.float32), {}),
     "integers": (np.clip(np.rint(5 * X), -128, 127).astype(np.int8), {}),
     "fast": (X, {"strategy": "gram", "precision": "fast"}),
@@ -73,9 +73,9 @@ CASES: dict[str, tuple[Any, dict[str, Any]]] = {
     "covariates, tsqr": (X, {"strategy": "tsqr", "covariates": AGE, "scale": True}),
     "few rows of many columns": (WIDE, {"strategy": "tsqr"}),
     "iterative": (X, {"method": "iterative"}),
-    "orthonormal": (X, {"orthonormal": True, "method": "polished"}),
-    "to an eps": (X, {"n_nonzero": None, "eps": 0.1, "method": "polished"}),
-    "sizes of each": (X, {"n_nonzero": (4, 2), "method": "polished"}),
+    "orthonormal": (X, {"orthonormal": True, "method": "polished", "effort": 0}),
+    "to an eps": (X, {"n_nonzero": None, "eps": 0.1}),
+    "sizes of each": (X, {"n_nonzero": (4, 2), "method": "polished", "effort": 0}),
 }
 
 
@@ -146,7 +146,7 @@ def test_folds_are_random_runs_of_rows_by_the_seed() -> None:
 
 
 def test_folds_choose_the_planted_size() -> None:
-    encoder = SparseEncoder("cv", n_nonzero="cv", folds=5).fit(planted())
+    encoder = SparseEncoder("cv", n_nonzero="cv", folds=5, effort=0).fit(planted())
     held_out = encoder.certificate_.held_out
     assert encoder.n_components_ == 3
     assert (encoder.components_ != 0).sum(axis=1).tolist() == [5, 5, 5]
@@ -159,14 +159,16 @@ def test_folds_choose_the_planted_size() -> None:
     assert point.held_out == pytest.approx(held_out.ratio, rel=1e-6)
     assert point.held_out_error == pytest.approx(held_out.ratio_error, rel=1e-4, abs=1e-9)
     with pytest.raises(InvalidInput, match="needs folds"):
-        encoder.set_params(folds=None).fit(planted())
+        encoder.set_params(folds=None).fit(X)
 
 
 def test_entries_held_out_are_predicted_from_other_columns() -> None:
     """Of the pass of a fit: the numbers of a program that has the rows."""
     rows = planted(1, 200)
     groups = np.arange(200) % 5
-    held_out = SparseEncoder("cv", n_nonzero=5, folds=5, fold_groups=groups).fit(rows).certificate_.held_out
+    held_out = (
+        SparseEncoder("cv", n_nonzero=5, folds=5, fold_groups=groups, method="batch").fit(rows).certificate_.held_out
+    )
     blocks = np.random.default_rng(0).permutation(24) % 5
     for each in (held_out.components[0], held_out.components[4]):
         shares = []
@@ -218,7 +220,7 @@ def test_groups_are_columns_of_a_table_and_no_data(tmp_path: Path) -> None:
 
 
 def test_what_folds_say_is_stored_with_the_encoder(tmp_path: Path) -> None:
-    encoder = SparseEncoder(K, n_nonzero="cv", folds=FOLDS).fit(X)
+    encoder = SparseEncoder(K, n_nonzero="cv", folds=FOLDS, method="batch").fit(X)
     save_encoder(encoder, tmp_path / "e.zarr")
     loaded = load_encoder(tmp_path / "e.zarr")
     assert loaded.certificate_ == encoder.certificate_
@@ -232,7 +234,7 @@ def test_what_folds_say_is_stored_with_the_encoder(tmp_path: Path) -> None:
     group = zarr.open_group(tmp_path / "e.zarr")
     assert "held_out" not in group.attrs["certificate"], "earlier versions know no such entry"
     assert group.attrs["format_version"] == 1
-    plain = SparseEncoder(K, n_nonzero=R).fit(X)
+    plain = SparseEncoder(K, n_nonzero=R, method="batch").fit(X)
     save_encoder(plain, tmp_path / "plain.zarr")
     assert "held_out" not in zarr.open_group(tmp_path / "plain.zarr").attrs
     assert "held_out" not in plain.certificate_.as_dict()

@@ -198,7 +198,7 @@ def test_parts_of_an_array_job_share_the_read_of_the_sums(tmp_path: Path) -> Non
 def test_a_cluster_finds_the_same(tmp_path: Path) -> None:
     wanted = batch_encoder(2, n_nonzero=4, recipe=RECIPE).fit(COUNTS)
     file, lazy = stored("zarr", COUNTS, tmp_path), stored("dask", COUNTS, tmp_path)
-    with Client(n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None):
+    with Client(n_workers=1, threads_per_worker=2, processes=False, dashboard_address=":0"):
         for x in (file, lazy):
             made = batch_encoder(2, n_nonzero=4, recipe=RECIPE).fit(x)
             assert made.target_sum_ == wanted.target_sum_

@@ -136,7 +136,7 @@ def test_no_more_blocks_are_held_at_once_than_planned(monkeypatch: pytest.Monkey
     for tasks in (1, 3):
         source = Watched(rows, rows_per_block=4, pause=0.02)
         with monkeypatch.context() as patch:
-            patch.setattr("spae_dask.passes.planner.tasks_that_fit", lambda *_, tasks=tasks: tasks)
+            patch.setattr("spae_dask.passes.planner.tasks_that_fit", lambda *_, tasks=tasks, **__: tasks)
             batch_encoder(1, n_nonzero=1).fit(source)
         assert source.most_at_once <= tasks
         assert (source.most_at_once > 1) == (tasks > 1)

@@ -20,7 +20,6 @@ from spae_dask.estimators.reporting import curve_from_data, write_report
 from spae_dask.estimators.saved import save_encoder
 from spae_dask.estimators.writing import transform_to_zarr
 from spae_dask.report.reproduce import fit_command, python_lines
-from spae_dask.xarray import GridEncoder
 from tests.estimators.sources import batch_encoder
 
 RECIPE = "normalize_total(1e4), log1p"
@@ -206,10 +205,3 @@ def test_a_check_is_about_raw_rows(raw: Any) -> None:
     problem = check(bad, recipe=RECIPE).problems[0]
     assert problem == "2 negative entries, the first at row 50, column 3; normalize_total takes none"
     assert not check(COUNTS + 0.5).whole_numbers
-
-
-def test_grids_take_none() -> None:
-    xr = pytest.importorskip("xarray")
-    field = xr.DataArray(COUNTS.reshape(240, 2, 7), dims=("time", "lat", "lon"))
-    with pytest.raises(InvalidInput, match=r"numpy\.log1p\(da\)"):
-        GridEncoder(n_components=2, n_nonzero=3, recipe="log1p").fit(field, sample_dim="time")

@@ -105,8 +105,10 @@ def test_few_rows_and_many_columns(strategy: str) -> None:
 
 
 def test_a_certified_bound_holds_for_weighted_rows() -> None:
-    encoder = SparseEncoder(2, n_nonzero=4, strategy="sketch", certified=True).fit(X, sample_weight=COUNTS)
-    exact = SparseEncoder(2, n_nonzero=4).fit(np.repeat(X, COUNTS, axis=0)).certificate_
+    encoder = SparseEncoder(2, n_nonzero=4, method="batch", strategy="sketch", certified=True).fit(
+        X, sample_weight=COUNTS
+    )
+    exact = SparseEncoder(2, n_nonzero=4, method="batch").fit(np.repeat(X, COUNTS, axis=0)).certificate_
     assert encoder.certificate_.pca_loss_kind == "certified lower bound"
     assert encoder.certificate_.pca_loss <= exact.pca_loss * (1 + 1e-12)
     assert encoder.certificate_.pca_loss_upper >= exact.pca_loss * (1 - 1e-12)
@@ -117,8 +119,10 @@ def test_a_certified_bound_holds_for_weighted_rows() -> None:
 @pytest.mark.parametrize("rows", [X, X.astype(np.float32), SPARSE, X[:30, :]], ids=["f8", "f4", "csr", "few"])
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_weights_of_one_leave_the_bits_as_they_are(rows: Any, strategy: str) -> None:
-    plain = SparseEncoder(2, n_nonzero=4, strategy=strategy).fit(rows)
-    ones = SparseEncoder(2, n_nonzero=4, strategy=strategy, row_weights=np.ones(rows.shape[0])).fit(rows)
+    plain = SparseEncoder(2, n_nonzero=4, method="batch", strategy=strategy).fit(rows)
+    ones = SparseEncoder(2, n_nonzero=4, method="batch", strategy=strategy, row_weights=np.ones(rows.shape[0])).fit(
+        rows
+    )
     assert ones.components_.tobytes() == plain.components_.tobytes()
     assert ones.decoder_.tobytes() == plain.decoder_.tobytes()
     assert ones.certificate_.loss == plain.certificate_.loss
@@ -161,7 +165,7 @@ def test_a_large_mean_costs_no_digits(strategy: str) -> None:
 
 def test_weights_that_are_no_whole_numbers_minimise_the_weighted_loss() -> None:
     weights = RNG.gamma(1.0, size=N)
-    found = SparseEncoder(2, n_nonzero=4, row_weights=weights).fit(X)
+    found = SparseEncoder(2, n_nonzero=4, method="batch", row_weights=weights).fit(X)
     mean = weights @ X / weights.sum()
     codes = (X - mean) @ found.components_.T
     root = np.sqrt(weights)[:, None]
@@ -202,11 +206,13 @@ def test_the_columns_of_largest_weighted_variance_are_used(missing: str) -> None
     gappy = X.copy()
     if missing == "zero":
         gappy[::7, 3] = np.nan
-    found = SparseEncoder(2, n_nonzero=3, n_top_features=9, missing=missing, row_weights=weights).fit(gappy)
+    found = SparseEncoder(2, n_nonzero=3, method="batch", n_top_features=9, missing=missing, row_weights=weights).fit(
+        gappy
+    )
     repeated = np.repeat(gappy, weights, axis=0)
-    wanted = SparseEncoder(2, n_nonzero=3, n_top_features=9, missing=missing).fit(repeated)
+    wanted = SparseEncoder(2, n_nonzero=3, method="batch", n_top_features=9, missing=missing).fit(repeated)
     assert found.top_features_.tolist() == wanted.top_features_.tolist()
-    plain = SparseEncoder(2, n_nonzero=3, n_top_features=9, missing=missing).fit(gappy)
+    plain = SparseEncoder(2, n_nonzero=3, method="batch", n_top_features=9, missing=missing).fit(gappy)
     assert plain.top_features_.tolist() != wanted.top_features_.tolist(), "else the weights decide nothing here"
 
 
@@ -215,7 +221,7 @@ def test_a_recipe_makes_the_rows_that_are_weighed() -> None:
     options: dict[str, Any] = {"n_nonzero": 4, "recipe": "normalize_total(100), log1p"}
     found = SparseEncoder(2, **options).fit(counts, sample_weight=COUNTS)
     assert_same(found, SparseEncoder(2, **options).fit(np.repeat(counts, COUNTS, axis=0)))
-    median = SparseEncoder(2, n_nonzero=4, recipe="normalize_total(median), log1p", row_weights=COUNTS)
+    median = SparseEncoder(2, n_nonzero=4, method="batch", recipe="normalize_total(median), log1p", row_weights=COUNTS)
     with pytest.raises(InvalidInput, match=r"Give the target as a number"):
         median.fit(counts)
 
@@ -244,10 +250,10 @@ def stored(kind: str, folder: Path) -> Any:
 @pytest.mark.parametrize("kind", ["anndata", "h5ad", "frame", "polars", "parquet", "csv", "xarray"])
 def test_a_name_is_looked_up_where_the_rows_are(kind: str, tmp_path: Path) -> None:
     data = stored(kind, tmp_path)
-    wanted = SparseEncoder(2, n_nonzero=4).fit(np.repeat(X, COUNTS, axis=0))
-    encoder = SparseEncoder(2, n_nonzero=4, row_weights="w").fit(data)
+    wanted = SparseEncoder(2, n_nonzero=4, method="batch").fit(np.repeat(X, COUNTS, axis=0))
+    encoder = SparseEncoder(2, n_nonzero=4, method="batch", row_weights="w").fit(data)
     assert_same(encoder, wanted)
-    assert_same(SparseEncoder(2, n_nonzero=4).fit(data, sample_weight="w"), wanted)
+    assert_same(SparseEncoder(2, n_nonzero=4, method="batch").fit(data, sample_weight="w"), wanted)
     assert "weighs rows, in the read" in str(plan(data, 2, n_nonzero=4, row_weights="w"))
     save_encoder(encoder, tmp_path / "e.zarr", source=data)
     loaded = load_encoder(tmp_path / "e.zarr")
@@ -259,11 +265,11 @@ def test_a_name_is_looked_up_where_the_rows_are(kind: str, tmp_path: Path) -> No
     if kind != "xarray":
         assert encoder.feature_names_in_.tolist() == NAMES
     with pytest.raises(NotFound, match="weigth"):
-        SparseEncoder(2, n_nonzero=4, row_weights="weigth").fit(data)
+        SparseEncoder(2, n_nonzero=4, method="batch", row_weights="weigth").fit(data)
 
 
 def test_a_column_that_holds_weights_of_new_rows_is_no_data_either(tmp_path: Path) -> None:
-    encoder = SparseEncoder(2, n_nonzero=4).fit(pd.DataFrame(X, columns=NAMES))
+    encoder = SparseEncoder(2, n_nonzero=4, method="batch").fit(pd.DataFrame(X, columns=NAMES))
     weighed = evaluate(stored("frame", tmp_path), encoder, row_weights="w")
     assert weighed.decoder_loss == pytest.approx(
         evaluate(pd.DataFrame(np.repeat(X, COUNTS, axis=0), columns=NAMES), encoder).decoder_loss, rel=1e-9
@@ -278,16 +284,16 @@ def test_a_file_holds_them(kind: str, tmp_path: Path) -> None:
     path = tmp_path / f"w.{kind}"
     np.save(path, COUNTS) if kind == "npy" else pd.DataFrame({"w": COUNTS}).to_csv(path, index=False)
     assert_same(
-        SparseEncoder(2, n_nonzero=4, row_weights=str(path)).fit(X),
-        SparseEncoder(2, n_nonzero=4, row_weights=COUNTS).fit(X),
+        SparseEncoder(2, n_nonzero=4, method="batch", row_weights=str(path)).fit(X),
+        SparseEncoder(2, n_nonzero=4, method="batch", row_weights=COUNTS).fit(X),
     )
 
 
 def test_chosen_rows_keep_their_weights(tmp_path: Path) -> None:
     path = stored("h5ad", tmp_path)
     kept = COUNTS > 1
-    found = SparseEncoder(2, n_nonzero=4, row_weights="w").fit(open_matrix(path, rows="w > 1"))
-    assert_same(found, SparseEncoder(2, n_nonzero=4).fit(np.repeat(X[kept], COUNTS[kept], axis=0)))
+    found = SparseEncoder(2, n_nonzero=4, method="batch", row_weights="w").fit(open_matrix(path, rows="w > 1"))
+    assert_same(found, SparseEncoder(2, n_nonzero=4, method="batch").fit(np.repeat(X[kept], COUNTS[kept], axis=0)))
 
 
 @pytest.mark.parametrize(
@@ -296,8 +302,8 @@ def test_chosen_rows_keep_their_weights(tmp_path: Path) -> None:
     ids=["list", "uint8", "float32", "series", "column"],
 )
 def test_numbers_of_any_kind_are_weights(weights: Any) -> None:
-    wanted = SparseEncoder(2, n_nonzero=4).fit(X, sample_weight=COUNTS).certificate_
-    assert SparseEncoder(2, n_nonzero=4).fit(X, sample_weight=weights).certificate_ == wanted
+    wanted = SparseEncoder(2, n_nonzero=4, method="batch").fit(X, sample_weight=COUNTS).certificate_
+    assert SparseEncoder(2, n_nonzero=4, method="batch").fit(X, sample_weight=weights).certificate_ == wanted
 
 
 def with_row(value: float) -> Any:
@@ -323,7 +329,7 @@ def with_row(value: float) -> Any:
 )
 def test_what_is_no_weight_is_refused_before_the_read(weights: Any, words: str) -> None:
     read: list[Any] = []
-    encoder = SparseEncoder(2, n_nonzero=4, row_weights=weights, progress=read.append)
+    encoder = SparseEncoder(2, n_nonzero=4, method="batch", row_weights=weights, progress=read.append)
     with pytest.raises(InvalidInput, match=words):
         encoder.fit(X)
     assert not any(isinstance(each, PassStarted) for each in read)
@@ -363,7 +369,7 @@ def test_a_path_with_folds_weighs_no_rows() -> None:
 @pytest.mark.parametrize("strategy", ["gram", "stream"])
 def test_an_update_weighs_no_rows(strategy: str) -> None:
     read: list[Any] = []
-    encoder = SparseEncoder(2, n_nonzero=4, strategy=strategy, keep_state=strategy == "gram").fit(X)
+    encoder = SparseEncoder(2, n_nonzero=4, method="batch", strategy=strategy, keep_state=strategy == "gram").fit(X)
     loss = encoder.certificate_.loss
     encoder.set_params(row_weights=COUNTS, progress=read.append)
     for add in (encoder.update, encoder.partial_fit):
@@ -372,7 +378,7 @@ def test_an_update_weighs_no_rows(strategy: str) -> None:
     assert not any(isinstance(each, PassStarted) for each in read)
     assert encoder.certificate_.loss == loss
     with pytest.raises(InvalidInput, match="keeps no state"):
-        SparseEncoder(2, n_nonzero=4).fit(X, sample_weight=COUNTS).update(X)
+        SparseEncoder(2, n_nonzero=4, method="batch").fit(X, sample_weight=COUNTS).update(X)
 
 
 def test_rules_and_panels_hold_for_weighted_rows() -> None:
@@ -387,21 +393,23 @@ def test_rules_and_panels_hold_for_weighted_rows() -> None:
 
 def test_columns_beside_the_data_are_those_of_all_parameters() -> None:
     frame = pd.DataFrame(X, columns=NAMES).assign(w=COUNTS, age=RNG.normal(size=N), donor=COUNTS)
-    fitted = SparseEncoder(2, n_nonzero=4, row_weights="w", covariates="age").fit(frame.drop(columns="donor"))
+    fitted = SparseEncoder(2, n_nonzero=4, method="batch", row_weights="w", covariates="age").fit(
+        frame.drop(columns="donor")
+    )
     assert fitted.feature_names_in_.tolist() == NAMES
     assert evaluate_by(frame, fitted, "donor").certificate.loss > 0
-    all_columns = SparseEncoder(2, n_nonzero=4).fit(frame)
+    all_columns = SparseEncoder(2, n_nonzero=4, method="batch").fit(frame)
     assert evaluate(frame, all_columns, row_weights="w").total_weight == COUNTS.sum()
 
 
 def test_batches_have_no_weights() -> None:
     with pytest.raises(InvalidInput, match="partial_fit cannot weigh rows"):
-        SparseEncoder(2, n_nonzero=4, row_weights=COUNTS).partial_fit(X)
+        SparseEncoder(2, n_nonzero=4, method="batch", row_weights=COUNTS).partial_fit(X)
 
 
 def test_one_of_the_two_names_is_given() -> None:
     with pytest.raises(InvalidInput, match="Leave out one of them"):
-        SparseEncoder(2, n_nonzero=4, row_weights=COUNTS).fit(X, sample_weight=COUNTS)
+        SparseEncoder(2, n_nonzero=4, method="batch", row_weights=COUNTS).fit(X, sample_weight=COUNTS)
 
 
 # beside all that is not a fit
@@ -409,12 +417,12 @@ def test_one_of_the_two_names_is_given() -> None:
 
 def test_scikit_learn_routes_them() -> None:
     with config_context(enable_metadata_routing=True):
-        encoder = SparseEncoder(2, n_nonzero=4).set_fit_request(sample_weight=True)
+        encoder = SparseEncoder(2, n_nonzero=4, method="batch").set_fit_request(sample_weight=True)
         scaler = StandardScaler().set_fit_request(sample_weight=False)
         model = make_pipeline(scaler, encoder).fit(X, sample_weight=COUNTS)
         plain = StandardScaler().fit_transform(X)
-        assert_same(model[-1], SparseEncoder(2, n_nonzero=4).fit(np.repeat(plain, COUNTS, axis=0)))
-        left = make_pipeline(scaler, SparseEncoder(2, n_nonzero=4).set_fit_request(sample_weight=False))
+        assert_same(model[-1], SparseEncoder(2, n_nonzero=4, method="batch").fit(np.repeat(plain, COUNTS, axis=0)))
+        left = make_pipeline(scaler, SparseEncoder(2, n_nonzero=4, method="batch").set_fit_request(sample_weight=False))
         assert left.fit(X).steps[-1][1].certificate_.total_weight is None
 
 
@@ -431,7 +439,7 @@ def test_a_checkpoint_is_of_its_weights(strategy: str, tmp_path: Path) -> None:
 
 
 def test_a_checkpoint_of_an_evaluation_is_of_its_weights(tmp_path: Path) -> None:
-    encoder = SparseEncoder(2, n_nonzero=4).fit(X)
+    encoder = SparseEncoder(2, n_nonzero=4, method="batch").fit(X)
     evaluate(X, encoder, row_weights=COUNTS, checkpoint=tmp_path / "run")
     with pytest.raises(OtherCheckpoint, match="row_weights"):
         evaluate(X, encoder, checkpoint=tmp_path / "run")
@@ -439,9 +447,9 @@ def test_a_checkpoint_of_an_evaluation_is_of_its_weights(tmp_path: Path) -> None
 
 def test_workers_weigh_rows_to_the_same_bits(tmp_path: Path) -> None:
     zarr.create_array(tmp_path / "x.zarr", data=X, chunks=(37, 9))
-    encoder = SparseEncoder(2, n_nonzero=4, row_weights=COUNTS)
+    encoder = SparseEncoder(2, n_nonzero=4, method="batch", row_weights=COUNTS)
     alone = encoder.fit(str(tmp_path / "x.zarr")).components_
-    place = LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, processes=False)
+    place = LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0", processes=False)
     with place as cluster, Client(cluster):
         assert encoder.fit(str(tmp_path / "x.zarr")).components_.tobytes() == alone.tobytes()
 
@@ -457,7 +465,7 @@ def test_encoders_of_many_sizes_weigh_rows() -> None:
 
 def test_a_record_says_that_rows_were_weighed(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", X)
-    encoder = SparseEncoder(2, n_nonzero=4).fit(str(tmp_path / "x.npy"), sample_weight=COUNTS)
+    encoder = SparseEncoder(2, n_nonzero=4, method="batch").fit(str(tmp_path / "x.npy"), sample_weight=COUNTS)
     save_encoder(encoder, tmp_path / "e.zarr")
     loaded = load_encoder(tmp_path / "e.zarr")
     record = loaded.provenance_
@@ -473,8 +481,8 @@ def test_a_record_says_that_rows_were_weighed(tmp_path: Path) -> None:
 
 def test_single_cells_have_weights_by_name() -> None:
     adata = stored("anndata", Path())
-    sparse_pca(adata, 2, n_nonzero=4, row_weights="w")
-    wanted = SparseEncoder(2, n_nonzero=4).fit(np.repeat(X, COUNTS, axis=0))
+    sparse_pca(adata, 2, n_nonzero=4, method="batch", row_weights="w")
+    wanted = SparseEncoder(2, n_nonzero=4, method="batch").fit(np.repeat(X, COUNTS, axis=0))
     np.testing.assert_allclose(adata.varm["spae"], wanted.components_.T, atol=1e-7)
     assert adata.uns["spae"]["loss"] == pytest.approx(wanted.certificate_.loss, rel=1e-9)
 
@@ -485,14 +493,14 @@ def test_months_count_by_their_days(lazy: bool, tmp_path: Path) -> None:
     grid = xr.DataArray(X[:120].reshape(120, 4, 6), dims=("time", "lat", "lon"), coords={"time": times})
     days = times.days_in_month.to_numpy()
     repeated = xr.DataArray(np.repeat(grid.values, days, axis=0), dims=("time", "lat", "lon"))
-    wanted = GridEncoder(2, n_nonzero=4).fit(repeated, sample_dim="time")
+    wanted = GridEncoder(2, n_nonzero=4, method="batch").fit(repeated, sample_dim="time")
     given = grid.transpose("lat", "time", "lon")
     for weights in ("time.days_in_month", days, grid["time.days_in_month"]):
-        found = GridEncoder(2, n_nonzero=4, row_weights=weights).fit(
+        found = GridEncoder(2, n_nonzero=4, method="batch", row_weights=weights).fit(
             given.chunk() if lazy else given, sample_dim="time"
         )
         assert found.certificate_.loss == pytest.approx(wanted.certificate_.loss, rel=1e-10)
-    found = GridEncoder(2, n_nonzero=4, row_weights="time.days_in_month").fit(given, sample_dim="time")
+    found.set_params(row_weights="time.days_in_month").fit(given, sample_dim="time")
     found.save(tmp_path / "e.zarr")
     assert GridEncoder.load(tmp_path / "e.zarr").row_weights == "time.days_in_month"
     with pytest.raises(InvalidInput, match="scale=True, weights and row_weights"):

@@ -124,16 +124,16 @@ def test_wide_data_keep_to_the_rules_too(rng: np.random.Generator, strategy: str
 
 def test_copies_stand_for_an_excluded_feature(x: Floats) -> None:
     twice = np.hstack([x, x])
-    fitted = SparseEncoder(2, n_nonzero=3, exclude=np.arange(9)).fit(twice)
-    plain = SparseEncoder(2, n_nonzero=3).fit(x)
+    fitted = SparseEncoder(2, n_nonzero=3, exclude=np.arange(9), effort=0).fit(twice)
+    plain = SparseEncoder(2, n_nonzero=3, effort=0).fit(x)
     np.testing.assert_array_equal(fitted.selected_features_, plain.selected_features_ + 9)
     assert fitted.certificate_.ratio == pytest.approx(plain.certificate_.ratio, rel=1e-9)
 
 
 @pytest.mark.parametrize("empty", [[], np.zeros(9, dtype=bool), ()], ids=str)
 def test_no_rule_changes_no_bit(x: Floats, empty: Any) -> None:
-    plain = SparseEncoder(3, n_nonzero=3).fit(x)
-    ruled = SparseEncoder(3, n_nonzero=3, include=empty, exclude=empty).fit(x)
+    plain = SparseEncoder(3, n_nonzero=3, effort=0).fit(x)
+    ruled = SparseEncoder(3, n_nonzero=3, include=empty, exclude=empty, effort=0).fit(x)
     assert plain.components_.tobytes() == ruled.components_.tobytes()
     assert plain.decoder_.tobytes() == ruled.decoder_.tobytes()
     assert plain.certificate_ == ruled.certificate_
@@ -141,14 +141,14 @@ def test_no_rule_changes_no_bit(x: Floats, empty: Any) -> None:
 
 def test_a_constant_feature_may_be_included_and_gets_no_weight(x: Floats) -> None:
     x[:, 2] = 5.0
-    fitted = SparseEncoder(2, n_nonzero=2, include=[2, 5]).fit(x)
+    fitted = SparseEncoder(2, n_nonzero=2, include=[2, 5], effort=0).fit(x)
     assert not fitted.components_[:, 2].any()
     assert fitted.components_[:, 5].all()
 
 
 def test_paths_and_curves_keep_to_the_rules_and_more_features_never_lose_more(x: Floats) -> None:
     frame = as_table(x)
-    fitted = SparseEncoder(2, n_nonzero=2, include="f", exclude=["a", "d"]).fit(frame)
+    fitted = SparseEncoder(2, n_nonzero=2, include="f", exclude=["a", "d"], effort=0).fit(frame)
     losses = [point.loss for point in fitted.sparsity_path([2], [1, 2, 3]).points]
     assert losses[1] <= fitted.certificate_.loss * (1 + 1e-9)
     assert losses == sorted(losses, reverse=True)
@@ -207,7 +207,7 @@ def test_the_record_names_the_features_and_makes_the_fit_again(x: Floats, tmp_pa
     panel.write_text("b\n")
     frame = as_table(x)
     mask = np.arange(9) == 4
-    fitted = SparseEncoder(2, n_nonzero=2, include=str(panel), exclude=mask).fit(frame)
+    fitted = SparseEncoder(2, n_nonzero=2, include=str(panel), exclude=mask, effort=0).fit(frame)
     save_encoder(fitted, tmp_path / "e.zarr")
     panel.unlink()
     loaded = load_encoder(tmp_path / "e.zarr")
@@ -237,8 +237,8 @@ def test_a_grid_takes_masks_numbers_and_patterns_of_cells(rng: np.random.Generat
     da[:, 0, 1] = np.nan  # no column: numbers of cells and of columns differ
     south = xr.zeros_like(da.isel(time=0, drop=True), dtype=bool)
     south[0] = True
-    by_mask = GridEncoder(2, n_nonzero=3, exclude=south, include=6).fit(da, "time")
-    by_name = GridEncoder(2, n_nonzero=3, exclude="lat=0*", include=[6]).fit(da, "time")
+    by_mask = GridEncoder(2, n_nonzero=3, exclude=south, include=6, effort=0).fit(da, "time")
+    by_name = GridEncoder(2, n_nonzero=3, exclude="lat=0*", include=[6], effort=0).fit(da, "time")
     used = by_mask.selected().values
     assert not used[:, 0].any()
     assert used[:, 1, 2].all()
@@ -258,7 +258,7 @@ def test_of_the_columns_of_largest_variance_rules_name_those_that_are_there(x: F
     used = (fitted.components_ != 0).any(axis=0)
     assert used[kept.index(least)]
     assert not used[kept.index(most)]
-    alone = SparseEncoder(2, n_nonzero=2, include=kept.index(least), exclude=kept.index(most)).fit(x[:, kept])
+    alone = SparseEncoder(2, n_nonzero=2, include=kept.index(least), exclude=kept.index(most), effort=0).fit(x[:, kept])
     assert fitted.components_.tobytes() == alone.components_.tobytes()
     path = fitted.sparsity_path([2], [1, 2])
     assert path == alone.sparsity_path([2], [1, 2])
@@ -277,7 +277,7 @@ def test_rules_that_the_columns_of_largest_variance_cannot_keep_are_refused(x: F
 
 def test_rules_name_chosen_columns_and_none_that_hold_covariates(x: Floats) -> None:
     frame = as_table(x)
-    fitted = SparseEncoder(2, n_nonzero=2, covariates="b", include="c", exclude="d").fit(frame)
+    fitted = SparseEncoder(2, n_nonzero=2, covariates="b", include="c", exclude="d", effort=0).fit(frame)
     used = (fitted.components_ != 0).any(axis=0)
     assert fitted.feature_names_in_.tolist() == list("acdefghi")
     assert used[1]
@@ -285,8 +285,8 @@ def test_rules_name_chosen_columns_and_none_that_hold_covariates(x: Floats) -> N
     with pytest.raises(InvalidInput, match=r"exclude='b' fits none of the names of the 8 features"):
         SparseEncoder(2, n_nonzero=2, covariates="b", exclude="b").fit(frame)
     chosen = open_matrix(frame, columns=["a", "c", "d", "e", "f"])
-    by_name = SparseEncoder(2, n_nonzero=2, exclude="d").fit(chosen)
-    by_number = SparseEncoder(2, n_nonzero=2, exclude=2).fit(chosen)
+    by_name = SparseEncoder(2, n_nonzero=2, exclude="d", effort=0).fit(chosen)
+    by_number = SparseEncoder(2, n_nonzero=2, exclude=2, effort=0).fit(chosen)
     assert by_name.components_.tobytes() == by_number.components_.tobytes()
     assert not by_name.components_[:, 2].any()
     with pytest.raises(InvalidInput, match=r"exclude='b' fits none of the names of the 5 features"):
@@ -294,10 +294,22 @@ def test_rules_name_chosen_columns_and_none_that_hold_covariates(x: Floats) -> N
 
 
 def test_a_loaded_encoder_of_the_columns_of_largest_variance_has_no_curve(x: Floats, tmp_path: Path) -> None:
-    fitted = SparseEncoder(2, n_nonzero=2, n_top_features=5, exclude="a").fit(as_table(x))
+    fitted = SparseEncoder(2, n_nonzero=2, n_top_features=5, exclude="a", effort=0).fit(as_table(x))
     assert fitted.curve() is not None
     save_encoder(fitted, tmp_path / "e.zarr")
     loaded = load_encoder(tmp_path / "e.zarr")
     del loaded._curve
     assert loaded.curve() is None, "it does not know the names that the rules refer to"
     assert pickle.loads(pickle.dumps(fitted)).exclude == "a"
+
+
+@pytest.mark.parametrize("size", [{"n_nonzero": 4}, {"n_features": 4}], ids=str)
+def test_sizes_beside_that_of_an_encoder_leave_out_excluded_features(size: dict[str, int]) -> None:
+    x = np.random.default_rng(0).normal(size=(60, 8))
+    fitted = SparseEncoder(2, exclude=[2, 5], folds=2, effort=0, **size).fit(x)
+    assert fitted.certificate_.held_out is not None
+    assert max(each.n_nonzero for each in fitted.certificate_.held_out.sizes) == 6
+    if "n_nonzero" in size:
+        found = fitted.curve()
+        assert found is not None
+        assert max(point.n_nonzero for point in found.points) == 6

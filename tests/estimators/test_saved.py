@@ -1,5 +1,6 @@
 """A saved encoder is the fitted one, bit for bit, in both Zarr formats."""
 
+import shutil
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -175,3 +176,40 @@ def test_a_record_of_an_older_version_is_read_without_what_it_did_not_know(X: Fl
     found = load_encoder(tmp_path / "e.zarr").certificate_
     assert found == replace(wanted.certificate_, theory_n_nonzero=None, theory_n_nonzero_sharp=None)
     assert "wanted             eps = 0.2: r = " in str(found)
+
+
+def with_unknown_fields(record: Any) -> Any:
+    """The same record with one more entry in each object."""
+    if isinstance(record, dict):
+        return {"later": ["x"]} | {name: with_unknown_fields(value) for name, value in record.items()}
+    return [with_unknown_fields(each) for each in record] if isinstance(record, list) else record
+
+
+@pytest.fixture(scope="module")
+def with_all_records(X: FloatArray, tmp_path_factory: pytest.TempPathFactory) -> tuple[SparseEncoder, Path]:
+    """An encoder with folds and resamples of them, and its file."""
+    wanted = batch_encoder("cv", n_nonzero=4, folds=3, bootstraps=5, strategy="gram").fit(X)
+    assert wanted.certificate_.held_out.sizes
+    assert wanted.certificate_.held_out.components
+    path = tmp_path_factory.mktemp("records") / "e.zarr"
+    save_encoder(wanted, path, source=X)
+    return wanted, path
+
+
+@pytest.mark.parametrize("name", ["certificate", "parameters", "provenance", "curve", "held_out"])
+def test_a_record_of_a_later_version_is_read_without_the_fields_that_are_not_known(
+    with_all_records: tuple[SparseEncoder, Path], tmp_path: Path, name: str
+) -> None:
+    wanted, path = with_all_records
+    later = tmp_path / "later.zarr"
+    shutil.copytree(path, later)
+    group = zarr.open_group(later, mode="r+")
+    group.attrs[name] = with_unknown_fields(group.attrs[name])
+    assert "later" in group.attrs[name]
+    found = load_encoder(later)
+    assert_same(found, wanted)
+    assert found.curve() == wanted.curve()
+    assert found.table() == wanted.table()
+    assert found.get_params() == load_encoder(path).get_params()
+    save_encoder(found, tmp_path / "again.zarr")
+    assert_same(load_encoder(tmp_path / "again.zarr"), wanted)

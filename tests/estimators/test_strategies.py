@@ -89,6 +89,21 @@ def test_what_was_asked_for_but_does_not_fit_is_told_what_would() -> None:
         planned((10**6, 4000), strategy="gram", resources=replace(ROOMY, memory_limit=1 << 30))
 
 
+@pytest.mark.parametrize(("shape", "name"), [((20_000, 50_000), "sketch"), ((10**6, 300), "tsqr")])
+def test_where_nothing_fits_the_refusal_is_that_of_the_strategy_that_needs_least(
+    shape: tuple[int, int], name: str
+) -> None:
+    def limit(strategy: str) -> str:
+        tight = replace(ROOMY, memory_limit=380 << 20)
+        with pytest.raises(MemoryBudgetExceeded) as refused:
+            planned(shape, r=20, dtype="f8", strategy=strategy, resources=tight)
+        assert "which fits" not in str(refused.value)
+        return str(refused.value)
+
+    assert limit("auto") == limit(name)
+    assert limit(name) != limit("tsqr" if name == "sketch" else "sketch")
+
+
 @pytest.mark.parametrize(
     ("options", "impossible"),
     [

@@ -94,7 +94,7 @@ def test_chosen_columns_of_a_larger_table_are_a_table(make: Callable[[pd.DataFra
 def test_gaps_are_what_missing_says(make: Callable[[pd.DataFrame], Any]) -> None:
     gappy = values()
     gappy[::7, 2] = np.nan
-    table = pd.DataFrame(gappy, columns=NAMES).convert_dtypes(convert_integer=False)
+    table = pd.DataFrame(gappy, columns=NAMES).astype("Float64")
     with pytest.raises(InvalidInput, match="NaN"):
         fitted(make(table))
     filled = np.where(np.isnan(gappy), np.nanmean(gappy, axis=0), gappy)

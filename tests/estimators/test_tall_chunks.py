@@ -38,7 +38,13 @@ LAYOUTS = {"tall": (N, 10), "both ways": (150, 20), "ragged": (130, 17)}
 BLOCK, GROUP = 20_000, 12_000
 """Bytes of a row block and of a group of columns, in place of 256 and 64 MiB."""
 
-SKETCH: dict[str, Any] = {"n_nonzero": 4, "strategy": "sketch", "sketch_rows": 40, "n_candidates": 20}
+SKETCH: dict[str, Any] = {
+    "n_nonzero": 4,
+    "method": "batch",
+    "strategy": "sketch",
+    "sketch_rows": 40,
+    "n_candidates": 20,
+}
 
 
 @pytest.fixture(autouse=True)
@@ -87,7 +93,7 @@ CASES: dict[str, dict[str, Any]] = {
     "fast": {"precision": "fast"},
     "zeros for gaps": {"missing": "zero"},
     "means for gaps": {"missing": "mean"},
-    "to an eps": {"n_nonzero": None, "eps": 0.01, "n_candidates": 3},
+    "to an eps": {"n_nonzero": None, "method": "polished", "effort": 0, "eps": 0.01, "n_candidates": 3},
     "paper": {"strategy": "paper", "sketch_rows": None, "n_candidates": None},
     "recipe": {"recipe": "clip(3)"},
 }
@@ -117,7 +123,7 @@ def test_the_encoder_is_that_of_row_chunks_and_each_chunk_is_read_once_a_pass(
 def test_a_read_by_rows_would_have_decoded_chunks_again(tmp_path: Path, reads: Counter[str]) -> None:
     path = stored(tmp_path / "x.zarr", LAYOUTS["tall"])
     source: Any = open_matrix(path)
-    found = SparseEncoder(K, n_nonzero=4, strategy="gram").fit(path)
+    found = SparseEncoder(K, n_nonzero=4, method="batch", strategy="gram").fit(path)
     assert set(reads.values()) == {source.decodes_per_chunk}
     assert source.decodes_per_chunk == 12
     assert f"decoded {source.decodes_per_chunk} times a pass" in str(found.plan_)

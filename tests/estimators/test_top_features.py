@@ -140,7 +140,7 @@ def test_a_plan_is_about_the_columns_that_will_be_used() -> None:
     told = plan(COUNTS, 2, n_nonzero=3, n_top_features=TOP)
     assert told.shape == (N, TOP)
     assert [each.name for each in told.passes] == ["variances", "core"]
-    assert f"uses {TOP} of {D} columns: those of largest variance, which a read finds" in told.notes
+    assert f"uses {TOP} of {D} columns: those that vary most, found before the fit" in told.notes
 
 
 @pytest.mark.parametrize(

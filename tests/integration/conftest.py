@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import dask
 import numpy as np
 import pytest
 import zarr
@@ -31,6 +32,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(here):
             item.add_marker("integration")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def workers_as_users_have_them() -> Iterator[None]:
+    """Workers are started as dask does, with the environment of now: forked ones would have that of their server."""
+    with dask.config.set({"distributed.worker.multiprocessing-method": "spawn"}):
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,6 @@
 """The last spans of a pass do not come: they are run again elsewhere, where that helps, and the bits stay the same."""
 
 import os
-import re
 import signal
 import time
 from collections import Counter
@@ -23,7 +22,7 @@ from spae_dask.clusters.running import running_scheduler
 from spae_dask.engine import monitor
 from spae_dask.engine.runner import DaskRunner
 from spae_dask.engine.worker_status import WorkerStatus
-from spae_dask.errors import SlowClusterWarning, StorageError
+from spae_dask.errors import StorageError
 from spae_dask.passes.accumulators import Triangular
 from spae_dask.passes.accumulators.base import Rows, State
 from spae_dask.passes.checkpoint import Checkpoint
@@ -37,6 +36,7 @@ from tests.conftest import OptionsSetter
 from tests.dask_processes import DaskProcesses, end
 from tests.engine.bits import bits
 from tests.engine.scripted import Scripted
+from tests.engine.slowness import warned_of_slowness
 
 N, D, N_BLOCKS = 600, 6, 12
 ROWS = N // N_BLOCKS
@@ -146,7 +146,7 @@ def test_a_span_is_run_again_once_and_then_told_of(
 ) -> None:
     options(slow_seconds=2.0, slow_factor=2)
     source, told = scripted({7: ("very slow",)}), Told()
-    with pytest.warns(SlowClusterWarning, match=r"^sums: no span has finished for .*350 to 399"):
+    with warned_of_slowness(r"^sums: no span has finished for .*350 to 399"):
         found = DaskRunner(source, client, 1, told).run_pass(Triangular(D), name="sums")
     assert bits(found) == expected(store)
     assert [each.first_row for each in told.again].count(350) == 1
@@ -158,10 +158,8 @@ def test_what_a_second_run_failed_with_is_told_while_the_first_is_waited_for(
 ) -> None:
     options(backup_factor=1, slow_seconds=5.0, slow_factor=1)
     source = scripted({7: ("slower still", "storage error")})
-    with pytest.warns(SlowClusterWarning) as told:  # on a busy machine, one may come before any span is finished
+    with warned_of_slowness(r"350 to 399.* one failure: chunk 'c/3/0' cannot be read\. The pass is still waiting"):
         found = DaskRunner(source, client, 1).run_pass(Triangular(D))
-    expected_words = re.compile(r"350 to 399.* one failure: chunk 'c/3/0' cannot be read\. The pass is still waiting")
-    assert any(expected_words.search(str(each.message)) for each in told)
     assert bits(found) == expected(store)
 
 
@@ -365,7 +363,7 @@ def test_the_warning_names_a_worker_that_does_not_respond(
     stopped = processes.processes[1]
     source = scripted(dict.fromkeys(range(N_BLOCKS), ("slow",)))
     told = Told(lambda: os.kill(stopped.pid, signal.SIGSTOP))
-    with pytest.warns(SlowClusterWarning, match=r"No response for [\d.]+ s from tcp://.*worker-ttl"):
+    with warned_of_slowness(r"No response for [\d.]+ s from tcp://.*worker-ttl"):
         found = DaskRunner(source, brief_client, 1, told).run_pass(Triangular(D))
     assert bits(found) == expected(store)
 

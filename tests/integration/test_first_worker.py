@@ -10,9 +10,10 @@ import zarr
 from distributed import Client, LocalCluster
 
 from spae_dask.clusters.running import running_scheduler
-from spae_dask.errors import ClusterUnavailable, SlowClusterWarning
+from spae_dask.errors import ClusterUnavailable
 from tests.conftest import OptionsSetter
 from tests.dask_processes import DaskProcesses
+from tests.engine.slowness import warned_of_slowness
 from tests.estimators.sources import batch_encoder
 
 pytestmark = pytest.mark.timeout(150)
@@ -33,7 +34,7 @@ def test_a_worker_that_comes_late_is_waited_for_and_told_of(
     with Client(address) as client:
         late = threading.Timer(4.0, processes.worker, [address])
         late.start()
-        with pytest.warns(SlowClusterWarning, match=r"been without workers for [\d.]+ s\. Waiting up to 5\.0 min"):
+        with warned_of_slowness(r"been without workers for [\d.]+ s\. Waiting up to 5\.0 min"):
             fitted = batch_encoder(2, n_nonzero=3).fit(store)
         late.join()
         assert fitted.plan_.resources.where == f"dask workers of {client.scheduler.address}"

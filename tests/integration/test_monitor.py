@@ -27,6 +27,7 @@ from tests.conftest import OptionsSetter
 from tests.dask_processes import DaskProcesses, end
 from tests.engine.bits import bits
 from tests.engine.scripted import Scripted
+from tests.engine.slowness import warned_of_slowness
 
 N, D, N_BLOCKS = 600, 6, 12
 
@@ -74,7 +75,7 @@ def test_a_pass_ends_when_all_workers_are_gone_and_none_comes_back(source: Scrip
     workers = [processes.worker(address) for _ in range(2)]
     with (
         connected(address) as client,
-        pytest.warns(SlowClusterWarning, match=r"been without workers for 0\.\d s\. Waiting up to 2\.0 s for one\."),
+        warned_of_slowness(r"been without workers for 0\.\d s\. Waiting up to 2\.0 s for one\."),
         pytest.raises(ClusterUnavailable, match=rf"^sums: the cluster at {address} has been without workers for 2"),
     ):
         run(source, client, lambda: [end(worker) for worker in workers])
@@ -140,9 +141,7 @@ def test_a_span_that_takes_far_longer_than_the_others_is_told_with_its_rows_and_
     processes.worker(address)
     with (
         connected(address) as client,
-        pytest.warns(
-            SlowClusterWarning, match=r"^sums: no span has finished for [\d.]+ s.*350 to 399.*on tcp://"
-        ) as told,
+        warned_of_slowness(r"^sums: no span has finished for [\d.]+ s.*350 to 399.*on tcp://") as told,
     ):
         found = DaskRunner(slow, client, 1).run_pass(Triangular(D), name="sums")
     assert len(told) == 1

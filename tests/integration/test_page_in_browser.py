@@ -52,7 +52,7 @@ def test_features_are_sorted_by_the_heading_that_is_clicked(page):
         const column = (n) => Array.from(table.tBodies[0].rows, (row) => row.cells[n].textContent);
         const click = (n) => { table.tHead.rows[0].cells[n].querySelector("button").click(); return column(0)[0]; };
         const state = () => table.tHead.querySelector("[aria-sort]").getAttribute("aria-sort");
-        const found = [click(0), state(), click(0), state(), click(1), state(), click(1), state()];
+        const found = [click(0), state(), click(0), state(), click(2), state(), click(2), state()];
         document.title = JSON.stringify(found);
     """
     long = "a long name " * 40
@@ -67,8 +67,8 @@ def test_empty_cells_stay_last_in_both_directions(tmp_path):
     page = tmp_path / "page.html"
     page.write_text(html_of(found), encoding="utf-8")
     script = """
-        const table = document.querySelector("table.sortable");
-        const button = table.tHead.rows[0].cells[3].querySelector("button");
+        const table = Array.from(document.querySelectorAll("table.sortable")).at(-1); // the loadings
+        const button = table.tHead.rows[0].cells[1].querySelector("button");
         const names = () => Array.from(table.tBodies[0].rows, (row) => row.cells[0].textContent).join("");
         button.click(); const first = names(); button.click(); document.title = first + " " + names();
     """

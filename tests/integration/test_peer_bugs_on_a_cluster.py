@@ -52,7 +52,7 @@ def client(open_cluster: ClusterOpener) -> Client:
 
 
 class Results(SchedulerPlugin):
-    """Notes the bytes of every result that a worker kept."""
+    """Notes the bytes of every result that a worker kept; not of the task that calls for the first worker."""
 
     name = "results"
 
@@ -60,7 +60,7 @@ class Results(SchedulerPlugin):
         self.nbytes: list[int] = []
 
     def transition(self, key: Any, start: str, finish: str, *args: Any, **options: Any) -> None:
-        if (start, finish) == ("processing", "memory"):
+        if (start, finish) == ("processing", "memory") and not str(key).startswith("spae-first-worker-"):
             self.nbytes.append(options["nbytes"])
 
 

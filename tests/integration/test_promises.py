@@ -127,7 +127,7 @@ def test_a_fit_of_raw_counts_takes_no_more_than_its_plan_says(ours: bool, stores
 def test_fits_on_local_workers_take_no_more_than_their_plans_say(shape: str, stores: dict[str, str]) -> None:
     with local_cluster(2, 2 << 30) as client:
         for strategy in STRATEGIES:
-            fitted(strategy, stores["small"])
+            fitted(strategy, stores[shape])  # a small one has one span, and one worker would load libraries later
             with PeakAboveIdle(client) as peak:
                 plan = fitted(strategy, stores[shape]).plan_
             promised = plan.worker_nbytes

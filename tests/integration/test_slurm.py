@@ -135,7 +135,7 @@ def test_sigterm_while_workers_are_waited_for_empties_the_queue(start, place, sl
         wait_until(slurm, 60, "jobs in the queue")
         process.send_signal(signal.SIGTERM)
         code, _, err = ended(process)
-        assert (code, slurm()) == (143, [])
+        assert (code, slurm()) == (143, []), err
         assert "Traceback" not in err
     finally:
         subprocess.run(["scontrol", "update", "PartitionName=debug", "State=UP"], check=True)

@@ -17,6 +17,8 @@ from spae_dask import SparseEncoder, load_encoder
 from spae_dask.cli.main import main
 from spae_dask.errors import NotFound
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 SHIPPED = Path(__file__).parents[2] / "pipelines"
 
 

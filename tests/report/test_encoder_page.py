@@ -5,9 +5,17 @@ import re
 import numpy as np
 import pytest
 
-from spae_dask.report.encoder_page import MAX_COLUMNS, cost_section, encoder_page, features_section, record_section
+from spae_dask.report.encoder_page import (
+    MAX_COLUMNS,
+    cost_section,
+    encoder_page,
+    features_section,
+    loadings_section,
+    record_section,
+)
 from spae_dask.report.html import Markup, Page, Section, definitions, render
 from spae_dask.report.loss_words import headline, loss_facts
+from spae_dask.strategies.feature_table import FeatureFacts
 from tests.report.encoders import HOSTILE, certificate, curve, results
 from tests.report.page_reader import read_page
 
@@ -121,30 +129,69 @@ def test_without_a_curve_the_page_says_how_to_get_one(undrawn):
     assert "--data DATA" in page_of(results(provenance={"source": "the array"})).text
 
 
-def test_the_features_are_listed_with_their_loadings_the_largest_share_first():
-    found = results(2, 3, names=("red", "green", "blue"), components=np.array([[0.6, 0.0, 0.8], [0.0, -1.0, 0.0]]))
-    table = table_of(page_with(features_section(found)), "share")
-    assert table.columns == ["feature", "column", "share", "component 1", "component 2"]
+def test_the_features_are_listed_with_what_is_known_of_them_the_largest_weight_first():
+    facts = FeatureFacts(costs=(1.0, 2.5, 0.0), groups=("warm", "", "warm"), adds=(0.01, 0.2, 0.0))
+    found = results(
+        2, 3, names=("red", "green", "blue"), components=np.array([[0.6, 0.0, 0.8], [0.0, -1.0, 0.0]]), facts=facts,
+        parameters={"n_components": 2, "n_nonzero": 3, "budget": 4.0},
+    )  # fmt: skip
+    page = page_with(features_section(found))
+    table = table_of(page, "weight")
+    assert table.columns == ["feature", "rank", "column", "weight", "adds", "cost", "cost so far", "group"]
     assert table.rows == {
-        "green": ["1", "50.00%", "", "−1.0000"],  # noqa: RUF001 - a real minus
-        "blue": ["2", "32.00%", "0.8000", ""],
-        "red": ["0", "18.00%", "0.6000", ""],
+        "green": ["1", "1", "50.00%", "20.000%", "2.5", "2.5", ""],
+        "blue": ["2", "2", "32.00%", "0.000%", "0", "2.5", "warm"],
+        "red": ["3", "0", "18.00%", "1.000%", "1", "3.5", "warm"],
+    }
+    assert list(table.rows) == ["green", "blue", "red"]
+    assert "Together they cost 3.5 of a budget of 4." in page.text
+    assert "that the best 2 codes on all these features lose without this one" in page.text
+    assert page.text.index("its place in the data") < page.text.index("green"), "readers meet the columns first"
+
+
+def test_what_is_not_known_of_features_is_no_column():
+    page = page_with(features_section(results()))
+    assert table_of(page, "weight").columns == ["feature", "rank", "weight"], "names are columns already"
+    assert "cost" not in page.text
+
+
+def test_the_page_tells_its_story_in_order():
+    page = page_of(results(names=("a", "b", "c", "d")), curve=curve())
+    assert page.headings == [
+        "4 of 50 features, chosen by sparse PCA",
+        "The chosen features",
+        "More or fewer features",
+        "Loss, PCA, and what is left to gain",
+        "The components",
+        "The loadings",
+        "Origin, and a way to repeat the fit",
+        "Time and memory",
+    ]
+
+
+def test_loadings_have_a_column_a_component():
+    found = results(2, 3, names=("red", "green", "blue"), components=np.array([[0.6, 0.0, 0.8], [0.0, -1.0, 0.0]]))
+    table = table_of(page_with(loadings_section(found)), "component 1")
+    assert table.rows == {
+        "green": ["", "−1.0000"],  # noqa: RUF001 - a real minus
+        "blue": ["0.8000", ""],
+        "red": ["0.6000", ""],
     }
     assert list(table.rows) == ["green", "blue", "red"]
 
 
 def test_loadings_of_many_components_share_a_column():
     k = MAX_COLUMNS + 1
-    table = table_of(page_with(features_section(results(k, k, components=np.eye(k)))), "share")
-    assert table.columns[-1] == "loadings"
-    assert table.rows["column 4"][-1] == "5: 1.0000"
+    table = table_of(page_with(loadings_section(results(k, k, components=np.eye(k)))), "loadings")
+    assert table.rows["column 4"] == ["5: 1.0000"]
 
 
-def test_of_very_many_features_the_largest_shares_are_listed(monkeypatch):
+def test_of_very_many_features_the_largest_weights_are_listed(monkeypatch):
     monkeypatch.setattr("spae_dask.report.encoder_page.MAX_ROWS", 20)
-    page = page_with(features_section(results(1, 30)))
-    assert len(table_of(page, "share").rows) == 20
-    assert "The table lists the 20 of the largest share." in page.text
+    for section, column in ((features_section, "weight"), (loadings_section, "component 1")):
+        page = page_with(section(results(1, 30)))
+        assert len(table_of(page, column).rows) == 20
+        assert "The table lists the 20 of the largest weight." in page.text
 
 
 def test_an_encoder_of_nothing_has_a_page():
@@ -186,7 +233,7 @@ def test_hostile_names_are_text_and_nothing_else():
     assert page.errors == []
     assert html.count("<script") == 1
     assert "mine" not in page.headings
-    rows = table_of(page, "share").rows
+    rows = table_of(page, "weight").rows
     for name in HOSTILE:
         assert (name or "column 6") in rows
 

@@ -152,8 +152,8 @@ def test_the_encoder_takes_them_with_their_defaults_and_documents_each() -> None
     assert documented(SparseEncoder) == list(signature(SparseEncoder).parameters)
     types = {name: each.annotation for name, each in signature(SparseEncoder).parameters.items()}
     for name, each in PARAMETERS.items():
-        # the algorithms are handed a number that folds have chosen already
-        annotation = each.annotation | str if name == "n_components" else each.annotation
+        # the algorithms are handed a number that folds or the spectrum have chosen already
+        annotation = each.annotation | float | str if name == "n_components" else each.annotation
         assert name == "seed" or types[each.argument] == annotation, name
     text = inspect.cleandoc(SparseEncoder.__doc__ or "")
     for each in PARAMETERS.values():
@@ -178,7 +178,9 @@ def test_the_other_doors_in_python_take_the_same() -> None:
     }
     for door in (plan, GridEncoder, sparse_pca):
         assert "**parameters" in documented(door)
-    assert defaults_of(ColumnSelector, "n_columns", "n_components", *ELSEWHERE).items() <= DEFAULTS.items()
+    assert (
+        defaults_of(ColumnSelector, "n_columns", "n_components", "class_weight", *ELSEWHERE).items() <= DEFAULTS.items()
+    )
     assert vars(GridEncoder()) == defaults_of(GridEncoder)
 
 

@@ -18,7 +18,7 @@ MONTHS = "C(time.month)"
 def field(n: int = 400) -> xr.DataArray:
     rng = np.random.default_rng(4)
     times = pd.date_range("2000-01-01", periods=n, freq="4D")
-    cycle = np.cos(2 * np.pi * (times.dayofyear.to_numpy()[:, None] / 365.25 + rng.random(12)))
+    cycle = np.cos(2 * np.pi * (times.day_of_year.to_numpy()[:, None] / 365.25 + rng.random(12)))
     values = rng.normal(size=(n, 2)) @ rng.normal(size=(2, 12)) + 20 * cycle + 0.2 * rng.normal(size=(n, 12))
     coords = {"time": times, "lat": [0.0, 20, 40], "height": ("time", rng.normal(size=n))}
     return xr.DataArray(values.reshape(n, 3, 4), dims=("time", "lat", "lon"), coords=coords)
@@ -76,13 +76,15 @@ def test_a_grid_encoder_without_covariates_stores_none(tmp_path: Path) -> None:
 
 def test_groups_of_folds_are_coordinates_of_the_samples(tmp_path: Path) -> None:
     da = field()
-    by_name = GridEncoder(2, n_nonzero=3, folds=2, fold_groups="time.month").fit(da, sample_dim="time")
+    by_name = GridEncoder(2, n_nonzero=3, method="batch", folds=2, fold_groups="time.month").fit(da, sample_dim="time")
     months = da["time.month"].values
-    given = GridEncoder(2, n_nonzero=3, folds=2, fold_groups=months).fit(da, sample_dim="time")
+    given = GridEncoder(2, n_nonzero=3, method="batch", folds=2, fold_groups=months).fit(da, sample_dim="time")
     assert by_name.certificate_.held_out.losses == given.certificate_.held_out.losses
     by_name.save(tmp_path / "e.zarr")
     loaded = GridEncoder.load(tmp_path / "e.zarr")
     assert loaded.fold_groups == ["time.month"]
     assert loaded.certificate_.held_out == by_name.certificate_.held_out
-    chosen = GridEncoder("cv", n_nonzero="cv", folds=2, fold_groups="time.month").fit(da, sample_dim="time")
+    chosen = GridEncoder("cv", n_nonzero="cv", method="batch", folds=2, fold_groups="time.month").fit(
+        da, sample_dim="time"
+    )
     assert chosen.components().sizes["component"] == chosen.encoder_.n_components_

@@ -66,6 +66,16 @@ def test_a_loaded_encoder_gives_the_same(tmp_path: Path, zarr_format: int, weigh
     xr.testing.assert_identical(GridEncoder.load(again).decoder(), encoder.decoder())
 
 
+def test_parameters_of_a_later_version_are_ignored(tmp_path: Path) -> None:
+    encoder = GridEncoder(2, n_nonzero=3, method="batch").fit(field(), "time")
+    encoder.save(tmp_path / "e.zarr")
+    grid = zarr.open_group(tmp_path / "e.zarr", mode="a")["grid"]
+    grid.attrs.update(parameters=grid.attrs["parameters"] | {"later": 1}, later=2)
+    loaded = GridEncoder.load(tmp_path / "e.zarr")
+    assert (loaded.n_nonzero, loaded.method) == (3, "batch")
+    xr.testing.assert_identical(loaded.components(), encoder.components())
+
+
 def test_times_that_are_numbers_stay_numbers(tmp_path: Path) -> None:
     encoder = GridEncoder(2, n_nonzero=3, method="batch").fit(climate_run(), "time")
     encoder.save(tmp_path / "e.zarr")

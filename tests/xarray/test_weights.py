@@ -40,7 +40,7 @@ def test_a_named_latitude_is_taken() -> None:
 
 def test_poles_come_back_from_their_tiny_weights() -> None:
     given = field().assign_coords(lat=[-90.0, -30.0, 30.0, 90.0])
-    encoder = GridEncoder(20, n_nonzero=20, weights="coslat", strategy="tsqr").fit(given, "time")
+    encoder = GridEncoder(20, n_nonzero=20, weights="coslat", strategy="tsqr", effort=0).fit(given, "time")
     np.testing.assert_allclose(encoder.reconstruct(encoder.scores(given)), given, rtol=1e-5, atol=1e-4)
 
 

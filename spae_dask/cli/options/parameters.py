@@ -83,13 +83,22 @@ def _checked(parameter: Parameter) -> Callable[[Any], Any]:
 
 def is_read(kind: Kind) -> bool:
     """Return True for a count that may also be a word, so that typer takes it for a text."""
-    return isinstance(kind, Count) and kind.or_chosen
+    return isinstance(kind, Count) and (kind.or_chosen or kind.or_share)
+
+
+def _number(text: str) -> float:
+    """A whole number, or else a share."""
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)
 
 
 def numbers_in(text: str, kind: Kind) -> Any:
     """A number, or a tuple of several with commas between; a text that is neither comes back as it is."""
+    number = _number if isinstance(kind, Count) and kind.or_share else int
     try:
-        found = tuple(map(int if isinstance(kind, Count | Counts) else float, text.split(",")))
+        found = tuple(map(number if isinstance(kind, Count | Counts) else float, text.split(",")))
     except ValueError:
         return text
     return found if len(found) > 1 else found[0]

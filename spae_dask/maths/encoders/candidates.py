@@ -1,9 +1,9 @@
 """Candidate columns for a core too wide to search all of it.
 
-The search runs once, without restarts, on a few rows that stand for the core: a Gaussian sketch, on which losses are
-right to about ``sqrt(r / rows)`` (see Clarkson & Woodruff 2013). The supports it ends with become candidates, and with
-them, for each column of H, the columns that would next be added to its support. The search proper then runs on the
-candidates alone, with nothing sketched.
+An encoder is looked at on a few rows that stand for the core: a Gaussian sketch, on which losses are right to about
+``sqrt(r / rows)`` (see Clarkson & Woodruff 2013). The encoder is the one given; if columns of it are missing, one climb
+on the sketch makes them. Its supports become candidates, and with them, for each column of H, the columns that would
+next be added to its support. The search proper then runs on the candidates alone, with nothing sketched.
 """
 
 import math
@@ -75,7 +75,9 @@ def propose_candidates(
         signs = column_signs(scaled.T)
         sketch = (rng.standard_normal((rows, scaled.shape[0])) * signs) @ scaled / np.sqrt(rows)
     cycle = ColumnCycle(reduce_core(sketch, nonzero, rank_tol=rank_tol, free=free), budgets, rng)
-    state = cycle.climb(cycle.empty() if start_H is None else cycle.state_of(start_H))
+    state = cycle.empty() if start_H is None else cycle.state_of(start_H)
+    if None in state.columns:
+        state = cycle.climb(state)
     start = [] if start_H is None else nonzero[np.any(start_H[nonzero] != 0.0, axis=1)].tolist()
     kept = nonzero[list(cycle.reduced.free)].tolist()
     ranked = dict.fromkeys([*kept, *start, *rank_columns(cycle, state).tolist()])

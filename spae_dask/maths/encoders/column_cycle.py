@@ -11,8 +11,8 @@ from functools import cached_property
 
 import numpy as np
 import scipy.linalg
-from scipy.optimize import minimize
 
+from spae_dask.maths.encoders.all_columns import Coefficients
 from spae_dask.maths.encoders.pool import Supports, kicked, pool_of
 from spae_dask.maths.encoders.pursuit import pursue
 from spae_dask.maths.encoders.reduced_core import BY_DIFFERENCE, ReducedCore
@@ -36,7 +36,6 @@ _SETTLED = 1e-10
 _ROUNDING = 1e-13
 # Sweeps after which all columns are optimised together.
 _SLOW = 10
-_DESCENT = {"maxiter": 1000, "maxfun": 2000, "ftol": 1e-15, "gtol": 1e-10, "maxcor": 20}
 _MOST_SWEEPS = 100
 # Sweeps as good as the last one that are hoped for.
 _HOPE = 2.0
@@ -326,7 +325,9 @@ class ColumnCycle:
         """Optimise the coefficients on the supports as they are: one by one, and of all columns if that is slow."""
         for n_done in range(_MOST_SWEEPS):
             if n_done == _SLOW:
-                state = self._together(state)
+                together = self._together(state)
+                if together is not state:
+                    return together
             moved = 0.0
             for j, column in enumerate(state.columns):
                 better = None if column is None else self._refit(state, j, column)
@@ -341,42 +342,22 @@ class ColumnCycle:
         return state
 
     def _together(self, state: State) -> State:
-        """The state after a descent in the coefficients of all columns at once, if that lowers the loss.
-
-        One column at a time converges slowly where codes nearly depend on each other. With codes Z and the squared
-        strengths S of the basis, Z explains the trace of ``(Z'Z)^-1 Z'SZ``.
-        """
+        """The state with the best coefficients of all columns at once, if they do not raise the loss."""
         places = [j for j, column in enumerate(state.columns) if column is not None]
         made = state.made()
         bases = [np.linalg.qr(self.reduced.columns[:, column.selected]) for column in made]
         if not bases or any(R.shape[0] < R.shape[1] or np.abs(np.diagonal(R)).min() < DEPENDENT for _, R in bases):
             return state
-        ends = np.cumsum([Q.shape[1] for Q, _ in bases])[:-1]
-        squares = self.reduced.squares[:, None]
-
-        def descent(y: FloatArray) -> tuple[float, FloatArray]:
-            parts = np.split(y, ends)
-            Z = np.column_stack([Q @ part for (Q, _), part in zip(bases, parts, strict=True)])
-            strong = squares * Z
-            try:
-                inverse = np.linalg.inv(Z.T @ Z)
-            except np.linalg.LinAlgError:
-                return np.inf, np.zeros_like(y)
-            explained = inverse @ (Z.T @ strong)
-            slope = strong @ inverse - Z @ (explained @ inverse)
-            along = [Q.T @ slope[:, i] for i, (Q, _) in enumerate(bases)]
-            return -float(np.trace(explained)) / unit, -2.0 / unit * np.concatenate(along)
-
-        unit = float(np.sum(self.reduced.squares)) or 1.0
-        if state.loss - self.reduced.remainder < BY_DIFFERENCE * unit:  # what is explained holds no digit of the loss
-            return state
+        if state.loss - self.reduced.remainder < BY_DIFFERENCE * float(np.sum(self.reduced.squares)):
+            return state  # what is explained holds no digit of the loss
+        together = Coefficients([Q for Q, _ in bases], self.reduced.squares)
         start = np.concatenate([Q.T @ column.code for (Q, _), column in zip(bases, made, strict=True)])
-        found = minimize(descent, start, jac=True, method="L-BFGS-B", options=_DESCENT).x
+        found = together.parts(together.best(start))
         columns = list(state.columns)
-        for j, column, (_, R), part in zip(places, made, bases, np.split(found, ends), strict=True):
+        for j, column, (_, R), part in zip(places, made, bases, found, strict=True):
             columns[j] = self._column(column.selected, scipy.linalg.solve_triangular(R, part)) or column
         trial = self._state(columns)
-        return trial if trial.preferred_to(state) else state
+        return trial if trial.loss <= state.loss * (1.0 + _ROUNDING) else state
 
     def _refit(self, state: State, j: int, column: Column) -> Column | None:
         problem = self.problem(state.made(without=j), column.selected)

@@ -18,6 +18,7 @@ from scipy.linalg.lapack import dpotrf
 from spae_dask.maths.encoders.single_column import ColumnProblem, column_problem
 from spae_dask.maths.linalg.project import DEPENDENT, orthonormal_basis, residual, split
 from spae_dask.maths.linalg.scaling import FloatArray, IntArray, unit_columns
+from spae_dask.maths.linalg.spectral import SMALL
 
 # All products of candidates are made at once up to this number, and beyond it up to twice the rank.
 _ALL_PRODUCTS = 1024
@@ -175,14 +176,30 @@ def reduce_core(
         Columns that are in every support, beside those that are counted.
     """
     unit, lengths = unit_columns(scaled[:, candidates])
+    places = () if free is None else tuple(np.flatnonzero(np.isin(candidates, free)).tolist())
+    basis = None if k is None or min(unit.shape) <= SMALL else _far_apart(scaled, unit)
+    found = None if k is None or basis is None else _by_products(basis[0], basis[1], k)
+    if basis is not None and found is not None:
+        return ReducedCore(candidates, lengths, found[0].T @ basis[2], found[1], basis[1], rank_tol, places)
     inside, outside = split(scaled, unit)
     remainder = _squared_length(outside)
     W, sigma = (None if k is None else _by_products(inside, remainder, k)) or _left_singular(
         np.asarray(np.linalg.qr(inside.T, mode="r")).T  # as many columns as the smaller side has
     )
-    places = () if free is None else tuple(np.flatnonzero(np.isin(candidates, free)).tolist())
     columns = W.T @ (inside[:, candidates] / lengths)
     return ReducedCore(candidates, lengths, columns, sigma, remainder, rank_tol, places)
+
+
+def _far_apart(scaled: FloatArray, unit: FloatArray) -> tuple[FloatArray, float, FloatArray] | None:
+    """The core in a basis of columns that are far apart, what it leaves, and the columns; None if they are not.
+
+    The basis comes from Cholesky's factor of their products, in a fraction of the time of a pivoted QR.
+    """
+    R, not_positive = dpotrf(unit.T @ unit)
+    if not_positive or np.min(np.diagonal(R), initial=1.0) < _FAR_APART:
+        return None
+    inside = dtrsm(1.0, R, unit.T @ scaled, trans_a=1)
+    return inside, _squared_length(scaled) - _squared_length(inside), R
 
 
 def _squared_length(A: FloatArray) -> float:

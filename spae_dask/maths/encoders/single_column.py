@@ -25,6 +25,7 @@ from spae_dask.maths.linalg.project import residual
 from spae_dask.maths.linalg.scaling import BoolArray, FloatArray, IntArray, squared_columns
 from spae_dask.maths.linalg.spectral import leading_eigenvectors
 from spae_dask.maths.linalg.triangular import inverse
+from spae_dask.maths.selection.problem import lowest_best
 
 if TYPE_CHECKING:
     from spae_dask.maths.encoders.reduced_core import ReducedCore
@@ -293,6 +294,33 @@ def coefficients_of(solution: ColumnSolution, code: FloatArray, problem: ColumnP
     return h / problem.lengths[list(solution.selected)]
 
 
+def independent_part(columns: FloatArray, shortest: float) -> list[int]:
+    """Columns with the span of all, chosen by pivoting.
+
+    The next column is that of the longest part outside the span of those before it; of equal ones the first. Rounding
+    would choose among them, as it does in LAPACK's pivoting, and unit columns are equal at once.
+
+    Parameters
+    ----------
+    columns : ndarray (m, s)
+        Unit or zero columns.
+    shortest : float
+        Length of that part from which a column is independent.
+    """
+    left, kept = columns.copy(), list[int]()
+    for _ in range(min(columns.shape)):
+        place = lowest_best(np.sqrt(squared_columns(left)))
+        length = float(np.linalg.norm(left[:, place]))
+        if length <= shortest:
+            break
+        kept.append(place)
+        q = left[:, place] / length
+        for _ in range(2):  # so that what is left of near-copies is orthogonal to q as well
+            left -= np.outer(q, q @ left)
+        left[:, kept] = 0.0
+    return sorted(kept)
+
+
 def best_on_support(problem: ColumnProblem, selected: Sequence[int]) -> ColumnSolution | None:
     """Solve the one-column problem on a given support.
 
@@ -314,9 +342,9 @@ def best_on_support(problem: ColumnProblem, selected: Sequence[int]) -> ColumnSo
     columns = problem.columns(selected)
     Q, R = np.linalg.qr(columns)
     if R.shape[0] < len(selected) or np.min(np.abs(np.diagonal(R))) < DEPENDENT:
-        _, R, pivots = scipy.linalg.qr(columns, mode="economic", pivoting=True, check_finite=False)
-        independent = int(np.count_nonzero(np.abs(np.diagonal(R)) > 2.0 * DEPENDENT))
-        return best_on_support(problem, [selected[i] for i in pivots[:independent]])
+        ascending = np.argsort(selected)
+        independent = independent_part(columns[:, ascending], 2.0 * DEPENDENT)
+        return best_on_support(problem, [selected[i] for i in ascending[independent]])
     leaving = inverse(R)
     stretch = np.sqrt(squared_columns(leaving.T))
     apart = problem.lengths[list(selected)] / stretch

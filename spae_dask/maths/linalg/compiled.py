@@ -123,11 +123,28 @@ def _gram(indptr: Any, indices: Any, data: Any, lower: Any, tile: int) -> None:
             sums[:, :] = 0.0
             first_row, first_column = np.uint64(a * tile), np.uint64(b * tile)
             for i in range(n_rows):
-                for p in range(starts[i, a], starts[i, a + 1]):
-                    row, value = sums[np.uint64(indices[p]) - first_row], data[p]
+                p, end = starts[i, a], starts[i, a + 1]
+                while p + 4 <= end:  # four rows of sums at once, for which an entry is loaded once
+                    row0 = sums[np.uint64(indices[p]) - first_row]
+                    row1 = sums[np.uint64(indices[p + 1]) - first_row]
+                    row2 = sums[np.uint64(indices[p + 2]) - first_row]
+                    row3 = sums[np.uint64(indices[p + 3]) - first_row]
+                    value0, value1, value2, value3 = data[p], data[p + 1], data[p + 2], data[p + 3]
+                    # on the diagonal this makes a few sums above it too, which are left out below
+                    last = starts[i, b + 1] if b < a else p + 4
+                    for q in range(starts[i, b], last):
+                        place, value = np.uint64(indices[q]) - first_column, data[q]
+                        row0[place] += value0 * value
+                        row1[place] += value1 * value
+                        row2[place] += value2 * value
+                        row3[place] += value3 * value
+                    p += 4
+                while p < end:
+                    row0, value0 = sums[np.uint64(indices[p]) - first_row], data[p]
                     last = starts[i, b + 1] if b < a else p + 1
                     for q in range(starts[i, b], last):
-                        row[np.uint64(indices[q]) - first_column] += value * data[q]
+                        row0[np.uint64(indices[q]) - first_column] += value0 * data[q]
+                    p += 1
             for row in range(min(tile, d - a * tile)):
                 n_columns = row + 1 if a == b else tile
                 for column in range(n_columns):

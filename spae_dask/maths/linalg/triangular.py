@@ -37,7 +37,10 @@ def add_rows(triangle: Floats, rows: Floats) -> Floats:
 
 def stack_triangles(upper: Floats, lower: Floats) -> Floats:
     """Triangle of ``[upper; lower]``, both (d, d) upper triangular; neither is written to."""
-    return _tpqrt(upper.shape[0], np.array(upper, order="F"), np.array(np.triu(lower), order="F"))
+    rows = np.array(lower, order="F")
+    for column in range(rows.shape[1]):
+        rows[column + 1 :, column] = 0.0
+    return _tpqrt(upper.shape[0], np.array(upper, order="F"), rows)
 
 
 def _tpqrt(trapezoid_rows: int, triangle: Floats, rows: Floats) -> Floats:

@@ -5,6 +5,7 @@ Every quantity the method needs from X is a small summary that can be built bloc
 """
 
 from spae_dask.passes.accumulators.base import Accumulator, State
+from spae_dask.passes.accumulators.clipped_squares import ClippedSquares
 from spae_dask.passes.accumulators.covariates import Adjusted, Beside, CovariateProducts
 from spae_dask.passes.accumulators.cross import CrossProducts, Products
 from spae_dask.passes.accumulators.folded import Folded, FoldStates, RowFolds
@@ -13,7 +14,7 @@ from spae_dask.passes.accumulators.gram import Gram, Scatter
 from spae_dask.passes.accumulators.integer_gram import IntegerGram, integer_gram
 from spae_dask.passes.accumulators.moments import ColumnMoments, Moments
 from spae_dask.passes.accumulators.nonfinite import NonFinite, NonFiniteEntries
-from spae_dask.passes.accumulators.parted import Cut, Parted, PartedResult
+from spae_dask.passes.accumulators.parted import Cut, Parted, PartedResult, PartedSquares
 from spae_dask.passes.accumulators.projection import ProjectedRows, Projection
 from spae_dask.passes.accumulators.residual import Residual, ResidualSums
 from spae_dask.passes.accumulators.row_pool import PooledRows, RowPool
@@ -32,6 +33,7 @@ __all__ = [
     "Adjusted",
     "Beside",
     "CenteredTriangle",
+    "ClippedSquares",
     "ColumnMoments",
     "CovariateProducts",
     "CrossProducts",
@@ -50,6 +52,7 @@ __all__ = [
     "NonFiniteEntries",
     "Parted",
     "PartedResult",
+    "PartedSquares",
     "PooledRows",
     "Products",
     "ProjectedRows",

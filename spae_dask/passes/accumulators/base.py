@@ -43,9 +43,8 @@ class Accumulator(Protocol[Result_co]):
         """Rows per update at which the arithmetic runs well."""
         ...
 
-    @property
-    def work_nbytes(self) -> int:
-        """Bytes of scratch one update of ``panel_rows`` rows uses."""
+    def work_nbytes(self, n_rows: int) -> int:
+        """Bytes of scratch one update of ``n_rows`` rows uses, at most ``panel_rows`` of them."""
         ...
 
     @property
@@ -76,6 +75,19 @@ def has_exact_sums(accumulator: Accumulator[Any]) -> bool:
     A recipe says so by an attribute ``exact_sums``.
     """
     return bool(getattr(accumulator, "exact_sums", False))
+
+
+def scratch_nbytes(accumulator: Accumulator[Any], n_rows: int) -> int:
+    """Bytes of scratch that the updates with a block of at most ``n_rows`` rows use, one panel after another."""
+    return accumulator.work_nbytes(min(n_rows, accumulator.panel_rows))
+
+
+def merge_scratch_nbytes(accumulator: Accumulator[Any]) -> int:
+    """Bytes of scratch that a merge uses beside the merged state.
+
+    A recipe that needs more than a few rows says so by an attribute ``merge_scratch_nbytes``.
+    """
+    return int(getattr(accumulator, "merge_scratch_nbytes", 0))
 
 
 def panel_rows_for(n_features: int, at_least: int = 256) -> int:

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from spae_dask.passes.accumulators.base import Accumulator, Rows, State, has_exact_sums
+from spae_dask.passes.accumulators.base import Accumulator, Rows, State, has_exact_sums, merge_scratch_nbytes
 
 Columns = npt.NDArray[np.intp]
 
@@ -138,10 +138,14 @@ class ByColumns:
         """The fewest that the part of any group asks for."""
         return min(part.panel_rows for part in self._of_each_width)
 
-    @property
-    def work_nbytes(self) -> int:
+    def work_nbytes(self, n_rows: int) -> int:
         """The most that the part of any group takes."""
-        return max(part.work_nbytes for part in self._of_each_width)
+        return max(part.work_nbytes(n_rows) for part in self._of_each_width)
+
+    @property
+    def merge_scratch_nbytes(self) -> int:
+        """The most that the part of any group takes."""
+        return max(merge_scratch_nbytes(part) for part in self._of_each_width)
 
     @property
     def flops_per_row(self) -> float:

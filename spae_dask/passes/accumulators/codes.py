@@ -76,11 +76,10 @@ class Codes:
         """Number of rows that stay in cache."""
         return self.products.panel_rows
 
-    @property
-    def work_nbytes(self) -> int:
+    def work_nbytes(self, n_rows: int) -> int:
         """The counted rows, their codes, and the directions."""
         d, _, k = self._widths
-        return 8 * (self.panel_rows * (d + k) + d * k)
+        return 8 * (n_rows * (d + k) + d * k)
 
     @property
     def flops_per_row(self) -> float:
@@ -146,10 +145,9 @@ class ProductsGiven:
         """That of the products."""
         return self.products.panel_rows
 
-    @property
-    def work_nbytes(self) -> int:
+    def work_nbytes(self, n_rows: int) -> int:
         """That of the products, and what is known of all rows, which every process holds."""
-        return self.products.work_nbytes + int(self.known.chosen.nbytes + self.known.codes.nbytes)
+        return self.products.work_nbytes(n_rows) + int(self.known.chosen.nbytes + self.known.codes.nbytes)
 
     @property
     def flops_per_row(self) -> float:

@@ -47,11 +47,10 @@ class Beside(Wrapped):
         p, q = (int(each) for each in self.design.basis.shape)
         return 2.0 * p * q + p
 
-    @property
-    def work_nbytes(self) -> int:
+    def work_nbytes(self, n_rows: int) -> int:
         """Rows of both, all covariates as given, and the work of ``inner``."""
         wide = self._n_columns + self.design.width + 2 * self.design.center.size
-        return super().work_nbytes + 8 * self.panel_rows * wide + self.design.nbytes
+        return super().work_nbytes(n_rows) + 8 * n_rows * wide + self.design.nbytes
 
     @property
     def flops_per_row(self) -> float:
@@ -101,11 +100,10 @@ class Adjusted(Wrapped):
     design: Design
     effects: Floats
 
-    @property
-    def work_nbytes(self) -> int:
+    def work_nbytes(self, n_rows: int) -> int:
         """The adjusted rows, and the work of ``inner``."""
-        rows = 16 * self.panel_rows * int(self.effects.shape[1] + self.design.center.size)
-        return super().work_nbytes + rows + self.design.nbytes
+        rows = 16 * n_rows * int(self.effects.shape[1] + self.design.center.size)
+        return super().work_nbytes(n_rows) + rows + self.design.nbytes
 
     @property
     def flops_per_row(self) -> float:

@@ -113,12 +113,11 @@ class CrossProducts:
         rows = panel_rows_for(self.mean.shape[-1], at_least=64)
         return single_panel_rows(rows) if self.single else rows
 
-    @property
-    def work_nbytes(self) -> int:
+    def work_nbytes(self, n_rows: int) -> int:
         """The counted rows, the chosen columns among them twice, and a product."""
         r, d, k = self._shape
         counted = 3 * d // 2 if self.single else d  # in float32, beside float64 if rows are of a wider type
-        return 8 * (self.panel_rows * (counted + 2 * r + k) + d * k + (r * d if self.single else 0))
+        return 8 * (n_rows * (counted + 2 * r + k) + d * k + (r * d if self.single else 0))
 
     @property
     def flops_per_row(self) -> float:
@@ -221,13 +220,16 @@ class CrossProducts:
         return sums | {"chain": merged(a["chain"], b["chain"])}
 
     def result(self, state: State) -> Products:
-        """The products about the mean, scaled; C'C is read out of C'X."""
-        cross, directions, norms = state["cross"].copy(), state["directions"].copy(), state["norms"].copy()
+        """The products about the mean, scaled; C'C is read out of C'X.
+
+        Products that need no more scaling are the arrays of the state, because a copy of C'X would double the memory.
+        """
+        cross, directions, norms = state["cross"], state["directions"], state["norms"]
         if self.single and self.scale is not None:
-            cross /= self.scale
+            cross = cross / self.scale
             cross /= self.scale[self.columns, None]
-            directions /= self.scale[:, None]
-            norms /= self.scale**2
+            directions = directions / self.scale[:, None]
+            norms = norms / self.scale**2
         gram = cross[:, self.columns]
         return Products(
             count=state["count"].item(),

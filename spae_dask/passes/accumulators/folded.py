@@ -116,6 +116,10 @@ class FoldStates:
         """Statistic of the rows of all other folds."""
         return self._of([state for number, state in enumerate(self.states) if number != fold])
 
+    def resampled(self, counts: Sequence[int]) -> Any:
+        """Statistic of the rows of all folds, each of which counts so many times."""
+        return self._of([state for state, count in zip(self.states, counts, strict=True) for _ in range(count)])
+
     def _of(self, states: Sequence[State]) -> Any:
         with np.errstate(over="ignore", invalid="ignore"):  # infinities are refused by who takes the result
             return self.recipe.result(reduce(self.recipe.merge, states))
@@ -156,10 +160,9 @@ class Folded(Wrapped):
         rows = self.inner.panel_rows
         return rows if self.folds.run >= rows else rows * self.folds.n_folds
 
-    @property
-    def work_nbytes(self) -> int:
+    def work_nbytes(self, n_rows: int) -> int:
         """A copy of the rows, the folds of all rows, and the work of ``inner``."""
-        return super().work_nbytes + (8 * self.n_features + 24) * self.panel_rows + self.folds.nbytes
+        return super().work_nbytes(n_rows) + (8 * self.n_features + 24) * n_rows + self.folds.nbytes
 
     @property
     def flops_per_row(self) -> float:

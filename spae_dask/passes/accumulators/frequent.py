@@ -131,10 +131,14 @@ class FrequentDirections:
         """Number of rows: at least the l rows kept, so that shrinking costs O(l) an entry."""
         return max(self.size, panel_rows_for(self.n_features, at_least=16))
 
-    @property
-    def work_nbytes(self) -> int:
+    def work_nbytes(self, n_rows: int) -> int:
         """The stacked rows and their singular value decomposition."""
-        return 8 * 4 * (self.size + self.panel_rows + 1) * self.n_features
+        return 8 * 4 * (self.size + n_rows + 1) * self.n_features
+
+    @property
+    def merge_scratch_nbytes(self) -> int:
+        """The stacked rows of both and their singular value decomposition."""
+        return 8 * 4 * (2 * self.size + 1) * self.n_features
 
     @property
     def flops_per_row(self) -> float:

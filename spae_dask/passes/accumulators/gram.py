@@ -107,10 +107,9 @@ class Gram:
         rows = panel_rows_for(self.n_features)
         return single_panel_rows(rows) if self.single else rows
 
-    @property
-    def work_nbytes(self) -> int:
+    def work_nbytes(self, n_rows: int) -> int:
         """The shifted copy of the rows, and a one for each of them; in float32 two, and a product as well."""
-        exact = 8 * (self.n_features + 1) * self.panel_rows
+        exact = 8 * (self.n_features + 1) * n_rows
         return exact + 8 * self.n_features**2 if self.single else exact
 
     @property

@@ -65,11 +65,10 @@ class IntegerGram:
         """Enough rows that touching the d x d matrix is paid for."""
         return panel_rows_for(self.n_features, at_least=PANEL_ROWS)
 
-    @property
-    def work_nbytes(self) -> int:
+    def work_nbytes(self, n_rows: int) -> int:
         """The counted rows, a one for each of them, and their product."""
         itemsize = 4 if self.single else 8
-        return itemsize * ((self.n_features + 1) * self.panel_rows + self.n_features**2)
+        return itemsize * ((self.n_features + 1) * n_rows + self.n_features**2)
 
     @property
     def flops_per_row(self) -> float:

@@ -22,6 +22,7 @@ from spae_dask.passes.accumulators.shift import (
     step_between,
     value_in_two_floats,
 )
+from spae_dask.passes.accumulators.sparse import weights_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,10 +104,9 @@ class Moments:
         """Number of rows that stay in cache."""
         return panel_rows_for(self.n_features, at_least=16)
 
-    @property
-    def work_nbytes(self) -> int:
+    def work_nbytes(self, n_rows: int) -> int:
         """Deviations of the rows, twice where some are not finite, and a mask."""
-        return 25 * self.n_features * self.panel_rows
+        return 25 * self.n_features * n_rows
 
     @property
     def flops_per_row(self) -> float:
@@ -193,12 +193,7 @@ class Moments:
         if m == 0:
             return state
         values, columns = rows.data.astype(np.float64), rows.indices
-        zeros = m - np.bincount(columns, minlength=d)
-        weights = None if roots is None else np.repeat(roots**2, np.diff(rows.indptr))
-        weight_of_zeros = zeros
-        if weights is not None:
-            stored = np.bincount(columns, weights=weights, minlength=d)
-            weight_of_zeros = np.where(zeros > 0, np.maximum(total_of(m, roots) - stored, 0.0), 0.0)
+        weights, zeros, weight_of_zeros = weights_of(rows, roots)
         if not all_finite(rows.data):
             finite = np.isfinite(values)
             values, columns = values[finite], columns[finite]

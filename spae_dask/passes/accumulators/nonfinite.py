@@ -80,10 +80,9 @@ class NonFinite:
         """Number of rows that stay in cache."""
         return panel_rows_for(self.n_features, at_least=1)
 
-    @property
-    def work_nbytes(self) -> int:
+    def work_nbytes(self, n_rows: int) -> int:
         """One byte an entry, in the worst case."""
-        return self.n_features * self.panel_rows
+        return self.n_features * n_rows
 
     @property
     def flops_per_row(self) -> float:

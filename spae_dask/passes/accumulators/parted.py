@@ -1,7 +1,7 @@
 """One state for each part of the rows, such as tenths of them, batches or years, in one pass."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from typing import Any, ClassVar
 
@@ -10,6 +10,8 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from spae_dask.passes.accumulators.base import Accumulator, Rows, State
+from spae_dask.passes.accumulators.by_columns import Columns, Parts, separated
+from spae_dask.passes.accumulators.clipped_squares import ClippedSquares
 from spae_dask.passes.accumulators.sparse import SparseAccumulator, update_csr
 from spae_dask.passes.accumulators.wrapped import Wrapped
 
@@ -111,6 +113,10 @@ class Parted(Wrapped):
 
     cut: Cut
 
+    def recipe_of(self, part: int) -> Accumulator[Any]:  # noqa: ARG002 - the same for all
+        """Recipe of a part."""
+        return self.inner
+
     @cached_property
     def _names(self) -> tuple[str, ...]:
         return tuple(self.inner.zero())
@@ -120,11 +126,10 @@ class Parted(Wrapped):
         """A state for each part."""
         return self.cut.n_parts * super().state_nbytes
 
-    @property
-    def work_nbytes(self) -> int:
+    def work_nbytes(self, n_rows: int) -> int:
         """A copy of rows of a part, the parts of the rows, and the work of ``inner``."""
         n_columns = int(getattr(self.inner, "n_features", 0))
-        return super().work_nbytes + self.panel_rows * (8 * n_columns + 16) + self.cut.nbytes
+        return super().work_nbytes(n_rows) + n_rows * (8 * n_columns + 16) + self.cut.nbytes
 
     def zero(self) -> State:
         """No rows in any part."""
@@ -135,7 +140,8 @@ class Parted(Wrapped):
         parts = self.cut.of_rows(first_row, first_row + rows.shape[0])
         for part in np.unique(parts):
             mine = parts == part
-            updated = self.inner.update(self._of(state, part), rows if mine.all() else rows[mine], first_row)
+            chosen = rows if mine.all() else rows[mine]
+            updated = self.recipe_of(part).update(self._of(state, part), chosen, first_row)
             self._put(state, part, updated)
         return state
 
@@ -150,13 +156,28 @@ class Parted(Wrapped):
         for part in np.unique(parts):
             mine = parts == part
             chosen = rows if mine.all() else rows[np.flatnonzero(mine)]
-            self._put(state, part, update_csr(self.inner, self._of(state, part), chosen, first_row))
+            self._put(state, part, update_csr(self.recipe_of(part), self._of(state, part), chosen, first_row))
         return state
 
     def merge(self, a: State, b: State) -> State:
         """Merge part by part."""
         return self._joined(
             [self.inner.merge(self._of(a, part), self._of(b, part)) for part in range(self.cut.n_parts)]
+        )
+
+    def of_columns(self, columns: Columns) -> "Parted | None":
+        """Recipe of some columns; None if ``inner`` needs whole rows."""
+        inner = separated(self.inner, columns)
+        return None if inner is None else replace(self, inner=inner)
+
+    def joined(self, parts: Parts) -> State:
+        """State of all columns, part by part."""
+        recipes: list[Any] = [self.recipe_of(part) for part in range(self.cut.n_parts)]
+        return self._joined(
+            [
+                recipe.joined([(columns, self._of(state, part)) for columns, state in parts])
+                for part, recipe in enumerate(recipes)
+            ]
         )
 
     def result(self, state: State) -> PartedResult:
@@ -175,3 +196,34 @@ class Parted(Wrapped):
         for part, state in enumerate(states):
             self._put(joined, part, state)
         return joined
+
+
+@dataclass(frozen=True, eq=False)
+class PartedSquares(Parted):
+    """Sums of clipped squares on each part of the rows, about centers and with limits of its own.
+
+    Parameters
+    ----------
+    inner : ClippedSquares
+        Recipe of the first part.
+    others : tuple of ClippedSquares
+        Recipes of all other parts.
+    """
+
+    recipe_kind: ClassVar[str] = "parted-squares"
+
+    inner: ClippedSquares
+    others: tuple[ClippedSquares, ...] = ()
+
+    def recipe_of(self, part: int) -> Accumulator[Any]:
+        """Recipe of a part."""
+        return self.others[part - 1] if part else self.inner
+
+    def work_nbytes(self, n_rows: int) -> int:
+        """The same, and the centers and limits of all parts."""
+        return super().work_nbytes(n_rows) + 16 * sum(each.n_features for each in (self.inner, *self.others))
+
+    def of_columns(self, columns: Columns) -> "PartedSquares":
+        """Recipe of some columns."""
+        others = tuple(each.of_columns(columns) for each in self.others)
+        return replace(self, inner=self.inner.of_columns(columns), others=others)

@@ -70,11 +70,15 @@ class Projection:
         """Number of rows that stay in cache, but enough for a matrix product."""
         return panel_rows_for(self.mean.shape[-1], at_least=64)
 
-    @property
-    def work_nbytes(self) -> int:
+    def work_nbytes(self, n_rows: int) -> int:
         """The centered rows, their projection twice, and one product."""
         d, s = self.Q.shape
-        return int(8 * (self.panel_rows * (d + 2 * s) + d * s))
+        return int(8 * (n_rows * (d + 2 * s) + d * s))
+
+    @property
+    def merge_scratch_nbytes(self) -> int:
+        """A copy of the second triangle, which LAPACK overwrites."""
+        return int(8 * self.Q.shape[1] ** 2)
 
     @property
     def flops_per_row(self) -> float:

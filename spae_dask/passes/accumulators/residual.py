@@ -100,11 +100,10 @@ class Residual:
         """Number of rows that stay in cache."""
         return panel_rows_for(self.mean.shape[-1], at_least=64)
 
-    @property
-    def work_nbytes(self) -> int:
+    def work_nbytes(self, n_rows: int) -> int:
         """The centered rows, the chosen columns among them, the codes, the reconstruction, and a product."""
         k, d = self.G.shape
-        return int(8 * (self.panel_rows * (2 * d + self.columns.size + 2 * k) + k * (k + d)))
+        return int(8 * (n_rows * (2 * d + self.columns.size + 2 * k) + k * (k + d)))
 
     @property
     def flops_per_row(self) -> float:

@@ -73,11 +73,15 @@ class RowPool:
         """Number of rows that stay in cache."""
         return panel_rows_for(self.mean.shape[-1], at_least=64)
 
-    @property
-    def work_nbytes(self) -> int:
+    def work_nbytes(self, n_rows: int) -> int:
         """The chosen columns of the rows with the draws, and the pool put together with the rows that may enter."""
         r, k = self.T.shape
-        return int(8 * (self.panel_rows * (2 * r + k + 8) + 3 * self.size * (self.mean.shape[-1] + 2)))
+        return int(8 * (n_rows * (2 * r + k + 8) + 3 * self.size * (self.mean.shape[-1] + 2)))
+
+    @property
+    def merge_scratch_nbytes(self) -> int:
+        """The rows of both pools."""
+        return int(16 * self.size * (self.mean.shape[-1] + 2))
 
     @property
     def flops_per_row(self) -> float:

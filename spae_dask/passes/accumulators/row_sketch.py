@@ -110,11 +110,10 @@ class RowSketch:
         """Number of rows that stay in cache, but enough groups to outweigh the cost of updating the sketch."""
         return max(FEWEST_GROUPS * self.group, panel_rows_for(self.n_features, at_least=FEWEST_GROUPS))
 
-    @property
-    def work_nbytes(self) -> int:
-        """The deviations, the sums of the groups, and their part of S with its draws."""
-        n_groups = self.panel_rows // self.group + 2
-        return 8 * (n_groups * (self.n_features + 5 * self.size) + (self.panel_rows + self.group) * self.n_features)
+    def work_nbytes(self, n_rows: int) -> int:
+        """The sums of the groups with their part of S and its draws, and the rows of a group as they are summed."""
+        n_groups = n_rows // self.group + 2
+        return 8 * (n_groups * (self.n_features + 5 * self.size) + 2 * self.group * self.n_features)
 
     @property
     def flops_per_row(self) -> float:
@@ -139,10 +138,8 @@ class RowSketch:
             return state
         if state["count"] == 0:
             state["shift"][...], state["far"][...] = _begun(counted)
-        if state["far"]:
-            sums, weights = self._summed(deviations(rows, state["shift"]), first_row, roots)
-        else:
-            sums, weights = self._summed(rows, first_row, roots)
+        sums, weights = self._summed(rows, first_row, roots, state["shift"] if state["far"] else None)
+        if not state["far"]:
             sums = dger(-1.0, state["shift"][0], weights, a=sums.T, overwrite_a=1).T  # less weights shift', in place
         state["ones"] += self._add_groups(state, sums, weights, first_row // self.group)
         state["count"] += rows.shape[0]
@@ -156,16 +153,20 @@ class RowSketch:
         sketched: Floats = weights @ S
         return sketched
 
-    def _summed(self, rows: Rows, first_row: int, roots: Floats | None) -> tuple[Floats, Floats]:
-        """Signed sums of each group's rows, those of them that are here, and the sums of the signs."""
+    def _summed(self, rows: Rows, first_row: int, roots: Floats | None, shift: Floats | None) -> tuple[Floats, Floats]:
+        """Signed sums of each group's rows less ``shift``, those of them that are here, and the sums of the signs."""
+
+        def counted(part: Rows) -> Floats:
+            return part.astype(np.float64, order="C") if shift is None else deviations(part, shift)
+
         n_rows, g = rows.shape[0], self.group
         if g == 1:
-            return weighed(rows.astype(np.float64, order="C"), roots), ones_of(n_rows, roots)
+            return weighed(counted(rows), roots), ones_of(n_rows, roots)
         signs = row_signs(self.seed, self.stream, first_row, n_rows) * ones_of(n_rows, roots)
         bounds = group_bounds(first_row, n_rows, g)
         sums = np.empty((bounds.size - 1, self.n_features))
         for i, (start, stop) in enumerate(pairwise(bounds)):
-            sums[i] = signs[start:stop] @ rows[start:stop].astype(np.float64)
+            sums[i] = signs[start:stop] @ counted(rows[start:stop])
         return sums, np.add.reduceat(signs, bounds[:-1])
 
     def _drawn(self, first_group: int, n_groups: int) -> Floats:
@@ -240,11 +241,15 @@ class RowSketch:
         """Move ``b`` to the shift of ``a``; then sums add."""
         if a["count"] == 0 or b["count"] == 0:
             return {name: array.copy() for name, array in (b if a["count"] == 0 else a).items()}
+        sketch, step = a["sketch"] + b["sketch"], step_between(a["shift"], b["shift"])
+        height = panel_rows_for(self.n_features, at_least=1)
+        for start in range(0, self.size, height):  # in slices: the whole product would be one more state
+            sketch[start : start + height] += np.outer(b["ones"][start : start + height], step)
         return {
             "count": np.asarray(a["count"] + b["count"]),
             "shift": a["shift"].copy(),
             "far": np.asarray(np.maximum(a["far"], b["far"])),
-            "sketch": a["sketch"] + b["sketch"] + np.outer(b["ones"], step_between(a["shift"], b["shift"])),
+            "sketch": sketch,
             "ones": a["ones"] + b["ones"],
         }
 

@@ -77,10 +77,9 @@ class RowTotals:
         """Number of rows that stay in cache."""
         return panel_rows_for(self.n_features, at_least=16)
 
-    @property
-    def work_nbytes(self) -> int:
+    def work_nbytes(self, n_rows: int) -> int:
         """Two float64 copies and masks."""
-        return 20 * self.n_features * self.panel_rows
+        return 20 * self.n_features * n_rows
 
     @property
     def flops_per_row(self) -> float:
@@ -212,10 +211,9 @@ class MedianSum:
         """Number of rows that stay in cache."""
         return panel_rows_for(self.n_features, at_least=16)
 
-    @property
-    def work_nbytes(self) -> int:
+    def work_nbytes(self, n_rows: int) -> int:
         """Two float64 copies, and sums, which are sorted."""
-        return 17 * self.n_features * self.panel_rows + 3 * self.state_nbytes
+        return 17 * self.n_features * n_rows + 3 * self.state_nbytes
 
     @property
     def flops_per_row(self) -> float:

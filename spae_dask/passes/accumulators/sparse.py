@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from spae_dask.passes.accumulators.base import Accumulator, Result_co, State
+from spae_dask.passes.accumulators.base import Accumulator, Floats, Result_co, State, scratch_nbytes, total_of
 from spae_dask.passes.accumulators.shift import has_wide_integers
 
 PANEL_ROWS = 4096
@@ -75,6 +75,22 @@ def update_dense(accumulator: Accumulator[Any], state: State, rows: sp.csr_array
     return state
 
 
+def weights_of(
+    rows: sp.csr_array, roots: Floats | None
+) -> tuple[Floats | None, npt.NDArray[np.intp], npt.NDArray[Any]]:
+    """Weight of each stored entry, None for 1; number ``(d,)`` of entries of each column not stored, and their weight.
+
+    Columns that are all stored have exactly 0, whatever rounding makes of their weights.
+    """
+    m, d = rows.shape
+    zeros = m - np.bincount(rows.indices, minlength=d)
+    if roots is None:
+        return None, zeros, zeros
+    weights = np.repeat(roots**2, np.diff(rows.indptr))
+    stored = np.bincount(rows.indices, weights=weights, minlength=d)
+    return weights, zeros, np.where(zeros > 0, np.maximum(total_of(m, roots) - stored, 0.0), 0.0)
+
+
 def sparse_panels(indptr: npt.NDArray[np.integer[Any]]) -> Iterator[tuple[int, int]]:
     """Row ranges ``(start, stop)`` of panels, by the row pointers of a CSR block."""
     start, n_rows = 0, len(indptr) - 1
@@ -94,7 +110,7 @@ def flops_per_sparse_row(accumulator: Accumulator[Any], density: float) -> float
 
 def sparse_scratch(accumulator: Accumulator[Any], n_rows: int, n_stored: int, n_features: int) -> int:
     """Most bytes a sparse panel and its update take; made dense if need be, as any may be fuller than the average."""
-    nbytes = accumulator.work_nbytes + 8 * accumulator.panel_rows * n_features
+    nbytes = scratch_nbytes(accumulator, n_rows) + 8 * min(n_rows, accumulator.panel_rows) * n_features
     if isinstance(accumulator, SparseAccumulator):
         nbytes = max(nbytes, accumulator.sparse_work_nbytes(n_rows, n_stored))
     return nbytes + 16 * n_stored + 8 * n_rows

@@ -6,7 +6,14 @@ from typing import Any, ClassVar
 
 import scipy.sparse as sp
 
-from spae_dask.passes.accumulators.base import Accumulator, Rows, State, has_exact_sums
+from spae_dask.passes.accumulators.base import (
+    Accumulator,
+    Rows,
+    State,
+    has_exact_sums,
+    merge_scratch_nbytes,
+    scratch_nbytes,
+)
 from spae_dask.passes.accumulators.by_columns import Columns, Parts, separated
 from spae_dask.passes.accumulators.sparse import (
     SparseAccumulator,
@@ -41,10 +48,14 @@ class Together:
         """The most any part asks for."""
         return max(part.panel_rows for part in self.parts.values())
 
-    @property
-    def work_nbytes(self) -> int:
+    def work_nbytes(self, n_rows: int) -> int:
         """The parts work in turn, each on panels of its own, so the largest counts."""
-        return max(part.work_nbytes for part in self.parts.values())
+        return max(scratch_nbytes(part, n_rows) for part in self.parts.values())
+
+    @property
+    def merge_scratch_nbytes(self) -> int:
+        """The most of any part: they are merged in turn."""
+        return max(merge_scratch_nbytes(part) for part in self.parts.values())
 
     @property
     def flops_per_row(self) -> float:

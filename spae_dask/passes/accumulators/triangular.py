@@ -77,10 +77,14 @@ class Triangular:
         """About d rows: then the Householder panels are neither flat nor out of cache."""
         return panel_rows_for(self.n_features, at_least=min(1024, max(256, self.n_features)))
 
-    @property
-    def work_nbytes(self) -> int:
+    def work_nbytes(self, n_rows: int) -> int:
         """The centered rows, a column-major copy, and LAPACK's block reflectors with their scratch."""
-        return 8 * self.n_features * (2 * self.panel_rows + 2 + 2 * block_size(self.n_features))
+        return 8 * self.n_features * (2 * n_rows + 2 + 2 * block_size(self.n_features))
+
+    @property
+    def merge_scratch_nbytes(self) -> int:
+        """A copy of the second triangle, which LAPACK overwrites."""
+        return 8 * self.n_features**2
 
     @property
     def flops_per_row(self) -> float:

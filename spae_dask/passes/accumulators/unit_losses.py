@@ -104,10 +104,9 @@ class UnitLosses:
         """Number of rows that stay in cache."""
         return panel_rows_for(self.mean.shape[-1], at_least=64)
 
-    @property
-    def work_nbytes(self) -> int:
+    def work_nbytes(self, n_rows: int) -> int:
         """The centered rows, a reconstruction and a residual, the chosen columns, and the numbers of each row."""
-        return int(8 * self.panel_rows * (3 * self.mean.shape[-1] + self.columns.size + 3 * self.levels.size))
+        return int(8 * n_rows * (3 * self.mean.shape[-1] + self.columns.size + 3 * self.levels.size))
 
     @property
     def flops_per_row(self) -> float:

@@ -80,11 +80,10 @@ class Weighted(Wrapped):
     inner: Any
     weights: RowWeights
 
-    @property
-    def work_nbytes(self) -> int:
+    def work_nbytes(self, n_rows: int) -> int:
         """The weights, the rows that count, and the work of ``inner``."""
         d = self.inner.mean.shape[-1] if hasattr(self.inner, "mean") else self.inner.n_features
-        return int(super().work_nbytes + 8 * self.panel_rows * (d + 1) + self.weights.nbytes)
+        return int(super().work_nbytes(n_rows) + 8 * n_rows * (d + 1) + self.weights.nbytes)
 
     def zero(self) -> State:
         """That of ``inner``, which counts weights; whole rows are counted as rows."""

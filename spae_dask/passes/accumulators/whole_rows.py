@@ -42,10 +42,9 @@ class WholeRows:
         """As many as stay in cache, or as there are."""
         return min(self.n_rows, panel_rows_for(self.n_features))
 
-    @property
-    def work_nbytes(self) -> int:
+    def work_nbytes(self, n_rows: int) -> int:
         """The rows that are added, counted from the shift."""
-        return 8 * self.n_features * (self.panel_rows + 2)
+        return 8 * self.n_features * (n_rows + 2)
 
     @property
     def flops_per_row(self) -> float:

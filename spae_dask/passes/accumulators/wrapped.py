@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 
-from spae_dask.passes.accumulators.base import Accumulator, Floats, Rows, State, has_exact_sums
+from spae_dask.passes.accumulators.base import Accumulator, Floats, Rows, State, has_exact_sums, merge_scratch_nbytes
 from spae_dask.passes.accumulators.by_columns import Columns, Parts, separated
 from spae_dask.passes.accumulators.nonfinite import all_finite
 from spae_dask.passes.accumulators.sparse import SparseAccumulator, flops_per_sparse_row, update_csr
@@ -37,10 +37,14 @@ class Wrapped:
         """That of ``inner``."""
         return self.inner.panel_rows
 
-    @property
-    def work_nbytes(self) -> int:
+    def work_nbytes(self, n_rows: int) -> int:
         """That of ``inner``."""
-        return self.inner.work_nbytes
+        return self.inner.work_nbytes(n_rows)
+
+    @property
+    def merge_scratch_nbytes(self) -> int:
+        """That of ``inner``."""
+        return merge_scratch_nbytes(self.inner)
 
     @property
     def flops_per_row(self) -> float:
@@ -125,10 +129,9 @@ class Imputed(Wrapped):
 
     fill: Floats
 
-    @property
-    def work_nbytes(self) -> int:
+    def work_nbytes(self, n_rows: int) -> int:
         """A filled float64 copy and a mask beside the work of ``inner``."""
-        return super().work_nbytes + 9 * self.fill.size * self.panel_rows
+        return super().work_nbytes(n_rows) + 9 * self.fill.size * n_rows
 
     @property
     def flops_per_row(self) -> float:

@@ -4,8 +4,8 @@ Arrays: ``kept`` (numbers of the cells that are columns), ``factor`` (what they 
 ``weights`` if they were given, and coordinates of numbers and times; they are called ``0``, ``1``, ... Times are
 encoded as CF has it.
 Attributes: ``format_version``, ``name``, ``dims``, ``sample_dims``, ``feature_dims``, ``shape``, ``attrs``,
-``parameters``, ``missing_value`` and ``variables``, one record an array: its name, dimensions, attributes, digest, and
-its values instead if they are texts.
+``parameters``, ``missing_value``, ``recipe`` if there is one, and ``variables``, one record an array: its name,
+dimensions, attributes, digest, and its values instead if they are texts.
 """
 
 import hashlib
@@ -21,13 +21,15 @@ import xarray as xr
 import zarr
 
 from spae_dask.errors import InvalidInput, StorageError
+from spae_dask.recipes import recipe_of
 from spae_dask.storage.artifacts.artifact import GRID, damaged
 from spae_dask.storage.bounded import bounded
 from spae_dask.storage.grids.grid_layout import GridLayout
 from spae_dask.storage.grids.xarray_blocks import Cells
 from spae_dask.storage.writing.json_values import from_json, to_json
 
-FORMAT_VERSION = 1
+FORMAT_VERSION, OF_RECIPES = 1, 2
+"""Format versions: of most grids, and of those whose cells follow a recipe, which earlier versions would pass over."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +65,7 @@ def write_grid(encoder: zarr.Group, record: GridRecord) -> None:
     stored += [(f"coord {name}", variable) for name, variable in flat.coords.variables.items()]
     group.attrs.update(
         {
-            "format_version": FORMAT_VERSION,
+            "format_version": FORMAT_VERSION if cells.recipe is None else OF_RECIPES,
             "name": layout.name,
             "dims": list(layout.dims),
             "sample_dims": list(layout.sample_dims),
@@ -72,6 +74,7 @@ def write_grid(encoder: zarr.Group, record: GridRecord) -> None:
             "attrs": _attrs(layout.attrs),
             "parameters": to_json(dict(record.parameters), "parameters"),
             "missing_value": to_json(cells.missing_value, "missing_value"),
+            **({} if cells.recipe is None else {"recipe": str(cells.recipe)}),
             "variables": [_write(group, str(i), name, variable) for i, (name, variable) in enumerate(stored)],
         }
     )
@@ -96,10 +99,10 @@ def read_grid(path: str | Path) -> GridRecord:
             "reads only the output of GridEncoder.save."
         )
     attrs: dict[str, Any] = dict(group.attrs)
-    if attrs.get("format_version") != FORMAT_VERSION:
+    if attrs.get("format_version") not in (FORMAT_VERSION, OF_RECIPES):
         raise InvalidInput(
             f"the grid of {name} has format version {attrs.get('format_version')!r}, but this version of "
-            f"spae_dask reads {FORMAT_VERSION}. Upgrade it: `pip install -U spae-dask`."
+            f"spae_dask reads up to {OF_RECIPES}. Upgrade it: `pip install -U spae-dask`."
         )
     try:
         variables = {record["name"]: _read(group, record, name) for record in attrs["variables"]}
@@ -121,6 +124,7 @@ def read_grid(path: str | Path) -> GridRecord:
             None if whole else kept.astype(np.intp),
             factor if factor.size else None,
             from_json(attrs["missing_value"]),
+            recipe_of(attrs.get("recipe")),
         )
         parameters = from_json(attrs["parameters"])
     except (KeyError, TypeError, ValueError, AttributeError) as error:

@@ -15,9 +15,11 @@ import xarray as xr
 
 from spae_dask.blocks import ArrayBlocks, RowBlocks, check_unmasked, uniform_bounds
 from spae_dask.errors import InvalidInput, SpaeError, StorageError
+from spae_dask.recipes import Recipe
 from spae_dask.storage.grids.grid_layout import checked_array, layout_of, name_of
 from spae_dask.storage.sources.checked_store import ArrayChange
 from spae_dask.storage.sources.dask_blocks import DaskBlocks, change_within, refuse_unknown_chunks
+from spae_dask.storage.sources.recipe_blocks import CannotFollow, follow, followed_dtype, panels_nbytes, wrong_in
 from spae_dask.storage.sources.sentinel import MissingValue, holding_nan, mark_missing
 
 TARGET_BLOCK_NBYTES = 16 << 20
@@ -50,12 +52,15 @@ class Cells:
         Factor that each cell is multiplied by; None for 1.
     missing_value : float or sequence of float, optional
         A number that stands for NaN, or several.
+    recipe : Recipe, optional
+        Steps that change each entry, before it is multiplied.
     """
 
     n_cells: int
     kept: npt.NDArray[np.intp] | None = None
     factor: npt.NDArray[np.float64] | None = None
     missing_value: MissingValue = None
+    recipe: Recipe | None = None
 
     @property
     def d(self) -> int:
@@ -74,29 +79,58 @@ class Cells:
     def taken(self, columns: npt.NDArray[np.intp]) -> "Cells":
         """Some of the columns."""
         factor = None if self.factor is None else self.factor[columns]
-        return Cells(self.n_cells, self.numbers[columns], factor, self.missing_value)
+        return replace(self, kept=self.numbers[columns], factor=factor)
 
     @property
     def all_as_is(self) -> bool:
         """True if rows are those of the grid, unchanged."""
-        return self.kept is None and self.factor is None and self.missing_value is None
+        return self.kept is None and self.factor is None and self.missing_value is None and self.recipe is None
 
     def dtype(self, stored: np.dtype[Any]) -> np.dtype[Any]:
         """Type of the rows; weighted float32 stays float32."""
-        return stored if self.factor is None and self.missing_value is None else holding_nan(stored)
+        if self.missing_value is not None:
+            stored = holding_nan(stored)
+        if self.recipe is not None:
+            stored = followed_dtype(stored)
+        return stored if self.factor is None else holding_nan(stored)
 
-    def rows(self, block: Any) -> npt.NDArray[Any]:
-        """Rows (m, d) of a block (..., grid) of samples."""
+    def recipe_nbytes(self, n_raw: int) -> int:
+        """Bytes that the recipe takes for a block, beside it and its ``n_raw`` bytes before."""
+        return 0 if self.recipe is None else n_raw + panels_nbytes(self.d)
+
+    def rows(self, block: Any, first_row: int = 0) -> npt.NDArray[Any]:
+        """Rows (m, d) of a block (..., grid) of samples, the first of which is row ``first_row``.
+
+        Raises
+        ------
+        InvalidInput
+            If an entry is negative where the recipe allows none; ``place`` has row and column.
+        """
         check_unmasked(block)
         rows = np.asarray(block).reshape(-1, self.n_cells)
         if self.kept is not None:
             rows = rows[:, self.kept]
         if self.missing_value is not None:
             rows = mark_missing(rows, self.missing_value)
+        if self.recipe is not None:
+            try:
+                rows = follow(self.recipe, rows, followed_dtype(rows.dtype))
+            except CannotFollow:
+                raise _negative(self.recipe, rows, first_row) from None
         if self.factor is not None:
             dtype = self.dtype(rows.dtype)
             rows = rows.astype(dtype, copy=False) * self.factor.astype(dtype)
         return rows
+
+
+def _negative(recipe: Recipe, rows: npt.NDArray[Any], first_row: int) -> InvalidInput:
+    wrong = wrong_in(recipe, rows)
+    error = InvalidInput(
+        f"{recipe.non_negative} takes numbers of at least 0, and {wrong.value:g} is among the data. They may be "
+        "anomalies already. Give raw data, or leave out the recipe."
+    )
+    error.place = None if wrong.column is None else (first_row + wrong.row, wrong.column)
+    return error
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,6 +154,8 @@ class GridRows:
         Most bytes of a block, whatever the chunks, unless a single place along the first dimension takes more.
     feature_names : tuple of str, optional
         Names of the columns.
+    columns : ndarray of int, optional
+        Numbers of its columns in errors, if they are some of more.
     """
 
     variable: xr.Variable
@@ -130,6 +166,12 @@ class GridRows:
     target_nbytes: int = TARGET_BLOCK_NBYTES
     max_nbytes: int = MAX_BLOCK_NBYTES
     feature_names: tuple[str, ...] | None = None
+    columns: npt.NDArray[np.intp] | None = None
+
+    @property
+    def recipe(self) -> Recipe | None:
+        """Recipe that the cells follow."""
+        return self.cells.recipe
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -226,6 +268,7 @@ class GridRows:
             variable=self.variable.isel(within),
             cells=replace(cells, n_cells=math.prod(lengths), kept=None if kept.size == math.prod(lengths) else kept),
             feature_names=None,
+            columns=columns,
         )
         return replace(inside, max_nbytes=max(self.max_nbytes, inside.chunks[0] * inside.place_nbytes))
 
@@ -238,9 +281,10 @@ class GridRows:
     def read_nbytes(self) -> int:
         """The block before cells are chosen, and of files chunks in flight, encoded and decoded."""
         whole = self.places_per_block * self.place_nbytes
+        following = self.cells.recipe_nbytes(whole)
         if self.in_process:
-            return 0 if self.cells.all_as_is else whole
-        return 2 * whole + 2 * self.chunks_nbytes
+            return 0 if self.cells.all_as_is else whole + following
+        return 2 * whole + 2 * self.chunks_nbytes + following
 
     @property
     def chunks_nbytes(self) -> int:
@@ -272,6 +316,8 @@ class GridRows:
         ------
         StorageError
             If the file cannot be read.
+        InvalidInput
+            As `Cells.rows`.
         """
         start, first = i * self.places_per_block, self.sample_dims[0]
         try:
@@ -283,7 +329,13 @@ class GridRows:
                 f"{self.describe()} cannot be read at {first} {start} to "
                 f"{start + self.places_per_block - 1}: {type(error).__name__}: {error}. Check the file, or restore it."
             ) from error
-        return self.cells.rows(block.transpose(*self.sample_dims, *self.feature_dims).values)
+        values = block.transpose(*self.sample_dims, *self.feature_dims).values
+        try:
+            return self.cells.rows(values, self.bounds[i])
+        except InvalidInput as error:
+            if error.place is not None and self.columns is not None:
+                error.place = error.place[0], int(self.columns[error.place[1]])
+            raise
 
     def describe(self) -> str:
         """Name for messages."""
@@ -325,17 +377,20 @@ def rows_of(
     rows = whole.map_blocks(
         _prepared,
         cells=dask.delayed(cells, pure=True),  # one object of the graph, not one a block
+        samples_per_place=inner,
         drop_axis=list(range(2, lazy.ndim)),
         chunks=(tuple(size * inner for size in whole.chunks[0]), (cells.d,)),
         dtype=cells.dtype(lazy.dtype),
         meta=np.empty((0, 0), dtype=cells.dtype(lazy.dtype)),
     )
     largest = max(whole.chunks[0]) * int(np.prod(lazy.shape[1:])) * lazy.dtype.itemsize
-    return DaskBlocks(rows, beside_nbytes=largest * (1 if max(n_blocks[1:], default=1) == 1 else 2))
+    beside = largest * (1 if max(n_blocks[1:], default=1) == 1 else 2) + cells.recipe_nbytes(largest)
+    return DaskBlocks(rows, beside_nbytes=beside, recipe=cells.recipe)
 
 
-def _prepared(block: Any, cells: Cells) -> npt.NDArray[Any]:
-    return cells.rows(block)
+def _prepared(block: Any, cells: Cells, samples_per_place: int, block_info: Any = None) -> npt.NDArray[Any]:
+    first_place = block_info[0]["array-location"][0][0] if block_info else 0
+    return cells.rows(block, int(first_place) * samples_per_place)
 
 
 def open_data_array(array: object) -> RowBlocks:

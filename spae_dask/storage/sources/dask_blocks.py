@@ -4,10 +4,9 @@ import sys
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dask
-import dask.array as da
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
@@ -20,11 +19,14 @@ from spae_dask.errors import InvalidInput
 from spae_dask.recipes import Recipe
 from spae_dask.storage.sources.checked_store import ArrayChange
 
+if TYPE_CHECKING:
+    import dask.array as da  # half a second, of which data on disk have no need
+
 INNER = ("array", "_array")
 """Attributes in which xarray's lazy arrays keep the array they wrap."""
 
 
-def change_in_graph(array: da.Array, change: ArrayChange) -> da.Array:
+def change_in_graph(array: "da.Array", change: ArrayChange) -> "da.Array":
     """The dask array with the Zarr arrays that its graph holds changed; their keys, and so its name, stay.
 
     ``dask.array.from_zarr``, ``from_array`` and xarray put each in a node of its own. If they are asked to inline it
@@ -41,7 +43,7 @@ def change_in_graph(array: da.Array, change: ArrayChange) -> da.Array:
     if not layers:
         return array
     same = HighLevelGraph({**graph.layers, **layers}, graph.dependencies)
-    return da.Array(same, array.name, array.chunks, meta=array._meta)
+    return type(array)(same, array.name, array.chunks, meta=array._meta)
 
 
 def change_within(lazy: Any, change: ArrayChange) -> Any:
@@ -91,7 +93,7 @@ class DaskBlocks:
         Rows of all columns that the recipe is followed with.
     """
 
-    array: da.Array
+    array: "da.Array"
     feature_names: tuple[str, ...] | None = None
     beside_nbytes: int = 0
     in_process: bool = False
@@ -172,12 +174,12 @@ def as_rows(block: Any) -> Block:
     return np.asarray(block)
 
 
-def has_unknown_rows(array: da.Array) -> bool:
+def has_unknown_rows(array: "da.Array") -> bool:
     """Return True if there are row chunks of unknown length, as boolean masks and dataframes leave them."""
     return bool(np.isnan(array.chunks[0]).any())
 
 
-def refuse_unknown_chunks(array: da.Array) -> None:
+def refuse_unknown_chunks(array: "da.Array") -> None:
     """Refuse chunks of unknown size, in any dimension."""
     if any(np.isnan(size) for sizes in array.chunks for size in sizes):
         raise InvalidInput(
@@ -209,7 +211,7 @@ def refuse_asynchronous() -> None:
         )
 
 
-def counted_rows(array: da.Array) -> da.Array:
+def counted_rows(array: "da.Array") -> "da.Array":
     """The array with the length of every row chunk known: counted, in one pass, if it is not.
 
     Raises
@@ -227,7 +229,7 @@ def counted_rows(array: da.Array) -> da.Array:
     # one column of chunks gives the lengths; each block is dropped after it is counted
     blocks = array.blocks[:, 0].to_delayed().reshape(-1)
     lengths = dask.compute(*(delayed(len_of, pure=False)(block) for block in blocks))
-    return da.Array(array.dask, array.name, (lengths, array.chunks[1]), meta=array._meta)
+    return type(array)(array.dask, array.name, (lengths, array.chunks[1]), meta=array._meta)
 
 
 def len_of(block: Any) -> int:

@@ -18,6 +18,7 @@ from spae_dask.passes.accumulators import (
     Accumulator,
     Adjusted,
     Beside,
+    ClippedSquares,
     CovariateProducts,
     CrossProducts,
     Cut,
@@ -31,6 +32,7 @@ from spae_dask.passes.accumulators import (
     Moments,
     NonFinite,
     Parted,
+    PartedSquares,
     Projection,
     Residual,
     RowFolds,
@@ -192,6 +194,35 @@ def _moments_oracle(X: Wide) -> Facts:
     }
 
 
+def _clipped_squares(X: Wide) -> Facts:
+    d = X.shape[1]
+    return {
+        "squares": [
+            sum(min(x - c, u) ** 2 for x in X[:, j]) for j, (c, u) in enumerate(zip(origin(d), scale(d), strict=True))
+        ]
+    }
+
+
+def _parted_squares(d: int) -> PartedSquares:
+    first, *others = (ClippedSquares(origin(d) + part, scale(d) * (part + 1)) for part in range(5))
+    return PartedSquares(first, CUT, tuple(others))
+
+
+def _squares_of_parts(result: Any) -> Facts:
+    return {f"{part} squares": squares for part, squares in enumerate(result)}
+
+
+def _parted_squares_oracle(X: Wide) -> Facts:
+    d, parts = X.shape[1], np.arange(len(X)) // 3 % 4
+    return {
+        f"{part} squares": [
+            sum(min(x - (c + part), u * (part + 1)) ** 2 for x in X[parts == part, j])
+            for j, (c, u) in enumerate(zip(origin(d), scale(d), strict=True))
+        ]
+        for part in range(5)
+    }
+
+
 def _non_finite_oracle(X: Wide) -> Facts:
     positions = [(i, j) for i, row in enumerate(X) for j, x in enumerate(row) if not np.isfinite(x)]
     return {
@@ -286,9 +317,8 @@ class OfBytes(Wrapped):
 
     recipe_kind: ClassVar[str] = "tests.OfBytes"
 
-    @property
-    def work_nbytes(self) -> int:
-        return super().work_nbytes + 9 * self.inner.n_features * self.panel_rows
+    def work_nbytes(self, n_rows: int) -> int:
+        return super().work_nbytes(n_rows) + 9 * self.inner.n_features * n_rows
 
     def update(self, state: Any, rows: Any, first_row: int) -> Any:
         return super().update(state, _bytes(rows).astype(np.int8), first_row)
@@ -388,6 +418,7 @@ RECIPES = (
         },
         _moments_oracle,
     ),
+    Recipe("ClippedSquares", lambda d: ClippedSquares(origin(d), scale(d)), lambda r: {"squares": r}, _clipped_squares),
     Recipe(
         "NonFinite",
         lambda d: NonFinite(d, n_first=3),
@@ -524,6 +555,7 @@ RECIPES = (
         _scatter_facts,
     ),
     Recipe("Folded Gram", lambda d: Folded(Gram(d), FOLDS, d), _fold_facts, _folded_oracle),
+    Recipe("PartedSquares", _parted_squares, _squares_of_parts, _parted_squares_oracle),
     Recipe("Parted", lambda d: Parted(CrossProducts(chosen(d), origin(d)), CUT), _parted_facts, _parted_oracle),
     Recipe(
         "Weighted Gram", lambda d: weighted(Gram(d), WEIGHTS), _scatter_found, lambda X: _scatter_facts(_repeated(X))
@@ -551,6 +583,12 @@ RECIPES = (
             "maximum": r.maximum,
         },
         lambda X: _moments_oracle(_repeated(X)),
+    ),
+    Recipe(
+        "Weighted ClippedSquares",
+        lambda d: weighted(ClippedSquares(origin(d), scale(d)), WEIGHTS),
+        lambda r: {"squares": r},
+        lambda X: _clipped_squares(_repeated(X)),
     ),
     Recipe(
         "Weighted CrossProducts",

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from spae_dask.passes.accumulators import Accumulator, State
+from spae_dask.passes.accumulators.base import merge_scratch_nbytes
 from spae_dask.passes.sweep import update_by_panels
 from tests.generated import csr_matrices, matrices, partitions
 from tests.passes.accumulators.recipes import RECIPES, Recipe, assert_same_facts
@@ -207,9 +208,11 @@ def test_a_recipe_that_was_pickled_gives_the_same_bits(recipe: Recipe) -> None:
 
 @every_recipe
 @pytest.mark.parametrize("d", [3, 400])
-def test_an_update_allocates_no_more_than_its_stated_scratch(recipe: Recipe, d: int) -> None:
+@pytest.mark.parametrize("part", [1, 3])
+def test_an_update_allocates_no_more_than_its_stated_scratch(recipe: Recipe, d: int, part: int) -> None:
     accumulator = recipe.make(d)
-    X = np.random.default_rng(2).standard_normal((accumulator.panel_rows, d)).astype(np.float32)
+    n_rows = max(1, accumulator.panel_rows // part)
+    X = np.random.default_rng(2).standard_normal((n_rows, d)).astype(np.float32)
     state = accumulator.update(accumulator.zero(), X, 0)
     tracemalloc.start()
     try:
@@ -219,7 +222,23 @@ def test_an_update_allocates_no_more_than_its_stated_scratch(recipe: Recipe, d: 
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert peak - before <= 1.02 * accumulator.work_nbytes + NUMPY_BUFFERS
+    assert peak - before <= 1.02 * accumulator.work_nbytes(n_rows) + NUMPY_BUFFERS
+
+
+@every_recipe
+def test_a_merge_allocates_no_more_than_a_state_and_its_stated_scratch(recipe: Recipe) -> None:
+    accumulator = recipe.make(400)
+    X = np.random.default_rng(2).standard_normal((600, 400)).astype(np.float32)
+    parts = [accumulator.update(accumulator.zero(), X[first : first + 300], first) for first in (0, 300)]
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        tracemalloc.reset_peak()
+        accumulator.merge(*parts)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak - before <= 1.02 * (accumulator.state_nbytes + merge_scratch_nbytes(accumulator)) + NUMPY_BUFFERS
 
 
 @every_recipe

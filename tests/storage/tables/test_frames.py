@@ -13,10 +13,22 @@ import pytest
 from spae_dask import open_matrix
 from spae_dask.errors import InvalidInput, NotNumbers
 
+NULLABLE = {
+    pa.float32(): pd.Float32Dtype(),
+    pa.int16(): pd.Int16Dtype(),
+    pa.bool_(): pd.BooleanDtype(),
+}
+
+
+def through_arrow(types: Callable[[Any], Any]) -> Callable[[pd.DataFrame], pd.DataFrame]:
+    """Function that gives columns other types of the same numbers."""
+    return lambda table: pa.Table.from_pandas(table).to_pandas(types_mapper=types)
+
+
 MAKERS: dict[str, Callable[[pd.DataFrame], Any]] = {
     "pandas": lambda table: table,
-    "pandas, nullable": lambda table: table.convert_dtypes(dtype_backend="numpy_nullable", convert_floating=False),
-    "pandas, Arrow": lambda table: table.convert_dtypes(dtype_backend="pyarrow", convert_floating=False),
+    "pandas, nullable": through_arrow(NULLABLE.get),
+    "pandas, Arrow": through_arrow(pd.ArrowDtype),
     "polars": pl.from_pandas,
     "Arrow table": pa.Table.from_pandas,
     "Arrow batch": pa.RecordBatch.from_pandas,

@@ -1,0 +1,59 @@
+"""Coefficients of all columns at once: by dense projections, by differences, and by the condition of a top."""
+
+import numpy as np
+import pytest
+
+from spae_dask.maths.encoders.all_columns import Coefficients
+
+
+def explained(bases: list[np.ndarray], squares: np.ndarray, y: np.ndarray) -> float:
+    """Share explained by the codes, by a QR of the codes."""
+    parts = np.split(y, np.cumsum([Q.shape[1] for Q in bases])[:-1])
+    basis = np.linalg.qr(np.column_stack([Q @ part for Q, part in zip(bases, parts, strict=True)]))[0]
+    return float(np.sum((basis.T * np.sqrt(squares)) ** 2) / np.sum(squares))
+
+
+def problem(seed: int, sizes: tuple[int, ...] = (3, 4, 2), m: int = 12) -> tuple[list[np.ndarray], np.ndarray]:
+    rng = np.random.default_rng(seed)
+    bases = [np.linalg.qr(rng.standard_normal((m, s)))[0] for s in sizes]
+    return bases, np.exp(2 * rng.standard_normal(m))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_share_its_slope_and_its_curvature(seed: int) -> None:
+    bases, squares = problem(seed)
+    given, y, h = Coefficients(bases, squares), np.random.default_rng(seed).standard_normal(9), 1e-5
+    value, slope = given.unexplained(y)
+    assert value == pytest.approx(-explained(bases, squares, y), rel=1e-12)
+    steps = h * np.eye(9)
+    by_differences = [explained(bases, squares, y - e) - explained(bases, squares, y + e) for e in steps]
+    np.testing.assert_allclose(slope, np.array(by_differences) / (2 * h), atol=1e-8)
+    curvature = [(given.slope(y + e) - given.slope(y - e)) / (2 * h) for e in steps]
+    np.testing.assert_allclose(given.curvature(y), curvature, atol=1e-8)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_top_is_one_to_the_last_digits(seed: int) -> None:
+    bases, squares = problem(seed)
+    given, start = Coefficients(bases, squares), np.random.default_rng(seed).standard_normal(9)
+    top = given.best(start)
+    assert explained(bases, squares, top) > explained(bases, squares, start)
+    assert np.linalg.norm(given.slope(top)) * np.linalg.norm(top) < 1e-12
+    assert np.linalg.eigvalsh(given.curvature(top)).min() > -1e-9  # no saddle
+    nearby = top + 1e-4 * np.random.default_rng(9).standard_normal((50, 9))
+    assert max(explained(bases, squares, y) for y in nearby) <= explained(bases, squares, top) + 1e-13
+
+
+def test_codes_that_depend_on_each_other_explain_nothing_more() -> None:
+    Q = np.eye(4)[:, :2]
+    value, slope = Coefficients([Q, Q], np.ones(4)).unexplained(np.array([1.0, 0.0, 1.0, 0.0]))
+    assert value == np.inf
+    assert not slope.any()
+
+
+def test_thousands_of_coefficients_are_climbed_without_their_curvature() -> None:
+    bases, squares = problem(0, sizes=(510, 510), m=600)
+    given, start = Coefficients(bases, squares), np.random.default_rng(0).standard_normal(1020)
+    top = given.best(start)
+    assert explained(bases, squares, top) > explained(bases, squares, start)
+    assert np.linalg.norm(given.slope(top)) * np.linalg.norm(top) < 1e-4
