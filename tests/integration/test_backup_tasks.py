@@ -22,7 +22,7 @@ from spae_dask.clusters.running import running_scheduler
 from spae_dask.engine import monitor
 from spae_dask.engine.runner import DaskRunner
 from spae_dask.engine.worker_status import WorkerStatus
-from spae_dask.errors import StorageError
+from spae_dask.errors import StorageError, warn
 from spae_dask.passes.accumulators import Triangular
 from spae_dask.passes.accumulators.base import Rows, State
 from spae_dask.passes.checkpoint import Checkpoint
@@ -356,15 +356,24 @@ def test_the_warning_names_a_worker_that_does_not_respond(
     scripted: Callable[..., Scripted],
     store: ZarrBlocks,
     processes: DaskProcesses,
-    brief_client: Client,
+    client: Client,
     options: OptionsSetter,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    options(silent_seconds=1.0, slow_seconds=2.0, slow_factor=1)
+    """The worker wakes when it has been named: until then no backup task and no time limit ends the pass."""
+    options(silent_seconds=1.0, slow_seconds=4.0, slow_factor=1, max_backups=0)
     stopped = processes.processes[1]
+
+    def warn_and_wake(message: str, category: type[Warning]) -> None:
+        warn(message, category)
+        if "No response" in message:
+            os.kill(stopped.pid, signal.SIGCONT)
+
+    monkeypatch.setattr(monitor, "warn", warn_and_wake)
     source = scripted(dict.fromkeys(range(N_BLOCKS), ("slow",)))
     told = Told(lambda: os.kill(stopped.pid, signal.SIGSTOP))
     with warned_of_slowness(r"No response for [\d.]+ s from tcp://.*worker-ttl"):
-        found = DaskRunner(source, brief_client, 1, told).run_pass(Triangular(D))
+        found = DaskRunner(source, client, 1, told).run_pass(Triangular(D))
     assert bits(found) == expected(store)
 
 
