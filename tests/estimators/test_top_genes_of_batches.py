@@ -77,7 +77,7 @@ def stored(kind: str, folder: Path) -> Any:
 
 def test_no_means_of_a_batch_are_equal() -> None:
     for lab in set(LABS):
-        sums = COUNTS[LABS == lab].sum(axis=0)
+        sums = COUNTS[lab == LABS].sum(axis=0)
         assert len(set(sums[sums > 0])) == np.count_nonzero(sums)
 
 
