@@ -23,7 +23,7 @@ from spae_dask.maths.encoders.single_column import (
     coefficients_of,
     worthwhile,
 )
-from spae_dask.maths.encoders.support_exchange import exchange, swap_table
+from spae_dask.maths.encoders.support_exchange import exchange
 from spae_dask.maths.linalg.project import DEPENDENT
 from spae_dask.maths.linalg.scaling import FloatArray, IntArray, unit_columns
 from spae_dask.maths.linalg.spectral import column_signs
@@ -235,9 +235,9 @@ class ColumnCycle:
                 return None
         if kicks:
             trial = self._kicked(problem, current, r, random)
-            if trial is not None and trial.gain > worthwhile(problem, current):
+            if trial is not None and trial.gain > worthwhile(current):
                 current = trial
-        return exchange(problem, current)
+        return exchange(current)
 
     def _room(self, selected: Sequence[int], r: int) -> int:
         """Columns that a support may have: r, and the free ones among those selected."""
@@ -281,7 +281,7 @@ class ColumnCycle:
         if places.size <= size:
             return places
         by_target = ranked(np.abs(target))[: size * 2 // 5].tolist()
-        by_swap = ranked(swap_table(problem, current).ritz.max(axis=0)).tolist()
+        by_swap = ranked(current.swaps.ritz.max(axis=0)).tolist()
         order = dict.fromkeys([*current.selected, *by_target, *by_swap])
         return np.array(sorted([j for j in order if problem.live[j]][:size]))
 

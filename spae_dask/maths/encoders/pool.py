@@ -191,7 +191,7 @@ class Pool:
     def _swapped(self, found: Solved) -> Supports:
         """The supports after the swap, or the addition, whose Ritz value is the largest.
 
-        See :mod:`spae_dask.maths.encoders.support_exchange`, which has the formulas.
+        See :mod:`spae_dask.maths.encoders.swap_table`, which has the formulas.
         """
         inner, s = found.inner, found.places.shape[1]
         lengths2 = 1.0 - np.einsum("bsp,bsp->bp", found.inside, found.inside)

@@ -17,7 +17,7 @@ from scipy.linalg.lapack import dpotrf
 
 from spae_dask.maths.encoders.single_column import ColumnProblem, column_problem
 from spae_dask.maths.linalg.project import DEPENDENT, orthonormal_basis, residual, split
-from spae_dask.maths.linalg.scaling import FloatArray, IntArray, unit_columns
+from spae_dask.maths.linalg.scaling import FloatArray, IntArray, squared_columns, unit_columns
 from spae_dask.maths.linalg.spectral import SMALL
 
 # All products of candidates are made at once up to this number, and beyond it up to twice the rank.
@@ -98,6 +98,11 @@ class ReducedCore:
         chosen = self.columns[:, selected]
         strong = self.sigma[:, None] * chosen
         return chosen.T @ chosen, strong.T @ strong
+
+    @cached_property
+    def squared_lengths(self) -> FloatArray:
+        """Squared lengths of the columns, ``(c,)``: 1, unless other codes were taken out of them."""
+        return squared_columns(self.columns)
 
     @cached_property
     def energies(self) -> FloatArray:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy.linalg
 
+from spae_dask.maths.encoders.swap_table import SwapTable, swap_table
 from spae_dask.maths.linalg.project import residual
 from spae_dask.maths.linalg.scaling import BoolArray, FloatArray, IntArray, squared_columns
 from spae_dask.maths.linalg.spectral import leading_eigenvectors
@@ -174,7 +175,13 @@ class ColumnProblem:
         return plain, weighted
 
     def _any_short(self, columns: Sequence[int] | IntArray) -> bool:
-        return bool(self.short.size and np.any(np.isin(columns, self.short)))
+        return bool(self.short.size and np.any(self._is_short[columns]))
+
+    @cached_property
+    def _is_short(self) -> BoolArray:
+        mask = np.zeros(self.lengths.size, dtype=bool)
+        mask[self.short] = True
+        return mask
 
     @cached_property
     def _codes_along(self) -> FloatArray:
@@ -215,8 +222,7 @@ def column_problem(reduced: "ReducedCore", U: FloatArray) -> ColumnProblem:
         Orthonormal basis of the codes, maybe of none.
     """
     along = reduced.columns.T @ U
-    whole = squared_columns(reduced.columns)  # 1, unless other codes were taken out of them
-    lengths = np.sqrt(np.maximum(whole - np.sum(along**2, axis=1), 0.0))
+    lengths = np.sqrt(np.maximum(reduced.squared_lengths - np.sum(along**2, axis=1), 0.0))
     short = np.flatnonzero(lengths < SHORT) if U.shape[1] else np.zeros(0, dtype=np.intp)
     residuals = residual(reduced.columns[:, short], U)
     lengths[short] = np.sqrt(squared_columns(residuals))
@@ -257,6 +263,11 @@ class ColumnSolution:
     inner: FloatArray
 
     @cached_property
+    def swaps(self) -> SwapTable:
+        """All swaps of one column of the support."""
+        return swap_table(self)
+
+    @cached_property
     def products(self) -> tuple[FloatArray, FloatArray]:
         """Products of Q with all unit residuals, plain and through ``DD'``, both ``(s, c)``."""
         if np.min(np.abs(np.diagonal(self.R))) < _APART:  # division by R would cost digits
@@ -271,9 +282,9 @@ class ColumnSolution:
         return through
 
 
-def worthwhile(problem: ColumnProblem, solution: ColumnSolution) -> float:
+def worthwhile(solution: ColumnSolution) -> float:
     """Gain at which a search goes on from a solution: the loss must fall by a millionth, and not by rounding."""
-    return solution.gain + max(1e-6 * (problem.total - solution.gain), 1e-13 * solution.gain)
+    return solution.gain + max(1e-6 * (solution.problem.total - solution.gain), 1e-13 * solution.gain)
 
 
 def coefficients_of(solution: ColumnSolution, code: FloatArray, problem: ColumnProblem) -> FloatArray:

@@ -384,8 +384,8 @@ def test_the_best_swap_gains_what_it_says_and_exchange_ends_where_no_swap_gains(
     start = best_on_support(problem, np.random.default_rng(seed).choice(12, size, replace=False).tolist())
     assert start is not None
 
-    swapped, gain = best_swap(problem, start)
-    end = exchange(problem, start)
+    swapped, gain = best_swap(start)
+    end = exchange(start)
 
     assert len(set(swapped) - set(start.selected)) == 1
     assert len(set(swapped)) == size
