@@ -10,6 +10,10 @@ OURS = re.compile(r"checkpoint\.json|parts\.json|objects\.npz|\d\d-[-a-z0-9]+/(a
 """Files that a checkpoint consists of; no others are ever removed."""
 
 
+class _StillUsed(StorageError):
+    """A run stores in a checkpoint that is being removed."""
+
+
 def remove_checkpoint(place: str) -> int:
     """Remove a checkpoint, damaged ones too, and nothing else; how many bytes that freed.
 
@@ -19,6 +23,8 @@ def remove_checkpoint(place: str) -> int:
         If there is nothing.
     InvalidInput
         If other files are there; nothing is removed then.
+    StorageError
+        If a run stored in it meanwhile.
     """
     store = states_at(place)
     try:
@@ -39,14 +45,19 @@ def remove_checkpoint(place: str) -> int:
         store.remove(each.path)
     for folder in (*folders, ""):
         store.remove_folder(folder)
+    if store.all_files():
+        raise _StillUsed(f"a run stored in {place} meanwhile. Stop that run, and remove the checkpoint again.")
     return sum(each.nbytes for each in files)
 
 
 def end_checkpoint(place: str) -> None:
-    """Remove the checkpoint of a run that is done. An equal run may have removed it already, or still store in it."""
+    """Remove the checkpoint of a run that is done. An equal run may have removed it already, or still store in it.
+
+    What that run stores it removes when it ends.
+    """
     try:
         remove_checkpoint(place)
-    except NotFound:
+    except (NotFound, _StillUsed):
         return
     except StorageError as error:
         warn(f"the checkpoint is no longer needed but could not be removed: {error}", CheckpointWarning)

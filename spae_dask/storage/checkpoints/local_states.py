@@ -1,5 +1,6 @@
 """The files of a checkpoint in a local or mounted folder."""
 
+import errno
 import os
 import re
 import secrets
@@ -153,8 +154,8 @@ class LocalStates:
         self._remove(self.root / path, Path.unlink)
 
     def remove_folder(self, folder: str) -> None:
-        """Remove a folder that is empty, if it is there."""
-        self._remove(self.root / folder, Path.rmdir)
+        """Remove a folder, if it is there and empty."""
+        self._remove(self.root / folder, _remove_if_empty)
 
     def all_files(self) -> list[StoredFile]:
         """Every file, however deep."""
@@ -195,3 +196,11 @@ class LocalStates:
                 raise
             except OSError as error:
                 raise StorageError(f"{target} cannot be removed: {error.strerror}.") from error
+
+
+def _remove_if_empty(folder: Path) -> None:
+    try:
+        folder.rmdir()
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            raise
