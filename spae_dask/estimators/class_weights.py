@@ -51,6 +51,11 @@ def by_class(weights: RowWeights | None, class_weight: Any, y: Any, x: Any, sour
         )
     labels = labels_of(y, x, source, "class label", most=source.shape[0])
     codes, levels = labels.values, labels.levels or ()
+    if len(levels) == codes.size > 1:
+        raise InvalidInput(
+            f"class_weight={class_weight!r} weighs rows by their labels, and y has another label in each of the "
+            f"{codes.size:,} rows. Give labels of classes, or weights of rows as sample_weight."
+        )
     wanted = class_weight if isinstance(class_weight, str) else _by_code(class_weight, levels)
     found = compute_class_weight(wanted, classes=np.arange(len(levels)), y=codes)
     roots = np.sqrt(found[codes]) * (1.0 if weights is None else weights.roots)

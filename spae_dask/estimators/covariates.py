@@ -316,10 +316,17 @@ def values_of_rows(given: Any, x: Any, source: Any, called: str) -> list[tuple[s
         if len(values) != n:
             of = source.describe() if isinstance(source, RowBlocks) else "the dask array"
             raise InvalidInput(
-                f"the {called} {name!r} has {len(values):,} values, but {of} has {n:,} rows. Give one "
+                f"the {called_by(called, name)} has {len(values):,} values, but {of} has {n:,} rows. Give one "
                 "for each row, in the same order."
             )
     return kept
+
+
+def called_by(what: str, name: str) -> str:
+    """Words for a column of values in messages: its name too, if the user gave one."""
+    if name == what or name.startswith(f"{what} "):
+        return name
+    return f"{what} {name!r}"
 
 
 def _columns_of(given: Any, called: str) -> list[tuple[str, Any]]:
@@ -396,29 +403,29 @@ def _covariate(
     values = np.asarray(given)
     as_labels |= hasattr(getattr(given, "dtype", None), "categories")  # of pandas; they may be numbers
     if values.ndim != 1:
-        raise InvalidInput(f"the {what} {name!r} has {values.ndim} dimensions. Give one value for each row.")
+        raise InvalidInput(f"the {called_by(what, name)} has {values.ndim} dimensions. Give one value for each row.")
     if values.dtype.kind == "O":
         values = _of_objects(values)
     if values.dtype.kind in "fiu" and not as_labels:
         numbers = values.astype(np.float64)
-        _refuse_missing(~np.isfinite(numbers), f"{what} {name!r}", "NaN or infinite")
+        _refuse_missing(~np.isfinite(numbers), called_by(what, name), "NaN or infinite")
         return Covariate(name, numbers)
     if values.dtype.kind not in "fiubUSTO":
         raise InvalidInput(
-            f"the {what} {name!r} holds {values.dtype}, and neither numbers nor labels. Convert it: a date to a "
-            "number of days, or to its month as text."
+            f"the {called_by(what, name)} holds {values.dtype}, and neither numbers nor labels. Convert it: a date to "
+            "a number of days, or to its month as text."
         )
     if values.dtype.kind == "f":
-        _refuse_missing(np.isnan(values), f"{what} {name!r}", "NaN")
+        _refuse_missing(np.isnan(values), called_by(what, name), "NaN")
         whole = bool(np.all(np.mod(values, 1) == 0))
         values = values.astype(np.int64) if whole and np.all(np.abs(values) < 2**53) else values
     if values.dtype.kind == "O":
-        _refuse_missing(np.array([_is_missing(each) for each in values], dtype=bool), f"{what} {name!r}", "missing")
+        _refuse_missing(np.array([_is_missing(each) for each in values], dtype=bool), called_by(what, name), "missing")
     texts = np.array([each.decode() if isinstance(each, bytes) else str(each) for each in values.tolist()])
     levels, codes = np.unique(texts, return_inverse=True)
     if levels.size > most:
         raise InvalidInput(
-            f"the {what} {name!r} has {levels.size:,} labels, and {most:,} are allowed. Names of single rows "
+            f"the {called_by(what, name)} has {levels.size:,} labels, and {most:,} are allowed. Names of single rows "
             "explain everything; give groups of rows, or numbers."
         )
     small = np.min_scalar_type(max(1, levels.size - 1))

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from spae_dask.errors import InvalidInput
-from spae_dask.estimators.covariates import values_of_rows
+from spae_dask.estimators.covariates import called_by, values_of_rows
 from spae_dask.passes.accumulators import RowWeights
 from spae_dask.strategies.parameters import PARAMETERS, FitParameters
 
@@ -49,21 +49,17 @@ def read_row_weights(given: Any, x: Any, source: Any) -> RowWeights | None:
     if len(columns) != 1:
         raise InvalidInput(f"the row weights have {len(columns)} columns. Give one weight for each row.")
     ((name, values),) = columns
-    found = np.asarray(values)
+    found, called = np.asarray(values), called_by("row weight", name)
     if found.ndim != 1 or found.dtype.kind not in "fiub":
-        raise InvalidInput(
-            f"the row weight {name!r} holds {found.dtype} of shape {found.shape}, and not one number for each row."
-        )
+        raise InvalidInput(f"the {called} holds {found.dtype} of shape {found.shape}, and not one number for each row.")
     weights = found.astype(np.float64)
     bad = np.flatnonzero(~np.isfinite(weights) | (weights < 0.0))
     if bad.size:
         raise InvalidInput(
-            f"the row weight {name!r} is {weights[bad[0]]:g} in row {int(bad[0])}"
+            f"the {called} is {weights[bad[0]]:g} in row {int(bad[0])}"
             f"{f', and as bad in {bad.size - 1:,} more' if bad.size > 1 else ''}. Give finite numbers of at least 0; "
             "a row of weight 0 does not count."
         )
     if not weights.any():
-        raise InvalidInput(
-            f"the row weight {name!r} is zero in all rows, so that no row counts. Give positive weights."
-        )
+        raise InvalidInput(f"the {called} is zero in all rows, so that no row counts. Give positive weights.")
     return RowWeights(np.sqrt(weights))

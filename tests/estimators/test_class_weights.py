@@ -101,14 +101,15 @@ def test_a_pipeline_selects_and_classifies() -> None:
     [
         ({"y": None}, "weighs rows by their labels, and y is None"),
         ({"y": Y[:-1]}, "75 values, but the array has 76 rows"),
-        ({"y": np.where(Y == "rare", None, Y)}, "class label 'class label' is missing in row 60"),
+        ({"y": np.where(Y == "rare", None, Y)}, "class label is missing in row 60"),
         ({"y": np.column_stack([Y, Y])}, "2 columns of class labels"),
+        ({"y": np.linspace(0.0, 1.0, 76)}, "another label in each of the 76 rows"),
         ({"class_weight": "even"}, "class_weight='even' is not allowed: give 'balanced', a dict"),
         ({"class_weight": {"rare": -1}}, "is not allowed"),
         ({"class_weight": {"rare": float("nan")}}, "is not allowed"),
         ({"class_weight": {"rar": 3}}, r"names 'rar'.*no weight for 'common'.*Did you mean 'rare'"),
         ({"class_weight": dict.fromkeys(TIMES, 0)}, "leave no row with a weight above 0"),
-        ({"sample_weight": -np.ones(76)}, "the row weight 'row weight' is -1 in row 0"),
+        ({"sample_weight": -np.ones(76)}, "the row weight is -1 in row 0"),
     ],
     ids=lambda each: each if isinstance(each, str) else next(iter(each)),
 )

@@ -313,7 +313,7 @@ def with_row(value: float) -> Any:
 @pytest.mark.parametrize(
     ("weights", "words"),
     [
-        (with_row(-1), r"the row weight 'row weight' is -1 in row 7"),
+        (with_row(-1), r"the row weight is -1 in row 7"),
         (with_row(np.nan), r"is nan in row 7"),
         (with_row(np.inf), r"is inf in row 7"),
         (np.zeros(N), "zero in all rows"),

@@ -257,6 +257,7 @@ class TestLazy:
     [
         (lambda e: e.fit(field().values, "time"), "ndarray has no named dimensions"),
         (lambda e: e.fit(field().to_dataset(), "time"), r"Dataset holds several variables \(air\)"),
+        (lambda e: e.fit(field(), 2), "sample_dim=2 is not allowed: give the name of a dimension"),
         (lambda e: e.fit(field(), "tim"), "'tim' is not a dimension of the DataArray 'air', which has time, lat, lon"),
         (lambda e: e.fit(field(), ("time", "time")), "several different ones"),
         (lambda e: e.fit(field(), ()), "one dimension"),

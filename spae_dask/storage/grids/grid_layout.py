@@ -250,7 +250,10 @@ def name_of(array: xr.DataArray) -> str:
 
 
 def _as_tuple(names: str | Sequence[str]) -> tuple[str, ...]:
-    return (names,) if isinstance(names, str) else tuple(names)
+    wanted = (names,) if isinstance(names, str) else tuple(names) if isinstance(names, Sequence) else (names,)
+    if not all(isinstance(each, str) for each in wanted):
+        raise InvalidInput(f"sample_dim={names!r} is not allowed: give the name of a dimension, or several names.")
+    return wanted
 
 
 def _refuse_other_places(array: xr.DataArray, coord: xr.DataArray) -> None:
