@@ -25,6 +25,7 @@ from hypothesis import HealthCheck, settings
 from threadpoolctl import threadpool_limits
 
 from spae_dask.cli import main as command_line
+from spae_dask.estimators import curves
 from spae_dask.passes.options import pass_options
 from tests.s3_service import KEY, SECRET, create_bucket, moto_process
 
@@ -80,6 +81,12 @@ def options() -> Iterator[OptionsSetter]:
 def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Figures are made and not rendered, which takes most of the time of a page; tests of the report look at them."""
     monkeypatch.setattr("spae_dask.report.html._svg", lambda figure, theme: "data:image/svg+xml;base64,PHN2Zy8+")
+
+
+@pytest.fixture
+def few_points(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The curve that a fit draws has as few points as it may; tests of curves count them."""
+    monkeypatch.setattr(curves, "MOST_POINTS", curves.FEWEST_POINTS)
 
 
 @pytest.fixture(scope="module")
