@@ -4,6 +4,7 @@ Right is a result, or an error of the package's own with its exit code. Wrong is
 a budget that the system enforces, a crash, or a command that does not end.
 """
 
+import functools
 import io
 import json
 import multiprocessing
@@ -23,7 +24,7 @@ from typing import Any
 import numpy as np
 import zarr
 
-from spae_dask.cli.main import main
+from spae_dask.cli import main as command_line
 
 FORKS = multiprocessing.get_context("forkserver")
 
@@ -140,7 +141,8 @@ def make(folder: Path) -> None:
     np.savetxt(text, X, delimiter=",", header="a,b,c,d,e,f", comments="")
     (folder / "x.csv").write_text(text.getvalue())
     (folder / "pipeline.toml").write_text(PIPELINE)
-    assert main(["fit", str(folder / "x.zarr"), "-k", "2", "-r", "3", "-o", str(folder / "encoder.zarr"), "-q"]) == 0
+    words = ["fit", str(folder / "x.zarr"), "-k", "2", "-r", "3", "-o", str(folder / "encoder.zarr"), "-q"]
+    assert command_line.main(words) == 0
 
 
 def damage(kind: str, folder: Path, rng: Random) -> str:
@@ -283,7 +285,7 @@ def judge(kind: str, folder: Path, original: Any) -> tuple[str, str]:
         printed, complaint = io.StringIO(), io.StringIO()
         with redirect_stdout(printed), redirect_stderr(complaint):
             try:
-                code = main(argv)
+                code = command_line.main(argv)
             except BaseException as error:
                 return WRONG[0], f"{' '.join(argv)}: {type(error).__name__}: {error}"
         told = (printed.getvalue() + complaint.getvalue())[-400:]
@@ -320,6 +322,7 @@ KINDS = ("encoder", "zarr", "zarr2", "csr", "pipeline", "csv", "npy")
 
 
 def _run(kind: str, first_seed: int, number: int, tell: Connection) -> None:
+    command_line._command = functools.cache(command_line._command)  # made for every command, it takes most of the time
     with tempfile.TemporaryDirectory() as scratch:
         good, folder = Path(scratch) / "good", Path(scratch) / "damaged"
         good.mkdir()

@@ -4,6 +4,7 @@ A fixture that starts processes is module-scoped and belongs to the module that 
 order.
 """
 
+import functools
 import gc
 import multiprocessing
 import os
@@ -23,6 +24,8 @@ from distributed.utils import get_mp_context
 from hypothesis import HealthCheck, settings
 from threadpoolctl import threadpool_limits
 
+from spae_dask.cli import main as command_line
+from spae_dask.estimators import curves
 from spae_dask.passes.options import pass_options
 from tests.s3_service import KEY, SECRET, create_bucket, moto_process
 
@@ -39,6 +42,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"})
 get_mp_context()  # dask sets its own list when it is asked first
 multiprocessing.set_forkserver_preload(["distributed", "spae_dask.cli.fit", "spae_dask.pipelines.runner"])
+
+# Every command has the same parser, which takes longer to make than most commands of tests take.
+command_line._command = functools.cache(command_line._command)
 
 settings.register_profile("dev", max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("ci", max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -75,6 +81,12 @@ def options() -> Iterator[OptionsSetter]:
 def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Figures are made and not rendered, which takes most of the time of a page; tests of the report look at them."""
     monkeypatch.setattr("spae_dask.report.html._svg", lambda figure, theme: "data:image/svg+xml;base64,PHN2Zy8+")
+
+
+@pytest.fixture
+def few_points(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The curve that a fit draws has as few points as it may; tests of curves count them."""
+    monkeypatch.setattr(curves, "MOST_POINTS", curves.FEWEST_POINTS)
 
 
 @pytest.fixture(scope="module")

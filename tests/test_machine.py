@@ -3,8 +3,6 @@
 import contextlib
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +12,7 @@ import pytest
 
 from spae_dask.machine import memory_nbytes
 from tests.cli.conftest import write_zarr
+from tests.forked import forked_program
 
 ALL = psutil.virtual_memory().total
 MIB = 1 << 20
@@ -135,10 +134,21 @@ def remove(group: Path) -> None:
             each.rmdir()
 
 
+ENTER_AND_RUN = """
+import os, sys
+from pathlib import Path
+from spae_dask.cli.main import run
+
+group = sys.argv.pop(1)
+(Path(group) / "cgroup.procs").write_text(str(os.getpid()))
+run()
+"""
+
+
 def test_a_plan_knows_the_limit_of_a_real_group_around_its_own(real_group, tmp_path):
     values = np.random.default_rng(0).normal(size=(64, 8))
     store = write_zarr(tmp_path / "x.zarr", values, chunk_rows=16)
-    enter = 'echo $$ > "$0"/cgroup.procs && exec "$@"'
-    words = [sys.executable, "-m", "spae_dask", "plan", store, "-k", "1", "-r", "2", "--json"]
-    asked = subprocess.run(["sh", "-c", enter, real_group, *words], check=True, capture_output=True, text=True)
-    assert json.loads(asked.stdout)["plan"]["resources"]["memory_limit"] == 700 * MIB
+    asked = forked_program(ENTER_AND_RUN, real_group, "plan", store, "-k", "1", "-r", "2", "--json")
+    out, err = asked.communicate(timeout=60)
+    assert asked.returncode == 0, err
+    assert json.loads(out)["plan"]["resources"]["memory_limit"] == 700 * MIB

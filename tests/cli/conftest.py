@@ -18,7 +18,7 @@ import pytest
 import zarr
 
 from spae_dask.cli.main import main
-from tests.cli.forked import ForkedCommand
+from tests.cli.forked import ForkedCommand, Redirections
 
 N, D, K, R = 3000, 12, 2, 4
 SPAE = [sys.executable, "-m", "spae_dask"]
@@ -98,8 +98,8 @@ def spae_forked() -> Iterator[Callable[..., ForkedCommand]]:
     """Start a command as ``spae_process`` does, where it does not matter how its interpreter begins."""
     started = []
 
-    def start(*argv: object) -> ForkedCommand:
-        started.append(ForkedCommand([str(word) for word in argv]))
+    def start(*argv: object, redirections: Redirections | None = None) -> ForkedCommand:
+        started.append(ForkedCommand([str(word) for word in argv], redirections))
         return started[-1]
 
     yield start

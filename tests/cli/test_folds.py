@@ -159,9 +159,10 @@ def test_a_pipeline_has_folds(spae, table, tmp_path):
     pipeline = tmp_path / "p.toml"
     pipeline.write_text(
         'output = "out"\n[[step]]\nkind = "fit"\nname = "f"\ndata = "cells.parquet"\nn_components = 2\n'
-        'n_nonzero = "cv"\nfolds = 3\nfold_groups = "donor"\n'
+        'n_nonzero = "cv"\nfolds = 3\nfold_groups = "donor"\nmethod = "batch"\n'
         '[[step]]\nkind = "path"\nname = "p"\ndata = "cells.parquet"\nn_components = [2]\nn_nonzero = [2, 4]\n'
-        'folds = 3\nfold_groups = "donor"\n[[step]]\nkind = "report"\nname = "r"\nencoder = "@f"\npath = "@p"\n'
+        'folds = 3\nfold_groups = "donor"\nmethod = "batch"\n'
+        '[[step]]\nkind = "report"\nname = "r"\nencoder = "@f"\npath = "@p"\n'
     )
     assert spae("run", pipeline).code == 0
     assert load_encoder(tmp_path / "out" / "f.zarr").certificate_.held_out.n_folds == 3

@@ -18,6 +18,7 @@ from spae_dask.passes.memory import IDLE_NBYTES
 from spae_dask.passes.plan import Resources
 from spae_dask.pipelines.pipeline import read_pipeline
 from spae_dask.quantities import format_nbytes
+from tests.cli.conftest import QUICK
 
 QUEUE = 'kind = "slurm"\njobs = 2\ncores = 4\nprocesses = 2\n'
 PODS = 'kind = "kubernetes"\nimage = "i"\nworkers = 2\ncores = 2\n[[volumes]]\nclaim = "c"\npath = "/results"\n'
@@ -92,7 +93,7 @@ def test_a_pipeline_asks_for_its_path_too_and_it_runs_in_that(place, spae):
 
 
 def test_an_evaluation_of_an_encoder_that_is_there_is_planned(place, spae):
-    assert spae("fit", "wide.npy", "-k", 2, "-r", 3, "--effort", 0, "-o", "there.zarr", "--cluster", "none").code == 0
+    assert spae("fit", "wide.npy", "-k", 2, "-r", 3, *QUICK, "-o", "there.zarr", "--cluster", "none").code == 0
     step = OTHERS["evaluate"].replace("@fit0", "there.zarr")
     Path("p.toml").write_text(f'output = "out"\n{step}')
     nbytes = place_for(read_pipeline("p.toml"), Target("q.toml", None)).spec.worker_nbytes
@@ -104,7 +105,7 @@ def test_an_evaluation_of_an_encoder_that_is_there_is_planned(place, spae):
 def test_an_evaluation_is_planned_with_the_recipe_of_its_encoder(place, spae, there):
     np.save("raw.npy", np.random.default_rng(0).integers(0, 9, (400, 30), dtype=np.uint8))
     recipe = "normalize_total(100), sqrt"
-    assert spae("fit", "raw.npy", "-k", 2, "-r", 3, "--effort", 0, "--recipe", recipe, "-o", "there.zarr").code == 0
+    assert spae("fit", "raw.npy", "-k", 2, "-r", 3, *QUICK, "--recipe", recipe, "-o", "there.zarr").code == 0
     made = "" if there else FIT.format(name="fit0", data="raw.npy") + f'recipe = "{recipe}"\n'
     step = OTHERS["evaluate"].replace("wide.npy", "raw.npy").replace("@fit0", "there.zarr" if there else "@fit0")
     Path("p.toml").write_text(f'output = "out"\n{made}{step}')

@@ -168,9 +168,9 @@ def test_memory_limits_that_are_none(limit: Any) -> None:
     assert "memory limit" in message(X, memory_limit=limit)
 
 
-@pytest.mark.parametrize("rows_per_block", [1, 10**6])
+@pytest.mark.parametrize("rows_per_block", [1, 10**5])
 def test_a_plan_that_does_not_fit_is_refused_before_anything_is_read(rows_per_block: int) -> None:
-    wide = Unreadable((10**6, 3000), rows_per_block)
+    wide = Unreadable((10**5, 3000), rows_per_block)
     calls = [
         lambda limit: batch_encoder(2, n_nonzero=3, strategy="gram", memory_limit=limit).fit(wide),
         lambda limit: ColumnSelector(3, strategy="gram", memory_limit=limit).fit(wide),

@@ -2,8 +2,6 @@
 
 import json
 import pickle
-import subprocess
-import sys
 import textwrap
 from typing import Any
 
@@ -20,6 +18,7 @@ from spae_dask.estimators.record import results_of
 from spae_dask.estimators.saved import save_encoder
 from spae_dask.strategies.sizes import curve_sizes
 from tests.estimators.sources import spread
+from tests.forked import forked_program, lacking
 from tests.report.page_reader import read_page
 
 X = spread(np.random.default_rng(0), 300, 9)
@@ -164,8 +163,6 @@ def test_an_encoder_that_is_not_fitted_has_no_plots() -> None:
 
 def test_the_estimator_needs_no_matplotlib_and_its_plots_say_what_to_install() -> None:
     code = """
-        import sys
-        sys.modules["matplotlib"] = None
         import numpy as np
         from spae_dask import SparseEncoder
         encoder = SparseEncoder(2, n_nonzero=2).fit(np.random.default_rng(0).normal(size=(50, 5)))
@@ -176,8 +173,9 @@ def test_the_estimator_needs_no_matplotlib_and_its_plots_say_what_to_install() -
             except ValueError as error:
                 print(type(error).__name__, error)
     """
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=True)
-    lines = done.stdout.splitlines()
+    out, err = forked_program(lacking("matplotlib") + textwrap.dedent(code)).communicate(timeout=60)
+    lines = out.splitlines()
+    assert err == ""
     assert len(lines) == 4
     assert all(line.startswith("InvalidInput") and 'pip install "spae-dask[report]"' in line for line in lines)
 

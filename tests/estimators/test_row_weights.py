@@ -428,7 +428,7 @@ def test_scikit_learn_routes_them() -> None:
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_a_checkpoint_is_of_its_weights(strategy: str, tmp_path: Path) -> None:
-    options: dict[str, Any] = {"n_nonzero": 4, "strategy": strategy, "checkpoint": tmp_path / "run"}
+    options: dict[str, Any] = {"n_nonzero": 4, "method": "batch", "strategy": strategy, "checkpoint": tmp_path / "run"}
     first = SparseEncoder(2, row_weights=COUNTS, **options).fit(X)
     read: list[Any] = []
     again = SparseEncoder(2, row_weights=COUNTS, progress=read.append, **options).fit(X)

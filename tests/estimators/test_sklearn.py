@@ -18,7 +18,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from spae_dask import ColumnSelector, SparseEncoder
 from spae_dask.estimators import sparse_encoder
-from tests.estimators.sources import spread
+from tests.estimators.sources import batch_encoder, spread
 
 DEFAULTS = [SparseEncoder(effort=0), ColumnSelector()]
 SMALL = [SparseEncoder(n_components=1, method="batch"), ColumnSelector(n_columns=1, n_components=1)]
@@ -34,7 +34,7 @@ def test_scikit_learn_check(estimator: Any, check: Any) -> None:
     check(estimator)
 
 
-@pytest.mark.parametrize("estimator", [SparseEncoder(2, n_nonzero=3, scale=True), ColumnSelector(3, center=False)])
+@pytest.mark.parametrize("estimator", [batch_encoder(2, n_nonzero=3, scale=True), ColumnSelector(3, center=False)])
 def test_parameters_come_and_go(estimator: Any) -> None:
     copy = clone(estimator)
     assert copy.get_params() == estimator.get_params()
@@ -44,7 +44,7 @@ def test_parameters_come_and_go(estimator: Any) -> None:
     assert not hasattr(estimator, "certificate_")
 
 
-@pytest.mark.parametrize("estimator", [SparseEncoder(2, n_nonzero=3), ColumnSelector(3)])
+@pytest.mark.parametrize("estimator", [batch_encoder(2, n_nonzero=3), ColumnSelector(3)])
 def test_fitted_estimators_survive_pickling(estimator: Any) -> None:
     fitted = clone(estimator).fit(X)
     again = pickle.loads(pickle.dumps(fitted))
@@ -61,7 +61,7 @@ def test_codes_classify_iris_in_a_pipeline() -> None:
 
 
 def test_a_grid_search_finds_more_nonzeros_better() -> None:
-    search = GridSearchCV(SparseEncoder(2), {"n_nonzero": [2, 6]}, cv=3).fit(X)
+    search = GridSearchCV(batch_encoder(2), {"n_nonzero": [2, 6]}, cv=3).fit(X)
     assert search.best_params_ == {"n_nonzero": 6}
 
 
@@ -81,15 +81,15 @@ def test_a_regressor_after_a_selector_knows_the_names_of_its_columns(library: st
 def test_codes_stand_beside_other_columns() -> None:
     pd = pytest.importorskip("pandas")
     table = pd.DataFrame(X, columns=list("abcdef")).assign(city=["x", "y"] * 40)
-    both = make_column_transformer((SparseEncoder(2, n_nonzero=2), list("abcdef")), (OneHotEncoder(), ["city"]))
+    both = make_column_transformer((batch_encoder(2, n_nonzero=2), list("abcdef")), (OneHotEncoder(), ["city"]))
     made = both.set_output(transform="default").fit_transform(table)
-    np.testing.assert_allclose(made[:, :2], SparseEncoder(2, n_nonzero=2).fit_transform(table[list("abcdef")]))
+    np.testing.assert_allclose(made[:, :2], batch_encoder(2, n_nonzero=2).fit_transform(table[list("abcdef")]))
     names = both.get_feature_names_out().tolist()
     assert names[:3] == ["sparseencoder__sparseencoder0", "sparseencoder__sparseencoder1", "onehotencoder__city_x"]
 
 
-@pytest.mark.parametrize("cls", [SparseEncoder, ColumnSelector])
-def test_metadata_routing_is_that_of_scikit_learn(cls: type) -> None:
+@pytest.mark.parametrize("cls", [batch_encoder, ColumnSelector])
+def test_metadata_routing_is_that_of_scikit_learn(cls: Any) -> None:
     with config_context(enable_metadata_routing=True):
         first = cls(2).set_fit_request(sample_weight=False)
         model = make_pipeline(first, LinearRegression().set_fit_request(sample_weight=True))
@@ -98,12 +98,12 @@ def test_metadata_routing_is_that_of_scikit_learn(cls: type) -> None:
 
 
 def test_default_output_is_an_array() -> None:
-    codes = SparseEncoder(2, n_nonzero=3).set_output(transform="default").fit_transform(X)
+    codes = batch_encoder(2, n_nonzero=3).set_output(transform="default").fit_transform(X)
     assert type(codes) is np.ndarray
 
 
 def test_names_of_codes_are_counted() -> None:
-    encoder = SparseEncoder(3, n_nonzero=3).fit(X)
+    encoder = batch_encoder(3, n_nonzero=3).fit(X)
     assert encoder.get_feature_names_out().tolist() == [f"sparseencoder{j}" for j in range(3)]
 
 

@@ -99,14 +99,22 @@ CASES: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.fixture(scope="module")
+def of_row_chunks() -> dict[str, SparseEncoder]:
+    """Encoders of row chunks by case, each fitted by the first test that asks for it."""
+    return {}
+
+
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("case", CASES)
 def test_the_encoder_is_that_of_row_chunks_and_each_chunk_is_read_once_a_pass(
-    layout: str, case: str, tmp_path: Path, reads: Counter[str]
+    layout: str, case: str, tmp_path: Path, reads: Counter[str], of_row_chunks: dict[str, SparseEncoder]
 ) -> None:
     values = GAPPY if "gaps" in case else np.abs(X) if case == "recipe" else X
     parameters = SKETCH | CASES[case]
-    wanted = SparseEncoder(K, **parameters).fit(stored(tmp_path / "rows.zarr", ROWS, values))
+    if case not in of_row_chunks:
+        of_row_chunks[case] = SparseEncoder(K, **parameters).fit(stored(tmp_path / "rows.zarr", ROWS, values))
+    wanted = of_row_chunks[case]
     tall = stored(tmp_path / "tall.zarr", LAYOUTS[layout], values)
     reads.clear()
     found = SparseEncoder(K, **parameters).fit(tall)

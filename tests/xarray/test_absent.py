@@ -1,13 +1,11 @@
 """Without xarray everything else works, and grids say what to install."""
 
-import subprocess
-import sys
-from pathlib import Path
-
-ROOT = Path(__file__).parent.parent.parent
+from tests.forked import forked_program
 
 BLOCK = """
 import sys
+
+assert "xarray" not in sys.modules
 
 class Blocker:
     def find_spec(self, name, path=None, target=None):
@@ -30,6 +28,7 @@ for attempt in ("import spae_dask.xarray", "ingest('a.nc', 'x.zarr')"):
 
 
 def test_grids_name_the_extra() -> None:
-    done = subprocess.run([sys.executable, "-c", BLOCK], cwd=ROOT, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.count('pip install "spae-dask[xarray]"') == 2
+    process = forked_program(BLOCK)
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+    assert out.count('pip install "spae-dask[xarray]"') == 2

@@ -1,14 +1,12 @@
 """The accessor gives the encoder that GridEncoder gives, and is there only where spae_dask.xarray is imported."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 import xarray as xr
 
 from spae_dask.errors import InvalidInput
 from spae_dask.xarray import GridEncoder
+from tests.forked import forked_program
 from tests.xarray.grids import field
 
 HOW = {"n_components": 3, "n_nonzero": 4, "method": "batch", "weights": "coslat"}
@@ -40,5 +38,5 @@ def test_faults_are_those_of_the_class() -> None:
 
 def test_the_package_alone_adds_no_accessor() -> None:
     script = "import xarray, spae_dask; spae_dask.SparseEncoder; print(hasattr(xarray.DataArray, 'spae'))"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout == "False\n"
+    out, err = forked_program(script).communicate(timeout=60)
+    assert out == "False\n", err

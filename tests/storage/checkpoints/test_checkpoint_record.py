@@ -2,8 +2,6 @@
 
 import errno
 import os
-import subprocess
-import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +13,7 @@ from spae_dask.storage.checkpoints import local_states
 from spae_dask.storage.checkpoints.checkpoint_record import begin_or_resume, read_job, states_at
 from spae_dask.storage.checkpoints.checkpoint_removal import remove_checkpoint
 from spae_dask.storage.checkpoints.local_states import LocalStates
+from tests.forked import forked_program
 from tests.storage.checkpoints.jobs import JOB
 
 
@@ -162,15 +161,7 @@ def test_of_processes_that_begin_at_once_one_wins_and_others_go_on_with_it_or_ar
 ) -> None:
     gate, n = tmp_path / "gate", 6
     gate.mkdir()
-    started = [
-        subprocess.Popen(
-            [sys.executable, "-c", BEGIN, place, str(seed), str(gate), str(n)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for seed in range(n)
-    ]
+    started = [forked_program(BEGIN, place, seed, gate, n) for seed in range(n)]
     told = [(each.communicate(timeout=120), each.returncode) for each in started]
     assert [code for _, code in told] == [0] * n, told
     found = read_job(states_at(place))
