@@ -4,7 +4,6 @@ Right is a result, or an error of the package's own with its exit code. Wrong is
 a budget that the system enforces, a crash, or a command that does not end.
 """
 
-import functools
 import io
 import json
 import multiprocessing
@@ -24,7 +23,7 @@ from typing import Any
 import numpy as np
 import zarr
 
-from spae_dask.cli import main as command_line
+from spae_dask.cli.main import main
 
 FORKS = multiprocessing.get_context("forkserver")
 
@@ -142,7 +141,7 @@ def make(folder: Path) -> None:
     (folder / "x.csv").write_text(text.getvalue())
     (folder / "pipeline.toml").write_text(PIPELINE)
     words = ["fit", str(folder / "x.zarr"), "-k", "2", "-r", "3", "-o", str(folder / "encoder.zarr"), "-q"]
-    assert command_line.main(words) == 0
+    assert main(words) == 0
 
 
 def damage(kind: str, folder: Path, rng: Random) -> str:
@@ -285,7 +284,7 @@ def judge(kind: str, folder: Path, original: Any) -> tuple[str, str]:
         printed, complaint = io.StringIO(), io.StringIO()
         with redirect_stdout(printed), redirect_stderr(complaint):
             try:
-                code = command_line.main(argv)
+                code = main(argv)
             except BaseException as error:
                 return WRONG[0], f"{' '.join(argv)}: {type(error).__name__}: {error}"
         told = (printed.getvalue() + complaint.getvalue())[-400:]
@@ -322,7 +321,6 @@ KINDS = ("encoder", "zarr", "zarr2", "csr", "pipeline", "csv", "npy")
 
 
 def _run(kind: str, first_seed: int, number: int, tell: Connection) -> None:
-    command_line._command = functools.cache(command_line._command)  # made for every command, it takes most of the time
     with tempfile.TemporaryDirectory() as scratch:
         good, folder = Path(scratch) / "good", Path(scratch) / "damaged"
         good.mkdir()

@@ -4,7 +4,6 @@ A fixture that starts processes is module-scoped and belongs to the module that 
 order.
 """
 
-import functools
 import gc
 import multiprocessing
 import os
@@ -24,7 +23,6 @@ from distributed.utils import get_mp_context
 from hypothesis import HealthCheck, settings
 from threadpoolctl import threadpool_limits
 
-from spae_dask.cli import main as command_line
 from spae_dask.estimators import curves
 from spae_dask.passes.options import pass_options
 from tests.s3_service import KEY, SECRET, create_bucket, moto_process
@@ -42,9 +40,6 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"})
 get_mp_context()  # dask sets its own list when it is asked first
 multiprocessing.set_forkserver_preload(["distributed", "spae_dask.cli.fit", "spae_dask.pipelines.runner"])
-
-# Every command has the same parser, which takes longer to make than most commands of tests take.
-command_line._command = functools.cache(command_line._command)
 
 settings.register_profile("dev", max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("ci", max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -1,5 +1,6 @@
 """The command ``spae``. Importing this imports no numerical library: help and usage errors come at once."""
 
+import functools
 import signal
 import sys
 from collections.abc import Callable, Sequence
@@ -99,6 +100,7 @@ def spae(
     """Sparse PCA with a certificate, on matrices that do not fit in memory."""
 
 
+@functools.cache
 def _command() -> Any:
     """The command with its verbs, whose texts mean what they say: ``[demo]`` in them is no markup."""
     command = get_command(app)
