@@ -9,6 +9,13 @@ STAMP := $(VENV)/.installed
 # another.
 PROCESSES ?= 4
 
+# A fast test that hangs for five minutes ends its process, by a timer of the interpreter. The thread that other tests have for it
+# takes longer to start than most fast tests take.
+ONE_TIMER := -o timeout=0 -o faulthandler_timeout=300 -o faulthandler_exit_on_timeout=true
+# A file whose process ends is run again, but not for ever.
+PARALLEL := --numprocesses $(PROCESSES) --dist loadfile --max-worker-restart 2
+FAST := -m "not slow and not integration" $(PARALLEL) $(ONE_TIMER)
+
 # `make lowest` runs these tests, which depend most on other libraries. It uses the oldest Python that is supported, because the
 # oldest releases of those libraries can be installed only there.
 LOWEST_PYTHON ?= python3.11
@@ -51,16 +58,16 @@ paper: install
 test test-integration test-slow: export PYTHONDONTWRITEBYTECODE =
 
 test: install
-	$(BIN)/python -m pytest -m "not slow and not integration" --numprocesses $(PROCESSES) --dist loadfile
+	$(BIN)/python -m pytest $(FAST)
 
 # Real services and clusters, and processes that are killed: what `make test` reaches once each, at length.
 test-integration: install
-	$(BIN)/python -m pytest -m "integration and not slow" --numprocesses $(PROCESSES) --dist loadfile tests/integration
+	$(BIN)/python -m pytest -m "integration and not slow" $(PARALLEL) tests/integration
 
 # Lines and branches of the package that `make test` reaches; pyproject.toml has the least share. The page is build/coverage/index.html.
 coverage: export PYTHONDONTWRITEBYTECODE =
 coverage: install
-	$(BIN)/python -m pytest -m "not slow and not integration" --numprocesses $(PROCESSES) --dist loadfile \
+	$(BIN)/python -m pytest $(FAST) \
 		--cov --cov-report=term:skip-covered --cov-report=html:build/coverage
 
 # Tests that import every module, and tests of programs that a machine may lack. Run them on a machine that has only Python, pip
@@ -94,8 +101,7 @@ pythons: requirements.lock pyproject.toml
 		found=$$(ls "$$(pyenv root 2> /dev/null)"/versions/$$version.*/bin/python$$version 2> /dev/null | tail -n 1); \
 		if .pythons-venv/bin/uv venv --quiet --clear --python "$${found:-$$version}" .pythons-venv/$$version; then \
 			.pythons-venv/bin/uv pip install --quiet --python .pythons-venv/$$version -r requirements.lock -e . || exit 1; \
-			.pythons-venv/$$version/bin/python -m pytest -m "not slow and not integration" --numprocesses $(PROCESSES) \
-				--dist loadfile $(PYTHONS_TESTS) || exit 1; \
+			.pythons-venv/$$version/bin/python -m pytest $(FAST) $(PYTHONS_TESTS) || exit 1; \
 		else \
 			echo "SKIPPED: this machine has no Python $$version, and uv cannot get it"; \
 		fi; \
