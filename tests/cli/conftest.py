@@ -42,8 +42,10 @@ class Outcome:
 
 
 @pytest.fixture
-def spae(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Outcome]:
-    """Run a command in this process, which plans as in one of its own."""
+def spae(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, few_points: None
+) -> Callable[..., Outcome]:
+    """Run a command in this process, which plans as in one of its own; curves of fits have few points."""
     monkeypatch.setattr("spae_dask.machine._fixed", True)
 
     def run(*argv: object) -> Outcome:
