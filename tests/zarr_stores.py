@@ -43,7 +43,13 @@ def local(folder: Path, matrix: Matrix) -> Written:
 def logged(folder: Path, matrix: Matrix) -> Written:
     """A folder, read through a store that logs."""
     store, write = local(folder, matrix)
-    return Written(LoggingStore(store, log_level="CRITICAL"), write)
+    return Written(_logging(store), write)
+
+
+def _logging(store: Store) -> LoggingStore[Any]:
+    if LoggingStore.with_read_only is Store.with_read_only:
+        pytest.skip("this zarr-python cannot open a store that wraps another to read it alone")
+    return LoggingStore(store, log_level="CRITICAL")
 
 
 def zipped(folder: Path, matrix: Matrix) -> Written:
@@ -173,7 +179,7 @@ def memory(folder: Path, matrix: Matrix) -> Written:
 def logged_memory(folder: Path, matrix: Matrix) -> Written:
     """A dictionary, read through a store that logs."""
     store, write = memory(folder, matrix)
-    return Written(LoggingStore(store, log_level="CRITICAL"), write)
+    return Written(_logging(store), write)
 
 
 def obstore_memory(folder: Path, matrix: Matrix) -> Written:

@@ -48,7 +48,7 @@ class Verb(TyperCommand):
                 raise
             given, _, _ = self.make_parser(ctx).parse_args(args=words)
             lacking = [each for each in self.params if each.required and given.get(each.name) is None]
-            said = [_named(each) for each in lacking]
+            said = [_named(each, type(error)(ctx=ctx, param=each).format_message()) for each in lacking]
             if self.name in NEEDS_ONE and not any(given.get(name) for name in ONE_OF):
                 said.append(f"either {' or '.join(ONE_OF.values())}")
             if len(said) < 2:
@@ -68,9 +68,10 @@ def completed(words: list[str]) -> list[str]:
     return [f"{word}=True" if word in STAND_ALONE else word for word in found] + words[end:]
 
 
-def _named(parameter: Any) -> str:
+def _named(parameter: Any, missing: str) -> str:
+    """Words for a parameter, with its choices as the message that it is missing tells them."""
     if parameter.param_type_name == "argument":
-        choices = " ".join((parameter.get_missing_message(ctx=None) or "").split())
+        choices = " ".join("".join(missing.partition("Choose from:")[1:]).split())
         return f"argument '{parameter.metavar or parameter.name.upper()}'{f' ({choices})' if choices else ''}"
     return "option " + " / ".join(f"'{option}'" for option in parameter.opts)
 

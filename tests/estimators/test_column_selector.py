@@ -1,6 +1,7 @@
 """The selector keeps scikit-learn's contract of feature selectors, and the columns of the batch encoder."""
 
 import sys
+from importlib.abc import MetaPathFinder
 
 import dask.array as da
 import numpy as np
@@ -119,8 +120,18 @@ def test_frames_come_and_go_as_frames() -> None:
     assert list(codes.index) == list(frame.index)
 
 
+class WithoutPandas(MetaPathFinder):
+    """An installation that lacks pandas."""
+
+    def find_spec(self, fullname: str, *rest: object) -> None:
+        if fullname == "pandas":
+            raise ModuleNotFoundError(f"No module named {fullname!r}", name=fullname)
+
+
 def test_selection_works_without_pandas(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pandas", None)
+    for name in [each for each in sys.modules if each.partition(".")[0] == "pandas"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr(sys, "meta_path", [WithoutPandas(), *sys.meta_path])
     assert ColumnSelector(3).fit_transform(X).shape == (150, 3)
 
 

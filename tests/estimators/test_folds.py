@@ -260,7 +260,7 @@ LEVELS = np.array([f"lab {group[-1]}" for group in GROUPS])
         ({"folds": 5, "fold_groups": np.arange(N) // 80}, r"folds=5 is more than the 3 group\(s\).*folds=3 or fewer"),
         ({"folds": 5, "fold_groups": np.zeros(N)}, r"more than the 1 group\(s\).*other groups"),
         ({"folds": 5, "fold_groups": AGE[:-1]}, "239 values, but the array has 240 rows"),
-        ({"folds": 5, "fold_groups": np.where(np.arange(N) == 7, None, GROUPS)}, "group 'group' is missing in row 7"),
+        ({"folds": 5, "fold_groups": np.where(np.arange(N) == 7, None, GROUPS)}, "the group is missing in row 7"),
         ({"folds": 5, "fold_groups": X[:, :2]}, "2 columns of groups are given.*Give one"),
         ({"folds": 5, "fold_groups": "donor"}, "'donor' must name columns of AnnData's obs or of a table"),
         ({"folds": 2, "fold_groups": np.arange(N) > 0}, "all rows but 1 are in one fold"),

@@ -123,7 +123,7 @@ def test_a_strategy_that_cannot_do_the_fit_says_why_and_has_no_price(
 
 
 def test_sparse_float64_rows_take_a_gram_matrix() -> None:
-    rows = sp.random_array((200, 50), density=0.05, rng=np.random.default_rng(0), dtype=float).tocsr()
+    rows = sp.random_array((200, 50), density=0.05, random_state=np.random.default_rng(0), dtype=float).tocsr()
     found = plan(rows, 2, n_nonzero=3, calibrate=False)
     assert found.strategy == "gram"
     assert "sparse rows as they are" in found.reason

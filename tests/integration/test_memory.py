@@ -114,7 +114,7 @@ def npy_in_column_order(folder: Path) -> Path:
 def sparse_chunks() -> da.Array:
     def counts(numbers: np.ndarray) -> sp.csr_array:
         rng = np.random.default_rng(int(numbers[0, 0]))
-        return sp.random_array((len(numbers), 256), density=0.25, format="csr", dtype=np.float32, rng=rng)
+        return sp.random_array((len(numbers), 256), density=0.25, format="csr", dtype=np.float32, random_state=rng)
 
     rows = da.arange(6 * 8192, chunks=8192)[:, None]
     return rows.map_blocks(counts, chunks=(rows.chunks[0], (256,)), meta=sp.csr_array((0, 0), dtype=np.float32))
@@ -122,7 +122,7 @@ def sparse_chunks() -> da.Array:
 
 def csr_group(folder: Path) -> Path:
     rng = np.random.default_rng(0)
-    X = sp.random_array((2**17, 512), density=0.08, format="csr", dtype=np.float32, rng=rng)
+    X = sp.random_array((2**17, 512), density=0.08, format="csr", dtype=np.float32, random_state=rng)
     ingest(X, folder / "x.zarr")
     return folder / "x.zarr"
 

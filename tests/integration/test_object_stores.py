@@ -88,7 +88,7 @@ def test_outputs_are_not_replaced_without_force_nor_made_of_themselves(
 
 
 def test_sparse_rows_are_written_and_read(spae: Callable[..., Outcome], bucket: str, tmp_path: Path) -> None:
-    X = sp.random_array((400, 30), density=0.2, format="csr", rng=np.random.default_rng(0))
+    X = sp.random_array((400, 30), density=0.2, format="csr", random_state=np.random.default_rng(0))
     from spae_dask.storage.ingesting.ingest import ingest
 
     ingest(X, f"{bucket}/s.zarr")

@@ -86,7 +86,7 @@ BOMBS: dict[str, tuple[Callable[[], Any], Callable[[], Any], Callable[[], bytes]
 SAME = {"zarr_format": 3, "compressors": None, "filters": None}
 
 
-def make(path: Path, kind: str, codec: str) -> zarr.Array[Any]:
+def make(path: Path, kind: str, codec: str) -> "zarr.Array[Any]":
     """An array of a single chunk, or of two inner chunks in a shard."""
     of_3, of_2, _ = BOMBS[codec]
     options: dict[str, Any] = {"compressors": of_2(), "zarr_format": 2} if kind == "format 2" else {}

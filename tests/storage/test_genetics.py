@@ -398,6 +398,9 @@ class Counting(zarr.storage.WrapperStore[Any]):
 
     counts: ClassVar[dict[str, int]] = {}
 
+    def with_read_only(self, read_only: bool = False) -> "Counting":
+        return Counting(self._store.with_read_only(read_only))
+
     async def get(self, key: str, *rest: Any, **options: Any) -> Any:
         if "call_genotype/c/" in key:
             self.counts[key] = self.counts.get(key, 0) + 1

@@ -229,7 +229,7 @@ class TestLazy:
     def test_a_fit_on_workers_is_the_fit_on_threads(self, tmp_path: Path) -> None:
         path = tmp_path / "air.nc"
         field(dtype="f4").to_netcdf(path, engine="h5netcdf")
-        with xr.open_dataset(path, engine="h5netcdf") as dataset:
+        with xr.open_dataset(path, engine="h5netcdf", cache=False) as dataset:
             here = GridEncoder(2, n_nonzero=3, method="batch", weights="coslat").fit(dataset["air"])
             scores = here.scores(dataset["air"]).compute()
             with LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0") as cluster, Client(cluster):

@@ -20,7 +20,7 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def sparse(n: int, d: int, density: float, seed: int = 0) -> sp.csr_array:
-    rows = sp.random_array((n, d), density=density, format="csr", rng=seed)
+    rows = sp.random_array((n, d), density=density, format="csr", random_state=seed)
     rows.data -= 0.3  # of both signs
     rows.sort_indices()
     return rows

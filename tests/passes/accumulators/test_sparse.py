@@ -100,7 +100,7 @@ def test_missing_entries_among_the_stored_ones(recipe: Recipe, X: Any, data: st.
 
 @every_sparse_recipe
 def test_a_sparse_update_keeps_the_form_of_the_state_and_the_rows(recipe: Recipe) -> None:
-    X = sp.random_array((50, 7), density=0.4, format="csr", rng=np.random.default_rng(0))
+    X = sp.random_array((50, 7), density=0.4, format="csr", random_state=np.random.default_rng(0))
     kept, accumulator = X.copy(), recipe.make(7)
     dense = accumulator.update(accumulator.zero(), X.toarray(), 0)
     state = accumulator.update_sparse(accumulator.zero(), X, 0)
@@ -127,7 +127,9 @@ def test_rows_without_entries_count_as_rows(recipe: Recipe) -> None:
 @pytest.mark.parametrize(("d", "density"), [(3, 0.9), (400, 0.02), (400, 0.6), (2000, 0.001)])
 def test_a_sparse_update_allocates_no_more_than_its_stated_scratch(recipe: Recipe, d: int, density: float) -> None:
     accumulator = recipe.make(d)
-    X = sp.random_array((600, d), density=density, format="csr", dtype=np.float32, rng=np.random.default_rng(2))
+    X = sp.random_array(
+        (600, d), density=density, format="csr", dtype=np.float32, random_state=np.random.default_rng(2)
+    )
     state = accumulator.update_sparse(accumulator.zero(), X, 0)
     tracemalloc.start()
     try:
@@ -183,7 +185,7 @@ def test_every_part_of_several_has_the_rows_as_it_likes_and_dense_ones_only_once
             raise AssertionError("sparse rows were made dense")
 
     seen: list[Any] = []
-    X = sp.random_array((700, 30), density=0.05, format="csr", rng=np.random.default_rng(1))
+    X = sp.random_array((700, 30), density=0.05, format="csr", random_state=np.random.default_rng(1))
     both = Together({"moments": Refusing(30), "a": Watched(30), "finite": NonFinite(30), "b": Watched(30)})
     state = update_by_panels(both, both.zero(), X, 100)
     assert list(state) == list(both.zero())

@@ -97,6 +97,7 @@ def put(store: Any, stored: np.ndarray[Any, Any], zarr_format: int, fill: object
     array[...] = stored
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning:xarray")  # for float16 that is NaN, in its older releases
 @given(coded_arrays())
 @example((np.array([[-1, 5], [127, -128]], "i1"), 3, 0, {"_Unsigned": "true", "_FillValue": -1, "scale_factor": 0.5}))
 @example((np.array([[np.nan, 5.25]], "f4"), 3, 0, {"_FillValue": base64_of(np.nan), "scale_factor": 0.1}))
