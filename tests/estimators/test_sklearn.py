@@ -74,8 +74,10 @@ def test_a_regressor_after_a_selector_knows_the_names_of_its_columns(library: st
     assert search.best_params_ == {"columnselector__n_columns": 6}
     model.fit(table, X[:, 0])
     chosen = model[0].get_support(indices=True)
+    assert model[:-1].get_feature_names_out().tolist() == [list("abcdef")[j] for j in chosen]
+    if not hasattr(LinearRegression().fit(table, X[:, 0]), "feature_names_in_"):
+        pytest.skip(f"this scikit-learn takes no names from this release of {library}")
     assert model[-1].feature_names_in_.tolist() == model[:-1].get_feature_names_out().tolist()
-    assert model[-1].feature_names_in_.tolist() == [list("abcdef")[j] for j in chosen]
 
 
 def test_codes_stand_beside_other_columns() -> None:
