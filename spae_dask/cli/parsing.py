@@ -48,7 +48,8 @@ class Verb(TyperCommand):
                 raise
             given, _, _ = self.make_parser(ctx).parse_args(args=words)
             lacking = [each for each in self.params if each.required and given.get(each.name) is None]
-            said = [_named(each, type(error)(ctx=ctx, param=each).format_message()) for each in lacking]
+            missing: Any = type(error)
+            said = [_named(each, missing(ctx=ctx, param=each).format_message()) for each in lacking]
             if self.name in NEEDS_ONE and not any(given.get(name) for name in ONE_OF):
                 said.append(f"either {' or '.join(ONE_OF.values())}")
             if len(said) < 2:
