@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
+from benchmarks.cells import CellCounts
 from benchmarks.column_chunks import ColumnChunks
 from benchmarks.finish import Finish
 from benchmarks.folded_pass import FoldedPass
@@ -20,6 +21,7 @@ from benchmarks.machine import describe_machine
 from benchmarks.peers import Peers
 from benchmarks.problems import GaussianBlocks, SensorCounts
 from benchmarks.r_factor import RFactorMemory, RFactorTime
+from benchmarks.recipe_pass import RecipePass
 from benchmarks.store_fit import StoreFit
 from benchmarks.table import HEAD, RULE, AnyLine, markdown_row, write_markdown
 from benchmarks.workers import TwoWorkers
@@ -48,6 +50,7 @@ def cases(size: str) -> dict[str, list[Case]]:
             "two-reads": [StoreFit(SensorCounts(300, MIB, "zstd", MIB // 8), "sketch")],
             "column-chunks": [ColumnChunks(SensorCounts(300, MIB, "zstd", MIB // 8), 20)],
             "folds": [FoldedPass(SensorCounts(32, MIB, "zstd", MIB // 8), 4)],
+            "recipes": [RecipePass(CellCounts(300, 60))],
             "peers": [Peers(SensorCounts(32, MIB, "zstd", MIB // 8), memory=512 * MIB)],
             "finish": [Finish(SensorCounts(32, MIB, "zstd", MIB // 8), "polished", 2, 3)],
             "r-factor": [RFactorTime(GaussianBlocks(32, 8, MIB // 8))],
@@ -76,6 +79,7 @@ def cases(size: str) -> dict[str, list[Case]]:
         "two-reads": [StoreFit(SensorCounts(20_000, 1024 * scale * MIB), "sketch", at_most=2.6)],
         "column-chunks": [ColumnChunks(SensorCounts(20_000, 1024 * scale * MIB), 200, at_most=1.2)],
         "folds": [FoldedPass(SensorCounts(512, 1024 * scale * MIB), 10, at_most=1.15)],
+        "recipes": [RecipePass(CellCounts(25_000 * scale, 30_000), at_most=1.15)],
         "peers": [Peers(SensorCounts(128, 2048 * scale * MIB))],
         "finish": [
             Finish(SensorCounts(500, 16 * MIB), "batch", 10, 12),
