@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -568,7 +569,14 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
             self.__dict__.pop(name, None)
         for name, found in frequencies_of(fitted.certificate.held_out, self.n_features_in_).items():
             setattr(self, name, found)
-        self._summary, self._facts = summary, FeatureFacts.of(rules, fitted.selected, self.n_components_, summary)
+        self.__dict__.pop("_facts", None)
+        self._summary, self._rules = summary, rules
+
+    @cached_property
+    def _facts(self) -> FeatureFacts:
+        """Facts about the chosen features, found when they are first asked for; of hundreds they take a second."""
+        with one_blas_thread():
+            return FeatureFacts.of(self._rules, self.selected_features_, self.n_components_, self._summary)
 
     def sparsity_path(self, n_components: Sequence[int], n_nonzero: Sequence[int]) -> SparsityPath:
         """Compute loss, symmetric variance and features used for every k and r, by this encoder's method.
@@ -646,5 +654,7 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state without the core, which is as large as d x d. A stream is kept, so that it can resume."""
+        if "_rules" in self.__dict__:
+            _ = self._facts  # they need the core
         state: dict[str, Any] = super().__getstate__()
-        return {name: value for name, value in state.items() if name not in ("_summary", "_features")}
+        return {name: value for name, value in state.items() if name not in ("_summary", "_features", "_rules")}

@@ -49,6 +49,7 @@ LEARNED = (
     "certificate_",
     "n_components_",
     "_summary",
+    "_rules",
     "_facts",
 )
 """Attributes that a stream learns when one of them is first asked for."""
@@ -156,6 +157,7 @@ class StreamingMixin:
     _stream: RowStream | None
     _kept: Any
     _summary: CoreSummary | Refit | Streamed | None
+    _rules: Rules
     _params: Callable[[], FitParameters]
     _numbered: Callable[[FitParameters], FitParameters]
 

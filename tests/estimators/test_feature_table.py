@@ -49,6 +49,17 @@ def test_a_feature_adds_what_the_panel_loses_without_it(x, panel):
         assert row.adds == pytest.approx((left.loss - panel.certificate_.loss) / left.total, abs=1e-9)
 
 
+def test_a_pickle_has_the_table_that_nobody_asked_for_before(x):
+    made = SparseEncoder(2, n_nonzero=3, method="batch").fit(x)
+    assert pickle.loads(pickle.dumps(made)).table() == made.table()
+
+
+def test_another_fit_has_another_table(x):
+    made, other = SparseEncoder(2, n_nonzero=3, method="batch").fit(x), x[:, ::-1] ** 2
+    first, second = made.table(), SparseEncoder(2, n_nonzero=3, method="batch").fit(other).table()
+    assert made.fit(other).table() == second != first
+
+
 def test_a_stored_encoder_has_the_same_table(panel, tmp_path):
     save_encoder(panel, tmp_path / "e.zarr")
     assert load_encoder(tmp_path / "e.zarr").table() == panel.table()
