@@ -190,10 +190,14 @@ class FeatureTable:
         """The rows as dictionaries; ``pandas.DataFrame(table.records())`` makes a table of them."""
         return [{name: value for name, value in asdict(row).items() if name in self.columns} for row in self.rows]
 
+    def _cells(self) -> list[list[str]]:
+        """Names of the columns, and the rows, as readers see them."""
+        head = [name.replace("_", " ") for name in self.columns]
+        return [head, *([in_words(name, getattr(row, name)) for name in self.columns] for row in self.rows)]
+
     def __str__(self) -> str:
         """A table for the terminal."""
-        lines = [[name.replace("_", " ") for name in self.columns]]
-        lines += [[in_words(name, getattr(row, name)) for name in self.columns] for row in self.rows]
+        lines = self._cells()
         widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
         return "\n".join(
             "  ".join(
@@ -205,8 +209,7 @@ class FeatureTable:
 
     def _repr_html_(self) -> str:
         """The same table for notebooks."""
-        head = [name.replace("_", " ") for name in self.columns]
-        cells = [[in_words(name, getattr(row, name)) for name in self.columns] for row in self.rows]
+        head, *cells = self._cells()
         return html_table("Chosen features, the largest weight first", head, cells)
 
 

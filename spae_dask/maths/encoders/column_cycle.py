@@ -163,8 +163,8 @@ class ColumnCycle:
         reduced = self.reduced if selected is None else self.reduced.only(selected)
         return reduced.problem([c.code for c in made], spreads=[c.spread for c in made])
 
-    def _made(self, problem: ColumnProblem, solution: ColumnSolution, code: FloatArray) -> Column | None:
-        return self._column(solution.selected, coefficients_of(solution, code, problem))
+    def _made(self, solution: ColumnSolution, code: FloatArray) -> Column | None:
+        return self._column(solution.selected, coefficients_of(solution, code))
 
     def _state(self, columns: Sequence[Column | None]) -> State:
         made = [c for c in columns if c is not None]
@@ -206,7 +206,7 @@ class ColumnCycle:
                 idle[j] = True
                 if solution is None:
                     continue
-                improved = self._with(state, j, self._made(problem, solution, solution.code))
+                improved = self._with(state, j, self._made(solution, solution.code))
                 if improved is not state and set(solution.selected) != set(support):
                     idle = [i == j for i in range(self.k)]
                 state = improved
@@ -299,7 +299,7 @@ class ColumnCycle:
         columns: list[Column | None] = [None] * self.k
         for j, target in enumerate(targets.T):
             solution = self._pursued(problem, problem.products(target), self.budgets[j])
-            columns[j] = None if solution is None else self._made(problem, solution, target)
+            columns[j] = None if solution is None else self._made(solution, target)
         return self._state(columns)
 
     def rebuilt(self, state: State) -> State:
@@ -318,7 +318,7 @@ class ColumnCycle:
         for j, target in zip(dropped, (targets @ rotation).T, strict=False):
             solution = self._pursued(problem, problem.products(target), self.budgets[j])
             if solution is not None:
-                columns[j] = self._made(problem, solution, target)
+                columns[j] = self._made(solution, target)
         return self._state(columns)
 
     def settled(self, state: State) -> State:
@@ -365,7 +365,7 @@ class ColumnCycle:
         if solution is None:
             return None
         selected = [column.selected[i] for i in solution.selected]
-        return self._column(selected, coefficients_of(solution, solution.code, problem))
+        return self._column(selected, coefficients_of(solution, solution.code))
 
     def encoder(self, state: State, d: int) -> FloatArray:
         """H of a state, ``(d, k)`` with unit columns; zero columns where one is missing."""

@@ -183,9 +183,11 @@ def reduce_core(
     unit, lengths = unit_columns(scaled[:, candidates])
     places = () if free is None else tuple(np.flatnonzero(np.isin(candidates, free)).tolist())
     basis = None if k is None or min(unit.shape) <= SMALL else _far_apart(scaled, unit)
-    found = None if k is None or basis is None else _by_products(basis[0], basis[1], k)
-    if basis is not None and found is not None:
-        return ReducedCore(candidates, lengths, found[0].T @ basis[2], found[1], basis[1], rank_tol, places)
+    if k is not None and basis is not None:
+        found = _by_products(basis[0], basis[1], k)
+        if found is not None:
+            return ReducedCore(candidates, lengths, found[0].T @ basis[2], found[1], basis[1], rank_tol, places)
+        k = None  # so few digits are left in any basis
     inside, outside = split(scaled, unit)
     remainder = _squared_length(outside)
     W, sigma = (None if k is None else _by_products(inside, remainder, k)) or _left_singular(

@@ -287,7 +287,7 @@ def worthwhile(solution: ColumnSolution) -> float:
     return solution.gain + max(1e-6 * (solution.problem.total - solution.gain), 1e-13 * solution.gain)
 
 
-def coefficients_of(solution: ColumnSolution, code: FloatArray, problem: ColumnProblem) -> FloatArray:
+def coefficients_of(solution: ColumnSolution, code: FloatArray) -> FloatArray:
     """Coefficients ``(s,)`` of unit columns (not residuals) whose combination has the given code as its residual.
 
     Parameters
@@ -296,13 +296,11 @@ def coefficients_of(solution: ColumnSolution, code: FloatArray, problem: ColumnP
         The support.
     code : ndarray (m,)
         Vector whose projection on the span of the support is meant.
-    problem : ColumnProblem
-        The problem solved.
     """
     h: FloatArray = scipy.linalg.solve_triangular(solution.R, code @ solution.Q, check_finite=False)
     # on a column that is nearly exhausted, rounding errors would be the largest number
     h[np.abs(h) <= 2.0 * h.size * np.finfo(np.float64).eps * np.max(np.abs(h))] = 0.0
-    return h / problem.lengths[list(solution.selected)]
+    return h / solution.problem.lengths[list(solution.selected)]
 
 
 def independent_part(columns: FloatArray, shortest: float) -> list[int]:
