@@ -173,7 +173,7 @@ def most_variable(run_pass: RunPass, source: RowBlocks, params: FitParameters) -
     mean, rows = np.array([mean for mean, _ in filled]), np.array(ns, dtype=np.float64)[:, None]
     clipped = run_pass(_clipped(mean, np.sqrt(rows) * usual, mean[0] if fill is None else fill, params), STANDARDIZED)
     scores = np.array([clipped] if batches is None else list(clipped)) / (degrees_of_freedom(rows) * usual**2)
-    return largest(scores[0] if batches is None else in_batches(scores, whole(params.n_top_features) or 0), params)
+    return largest(in_batches(scores, whole(params.n_top_features) or 0), params)
 
 
 def in_batches(scores: Floats, n_top: int) -> Floats:
@@ -181,6 +181,7 @@ def in_batches(scores: Floats, n_top: int) -> Floats:
 
     That order is by the median rank of a column over the batches in which it is among the first ``n_top``, then by the
     number of these batches. Columns that are among them in no batch come last.
+    One batch has the order of its variances.
     """
     order = np.argsort(-scores, axis=1, kind="stable")
     ranks = np.empty(scores.shape)
