@@ -53,6 +53,13 @@ def layouts(draw: st.DrawFn) -> tuple[tuple[str, ...], dict[str, int] | None, np
     return dims, chunks, land.reshape(4, 5)
 
 
+@pytest.mark.parametrize(
+    "dims", ["time", ("time",), {"time"}, np.array(["time"])], ids=["text", "tuple", "set", "array"]
+)
+def test_names_of_dimensions_come_in_any_container(dims) -> None:
+    assert GridEncoder(2, n_nonzero=4, method="batch").fit(field(), dims).scores(field()).dims == ("time", "component")
+
+
 @settings(deadline=None)
 @given(layouts(), st.booleans(), st.booleans())
 def test_any_layout_and_mask_gives_the_encoder_of_the_plain_matrix(layout, weighted, scale) -> None:

@@ -1,7 +1,7 @@
 """Layout of an array with named dimensions as a matrix: rows are samples, columns the cells of its grid."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -250,7 +250,7 @@ def name_of(array: xr.DataArray) -> str:
 
 
 def _as_tuple(names: str | Sequence[str]) -> tuple[str, ...]:
-    wanted = (names,) if isinstance(names, str) else tuple(names) if isinstance(names, Sequence) else (names,)
+    wanted = (names,) if isinstance(names, str) or not isinstance(names, Iterable) else tuple(names)
     if not all(isinstance(each, str) for each in wanted):
         raise InvalidInput(f"sample_dim={names!r} is not allowed: give the name of a dimension, or several names.")
     return wanted
