@@ -328,13 +328,12 @@ def plan_for(
         plan = planned(nominal, None)
     except MemoryBudgetExceeded as error:
         others = [each.strategy for each in nominal if each.refusal is None]
-        if not others and params.folds is not None:
-            raise MemoryBudgetExceeded(
-                f"{error} Or give fewer folds, or none: each of the {params.folds} keeps a summary of its own."
-            ) from None
-        if not others:
+        ways = [f"Or use strategy={others[0]!r}, which fits."] if others else []
+        if params.folds is not None:
+            ways.append(f"Or give fewer folds, or none: each of the {params.folds} keeps a summary of its own.")
+        if not ways:
             raise
-        raise MemoryBudgetExceeded(f"{error} Or use strategy={others[0]!r}, which fits.") from None
+        raise MemoryBudgetExceeded(" ".join([str(error), *ways])) from None
     if calibrate and not isinstance(source, LazyRowBlocks):
         known = source if raw_rows(source) is None else with_target(source, 1.0)
         measured = _calibrated(params, known, plan)

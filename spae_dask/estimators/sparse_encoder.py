@@ -146,7 +146,7 @@ class SparseEncoder(CertificateRepr, PlotMixin, StreamingMixin, FittedMixin, Bas
         the memory. For each fold, an encoder of all others is fitted, and its loss on that fold is compared with that
         of PCA of the others on the same rows. ``certificate_.held_out`` has the losses, and ``selection_frequency_``
         the share of these encoders that use each feature. Consecutive rows stay together, in about 40 runs a fold.
-        Strategies ``"gram"`` and ``"tsqr"`` keep folds.
+        Strategies ``"gram"``, ``"tsqr"`` and ``"sketch"`` keep folds.
     bootstraps : int, default 0
         Number of resamples of the folds, each of K folds that are drawn with replacement from the K, by the seed. A
         quick encoder of the size of this one is fitted to each. ``certificate_.held_out.bootstraps`` has a 95 % band of

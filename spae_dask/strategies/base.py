@@ -333,8 +333,8 @@ def refuse_folds(params: FitParameters) -> str | None:
     """Return the reason of a strategy that keeps no summary of the rows to merge for refusing folds."""
     if params.folds is not None:
         return (
-            "it keeps no summary of all columns for each fold. Use strategy 'gram' or 'tsqr', without tolerance, for "
-            "up to some thousand columns (--mask or n_top_features choose fewer), or leave out folds"
+            "it keeps no summary of the columns for each fold. Use strategy 'gram', 'tsqr' or 'sketch', without "
+            "tolerance, or leave out folds"
         )
     return None
 

@@ -6,22 +6,19 @@ compared with PCA on the same resample. To check one: repeat the rows of each fo
 """
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from spae_dask.strategies.core_summary import CoreSummary
 from spae_dask.strategies.held_out import Bootstraps, fold_ratios
 from spae_dask.strategies.parameters import FitParameters
-from spae_dask.strategies.sparse_encoder import FittedEncoder, encode_core
+from spae_dask.strategies.sparse_encoder import FittedEncoder
 
 if TYPE_CHECKING:
-    from spae_dask.strategies.folds import FoldedCore
-
-QUICK = 0.0
-"""Effort of the search for the encoder of a resample."""
+    from spae_dask.strategies.folds import FoldSummaries
 
 STREAM = 1
 """Number that tells the draws of resamples from other draws of the same seed."""
@@ -33,36 +30,37 @@ def drawn_counts(n_folds: int, n_resamples: int, seed: int) -> npt.NDArray[np.in
     return rng.multinomial(n_folds, np.full(n_folds, 1.0 / n_folds), size=n_resamples)
 
 
-def bootstrap(params: FitParameters, summary: CoreSummary, folded: "FoldedCore", fitted: FittedEncoder) -> Bootstraps:
+def bootstrap(
+    params: FitParameters,
+    fitted: FittedEncoder,
+    folded: "FoldSummaries",
+    quick: Callable[[FitParameters], FittedEncoder],
+) -> Bootstraps:
     """Encoders of resamples of the folds, all of the size of the encoder of all rows.
 
     Parameters
     ----------
     params : FitParameters
         Parameters of that encoder, of which ``bootstraps`` is the number of resamples.
-    summary : CoreSummary
-        Summary of all rows.
-    folded : FoldedCore
-        Summaries of the folds.
     fitted : FittedEncoder
         Encoder of all rows, whose size is taken if ``params`` have a target in place of one.
+    folded : FoldSummaries
+        Summaries of the folds.
+    quick : callable
+        Fits a quick encoder to all rows.
     """
     if params.sizes is None:
         size = max(1, fitted.certificate.n_nonzero - len(params.rules.include))
         params = replace(params, n_nonzero=size, eps=None, keep=None)
-
-    def quick(found: CoreSummary) -> FittedEncoder:
-        return encode_core(params, found, passes=0, bytes_read=0, effort=QUICK)
-
     ratios, uses = [], Counter[int]()
     for counts in drawn_counts(folded.plan.rows.n_folds, params.bootstraps, params.seed):
-        made = quick(folded.resampled(counts.tolist()))
+        made = folded.resample(params, counts.tolist())
         ratios.append(_ratio(made))
         uses.update(made.selected.tolist())
     features = sorted(uses)
     return Bootstraps(
         folded.plan.rows.n_folds,
-        _ratio(quick(summary)),
+        _ratio(quick(params)),
         tuple(ratios),
         tuple(features),
         tuple(uses[feature] for feature in features),

@@ -53,11 +53,11 @@ from spae_dask.strategies.base import (
 from spae_dask.strategies.certificate import Certificate
 from spae_dask.strategies.core_summary import CoreSummary, Floats, summarize
 from spae_dask.strategies.doubly_sparse import choose_rows, rows_recipe
-from spae_dask.strategies.folds import SHARE_OF_SEARCH, FoldedCore, FoldPlan, encode_with_folds
+from spae_dask.strategies.folds import SHARE_OF_SEARCH, FoldedCore, FoldPlan, chosen_components, encode_with_folds
 from spae_dask.strategies.methods import Report
 from spae_dask.strategies.parameters import FitParameters, ScaleLike
 from spae_dask.strategies.residual_core import residual_of
-from spae_dask.strategies.sparse_encoder import encode_core, measured_if_fragile, with_components
+from spae_dask.strategies.sparse_encoder import FittedEncoder, encode_core, measured_if_fragile, with_components
 
 KEPT_MATRICES = 2
 """d x d matrices more with ``keep_state``: the state that is kept, and in an update that of before."""
@@ -190,7 +190,7 @@ def read_core(
     if folds is None:
         return summarized(found.pop("core"))
     states: FoldStates = found.pop("core")
-    return replace(summarized(states.whole()), folded=FoldedCore(states, folds, summarized, q or 0))
+    return replace(summarized(states.whole()), folded=FoldedCore(states, folds, summarized, n_features, q or 0))
 
 
 def _summarized(
@@ -415,10 +415,15 @@ class _CoreStrategy(Strategy):
             folds=params.fold_groups,
         )
         share, params = params.pca_share, with_components(params, summary)
-        if summary.folded is not None:
-            fitted = encode_with_folds(params, summary, summary.folded, report)
+
+        def encode(point: FitParameters, effort: float | None = None) -> FittedEncoder:
+            return encode_core(point, summary, passes=0, bytes_read=0, effort=effort, report=report)
+
+        if summary.folded is None:
+            fitted = encode(params)
         else:
-            fitted = encode_core(params, summary, passes=0, bytes_read=0, report=report)
+            params, components = chosen_components(params, summary.folded.plan, summary.folded.components)
+            fitted = encode_with_folds(params, summary.folded, encode, components, report)
         return Outcome(replace(fitted, certificate=replace(fitted.certificate, pca_share=share)), summary)
 
 

@@ -9,7 +9,7 @@ from spae_dask.errors import InvalidInput
 from spae_dask.markup import html_table
 from spae_dask.strategies.certificate import Certificate
 from spae_dask.strategies.core_summary import CoreSummary, Floats
-from spae_dask.strategies.folds import measure, measure_components
+from spae_dask.strategies.folds import measure
 from spae_dask.strategies.held_out import least_within
 from spae_dask.strategies.methods import Report
 from spae_dask.strategies.parameters import FitParameters
@@ -214,7 +214,7 @@ def sparsity_path(
 
     made = by_size(params, summary.mean.size, sizes, encode)
     points = [_point(k, r, fitted.certificate) for k, r, fitted in made]
-    folded = summary.folded if isinstance(summary, CoreSummary) else None
+    folded = None if isinstance(summary, Streamed) else summary.folded
     if folded is None or not hold_out:
         return SparsityPath(tuple(points), params.method)
     found = measure(params, folded, sizes, effort=effort, report=report)
@@ -222,7 +222,7 @@ def sparsity_path(
         replace(point, held_out=size.ratio, held_out_error=size.ratio_error)
         for point, size in zip(points, found, strict=True)
     ]
-    k = least_within(measure_components(folded, sorted(set(ks)))).n_components
+    k = least_within(folded.components(sorted(set(ks)))).n_components
     r = least_within([size for size in found if size.n_components == k]).n_nonzero
     return SparsityPath(tuple(measured), params.method, (k, r))
 

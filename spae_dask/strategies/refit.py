@@ -3,8 +3,10 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from spae_dask.maths.encoders.batch import encoder_from_columns
 from spae_dask.maths.encoders.budgets import budgets_of, counted
@@ -31,11 +33,15 @@ from spae_dask.strategies.sketched import Columns, Sketched
 from spae_dask.strategies.sparse_encoder import FittedEncoder, padded, smallest_within
 from spae_dask.strategies.theory import target_of
 
+if TYPE_CHECKING:
+    from spae_dask.strategies.folded_refit import FoldedRefit
+
 NEGLIGIBLE = 1e-10
 """Share of the total below which a direction is not used to bound PCA's loss."""
 
-SAFELY_ABOVE = 1e5
-"""Directions that bound PCA's loss are so many times as strong as the rounding of products, or it would blur them."""
+SAFELY_ABOVE, ABOVE, STRONG = 1e5, 10.0, 1e-6
+"""Directions that bound PCA's loss are ``SAFELY_ABOVE`` times as strong as the rounding of products, or it would blur
+them. The rounding of float32 leaves none so strong: there ``STRONG`` ones count, ``ABOVE`` times the rounding."""
 
 ON_SKETCH = "columns are chosen on a sketch and refitted exactly: no bound is known before the data are seen"
 
@@ -63,6 +69,8 @@ class Refit:
         Singular values of X within the span of the candidates and of X Z.
     rounding : Rounding
         Errors of the products.
+    folded : FoldedRefit or None
+        The same of folds, if the reads kept them.
     """
 
     sketched: Sketched
@@ -74,6 +82,7 @@ class Refit:
     outside: float
     basis: "PrincipalBasis"
     rounding: Rounding
+    folded: "FoldedRefit | None" = None
 
     def pca_interval(self, k: int) -> tuple[float, float]:
         """Certified bounds on ``||X - X_k||^2``, those of Frequent Directions or of :class:`PrincipalBasis`."""
@@ -285,11 +294,15 @@ class PrincipalBasis:
         ``X H = U P`` and ``G = P'U'X``, P the left singular vectors of ``U'X``.
     stretch : float
         Length of the vector ``l' |W|`` for the weights W with ``U = [C, XZ] W``; it multiplies rounding.
+    on_candidates, on_directions : ndarray (c, p), (q, p)
+        Weights of that pair: ``X H`` is the candidates times the first, and X Z, for all q directions, times the other.
     """
 
     spectrum: Floats
     reaches: Floats
     stretch: float
+    on_candidates: Floats
+    on_directions: Floats
 
     def pca_interval(self, k: int, rounding: Rounding) -> tuple[float, float]:
         """Certified bounds on ``||X - X_k||^2``, rounding included.
@@ -328,7 +341,6 @@ def refit(sketched: Sketched, candidates: CandidateSet, products: Products, Z: F
     refuse_overflow(gram)
     # of directions beyond the rank of X only rounding is left, which at unit length would look like more of X
     along = np.einsum("ij,ij->j", Z, products.directions) > NEGLIGIBLE * sketched.total
-    Z, directions = Z[:, along], products.directions[:, along].T
     columns, c = candidates.columns, candidates.columns.size
     rounding = replace(
         sketched.rounding,
@@ -338,7 +350,7 @@ def refit(sketched: Sketched, candidates: CandidateSet, products: Products, Z: F
     )
     weights = basis_weights(gram, products.noise)
     # of all columns but the candidates; the leading triangle is that of C'X alone
-    triangle = rows_triangle([cross, directions], columns)
+    triangle = rows_triangle([cross, products.directions[:, along].T], columns)
     core = np.hstack([weights.T @ gram, weights.T @ triangle[:c, :c].T])
     return Refit(
         sketched=sketched.without_sketch(),
@@ -348,35 +360,42 @@ def refit(sketched: Sketched, candidates: CandidateSet, products: Products, Z: F
         weights=weights,
         core=core,
         outside=max(sketched.total - total_variance(core), 0.0),
-        basis=_principal_basis(columns, gram, cross, Z, directions, triangle, rounding),
+        basis=_principal_basis(columns, products, Z, along, triangle, rounding),
         rounding=rounding,
     )
 
 
 def _principal_basis(
     columns: Columns,
-    gram: Floats,
-    cross: Floats,
+    products: Products,
     Z: Floats,
-    directions: Floats,
+    along: npt.NDArray[np.bool_],
     triangle: Floats,
     rounding: Rounding,
 ) -> PrincipalBasis:
-    """Basis of the span of C and X Z; ``triangle`` is that of ``[C'X; Z'X'X]`` without the columns C."""
-    with_directions = cross @ Z
-    joint = np.block([[gram, with_directions], [with_directions.T, directions @ Z]])
+    """Basis of the span of C and X Z, for the directions Z ``along``.
+
+    ``triangle`` is that of ``[C'X; Z'X'X]`` without the columns C.
+    """
+    gram, cross, directions = products.gram, products.cross, products.directions[:, along].T
+    used = Z[:, along]
+    with_directions = cross @ used
+    joint = np.block([[gram, with_directions], [with_directions.T, directions @ used]])
     on_candidates = np.vstack([gram, with_directions.T]).T
     whole = add_rows(np.asfortranarray(triangle), np.asfortranarray(on_candidates))
-    weights = basis_weights(joint, SAFELY_ABOVE * rounding.products)
+    error = rounding.products
+    weights = basis_weights(joint, min(SAFELY_ABOVE * error, max(ABOVE * error, STRONG)))
     _, spectrum, Pt = np.linalg.svd(np.triu(whole) @ weights, full_matrices=False)
-    lengths = np.concatenate([rounding.lengths[columns], rounding.lengths @ np.abs(Z)])
+    lengths = np.concatenate([rounding.lengths[columns], rounding.lengths @ np.abs(used)])
     stretch = float(np.linalg.norm(lengths @ np.abs(weights)))
-    combined, c = weights @ Pt[: Z.shape[1]].T, columns.size
-    H = Z @ combined[c:]
+    combined, c = weights @ Pt[: used.shape[1]].T, columns.size
+    H = used @ combined[c:]
     H[columns] += combined[:c]
     G = combined[:c].T @ cross + combined[c:].T @ directions
     reaches = np.array([rounding.apart(H[:, :width], G[:width]) for width in range(1, G.shape[0] + 1)])
-    return PrincipalBasis(spectrum, reaches, stretch)
+    on_directions = np.zeros((Z.shape[1], combined.shape[1]))
+    on_directions[along] = combined[c:]
+    return PrincipalBasis(spectrum, reaches, stretch, combined[:c], on_directions)
 
 
 def _keeps_to(H: Floats, budgets: Sequence[int], free: Columns | None) -> bool:

@@ -7,10 +7,11 @@
 
 Two reads; one more with ``missing="mean"``; with a target one more each time the candidates were too few.
 Nothing n-sized and nothing d x d is ever held. A sketch may propose (Clarkson & Woodruff 2013; Cohen et al. 2015), but
-not decide: the loss on W of columns that were chosen on W is too small, by about r over its rows.
+not decide: the loss on W of columns that were chosen on W is too small, by about r over its rows. With folds each read
+keeps its sums for each fold (`folded_refit`).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,8 +19,7 @@ import numpy as np
 from spae_dask.blocks import RowBlocks
 from spae_dask.maths.encoders.budgets import budgets_of
 from spae_dask.maths.linalg.scaling import PANEL_COLUMNS
-from spae_dask.maths.linalg.spectral import right_singular
-from spae_dask.passes.accumulators import Accumulator, Beside, CrossProducts, Imputed, all_weighted, weighing
+from spae_dask.passes.accumulators import Accumulator, Beside, CrossProducts, Folded, Imputed, all_weighted, weighing
 from spae_dask.passes.accumulators.base import RunPass
 from spae_dask.passes.memory import ALLOCATOR_SLACK, TASK_OVERHEAD
 from spae_dask.passes.plan import Finish
@@ -33,13 +33,21 @@ from spae_dask.strategies.base import (
     Strategy,
     holds_integers,
     refuse_covariates,
-    refuse_folds,
     refuse_no_candidates,
     refuse_panel,
     refuse_share,
 )
 from spae_dask.strategies.candidate_set import POOL, choose_candidates, search_seconds
 from spae_dask.strategies.core import means_recipe
+from spae_dask.strategies.folded_refit import (
+    FoldCandidates,
+    FoldedRefit,
+    n_beside,
+    sketched_components,
+    with_directions_of_folds,
+)
+from spae_dask.strategies.folds import N_SIZES, SHARE_OF_SEARCH, FoldPlan, chosen_components, encode_with_folds
+from spae_dask.strategies.held_out import HeldOutComponents
 from spae_dask.strategies.methods import Report
 from spae_dask.strategies.parameters import FitParameters
 from spae_dask.strategies.refit import Refit, refit
@@ -88,15 +96,23 @@ def two_read_passes(params: FitParameters, n_samples: int, n_features: int) -> l
     d, sizes = n_features, sizes_of(params, n_samples, n_features)
     ones = np.ones(d)
     # broadcast: a placeholder of d numbers for each direction would take as much memory as the directions
-    Z = np.broadcast_to(0.0, (d, sizes.n_directions))
-    single, columns, design = params.precision == "fast", np.arange(sizes.n_candidates), params.covariates
+    Z = np.broadcast_to(0.0, (d, (1 if params.fold_groups is None else 2) * sizes.n_directions))
+    single, design = params.precision == "fast", params.covariates
+    plan: FoldPlan | None = params.fold_groups
+    folds = None if plan is None else plan.rows
+    columns = np.arange(
+        sizes.n_candidates if folds is None else min(d, sizes.n_candidates + n_beside(sizes.n_candidates))
+    )
     products: Accumulator[Any] = CrossProducts(columns, ones, ones, Z, single=single)
     if design is not None:
         q, wide = design.width, np.ones(design.width + d)
         Z = np.broadcast_to(0.0, (q + d, sizes.n_directions))
         beside = CrossProducts(np.arange(q + sizes.n_candidates), wide, wide, Z, single=single)
         products = Beside(beside, design, d)
-    passes: list[tuple[str, Accumulator[Any]]] = [("sketch", sketch_recipe(d, sizes.sketch, params.seed, design))]
+    if folds is not None:
+        products = Folded(products, folds, d)
+    first = sketch_recipe(d, sizes.sketch, params.seed, design, folds)
+    passes: list[tuple[str, Accumulator[Any]]] = [("sketch", first)]
     passes.append(("candidates", products))
     if params.missing != "error":
         passes = [(name, Imputed(recipe, ones)) for name, recipe in passes]
@@ -117,6 +133,12 @@ def two_read_finish_nbytes(params: FitParameters, n_samples: int, n_features: in
     # those with what covariates explain and without it
     copies = 4 if params.precision == "fast" else 1 if params.covariates is None else 3
     settling = copies * c + 5 * p + (rows if params.n_nonzero is None else 0)
+    if params.fold_groups is not None:
+        # states of all folds, that of all but one, and what is made of it
+        plan: FoldPlan = params.fold_groups
+        states, settled = plan.rows.n_folds, c + n_beside(c) + 2 * p
+        proposing += (states + 3) * rows
+        settling += (states + 2) * settled + 2 * (c + p)
     wide = max(proposing, settling) * n_features
     return 8 * (wide + panels + max(searched, 12 * (c + p) ** 2))
 
@@ -164,21 +186,45 @@ def fit_two_reads(
         seed=params.seed,
         integers=integers,
         design=params.covariates,
+        folds=params.fold_groups,
     )
-    n_candidates = sizes.n_candidates
+    measured, components = tuple[HeldOutComponents, ...](), tuple[HeldOutComponents, ...]()
+    if sketched.folded is not None:
+        measured = sketched_components(sketched.folded, params.n_components)
+        params, components = chosen_components(
+            params, sketched.folded.plan, lambda ks: tuple(measured[k - 1] for k in ks)
+        )
+    n_candidates, single = sizes.n_candidates, params.precision == "fast"
     while True:
-        Z = right_singular(sketched.W, sizes.n_directions)[1]
+        Z, folded = sketched.leading(sizes.n_directions), sketched.folded
         candidates = choose_candidates(params, sketched.W, Z[:, : params.n_components], n_candidates, report=report)
+        of_folds = None if folded is None else FoldCandidates.chosen(params, folded, candidates, n_candidates, report)
         if params.n_nonzero is not None:  # no other candidates follow, and beside a second read W is large
             sketched = sketched.without_sketch()
-        single = params.precision == "fast"
-        products = run_pass(sketched.products(candidates.columns, Z, single=single), "candidates")
-        settled, products = sketched.settled(products, candidates.columns)
-        refitted = refit(settled, candidates, products, Z)
-        fitted = refitted.fit(params, report=report)
-        if params.n_nonzero is not None or refitted.reaches(params, fitted) or n_candidates == d:
-            return fitted, refitted
+        if folded is None or of_folds is None:
+            products = run_pass(sketched.products(candidates.columns, Z, single=single), "candidates")
+            settled, products = sketched.settled(products, candidates.columns)
+            refitted = refit(settled, candidates, products, Z)
+        else:
+            about, folded = sketched.without_sketch(), folded.without_sketches()
+            wide = with_directions_of_folds(folded, Z)
+            recipe = sketched.products(of_folds.columns, wide, single=single, folds=folded.plan.rows)
+            found = run_pass(recipe, "candidates")
+            kept = FoldedRefit(folded, found, of_folds, about, wide, Z.shape[1], measured)
+            refitted = replace(refit(about, candidates, kept.whole(), Z), folded=kept)
+        fitted = refitted.fit(params, report=report) if params.n_nonzero is None else None
+        if fitted is None or refitted.reaches(params, fitted) or n_candidates == d:
+            break
         n_candidates = min(d, 2 * n_candidates)
+
+    def encode(point: FitParameters, effort: float | None = None) -> FittedEncoder:
+        if fitted is not None and point is params and effort is None:
+            return fitted
+        return refitted.fit(point, effort=effort, report=report)
+
+    if refitted.folded is None:
+        return encode(params), refitted
+    return encode_with_folds(params, refitted.folded, encode, components, report), refitted
 
 
 class SketchStrategy(Strategy):
@@ -191,14 +237,17 @@ class SketchStrategy(Strategy):
         return "requested: a sketch selects candidate columns, and a second pass refits on them exactly"
 
     def cannot(self, params: FitParameters) -> str | None:
-        refused = refuse_panel(params) or refuse_no_candidates(params) or refuse_folds(params) or refuse_share(params)
-        return refused or (refuse_covariates(params) if params.certified else None)
+        refused = refuse_panel(params) or refuse_no_candidates(params) or refuse_share(params)
+        return refused or (refuse_covariates(params) if params.certified or params.folds is not None else None)
 
     def passes(self, params: FitParameters, source: RowBlocks) -> Passes:
         return two_read_passes(params, *source.shape)
 
     def finish(self, params: FitParameters, shape: Shape) -> Finish:
         seconds = search_seconds(params, shape[1])
+        if params.fold_groups is not None:
+            k = params.fold_groups.rows.n_folds
+            seconds *= 1 + k + SHARE_OF_SEARCH * (params.bootstraps + k * N_SIZES)
         return Finish(TASK_OVERHEAD + int(ALLOCATOR_SLACK * two_read_finish_nbytes(params, *shape)), seconds)
 
     def n_passes_known(self, params: FitParameters) -> bool:

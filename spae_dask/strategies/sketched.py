@@ -1,5 +1,7 @@
 """Read that leaves a row sketch: moments, a core that stands in for X, and bounds on PCA's loss."""
 
+import functools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -7,19 +9,25 @@ import numpy as np
 import numpy.typing as npt
 
 from spae_dask.maths.linalg.design import Design
+from spae_dask.maths.linalg.spectral import right_singular
 from spae_dask.passes.accumulators import (
     Accumulator,
     Beside,
     ColumnMoments,
     CovariateProducts,
     CrossProducts,
+    Folded,
+    FoldedByNumber,
+    FoldStates,
     FrequentDirections,
     FrequentSketch,
     Imputed,
     Moments,
     NonFinite,
     Products,
+    RowFolds,
     RowSketch,
+    SketchedRows,
     Together,
 )
 from spae_dask.passes.accumulators.base import RunPass
@@ -28,6 +36,7 @@ from spae_dask.passes.accumulators.nonfinite import refuse_non_finite
 from spae_dask.passes.accumulators.shift import SMALLEST_SQUARE, step_between, vanishing
 from spae_dask.strategies.core import missing_fill
 from spae_dask.strategies.core_summary import Explained, Floats, constant_columns, divisors, refuse_overflow
+from spae_dask.strategies.folds import FoldPlan
 from spae_dask.strategies.parameters import ScaleLike
 from spae_dask.strategies.residual_core import coefficients
 from spae_dask.strategies.rounding import ROUNDOFF, Rounding
@@ -95,6 +104,8 @@ class Sketched:
         Covariates; W and the lengths are those of what they leave.
     explained : Explained or None
         Part of the data that they explain, in its own units.
+    folded : FoldedSketch or None
+        Moments and row sketches of folds, if the read kept any.
     """
 
     n_samples: float
@@ -109,6 +120,7 @@ class Sketched:
     n_left_out: int = 0
     design: Design | None = None
     explained: Explained | None = None
+    folded: "FoldedSketch | None" = None
 
     @property
     def mean(self) -> Floats:
@@ -121,18 +133,28 @@ class Sketched:
         """``||X||^2`` of X centered and scaled."""
         return float(np.sum(self.lengths**2))
 
+    @property
+    def dropped(self) -> Columns:
+        """Columns that are zero once they are centered, though their entries may not be."""
+        return self.constant if self.center.any() else np.zeros(0, dtype=np.intp)
+
     def without_sketch(self) -> "Sketched":
-        """The same without W, whose memory is then free: a part of it would keep all of it alive."""
-        return replace(self, W=np.zeros((0, self.W.shape[1])))
+        """The same without W and folds, whose memory is then free: a part of it would keep all of it alive."""
+        return replace(self, W=np.zeros((0, self.W.shape[1])), folded=None)
 
     def recipe(self, recipe: Accumulator[Any]) -> Accumulator[Any]:
         """The recipe on data whose NaN entries are filled, if they are to be."""
         return recipe if self.fill is None else Imputed(recipe, self.fill)
 
-    def products(self, columns: Columns, Z: Floats, *, single: bool) -> Accumulator[Any]:
-        """Recipe of the second read: products of chosen columns and directions with all columns."""
+    def leading(self, k: int) -> Floats:
+        """First k right singular vectors of W (d, k)."""
+        return right_singular(self.W, k)[1]
+
+    def products(self, columns: Columns, Z: Floats, *, single: bool, folds: RowFolds | None = None) -> Accumulator[Any]:
+        """Recipe of the second read: products of chosen columns and directions with all columns, for each fold."""
         if self.design is None:
-            return self.recipe(CrossProducts(columns, self.center, self.scale, Z, single=single))
+            products: Accumulator[Any] = CrossProducts(columns, self.center, self.scale, Z, single=single)
+            return self.recipe(products if folds is None else Folded(products, folds, self.scale.size))
         q, p = self.design.width, Z.shape[1]
         beside = CrossProducts(
             np.concatenate([np.arange(q), q + columns]),
@@ -188,15 +210,22 @@ class Sketched:
         return max(lower - error, 0.0), min(upper + error, self.total + error)
 
 
-def sketch_recipe(n_features: int, sizes: SketchSizes, seed: int, design: Design | None = None) -> Accumulator[Any]:
-    """Recipe of the read."""
+def sketch_recipe(
+    n_features: int, sizes: SketchSizes, seed: int, design: Design | None = None, folds: RowFolds | None = None
+) -> Accumulator[Any]:
+    """Recipe of the read. With folds it keeps moments and row sketches of each, and there are no covariates."""
+    moments: Accumulator[Any] = Moments(n_features)
     parts: dict[str, Accumulator[Any]] = {
         "nonfinite": NonFinite(n_features),
-        "moments": Moments(n_features),
+        "moments": moments if folds is None else Folded(moments, folds, n_features),
     }
     beside = 0 if design is None else design.width
     for stream, name in enumerate(sizes.sketches):
-        sketch = RowSketch(beside + n_features, sizes.rows, seed=seed, stream=stream, group=sizes.group)
+        sketch: Accumulator[Any] = RowSketch(
+            beside + n_features, sizes.rows, seed=seed, stream=stream, group=sizes.group
+        )
+        if folds is not None:
+            sketch = FoldedByNumber(sketch, folds, n_features)
         parts[name] = sketch if design is None else Beside(sketch, design, n_features)
     if design is not None:
         parts["covariates"] = CovariateProducts.of(n_features, design)
@@ -216,6 +245,7 @@ def read_sketch(
     seed: int,
     integers: bool = False,
     design: Design | None = None,
+    folds: FoldPlan | None = None,
 ) -> Sketched:
     """Read the data once, twice with ``missing="mean"``, into sketches and exact moments.
 
@@ -239,6 +269,8 @@ def read_sketch(
         True if all entries are integers, see :func:`~spae_dask.strategies.core_summary.summarize`.
     design : Design or None
         Covariates, of what they leave of the data the sketch is.
+    folds : FoldPlan or None
+        Folds of the rows; there are no covariates then.
 
     Raises
     ------
@@ -248,16 +280,36 @@ def read_sketch(
         If squares of the entries overflow.
     """
     filled = missing_fill(run_pass, n_features, missing)
-    recipe = sketch_recipe(n_features, sizes, seed, design)
+    recipe = sketch_recipe(n_features, sizes, seed, design, None if folds is None else folds.rows)
     found = run_pass(recipe if filled is None else Imputed(recipe, filled), "sketch")
     refuse_non_finite(found["nonfinite"])
-    moments: ColumnMoments = found["moments"]
-    n = moments.count[0].item()
+    about = functools.partial(_sketched, center=center, scale=scale, integers=integers, fill=filled)
+    sketches = [found[name] for name in sizes.sketches]
+    if folds is None:
+        all_rows = about(found["moments"], sketches, design=design, products=found.get("covariates"))
+        return replace(all_rows, frequent=found.get("frequent"))
+    folded = FoldedSketch(folds, found["moments"], sketches, about)
+    return replace(folded.whole(), frequent=found.get("frequent"), folded=folded)
+
+
+def _sketched(
+    moments: ColumnMoments,
+    sketches: Sequence[SketchedRows],
+    *,
+    center: bool,
+    scale: ScaleLike,
+    integers: bool,
+    fill: Floats | None,
+    design: Design | None = None,
+    products: Any = None,
+) -> Sketched:
+    """Moments and row sketches of some rows as they stand for those rows, centered and scaled."""
+    n_features, n = moments.count.size, moments.count[0].item()
     refuse_vanishing_moments(moments)
     explained, deviation = None, moments.standard_deviation
     constant = moments.constant if integers else constant_columns(deviation, moments.mean)
     if design is not None:
-        explained, left = _explained(found["covariates"].about(moments.center), moments, n)
+        explained, left = _explained(products.about(moments.center), moments, n)
         deviation = np.sqrt(left / degrees_of_freedom(n))
         constant = constant | explained.wholly
     divisor, constant = divisors(scale, moments.mean, deviation, constant)
@@ -267,7 +319,7 @@ def read_sketch(
     refuse_overflow(squares, limit=np.finfo(np.float64).max / n_features)
     q = 0 if design is None else design.width
     about = np.hstack([np.zeros((2, q)), origin])
-    W = np.vstack([np.zeros((0, q + n_features)), *(found[name].about(about) for name in sizes.sketches)])
+    W = np.vstack([np.zeros((0, q + n_features)), *(each.about(about) for each in sketches)])
     left_out, lengths = constant & ~moments.constant & center, np.sqrt(squares)
     if explained is not None:
         W = W[:, q:] - W[:, :q] @ explained.effects
@@ -289,14 +341,59 @@ def read_sketch(
         scale=divisor,
         lengths=np.sqrt(squares),
         constant=np.flatnonzero(constant),
-        fill=filled,
+        fill=fill,
         W=W,
-        frequent=found.get("frequent"),
+        frequent=None,
         rounding=rounding,
         n_left_out=int(np.count_nonzero(left_out)),
         design=design,
         explained=explained,
     )
+
+
+@dataclass(frozen=True, eq=False)
+class FoldedSketch:
+    """Moments and row sketches of folds.
+
+    Attributes
+    ----------
+    plan : FoldPlan
+        The folds.
+    moments : FoldStates
+        Moments of each fold.
+    sketches : sequence of FoldStates
+        Row sketches of each fold, whose sum is that of all rows.
+    about : callable
+        Makes a ``Sketched`` of moments and row sketches.
+    """
+
+    plan: FoldPlan
+    moments: FoldStates
+    sketches: Sequence[FoldStates]
+    about: Callable[[ColumnMoments, Sequence[SketchedRows]], Sketched]
+
+    @property
+    def n_folds(self) -> int:
+        """Number of folds."""
+        return self.plan.rows.n_folds
+
+    def whole(self) -> Sketched:
+        """All rows."""
+        return self.about(self.moments.whole(), [each.whole() for each in self.sketches])
+
+    def without(self, fold: int) -> Sketched:
+        """Rows of all other folds."""
+        return self.about(self.moments.without(fold), [each.without(fold) for each in self.sketches])
+
+    def without_sketches(self) -> "FoldedSketch":
+        """The same without the sketches, whose memory is then free."""
+        return replace(self, sketches=())
+
+    def held_out(self, fold: int, training: Sketched) -> Floats:
+        """Row sketch of a fold about the mean of the others and in their scale."""
+        W = np.vstack([each.only(fold).about(training.center) for each in self.sketches])
+        W /= training.scale
+        return W
 
 
 def _explained(products: Floats, moments: ColumnMoments, n: float) -> tuple[Explained, Floats]:

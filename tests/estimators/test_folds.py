@@ -269,9 +269,9 @@ LEVELS = np.array([f"lab {group[-1]}" for group in GROUPS])
         ({"n_components": "cv", "n_nonzero": None, "folds": 3}, "n_components='cv' needs one n_nonzero"),
         ({"n_components": "all", "folds": 3}, "n_components='all' is not allowed: .*, or 'cv'"),
         ({"folds": 5, "method": "doubly-sparse"}, "folds keep no rows"),
-        ({"folds": 5, "strategy": "sketch"}, "no summary of all columns for each fold. Use strategy 'gram' or 'tsqr'"),
-        ({"folds": 5, "strategy": "stream"}, "Use strategy 'gram' or 'tsqr'"),
-        ({"folds": 5, "strategy": "paper"}, "Use strategy 'gram' or 'tsqr'"),
+        ({"folds": 5, "strategy": "stream"}, "no summary of the columns for each fold. Use strategy 'gram', 'tsqr' or"),
+        ({"folds": 5, "strategy": "paper"}, "Use strategy 'gram', 'tsqr' or 'sketch'"),
+        ({"folds": 5, "strategy": "sketch", "covariates": AGE}, "it cannot remove covariates"),
         ({"folds": 5, "tolerance": 0.1}, "without tolerance"),
         ({"folds": 3, "fold_groups": GROUPS, "covariates": GROUPS}, "without fold 1 of 3 some effect"),
     ],
@@ -311,14 +311,18 @@ def test_memory_for_all_folds_is_planned_and_refused_before_anything_is_read() -
     limit = alone.finish_nbytes + (700 << 20)
     small = Resources(where="here", n_workers=1, threads=1, memory_limit=limit)
     plan(source, 3, **parameters, resources=small)
-    with pytest.raises(MemoryBudgetExceeded, match=r"Nothing was read\..*Or give fewer folds, or none: each of the 90"):
+    with pytest.raises(
+        MemoryBudgetExceeded,
+        match=r"Nothing was read\..*'sketch', which fits\. Or give fewer folds, or none: each of the 90",
+    ):
         plan(source, 3, folds=90, **parameters, resources=small)
 
 
 def test_too_many_columns_are_refused_with_a_way_out() -> None:
     wide = Unreadable((100_000, 30_000), 1000)
     with pytest.raises(MemoryBudgetExceeded, match="fewer folds"):
-        plan(wide, 3, n_nonzero=5, folds=5, calibrate=False, memory_limit="4GB")
+        plan(wide, 3, n_nonzero=5, folds=5, calibrate=False, memory_limit="2GB")
+    assert plan(wide, 3, n_nonzero=5, folds=5, calibrate=False, memory_limit="6GB").strategy == "sketch"
 
 
 def test_groups_that_are_numbers_of_any_kind_are_labels() -> None:

@@ -63,8 +63,9 @@ def test_the_loss_is_exact_and_pca_is_bracketed(X, k, r, options):
         assert np.all(np.count_nonzero(fitted.H, axis=0) <= budgets)
 
 
-def test_the_estimate_of_pca_is_within_a_thousandth(X):
-    fitted, _, _ = fit(X, FitParameters(3, 5, strategy="sketch", effort=0))
+@pytest.mark.parametrize("precision", ["exact", "fast"])
+def test_the_estimate_of_pca_is_within_a_thousandth(X, precision):
+    fitted, _, _ = fit(X, FitParameters(3, 5, strategy="sketch", effort=0, precision=precision))
     assert fitted.certificate.pca_loss == pytest.approx(pca_loss(X - X.mean(axis=0), 3), rel=1e-3)
 
 

@@ -8,7 +8,7 @@ from spae_dask.passes.accumulators.base import Accumulator, State
 from spae_dask.passes.accumulators.clipped_squares import ClippedSquares
 from spae_dask.passes.accumulators.covariates import Adjusted, Beside, CovariateProducts
 from spae_dask.passes.accumulators.cross import CrossProducts, Products
-from spae_dask.passes.accumulators.folded import Folded, FoldStates, RowFolds
+from spae_dask.passes.accumulators.folded import Folded, FoldedByNumber, FoldStates, RowFolds
 from spae_dask.passes.accumulators.frequent import FrequentDirections, FrequentSketch
 from spae_dask.passes.accumulators.gram import Gram, Scatter
 from spae_dask.passes.accumulators.integer_gram import IntegerGram, integer_gram
@@ -40,6 +40,7 @@ __all__ = [
     "Cut",
     "FoldStates",
     "Folded",
+    "FoldedByNumber",
     "FrequentDirections",
     "FrequentSketch",
     "Gram",

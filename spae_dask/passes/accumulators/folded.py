@@ -3,23 +3,28 @@
 So the state of all folds but one costs no read, and neither does what an encoder of it loses on the fold left out.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from spae_dask.passes.accumulators.base import Accumulator, Rows, State
+from spae_dask.passes.accumulators.base import Accumulator, Floats, Rows, State
 from spae_dask.passes.accumulators.sparse import update_csr
 from spae_dask.passes.accumulators.together import Together, joined, part_of
+from spae_dask.passes.accumulators.weighted import Weighted
 from spae_dask.passes.accumulators.wrapped import Wrapped
 
 RUNS_OF_A_FOLD = 40
 """Runs of consecutive rows in each fold: many, so that folds are of one kind; long ones, because rows that follow each
 other are often similar."""
+
+SHORTEST_RUN = 64
+"""Rows of a run from which an update with it alone is worth its overhead."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,3 +209,83 @@ class Folded(Wrapped):
         if found.size == 1:
             return [(str(found[0]), rows)]
         return [(str(fold), rows[numbers == fold]) for fold in found]
+
+
+@dataclass(frozen=True, eq=False)
+class FoldedByNumber(Folded):
+    """Recipe ``inner`` for each fold by itself, which is told the numbers of its rows, as a row sketch must be.
+
+    The merge of all folds is then the state of all rows, to rounding. Long runs of a fold are handed on as they are.
+    Where folds alternate, each is handed all rows, of which those of other folds weigh nothing.
+    """
+
+    recipe_kind: ClassVar[str] = "folded-by-number"
+
+    @property
+    def panel_rows(self) -> int:
+        """Those of ``inner``."""
+        return self.inner.panel_rows
+
+    @property
+    def _alternate(self) -> bool:
+        return self.folds.run < SHORTEST_RUN
+
+    @property
+    def flops_per_row(self) -> float:
+        """A copy of the row, and the work of ``inner``; for each fold if folds alternate."""
+        inner = self.inner.flops_per_row
+        return inner * (self.folds.n_folds if self._alternate else 1) + self.n_features
+
+    def update(self, state: State, rows: Rows, first_row: int) -> State:
+        """Hand each fold its rows."""
+        for name, recipe, start, stop in self._numbered(rows.shape[0], first_row):
+            mine = recipe.update(part_of(state, name), rows[start:stop], first_row + start)
+            state = state | joined({name: mine})
+        return state
+
+    def update_sparse(self, state: State, rows: sp.csr_array, first_row: int) -> State:
+        """Hand each fold its rows; they stay sparse if ``inner`` takes them so."""
+        for name, recipe, start, stop in self._numbered(rows.shape[0], first_row):
+            mine = update_csr(recipe, part_of(state, name), rows[start:stop], first_row + start)
+            state = state | joined({name: mine})
+        return state
+
+    def _numbered(self, n_rows: int, first_row: int) -> Iterator[tuple[str, Accumulator[Any], int, int]]:
+        """Names of folds, their recipes, and the consecutive rows to hand to them."""
+        numbers = self.folds.of(first_row, first_row + n_rows)
+        if self._alternate:
+            for fold in np.unique(numbers).tolist():
+                whole = bool(np.all(numbers == fold))
+                yield str(fold), self.inner if whole else Weighted(self.inner, OneFold(self.folds, fold)), 0, n_rows
+            return
+        bounds = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), n_rows]
+        for start, stop in pairwise(bounds):
+            yield str(numbers[start]), self.inner, start, stop
+
+
+@dataclass(frozen=True, eq=False)
+class OneFold:
+    """Weights of the rows of one fold: 1, and 0 for all others.
+
+    Parameters
+    ----------
+    folds : RowFolds
+        Fold of every row.
+    fold : int
+        Number of the fold.
+    """
+
+    recipe_kind: ClassVar[str] = "one-fold"
+
+    folds: RowFolds
+    fold: int
+
+    @property
+    def nbytes(self) -> int:
+        """None beside the folds."""
+        return 0
+
+    def of(self, first_row: int, n_rows: int) -> Floats:
+        """Roots of the weights of some rows."""
+        mine: npt.NDArray[np.bool_] = self.folds.of(first_row, first_row + n_rows) == self.fold
+        return mine.astype(np.float64)

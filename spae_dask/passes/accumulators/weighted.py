@@ -6,7 +6,7 @@ shift, and the one beside it, by the root of the weight. Means are then weighted
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import scipy.sparse as sp
@@ -62,6 +62,19 @@ class RowWeights:
         return self.roots[first_row : first_row + n_rows]
 
 
+class HasRoots(Protocol):
+    """Square roots of the weights of all rows."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of them."""
+        ...
+
+    def of(self, first_row: int, n_rows: int) -> Floats:
+        """Roots of the weights of some rows."""
+        ...
+
+
 @dataclass(frozen=True, eq=False)
 class Weighted(Wrapped):
     """Recipe ``inner`` on rows with weights. Rows of weight 0 are left out.
@@ -70,7 +83,7 @@ class Weighted(Wrapped):
     ----------
     inner : Accumulator
         Recipe whose ``update`` takes the roots of the weights of its rows.
-    weights : RowWeights
+    weights : RowWeights or OneFold
         Weights of all rows.
     """
 
@@ -78,7 +91,7 @@ class Weighted(Wrapped):
     takes_weights: ClassVar[bool] = False
 
     inner: Any
-    weights: RowWeights
+    weights: HasRoots
 
     def work_nbytes(self, n_rows: int) -> int:
         """The weights, the rows that count, and the work of ``inner``."""
@@ -125,7 +138,7 @@ class Weighted(Wrapped):
     def result(self, state: State) -> Any:
         """That of ``inner``."""
         if isinstance(self.inner, WholeRows):
-            return self.inner.result(state, self.weights.roots)
+            return self.inner.result(state, self.weights.of(0, self.inner.n_rows))
         return super().result(state)
 
 

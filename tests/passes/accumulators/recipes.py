@@ -23,6 +23,7 @@ from spae_dask.passes.accumulators import (
     CrossProducts,
     Cut,
     Folded,
+    FoldedByNumber,
     FrequentDirections,
     Gram,
     Imputed,
@@ -367,6 +368,12 @@ def _folded_oracle(X: Wide) -> Facts:
     return {name: [each[name] for each in facts] for name in nothing}
 
 
+def _folded_sketch_oracle(X: Wide) -> Facts:
+    S = grouped_rows(gaussian_rows, 5, 1, 0, len(X), 4, 3).T
+    numbers = FOLDS.of(0, len(X))
+    return {"about": [S[:, numbers == fold] @ (X[numbers == fold] - origin(X.shape[1])) for fold in range(3)]}
+
+
 WEIGHTS = RowWeights(np.sqrt((3 * np.arange(1 << 19) + 2) % 4))
 """Weights 2, 1, 0, 3 of the rows, again and again."""
 
@@ -555,6 +562,12 @@ RECIPES = (
         _scatter_facts,
     ),
     Recipe("Folded Gram", lambda d: Folded(Gram(d), FOLDS, d), _fold_facts, _folded_oracle),
+    Recipe(
+        "Folded RowSketch",
+        lambda d: FoldedByNumber(RowSketch(d, 4, seed=5, stream=1, kind="gaussian", group=3), FOLDS, d),
+        lambda found: {"about": [found.only(fold).about(origin(found.recipe.n_features)) for fold in range(3)]},
+        _folded_sketch_oracle,
+    ),
     Recipe("PartedSquares", _parted_squares, _squares_of_parts, _parted_squares_oracle),
     Recipe("Parted", lambda d: Parted(CrossProducts(chosen(d), origin(d)), CUT), _parted_facts, _parted_oracle),
     Recipe(

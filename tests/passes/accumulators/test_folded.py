@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spae_dask.passes.accumulators import Folded, Gram, RowFolds
+from spae_dask.passes.accumulators import Folded, FoldedByNumber, Gram, RowFolds, RowSketch
+from spae_dask.passes.sweep import update_by_panels
 
 
 @st.composite
@@ -51,3 +53,32 @@ def test_other_seeds_deal_other_folds() -> None:
 def test_a_state_is_as_large_as_that_of_each_fold(n_folds: int) -> None:
     recipe = Folded(Gram(6), RowFolds.of_runs(100, n_folds, 0), 6)
     assert recipe.state_nbytes == n_folds * Gram(6).state_nbytes
+
+
+@pytest.mark.parametrize("group", [1, 8])
+@pytest.mark.parametrize("density", [1.0, 0.3, 0.02])
+@pytest.mark.parametrize("grouped", [False, True])
+def test_sketches_of_folds_are_parts_of_that_of_all_rows(grouped: bool, density: float, group: int) -> None:
+    rng = np.random.default_rng(0)
+    n, d, n_folds = 40_000, 7, 3
+    X = np.where(rng.random((n, d)) < density, rng.normal(size=(n, d)) + 3, 0.0)
+    folds = RowFolds.of_groups(rng.integers(0, 9, n), n_folds) if grouped else RowFolds.of_runs(n, n_folds, 0)
+    recipe = RowSketch(d, 5, seed=1, group=group)
+
+    def found(accumulator, blocks):
+        state = accumulator.zero()
+        for start in range(0, n, blocks):
+            block = X[start : start + blocks]
+            state = update_by_panels(accumulator, state, sp.csr_array(block) if density < 1 else block, start)
+        return accumulator.result(state)
+
+    whole, parts = found(recipe, n), found(FoldedByNumber(recipe, folds, d), 9_999)
+    again = found(FoldedByNumber(recipe, folds, d), 1_234)
+    zero = np.zeros(d)
+    np.testing.assert_allclose(parts.whole().about(zero), whole.about(zero), atol=1e-8)
+    for fold in range(n_folds):
+        alone = X * (folds.of(0, n) == fold)[:, None]
+        state = recipe.zero()
+        wanted = recipe.result(update_by_panels(recipe, state, alone, 0)).about(zero)
+        np.testing.assert_allclose(parts.only(fold).about(zero), wanted, atol=1e-8)
+        np.testing.assert_allclose(again.only(fold).about(zero), wanted, atol=1e-8)
