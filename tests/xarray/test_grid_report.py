@@ -6,6 +6,7 @@ import matplotlib as mpl
 import numpy as np
 import numpy.typing as npt
 import pytest
+import shapely
 import xarray as xr
 from matplotlib.patches import PathPatch
 
@@ -16,7 +17,7 @@ from spae_dask.report.coastlines import NO_DATA, Coast
 from spae_dask.report.map_section import MOST_MAPS, GridMaps, component_maps
 from spae_dask.report.themes import DARK, LIGHT, Theme
 from spae_dask.xarray import GridEncoder
-from tests.report.fake_cartopy import fake_cartopy, store, without_cartopy
+from tests.report.coastline_data import store, with_data_in, without_cartopy
 from tests.report.page_reader import read_page
 
 mpl.use("agg")
@@ -81,7 +82,7 @@ def test_each_map_has_the_cells_of_its_component(k: int) -> None:
 @pytest.mark.parametrize("theme", [LIGHT, DARK])
 @pytest.mark.parametrize("longitude", [0, 1])
 def test_coastlines_lie_below_the_circles_and_leave_the_map_as_it_is(theme: Theme, longitude: int) -> None:
-    coast = Coast((np.array([[-175.0, -50.0], [-100.0, 0.0], [-60.0, 80.0], [100.0, 80.0]]),))
+    coast = Coast(shapely.LineString([[-175.0, -50.0], [-100.0, 0.0], [-60.0, 80.0], [100.0, 80.0]]))
     places = (np.linspace(60.0, -60.0, 5), np.linspace(0.0, 350.0, 36))
     values = np.ones((1, 5, 36))
     dims = ("lat", "lon")
@@ -110,7 +111,7 @@ def test_pages_have_a_coast_only_if_cartopy_and_its_data_are_there(tmp_path: Pat
         write_report(encoder, str(tmp_path / "E.zarr"), tmp_path / "page.html", overwrite=True)
         return (tmp_path / "page.html").read_text(encoding="utf-8")
 
-    with fake_cartopy(tmp_path) as config:
+    with with_data_in(tmp_path) as config:
         without_data = page()
         store(config["data_dir"], [[[[-170.0, -50.0], [-100.0, 20.0]]]])
         with_data = page()
@@ -128,7 +129,7 @@ def test_a_grid_that_is_not_on_the_earth_has_no_coast(tmp_path: Path) -> None:
     ).save(tmp_path / "plane.zarr")  # fmt: skip
     around = grid().assign_coords(lon=(grid().lon + 200.0) % 360.0)  # drawn by numbers of cells: it does not rise
     GridEncoder(2, n_nonzero=3, effort=0).fit(around, sample_dim="time").save(tmp_path / "around.zarr")
-    with fake_cartopy(tmp_path) as config:
+    with with_data_in(tmp_path) as config:
         store(config["data_dir"], [[[[-170.0, -50.0], [-100.0, 20.0]]]])
         for name in ("plane", "around"):
             maps = grid_maps(load_encoder(tmp_path / f"{name}.zarr"), tmp_path / f"{name}.zarr")
