@@ -1,6 +1,7 @@
 """The report of an encoder on disk, for the command and for pipelines."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -97,13 +98,15 @@ def write_report(
 
 
 def grid_maps(encoder: SparseEncoder, path: str | Path) -> "GridMaps | None":
-    """The components of a grid encoder on disk as maps, in units of the data.
+    """The components of a grid encoder on disk as maps, in units of the data, with coastlines that are on this machine.
 
     None if the grid has not two dimensions, or xarray is not installed.
     """
     if find_spec("xarray") is None:
         return None
+    from spae_dask.report.coastlines import read_coast
     from spae_dask.report.map_section import GridMaps
+    from spae_dask.storage.grids.earth import longitude_dim
     from spae_dask.storage.grids.grid_artifact import read_grid
 
     record = read_grid(path)
@@ -115,19 +118,24 @@ def grid_maps(encoder: SparseEncoder, path: str | Path) -> "GridMaps | None":
     dims = [dim for dim in layout.dims if dim in layout.feature_dims]
     axes = [layout.feature_dims.index(dim) for dim in dims]
     order = (0, *(axis + 1 for axis in axes))
-    y, x = (_places(layout, axis) for axis in axes)
-    return GridMaps(patterns.transpose(order), used.transpose(order), (dims[0], dims[1]), (y, x))
+    rising = [_coordinates(layout, axis) for axis in axes]
+    y, x = (np.arange(float(layout.shape[i])) if at is None else at for i, at in zip(axes, rising, strict=True))
+    maps = GridMaps(patterns.transpose(order), used.transpose(order), (dims[0], dims[1]), (y, x))
+    longitude = longitude_dim(layout)
+    if longitude is None or any(at is None for at in rising):
+        return maps
+    return replace(maps, coast=read_coast(), longitude=dims.index(longitude))
 
 
-def _places(layout: "GridLayout", axis: int) -> npt.NDArray[np.float64]:
-    """Numbers that a dimension is drawn at: its coordinates if they rise or fall, else the numbers of the cells."""
+def _coordinates(layout: "GridLayout", axis: int) -> npt.NDArray[np.float64] | None:
+    """Coordinates of a dimension, if they are numbers that rise or fall."""
     coordinate = layout.coords.coords.get(layout.feature_dims[axis])
     if coordinate is not None and coordinate.dtype.kind in "fiu":
         found: npt.NDArray[np.float64] = coordinate.to_numpy().astype(np.float64)
         steps = np.diff(found)
         if np.all(steps > 0.0) or np.all(steps < 0.0):
             return found
-    return np.arange(layout.shape[axis], dtype=np.float64)
+    return None
 
 
 def curve_from_data(

@@ -2,13 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
+from matplotlib.patches import PathPatch
+from matplotlib.path import Path
 
+from spae_dask.report.coastlines import Coast
 from spae_dask.report.figures import styled
 from spae_dask.report.html import Section, themed_figure
 from spae_dask.report.themes import Theme
@@ -36,12 +40,40 @@ class GridMaps:
         Names of the vertical and of the horizontal dimension.
     places : tuple of ndarray
         Ascending or descending coordinates of both, ``(h,)`` and ``(w,)``.
+    coast : Coast, optional
+        Coastlines, for places that are latitudes and longitudes in degrees.
+    longitude : int
+        The dimension of longitude, 0 or 1, where there is a coast.
     """
 
     decoder: Floats
     used: npt.NDArray[np.bool_]
     dims: tuple[str, str]
     places: tuple[Floats, Floats]
+    coast: Coast | None = None
+    longitude: int = 1
+
+    @cached_property
+    def coastlines(self) -> list[Floats]:
+        """Pieces of the coast on the map, as ``(n, 2)`` horizontal and vertical coordinates."""
+        if self.coast is None:
+            return []
+        longitudes, latitudes = (_extent(self.places[dim]) for dim in (self.longitude, 1 - self.longitude))
+        pieces = self.coast.within(*longitudes, *latitudes)
+        return pieces if self.longitude == 1 else [piece[:, ::-1] for piece in pieces]
+
+    @property
+    def coast_words(self) -> str:
+        """Sentence about the coastlines, with a space before it; empty where there is nothing to say."""
+        if self.coastlines:
+            return " Thin lines are coastlines, from Natural Earth."
+        return f" {self.coast.note}" if self.coast is not None and self.coast.note else ""
+
+
+def _extent(places: Floats) -> tuple[float, float]:
+    """The outer edges of the cells, half a step beyond the first and the last place."""
+    first, last = places[0] - (places[1] - places[0]) / 2, places[-1] + (places[-1] - places[-2]) / 2
+    return (float(min(first, last)), float(max(first, last)))
 
 
 def map_section(maps: GridMaps) -> Section:
@@ -57,7 +89,7 @@ def map_section(maps: GridMaps) -> Section:
             alt=f"Maps of {shown} components over {y} and {x}. Circles mark the cells that each is made of: "
             f"{', '.join(map(str, cells))}.",
             caption="Each map is what one unit of a code adds to the decoded grid. Circles mark the cells from which "
-            f"the code is computed; all other cells are only decoded. Grey cells have no data.{only}",
+            f"the code is computed; all other cells are only decoded. Grey cells have no data.{only}{maps.coast_words}",
         ),
     )
 
@@ -81,6 +113,10 @@ def component_maps(maps: GridMaps, which: Sequence[int], theme: Theme) -> Figure
             largest = float(np.abs(values).max()) or 1.0 if values.count() else 1.0
             image = axes.pcolormesh(x, y, values, cmap=colours, vmin=-largest, vmax=largest, rasterized=True)
             axes.set_facecolor(theme.line)  # where there are no data
+            if maps.coastlines:
+                # one path, which is far smaller in a page than one a line; as an artist it leaves the limits alone
+                path = Path.make_compound_path(*map(Path, maps.coastlines))
+                axes.add_artist(PathPatch(path, fill=False, edgecolor=theme.ink, linewidth=0.5, alpha=0.7))
             row, column = np.nonzero(maps.used[j])
             axes.scatter(x[column], y[row], s=26, facecolors="none", edgecolors=theme.ink, linewidths=1.2)
             axes.set_title(f"component {j + 1}, {row.size} cells", fontsize=9.5, loc="left")

@@ -6,16 +6,12 @@ from typing import Any
 import numpy as np
 
 from spae_dask.errors import InvalidInput
+from spae_dask.storage.grids.earth import LONGITUDE, found_as
 from spae_dask.storage.grids.grid_layout import GridLayout
-from spae_dask.xarray.weights import checked_latitude, found_as, latitude_of
+from spae_dask.xarray.weights import checked_latitude, latitude_of
 
 RADIUS = 6371.0088
 """Mean radius of the Earth in km."""
-
-EAST = ("longitude", {"degrees_east", "degree_east", "degrees_e", "degree_e", "degreese", "degreee"})
-"""Standard name of CF and units, in small letters, of a longitude."""
-
-NAMES = {"lon", "longitude", "lons", "longitudes", "nav_lon", "xlong", "tlon", "geolon"}
 
 
 def positions_on(layout: GridLayout, lat_dim: str | None, distance: float) -> tuple[Any, ...]:
@@ -35,7 +31,7 @@ def positions_on(layout: GridLayout, lat_dim: str | None, distance: float) -> tu
     InvalidInput
         If the cells have no such coordinates, or no two places are so far apart.
     """
-    longitudes = found_as(layout, *EAST, NAMES)
+    longitudes = found_as(layout, *LONGITUDE)
     if len(longitudes) == 1:
         latitude = checked_latitude(latitude_of(layout, lat_dim, "min_distance"))
         if not 0 < distance < math.pi * RADIUS:

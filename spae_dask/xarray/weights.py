@@ -7,17 +7,10 @@ import numpy.typing as npt
 import xarray as xr
 
 from spae_dask.errors import InvalidInput
+from spae_dask.storage.grids.earth import BEYOND_POLE, LATITUDE, found_as
 from spae_dask.storage.grids.grid_layout import GridLayout
 
 Floats = npt.NDArray[np.float64]
-
-DEGREES_NORTH = {"degrees_north", "degree_north", "degrees_n", "degree_n", "degreesn", "degreen"}
-"""Units by which CF tells a latitude, in small letters."""
-
-NAMES = {"lat", "latitude", "lats", "latitudes", "nav_lat", "xlat", "tlat", "geolat"}
-
-BEYOND_POLE = 1e-3
-"""Degrees by which a rounded latitude may lie beyond a pole."""
 
 
 def weights_on(layout: GridLayout, weights: Any, lat_dim: str | None) -> Floats | None:
@@ -66,7 +59,7 @@ def latitude_of(layout: GridLayout, lat_dim: str | None, wanted_by: str) -> xr.D
         if lat_dim not in coords:
             raise InvalidInput(f"lat_dim={lat_dim!r} is not a coordinate of the cells; they have {listed}.")
         return coords[lat_dim]
-    found = found_as(layout, "latitude", DEGREES_NORTH, NAMES)
+    found = found_as(layout, *LATITUDE)
     if len(found) == 1:
         return found[0]
     if found:
@@ -77,21 +70,6 @@ def latitude_of(layout: GridLayout, lat_dim: str | None, wanted_by: str) -> xr.D
         "name, units or name of a latitude. Name one, in degrees: lat_dim=NAME. Or give weights as a "
         "DataArray."
     )
-
-
-def found_as(layout: GridLayout, standard_name: str, units: set[str], names: set[str]) -> list[xr.DataArray]:
-    """Coordinates of the cells that are told by their CF standard name, else by their units, else by their name."""
-    for is_wanted in (
-        lambda coord: coord.attrs.get("standard_name") == standard_name,
-        lambda coord: str(coord.attrs.get("units", "")).lower() in units,
-        lambda coord: str(coord.name).lower() in names,
-    ):
-        found: list[xr.DataArray] = [
-            coord for coord in layout.coords.coords.values() if coord.ndim and is_wanted(coord)
-        ]
-        if found:
-            return found
-    return []
 
 
 def checked_latitude(latitude: xr.DataArray) -> xr.DataArray:

@@ -6,14 +6,18 @@ import matplotlib as mpl
 import numpy as np
 import numpy.typing as npt
 import pytest
+import shapely
 import xarray as xr
+from matplotlib.patches import PathPatch
 
 from spae_dask import SparseEncoder
 from spae_dask.estimators.reporting import grid_maps, write_report
 from spae_dask.estimators.saved import load_encoder, save_encoder
+from spae_dask.report.coastlines import NO_DATA, Coast
 from spae_dask.report.map_section import MOST_MAPS, GridMaps, component_maps
-from spae_dask.report.themes import LIGHT
+from spae_dask.report.themes import DARK, LIGHT, Theme
 from spae_dask.xarray import GridEncoder
+from tests.report.coastline_data import store, with_data_in, without_cartopy
 from tests.report.page_reader import read_page
 
 mpl.use("agg")
@@ -73,3 +77,61 @@ def test_each_map_has_the_cells_of_its_component(k: int) -> None:
     for axes, cells in zip(drawn, used, strict=True):
         row, column = np.nonzero(cells)
         np.testing.assert_array_equal(axes.collections[-1].get_offsets(), np.stack([column, row], axis=1))
+
+
+@pytest.mark.parametrize("theme", [LIGHT, DARK])
+@pytest.mark.parametrize("longitude", [0, 1])
+def test_coastlines_lie_below_the_circles_and_leave_the_map_as_it_is(theme: Theme, longitude: int) -> None:
+    coast = Coast(shapely.LineString([[-175.0, -50.0], [-100.0, 0.0], [-60.0, 80.0], [100.0, 80.0]]))
+    places = (np.linspace(60.0, -60.0, 5), np.linspace(0.0, 350.0, 36))
+    values = np.ones((1, 5, 36))
+    dims = ("lat", "lon")
+    if longitude == 0:
+        places, values, dims = places[::-1], values.transpose(0, 2, 1), dims[::-1]
+    bare = GridMaps(values, values > 0.0, dims, places)
+    maps = GridMaps(values, values > 0.0, dims, places, coast, longitude)
+    (before, *_), (axes, *_) = (component_maps(each, [0], theme).axes for each in (bare, maps))
+    assert (axes.get_xlim(), axes.get_ylim()) == (before.get_xlim(), before.get_ylim())
+    assert not [each for each in before.get_children() if isinstance(each, PathPatch)]
+    (drawn,) = (each for each in axes.get_children() if isinstance(each, PathPatch))
+    x, y = drawn.get_path().vertices.T
+    assert (x.min() >= axes.get_xlim()[0], x.max() <= axes.get_xlim()[1]) == (True, True)
+    assert (y.min() >= axes.get_ylim()[0], y.max() <= axes.get_ylim()[1]) == (True, True)
+    assert (y, x)[longitude].min() == 185.0
+    children = axes.get_children()
+    assert children.index(drawn) < children.index(axes.collections[-1])
+    assert drawn.get_zorder() <= axes.collections[-1].get_zorder()
+
+
+def test_pages_have_a_coast_only_if_cartopy_and_its_data_are_there(tmp_path: Path) -> None:
+    GridEncoder(2, n_nonzero=3, effort=0).fit(grid(), sample_dim="time").save(tmp_path / "E.zarr")
+    encoder, told = load_encoder(tmp_path / "E.zarr"), "Thin lines are coastlines"
+
+    def page() -> str:
+        write_report(encoder, str(tmp_path / "E.zarr"), tmp_path / "page.html", overwrite=True)
+        return (tmp_path / "page.html").read_text(encoding="utf-8")
+
+    with with_data_in(tmp_path) as config:
+        without_data = page()
+        store(config["data_dir"], [[[[-170.0, -50.0], [-100.0, 20.0]]]])
+        with_data = page()
+    with without_cartopy():
+        bare = page()
+    assert (NO_DATA in read_page(without_data, scripts=1).text, told in without_data) == (True, False)
+    assert (told in read_page(with_data, scripts=1).text, "No coastlines" in with_data) == (True, False)
+    assert "oastline" not in bare
+    assert without_data.replace(f" {NO_DATA}".replace("'", "&#39;"), "") == bare
+
+
+def test_a_grid_that_is_not_on_the_earth_has_no_coast(tmp_path: Path) -> None:
+    GridEncoder(2, n_nonzero=3, effort=0).fit(
+        grid().rename(lat="y", lon="x"), sample_dim="time"
+    ).save(tmp_path / "plane.zarr")  # fmt: skip
+    around = grid().assign_coords(lon=(grid().lon + 200.0) % 360.0)  # drawn by numbers of cells: it does not rise
+    GridEncoder(2, n_nonzero=3, effort=0).fit(around, sample_dim="time").save(tmp_path / "around.zarr")
+    with with_data_in(tmp_path) as config:
+        store(config["data_dir"], [[[[-170.0, -50.0], [-100.0, 20.0]]]])
+        for name in ("plane", "around"):
+            maps = grid_maps(load_encoder(tmp_path / f"{name}.zarr"), tmp_path / f"{name}.zarr")
+            assert maps is not None
+            assert maps.coast is None
