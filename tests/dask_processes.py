@@ -9,6 +9,14 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+TRACED = """
+import faulthandler, runpy, sys
+faulthandler.dump_traceback_later(45, repeat=True)
+sys.argv = sys.argv[1:]
+runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+"""
+"""A program that runs a module, and writes now and then where its threads are: most tests end before it does."""
+
 
 @dataclass
 class DaskProcesses:
@@ -33,6 +41,7 @@ class DaskProcesses:
     def __exit__(self, *_: object) -> None:
         for process in reversed(self.processes):
             end(process)
+        print(self.logs())  # shown if the test fails
 
     def scheduler(self, *options: str, protocol: str = "tcp") -> str:
         """Start a scheduler on a free port of the loopback interface; its address."""
@@ -59,7 +68,7 @@ class DaskProcesses:
     def _start(self, module: str, *words: str) -> subprocess.Popen[bytes]:
         with (self.folder / f"{len(self.processes)}-{module}.log").open("wb") as log:
             process = subprocess.Popen(
-                [sys.executable, "-m", f"distributed.cli.{module}", *words],
+                [sys.executable, "-c", TRACED, f"distributed.cli.{module}", *words],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
