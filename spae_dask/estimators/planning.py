@@ -232,8 +232,9 @@ def plan(
     """Plan a fit: its passes, memory and time, and those of each other strategy.
 
     Bytes and memory come from metadata. For the times, a few blocks are read: 64 MiB at most, unless one block is
-    larger. The arithmetic of each strategy is tried on one of them, in about a second. The strategy is that of a fit,
-    and never depends on measured rates. The plan says if another strategy is much faster here, and how to get it.
+    larger, and 512 Zarr chunks of each, unless a row of chunks has more. The arithmetic of each strategy is tried on
+    one of them, in about a second. The strategy is that of a fit, and never depends on measured rates. The plan says
+    if another strategy is much faster here, and how to get it.
 
     Parameters
     ----------
