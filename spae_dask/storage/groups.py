@@ -12,6 +12,7 @@ import zarr
 
 from spae_dask.blocks import RowBlocks, remember
 from spae_dask.errors import InvalidInput, NotFound
+from spae_dask.storage.artifacts.artifact import FORMAT as ENCODER
 from spae_dask.storage.bounded import bounded
 from spae_dask.storage.checks import refuse_code
 from spae_dask.storage.conditions import INDEX
@@ -90,6 +91,8 @@ def choose_member(group: Any, array: str | None, name: str, mask: str | None = N
         if node is None:
             raise NotFound(f"the group {name} has no array {array!r}; it has {_listed(members)}.")
         return Member(node, f"{name}/{array}" if _is_sparse(node) else name)
+    if group.attrs.get("format") == ENCODER:
+        raise InvalidInput(f"{name} is an encoder, not data. Give the data, or name an array of it with array=NAME.")
     matrices = [key for key, (shape, _) in members.items() if len(shape) == 2]
     if len(matrices) == 1:
         return Member(group[matrices[0]], name)
