@@ -135,11 +135,7 @@ def test_every_classifier_is_known_to_the_index() -> None:
 
 
 def test_names_that_are_nearly_right_are_suggested_by_one_function() -> None:
-    own = {
-        "toml/names.py",
-        "plain_files.py",
-        "cli/exits.py",
-    }  # names; files of a folder; options, of which one is named
+    own = {"toml/names.py", "plain_files.py", "cli/exits.py"}  # of names, of files, and of options
     package = ROOT / "spae_dask"
     found = {path.relative_to(package).as_posix() for path in package.rglob("*.py") if "difflib" in path.read_text()}
     assert found == own
