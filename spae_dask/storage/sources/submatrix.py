@@ -25,7 +25,7 @@ from spae_dask.blocks import (
 from spae_dask.storage.sources.checked_store import ArrayChange, ReadsZarr
 from spae_dask.storage.sources.dask_blocks import DaskBlocks
 
-DECLARED = ("decoded", "decoding", "passed_over", "valid_range", "missing_value", "recipe", "raw")
+DECLARED = ("decoded", "decoding", "missing_told", "passed_over", "valid_range", "missing_value", "recipe", "raw")
 """Attributes in which some sources describe where their numbers come from."""
 
 Indices = npt.NDArray[np.intp]
