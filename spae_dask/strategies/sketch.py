@@ -17,7 +17,7 @@ import numpy as np
 
 from spae_dask.blocks import RowBlocks
 from spae_dask.maths.encoders.budgets import budgets_of
-from spae_dask.maths.linalg.scaling import PANEL_COLUMNS
+from spae_dask.maths.linalg.scaling import PANEL_COLUMNS, scale_in_place
 from spae_dask.maths.linalg.spectral import right_singular
 from spae_dask.passes.accumulators import Accumulator, Beside, CrossProducts, Imputed, all_weighted, weighing
 from spae_dask.passes.accumulators.base import RunPass
@@ -54,6 +54,9 @@ FEWEST_ROWS, ROWS_PER_COMPONENT, ROWS_PER_NONZERO = 200, 20, 20
 
 FEWEST_CANDIDATES, CANDIDATES_PER_NONZERO = 64, 4
 """Candidates: several times what all supports hold."""
+
+SELECTS_IN_ONE_COPY = ("greedy", "dual-set", "barrier")
+"""Selections that hold one array as large as the sketch beside it: its unit columns, or a residual."""
 
 FEWEST_BUCKETS = 8
 """Groups of rows for each row of the sketch, at least: their part of its error is then a small one."""
@@ -110,8 +113,9 @@ def two_read_finish_nbytes(params: FitParameters, n_samples: int, n_features: in
     sizes = sizes_of(params, n_samples, n_features)
     rows, c, p = sizes.sketch.rows, sizes.n_candidates, sizes.n_directions
     searched = 6 * rows * (min(n_features, POOL) + rows)
-    # first the sketch, the same scaled, a residual of it made in panels, and directions
-    proposing = 3 * rows + 4 * p
+    # first the sketch, what the selection makes of it, and directions
+    copied = params.method == "iterative" or params.shared_support or params.selection not in SELECTS_IN_ONE_COPY
+    proposing = (3 if copied else 2) * rows + 4 * p
     panels = 3 * rows * min(n_features, PANEL_COLUMNS)
     # then the merged products, and the sketch if other candidates may follow; beside the products scaled ones, or
     # those with what covariates explain and without it
@@ -165,12 +169,13 @@ def fit_two_reads(
         integers=integers,
         design=params.covariates,
     )
-    n_candidates = sizes.n_candidates
+    n_candidates, W, sketched = sizes.n_candidates, sketched.W, sketched.without_sketch()
+    scale_in_place(W)  # all that looks at it would scale a copy
     while True:
-        Z = right_singular(sketched.W, sizes.n_directions)[1]
-        candidates = choose_candidates(params, sketched.W, Z[:, : params.n_components], n_candidates, report=report)
+        Z = right_singular(W, sizes.n_directions)[1]
+        candidates = choose_candidates(params, W, Z[:, : params.n_components], n_candidates, report=report)
         if params.n_nonzero is not None:  # no other candidates follow, and beside a second read W is large
-            sketched = sketched.without_sketch()
+            W = W[:0].copy()
         single = params.precision == "fast"
         products = run_pass(sketched.products(candidates.columns, Z, single=single), "candidates")
         settled, products = sketched.settled(products, candidates.columns)

@@ -267,7 +267,9 @@ def read_sketch(
     refuse_overflow(squares, limit=np.finfo(np.float64).max / n_features)
     q = 0 if design is None else design.width
     about = np.hstack([np.zeros((2, q)), origin])
-    W = np.vstack([np.zeros((0, q + n_features)), *(found[name].about(about) for name in sizes.sketches)])
+    W = np.empty((len(sizes.sketches) * sizes.rows, q + n_features))
+    for copy, name in enumerate(sizes.sketches):  # one after another, so that no sketch is held twice for long
+        W[copy * sizes.rows : (copy + 1) * sizes.rows] = found.pop(name).about(about)
     left_out, lengths = constant & ~moments.constant & center, np.sqrt(squares)
     if explained is not None:
         W = W[:, q:] - W[:, :q] @ explained.effects
