@@ -55,8 +55,12 @@ FEWEST_ROWS, ROWS_PER_COMPONENT, ROWS_PER_NONZERO = 200, 20, 20
 FEWEST_CANDIDATES, CANDIDATES_PER_NONZERO = 64, 4
 """Candidates: several times what all supports hold."""
 
-SELECTS_IN_ONE_COPY = ("greedy", "dual-set", "barrier")
-"""Selections that hold one array as large as the sketch beside it: its unit columns, or a residual."""
+SKETCHES_HELD = {"full-greedy": 3, "adaptive": 4, "adaptive-derandomized": 4, "exchange": 5}
+"""Arrays as large as the sketch that a selection holds at its peak, the sketch among them: its unit columns, residuals,
+and the input of a QR. Other selections hold two."""
+
+SKETCHES_HELD_BY_ITERATIVE = 7
+"""The same of the iterative method, which selects on residuals."""
 
 FEWEST_BUCKETS = 8
 """Groups of rows for each row of the sketch, at least: their part of its error is then a small one."""
@@ -114,8 +118,9 @@ def two_read_finish_nbytes(params: FitParameters, n_samples: int, n_features: in
     rows, c, p = sizes.sketch.rows, sizes.n_candidates, sizes.n_directions
     searched = 6 * rows * (min(n_features, POOL) + rows)
     # first the sketch, what the selection makes of it, and directions
-    copied = params.method == "iterative" or params.shared_support or params.selection not in SELECTS_IN_ONE_COPY
-    proposing = (3 if copied else 2) * rows + 4 * p
+    selection = "exchange" if params.shared_support else params.selection
+    held = SKETCHES_HELD_BY_ITERATIVE if params.method == "iterative" else SKETCHES_HELD.get(selection, 2)
+    proposing = held * rows + 4 * p
     panels = 3 * rows * min(n_features, PANEL_COLUMNS)
     # then the merged products, and the sketch if other candidates may follow; beside the products scaled ones, or
     # those with what covariates explain and without it

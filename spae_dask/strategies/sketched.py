@@ -268,8 +268,8 @@ def read_sketch(
     q = 0 if design is None else design.width
     about = np.hstack([np.zeros((2, q)), origin])
     W = np.empty((len(sizes.sketches) * sizes.rows, q + n_features))
-    for copy, name in enumerate(sizes.sketches):  # one after another, so that no sketch is held twice for long
-        W[copy * sizes.rows : (copy + 1) * sizes.rows] = found.pop(name).about(about)
+    for copy, name in enumerate(sizes.sketches):  # one after another: none is needed when it is in W
+        found.pop(name).about(about, out=W[copy * sizes.rows : (copy + 1) * sizes.rows])
     left_out, lengths = constant & ~moments.constant & center, np.sqrt(squares)
     if explained is not None:
         W = W[:, q:] - W[:, :q] @ explained.effects
