@@ -7,6 +7,7 @@ import pytest
 
 from spae_dask.blocks import ArrayBlocks
 from spae_dask.errors import InvalidInput, NonFiniteInput
+from spae_dask.maths.selection import SELECTIONS
 from spae_dask.passes.serial import SerialRunner
 from spae_dask.strategies.core import read_core
 from spae_dask.strategies.parameters import FitParameters
@@ -178,12 +179,23 @@ def test_sizes_grow_with_what_is_asked_and_are_the_users_to_set():
     assert sizes_of(FitParameters(2, 5), 300, 12).n_candidates == 12
 
 
-@pytest.mark.parametrize("options", [{}, {"precision": "fast"}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"precision": "fast"},
+        {"method": "polished"},
+        {"method": "polished", "shared_support": True},
+        {"method": "iterative"},
+        *({"selection": each} for each in SELECTIONS if each != "exchange"),  # shared supports are chosen by exchange
+    ],
+    ids=lambda options: " ".join(map(str, options.values())),
+)
 def test_the_algebra_of_wide_data_takes_no_more_memory_than_planned_and_at_least_half(monkeypatch, options):
     # few columns are searched, so that what is as wide as the data counts
     monkeypatch.setattr("spae_dask.strategies.sketch.POOL", 300)
     monkeypatch.setattr("spae_dask.strategies.candidate_set.POOL", 300)
-    params = FitParameters(2, 3, strategy="sketch", method="batch", **options)
+    params = FitParameters(2, 3, strategy="sketch", **({"method": "batch"} | options))
     wide = np.random.default_rng(5).standard_normal((300, 20_000)).astype(np.float32)
     source = ArrayBlocks(wide + 3 * wide[:, :1] * wide[:1], 100)
     peaks = []
