@@ -147,7 +147,7 @@ def two_read_finish_nbytes(params: FitParameters, n_samples: int, n_features: in
         # states of all folds, that of all but one, and what is made of it
         plan: FoldPlan = params.fold_groups
         states, settled = plan.rows.n_folds, c + n_beside(c) + 2 * p
-        proposing += (states + 3) * rows
+        proposing += (states + 4) * rows
         settling += (states + 2) * settled + 2 * (c + p)
     wide = max(proposing, settling) * n_features
     return 8 * (wide + panels + max(searched, 12 * (c + p) ** 2))
