@@ -18,6 +18,7 @@ import bed_reader
 import numpy as np
 
 from benchmarks.process_tree import Watched, watch
+from spae_dask.passes.memory import IDLE_NBYTES
 from spae_dask.quantities import format_nbytes, format_seconds
 
 N_POPULATIONS, DRIFT, SHARE_DRIFTING, SHARE_MISSING = 4, 0.1, 0.2, 0.01
@@ -52,7 +53,7 @@ def main() -> None:
     arguments.add_argument("--variants", type=int, default=5000)
     arguments.add_argument("--components", type=int, default=10)
     arguments.add_argument("--nonzeros", type=int, default=20)
-    arguments.add_argument("--strategy", default="paper", help="Strategy of the fit; paper takes the least memory.")
+    arguments.add_argument("--strategy", default="auto", help="Strategy of the fit.")
     arguments.add_argument("--memory", default=None, help="Memory limit of the fit. Default: that of the machine.")
     arguments.add_argument("--scratch", type=Path, default=None, help="Folder for the cohort, kept if it is given.")
     arguments.add_argument("--read", type=Path, default=None, help=argparse.SUPPRESS)
@@ -76,6 +77,7 @@ def main() -> None:
             "parameters": parameters,
             "n_workers": 0,
             "memory": given.memory,
+            "as_command": True,
         }
         reading = watch("benchmarks.genetics", ["--read", str(path)])
         fit = watch("benchmarks.scale_fit", [json.dumps(job)])
@@ -85,7 +87,9 @@ def main() -> None:
     print(f"fit         {_told(fit)}")
     if reading.answer is None or fit.answer is None:
         sys.exit(1)
-    certificate = fit.answer["certificate"]
+    certificate, plan = fit.answer["certificate"], fit.answer["plan"]
+    planned = IDLE_NBYTES + max(plan["worker_nbytes"], plan["finish_nbytes"])
+    print(f"plan        {plan['strategy']}, peak {format_nbytes(planned)} with the idle process")
     passes = fit.answer["pass_seconds"]
     print(f"passes      {len(passes)} of {format_seconds(sum(passes) / len(passes))} on average")
     print(f"ratio       {certificate['ratio']:.4f} x PCA's loss")

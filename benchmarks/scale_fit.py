@@ -1,7 +1,8 @@
 """One fit in a process of its own, whose memory its parent watches: ``python -m benchmarks.scale_fit JSON``.
 
 The JSON has ``path``, ``out`` (where the encoder goes, as .npz), ``parameters`` of ``SparseEncoder``, ``n_workers`` (0
-for threads of this process) and ``memory`` (bytes a process may use).
+for threads of this process) and ``memory`` (bytes a process may use). With ``as_command``, freed arrays return to the
+system at once, as in a command.
 """
 
 import json
@@ -14,6 +15,7 @@ import numpy as np
 
 from spae_dask import SparseEncoder
 from spae_dask.clusters.local import local_cluster
+from spae_dask.machine import return_freed_arrays
 from spae_dask.passes.events import Event, PassEnded
 
 
@@ -25,6 +27,8 @@ def main(given: dict[str, Any]) -> dict[str, Any]:
         if isinstance(event, PassEnded):
             passes.append(event.seconds)
 
+    if given.get("as_command"):
+        return_freed_arrays()
     n_workers, memory = given["n_workers"], given["memory"]
     with local_cluster(n_workers, memory) if n_workers else nullcontext():
         encoder = SparseEncoder(**given["parameters"], memory_limit=memory, progress=note)

@@ -45,6 +45,8 @@ class RowBlocks(Protocol):
     column_groups : tuple of ndarray of int, optional
         Groups of columns to read one after another, if a pass over whole rows would decode chunks several times
         (see ``column_groups``).
+    in_smaller_blocks : callable, optional
+        Function from a number of chunks to the same rows in blocks of no more (see ``in_smaller_blocks``).
     asked : dict, optional
         Choices made when the data were opened, such as a mask (see ``asked_of``).
     """
@@ -146,6 +148,15 @@ def block_shape(source: RowBlocks, i: int) -> tuple[int, int]:
     """Rows and columns of a block."""
     shape_of: Callable[[int], tuple[int, int]] | None = getattr(source, "block_shape", None)
     return (source.bounds[i + 1] - source.bounds[i], source.shape[1]) if shape_of is None else shape_of(i)
+
+
+def in_smaller_blocks(source: RowBlocks, most_chunks: int) -> RowBlocks:
+    """The same rows in blocks of at most so many chunks, or of one row of chunks; the source itself if it cannot.
+
+    Whatever little is read of such a source takes as long a byte as all of it, however small its chunks are.
+    """
+    smaller: Callable[[int], RowBlocks] | None = getattr(source, "in_smaller_blocks", None)
+    return source if smaller is None else smaller(most_chunks)
 
 
 ASKED = ("path", "array", "columns", "mask", "n_columns", "rows", "n_rows", "top", "n_before")

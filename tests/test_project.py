@@ -132,3 +132,10 @@ def test_every_work_that_the_paper_cites_is_in_its_bibliography() -> None:
 def test_every_classifier_is_known_to_the_index() -> None:
     known = pytest.importorskip("trove_classifiers").classifiers
     assert set(PYPROJECT["project"]["classifiers"]) <= set(known)
+
+
+def test_names_that_are_nearly_right_are_suggested_by_one_function() -> None:
+    own = {"toml/names.py", "plain_files.py", "cli/exits.py"}  # of names, of files, and of options
+    package = ROOT / "spae_dask"
+    found = {path.relative_to(package).as_posix() for path in package.rglob("*.py") if "difflib" in path.read_text()}
+    assert found == own

@@ -37,7 +37,7 @@ SIDE = 29
 MARKER = ".spae-demo"
 """File that marks a folder as a demo's own."""
 
-FILES = ("image.npy", "training.npy", "held-out.npy", "report.html")
+FILES = ("image.npy", "training.csv", "held-out.csv", "report.html")
 STORES = ("training.zarr", "held-out.zarr", "encoder.zarr", "codes.zarr")
 """All that a demo writes, and all that it ever deletes."""
 
@@ -122,8 +122,12 @@ def run_demo(output: str, *, force: bool, say: Say) -> DemoOutcome:
         return done
 
     for part in ("training", "held-out"):
-        npy, store = f"{part}.npy", f"{part}.zarr"
-        step(f"ingest {typed[npy]} {typed[store]}", partial(ingest, paths[npy], paths[store]), lambda it: it.describe())
+        file, store = f"{part}.csv", f"{part}.zarr"
+        step(
+            f"ingest {typed[file]} {typed[store]} --dtype {data.image.dtype}",
+            partial(ingest, paths[file], paths[store], dtype=data.image.dtype),
+            lambda it: it.describe(),
+        )
     training, size = paths["training.zarr"], f"-k {K} -r {R}"
     step(f"plan {typed['training.zarr']} {size}", lambda: plan(training, K, n_nonzero=R))
 
@@ -217,11 +221,14 @@ def _write_matrices(folder: Path, data: IndianPines, inside: npt.NDArray[np.bool
         f"Split like a chessboard into squares of {SIDE} x {SIDE} pixels, one colour to fit on, the other held out:"
     )
     for name, rows in (
-        ("image", data.pixels),
-        ("training", data.pixels[inside]),
-        ("held-out", data.pixels[~inside]),
+        ("image.npy", data.pixels),
+        ("training.csv", data.pixels[inside]),
+        ("held-out.csv", data.pixels[~inside]),
     ):
-        path = folder / f"{name}.npy"
+        path = folder / name
         with publish(path, overwrite=True) as work, work.open("wb") as file:
-            np.save(file, rows)
+            if name.endswith(".npy"):
+                np.save(file, rows)
+            else:
+                np.savetxt(file, rows, fmt="%d", delimiter=",", header=",".join(data.band_names), comments="")
         say(f"  {path}  {rows.shape[0]:,} x {d} {rows.dtype}")

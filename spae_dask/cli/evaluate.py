@@ -12,6 +12,7 @@ from spae_dask.cli.options.groups import DATA, OUTPUT, takes_groups
 from spae_dask.cli.options.output import ForceOption
 from spae_dask.cli.options.parameters import OneStrategy, RowsCovariates, Weights
 from spae_dask.cli.options.target import MemoryOption, PerformanceOption, TargetOptions
+from spae_dask.plain_files import in_shell
 
 EXAMPLES = """Examples:
 
@@ -75,7 +76,7 @@ def evaluate(
         from spae_dask.estimators.covariates import columns_beside
         from spae_dask.estimators.evaluation import evaluate as evaluate_encoder
         from spae_dask.estimators.evaluation import evaluate_by
-        from spae_dask.estimators.saved import load_encoder
+        from spae_dask.estimators.saved import in_order, load_encoder
 
         if by is not None and weights.parameters["row_weights"] is not None:
             raise typer.BadParameter(
@@ -86,7 +87,8 @@ def evaluate(
             check_report(report, by)
             check_paths(report, [data, encoder], force=force)
         check_checkpoint(kept.checkpoint, data)
-        fitted = load_encoder(encoder)
+        with in_order(data, encoder, f"Use `spae evaluate {in_shell(encoder)} {in_shell(data)}`."):
+            fitted = load_encoder(encoder)
         source = which.open(data, memory, console, fitted, columns_beside(by, weights.parameters["row_weights"]))
         how: dict[str, Any] = {
             **reading.parameters,

@@ -154,7 +154,8 @@ def fit_encoder(
     from spae_dask.estimators.sparse_encoder import SparseEncoder
 
     place = where.place(given.memory, wanted_report(performance_report, output))
-    long = given.plan(source).seconds > WORTH_CALIBRATING  # refuses an impossible fit before any process starts
+    foreseen = given.plan(source, resources=place.foreseen(source))  # refuses what cannot be before any process starts
+    long = foreseen.seconds > WORTH_CALIBRATING
     place = place.sized(source, [lambda resources: given.plan(source, resources=resources)])
     report_request(place, console)
     with place.ready(source, console):

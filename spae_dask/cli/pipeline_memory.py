@@ -15,10 +15,9 @@ from spae_dask.estimators.evaluation import plan_evaluation
 from spae_dask.estimators.paths import plan_path
 from spae_dask.estimators.preparing import prepared
 from spae_dask.estimators.row_weights import read_row_weights
-from spae_dask.estimators.saved import load_encoder
 from spae_dask.pipelines.pipeline import Node, Pipeline
 from spae_dask.pipelines.schema import Evaluate, Fit, Path, arguments_of
-from spae_dask.pipelines.steps import opened, plan_of
+from spae_dask.pipelines.steps import encoder_of, opened, plan_of
 from spae_dask.settings import text_setting
 from spae_dask.strategies.evaluation import Autoencoder
 
@@ -61,7 +60,7 @@ def _planner(node: Node, pipeline: Pipeline) -> Planner:
     data = node.files[("data",)]
     if isinstance(step, Evaluate):
         maker = node.made_by.get(("encoder",))
-        encoder = load_encoder(node.files[("encoder",)]) if maker is None else None
+        encoder = encoder_of(node.files) if maker is None else None
         made = encoder or _fit_of(maker, pipeline)
         source = prepared(opened(step, data, encoder), made.missing_value, made.recipe)
         autoencoder = encoder.autoencoder() if encoder is not None else _autoencoder(made, source.shape[1])

@@ -11,6 +11,7 @@ from spae_dask.cli.options.data import EncoderArgument, StrictOption, WhichData
 from spae_dask.cli.options.groups import OUTPUT, takes_groups
 from spae_dask.cli.options.output import ForceOption
 from spae_dask.cli.options.target import MemoryOption, TargetOptions
+from spae_dask.plain_files import in_shell
 from spae_dask.quantities import format_nbytes
 
 EXAMPLES = """Examples:
@@ -85,12 +86,14 @@ def report(
             )
         from spae_dask.cli.target import check_paths
         from spae_dask.estimators.reporting import curve_from_data, write_report
-        from spae_dask.estimators.saved import load_encoder
+        from spae_dask.estimators.saved import in_order, load_encoder
         from spae_dask.report import html as _html  # noqa: F401 - first, since the libraries it needs may be missing
         from spae_dask.report.path_file import origin_of, read_path
 
         check_paths(output, [encoder, *(each for each in (path, data) if each is not None)], force=force)
-        fitted = load_encoder(encoder)
+        given = encoder if data is None else data
+        with in_order(given, encoder, f"Use `spae report {in_shell(given)} --data {in_shell(encoder)}`."):
+            fitted = load_encoder(encoder)
         curve, origin = None, ""
         if path is not None:
             curve, origin = read_path(path, fitted.n_components_), origin_of(path, output)

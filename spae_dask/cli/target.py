@@ -19,7 +19,7 @@ from spae_dask.clusters.kubernetes_spec import KubernetesSpec
 from spae_dask.clusters.running import dashboard_link
 from spae_dask.clusters.specs import LocalSpec, QueueSpec, Spec, Started
 from spae_dask.errors import InvalidInput
-from spae_dask.estimators.runtime import parse_memory
+from spae_dask.estimators.runtime import parse_memory, resources_for
 from spae_dask.machine import memory_nbytes
 from spae_dask.passes.memory import refuse_tiny
 from spae_dask.passes.plan import Plan, Resources
@@ -164,15 +164,29 @@ class Target:
         where = self.where(source)
         spec = self.described(where)
         if isinstance(spec, Started) and spec.n_workers:
-            n_workers, here = spec.n_workers, isinstance(spec, LocalSpec)
-            has = spec.worker_nbytes or memory_nbytes() // n_workers
-            wanted = parse_memory(self.memory or setting("memory-limit")) or has
-            limit = wanted if here else min(has, wanted)
-            cores = int(CPU_COUNT) if here else None
-            yield Resources(HERE if here else f"workers of {where}", n_workers, spec.n_threads, limit, cores)
+            yield self._started(spec, where)
         else:
             with self.ready(source, console):
                 yield None
+
+    def foreseen(self, source: RowBlocks) -> Resources | None:
+        """Resources on which an impossible fit is refused before any process starts; None for those of this process."""
+        where = self.where(source)
+        if where == "none":
+            return None
+        spec = described(where)
+        if isinstance(spec, LocalSpec) and spec.n_workers:
+            return self._started(spec, where)
+        return replace(resources_for(None, self.memory), limit_is_given=False)  # workers of which nothing is known
+
+    def _started(self, spec: Started, where: str) -> Resources:
+        """Resources of the workers that a cluster would have."""
+        n_workers, here = spec.n_workers, isinstance(spec, LocalSpec)
+        has = spec.worker_nbytes or memory_nbytes() // n_workers
+        wanted = parse_memory(self.memory or setting("memory-limit")) or has
+        limit = wanted if here else min(has, wanted)
+        cores = int(CPU_COUNT) if here else None
+        return Resources(HERE if here else f"workers of {where}", n_workers, spec.n_threads, limit, cores)
 
     def named(self, plan: Plan, source: RowBlocks) -> Plan:
         """The plan, saying where it would run rather than at which address."""

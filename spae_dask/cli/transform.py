@@ -11,6 +11,7 @@ from spae_dask.cli.options.groups import OUTPUT, takes_groups
 from spae_dask.cli.options.output import ForceOption
 from spae_dask.cli.options.parameters import RowsCovariates
 from spae_dask.cli.options.target import MemoryOption, PerformanceOption, TargetOptions
+from spae_dask.plain_files import in_shell
 
 EXAMPLES = """Examples:
 
@@ -52,12 +53,13 @@ def transform(
     with command_context("transform", shown, strict=strict) as console:
         from spae_dask.cli.performance import wanted_report
         from spae_dask.cli.target import check_paths
-        from spae_dask.estimators.saved import load_encoder
+        from spae_dask.estimators.saved import in_order, load_encoder
         from spae_dask.estimators.writing import transform_to_zarr
 
         page = wanted_report(performance_report, output)
         check_paths(output, [data, encoder], force=force)
-        fitted = load_encoder(encoder)
+        with in_order(data, encoder, f"Use `spae transform {in_shell(encoder)} {in_shell(data)}`."):
+            fitted = load_encoder(encoder)
         source = which.open(data, memory, console, fitted)
         with where.place(memory, page).ready(source, console):
             written = transform_to_zarr(

@@ -65,7 +65,7 @@ def update(
         from spae_dask.cli.performance import wanted_report
         from spae_dask.cli.target import check_paths
         from spae_dask.errors import InvalidInput
-        from spae_dask.estimators.saved import load_encoder, save_encoder
+        from spae_dask.estimators.saved import in_order, load_encoder, save_encoder
         from spae_dask.storage.artifacts.artifact_reading import encoder_fingerprint
         from spae_dask.storage.remote.address import is_remote
 
@@ -77,7 +77,8 @@ def update(
                 "leave none. Give the new encoder a URL of its own with -o."
             )
         check_paths(target, [data] if output is None else [data, encoder], force=force or output is None)
-        known = encoder_fingerprint(encoder)
+        with in_order(data, encoder, f"Use `spae update {in_shell(data)} {in_shell(encoder)}`."):
+            known = encoder_fingerprint(encoder)
         fitted = load_encoder(encoder).set_params(memory_limit=memory, progress=console.progress)
         source = which.open(data, memory, console, fitted)
         with where.place(memory, page).ready(source, console):

@@ -93,6 +93,12 @@ class IndianPines:
         """The image as a matrix (21025, 200): pixels row by row, bands as columns."""
         return self.image.reshape(-1, self.image.shape[2])
 
+    @property
+    def band_names(self) -> tuple[str, ...]:
+        """Channel and centre of each band: the spectrometers overlap, so two bands may have the same centre."""
+        pairs = zip(self.channels, self.wavelengths, strict=True)
+        return tuple(f"channel {channel} ({centre:.0f} nm)" for channel, centre in pairs)
+
 
 def load_indian_pines() -> IndianPines:
     """Load the Indian Pines image.

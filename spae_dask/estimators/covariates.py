@@ -16,7 +16,6 @@ from spae_dask.maths.linalg.design import Design
 from spae_dask.passes.accumulators import Accumulator, Adjusted
 from spae_dask.storage.open import is_anndata, open_matrix
 from spae_dask.storage.row_values import (
-    beside_names,
     file_values,
     is_named_table,
     is_values_file,
@@ -27,6 +26,7 @@ from spae_dask.storage.row_values import (
 )
 from spae_dask.storage.sources.changed import ChangedBlocks
 from spae_dask.storage.sources.submatrix import Submatrix
+from spae_dask.storage.tables.columns import near_or_listed
 from spae_dask.storage.tables.frames import is_frame
 from spae_dask.strategies.core_summary import Explained
 from spae_dask.strategies.parameters import PARAMETERS, FitParameters
@@ -489,4 +489,4 @@ def _columns_in(frame: Any) -> list[str]:
 
 def _check_known(name: str, known: Sequence[str], called: str) -> None:
     if name not in known:
-        raise NotFound(f"{called} has no column {name!r}.{beside_names(name, known)}")
+        raise NotFound(f"{called} has no column {name!r}.{near_or_listed(name, known)}")

@@ -32,7 +32,6 @@ from spae_dask.passes.plan import Plan
 from spae_dask.passes.stopwatch import Measured, Stopwatch
 from spae_dask.passes.threads import one_blas_thread
 from spae_dask.rules import Rules
-from spae_dask.storage.sources.declared import MISSING
 from spae_dask.storage.sources.recipe_blocks import with_target
 from spae_dask.storage.sources.stored_chunks import CheckedSource, check_chunks
 from spae_dask.strategies.base import Reports, Strategy
@@ -212,14 +211,10 @@ def naming_declared(source: RowBlocks) -> Iterator[None]:
     try:
         yield
     except NonFiniteInput as error:
-        attributes = (getattr(source, "decoded", None) or {}).get("attributes", {})
-        missing = ", ".join(f"{key} {attributes[key]}" for key in MISSING if attributes.get(key) is not None)
-        if not missing or not str(error).startswith("Input X contains NaN"):
+        missing = getattr(source, "missing_told", None)
+        if missing is None or not str(error).startswith("Input X contains NaN"):
             raise
-        told = NonFiniteInput(
-            f"{error} The array declares its missing values ({missing}), which are read as NaN. --raw "
-            "(decode=False) reads the stored numbers."
-        )
+        told = NonFiniteInput(f"{error} {missing}")
         told.place = error.place
         raise told from None
 

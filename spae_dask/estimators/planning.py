@@ -41,7 +41,7 @@ from spae_dask.passes.calibration import calibrate as calibrate_source
 from spae_dask.passes.memory import refuse, refuse_wide, usable, worker_limit_for
 from spae_dask.passes.orientation import CODES, as_read, oriented
 from spae_dask.passes.plan import Alternative, Finish, Plan, Resources
-from spae_dask.passes.planner import make_plan
+from spae_dask.passes.planner import make_plan, taken
 from spae_dask.quantities import format_nbytes
 from spae_dask.storage.sources.recipe_blocks import with_target
 from spae_dask.strategies.folds import FoldPlan
@@ -232,8 +232,9 @@ def plan(
     """Plan a fit: its passes, memory and time, and those of each other strategy.
 
     Bytes and memory come from metadata. For the times, a few blocks are read: 64 MiB at most, unless one block is
-    larger. The arithmetic of each strategy is tried on one of them, in about a second. The strategy is that of a fit,
-    and never depends on measured rates. The plan says if another strategy is much faster here, and how to get it.
+    larger, and 512 Zarr chunks of each, unless a row of chunks has more. The arithmetic of each strategy is tried on
+    one of them, in about a second. The strategy is that of a fit, and never depends on measured rates. The plan says
+    if another strategy is much faster here, and how to get it.
 
     Parameters
     ----------
@@ -311,6 +312,7 @@ def plan_for(
     notes = [*of_rows, *made.notes(params, source), *layout_notes(source, passes)]
 
     def planned(prices: Sequence[Alternative], calibration: Calibration | None) -> Plan:
+        prices = taken(prices, strategy, there)
         return make_plan(
             source,
             passes,
@@ -327,18 +329,38 @@ def plan_for(
     try:
         plan = planned(nominal, None)
     except MemoryBudgetExceeded as error:
+        remedies = []
         others = [each.strategy for each in nominal if each.refusal is None]
-        ways = [f"Or use strategy={others[0]!r}, which fits."] if others else []
+        others += [each.strategy for each in nominal if each.peak_nbytes <= there.most_nbytes]
+        if others:
+            remedies.append(f"use strategy={others[0]!r}, which fits")
         if params.folds is not None:
-            ways.append(f"Or give fewer folds, or none: each of the {params.folds} keeps a summary of its own.")
-        if not ways:
+            remedies.append(f"give fewer folds, or none: each of the {params.folds} keeps a summary of its own")
+        if _fits_in_threads(source, params, there):
+            remedies.append("use threads of one process and no workers (--cluster none), which fits")
+        if not remedies:
             raise
-        raise MemoryBudgetExceeded(" ".join([str(error), *ways])) from None
+        raise MemoryBudgetExceeded(" ".join([str(error), *(f"Or {each}." for each in remedies)])) from None
     if calibrate and not isinstance(source, LazyRowBlocks):
         known = source if raw_rows(source) is None else with_target(source, 1.0)
         measured = _calibrated(params, known, plan)
         plan = planned(price_all(params, source, there, measured), measured)
     return plan if first is None else _after(first, plan)
+
+
+def _fits_in_threads(source: RowBlocks, params: FitParameters, there: Resources) -> bool:
+    """Return True if workers of this machine are too small for a fit, and threads of one process are not."""
+    if there.in_process or there.cores is None:
+        return False
+    alone = replace(
+        resources_for(None, there.memory_limit),
+        listing_nbytes=there.listing_nbytes,
+        # several workers share the memory of the machine if no limit is given, and one process then has more than each
+        limit_is_given=there.n_workers > 1,
+    )
+    prices = price_all(params, source, alone)
+    strategy, _ = choose(params, source, prices)
+    return any(each.strategy == strategy and each.peak_nbytes <= alone.most_nbytes for each in prices)
 
 
 def _after(first: Plan, plan: Plan) -> Plan:

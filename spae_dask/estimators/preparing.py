@@ -1,6 +1,5 @@
 """From what was opened to the data of an encoder: missing values, and the recipe for raw rows."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,11 +7,11 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from spae_dask.blocks import LazyRowBlocks, RowBlocks, asked_of, remember
-from spae_dask.errors import InvalidInput, NotCountsWarning, NotFound, TransformedTwiceWarning, warn
+from spae_dask.errors import InvalidInput, NotCountsWarning, TransformedTwiceWarning, warn
 from spae_dask.passes.sweep import read_again
-from spae_dask.plain_files import beside, refuse_pipes
 from spae_dask.recipes import Recipe, RecipeLike, recipe_of
 from spae_dask.storage.masks import LOGGED
+from spae_dask.storage.row_values import numbers_of_file
 from spae_dask.storage.sources.recipe_blocks import lazily_followed, with_recipe
 from spae_dask.storage.sources.sentinel import MissingValue, lazily_marked, with_missing
 from spae_dask.storage.sources.submatrix import beneath_choice, chosen_columns
@@ -85,33 +84,11 @@ def scale_given(given: Any) -> Any:
         If a file does not hold numbers.
     """
     if is_scale_file(given):
-        return tuple(_numbers_of(Path(given)).tolist())
+        return tuple(numbers_of_file(given, "scale").tolist())
     numbers = several(given)
     if numbers is None:
         return True if isinstance(given, str) and given == "std" else given
     return tuple(float(each) if is_number(each) else each for each in numbers)
-
-
-def _numbers_of(file: Path) -> npt.NDArray[np.float64]:
-    """The numbers of a ``.npy`` file of one dimension, or of a ``.csv`` file without a header."""
-    refuse_pipes(file)
-    try:
-        if file.suffix == ".npy":
-            found = np.load(file, mmap_mode="r", allow_pickle=False)
-        else:
-            found = np.loadtxt(file, delimiter=",", ndmin=2)
-    except FileNotFoundError as error:
-        raise NotFound(f"there is no file {file}, which scale names.{beside(file)}") from error
-    except (OSError, ValueError) as error:
-        raise InvalidInput(
-            f"scale={str(file)!r} holds no numbers ({error}). Give a .npy file of one dimension, or a .csv file "
-            "of numbers without a header."
-        ) from error
-    if found.dtype.kind not in "fiu" or sorted(found.shape)[:-1] not in ([], [1]):
-        raise InvalidInput(
-            f"scale={str(file)!r} holds {found.dtype} of shape {found.shape}. Give one number for each column."
-        )
-    return np.asarray(found, dtype=np.float64).ravel()
 
 
 def recipe_note(source: RowBlocks) -> str | None:

@@ -80,7 +80,15 @@ def resources_for(client: Client | None, memory_limit: int | str | None) -> Reso
     if client is None:
         limit = memory_nbytes() if wanted is None else wanted
         slack = ALLOCATOR_SLACK if returns_freed_arrays() else HEAP_SLACK
-        return Resources("threads of this process", 1, int(CPU_COUNT), int(limit), slack=slack, in_process=True)
+        return Resources(
+            "threads of this process",
+            1,
+            int(CPU_COUNT),
+            int(limit),
+            slack=slack,
+            in_process=True,
+            limit_is_given=wanted is not None,
+        )
     if client.status in ("closing", "closed") or client.scheduler is None:
         raise ClusterUnavailable(CLOSED)
     identity = _identity(client)

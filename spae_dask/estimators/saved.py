@@ -1,7 +1,8 @@
 """Fitted encoders, written to a store and read back."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
 from spae_dask.blocks import ASKED
-from spae_dask.errors import InvalidInput
+from spae_dask.errors import InvalidInput, NotFound
 from spae_dask.estimators.covariates import Removed
 from spae_dask.estimators.folds import frequencies_of
 from spae_dask.estimators.kept import KeptState, as_stored
@@ -19,7 +20,7 @@ from spae_dask.estimators.sparse_encoder import SparseEncoder
 from spae_dask.estimators.streams import stream_of
 from spae_dask.flags import flags_checked
 from spae_dask.storage.artifacts.artifact import EncoderArtifact
-from spae_dask.storage.artifacts.artifact_reading import read_encoder
+from spae_dask.storage.artifacts.artifact_reading import is_encoder, read_encoder
 from spae_dask.storage.artifacts.artifact_writing import write_encoder
 from spae_dask.strategies.certificate import Certificate
 from spae_dask.strategies.feature_table import FeatureFacts
@@ -167,6 +168,32 @@ def load_encoder(path: str | Path) -> SparseEncoder:
     if artifact.feature_names is not None:
         encoder.feature_names_in_ = np.array(artifact.feature_names, dtype=object)
     return encoder
+
+
+@contextmanager
+def in_order(data: str | Path, encoder: str | Path, remedy: str) -> Iterator[None]:
+    """Open ``encoder`` in a ``with`` block, whose error says so if ``data`` is the encoder of the two.
+
+    Parameters
+    ----------
+    data, encoder : str or Path
+        Paths or URLs, as they were given.
+    remedy : str
+        Sentence that says how to give them in the right order.
+
+    Raises
+    ------
+    InvalidInput
+        If ``encoder`` is no encoder, but ``data`` is one. Other errors of the block are raised as they are.
+    """
+    try:
+        yield
+    except NotFound:
+        raise
+    except InvalidInput as error:
+        if is_encoder(encoder) or not is_encoder(data):
+            raise
+        raise InvalidInput(f"{data} is an encoder, and {encoder} is not: they are swapped. {remedy}") from error
 
 
 def known_parameters(kind: type[Any], stored: Mapping[str, Any]) -> dict[str, Any]:

@@ -63,7 +63,7 @@ def update(encoder: Any, X: Any, forget: float) -> None:
     runner = runner_for(checked, client, plan, encoder.progress)
     with naming_declared(source):
         state = runner.run_state(recipe, "update")
-        refuse_non_finite(NonFinite(d).result(part_of(state, "nonfinite")))
+        refuse_non_finite(NonFinite(d).result(part_of(state, "nonfinite")), once=True)
     online, nbytes = online.followed_by(state, n), stream.nbytes + runner.tally.nbytes
     del state  # as large as that of all rows
     merged = RowStream(stream.strategy, online, stream.seed, nbytes, dtype)

@@ -12,9 +12,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import scipy.sparse as sp
 
-from spae_dask.blocks import ArrayBlocks, Block, RowBlocks, column_groups, nbytes_of_rows
+from spae_dask.blocks import ArrayBlocks, Block, RowBlocks, column_groups, in_smaller_blocks, nbytes_of_rows
 from spae_dask.passes.accumulators.base import Accumulator, scratch_nbytes
 from spae_dask.passes.accumulators.sparse import PANEL_ROWS, density_of, flops_per_sparse_row
 from spae_dask.passes.layout import PassLayout
@@ -81,6 +82,9 @@ MOST_READS = 3
 
 MOST_NBYTES = 64 << 20
 """Decoded bytes read, unless one block has more."""
+
+MOST_CHUNKS = 512
+"""Chunks of a block that is read, unless one row of chunks has more: of small ones each takes its own time."""
 
 LONG_READ = 0.5
 """Seconds of a first read after which no other is made."""
@@ -201,7 +205,8 @@ def calibrate(
     began = clock()
     groups = column_groups(source)
     as_seen = source if groups is None else by_groups(source)
-    block, read = _time_reads(as_seen, threads, clock, cpu_clock)
+    block, read = _time_reads(in_smaller_blocks(as_seen, MOST_CHUNKS), threads, clock, cpu_clock)
+    block = _as_long_as(block, as_seen)
     first_row = 0 if groups is None else as_seen.bounds[(len(as_seen.bounds) - 1) // 2]
     updates: dict[tuple[str, str], UpdateRate] = {}
     untried: dict[str, None] = {}
@@ -213,7 +218,7 @@ def calibrate(
             seen, fed = oriented(source, recipe)
             in_time = clock() - started < MOST_SECONDS and (groups is None or seen is not source)
             at_once = min(threads, len(PassLayout.of(seen, fed).spans))
-            rate = update_rate(fed, block, at_once, room, clock, first_row) if in_time else None
+            rate = update_rate(fed, block, at_once, room, clock, first_row, seen.shape[0]) if in_time else None
             if rate is None:
                 untried[strategy] = None
             else:
@@ -236,6 +241,15 @@ class _Reads:
     n_reads: int
     reading: float
     waiting: float
+
+
+def _as_long_as(block: Block, source: RowBlocks) -> Block:
+    """The rows of a smaller block, repeated to as many as the middle block of a source has."""
+    middle = (len(source.bounds) - 1) // 2
+    n_rows = source.bounds[middle + 1] - source.bounds[middle]
+    if sp.issparse(block) or block.shape[0] >= n_rows:
+        return block
+    return np.resize(np.asarray(block), (n_rows, block.shape[1]))
 
 
 def _time_reads(source: RowBlocks, threads: int, clock: Clock, cpu_clock: Clock) -> tuple[Block, _Reads]:
@@ -269,12 +283,13 @@ def update_rate(
     room: int,
     clock: Clock = time.perf_counter,
     first_row: int = 0,
+    most_rows: int | None = None,
 ) -> float | None:
     """Seconds a byte of ``block`` takes in one of ``threads`` threads; None if it would take too long or too much room.
 
     The rows timed are whole panels where that takes no longer than ``TURN``, else as much of one as ``LONGEST_TURN``
     allows, with the rest added in proportion. Everything is done once before it is timed, so that memory is there and
-    libraries are awake.
+    libraries are awake. States are begun anew before they hold more than ``most_rows``: some have no room for more.
     """
     held = recipe.state_nbytes + scratch_nbytes(recipe, block.shape[0])
     threads = min(threads, min(room, MOST_STATE_NBYTES) // max(1, held))
@@ -285,10 +300,14 @@ def update_rate(
     few = max(1, panel // 16)
     if threads == 0 or few * flops / FLOP_RATE > LONGEST_TURN:
         return None
-    states = [recipe.zero() for _ in range(threads)]
+    states, held_rows = [recipe.zero() for _ in range(threads)], 0
 
     def turn(n_rows: int) -> float:
+        nonlocal held_rows
         rows = block[:n_rows]
+        if most_rows is not None and held_rows + n_rows > most_rows:
+            states[:], held_rows = [recipe.zero() for _ in range(threads)], 0
+        held_rows += n_rows
 
         def update(i: int) -> None:
             with unchecked():

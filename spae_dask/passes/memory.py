@@ -27,6 +27,10 @@ FEWEST_WIDE = 4
 LIMIT_SHARE = 0.7
 """Share of a process's memory limit that may be in use: dask's workers spill above it, and pause at 0.8."""
 
+LAST_SHARE = 0.9
+"""The same of threads of the calling process, of a limit that was given: nothing spills, and plans are upper bounds.
+Only what would be refused otherwise takes more than the usual share, so that a strategy depends on that one alone."""
+
 
 @dataclass(frozen=True)
 class Footprint:
@@ -111,14 +115,14 @@ def tasks_that_fit(
     return next((tasks for tasks in range(threads, 0, -1) if fits(tasks)), 0)
 
 
-def usable(memory_limit: int) -> int:
+def usable(memory_limit: int, share: float = LIMIT_SHARE) -> int:
     """Bytes above the idle size that a plan may use in a process limited to ``memory_limit``."""
-    return max(0, int(LIMIT_SHARE * memory_limit) - IDLE_NBYTES)
+    return max(0, int(share * memory_limit) - IDLE_NBYTES)
 
 
-def worker_limit_for(nbytes: int) -> int:
+def worker_limit_for(nbytes: int, share: float = LIMIT_SHARE) -> int:
     """The smallest memory limit under which ``nbytes`` above the idle size may be used, rounded up to a MiB."""
-    return (int((nbytes + IDLE_NBYTES) / LIMIT_SHARE) // (1 << 20) + 1) << 20
+    return (int((nbytes + IDLE_NBYTES) / share) // (1 << 20) + 1) << 20
 
 
 def refuse(what: str, needed: int, budget: int, remedies: list[str]) -> MemoryBudgetExceeded:

@@ -6,7 +6,7 @@ from typing import Any
 
 from spae_dask.markup import html_table, labelled_lines
 from spae_dask.passes.calibration import Calibration
-from spae_dask.passes.memory import ALLOCATOR_SLACK
+from spae_dask.passes.memory import ALLOCATOR_SLACK, LAST_SHARE, LIMIT_SHARE, usable, worker_limit_for
 from spae_dask.quantities import format_nbytes, format_seconds
 
 
@@ -30,6 +30,8 @@ class Resources:
         True if passes run on threads of the calling process.
     listing_nbytes : int
         Bytes that the calling process takes to list the stored objects of the data, before and after each pass.
+    limit_is_given : bool
+        True if threads of the calling process have a limit that the user gave, not that of the machine.
     """
 
     where: str
@@ -40,6 +42,25 @@ class Resources:
     slack: float = ALLOCATOR_SLACK
     in_process: bool = False
     listing_nbytes: int = 0
+    limit_is_given: bool = False
+
+    @property
+    def usable_nbytes(self) -> int:
+        """Bytes above the idle size that a plan may use in a process."""
+        return usable(self.memory_limit)
+
+    @property
+    def most_nbytes(self) -> int:
+        """Bytes above the idle size that a plan may use rather than be refused."""
+        return usable(self.memory_limit, self._last_share)
+
+    def limit_for(self, nbytes: int) -> int:
+        """The smallest memory limit under which ``nbytes`` above the idle size are not refused."""
+        return worker_limit_for(nbytes, self._last_share)
+
+    @property
+    def _last_share(self) -> float:
+        return LAST_SHARE if self.limit_is_given else LIMIT_SHARE
 
     @property
     def beside_nbytes(self) -> int:

@@ -1,6 +1,7 @@
 """From passes to a plan, before the first byte of them; and the refusal of what does not fit. Pure."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from spae_dask.blocks import RowBlocks, column_groups
@@ -8,7 +9,15 @@ from spae_dask.errors import MemoryBudgetExceeded
 from spae_dask.passes.accumulators.base import Accumulator
 from spae_dask.passes.calibration import Calibration, nominal_work
 from spae_dask.passes.layout import PassLayout
-from spae_dask.passes.memory import Footprint, refuse, resident_nbytes, tasks_that_fit, usable, worker_limit_for
+from spae_dask.passes.memory import (
+    IDLE_NBYTES,
+    LAST_SHARE,
+    LIMIT_SHARE,
+    Footprint,
+    refuse,
+    resident_nbytes,
+    tasks_that_fit,
+)
 from spae_dask.passes.orientation import as_read, oriented
 from spae_dask.passes.plan import Alternative, Finish, PassPlan, Plan, Resources
 from spae_dask.quantities import format_nbytes
@@ -62,6 +71,10 @@ def make_plan(
     if resources.listing_nbytes >= NOTED_NBYTES:
         what = f"listing of stored chunks: {format_nbytes(resources.listing_nbytes)} of the memory of this process"
         notes = [*notes, f"{what}, included in all of the above; larger chunks, or shards, take less"]
+    peak = _peak_nbytes(planned, finish, resources)
+    if peak > resources.usable_nbytes:
+        share = f"{LIMIT_SHARE:.0%} of the memory limit would not do, so up to {LAST_SHARE:.0%} may be used"
+        notes = [*notes, f"{share}, idle size included: {format_nbytes(IDLE_NBYTES + peak)} are planned"]
     least = min(p.tasks_per_worker for p in planned)
     if least < resources.threads:
         notes = [*notes, f"of {resources.threads} threads a process, {least} work at once: memory does not allow more"]
@@ -93,7 +106,6 @@ def price(
 ) -> Alternative:
     """Price of a plan of these passes, even if it does not fit."""
     planned = _plan_passes(source, passes, resources, strategy, calibration)
-    refusal = _refusal(source, planned, resources, finish)
     return Alternative(
         strategy=strategy,
         pca_loss=pca_loss,
@@ -104,8 +116,16 @@ def price(
         seconds=sum(p.seconds for p in planned) + finish.seconds,
         thread_seconds=sum(p.thread_seconds for p in planned) + finish.seconds,
         refusal=None
-        if refusal is None
-        else f"does not fit in the {format_nbytes(usable(resources.memory_limit))} that may be used",
+        if _peak_nbytes(planned, finish, resources) <= resources.usable_nbytes
+        else f"does not fit in the {format_nbytes(resources.usable_nbytes)} that may be used",
+    )
+
+
+def taken(prices: Sequence[Alternative], strategy: str, resources: Resources) -> tuple[Alternative, ...]:
+    """The prices, in which the strategy taken is not refused if it fits in what is used rather than refuse."""
+    return tuple(
+        replace(each, refusal=None) if each.strategy == strategy and each.peak_nbytes <= resources.most_nbytes else each
+        for each in prices
     )
 
 
@@ -117,16 +137,19 @@ def tasks_or_refuse(what: str, footprint: Footprint, resources: Resources) -> in
     MemoryBudgetExceeded
         If not even one fits; the message says what would.
     """
-    budget = usable(resources.memory_limit) - resources.beside_nbytes
-    tasks = _tasks_that_fit(footprint, budget, resources)
+    tasks = _tasks_that_fit(footprint, resources)
     if tasks == 0:
         blame_chunks = footprint.block_nbytes > footprint.state_nbytes
-        raise _refuse_task(what, _process_nbytes(footprint, 1, resources), budget, blame_chunks=blame_chunks)
+        needed = _process_nbytes(footprint, 1, resources) + resources.beside_nbytes
+        raise _refuse_task(what, needed, resources, blame_chunks=blame_chunks)
     return tasks
 
 
-def _tasks_that_fit(footprint: Footprint, budget: int, resources: Resources) -> int:
-    return tasks_that_fit(footprint, resources.threads, budget, resources.slack, in_process=resources.in_process)
+def _tasks_that_fit(footprint: Footprint, resources: Resources) -> int:
+    """Span tasks at once: as many as fit in what may be used, or a single one in what is used rather than refuse."""
+    usual, most = (each - resources.beside_nbytes for each in (resources.usable_nbytes, resources.most_nbytes))
+    tasks = tasks_that_fit(footprint, resources.threads, usual, resources.slack, in_process=resources.in_process)
+    return tasks or int(_process_nbytes(footprint, 1, resources) <= most)
 
 
 def _process_nbytes(footprint: Footprint, tasks: int, resources: Resources) -> int:
@@ -138,10 +161,15 @@ def _finish_nbytes(finish: Finish, resources: Resources) -> int:
     return resident_nbytes(finish.nbytes, resources.slack) + resources.listing_nbytes
 
 
+def _peak_nbytes(passes: Sequence[PassPlan], finish: Finish, resources: Resources) -> int:
+    return max(_finish_nbytes(finish, resources), *(each.worker_nbytes for each in passes))
+
+
 def _refuse_task(
-    what: str, needed: int, budget: int, *, blame_chunks: bool, enough: int | None = None
+    what: str, needed: int, resources: Resources, *, blame_chunks: bool, enough: int | None = None
 ) -> MemoryBudgetExceeded:
-    remedies = [f"a memory limit of {format_nbytes(worker_limit_for(enough or needed), up=True)} a process"]
+    budget, limit = resources.most_nbytes, resources.limit_for(enough or needed)
+    remedies = [f"a memory limit of {format_nbytes(limit, up=True)} a process"]
     if blame_chunks:
         remedies.append("smaller chunks (`spae ingest` rewrites the data in suitable ones)")
     return refuse(what, needed, budget, remedies)
@@ -151,24 +179,23 @@ def _refusal(
     source: RowBlocks, passes: Sequence[PassPlan], resources: Resources, finish: Finish
 ) -> MemoryBudgetExceeded | None:
     """The error to raise if the passes, or what comes after them, do not fit; the limit it names is enough for all."""
-    budget, finish_nbytes = usable(resources.memory_limit), _finish_nbytes(finish, resources)
-    enough = max(finish_nbytes, *(each.worker_nbytes for each in passes))
+    finish_nbytes, enough = _finish_nbytes(finish, resources), _peak_nbytes(passes, finish, resources)
     for each in passes:
         if each.tasks_per_worker == 0:
             what = f"one task of pass {each.name!r} over {source.describe()}"
             return _refuse_task(
                 what,
                 each.worker_nbytes,
-                budget,
+                resources,
                 blame_chunks=each.block_nbytes > max(each.state_nbytes, resources.beside_nbytes),
                 enough=enough,
             )
-    if finish_nbytes > budget:
+    if finish_nbytes > resources.most_nbytes:
         return refuse(
             f"the final linear algebra on {source.shape[1]} features",
             finish_nbytes,
-            budget,
-            [f"a memory limit of {format_nbytes(worker_limit_for(finish_nbytes), up=True)}", "fewer features"],
+            resources.most_nbytes,
+            [f"a memory limit of {format_nbytes(resources.limit_for(finish_nbytes), up=True)}", "fewer features"],
         )
     return None
 
@@ -194,8 +221,7 @@ def _plan_pass(
 ) -> PassPlan:
     layout = PassLayout.of(*oriented(source, recipe))
     footprint = layout.footprint
-    budget = usable(resources.memory_limit) - resources.beside_nbytes
-    tasks = _tasks_that_fit(footprint, budget, resources)
+    tasks = _tasks_that_fit(footprint, resources)
     at_least_one = max(1, tasks)
     work = nominal_work(source, layout)
     if calibration is not None:

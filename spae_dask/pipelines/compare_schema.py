@@ -17,6 +17,9 @@ class Matrix(BaseModel):
     name: values.Text
     source: values.Text
     array: values.Text | None = None
+    columns: values.Names | None = None
+    mask: values.Text | None = None
+    where: values.Text | None = None
     raw: bool = False
     n_nonzero: values.Counts | None = None
     """In place of the step's."""
@@ -36,7 +39,7 @@ class Compare(having(Step, "selection", "seed")):  # type: ignore[misc]
 
     ``x_is`` names the content of a matrix's file. ``"matrix"`` is a correlation or covariance matrix that is X itself,
     as in the paper. ``"factor"`` is such a matrix that is X'X. ``"data"`` is the rows of X, which are taken about their
-    mean.
+    mean, and of which ``columns``, ``mask`` and ``where`` choose some.
     """
 
     matrix: list[Matrix] = Field(min_length=1)
@@ -52,6 +55,12 @@ class Compare(having(Step, "selection", "seed")):  # type: ignore[misc]
         names = [each.name for each in self.matrix]
         if len(set(names)) < len(names):
             raise ValueError("two of its matrices have the same name. Give each its own name.")
+        parts = [each for each in self.matrix if (each.columns, each.mask, each.where) != (None, None, None)]
+        if parts and self.x_is != "data":
+            raise ValueError(
+                f"'columns', 'mask' and 'where' of {parts[0].name} choose a part of data, and 'x_is' is {self.x_is!r}. "
+                "Leave them out, or give x_is = 'data'."
+            )
         if self.encoders is not None:
             if self.encoders.matrix not in names:
                 raise ValueError(f"'encoders.matrix' is {self.encoders.matrix!r}. Give one of {', '.join(names)}.")
@@ -70,7 +79,8 @@ class Compare(having(Step, "selection", "seed")):  # type: ignore[misc]
     def inputs(self) -> tuple[Input, ...]:
         """The matrices."""
         return tuple(
-            Input(("matrix", i, "source"), each.source, "matrix", each.raw) for i, each in enumerate(self.matrix)
+            Input(("matrix", i, "source"), each.source, "matrix", each.raw, each.mask)
+            for i, each in enumerate(self.matrix)
         )
 
     @property

@@ -1,6 +1,6 @@
 """Steps about encoders: fit, transform, evaluate, path."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from spae_dask.blocks import RowBlocks
@@ -15,7 +15,7 @@ from spae_dask.estimators.planning import mask_note, rows_note
 from spae_dask.estimators.planning import plan as plan_fit
 from spae_dask.estimators.reporting import curve_from_data, write_report
 from spae_dask.estimators.runtime import parse_memory
-from spae_dask.estimators.saved import load_encoder, save_encoder
+from spae_dask.estimators.saved import in_order, load_encoder, save_encoder
 from spae_dask.estimators.sparse_encoder import SparseEncoder
 from spae_dask.estimators.writing import transform_to_zarr
 from spae_dask.passes.memory import refuse_tiny
@@ -43,6 +43,7 @@ from spae_dask.storage.ingesting.ingest import ingest as ingest_matrix
 from spae_dask.strategies.certificate import Certificate
 from spae_dask.strategies.drift import Drift
 from spae_dask.strategies.parameters import OF_ROWS
+from spae_dask.toml.lines import KeyPath
 
 
 def opened(step: OnData | Report, data: str, encoder: SparseEncoder | None = None, say: Say | None = None) -> RowBlocks:
@@ -178,9 +179,16 @@ def fit(step: Fit, work: Work) -> Result:
     return Result(str(certificate), {"certificate": certificate.as_dict(), "selected_features": selected})
 
 
+def encoder_of(files: Mapping[KeyPath, str]) -> SparseEncoder:
+    """Read the encoder of a step, beside which data may stand."""
+    encoder = files[("encoder",)]
+    with in_order(files.get(("data",), encoder), encoder, "Swap 'data' and 'encoder' of the step."):
+        return load_encoder(encoder)
+
+
 def transform(step: Transform, work: Work) -> Result:
     """Write the codes of all rows."""
-    encoder = load_encoder(work.files[("encoder",)])
+    encoder = encoder_of(work.files)
     source, where = opened(step, work.data, encoder, work.machinery.say), work.machinery.where
     with where.ready(source):
         written = transform_to_zarr(
@@ -199,7 +207,7 @@ def evaluate(step: Evaluate, work: Work) -> Result:
     """Measure the loss of an encoder on data, and on parts of them."""
     if step.figure:  # first, since the libraries it needs may be missing
         from spae_dask.report.drift_figure import write_drift
-    encoder = load_encoder(work.files[("encoder",)])
+    encoder = encoder_of(work.files)
     source, where = opened(step, work.data, encoder, work.machinery.say), work.machinery.where
 
     def measured(place: str | None) -> tuple[Certificate, Drift | None]:
@@ -255,7 +263,7 @@ def path(step: Path, work: Work) -> Result:
 def report(step: Report, work: Work) -> Result:
     """Write the report of an encoder, with the losses of a path, or those drawn from data, if that is asked for."""
     file, output = work.files[("encoder",)], work.outputs[".html"]
-    encoder = load_encoder(file)
+    encoder = encoder_of(work.files)
     curve, origin = None, ""
     if step.path is not None:
         table = work.files[("path",)]

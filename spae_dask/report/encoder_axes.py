@@ -1,5 +1,6 @@
 """Drawings of an encoder on one pair of axes each, for its report and for axes that the caller made."""
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
@@ -113,11 +114,14 @@ def draw_loss(
         axes.axhspan(*ends, color=theme.pca, alpha=0.18, lw=0)
         shown += ends
     shown += _draw_own(axes, certificate, mine, theme)
-    bounds = bounds_of(certificate, curve)
-    if bounds and (to_bound or min(loss for _, loss in bounds) <= max(shown)):
-        axes.plot(*zip(*bounds, strict=True), "s--", color=theme.quiet, ms=4, lw=1.2, label="the paper's bound")
-    if bounds and to_bound:
-        shown += [loss for _, loss in bounds]
+    runs = bounds_of(certificate, curve)
+    bounds = [loss for run in runs for _, loss in run]
+    if bounds and (to_bound or min(bounds) <= max(shown)):
+        for number, run in enumerate(runs):
+            label = "_" if number else "the paper's bound"  # of several lines, the legend has one
+            axes.plot(*zip(*run, strict=True), "s--", color=theme.quiet, ms=4, lw=1.2, label=label)
+    if to_bound:
+        shown += bounds
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlim(0, max(1, 2 * certificate.n_nonzero) if curve is None else None)
     axes.set(xlabel="features a component may use", ylabel="lost, % of the total")
@@ -146,12 +150,24 @@ def points_of(certificate: Certificate, curve: SparsityPath) -> list[PathPoint]:
     return sorted(mine, key=lambda point: point.n_nonzero)
 
 
-def bounds_of(certificate: Certificate, curve: SparsityPath | None) -> list[tuple[int, float]]:
-    """Sizes, and the losses in percent that theory promised for them; without what exceeds all there is."""
+def bounds_of(certificate: Certificate, curve: SparsityPath | None) -> list[list[tuple[int, float]]]:
+    """Sizes, and the losses in percent that theory promised for them; without what exceeds all there is.
+
+    A run of sizes ends where the next one has none, or a larger bound, which is that of another theorem: as many
+    columns as components, chosen by pivoting, lose less than theory promises for a few more by dual-set.
+    """
     best, known = percent(certificate.pca_loss, certificate), {certificate.n_nonzero: certificate.bound}
     if curve is not None:
         known |= {point.n_nonzero: point.bound for point in points_of(certificate, curve)}
-    return [(r, bound * best) for r, bound in sorted(known.items()) if bound is not None and bound * best < 100]
+    runs, before = list[list[tuple[int, float]]](), math.inf
+    for r, bound in sorted(known.items()):
+        loss = math.inf if bound is None else bound * best
+        if loss < 100:
+            if before < loss or before >= 100:
+                runs.append([])
+            runs[-1].append((r, loss))
+        before = loss
+    return runs
 
 
 def _draw_own(axes: Axes, certificate: Certificate, mine: float, theme: Theme) -> list[float]:

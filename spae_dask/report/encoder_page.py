@@ -311,6 +311,7 @@ def _in_one(loadings: np.ndarray) -> list[Markup | str]:
 Draw = Callable[[Axes, Theme], None]
 
 BOUNDED = "The paper's bound holds for any data. It is shown where it is below a total loss."
+BROKEN = " Its line breaks where another theorem, with a larger bound, applies to the next size."
 UNBOUNDED = "For this encoder, the paper's theorems give no bound below a total loss."
 
 
@@ -392,11 +393,12 @@ def _curve_section(results: EncoderResults, name: str, curve: SparsityPath | Non
         f"Loss against the number of features of a component. This encoder uses {c.n_nonzero} and loses "
         f"{mine:.3g} %. PCA, a horizontal line, loses {best:.3g} %."
     )
+    runs = bounds_of(c, curve)
+    bounded = UNBOUNDED if not runs else BOUNDED + BROKEN if len(runs) > 1 else BOUNDED
     figure = themed_figure(
         lambda theme: _loss_figure(results, curve, theme),
         alt=alt,
-        caption="With fewer features per component, the loss is larger. No encoder loses less than PCA. "
-        + (BOUNDED if bounds_of(c, curve) else UNBOUNDED),
+        caption=f"With fewer features per component, the loss is larger. No encoder loses less than PCA. {bounded}",
     )
     parts = [figure, paragraph("{}", origin), _curve_table(results, curve), *_held_out_figure(results)]
     return Section(CURVE, joined(*parts))

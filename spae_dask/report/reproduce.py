@@ -1,5 +1,6 @@
 """Shell command and lines of Python that reproduce an encoder from its record."""
 
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,9 +15,8 @@ BY_VALUES = {"covariates": "z", "row_weights": "w", "fold_groups": "groups", "to
 """Parameters whose values may be given, and the variables that stand for these."""
 
 
-def is_place(source: object) -> bool:
-    """Return True if a record's source is a path or a URL, so that a command can name it."""
-    return isinstance(source, str) and (source.startswith("/") or "://" in source)
+IN_HDF5 = re.compile(r"\.(h5ad|h5|hdf5)/.")
+"""End of the name of an HDF5 file, and a matrix in it: the name of data that were given as an object of such a file."""
 
 
 def fit_command(parameters: Mapping[str, Any], provenance: Mapping[str, Any]) -> str | None:
@@ -30,24 +30,26 @@ def fit_command(parameters: Mapping[str, Any], provenance: Mapping[str, Any]) ->
         Parameters and provenance as in ``EncoderResults``.
     """
     by_values = any(_by_values(parameters, provenance, name) for name in BY_VALUES)
-    if not is_place(_path(provenance)) or by_values:
+    path = _path(provenance)
+    if path is None or by_values:
         return None
-    words = ["spae", "fit", _path(provenance)]
+    words = ["spae", "fit", path]
     for each, value in _wanted(parameters, provenance):
         words += each.words(value)
     commands = [shlex.join([*words, *_choices(provenance), "-o", "encoder.zarr"])]
     for part in _updates(provenance):
-        if not is_place(_path(part)):
+        path = _path(part)
+        if path is None:
             return None
         weight = [] if part["forget"] == 1.0 else ["--forget", str(part["forget"])]
-        commands.append(shlex.join(["spae", "update", "encoder.zarr", _path(part), *_choices(part), *weight]))
+        commands.append(shlex.join(["spae", "update", "encoder.zarr", path, *_choices(part), *weight]))
     return " && ".join(commands)
 
 
 def data_words(provenance: Mapping[str, Any]) -> tuple[str, str]:
     """The file of the fit, or ``DATA``, in a shell command, and the options that say what of it was chosen."""
     path = _path(provenance)
-    return (in_shell(path), shlex.join(_choices(provenance))) if is_place(path) else ("DATA", "")
+    return (in_shell(path), shlex.join(_choices(provenance))) if path is not None else ("DATA", "")
 
 
 def _choices(provenance: Mapping[str, Any]) -> list[str]:
@@ -74,8 +76,7 @@ def python_lines(parameters: Mapping[str, Any], provenance: Mapping[str, Any]) -
 
 
 def _fit_lines(provenance: Mapping[str, Any]) -> list[str]:
-    source = _path(provenance)
-    if source == "rows given to partial_fit":
+    if provenance.get("source") == "rows given to partial_fit":
         return ["for rows in batches:  # the same rows in the same order; how they are batched does not matter",
                 "    encoder.partial_fit(rows)"]  # fmt: skip
     data, note = _opened(provenance)
@@ -90,12 +91,12 @@ def _update_line(part: Mapping[str, Any]) -> str:
 
 def _opened(record: Mapping[str, Any]) -> tuple[str, str]:
     """Data of a record as an argument in Python, and a comment that names them if they were no file."""
-    source = _path(record)
-    if not is_place(source):
-        return "x", f"  # the same data: {_one_line(source)}"
+    path = _path(record)
+    if path is None:
+        return "x", f"  # the same data: {_one_line(record.get('source'))}"
     how = [f"{name}={value!r}" for name, value in _chosen(record).items()]
     how += ["decode=False"] if record.get("raw") else []
-    return (f"open_matrix({', '.join([_literal(source), *how])})" if how else _literal(source)), ""
+    return (f"open_matrix({', '.join([_literal(path), *how])})" if how else _literal(path)), ""
 
 
 def _updates(provenance: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
@@ -108,9 +109,16 @@ def _by_values(parameters: Mapping[str, Any], provenance: Mapping[str, Any], nam
     return bool(provenance.get(name)) and parameters.get(name) is None
 
 
-def _path(provenance: Mapping[str, Any]) -> str:
-    """The path or URL that was opened; of older records, and of data that were no file, their name."""
-    return str(provenance.get("path", provenance.get("source")))
+def _path(provenance: Mapping[str, Any]) -> str | None:
+    """The path or URL that was opened, which older records have as the source; None for data that were an object.
+
+    The object of an HDF5 file may be some of its rows alone, and `IN_HDF5` is no path of a file.
+    """
+    if "path" in provenance:
+        return str(provenance["path"])
+    source = provenance.get("source")
+    is_place = isinstance(source, str) and (source.startswith("/") or "://" in source)
+    return str(source) if is_place and not IN_HDF5.search(str(source)) else None
 
 
 def _chosen(provenance: Mapping[str, Any]) -> dict[str, Any]:

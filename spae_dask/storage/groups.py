@@ -12,6 +12,7 @@ import zarr
 
 from spae_dask.blocks import RowBlocks, remember
 from spae_dask.errors import InvalidInput, NotFound
+from spae_dask.storage.artifacts.artifact import FORMAT as ENCODER
 from spae_dask.storage.bounded import bounded
 from spae_dask.storage.checks import refuse_code
 from spae_dask.storage.conditions import INDEX
@@ -22,6 +23,9 @@ from spae_dask.storage.sources.csr_blocks import CsrBlocks
 
 SPARSE = (CsrBlocks.encoding, CscBlocks.encoding)
 """Encodings of a group that is a single sparse matrix, as AnnData writes them."""
+
+LEVELS = "__categories"
+"""Member of ``obs`` and ``var`` that held the levels of labels before anndata 0.8."""
 
 CALLS = "call_genotype"
 """Member of a VCF Zarr group that holds the genotypes: variants, samples, alleles."""
@@ -90,6 +94,8 @@ def choose_member(group: Any, array: str | None, name: str, mask: str | None = N
         if node is None:
             raise NotFound(f"the group {name} has no array {array!r}; it has {_listed(members)}.")
         return Member(node, f"{name}/{array}" if _is_sparse(node) else name)
+    if group.attrs.get("format") == ENCODER:
+        raise InvalidInput(f"{name} is an encoder, not data. Give the data, or name an array of it with array=NAME.")
     matrices = [key for key, (shape, _) in members.items() if len(shape) == 2]
     if len(matrices) == 1:
         return Member(group[matrices[0]], name)
@@ -172,41 +178,14 @@ def obs_column(root: Any, name: str, called: str) -> Any:
     InvalidInput
         If it holds something else than numbers and labels.
     """
-    obs = root.get("obs")
-    is_records = is_array(obs) and bool(obs.dtype.names)
-    names = list(obs.dtype.names) if is_records else sorted(obs) if _is_group(obs) else []
+    names, column_of = _columns_of(root, "obs", called)
     if name not in names:
         has = ", ".join(each for each in names if not each.startswith("_")) or "none"
         raise NotFound(f"{called} has no column {name!r} in obs; it has {has}.")
-    if is_records:
-        levels = root.get(f"uns/{name}_categories")
-        return _values_of(np.asarray(bounded(obs)[:])[name], levels, name, called)
-    node = obs[name]
-    if is_array(node):
-        return _values_of(_all_of(node, name, called), obs.get(f"__categories/{name}"), name, called)
-    if _encoding(node) == "categorical":
-        return _values_of(_all_of(node["codes"], name, called), node["categories"], name, called)
-    if str(_encoding(node)).startswith("nullable-"):
-        values = _values_of(_all_of(node["values"], name, called), None, name, called)
-        values = values.astype(object if values.dtype == object else np.float64)
-        values[_all_of(node["mask"], name, called).astype(bool)] = None if values.dtype == object else np.nan
-        return values
-    raise InvalidInput(f"{name} in obs of {called} is a {_encoding(node)}, and neither numbers nor labels.")
-
-
-def _all_of(node: Any, name: str, called: str) -> Any:
-    refuse_code(node, f"{name} in obs of {called}")
-    return np.asarray(bounded(node)[:])
-
-
-def _values_of(values: Any, levels: Any, name: str, called: str) -> Any:
-    if levels is not None and is_array(levels):
-        known = _values_of(_all_of(levels, name, called), None, name, called)
-        texts = np.array([*(str(each) for each in known), None], dtype=object)
-        return texts[np.where(values < 0, len(known), values)]
-    if values.dtype.kind in "fiub":
-        return values
-    return np.array([_text(each) for each in values], dtype=object)
+    column = column_of(name)
+    if isinstance(column, str):
+        raise InvalidInput(f"{name} in obs of {called} is a {column}, and neither numbers nor labels.")
+    return column.numbers_or_texts()
 
 
 def is_array(node: Any) -> bool:
@@ -300,38 +279,109 @@ def _mask_of_var(root: Any, matrix: Any, path: str, mask: str | None, name: str)
 
 def table_of(root: Any, path: str, name: str) -> tuple[list[str], Callable[[str], Any]]:
     """Columns of ``obs`` or ``var``, and the function that reads one, or the names of the rows, of an AnnData store."""
-    table = root.get(path)
-    if is_array(table) and table.dtype.names:  # before anndata 0.7, whose index came first
-        records, fields = np.asarray(bounded(table)[:]), tuple(table.dtype.names)
-        return list(fields), lambda column: records[column if column in fields else fields[0]]
+    names, column_of = _columns_of(root, path, name)
 
     def read(column: str) -> Any:
+        found = column_of(column)
+        return np.asarray(found) if isinstance(found, str) else found.plain()  # which the error reports
+
+    return names, read
+
+
+@dataclass(frozen=True, eq=False)
+class _Column:
+    """A column of ``obs`` or ``var``.
+
+    Attributes
+    ----------
+    values : ndarray (n,)
+        Values, or places among the levels, of which those that are missing are negative.
+    levels : ndarray, optional
+        Levels of labels.
+    absent : ndarray (n,) of bool, optional
+        Entries of a column of a type for missing values that have none.
+    """
+
+    values: Any
+    levels: Any = None
+    absent: Any = None
+
+    def plain(self) -> Any:
+        """Values of their own types; None is missing."""
+        if self.levels is not None:
+            return self._chosen(self.levels)
+        if self.absent is None or not self.absent.any():
+            return self.values
+        values = self.values.astype(object)
+        values[self.absent] = None
+        return values
+
+    def numbers_or_texts(self) -> Any:
+        """Numbers, of which NaN is missing, or texts, of which None is; labels are texts."""
+        if self.levels is not None:
+            texts = self.levels if self.levels.dtype.kind in "fiub" else map(_text, self.levels)
+            return self._chosen(np.array([str(each) for each in texts], dtype=object))
+        if self.values.dtype.kind in "fiub":
+            return self.values if self.absent is None else np.where(self.absent, np.nan, self.values.astype(np.float64))
+        texts = np.array([_text(each) for each in self.values], dtype=object)
+        if self.absent is not None:
+            texts[self.absent] = None
+        return texts
+
+    def _chosen(self, levels: Any) -> Any:
+        values = np.full(self.values.shape, None, dtype=object)
+        known = self.values >= 0
+        values[known] = levels[self.values[known]]
+        return values
+
+
+def _columns_of(root: Any, path: str, name: str) -> tuple[list[str], Callable[[str], _Column | str]]:
+    """Columns of ``obs`` or ``var``, and the function that reads one; of other kinds it returns the encoding.
+
+    Before anndata 0.7 a table was one array of records, whose index came first, and levels were in ``uns``; before 0.8
+    they were in `LEVELS`.
+    """
+    table = root.get(path)
+    if is_array(table) and table.dtype.names:
+        records, fields = np.asarray(bounded(table)[:]), tuple(table.dtype.names)
+
+        def of_records(column: str) -> _Column | str:
+            column = column if column in fields else fields[0]
+            return _labelled(records[column], root.get(f"uns/{column}_categories"), f"{column} in {path} of {name}")
+
+        return list(fields), of_records
+
+    members = sorted(table) if _is_group(table) else []
+
+    def of_group(column: str) -> _Column | str:
         stored = column if column in table or column != INDEX else _text(table.attrs.get("_index", "_index"))
-        return _values(table[stored], f"{column} of {name}")
+        node, told = table[stored], f"{column} in {path} of {name}"
+        if is_array(node):
+            levels = table.get(f"{LEVELS}/{stored}") if LEVELS in members else None
+            return _labelled(_whole(node, told), levels, told) if node.ndim else "scalar"
+        encoding = str(_encoding(node))
+        if encoding == "categorical":
+            return _labelled(_whole(node["codes"], told), node["categories"], told)
+        if encoding.startswith("nullable") and "values" in node:
+            return _Column(_whole(node["values"], told), None, _whole(node["mask"], told).astype(bool))
+        return encoding
 
-    return (sorted(table) if _is_group(table) else []), read
+    return members, of_group
 
 
-def _values(node: Any, name: str) -> Any:
-    """Values of a column, which anndata stores as an array, or as a group of arrays."""
-    if is_array(node):
-        refuse_code(node, name)
-        return np.asarray(bounded(node)[:]) if node.ndim else np.asarray(None)
-    encoding = str(_encoding(node))
-    if encoding == "categorical":
-        codes, categories = _values(node["codes"], name), _values(node["categories"], name)
-        if codes.size and int(codes.max()) >= len(categories):
-            raise InvalidInput(f"{name} is damaged: it has categories that are not stored. Write it again.")
-        values = np.full(codes.shape, None, dtype=object)
-        values[codes >= 0] = categories[codes[codes >= 0]]
-        return values
-    if encoding.startswith("nullable") and "values" in node:
-        values, gaps = _values(node["values"], name), _values(node["mask"], name).astype(bool)
-        if gaps.any():
-            values = values.astype(object)
-            values[gaps] = None
-        return values
-    return np.asarray(encoding)  # of another kind, which the error reports
+def _labelled(values: Any, levels: Any, name: str) -> _Column:
+    """A column of places among levels, which may be an array, or a group that holds one; of values without levels."""
+    if levels is None:
+        return _Column(values)
+    found = _whole(levels if is_array(levels) else levels["values"], name)
+    if values.size and int(values.max()) >= len(found):
+        raise InvalidInput(f"{name} is damaged: it has categories that are not stored. Write it again.")
+    return _Column(values, found)
+
+
+def _whole(node: Any, name: str) -> Any:
+    refuse_code(node, name)
+    return np.asarray(bounded(node)[:])
 
 
 def _text(value: Any) -> str:

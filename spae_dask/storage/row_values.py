@@ -13,11 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from spae_dask.errors import InvalidInput, NotFound
-from spae_dask.plain_files import beside
+from spae_dask.plain_files import beside, refuse_pipes
 from spae_dask.storage.groups import obs_column, of_anndata
 from spae_dask.storage.held_files import NETCDF
 from spae_dask.storage.remote.address import is_remote, parse_address
-from spae_dask.storage.tables.columns import listed
+from spae_dask.storage.tables.columns import near_or_listed
 from spae_dask.storage.tables.csv_rows import SUFFIXES
 from spae_dask.storage.tables.table_files import is_table, table_files
 
@@ -104,13 +104,60 @@ def file_values(path: str) -> dict[str, Values]:
         If it is none of these.
     """
     if path.endswith(".npy"):
-        held = np.load(path, allow_pickle=False)
+        held = npy_values(path)
         if held.ndim not in (1, 2):
             raise InvalidInput(f"{path} has {held.ndim} dimensions. Give one row for each row of the data.")
         columns = held.reshape(held.shape[0], -1)
         return {f"{Path(path).stem} {number + 1}": columns[:, number] for number in range(columns.shape[1])}
     names = names_of_table(path)
     return dict(zip(names, _of_table(path, names), strict=True))
+
+
+def npy_values(path: str) -> Values:
+    """The array of a ``.npy`` file.
+
+    Raises
+    ------
+    NotFound
+        If there is no such file.
+    InvalidInput
+        If it holds no array, or one of Python objects.
+    """
+    refuse_pipes(path)
+    try:
+        with open(path, "rb") as file:
+            return np.lib.format.read_array(file, allow_pickle=False)
+    except FileNotFoundError as error:
+        raise NotFound(f"there is no file {path}.{beside(path)}") from error
+    except (OSError, EOFError, ValueError) as error:
+        raise InvalidInput(f"{path} is not a .npy file of numbers ({error}). Write it with numpy.save.") from error
+
+
+def numbers_of_file(path: str, called: str) -> npt.NDArray[np.float64]:
+    """The numbers of a ``.npy`` file of one dimension, or of a ``.csv`` file without a header.
+
+    Raises
+    ------
+    NotFound
+        If there is no such file.
+    InvalidInput
+        If it does not hold one row of numbers; ``called`` names the parameter.
+    """
+    refuse_pipes(path)
+    try:
+        found = npy_values(path) if path.endswith(".npy") else np.loadtxt(path, delimiter=",", ndmin=2)
+    except FileNotFoundError as error:
+        raise NotFound(f"there is no file {path}, which {called} names.{beside(path)}") from error
+    except (OSError, ValueError) as error:  # InvalidInput is one
+        raise InvalidInput(
+            f"{called}={path!r} holds no numbers ({error}). Give a .npy file of one dimension, or a .csv file "
+            "of numbers without a header."
+        ) from error
+    if found.dtype.kind not in "fiu" or sorted(found.shape)[:-1] not in ([], [1]):
+        raise InvalidInput(
+            f"{called}={path!r} holds {found.dtype} of shape {found.shape}. Give one number for each column."
+        )
+    return np.asarray(found, dtype=np.float64).ravel()
 
 
 def is_values_file(name: str) -> bool:
@@ -135,7 +182,7 @@ def _of_table(path: str, names: Sequence[str]) -> list[Values]:
     known = names_of_table(path)
     for name in names:
         if name not in known:
-            raise NotFound(f"{path} has no column {name!r}.{beside_names(name, known)}")
+            raise NotFound(f"{path} has no column {name!r}.{near_or_listed(name, known)}")
     if is_text_table(path):
         header, rows = _text_table(path)
         return [_of_cells([row[header.index(name)] for row in rows]) for name in names]
@@ -144,18 +191,11 @@ def _of_table(path: str, names: Sequence[str]) -> list[Values]:
     return whole_columns(table_files(path), names)
 
 
-def beside_names(name: str, known: Sequence[str]) -> str:
-    """The nearest names, or the first few."""
-    from difflib import get_close_matches
-
-    near = get_close_matches(name, known, n=3)
-    return f" Did you mean {' or '.join(map(repr, near))}?" if near else f" It has {listed(known)}."
-
-
 def _text_table(path: str) -> tuple[list[str], list[list[str]]]:
     """Header and rows of a text table."""
     if not Path(path).exists():
         raise NotFound(f"there is no file {path}.{beside(path)} Give the path of an existing table.")
+    refuse_pipes(path)
     delimiter = next(mark for suffix, mark in SUFFIXES.items() if path.lower().endswith(suffix))
     opener: Any = gzip.open if path.lower().endswith(".gz") else open
     try:

@@ -5,6 +5,7 @@ Tibshirani 1993, chapter 8: blocks in place of rows, as rows of a run are alike)
 compared with PCA on the same resample. To check one: repeat the rows of each fold as often as it was drawn, and fit.
 """
 
+import functools
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -52,11 +53,17 @@ def bootstrap(
     if params.sizes is None:
         size = max(1, fitted.certificate.n_nonzero - len(params.rules.include))
         params = replace(params, n_nonzero=size, eps=None, keep=None)
+
+    @functools.cache  # resamples of few folds are often alike
+    def drawn(counts: tuple[int, ...]) -> tuple[float, list[int]]:
+        made = folded.resample(params, counts)
+        return _ratio(made), made.selected.tolist()
+
     ratios, uses = [], Counter[int]()
-    for counts in drawn_counts(folded.plan.rows.n_folds, params.bootstraps, params.seed):
-        made = folded.resample(params, counts.tolist())
-        ratios.append(_ratio(made))
-        uses.update(made.selected.tolist())
+    for counts in drawn_counts(folded.plan.rows.n_folds, params.bootstraps, params.seed).tolist():
+        ratio, selected = drawn(tuple(counts))
+        ratios.append(ratio)
+        uses.update(selected)
     features = sorted(uses)
     return Bootstraps(
         folded.plan.rows.n_folds,

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from spae_dask.errors import InvalidInput
 from spae_dask.maths.linalg.scaling import unit_columns, unit_scaled
 from spae_dask.maths.linalg.spectral import (
+    Choose,
     factor_gram,
     leading_subspace,
     pca_loss,
@@ -115,6 +116,19 @@ class CoreSummary:
             found = spectrum_of_products(self.core, k) if self.rounding.products > 0.0 else None
             self._by_products[k] = found
         return self._by_products[k]
+
+    def components_by(self, choose: Choose) -> int:
+        """The number of components that a function chooses by the singular values; their spectrum is then known."""
+        chosen = list[int]()
+
+        def noted(sigma: Floats) -> int:
+            chosen.append(choose(sigma))
+            return chosen[0]
+
+        found = spectrum_of_products(self.core, noted) if self.rounding.products > 0.0 else None
+        k = chosen[0] if chosen else choose(self._sigma)
+        self._by_products[k] = found  # of a core that lacks digits for one component there is none for any k
+        return k
 
     def spectrum(self, k: int) -> Floats:
         """All singular values, descending, with the digits that the loss of k components needs."""

@@ -1158,6 +1158,9 @@ OF_PATHS = (
     *RULES,
     "folds",
     "fold_groups",
+    "search_tol",
+    "effort",
+    "n_repeats",
     "seed",
 )
 """Parameters of the encoders of many sizes that one read makes, beside their method and sizes."""

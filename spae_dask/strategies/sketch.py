@@ -18,7 +18,8 @@ import numpy as np
 
 from spae_dask.blocks import RowBlocks
 from spae_dask.maths.encoders.budgets import budgets_of
-from spae_dask.maths.linalg.scaling import PANEL_COLUMNS
+from spae_dask.maths.linalg.scaling import PANEL_COLUMNS, scale_in_place
+from spae_dask.maths.linalg.spectral import right_singular
 from spae_dask.passes.accumulators import Accumulator, Beside, CrossProducts, Folded, Imputed, all_weighted, weighing
 from spae_dask.passes.accumulators.base import RunPass
 from spae_dask.passes.memory import ALLOCATOR_SLACK, TASK_OVERHEAD
@@ -62,6 +63,13 @@ FEWEST_ROWS, ROWS_PER_COMPONENT, ROWS_PER_NONZERO = 200, 20, 20
 
 FEWEST_CANDIDATES, CANDIDATES_PER_NONZERO = 64, 4
 """Candidates: several times what all supports hold."""
+
+SKETCHES_HELD = {"full-greedy": 3, "adaptive": 4, "adaptive-derandomized": 4, "exchange": 5}
+"""Arrays as large as the sketch that a selection holds at its peak, the sketch among them: its unit columns, residuals,
+and the input of a QR. Other selections hold two."""
+
+SKETCHES_HELD_BY_ITERATIVE = 7
+"""The same of the iterative method, which selects on residuals."""
 
 FEWEST_BUCKETS = 8
 """Groups of rows for each row of the sketch, at least: their part of its error is then a small one."""
@@ -126,8 +134,10 @@ def two_read_finish_nbytes(params: FitParameters, n_samples: int, n_features: in
     sizes = sizes_of(params, n_samples, n_features)
     rows, c, p = sizes.sketch.rows, sizes.n_candidates, sizes.n_directions
     searched = 6 * rows * (min(n_features, POOL) + rows)
-    # first the sketch, the same scaled, a residual of it made in panels, and directions
-    proposing = 3 * rows + 4 * p
+    # first the sketch, what the selection makes of it, and directions
+    selection = "exchange" if params.shared_support else params.selection
+    held = SKETCHES_HELD_BY_ITERATIVE if params.method == "iterative" else SKETCHES_HELD.get(selection, 2)
+    proposing = held * rows + 4 * p
     panels = 3 * rows * min(n_features, PANEL_COLUMNS)
     # then the merged products, and the sketch if other candidates may follow; beside the products scaled ones, or
     # those with what covariates explain and without it
@@ -137,7 +147,7 @@ def two_read_finish_nbytes(params: FitParameters, n_samples: int, n_features: in
         # states of all folds, that of all but one, and what is made of it
         plan: FoldPlan = params.fold_groups
         states, settled = plan.rows.n_folds, c + n_beside(c) + 2 * p
-        proposing += (states + 3) * rows
+        proposing += (states + 4) * rows
         settling += (states + 2) * settled + 2 * (c + p)
     wide = max(proposing, settling) * n_features
     return 8 * (wide + panels + max(searched, 12 * (c + p) ** 2))
@@ -188,30 +198,30 @@ def fit_two_reads(
         design=params.covariates,
         folds=params.fold_groups,
     )
+    W, folded, sketched = sketched.W, sketched.folded, sketched.without_sketch()
+    scale_in_place(W)  # all that looks at it would scale a copy
     measured, components = tuple[HeldOutComponents, ...](), tuple[HeldOutComponents, ...]()
-    if sketched.folded is not None:
-        measured = sketched_components(sketched.folded, params.n_components)
-        params, components = chosen_components(
-            params, sketched.folded.plan, lambda ks: tuple(measured[k - 1] for k in ks)
-        )
+    if folded is not None:
+        measured = sketched_components(folded, params.n_components)
+        params, components = chosen_components(params, folded.plan, lambda ks: tuple(measured[k - 1] for k in ks))
     n_candidates, single = sizes.n_candidates, params.precision == "fast"
     while True:
-        Z, folded = sketched.leading(sizes.n_directions), sketched.folded
-        candidates = choose_candidates(params, sketched.W, Z[:, : params.n_components], n_candidates, report=report)
+        Z = right_singular(W, sizes.n_directions)[1]
+        candidates = choose_candidates(params, W, Z[:, : params.n_components], n_candidates, report=report)
         of_folds = None if folded is None else FoldCandidates.chosen(params, folded, candidates, n_candidates, report)
-        if params.n_nonzero is not None:  # no other candidates follow, and beside a second read W is large
-            sketched = sketched.without_sketch()
+        if params.n_nonzero is not None:  # no other candidates follow, and beside a second read sketches are large
+            W, folded = W[:0].copy(), None if folded is None else folded.without_sketches()
         if folded is None or of_folds is None:
             products = run_pass(sketched.products(candidates.columns, Z, single=single), "candidates")
             settled, products = sketched.settled(products, candidates.columns)
             refitted = refit(settled, candidates, products, Z)
         else:
-            about, folded = sketched.without_sketch(), folded.without_sketches()
-            wide = with_directions_of_folds(folded, Z)
+            moments = folded.without_sketches()
+            wide = with_directions_of_folds(moments, Z)
             recipe = sketched.products(of_folds.columns, wide, single=single, folds=folded.plan.rows)
             found = run_pass(recipe, "candidates")
-            kept = FoldedRefit(folded, found, of_folds, about, wide, Z.shape[1], measured)
-            refitted = replace(refit(about, candidates, kept.whole(), Z), folded=kept)
+            kept = FoldedRefit(moments, found, of_folds, sketched, wide, Z.shape[1], measured)
+            refitted = replace(refit(sketched, candidates, kept.whole(), Z), folded=kept)
         fitted = refitted.fit(params, report=report) if params.n_nonzero is None else None
         if fitted is None or refitted.reaches(params, fitted) or n_candidates == d:
             break

@@ -1,7 +1,7 @@
 """Read that leaves a row sketch: moments, a core that stands in for X, and bounds on PCA's loss."""
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -284,17 +284,17 @@ def read_sketch(
     found = run_pass(recipe if filled is None else Imputed(recipe, filled), "sketch")
     refuse_non_finite(found["nonfinite"])
     about = functools.partial(_sketched, center=center, scale=scale, integers=integers, fill=filled)
-    sketches = [found[name] for name in sizes.sketches]
     if folds is None:
+        sketches = (found.pop(name) for name in sizes.sketches)  # one after another: none is needed when it is moved
         all_rows = about(found["moments"], sketches, design=design, products=found.get("covariates"))
         return replace(all_rows, frequent=found.get("frequent"))
-    folded = FoldedSketch(folds, found["moments"], sketches, about)
+    folded = FoldedSketch(folds, found["moments"], [found[name] for name in sizes.sketches], about)
     return replace(folded.whole(), frequent=found.get("frequent"), folded=folded)
 
 
 def _sketched(
     moments: ColumnMoments,
-    sketches: Sequence[SketchedRows],
+    sketches: Iterable[SketchedRows],
     *,
     center: bool,
     scale: ScaleLike,
@@ -319,7 +319,8 @@ def _sketched(
     refuse_overflow(squares, limit=np.finfo(np.float64).max / n_features)
     q = 0 if design is None else design.width
     about = np.hstack([np.zeros((2, q)), origin])
-    W = np.vstack([np.zeros((0, q + n_features)), *(each.about(about) for each in sketches)])
+    parts = [each.about(about) for each in sketches]
+    W = parts[0] if len(parts) == 1 else np.vstack([np.zeros((0, q + n_features)), *parts])
     left_out, lengths = constant & ~moments.constant & center, np.sqrt(squares)
     if explained is not None:
         W = W[:, q:] - W[:, :q] @ explained.effects
@@ -370,7 +371,7 @@ class FoldedSketch:
     plan: FoldPlan
     moments: FoldStates
     sketches: Sequence[FoldStates]
-    about: Callable[[ColumnMoments, Sequence[SketchedRows]], Sketched]
+    about: Callable[[ColumnMoments, Iterable[SketchedRows]], Sketched]
 
     @property
     def n_folds(self) -> int:

@@ -36,13 +36,18 @@ def with_components(params: FitParameters, summary: CoreSummary) -> FitParameter
     It is the smallest k for which PCA explains more than that share of the total, as in scikit-learn's ``PCA``; 1 for
     data without variance.
     """
-    if params.pca_share is None:
+    share = params.pca_share
+    if share is None:
         return params
-    spectrum, _ = unit_scaled(summary.spectrum(1)[:, None])
-    explained = np.cumsum(spectrum**2)
-    enough = explained > params.pca_share * explained[-1]
-    enough[-1] |= explained[-1] > 0.0
-    return replace(params, n_components=int(np.argmax(enough)) + 1)
+
+    def smallest(sigma: Floats) -> int:
+        spectrum, _ = unit_scaled(sigma[:, None])
+        explained = np.cumsum(spectrum**2)
+        enough = explained > share * explained[-1]
+        enough[-1] |= explained[-1] > 0.0
+        return int(np.argmax(enough)) + 1
+
+    return replace(params, n_components=summary.components_by(smallest))
 
 
 def smallest_r(core: Floats, k: int, target: float, encode: Callable[[int], Floats], floor: int | None = None) -> int:

@@ -1,6 +1,7 @@
 """Covariates on the command line and in pipelines: by names of obs and of tables, and from files."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,8 @@ import pytest
 import zarr
 
 from tests.cli.beside import KINDS, write_beside
-from tests.cli.conftest import QUICK
+from tests.cli.conftest import QUICK, K, R
+from tests.cli.test_exit_codes import failed
 from tests.estimators.sources import batch_encoder
 
 pytestmark = pytest.mark.usefixtures("undrawn")
@@ -155,3 +157,18 @@ encoder = "@encoder"
     assert ended.code == 0, ended.err
     certificate = json.loads((tmp_path / "out" / "again.json").read_text())
     assert certificate["decoder_loss"] == pytest.approx(wanted[0], rel=1e-9)
+
+
+@pytest.mark.parametrize("option", ["--covariates", "--row-weights", "--scale"])
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("w.npy", b""), ("w.npy", b"hello"), ("w.npy", b"PK\x03\x04"), ("w.npy", None), ("w.csv", None)],
+)
+def test_a_file_of_values_that_is_none_is_refused(spae, store, tmp_path, option, name, content):
+    path = tmp_path / name
+    if content is None:
+        os.mkfifo(path)
+    else:
+        path.write_bytes(content)
+    ended = spae("fit", store, "-k", K, "-r", R, f"{option}={path}", "-o", tmp_path / "e.zarr")
+    failed(ended, 3, str(path), "is a pipe" if content is None else "numbers")

@@ -53,6 +53,11 @@ class Demo:
         self.page = read_page(self.html, scripts=1)
 
 
+def table(path):
+    """Numbers of a table of the demo."""
+    return np.loadtxt(path, delimiter=",", skiprows=1)
+
+
 def test_it_leaves_all_its_files_and_no_others(demo):
     assert sorted(path.name for path in demo.folder.iterdir()) == sorted([*FILES, *STORES, MARKER])
 
@@ -73,15 +78,15 @@ def test_it_shows_each_command_and_what_came_of_it(demo):
 def test_the_halves_of_the_image_are_the_colours_of_a_chessboard(demo):
     data = load_indian_pines()
     inside = checkerboard((145, 145), 29).ravel()
-    np.testing.assert_array_equal(np.load(demo.folder / "training.npy"), data.pixels[inside])
-    np.testing.assert_array_equal(np.load(demo.folder / "held-out.npy"), data.pixels[~inside])
+    np.testing.assert_array_equal(table(demo.folder / "training.csv"), data.pixels[inside])
+    np.testing.assert_array_equal(table(demo.folder / "held-out.csv"), data.pixels[~inside])
 
 
 def test_losses_are_those_of_dense_algebra_on_the_pixels(demo):
     encoder = load_encoder(demo.folder / "encoder.zarr")
     H = encoder.components_.T
     for part in ("training", "held_out"):
-        X = np.load(demo.folder / f"{part.replace('_', '-')}.npy") - encoder.mean_
+        X = table(demo.folder / f"{part.replace('_', '-')}.csv") - encoder.mean_
         G = np.linalg.lstsq(X @ H, X, rcond=None)[0]
         sigma = np.linalg.svd(X, compute_uv=False)
         certificate = demo.document[part]
@@ -133,6 +138,17 @@ def test_the_page_names_the_bands(demo):
     data = load_indian_pines()
     for band in demo.document["selected"]:
         assert f"{data.wavelengths[band]:.0f} nm (column {band}, channel {data.channels[band]})" in demo.page.text
+
+
+def test_features_have_the_names_of_the_bands(demo):
+    names = load_encoder(demo.folder / "encoder.zarr").feature_names_in_
+    assert len(set(names)) == 200
+    data = load_indian_pines()
+    for band in demo.document["selected"]:
+        assert names[band] == f"channel {data.channels[band]} ({data.wavelengths[band]:.0f} nm)"
+        assert names[band] in {
+            cell for found in demo.page.tables for row in found.rows for cell in (row, *found.rows[row])
+        }
 
 
 def test_a_folder_with_other_files_is_refused_and_untouched(tmp_path, capsys):

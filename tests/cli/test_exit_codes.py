@@ -13,7 +13,7 @@ from spae_dask.cli.exits import EXIT_CODES, exit_code, explain, in_options
 from spae_dask.cli.parsing import ELSEWHERE
 from spae_dask.clusters import running
 from spae_dask.errors import InvalidInput, MemoryBudgetExceeded, NotFound, PassFailed, SpaeError, StorageError
-from tests.cli.conftest import D, K, R, planted, write_zarr
+from tests.cli.conftest import QUICK, D, K, R, planted, write_zarr
 
 
 def failed(ended, code: int, *words: str) -> None:
@@ -92,7 +92,31 @@ def test_3_no_such_member(spae, tmp_path):
 
 
 def test_3_not_an_encoder(spae, store):
-    failed(spae("inspect", store), 3, "not an encoder")
+    failed(spae("inspect", store), 3, "not an encoder: it is a Zarr array, not a group")
+
+
+@pytest.mark.parametrize("verb", ["evaluate", "transform", "update", "report"])
+def test_3_an_encoder_and_data_that_are_swapped_are_told_with_the_command_that_was_meant(
+    spae, store, encoder, tmp_path, verb
+):
+    right = {"update": [encoder, store], "report": [encoder, "--data", store]}.get(verb, [store, encoder])
+    given = [{store: encoder, encoder: store}.get(word, word) for word in right]
+    more = {"transform": ["-o", tmp_path / "c.zarr"], "report": ["-o", tmp_path / "r.html"]}.get(verb, [])
+    failed(spae(verb, *given, *more), 3, "they are swapped", f"`spae {verb} {' '.join(map(str, right))}`")
+
+
+def test_3_an_encoder_that_is_damaged_or_missing_is_not_called_swapped(spae, encoder, tmp_path):
+    other = shutil.copytree(encoder, tmp_path / "other.zarr")
+    shutil.rmtree(encoder / "mean")
+    failed(spae("evaluate", other, encoder), 3, "'mean'")
+    failed(spae("evaluate", other, tmp_path / "none.zarr"), 3, "there is no encoder")
+
+
+@pytest.mark.parametrize("verb", ["check", "fit"])
+def test_3_an_encoder_is_no_data_unless_an_array_of_it_is_named(spae, encoder, tmp_path, verb):
+    words = ["-k", "1", "-r", "1", *QUICK, "-o", tmp_path / "e.zarr"] if verb == "fit" else []
+    failed(spae(verb, encoder, *words), 3, "is an encoder, not data", "--array NAME")
+    assert spae(verb, encoder, *words, "--array", "decoder").code == 0
 
 
 def test_3_columns_that_do_not_match(spae, encoder, tmp_path):

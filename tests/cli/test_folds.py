@@ -144,7 +144,7 @@ def test_a_fit_that_was_killed_goes_on_and_other_folds_are_another_fit(spae, wor
         (["--folds", 1], "give a whole number from 2 to 100"),
         (["--folds", 12, "--fold-groups", "donor"], "--folds 12 is more than the 9 group(s) of 'donor'"),
         (["--fold-groups", "donor"], "needs folds of the rows"),
-        (["--folds", 3, "--strategy", "stream", "--columns", "gene*"], "Use strategy 'gram' or 'tsqr'"),
+        (["--folds", 3, "--strategy", "stream", "--columns", "gene*"], "Use strategy 'gram', 'tsqr' or 'sketch'"),
     ],
     ids=str,
 )

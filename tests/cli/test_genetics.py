@@ -6,6 +6,7 @@ import zarr
 
 from spae_dask import load_encoder
 from tests.cli.conftest import QUICK
+from tests.cli.test_exit_codes import failed
 from tests.storage.genotypes import alleles_of, dosages, names, write_bed, write_pgen, write_vcf
 
 pytestmark = pytest.mark.usefixtures("undrawn")
@@ -41,6 +42,21 @@ def test_from_a_file_to_a_report(spae, tmp_path, name):
     np.testing.assert_allclose(made.mean_, FILLED.mean(axis=0), atol=1e-6)
     expected = (FILLED - made.mean_) @ made.components_.T
     np.testing.assert_allclose(zarr.open_array(tmp_path / "z.zarr")[:], expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_calls_that_are_missing_are_told_with_what_helps(spae, tmp_path, name):
+    data, whole = WRITTEN[name](tmp_path / name, CALLS), tmp_path / f"whole{name[1:]}"
+    WRITTEN[name](whole, np.nan_to_num(CALLS))
+    sizes, encoder = ["-k", 1, "-r", 2, *QUICK], tmp_path / "e.zarr"
+    assert spae("fit", whole, *sizes, "-o", encoder, "--keep-state").code == 0
+    for verb in (["fit", data, *sizes, "-o", tmp_path / "f.zarr"], ["evaluate", data, encoder]):
+        ended = spae(*verb)
+        failed(ended, 3, "Genotypes that are not called", "Fit with --missing mean")
+        assert "--raw" not in ended.err, "-1 is no number of alleles"
+    failed(spae("update", encoder, data), 3, "Fit with --missing zero", "Genotypes that are not called")
+    noted = spae("plan", data, *sizes).out
+    assert "genotypes: int8, missing -1; read as float32" in noted
 
 
 def test_bad_files_end_with_the_code_of_what_is_wrong(spae, tmp_path):

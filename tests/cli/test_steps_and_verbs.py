@@ -2,6 +2,7 @@
 
 import inspect
 import shlex
+from dataclasses import fields
 from enum import Enum
 
 import pytest
@@ -9,13 +10,14 @@ from typer.main import get_command
 
 from spae_dask.cli.fit import FitGiven
 from spae_dask.cli.main import VERBS, app
-from spae_dask.cli.options.data import columns_of
+from spae_dask.cli.options.data import WhichColumns, WhichData, columns_of
 from spae_dask.cli.options.groups import gathered
 from spae_dask.cli.submitting import fit_words
+from spae_dask.pipelines.compare_schema import Matrix
 from spae_dask.pipelines.kinds import KINDS
 from spae_dask.pipelines.schema import Fit
 from spae_dask.plain_files import listed
-from spae_dask.strategies.parameters import PARAMETERS
+from spae_dask.strategies.parameters import OF_PATHS, PARAMETERS
 from tests.cli.test_exit_codes import failed
 
 NO_VERB = ("compare",)
@@ -73,6 +75,48 @@ def test_nothing_is_listed_that_no_verb_and_no_step_has():
     assert {*NO_KEY, *KEY_OF} <= options
     assert {*NO_OPTION, *KEY_OF.values()} <= keys
     assert set(OF_THE_RUN) <= set(options_of("run")), "all steps get these from it"
+
+
+def choices_of_data(kind):
+    """Keys by which a step chooses a part of its data; those of `compare` are the matrices'."""
+    return set((Matrix if kind == "compare" else KINDS[kind].model).model_fields)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_step_chooses_a_part_of_its_data_as_the_verbs_do(kind):
+    group = WhichColumns if kind == "ingest" else WhichData  # `spae ingest` writes all rows
+    assert {each.name for each in fields(group)} <= choices_of_data(kind)
+
+
+NOT_OF_PATHS = {
+    "n_components": "an own option, of several numbers",
+    "n_nonzero": "an own option, of several numbers",
+    "method": "an own option, without the doubly sparse method, which keeps no core",
+    "eps": "a path measures the losses of sizes that are given",
+    "keep": "as eps",
+    "strategy": "the planner chooses one that keeps a core, or candidates",
+    "precision": "as strategy",
+    "certified": "as strategy",
+    "n_candidates": "as strategy",
+    "sketch_rows": "as strategy",
+    "tolerance": "as strategy",
+    "power_iterations": "of strategy paper, which keeps no core",
+    "oversampling": "of strategy paper",
+    "split": "of strategy paper",
+    "projection": "of strategy paper",
+    "n_rows": "of the doubly sparse method",
+    "orthonormal": "it changes no number of a path",
+    "shared_support": "`spae panel --curve` measures components that share their features",
+    "bootstraps": "they tell how stable the features of one encoder are, and a path names none",
+    "keep_state": "a path stores no encoder",
+}
+"""Parameters of a fit that a path does not take, and why."""
+
+
+def test_a_path_takes_all_parameters_of_a_fit_but_those_listed():
+    assert set(PARAMETERS) - set(OF_PATHS) == set(NOT_OF_PATHS)
+    options = {KEY_OF.get(name, name) for name in options_of("path")}
+    assert set(OF_PATHS) <= options & set(keys_of("path"))
 
 
 def plain(value):

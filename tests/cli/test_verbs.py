@@ -202,6 +202,7 @@ def test_plan_for_local_processes_starts_none_and_counts_them(spae, store):
         "slack": 1.1,
         "cores": CPU_COUNT,
         "in_process": False,
+        "limit_is_given": False,
     }
 
 

@@ -9,8 +9,10 @@ import scipy.sparse as sp
 
 from spae_dask.blocks import ArrayBlocks, uniform_bounds
 from spae_dask.passes.accumulators import Gram, Moments
+from spae_dask.passes.accumulators.whole_rows import WholeRows
 from spae_dask.passes.calibration import (
     FLOP_RATE,
+    MOST_CHUNKS,
     MOST_NBYTES,
     READ_RATE,
     Calibration,
@@ -114,6 +116,47 @@ def test_a_slow_store_is_read_once() -> None:
     assert found.waiting == pytest.approx(READING)
 
 
+OF_CHUNK, CHUNK_ROWS = 0.25, 4
+
+
+@dataclass(eq=False)
+class Chunked(Slow):
+    """A source whose every chunk of ``CHUNK_ROWS`` rows takes ``OF_CHUNK`` seconds, however few bytes it has."""
+
+    def read(self, i: int) -> Any:
+        rows = super().read(i)
+        self.time.now += OF_CHUNK * rows.shape[0] / CHUNK_ROWS - READING * rows.nbytes
+        return rows
+
+    def in_smaller_blocks(self, most_chunks: int) -> "Chunked":
+        return Chunked(self.shape, most_chunks * CHUNK_ROWS, self.time, self.reads)
+
+
+def test_of_blocks_of_many_chunks_few_are_read_and_all_are_priced() -> None:
+    time = Time()
+    source, recipe = Chunked((400_000, 5), 80_000, time), SlowMoments(5, time=time)
+    found = calibrate(source, {"some": [("one", recipe)]}, threads=1, clock=time, cpu_clock=time)
+    assert found.nbytes <= found.n_reads * MOST_CHUNKS * CHUNK_ROWS * 20
+    n_chunks = 400_000 // CHUNK_ROWS
+    layout = PassLayout.of(source, recipe)
+    work = found.work("some", "one", layout.nbytes, nominal_work(source, layout))
+    assert work.waiting == work.reading == pytest.approx(OF_CHUNK * n_chunks)
+    assert work.updating == pytest.approx(UPDATING * 400_000)
+
+
+def test_arithmetic_is_timed_on_as_many_rows_as_a_pass_has_at_once() -> None:
+    seen = []
+
+    @dataclass(frozen=True, eq=False)
+    class Watched(Moments):
+        def update(self, state: Any, rows: Any, first_row: int) -> Any:
+            seen.append(rows.shape[0])
+            return super().update(state, rows, first_row)
+
+    calibrate(Chunked((400_000, 5), 80_000, Time()), {"some": [("one", Watched(5))]}, threads=1)
+    assert max(seen) == Watched(5).panel_rows > MOST_CHUNKS * CHUNK_ROWS
+
+
 def test_rows_in_memory_count_as_not_read() -> None:
     found = calibrate(ArrayBlocks(np.ones((100, 5)), 10), {"gram": [("core", Gram(5))]}, threads=2)
     assert (found.nbytes, found.reading, found.waiting) == (0, 0.0, 0.0)
@@ -155,6 +198,13 @@ def test_of_a_panel_too_slow_to_time_the_rest_is_added_in_proportion() -> None:
     rows = np.ones((recipe.panel_rows, 10), dtype="f4")
     assert update_rate(recipe, rows, 1, 2**30, time) == pytest.approx(UPDATING / 40)
     assert time.now < recipe.panel_rows * UPDATING
+
+
+def test_a_state_of_all_rows_is_not_given_more_of_them() -> None:
+    source, recipe = Slow((160, 50), 160, Time()), WholeRows(50, 160)
+    found = calibrate(source, {"tsqr": [("core", recipe)]}, threads=2)
+    assert found.untried == ()
+    assert found.updates[0].seconds_per_byte > 0
 
 
 def test_sparse_rows_are_timed_by_the_bytes_that_are_stored() -> None:

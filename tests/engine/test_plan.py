@@ -1,6 +1,7 @@
 """The plan: bytes and passes from metadata, and the refusal of what does not fit."""
 
 import json
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -12,9 +13,9 @@ from hypothesis import strategies as st
 from spae_dask.errors import MemoryBudgetExceeded
 from spae_dask.passes.accumulators import Gram, Moments, Triangular
 from spae_dask.passes.layout import write_footprint
-from spae_dask.passes.memory import IDLE_NBYTES, LIMIT_SHARE, Footprint, usable, worker_limit_for
+from spae_dask.passes.memory import IDLE_NBYTES, LAST_SHARE, LIMIT_SHARE, Footprint, usable, worker_limit_for
 from spae_dask.passes.plan import Finish, Plan, Resources
-from spae_dask.passes.planner import make_plan, tasks_or_refuse
+from spae_dask.passes.planner import make_plan, price, tasks_or_refuse
 from tests.estimators.sources import Unreadable
 
 MIB = 1 << 20
@@ -26,8 +27,8 @@ Metadata = partial(Unreadable, name="somewhere")
 def planned(source: Unreadable, limit: int = 4096 * MIB, workers: int = 1, threads: int = 4, **options: Any) -> Plan:
     d = source.shape[1]
     defaults = {"passes": [("core", Gram(d))], "strategy": "gram", "reason": "why not", "finish": Finish(0)}
-    resources = Resources("here", workers, threads, limit)
-    return make_plan(source, resources=resources, **(defaults | options))
+    resources = {"resources": Resources("here", workers, threads, limit)}
+    return make_plan(source, **(defaults | resources | options))
 
 
 def test_bytes_are_those_of_all_rows_once_a_pass() -> None:
@@ -94,12 +95,12 @@ def test_final_algebra_that_does_not_fit_is_refused_too() -> None:
 
 
 @pytest.mark.parametrize("finish_nbytes", [0, 3000 * MIB])
-@pytest.mark.parametrize("in_process", [False, True])
+@pytest.mark.parametrize(("in_process", "limit_is_given"), [(False, False), (True, False), (True, True)])
 def test_the_limit_a_refusal_names_is_the_smallest_for_all_passes_and_the_finish(
-    finish_nbytes: int, *, in_process: bool
+    finish_nbytes: int, *, in_process: bool, limit_is_given: bool
 ) -> None:
     def plan_within(limit: int) -> Plan:
-        there = Resources("here", 1, 4, limit, in_process=in_process)
+        there = Resources("here", 1, 4, limit, in_process=in_process, limit_is_given=limit_is_given)
         return make_plan(
             Metadata((10**5, 5000), 100),
             [("small", Moments(5000)), ("core", Gram(5000)), ("larger", Triangular(5000))],
@@ -126,6 +127,37 @@ def test_the_limit_a_refusal_names_is_enough(d: int, rows_per_block: int, dtype:
     assert tasks_or_refuse("it", footprint, Resources("here", 1, threads, enough)) >= 1
     with pytest.raises(MemoryBudgetExceeded):
         tasks_or_refuse("it", footprint, Resources("here", 1, threads, enough - 2 * MIB))
+
+
+@given(st.integers(300, 3000), st.integers(0, 2000))
+def test_a_limit_that_is_given_is_used_beyond_the_usual_share_by_one_task_rather_than_refuse(
+    limit: int, finish: int
+) -> None:
+    source, passes = Metadata((10**5, 4000), 500), [("core", Gram(4000)), ("moments", Moments(4000))]
+    usual = Resources("here", 1, 4, limit * MIB, in_process=True)
+    asked = replace(usual, limit_is_given=True)
+
+    def planned_on(resources: Resources) -> Plan | None:
+        try:
+            return planned(source, resources=resources, passes=passes, finish=Finish(finish * MIB))
+        except MemoryBudgetExceeded:
+            return None
+
+    without, within = planned_on(usual), planned_on(asked)
+    prices = [
+        price(source, passes, each, strategy="gram", pca_loss="exact", finish=Finish(finish * MIB))
+        for each in (usual, asked)
+    ]
+    refused = [each.refusal is not None for each in prices]
+    assert refused == [without is None] * 2  # and so the choice of a strategy is the same
+    if without is not None:
+        assert within is not None
+        assert (within.passes, within.notes) == (without.passes, without.notes)
+    elif within is not None:
+        peak = max(within.worker_nbytes, within.finish_nbytes)
+        assert LIMIT_SHARE * limit * MIB < IDLE_NBYTES + peak <= LAST_SHARE * limit * MIB
+        assert all(each.tasks_per_worker == 1 for each in within.passes if each.worker_nbytes > usual.usable_nbytes)
+        assert "up to 90% may be used" in " ".join(within.notes)
 
 
 @given(st.integers(0, 10**12))

@@ -1,5 +1,6 @@
 """Bootstraps of the folds against fits of rows that are repeated as often as their fold was drawn."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,10 @@ from spae_dask import SparseEncoder, load_encoder, plan
 from spae_dask.errors import InvalidInput
 from spae_dask.estimators.saved import save_encoder
 from spae_dask.strategies.bootstraps import drawn_counts
+from spae_dask.strategies.folds import FoldedCore
 from spae_dask.strategies.held_out import Bootstraps, HeldOut
+from spae_dask.strategies.parameters import FitParameters
+from spae_dask.strategies.sparse_encoder import FittedEncoder
 from tests.estimators.sources import spread
 
 Floats = npt.NDArray[np.float64]
@@ -70,6 +74,19 @@ def test_folds_are_drawn_by_the_seed_and_as_many_as_there_are() -> None:
     # of the binomial distribution, to five standard errors
     for times, share in enumerate(stats.binom.pmf(range(3), 5, 0.2)):
         assert abs(np.mean(counts == times) - share) < 5 * np.sqrt(share / counts.size)
+
+
+def test_an_encoder_of_equal_draws_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, resample = list[tuple[int, ...]](), FoldedCore.resample
+
+    def counted(folded: FoldedCore, params: FitParameters, counts: Sequence[int]) -> FittedEncoder:
+        asked.append(tuple(counts))
+        return resample(folded, params, counts)
+
+    monkeypatch.setattr(FoldedCore, "resample", counted)
+    drawn = [tuple(each) for each in drawn_counts(FOLDS, 60, fitted(bootstraps=60).seed_).tolist()]
+    assert len(set(drawn)) < len(drawn)
+    assert sorted(asked) == sorted(set(drawn))
 
 
 def test_nothing_else_changes() -> None:

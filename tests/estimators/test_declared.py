@@ -72,7 +72,8 @@ def test_check_says_what_is_decoded_and_what_is_not_applied(packed: Path) -> Non
 @pytest.mark.parametrize("strategy", ["gram", "sketch", "stream"])
 def test_an_error_over_declared_missing_values_says_so(packed: Path, strategy: str) -> None:
     row, column = np.argwhere(np.isnan(decoded(packed)))[0]
-    told = rf"row {row}, column {column}.*declares its missing values \(_FillValue -32768\).*decode=False"
+    declared = r"declares its missing values \(_FillValue -32768\).*If they are not missing, --raw \(decode=False\)"
+    told = rf"row {row}, column {column}.*{declared}"
     with pytest.raises(NonFiniteInput, match=told) as caught:
         batch_encoder(2, n_nonzero=3, strategy=strategy).fit(packed)
     assert caught.value.place == (row, column)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from spae_dask import SparseEncoder
 from spae_dask.errors import InvalidInput
 from spae_dask.estimators.paths import fit_path
 from spae_dask.storage.open import open_matrix
@@ -41,3 +42,12 @@ def test_methods_that_cannot_keep_to_candidates_say_so(monkeypatch):
     X = factor_model(np.random.default_rng(0), 100, 20, 2, 0.5)
     with pytest.raises(InvalidInput, match="candidate columns"):
         fit_path(open_matrix(X), [2], [3], method="batch")
+
+
+def test_the_effort_of_a_path_is_that_of_a_fit():
+    X = np.random.default_rng(0).normal(size=(60, 30))
+    found = {effort: fit_path(open_matrix(X), [3], [2, 4], method="polished", effort=effort) for effort in (0, 1)}
+    for effort, path in found.items():
+        wanted = SparseEncoder(3, n_nonzero=4, effort=effort, strategy="tsqr").fit(X).sparsity_path([3], [2, 4])
+        assert [each.loss for each in path.points] == [each.loss for each in wanted.points]
+    assert found[0].points[-1].loss > found[1].points[-1].loss

@@ -10,6 +10,7 @@ from sklearn.decomposition import PCA
 from spae_dask import SparseEncoder, load_encoder, plan
 from spae_dask.errors import InvalidInput
 from spae_dask.estimators.saved import save_encoder
+from spae_dask.maths.linalg import spectral
 
 Floats = npt.NDArray[np.float64]
 
@@ -71,6 +72,22 @@ def test_the_encoder_is_that_of_the_number(x: Floats) -> None:
     assert found.pca_explained > 0.8
     assert f"components         {k}, the fewest with which PCA explains more than 0.8 of the total" in str(found)
     assert "the fewest with which PCA" not in str(number.certificate_)
+
+
+@pytest.mark.parametrize("tail", [0.3, 1e-3, 1e-12])
+def test_the_spectrum_that_chooses_the_number_is_computed_once(monkeypatch: pytest.MonkeyPatch, tail: float) -> None:
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(90, 4)) @ rng.normal(size=(4, 25)) + tail * rng.normal(size=(90, 25))
+    monkeypatch.setattr(spectral, "SMALL", 0)
+    reduced, dsytrd = [], spectral.dsytrd
+    monkeypatch.setattr(spectral, "dsytrd", lambda *given, **more: reduced.append(1) or dsytrd(*given, **more))
+    given = {"n_nonzero": 3, "method": "batch", "strategy": "gram"}
+    share = SparseEncoder(0.9, **given).fit(X)
+    assert len(reduced) == 1
+    number = SparseEncoder(share.n_components_, **given).fit(X)
+    assert len(reduced) == 2
+    assert share.components_.tobytes() == number.components_.tobytes()
+    assert share.singular_values_.tobytes() == number.singular_values_.tobytes()
 
 
 def test_rules_targets_paths_and_streams_take_the_number(x: Floats, tmp_path: Any) -> None:

@@ -16,7 +16,7 @@ from spae_dask import plan
 from spae_dask.blocks import StoredEntries
 from spae_dask.errors import MemoryBudgetExceeded
 from spae_dask.estimators.planning import layout_notes
-from spae_dask.passes.memory import usable
+from spae_dask.passes.memory import IDLE_NBYTES, LAST_SHARE, usable
 from spae_dask.passes.plan import Alternative, Resources
 from spae_dask.storage.open import open_matrix
 from spae_dask.strategies.parameters import STRATEGIES as NAMES
@@ -87,6 +87,35 @@ def test_a_core_that_does_not_fit_gives_way_to_a_sketch_and_says_so() -> None:
 def test_what_was_asked_for_but_does_not_fit_is_told_what_would() -> None:
     with pytest.raises(MemoryBudgetExceeded, match=r"Nothing was read.*Or use strategy='sketch', which fits"):
         planned((10**6, 4000), strategy="gram", resources=replace(ROOMY, memory_limit=1 << 30))
+
+
+def cohort(where: Resources) -> Any:
+    return planned((20_000, 50_000), 10, 20, missing="mean", resources=where)
+
+
+def test_a_cohort_of_20_000_samples_and_50_000_variants_fits_in_threads_that_were_given_a_gigabyte() -> None:
+    within = replace(ROOMY, memory_limit=10**9, in_process=True, limit_is_given=True)
+    found = cohort(within)
+    assert (found.strategy, found.tasks_per_worker) == ("sketch", 1)
+    assert IDLE_NBYTES + max(found.worker_nbytes, found.finish_nbytes) <= LAST_SHARE * 10**9
+    mine = by_name(found)["sketch"]
+    assert (mine.refusal, mine.worker_nbytes) == (None, found.worker_nbytes)
+    assert cohort(replace(within, threads=64)).worker_nbytes == found.worker_nbytes
+    with pytest.raises(MemoryBudgetExceeded):  # a machine of that size needs it for others too
+        cohort(replace(within, limit_is_given=False))
+
+
+def test_workers_too_small_for_a_fit_are_told_that_threads_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MALLOC_MMAP_THRESHOLD_", str(1 << 20))  # as in a command
+    here = replace(ROOMY, memory_limit=10**9, n_workers=2, cores=2)
+    told = "Or use threads of one process and no workers (--cluster none), which fits."
+    with pytest.raises(MemoryBudgetExceeded) as refused:
+        cohort(here)
+    assert str(refused.value).endswith(told)
+    for other in (replace(here, cores=None), replace(here, memory_limit=8 * 10**8)):  # elsewhere; too small for both
+        with pytest.raises(MemoryBudgetExceeded) as refused:
+            cohort(other)
+        assert "--cluster none" not in str(refused.value)
 
 
 @pytest.mark.parametrize(("shape", "name"), [((20_000, 50_000), "sketch"), ((10**6, 300), "tsqr")])

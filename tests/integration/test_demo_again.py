@@ -13,8 +13,8 @@ from tests.report.page_reader import read_page
 
 
 def test_the_commands_typed_one_by_one_give_the_same(demo, tmp_path, capsys):
-    for name in ("image", "training", "held-out"):
-        shutil.copy(demo.folder / f"{name}.npy", tmp_path)
+    for name in ("image.npy", "training.csv", "held-out.csv"):
+        shutil.copy(demo.folder / name, tmp_path)
     for command in demo.document["commands"]:
         words = [word.replace(str(demo.folder), str(tmp_path)) for word in shlex.split(command)]
         assert main([*words[1:], "--json"]) == 0

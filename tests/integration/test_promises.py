@@ -10,9 +10,12 @@ import numpy as np
 import pytest
 import zarr
 
-from spae_dask import SparseEncoder
+from spae_dask import SparseEncoder, plan
 from spae_dask.clusters.local import local_cluster
+from spae_dask.passes.memory import IDLE_NBYTES
+from spae_dask.passes.plan import Resources
 from tests.engine.resident import PeakAboveIdle
+from tests.storage.genotypes import dosages, write_bed
 
 STRATEGIES = ["gram", "tsqr", "sketch", "stream", "sample", "paper"]
 MB = 10**6
@@ -170,8 +173,6 @@ main.run()
 def test_a_command_takes_no_more_than_an_idle_process_and_its_plan(
     strategy: str, shape: str, stores: dict[str, str]
 ) -> None:
-    from spae_dask.passes.memory import IDLE_NBYTES
-
     more = ["--tolerance", "1e-6"] if strategy == "sample" else []
     out = str(Path(stores[shape]).with_name(f"{strategy} of {shape}.zarr"))
     words = ["fit", stores[shape], "-k", "5", "-r", "10", "-o", out, "--strategy", strategy, *more]
@@ -182,3 +183,20 @@ def test_a_command_takes_no_more_than_an_idle_process_and_its_plan(
     plan = json.loads(text)["plan"]
     promised = IDLE_NBYTES + max(plan["worker_nbytes"], plan["finish_nbytes"])
     assert int(peak) <= promised, f"{int(peak) / MB:.0f} MB measured, {promised / MB:.0f} MB promised"
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="peaks are Linux's")
+def test_a_wide_cohort_is_fitted_within_the_smallest_limit_that_its_plan_accepts(tmp_path: Path) -> None:
+    path = write_bed(tmp_path / "cohort.bed", dosages(1200, 20_000))
+    least = Resources("here", 1, 1, 1 << 40, in_process=True, limit_is_given=True)
+    planned = plan(path, 4, n_nonzero=15, missing="mean", strategy="sketch", calibrate=False, resources=least)
+    limit = least.limit_for(max(planned.worker_nbytes, planned.finish_nbytes))
+    words = ["fit", str(path), "-k", "4", "-r", "15", "--missing", "mean", "--strategy", "sketch"]
+    words += ["--memory", str(limit), "--cluster", "none", "-o", str(tmp_path / "E.zarr"), "--json", "--quiet"]
+    ended = subprocess.run([sys.executable, "-c", COMMAND, *words], capture_output=True, text=True, timeout=200)
+    assert ended.returncode == 0, ended.stderr
+    text, _, peak = ended.stdout.strip().rpartition("\n")
+    made = json.loads(text)["plan"]
+    promised = IDLE_NBYTES + max(made["worker_nbytes"], made["finish_nbytes"])
+    assert "up to 90% may be used" in " ".join(made["notes"])
+    assert int(peak) <= promised <= limit, f"{int(peak) / MB:.0f} MB measured, {promised / MB:.0f} MB promised"

@@ -130,6 +130,23 @@ def test_data_and_the_factor_of_their_scatter_give_the_same_losses(folder):
     assert a["m", 3] == pytest.approx(b["m", 3], rel=1e-6)
 
 
+def test_data_are_compared_on_the_part_that_is_chosen(folder):
+    np.save(folder.path / "part.npy", planted()[:, :5])
+    step = 'kind = "compare"\nx_is = "data"\nn_components = 2\nn_nonzero = [3]\nfigure = []\nmethods = ["polished"]\n'
+    columns = 'columns = ["0", "1", "2", "3", "4"]\n'
+    matrices = (f'source = "x.npy"\n{columns}', 'source = "part.npy"\n')
+    steps = [
+        f'[[step]]\nname = "{name}"\n{step}[[step.matrix]]\nname = "m"\n{matrix}'
+        for name, matrix in zip("ab", matrices, strict=True)
+    ]
+    folder.write('output = "out"\n' + "".join(steps))
+    folder.run()
+    assert losses(folder.out / "a.csv") == losses(folder.out / "b.csv")
+    folder.write('output = "out"\n' + steps[0].replace('x_is = "data"', 'x_is = "factor"'))
+    with pytest.raises(InvalidInput, match="'columns', 'mask' and 'where' of m choose a part of data"):
+        folder.run()
+
+
 def test_a_packed_triangle_is_unpacked():
     found, names = load_covariance(str(PAPER.parent / "data" / "colon_cov500.npz"))
     assert np.array_equal(found, colon())

@@ -72,6 +72,16 @@ def test_what_does_not_go_together_is_refused_before_a_run_too(folder, keys, sai
             run()
 
 
+@pytest.mark.parametrize("kind", ["evaluate", "transform", "report"])
+def test_an_encoder_and_data_that_are_swapped_are_told(folder, kind):
+    folder.write(FIT + BATCH)
+    folder.run()
+    keys = 'data = "out/fit.zarr"\nencoder = "x.npy"\n'
+    folder.write(f'output = "next"\n[[step]]\nkind = "{kind}"\n{keys}')
+    with pytest.raises(InvalidInput, match=r"they are swapped\. Swap 'data' and 'encoder' of the step"):
+        folder.run()
+
+
 def test_an_evaluation_goes_by_what_reads_once_only(folder):
     folder.write(FIT + '[[step]]\nkind = "evaluate"\ndata = "x.npy"\nencoder = "@fit"\nstrategy = "sample"\n')
     with pytest.raises(InvalidInput, match="give one of 'auto', 'gram', 'tsqr', 'sketch'"):

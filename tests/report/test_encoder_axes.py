@@ -1,5 +1,7 @@
 """What is drawn of an encoder, read back from the artists."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from matplotlib import pyplot as plt
@@ -49,6 +51,23 @@ def test_the_axis_reaches_to_the_bound_where_that_is_asked_for(axes):
     draw_loss(axes, certificate(), curve(), to_bound=True)
     np.testing.assert_allclose(lines(axes)["the paper's bound"], [[1, 50], [2, 50], [3, 50], [6, 50]])
     assert axes.get_ylim()[1] > 50
+
+
+@pytest.mark.parametrize(
+    ("bounds", "runs"),
+    [
+        ({2: 3.0, 4: 5.0, 8: 4.0, 16: 2.0}, [[2], [4, 8, 16]]),  # k features by pivoting, 2k by dual-set
+        ({2: 3.0, 3: 30.0, 8: 4.0}, [[2], [8]]),  # what exceeds all there is is not drawn
+        ({1: None, 2: 3.0, 8: 3.0, 16: 2.0}, [[2, 8, 16]]),
+    ],
+)
+def test_the_line_of_the_bound_never_rises_but_breaks_where_another_theorem_takes_over(axes, bounds, runs):
+    points = [replace(curve().points[0], n_nonzero=r, bound=bound) for r, bound in bounds.items()]
+    draw_loss(axes, certificate(n_nonzero=2, bound=3.0), replace(curve(), points=points), to_bound=True)
+    drawn = [line.get_xydata() for line in axes.lines if line.get_marker() == "s"]
+    assert [points[:, 0].tolist() for points in drawn] == runs
+    assert all((np.diff(points[:, 1]) <= 0).all() for points in drawn)
+    assert legend(axes).count("the paper's bound") == 1
 
 
 def test_a_bound_above_everything_is_not_drawn(axes):

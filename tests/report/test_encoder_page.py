@@ -1,6 +1,7 @@
 """The page about an encoder: what it says, what it does with hostile names, and how a browser takes it."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -120,6 +121,14 @@ def test_the_curve_is_a_table_too(undrawn):
         "2": ["3", "20.000%", "2.0000", "5.00"],
         "6": ["7", "11.000%", "1.1000", "5.00"],
     }
+
+
+def test_the_page_says_why_the_line_of_the_bound_breaks(undrawn):
+    flat, bounds = curve(), (3.0, 5.0, 4.0)
+    points = [replace(point, bound=bound) for point, bound in zip(flat.points, bounds, strict=False)]
+    said = "Its line breaks where another theorem"
+    assert said in html_of(results(), curve=replace(flat, points=points))
+    assert said not in html_of(results(), curve=flat)
 
 
 def test_without_a_curve_the_page_says_how_to_get_one(undrawn):

@@ -4,12 +4,15 @@ import shlex
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
-from spae_dask import SparseEncoder, load_encoder
+from spae_dask import SparseEncoder, load_encoder, open_matrix
 from spae_dask.cli.main import main
+from spae_dask.estimators.record import provenance_of
 from spae_dask.estimators.saved import save_encoder
 from spae_dask.report.reproduce import fit_command, python_lines
-from tests.cli.conftest import planted, write_zarr
+from tests.cli.conftest import D, planted, write_zarr
+from tests.storage.anndata_stores import anndata_store
 
 PATH = {"source": "/data/my X.zarr", "strategy": "gram"}
 
@@ -66,3 +69,43 @@ def test_the_command_and_the_lines_make_the_same_bits(tmp_path, options):
         np.testing.assert_array_equal(again.components_, first.components_)
         np.testing.assert_array_equal(again.decoder_, first.decoder_)
         assert again.certificate_ == first.certificate_
+
+
+@pytest.mark.parametrize("name", ["x.h5ad", "x.zarr"])
+@pytest.mark.parametrize("array", [None, "layers/counts"])
+def test_a_store_is_named_by_its_path_and_its_array(tmp_path, name, array):
+    path = str(cells(tmp_path / name))
+    source = open_matrix(path, array=array)
+    first = SparseEncoder(2, n_nonzero=3, method="batch").fit(source)
+    save_encoder(first, tmp_path / "e.zarr", source=source)
+    command = fit_command(first.get_params(), load_encoder(tmp_path / "e.zarr").provenance_)
+    words = shlex.split(command)
+    assert words[:3] == ["spae", "fit", path]
+    assert main([*words[1:-1], str(tmp_path / "again.zarr"), "-q"]) == 0
+    again = load_encoder(tmp_path / "again.zarr")
+    np.testing.assert_array_equal(again.components_, first.components_)
+    assert again.feature_names_in_.tolist() == first.feature_names_in_.tolist() == [f"g{i}" for i in range(D)]
+
+
+def test_an_object_of_a_file_has_no_command(tmp_path):
+    anndata = pytest.importorskip("anndata")
+    backed = anndata.read_h5ad(cells(tmp_path / "x.h5ad"), backed="r")
+    for data in (backed, backed[:200], backed.X):
+        encoder = SparseEncoder(2, n_nonzero=3, method="batch").fit(data)
+        record = provenance_of(encoder)
+        assert fit_command(encoder.get_params(), record) is None, "which rows of the file it is, no record says"
+        assert python_lines(encoder.get_params(), record)[-1].startswith("encoder.fit(x)  # the same data: ")
+    backed.file.close()
+
+
+def cells(path):
+    """An AnnData store of planted rows, and of others as a layer."""
+    X, names = planted()[:300], [f"g{i}" for i in range(D)]
+    counts = sp.csr_array(np.round(np.abs(X)))
+    if path.suffix == ".zarr":
+        return anndata_store(path, X, names, {"counts": counts})
+    anndata = pytest.importorskip("anndata")
+    made = anndata.AnnData(X, layers={"counts": counts.toarray()})
+    made.var_names = names
+    made.write_h5ad(path)
+    return path

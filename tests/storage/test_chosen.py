@@ -5,6 +5,7 @@ from typing import Any
 
 import anndata
 import dask.array as da
+import h5py
 import numpy as np
 import pandas as pd
 import pytest
@@ -18,6 +19,7 @@ from spae_dask.report.reproduce import fit_command, python_lines
 from spae_dask.scanpy import sparse_pca
 from spae_dask.storage.conditions import is_condition
 from spae_dask.storage.open import open_matrix
+from spae_dask.storage.row_values import stored_values
 from tests.estimators.sources import batch_encoder
 
 pytestmark = pytest.mark.filterwarnings("ignore:Writing zarr v2", "ignore:Consolidated metadata")
@@ -271,3 +273,33 @@ def test_sparse_pca_takes_a_condition_as_its_mask() -> None:
     wanted = batch_encoder(2, n_nonzero=2).fit(counts()[:, chosen.to_numpy()])
     assert adata.uns["spae"]["loss"] == pytest.approx(wanted.certificate_.loss, rel=1e-10)
     assert adata.uns["spae"]["params"]["mask_var"] == "n_cells > 30 and not mt"
+
+
+@pytest.mark.parametrize("layout", ["records", "categories beside", "texts with gaps as categories"])
+def test_labels_of_every_layout_are_compared_and_named_alike(layout: str, tmp_path: Path) -> None:
+    path, codes = tmp_path / "x.h5ad", np.array([0, 1, 1, -1, 0], dtype="i1")
+    levels, wanted = np.array([b"a", b"b"]), ["a", "b", "b", None, "a"]
+    with h5py.File(path, "w") as file:
+        file["X"], file["var"] = np.arange(10.0).reshape(5, 2), np.zeros(2, dtype=[("index", "S8")])
+        if layout == "records":
+            obs = np.zeros(5, dtype=[("index", "S8"), ("batch", "i1")])
+            obs["batch"] = codes
+            file["obs"], file["uns/batch_categories"] = obs, levels
+        elif layout == "categories beside":
+            file["obs/batch"], file["obs/__categories/batch"] = codes, levels
+        else:
+            group = file.create_group("obs/batch")
+            group.attrs["encoding-type"] = "categorical"
+            group["codes"] = codes
+            group["categories/values"], group["categories/mask"] = levels, np.zeros(2, dtype=bool)
+            group["categories"].attrs["encoding-type"] = "nullable-string-array"
+    assert stored_values(str(path), ["batch"])[0].tolist() == wanted
+    assert open_matrix(path, rows="batch == 'b'").read(0).tolist() == [[2.0, 3.0], [4.0, 5.0]]
+    with h5py.File(path, "a") as file:
+        place = {"records": "obs", "categories beside": "obs/batch"}.get(layout, "obs/batch/codes")
+        damaged = file[place][:]
+        damaged["batch" if layout == "records" else ...] = 7
+        file[place][...] = damaged
+    for read in (lambda: stored_values(str(path), ["batch"]), lambda: open_matrix(path, rows="batch == 'b'")):
+        with pytest.raises(InvalidInput, match="categories that are not stored"):
+            read()

@@ -7,8 +7,11 @@ import pytest
 
 from spae_dask.blocks import ArrayBlocks
 from spae_dask.errors import InvalidInput, NonFiniteInput
+from spae_dask.maths.selection import SELECTIONS
+from spae_dask.passes.accumulators import RowFolds
 from spae_dask.passes.serial import SerialRunner
 from spae_dask.strategies.core import read_core
+from spae_dask.strategies.folds import FoldPlan
 from spae_dask.strategies.parameters import FitParameters
 from spae_dask.strategies.sketch import fit_two_reads, sizes_of, two_read_finish_nbytes, two_read_passes
 from spae_dask.strategies.sparse_encoder import encode_core
@@ -178,12 +181,27 @@ def test_sizes_grow_with_what_is_asked_and_are_the_users_to_set():
     assert sizes_of(FitParameters(2, 5), 300, 12).n_candidates == 12
 
 
-@pytest.mark.parametrize("options", [{}, {"precision": "fast"}])
+MORE = ({}, {"precision": "fast"}, {"n_nonzero": None, "eps": 0.3, "method": "polished"})
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"precision": "fast"},
+        {"method": "polished"},
+        {"method": "polished", "shared_support": True},
+        {"method": "iterative"},
+        *({"selection": each} for each in SELECTIONS if each != "exchange"),  # shared supports are chosen by exchange
+        *({"folds": 3, "fold_groups": FoldPlan(RowFolds.of_runs(300, 3, 0), "three"), **more} for more in MORE),
+    ],
+    ids=lambda options: " ".join(str(each) for each in options.values() if not isinstance(each, FoldPlan)),
+)
 def test_the_algebra_of_wide_data_takes_no_more_memory_than_planned_and_at_least_half(monkeypatch, options):
     # few columns are searched, so that what is as wide as the data counts
     monkeypatch.setattr("spae_dask.strategies.sketch.POOL", 300)
     monkeypatch.setattr("spae_dask.strategies.candidate_set.POOL", 300)
-    params = FitParameters(2, 3, strategy="sketch", method="batch", **options)
+    params = FitParameters(2, strategy="sketch", **({"n_nonzero": 3, "method": "batch"} | options))
     wide = np.random.default_rng(5).standard_normal((300, 20_000)).astype(np.float32)
     source = ArrayBlocks(wide + 3 * wide[:, :1] * wide[:1], 100)
     peaks = []
@@ -203,4 +221,5 @@ def test_the_algebra_of_wide_data_takes_no_more_memory_than_planned_and_at_least
     planned = two_read_finish_nbytes(params, *source.shape)
     assert max(last, *peaks) <= planned <= 2 * max(last, *peaks)
     # what an estimator keeps is the products, not the sketch they were proposed on
-    assert left <= 1.3 * refitted.cross.nbytes
+    folds = 0 if refitted.folded is None else sum(each["cross"].nbytes for each in refitted.folded.products.states)
+    assert left <= 1.3 * (refitted.cross.nbytes + 1.5 * folds)

@@ -43,18 +43,37 @@ def unit_scaled(core: npt.ArrayLike) -> tuple[FloatArray, float]:
     matrix = np.asarray(core, dtype=np.float64)
     if matrix.ndim != 2:
         raise InvalidInput(f"the core has {matrix.ndim} dimensions; give a matrix of shape (m, d)")
+    exponent = _exponent(matrix)
+    return (np.ldexp(matrix, -exponent) if exponent else matrix), float(np.ldexp(1.0, exponent))
+
+
+def scale_in_place(core: FloatArray) -> None:
+    """Make a matrix of the caller's own what :func:`unit_scaled` makes of it, without a copy.
+
+    Parameters
+    ----------
+    core : ndarray (m, d)
+        Any finite matrix. It is overwritten.
+
+    Raises
+    ------
+    NonFiniteInput
+        If it holds NaN or infinity.
+    """
+    exponent = _exponent(core)
+    if exponent:
+        np.ldexp(core, -exponent, out=core)
+
+
+def _exponent(matrix: FloatArray) -> int:
+    """Exponent of the power of two just above the largest absolute entry; 0 for a matrix of zeros."""
     # not from the absolute values, which would take as much memory as the matrix
     largest = max(float(np.max(matrix, initial=0.0)), -float(np.min(matrix, initial=0.0)))
     if not np.isfinite(largest):
         raise NonFiniteInput(
             "the core holds NaN or infinite entries. Clean the data, or choose how missing values are filled."
         )
-    if largest == 0.0:
-        return matrix, 1.0
-    exponent = int(np.frexp(largest)[1])
-    if exponent == 0:
-        return matrix, 1.0
-    return np.ldexp(matrix, -exponent), float(np.ldexp(1.0, exponent))
+    return int(np.frexp(largest)[1])
 
 
 def unit_columns(C: FloatArray) -> tuple[FloatArray, FloatArray]:

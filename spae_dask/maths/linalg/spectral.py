@@ -34,6 +34,9 @@ _CLEAR = 1e-4
 LANCZOS_FROM = 150
 MOST_BY_LANCZOS = 5
 
+Choose = Callable[[FloatArray], int]
+"""A number of vectors, given all singular values, descending."""
+
 
 def column_signs(V: FloatArray) -> FloatArray:
     """Signs ``(k,)`` that make the entry of largest magnitude of every column positive, lowest index on ties."""
@@ -67,32 +70,46 @@ def _svd(core: FloatArray) -> tuple[FloatArray, FloatArray]:
     return sigma, Vt.T
 
 
-def _gram_svd(core: FloatArray, k: int) -> tuple[FloatArray, FloatArray] | None:
+def _gram_svd(core: FloatArray, k: int | Choose) -> tuple[FloatArray, FloatArray] | None:
     """All singular values and k right singular vectors, by the smaller Gram matrix; None if that loses digits.
 
     Values are right to about ``sqrt(u)`` of the largest, and 0 below. The loss of PCA has ten digits if the spectrum
-    beyond k holds more than 1e-4 of the total.
+    beyond k holds more than 1e-4 of the total. A function chooses k, given the values.
     """
     wide = core.shape[0] < core.shape[1]
-    eigenvalues, vectors = _leading_eigenpairs(core @ core.T if wide else core.T @ core, k)
+    eigenvalues, vectors = _eigenpairs(core @ core.T if wide else core.T @ core)
     kept = np.where(eigenvalues > 8.0 * np.finfo(np.float64).eps * eigenvalues[0], eigenvalues, 0.0)
-    if not np.sum(kept[k:]) > 1e-4 * np.sum(kept):
+    if not _is_precise(kept, 1 if callable(k) else k):
         return None
+    width = k(np.sqrt(kept)) if callable(k) else k
+    if not _is_precise(kept, width):
+        return None
+    leading = vectors(width)
     # v = L'u / sigma; one QR makes the columns orthonormal to the last digit
-    return np.sqrt(kept), np.linalg.qr(core.T @ vectors)[0] if wide else vectors
+    return np.sqrt(kept), np.linalg.qr(core.T @ leading)[0] if wide else leading
 
 
-def _leading_eigenpairs(matrix: FloatArray, k: int) -> tuple[FloatArray, FloatArray]:
-    """All eigenvalues, descending, and k eigenvectors: reducing the matrix to a tridiagonal one serves both."""
+def _is_precise(eigenvalues: FloatArray, k: int) -> bool:
+    return bool(np.sum(eigenvalues[k:]) > 1e-4 * np.sum(eigenvalues))
+
+
+def _eigenpairs(matrix: FloatArray) -> tuple[FloatArray, Callable[[int], FloatArray]]:
+    """All eigenvalues, descending, and a function of k that returns k eigenvectors.
+
+    One reduction of the matrix to a tridiagonal one serves both.
+    """
     m = matrix.shape[0]
     reduced, diagonal, off, tau, _ = dsytrd(matrix, lower=1, lwork=64 * m)
-    eigenvalues = scipy.linalg.eigvalsh_tridiagonal(diagonal, off)[::-1]
-    if not k:
-        return eigenvalues, np.zeros((m, 0))
-    last = {"select": "i", "select_range": (m - k, m - 1), "lapack_driver": "stemr"}
-    vectors = scipy.linalg.eigh_tridiagonal(diagonal, off, **last)[1][:, ::-1]
-    vectors[1:] = dormqr("L", "N", reduced[1:, :-1], tau, vectors[1:], 64 * m)[0]
-    return eigenvalues, vectors
+
+    def leading(k: int) -> FloatArray:
+        if not k:
+            return np.zeros((m, 0))
+        last = {"select": "i", "select_range": (m - k, m - 1), "lapack_driver": "stemr"}
+        vectors: FloatArray = scipy.linalg.eigh_tridiagonal(diagonal, off, **last)[1][:, ::-1]
+        vectors[1:] = dormqr("L", "N", reduced[1:, :-1], tau, vectors[1:], 64 * m)[0]
+        return vectors
+
+    return scipy.linalg.eigvalsh_tridiagonal(diagonal, off)[::-1], leading
 
 
 def _wide_svd(core: FloatArray, k: int) -> tuple[FloatArray, FloatArray] | None:
@@ -136,15 +153,16 @@ def right_singular(core: FloatArray, k: int | None = None) -> tuple[FloatArray, 
     return sigma * scale, fix_signs(V[:, :width])
 
 
-def spectrum_of_products(core: FloatArray, k: int) -> tuple[FloatArray, FloatArray] | None:
+def spectrum_of_products(core: FloatArray, k: int | Choose) -> tuple[FloatArray, FloatArray] | None:
     """The same of a core that was made of products of columns, whose rounding it has already; None for a small core.
 
-    All comes from the Gram matrix, so that the singular values cost nothing beside the vectors.
+    All comes from the Gram matrix, so that the singular values cost nothing beside the vectors. A function that chooses
+    k is not called if they lack digits for a single vector.
     """
     scaled, scale = unit_scaled(core)
     if min(scaled.shape) <= SMALL:
         return None
-    found = _gram_svd(scaled, min(k, *scaled.shape))
+    found = _gram_svd(scaled, (lambda sigma: k(sigma * scale)) if callable(k) else min(k, *scaled.shape))
     return None if found is None else (found[0] * scale, fix_signs(found[1]))
 
 

@@ -183,9 +183,9 @@ def refuse_infinite(entries: NonFiniteEntries) -> None:
 def _nan_message(entries: NonFiniteEntries, once: bool) -> str:
     columns = np.flatnonzero(entries.nan_by_column)
     remedy = (
-        "Pass missing='zero', or correct the data."
+        "Fit with missing='zero', or correct the data."
         if once
-        else "Pass missing='mean' (one more read of the data) or missing='zero', or correct the data. `spae "
+        else "Fit with missing='mean' (one more read of the data) or missing='zero', or correct the data. `spae "
         "check` lists the entries."
     )
     return (

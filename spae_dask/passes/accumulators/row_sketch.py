@@ -63,9 +63,14 @@ class SketchedRows:
     ones: Floats
     shift: Floats
 
-    def about(self, origin: Point) -> Floats:
-        """Sketch ``S (X - origin)`` (s, d) for an origin (d,) or (2, d); exact for a linear sketch."""
-        centered: Floats = self.sketch - np.outer(self.ones, step_between(self.shift, in_two_floats(origin)))
+    def about(self, origin: Point, out: Floats | None = None) -> Floats:
+        """Sketch ``S (X - origin)`` (s, d) for an origin (d,) or (2, d), in ``out`` if given; exact: it is linear."""
+        centered = np.empty_like(self.sketch) if out is None else out
+        step = step_between(self.shift, in_two_floats(origin))
+        height = panel_rows_for(step.size, at_least=1)
+        for start in range(0, self.ones.size, height):  # in slices: the whole product would be one more sketch
+            part = slice(start, start + height)
+            np.subtract(self.sketch[part], np.outer(self.ones[part], step), out=centered[part])
         return centered
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import zarr
+from zarr.errors import ContainsArrayError
 
 from spae_dask.errors import InvalidInput, NotFound, SpaeError, StorageError
 from spae_dask.plain_files import beside
@@ -78,6 +79,14 @@ def encoder_fingerprint(path: str | Path) -> str:
     attributes: dict[str, Any] = dict(_open_group(name).attrs)
     _check_attributes(attributes, name)
     return hashlib.sha256(json.dumps(attributes, sort_keys=True).encode()).hexdigest()
+
+
+def is_encoder(path: str | Path) -> bool:
+    """Return True if a store says that it is an encoder, even one that is damaged or of a newer format."""
+    try:
+        return bool(_open_group(os.fsdecode(path)).attrs.get("format") == FORMAT)
+    except SpaeError:
+        return False
 
 
 def read_group(group: zarr.Group, name: str) -> EncoderArtifact:
@@ -157,6 +166,8 @@ def _open_group(name: str) -> zarr.Group:
         raise NotFound(
             f"there is no encoder at {name}.{beside(name)} Give the path that `spae fit -o` wrote."
         ) from error
+    except ContainsArrayError as error:
+        raise _not_an_encoder(name, "it is a Zarr array, not a group") from error
     except ImportError as error:
         raise InvalidInput(
             f"{name} needs a library that is not installed ({error}). Install the library that fsspec names for it."

@@ -29,8 +29,8 @@ def remove_checkpoint(place: str) -> int:
     store = states_at(place)
     try:
         # the record is removed last: without it, no file is left that an equal run could be removing
-        names = {*store.files(""), *store.folders()}
-        files = store.all_files()
+        own, folders = store.files(""), store.folders()
+        names, files = {*own, *folders}, store.all_files()
     except NotADirectoryError:
         raise InvalidInput(f"{place} is a file, not a checkpoint. Nothing was removed.") from None
     if not names:
@@ -39,7 +39,6 @@ def remove_checkpoint(place: str) -> int:
     if foreign or (files and RECORD not in names):
         why = f"it contains {foreign[0]!r}" if foreign else f"it has no {RECORD}"
         raise InvalidInput(f"{place} is not a checkpoint: {why}. Nothing was removed.")
-    folders = store.folders()
     # the record is removed last, so that an interrupted removal can be repeated
     for each in sorted(files, key=lambda file: file.path == RECORD):
         store.remove(each.path)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from spae_dask.blocks import LazyRowBlocks, RowBlocks, StoredEntries, stored_entries
+from spae_dask.blocks import LazyRowBlocks, RowBlocks, StoredEntries, in_smaller_blocks, stored_entries
 from spae_dask.storage.sources.checked_store import ArrayChange, ReadsZarr
 
 SMALLEST_INDEX = 4
@@ -78,6 +78,12 @@ class ChangedBlocks:
             vars(same).update({name: value for name, value in vars(self).items() if name not in vars(same)})
         changed: RowBlocks = same
         return changed
+
+    def in_smaller_blocks(self, most_chunks: int) -> RowBlocks:
+        """The same in smaller blocks, if the source has any."""
+        smaller = in_smaller_blocks(self.source, most_chunks)
+        same: RowBlocks = self if smaller is self.source else replace(self, source=smaller)
+        return same
 
     def describe(self) -> str:
         """Name of the source."""

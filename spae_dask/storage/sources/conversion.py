@@ -8,6 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+MISSING = ("_FillValue", "missing_value")
+"""Attributes that say which stored numbers stand for missing."""
+
 
 @dataclass(frozen=True)
 class Conversion:
@@ -26,6 +29,8 @@ class Conversion:
         Factor and summand of the data, in this order.
     attributes : mapping, optional
         Attributes of the store that declare all this; None if a caller asks for it.
+    of_calls : bool
+        True for genotypes, whose format has a code for missing: no store declares it, and it is never a number.
     """
 
     dtype: np.dtype[Any]
@@ -34,6 +39,7 @@ class Conversion:
     scale: float | None = None
     offset: float | None = None
     attributes: Mapping[str, Any] | None = None
+    of_calls: bool = False
 
     def block(self, block: Any) -> Any:
         """Data of some rows, dense or CSR; of sparse rows only stored entries are looked at."""
@@ -67,5 +73,20 @@ class Conversion:
             told.append(f"offset {self.offset}")
         if self.sentinels:
             told.append(f"missing {', '.join(map(str, self.sentinels))}")
+        if self.of_calls:
+            return f"genotypes: {', '.join(told)}; read as {self.dtype}"
         kind = "declared" if self.scale is None and self.offset is None else "packed"
         return f"{kind}: {', '.join(told)}; read as {self.dtype} (--raw for stored numbers)"
+
+    def missing_told(self) -> str | None:
+        """Sentences on the missing entries, for the error about NaN; None if the store declares none."""
+        if self.of_calls:
+            return "Genotypes that are not called are read as NaN."
+        attributes = self.attributes or {}
+        missing = ", ".join(f"{key} {attributes[key]}" for key in MISSING if attributes.get(key) is not None)
+        if not missing:
+            return None
+        return (
+            f"The array declares its missing values ({missing}), which are read as NaN. If they are not missing, "
+            "--raw (decode=False) reads the stored numbers."
+        )

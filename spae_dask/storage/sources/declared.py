@@ -15,10 +15,9 @@ import numpy as np
 
 from spae_dask.errors import InvalidInput
 from spae_dask.storage.sources.checked_store import ZarrArray
-from spae_dask.storage.sources.conversion import Conversion
+from spae_dask.storage.sources.conversion import MISSING, Conversion
 from spae_dask.storage.writing.json_values import to_json
 
-MISSING = ("_FillValue", "missing_value")
 CODING = (*MISSING, "_Unsigned", "scale_factor", "add_offset")
 """Attributes that say how numbers are coded."""
 

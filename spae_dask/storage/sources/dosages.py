@@ -19,7 +19,7 @@ from spae_dask.storage.sources.conversion import Conversion
 MISSING, PADDING = -1, -2
 """Alleles that are not called, and that a sample of lower ploidy does not have."""
 
-CALLED = Conversion(np.dtype(np.float32), (MISSING,), attributes={"missing_value": MISSING})
+CALLED = Conversion(np.dtype(np.float32), (MISSING,), attributes={"missing_value": MISSING}, of_calls=True)
 """Genotypes as data: missing ones are NaN."""
 
 Rows = slice

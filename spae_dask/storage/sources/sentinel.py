@@ -148,6 +148,13 @@ class SentinelBlocks(ChangedBlocks):
             return getattr(self.source, "decoding", None)
         return self.conversion.describe(self.source.dtype)
 
+    @property
+    def missing_told(self) -> str | None:
+        """Sentences of the error about NaN; None if the store declares no missing entries."""
+        if self.conversion.attributes is None:
+            return getattr(self.source, "missing_told", None)
+        return self.conversion.missing_told()
+
     def read(self, i: int) -> Block:
         """Block ``i``, converted."""
         block: Block = self.conversion.block(self.source.read(i))

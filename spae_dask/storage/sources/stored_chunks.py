@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from zarr.storage import LocalStore
 
-from spae_dask.blocks import RowBlocks
+from spae_dask.blocks import RowBlocks, asked_of, remember
 from spae_dask.errors import DataChanged
 from spae_dask.storage.sources.changed import ChangedBlocks
 from spae_dask.storage.sources.checked_store import ReadsZarr, ZarrArray, base_of, grid_of, key_of, with_checked_store
@@ -183,7 +183,7 @@ def _visit(source: RowBlocks, listed: Callable[[ZarrArray, StoredObjects], ZarrA
         return listed(array, objects)
 
     if isinstance(source, ReadsZarr):
-        found.source = source.with_arrays(change)
+        found.source = remember(source.with_arrays(change), **asked_of(source))
     if isinstance(source, ReadsFiles) and source.files:
         found.parts.append(stored_files(source.files))
     return found

@@ -17,6 +17,7 @@ from spae_dask.blocks import (
     asked_of,
     column_groups,
     columns_alone,
+    in_smaller_blocks,
     largest_block_nbytes,
     remember,
     stored_entries,
@@ -24,7 +25,7 @@ from spae_dask.blocks import (
 from spae_dask.storage.sources.checked_store import ArrayChange, ReadsZarr
 from spae_dask.storage.sources.dask_blocks import DaskBlocks
 
-DECLARED = ("decoded", "decoding", "passed_over", "valid_range", "missing_value", "recipe", "raw")
+DECLARED = ("decoded", "decoding", "missing_told", "passed_over", "valid_range", "missing_value", "recipe", "raw")
 """Attributes in which some sources describe where their numbers come from."""
 
 Indices = npt.NDArray[np.intp]
@@ -136,6 +137,11 @@ class Submatrix:
         if not isinstance(self.source, ReadsZarr):
             return self
         return remember(replace(self, source=self.source.with_arrays(change)), **asked_of(self))
+
+    def in_smaller_blocks(self, most_chunks: int) -> RowBlocks:
+        """The same in smaller blocks, if the source has any."""
+        smaller = in_smaller_blocks(self.source, most_chunks)
+        return self if smaller is self.source else replace(self, source=smaller)
 
     def of_columns(self, columns: npt.NDArray[np.intp]) -> RowBlocks | None:
         """Some of its columns, if the source can read them alone."""

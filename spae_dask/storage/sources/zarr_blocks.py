@@ -91,8 +91,8 @@ class ZarrBlocks:
     @cached_property
     def rows_per_block(self) -> int:
         """Whole rows of chunks up to the target; a part of one where a single row of chunks is too large."""
-        n, d = self.shape
-        row_nbytes = d * max(self.dtype.itemsize, self.entry_nbytes or 0)
+        n = self.shape[0]
+        row_nbytes = self._row_nbytes
         chunk_rows = min(self.array.chunks[0], n)
         band = chunk_rows * row_nbytes
         if band <= MAX_BLOCK_NBYTES or self.n_chunk_columns == 1:
@@ -103,9 +103,20 @@ class ZarrBlocks:
         return max(1, chunk_rows // -(-band // MAX_BLOCK_NBYTES))
 
     @property
+    def _row_nbytes(self) -> int:
+        return self.shape[1] * max(self.dtype.itemsize, self.entry_nbytes or 0)
+
+    @property
     def bounds(self) -> range | tuple[int, ...]:
         """Row bounds of the blocks."""
         return uniform_bounds(self.shape[0], self.rows_per_block)
+
+    def in_smaller_blocks(self, most_chunks: int) -> "ZarrBlocks":
+        """The same rows in blocks of at most so many chunks, or of one row of chunks; itself if it has such blocks."""
+        rows = self.array.chunks[0] * max(1, most_chunks // self.n_chunk_columns)
+        if self.rows_per_block <= rows:
+            return self
+        return replace(self, target_nbytes=rows * self._row_nbytes)
 
     @property
     def n_chunk_columns(self) -> int:

@@ -1,10 +1,10 @@
 """Choice of the columns of a table, by name or pattern; and checks that they hold numbers."""
 
 from collections.abc import Callable, Mapping, Sequence
-from difflib import get_close_matches
 from fnmatch import fnmatchcase
 
 from spae_dask.errors import InvalidInput, NotNumbers
+from spae_dask.toml.names import did_you_mean
 
 NUMERIC, NOT = "@numeric", "!"
 """Words of a choice of columns: all that hold numbers, and all but."""
@@ -97,10 +97,13 @@ def check_names(names: Sequence[object], table: str) -> None:
 
 
 def _nothing_called(wanted: str, names: Sequence[str], table: str) -> str:
-    close = get_close_matches(wanted, names, n=3)
     what = "no column matches the pattern" if any(mark in wanted for mark in "*?[") else "there is no column"
-    hint = f"Did you mean {' or '.join(map(repr, close))}?" if close else f"It has {listed(names)}."
-    return f"{table}: {what} {wanted!r}. {hint}"
+    return f"{table}: {what} {wanted!r}.{near_or_listed(wanted, names)}"
+
+
+def near_or_listed(wanted: str, names: Sequence[str]) -> str:
+    """A closing sentence of the names that are near to one that is not there, or else of the first few."""
+    return did_you_mean(wanted, names, most=3) or f" It has {listed(names)}."
 
 
 def _refuse_twice(names: Sequence[object], places: range | Mapping[int, None], table: str) -> None:

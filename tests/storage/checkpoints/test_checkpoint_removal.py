@@ -39,3 +39,18 @@ def test_what_an_equal_run_stores_meanwhile_is_left_to_it(tmp_path: Path, monkey
     (tmp_path / "checkpoint.json").write_text("{}")
     with pytest.raises(StorageError, match=r"a run stored in .* Stop that run, and remove the checkpoint again\."):
         remove_checkpoint(str(tmp_path))
+
+
+def test_the_names_are_listed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begin_or_resume(LocalStates(tmp_path), JOB)
+    (tmp_path / "01-core-ab").mkdir()
+    listed, folders = [], LocalStates.folders
+
+    def counted(self: LocalStates) -> list[str]:
+        listed.append(self.describe())
+        return folders(self)
+
+    monkeypatch.setattr(LocalStates, "folders", counted)
+    remove_checkpoint(str(tmp_path))
+    assert listed == [str(tmp_path)], "of an object store each is a request"
+    assert not tmp_path.exists()
