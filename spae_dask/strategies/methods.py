@@ -280,7 +280,9 @@ def polished(params: FitParameters, core: Floats, r: Sizes, search: Search) -> E
         rank_tol=search.rank_tol,
         watch=watching(search.report, r, search.pca_loss),
     )
-    if not made.loss < paper_loss * (1 - TIE):
+    rounding = TIE * paper_loss + rounding_error(paper_loss, total_variance(core))
+    fewer = np.count_nonzero(made.H) < np.count_nonzero(start.H)
+    if not made.loss < paper_loss + (rounding if fewer and not known else -rounding):
         return start  # nothing to gain, so the paper's own encoder stands
     theorem = start.theorem if start.bound is None else f"{start.theorem}; polishing starts there and only improves"
     return Encoded(made.H, made.G, np.flatnonzero(made.H.any(axis=1)), start.bound, theorem)

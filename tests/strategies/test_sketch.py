@@ -181,9 +181,6 @@ def test_sizes_grow_with_what_is_asked_and_are_the_users_to_set():
     assert sizes_of(FitParameters(2, 5), 300, 12).n_candidates == 12
 
 
-MORE = ({}, {"precision": "fast"}, {"n_nonzero": None, "eps": 0.3, "method": "polished"})
-
-
 @pytest.mark.parametrize(
     "options",
     [
@@ -193,7 +190,7 @@ MORE = ({}, {"precision": "fast"}, {"n_nonzero": None, "eps": 0.3, "method": "po
         {"method": "polished", "shared_support": True},
         {"method": "iterative"},
         *({"selection": each} for each in SELECTIONS if each != "exchange"),  # shared supports are chosen by exchange
-        *({"folds": 3, "fold_groups": FoldPlan(RowFolds.of_runs(300, 3, 0), "three"), **more} for more in MORE),
+        {"folds": 3, "fold_groups": FoldPlan(RowFolds.of_runs(300, 3, 0), "three")},
     ],
     ids=lambda options: " ".join(str(each) for each in options.values() if not isinstance(each, FoldPlan)),
 )
@@ -201,7 +198,7 @@ def test_the_algebra_of_wide_data_takes_no_more_memory_than_planned_and_at_least
     # few columns are searched, so that what is as wide as the data counts
     monkeypatch.setattr("spae_dask.strategies.sketch.POOL", 300)
     monkeypatch.setattr("spae_dask.strategies.candidate_set.POOL", 300)
-    params = FitParameters(2, strategy="sketch", **({"n_nonzero": 3, "method": "batch"} | options))
+    params = FitParameters(2, 3, strategy="sketch", **({"method": "batch"} | options))
     wide = np.random.default_rng(5).standard_normal((300, 20_000)).astype(np.float32)
     source = ArrayBlocks(wide + 3 * wide[:, :1] * wide[:1], 100)
     peaks = []

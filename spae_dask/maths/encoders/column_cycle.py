@@ -24,6 +24,7 @@ from spae_dask.maths.encoders.single_column import (
     worthwhile,
 )
 from spae_dask.maths.encoders.support_exchange import exchange
+from spae_dask.maths.linalg.loss import rounding_error
 from spae_dask.maths.linalg.project import DEPENDENT
 from spae_dask.maths.linalg.scaling import FloatArray, IntArray, unit_columns
 from spae_dask.maths.linalg.spectral import column_signs
@@ -63,10 +64,11 @@ class Column:
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """Columns of H so far, None for one that is missing, and the loss of those there are."""
+    """Columns of H so far, None for one that is missing, the loss of those there are, and its rounding."""
 
     columns: tuple[Column | None, ...]
     loss: float
+    rounding: float
 
     @property
     def supports(self) -> list[list[int]]:
@@ -74,8 +76,8 @@ class State:
         return sorted(sorted(column.selected) for column in self.made())
 
     def preferred_to(self, other: "State") -> bool:
-        """True if this state loses less, or as much to ``TIE`` on lower indices."""
-        if abs(self.loss - other.loss) > TIE * other.loss:
+        """True if this state loses less, or as much, to ``TIE`` or to rounding, on lower indices."""
+        if abs(self.loss - other.loss) > max(TIE * other.loss, other.rounding):
             return self.loss < other.loss
         return (self.supports, self.loss) < (other.supports, other.loss)
 
@@ -119,6 +121,7 @@ class ColumnCycle:
         self.pca_loss = float(np.sum(np.sort(reduced.squares)[::-1][self.k :])) + reduced.remainder
         self._rng = rng
         self._visited = visited
+        self._total = reduced.loss([])
 
     @property
     def k(self) -> int:
@@ -127,7 +130,7 @@ class ColumnCycle:
 
     def empty(self) -> State:
         """No columns yet."""
-        return State((None,) * self.k, self.reduced.loss([]))
+        return self._state((None,) * self.k)
 
     def state_of(self, H: FloatArray) -> State:
         """Columns of a given encoder; a column whose code vanishes is missing.
@@ -168,7 +171,8 @@ class ColumnCycle:
 
     def _state(self, columns: Sequence[Column | None]) -> State:
         made = [c for c in columns if c is not None]
-        return State(tuple(columns), self.reduced.loss([c.code for c in made], [c.spread for c in made]))
+        loss = self.reduced.loss([c.code for c in made], [c.spread for c in made])
+        return State(tuple(columns), loss, rounding_error(loss, self._total))
 
     def _replaced(self, state: State, j: int, column: Column) -> State:
         return self._state([*state.columns[:j], column, *state.columns[j + 1 :]])

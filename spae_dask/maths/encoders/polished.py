@@ -23,7 +23,7 @@ from spae_dask.maths.encoders.budgets import budgets_of, counted
 from spae_dask.maths.encoders.candidates import propose_candidates
 from spae_dask.maths.encoders.column_cycle import ColumnCycle, State
 from spae_dask.maths.encoders.reduced_core import EXACT, reduce_core
-from spae_dask.maths.linalg.loss import encoder_loss, explained_order
+from spae_dask.maths.linalg.loss import encoder_loss, explained_order, rounding_error, total_variance
 from spae_dask.maths.linalg.project import DEPENDENT, optimal_decoder
 from spae_dask.maths.linalg.scaling import FloatArray, IntArray, unit_columns, unit_scaled
 from spae_dask.maths.linalg.spectral import SVD_LIMIT, fix_signs
@@ -205,7 +205,7 @@ def encode_polished(
     loss = encoder_loss(scaled, H)
     if start is not None:
         known = encoder_loss(scaled, start)
-        if loss > (1.0 + TIE) * known:  # by rounding
+        if loss > (1.0 + TIE) * known + rounding_error(known, total_variance(scaled)):
             H, loss = _in_order(scaled, start, budgets), known
     supports = tuple(np.flatnonzero(h) for h in H.T)
     unit = scale * scale

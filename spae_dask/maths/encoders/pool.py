@@ -14,7 +14,7 @@ import numpy as np
 
 from spae_dask.maths.encoders.single_column import ColumnProblem
 from spae_dask.maths.linalg.scaling import BoolArray, FloatArray, IntArray
-from spae_dask.maths.selection.problem import TIE
+from spae_dask.maths.selection.problem import TIE, rounding_of_rest
 
 # Squared length of a column's part outside a support from which products with the support keep eight digits.
 _APART = 1e-6
@@ -168,13 +168,17 @@ class Pool:
         inverted = self._inverted(supports)
         inside = inverted @ rows
         kept = np.where(filled, np.take_along_axis(targets, places, axis=1), 0.0)
+        begun = np.max(targets**2, axis=1, keepdims=True)
         targets = targets - ((inverted @ kept[:, :, None]).transpose(0, 2, 1) @ inside)[:, 0]
         left = 1.0 - np.einsum("bsp,bsp->bp", inside, inside)
         free = ~self._chosen(supports) if barred is None else ~(barred | self._chosen(supports))
         for _ in range(int(np.max(s - np.count_nonzero(filled, axis=1), initial=0))):
-            explained = np.where(free & (left > self.dependent), targets**2 / np.maximum(left, self.dependent), 0.0)
-            j, i = _lowest_best(explained), np.argmin(filled, axis=1)
-            entering = ~filled[every, i] & (explained[every, j] > 0.0)
+            free &= left > self.dependent
+            explained = np.where(free, targets**2 / np.maximum(left, self.dependent), -np.inf)
+            most = explained.max(axis=1, keepdims=True)
+            j = _lowest_best(explained, rounding_of_rest(most, begun))
+            i = np.argmin(filled, axis=1)
+            entering = ~filled[every, i] & (most[:, 0] > 0.0)
             if not entering.any():
                 break
             which, i, j = every[entering], i[entering], j[entering]
@@ -284,7 +288,7 @@ class Pool:
         return inverted
 
 
-def _lowest_best(scores: FloatArray, slack: float = 0.0) -> IntArray:
+def _lowest_best(scores: FloatArray, slack: FloatArray | float) -> IntArray:
     """For every row the lowest index whose score equals the largest, to ``TIE`` of it or a given slack."""
     best = scores.max(axis=1, keepdims=True)
     lowest: IntArray = np.argmax(scores >= best - np.maximum(TIE * best, slack), axis=1)

@@ -48,6 +48,7 @@ def pursue(
     free = problem.live.copy()
     free[[*kept, *barred]] = False
     selected = list(kept)
+    begun = float(np.max(products**2, initial=0.0))
     if selected:
         Q = np.linalg.qr(problem.columns(selected))[0]
         inside[: len(selected)] = problem.products(Q)
@@ -58,9 +59,9 @@ def pursue(
     for step in range(len(selected), r):
         free &= left > problem.dependent
         explained = np.divide(products**2, left, out=np.zeros_like(left), where=free)
-        j = lowest_best(explained)
-        if explained[j] <= 0.0:
+        if not np.any(explained > 0.0):
             break
+        j = lowest_best(explained, free, begun)
         length = np.sqrt(left[j])
         along = (problem.rows([j])[0] - inside[:step, j] @ inside[:step]) / length
         left -= along**2

@@ -14,6 +14,10 @@ TIE = 1e-9
 """Relative difference below which two scores, or two losses, are equal: more than rounding makes of them on cores of
 the same data."""
 
+REST = 1e-9
+"""Rounding of what is left of a number, over the number before others were subtracted, if it is divided by a short
+length."""
+
 
 @dataclass(frozen=True, eq=False)
 class Problem:
@@ -101,15 +105,22 @@ def pose(
     return Problem(scaled, leading, min(r, available), nonzero, rank_tol)
 
 
-def lowest_best(score: FloatArray, allowed: BoolArray | None = None) -> int:
-    """Lowest index among the allowed ones, all if None, whose score equals the largest to ``TIE``.
+def lowest_best(score: FloatArray, allowed: BoolArray | None = None, begun: float = 0.0) -> int:
+    """Lowest index among the allowed ones, all if None, whose score equals the largest.
 
     Twins, such as duplicated columns, score the same up to rounding; without the tolerance the last bit would choose,
-    and the same data in other chunks would give another answer.
+    and the same data in other chunks would give another answer. Scores are equal to ``TIE``, or, of squares of what is
+    left of numbers whose largest square was ``begun``, to the rounding of those.
     """
     best = float((score if allowed is None else score[allowed]).max())
-    near = score >= best - TIE * abs(best)
+    near = score >= best - max(TIE * abs(best), float(rounding_of_rest(np.asarray(best), np.asarray(begun))))
     return int((near if allowed is None else near & allowed).argmax())
+
+
+def rounding_of_rest(rest: FloatArray, begun: FloatArray) -> FloatArray:
+    """Error of squares of what is left of numbers, after all else was subtracted, by the largest square at first."""
+    error: FloatArray = REST * np.sqrt(np.maximum(rest, REST**2 * begun) * begun)
+    return error
 
 
 def ranked(score: FloatArray) -> IntArray:
