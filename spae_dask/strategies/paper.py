@@ -80,7 +80,7 @@ from spae_dask.strategies.core import means_recipe
 from spae_dask.strategies.core_summary import Floats
 from spae_dask.strategies.parameters import FitParameters
 from spae_dask.strategies.refit import loss_from_products
-from spae_dask.strategies.sketched import Columns, Sketched, SketchSizes, read_sketch, sketch_recipe
+from spae_dask.strategies.sketched import MOMENTS_HELD, Columns, Sketched, SketchSizes, read_sketch, sketch_recipe
 from spae_dask.strategies.sparse_encoder import FittedEncoder, measured_if_fragile, padded
 from spae_dask.strategies.theory import in_expectation
 
@@ -88,9 +88,6 @@ ROWS_PER_COMPONENT = 6
 """Rows of the sketch beyond k, for each component: alpha is then ``1 + 1/6``. So the paper's split has the paper's
 bound, ``1 + 5k/(r - 5k)``, which takes ``alpha (1 + 1/(1 - sqrt(1/5))^2) <= 5``."""
 
-
-MOMENTS_HELD = 16
-"""Vectors of length d that are held throughout: means, scales, lengths, fills, and what is made of them."""
 
 QR_ARRAYS = 4
 """Arrays as large as its input that a QR holds beside the input: a copy, two of LAPACK, and the result."""
