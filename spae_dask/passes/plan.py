@@ -1,7 +1,8 @@
 """A run as it is planned: what it will read, hold and take, and what other strategies would. Pure."""
 
 import math
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from spae_dask.markup import html_table, labelled_lines
@@ -113,7 +114,7 @@ class PassPlan:
 
 @dataclass(frozen=True)
 class Finish:
-    """The final linear algebra, in the calling process.
+    """The linear algebra between the passes and after them, in the calling process.
 
     Attributes
     ----------
@@ -121,10 +122,14 @@ class Finish:
         Projected peak.
     seconds : float
         Predicted time, on one core.
+    beside : mapping of str to int
+        Bytes that a process holds beside its tasks in a pass of that name: arrays of the recipe, and what the calling
+        process needs afterwards.
     """
 
     nbytes: int
     seconds: float = 0.0
+    beside: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

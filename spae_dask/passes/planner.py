@@ -64,7 +64,7 @@ def make_plan(
     MemoryBudgetExceeded
         If one task at a time does not fit a process, or the final linear algebra does not.
     """
-    planned = _plan_passes(source, passes, resources, strategy, calibration)
+    planned = _plan_passes(source, passes, resources, strategy, calibration, finish)
     refusal = _refusal(source, planned, resources, finish)
     if refusal is not None:
         raise refusal
@@ -105,7 +105,7 @@ def price(
     calibration: Calibration | None = None,
 ) -> Alternative:
     """Price of a plan of these passes, even if it does not fit."""
-    planned = _plan_passes(source, passes, resources, strategy, calibration)
+    planned = _plan_passes(source, passes, resources, strategy, calibration, finish)
     return Alternative(
         strategy=strategy,
         pca_loss=pca_loss,
@@ -137,7 +137,7 @@ def tasks_or_refuse(what: str, footprint: Footprint, resources: Resources) -> in
     MemoryBudgetExceeded
         If not even one fits; the message says what would.
     """
-    tasks = _tasks_that_fit(footprint, resources)
+    tasks = _tasks_that_fit(footprint, resources, resources.beside_nbytes)
     if tasks == 0:
         blame_chunks = footprint.block_nbytes > footprint.state_nbytes
         needed = _process_nbytes(footprint, 1, resources) + resources.beside_nbytes
@@ -145,9 +145,9 @@ def tasks_or_refuse(what: str, footprint: Footprint, resources: Resources) -> in
     return tasks
 
 
-def _tasks_that_fit(footprint: Footprint, resources: Resources) -> int:
+def _tasks_that_fit(footprint: Footprint, resources: Resources, beside_nbytes: int) -> int:
     """Span tasks at once: as many as fit in what may be used, or a single one in what is used rather than refuse."""
-    usual, most = (each - resources.beside_nbytes for each in (resources.usable_nbytes, resources.most_nbytes))
+    usual, most = (each - beside_nbytes for each in (resources.usable_nbytes, resources.most_nbytes))
     tasks = tasks_that_fit(footprint, resources.threads, usual, resources.slack, in_process=resources.in_process)
     return tasks or int(_process_nbytes(footprint, 1, resources) <= most)
 
@@ -206,9 +206,13 @@ def _plan_passes(
     resources: Resources,
     strategy: str,
     calibration: Calibration | None,
+    finish: Finish,
 ) -> tuple[PassPlan, ...]:
     read = as_read(source, passes)
-    return tuple(_plan_pass(source, name, recipe, resources, strategy, calibration) for name, recipe in read)
+    return tuple(
+        _plan_pass(source, name, recipe, resources, strategy, calibration, finish.beside.get(name, 0))
+        for name, recipe in read
+    )
 
 
 def _plan_pass(
@@ -218,10 +222,12 @@ def _plan_pass(
     resources: Resources,
     strategy: str,
     calibration: Calibration | None,
+    held_nbytes: int,
 ) -> PassPlan:
     layout = PassLayout.of(*oriented(source, recipe))
     footprint = layout.footprint
-    tasks = _tasks_that_fit(footprint, resources)
+    beside = resources.beside_nbytes + int(resources.slack * held_nbytes)
+    tasks = _tasks_that_fit(footprint, resources, beside)
     at_least_one = max(1, tasks)
     work = nominal_work(source, layout)
     if calibration is not None:
@@ -236,7 +242,7 @@ def _plan_pass(
         state_nbytes=footprint.state_nbytes,
         task_nbytes=footprint.task_nbytes,
         tasks_per_worker=tasks,
-        worker_nbytes=_process_nbytes(footprint, at_least_one, resources) + resources.beside_nbytes,
+        worker_nbytes=_process_nbytes(footprint, at_least_one, resources) + beside,
         flops=layout.flops,
         seconds=work.seconds(layout, resources.busy_cores, resources.n_workers * at_least_one),
         thread_seconds=work.thread_seconds,

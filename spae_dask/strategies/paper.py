@@ -53,10 +53,9 @@ from spae_dask.passes.accumulators import (
     Together,
 )
 from spae_dask.passes.accumulators.base import RunPass
-from spae_dask.passes.memory import TASK_OVERHEAD
+from spae_dask.passes.memory import ALLOCATOR_SLACK, TASK_OVERHEAD
 from spae_dask.passes.plan import Finish
 from spae_dask.strategies.base import (
-    FINISH_MATRICES,
     SELECTION_SHARE,
     SKETCH_POLISH_SECONDS,
     Outcome,
@@ -81,13 +80,27 @@ from spae_dask.strategies.core import means_recipe
 from spae_dask.strategies.core_summary import Floats
 from spae_dask.strategies.parameters import FitParameters
 from spae_dask.strategies.refit import loss_from_products
-from spae_dask.strategies.sketched import Columns, Sketched, SketchSizes, read_sketch, sketch_recipe
+from spae_dask.strategies.sketched import MOMENTS_HELD, Columns, Sketched, SketchSizes, read_sketch, sketch_recipe
 from spae_dask.strategies.sparse_encoder import FittedEncoder, measured_if_fragile, padded
 from spae_dask.strategies.theory import in_expectation
 
 ROWS_PER_COMPONENT = 6
 """Rows of the sketch beyond k, for each component: alpha is then ``1 + 1/6``. So the paper's split has the paper's
 bound, ``1 + 5k/(r - 5k)``, which takes ``alpha (1 + 1/(1 - sqrt(1/5))^2) <= 5``."""
+
+
+QR_ARRAYS = 4
+"""Arrays as large as its input that a QR holds beside the input: a copy, two of LAPACK, and the result."""
+
+INTERVAL_ARRAYS = 5
+"""Arrays as large as a Frequent Directions sketch at the peak of a bound: the sketch, the same in units of the data,
+about another point and scaled, and a copy of LAPACK."""
+
+SVD_ARRAYS = 4
+"""The same of an SVD, its input included: the input, two of LAPACK, and the vectors."""
+
+PIVOTING_ARRAYS = 3
+"""Arrays as large as a sketch that pivoting holds beside it: the residual, a copy, and a change of that."""
 
 
 @dataclass(frozen=True)
@@ -123,14 +136,14 @@ class Directions:
     ----------
     Z : ndarray (d, k')
         Orthonormal columns; ``k'`` is the rank of X, if that is below k.
-    core : ndarray (m, d)
-        Sketch that Z was found on.
+    core : ndarray (m, d) or None
+        Sketch that Z was found on, if the start pivots on it.
     spectrum : ndarray
         Leading singular values of X, as this repeat sees them.
     """
 
     Z: Floats
-    core: Floats
+    core: Floats | None
     spectrum: Floats
 
 
@@ -167,34 +180,33 @@ def fit_paper(params: FitParameters, run_pass: RunPass, n_features: int, *, inte
         seed=params.seed,
         integers=integers,
     )
-    split = paper_split(k, r, params.split, _alpha(params, d))
-    seen = _directions(params, sketched, run_pass)
+    split = _split(params, d)
+    pca, cores = sketched.pca_interval(k), _cores(params, sketched)
+    # sketches are large beside a pass, so none is held for longer than it is needed
+    sketched = replace(sketched.without_sketch(), frequent=None)
+    seen = _directions(params, sketched, run_pass, cores, keep=_pivots(split, k))
     residuals = _residuals([each.Z for each in seen], sketched.center, sketched.scale)
     norms = [each.norms for each in run_pass(sketched.recipe(residuals), "residual norms").values()]
     starts = [_start(each, e, split.start) for each, e in zip(seen, norms, strict=True)]
     if len(starts) == 1 and split.drawn:
         starts = starts * params.n_repeats  # one V_k has one start, and repeats differ in their draws
+    losses = [float(np.sum(e)) for e in norms]
+    best = int(np.argmin(losses))
+    spectrum = seen[best].spectrum
+    del seen, residuals, norms
     chosen = _sampled(params, sketched, run_pass, starts, r if split.drawn else 0)
-    best = int(np.argmin([float(np.sum(e)) for e in norms]))
-    return _finish(
-        params,
-        sketched,
-        run_pass,
-        chosen,
-        seen[best].spectrum,
-        float(np.sum(norms[best])),
-        _bound(params, split, _alpha(params, d, sketched)),
-    )
+    bound = _bound(params, split, _alpha(params, d, sketched))
+    return _finish(params, sketched, run_pass, chosen, spectrum, (*pca, losses[best]), bound)
 
 
 def paper_passes(params: FitParameters, n_features: int) -> list[tuple[str, Accumulator[Any]]]:
     """Names and recipes of the passes, for planning; numbers in the recipes are placeholders."""
     d, k, r, n = n_features, params.n_components, params.shared_size, params.n_repeats
     sizes, copies = _sizes(params, d), _copies(params, d)
-    split = paper_split(k, r, params.split, _alpha(params, d))
+    split = _split(params, d)
     columns, ones = np.arange(d), np.ones(d)
     # broadcast: a placeholder of d numbers for each direction would take as much memory as the directions
-    Z, Q = np.broadcast_to(0.0, (d, k)), np.broadcast_to(0.0, (d, sizes.rows or min(d, sizes.frequent_rows + 1)))
+    Z, Q = np.broadcast_to(0.0, (d, k)), np.broadcast_to(0.0, (d, _sketch_rows(params, d)))
     passes: list[tuple[str, Accumulator[Any]]] = [("sketch", sketch_recipe(d, sizes, params.seed))]
     passes += [("projection", _projections([Q] * copies, ones, ones))] * _n_projections(params)
     passes += [
@@ -207,10 +219,34 @@ def paper_passes(params: FitParameters, n_features: int) -> list[tuple[str, Accu
     return [("column means", means_recipe(d)), *passes] if params.missing == "mean" else passes
 
 
+def paper_columns_beside(params: FitParameters, n_features: int) -> dict[str, int]:
+    """Vectors of length d that are held beside the tasks of a pass: those in its recipe, and those needed after it."""
+    n, s = _copies(params, n_features), _sketch_rows(params, n_features)
+    cores = n * s if _pivots(_split(params, n_features), params.n_components) else 0
+    directions = {"projection": n * s, "residual norms": n * params.n_components}
+    beside = {name: MOMENTS_HELD + cores + each for name, each in directions.items()}
+    return {**beside, "start": MOMENTS_HELD, "finish": MOMENTS_HELD}
+
+
 def paper_finish_columns(params: FitParameters, n_features: int) -> int:
-    """Vectors of length d that the linear algebra between and after the passes holds at once."""
-    d, sizes, copies = n_features, _sizes(params, n_features), _copies(params, n_features)
-    return copies * (sizes.rows + params.n_components) + min(d, params.n_repeats * params.shared_size)
+    """Vectors of length d that the linear algebra between and after the passes holds at once, at most."""
+    d, k, r, repeats = n_features, params.n_components, params.shared_size, params.n_repeats
+    n, s, sizes, union = _copies(params, d), _sketch_rows(params, d), _sizes(params, d), min(d, repeats * r)
+    pivots = _pivots(_split(params, d), k)
+    cores = n * s if pivots else 0
+    stages = (
+        # the sketches as they were read, and a bound made of one of them
+        n * sizes.rows + INTERVAL_ARRAYS * sizes.frequent_rows,
+        # the QR of the last sketch, beside the other sketches and their bases
+        (2 * n - 1 + QR_ARRAYS) * s,
+        # directions and the products with them; the QR of the last product, beside the other bases
+        cores + ((3 * n - 1 + QR_ARRAYS) * s if _n_projections(params) > 1 else 2 * n * s),
+        # the start of one repeat
+        cores + PIVOTING_ARRAYS * s * pivots + (n + 2) * k,
+        # products and core of all columns, the core scaled, and an SVD of those of one repeat; or two residuals
+        max(3 * union + SVD_ARRAYS * min(d, r), 5 * union) + (2 * repeats + 6) * k,
+    )
+    return MOMENTS_HELD + 2 * repeats + max(stages)
 
 
 def _oversampling(params: FitParameters) -> int:
@@ -226,6 +262,12 @@ def _sizes(params: FitParameters, d: int) -> SketchSizes:
     if params.projection == "frequent-directions":
         return SketchSizes(0, frequent_rows=max(rows, bound_rows))
     return SketchSizes(rows, frequent_rows=bound_rows, copies=_copies(params, d))
+
+
+def _sketch_rows(params: FitParameters, d: int) -> int:
+    """Most rows of a sketch of one repeat: a sketch about another point than the mean has one more."""
+    sizes = _sizes(params, d)
+    return sizes.rows or min(d, sizes.frequent_rows + 1)
 
 
 def _copies(params: FitParameters, d: int) -> int:
@@ -292,6 +334,16 @@ def paper_split(k: int, r: int, how: str, alpha: float) -> Split:
     return min(candidates, key=lambda split: split.bound(k, alpha))
 
 
+def _split(params: FitParameters, d: int) -> Split:
+    """Division of the columns as it is known before the data are read."""
+    return paper_split(params.n_components, params.shared_size, params.split, _alpha(params, d))
+
+
+def _pivots(split: Split, k: int) -> bool:
+    """Return True if the start pivots on the residual of a sketch; see :func:`_start`."""
+    return k > 1 and split.start <= k
+
+
 def _projections(Qs: Sequence[Floats], mean: Floats, scale: Floats) -> Together:
     """Projections of all repeats in one pass, named by their numbers."""
     return Together({str(number): Projection(Q, mean, scale) for number, Q in enumerate(Qs)})
@@ -303,30 +355,41 @@ def _residuals(Zs: Sequence[Floats], mean: Floats, scale: Floats) -> Together:
     return Together({str(number): Residual(columns, Z, Z.T, mean, scale) for number, Z in enumerate(Zs)})
 
 
-def _directions(params: FitParameters, sketched: Sketched, run_pass: RunPass) -> list[Directions]:
-    """Approximate V_k of each repeat: the SVD of X on the row space of its sketch, by TSQR."""
-    k, n_projections = params.n_components, _n_projections(params)
+def _cores(params: FitParameters, sketched: Sketched) -> list[Floats]:
+    """Sketches of which V_k is found in the row space: one of each repeat, or the one of Frequent Directions."""
     if params.projection == "randomized":
-        cores = np.array_split(sketched.W, _copies(params, sketched.scale.size))
-    else:
-        assert sketched.frequent is not None, "the read keeps Frequent Directions"
-        B = sketched.frequent.about(sketched.center, sketched.scale)[0]
-        if params.center:
-            B[:, sketched.constant] = 0.0
-        cores = [B]
+        return np.array_split(sketched.W, _copies(params, sketched.scale.size))
+    assert sketched.frequent is not None, "the read keeps Frequent Directions"
+    B = sketched.frequent.about(sketched.center, sketched.scale)[0]
+    if params.center:
+        B[:, sketched.constant] = 0.0
+    return [B]
+
+
+def _directions(
+    params: FitParameters, sketched: Sketched, run_pass: RunPass, cores: list[Floats], *, keep: bool
+) -> list[Directions]:
+    """Approximate V_k of each repeat: the SVD of X on the row space of its sketch, by TSQR.
+
+    Without ``keep`` the list of sketches is emptied as soon as they are not needed.
+    """
+    k, n_projections = params.n_components, _n_projections(params)
     Qs = [np.linalg.qr(core.T)[0] for core in cores]
     # without a projection the sketch stands for X
-    triangles = [core @ Q for core, Q in zip(cores, Qs, strict=True)]
+    triangles = [] if n_projections else [core @ Q for core, Q in zip(cores, Qs, strict=True)]
+    kept = list[Floats | None](cores) if keep else [None] * len(cores)
+    cores.clear()
     for iteration in range(n_projections):
         recipe = sketched.recipe(_projections(Qs, sketched.center, sketched.scale))
         seen = list(run_pass(recipe, "projection").values())
         triangles = [each.triangle for each in seen]
         if iteration < n_projections - 1:
             Qs = [np.linalg.qr(each.cross)[0] for each in seen]
-    return [_leading(core, Q, triangle, k) for core, Q, triangle in zip(cores, Qs, triangles, strict=True)]
+        del recipe, seen
+    return [_leading(core, Q, triangle, k) for core, Q, triangle in zip(kept, Qs, triangles, strict=True)]
 
 
-def _leading(core: Floats, Q: Floats, triangle: Floats, k: int) -> Directions:
+def _leading(core: Floats | None, Q: Floats, triangle: Floats, k: int) -> Directions:
     """The best k directions within the span of Q, for ``triangle`` (m, s) with ``R'R = (XQ)'XQ``."""
     _, sigma, Yt = np.linalg.svd(triangle, full_matrices=False)
     rank = int(np.count_nonzero(sigma > len(sigma) * np.finfo(np.float64).eps * sigma[0])) if sigma[0] > 0 else 0
@@ -342,8 +405,10 @@ def _start(seen: Directions, e: Floats, size: int) -> Columns:
     if size > k:
         return distinct(dual_set_weights(Z, e, size).picks)
     # one pivot on one direction needs norms only, and those are exact; more need the residual, which the sketch has
-    E = np.sqrt(e)[None] if Z.shape[1] == 1 else seen.core - (seen.core @ Z[:, :k]) @ Z[:, :k].T
-    return pivot_columns(Z[:, :k], E)[0]
+    if Z.shape[1] == 1:
+        return pivot_columns(Z[:, :k], np.sqrt(e)[None])[0]
+    assert seen.core is not None, "the sketch is kept for this"
+    return pivot_columns(Z[:, :k], seen.core - (seen.core @ Z[:, :k]) @ Z[:, :k].T)[0]
 
 
 def _sampled(
@@ -384,11 +449,14 @@ def _finish(
     run_pass: RunPass,
     chosen: list[Columns],
     sigma: Floats,
-    pca_upper: float,
+    pca: tuple[float, float, float],
     bound: tuple[float | None, str],
 ) -> FittedEncoder:
-    """Last pass: exact products of the columns of all repeats; the best of these; its certificate."""
-    k, d = params.n_components, sketched.scale.size
+    """Last pass: exact products of the columns of all repeats; the best of these; its certificate.
+
+    ``pca`` are certified bounds on PCA's loss, and what the best V_k loses.
+    """
+    k, d, (lower, upper, pca_upper) = params.n_components, sketched.scale.size, pca
     union = np.unique(np.concatenate(chosen))
     products = run_pass(sketched.recipe(CrossProducts(union, sketched.center, sketched.scale)), "finish")
     # constant or zero data have no column to choose
@@ -401,7 +469,6 @@ def _finish(
     losses = [loss_from_products(lengths, products.gram, products.cross, H[union], G) for H, G in encoders]
     best = first_of_best([-loss for loss in losses], [columns.tolist() for columns in chosen])
     H, G = padded(encoders[best][0].T, k).T, padded(encoders[best][1], k)
-    lower, upper = sketched.pca_interval(k)
     pca_upper = max(min(upper, pca_upper + rounding.pca_error(pca_upper, k)), lower)
     certificate = certify_between(
         core,
@@ -485,10 +552,11 @@ class PaperStrategy(Strategy):
         return paper_passes(params, source.shape[1])
 
     def finish(self, params: FitParameters, shape: Shape) -> Finish:
-        """A few matrices of as many rows as columns are chosen."""
+        """A few matrices of as many rows as the sketches have, or as columns are chosen."""
         d = shape[1]
-        nbytes = TASK_OVERHEAD + FINISH_MATRICES * 8 * d * paper_finish_columns(params, d)
-        return Finish(nbytes, SELECTION_SHARE * SKETCH_POLISH_SECONDS * d * nonzeros(params))
+        nbytes = TASK_OVERHEAD + int(ALLOCATOR_SLACK * 8 * d * paper_finish_columns(params, d))
+        beside = {name: 8 * d * columns for name, columns in paper_columns_beside(params, d).items()}
+        return Finish(nbytes, SELECTION_SHARE * SKETCH_POLISH_SECONDS * d * nonzeros(params), beside)
 
     def fit(self, params: FitParameters, reader: Reader, source: RowBlocks, reports: Reports) -> Outcome:  # noqa: ARG002
         fitted = fit_paper(params, reader.run_pass, source.shape[1], integers=holds_integers(source))

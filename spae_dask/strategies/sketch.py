@@ -129,15 +129,20 @@ def two_read_passes(params: FitParameters, n_samples: int, n_features: int) -> l
     return all_weighted(passes, params.row_weights)
 
 
+def sketches_held(params: FitParameters) -> int:
+    """Arrays as large as the sketch that are held while candidates are proposed on it, the sketch among them."""
+    if params.method == "iterative":
+        return SKETCHES_HELD_BY_ITERATIVE
+    return SKETCHES_HELD.get("exchange" if params.shared_support else params.selection, 2)
+
+
 def two_read_finish_nbytes(params: FitParameters, n_samples: int, n_features: int) -> int:
     """Peak of the linear algebra between and after the reads, in the calling process."""
     sizes = sizes_of(params, n_samples, n_features)
     rows, c, p = sizes.sketch.rows, sizes.n_candidates, sizes.n_directions
     searched = 6 * rows * (min(n_features, POOL) + rows)
     # first the sketch, what the selection makes of it, and directions
-    selection = "exchange" if params.shared_support else params.selection
-    held = SKETCHES_HELD_BY_ITERATIVE if params.method == "iterative" else SKETCHES_HELD.get(selection, 2)
-    proposing = held * rows + 4 * p
+    proposing = sketches_held(params) * rows + 4 * p
     panels = 3 * rows * min(n_features, PANEL_COLUMNS)
     # then the merged products, and the sketch if other candidates may follow; beside the products scaled ones, or
     # those with what covariates explain and without it

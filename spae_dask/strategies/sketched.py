@@ -43,6 +43,9 @@ from spae_dask.strategies.rounding import ROUNDOFF, Rounding
 
 Columns = npt.NDArray[np.intp]
 
+MOMENTS_HELD = 16
+"""Vectors of length d that are held throughout: means, scales, lengths, fills, and what is made of them."""
+
 
 @dataclass(frozen=True)
 class SketchSizes:

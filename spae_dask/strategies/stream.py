@@ -23,11 +23,12 @@ from spae_dask.blocks import RowBlocks
 from spae_dask.maths.encoders.budgets import budgets_of
 from spae_dask.maths.linalg.encoder_interval import encoder_interval
 from spae_dask.maths.linalg.loss import information_loss
+from spae_dask.maths.linalg.scaling import PANEL_COLUMNS, scale_in_place
 from spae_dask.maths.linalg.sketch import sign_rows
-from spae_dask.maths.linalg.spectral import right_singular
+from spae_dask.maths.linalg.spectral import WIDE, right_singular
 from spae_dask.passes.accumulators import Accumulator, Imputed, Products
 from spae_dask.passes.accumulators.base import RunPass
-from spae_dask.passes.memory import TASK_OVERHEAD
+from spae_dask.passes.memory import ALLOCATOR_SLACK, TASK_OVERHEAD
 from spae_dask.passes.online import OnlinePass
 from spae_dask.passes.plan import Finish
 from spae_dask.strategies.base import (
@@ -55,7 +56,8 @@ from spae_dask.strategies.core_summary import Floats
 from spae_dask.strategies.methods import Report
 from spae_dask.strategies.parameters import FitParameters
 from spae_dask.strategies.refit import Refit, refit
-from spae_dask.strategies.sketched import Sketched, SketchSizes, read_sketch, sketch_recipe
+from spae_dask.strategies.sketch import sketches_held
+from spae_dask.strategies.sketched import MOMENTS_HELD, Sketched, SketchSizes, read_sketch, sketch_recipe
 from spae_dask.strategies.sparse_encoder import FittedEncoder
 
 FEWEST_ROWS, ROWS_PER_COMPONENT = 128, 4
@@ -73,6 +75,10 @@ OVERSAMPLING = 20
 MOST_DOUBLINGS = 3
 """Times the candidates are doubled for a target."""
 
+HELD_FOR_TARGET = 5
+"""Arrays as large as the stand-in that are held where a target decides on the candidates, of which there may be more
+than the stand-in has rows."""
+
 SKETCH_ERRORS = 3.0
 """Error of a product of two columns of the sketch, over that of a column: one of each, and one of the product."""
 
@@ -89,12 +95,18 @@ def stream_finish_nbytes(params: FitParameters, n_features: int) -> int:
     """Peak of the linear algebra after the read, in the calling process."""
     d, rows = n_features, _sizes(params, n_features).frequent_rows
     c, p = _n_candidates(params, d), min(d, params.n_components + OVERSAMPLING)
+    before, held = 0, max(sketches_held(params), 4 if d <= WIDE else 0)
     if params.n_nonzero is None:
         c = min(d, c << MOST_DOUBLINGS)
-    stand_in = rows + min(d, DIAGONAL)
+        before, held = c // 2 + rows, max(held, HELD_FOR_TARGET)
+    stand_in, panel = rows + min(d, DIAGONAL), min(d, PANEL_COLUMNS)
     searched = 8 * stand_in * (min(d, POOL) + stand_in)
-    # sketch, stand-in and its scaled copy, products of the candidates, and the memory of the search or the refit
-    return 8 * ((2 * rows + 2 * stand_in + 2 * c + 3 * p) * d + max(searched, 12 * (c + p) ** 2))
+    # the sketch as it was read and in units of the data; then the stand-in and what the selection makes of it, or an
+    # SVD of a narrow one
+    proposed = (held * stand_in + 4 * p) * d + max(3 * stand_in * panel, searched)
+    # or the products of the candidates, and their refit or the bounds of the sketch
+    refitted = (c + 5 * p) * d + max(3 * (c + p) * panel + 12 * (c + p) ** 2, 4 * rows * d)
+    return 8 * ((2 * rows + before + MOMENTS_HELD) * d + max(proposed, refitted))
 
 
 def fit_stream(
@@ -248,9 +260,12 @@ def _refitted_on_model(params: FitParameters, sketched: Sketched, n_candidates: 
     if params.center:
         B[:, sketched.constant], left[sketched.constant] = 0.0, 0.0
     stand_in = _stand_in(B, left, params.seed)
+    if stand_in is not B:
+        scale_in_place(stand_in)  # all that looks at it would scale a copy
     k = params.n_components
     Z = right_singular(stand_in, min(B.shape[1], k + OVERSAMPLING))[1]
     candidates = choose_candidates(params, stand_in, Z[:, :k], n_candidates, report=report)
+    del stand_in  # beside products of candidates it is large
     columns = candidates.columns
     cross = B[:, columns].T @ B
     cross[np.arange(columns.size), columns] += left[columns]
@@ -295,7 +310,7 @@ class StreamStrategy(Strategy):
 
     def finish(self, params: FitParameters, shape: Shape) -> Finish:
         seconds = search_seconds(params, shape[1])
-        return Finish(TASK_OVERHEAD + stream_finish_nbytes(params, shape[1]), seconds)
+        return Finish(TASK_OVERHEAD + int(ALLOCATOR_SLACK * stream_finish_nbytes(params, shape[1])), seconds)
 
     def fit(self, params: FitParameters, reader: Reader, source: RowBlocks, reports: Reports) -> Outcome:
         n, d = source.shape

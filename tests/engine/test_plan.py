@@ -160,6 +160,27 @@ def test_a_limit_that_is_given_is_used_beyond_the_usual_share_by_one_task_rather
         assert "up to 90% may be used" in " ".join(within.notes)
 
 
+@given(st.integers(0, 2000), st.booleans())
+def test_memory_beside_the_tasks_of_a_pass_is_counted_once_a_process_and_in_that_pass_alone(
+    nbytes: int, in_process: bool
+) -> None:
+    source, passes = Metadata((10**5, 1000), 500), [("core", Gram(1000)), ("moments", Moments(1000))]
+    there = Resources("here", 1, 4, 2048 * MIB, in_process=in_process, slack=1.25)
+    plain, other = planned(source, resources=there, passes=passes).passes
+    try:
+        plan = planned(source, resources=there, passes=passes, finish=Finish(0, beside={"core": nbytes * MIB}))
+    except MemoryBudgetExceeded:
+        least = planned(source, resources=replace(there, threads=1), passes=passes).passes[0].worker_nbytes
+        assert least + 1.25 * nbytes * MIB > there.usable_nbytes
+        return
+    assert plan.passes[1] == other
+    assert plan.passes[0].worker_nbytes <= there.usable_nbytes
+    if plan.passes[0].tasks_per_worker == plain.tasks_per_worker:
+        assert plan.passes[0].worker_nbytes == plain.worker_nbytes + 1.25 * nbytes * MIB
+    else:
+        assert plain.worker_nbytes + 1.25 * nbytes * MIB > there.usable_nbytes
+
+
 @given(st.integers(0, 10**12))
 def test_what_is_usable_is_below_where_workers_spill(limit: int) -> None:
     assert 0 <= usable(limit) <= max(0, LIMIT_SHARE * limit - IDLE_NBYTES)

@@ -1,11 +1,19 @@
 """The paper's own pipeline: thin passes, exact losses, its bound in expectation."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
 from spae_dask.blocks import ArrayBlocks
 from spae_dask.passes.serial import SerialRunner
-from spae_dask.strategies.paper import fit_paper, paper_passes, paper_split
+from spae_dask.strategies.paper import (
+    fit_paper,
+    paper_columns_beside,
+    paper_finish_columns,
+    paper_passes,
+    paper_split,
+)
 from spae_dask.strategies.parameters import FitParameters
 from tests import oracles
 from tests.matrices import power_law
@@ -222,3 +230,50 @@ def test_rank_deficient_and_constant_columns_are_no_trouble():
     assert fitted.certificate.loss <= 1e-10 * fitted.certificate.total
     assert 5 in fitted.constant
     assert not fitted.H[5].any()
+
+
+@pytest.mark.parametrize(
+    ("k", "r", "options"),
+    [
+        (2, 15, {}),
+        (2, 15, {"projection": "frequent-directions"}),
+        (2, 15, {"projection": "frequent-directions", "power_iterations": 1, "split": "dual-set", "scale": True}),
+        (2, 15, {"n_repeats": 3, "missing": "mean"}),
+        (2, 15, {"n_repeats": 3, "projection": "frequent-directions"}),
+        (2, 15, {"n_repeats": 3, "power_iterations": 1, "split": "dual-set"}),
+        (2, 15, {"oversampling": 60}),
+        (2, 60, {"n_repeats": 3, "split": "paper"}),
+        (6, 4, {"n_repeats": 3}),
+        (1, 1, {"center": False}),
+    ],
+    ids=lambda given: " ".join(str(each) for each in given.values()) if isinstance(given, dict) else str(given),
+)
+def test_the_algebra_of_wide_data_takes_no_more_memory_than_planned_and_at_least_half(k, r, options):
+    params = FitParameters(k, r, strategy="paper", **options)
+    wide = np.random.default_rng(5).standard_normal((120, 20_000)).astype(np.float32)
+    source = ArrayBlocks(wide + 3 * wide[:, :1] * wide[:1], 60)
+    vector, peaks, beside = 8 * source.shape[1], [], []
+
+    def run_pass(recipe, name="pass"):
+        held, peak = tracemalloc.get_traced_memory()
+        peaks.append(peak)
+        beside.append((name, held / vector))
+        result = SerialRunner(source).run_pass(recipe, name)
+        tracemalloc.reset_peak()  # what a sweep takes is planned elsewhere
+        return result
+
+    tracemalloc.start()
+    try:
+        fit_paper(params, run_pass, source.shape[1])
+        peaks.append(tracemalloc.get_traced_memory()[1])
+    finally:
+        tracemalloc.stop()
+    most, planned = max(peaks) / vector, paper_finish_columns(params, source.shape[1])
+    assert most <= planned <= 2 * most
+    # a pass in this process runs beside what the fit holds, and a worker holds the directions of its recipe
+    promised = paper_columns_beside(params, source.shape[1])
+    for name, held in beside:
+        if name in promised:
+            assert held <= promised[name] <= 2 * held + 10
+        else:
+            assert held <= 4, "nothing is held before there are sketches"

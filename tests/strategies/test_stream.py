@@ -1,5 +1,7 @@
 """One read into Frequent Directions: encoders as good as on the exact core, losses where the intervals say."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -13,7 +15,7 @@ from spae_dask.strategies.core import read_core
 from spae_dask.strategies.parameters import FitParameters
 from spae_dask.strategies.path import sparsity_path
 from spae_dask.strategies.sparse_encoder import encode_core
-from spae_dask.strategies.stream import fit_stream, stream_recipe
+from spae_dask.strategies.stream import fit_stream, stream_finish_nbytes, stream_recipe
 from spae_dask.strategies.table import check_strategy
 from tests.matrices import power_law
 from tests.oracles import encoder_loss, pca_loss
@@ -193,3 +195,43 @@ def test_what_one_read_cannot_do_is_refused(options):
 
 def test_what_is_kept_does_not_depend_on_n():
     assert stream_recipe(FitParameters(3, 5), 1000).state_nbytes == 8 * (128 * 1000 + 14 * 1000 + 26)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"method": "polished", "scale": True},
+        {"method": "polished", "shared_support": True},
+        {"method": "iterative", "missing": "zero"},
+        {"n_candidates": 20},
+        {"selection": "full-greedy", "n_candidates": 20},
+        {"selection": "adaptive", "n_candidates": 20, "center": False},
+        {"n_nonzero": None, "eps": 3.0, "method": "polished", "n_candidates": 128},
+    ],
+    ids=lambda options: " ".join(f"{name}={value}" for name, value in options.items()),
+)
+def test_the_algebra_of_wide_data_takes_no_more_memory_than_planned_and_at_least_half(monkeypatch, options):
+    # few columns are searched, and few rows stand for the diagonal, so that what is as wide as the data counts
+    monkeypatch.setattr(stream, "DIAGONAL", 64)
+    monkeypatch.setattr(stream, "POOL", 300)
+    # a plan counts all doublings of the candidates, and a target within reach takes none
+    monkeypatch.setattr(stream, "MOST_DOUBLINGS", 0)
+    monkeypatch.setattr("spae_dask.strategies.candidate_set.POOL", 300)
+    given = {"n_nonzero": 3, "method": "batch", "effort": 0, "sketch_rows": 40} | options
+    params = FitParameters(2, strategy="stream", **given)
+    wide = np.random.default_rng(5).standard_normal((150, 20_000)).astype(np.float32)
+    source = ArrayBlocks(wide + 3 * wide[:, :1] * wide[:1], 75)
+
+    def run_pass(recipe, name="pass"):
+        result = SerialRunner(source).run_pass(recipe, name)
+        tracemalloc.reset_peak()  # what a sweep takes is planned elsewhere
+        return result
+
+    tracemalloc.start()
+    try:
+        fit_stream(params, run_pass, source.shape[1])
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert most <= stream_finish_nbytes(params, source.shape[1]) <= 2 * most
