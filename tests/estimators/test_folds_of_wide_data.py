@@ -42,14 +42,12 @@ def factors(n: int, d: int, seed: int = 0) -> Floats:
 
 
 CASES: dict[str, tuple[Any, dict[str, Any]]] = {
-    "plain": (X, {}),
     "scaled": (X, {"scale": True}),
     "not centered": (X, {"center": False}),
     "far from zero": (X + 1e6, {}),
     "means for gaps": (GAPPY, {"missing": "mean"}),
     "sparse": (sp.csr_array(FEW), {}),
     "float32 products": (X, {"precision": "fast"}),
-    "to an eps": (X, {"n_nonzero": None, "eps": 0.1}),
     "a column that is constant but in one fold": (np.column_stack([X, OF_ROW == 2]), {"scale": True}),
 }
 
@@ -132,7 +130,7 @@ def test_an_encoder_of_the_others_does_not_see_the_fold() -> None:
 
 
 def test_resamples_are_those_of_a_core() -> None:
-    how = GIVEN | {"bootstraps": 20}
+    how = GIVEN | {"bootstraps": 8}
     wide, core = (SparseEncoder(K, **(how | {"strategy": each})).fit(X) for each in ("sketch", "gram"))
     found, known = wide.certificate_.held_out.bootstraps, core.certificate_.held_out.bootstraps
     np.testing.assert_allclose(found.ratios, known.ratios, rtol=5e-3)  # of quick searches from other starts
@@ -141,15 +139,22 @@ def test_resamples_are_those_of_a_core() -> None:
     np.testing.assert_allclose(wide.bootstrap_frequency_, core.bootstrap_frequency_, atol=0.15)
 
 
-def test_folds_choose_the_planted_size() -> None:
-    rows = factors(1000, 60)
-    wide = SparseEncoder("cv", n_nonzero="cv", folds=3, strategy="sketch", effort=0, method="polished").fit(rows)
+def test_folds_choose_the_planted_number_of_components_and_a_path_the_nonzeros() -> None:
+    wide = SparseEncoder("cv", n_nonzero=8, folds=3, strategy="sketch", effort=0).fit(factors(600, 60))
     assert wide.n_components_ == 6
-    assert (wide.components_ != 0).sum(axis=1).tolist() == [8] * 6
-    path = wide.sparsity_path([5, 6, 7], [5, 8])
+    path = wide.sparsity_path([5, 6], [4, 8])
     assert path.chosen == (6, 8)
     point = next(each for each in path.points if (each.n_components, each.n_nonzero) == (6, 8))
     assert point.held_out == pytest.approx(wide.certificate_.held_out.ratio, rel=1e-3)
+
+
+def test_folds_choose_the_number_of_nonzeros_by_the_least_loss() -> None:
+    wide = SparseEncoder(2, n_nonzero="cv", folds=3, strategy="sketch", effort=0).fit(factors(600, 60)[:, :20])
+    sizes = {each.n_nonzero: each for each in wide.certificate_.held_out.sizes}
+    (chosen,) = set((wide.components_ != 0).sum(axis=1).tolist())
+    best = min(sizes.values(), key=lambda each: each.ratio)
+    assert sizes[chosen].ratio <= best.ratio + best.ratio_error
+    assert all(each.ratio > best.ratio + best.ratio_error for r, each in sizes.items() if r < chosen)
 
 
 def test_a_path_of_more_components_than_the_fit_is_refused() -> None:
