@@ -99,8 +99,8 @@ def n_beside(n_candidates: int) -> int:
 
 def _used(found: CandidateSet) -> list[int]:
     """Columns that the encoder on the sketch uses, or that the method of the paper selects."""
-    used = np.flatnonzero(found.H.any(axis=1)) if found.H.size else np.zeros(0, dtype=np.intp)
-    columns: list[int] = found.columns[np.union1d(used, found.selected)].tolist()
+    used = np.union1d(np.flatnonzero(found.H.any(axis=1)), found.selected)
+    columns: list[int] = found.columns[used].tolist()
     return columns
 
 

@@ -110,14 +110,14 @@ class Coefficients:
 
     def _level(self, y: FloatArray) -> tuple[FloatArray, bool]:
         """Coordinates after Newton's steps, and whether these made the slope zero to rounding."""
-        size = np.linalg.norm(self.slope(y))
+        slope = self.slope(y)
         for _ in range(_MOST_STEPS):
-            closer = y - np.linalg.lstsq(self.curvature(y), self.slope(y), rcond=_FLAT)[0]
-            after = np.linalg.norm(self.slope(closer))
-            if not after < size / 2:
+            closer = y - np.linalg.lstsq(self.curvature(y), slope, rcond=_FLAT)[0]
+            loss, after = self.unexplained(closer)
+            if not (np.isfinite(loss) and np.linalg.norm(after) < np.linalg.norm(slope) / 2):
                 break
-            y, size = closer, after
-        return y, bool(size <= _LEVEL)
+            y, slope = closer, after
+        return y, bool(np.linalg.norm(slope) <= _LEVEL)
 
 
 def _divided(U: FloatArray, R: FloatArray) -> FloatArray:

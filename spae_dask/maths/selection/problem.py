@@ -113,7 +113,10 @@ def lowest_best(score: FloatArray, allowed: BoolArray | None = None, begun: floa
     left of numbers whose largest square was ``begun``, to the rounding of those.
     """
     best = float((score if allowed is None else score[allowed]).max())
-    near = score >= best - max(TIE * abs(best), float(rounding_of_rest(np.asarray(best), np.asarray(begun))))
+    slack = TIE * abs(best)
+    if begun > 0.0:
+        slack = max(slack, float(rounding_of_rest(np.asarray(best), np.asarray(begun))))
+    near = score >= best - slack
     return int((near if allowed is None else near & allowed).argmax())
 
 
