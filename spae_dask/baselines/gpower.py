@@ -27,7 +27,7 @@ from spae_dask.baselines.inputs import cardinalities, per_component, scaled_core
 from spae_dask.errors import InvalidInput
 from spae_dask.flags import flags_checked
 from spae_dask.maths.linalg.scaling import BoolArray, FloatArray, IntArray
-from spae_dask.maths.linalg.spectral import fix_signs, right_singular
+from spae_dask.maths.linalg.spectral import fix_signs, right_singular, thin_svd
 
 Penalty = Literal["l0", "l1"]
 
@@ -291,6 +291,6 @@ def _pivoted_directions(core: FloatArray, width: int) -> FloatArray:
 
 def _polar(M: FloatArray) -> FloatArray:
     """Orthonormal polar factor of M, the X that makes ``tr X'M`` largest."""
-    U, _, Vt = np.linalg.svd(M, full_matrices=False)
+    U, _, Vt = thin_svd(M)
     factor: FloatArray = U @ Vt
     return factor

@@ -15,6 +15,7 @@ import numpy as np
 
 from spae_dask.errors import InvalidInput
 from spae_dask.maths.linalg.design import COLLINEAR
+from spae_dask.maths.linalg.spectral import singular_values
 from spae_dask.passes.accumulators import CenteredTriangle, FoldStates, RowFolds, Scatter
 from spae_dask.strategies.base import UNKNOWN_NONZERO, core_finish
 from spae_dask.strategies.bootstraps import bootstrap
@@ -289,7 +290,7 @@ class FoldedCore:
             spread = np.sqrt(np.clip(np.linalg.eigvalsh(others.scatter[:q, :q]), 0.0, None))
             least = COLLINEAR + np.sqrt(q * others.error)
         else:
-            spread, least = np.linalg.svd(others.triangle[:, :q], compute_uv=False), COLLINEAR
+            spread, least = singular_values(others.triangle[:, :q]), COLLINEAR
         if spread.size < q or np.min(spread) <= least * np.sqrt(others.count):
             raise InvalidInput(
                 f"without fold {fold + 1} of {self.plan.rows.n_folds} some effect of the covariates is not known. A "

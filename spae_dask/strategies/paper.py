@@ -41,6 +41,7 @@ from spae_dask.maths.encoders import encoder_from_columns
 from spae_dask.maths.linalg.candidates import candidate_core
 from spae_dask.maths.linalg.loss import sequential_explained
 from spae_dask.maths.linalg.scaling import squared_columns
+from spae_dask.maths.linalg.spectral import thin_svd
 from spae_dask.maths.selection.dual_set import dual_set_factor, dual_set_weights
 from spae_dask.maths.selection.pivoting import pivot_columns
 from spae_dask.maths.selection.problem import distinct, first_of_best
@@ -391,7 +392,7 @@ def _directions(
 
 def _leading(core: Floats | None, Q: Floats, triangle: Floats, k: int) -> Directions:
     """The best k directions within the span of Q, for ``triangle`` (m, s) with ``R'R = (XQ)'XQ``."""
-    _, sigma, Yt = np.linalg.svd(triangle, full_matrices=False)
+    _, sigma, Yt = thin_svd(triangle)
     rank = int(np.count_nonzero(sigma > len(sigma) * np.finfo(np.float64).eps * sigma[0])) if sigma[0] > 0 else 0
     return Directions(Q @ Yt[: min(k, rank)].T, core, sigma)
 

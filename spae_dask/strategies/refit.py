@@ -20,6 +20,7 @@ from spae_dask.maths.linalg.loss import (
     total_variance,
 )
 from spae_dask.maths.linalg.project import column_basis
+from spae_dask.maths.linalg.spectral import thin_svd
 from spae_dask.maths.linalg.triangular import add_rows
 from spae_dask.passes.accumulators import Products
 from spae_dask.strategies.candidate_set import CandidateSet
@@ -385,7 +386,7 @@ def _principal_basis(
     whole = add_rows(np.asfortranarray(triangle), np.asfortranarray(on_candidates))
     error = rounding.products
     weights = basis_weights(joint, min(SAFELY_ABOVE * error, max(ABOVE * error, STRONG)))
-    _, spectrum, Pt = np.linalg.svd(np.triu(whole) @ weights, full_matrices=False)
+    _, spectrum, Pt = thin_svd(np.triu(whole) @ weights)
     lengths = np.concatenate([rounding.lengths[columns], rounding.lengths @ np.abs(used)])
     stretch = float(np.linalg.norm(lengths @ np.abs(weights)))
     combined, c = weights @ Pt[: used.shape[1]].T, columns.size

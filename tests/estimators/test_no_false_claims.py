@@ -5,7 +5,7 @@ import warnings
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from spae_dask import SparseEncoder
@@ -33,6 +33,7 @@ def claims_hold(plant: str, strategy: str, seed: int) -> None:
 
 
 @strains
+@example("near sums", "sketch", 9702)  # a support whose columns depend on each other in the rounding of products
 @settings(max_examples=60, deadline=None)
 def test_every_claim_holds(plant: str, strategy: str, seed: int) -> None:
     claims_hold(plant, strategy, seed)

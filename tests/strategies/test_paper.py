@@ -250,7 +250,7 @@ def test_rank_deficient_and_constant_columns_are_no_trouble():
 )
 def test_the_algebra_of_wide_data_takes_no_more_memory_than_planned_and_at_least_half(k, r, options):
     params = FitParameters(k, r, strategy="paper", **options)
-    wide = np.random.default_rng(5).standard_normal((120, 20_000)).astype(np.float32)
+    wide = np.random.default_rng(5).standard_normal((120, 8_000)).astype(np.float32)
     source = ArrayBlocks(wide + 3 * wide[:, :1] * wide[:1], 60)
     vector, peaks, beside = 8 * source.shape[1], [], []
 

@@ -198,8 +198,8 @@ def test_the_algebra_of_wide_data_takes_no_more_memory_than_planned_and_at_least
     # few columns are searched, so that what is as wide as the data counts
     monkeypatch.setattr("spae_dask.strategies.sketch.POOL", 300)
     monkeypatch.setattr("spae_dask.strategies.candidate_set.POOL", 300)
-    params = FitParameters(2, 3, strategy="sketch", **({"method": "batch"} | options))
-    wide = np.random.default_rng(5).standard_normal((300, 20_000)).astype(np.float32)
+    params = FitParameters(2, 3, strategy="sketch", **({"method": "batch", "effort": 0} | options))
+    wide = np.random.default_rng(5).standard_normal((300, 8_000)).astype(np.float32)
     source = ArrayBlocks(wide + 3 * wide[:, :1] * wide[:1], 100)
     peaks = []
 

@@ -220,7 +220,7 @@ def test_the_algebra_of_wide_data_takes_no_more_memory_than_planned_and_at_least
     monkeypatch.setattr("spae_dask.strategies.candidate_set.POOL", 300)
     given = {"n_nonzero": 3, "method": "batch", "effort": 0, "sketch_rows": 40} | options
     params = FitParameters(2, strategy="stream", **given)
-    wide = np.random.default_rng(5).standard_normal((150, 20_000)).astype(np.float32)
+    wide = np.random.default_rng(5).standard_normal((150, 8_000)).astype(np.float32)
     source = ArrayBlocks(wide + 3 * wide[:, :1] * wide[:1], 75)
 
     def run_pass(recipe, name="pass"):

@@ -15,7 +15,7 @@ from spae_dask.errors import InvalidInput
 from spae_dask.maths.linalg.loss import LossSplit, encoder_loss, explained_order, rounding_error, total_variance
 from spae_dask.maths.linalg.project import DEPENDENT, ColumnBasis, RankTol, column_basis, residual, tolerance_of
 from spae_dask.maths.linalg.scaling import FloatArray, IntArray, squared_columns, unit_scaled
-from spae_dask.maths.linalg.spectral import column_signs
+from spae_dask.maths.linalg.spectral import column_signs, thin_svd
 from spae_dask.maths.selection import GivenSelection, select_columns, selection_named
 from spae_dask.maths.selection.adaptive import Split, best_split, paper_split
 from spae_dask.maths.selection.dual_set import dual_set_factor
@@ -85,12 +85,12 @@ def _encode(
         raise InvalidInput(f"an encoder needs n_components >= 1; got {k}")
     tol = tolerance_of(rank_tol, columns)
     basis = column_basis(scaled[:, columns], rank_tol=tol)
-    U, sigma, Wt = np.linalg.svd(basis.Q.T @ scaled, full_matrices=False)
+    U, sigma, Wt = thin_svd(basis.Q.T @ scaled)
     width = min(k, basis.kept.size)
     # C T = Q U_k are the best codes; rotating T to orthonormal columns changes neither their span nor the loss
     T = _spread(scaled[:, columns], basis, basis.coefficients(U[:, :width]), tol) * sigma[:width]
     balanced, unit = unit_scaled(T)
-    H_all, stretch, rotation = np.linalg.svd(balanced, full_matrices=False)
+    H_all, stretch, rotation = thin_svd(balanced)
     H = np.zeros((scaled.shape[1], width))
     H[columns] = H_all
     G = (stretch * unit)[:, None] * (rotation @ Wt[:width])

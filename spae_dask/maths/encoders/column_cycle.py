@@ -27,7 +27,7 @@ from spae_dask.maths.encoders.support_exchange import exchange
 from spae_dask.maths.linalg.loss import rounding_error
 from spae_dask.maths.linalg.project import DEPENDENT
 from spae_dask.maths.linalg.scaling import FloatArray, IntArray, unit_columns
-from spae_dask.maths.linalg.spectral import column_signs
+from spae_dask.maths.linalg.spectral import column_signs, thin_svd
 from spae_dask.maths.selection.problem import TIE, first_of_best, ranked
 
 # Sweeps end when one gains less than this of what is left to gain.
@@ -393,7 +393,7 @@ def varimax(loadings: FloatArray) -> FloatArray:
     rotation = np.eye(loadings.shape[1])
     for _ in range(100):
         turned = loadings @ rotation
-        U, _, Vt = np.linalg.svd(loadings.T @ (turned**3 - turned * np.mean(turned**2, axis=0)))
+        U, _, Vt = thin_svd(loadings.T @ (turned**3 - turned * np.mean(turned**2, axis=0)))
         after = U @ Vt
         if np.allclose(after, rotation, atol=1e-6):
             break

@@ -16,7 +16,7 @@ import numpy as np
 from spae_dask.maths.linalg.loss import LossSplit, explained_order
 from spae_dask.maths.linalg.project import DEPENDENT, ColumnBasis, column_basis, orthonormal_basis, residual
 from spae_dask.maths.linalg.scaling import FloatArray, IntArray, squared_columns, unit_scaled
-from spae_dask.maths.linalg.spectral import column_signs
+from spae_dask.maths.linalg.spectral import column_signs, thin_svd
 from spae_dask.maths.selection.growing import GrowingBasis, grow
 from spae_dask.maths.selection.targeted_greedy import TargetGain
 
@@ -52,7 +52,7 @@ def leverage_coefficients(core: FloatArray, columns: IntArray, k: int, *, rank_t
     """Coefficients T (r, k') such that C T are the k best orthonormal codes on the columns: rows are sampled by it."""
     scaled, scale = unit_scaled(core)
     basis = column_basis(scaled[:, columns], rank_tol=rank_tol)
-    U = np.linalg.svd(basis.Q.T @ scaled, full_matrices=False)[0][:, : min(k, basis.kept.size)]
+    U = thin_svd(basis.Q.T @ scaled)[0][:, : min(k, basis.kept.size)]
     return basis.coefficients(U) / scale
 
 
@@ -92,7 +92,7 @@ class CodesOnColumns:
         scaled, scale = unit_scaled(core)
         basis = column_basis(scaled[:, columns], rank_tol=rank_tol)
         M = basis.Q.T @ scaled
-        _, sigma, Vt = np.linalg.svd(M, full_matrices=False)
+        _, sigma, Vt = thin_svd(M)
         outside = residual(scaled, basis.Q)
         loss = (float(np.vdot(outside, outside)) + float(np.sum(sigma[k:] ** 2))) * scale * scale
         return cls(scaled, scale, columns, basis, M, (sigma[:k, None] * Vt[:k]).T, loss)
@@ -115,11 +115,11 @@ class CodesOnColumns:
         """The best encoder on the columns with a decoder from the rows at these places of a pool."""
         k, columns = self.target.shape[1], self.columns
         Q_R = orthonormal_basis(unit_scaled(pool[rows])[0].T)
-        U, strength, Wt = np.linalg.svd(self.M @ Q_R, full_matrices=False)
+        U, strength, Wt = thin_svd(self.M @ Q_R)
         width = min(k, int(np.count_nonzero(strength > 0)))
         T = self.basis.coefficients(U[:, :width]) * strength[:width]
         balanced, unit = unit_scaled(T)
-        H_selected, stretch, rotation = np.linalg.svd(balanced, full_matrices=False)
+        H_selected, stretch, rotation = thin_svd(balanced)
         H = np.zeros((self.core.shape[1], width))
         H[columns] = H_selected
         G = (stretch * unit)[:, None] * (rotation @ (Wt[:width] @ Q_R.T))

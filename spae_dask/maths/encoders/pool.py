@@ -136,7 +136,9 @@ class Pool:
         """Swap single columns of every support while its gain grows; the supports, and what they gain."""
         solved = self.solved(supports)
         places, filled, gains = supports.places.copy(), supports.filled.copy(), solved.gains.copy()
-        active = np.arange(gains.size)
+        active = np.flatnonzero(gains > 0.0)
+        if active.size < gains.size:
+            solved = solved.only(active)
         while active.size:
             trial = self._swapped(solved)
             after = self.solved(trial)
@@ -281,11 +283,26 @@ class Pool:
         return square
 
     def _inverted(self, supports: Supports) -> FloatArray:
-        """Inverses ``(b, s, s)`` of Cholesky's factors of the products of the supports among themselves."""
+        """Inverses ``(b, s, s)`` of Cholesky's factors of the products of the supports among themselves.
+
+        Zero for a support whose columns depend on each other in the products' rounding: it gains nothing here.
+        """
         square, i = self._square(self.plain, supports), np.arange(supports.places.shape[1])
         square[:, i, i] = 1.0
-        inverted: FloatArray = np.linalg.inv(np.linalg.cholesky(square))
+        try:
+            inverted: FloatArray = np.linalg.inv(np.linalg.cholesky(square))
+        except np.linalg.LinAlgError:
+            inverted = np.array([_inverse_factor(each) for each in square])
         return inverted
+
+
+def _inverse_factor(square: FloatArray) -> FloatArray:
+    """Inverse of Cholesky's factor of one matrix; zero if it is not positive definite."""
+    try:
+        inverted: FloatArray = np.linalg.inv(np.linalg.cholesky(square))
+    except np.linalg.LinAlgError:
+        return np.zeros_like(square)
+    return inverted
 
 
 def _lowest_best(scores: FloatArray, slack: FloatArray | float) -> IntArray:

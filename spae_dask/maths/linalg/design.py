@@ -11,6 +11,8 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from spae_dask.maths.linalg.spectral import thin_svd
+
 Floats: TypeAlias = npt.NDArray[np.float64]
 
 COLLINEAR = 1e-8
@@ -63,7 +65,7 @@ class Design:
             if weights is not None:
                 rows *= np.sqrt(weights[start : start + CHUNK_ROWS])[:, None]
             R = np.linalg.qr(np.vstack([R, rows])).R
-        _, s, Vt = np.linalg.svd(R)
+        _, s, Vt = thin_svd(R)
         kept = int(np.count_nonzero(s > COLLINEAR * np.sqrt(total))) if s.size else 0
         basis = counted[:, None] * Vt[:kept].T * (np.sqrt(total) / s[:kept])
         return replace(raw, basis=basis)

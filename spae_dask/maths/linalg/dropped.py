@@ -10,6 +10,7 @@ problems*), so that bisection finds those of all columns at once. To check an an
 import numpy as np
 
 from spae_dask.maths.linalg.scaling import FloatArray, IntArray, unit_columns, unit_scaled
+from spae_dask.maths.linalg.spectral import thin_svd
 
 N_HALVINGS = 60
 """Halvings of the interval between two eigenvalues."""
@@ -42,12 +43,12 @@ def added_by_each(core: FloatArray, columns: IntArray, k: int) -> FloatArray:
     """
     scaled, scale = unit_scaled(core)
     C, _ = unit_columns(scaled[:, columns])
-    U, s, Wt = np.linalg.svd(C, full_matrices=False)
+    U, s, Wt = thin_svd(C)
     kept = s > DEPENDENT
     U, s, Wt = U[:, kept], s[kept], Wt[kept]
     alone = np.sum(Wt**2, axis=0) > 1.0 - DEPENDENT
     u = unit_columns(Wt / s[:, None])[0]  # each is orthogonal to all other columns, if its own is not in their span
-    V, sigma, _ = np.linalg.svd(U.T @ scaled, full_matrices=False)
+    V, sigma, _ = thin_svd(U.T @ scaled)
     lost = _lost(sigma**2, sigma[:, None] * (V.T @ u), k)
     return np.asarray(np.where(alone, lost, 0.0) * scale * scale, dtype=np.float64)
 

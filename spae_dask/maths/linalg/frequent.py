@@ -13,6 +13,8 @@ sum ``shrunk`` of what was subtracted satisfy, for any order of the rows and any
 import numpy as np
 import numpy.typing as npt
 
+from spae_dask.maths.linalg.spectral import singular_values, thin_svd
+
 Floats = npt.NDArray[np.float64]
 
 RESOLVED = 1e-6
@@ -44,7 +46,7 @@ def shrink(rows: Floats, size: int) -> tuple[Floats, float]:
     squares, U = np.linalg.eigh(rows @ rows.T)
     squares, U = squares[::-1], U[:, ::-1]
     if squares[size] <= RESOLVED * squares[0]:
-        U, sigma, _ = np.linalg.svd(rows, full_matrices=False)
+        U, sigma, _ = thin_svd(rows)
         squares = sigma**2
     delta = float(squares[size])
     kept = np.clip(squares[:size] - delta, 0.0, None)
@@ -66,7 +68,7 @@ def optimum_interval(sketch: Floats, shrunk: float, total: float, k: int) -> tup
     k : int
         Rank.
     """
-    squares = np.linalg.svd(sketch, compute_uv=False) ** 2
+    squares = singular_values(sketch) ** 2
     upper = max(total - float(np.sum(squares[:k])), 0.0)
     slack = min(k * shrunk, max(total - float(np.sum(squares)), 0.0))
     return max(upper - slack, 0.0), upper

@@ -13,6 +13,7 @@ import numpy as np
 
 from spae_dask.maths.linalg.project import DEPENDENT, RankTol, column_basis, orthonormal_basis, residual, tolerance_of
 from spae_dask.maths.linalg.scaling import FloatArray, IntArray, unit_columns, unit_scaled
+from spae_dask.maths.linalg.spectral import singular_values
 
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -70,7 +71,7 @@ def columns_loss(core: FloatArray, columns: IntArray, k: int, *, rank_tol: RankT
     """
     scaled, scale = unit_scaled(core)
     Q = orthonormal_basis(scaled[:, columns], rank_tol=tolerance_of(rank_tol, columns))
-    sigma = np.linalg.svd(Q.T @ scaled, compute_uv=False).astype(np.float64, copy=False)
+    sigma = singular_values(Q.T @ scaled).astype(np.float64, copy=False)
     return LossSplit(_squared(residual(scaled, Q), scale), _squared(sigma[k:], scale))
 
 

@@ -62,12 +62,38 @@ def fix_signs(V: FloatArray) -> FloatArray:
     return V * column_signs(V)
 
 
-def _svd(core: FloatArray) -> tuple[FloatArray, FloatArray]:
+def thin_svd(A: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Thin singular value decomposition of any finite matrix.
+
+    LAPACK's divide and conquer may fail to converge where its QR iteration, which is slower, does not.
+
+    Parameters
+    ----------
+    A : ndarray (m, d)
+        Any matrix.
+
+    Returns
+    -------
+    U : ndarray (m, min(m, d))
+        Left singular vectors as columns.
+    sigma : ndarray (min(m, d),)
+        Singular values, descending.
+    Vt : ndarray (min(m, d), d)
+        Right singular vectors as rows.
+    """
     try:
-        _, sigma, Vt = np.linalg.svd(core, full_matrices=False)
-    except np.linalg.LinAlgError:  # divide and conquer may fail to converge where plain QR iteration does not
-        _, sigma, Vt = scipy.linalg.svd(core, full_matrices=False, lapack_driver="gesvd")
-    return sigma, Vt.T
+        U, sigma, Vt = np.linalg.svd(A, full_matrices=False)
+    except np.linalg.LinAlgError:
+        U, sigma, Vt = scipy.linalg.svd(A, full_matrices=False, lapack_driver="gesvd")
+    return U, sigma, Vt
+
+
+def singular_values(A: FloatArray) -> FloatArray:
+    """Singular values of any finite matrix, descending; see :func:`thin_svd`."""
+    try:
+        return np.asarray(np.linalg.svd(A, compute_uv=False), dtype=A.dtype)
+    except np.linalg.LinAlgError:
+        return thin_svd(A)[1]
 
 
 def _gram_svd(core: FloatArray, k: int | Choose) -> tuple[FloatArray, FloatArray] | None:
@@ -114,7 +140,7 @@ def _eigenpairs(matrix: FloatArray) -> tuple[FloatArray, Callable[[int], FloatAr
 
 def _wide_svd(core: FloatArray, k: int) -> tuple[FloatArray, FloatArray] | None:
     """The same of a wide core, with k vectors, by way of its small triangle; None if a vector would lose digits."""
-    U, sigma, _ = np.linalg.svd(rows_triangle([core], np.zeros(0, dtype=np.intp)).T)
+    U, sigma, _ = thin_svd(rows_triangle([core], np.zeros(0, dtype=np.intp)).T)
     if not sigma[k - 1] > WIDE_CUT * sigma[0]:
         return None
     # v = L'u / sigma; one QR makes the columns orthonormal to the last digit
@@ -145,11 +171,14 @@ def right_singular(core: FloatArray, k: int | None = None) -> tuple[FloatArray, 
     scaled, scale = unit_scaled(core)
     width = min(scaled.shape) if k is None else min(k, *scaled.shape)
     if k == 0:
-        return scipy.linalg.svdvals(scaled, check_finite=False) * scale, np.zeros((scaled.shape[1], 0))
+        return singular_values(scaled) * scale, np.zeros((scaled.shape[1], 0))
     small = k is None or min(scaled.shape) <= SVD_LIMIT
     wide = scaled.shape[1] > WIDE and width < min(scaled.shape)
     found = (None if small else _gram_svd(scaled, width)) or (_wide_svd(scaled, width) if wide else None)
-    sigma, V = found or _svd(scaled)
+    if found is None:
+        _, sigma, Vt = thin_svd(scaled)
+        found = sigma, Vt.T
+    sigma, V = found
     return sigma * scale, fix_signs(V[:, :width])
 
 

@@ -32,6 +32,7 @@ from spae_dask.maths.linalg.copies import EQUAL, lowest_equal
 from spae_dask.maths.linalg.loss import columns_loss
 from spae_dask.maths.linalg.project import column_basis, residual
 from spae_dask.maths.linalg.scaling import FloatArray, IntArray, unit_columns, unit_scaled
+from spae_dask.maths.linalg.spectral import singular_values, thin_svd
 from spae_dask.maths.selection.problem import TIE
 
 # Rounding of a sum of products of unit columns, as of `rounding_error`.
@@ -201,7 +202,7 @@ class _Tree:
     def __init__(
         self, core: FloatArray, k: int, r: int, start: list[int], choice: IntArray, rank_tol: float, errors: Errors
     ) -> None:
-        rotated = np.linalg.svd(core, full_matrices=False)[0].T @ core  # of whose rows M is diagonal
+        rotated = thin_svd(core)[0].T @ core  # of whose rows M is diagonal
         self._unit = unit_columns(rotated)[0]
         self._energy = np.sum(rotated**2, axis=1)
         self.total = float(np.sum(self._energy))
@@ -423,4 +424,4 @@ def _top(grams: FloatArray, k: int) -> FloatArray:
 
 def _least(R: FloatArray) -> float:
     """Smallest singular value of a triangle of unit columns; 1 if there are none."""
-    return float(np.linalg.svd(R, compute_uv=False)[-1]) if R.size else 1.0
+    return float(singular_values(R)[-1]) if R.size else 1.0

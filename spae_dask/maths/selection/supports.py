@@ -13,6 +13,7 @@ import numpy as np
 
 from spae_dask.maths.linalg.project import DEPENDENT, RankTol, orthonormal_basis, residual, tolerance_of
 from spae_dask.maths.linalg.scaling import FloatArray, IntArray, squared_columns, unit_columns
+from spae_dask.maths.linalg.spectral import thin_svd
 from spae_dask.maths.selection.problem import lowest_best, ranked
 
 # Additions with a smaller squared residual are too dependent to be ranked by differences of squares.
@@ -39,7 +40,7 @@ class Supports:
     """
 
     def __init__(self, core: FloatArray, k: int, rank_tol: RankTol = DEPENDENT) -> None:
-        rotated = np.linalg.svd(core, full_matrices=False)[0].T @ core
+        rotated = thin_svd(core)[0].T @ core
         tails = np.cumsum((rotated**2)[::-1], axis=0)[::-1]
         rotated = rotated[np.any(tails > 1e-24 * tails[0], axis=1)]
         self.k = k

@@ -3,6 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spae_dask import SparseEncoder
 from spae_dask.errors import InvalidInput
 from spae_dask.maths.linalg import spectral
 from spae_dask.maths.linalg.spectral import (
@@ -12,6 +13,8 @@ from spae_dask.maths.linalg.spectral import (
     numerical_rank,
     pca_loss,
     right_singular,
+    singular_values,
+    thin_svd,
 )
 from tests import oracles
 from tests.matrices import awkward, low_rank, orthonormal, power_law, with_spectrum
@@ -199,3 +202,36 @@ def test_a_rotation_from_the_left_changes_neither_singular_values_nor_vectors(se
 
     np.testing.assert_allclose(sigma_rotated, sigma, atol=1e-12)
     np.testing.assert_allclose((V_rotated * sigma) @ V_rotated.T, (V * sigma) @ V.T, atol=1e-12)
+
+
+def refuse(monkeypatch):
+    """Let LAPACK's divide and conquer fail to converge, whoever asks for it."""
+
+    def svd(*_: object, **__: object) -> None:
+        raise np.linalg.LinAlgError("SVD did not converge")
+
+    monkeypatch.setattr(np.linalg, "svd", svd)
+
+
+@pytest.mark.parametrize("shape", [(7, 4), (4, 7), (5, 5)])
+def test_an_svd_that_does_not_converge_is_made_by_slower_means(monkeypatch, shape):
+    A = np.random.default_rng(8).standard_normal(shape)
+    squares = np.linalg.eigvalsh(A @ A.T if shape[0] <= shape[1] else A.T @ A)[::-1]
+
+    refuse(monkeypatch)
+    U, sigma, Vt = thin_svd(A)
+
+    np.testing.assert_allclose(U * sigma @ Vt, A, atol=1e-14)
+    np.testing.assert_allclose(sigma**2, squares, rtol=1e-12)
+    np.testing.assert_array_equal(singular_values(A), sigma)
+
+
+@pytest.mark.parametrize("parameters", [{}, {"method": "batch"}, {"method": "iterative"}, {"strategy": "sketch"}])
+def test_a_fit_outlives_svds_that_do_not_converge(monkeypatch, parameters):
+    X = power_law(np.random.default_rng(9), 60, 12)
+    usual = SparseEncoder(n_components=2, n_nonzero=4, **parameters).fit(X)
+
+    refuse(monkeypatch)
+    again = SparseEncoder(n_components=2, n_nonzero=4, **parameters).fit(X)
+
+    assert again.certificate_.loss == pytest.approx(usual.certificate_.loss, rel=1e-9)
