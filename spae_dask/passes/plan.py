@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from spae_dask.markup import html_table, labelled_lines
+from spae_dask.passes.accumulators.base import Accumulator
 from spae_dask.passes.calibration import Calibration
 from spae_dask.passes.memory import ALLOCATOR_SLACK, LAST_SHARE, LIMIT_SHARE, usable, worker_limit_for
 from spae_dask.quantities import format_nbytes, format_seconds
@@ -125,11 +126,17 @@ class Finish:
     beside : mapping of str to int
         Bytes that a process holds beside its tasks in a pass of that name: arrays of the recipe, and what the calling
         process needs afterwards.
+    largest : mapping of str to Accumulator
+        Recipe, as large as it may become, of a pass of that name which may be made again with more columns.
+    remedies : tuple of str
+        Changes to the parameters that take less memory.
     """
 
     nbytes: int
     seconds: float = 0.0
     beside: Mapping[str, int] = field(default_factory=dict)
+    largest: Mapping[str, Accumulator[Any]] = field(default_factory=dict)
+    remedies: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

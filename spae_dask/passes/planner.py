@@ -166,10 +166,16 @@ def _peak_nbytes(passes: Sequence[PassPlan], finish: Finish, resources: Resource
 
 
 def _refuse_task(
-    what: str, needed: int, resources: Resources, *, blame_chunks: bool, enough: int | None = None
+    what: str,
+    needed: int,
+    resources: Resources,
+    *,
+    blame_chunks: bool,
+    enough: int | None = None,
+    others: Sequence[str] = (),
 ) -> MemoryBudgetExceeded:
     budget, limit = resources.most_nbytes, resources.limit_for(enough or needed)
-    remedies = [f"a memory limit of {format_nbytes(limit, up=True)} a process"]
+    remedies = [f"a memory limit of {format_nbytes(limit, up=True)} a process", *others]
     if blame_chunks:
         remedies.append("smaller chunks (`spae ingest` rewrites the data in suitable ones)")
     return refuse(what, needed, budget, remedies)
@@ -189,13 +195,18 @@ def _refusal(
                 resources,
                 blame_chunks=each.block_nbytes > max(each.state_nbytes, resources.beside_nbytes),
                 enough=enough,
+                others=finish.remedies,
             )
     if finish_nbytes > resources.most_nbytes:
         return refuse(
             f"the final linear algebra on {source.shape[1]} features",
             finish_nbytes,
             resources.most_nbytes,
-            [f"a memory limit of {format_nbytes(resources.limit_for(finish_nbytes), up=True)}", "fewer features"],
+            [
+                f"a memory limit of {format_nbytes(resources.limit_for(finish_nbytes), up=True)}",
+                "fewer features",
+                *finish.remedies,
+            ],
         )
     return None
 
@@ -209,9 +220,10 @@ def _plan_passes(
     finish: Finish,
 ) -> tuple[PassPlan, ...]:
     read = as_read(source, passes)
+    largest = as_read(source, [(name, finish.largest.get(name, recipe)) for name, recipe in passes])
     return tuple(
-        _plan_pass(source, name, recipe, resources, strategy, calibration, finish.beside.get(name, 0))
-        for name, recipe in read
+        _plan_pass(source, name, recipe, at_most, resources, strategy, calibration, finish.beside.get(name, 0))
+        for (name, recipe), (_, at_most) in zip(read, largest, strict=True)
     )
 
 
@@ -219,13 +231,14 @@ def _plan_pass(
     source: RowBlocks,
     name: str,
     recipe: Accumulator[Any],
+    at_most: Accumulator[Any],
     resources: Resources,
     strategy: str,
     calibration: Calibration | None,
     held_nbytes: int,
 ) -> PassPlan:
     layout = PassLayout.of(*oriented(source, recipe))
-    footprint = layout.footprint
+    footprint = layout.footprint if at_most is recipe else PassLayout.of(*oriented(source, at_most)).footprint
     beside = resources.beside_nbytes + int(resources.slack * held_nbytes)
     tasks = _tasks_that_fit(footprint, resources, beside)
     at_least_one = max(1, tasks)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from spae_dask.maths.encoders.batch import encoder_from_columns
 from spae_dask.maths.encoders.budgets import budgets_of
 from spae_dask.maths.encoders.candidates import rank_columns
 from spae_dask.maths.encoders.column_cycle import ColumnCycle
@@ -30,6 +31,32 @@ POOL = 2048
 
 SEARCH = 0.5
 """Effort of the search on a sketch, over that of the fit: its noise is not worth more."""
+
+
+MOST_DOUBLINGS = 2
+"""Times that the candidates are doubled for a target; a plan counts the memory of all."""
+
+FEWER = "a smaller n_candidates (--candidates): a fit to a target may double it twice"
+"""Remedy if the candidates of a target do not fit in memory."""
+
+
+def fewest_candidates(params: FitParameters) -> int:
+    """Columns that an encoder may use in all, so that all of them are candidates; of a target only those included."""
+    k, include = params.n_components, len(params.rules.include)
+    if params.sizes is None:
+        return k + include
+    budgets = budgets_of(k, params.sizes)
+    return max(max(budgets) if _one_set(params) else sum(budgets), k) + include
+
+
+def _one_set(params: FitParameters) -> bool:
+    """Return True if all components use the same columns."""
+    return params.method == "batch" or params.shared_support
+
+
+def most_candidates(params: FitParameters, n_candidates: int, n_features: int) -> int:
+    """The largest number of candidates that a fit may come to, which its plan counts."""
+    return n_candidates if params.n_nonzero is not None else min(n_features, n_candidates << MOST_DOUBLINGS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +125,9 @@ def choose_candidates(
     if available.size == 0:
         nothing = np.zeros(0, dtype=np.intp)
         return CandidateSet(np.arange(n_candidates), np.zeros((n_candidates, 0)), nothing, None, "nothing varies")
-    sizes = params.sizes if params.sizes is not None else _likely_size(params, scaled, n_candidates, search)
+    largest = (n_candidates - len(params.rules.include)) // (1 if _one_set(params) else k)
+    likely = _likely_size(params, scaled, max(1, largest), search) if params.sizes is None else 0
+    sizes = params.sizes or likely
     # the paper's method on the whole sketch: its columns are candidates, and polishing starts from its encoder
     first = METHODS["iterative" if params.method == "iterative" else "batch"](
         replace(params, selection="exchange") if params.shared_support else params,
@@ -113,7 +142,8 @@ def choose_candidates(
     H[allowed] = first.H[pool]
     budgets = budgets_of(k, sizes)
     free = None if search.free is None else np.searchsorted(pool, search.free)
-    if params.method == "polished" and not params.shared_support:
+    # no search tells apart supports of all candidates
+    if params.method == "polished" and not params.shared_support and likely < largest:
         rng = np.random.default_rng(params.seed)
         H = encode_polished(
             core,
@@ -146,13 +176,18 @@ def choose_candidates(
 
 
 def _likely_size(params: FitParameters, scaled: Floats, most: int, search: Search) -> int:
-    """Nonzeros at which quick encoders reach the target on the sketch, doubled: where to look, not the answer."""
+    """Nonzeros at which quick encoders reach the target on the sketch, doubled: where to look, not the answer.
+
+    It is ``most`` if none does.
+    """
     k, rank_tol = params.n_components, search.rank_tol
     target = params.allowed_loss(pca_loss(right_singular(scaled, 0)[0], k), total_variance(scaled))
     start = np.zeros(0, dtype=np.intp) if search.free is None else search.free
     columns = targeted_greedy(scaled, k, most + len(start), start=start, rank_tol=rank_tol, allowed=search.allowed)
     free = None if search.free is None else np.arange(len(start))
     core, allowed = restricted_core(scaled, columns), np.arange(columns.size)
+    if encoder_loss(core, encoder_from_columns(core, allowed, k, rank_tol=rank_tol)[0]) > target:
+        return columns.size
     size = 1
     while size < columns.size:
         quick = encode_polished(core, k, size, effort=0, allowed=allowed, free=free, rank_tol=rank_tol)

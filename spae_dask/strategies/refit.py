@@ -1,9 +1,9 @@
 """Encoders on candidate columns, whose losses follow from exact products, and certified bounds on PCA's loss."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +20,7 @@ from spae_dask.maths.linalg.loss import (
     total_variance,
 )
 from spae_dask.maths.linalg.project import column_basis
-from spae_dask.maths.linalg.spectral import thin_svd
+from spae_dask.maths.linalg.spectral import pca_loss, right_singular, thin_svd
 from spae_dask.maths.linalg.triangular import add_rows
 from spae_dask.passes.accumulators import Products
 from spae_dask.strategies.candidate_set import CandidateSet
@@ -131,6 +131,11 @@ class Refit:
         """Return True if an encoder reaches the target, judged by the bounds on PCA's loss."""
         return fitted.certificate.loss <= self._target(params)
 
+    def is_within_reach(self, params: FitParameters) -> bool:
+        """Return True if encoders that use all candidates reach the target; none of fewer loses less."""
+        k = params.n_components
+        return self.outside + pca_loss(right_singular(self.core, k)[0], k) <= self._target(params)
+
     def _target(self, params: FitParameters) -> float:
         k = params.n_components
         pca = self.pca_interval(k)[0 if params.certified else 1]
@@ -143,6 +148,11 @@ class Refit:
     def _smallest(self, params: FitParameters, report: Report | None) -> Floats:
         """Encoder of the fewest nonzeros found that reaches the target; of all candidates if none does."""
         target = self._target(params) - self.outside
+        if not self.is_within_reach(params):
+            every = np.arange(self.candidates.columns.size)
+            return encoder_from_columns(
+                self.core, every, params.n_components, rank_tol=self.rank_tol(params.n_components)
+            )[0]
         known: list[Floats] = []  # of fewer nonzeros, or not kept to as a start
 
         def loss(r: int) -> float:
@@ -364,6 +374,57 @@ def refit(sketched: Sketched, candidates: CandidateSet, products: Products, Z: F
         basis=_principal_basis(columns, products, Z, along, triangle, rounding),
         rounding=rounding,
     )
+
+
+class OnCandidates(Protocol):
+    """A refit on candidates, of X or of a model of it."""
+
+    def fit(self, params: FitParameters, *, report: Report | None = None) -> FittedEncoder:
+        """Build the encoder of a fit."""
+        ...
+
+    def is_within_reach(self, params: FitParameters) -> bool:
+        """Return True if some encoder on the candidates reaches the target."""
+        ...
+
+    def reaches(self, params: FitParameters, fitted: FittedEncoder) -> bool:
+        """Return True if this encoder reaches it."""
+        ...
+
+
+R = TypeVar("R", bound=OnCandidates)
+
+
+def fit_to_target(
+    params: FitParameters, refit_on: Callable[[int], R], n_candidates: int, most: int, report: Report | None
+) -> tuple[FittedEncoder, R]:
+    """Fit an encoder to a target: with twice as many candidates again and again, while it is missed.
+
+    Parameters
+    ----------
+    params : FitParameters
+        Parameters of the fit.
+    refit_on : callable
+        Proposes so many candidates and refits on them.
+    n_candidates, most : int
+        Candidates at first and at most.
+    report : callable, optional
+        Called with the progress of the search.
+
+    Returns
+    -------
+    FittedEncoder, R
+        The encoder and its refit.
+    """
+    while True:
+        refitted = refit_on(n_candidates)
+        if n_candidates == most or refitted.is_within_reach(params):
+            fitted = refitted.fit(params, report=report)
+            if n_candidates == most or refitted.reaches(params, fitted):
+                return fitted, refitted
+            del fitted
+        del refitted  # as large as the products that follow
+        n_candidates = min(most, 2 * n_candidates)
 
 
 def _principal_basis(

@@ -38,7 +38,14 @@ from spae_dask.strategies.base import (
     refuse_panel,
     refuse_share,
 )
-from spae_dask.strategies.candidate_set import POOL, choose_candidates, search_seconds
+from spae_dask.strategies.candidate_set import (
+    FEWER,
+    POOL,
+    choose_candidates,
+    fewest_candidates,
+    most_candidates,
+    search_seconds,
+)
 from spae_dask.strategies.core import means_recipe
 from spae_dask.strategies.folded_refit import (
     FoldCandidates,
@@ -51,8 +58,8 @@ from spae_dask.strategies.folds import N_SIZES, SHARE_OF_SEARCH, FoldPlan, chose
 from spae_dask.strategies.held_out import HeldOutComponents
 from spae_dask.strategies.methods import Report
 from spae_dask.strategies.parameters import FitParameters
-from spae_dask.strategies.refit import Refit, refit
-from spae_dask.strategies.sketched import SketchSizes, read_sketch, sketch_recipe
+from spae_dask.strategies.refit import Refit, fit_to_target, refit
+from spae_dask.strategies.sketched import MOMENTS_HELD, SketchSizes, read_sketch, sketch_recipe
 from spae_dask.strategies.sparse_encoder import FittedEncoder, measured_if_fragile
 
 OVERSAMPLING = 10
@@ -77,45 +84,54 @@ FEWEST_BUCKETS = 8
 
 @dataclass(frozen=True)
 class Sizes:
-    """Sizes of the results of the two reads, from the shape of the data alone."""
+    """Sizes of the results of the two reads, from the shape of the data alone.
+
+    A fit to a target doubles the candidates up to ``most_candidates``.
+    """
 
     sketch: SketchSizes
     n_candidates: int
+    most_candidates: int
     n_directions: int
 
 
 def sizes_of(params: FitParameters, n_samples: int, n_features: int) -> Sizes:
-    """Sizes for a params; ``params.sketch_rows`` and ``params.n_candidates`` overrule them."""
+    """Sizes for the parameters of a fit; ``params.sketch_rows`` and ``params.n_candidates`` overrule them."""
     k = params.n_components
     budgets = budgets_of(k, UNKNOWN_NONZERO if params.sizes is None else params.sizes)
     rows = params.sketch_rows or max(FEWEST_ROWS, ROWS_PER_COMPONENT * k, ROWS_PER_NONZERO * max(budgets))
     group = next(g for g in (8, 4, 2, 1) if g == 1 or n_samples >= FEWEST_BUCKETS * g * rows)
     candidates = params.n_candidates or max(FEWEST_CANDIDATES, CANDIDATES_PER_NONZERO * sum(budgets))
+    candidates = min(n_features, max(candidates + len(params.rules.include), fewest_candidates(params)))
     frequent = min(n_features, max(4 * k, k + 20)) if params.certified else 0
     return Sizes(
         SketchSizes(rows, group, frequent, scaled=bool(params.scale)),
-        min(n_features, max(candidates, max(budgets), k) + len(params.rules.include)),
+        candidates,
+        most_candidates(params, candidates, n_features),
         min(n_features, k + OVERSAMPLING),
     )
 
 
-def two_read_passes(params: FitParameters, n_samples: int, n_features: int) -> list[tuple[str, Accumulator[Any]]]:
-    """Names and recipes of the passes, for planning; numbers in the recipes are placeholders."""
+def two_read_passes(
+    params: FitParameters, n_samples: int, n_features: int, *, largest: bool = False
+) -> list[tuple[str, Accumulator[Any]]]:
+    """Names and recipes of the passes, for planning; numbers in the recipes are placeholders.
+
+    ``largest`` is True for the recipes of the most candidates that a fit to a target may come to.
+    """
     d, sizes = n_features, sizes_of(params, n_samples, n_features)
-    ones = np.ones(d)
+    c, ones = sizes.most_candidates if largest else sizes.n_candidates, np.ones(d)
     # broadcast: a placeholder of d numbers for each direction would take as much memory as the directions
     Z = np.broadcast_to(0.0, (d, (1 if params.fold_groups is None else 2) * sizes.n_directions))
     single, design = params.precision == "fast", params.covariates
     plan: FoldPlan | None = params.fold_groups
     folds = None if plan is None else plan.rows
-    columns = np.arange(
-        sizes.n_candidates if folds is None else min(d, sizes.n_candidates + n_beside(sizes.n_candidates))
-    )
+    columns = np.arange(c if folds is None else min(d, c + n_beside(c)))
     products: Accumulator[Any] = CrossProducts(columns, ones, ones, Z, single=single)
     if design is not None:
         q, wide = design.width, np.ones(design.width + d)
         Z = np.broadcast_to(0.0, (q + d, sizes.n_directions))
-        beside = CrossProducts(np.arange(q + sizes.n_candidates), wide, wide, Z, single=single)
+        beside = CrossProducts(np.arange(q + c), wide, wide, Z, single=single)
         products = Beside(beside, design, d)
     if folds is not None:
         products = Folded(products, folds, d)
@@ -139,7 +155,7 @@ def sketches_held(params: FitParameters) -> int:
 def two_read_finish_nbytes(params: FitParameters, n_samples: int, n_features: int) -> int:
     """Peak of the linear algebra between and after the reads, in the calling process."""
     sizes = sizes_of(params, n_samples, n_features)
-    rows, c, p = sizes.sketch.rows, sizes.n_candidates, sizes.n_directions
+    rows, c, p = sizes.sketch.rows, sizes.most_candidates, sizes.n_directions
     searched = 6 * rows * (min(n_features, POOL) + rows)
     # first the sketch, what the selection makes of it, and directions
     proposing = sketches_held(params) * rows + 4 * p
@@ -156,6 +172,17 @@ def two_read_finish_nbytes(params: FitParameters, n_samples: int, n_features: in
         settling += (states + 2) * settled + 2 * (c + p)
     wide = max(proposing, settling) * n_features
     return 8 * (wide + panels + max(searched, 12 * (c + p) ** 2))
+
+
+def beside_second_read(params: FitParameters, n_samples: int, n_features: int) -> int:
+    """Bytes held in the calling process while candidates are read: directions, moments, and sketches for a target."""
+    sizes = sizes_of(params, n_samples, n_features)
+    n_folds = 0 if params.fold_groups is None else params.fold_groups.rows.n_folds
+    kinds = (2 if n_folds else 1) * (2 if params.precision == "fast" else 1)
+    held = MOMENTS_HELD + 4 * n_folds + kinds * sizes.n_directions
+    if params.n_nonzero is None:
+        held += sizes.sketch.rows * (1 + n_folds)
+    return 8 * n_features * held
 
 
 def fit_two_reads(
@@ -209,28 +236,31 @@ def fit_two_reads(
     if folded is not None:
         measured = sketched_components(folded, params.n_components)
         params, components = chosen_components(params, folded.plan, lambda ks: tuple(measured[k - 1] for k in ks))
-    n_candidates, single = sizes.n_candidates, params.precision == "fast"
-    while True:
+    single = params.precision == "fast"
+
+    def read_candidates(n_candidates: int) -> Refit:
+        nonlocal W, folded
         Z = right_singular(W, sizes.n_directions)[1]
         candidates = choose_candidates(params, W, Z[:, : params.n_components], n_candidates, report=report)
         of_folds = None if folded is None else FoldCandidates.chosen(params, folded, candidates, n_candidates, report)
-        if params.n_nonzero is not None:  # no other candidates follow, and beside a second read sketches are large
+        if n_candidates == sizes.most_candidates:  # no others follow, and beside a second read sketches are large
             W, folded = W[:0].copy(), None if folded is None else folded.without_sketches()
         if folded is None or of_folds is None:
             products = run_pass(sketched.products(candidates.columns, Z, single=single), "candidates")
             settled, products = sketched.settled(products, candidates.columns)
-            refitted = refit(settled, candidates, products, Z)
-        else:
-            moments = folded.without_sketches()
-            wide = with_directions_of_folds(moments, Z)
-            recipe = sketched.products(of_folds.columns, wide, single=single, folds=folded.plan.rows)
-            found = run_pass(recipe, "candidates")
-            kept = FoldedRefit(moments, found, of_folds, sketched, wide, Z.shape[1], measured)
-            refitted = replace(refit(sketched, candidates, kept.whole(), Z), folded=kept)
-        fitted = refitted.fit(params, report=report) if params.n_nonzero is None else None
-        if fitted is None or refitted.reaches(params, fitted) or n_candidates == d:
-            break
-        n_candidates = min(d, 2 * n_candidates)
+            return refit(settled, candidates, products, Z)
+        moments = folded.without_sketches()
+        wide = with_directions_of_folds(moments, Z)
+        recipe = sketched.products(of_folds.columns, wide, single=single, folds=folded.plan.rows)
+        found = run_pass(recipe, "candidates")
+        kept = FoldedRefit(moments, found, of_folds, sketched, wide, Z.shape[1], measured)
+        return replace(refit(sketched, candidates, kept.whole(), Z), folded=kept)
+
+    fitted: FittedEncoder | None = None
+    if params.n_nonzero is None:
+        fitted, refitted = fit_to_target(params, read_candidates, sizes.n_candidates, sizes.most_candidates, report)
+    else:
+        refitted = read_candidates(sizes.n_candidates)
 
     def encode(point: FitParameters, effort: float | None = None) -> FittedEncoder:
         if fitted is not None and point is params and effort is None:
@@ -263,7 +293,11 @@ class SketchStrategy(Strategy):
         if params.fold_groups is not None:
             k = params.fold_groups.rows.n_folds
             seconds *= 1 + k + SHARE_OF_SEARCH * (params.bootstraps + k * N_SIZES)
-        return Finish(TASK_OVERHEAD + int(ALLOCATOR_SLACK * two_read_finish_nbytes(params, *shape)), seconds)
+        nbytes = TASK_OVERHEAD + int(ALLOCATOR_SLACK * two_read_finish_nbytes(params, *shape))
+        beside = {"candidates": beside_second_read(params, *shape)}
+        if self.n_passes_known(params):
+            return Finish(nbytes, seconds, beside)
+        return Finish(nbytes, seconds, beside, dict(two_read_passes(params, *shape, largest=True)), (FEWER,))
 
     def n_passes_known(self, params: FitParameters) -> bool:
         return params.n_nonzero is not None

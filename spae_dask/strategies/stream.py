@@ -50,12 +50,19 @@ from spae_dask.strategies.base import (
     refuse_rules,
     refuse_share,
 )
-from spae_dask.strategies.candidate_set import POOL, choose_candidates, search_seconds
+from spae_dask.strategies.candidate_set import (
+    FEWER,
+    POOL,
+    choose_candidates,
+    fewest_candidates,
+    most_candidates,
+    search_seconds,
+)
 from spae_dask.strategies.certificate import Certificate
 from spae_dask.strategies.core_summary import Floats
 from spae_dask.strategies.methods import Report
 from spae_dask.strategies.parameters import FitParameters
-from spae_dask.strategies.refit import Refit, refit
+from spae_dask.strategies.refit import Refit, fit_to_target, refit
 from spae_dask.strategies.sketch import sketches_held
 from spae_dask.strategies.sketched import MOMENTS_HELD, Sketched, SketchSizes, read_sketch, sketch_recipe
 from spae_dask.strategies.sparse_encoder import FittedEncoder
@@ -71,9 +78,6 @@ FEWEST_CANDIDATES, CANDIDATES_PER_NONZERO = 256, 8
 
 OVERSAMPLING = 20
 """Directions beyond k in which PCA is looked for."""
-
-MOST_DOUBLINGS = 3
-"""Times the candidates are doubled for a target."""
 
 HELD_FOR_TARGET = 5
 """Arrays as large as the stand-in that are held where a target decides on the candidates, of which there may be more
@@ -97,7 +101,7 @@ def stream_finish_nbytes(params: FitParameters, n_features: int) -> int:
     c, p = _n_candidates(params, d), min(d, params.n_components + OVERSAMPLING)
     before, held = 0, max(sketches_held(params), 4 if d <= WIDE else 0)
     if params.n_nonzero is None:
-        c = min(d, c << MOST_DOUBLINGS)
+        c = most_candidates(params, c, d)
         before, held = c // 2 + rows, max(held, HELD_FOR_TARGET)
     stand_in, panel = rows + min(d, DIAGONAL), min(d, PANEL_COLUMNS)
     searched = 8 * stand_in * (min(d, POOL) + stand_in)
@@ -145,13 +149,11 @@ def fit_stream(
         integers=integers,
     )
     n_candidates = _n_candidates(params, n_features)
-    for _ in range(MOST_DOUBLINGS + 1):
-        streamed = _refitted_on_model(params, sketched, n_candidates, report)
-        fitted = streamed.fit(params, report=report)
-        if params.n_nonzero is not None or streamed.reaches(params, fitted) or n_candidates == n_features:
-            break
-        n_candidates = min(n_features, 2 * n_candidates)
-    return fitted, streamed
+
+    def refit_on(n: int) -> Streamed:
+        return _refitted_on_model(params, sketched, n, report)
+
+    return fit_to_target(params, refit_on, n_candidates, most_candidates(params, n_candidates, n_features), report)
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,6 +199,10 @@ class Streamed:
         """
         fitted = self.refitted.fit(_on_model(params), known, effort=effort, report=report)
         return replace(fitted, certificate=self._certificate(params, fitted))
+
+    def is_within_reach(self, params: FitParameters) -> bool:
+        """Return True if encoders that use all candidates are estimated to reach the target."""
+        return self.refitted.is_within_reach(_on_model(params))
 
     def reaches(self, params: FitParameters, fitted: FittedEncoder) -> bool:
         """Return True if an encoder is estimated to reach the target, judged by the estimate of PCA's loss."""
@@ -250,7 +256,7 @@ def _n_candidates(params: FitParameters, n_features: int) -> int:
     k = params.n_components
     budgets = budgets_of(k, UNKNOWN_NONZERO if params.sizes is None else params.sizes)
     wanted = params.n_candidates or max(FEWEST_CANDIDATES, CANDIDATES_PER_NONZERO * sum(budgets))
-    return min(n_features, max(wanted, max(budgets), k))
+    return min(n_features, max(wanted, fewest_candidates(params)))
 
 
 def _refitted_on_model(params: FitParameters, sketched: Sketched, n_candidates: int, report: Report | None) -> Streamed:
@@ -310,7 +316,8 @@ class StreamStrategy(Strategy):
 
     def finish(self, params: FitParameters, shape: Shape) -> Finish:
         seconds = search_seconds(params, shape[1])
-        return Finish(TASK_OVERHEAD + int(ALLOCATOR_SLACK * stream_finish_nbytes(params, shape[1])), seconds)
+        nbytes = TASK_OVERHEAD + int(ALLOCATOR_SLACK * stream_finish_nbytes(params, shape[1]))
+        return Finish(nbytes, seconds, remedies=() if params.n_nonzero is not None else (FEWER,))
 
     def fit(self, params: FitParameters, reader: Reader, source: RowBlocks, reports: Reports) -> Outcome:
         n, d = source.shape

@@ -13,7 +13,13 @@ from spae_dask.passes.serial import SerialRunner
 from spae_dask.strategies.core import read_core
 from spae_dask.strategies.folds import FoldPlan
 from spae_dask.strategies.parameters import FitParameters
-from spae_dask.strategies.sketch import fit_two_reads, sizes_of, two_read_finish_nbytes, two_read_passes
+from spae_dask.strategies.sketch import (
+    beside_second_read,
+    fit_two_reads,
+    sizes_of,
+    two_read_finish_nbytes,
+    two_read_passes,
+)
 from spae_dask.strategies.sparse_encoder import encode_core
 from spae_dask.strategies.table import check_strategy
 from tests.matrices import power_law
@@ -184,13 +190,54 @@ def test_sizes_grow_with_what_is_asked_and_are_the_users_to_set():
 @pytest.mark.parametrize(
     "options",
     [
+        {"n_nonzero": 12},
+        {"n_nonzero": 12, "method": "batch"},
+        {"n_nonzero": 12, "method": "iterative"},
+        {"n_nonzero": 12, "shared_support": True, "include": (3, 5)},
+        {"n_nonzero": None, "eps": 0.2},
+        {"n_nonzero": None, "eps": 0.2, "include": (3, 5)},
+        {"n_nonzero": None, "eps": 1e-9, "method": "batch"},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("given", [None, 20])
+def test_a_read_takes_no_more_candidates_than_planned(options, given):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((300, 100)) + rng.standard_normal((300, 12)) @ rng.standard_normal((12, 100))
+    params = FitParameters(6, strategy="sketch", effort=0, n_candidates=given, **options)
+    sizes, taken = sizes_of(params, *X.shape), []
+
+    def run_pass(recipe, name="pass"):
+        if name == "candidates":
+            taken.append(recipe.columns.size)
+        return SerialRunner(ArrayBlocks(X, 100)).run_pass(recipe, name)
+
+    _, refitted = fit_two_reads(params, run_pass, X.shape)
+    planned = [min(sizes.n_candidates << times, sizes.most_candidates) for times in range(len(taken))]
+    assert taken == planned
+    if params.n_nonzero is None:
+        # it stops at the first set that is enough, and all candidates lose least
+        assert refitted.is_within_reach(params) or taken[-1] == sizes.most_candidates
+
+
+THREE = FoldPlan(RowFolds.of_runs(300, 3, 0), "three")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
         {},
         {"precision": "fast"},
         {"method": "polished"},
         {"method": "polished", "shared_support": True},
         {"method": "iterative"},
         *({"selection": each} for each in SELECTIONS if each != "exchange"),  # shared supports are chosen by exchange
-        {"folds": 3, "fold_groups": FoldPlan(RowFolds.of_runs(300, 3, 0), "three")},
+        {"folds": 3, "fold_groups": THREE},
+        {"n_nonzero": None, "eps": 1e-9, "method": "polished", "n_candidates": 80},
+        pytest.param(
+            {"n_nonzero": None, "eps": 1e-9, "n_candidates": 80, "folds": 3, "fold_groups": THREE},
+            marks=pytest.mark.slow,
+        ),
     ],
     ids=lambda options: " ".join(str(each) for each in options.values() if not isinstance(each, FoldPlan)),
 )
@@ -198,13 +245,16 @@ def test_the_algebra_of_wide_data_takes_no_more_memory_than_planned_and_at_least
     # few columns are searched, so that what is as wide as the data counts
     monkeypatch.setattr("spae_dask.strategies.sketch.POOL", 300)
     monkeypatch.setattr("spae_dask.strategies.candidate_set.POOL", 300)
-    params = FitParameters(2, 3, strategy="sketch", **({"method": "batch", "effort": 0} | options))
+    monkeypatch.setattr("spae_dask.strategies.candidate_set.MOST_DOUBLINGS", 1)
+    params = FitParameters(2, strategy="sketch", **({"n_nonzero": 3, "method": "batch", "effort": 0} | options))
     wide = np.random.default_rng(5).standard_normal((300, 8_000)).astype(np.float32)
     source = ArrayBlocks(wide + 3 * wide[:, :1] * wide[:1], 100)
-    peaks = []
+    peaks, held = [], []
 
     def run_pass(recipe, name="pass"):
-        peaks.append(tracemalloc.get_traced_memory()[1])
+        now, peak = tracemalloc.get_traced_memory()
+        peaks.append(peak)
+        held.append(now)
         result = SerialRunner(source).run_pass(recipe, name)
         tracemalloc.reset_peak()  # what a sweep takes is planned elsewhere
         return result
@@ -217,6 +267,7 @@ def test_the_algebra_of_wide_data_takes_no_more_memory_than_planned_and_at_least
         tracemalloc.stop()
     planned = two_read_finish_nbytes(params, *source.shape)
     assert max(last, *peaks) <= planned <= 2 * max(last, *peaks)
+    assert max(held[1:]) <= beside_second_read(params, *source.shape)
     # what an estimator keeps is the products, not the sketch they were proposed on
     folds = 0 if refitted.folded is None else sum(each["cross"].nbytes for each in refitted.folded.products.states)
     assert left <= 1.3 * (refitted.cross.nbytes + 1.5 * folds)

@@ -216,7 +216,7 @@ def test_the_algebra_of_wide_data_takes_no_more_memory_than_planned_and_at_least
     monkeypatch.setattr(stream, "DIAGONAL", 64)
     monkeypatch.setattr(stream, "POOL", 300)
     # a plan counts all doublings of the candidates, and a target within reach takes none
-    monkeypatch.setattr(stream, "MOST_DOUBLINGS", 0)
+    monkeypatch.setattr("spae_dask.strategies.candidate_set.MOST_DOUBLINGS", 0)
     monkeypatch.setattr("spae_dask.strategies.candidate_set.POOL", 300)
     given = {"n_nonzero": 3, "method": "batch", "effort": 0, "sketch_rows": 40} | options
     params = FitParameters(2, strategy="stream", **given)
