@@ -198,7 +198,7 @@ def summary_about(
         # the eigenvectors and the core made of them round as well
         products = found.error + dropped + scale.size * ROUNDOFF
         rounding = Rounding(
-            np.hypot(found.lengths, offset) / scale, products=products, noise=found.noise + 8 * ROUNDOFF
+            np.hypot(found.lengths, offset) / scale, products=products, noise=found.noise + dropped + 8 * ROUNDOFF
         )
     else:
         lengths = unit_columns(found.triangle)[1] if found.lengths is None else found.lengths

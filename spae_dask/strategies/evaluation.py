@@ -226,7 +226,7 @@ def _certify_products(
     k, d = autoencoder.H.shape[1], autoencoder.mean.size
     rounding = Rounding(np.sqrt(products.column_norms), products=products.error)
     measured, _ = measured_on_rows(sums, rounding, autoencoder.H, autoencoder.G)
-    core = candidate_core(products.gram, products.cross, products.noise) if products.gram.size else np.zeros((1, d))
+    core = candidate_core(products.gram, products.cross, products.noise)[0] if products.gram.size else np.zeros((1, d))
     lower, upper = frequent.optimum_interval(k, autoencoder.mean, autoencoder.scale)
     upper = min(upper, measured.loss + measured.error)
     certificate = certify_between(

@@ -430,7 +430,7 @@ def _sampled(
         at = np.searchsorted(union, start)
         left = norms.copy()
         if start.size:
-            core = candidate_core(products.gram[np.ix_(at, at)], products.cross[at], products.noise)
+            core, _ = candidate_core(products.gram[np.ix_(at, at)], products.cross[at], products.noise)
             left -= squared_columns(core)
         # a difference of squares: below 1e-12 of the column it is rounding
         left[left < 1e-12 * norms] = 0.0
@@ -461,9 +461,11 @@ def _finish(
     union = np.unique(np.concatenate(chosen))
     products = run_pass(sketched.recipe(CrossProducts(union, sketched.center, sketched.scale)), "finish")
     # constant or zero data have no column to choose
-    core = candidate_core(products.gram, products.cross, products.noise) if union.size else np.zeros((1, d))
+    core, dropped = np.zeros((1, d)), 0.0
+    if union.size:
+        core, dropped = candidate_core(products.gram, products.cross, products.noise)
     total, lengths = sketched.total, sketched.lengths
-    rounding = replace(sketched.rounding, products=products.error, noise=products.noise, by_products=True)
+    rounding = replace(sketched.rounding, products=products.error, noise=products.noise + dropped, by_products=True)
     rank_tol = rounding.rank_tol(max(min(pca_upper, total), 0.0))
     made = [encoder_from_columns(core, columns, k, rank_tol=rank_tol) for columns in chosen]
     encoders = [(H, better_decoder(core, H, G)) for H, G in made]

@@ -353,13 +353,13 @@ def refit(sketched: Sketched, candidates: CandidateSet, products: Products, Z: F
     # of directions beyond the rank of X only rounding is left, which at unit length would look like more of X
     along = np.einsum("ij,ij->j", Z, products.directions) > NEGLIGIBLE * sketched.total
     columns, c = candidates.columns, candidates.columns.size
+    weights, dropped = basis_weights(gram, products.noise)
     rounding = replace(
         sketched.rounding,
         products=products.error + sketched.rounding.mean,
-        noise=products.noise + 8 * ROUNDOFF,
+        noise=products.noise + dropped + 8 * ROUNDOFF,
         by_products=True,
     )
-    weights = basis_weights(gram, products.noise)
     # of all columns but the candidates; the leading triangle is that of C'X alone
     triangle = rows_triangle([cross, products.directions[:, along].T], columns)
     core = np.hstack([weights.T @ gram, weights.T @ triangle[:c, :c].T])
@@ -446,7 +446,7 @@ def _principal_basis(
     on_candidates = np.vstack([gram, with_directions.T]).T
     whole = add_rows(np.asfortranarray(triangle), np.asfortranarray(on_candidates))
     error = rounding.products
-    weights = basis_weights(joint, min(SAFELY_ABOVE * error, max(ABOVE * error, STRONG)))
+    weights, _ = basis_weights(joint, min(SAFELY_ABOVE * error, max(ABOVE * error, STRONG)))
     _, spectrum, Pt = thin_svd(np.triu(whole) @ weights)
     lengths = np.concatenate([rounding.lengths[columns], rounding.lengths @ np.abs(used)])
     stretch = float(np.linalg.norm(lengths @ np.abs(weights)))

@@ -13,8 +13,8 @@ Floats = npt.NDArray[np.float64]
 Columns = npt.NDArray[np.intp]
 
 
-def basis_weights(gram: Floats, noise: float = 0.0) -> Floats:
-    """Weights T (r, q) that make ``C T`` an orthonormal basis of the columns C, from ``gram = C'C (r, r)``.
+def basis_weights(gram: Floats, noise: float = 0.0) -> tuple[Floats, float]:
+    """Weights that make an orthonormal basis of columns C, from their products.
 
     The eigenvectors of the Gram matrix of unit columns (algorithm book, "Encoder"), without those whose eigenvalue is
     below ``r 1e-13`` or ``r noise`` of the largest: q is the number of columns that are independent beyond noise.
@@ -25,16 +25,23 @@ def basis_weights(gram: Floats, noise: float = 0.0) -> Floats:
         C'C.
     noise : float
         Error of its entries, over the lengths of both columns.
+
+    Returns
+    -------
+    weights : ndarray (r, q)
+        ``C weights`` is orthonormal.
+    dropped : float
+        Largest eigenvalue left out: the basis misses this of the square of a difference of unit columns.
     """
     lengths = np.sqrt(np.clip(np.diag(gram), 0.0, None))
     inverse = np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0)
     eigenvalues, vectors = np.linalg.eigh(gram * inverse[:, None] * inverse)
     kept = eigenvalues > len(lengths) * max(1e-13, noise) * max(float(eigenvalues[-1]), 0.0)
     weights: Floats = inverse[:, None] * vectors[:, kept] / np.sqrt(eigenvalues[kept])
-    return weights
+    return weights, float(np.max(np.abs(eigenvalues[~kept]), initial=0.0))
 
 
-def candidate_core(gram: Floats, cross: Floats, noise: float = 0.0) -> Floats:
+def candidate_core(gram: Floats, cross: Floats, noise: float = 0.0) -> tuple[Floats, float]:
     """Core ``M = Q'X`` with Q an orthonormal basis of the columns C.
 
     For columns among C it is exact: every selection, encoder and explained variance on them is that of X. The total of
@@ -51,11 +58,13 @@ def candidate_core(gram: Floats, cross: Floats, noise: float = 0.0) -> Floats:
 
     Returns
     -------
-    ndarray (q, d)
+    core : ndarray (q, d)
         q is the number of independent columns, see :func:`basis_weights`.
+    dropped : float
+        What the basis misses, see there.
     """
-    core: Floats = basis_weights(gram, noise).T @ cross
-    return core
+    weights, dropped = basis_weights(gram, noise)
+    return weights.T @ cross, dropped
 
 
 def rows_triangle(blocks: Sequence[Floats], left_out: Columns) -> Floats:

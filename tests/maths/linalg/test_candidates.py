@@ -11,7 +11,7 @@ def test_products_of_candidates_decide_losses_on_them():
     rng = np.random.default_rng(0)
     X = power_law(rng, 80, 15)
     columns = np.array([3, 7, 1, 12])
-    core = candidate_core(X[:, columns].T @ X[:, columns], X[:, columns].T @ X)
+    core, _ = candidate_core(X[:, columns].T @ X[:, columns], X[:, columns].T @ X)
     outside = np.sum(X * X) - np.sum(core * core)
     H = np.zeros((15, 2))
     H[columns] = rng.standard_normal((4, 2))
@@ -25,6 +25,6 @@ def test_dependent_and_zero_columns_add_nothing():
     X = rng.standard_normal((30, 6))
     X[:, 2], X[:, 4] = X[:, 0], 0.0
     columns = np.array([0, 2, 4])
-    core = candidate_core(X[:, columns].T @ X[:, columns], X[:, columns].T @ X)
+    core, _ = candidate_core(X[:, columns].T @ X[:, columns], X[:, columns].T @ X)
     assert core.shape == (1, 6)
     assert np.allclose(np.sum(core**2), np.sum((X[:, 0] @ X) ** 2) / np.sum(X[:, 0] ** 2))
