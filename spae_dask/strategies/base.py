@@ -47,6 +47,9 @@ SKETCH_POLISH_SECONDS = 4e-5
 SELECTION_SHARE = 0.1
 """Part of that time taken by methods that choose columns and do not polish."""
 
+TRIES = 2.0
+"""Time of the search for the fewest nonzeros that reach a target, over that of one search."""
+
 UNKNOWN_NONZERO = 20
 """Nonzeros that a component is planned to have if the fit has a target."""
 
@@ -285,7 +288,8 @@ def nonzeros(params: FitParameters) -> int:
 
 def searched(params: FitParameters) -> float:
     """Nonzeros of all components, weighted by the time that the method takes for one."""
-    return nonzeros(params) * (1.0 if params.method == "polished" else SELECTION_SHARE)
+    found = nonzeros(params) * (1.0 if params.method == "polished" else SELECTION_SHARE)
+    return found if params.sizes is not None else TRIES * found
 
 
 def refuse_fast(params: FitParameters) -> str | None:

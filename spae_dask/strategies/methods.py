@@ -90,6 +90,8 @@ class Search:
         Effort in place of that of the fit; 0 asks for a quick, rough answer.
     start : ndarray (d, k'), optional
         An encoder of no more columns and nonzeros, known already; the answer loses no more.
+    climbed : bool
+        True if ``start`` was searched for with these nonzeros and effort 0.
     rank_tol : float
         Relative length of a column's part outside the span of others below which the column counts as dependent on
         them. Every method keeps to it, those that do not search as well.
@@ -115,6 +117,7 @@ class Search:
     allowed: Columns | None = None
     free: Columns | None = None
     panel: Feasible | None = None
+    climbed: bool = False
 
     @property
     def ruled(self) -> bool:
@@ -278,6 +281,7 @@ def polished(params: FitParameters, core: Floats, r: Sizes, search: Search) -> E
         allowed=search.allowed,
         free=search.free,
         rank_tol=search.rank_tol,
+        climbed=known and search.climbed,
         watch=watching(search.report, r, search.pca_loss),
     )
     rounding = TIE * paper_loss + rounding_error(paper_loss, total_variance(core))

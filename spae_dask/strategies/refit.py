@@ -153,18 +153,21 @@ class Refit:
             return encoder_from_columns(
                 self.core, every, params.n_components, rank_tol=self.rank_tol(params.n_components)
             )[0]
-        known: list[Floats] = []  # of fewer nonzeros, or not kept to as a start
+        known: dict[int, Floats] = {}  # of fewer nonzeros, or not kept to as a start
+
+        def encode(r: int, effort: float | None = None) -> Floats:
+            return self._encode(params, r, effort=effort, known=[*known.values()], climbed=r in known, report=report)
 
         def loss(r: int) -> float:
-            H = self._encode(params, r, effort=0.0, known=known, report=report)
-            known.append(self._off_core(H))
+            H = encode(r, effort=0.0)
+            known[r] = self._off_core(H)
             return encoder_loss(self.core, H)
 
         r = smallest_within(target, loss, 1, self.candidates.columns.size)
-        best = self._encode(params, r, known=known, report=report)
+        best = encode(r)
         while r > 1:
             r -= 1
-            fewer = self._encode(params, r, known=known, report=report)
+            fewer = encode(r)
             if encoder_loss(self.core, fewer) > target:
                 break
             best = fewer
@@ -177,9 +180,10 @@ class Refit:
         *,
         effort: float | None = None,
         known: Sequence[Floats] = (),
+        climbed: bool = False,
         report: Report | None = None,
     ) -> Floats:
-        """Encoder (2c, k') on the core, nonzero on candidates only."""
+        """Encoder (2c, k') on the core, nonzero on candidates only; ``climbed`` is that of ``Search``."""
         k, candidates, rank_tol = params.n_components, self.candidates, self.rank_tol(params.n_components)
         if not self.core.any():
             return np.zeros((self.core.shape[1], 0))
@@ -203,6 +207,7 @@ class Refit:
             allowed=np.arange(candidates.columns.size),
             free=free,
             rank_tol=rank_tol,
+            climbed=climbed,
             watch=watching(report, r, self.pca_interval(k)[1], self.outside),
         ).H
 

@@ -1,7 +1,8 @@
 """Choose columns on a core, build the encoder and certify it."""
 
 import functools
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -23,10 +24,12 @@ from spae_dask.strategies.rounding import Rounding
 from spae_dask.strategies.theory import target_of
 
 
-def loss_target(core: Floats, params: FitParameters) -> float:
-    """Largest loss that meets the target of a fit, plus rounding."""
+def loss_target(core: Floats, params: FitParameters, least: float | None = None) -> float:
+    """Largest loss that meets the target of a fit, plus rounding; ``least`` is PCA's loss, if it is known."""
     total = total_variance(core)
-    wanted = params.allowed_loss(pca_loss(right_singular(core, 0)[0], params.n_components), total)
+    if least is None:
+        least = pca_loss(right_singular(core, 0)[0], params.n_components)
+    wanted = params.allowed_loss(least, total)
     return wanted + rounding_error(wanted, total)
 
 
@@ -76,19 +79,67 @@ def smallest_r(core: Floats, k: int, target: float, encode: Callable[[int], Floa
     return smallest_within(target, lambda r: encoder_loss(core, encode(r)), least, available)
 
 
+STRIDE = 4
+"""Next r at most, over the largest one that was not enough."""
+
+
 def smallest_within(target: float, loss: Callable[[int], float], least: int, most: int) -> int:
-    """A small r from ``least`` to ``most`` whose loss is at most ``target``; ``most`` if none is seen."""
-    too_few, enough = 0, least
-    while enough < most and loss(enough) > target:
-        too_few, enough = enough, min(2 * enough, most)
-    too_few = max(too_few, least - 1)
-    while enough - too_few > 1:
-        middle = (too_few + enough) // 2
-        if loss(middle) <= target:
-            enough = middle
-        else:
-            too_few = middle
+    """Find a small r whose loss is at most a target, in few evaluations.
+
+    A loss falls nearly evenly with the logarithm of r, and ever more slowly. So the next r is where a line through the
+    last two losses meets the target, or half-way where lines converge slowly.
+
+    Parameters
+    ----------
+    target : float
+        Largest loss allowed.
+    loss : callable
+        Loss for r, which should not rise with r.
+    least, most : int
+        Range of r.
+
+    Returns
+    -------
+    int
+        ``least``, or an r that is enough while r - 1 is not; ``most``, whose loss is not asked for, if no other is.
+
+    Examples
+    --------
+    >>> smallest_within(0.1, lambda r: 1 / r, 1, 100)
+    10
+    """
+    losses: dict[int, float] = {}
+    too_few, enough, halved, r = least - 1, most, True, least
+    while too_few < r < enough:
+        losses[r], gap = loss(r), enough - too_few
+        too_few, enough = (too_few, r) if losses[r] <= target else (r, enough)
+        r = (too_few + enough) // 2
+        if enough not in losses:
+            beyond = _beyond(losses, target, too_few)
+            r = beyond if beyond < most else r
+        elif halved:
+            r = min(max(_between(losses, target, too_few, enough), too_few + 1), enough - 1)
+        halved = 2 * (enough - too_few) <= gap
     return enough
+
+
+def _beyond(losses: Mapping[int, float], target: float, too_few: int) -> int:
+    """Size at which a line through the losses of the last two sizes, in the logarithm of r, meets the target."""
+    if len(losses) == 1:
+        return 2 * too_few
+    before = max(r for r in losses if r < too_few)
+    slope = (losses[before] - losses[too_few]) / math.log(too_few / before)
+    if slope * math.log(STRIDE) <= losses[too_few] - target:
+        return STRIDE * too_few
+    return max(too_few + 1, math.ceil(too_few * math.exp((losses[too_few] - target) / slope)))
+
+
+def _between(losses: Mapping[int, float], target: float, too_few: int, enough: int) -> int:
+    """The same between a size that is not enough and one that is; 0 if there is none of the first kind."""
+    if too_few not in losses or losses[too_few] <= losses[enough]:
+        return 0
+    share = (losses[too_few] - target) / (losses[too_few] - losses[enough])
+    return int(too_few * (enough / too_few) ** share)
 
 
 FRAGILE = 4.0
@@ -303,13 +354,13 @@ def _smallest(params: FitParameters, core: Floats, search: Search) -> Encoded:
     """
     encode = METHODS[params.method]
     floor = params.n_components if params.method in SHARED else 1
-    target = loss_target(core, params)
+    target = loss_target(core, params, search.pca_loss)
     known: dict[int, Floats] = {}
 
     def from_smaller(size: int, effort: float | None) -> Encoded:
         smaller = max((each for each in known if each <= size), default=None)
         start = None if smaller is None or params.method != "polished" else known[smaller]
-        return encode(params, core, size, replace(search, effort=effort, start=start))
+        return encode(params, core, size, replace(search, effort=effort, start=start, climbed=size in known))
 
     def quick(size: int) -> Floats:
         known[size] = from_smaller(size, 0).H

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from spae_dask.maths.encoders import encode_batch
 from spae_dask.strategies.parameters import FitParameters
-from spae_dask.strategies.sparse_encoder import loss_target, smallest_r
+from spae_dask.strategies.sparse_encoder import loss_target, smallest_r, smallest_within
 from tests import oracles
 from tests.matrices import FloatArray, factor_model, low_rank, power_law
 
@@ -49,6 +49,39 @@ def test_few_sizes_are_tried(eps: float) -> None:
     asked: list[int] = []
     smallest_r(core, 2, target(core, 2, eps), encoder(core, 2, "greedy", asked), floor=2)
     assert len(asked) <= 2 * int(np.log2(60)) + 2
+
+
+@given(
+    st.lists(st.sampled_from([0.0, 1e-12, 1e-6, 1e-3, 1.0, 1.0, 2.0, 50.0, 1e6]), min_size=1, max_size=300),
+    st.integers(1, 30),
+    st.floats(0, 1),
+)
+def test_of_losses_that_never_rise_it_finds_the_smallest_in_few_tries(
+    drops: list[float], least: int, share: float
+) -> None:
+    losses = np.cumsum(drops[::-1])[::-1]
+    target, most, asked = share * losses[0], least + len(drops) - 1, list[int]()
+
+    def loss(r: int) -> float:
+        asked.append(r)
+        return float(losses[r - least])
+
+    found = smallest_within(target, loss, least, most)
+
+    assert found == next((r for r in range(least, most) if losses[r - least] <= target), most)
+    assert most not in asked
+    assert len(asked) == len(set(asked)) <= 3 * np.log2(len(drops)) + 6
+
+
+def test_of_a_usual_curve_it_asks_for_fewer_than_doubling_and_bisection() -> None:
+    asked: list[int] = []
+
+    def loss(r: int) -> float:
+        asked.append(r)
+        return float(r**-0.6)
+
+    assert smallest_within(21**-0.6, loss, 1, 2000) == 21
+    assert len(asked) <= 8  # doubling to 32 and bisection: 10
 
 
 def test_data_of_low_rank_need_no_more_columns_than_their_rank() -> None:

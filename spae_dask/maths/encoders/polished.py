@@ -138,6 +138,7 @@ def encode_polished(
     allowed: IntArray | None = None,
     free: IntArray | None = None,
     rank_tol: float = DEPENDENT,
+    climbed: bool = False,
     watch: Watch | None = None,
 ) -> PolishedEncoder:
     """Search for the k columns of at most r nonzeros each that lose least.
@@ -167,6 +168,9 @@ def encode_polished(
     rank_tol : float, optional
         Relative length of a column's part outside the other codes and the rest of a support below which the column
         gets no weight; 1e-6 of what the other codes leave of it at least.
+    climbed : bool, optional
+        True if ``start_H`` is the answer of a search with effort 0. Climbs from nothing and from rotated components,
+        which that search made, are not made again.
     watch : callable, optional
         Called with the progress of the search after every column. It changes no bit of the answer.
 
@@ -200,7 +204,7 @@ def encode_polished(
     course = _Course(watch, scale * scale)
     cycle = ColumnCycle(reduced, budgets, rng, course.visited)
     worth = effort * min(1.0, _USUAL_RANK / max(1, reduced.sigma.size))
-    stages = _search(cycle, start, worth, search_tol, course)
+    stages = _search(cycle, start, worth, search_tol, course, climbed=climbed)
     H = _in_order(scaled, _settled(scaled, cycle, stages[-1], rng, rank_tol), budgets)
     loss = encoder_loss(scaled, H)
     if start is not None:
@@ -220,7 +224,7 @@ def encode_polished(
 
 
 def _search(
-    cycle: ColumnCycle, start: FloatArray | None, effort: float, search_tol: float, course: _Course
+    cycle: ColumnCycle, start: FloatArray | None, effort: float, search_tol: float, course: _Course, *, climbed: bool
 ) -> list[State]:
     """The best state so far after each stage, the given one first."""
     rounds = math.ceil(effort * max(1, _ROUNDS_TIMES_K // cycle.k))
@@ -229,13 +233,15 @@ def _search(
         max(1, round(effort * max(min(cycle.k // 3, _REBUILDS), _REBUILDS_TIMES_K // cycle.k))) if cycle.k > 1 else 0
     )
     given = [] if start is None else [cycle.state_of(start)]
-    course.begin(2 + len(given) + rounds)
-    climbed = []
     first = _KICKS if cycle.k <= _FEW else 0
-    for state, kicked in ((cycle.empty(), first), (cycle.rotated(), first), *((state, 0) for state in given)):
-        climbed.append(cycle.climb(state, kicks=kicked))
+    anew = [] if climbed and given else [(cycle.empty(), first), (cycle.rotated(), first)]
+    begun = [*anew, *((state, 0) for state in given)]
+    course.begin(len(begun) + rounds)
+    ends = []
+    for state, kicked in begun:
+        ends.append(cycle.climb(state, kicks=kicked))
         course.end_round()
-    stages = [*given, functools.reduce(_better, climbed)]
+    stages = [*given, functools.reduce(_better, ends)]
     for _ in range(rounds):
         best = before = stages[-1]
         left = before.loss - cycle.pca_loss

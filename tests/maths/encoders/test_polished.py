@@ -526,6 +526,18 @@ def test_the_search_stops_where_pca_shows_that_next_to_nothing_is_left(k):
     assert rough.H.tobytes() == again.H.tobytes()
 
 
+def test_a_search_goes_on_from_the_answer_of_a_quick_one():
+    X = matrix("colon")
+    quick = encode_polished(X, 5, 10, effort=0)
+    whole, rest = (encode_polished(X, 5, 10, start_H=quick.H, climbed=climbed) for climbed in (False, True))
+
+    assert rest.loss <= quick.loss
+    assert rest.loss <= 1.002 * whole.loss
+    again = encode_polished(X, 5, 10, start_H=quick.H, climbed=True, effort=0)
+    assert again.loss <= quick.loss
+    assert again.sweeps <= 2
+
+
 def test_more_effort_searches_more_and_never_loses_more():
     X = reference_data.pitprops_factor()
     found = [encode_polished(X, 4, 6, effort=effort, search_tol=1e-9) for effort in (0, 0.5, 1.5)]
