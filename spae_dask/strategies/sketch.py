@@ -11,6 +11,7 @@ not decide: the loss on W of columns that were chosen on W is too small, by abou
 keeps its sums for each fold (`folded_refit`).
 """
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -298,6 +299,14 @@ class SketchStrategy(Strategy):
         if self.n_passes_known(params):
             return Finish(nbytes, seconds, beside)
         return Finish(nbytes, seconds, beside, dict(two_read_passes(params, *shape, largest=True)), (FEWER,))
+
+    def notes(self, params: FitParameters, source: RowBlocks) -> list[str]:
+        sizes = sizes_of(params, *source.shape)
+        more = math.ceil(math.log2(sizes.most_candidates / sizes.n_candidates))
+        if not more:
+            return []
+        passes = "1 more pass" if more == 1 else f"up to {more} more passes"
+        return [f"{passes} with more candidates, if no encoder on the first ones reaches the target"]
 
     def n_passes_known(self, params: FitParameters) -> bool:
         return params.n_nonzero is not None

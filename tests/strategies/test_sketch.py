@@ -1,6 +1,7 @@
 """Two reads: candidates proposed on a sketch, everything reported about them exact."""
 
 import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from spae_dask.strategies.core import read_core
 from spae_dask.strategies.folds import FoldPlan
 from spae_dask.strategies.parameters import FitParameters
 from spae_dask.strategies.sketch import (
+    SketchStrategy,
     beside_second_read,
     fit_two_reads,
     sizes_of,
@@ -218,6 +220,18 @@ def test_a_read_takes_no_more_candidates_than_planned(options, given):
     if params.n_nonzero is None:
         # it stops at the first set that is enough, and all candidates lose least
         assert refitted.is_within_reach(params) or taken[-1] == sizes.most_candidates
+
+
+@pytest.mark.parametrize(
+    ("given", "told"), [(None, []), (40, ["up to 2 more passes"]), (80, ["1 more pass"]), (100, [])]
+)
+def test_a_plan_announces_the_passes_that_a_target_may_take(given, told):
+    source = ArrayBlocks(np.zeros((50, 100), dtype=np.float32), 50)
+    strategy, params = SketchStrategy(), FitParameters(2, strategy="sketch", n_candidates=given, eps=0.1)
+    if given is None:
+        params = replace(params, eps=None, n_nonzero=3)
+    notes = strategy.notes(params, source)
+    assert [note.split(" with ")[0] for note in notes] == told
 
 
 THREE = FoldPlan(RowFolds.of_runs(300, 3, 0), "three")
