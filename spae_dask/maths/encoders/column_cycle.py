@@ -35,10 +35,10 @@ _SWEEP_GAIN = 1e-3
 # Coefficients are settled when no code moves by more than this in a sweep.
 _SETTLED = 1e-10
 _ROUNDING = 1e-13
-# Sweeps after which all columns are optimised together.
+# Number of sweeps over single columns after which all columns are optimised together.
 _SLOW = 10
 _MOST_SWEEPS = 100
-# Sweeps as good as the last one that are hoped for.
+# A climb continues against a rival only if this many sweeps like the last one would reach the loss of the rival.
 _HOPE = 2.0
 # Columns among which supports are exchanged and kicked.
 _POOL, _POOL_TIMES_R = 256, 4
@@ -224,7 +224,7 @@ class ColumnCycle:
 
     def _best(self, problem: ColumnProblem, support: tuple[int, ...], r: int, kicks: int) -> ColumnSolution | None:
         """Best column found by exchange: from the current support, kicked ones, and a pursuit of the best code."""
-        random = self._rng.random((kicks, r + len(self.reduced.free) + 1))  # as many whatever comes
+        random = self._rng.random((kicks, r + len(self.reduced.free) + 1))  # the same number of draws for any support
         if not np.any(problem.live):
             return None
         current = best_on_support(problem, tuple(dict.fromkeys([*support, *self.reduced.free])))
@@ -295,7 +295,7 @@ class ColumnCycle:
         codes = problem.best_codes(self.k)
         if not codes.size or not self.reduced.candidates.size:
             return self.empty()
-        # what a basis of the same codes is called must not matter: begun with those of the columns that matter most
+        # any basis of the same codes must give the same answer: the rotation begins at columns of the largest loadings
         loadings = problem.products(codes).T
         pivots = scipy.linalg.qr(loadings.T, mode="r", pivoting=True)[1][: codes.shape[1]]
         begun = np.linalg.qr(loadings[pivots].T)[0]
@@ -338,7 +338,7 @@ class ColumnCycle:
                 if column is None or better is None:
                     continue
                 trial = self._replaced(state, j, better)
-                if trial.loss <= state.loss * (1.0 + _ROUNDING):  # near its least, a loss tells codes apart no more
+                if trial.loss <= state.loss * (1.0 + _ROUNDING):  # near the minimum, losses differ by rounding only
                     state = trial
                     moved = max(moved, _between(column.code, better.code))
             if moved <= _SETTLED:

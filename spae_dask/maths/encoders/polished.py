@@ -30,17 +30,17 @@ from spae_dask.maths.linalg.spectral import SVD_LIMIT, fix_signs
 from spae_dask.maths.selection.exchange import exchange
 from spae_dask.maths.selection.problem import TIE
 
-# Rounds of the usual effort at most, at least one. A round kicks every support, and rebuilds a few columns a few times.
-# Small k have more of all, which cost little there.
+# Largest number of rounds at the usual effort, times k; one at least. A round kicks every support and rebuilds a few
+# columns several times. Encoders of few columns get more rounds, kicks and rebuilds, since each costs little there.
 _ROUNDS_TIMES_K = 16
 _KICKS, _KICKS_TIMES_K = 8, 64
 _REBUILDS, _REBUILDS_TIMES_K = 6, 30
-# Columns of H up to which the first climbs kick too.
+# Largest k at which the first climbs kick supports, too.
 _FEW = 20
-# Up to this rank of the core the usual effort is a few seconds; of a core of higher rank, where every step costs more,
-# in proportion less is searched.
+# On a core of this rank the usual effort takes a few seconds. On cores of higher rank a step costs more, and the search
+# makes fewer of them in proportion.
 _USUAL_RANK = 100
-# Part of what is left to gain that a round must gain for another one.
+# Another round follows if a round gained at least this part of what was left to gain.
 _ROUND_GAIN = 0.02
 SEARCH_TOL = 1e-3
 """Excess over PCA's loss at which a search stops, if none is given."""
@@ -68,7 +68,7 @@ Watch = Callable[[SearchStage], None]
 
 
 class _Course:
-    """Tells of every column that was visited, and decides nothing."""
+    """Progress of a search, reported to a watcher; it changes no bit of the answer."""
 
     def __init__(self, watch: Watch | None, unit: float) -> None:
         self.watch, self.unit = watch, unit
@@ -226,7 +226,7 @@ def encode_polished(
 def _search(
     cycle: ColumnCycle, start: FloatArray | None, effort: float, search_tol: float, course: _Course, *, climbed: bool
 ) -> list[State]:
-    """The best state so far after each stage, the given one first."""
+    """Best state after each stage of the search; that of the given encoder comes first."""
     rounds = math.ceil(effort * max(1, _ROUNDS_TIMES_K // cycle.k))
     kicks = max(_KICKS, round(effort * max(_KICKS, _KICKS_TIMES_K // cycle.k)))
     rebuilds = (
