@@ -61,7 +61,7 @@ def candidate_core(gram: Floats, cross: Floats, noise: float = 0.0) -> tuple[Flo
     core : ndarray (q, d)
         q is the number of independent columns, see :func:`basis_weights`.
     dropped : float
-        What the basis misses, see there.
+        Largest eigenvalue that the basis leaves out.
     """
     weights, dropped = basis_weights(gram, noise)
     return weights.T @ cross, dropped
