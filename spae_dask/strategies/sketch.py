@@ -96,7 +96,7 @@ class Sizes:
     n_directions: int
 
 
-def sizes_of(params: FitParameters, n_samples: int, n_features: int) -> Sizes:
+def two_read_sizes(params: FitParameters, n_samples: int, n_features: int) -> Sizes:
     """Sizes for the parameters of a fit; ``params.sketch_rows`` and ``params.n_candidates`` overrule them."""
     k = params.n_components
     budgets = budgets_of(k, UNKNOWN_NONZERO if params.sizes is None else params.sizes)
@@ -120,7 +120,7 @@ def two_read_passes(
 
     ``largest`` is True for the recipes of the most candidates that a fit to a target may come to.
     """
-    d, sizes = n_features, sizes_of(params, n_samples, n_features)
+    d, sizes = n_features, two_read_sizes(params, n_samples, n_features)
     c, ones = sizes.most_candidates if largest else sizes.n_candidates, np.ones(d)
     # broadcast: a placeholder of d numbers for each direction would take as much memory as the directions
     Z = np.broadcast_to(0.0, (d, (1 if params.fold_groups is None else 2) * sizes.n_directions))
@@ -155,7 +155,7 @@ def sketches_held(params: FitParameters) -> int:
 
 def two_read_finish_nbytes(params: FitParameters, n_samples: int, n_features: int) -> int:
     """Peak of the linear algebra between and after the reads, in the calling process."""
-    sizes = sizes_of(params, n_samples, n_features)
+    sizes = two_read_sizes(params, n_samples, n_features)
     rows, c, p = sizes.sketch.rows, sizes.most_candidates, sizes.n_directions
     searched = 6 * rows * (min(n_features, POOL) + rows)
     # first the sketch, what the selection makes of it, and directions
@@ -177,7 +177,7 @@ def two_read_finish_nbytes(params: FitParameters, n_samples: int, n_features: in
 
 def beside_second_read(params: FitParameters, n_samples: int, n_features: int) -> int:
     """Bytes held in the calling process while candidates are read: directions, moments, and sketches for a target."""
-    sizes = sizes_of(params, n_samples, n_features)
+    sizes = two_read_sizes(params, n_samples, n_features)
     n_folds = 0 if params.fold_groups is None else params.fold_groups.rows.n_folds
     kinds = (2 if n_folds else 1) * (2 if params.precision == "fast" else 1)
     held = MOMENTS_HELD + 4 * n_folds + kinds * sizes.n_directions
@@ -218,7 +218,7 @@ def fit_two_reads(
         The candidates' core, for further encoders on them.
     """
     n, d = shape
-    sizes, run_pass = sizes_of(params, n, d), weighing(run_pass, params.row_weights)
+    sizes, run_pass = two_read_sizes(params, n, d), weighing(run_pass, params.row_weights)
     sketched = read_sketch(
         run_pass,
         d,
@@ -301,7 +301,7 @@ class SketchStrategy(Strategy):
         return Finish(nbytes, seconds, beside, dict(two_read_passes(params, *shape, largest=True)), (FEWER,))
 
     def notes(self, params: FitParameters, source: RowBlocks) -> list[str]:
-        sizes = sizes_of(params, *source.shape)
+        sizes = two_read_sizes(params, *source.shape)
         more = math.ceil(math.log2(sizes.most_candidates / sizes.n_candidates))
         if not more:
             return []

@@ -18,9 +18,9 @@ from spae_dask.strategies.sketch import (
     SketchStrategy,
     beside_second_read,
     fit_two_reads,
-    sizes_of,
     two_read_finish_nbytes,
     two_read_passes,
+    two_read_sizes,
 )
 from spae_dask.strategies.sparse_encoder import encode_core
 from spae_dask.strategies.table import check_strategy
@@ -180,13 +180,13 @@ def test_what_candidates_cannot_do_is_refused_with_what_they_can():
 
 
 def test_sizes_grow_with_what_is_asked_and_are_the_users_to_set():
-    small, large = (sizes_of(FitParameters(k, r), 10**6, 20_000) for k, r in ((2, 5), (10, 30)))
+    small, large = (two_read_sizes(FitParameters(k, r), 10**6, 20_000) for k, r in ((2, 5), (10, 30)))
     assert small.sketch.rows < large.sketch.rows
     assert small.n_candidates < large.n_candidates
-    asked = sizes_of(FitParameters(2, 5, n_candidates=77, sketch_rows=55), 10**6, 20_000)
+    asked = two_read_sizes(FitParameters(2, 5, n_candidates=77, sketch_rows=55), 10**6, 20_000)
     assert (asked.n_candidates, asked.sketch.rows) == (77, 55)
-    assert sizes_of(FitParameters(2, 5), 300, 20_000).sketch.group == 1
-    assert sizes_of(FitParameters(2, 5), 300, 12).n_candidates == 12
+    assert two_read_sizes(FitParameters(2, 5), 300, 20_000).sketch.group == 1
+    assert two_read_sizes(FitParameters(2, 5), 300, 12).n_candidates == 12
 
 
 @pytest.mark.parametrize(
@@ -207,7 +207,7 @@ def test_a_read_takes_no_more_candidates_than_planned(options, given):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((300, 100)) + rng.standard_normal((300, 12)) @ rng.standard_normal((12, 100))
     params = FitParameters(6, strategy="sketch", effort=0, n_candidates=given, **options)
-    sizes, taken = sizes_of(params, *X.shape), []
+    sizes, taken = two_read_sizes(params, *X.shape), []
 
     def run_pass(recipe, name="pass"):
         if name == "candidates":
