@@ -220,7 +220,9 @@ def _plan_passes(
     finish: Finish,
 ) -> tuple[PassPlan, ...]:
     read = as_read(source, passes)
-    largest = as_read(source, [(name, finish.largest.get(name, recipe)) for name, recipe in passes])
+    largest = read
+    if finish.largest:
+        largest = as_read(source, [(name, finish.largest.get(name, recipe)) for name, recipe in passes])
     return tuple(
         _plan_pass(source, name, recipe, at_most, resources, strategy, calibration, finish.beside.get(name, 0))
         for (name, recipe), (_, at_most) in zip(read, largest, strict=True)

@@ -20,10 +20,11 @@ from spae_dask.maths.linalg.spectral import pca_loss, right_singular
 from spae_dask.maths.selection.pool import promising
 from spae_dask.maths.selection.problem import distinct, ranked
 from spae_dask.maths.selection.targeted_greedy import targeted_greedy
-from spae_dask.strategies.base import SKETCH_POLISH_SECONDS, searched
+from spae_dask.strategies.base import SKETCH_POLISH_SECONDS, UNKNOWN_NONZERO, searched
 from spae_dask.strategies.core_summary import Floats
 from spae_dask.strategies.methods import METHODS, Report, Search, lowest_allowed, ruled, watching
 from spae_dask.strategies.parameters import FitParameters
+from spae_dask.strategies.sizes import shares_features
 from spae_dask.strategies.sketched import Columns
 
 POOL = 2048
@@ -32,31 +33,36 @@ POOL = 2048
 SEARCH = 0.5
 """Effort of the search on a sketch, over that of the fit: its noise is not worth more."""
 
-
 MOST_DOUBLINGS = 2
 """Times that the candidates are doubled for a target; a plan counts the memory of all."""
 
-FEWER = "a smaller n_candidates (--candidates): a fit to a target may double it twice"
+FEWER = f"a smaller n_candidates (--candidates): a fit to a target may take {1 << MOST_DOUBLINGS} times as many"
 """Remedy if the candidates of a target do not fit in memory."""
 
 
-def fewest_candidates(params: FitParameters) -> int:
-    """Columns that an encoder may use in all, so that all of them are candidates; of a target only those included."""
-    k, include = params.n_components, len(params.rules.include)
-    if params.sizes is None:
-        return k + include
-    budgets = budgets_of(k, params.sizes)
-    return max(max(budgets) if _one_set(params) else sum(budgets), k) + include
+def numbers_of_candidates(
+    params: FitParameters, n_features: int, *, fewest: int, of_each_nonzero: int
+) -> tuple[int, int]:
+    """Numbers of candidates of a fit: at first, and at most, which its plan counts.
 
+    All columns that an encoder may use are among them, and only a fit to a target takes more than at first.
 
-def _one_set(params: FitParameters) -> bool:
-    """Return True if all components use the same columns."""
-    return params.method == "batch" or params.shared_support
-
-
-def most_candidates(params: FitParameters, n_candidates: int, n_features: int) -> int:
-    """The largest number of candidates that a fit may come to, which its plan counts."""
-    return n_candidates if params.n_nonzero is not None else min(n_features, n_candidates << MOST_DOUBLINGS)
+    Parameters
+    ----------
+    params : FitParameters
+        Parameters of the fit; ``n_candidates`` overrules the usual number.
+    n_features : int
+        d.
+    fewest, of_each_nonzero : int
+        The usual number is ``fewest``, or this multiple of the nonzeros of all components if that is more.
+    """
+    k, used = params.n_components, 0
+    budgets = budgets_of(k, UNKNOWN_NONZERO if params.sizes is None else params.sizes)
+    if params.sizes is not None:
+        used = max(budgets) if shares_features(params) else sum(budgets)
+    wanted = params.n_candidates or max(fewest, of_each_nonzero * sum(budgets))
+    first = min(n_features, max(wanted, used, k) + len(params.rules.include))
+    return first, first if params.n_nonzero is not None else min(n_features, first << MOST_DOUBLINGS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,9 +131,12 @@ def choose_candidates(
     if available.size == 0:
         nothing = np.zeros(0, dtype=np.intp)
         return CandidateSet(np.arange(n_candidates), np.zeros((n_candidates, 0)), nothing, None, "nothing varies")
-    largest = (n_candidates - len(params.rules.include)) // (1 if _one_set(params) else k)
-    likely = _likely_size(params, scaled, max(1, largest), search) if params.sizes is None else 0
-    sizes = params.sizes or likely
+    sizes, polishes = params.sizes, params.method == "polished" and not params.shared_support
+    if sizes is None:
+        sets = 1 if shares_features(params) else k
+        most = max(1, (n_candidates - len(params.rules.include)) // sets)
+        sizes = _likely_size(params, scaled, most, search)
+        polishes = polishes and sizes < most  # no search tells apart supports of all candidates
     # the paper's method on the whole sketch: its columns are candidates, and polishing starts from its encoder
     first = METHODS["iterative" if params.method == "iterative" else "batch"](
         replace(params, selection="exchange") if params.shared_support else params,
@@ -142,8 +151,7 @@ def choose_candidates(
     H[allowed] = first.H[pool]
     budgets = budgets_of(k, sizes)
     free = None if search.free is None else np.searchsorted(pool, search.free)
-    # no search tells apart supports of all candidates
-    if params.method == "polished" and not params.shared_support and likely < largest:
+    if polishes:
         rng = np.random.default_rng(params.seed)
         H = encode_polished(
             core,

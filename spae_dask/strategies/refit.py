@@ -1,7 +1,7 @@
 """Encoders on candidate columns, whose losses follow from exact products, and certified bounds on PCA's loss."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
@@ -31,7 +31,7 @@ from spae_dask.strategies.methods import Report, watching
 from spae_dask.strategies.parameters import FitParameters
 from spae_dask.strategies.rounding import ROUNDOFF, Rounding
 from spae_dask.strategies.sketched import Columns, Sketched
-from spae_dask.strategies.sparse_encoder import FittedEncoder, padded, smallest_within
+from spae_dask.strategies.sparse_encoder import FittedEncoder, fewest_that_reach, padded, smallest_within
 from spae_dask.strategies.theory import target_of
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ class Refit:
         H = (
             self._smallest(params, report)
             if sizes is None
-            else self._encode(params, sizes, effort=effort, known=known, report=report)
+            else self._encode(params, sizes, effort=effort, known=map(self._on_core, known), report=report)
         )
         if params.orthonormal:
             H = orthonormalize(self.core, H)[0]
@@ -147,31 +147,18 @@ class Refit:
 
     def _smallest(self, params: FitParameters, report: Report | None) -> Floats:
         """Encoder of the fewest nonzeros found that reaches the target; of all candidates if none does."""
-        target = self._target(params) - self.outside
-        if not self.is_within_reach(params):
-            every = np.arange(self.candidates.columns.size)
-            return encoder_from_columns(
-                self.core, every, params.n_components, rank_tol=self.rank_tol(params.n_components)
-            )[0]
-        known: dict[int, Floats] = {}  # of fewer nonzeros, or not kept to as a start
+        k, c, target = params.n_components, self.candidates.columns.size, self._target(params) - self.outside
+        if not self.is_within_reach(params):  # no search is worth its time
+            return encoder_from_columns(self.core, np.arange(c), k, rank_tol=self.rank_tol(k))[0]
 
-        def encode(r: int, effort: float | None = None) -> Floats:
-            return self._encode(params, r, effort=effort, known=[*known.values()], climbed=r in known, report=report)
+        def encode(r: int, effort: float | None, known: Mapping[int, Floats]) -> Floats:
+            return self._encode(params, r, effort=effort, known=known.values(), climbed=r in known, report=report)
 
-        def loss(r: int) -> float:
-            H = encode(r, effort=0.0)
-            known[r] = self._off_core(H)
-            return encoder_loss(self.core, H)
+        def find(quick: Callable[[int], Floats]) -> int:
+            return smallest_within(target, lambda r: encoder_loss(self.core, quick(r)), 1, c)
 
-        r = smallest_within(target, loss, 1, self.candidates.columns.size)
-        best = encode(r)
-        while r > 1:
-            r -= 1
-            fewer = encode(r)
-            if encoder_loss(self.core, fewer) > target:
-                break
-            best = fewer
-        return best
+        polishes = params.method == "polished"
+        return fewest_that_reach(target, find, encode, lambda H: encoder_loss(self.core, H), polishes=polishes)
 
     def _encode(
         self,
@@ -179,11 +166,15 @@ class Refit:
         r: int | tuple[int, ...],
         *,
         effort: float | None = None,
-        known: Sequence[Floats] = (),
+        known: Iterable[Floats] = (),
         climbed: bool = False,
         report: Report | None = None,
     ) -> Floats:
-        """Encoder (2c, k') on the core, nonzero on candidates only; ``climbed`` is that of ``Search``."""
+        """Encoder (2c, k') on the core, nonzero on candidates only.
+
+        It starts from the best of those ``known`` that have no more nonzeros; they are on the core, too. ``climbed`` is
+        that of ``Search``.
+        """
         k, candidates, rank_tol = params.n_components, self.candidates, self.rank_tol(params.n_components)
         if not self.core.any():
             return np.zeros((self.core.shape[1], 0))
@@ -195,7 +186,7 @@ class Refit:
         paper = encoder_from_columns(self.core, self._shared(min(budgets), free), k, rank_tol=rank_tol)[0]
         if params.method == "batch" or params.shared_support:
             return paper
-        starts = [paper, self._on_core(candidates.H), *(self._on_core(H[candidates.columns]) for H in known)]
+        starts = [paper, self._filled_up(candidates.H), *known]
         return encode_polished(
             self.core,
             k,
@@ -223,7 +214,11 @@ class Refit:
             return selected[:r]
         return np.concatenate([free, selected[~np.isin(selected, free)][:r]])
 
-    def _on_core(self, H: Floats) -> Floats:
+    def _on_core(self, wide: Floats) -> Floats:
+        """Encoder (2c, k') on the core from one (d, k') on the candidates."""
+        return self._filled_up(wide[self.candidates.columns])
+
+    def _filled_up(self, H: Floats) -> Floats:
         """Encoder (2c, k') from its rows of the candidates."""
         return np.vstack([H, np.zeros((self.core.shape[1] - H.shape[0], H.shape[1]))])
 
@@ -388,10 +383,6 @@ class OnCandidates(Protocol):
         """Build the encoder of a fit."""
         ...
 
-    def is_within_reach(self, params: FitParameters) -> bool:
-        """Return True if some encoder on the candidates reaches the target."""
-        ...
-
     def reaches(self, params: FitParameters, fitted: FittedEncoder) -> bool:
         """Return True if this encoder reaches it."""
         ...
@@ -423,12 +414,10 @@ def fit_to_target(
     """
     while True:
         refitted = refit_on(n_candidates)
-        if n_candidates == most or refitted.is_within_reach(params):
-            fitted = refitted.fit(params, report=report)
-            if n_candidates == most or refitted.reaches(params, fitted):
-                return fitted, refitted
-            del fitted
-        del refitted  # as large as the products that follow
+        fitted = refitted.fit(params, report=report)
+        if n_candidates == most or refitted.reaches(params, fitted):
+            return fitted, refitted
+        del refitted, fitted  # as large as the products that follow
         n_candidates = min(most, 2 * n_candidates)
 
 

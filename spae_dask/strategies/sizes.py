@@ -45,16 +45,16 @@ def sizes_of(params: FitParameters, found: int, d: int, n_points: int = MOST_POI
     # orthonormal components have more nonzeros than were asked for
     r = found if params.sizes is None else max(budgets_of(params.n_components, params.sizes))
     left = d - len(params.rules.exclude)
-    most = left if _shares(params) else min(params.n_features or left, left)
+    most = left if shares_features(params) else min(params.n_features or left, left)
     return curve_sizes(r, min(fewest(params), r), most, n_points)
 
 
 def fewest(params: FitParameters) -> int:
     """Fewest nonzeros of a component worth a try: as many as components, if all share them."""
-    return params.n_components if _shares(params) else 1
+    return params.n_components if shares_features(params) else 1
 
 
-def _shares(params: FitParameters) -> bool:
+def shares_features(params: FitParameters) -> bool:
     """Return True if all components use the same features."""
     return params.method in SHARED or params.shared_support or params.sets_panel
 

@@ -43,8 +43,7 @@ from spae_dask.strategies.candidate_set import (
     FEWER,
     POOL,
     choose_candidates,
-    fewest_candidates,
-    most_candidates,
+    numbers_of_candidates,
     search_seconds,
 )
 from spae_dask.strategies.core import means_recipe
@@ -102,13 +101,14 @@ def two_read_sizes(params: FitParameters, n_samples: int, n_features: int) -> Si
     budgets = budgets_of(k, UNKNOWN_NONZERO if params.sizes is None else params.sizes)
     rows = params.sketch_rows or max(FEWEST_ROWS, ROWS_PER_COMPONENT * k, ROWS_PER_NONZERO * max(budgets))
     group = next(g for g in (8, 4, 2, 1) if g == 1 or n_samples >= FEWEST_BUCKETS * g * rows)
-    candidates = params.n_candidates or max(FEWEST_CANDIDATES, CANDIDATES_PER_NONZERO * sum(budgets))
-    candidates = min(n_features, max(candidates + len(params.rules.include), fewest_candidates(params)))
+    first, most = numbers_of_candidates(
+        params, n_features, fewest=FEWEST_CANDIDATES, of_each_nonzero=CANDIDATES_PER_NONZERO
+    )
     frequent = min(n_features, max(4 * k, k + 20)) if params.certified else 0
     return Sizes(
         SketchSizes(rows, group, frequent, scaled=bool(params.scale)),
-        candidates,
-        most_candidates(params, candidates, n_features),
+        first,
+        most,
         min(n_features, k + OVERSAMPLING),
     )
 
@@ -239,9 +239,10 @@ def fit_two_reads(
         params, components = chosen_components(params, folded.plan, lambda ks: tuple(measured[k - 1] for k in ks))
     single = params.precision == "fast"
 
+    Z = right_singular(W, sizes.n_directions)[1]
+
     def read_candidates(n_candidates: int) -> Refit:
         nonlocal W, folded
-        Z = right_singular(W, sizes.n_directions)[1]
         candidates = choose_candidates(params, W, Z[:, : params.n_components], n_candidates, report=report)
         of_folds = None if folded is None else FoldCandidates.chosen(params, folded, candidates, n_candidates, report)
         if n_candidates == sizes.most_candidates:  # no others follow, and beside a second read sketches are large
@@ -298,7 +299,8 @@ class SketchStrategy(Strategy):
         beside = {"candidates": beside_second_read(params, *shape)}
         if self.n_passes_known(params):
             return Finish(nbytes, seconds, beside)
-        return Finish(nbytes, seconds, beside, dict(two_read_passes(params, *shape, largest=True)), (FEWER,))
+        largest = dict(two_read_passes(params, *shape, largest=True)[-1:])
+        return Finish(nbytes, seconds, beside, largest, (FEWER,))
 
     def notes(self, params: FitParameters, source: RowBlocks) -> list[str]:
         sizes = two_read_sizes(params, *source.shape)

@@ -4,6 +4,7 @@ import functools
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -79,6 +80,8 @@ def smallest_r(core: Floats, k: int, target: float, encode: Callable[[int], Floa
     return smallest_within(target, lambda r: encoder_loss(core, encode(r)), least, available)
 
 
+Made = TypeVar("Made")
+
 STRIDE = 4
 """Next r at most, over the largest one that was not enough."""
 
@@ -123,6 +126,47 @@ def smallest_within(target: float, loss: Callable[[int], float], least: int, mos
     return enough
 
 
+def fewest_that_reach(
+    target: float,
+    find: Callable[[Callable[[int], Made]], int],
+    encode: Callable[[int, float | None, Mapping[int, Made]], Made],
+    loss: Callable[[Made], float],
+    *,
+    polishes: bool = True,
+) -> Made:
+    """Make the encoder of the fewest nonzeros found that reaches a target.
+
+    Quick encoders tell which number is enough. The effort of the fit then tries to do with fewer still.
+
+    Parameters
+    ----------
+    target : float
+        Largest loss allowed.
+    find : callable
+        Finds a number of nonzeros whose quick encoder, which it is given a function for, is good enough.
+    encode : callable
+        Makes an encoder by its number of nonzeros, an effort in place of that of the fit, and the quick ones by theirs.
+    loss : callable
+        Loss of an encoder.
+    polishes : bool
+        True if an effort changes an encoder.
+    """
+    known: dict[int, Made] = {}
+
+    def quick(r: int) -> Made:
+        known[r] = encode(r, 0.0, known)
+        return known[r]
+
+    r = find(quick)
+    best = encode(r, None, known)
+    while polishes and r > 1:
+        fewer = encode(r - 1, None, known)
+        if loss(fewer) > target:
+            break
+        best, r = fewer, r - 1
+    return best
+
+
 def _beyond(losses: Mapping[int, float], target: float, too_few: int) -> int:
     """Size at which a line through the losses of the last two sizes, in the logarithm of r, meets the target."""
     if len(losses) == 1:
@@ -136,7 +180,7 @@ def _beyond(losses: Mapping[int, float], target: float, too_few: int) -> int:
 
 def _between(losses: Mapping[int, float], target: float, too_few: int, enough: int) -> int:
     """The same between a size that is not enough and one that is; 0 if there is none of the first kind."""
-    if too_few not in losses or losses[too_few] <= losses[enough]:
+    if too_few not in losses:
         return 0
     share = (losses[too_few] - target) / (losses[too_few] - losses[enough])
     return int(too_few * (enough / too_few) ** share)
@@ -347,33 +391,20 @@ def measured_if_fragile(fitted: FittedEncoder, run_pass: RunPass, design: Design
 
 
 def _smallest(params: FitParameters, core: Floats, search: Search) -> Encoded:
-    """Encoder of the fewest nonzeros found that reaches the fit's target.
-
-    The search uses quick encoders, each of which starts from the largest smaller one that is known; the fit's effort
-    then tries to do with fewer still.
-    """
-    encode = METHODS[params.method]
-    floor = params.n_components if params.method in SHARED else 1
+    """Encoder of the fewest nonzeros found that reaches the fit's target; each starts from the largest smaller one."""
+    k, polishes = params.n_components, params.method == "polished"
     target = loss_target(core, params, search.pca_loss)
-    known: dict[int, Floats] = {}
 
-    def from_smaller(size: int, effort: float | None) -> Encoded:
-        smaller = max((each for each in known if each <= size), default=None)
-        start = None if smaller is None or params.method != "polished" else known[smaller]
-        return encode(params, core, size, replace(search, effort=effort, start=start, climbed=size in known))
+    def encode(r: int, effort: float | None, known: Mapping[int, Encoded]) -> Encoded:
+        smaller = max((each for each in known if each <= r), default=None)
+        start = known[smaller].H if polishes and smaller is not None else None
+        again = replace(search, effort=effort, start=start, climbed=r in known)
+        return METHODS[params.method](params, core, r, again)
 
-    def quick(size: int) -> Floats:
-        known[size] = from_smaller(size, 0).H
-        return known[size]
+    def find(quick: Callable[[int], Encoded]) -> int:
+        return smallest_r(core, k, target, lambda r: quick(r).H, k if params.method in SHARED else 1)
 
-    r = smallest_r(core, params.n_components, target, quick, floor)
-    best = from_smaller(r, None)
-    while params.method == "polished" and r > 1:
-        fewer = from_smaller(r - 1, None)
-        if encoder_loss(core, fewer.H) > target:
-            break
-        best, r = fewer, r - 1
-    return best
+    return fewest_that_reach(target, find, encode, lambda made: encoder_loss(core, made.H), polishes=polishes)
 
 
 def padded(rows: Floats, k: int) -> Floats:

@@ -20,7 +20,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from spae_dask.blocks import RowBlocks
-from spae_dask.maths.encoders.budgets import budgets_of
 from spae_dask.maths.linalg.encoder_interval import encoder_interval
 from spae_dask.maths.linalg.loss import information_loss
 from spae_dask.maths.linalg.scaling import PANEL_COLUMNS, scale_in_place
@@ -32,7 +31,6 @@ from spae_dask.passes.memory import ALLOCATOR_SLACK, TASK_OVERHEAD
 from spae_dask.passes.online import OnlinePass
 from spae_dask.passes.plan import Finish
 from spae_dask.strategies.base import (
-    UNKNOWN_NONZERO,
     Outcome,
     Passes,
     Reader,
@@ -54,8 +52,7 @@ from spae_dask.strategies.candidate_set import (
     FEWER,
     POOL,
     choose_candidates,
-    fewest_candidates,
-    most_candidates,
+    numbers_of_candidates,
     search_seconds,
 )
 from spae_dask.strategies.certificate import Certificate
@@ -98,10 +95,9 @@ def stream_recipe(params: FitParameters, n_features: int) -> Accumulator[Any]:
 def stream_finish_nbytes(params: FitParameters, n_features: int) -> int:
     """Peak of the linear algebra after the read, in the calling process."""
     d, rows = n_features, _sizes(params, n_features).frequent_rows
-    c, p = _n_candidates(params, d), min(d, params.n_components + OVERSAMPLING)
+    c, p = _numbers_of_candidates(params, d)[1], min(d, params.n_components + OVERSAMPLING)
     before, held = 0, max(sketches_held(params), 4 if d <= WIDE else 0)
     if params.n_nonzero is None:
-        c = most_candidates(params, c, d)
         before, held = c // 2 + rows, max(held, HELD_FOR_TARGET)
     stand_in, panel = rows + min(d, DIAGONAL), min(d, PANEL_COLUMNS)
     searched = 8 * stand_in * (min(d, POOL) + stand_in)
@@ -148,12 +144,11 @@ def fit_stream(
         seed=params.seed,
         integers=integers,
     )
-    n_candidates = _n_candidates(params, n_features)
 
     def refit_on(n: int) -> Streamed:
         return _refitted_on_model(params, sketched, n, report)
 
-    return fit_to_target(params, refit_on, n_candidates, most_candidates(params, n_candidates, n_features), report)
+    return fit_to_target(params, refit_on, *_numbers_of_candidates(params, n_features), report)
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,10 +194,6 @@ class Streamed:
         """
         fitted = self.refitted.fit(_on_model(params), known, effort=effort, report=report)
         return replace(fitted, certificate=self._certificate(params, fitted))
-
-    def is_within_reach(self, params: FitParameters) -> bool:
-        """Return True if encoders that use all candidates are estimated to reach the target."""
-        return self.refitted.is_within_reach(_on_model(params))
 
     def reaches(self, params: FitParameters, fitted: FittedEncoder) -> bool:
         """Return True if an encoder is estimated to reach the target, judged by the estimate of PCA's loss."""
@@ -252,11 +243,9 @@ def _sizes(params: FitParameters, n_features: int) -> SketchSizes:
     return SketchSizes(rows=0, frequent_rows=min(n_features, rows), scaled=bool(params.scale))
 
 
-def _n_candidates(params: FitParameters, n_features: int) -> int:
-    k = params.n_components
-    budgets = budgets_of(k, UNKNOWN_NONZERO if params.sizes is None else params.sizes)
-    wanted = params.n_candidates or max(FEWEST_CANDIDATES, CANDIDATES_PER_NONZERO * sum(budgets))
-    return min(n_features, max(wanted, fewest_candidates(params)))
+def _numbers_of_candidates(params: FitParameters, n_features: int) -> tuple[int, int]:
+    """Numbers of candidates at first and at most."""
+    return numbers_of_candidates(params, n_features, fewest=FEWEST_CANDIDATES, of_each_nonzero=CANDIDATES_PER_NONZERO)
 
 
 def _refitted_on_model(params: FitParameters, sketched: Sketched, n_candidates: int, report: Report | None) -> Streamed:

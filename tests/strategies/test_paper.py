@@ -1,7 +1,5 @@
 """The paper's own pipeline: thin passes, exact losses, its bound in expectation."""
 
-import tracemalloc
-
 import numpy as np
 import pytest
 
@@ -17,6 +15,7 @@ from spae_dask.strategies.paper import (
 from spae_dask.strategies.parameters import FitParameters
 from tests import oracles
 from tests.matrices import power_law
+from tests.strategies.passes import Traced, wide_data
 
 
 def fit(X, params, rows_per_block=97):
@@ -250,29 +249,16 @@ def test_rank_deficient_and_constant_columns_are_no_trouble():
 )
 def test_the_algebra_of_wide_data_takes_no_more_memory_than_planned_and_at_least_half(k, r, options):
     params = FitParameters(k, r, strategy="paper", **options)
-    wide = np.random.default_rng(5).standard_normal((120, 8_000)).astype(np.float32)
-    source = ArrayBlocks(wide + 3 * wide[:, :1] * wide[:1], 60)
-    vector, peaks, beside = 8 * source.shape[1], [], []
-
-    def run_pass(recipe, name="pass"):
-        held, peak = tracemalloc.get_traced_memory()
-        peaks.append(peak)
-        beside.append((name, held / vector))
-        result = SerialRunner(source).run_pass(recipe, name)
-        tracemalloc.reset_peak()  # what a sweep takes is planned elsewhere
-        return result
-
-    tracemalloc.start()
-    try:
-        fit_paper(params, run_pass, source.shape[1])
-        peaks.append(tracemalloc.get_traced_memory()[1])
-    finally:
-        tracemalloc.stop()
-    most, planned = max(peaks) / vector, paper_finish_columns(params, source.shape[1])
+    source = wide_data(120)
+    with Traced(source) as traced:
+        fit_paper(params, traced.run_pass, source.shape[1])
+    vector = 8 * source.shape[1]
+    most, planned = max(traced.peaks) / vector, paper_finish_columns(params, source.shape[1])
     assert most <= planned <= 2 * most
     # a pass in this process runs beside what the fit holds, and a worker holds the directions of its recipe
     promised = paper_columns_beside(params, source.shape[1])
-    for name, held in beside:
+    for name, nbytes in traced.held:
+        held = nbytes / vector
         if name in promised:
             assert held <= promised[name] <= 2 * held + 10
         else:

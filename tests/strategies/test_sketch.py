@@ -1,6 +1,5 @@
 """Two reads: candidates proposed on a sketch, everything reported about them exact."""
 
-import tracemalloc
 from dataclasses import replace
 
 import numpy as np
@@ -26,6 +25,7 @@ from spae_dask.strategies.sparse_encoder import encode_core
 from spae_dask.strategies.table import check_strategy
 from tests.matrices import power_law
 from tests.oracles import encoder_loss, pca_loss
+from tests.strategies.passes import Traced, wide_data
 
 
 def fit(X, params, rows_per_block=61):
@@ -261,27 +261,12 @@ def test_the_algebra_of_wide_data_takes_no_more_memory_than_planned_and_at_least
     monkeypatch.setattr("spae_dask.strategies.candidate_set.POOL", 300)
     monkeypatch.setattr("spae_dask.strategies.candidate_set.MOST_DOUBLINGS", 1)
     params = FitParameters(2, strategy="sketch", **({"n_nonzero": 3, "method": "batch", "effort": 0} | options))
-    wide = np.random.default_rng(5).standard_normal((300, 8_000)).astype(np.float32)
-    source = ArrayBlocks(wide + 3 * wide[:, :1] * wide[:1], 100)
-    peaks, held = [], []
-
-    def run_pass(recipe, name="pass"):
-        now, peak = tracemalloc.get_traced_memory()
-        peaks.append(peak)
-        held.append(now)
-        result = SerialRunner(source).run_pass(recipe, name)
-        tracemalloc.reset_peak()  # what a sweep takes is planned elsewhere
-        return result
-
-    tracemalloc.start()
-    try:
-        _, refitted = fit_two_reads(params, run_pass, source.shape)
-        left, last = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
+    source = wide_data(300)
+    with Traced(source) as traced:
+        _, refitted = fit_two_reads(params, traced.run_pass, source.shape)
     planned = two_read_finish_nbytes(params, *source.shape)
-    assert max(last, *peaks) <= planned <= 2 * max(last, *peaks)
-    assert max(held[1:]) <= beside_second_read(params, *source.shape)
+    assert max(traced.peaks) <= planned <= 2 * max(traced.peaks)
+    assert max(held for _, held in traced.held[1:]) <= beside_second_read(params, *source.shape)
     # what an estimator keeps is the products, not the sketch they were proposed on
     folds = 0 if refitted.folded is None else sum(each["cross"].nbytes for each in refitted.folded.products.states)
-    assert left <= 1.3 * (refitted.cross.nbytes + 1.5 * folds)
+    assert traced.left <= 1.3 * (refitted.cross.nbytes + 1.5 * folds)

@@ -1,7 +1,5 @@
 """One read into Frequent Directions: encoders as good as on the exact core, losses where the intervals say."""
 
-import tracemalloc
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -19,6 +17,7 @@ from spae_dask.strategies.stream import fit_stream, stream_finish_nbytes, stream
 from spae_dask.strategies.table import check_strategy
 from tests.matrices import power_law
 from tests.oracles import encoder_loss, pca_loss
+from tests.strategies.passes import Traced, wide_data
 
 
 def fit(X, params, rows_per_block=97):
@@ -220,18 +219,8 @@ def test_the_algebra_of_wide_data_takes_no_more_memory_than_planned_and_at_least
     monkeypatch.setattr("spae_dask.strategies.candidate_set.POOL", 300)
     given = {"n_nonzero": 3, "method": "batch", "effort": 0, "sketch_rows": 40} | options
     params = FitParameters(2, strategy="stream", **given)
-    wide = np.random.default_rng(5).standard_normal((150, 8_000)).astype(np.float32)
-    source = ArrayBlocks(wide + 3 * wide[:, :1] * wide[:1], 75)
-
-    def run_pass(recipe, name="pass"):
-        result = SerialRunner(source).run_pass(recipe, name)
-        tracemalloc.reset_peak()  # what a sweep takes is planned elsewhere
-        return result
-
-    tracemalloc.start()
-    try:
-        fit_stream(params, run_pass, source.shape[1])
-        most = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
+    source = wide_data(150)
+    with Traced(source) as traced:
+        fit_stream(params, traced.run_pass, source.shape[1])
+    most = traced.peaks[-1]
     assert most <= stream_finish_nbytes(params, source.shape[1]) <= 2 * most

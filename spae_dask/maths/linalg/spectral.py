@@ -177,8 +177,9 @@ def right_singular(core: FloatArray, k: int | None = None) -> tuple[FloatArray, 
     found = (None if small else _gram_svd(scaled, width)) or (_wide_svd(scaled, width) if wide else None)
     if found is None:
         _, sigma, Vt = thin_svd(scaled)
-        found = sigma, Vt.T
-    sigma, V = found
+        V = Vt.T
+    else:
+        sigma, V = found
     return sigma * scale, fix_signs(V[:, :width])
 
 
