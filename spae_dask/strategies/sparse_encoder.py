@@ -126,47 +126,6 @@ def smallest_within(target: float, loss: Callable[[int], float], least: int, mos
     return enough
 
 
-def fewest_that_reach(
-    target: float,
-    find: Callable[[Callable[[int], Made]], int],
-    encode: Callable[[int, float | None, Mapping[int, Made]], Made],
-    loss: Callable[[Made], float],
-    *,
-    polishes: bool = True,
-) -> Made:
-    """Make the encoder of the fewest nonzeros found that reaches a target.
-
-    Quick encoders tell which number is enough. The effort of the fit then tries to do with fewer still.
-
-    Parameters
-    ----------
-    target : float
-        Largest loss allowed.
-    find : callable
-        Finds a number of nonzeros whose quick encoder, which it is given a function for, is good enough.
-    encode : callable
-        Makes an encoder by its number of nonzeros, an effort in place of that of the fit, and the quick ones by theirs.
-    loss : callable
-        Loss of an encoder.
-    polishes : bool
-        True if an effort changes an encoder.
-    """
-    known: dict[int, Made] = {}
-
-    def quick(r: int) -> Made:
-        known[r] = encode(r, 0.0, known)
-        return known[r]
-
-    r = find(quick)
-    best = encode(r, None, known)
-    while polishes and r > 1:
-        fewer = encode(r - 1, None, known)
-        if loss(fewer) > target:
-            break
-        best, r = fewer, r - 1
-    return best
-
-
 def _beyond(losses: Mapping[int, float], target: float, too_few: int) -> int:
     """Size at which a line through the losses of the last two sizes, in the logarithm of r, meets the target."""
     if len(losses) == 1:
@@ -184,6 +143,52 @@ def _between(losses: Mapping[int, float], target: float, too_few: int, enough: i
         return 0
     share = (losses[too_few] - target) / (losses[too_few] - losses[enough])
     return int(too_few * (enough / too_few) ** share)
+
+
+def fewest_that_reach(
+    target: float,
+    find: Callable[[Callable[[int], Made]], int],
+    encode: Callable[[int, float | None, Mapping[int, Made]], Made],
+    loss: Callable[[Made], float],
+    *,
+    polishes: bool,
+) -> Made:
+    """Make the encoder of the fewest nonzeros found that reaches a target.
+
+    Quick encoders tell which number is enough. The effort of the fit then tries to do with fewer still.
+
+    Parameters
+    ----------
+    target : float
+        Largest loss allowed.
+    find : callable
+        Finds a number of nonzeros whose quick encoder, which it is given a function for, is good enough.
+    encode : callable
+        Makes an encoder by its number of nonzeros, an effort in place of that of the fit, and the quick ones by theirs.
+    loss : callable
+        Loss of an encoder.
+    polishes : bool
+        True if an effort changes an encoder.
+
+    Returns
+    -------
+    Made
+        The encoder.
+    """
+    known: dict[int, Made] = {}
+
+    def quick(r: int) -> Made:
+        known[r] = encode(r, 0.0, known)
+        return known[r]
+
+    r = find(quick)
+    best = encode(r, None, known)
+    while polishes and r > 1:
+        fewer = encode(r - 1, None, known)
+        if loss(fewer) > target:
+            break
+        best, r = fewer, r - 1
+    return best
 
 
 FRAGILE = 4.0
